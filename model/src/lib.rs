@@ -1,0 +1,23 @@
+//! The words every room speaks: instants and durations, bandwidths, tasks, servers, services, promises, plans and job
+//! records.
+//!
+//! Called by every other Rust room; calls none. It holds data, its notation (`14ms`, `2ms/7ms@6ms+1ms`, `19/25`) and
+//! checked arithmetic. It does not read site files (`site`), compute a parameter (`analysis`, `planner`) or touch a machine.
+
+mod bandwidth;
+mod jobs;
+mod plan;
+mod promise;
+mod server;
+mod site;
+mod task;
+mod time;
+
+pub use bandwidth::Bandwidth;
+pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, JOBS_HEADER};
+pub use plan::{CurvePoint, Hold, HostPlan, LeftoverPlan, Plan, Prediction, Reason, ServicePlan, PLAN_VERSION};
+pub use promise::Promise;
+pub use server::{Backend, Server, ServerKind};
+pub use site::{Adopt, Host, Load, Origin, Service, Site};
+pub use task::{Release, Task, TaskError};
+pub use time::{Duration, Instant, TimeError};

@@ -1,0 +1,63 @@
+//! Servers: how processor time is given to a service.
+
+use crate::{Bandwidth, Duration};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The server algorithm (specs: policy core).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerKind {
+    /// Full budget on a fixed grid, kept while idle, lost at the next replenishment.
+    Deferrable,
+    /// Hard CBS as SCHED_DEADLINE does it: the period is re-anchored at a wake-up after idling.
+    ConstantBandwidth,
+    /// Never throttled: whoever gets what the others leave.
+    Unlimited,
+}
+
+/// The mechanism that enforces a server on Linux. The walk has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// SCHED_DEADLINE per thread, pinned in an exclusive cpuset.
+    Deadline,
+}
+
+/// A resource interface (B, P): `budget` of processor time in every `period`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Server {
+    /// The algorithm.
+    pub kind: ServerKind,
+    /// B; 0 < B ≤ P.
+    #[serde(rename = "budget_ns")]
+    pub budget: Duration,
+    /// P.
+    #[serde(rename = "period_ns")]
+    pub period: Duration,
+}
+
+impl Server {
+    /// B / P; 0 if the period is 0.
+    pub fn bandwidth(&self) -> Bandwidth {
+        Bandwidth::of(self.budget, self.period).unwrap_or(Bandwidth::ZERO)
+    }
+}
+
+impl fmt::Display for ServerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            ServerKind::Deferrable => "deferrable",
+            ServerKind::ConstantBandwidth => "constant_bandwidth",
+            ServerKind::Unlimited => "unlimited",
+        })
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Backend::Deadline => "deadline",
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! A site as the operator described it, already checked for meaning; `site` reads it from a file.
+
+use crate::{Bandwidth, Promise, Task};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// One site: its host (the walk knows one) and its services, in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The host.
+    pub host: Host,
+    /// Services, at least one, names unique.
+    pub services: Vec<Service>,
+}
+
+/// A machine of the site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// The cores Giusto may give to services, ascending, unique, at least one. `cores: 1-3`.
+    pub cores: Vec<u32>,
+    /// Share of *each* core that stays free for the kernel and Giusto itself; below 1. `keep-free: 5%` when not written.
+    pub keep_free: Bandwidth,
+}
+
+/// One service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Its name.
+    pub name: String,
+    /// Where its processes come from.
+    pub origin: Origin,
+    /// What it runs; may be empty only under [`Promise::Leftovers`].
+    pub tasks: Vec<Task>,
+    /// What it was promised.
+    pub promise: Promise,
+    /// Percentage points of a core added to what theory asks for (paper 000 § 3.3). `margin: 5%` when not written.
+    pub margin: Bandwidth,
+    /// How `run` and `measure` can drive it with its own tasks; `None` if nobody told.
+    pub load: Option<Load>,
+}
+
+/// Where a service's processes come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Giusto starts it: program and arguments, no shell in between.
+    Start(Vec<String>),
+    /// It runs already.
+    Adopt(Adopt),
+}
+
+/// How to find a service that runs already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Adopt {
+    /// The process with this id, with all its threads (not its children).
+    Pid(u32),
+    /// Every process in this cgroup, by its path below the (cpu) hierarchy's root, such as `batch.slice`.
+    Cgroup(String),
+}
+
+/// Requests that load a service as its tasks say: one client a copy, open loop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// A Redis server: `HSET` of `fields` fields of `value` bytes under a random key.
+    Redis {
+        /// Its address, loopback only.
+        address: SocketAddr,
+        /// Fields a request, 1 to 1000.
+        fields: u32,
+        /// Bytes a value, 1 to 4096.
+        value: u32,
+    },
+}
