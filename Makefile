@@ -1,0 +1,31 @@
+# The front door. `make setup` once, then `make run`.
+SHELL := /bin/bash
+CARGO ?= cargo
+
+.PHONY: setup build run test bench soak lint clean
+.DEFAULT_GOAL := run
+
+setup:
+	@scripts/setup.sh
+
+build:
+	@$(CARGO) build --release --locked
+
+# Plans, predicts, enforces and measures the walk. 3 = the machine lacks something; it was printed with what to do.
+run: setup build
+	@target/release/giusto run sites/walk.yaml --trial; code=$$?; [ $$code = 3 ] || exit $$code
+
+test: setup
+	@tests/run.sh
+
+bench: setup build
+	@tests/bench.sh
+
+soak: setup build
+	@tests/soak.sh
+
+lint: setup
+	@tests/lint.sh
+
+clean:
+	@rm -rf target out

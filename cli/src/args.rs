@@ -1,0 +1,228 @@
+//! The command line: every verb, its flags and an example that works.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use giusto_model::{Bandwidth, Duration, Task};
+use std::path::PathBuf;
+
+/// Latency you can plan: real-time shares of a core on stock Linux.
+///
+/// Describe a site and what each service was promised; giusto plans every parameter, refuses what cannot fit and says
+/// why, predicts the response times, enforces the plan on this host and checks whether the promise was kept.
+#[derive(Debug, Parser)]
+#[command(name = "giusto", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 kept or done, 1 does not fit, 2 bad input, 3 the machine lacks something, 4 failed while running,
+5 promise missed, 6 cannot tell.
+
+Start with:
+  giusto plan sites/walk.yaml";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Read a site file and say what is wrong with it, or what it describes
+    #[command(after_help = "Example:\n  giusto check sites/walk.yaml")]
+    Check(SiteArg),
+    /// Decide every parameter, or refuse and say why
+    #[command(after_help = "Example:\n  giusto plan sites/walk.yaml --out out/plan.json")]
+    Plan(PlanArgs),
+    /// Say where each number of a service's plan comes from
+    #[command(after_help = "Example:\n  giusto explain cache --site sites/walk.yaml")]
+    Explain(ExplainArgs),
+    /// Play the plan in virtual time: predicted response times
+    #[command(after_help = "Example:\n  giusto simulate sites/walk.yaml --for 10s --seed 7 --trace out/trace.json")]
+    Simulate(SimulateArgs),
+    /// Start or adopt the services of a site and enforce the plan on this host
+    ///
+    /// Runs in the foreground until interrupted, then leaves the host as it was found. With --trial it measures the
+    /// service on a whole core, on a shared core without a plan, and on a shared core under the plan, in turns, and
+    /// says whether the promise was kept.
+    #[command(after_help = "Example:\n  giusto run sites/walk.yaml --trial --rounds 3 --for 4s")]
+    Run(RunArgs),
+    /// Undo what a giusto that died has left behind
+    #[command(after_help = "Example:\n  giusto restore")]
+    Restore(RestoreArgs),
+    /// Measure a real service
+    #[command(subcommand)]
+    Measure(Measure),
+    /// Compare job records: percentiles and distances, and a verdict where there is a noise floor
+    #[command(
+        after_help = "Example:\n  giusto verify out/jobs/cache-whole-1.csv out/jobs/cache-giusto-1.csv --baseline out/jobs/cache-whole-2.csv"
+    )]
+    Verify(VerifyArgs),
+    /// Calculators, one for each published result; they need no site
+    #[command(subcommand)]
+    Analyze(Analyze),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SiteArg {
+    /// The site file
+    pub(crate) site: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) site: SiteArg,
+    /// Write the plan to this file too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The service
+    pub(crate) name: String,
+    /// The plan to explain
+    #[arg(long, value_name = "FILE", default_value = "out/plan.json", conflicts_with = "site")]
+    pub(crate) plan: PathBuf,
+    /// Plan this site now instead of reading a plan
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArgs {
+    #[command(flatten)]
+    pub(crate) site: SiteArg,
+    /// Virtual time to play
+    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
+    pub(crate) horizon: Duration,
+    /// Seed of everything random; the same seed gives the same bytes
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Measured execution times (from 'giusto measure execution') instead of the worst case
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Write job records of the first service to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jobs: Option<PathBuf>,
+    /// Write the schedule of the first service as a trace for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) site: SiteArg,
+    /// Measure whether the promises are kept, then stop
+    #[arg(long)]
+    pub(crate) trial: bool,
+    /// Rounds of a trial; each has one run of every arm
+    #[arg(long, default_value_t = 3, requires = "trial", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// Length of one run of a trial
+    #[arg(long = "for", value_name = "TIME", default_value = "4s", requires = "trial")]
+    pub(crate) length: Duration,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1, requires = "trial")]
+    pub(crate) seed: u64,
+    /// Where plan, job records and report go
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    pub(crate) out: PathBuf,
+    /// Print what would be done and do nothing
+    #[arg(long, conflicts_with = "trial")]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Measure {
+    /// Profile a service: processor time and round trip of single requests
+    #[command(after_help = "Example:\n  giusto measure execution sites/walk.yaml cache --out out/profile.csv")]
+    Execution(MeasureArgs),
+    /// Drive a service that runs already with its own tasks, open loop, and record every job
+    #[command(after_help = "Example:\n  giusto measure response sites/walk.yaml cache --for 5s --out out/jobs.csv")]
+    Response(MeasureArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MeasureArgs {
+    #[command(flatten)]
+    pub(crate) site: SiteArg,
+    /// The service
+    pub(crate) service: String,
+    /// How long to drive it ('response')
+    #[arg(long = "for", value_name = "TIME", default_value = "5s")]
+    pub(crate) length: Duration,
+    /// How many requests to profile ('execution')
+    #[arg(long, default_value_t = 2000)]
+    pub(crate) requests: u32,
+    /// Seed of keys and values
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the records to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Job records of the reference: the service on a whole core
+    pub(crate) reference: PathBuf,
+    /// Job records to judge
+    pub(crate) measured: PathBuf,
+    /// More runs of the reference; with them there is a noise floor, hence a verdict
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Vec<PathBuf>,
+    /// Seed of the bootstrap
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Analyze {
+    /// Least share of a core with the latency of a whole one (paper 000, chapter 3)
+    #[command(
+        after_help = "Example:\n  giusto analyze share --task 40ms/250ms+150ms --task 200ms/500ms+100ms --task 100ms/1000ms+50ms --task 200ms/2000ms+0ms"
+    )]
+    Share(ShareArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShareArgs {
+    /// A task, wcet/period[@deadline][+offset]; repeat it for each
+    #[arg(long = "task", value_name = "TASK", required = true)]
+    pub(crate) tasks: Vec<Task>,
+    /// What is known of the releases; when not given: kept offsets if any task has one, else sporadic
+    #[arg(long, value_enum)]
+    pub(crate) releases: Option<Releases>,
+    /// The server's period; when not given, the hyperperiod
+    #[arg(long, value_name = "TIME")]
+    pub(crate) period: Option<Duration>,
+    /// Longest server period allowed: the least bandwidth within it is looked for
+    #[arg(long, value_name = "TIME", conflicts_with = "period")]
+    pub(crate) max_period: Option<Duration>,
+    /// Percentage points of a core to add in practice
+    #[arg(long, default_value = "5%")]
+    pub(crate) margin: Bandwidth,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Releases {
+    /// Strictly periodic, offsets known and kept
+    Kept,
+    /// Sporadic, jittered, or offsets unknown
+    Sporadic,
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs what Giusto's build, tests and first run need on Debian 12. Prints what it will install; asks only on an
+# interactive terminal. Nothing is touched when everything is there already.
+set -euo pipefail
+
+# package        a file that proves it is there
+needs='
+redis-server     /usr/bin/redis-server
+clang-19         /usr/bin/clang-19
+clang-format-19  /usr/bin/clang-format-19
+bpftool          /usr/sbin/bpftool
+libbpf-dev       /usr/include/bpf/bpf_helpers.h
+gcc              /usr/bin/gcc
+python3          /usr/bin/python3
+python3-jsonschema /usr/lib/python3/dist-packages/jsonschema/__init__.py
+util-linux       /usr/bin/setpriv
+'
+missing=()
+while read -r package proof; do
+	[ -z "$package" ] || [ -e "$proof" ] || missing+=("$package")
+done <<<"$needs"
+
+if ! command -v cargo >/dev/null; then
+	echo "cargo is missing: install Rust 1.85 or later (rustup.rs), then run 'make setup' again" >&2
+	exit 3
+fi
+rustup component list --installed 2>/dev/null | grep -q clippy || rustup component add clippy rustfmt 2>/dev/null || true
+
+if [ ${#missing[@]} -gt 0 ]; then
+	echo "setup will install these Debian packages: ${missing[*]}"
+	if [ "$(id -u)" != 0 ]; then
+		echo "that needs root: sudo apt-get install ${missing[*]}" >&2
+		exit 3
+	fi
+	if [ -t 0 ] && [ -t 1 ]; then
+		read -rp "go on? [Y/n] " answer
+		case "$answer" in [nN]*) exit 3 ;; esac
+	fi
+	# A fresh redis-server package would start a server of its own; Giusto starts its own.
+	policy=/usr/sbin/policy-rc.d
+	if [ ! -e "$policy" ]; then
+		printf '#!/bin/sh\nexit 101\n' >"$policy"
+		chmod +x "$policy"
+		trap 'rm -f "$policy"' EXIT
+	fi
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+echo "setup: everything is there"
