@@ -1,1 +1,137 @@
-//! (to be written)
+//! Reads a site file (YAML, `formats/site.md`) into the words of `model`.
+//!
+//! `cli` calls it for every verb that takes a site. Text comes in; a checked [`Site`] or the first error goes out. An
+//! error names file, line and column, shows the line and says what was expected: exit code 2. Keys that the design knows
+//! and nobody has built yet are errors of their own ("not built yet"), so that nothing written is silently ignored.
+//!
+//! It does not decide whether a site fits its host (`planner`), nor whether programs, processes, cgroups or cores exist
+//! (`compute`, `daemon`).
+
+mod adopt;
+mod error;
+mod fields;
+mod host;
+mod load;
+mod promise;
+mod service;
+mod source;
+mod start;
+mod suggest;
+mod task;
+mod tree;
+mod value;
+
+pub use error::{Located, SiteError};
+
+use error::Fault;
+use fields::Grammar;
+use giusto_model::Site;
+use source::Source;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use tree::Node;
+
+/// Largest site file, in bytes: 1 MiB.
+pub const LARGEST_FILE: usize = 1 << 20;
+
+const SITE: Grammar = Grammar {
+    what: "a site",
+    keys: &["giusto", "hosts", "services"],
+    later: &[
+        ("modes", "leave it out: services run in one mode"),
+        ("topics", "leave it out: messaging is configured by hand"),
+        ("coordination", "leave it out: ZooKeeper is configured by hand"),
+    ],
+};
+
+/// Reads the site file at `path`, of at most [`LARGEST_FILE`] bytes.
+///
+/// # Errors
+/// [`SiteError::File`] if it cannot be read, [`SiteError::Text`] if it is not a site.
+pub fn read(path: &Path) -> Result<Site, SiteError> {
+    let name = path.display().to_string();
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|error| SiteError::unreadable(&name, &error))?;
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => parse(&name, text),
+        Err(_) if bytes.len() > LARGEST_FILE => Err(too_large(&name)),
+        Err(error) => {
+            let text = String::from_utf8_lossy(&bytes);
+            let source = Source::new(&name, &text);
+            let at = source.at_char(String::from_utf8_lossy(&bytes[..error.valid_up_to()]).chars().count());
+            Err(source.error(Fault::new(at, "this is not UTF-8 text", "expected a site file, saved as UTF-8")))
+        }
+    }
+}
+
+/// Reads a site from `text`; `name` stands for the file in errors. O(n) for n bytes of text with ordinary keys.
+///
+/// # Errors
+/// [`SiteError::Text`] for the first thing in it that makes no sense; [`SiteError::File`] beyond [`LARGEST_FILE`].
+pub fn parse(name: &str, text: &str) -> Result<Site, SiteError> {
+    if text.len() > LARGEST_FILE {
+        return Err(too_large(name));
+    }
+    let source = Source::new(name, text);
+    site(&source).map_err(|fault| source.error(fault))
+}
+
+fn site(source: &Source<'_>) -> Result<Site, Fault> {
+    source.check()?;
+    let root = tree::read(source)?;
+    let first = root.entries().and_then(|entries| entries.first());
+    if first.is_none_or(|(key, _)| key.text != "giusto") {
+        let at = first.map_or(root.span, |(key, _)| key.span);
+        return Err(Fault::new(at, "a site file starts with its version", "expected the first line to be 'giusto: 1'"));
+    }
+    let fields = SITE.read(&root, root.span)?;
+    version(fields.need("giusto", "giusto: 1")?)?;
+    Ok(Site {
+        host: host::read(fields.need("hosts", "hosts: {edge-1: {cores: 0-3}}")?)?,
+        services: service::read_all(fields.need("services", "services: {batch: {start: make, promise: leftovers}}")?)?,
+    })
+}
+
+fn version(node: &Node) -> Result<(), Fault> {
+    let expected = "expected 'giusto: 1', the only version there is";
+    match value::text(node, expected)? {
+        "1" => Ok(()),
+        other => Err(node.fault(format!("version '{}' is unknown to this Giusto", value::shown(other)), expected)),
+    }
+}
+
+fn too_large(name: &str) -> SiteError {
+    SiteError::File {
+        file: name.to_string(),
+        found: format!("the file is larger than {} KiB", LARGEST_FILE / 1024),
+        expected: "expected a site file, which is a few lines of YAML".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = include_str!("../../formats/site.md");
+
+    #[test]
+    fn the_page_of_the_format_has_a_row_for_every_key_and_names_all_that_is_not_built_yet() {
+        for grammar in [&SITE, &host::HOST, &service::SERVICE, &task::TASK, &load::LOAD, &adopt::ADOPT] {
+            for key in grammar.keys {
+                assert!(PAGE.contains(&format!("\n| `{key}` |")), "{}: {key}", grammar.what);
+            }
+            for (key, _) in grammar.later {
+                assert!(PAGE.contains(&format!("`{key}`")), "{}: {key}", grammar.what);
+            }
+        }
+    }
+
+    #[test]
+    fn the_example_on_the_page_is_a_site() {
+        let example = PAGE.split("```").find_map(|part| part.strip_prefix("yaml\n")).expect("an example");
+        parse("formats/site.md", example).unwrap_or_else(|error| panic!("{error}"));
+    }
+}

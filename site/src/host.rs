@@ -1,0 +1,84 @@
+//! `hosts:`, of which there is one.
+
+use crate::error::Fault;
+use crate::fields::Grammar;
+use crate::tree::{Kind, Node};
+use crate::value::{name, number, scalar, share, shown};
+use giusto_model::{Bandwidth, Host};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+/// Cores are numbered below this (NR_CPUS of the largest Linux kernels).
+const CORES: u32 = 8192;
+
+pub(crate) const HOST: Grammar = Grammar { what: "a host", keys: &["cores", "keep-free"], later: &[] };
+const HOSTS: &str = "expected one host by its name, such as hosts: {edge-1: {cores: 0-3}}";
+const CORE_LIST: &str = "expected core numbers from 0 to 8191, each once: 1, 0-3, '0-1,3' or [1, 3]";
+
+/// Reads the only host.
+pub(crate) fn read(node: &Node) -> Result<Host, Fault> {
+    let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), HOSTS))?;
+    let (key, value) = match entries {
+        [] => return Err(node.fault("there is no host", HOSTS)),
+        [only] => only,
+        [_, (second, _), ..] => {
+            let expected = "expected one host; write one site file for each host";
+            return Err(Fault::new(second.span, "more than one host is not built yet", expected));
+        }
+    };
+    let name = name(key, "a host")?;
+    comma_in_braces(value)?;
+    let fields = HOST.read(value, key.span)?;
+    Ok(Host {
+        name,
+        cores: cores(fields.need("cores", "cores: 0-3")?)?,
+        // 5 %: what `formats/site.md` promises.
+        keep_free: fields.get("keep-free").map_or(Ok(five_percent()), |node| share(node, "keep-free: 5%"))?,
+    })
+}
+
+/// 5 %.
+pub(crate) fn five_percent() -> Bandwidth {
+    Bandwidth::new(1, 20).unwrap_or(Bandwidth::ZERO)
+}
+
+/// `{cores: 0-1,3}` has two keys for YAML: `cores` and `3`.
+fn comma_in_braces(host: &Node) -> Result<(), Fault> {
+    let is_range = |text: &str| text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains(char::is_alphabetic);
+    match host.entries().and_then(|entries| entries.iter().find(|(key, _)| is_range(&key.text))) {
+        Some((key, _)) => {
+            let found = format!("'{}' is not a key: inside braces a comma ends a value", shown(&key.text));
+            Err(Fault::new(
+                key.span,
+                found,
+                "expected core numbers with a comma in quotes or brackets: '0-1,3' or [1, 3]",
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
+fn cores(node: &Node) -> Result<Vec<u32>, Fault> {
+    let mut cores = BTreeSet::new();
+    let items = if let Kind::List(items) = &node.kind { items.as_slice() } else { std::slice::from_ref(node) };
+    for item in items {
+        for part in scalar(item, CORE_LIST)?.text.split(',') {
+            let mut range =
+                range(part.trim()).ok_or_else(|| item.fault(format!("'{}' names no cores", shown(part)), CORE_LIST))?;
+            if let Some(twice) = range.find(|&core| !cores.insert(core)) {
+                return Err(item.fault(format!("core {twice} is named twice"), CORE_LIST));
+            }
+        }
+    }
+    if cores.is_empty() {
+        return Err(node.fault("there is no core in this list", CORE_LIST));
+    }
+    Ok(cores.into_iter().collect())
+}
+
+/// `3` or `0-3`.
+fn range(text: &str) -> Option<RangeInclusive<u32>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (number(first.trim())?, number(last.trim())?);
+    (first <= last && last < CORES).then_some(first..=last)
+}

@@ -1,0 +1,167 @@
+//! Sites that are read, and what they mean.
+
+use giusto_model::{Adopt, Bandwidth, Duration, Load, Origin, Promise, Release, Site, TaskError};
+use giusto_site::{parse, read, SiteError, LARGEST_FILE};
+use std::path::Path;
+
+fn example(name: &str) -> Site {
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../sites").join(name)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn site(host: &str, service: &str) -> Site {
+    let text = format!("giusto: 1\nhosts: {{edge-1: {host}}}\nservices:\n  only:\n    {service}\n");
+    parse("site.yaml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn share(text: &str) -> Bandwidth {
+    text.parse().unwrap()
+}
+
+fn words(words: &[&str]) -> Origin {
+    Origin::Start(words.iter().map(|word| word.to_string()).collect())
+}
+
+#[test]
+fn the_walk_means_what_its_comments_say() {
+    let Site { host, services } = example("walk.yaml");
+    assert_eq!((host.name.as_str(), host.cores, host.keep_free), ("edge-1", vec![1], share("5%")));
+    let [cache, batch] = services.as_slice() else { panic!("{services:?}") };
+    let command = "redis-server --port 7001 --bind 127.0.0.1 --save  --appendonly no";
+    assert_eq!(cache.origin, words(&command.split(' ').collect::<Vec<_>>()));
+    assert_eq!((cache.name.as_str(), cache.promise, cache.margin), ("cache", Promise::AsIfAlone, share("5%")));
+    let [hset] = cache.tasks.as_slice() else { panic!("{:?}", cache.tasks) };
+    assert_eq!((hset.name.as_str(), hset.copies, hset.release), ("hset", 6, Release::Sporadic));
+    assert_eq!((hset.wcet, hset.period, hset.deadline), (Duration::from_us(50), Duration::from_ms(1), hset.period));
+    let address = "127.0.0.1:7001".parse().unwrap();
+    assert_eq!(cache.load, Some(Load::Redis { address, fields: 80, value: 8 }));
+    assert_eq!(batch.origin, words(&["sh", "-c", "while :; do :; done"]));
+    assert_eq!(batch.promise, Promise::Leftovers { at_least: share("10%") });
+    assert!(batch.tasks.is_empty() && batch.load.is_none());
+}
+
+#[test]
+fn the_site_that_is_too_much_asks_for_60_percent_twice_on_one_core() {
+    let site = example("too-much.yaml");
+    assert_eq!(site.host.cores.len(), 1);
+    let asked: Vec<_> = site.services.iter().map(|service| service.tasks[0].utilization()).collect();
+    assert_eq!(asked, [Some(share("60%")), Some(share("60%"))]);
+}
+
+#[test]
+fn adopted_services_are_found_by_pid_and_by_cgroup() {
+    let site = example("adopted.yaml");
+    let origins: Vec<_> = site.services.iter().map(|service| service.origin.clone()).collect();
+    assert_eq!(origins, [Origin::Adopt(Adopt::Pid(1234)), Origin::Adopt(Adopt::Cgroup("batch.slice".into()))]);
+    let tasks = &site.services[0].tasks;
+    assert_eq!((tasks[0].deadline, tasks[0].release), (Duration::from_us(800), Release::Sporadic));
+    assert_eq!((tasks[1].offset, tasks[1].release), (Duration::from_ms(10), Release::KeptOffset));
+    assert_eq!(site.services[1].promise, Promise::Leftovers { at_least: Bandwidth::ZERO });
+}
+
+#[test]
+fn cores_have_four_forms() {
+    for (written, cores) in [
+        ("3", vec![3]),
+        ("0-3", vec![0, 1, 2, 3]),
+        ("'0-1,3'", vec![0, 1, 3]),
+        ("'3, 0-1'", vec![0, 1, 3]),
+        ("[3, 1]", vec![1, 3]),
+        ("[0-1, 5]", vec![0, 1, 5]),
+        ("\"8191\"", vec![8191]),
+    ] {
+        assert_eq!(
+            site(&format!("{{cores: {written}}}"), "{start: a, promise: leftovers}").host.cores,
+            cores,
+            "{written}"
+        );
+    }
+    let block = "giusto: 1\nhosts:\n  edge-1:\n    cores: 0-1,3\nservices: {a: {start: a, promise: leftovers}}\n";
+    assert_eq!(parse("site.yaml", block).unwrap().host.cores, [0, 1, 3]);
+}
+
+#[test]
+fn what_is_not_written_has_its_documented_default() {
+    let site = site("{cores: 0}", "{start: a b, tasks: [{wcet: 1ms, period: 9ms}], promise: as-if-alone}");
+    assert_eq!(site.host.keep_free, share("5%"));
+    let service = &site.services[0];
+    assert_eq!((service.margin, &service.load), (share("5%"), &None));
+    let task = &service.tasks[0];
+    assert_eq!((task.name.as_str(), task.copies, task.offset), ("task1", 1, Duration::ZERO));
+    assert_eq!((task.deadline, task.release), (Duration::from_ms(9), Release::Sporadic));
+}
+
+#[test]
+fn a_written_offset_is_kept_unless_release_says_otherwise() {
+    for (written, release) in [
+        ("", Release::Sporadic),
+        (", offset: 0ms", Release::KeptOffset),
+        (", offset: 3ms", Release::KeptOffset),
+        (", offset: 3ms, release: sporadic", Release::Sporadic),
+        (", release: kept-offset", Release::KeptOffset),
+    ] {
+        let service = format!("{{start: a, tasks: [{{wcet: 1ms, period: 9ms{written}}}], promise: as-if-alone}}");
+        assert_eq!(site("{cores: 0}", &service).services[0].tasks[0].release, release, "{written}");
+    }
+}
+
+#[test]
+fn commands_are_lines_or_lists_and_quotes_may_be_yaml_s() {
+    for (written, expected) in [
+        ("sleep 5", words(&["sleep", "5"])),
+        ("[sleep, 5]", words(&["sleep", "5"])),
+        ("\"echo 'a b'\"", words(&["echo", "a b"])),
+        ("[echo, 'yes', '$HOME | a']", words(&["echo", "yes", "$HOME | a"])),
+        ("[sh, -c, '']", words(&["sh", "-c", ""])),
+    ] {
+        let site = site("{cores: 0}", &format!("{{start: {written}, promise: leftovers}}"));
+        assert_eq!(site.services[0].origin, expected, "{written}");
+    }
+    let folded = "{cores: 0}";
+    let service = "start: >\n      make\n      all\n    promise: leftovers";
+    assert_eq!(site(folded, service).services[0].origin, words(&["make", "all"]));
+}
+
+#[test]
+fn windows_lines_a_byte_order_mark_and_document_marks_change_nothing() {
+    let text = "giusto: 1\nhosts: {a: {cores: 0}}\nservices: {b: {start: c, promise: leftovers}}\n";
+    let plain = parse("site.yaml", text).unwrap();
+    for other in [text.replace('\n', "\r\n"), format!("\u{feff}{text}"), format!("---\n{text}...\n")] {
+        assert_eq!(parse("site.yaml", &other).unwrap(), plain, "{other:?}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        read(&path).unwrap_err()
+    };
+    let missing = folder.path().join("none.yaml");
+    for (error, part) in [
+        (read(&missing).unwrap_err(), "check its spelling"),
+        (read(folder.path()).unwrap_err(), "name a site file in this directory"),
+        (error("large.yaml", "#\n".repeat(LARGEST_FILE).as_bytes()), "larger than 1024 KiB"),
+        (error("large-binary.yaml", &vec![0xff; LARGEST_FILE + 1]), "larger than 1024 KiB"),
+    ] {
+        let text = error.to_string();
+        assert!(matches!(error, SiteError::File { .. }) && text.contains(part), "{text}");
+        assert!(text.starts_with(&folder.path().display().to_string()), "{text}");
+    }
+    match error("latin1.yaml", b"giusto: 1\n# caf\xe9 \xfc\n") {
+        SiteError::Text(at) => assert_eq!((at.line, at.column), (2, 6), "{at}"),
+        other => panic!("{other}"),
+    }
+}
+
+/// Not the site's business, but what its texts build on.
+#[test]
+fn the_model_s_texts_say_what_is_wrong_before_a_semicolon() {
+    let late = TaskError::LateDeadline { deadline: Duration::from_ms(2), period: Duration::from_ms(1) };
+    for text in
+        [late.to_string(), "5".parse::<Duration>().unwrap_err().to_string(), "x".parse::<Bandwidth>().unwrap_err()]
+    {
+        assert!(text.contains("; "), "{text}");
+    }
+}

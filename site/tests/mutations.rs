@@ -1,0 +1,163 @@
+//! Thousands of damaged sites: never a panic, always a site that keeps the model's rules or an error at a place that
+//! exists. Seeded; a failure prints the text.
+
+use giusto_model::{Load, Origin, Promise, Site};
+use giusto_site::{parse, SiteError};
+use rand::{seq::IndexedRandom, Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::catch_unwind;
+
+const SEED: u64 = 7;
+const ROUNDS: usize = 12_000;
+const SITES: [&str; 3] = [
+    include_str!("../../sites/walk.yaml"),
+    include_str!("../../sites/too-much.yaml"),
+    include_str!("../../sites/adopted.yaml"),
+];
+/// What YAML and the grammar find interesting.
+const PIECES: [&str; 40] = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ":",
+    ": ",
+    ",",
+    "'",
+    "\"",
+    "\n",
+    "  ",
+    "\t",
+    "#",
+    " #",
+    "&a ",
+    "*a",
+    "!",
+    "!!str ",
+    "|\n",
+    ">\n",
+    "%",
+    "---\n",
+    "...\n",
+    "? ",
+    "- ",
+    "<<: ",
+    "~",
+    "null",
+    "on",
+    "\\",
+    "\0",
+    "\u{feff}",
+    "é",
+    "0",
+    "99999999999999999999",
+    "-",
+    "5%",
+    "ms",
+    "/",
+    "\r",
+];
+
+fn mutate(text: &str, rng: &mut ChaCha8Rng) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    match rng.random_range(0..8) {
+        0 if !bytes.is_empty() => {
+            let at = rng.random_range(0..bytes.len());
+            bytes[at] ^= 1 << rng.random_range(0..8);
+        }
+        1 => bytes.truncate(rng.random_range(0..=bytes.len())),
+        kind @ 2..=4 => {
+            let mut lines: Vec<&str> = text.split('\n').collect();
+            let (from, to) = (rng.random_range(0..lines.len()), rng.random_range(0..lines.len()));
+            match kind {
+                2 => drop(lines.remove(from)),
+                3 => lines.insert(to, lines[from]),
+                _ => lines.swap(from, to),
+            }
+            return lines.join("\n");
+        }
+        5 => {
+            let (from, to) = (rng.random_range(0..=bytes.len()), rng.random_range(0..=bytes.len()));
+            drop(bytes.drain(from.min(to)..from.max(to).min(from.min(to) + 12)));
+        }
+        _ => {
+            let at = rng.random_range(0..=bytes.len());
+            let piece = PIECES.choose(rng).unwrap().repeat(rng.random_range(1..4));
+            bytes.splice(at..at, piece.into_bytes());
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Every rule that `giusto_model` states for a site.
+fn keeps_the_rules(site: &Site) {
+    assert!(!site.host.cores.is_empty() && site.host.cores.windows(2).all(|pair| pair[0] < pair[1]));
+    assert!(site.host.keep_free.as_f64() < 1.0);
+    let names: BTreeSet<_> = site.services.iter().map(|service| &service.name).collect();
+    assert!(!names.is_empty() && names.len() == site.services.len());
+    for service in &site.services {
+        assert_eq!(service.tasks.is_empty(), matches!(service.promise, Promise::Leftovers { .. }));
+        service.tasks.iter().for_each(|task| task.validate().unwrap());
+        if let Origin::Start(words) = &service.origin {
+            assert!(!words[0].is_empty() && words.iter().all(|word| !word.contains('\0')));
+        }
+        if let Some(Load::Redis { address, fields, value }) = &service.load {
+            assert!(address.ip().is_loopback() && (1..=1000).contains(fields) && (1..=4096).contains(value));
+        }
+    }
+}
+
+fn place_exists(error: &SiteError, text: &str) {
+    let SiteError::Text(at) = error else { panic!("{error}") };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let line = text.split('\n').nth(at.line - 1).unwrap_or_else(|| panic!("no such line: {error}"));
+    assert!((1..=line.chars().count() + 1).contains(&at.column), "no such column: {error}");
+    assert_eq!(error.to_string().lines().count(), 4, "{error}");
+}
+
+#[test]
+fn damaged_sites_never_panic_and_every_error_has_a_place_that_exists() {
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for round in 0..ROUNDS {
+        let mut text = SITES.choose(&mut rng).unwrap().to_string();
+        for _ in 0..rng.random_range(1..=3) {
+            text = mutate(&text, &mut rng);
+        }
+        let outcome = catch_unwind(|| match parse("site.yaml", &text) {
+            Ok(site) => {
+                keeps_the_rules(&site);
+                "accepted".to_string()
+            }
+            Err(error) => {
+                place_exists(&error, &text);
+                let SiteError::Text(at) = &error else { unreachable!() };
+                at.found.split('\'').step_by(2).collect::<Vec<_>>().join("…")
+            }
+        });
+        let outcome = outcome.unwrap_or_else(|_| panic!("seed {SEED}, round {round}:\n{text}"));
+        *seen.entry(outcome).or_default() += 1;
+    }
+    // The interesting cases occurred.
+    let count = |part: &str| seen.iter().filter(|(text, _)| text.contains(part)).map(|(_, n)| n).sum::<usize>();
+    for part in ["accepted", "not YAML", "is not a key", "is written twice", "a value is missing", "needs", "invisible"]
+    {
+        assert!(count(part) >= 20, "{part}: only {}\n{seen:#?}", count(part));
+    }
+    assert!(seen.len() >= 40, "{} kinds of outcome\n{seen:#?}", seen.len());
+}
+
+#[test]
+fn large_and_deep_texts_are_refused_without_exhausting_stack_or_patience() {
+    let size = giusto_site::LARGEST_FILE;
+    for piece in [
+        "[", "{", "- ", "? ", "a: {", "'", "\"", "\n", "# ", " ", "!", "&a ", "%", "|\n", "\\", ",", "-", "a,", "[],",
+        "a\n", "é",
+    ] {
+        for head in ["", "giusto: 1\nhosts: ", "giusto: 1\nhosts: ["] {
+            let text = format!("{head}{}", piece.repeat((size - head.len()) / piece.len()));
+            place_exists(&parse("site.yaml", &text).unwrap_err(), &text);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+"""End to end: the command a user types, on this machine, with good and bad input.
+
+Law by law: exit codes and texts, goldens of the papers, examples in every verb's help, a trial around a real Redis that
+leaves the host as it was, also after kill -9. Only the standard library and the release build are used.
+"""
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+GIUSTO = ROOT / "target" / "release" / "giusto"
+ROOT_USER = os.geteuid() == 0
+
+
+def run(*args, code=0, cwd=ROOT, env=None, timeout=180, prefix=()):
+    """Runs giusto; asserts the exit code; returns (stdout, stderr)."""
+    done = subprocess.run([*prefix, str(GIUSTO), *map(str, args)], cwd=cwd, env={**os.environ, **(env or {})},
+                          capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+    if done.returncode != code:
+        raise AssertionError(f"{args}: exit {done.returncode}, expected {code}\n{done.stdout}\n{done.stderr}")
+    return done.stdout, done.stderr
+
+
+def scheduling_state():
+    """What enforcement may change on this host, as text to compare."""
+    state = {}
+    cpuset = Path("/sys/fs/cgroup/cpuset")
+    for folder in [cpuset, *sorted(p for p in cpuset.glob("**/") if p != cpuset)] if cpuset.exists() else []:
+        for name in ("cpuset.cpus", "cpuset.sched_load_balance", "cpuset.cpu_exclusive", "cpuset.mems"):
+            if (folder / name).exists():
+                state[str(folder / name)] = (folder / name).read_text()
+    unified = Path("/sys/fs/cgroup")
+    if (unified / "cgroup.controllers").exists():
+        for file in sorted(unified.glob("**/cgroup.subtree_control")):
+            state[str(file)] = file.read_text()
+    return state
+
+
+def can_reserve_most_of_each_core():
+    """The kernel's deadline bandwidth is free again: a 60 % reservation per core passes, one after the other."""
+    for _ in range(2):
+        done = subprocess.run(["chrt", "-R", "-d", "--sched-runtime", "60000000", "--sched-deadline", "100000000",
+                               "--sched-period", "100000000", "0", "true"], capture_output=True, text=True)
+        if done.returncode != 0:
+            return done.stderr
+        time.sleep(0.15)
+    return ""
+
+
+def processes_with(text):
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            state = (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if text in line and int(folder.name) != os.getpid() and state != "Z":
+            found.append((int(folder.name), line))
+    return found
+
+
+class Analyze(unittest.TestCase):
+    GAMMA1 = ["--task", "40ms/250ms+150ms", "--task", "200ms/500ms+100ms", "--task", "100ms/1000ms+50ms", "--task", "200ms/2000ms"]
+    GAMMA2 = ["--task", "4ms/20ms+15ms", "--task", "6ms/30ms+10ms", "--task", "10ms/50ms+5ms", "--task", "7ms/70ms"]
+
+    def test_gamma1_and_gamma2_of_paper_000(self):
+        for tasks, period, budget, share in [(self.GAMMA1, 2000, 1520, "19/25"), (self.GAMMA2, 2100, 1470, "7/10")]:
+            out = json.loads(run("analyze", "share", *tasks, "--json")[0])
+            self.assertEqual(out["period_ns"], period * 10**6)
+            self.assertEqual(out["budget_ns"], budget * 10**6)
+            self.assertEqual(out["bandwidth"], share)
+            self.assertEqual(out["hold_ns"]["enforced"], 2 * budget * 10**6)
+
+    def test_an_overloaded_core_is_refused(self):
+        _, err = run("analyze", "share", "--task", "8ms/10ms", "--task", "8ms/10ms", code=1)
+        self.assertIn("160 %", err)
+
+    def test_a_task_without_unit_is_bad_input(self):
+        _, err = run("analyze", "share", "--task", "2/7ms", code=2)
+        self.assertIn("unit", err)
+
+
+class SiteFiles(unittest.TestCase):
+    def test_every_malformed_site_is_refused_with_its_place(self):
+        corpus = sorted((ROOT / "site/tests/malformed").glob("*.yaml"))
+        self.assertGreaterEqual(len(corpus), 50)
+        for file in corpus:
+            for verb in ("check", "plan"):
+                out, err = run(verb, file, code=2)
+                self.assertEqual(out, "", file)
+                self.assertRegex(err, re.escape(file.name) + r":\d+:\d+: ", file)
+
+    def test_a_site_that_does_not_fit_has_a_witness(self):
+        _, err = run("plan", "sites/too-much.yaml", code=1)
+        self.assertIn("fit", err)
+
+    def test_a_missing_file_says_so(self):
+        _, err = run("plan", "nowhere.yaml", code=2)
+        self.assertIn("nowhere.yaml", err)
+
+    def test_the_walk_is_planned_and_explained(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = Path(folder) / "plan.json"
+            out, _ = run("plan", "sites/walk.yaml", "--out", plan)
+            self.assertIn("cache on core 1", out)
+            out, _ = run("explain", "cache", "--plan", plan)
+            self.assertIn("hyperperiod", out)
+            _, err = run("explain", "cash", "--plan", plan, code=2)
+            self.assertIn("cache", err)
+            broken = Path(folder) / "broken.json"
+            broken.write_text(plan.read_text().replace('"giusto_plan": 1', '"giusto_plan": 99'))
+            _, err = run("explain", "cache", "--plan", broken, code=2)
+            self.assertIn("99", err)
+
+    def test_the_same_seed_gives_the_same_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = []
+            for name, seed in (("a", 7), ("b", 7), ("c", 8)):
+                jobs = Path(folder) / f"{name}.csv"
+                run("simulate", "sites/walk.yaml", "--for", "1s", "--seed", seed, "--jobs", jobs, "--trace", f"{folder}/{name}.json")
+                files.append((jobs.read_bytes(), Path(f"{folder}/{name}.json").read_bytes()))
+            self.assertEqual(files[0], files[1])
+            self.assertGreater(len(files[0][0].splitlines()), 5000)
+            json.loads(files[0][1])
+
+
+class Help(unittest.TestCase):
+    def test_every_verb_shows_an_example(self):
+        for verb in self.verbs():
+            out, _ = run(*verb, "--help")
+            self.assertRegex(out, r"Example:\n\s+giusto ", verb)
+
+    @staticmethod
+    def verbs():
+        return [["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["restore"], ["measure", "execution"],
+                ["measure", "response"], ["verify"], ["analyze", "share"]]
+
+    def test_every_example_works(self):
+        """In the order in which a newcomer would type them: measuring needs the service, verifying needs a trial."""
+        examples = {}
+        for verb in self.verbs():
+            text = run(*verb, "--help")[0]
+            examples[" ".join(verb)] = re.search(r"Example:\n\s+giusto (.*(?:\n {2,}\S.*)*)", text).group(1)
+        service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
+        try:
+            for verb in ("check", "plan", "explain", "simulate", "analyze share", "measure execution", "measure response"):
+                run(*shlex.split(examples[verb]))
+        finally:
+            service.terminate()
+            service.wait()
+        if ROOT_USER:
+            done = subprocess.run([str(GIUSTO), *shlex.split(examples["run"])], cwd=ROOT, capture_output=True, text=True)
+            self.assertIn(done.returncode, (0, 5, 6), done.stderr)
+            done = subprocess.run([str(GIUSTO), *shlex.split(examples["verify"])], cwd=ROOT, capture_output=True, text=True)
+            self.assertIn(done.returncode, (0, 5, 6), done.stderr)
+            run("restore")
+
+
+class ThisHost(unittest.TestCase):
+    def setUp(self):
+        if not ROOT_USER:
+            self.fail("these tests change how the machine schedules and need root")
+        self.before = scheduling_state()
+
+    def tearDown(self):
+        self.assertEqual(scheduling_state(), self.before)
+        self.assertEqual(can_reserve_most_of_each_core(), "")
+        self.assertEqual(processes_with("redis-server 127.0.0.1:7001"), [])
+
+    def trial(self, folder):
+        return subprocess.Popen([str(GIUSTO), "run", "sites/walk.yaml", "--trial", "--rounds", "2", "--for", "1s", "--out", folder],
+                                cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_a_trial_prints_the_table_and_leaves_the_host_as_it_was(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trial = self.trial(folder)
+            out, err = trial.communicate(timeout=120)
+            self.assertIn(trial.returncode, (0, 5, 6), err)
+            for row in ("predicted", "a whole core", "shared, no plan", "shared, Giusto", "noise floor"):
+                self.assertIn(row, out)
+            report = (Path(folder) / "report.html").read_text()
+            self.assertIn("<svg", report)
+            self.assertNotIn("http://", report.replace("http://www.w3.org/2000/svg", ""))
+
+    def test_after_kill_9_restore_undoes_everything(self):
+        for delay in (0.3, 1.5, 3.5, 6.0):
+            with tempfile.TemporaryDirectory() as folder:
+                trial = self.trial(folder)
+                time.sleep(delay)
+                trial.kill()
+                trial.communicate()
+                run("restore")
+                self.assertEqual(scheduling_state(), self.before, delay)
+                self.assertEqual(processes_with("redis-server 127.0.0.1:7001"), [], delay)
+        out, _ = run("restore")
+        self.assertIn("nothing", out)
+
+    def test_run_enforces_until_interrupted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            giusto = subprocess.Popen([str(GIUSTO), "run", "sites/walk.yaml", "--out", folder], cwd=ROOT, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True)
+            for _ in range(100):
+                time.sleep(0.1)
+                servers = processes_with("redis-server 127.0.0.1:7001")
+                if servers and "deadline" in policies(servers[0][0]):
+                    break
+            else:
+                giusto.kill()
+                self.fail(f"no thread got its reservation\n{giusto.communicate()}")
+            _, err = run("run", "sites/walk.yaml", "--out", folder, code=4)
+            self.assertIn(str(giusto.pid), err)  # two at once are refused
+            giusto.send_signal(signal.SIGTERM)
+            _, err = giusto.communicate(timeout=30)
+            self.assertEqual(giusto.returncode, 0, err)
+
+    def test_without_privilege_it_plans_predicts_and_says_what_is_missing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            binary = Path(folder) / "giusto"
+            shutil.copy(GIUSTO, binary)
+            shutil.copy(ROOT / "sites/walk.yaml", folder)
+            done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(binary), "run", "walk.yaml",
+                                   "--trial", "--out", "out"], cwd=folder, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn("predicted", done.stdout)
+            self.assertIn("CAP_SYS_NICE", done.stderr)
+
+    def test_without_redis_it_says_what_to_install(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, err = run("run", "sites/walk.yaml", "--trial", "--out", folder, code=3, env={"PATH": folder})
+            self.assertIn("redis-server", err)
+
+    def test_dry_run_changes_nothing(self):
+        out, _ = run("run", "sites/walk.yaml", "--dry-run")
+        self.assertIn("sched_setattr", out)
+
+
+def policies(pid):
+    """Scheduling policies of a process's threads, in words."""
+    names = {0: "other", 1: "fifo", 5: "idle", 6: "deadline"}
+    found = []
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        fields = (thread / "stat").read_text().rsplit(")", 1)[1].split()
+        found.append(names.get(int(fields[38]), fields[38]))
+    return found
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    result = unittest.main(verbosity=2, exit=False).result
+    failed = len(result.failures) + len(result.errors)
+    print(f"{result.testsRun - failed} passed, {failed} failed")
+    sys.exit(1 if failed or not result.testsRun else 0)
