@@ -1,1 +1,39 @@
-fn main() {}
+//! The `giusto` command: one module a verb, no logic of its own.
+//!
+//! Reads the command line, calls the rooms below, prints a table for people or JSON, and ends with the exit code that
+//! says what happened. What rooms return is only shown here, never decided.
+
+mod analyze;
+mod args;
+mod check;
+mod failure;
+mod measure;
+mod plan;
+mod run;
+mod simulate;
+mod table;
+mod verify;
+
+use args::{Analyze, Cli, Verb};
+use clap::Parser;
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.verb {
+        Verb::Check(args) => check::check(&args),
+        Verb::Plan(args) => plan::plan(&args),
+        Verb::Explain(args) => plan::explain(&args),
+        Verb::Simulate(args) => simulate::simulate(&args),
+        Verb::Run(args) => run::run(&args),
+        Verb::Restore(args) => run::restore(&args),
+        Verb::Measure(verb) => measure::measure(&verb),
+        Verb::Verify(args) => verify::verify(&args),
+        Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}

@@ -30,9 +30,15 @@ impl Running {
             let io = |source| Error::Io { doing: format!("open {}", path.display()), source };
             fs::create_dir_all(logs).map_err(io)?;
             let log = fs::File::create(&path).map_err(io)?;
-            let program = words.first().ok_or_else(|| Error::Service { name: name.into(), what: "starts nothing".into() })?;
+            let program =
+                words.first().ok_or_else(|| Error::Service { name: name.into(), what: "starts nothing".into() })?;
             let mut command = Command::new(program);
-            command.args(&words[1..]).stdin(Stdio::null()).stderr(log.try_clone().map_err(io)?).stdout(log).process_group(0);
+            command
+                .args(&words[1..])
+                .stdin(Stdio::null())
+                .stderr(log.try_clone().map_err(io)?)
+                .stdout(log)
+                .process_group(0);
             let parent = std::process::id();
             // SAFETY: prctl, getppid and _exit are async-signal-safe.
             unsafe {
@@ -193,7 +199,8 @@ mod tests {
     #[test]
     fn a_service_that_ends_says_how_and_its_last_words() {
         let folder = tempfile::tempdir().unwrap();
-        let mut running = Running::begin("short", &shell("sleep 0.2; echo no port >&2; exit 7"), folder.path()).unwrap();
+        let mut running =
+            Running::begin("short", &shell("sleep 0.2; echo no port >&2; exit 7"), folder.path()).unwrap();
         let error = loop {
             if let Err(error) = running.check() {
                 break error.to_string();

@@ -1,1 +1,53 @@
-//! (to be written)
+//! From a site to a plan: placement, admission and every real-time parameter, each with its reason, or a refusal with a
+//! witness and the nearest fit.
+//!
+//! Called by the command line and the daemon with a [`giusto_model::Site`] and the machine's [`Facts`]; calls `analysis`
+//! for the mathematics. Flows out: a [`giusto_model::Plan`], to be written as plan.json ([`write()`], [`read()`]) and told to
+//! people ([`explain`]). It touches no machine and simulates nothing: predictions are filled in by whoever ran the
+//! simulator.
+
+mod explain;
+mod facts;
+mod file;
+mod leftovers;
+mod nearest;
+mod place;
+mod refusal;
+mod size;
+
+pub use explain::explain;
+pub use facts::Facts;
+pub use file::{read, write};
+pub use place::plan;
+pub use refusal::{Cause, NearestFit, Refusal, Witness};
+
+/// Why a plan cannot be read, written or explained.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file system refused.
+    #[error("cannot {what} {path}: {why}")]
+    Io {
+        /// `read` or `write`.
+        what: &'static str,
+        /// Which file.
+        path: String,
+        /// What the system said.
+        why: std::io::Error,
+    },
+    /// Not a plan, or one of another version.
+    #[error("{path} is not a plan that this giusto can use: {why}; make it anew with `giusto plan`")]
+    Format {
+        /// Which file.
+        path: String,
+        /// What was found and what was expected.
+        why: String,
+    },
+    /// `explain` was asked for a name that the plan does not have.
+    #[error("the plan has no '{name}'; it has {known}")]
+    UnknownName {
+        /// What was asked.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+}

@@ -1,0 +1,55 @@
+//! `giusto analyze`.
+
+use crate::args::{Releases, ShareArgs};
+use crate::failure::Failure;
+use crate::table;
+use giusto_analysis::share::{self, Wanted};
+use giusto_analysis::Error;
+use giusto_model::{Bandwidth, Duration, Release};
+use std::process::ExitCode;
+
+/// `giusto analyze share`
+pub(crate) fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
+    let mut tasks = args.tasks.clone();
+    let kept = match args.releases {
+        Some(releases) => releases == Releases::Kept,
+        None => tasks.iter().any(|task| task.release == Release::KeptOffset),
+    };
+    for (index, task) in tasks.iter_mut().enumerate() {
+        task.name = format!("task{}", index + 1);
+        task.release = if kept { Release::KeptOffset } else { Release::Sporadic };
+    }
+    let wanted = match (args.period, args.max_period) {
+        (Some(period), _) => Wanted::Exactly(period),
+        (None, Some(longest)) => Wanted::AtMost(longest),
+        (None, None) => Wanted::Hyperperiod,
+    };
+    let answer = share::share(&tasks, wanted, args.margin, Bandwidth::ZERO).map_err(|error| match error {
+        Error::Overload { .. } => Failure::does_not_fit(error),
+        _ => Failure::input(error),
+    })?;
+    if args.json {
+        return table::json(&answer);
+    }
+    let hold = |hold: Option<Duration>| hold.map_or("for ever".to_string(), |d| d.to_string());
+    let row = |name: &str, value: String, note: &str| vec![name.to_string(), value, note.to_string()];
+    let mut rows = vec![
+        row("utilization", answer.utilization.percent(), &format!("U = {}", answer.utilization)),
+        row("hyperperiod", answer.hyperperiod.to_string(), ""),
+        row("server", format!("{} every {}", answer.budget, answer.period), ""),
+        row("bandwidth", answer.bandwidth.percent(), &format!("W = {} (paper 000, Theorem 2 and § 3.2)", answer.bandwidth)),
+        row("holds the core", hold(answer.hold.conforming), "at most, while the tasks keep to their parameters"),
+        row("", hold(answer.hold.enforced), "at most, whatever they do (2B)"),
+    ];
+    match &answer.with_margin {
+        Some(with) => rows.push(row(
+            "in practice",
+            format!("{} every {}", with.budget, answer.period),
+            &format!("{} with a margin of {} points; {} left for others", with.bandwidth.percent(), with.margin.percent(),
+                with.left_for_others.unwrap_or(Bandwidth::ZERO).percent()),
+        )),
+        None => rows.push(row("in practice", "a whole core".into(), "the margin does not fit beside the bandwidth")),
+    }
+    print!("{}", table::table(&rows, 3));
+    Ok(ExitCode::SUCCESS)
+}

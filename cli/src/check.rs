@@ -1,0 +1,38 @@
+//! `giusto check`.
+
+use crate::args::SiteArg;
+use crate::failure::Failure;
+use crate::table::{json, table};
+use giusto_model::{Adopt, Origin, Promise, Service, Task};
+use serde_json::json;
+use std::process::ExitCode;
+
+/// Reads the site and says what it describes.
+pub(crate) fn check(args: &SiteArg) -> Result<ExitCode, Failure> {
+    let site = giusto_site::read(&args.site)?;
+    if args.json {
+        let services: Vec<_> = site.services.iter().map(|s| json!({"name": s.name, "promise": s.promise, "tasks": s.tasks})).collect();
+        let host = json!({"name": site.host.name, "cores": site.host.cores, "keep_free": site.host.keep_free});
+        return json(&json!({"host": host, "services": services}));
+    }
+    let cores: Vec<String> = site.host.cores.iter().map(u32::to_string).collect();
+    println!("host {}: cores {}, {} of each kept free", site.host.name, cores.join(", "), site.host.keep_free.percent());
+    let mut rows = vec![["service", "promise", "from", "tasks"].map(String::from).to_vec()];
+    rows.extend(site.services.iter().map(describe));
+    print!("{}", table(&rows, 4));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(service: &Service) -> Vec<String> {
+    let promise = match service.promise {
+        Promise::AsIfAlone => "as-if-alone".to_string(),
+        Promise::Leftovers { at_least } => format!("leftovers, at least {}", at_least.percent()),
+    };
+    let from = match &service.origin {
+        Origin::Start(words) => format!("started: {}", words.first().map_or("", String::as_str)),
+        Origin::Adopt(Adopt::Pid(pid)) => format!("adopted: process {pid}"),
+        Origin::Adopt(Adopt::Cgroup(path)) => format!("adopted: cgroup {path}"),
+    };
+    let tasks: Vec<String> = service.tasks.iter().map(|task: &Task| format!("{}: {task}", task.name)).collect();
+    vec![service.name.clone(), promise, from, tasks.join(", ")]
+}

@@ -1,0 +1,78 @@
+//! What went wrong, and the exit code that says so.
+
+use std::process::ExitCode;
+
+/// A text for people and an exit code for scripts (DESIGN, "Errors").
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    text: String,
+}
+
+impl Failure {
+    /// 1: a demand that cannot fit.
+    pub(crate) fn does_not_fit(text: impl ToString) -> Self {
+        Failure { code: 1, text: text.to_string() }
+    }
+    /// 2: bad input.
+    pub(crate) fn input(text: impl ToString) -> Self {
+        Failure { code: 2, text: text.to_string() }
+    }
+    /// 3: the machine lacks something.
+    pub(crate) fn lacks(text: impl ToString) -> Self {
+        Failure { code: 3, text: text.to_string() }
+    }
+    /// 4: failed while running.
+    pub(crate) fn running(text: impl ToString) -> Self {
+        Failure { code: 4, text: text.to_string() }
+    }
+    /// Prints the text and gives the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        eprintln!("giusto: {}", self.text);
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<giusto_site::SiteError> for Failure {
+    fn from(error: giusto_site::SiteError) -> Self {
+        Failure::input(error)
+    }
+}
+
+impl From<giusto_planner::Refusal> for Failure {
+    fn from(refusal: giusto_planner::Refusal) -> Self {
+        use giusto_planner::Refusal::{DoesNotFit, Machine, Tasks};
+        match refusal {
+            DoesNotFit(_) => Failure::does_not_fit(refusal),
+            Machine { .. } => Failure::lacks(refusal),
+            Tasks { .. } => Failure::input(refusal),
+        }
+    }
+}
+
+impl From<giusto_planner::Error> for Failure {
+    fn from(error: giusto_planner::Error) -> Self {
+        match error {
+            giusto_planner::Error::Io { what: "write", .. } => Failure::running(error),
+            _ => Failure::input(error),
+        }
+    }
+}
+
+impl From<giusto_daemon::Error> for Failure {
+    fn from(error: giusto_daemon::Error) -> Self {
+        match error {
+            giusto_daemon::Error::Lacks { .. } => Failure::lacks(error),
+            _ => Failure::running(error),
+        }
+    }
+}
+
+/// Opens a file for writing, making its folder.
+pub(crate) fn create(path: &std::path::Path) -> Result<std::io::BufWriter<std::fs::File>, Failure> {
+    let cannot = |error| Failure::running(format!("cannot write {}: {error}", path.display()));
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(cannot)?;
+    }
+    std::fs::File::create(path).map(std::io::BufWriter::new).map_err(cannot)
+}

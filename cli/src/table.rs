@@ -1,0 +1,27 @@
+//! Tables that line up, and JSON.
+
+use crate::failure::Failure;
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Rows of cells two blanks apart: the first `left` columns to the left, the others to the right.
+pub(crate) fn table(rows: &[Vec<String>], left: usize) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cell = |(column, cell): (usize, &String)| match column < left {
+            true => format!("{cell:<0$}", widths[column]),
+            false => format!("{cell:>0$}", widths[column]),
+        };
+        row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ").trim_end().to_string() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Prints `value` as JSON.
+pub(crate) fn json(value: &impl Serialize) -> Result<ExitCode, Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(Failure::running)?;
+    println!("{text}");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,55 @@
+//! plan.json.
+
+use crate::Error;
+use giusto_model::{Plan, PLAN_VERSION};
+use serde::Deserialize;
+use std::fs;
+use std::path::Path;
+
+/// Reads a plan and checks that it can be applied: its version, one reservation a core, cores of its host, and
+/// 0 < budget ≤ period. Errors name the file.
+pub fn read(path: &Path) -> Result<Plan, Error> {
+    let name = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|why| Error::Io { what: "read", path: name.clone(), why })?;
+    parse(&text).map_err(|why| Error::Format { path: name, why })
+}
+
+/// Writes a plan. Errors name the file.
+pub fn write(plan: &Plan, path: &Path) -> Result<(), Error> {
+    let name = path.display().to_string();
+    let text =
+        serde_json::to_string_pretty(plan).map_err(|e| Error::Format { path: name.clone(), why: e.to_string() })?;
+    fs::write(path, text + "\n").map_err(|why| Error::Io { what: "write", path: name, why })
+}
+
+fn parse(text: &str) -> Result<Plan, String> {
+    // The version first: a newer plan has fields that this one would only call unknown.
+    #[derive(Deserialize)]
+    struct Version {
+        giusto_plan: u64,
+    }
+    let Version { giusto_plan } = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    if giusto_plan != u64::from(PLAN_VERSION) {
+        return Err(format!("it has version {giusto_plan}, expected {PLAN_VERSION}"));
+    }
+    let plan: Plan = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    check(&plan)?;
+    Ok(plan)
+}
+
+/// What the types do not say.
+fn check(plan: &Plan) -> Result<(), String> {
+    for (index, service) in plan.services.iter().enumerate() {
+        let (name, core, server) = (&service.name, service.core, service.server);
+        if server.budget.is_zero() || server.budget > server.period {
+            return Err(format!("service '{name}': expected 0 < budget_ns ≤ period_ns"));
+        }
+        if !plan.host.cores.contains(&core) {
+            return Err(format!("service '{name}': core {core} is not one of its host's cores"));
+        }
+        if let Some(other) = plan.services[..index].iter().find(|s| s.core == core) {
+            return Err(format!("services '{}' and '{name}' have the same core {core}", other.name));
+        }
+    }
+    Ok(())
+}

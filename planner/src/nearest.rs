@@ -1,0 +1,101 @@
+//! The nearest changes of a site with which a refused service fits. Every one is tried before it is told.
+
+use crate::place::{attempt, Unplaced};
+use crate::size::most_of_a_core;
+use crate::{Cause, Facts, NearestFit};
+use giusto_model::{Bandwidth, Duration, Promise, Service, Site};
+
+/// Margins and floors are told in tenths of a percentage point.
+const TENTHS: u64 = 1000;
+/// More cores than this are not suggested.
+const MOST_CORES: usize = 64;
+
+/// Changes with which `service` is no longer refused for `cause`.
+pub(crate) fn nearest(site: &Site, facts: &Facts, service: &str, cause: &Cause) -> Vec<NearestFit> {
+    let Some(witness) = site.services.iter().find(|s| s.name == service) else { return Vec::new() };
+    let trial = Trial { site, facts, service, cause };
+    match *cause {
+        Cause::Core { required, .. } => {
+            let wcet = trial.shorter_task(witness);
+            wcet.into_iter().chain(required.and_then(|(required, _)| trial.smaller_margin(required))).collect()
+        }
+        Cause::Cores { demand, supply } => trial.more_cores(demand - supply).into_iter().collect(),
+        Cause::Floors { demand, supply } => {
+            let floor = trial.lower_floor(witness, demand, supply);
+            floor.into_iter().chain(trial.more_cores(1)).collect()
+        }
+    }
+}
+
+struct Trial<'a> {
+    site: &'a Site,
+    facts: &'a Facts,
+    service: &'a str,
+    cause: &'a Cause,
+}
+
+impl Trial<'_> {
+    /// The longest wcet of the task with the largest utilization that fits, by bisection: demand grows with it.
+    fn shorter_task(&self, witness: &Service) -> Option<NearestFit> {
+        let (index, task) = witness.tasks.iter().enumerate().max_by_key(|(_, t)| t.utilization())?;
+        let fits = |ns| self.with(|s, _| s.tasks[index].wcet = Duration::from_ns(ns));
+        let (mut good, mut bad) = (1, task.wcet.ns());
+        if !fits(good) {
+            return None;
+        }
+        while bad - good > 1 {
+            let middle = good + (bad - good) / 2;
+            if fits(middle) {
+                good = middle;
+            } else {
+                bad = middle;
+            }
+        }
+        Some(NearestFit::Wcet { task: task.name.clone(), at_most: Duration::from_ns(good) })
+    }
+
+    /// The largest margin that the core still has room for.
+    fn smaller_margin(&self, required: Bandwidth) -> Option<NearestFit> {
+        let (most, _) = most_of_a_core(&self.site.host, self.facts);
+        let tenths = in_tenths(most.checked_sub(required)?);
+        let margin = (tenths.saturating_sub(1).max(1)..=tenths).rev().filter_map(|n| Bandwidth::new(n, TENTHS));
+        margin.into_iter().find(|m| self.with(|s, _| s.margin = *m)).map(NearestFit::Margin)
+    }
+
+    /// The floor of the witness less what is missing.
+    fn lower_floor(&self, witness: &Service, demand: Bandwidth, supply: Bandwidth) -> Option<NearestFit> {
+        let Promise::Leftovers { at_least } = witness.promise else { return None };
+        let room = in_tenths(at_least.checked_sub(demand.checked_sub(supply)?)?);
+        let at_least = Bandwidth::new(room, TENTHS)?;
+        self.with(|s, _| s.promise = Promise::Leftovers { at_least }).then_some(NearestFit::AtLeast(at_least))
+    }
+
+    /// The least number of cores more, from `first` on.
+    fn more_cores(&self, first: usize) -> Option<NearestFit> {
+        (first..=MOST_CORES).find(|more| self.with(|_, cores| *cores = *more)).map(NearestFit::MoreCores)
+    }
+
+    /// Whether the witness is no longer refused for its cause after `change` of it, or with more cores.
+    fn with(&self, change: impl FnOnce(&mut Service, &mut usize)) -> bool {
+        let (mut site, mut facts) = (self.site.clone(), self.facts.clone());
+        let Some(service) = site.services.iter_mut().find(|s| s.name == self.service) else { return false };
+        let mut more = 0;
+        change(service, &mut more);
+        let next = facts.cores.iter().chain(&site.host.cores).max().map_or(0, |c| c + 1);
+        let added: Vec<u32> = (next..).take(more).collect();
+        facts.cores.extend(&added);
+        site.host.cores.extend(&added);
+        match attempt(&site, &facts) {
+            Ok(_) => true,
+            Err(Unplaced::Other(_)) => false,
+            Err(Unplaced::DoesNotFit { service, cause }) => {
+                service != self.service || std::mem::discriminant(&cause) != std::mem::discriminant(self.cause)
+            }
+        }
+    }
+}
+
+/// Rounded down.
+fn in_tenths(share: Bandwidth) -> u64 {
+    (u128::from(share.numer()) * u128::from(TENTHS) / u128::from(share.denom())) as u64
+}

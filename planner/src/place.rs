@@ -1,0 +1,113 @@
+//! Which service gets which core.
+
+use crate::leftovers::leftovers;
+use crate::nearest::nearest;
+use crate::size::{reason, size, Misfit, Sized};
+use crate::{Cause, Facts, Refusal, Witness};
+use giusto_model::{Backend, Host, HostPlan, Plan, Promise, Service, ServicePlan, Site, PLAN_VERSION};
+
+/// Decides every parameter for `site` on the machine that `facts` describe.
+///
+/// One time-sensitive service a core at most: SCHED_DEADLINE is EDF among reservations, which does not give the highest
+/// priority that Theorem 1 asks for to a long period beside a short one. The largest reservation is placed first, on the
+/// first free core. Predictions are left empty. O(services · analysis). Errors: see [`Refusal`].
+pub fn plan(site: &Site, facts: &Facts) -> Result<Plan, Refusal> {
+    attempt(site, facts).map_err(|misfit| match misfit {
+        Unplaced::Other(refusal) => refusal,
+        Unplaced::DoesNotFit { service, cause } => {
+            let nearest = nearest(site, facts, &service, &cause);
+            Refusal::DoesNotFit(Box::new(Witness { service, cause, nearest }))
+        }
+    })
+}
+
+/// Why an attempt failed, before anybody looked for what would fit.
+pub(crate) enum Unplaced {
+    DoesNotFit { service: String, cause: Cause },
+    Other(Refusal),
+}
+
+/// A plan, or who does not fit.
+pub(crate) fn attempt(site: &Site, facts: &Facts) -> Result<Plan, Unplaced> {
+    let host = &site.host;
+    online(host, facts).map_err(Unplaced::Other)?;
+    let mut sized = Vec::new();
+    for (order, service) in site.services.iter().enumerate().filter(|(_, s)| s.promise == Promise::AsIfAlone) {
+        let found = size(service, host, facts).map_err(|misfit| match misfit {
+            Misfit::Other(refusal) => Unplaced::Other(refusal),
+            Misfit::DoesNotFit(cause) => Unplaced::DoesNotFit { service: service.name.clone(), cause },
+        })?;
+        sized.push((order, service, found));
+    }
+    // Stable: equal ones stay in the order of the site.
+    sized.sort_by_key(|(_, _, s)| std::cmp::Reverse(s.server.bandwidth()));
+    if let Some((_, service, _)) = sized.get(host.cores.len()) {
+        let cause = Cause::Cores { demand: sized.len(), supply: host.cores.len() };
+        return Err(Unplaced::DoesNotFit { service: service.name.clone(), cause });
+    }
+    let count = sized.len();
+    let mut placed: Vec<(usize, ServicePlan)> = (sized.into_iter().zip(&host.cores).enumerate())
+        .map(|(rank, ((order, service, found), &core))| (order, place(service, found, core, rank, count)))
+        .collect();
+    placed.sort_by_key(|(order, _)| *order);
+    let services: Vec<ServicePlan> = placed.into_iter().map(|(_, plan)| plan).collect();
+    let leftovers = leftovers(site, &services)?;
+    let host = HostPlan { name: host.name.clone(), cores: host.cores.clone(), keep_free: host.keep_free };
+    Ok(Plan { giusto_plan: PLAN_VERSION, host, services, leftovers })
+}
+
+fn place(service: &Service, found: Sized, core: u32, rank: usize, count: usize) -> ServicePlan {
+    let core_reason = reason(
+        "core",
+        core,
+        format!(
+            "one as-if-alone service a core, largest reservation first: number {} of {count}, first free core",
+            rank + 1
+        ),
+    );
+    let backend_reason = reason(
+        "backend",
+        Backend::Deadline,
+        "SCHED_DEADLINE, hard constant bandwidth, pinned: the highest priority on its core, as Theorem 1 asks",
+    );
+    let Sized { server, utilization, required, hold, left_for_others, reasons } = found;
+    ServicePlan {
+        name: service.name.clone(),
+        promise: service.promise,
+        origin: service.origin.clone(),
+        tasks: service.tasks.clone(),
+        load: service.load.clone(),
+        core,
+        backend: Backend::Deadline,
+        server,
+        utilization,
+        required,
+        margin: service.margin,
+        hold,
+        left_for_others,
+        prediction: None,
+        reasons: [core_reason, backend_reason].into_iter().chain(reasons).collect(),
+    }
+}
+
+/// The site may only name cores that the machine has.
+fn online(host: &Host, facts: &Facts) -> Result<(), Refusal> {
+    let missing: Vec<u32> = host.cores.iter().copied().filter(|c| !facts.cores.contains(c)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::Machine {
+        lacks: format!(
+            "host '{}' names {} {}, and the machine's online cores are {}",
+            host.name,
+            if missing.len() == 1 { "core" } else { "cores" },
+            list(&missing),
+            list(&facts.cores)
+        ),
+        remedy: "change `cores:` of the host, or bring them online in /sys/devices/system/cpu".into(),
+    })
+}
+
+fn list(cores: &[u32]) -> String {
+    cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,166 @@
+//! What is planned for known sites, and what people are told.
+
+mod common;
+
+use common::{as_if_alone, leftovers, of, site, task, walk};
+use giusto_model::{Bandwidth, Duration, Server, ServerKind, Site};
+use giusto_planner::{explain, plan, read, write, Cause, Error, Facts, NearestFit, Refusal};
+use std::path::Path;
+
+fn typical(site: &Site) -> Facts {
+    Facts::typical(site.host.cores.clone())
+}
+
+fn refusal(site: &Site) -> Refusal {
+    plan(site, &typical(site)).unwrap_err()
+}
+
+/// Compares with a file, or rewrites it when GIUSTO_REWRITE is set (then look at the difference).
+fn golden(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("GIUSTO_REWRITE").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    assert_eq!(found, std::fs::read_to_string(&path).unwrap(), "{name}: set GIUSTO_REWRITE=1 if the change is meant");
+}
+
+#[test]
+fn the_walk_gets_35_percent_every_10_ticks() {
+    let found = plan(&walk(), &typical(&walk())).unwrap();
+    let cache = &found.services[0];
+    let server =
+        Server { kind: ServerKind::ConstantBandwidth, budget: Duration::from_ms(14), period: Duration::from_ms(40) };
+    assert_eq!((cache.core, cache.server), (1, server));
+    assert_eq!((cache.utilization, cache.required, cache.left_for_others), (of("30%"), of("30%"), of("60%")));
+    assert_eq!(cache.hold.conforming, Duration::from_us(300));
+    assert_eq!(cache.hold.enforced, Duration::from_ms(28));
+    let batch = &found.leftovers[0];
+    assert_eq!((batch.available, batch.longest_wait), (of("60%"), Duration::from_ms(28)));
+}
+
+#[test]
+fn the_walks_plan_and_its_explanation_are_as_reviewed() {
+    let found = plan(&walk(), &typical(&walk())).unwrap();
+    golden("walk.plan.json", &(serde_json::to_string_pretty(&found).unwrap() + "\n"));
+    golden(
+        "walk.explain.txt",
+        &format!("{}\n{}", explain(&found, "cache").unwrap(), explain(&found, "batch").unwrap()),
+    );
+}
+
+#[test]
+fn an_unknown_name_is_told_the_known_ones() {
+    let found = plan(&walk(), &typical(&walk())).unwrap();
+    assert_eq!(explain(&found, "cash").unwrap_err().to_string(), "the plan has no 'cash'; it has cache, batch");
+}
+
+#[test]
+fn the_largest_reservation_is_placed_first_and_the_plan_keeps_the_sites_order() {
+    let service = |name, wcet| as_if_alone(name, vec![task(wcet, 1)], "5%");
+    let three = vec![
+        service("small", "1ms/10ms"),
+        leftovers("rest", "0%"),
+        service("large", "7ms/10ms"),
+        service("middle", "5ms/10ms"),
+    ];
+    let found = plan(&site(&[2, 3, 5], three), &Facts::typical(vec![0, 1, 2, 3, 4, 5])).unwrap();
+    let placed: Vec<_> = found.services.iter().map(|s| (s.name.as_str(), s.core)).collect();
+    assert_eq!(placed, [("small", 5), ("large", 2), ("middle", 3)]);
+    assert_eq!(found.leftovers[0].available, of("140%"), "3 · 95 % less 15, 75 and 55 %");
+    let free = site(&[2, 3], vec![service("small", "1ms/10ms"), leftovers("rest", "0%")]);
+    let found = plan(&free, &typical(&free)).unwrap();
+    assert_eq!(found.leftovers[0].longest_wait, Duration::ZERO, "core 3 has no reservation");
+}
+
+#[test]
+fn a_hyperperiod_beyond_the_kernels_longest_period_gets_the_least_bandwidth_below_it() {
+    // lcm = 7 s > 4.19 s.
+    let long = site(&[0], vec![as_if_alone("long", vec![task("100ms/1s", 1), task("200ms/1.4s", 1)], "5%")]);
+    let found = plan(&long, &typical(&long)).unwrap();
+    let service = &found.services[0];
+    assert!(service.server.period <= Duration::from_us(4_194_304));
+    assert!(service.required > service.utilization);
+    assert!(service.reasons.iter().any(|r| r.what == "period" && r.why.contains("W(P)")));
+}
+
+#[test]
+fn a_refusal_names_the_service_the_numbers_and_the_nearest_fit() {
+    let tight = site(&[0], vec![as_if_alone("cache", vec![task("152us/1ms", 6)], "5%")]);
+    let told = refusal(&tight).to_string();
+    assert_eq!(
+        told,
+        "service 'cache' does not fit: it needs 91.2 % of one core every 40 ms (U = 91.2 %) and a margin of 5 %, and one \
+         core can reserve 95 %: 1.2 % too much; it fits with wcet ≤ 150 us for task 'work', or with margin 3.8 %"
+    );
+    let Refusal::DoesNotFit(witness) = refusal(&tight) else { panic!() };
+    assert!(matches!(witness.cause, Cause::Core { required: Some(_), .. }));
+    let over = site(&[0], vec![as_if_alone("cache", vec![task("300us/1ms", 6)], "5%")]);
+    let told = refusal(&over).to_string();
+    assert!(
+        told.contains("its tasks alone need U = 180 %") && told.ends_with("it fits with wcet ≤ 150 us for task 'work'"),
+        "{told}"
+    );
+}
+
+#[test]
+fn too_few_cores_and_floors_too_high_are_refused_with_what_is_missing() {
+    let service = |name, wcet| as_if_alone(name, vec![task(wcet, 1)], "5%");
+    let three = site(&[0], vec![service("a", "1ms/10ms"), service("b", "2ms/10ms"), service("c", "3ms/10ms")]);
+    let Refusal::DoesNotFit(witness) = refusal(&three) else { panic!() };
+    assert_eq!((witness.service.as_str(), &witness.cause), ("b", &Cause::Cores { demand: 3, supply: 1 }));
+    assert_eq!(witness.nearest, [NearestFit::MoreCores(2)]);
+    let mut floors = walk();
+    floors.services.push(leftovers("index", "55%"));
+    let told = refusal(&floors).to_string();
+    assert_eq!(
+        told,
+        "service 'index' does not fit: all floors together ask for 65 % of a core, and the reservations leave 60 %: 5 % \
+         too much; it fits with at-least 50 %, or with one core more"
+    );
+}
+
+#[test]
+fn what_the_machine_lacks_is_no_question_of_fitting() {
+    let asks = site(&[0, 2, 3], walk().services);
+    let told = plan(&asks, &Facts::typical(vec![0, 1])).unwrap_err();
+    assert!(
+        matches!(&told, Refusal::Machine { lacks, .. } if lacks.contains("cores 2, 3") && lacks.contains("are 0, 1")),
+        "{told}"
+    );
+    let slow =
+        Facts { tick: Duration::from_ms(10), deadline_period_max: Duration::from_ms(99), ..Facts::typical(vec![1]) };
+    assert!(matches!(plan(&walk(), &slow), Err(Refusal::Machine { .. })));
+}
+
+#[test]
+fn a_plan_file_round_trips_and_a_bad_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.json");
+    let found = plan(&walk(), &typical(&walk())).unwrap();
+    write(&found, &path).unwrap();
+    assert_eq!(read(&path).unwrap(), found);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let bad = [
+        (text.replace("\"giusto_plan\": 1", "\"giusto_plan\": 2"), "version 2, expected 1"),
+        (text.replace("\"core\": 1", "\"core\": 7"), "core 7"),
+        (text.replace("\"budget_ns\": 14000000", "\"budget_ns\": 0"), "0 < budget_ns"),
+        (text.replace("\"backend\"", "\"backends\""), "backends"),
+        ("{".into(), "EOF"),
+    ];
+    for (text, expected) in bad {
+        std::fs::write(&path, text).unwrap();
+        let told = read(&path).unwrap_err();
+        assert!(matches!(told, Error::Format { .. }), "{told}");
+        assert!(told.to_string().contains("plan.json") && told.to_string().contains(expected), "{told}");
+    }
+    assert!(matches!(read(Path::new("/nowhere/plan.json")), Err(Error::Io { .. })));
+    assert!(matches!(write(&found, Path::new("/nowhere/plan.json")), Err(Error::Io { .. })));
+}
+
+#[test]
+fn a_tiny_service_gets_the_least_runtime_that_the_kernel_accepts() {
+    let tiny = site(&[0], vec![as_if_alone("tiny", vec![task("1ns/40ms", 1)], "0%")]);
+    let found = plan(&tiny, &typical(&tiny)).unwrap();
+    assert_eq!(found.services[0].server.budget, Duration::from_ns(1024));
+    assert_eq!(found.services[0].required, Bandwidth::new(1, 40_000_000).unwrap());
+}
