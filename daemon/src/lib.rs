@@ -4,9 +4,17 @@
 //! Called by the command line (`giusto run`, `giusto restore`, `giusto measure`). Sites and plans flow in; job records and
 //! a judgement flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
 
+mod journal;
+mod listener;
+mod scene;
 mod services;
+mod trial;
 
+pub use journal::{Journal, Restored};
+pub use listener::listener;
+pub use scene::{enforce, Scene};
 pub use services::Running;
+pub use trial::{trial, Arm, Options, Run, Trial};
 
 use giusto_planner::Facts;
 
@@ -21,6 +29,24 @@ pub enum Error {
         /// How to get it.
         how: String,
     },
+    /// Another giusto holds this host.
+    #[error("giusto runs on this host already (process {pid}); stop it first: kill {pid}")]
+    Busy {
+        /// Its process id.
+        pid: u32,
+    },
+    /// Enforcement failed.
+    #[error(transparent)]
+    Compute(#[from] giusto_compute::Error),
+    /// Measuring failed.
+    #[error(transparent)]
+    Measure(#[from] giusto_measure::Error),
+    /// Told to stop before the end.
+    #[error("interrupted; the host is as it was")]
+    Interrupted,
+    /// Not everything could be undone.
+    #[error("not everything could be undone, the rest stays in the journal: {0}; try 'giusto restore'")]
+    NotRestored(String),
     /// A service is not there or ended.
     #[error("service '{name}': {what}")]
     Service {
@@ -37,4 +63,16 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+/// What the planner has to know about this machine.
+pub fn facts() -> Facts {
+    let machine = giusto_compute::probe();
+    Facts {
+        tick: machine.tick,
+        deadline_period_max: machine.period_max,
+        deadline_period_min: machine.period_min,
+        deadline_bandwidth_cap: machine.cap,
+        cores: machine.cores,
+    }
 }

@@ -1,12 +1,12 @@
 //! The processes behind services: starting those that Giusto starts, finding those that it adopts.
 
 use crate::Error;
+use giusto_compute::sched;
 use giusto_model::{Adopt, Origin};
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// A service whose processes are known.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Running {
     /// Ids of its processes now; empty when it has ended.
     pub fn processes(&self) -> Vec<u32> {
         match &self.origin {
-            Origin::Start(_) => self.group().map(members).unwrap_or_default(),
+            Origin::Start(_) => self.group().map(sched::group).unwrap_or_default(),
             Origin::Adopt(Adopt::Pid(pid)) => {
                 if Path::new(&format!("/proc/{pid}")).exists() {
                     vec![*pid]
@@ -122,19 +122,8 @@ impl Running {
         self.signal(libc::SIGCONT);
     }
 
-    /// Ends a started service: SIGTERM, after two seconds SIGKILL. Adopted services are left alone.
+    /// Ends a started service at once and reaps it. The journal's undoing has ended it gently before, if there was time.
     pub fn end(&mut self) {
-        let Some(group) = self.group() else { return };
-        self.signal(libc::SIGTERM);
-        self.signal(libc::SIGCONT);
-        let limit = Instant::now() + Duration::from_secs(2);
-        while Instant::now() < limit {
-            // The leader is not reaped before the end, so that its group's number cannot be reused meanwhile.
-            if members(group).is_empty() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
         self.signal(libc::SIGKILL);
         let _ = self.child.take().map(|mut child| child.wait());
     }
@@ -154,21 +143,6 @@ impl Drop for Running {
     }
 }
 
-/// Live processes of a process group.
-fn members(group: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|pid| {
-            let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-            let Some((_, rest)) = stat.rsplit_once(')') else { return false };
-            let mut fields = rest.split_whitespace();
-            let state = fields.next();
-            state != Some("Z") && fields.nth(1).and_then(|g| g.parse().ok()) == Some(group)
-        })
-        .collect()
-}
-
 fn last_line(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
@@ -179,6 +153,7 @@ fn last_line(log: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn shell(script: &str) -> Origin {
         Origin::Start(vec!["sh".into(), "-c".into(), script.into()])
@@ -193,6 +168,7 @@ mod tests {
         }
         let all = running.processes();
         running.end();
+        std::thread::sleep(Duration::from_millis(50)); // init reaps the orphans
         assert!(all.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
     }
 

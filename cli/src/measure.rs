@@ -1,0 +1,99 @@
+//! `giusto measure`.
+
+use crate::args::{Measure, MeasureArgs};
+use crate::failure::{create, Failure};
+use crate::table::{json, table};
+use giusto_measure::{Generator, LoadPlan};
+use giusto_model::{Duration, JobWriter, Load, Service};
+use serde_json::json;
+use std::process::ExitCode;
+
+/// Dispatches.
+pub(crate) fn measure(verb: &Measure) -> Result<ExitCode, Failure> {
+    match verb {
+        Measure::Execution(args) => execution(args),
+        Measure::Response(args) => response(args),
+    }
+}
+
+fn execution(args: &MeasureArgs) -> Result<ExitCode, Failure> {
+    let (service, load) = service(args)?;
+    let Load::Redis { address, .. } = load;
+    let pid = giusto_daemon::listener(address)?;
+    let profile = giusto_measure::profile(&load, pid, args.requests, args.seed, &Generator::default()).map_err(failure)?;
+    if let Some(out) = &args.out {
+        profile.write(create(out)?).map_err(|error| Failure::running(format!("cannot write {}: {error}", out.display())))?;
+    }
+    let (execution, transport) = (quantiles(&profile.execution), quantiles(&profile.transport));
+    if args.site.json {
+        return json(&json!({"requests": profile.execution.len(), "execution_ns": execution, "transport_ns": transport}));
+    }
+    println!("{}: {} requests, one at a time", service.name, profile.execution.len());
+    print!("{}", spread(&[("execution", &execution), ("round trip beyond it", &transport)]));
+    let declared = service.tasks.iter().map(|task| task.wcet.ns()).min().unwrap_or(0);
+    let over = profile.execution.iter().filter(|&&ns| ns > declared).count() * 100 / profile.execution.len().max(1);
+    if declared > 0 && over > 0 {
+        println!("{over} % of them took longer than the {} that the site declares", Duration::from_ns(declared));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn response(args: &MeasureArgs) -> Result<ExitCode, Failure> {
+    let (service, load) = service(args)?;
+    let plan = LoadPlan {
+        load: &load,
+        tasks: &service.tasks,
+        warm_up: Duration::from_ms(300),
+        run: args.length,
+        seed: args.seed,
+        generator: Generator::default(),
+    };
+    let report = giusto_measure::drive(&plan, &mut |_| {}).map_err(failure)?;
+    if let Some(out) = &args.out {
+        let broken = |error| Failure::running(format!("cannot write {}: {error}", out.display()));
+        let mut writer = JobWriter::new(create(out)?).map_err(broken)?;
+        report.jobs.iter().try_for_each(|job| writer.write(job)).map_err(broken)?;
+        writer.finish().map_err(broken)?;
+    }
+    let responses: Vec<u64> = report.jobs.iter().filter_map(|job| job.response_ns()).collect();
+    let late: Vec<u64> = report.jobs.iter().filter_map(|job| job.release.since(job.due)).map(|d| d.ns()).collect();
+    let (responses, late) = (quantiles(&responses), quantiles(&late));
+    if args.site.json {
+        return json(&json!({"jobs": report.jobs.len(), "lost": report.lost, "errors": report.errors,
+            "response_ns": responses, "late_ns": late}));
+    }
+    println!("{}: {} jobs in {}, {} lost, {} errors", service.name, report.jobs.len(), args.length, report.lost, report.errors);
+    print!("{}", spread(&[("response", &responses), ("sent late by", &late)]));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The service that was asked for, and its load.
+fn service(args: &MeasureArgs) -> Result<(Service, Load), Failure> {
+    let site = giusto_site::read(&args.site.site)?;
+    let names: Vec<&str> = site.services.iter().map(|s| s.name.as_str()).collect();
+    let unknown = || Failure::input(format!("the site has no service '{}'; it has {}", args.service, names.join(", ")));
+    let service = site.services.iter().find(|s| s.name == args.service).ok_or_else(unknown)?;
+    let undriven = || Failure::input(format!("nobody told how to drive '{}': add load: {{redis: ADDRESS, fields: N, value: N}}", service.name));
+    Ok((service.clone(), service.load.clone().ok_or_else(undriven)?))
+}
+
+/// Median, 99 %, 99.9 % and largest, by nearest rank.
+fn quantiles(values: &[u64]) -> [u64; 4] {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let rank = |per_mille: usize| sorted.get((sorted.len() * per_mille).div_ceil(1000).saturating_sub(1)).copied().unwrap_or(0);
+    [rank(500), rank(990), rank(999), rank(1000)]
+}
+
+fn spread(rows: &[(&str, &[u64; 4])]) -> String {
+    let mut lines = vec![["", "p50", "p99", "p99.9", "max"].map(String::from).to_vec()];
+    for (name, values) in rows {
+        let cells = values.iter().map(|&ns| format!("{:.1} us", ns as f64 / 1000.0));
+        lines.push(std::iter::once(name.to_string()).chain(cells).collect());
+    }
+    table(&lines, 1)
+}
+
+fn failure(error: giusto_measure::Error) -> Failure {
+    giusto_daemon::Error::from(error).into()
+}

@@ -1,0 +1,146 @@
+//! A guest: when its tasks release jobs, and which job runs.
+
+use crate::system::{Error, Execution, Guest, Sporadic, Workload};
+use giusto_model::{Release, Task};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Later than any horizon.
+const NEVER: u64 = u64::MAX;
+/// 2^61 ns, 73 years: sums of two stay far below 2^63.
+pub(crate) const LONGEST: u64 = 1 << 61;
+
+/// A job that is not finished. The order of fields is the order of service: smaller first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Job {
+    key: u64,
+    pub(crate) task: u32,
+    pub(crate) number: u64,
+    pub(crate) release: u64,
+    pub(crate) left: u64,
+}
+
+/// One task copy.
+struct Source {
+    period: u64,
+    deadline: u64,
+    wcet: u64,
+    random_gap: bool,
+    next: u64,
+    number: u64,
+    /// One stream a task: what a task draws does not depend on how the jobs of others are scheduled.
+    rng: ChaCha8Rng,
+}
+
+/// Tasks and queue of one server.
+pub(crate) struct Guests {
+    guest: Guest,
+    execution: Execution,
+    sources: Vec<Source>,
+    /// Next release of each source.
+    releases: BinaryHeap<Reverse<(u64, u32)>>,
+    queue: BinaryHeap<Reverse<Job>>,
+}
+
+impl Guests {
+    pub(crate) fn new(workload: &Workload, index: usize, seed: u64) -> Result<Self, Error> {
+        let mut sources = Vec::new();
+        for task in &workload.tasks {
+            task.validate().map_err(|why| Error::Task { index, why })?;
+            if task.offset.ns() > LONGEST || task.period.ns() > LONGEST {
+                return Err(Error::Horizon);
+            }
+            for _ in 0..task.copies {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                rng.set_stream((index as u64) << 32 | sources.len() as u64);
+                sources.push(Source::new(task, workload.sporadic, rng));
+            }
+        }
+        if matches!(&workload.execution, Execution::Samples(samples) if samples.is_empty()) {
+            return Err(Error::NoSamples { index });
+        }
+        let releases = sources.iter().zip(0..).map(|(source, task)| Reverse((source.next, task))).collect();
+        let execution = workload.execution.clone();
+        Ok(Guests { guest: workload.guest, execution, sources, releases, queue: BinaryHeap::new() })
+    }
+
+    /// When the next job comes.
+    #[inline]
+    pub(crate) fn next_release(&self) -> u64 {
+        self.releases.peek().map_or(NEVER, |Reverse((at, _))| *at)
+    }
+
+    /// Queues all jobs that come at `now`.
+    pub(crate) fn release(&mut self, now: u64) {
+        while let Some(mut first) = self.releases.peek_mut() {
+            let Reverse((at, task)) = *first;
+            if at > now {
+                break;
+            }
+            let source = &mut self.sources[task as usize];
+            let key = match self.guest {
+                Guest::Fifo => at,
+                Guest::RateMonotonic => source.period,
+                Guest::Edf => at + source.deadline,
+            };
+            let left = source.execution(&self.execution);
+            self.queue.push(Reverse(Job { key, task, number: source.number, release: at, left }));
+            source.number += 1;
+            source.next += source.gap();
+            *first = Reverse((source.next, task));
+        }
+    }
+
+    /// The job that runs when the server does.
+    #[inline]
+    pub(crate) fn current(&self) -> Option<&Job> {
+        self.queue.peek().map(|Reverse(job)| job)
+    }
+
+    /// The current job has run for `ran`; hands it out if that finished it.
+    #[inline]
+    pub(crate) fn run(&mut self, ran: u64) -> Option<Job> {
+        let mut first = self.queue.peek_mut()?;
+        first.0.left -= ran; // does not change its place: `left` is the last field, and keys with numbers are unique
+        (first.0.left == 0).then(|| std::collections::binary_heap::PeekMut::pop(first).0)
+    }
+
+    pub(crate) fn pending(&self) -> u64 {
+        self.queue.len() as u64
+    }
+}
+
+impl Source {
+    fn new(task: &Task, sporadic: Sporadic, rng: ChaCha8Rng) -> Self {
+        Source {
+            period: task.period.ns(),
+            deadline: task.deadline.ns(),
+            wcet: task.wcet.ns(),
+            random_gap: task.release == Release::Sporadic && sporadic == Sporadic::Random,
+            next: task.offset.ns(),
+            number: 0,
+            rng,
+        }
+    }
+
+    fn gap(&mut self) -> u64 {
+        match self.random_gap {
+            true => self.rng.random_range(self.period..=2 * self.period),
+            false => self.period,
+        }
+    }
+
+    /// At least 1 ns: a job of nothing would never be seen.
+    fn execution(&mut self, execution: &Execution) -> u64 {
+        match execution {
+            Execution::Worst => self.wcet,
+            Execution::Uniform { percent } => {
+                let least = u128::from(self.wcet) * u128::from((*percent).min(100)) / 100;
+                self.rng.random_range((least as u64).max(1)..=self.wcet)
+            }
+            Execution::Samples(samples) => samples[self.rng.random_range(0..samples.len())].max(1),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The prediction of a plan: its server on top, beside a competitor that takes every cycle left.
+
+use crate::engine::simulate;
+use crate::stats::Stats;
+use crate::system::{Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
+use crate::trace::Observer;
+use giusto_model::{Duration, JobRecord, ServerKind, ServicePlan};
+use giusto_policy::Order;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Response times of a service under its plan.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// Of all jobs.
+    pub stats: Stats,
+    /// Share of the core that the competitor got.
+    pub competitor: f64,
+}
+
+/// Simulates `service` as planned.
+///
+/// `transport` is the time of a request outside of the service (network stack, wake-ups), drawn for each job from measured
+/// values; none: 0. Sporadic tasks come as densely as they may, as the load generator sends them. The observer sees the
+/// service as server 0 and the competitor as server 1, jobs with their transport. Errors: as [`simulate`].
+pub fn predict(
+    service: &ServicePlan,
+    execution: Execution,
+    transport: &[u64],
+    horizon: Duration,
+    seed: u64,
+    observer: &mut dyn Observer,
+) -> Result<Predicted, Error> {
+    let workload =
+        Workload { tasks: service.tasks.clone(), guest: Guest::Fifo, execution, sporadic: Sporadic::Densest };
+    let top = ServerSpec {
+        kind: service.server.kind,
+        budget: service.server.budget,
+        period: service.server.period,
+        first: Duration::ZERO,
+        priority: 0,
+        workload: Some(workload),
+    };
+    let rest = ServerSpec { kind: ServerKind::Unlimited, priority: 1, workload: None, ..top.clone() };
+    let system = System { order: Order::FixedPriority, servers: vec![top, rest] };
+    let mut outside =
+        Outside { transport, rng: ChaCha8Rng::seed_from_u64(seed), stats: Stats::new(), inner: observer };
+    let all = simulate(&system, horizon, seed, &mut outside)?;
+    let mut stats = outside.stats;
+    (stats.unfinished, stats.consumed) = (all[0].unfinished, all[0].consumed);
+    Ok(Predicted { stats, competitor: all[1].consumed.ns() as f64 / horizon.ns() as f64 })
+}
+
+/// Adds what happens outside of the service.
+struct Outside<'a> {
+    transport: &'a [u64],
+    rng: ChaCha8Rng,
+    stats: Stats,
+    inner: &'a mut dyn Observer,
+}
+
+impl Observer for Outside<'_> {
+    fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
+        let mut job = *job;
+        if !self.transport.is_empty() {
+            let more = self.transport[self.rng.random_range(0..self.transport.len())];
+            job.finish = job.finish.and_then(|finish| finish.checked_add(Duration::from_ns(more)));
+        }
+        self.stats.add(job.response_ns().unwrap_or(0));
+        self.inner.job(server, &job)
+    }
+    fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
+        self.inner.slice(server, job, from, to)
+    }
+}
