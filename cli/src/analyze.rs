@@ -37,7 +37,11 @@ pub(crate) fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
         row("utilization", answer.utilization.percent(), &format!("U = {}", answer.utilization)),
         row("hyperperiod", answer.hyperperiod.to_string(), ""),
         row("server", format!("{} every {}", answer.budget, answer.period), ""),
-        row("bandwidth", answer.bandwidth.percent(), &format!("W = {} (paper 000, Theorem 2 and § 3.2)", answer.bandwidth)),
+        row(
+            "bandwidth",
+            answer.bandwidth.percent(),
+            &format!("W = {} (paper 000, Theorem 2 and § 3.2)", answer.bandwidth),
+        ),
         row("holds the core", hold(answer.hold.conforming), "at most, while the tasks keep to their parameters"),
         row("", hold(answer.hold.enforced), "at most, whatever they do (2B)"),
     ];
@@ -45,8 +49,12 @@ pub(crate) fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
         Some(with) => rows.push(row(
             "in practice",
             format!("{} every {}", with.budget, answer.period),
-            &format!("{} with a margin of {} points; {} left for others", with.bandwidth.percent(), with.margin.percent(),
-                with.left_for_others.unwrap_or(Bandwidth::ZERO).percent()),
+            &format!(
+                "{} with a margin of {}; {} left for others",
+                with.bandwidth.percent(),
+                with.margin.percent(),
+                with.left_for_others.unwrap_or(Bandwidth::ZERO).percent()
+            ),
         )),
         None => rows.push(row("in practice", "a whole core".into(), "the margin does not fit beside the bandwidth")),
     }

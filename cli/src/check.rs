@@ -11,12 +11,18 @@ use std::process::ExitCode;
 pub(crate) fn check(args: &SiteArg) -> Result<ExitCode, Failure> {
     let site = giusto_site::read(&args.site)?;
     if args.json {
-        let services: Vec<_> = site.services.iter().map(|s| json!({"name": s.name, "promise": s.promise, "tasks": s.tasks})).collect();
+        let services: Vec<_> =
+            site.services.iter().map(|s| json!({"name": s.name, "promise": s.promise, "tasks": s.tasks})).collect();
         let host = json!({"name": site.host.name, "cores": site.host.cores, "keep_free": site.host.keep_free});
         return json(&json!({"host": host, "services": services}));
     }
     let cores: Vec<String> = site.host.cores.iter().map(u32::to_string).collect();
-    println!("host {}: cores {}, {} of each kept free", site.host.name, cores.join(", "), site.host.keep_free.percent());
+    println!(
+        "host {}: cores {}, {} of each kept free",
+        site.host.name,
+        cores.join(", "),
+        site.host.keep_free.percent()
+    );
     let mut rows = vec![["service", "promise", "from", "tasks"].map(String::from).to_vec()];
     rows.extend(site.services.iter().map(describe));
     print!("{}", table(&rows, 4));

@@ -20,13 +20,18 @@ fn execution(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let (service, load) = service(args)?;
     let Load::Redis { address, .. } = load;
     let pid = giusto_daemon::listener(address)?;
-    let profile = giusto_measure::profile(&load, pid, args.requests, args.seed, &Generator::default()).map_err(failure)?;
+    let profile =
+        giusto_measure::profile(&load, pid, args.requests, args.seed, &Generator::default()).map_err(failure)?;
     if let Some(out) = &args.out {
-        profile.write(create(out)?).map_err(|error| Failure::running(format!("cannot write {}: {error}", out.display())))?;
+        profile
+            .write(create(out)?)
+            .map_err(|error| Failure::running(format!("cannot write {}: {error}", out.display())))?;
     }
     let (execution, transport) = (quantiles(&profile.execution), quantiles(&profile.transport));
     if args.site.json {
-        return json(&json!({"requests": profile.execution.len(), "execution_ns": execution, "transport_ns": transport}));
+        return json(
+            &json!({"requests": profile.execution.len(), "execution_ns": execution, "transport_ns": transport}),
+        );
     }
     println!("{}: {} requests, one at a time", service.name, profile.execution.len());
     print!("{}", spread(&[("execution", &execution), ("round trip beyond it", &transport)]));
@@ -62,7 +67,14 @@ fn response(args: &MeasureArgs) -> Result<ExitCode, Failure> {
         return json(&json!({"jobs": report.jobs.len(), "lost": report.lost, "errors": report.errors,
             "response_ns": responses, "late_ns": late}));
     }
-    println!("{}: {} jobs in {}, {} lost, {} errors", service.name, report.jobs.len(), args.length, report.lost, report.errors);
+    println!(
+        "{}: {} jobs in {}, {} lost, {} errors",
+        service.name,
+        report.jobs.len(),
+        args.length,
+        report.lost,
+        report.errors
+    );
     print!("{}", spread(&[("response", &responses), ("sent late by", &late)]));
     Ok(ExitCode::SUCCESS)
 }
@@ -73,7 +85,12 @@ fn service(args: &MeasureArgs) -> Result<(Service, Load), Failure> {
     let names: Vec<&str> = site.services.iter().map(|s| s.name.as_str()).collect();
     let unknown = || Failure::input(format!("the site has no service '{}'; it has {}", args.service, names.join(", ")));
     let service = site.services.iter().find(|s| s.name == args.service).ok_or_else(unknown)?;
-    let undriven = || Failure::input(format!("nobody told how to drive '{}': add load: {{redis: ADDRESS, fields: N, value: N}}", service.name));
+    let undriven = || {
+        Failure::input(format!(
+            "nobody told how to drive '{}': add load: {{redis: ADDRESS, fields: N, value: N}}",
+            service.name
+        ))
+    };
     Ok((service.clone(), service.load.clone().ok_or_else(undriven)?))
 }
 
@@ -81,7 +98,9 @@ fn service(args: &MeasureArgs) -> Result<(Service, Load), Failure> {
 fn quantiles(values: &[u64]) -> [u64; 4] {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    let rank = |per_mille: usize| sorted.get((sorted.len() * per_mille).div_ceil(1000).saturating_sub(1)).copied().unwrap_or(0);
+    let rank = |per_mille: usize| {
+        sorted.get((sorted.len() * per_mille).div_ceil(1000).saturating_sub(1)).copied().unwrap_or(0)
+    };
     [rank(500), rank(990), rank(999), rank(1000)]
 }
 

@@ -44,7 +44,9 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         Some(site) => of(site)?.1,
         None if !args.plan.exists() => {
             let shown = args.plan.display();
-            return Err(Failure::input(format!("there is no {shown}; make it with 'giusto plan SITE --out {shown}', or name a site with --site")));
+            return Err(Failure::input(format!(
+                "there is no {shown}; make it with 'giusto plan SITE --out {shown}', or name a site with --site"
+            )));
         }
         None => giusto_planner::read(&args.plan)?,
     };
@@ -61,11 +63,22 @@ pub(crate) fn describe(plan: &Plan) -> String {
 pub(crate) fn service(plan: &ServicePlan) -> String {
     let (server, margin) = (plan.server, plan.margin.percent());
     let margin = margin.trim_end_matches(" %");
-    format!("{} on core {}: {} every {} ({} + {margin} points of margin)", plan.name, plan.core, server.budget, server.period, plan.required.percent())
+    format!(
+        "{} on core {}: {} every {} ({} + {margin} points of margin)",
+        plan.name,
+        plan.core,
+        server.budget,
+        server.period,
+        plan.required.percent()
+    )
 }
 
 fn leftover(plan: &LeftoverPlan) -> String {
     let cores: Vec<String> = plan.cores.iter().map(u32::to_string).collect();
-    let floor = if plan.at_least == Bandwidth::ZERO { String::new() } else { format!(", at least {} promised", plan.at_least.percent()) };
+    let floor = if plan.at_least == Bandwidth::ZERO {
+        String::new()
+    } else {
+        format!(", at least {} promised", plan.at_least.percent())
+    };
     format!("{} on core {}: what is left, {} of a core{floor}", plan.name, cores.join(", "), plan.available.percent())
 }

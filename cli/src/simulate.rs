@@ -42,10 +42,14 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         let trace = args.trace.as_ref().filter(|_| first).map(|path| create(path)).transpose()?;
         let mut files = Files {
             jobs: jobs.map(JobWriter::new).transpose().map_err(Failure::running)?,
-            trace: trace.map(|to| Trace::new(to, &[&service.name, "everybody else"])).transpose().map_err(Failure::running)?,
+            trace: trace
+                .map(|to| Trace::new(to, &[&service.name, "everybody else"]))
+                .transpose()
+                .map_err(Failure::running)?,
         };
         let Predicted { stats, competitor } =
-            predict(service, execution.clone(), transport, args.horizon, args.seed, &mut files).map_err(Failure::input)?;
+            predict(service, execution.clone(), transport, args.horizon, args.seed, &mut files)
+                .map_err(Failure::input)?;
         files.jobs.map(JobWriter::finish).transpose().map_err(Failure::running)?;
         files.trace.map(Trace::finish).transpose().map_err(Failure::running)?;
         rows.push(Row {
@@ -60,14 +64,26 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     if args.site.json {
         return json(&rows);
     }
-    println!("{} of virtual time, seed {}, {}", args.horizon, args.seed,
-        if profile.is_some() { "measured execution times" } else { "worst-case execution times" });
-    let mut lines = vec![["service", "jobs", "p50", "p99", "p99.9", "max", "left to others"].map(String::from).to_vec()];
+    println!(
+        "{} of virtual time, seed {}, {}",
+        args.horizon,
+        args.seed,
+        if profile.is_some() { "measured execution times" } else { "worst-case execution times" }
+    );
+    let mut lines =
+        vec![["service", "jobs", "p50", "p99", "p99.9", "max", "left to others"].map(String::from).to_vec()];
     for row in &rows {
         let p = &row.prediction;
         let share = Bandwidth::new((row.competitor_share * 1e6) as u64, 1_000_000).unwrap_or(Bandwidth::ZERO);
-        lines.push(vec![row.service.clone(), p.jobs.to_string(), p.p50.to_string(), p.p99.to_string(), p.p99_9.to_string(),
-            p.max.to_string(), share.percent()]);
+        lines.push(vec![
+            row.service.clone(),
+            p.jobs.to_string(),
+            p.p50.to_string(),
+            p.p99.to_string(),
+            p.p99_9.to_string(),
+            p.max.to_string(),
+            share.percent(),
+        ]);
     }
     print!("{}", table(&lines, 1));
     Ok(ExitCode::SUCCESS)

@@ -1,1 +1,30 @@
-//! (to be written)
+//! Measurement from outside: open-loop load on a running service, the execution times of its requests, and what
+//! disturbs both.
+//!
+//! Called by `daemon` and `cli`. In flow a load (`giusto_model::Load`) and tasks, out flow job records for `verify` and
+//! profiles for the next plan. All instants are CLOCK_MONOTONIC's. It starts no service, judges no promise and keeps no
+//! state beyond a call.
+
+mod awake;
+mod client;
+mod clock;
+mod drive;
+mod error;
+mod generator;
+mod listening;
+mod noise;
+mod profile;
+mod profiler;
+mod reply;
+mod request;
+mod schedule;
+mod thread;
+
+pub use awake::{stay_awake, Awake};
+pub use drive::{drive, LoadPlan, LoadReport};
+pub use error::Error;
+pub use generator::Generator;
+pub use listening::wait_listening;
+pub use noise::{steal, Noise};
+pub use profile::Profile;
+pub use profiler::profile;

@@ -35,7 +35,7 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<Lef
         available,
         longest_wait: wait,
         reasons: vec![
-            reason("cores", host.cores.len(), "all cores of the host: whoever is idle there runs"),
+            reason("cores", host.cores.len(), "all cores of the host: its processes are spread over them, each on one"),
             reason(
                 "available",
                 available.percent(),

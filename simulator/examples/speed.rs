@@ -36,5 +36,9 @@ fn main() {
     let start = std::time::Instant::now();
     let stats = simulate(&system, Duration::from_secs(3000), 1, &mut Unobserved).expect("the system makes sense");
     let seconds = start.elapsed().as_secs_f64();
-    println!("{} jobs in {seconds:.2} s: {:.2} million a second", stats[0].jobs(), stats[0].jobs() as f64 / seconds / 1e6);
+    println!(
+        "{} jobs in {seconds:.2} s: {:.2} million a second",
+        stats[0].jobs(),
+        stats[0].jobs() as f64 / seconds / 1e6
+    );
 }

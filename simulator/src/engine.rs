@@ -95,11 +95,7 @@ fn add(pool: &mut Pool, spec: &ServerSpec) -> Result<Id, String> {
         ServerKind::ConstantBandwidth => Kind::ConstantBandwidth,
         ServerKind::Unlimited => Kind::Unlimited,
     };
-    let params = Params {
-        budget: spec.budget.ns(),
-        period: spec.period.ns(),
-        first: spec.first.ns(),
-        priority: spec.priority,
-    };
+    let params =
+        Params { budget: spec.budget.ns(), period: spec.period.ns(), first: spec.first.ns(), priority: spec.priority };
     pool.add(kind, params, 0).map_err(|why| why.to_string())
 }

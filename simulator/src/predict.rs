@@ -43,8 +43,7 @@ pub fn predict(
     };
     let rest = ServerSpec { kind: ServerKind::Unlimited, priority: 1, workload: None, ..top.clone() };
     let system = System { order: Order::FixedPriority, servers: vec![top, rest] };
-    let mut outside =
-        Outside { transport, rng: ChaCha8Rng::seed_from_u64(seed), stats: Stats::new(), inner: observer };
+    let mut outside = Outside { transport, rng: ChaCha8Rng::seed_from_u64(seed), stats: Stats::new(), inner: observer };
     let all = simulate(&system, horizon, seed, &mut outside)?;
     let mut stats = outside.stats;
     (stats.unfinished, stats.consumed) = (all[0].unfinished, all[0].consumed);

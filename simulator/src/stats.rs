@@ -16,7 +16,7 @@ pub struct Stats {
 
 impl Stats {
     pub(crate) fn new() -> Self {
-        let histogram = Histogram::new(3).expect("three significant digits are within the library's range");
+        let histogram = Histogram::new_with_bounds(1, 1 << 62, 3).expect("the bounds are within the library's range");
         Stats { histogram, sum_ns: 0, unfinished: 0, consumed: Duration::ZERO }
     }
 

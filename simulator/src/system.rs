@@ -104,7 +104,9 @@ pub enum Error {
         index: usize,
     },
     /// Too long or no time at all.
-    #[error("the time to simulate must be more than 0 and less than 73 years, and offsets and periods less than 73 years")]
+    #[error(
+        "the time to simulate must be more than 0 and less than 73 years, and offsets and periods less than 73 years"
+    )]
     Horizon,
     /// A trace or record could not be written.
     #[error("cannot write what was observed: {0}")]

@@ -56,18 +56,22 @@ fn events_and_ticks_give_the_same_schedule() {
                 let wcet = rng.random_range(1..=period.min(6));
                 let deadline = rng.random_range(wcet..=period);
                 let (release, offset) = (Release::KeptOffset, ns(rng.random_range(0..40)));
-                Task { name: String::new(), wcet: ns(wcet), period: ns(period), deadline: ns(deadline), offset, release, copies: 1 }
+                Task {
+                    name: String::new(),
+                    wcet: ns(wcet),
+                    period: ns(period),
+                    deadline: ns(deadline),
+                    offset,
+                    release,
+                    copies: 1,
+                }
             })
             .collect();
         let (period, horizon) = (rng.random_range(2..40u64), 600);
         let budget = rng.random_range(1..=period);
         for guest in [Guest::Fifo, Guest::RateMonotonic, Guest::Edf] {
-            let workload = Workload {
-                tasks: tasks.clone(),
-                guest,
-                execution: Execution::Worst,
-                sporadic: Sporadic::Densest,
-            };
+            let workload =
+                Workload { tasks: tasks.clone(), guest, execution: Execution::Worst, sporadic: Sporadic::Densest };
             let spec = ServerSpec {
                 kind: ServerKind::Deferrable,
                 budget: ns(budget),
@@ -79,7 +83,8 @@ fn events_and_ticks_give_the_same_schedule() {
             let mut found = Vec::new();
             let mut keep = |_: usize, job: &JobRecord| found.push((job.task, job.job, job.finish.unwrap().ns()));
             let stats =
-                simulate(&System { order: Order::FixedPriority, servers: vec![spec] }, ns(horizon), 1, &mut keep).unwrap();
+                simulate(&System { order: Order::FixedPriority, servers: vec![spec] }, ns(horizon), 1, &mut keep)
+                    .unwrap();
             let expected = tick_by_tick(&tasks, guest, budget, period, horizon);
             assert_eq!(found, expected, "{guest:?} ({budget}, {period}) {tasks:?}");
             let order: Vec<_> = expected.iter().map(|(task, job, _)| (*job, *task)).collect();

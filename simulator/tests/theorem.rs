@@ -11,7 +11,15 @@ const KINDS: [ServerKind; 2] = [ServerKind::Deferrable, ServerKind::ConstantBand
 
 fn task(wcet: u64, period: u64, offset: u64, release: Release) -> Task {
     let ns = Duration::from_ns;
-    Task { name: String::new(), wcet: ns(wcet), period: ns(period), deadline: ns(period), offset: ns(offset), release, copies: 1 }
+    Task {
+        name: String::new(),
+        wcet: ns(wcet),
+        period: ns(period),
+        deadline: ns(period),
+        offset: ns(offset),
+        release,
+        copies: 1,
+    }
 }
 
 /// Jobs of server 0, by task and number; and how much of the core each server got.
@@ -28,7 +36,14 @@ fn jobs(servers: Vec<ServerSpec>, horizon: u64, seed: u64) -> (Vec<JobRecord>, V
     (all, stats.iter().map(|s| s.consumed.ns()).collect())
 }
 
-fn server(kind: ServerKind, budget: u64, period: u64, first: u64, priority: u32, workload: Option<Workload>) -> ServerSpec {
+fn server(
+    kind: ServerKind,
+    budget: u64,
+    period: u64,
+    first: u64,
+    priority: u32,
+    workload: Option<Workload>,
+) -> ServerSpec {
     let ns = Duration::from_ns;
     ServerSpec { kind, budget: ns(budget), period: ns(period), first: ns(first), priority, workload }
 }
@@ -153,7 +168,9 @@ fn what_makes_no_sense_is_an_error() {
         Some(Workload { tasks, guest: Guest::Fifo, execution: Execution::Worst, sporadic: Sporadic::Random })
     };
     let unlimited = |workload| server(ServerKind::Unlimited, 0, 0, 0, 0, workload);
-    assert!(run(unlimited(tasks(1, 2, 0)), 10).is_ok());
+    let stats = run(unlimited(tasks(1_000_000, 2_000_000, 0)), 20_000_000).unwrap();
+    assert_eq!((stats[0].jobs(), stats[0].mean_ns()), (10, 1e6));
+    assert!(stats[0].percentile(99.0).ns().abs_diff(1_000_000) < 1_000, "three digits");
     assert!(run(unlimited(tasks(1, 2, 0)), 0).is_err());
     assert!(run(unlimited(tasks(1, 2, 0)), u64::MAX).is_err());
     assert!(run(unlimited(tasks(1, 2, u64::MAX)), 10).is_err());

@@ -33,8 +33,8 @@ fn the_walk_means_what_its_comments_say() {
     assert_eq!((hset.name.as_str(), hset.copies, hset.release), ("hset", 6, Release::Sporadic));
     assert_eq!((hset.wcet, hset.period, hset.deadline), (Duration::from_us(50), Duration::from_ms(1), hset.period));
     let address = "127.0.0.1:7001".parse().unwrap();
-    assert_eq!(cache.load, Some(Load::Redis { address, fields: 80, value: 8 }));
-    assert_eq!(batch.origin, words(&["sh", "-c", "while :; do :; done"]));
+    assert_eq!(cache.load, Some(Load::Redis { address, fields: 70, value: 8 }));
+    assert_eq!(batch.origin, words(&["sh", "-c", "for worker in 1 2 3; do while :; do :; done & done; wait"]));
     assert_eq!(batch.promise, Promise::Leftovers { at_least: share("10%") });
     assert!(batch.tasks.is_empty() && batch.load.is_none());
 }

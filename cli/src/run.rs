@@ -1,0 +1,239 @@
+//! `giusto run` and `giusto restore`.
+
+use crate::args::{RestoreArgs, RunArgs};
+use crate::failure::{create, Failure};
+use crate::{plan, table};
+use giusto_compute::Machine;
+use giusto_daemon::{Arm, Error, Journal, Options, Restored, Scene, Trial};
+use giusto_model::{Bandwidth, Duration, JobRecord, Plan, ServicePlan};
+use giusto_simulator::{predict, Execution, Unobserved};
+use giusto_verify::{Arms, Comparison, ReportMeta, Sample, Verdict};
+use serde_json::json;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Virtual time of a prediction.
+const PREDICTED: Duration = Duration::from_secs(10);
+/// Requests of a profile.
+const PROFILE: u32 = 2000;
+
+/// `giusto run`
+pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let (_, mut plan) = plan::of(&args.site.site)?;
+    let machine = giusto_compute::probe();
+    if args.dry_run {
+        print!("{}{}", plan::describe(&plan), giusto_daemon::dry_run(&plan, &machine));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for service in &mut plan.services {
+        let predicted = predict(service, Execution::Worst, &[], PREDICTED, args.seed, &mut Unobserved);
+        service.prediction = Some(predicted.map_err(Failure::running)?.stats.prediction());
+    }
+    let plan_file = args.out.join("plan.json");
+    create(&plan_file)?;
+    giusto_planner::write(&plan, &plan_file)?;
+    if !args.site.json {
+        introduce(&plan, &plan_file);
+    }
+    if !machine.missing.is_empty() {
+        return Err(lacks(&plan, &machine));
+    }
+    on_signals();
+    let (mut journal, earlier) = Journal::open(&machine)?;
+    tell(&earlier)?;
+    let mut scene = Scene::set(&plan, &machine, &mut journal, &args.out.join("logs"))?;
+    let stop = || STOP.load(Ordering::Relaxed);
+    if args.trial {
+        let options = Options { rounds: args.rounds, length: args.length, seed: args.seed, profile: PROFILE };
+        let start = Instant::now();
+        let mut say = |text: String| eprintln!("[{:>4.0} s] {text}", start.elapsed().as_secs_f64());
+        let trials = giusto_daemon::trial(&mut scene, &plan, &machine.cores, options, &stop, &mut say)?;
+        scene.finish()?;
+        judge(args, &plan, &trials)
+    } else {
+        let done = giusto_daemon::enforce(&mut scene, plan.services.len(), &stop, &mut |text| eprintln!("{text}"));
+        scene.finish()?;
+        done?;
+        eprintln!("stopped; the host is as it was");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// `giusto restore`
+pub(crate) fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
+    let machine = giusto_compute::probe();
+    let (_, restored) = Journal::open(&machine)?;
+    if args.json {
+        table::json(&restored)?;
+    }
+    tell(&restored)?;
+    if !args.json {
+        println!("{}", if restored.undone == 0 { "there is nothing to restore" } else { "the host is as it was" });
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(restored: &Restored) -> Result<(), Failure> {
+    if !restored.failed.is_empty() {
+        return Err(Error::NotRestored(restored.failed.join("; ")).into());
+    }
+    if restored.undone > 0 {
+        eprintln!("undid {} changes that an earlier giusto had left", restored.undone);
+    }
+    Ok(())
+}
+
+fn introduce(plan: &Plan, file: &Path) {
+    let program = std::env::args().next().unwrap_or_else(|| "giusto".into());
+    for service in &plan.services {
+        let explain =
+            if file == Path::new("out/plan.json") { String::new() } else { format!(" --plan {}", file.display()) };
+        println!("{}      why: {program} explain {}{explain}", plan::service(service), service.name);
+    }
+}
+
+/// What could be done was done: planned and predicted. Says what is missing.
+fn lacks(plan: &Plan, machine: &Machine) -> Failure {
+    let mut rows = vec![["", "p50", "p99", "p99.9"].map(String::from).to_vec()];
+    for service in &plan.services {
+        if let Some(p) = &service.prediction {
+            rows.push(vec![
+                format!("predicted, {}", service.name),
+                p.p50.to_string(),
+                p.p99.to_string(),
+                p.p99_9.to_string(),
+            ]);
+        }
+    }
+    print!("{}", table::table(&rows, 1));
+    let missing: Vec<String> =
+        machine.missing.iter().map(|lack| format!("\n  {} is missing: {}", lack.what, lack.how)).collect();
+    Failure::lacks(format!("planned and predicted, but nothing was enforced or measured:{}", missing.concat()))
+}
+
+/// Compares the arms of each trial, prints the table and writes job records and the report.
+fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Failure> {
+    let mut worst = Verdict::Kept;
+    let mut all = Vec::new();
+    for trial in trials {
+        let Some(service) = plan.services.iter().find(|service| service.name == trial.service) else { continue };
+        save(&args.out, trial)?;
+        let (arms, competitor) = arms(service, trial, args.seed)?;
+        let comparison = giusto_verify::compare(&arms, args.seed);
+        let left = service.left_for_others.percent();
+        let note = format!("{left} of the core left for others ({} kept free)", plan.host.keep_free.percent());
+        let meta = ReportMeta {
+            title: format!("{}: as if alone?", service.name),
+            summary: format!("{}; {note}", plan::service(service)),
+            how: how(args, trial, competitor),
+        };
+        let name = if trials.len() == 1 { "report.html".to_string() } else { format!("report-{}.html", service.name) };
+        let report = args.out.join(name);
+        std::fs::write(&report, giusto_verify::report_html(&meta, &comparison, &arms))
+            .map_err(|error| Failure::running(format!("cannot write {}: {error}", report.display())))?;
+        if args.site.json {
+            all.push(json!({"service": service.name, "comparison": comparison, "voided": trial.voided}));
+        } else {
+            print!("{}", giusto_verify::table(&comparison, &note));
+            conforms(service, trial);
+            trial.voided.iter().for_each(|why| println!("voided: {why}"));
+            println!("report: {}", report.display());
+        }
+        worst = worse(worst, &comparison);
+    }
+    if args.site.json {
+        table::json(&all)?;
+    }
+    Ok(ExitCode::from(worst.exit_code()))
+}
+
+/// A missed promise outweighs one that cannot be told, and that a kept one.
+fn worse(so_far: Verdict, now: &Comparison) -> Verdict {
+    match (so_far, now.verdict) {
+        (Verdict::Missed, _) | (_, Verdict::Missed) => Verdict::Missed,
+        (Verdict::CannotTell, _) | (_, Verdict::CannotTell) => Verdict::CannotTell,
+        _ => Verdict::Kept,
+    }
+}
+
+fn arms(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<(Arms, f64), Failure> {
+    let of = |arm: Arm| trial.runs.iter().filter(|run| run.arm == arm).map(|run| Sample::new(&run.jobs)).collect();
+    let mut jobs: Vec<JobRecord> = Vec::new();
+    let mut keep = |server: usize, job: &JobRecord| {
+        if server == 0 {
+            jobs.push(*job);
+        }
+    };
+    let execution = Execution::Samples(trial.profile.execution.as_slice().into());
+    let predicted =
+        predict(service, execution, &trial.profile.transport, PREDICTED, seed, &mut keep).map_err(Failure::running)?;
+    let arms = Arms {
+        whole: of(Arm::Whole),
+        unprotected: of(Arm::NoPlan),
+        giusto: of(Arm::Giusto),
+        predicted: Some(Sample::new(&jobs)),
+    };
+    Ok((arms, predicted.competitor))
+}
+
+/// Theory speaks of tasks that keep to their worst case; says so where they do not.
+fn conforms(service: &ServicePlan, trial: &Trial) {
+    let declared = service.tasks.iter().map(|task| task.wcet.ns()).max().unwrap_or(0);
+    let mut times = trial.profile.execution.clone();
+    times.sort_unstable();
+    let above = times.iter().filter(|&&ns| ns > declared).count();
+    let median = Duration::from_ns(times.get(times.len() / 2).copied().unwrap_or(0));
+    let percent = Bandwidth::new(above as u64, times.len().max(1) as u64).unwrap_or(Bandwidth::ZERO).percent();
+    println!(
+        "a request takes {median} of processor time (median); {percent} take more than the {} declared",
+        Duration::from_ns(declared)
+    );
+}
+
+fn save(out: &Path, trial: &Trial) -> Result<(), Failure> {
+    let broken =
+        |error: std::io::Error| Failure::running(format!("cannot write job records to {}: {error}", out.display()));
+    for run in &trial.runs {
+        let path = out.join("jobs").join(format!("{}-{}-{}.csv", trial.service, run.arm.name(), run.round));
+        giusto_model::write_jobs(create(&path)?, &run.jobs).map_err(broken)?;
+    }
+    trial.profile.write(create(&out.join("jobs").join(format!("{}-profile.csv", trial.service)))?).map_err(broken)
+}
+
+fn how(args: &RunArgs, trial: &Trial, competitor: f64) -> Vec<(String, String)> {
+    let line = |name: &str, value: String| (name.to_string(), value);
+    let steal = trial.runs.iter().map(|run| run.steal).max().unwrap_or_default();
+    let late = trial.runs.iter().map(|run| run.late).max().unwrap_or_default();
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    vec![
+        line("command", std::env::args().collect::<Vec<_>>().join(" ")),
+        line("runs", format!("{} rounds of {} an arm, arms in turns, seed {}", args.rounds, args.length, args.seed)),
+        line(
+            "a whole core",
+            "the service at SCHED_FIFO, competitors stopped, the core kept awake by a SCHED_IDLE loop".into(),
+        ),
+        line("shared, no plan", "SCHED_OTHER beside the competitors".into()),
+        line("shared, Giusto", "the plan's SCHED_DEADLINE reservation beside the competitors".into()),
+        line(
+            "predicted",
+            format!(
+                "simulated with {} measured execution times; the competitor gets {:.1} % of the core",
+                trial.profile.execution.len(),
+                competitor * 100.0
+            ),
+        ),
+        line("largest steal of a run", steal.to_string()),
+        line("generator late (99th percentile, worst run)", late.to_string()),
+        line("voided runs", if trial.voided.is_empty() { "none".into() } else { trial.voided.join("; ") }),
+        line("kernel", kernel.trim().to_string()),
+    ]
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// SIGINT and SIGTERM ask for an orderly end.
+fn on_signals() {
+    giusto_daemon::on_stop(&STOP);
+}

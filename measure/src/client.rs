@@ -1,0 +1,123 @@
+//! One client of the load: a connection, the next request, what is not sent yet and what is not answered yet.
+
+use crate::reply::{Reply, ReplyParser};
+use crate::request::Request;
+use crate::Error;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Requests that may wait for replies before a queue must grow.
+const OUTSTANDING: usize = 4096;
+
+/// Connects, without Nagle's delay.
+pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream, Error> {
+    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(2));
+    stream.and_then(|s| s.set_nodelay(true).map(|()| s)).map_err(|why| Error::Connect { address, why })
+}
+
+/// One client. Its tags come back in the order of its requests: Redis answers each connection in order.
+pub(crate) struct Client<'a> {
+    stream: &'a TcpStream,
+    address: SocketAddr,
+    index: usize,
+    request: Request,
+    rng: ChaCha8Rng,
+    unsent: VecDeque<u8>,
+    outstanding: VecDeque<usize>,
+    replies: ReplyParser,
+}
+
+impl<'a> Client<'a> {
+    /// On a stream that does not block. Each client draws from its own stream of the same seed, so that what it sends
+    /// does not depend on who is first.
+    pub(crate) fn new(
+        stream: &'a TcpStream,
+        address: SocketAddr,
+        index: usize,
+        request: &Request,
+        seed: u64,
+    ) -> Client<'a> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(index as u64);
+        let mut request = request.clone();
+        request.draw(&mut rng);
+        let (unsent, outstanding) = (VecDeque::new(), VecDeque::with_capacity(OUTSTANDING));
+        Client { stream, address, index, request, rng, unsent, outstanding, replies: ReplyParser::default() }
+    }
+
+    /// Sends the request that is ready, whatever is still unanswered, keeps what the socket does not take, and makes
+    /// the next one ready.
+    pub(crate) fn send(&mut self, tag: usize) -> Result<(), Error> {
+        self.outstanding.push_back(tag);
+        let mut sent = 0;
+        if self.unsent.is_empty() {
+            sent = self.write(self.request.bytes())?;
+        }
+        self.unsent.extend(&self.request.bytes()[sent..]);
+        self.request.draw(&mut self.rng);
+        Ok(())
+    }
+
+    /// Sends more of what was left.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        while !self.unsent.is_empty() {
+            let sent = self.write(self.unsent.as_slices().0)?;
+            if sent == 0 {
+                break;
+            }
+            self.unsent.drain(..sent);
+        }
+        Ok(())
+    }
+
+    /// Reads once and hands over the tag of each request that is now answered. `finished` is called after the read.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8], mut finished: impl FnMut(usize, Reply)) -> Result<(), Error> {
+        let bytes = match (&mut &*self.stream).read(buffer) {
+            Ok(0) => return Err(self.closed()),
+            Ok(bytes) => bytes,
+            Err(why) => return self.not_now(why).map(drop),
+        };
+        let (address, outstanding) = (self.address, &mut self.outstanding);
+        let mut unasked = false;
+        let parsed = self.replies.feed(&buffer[..bytes], |reply| match outstanding.pop_front() {
+            Some(tag) => finished(tag, reply),
+            None => unasked = true,
+        });
+        parsed.map_err(|found| Error::Protocol { address, found })?;
+        match unasked {
+            true => Err(Error::Protocol { address, found: "a reply to nothing".into() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the socket took less than was to be sent.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Whether every request was answered.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.outstanding.is_empty()
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<usize, Error> {
+        (&mut &*self.stream).write(bytes).or_else(|why| self.not_now(why))
+    }
+
+    /// 0 bytes if it is only that the socket has no room or no data.
+    fn not_now(&self, why: std::io::Error) -> Result<usize, Error> {
+        match why.kind() {
+            ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(0),
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Err(self.closed()),
+            _ => Err(Error::Connection { address: self.address, why }),
+        }
+    }
+
+    fn closed(&self) -> Error {
+        Error::Closed { address: self.address, client: self.index }
+    }
+}

@@ -1,0 +1,118 @@
+//! Why a measurement cannot be made, and what to do about it.
+
+use giusto_model::TaskError;
+use std::io;
+use std::net::SocketAddr;
+
+/// Why a measurement cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A task makes no sense.
+    #[error("task '{name}': {why}")]
+    Task {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        why: TaskError,
+    },
+    /// The load or its plan is outside of what can be driven.
+    #[error("{0}")]
+    Plan(String),
+    /// Nobody accepts connections there.
+    #[error("cannot connect to {address}: {why}; is it running? start it or check load: redis: {address}")]
+    Connect {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// Nobody accepted in time.
+    #[error("nothing listens on {address} after {seconds:.1} s; check that the service starts and that load: redis: {address} is its address")]
+    NotListening {
+        /// Where.
+        address: SocketAddr,
+        /// How long it was waited for.
+        seconds: f64,
+    },
+    /// The process ended while its port was waited for.
+    #[error("the service ended before it listened on {address}; start it by hand to see why")]
+    Died {
+        /// Where it should have listened.
+        address: SocketAddr,
+    },
+    /// The service hung up.
+    #[error("{address} closed the connection of client {client}; look into the service's log (did it crash, or does it limit its clients or their buffers?) and run again")]
+    Closed {
+        /// The service.
+        address: SocketAddr,
+        /// Index of the client, copies counted one by one.
+        client: usize,
+    },
+    /// A connection failed.
+    #[error("the connection to {address} failed: {why}; look into the service's log and run again")]
+    Connection {
+        /// The service.
+        address: SocketAddr,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// What came is no reply to HSET.
+    #[error("{address} does not answer as Redis does: {found}; expected :N, +OK or -ERR after HSET: check load: redis: {address}")]
+    Protocol {
+        /// The service.
+        address: SocketAddr,
+        /// What came instead.
+        found: String,
+    },
+    /// A request of a profile was answered with an error, so its execution time says nothing.
+    #[error("{address} refuses the request: {text}; make it accept HSET (memory limit, password, read-only replica?) and profile again")]
+    Refused {
+        /// The service.
+        address: SocketAddr,
+        /// The service's own words.
+        text: String,
+    },
+    /// The privilege for a real-time priority or another affinity is missing.
+    #[error("cannot {what}: CAP_SYS_NICE is missing; run as root, or grant it with setcap cap_sys_nice+ep, or leave the priority out")]
+    Privilege {
+        /// What was tried.
+        what: String,
+    },
+    /// The machine refuses for another reason.
+    #[error("cannot {what}: {why}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// The process to be profiled is not there.
+    #[error("cannot read the processor time of process {pid}: {why}; is it running, and is /proc mounted?")]
+    Process {
+        /// The process.
+        pid: u32,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// Processor time does not count, or another process answers.
+    #[error("process {pid} used next to no processor time for {requests} requests to {address}; is that the process that listens there, and has the kernel CONFIG_SCHED_INFO?")]
+    Idle {
+        /// The process.
+        pid: u32,
+        /// How many were answered meanwhile.
+        requests: u32,
+        /// The service.
+        address: SocketAddr,
+    },
+    /// A profile file cannot be read.
+    #[error("cannot read the profile: {0}")]
+    Read(#[from] io::Error),
+    /// A line of a profile file makes no sense.
+    #[error("line {line}: {found}; expected execution_ns,transport_ns and below it two whole numbers a line")]
+    Line {
+        /// Line number, from 1.
+        line: usize,
+        /// What is wrong.
+        found: String,
+    },
+}

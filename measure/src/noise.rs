@@ -1,0 +1,57 @@
+//! Processor time that the hypervisor gave to others: holes that no scheduler of this machine can see.
+
+use std::{fs, io};
+
+/// What one CPU lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noise {
+    /// The CPU.
+    pub cpu: u32,
+    /// Stolen since boot, in ns, counted in the kernel's ticks (usually 10 ms). Subtract two readings.
+    pub steal_ns: u64,
+}
+
+/// Reads the stolen time of `cpus`, in their order, from `/proc/stat`.
+///
+/// # Errors
+/// Those of reading it; `NotFound` for a CPU that is not there or offline, `InvalidData` for a line without the field.
+pub fn steal(cpus: &[u32]) -> io::Result<Vec<Noise>> {
+    parse(&fs::read_to_string("/proc/stat")?, cpus, rustix::param::clock_ticks_per_second())
+}
+
+fn parse(stat: &str, cpus: &[u32], ticks_per_second: u64) -> io::Result<Vec<Noise>> {
+    let tick_ns = 1_000_000_000 / ticks_per_second.max(1);
+    let one = |&cpu: &u32| {
+        let name = format!("cpu{cpu}");
+        let missing = || io::Error::new(io::ErrorKind::NotFound, format!("/proc/stat has no {name}; is it online?"));
+        let line = stat.lines().find(|l| l.split(' ').next() == Some(&name)).ok_or_else(missing)?;
+        // cpuN user nice system idle iowait irq softirq steal …
+        let ticks = line.split_ascii_whitespace().nth(8).and_then(|t| t.parse::<u64>().ok());
+        let steal_ns = ticks.and_then(|t| t.checked_mul(tick_ns));
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("no stolen time in '{line}' of /proc/stat"));
+        Ok(Noise { cpu, steal_ns: steal_ns.ok_or_else(bad)? })
+    };
+    cpus.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_the_eighth_number_of_the_right_cpu() {
+        let stat = "cpu  1 2 3 4 5 6 7 99 9 9\ncpu1 1 2 3 4 5 6 7 8 9 9\ncpu10 1 2 3 4 5 6 7 16 9 9\nintr 5\n";
+        let steal = |cpus: &[u32]| parse(stat, cpus, 100);
+        let of = |cpu, steal_ns| Noise { cpu, steal_ns };
+        assert_eq!(steal(&[10, 1]).unwrap(), [of(10, 160_000_000), of(1, 80_000_000)]);
+        assert_eq!(steal(&[0]).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(parse("cpu0 1 2 3\n", &[0], 100).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn this_machine_tells_its_stolen_time() {
+        let online = fs::read_to_string("/proc/stat").unwrap();
+        let first = online.lines().find_map(|l| l.strip_prefix("cpu")?.split(' ').next()?.parse().ok()).unwrap();
+        assert_eq!(steal(&[first]).unwrap()[0].cpu, first);
+    }
+}

@@ -1,0 +1,157 @@
+//! When which client's next request is due.
+
+use crate::{Error, LoadPlan};
+use giusto_model::Release;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Clients, and so connections: below the usual limit of ports.
+const MOST_CLIENTS: u64 = 10_000;
+/// Records of one run: about 2 GB of them.
+const MOST_JOBS: u64 = 40_000_000;
+
+/// A request that is due. Times in ns since the load's origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) client: usize,
+    pub(crate) at: u64,
+    /// Its number after the warm-up, from 0; `None` within the warm-up.
+    pub(crate) job: Option<u64>,
+}
+
+/// Every request of a plan in the order of the times they are due; at equal times lower clients first.
+pub(crate) struct Schedule {
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Of each client: period, and how many requests it recorded.
+    clients: Vec<(u64, u64)>,
+    warm_up: u64,
+    end: u64,
+    jobs: u64,
+}
+
+impl Schedule {
+    /// Checks the plan and counts its requests. O(clients).
+    pub(crate) fn new(plan: &LoadPlan) -> Result<Schedule, Error> {
+        let warm_up = plan.warm_up.ns();
+        // Half of the clock's range leaves room for origin and grace.
+        let end = plan.warm_up.checked_add(plan.run).map(|d| d.ns()).filter(|&end| end <= u64::MAX / 4);
+        let end = end.ok_or_else(|| Error::Plan("warm-up and run are longer than a century; shorten them".into()))?;
+        let mut schedule = Schedule { next: BinaryHeap::new(), clients: Vec::new(), warm_up, end, jobs: 0 };
+        if plan.tasks.is_empty() {
+            return Err(Error::Plan("a load without tasks; give the service tasks:".into()));
+        }
+        for task in plan.tasks {
+            task.validate().map_err(|why| Error::Task { name: task.name.clone(), why })?;
+            if schedule.clients.len() as u64 + u64::from(task.copies) > MOST_CLIENTS {
+                return Err(Error::Plan(format!("more than {MOST_CLIENTS} clients; use fewer copies")));
+            }
+            let first = match task.release {
+                Release::KeptOffset => task.offset.ns(),
+                Release::Sporadic => 0,
+            };
+            // Requests due before t: those n with first + n·period < t.
+            let before = |t: u64| t.saturating_sub(first).div_ceil(task.period.ns());
+            let jobs = (before(end) - before(warm_up)).saturating_mul(u64::from(task.copies));
+            schedule.jobs = schedule.jobs.saturating_add(jobs);
+            for _ in 0..task.copies {
+                if first < end {
+                    schedule.next.push(Reverse((first, schedule.clients.len())));
+                }
+                schedule.clients.push((task.period.ns(), 0));
+            }
+        }
+        if schedule.jobs > MOST_JOBS {
+            return Err(Error::Plan(format!(
+                "{} requests are more than the {MOST_JOBS} that one run records; shorten the run",
+                schedule.jobs
+            )));
+        }
+        Ok(schedule)
+    }
+
+    pub(crate) fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Requests after the warm-up.
+    pub(crate) fn jobs(&self) -> u64 {
+        self.jobs
+    }
+
+    /// When the next request is due; `None` after the last.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.next.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Takes the next request if it is due by `now`. O(log clients).
+    pub(crate) fn pop_due(&mut self, now: u64) -> Option<Due> {
+        let &Reverse((at, client)) = self.next.peek().filter(|Reverse((at, _))| *at <= now)?;
+        self.next.pop();
+        let (period, recorded) = &mut self.clients[client];
+        let job = (at >= self.warm_up).then(|| {
+            *recorded += 1;
+            *recorded - 1
+        });
+        // A period may be as long as the clock; what does not fit in it is not due in this run.
+        if let Some(following) = at.checked_add(*period).filter(|&t| t < self.end) {
+            self.next.push(Reverse((following, client)));
+        }
+        Some(Due { client, at, job })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Generator;
+    use giusto_model::{Duration, Load, Task};
+
+    fn schedule(tasks: &[(&str, u32)], warm_up: Duration, run: Duration) -> Result<Schedule, Error> {
+        let load = Load::Redis { address: "127.0.0.1:1".parse().unwrap(), fields: 1, value: 1 };
+        let of = |&(text, copies): &(&str, u32)| Task { copies, ..text.parse().unwrap() };
+        let tasks: Vec<Task> = tasks.iter().map(of).collect();
+        Schedule::new(&LoadPlan { load: &load, tasks: &tasks, warm_up, run, seed: 0, generator: Generator::default() })
+    }
+
+    #[test]
+    fn every_request_of_the_definition_is_due_once_and_in_order() {
+        // (offset, period) of each client, as the definition has them: the sporadic task from 0.
+        let clients = [(1_500, 4_000), (1_500, 4_000), (0, 7_000), (20_000, 20_000)];
+        let tasks = [("1us/4us+1500ns", 2), ("1us/7us", 1), ("1us/20us+20us", 1)];
+        for (warm_up, run) in [(0, 0), (0, 1), (0, 100_000), (9_500, 30_000), (14_000, 21_001), (50_000, 0)] {
+            let mut expected = Vec::new();
+            for (client, &(offset, period)) in clients.iter().enumerate() {
+                let dues = (0..).map(|n| offset + n * period).take_while(|&at| at < warm_up + run);
+                let mut job = 0..;
+                expected.extend(dues.map(|at| {
+                    let job = if at >= warm_up { job.next() } else { None };
+                    Due { client, at, job }
+                }));
+            }
+            expected.sort_by_key(|d| (d.at, d.client));
+            let mut schedule = schedule(&tasks, Duration::from_ns(warm_up), Duration::from_ns(run)).unwrap();
+            assert_eq!(schedule.jobs(), expected.iter().filter(|d| d.job.is_some()).count() as u64);
+            let mut found = Vec::new();
+            while let Some(next) = schedule.next() {
+                assert!(next == 0 || schedule.pop_due(next - 1).is_none(), "nothing comes early");
+                found.extend(schedule.pop_due(next));
+            }
+            assert_eq!(found, expected, "warm-up {warm_up}, run {run}");
+        }
+    }
+
+    #[test]
+    fn what_no_run_can_hold_is_refused() {
+        let second = Duration::from_secs(1);
+        let endless = Duration::from_ns(u64::MAX);
+        for (tasks, run) in [
+            (&[][..], second),
+            (&[("1us/2us", 10_001)][..], second),
+            (&[("1us/1ms", 1)][..], endless),
+            (&[("1ns/1ns", 10_000)][..], Duration::from_ns(u64::MAX / 8)),
+        ] {
+            assert!(matches!(schedule(tasks, second, run), Err(Error::Plan(_))), "{tasks:?}");
+        }
+        assert!(matches!(schedule(&[("1us/1ms", 0)], second, second), Err(Error::Task { .. })));
+    }
+}

@@ -1,0 +1,52 @@
+//! Load and profile of the real service.
+
+use giusto_measure::{drive, profile, wait_listening, Error, Generator, LoadPlan};
+use giusto_model::{Duration, Load, Task};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+/// A process that ends with the test, also with one that fails.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn six_clients_of_redis_are_all_answered_and_its_requests_cost_processor_time() {
+    let address: SocketAddr = "127.0.0.1:7101".parse().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let started = Command::new("redis-server")
+        .args(["--port", "7101", "--bind", "127.0.0.1", "--save", "", "--dir"])
+        .arg(directory.path())
+        .stdout(Stdio::null())
+        .spawn();
+    let mut redis = Running(started.expect("redis-server is missing: make setup"));
+    wait_listening(address, Duration::from_secs(10), &mut || matches!(redis.0.try_wait(), Ok(None))).unwrap();
+
+    let load = Load::Redis { address, fields: 10, value: 8 };
+    let tasks = [Task { copies: 6, .."50us/1ms".parse().unwrap() }];
+    let (warm_up, run, generator) = (Duration::from_ms(100), Duration::from_secs(1), Generator::default());
+    let plan = LoadPlan { load: &load, tasks: &tasks, warm_up, run, seed: 1, generator: generator.clone() };
+    let report = drive(&plan, &mut |_| ()).unwrap();
+    assert_eq!((report.jobs.len(), report.lost, report.errors), (6000, 0, 0), "{:?}", report.first_error);
+
+    let profiled = profile(&load, redis.0.id(), 200, 1, &generator).unwrap();
+    assert_eq!((profiled.execution.len(), profiled.transport.len()), (200, 200));
+    assert!(profiled.execution.iter().all(|&ns| ns > 0));
+    assert_eq!(profiled.thread, redis.0.id(), "Redis serves from its main thread");
+
+    // A process that waits for something else does not serve that port, and one that ended does not at all.
+    let piped = || Stdio::piped();
+    let mut other = Running(Command::new("cat").stdin(piped()).stdout(piped()).spawn().unwrap());
+    let echo = other.0.stdin.as_mut().unwrap().write_all(b"up\n");
+    echo.and_then(|()| other.0.stdout.as_mut().unwrap().read_exact(&mut [0; 3])).unwrap();
+    assert!(matches!(profile(&load, other.0.id(), 1, 1, &generator), Err(Error::Idle { .. })));
+    other.0.kill().unwrap();
+    other.0.wait().unwrap();
+    assert!(matches!(profile(&load, other.0.id(), 1, 1, &generator), Err(Error::Process { .. })));
+}
