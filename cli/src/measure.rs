@@ -19,7 +19,7 @@ pub(crate) fn measure(verb: &Measure) -> Result<ExitCode, Failure> {
 fn execution(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let (service, load) = service(args)?;
     let Load::Redis { address, .. } = load;
-    let pid = giusto_daemon::listener(address)?;
+    let pid = giusto_measure::listener(address).map_err(failure)?;
     let profile =
         giusto_measure::profile(&load, pid, args.requests, args.seed, &Generator::default()).map_err(failure)?;
     if let Some(out) = &args.out {

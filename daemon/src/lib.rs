@@ -4,19 +4,20 @@
 //! Called by the command line (`giusto run`, `giusto restore`, `giusto measure`). Sites and plans flow in; job records and
 //! a judgement flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
 
+mod dry_run;
 mod journal;
-mod listener;
 mod scene;
 mod services;
 mod trial;
 
+pub use dry_run::dry_run;
 pub use journal::{Journal, Restored};
-pub use listener::listener;
 pub use scene::{enforce, Scene};
 pub use services::Running;
 pub use trial::{trial, Arm, Options, Run, Trial};
 
 use giusto_planner::Facts;
+use std::sync::atomic::AtomicBool;
 
 /// Why a run did not work. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -74,5 +75,20 @@ pub fn facts() -> Facts {
         deadline_period_min: machine.period_min,
         deadline_bandwidth_cap: machine.cap,
         cores: machine.cores,
+    }
+}
+
+/// Sets `flag` when SIGINT or SIGTERM asks for an orderly end. Only the first call's flag counts.
+pub fn on_stop(flag: &'static AtomicBool) {
+    static FLAG: std::sync::OnceLock<&AtomicBool> = std::sync::OnceLock::new();
+    extern "C" fn handler(_: libc::c_int) {
+        if let Some(flag) = FLAG.get() {
+            flag.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+    let _ = FLAG.set(flag);
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler only stores to an atomic.
+        unsafe { libc::signal(signal, handler as *const () as libc::sighandler_t) };
     }
 }

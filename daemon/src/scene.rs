@@ -150,7 +150,12 @@ fn require(machine: &Machine) -> Result<&giusto_compute::Cpusets, Error> {
 
 /// Enforces a plan until `stop` says so: reserves, then looks once a second for processes that have come and services that
 /// have ended.
-pub fn enforce(scene: &mut Scene, services: usize, stop: &dyn Fn() -> bool, say: &mut dyn FnMut(String)) -> Result<(), Error> {
+pub fn enforce(
+    scene: &mut Scene,
+    services: usize,
+    stop: &dyn Fn() -> bool,
+    say: &mut dyn FnMut(String),
+) -> Result<(), Error> {
     for index in 0..services {
         let reserved = scene.reserve(index)?;
         let name = &scene.services[index].0.name;
@@ -158,7 +163,10 @@ pub fn enforce(scene: &mut Scene, services: usize, stop: &dyn Fn() -> bool, say:
             Some(percent) => format!("which does {percent} % of its work"),
             None => "its main thread; it has hardly run yet".to_string(),
         };
-        say(format!("{name}: reserved for thread {}, {share}; its other threads stay SCHED_OTHER on the same core", reserved.thread));
+        say(format!(
+            "{name}: reserved for thread {}, {share}; its other threads stay SCHED_OTHER on the same core",
+            reserved.thread
+        ));
     }
     let mut turn = 0;
     while !stop() {

@@ -85,7 +85,14 @@ const WARM_UP: Duration = Duration::from_ms(300);
 const GENERATOR_PRIORITY: u8 = 50;
 
 /// Runs the trial of every service that has a load, one after another. `stop` is asked between runs.
-pub fn trial(scene: &mut Scene, plan: &Plan, cores: &[u32], options: Options, stop: &dyn Fn() -> bool, say: &mut dyn FnMut(String)) -> Result<Vec<Trial>, Error> {
+pub fn trial(
+    scene: &mut Scene,
+    plan: &Plan,
+    cores: &[u32],
+    options: Options,
+    stop: &dyn Fn() -> bool,
+    say: &mut dyn FnMut(String),
+) -> Result<Vec<Trial>, Error> {
     let mut trials = Vec::new();
     for (index, service) in plan.services.iter().enumerate() {
         let load = service.load.as_ref().ok_or_else(|| Error::Service {
@@ -98,7 +105,8 @@ pub fn trial(scene: &mut Scene, plan: &Plan, cores: &[u32], options: Options, st
         }
         let cpu = generator_core(cores, service.core)?;
         let generator = Generator { cpu: Some(cpu), fifo_priority: Some(GENERATOR_PRIORITY) };
-        let mut one = Bench { scene, index, service, load, generator, options, awake: giusto_measure::stay_awake().ok() };
+        let mut one =
+            Bench { scene, index, service, load, generator, options, awake: giusto_measure::stay_awake().ok() };
         trials.push(one.run(stop, say)?);
     }
     Ok(trials)
@@ -167,7 +175,8 @@ impl Bench<'_, '_> {
             seed: self.options.seed.wrapping_add(u64::from(round)),
             generator: self.generator.clone(),
         };
-        let stolen = || giusto_measure::steal(&cpus).map(|all| all.iter().map(|one| one.steal_ns).sum::<u64>()).unwrap_or(0);
+        let stolen =
+            || giusto_measure::steal(&cpus).map(|all| all.iter().map(|one| one.steal_ns).sum::<u64>()).unwrap_or(0);
         let before = stolen();
         let drive = || Ok(giusto_measure::drive(&plan, &mut |_| {})?);
         let report = match arm {
@@ -182,10 +191,14 @@ impl Bench<'_, '_> {
         };
         self.scene.check()?;
         if report.errors > 0 {
-            let what = format!("answered {} requests with an error: {}", report.errors, report.first_error.unwrap_or_default());
+            let what = format!(
+                "answered {} requests with an error: {}",
+                report.errors,
+                report.first_error.unwrap_or_default()
+            );
             return Err(Error::Service { name: self.service.name.clone(), what });
         }
-        let steal = Duration::from_ns(stolen() - before);
+        let steal = Duration::from_ns(stolen().saturating_sub(before));
         Ok(Run { arm, round, jobs: report.jobs, steal, late: Duration::from_ns(report.lateness_ns[1]) })
     }
 

@@ -6,7 +6,7 @@ use crate::Error;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -15,8 +15,24 @@ const OUTSTANDING: usize = 4096;
 
 /// Connects, without Nagle's delay.
 pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream, Error> {
-    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(2));
+    let stream = reach(address, Duration::from_secs(2));
     stream.and_then(|s| s.set_nodelay(true).map(|()| s)).map_err(|why| Error::Connect { address, why })
+}
+
+/// Connects to somebody else.
+pub(crate) fn reach(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    not_to_itself(TcpStream::connect_timeout(&address, timeout)?, address)
+}
+
+/// Where nobody listens, the system may choose the very port that is asked for as the client's own: TCP then connects
+/// the socket to itself, and whoever tries often enough takes that for a service.
+fn not_to_itself(stream: TcpStream, address: SocketAddr) -> io::Result<TcpStream> {
+    if stream.local_addr()? != address {
+        return Ok(stream);
+    }
+    // Reset instead of TIME_WAIT, which would keep the port from the service for a minute.
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
+    Err(io::ErrorKind::ConnectionRefused.into())
 }
 
 /// One client. Its tags come back in the order of its requests: Redis answers each connection in order.
@@ -119,5 +135,27 @@ impl<'a> Client<'a> {
 
     fn closed(&self) -> Error {
         Error::Closed { address: self.address, client: self.index }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{bind, connect, socket, AddressFamily, SocketType};
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_connection_to_itself_is_nobody() {
+        let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let own = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&own, &address).unwrap();
+        let own = TcpStream::from(own);
+        let address = own.local_addr().unwrap();
+        connect(&own, &address).unwrap();
+        assert_eq!(own.peer_addr().unwrap(), address, "the system does connect it to itself");
+        assert_eq!(not_to_itself(own, address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        // And the port is free again at once.
+        let listener = TcpListener::bind(address).unwrap();
+        assert!(reach(listener.local_addr().unwrap(), Duration::from_secs(1)).is_ok());
     }
 }

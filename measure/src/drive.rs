@@ -8,6 +8,7 @@ use crate::clock::now;
 use crate::reply::Reply;
 use crate::request::{address, Request};
 use crate::schedule::Schedule;
+use crate::thread::Strain;
 use crate::{Error, Generator};
 use giusto_model::{Duration, Instant, JobRecord, Load, Task};
 use hdrhistogram::Histogram;
@@ -59,6 +60,13 @@ pub struct LoadReport {
     /// How late requests left (release − due): median, 99th percentile and maximum, in ns, to 3 digits but the maximum
     /// exactly. Response times count from the release, so this tells how far the load was from the one planned.
     pub lateness_ns: [u64; 3],
+    /// All requests that were sent, those of the warm-up too.
+    pub sent: u64,
+    /// How long the generator was ready to send and waited for its processor, in ns; `None` where the kernel does not
+    /// tell. A run in which that is much measured the machine, not the service.
+    pub waited_ns: Option<u64>,
+    /// How often another thread took the generator's processor from it.
+    pub preempted: u64,
 }
 
 /// Loads a service with its own tasks, from the calling thread, for `warm_up + run` and up to 2 s more.
@@ -83,6 +91,7 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration)) -> Result<L
     let mut buffer = vec![0; 64 * 1024];
 
     let _applied = plan.generator.apply()?;
+    let strain = Strain::now();
     let origin = now() + LEAD_NS;
     let mut next_progress = origin;
     let mut give_up = None;
@@ -90,6 +99,7 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration)) -> Result<L
         // Only what is due by now: a late generator must still read replies.
         let round = now();
         while let Some(due) = round.checked_sub(origin).and_then(|t| schedule.pop_due(t)) {
+            run.sent += 1;
             let tag = run.release(&due, origin, now());
             clients[due.client].send(tag)?;
             watch(&mut polls, &streams, &clients, due.client);
@@ -120,7 +130,7 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration)) -> Result<L
             }
         }
     }
-    Ok(run.report())
+    Ok(run.report(strain))
 }
 
 fn poll_fd(stream: &TcpStream, unsent: bool) -> PollFd<'_> {
@@ -152,6 +162,7 @@ fn wait(polls: &mut [PollFd], until: u64) -> Result<(), Error> {
 /// The records as they grow.
 struct Run {
     jobs: Vec<JobRecord>,
+    sent: u64,
     errors: u64,
     first_error: Option<String>,
 }
@@ -160,8 +171,14 @@ impl Run {
     fn new(jobs: u64) -> Result<Run, Error> {
         let mut records = Vec::new();
         let fits = usize::try_from(jobs).is_ok_and(|n| records.try_reserve_exact(n).is_ok());
+        if fits {
+            // Touch every page now: a page fault on the way would be measured as latency.
+            let blank = JobRecord { task: 0, job: 0, due: Instant::ZERO, release: Instant::ZERO, finish: None };
+            records.resize(records.capacity(), blank);
+            records.clear();
+        }
         match fits {
-            true => Ok(Run { jobs: records, errors: 0, first_error: None }),
+            true => Ok(Run { jobs: records, sent: 0, errors: 0, first_error: None }),
             false => Err(Error::Plan(format!("no memory for {jobs} job records; shorten the run"))),
         }
     }
@@ -182,8 +199,8 @@ impl Run {
         }
     }
 
-    fn report(self) -> LoadReport {
-        let Run { jobs, errors, first_error } = self;
+    fn report(self, since: Strain) -> LoadReport {
+        let Run { jobs, sent, errors, first_error } = self;
         let lost = jobs.iter().filter(|j| j.finish.is_none()).count() as u64;
         let late = |j: &JobRecord| j.release.since(j.due).map_or(0, Duration::ns);
         // 1 ns to over an hour, three digits; what is beyond is held at its end.
@@ -191,6 +208,16 @@ impl Run {
         jobs.iter().for_each(|j| lateness.saturating_record(late(j)));
         let max = jobs.iter().map(late).max().unwrap_or(0);
         let at = |q| lateness.value_at_quantile(q).min(max);
-        LoadReport { lost, errors, first_error, lateness_ns: [at(0.5), at(0.99), max], jobs }
+        let Strain { waited_ns, preempted } = Strain::now().since(since);
+        LoadReport {
+            lost,
+            errors,
+            first_error,
+            lateness_ns: [at(0.5), at(0.99), max],
+            jobs,
+            sent,
+            waited_ns,
+            preempted,
+        }
     }
 }

@@ -26,6 +26,14 @@ pub enum Error {
         /// What the system says.
         why: io::Error,
     },
+    /// No process can be named that listens there.
+    #[error("cannot tell which process listens on {address}: {why}")]
+    Listener {
+        /// Where.
+        address: SocketAddr,
+        /// What was found instead, and what to do.
+        why: String,
+    },
     /// Nobody accepted in time.
     #[error("nothing listens on {address} after {seconds:.1} s; check that the service starts and that load: redis: {address} is its address")]
     NotListening {

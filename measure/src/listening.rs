@@ -1,8 +1,9 @@
 //! Waiting for a service that was just started.
 
+use crate::client::reach;
 use crate::Error;
 use giusto_model::Duration;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{self, Instant};
 
@@ -17,7 +18,7 @@ pub fn wait_listening(
 ) -> Result<(), Error> {
     let started = Instant::now();
     loop {
-        if TcpStream::connect_timeout(&address, time::Duration::from_millis(200)).is_ok() {
+        if reach(address, time::Duration::from_millis(200)).is_ok() {
             return Ok(());
         }
         if !still_alive() {

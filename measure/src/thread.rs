@@ -9,8 +9,9 @@ use std::{fs, io, thread};
 
 /// Between two readings that must agree.
 const APART: Duration = Duration::from_micros(30);
-/// A thread that does not sleep by then is read as it is.
-const AT_MOST: Duration = Duration::from_millis(20);
+/// A thread that does not sleep by then has other work, and its clock says nothing of one request. Longer than the
+/// holes that a busy machine or a hypervisor makes.
+const AT_MOST: Duration = Duration::from_millis(200);
 
 /// Every thread of process `pid` with its processor time in ns. Threads that end meanwhile are left out.
 pub(crate) fn threads(pid: u32) -> io::Result<Vec<(u32, u64)>> {
@@ -25,7 +26,7 @@ pub(crate) fn threads(pid: u32) -> io::Result<Vec<(u32, u64)>> {
     Ok(threads)
 }
 
-/// Processor time of a thread in ns once it sleeps again: two equal readings, and state S.
+/// Processor time of a thread in ns once it sleeps again: two equal readings, and state S. `TimedOut` if it never does.
 pub(crate) fn settled(pid: u32, tid: u32) -> io::Result<u64> {
     let started = Instant::now();
     let mut last = cpu_time(pid, tid)?;
@@ -33,17 +34,70 @@ pub(crate) fn settled(pid: u32, tid: u32) -> io::Result<u64> {
         thread::sleep(APART);
         let asleep = state(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"))?) == Some('S');
         let ns = cpu_time(pid, tid)?;
-        if (asleep && ns == last) || started.elapsed() >= AT_MOST {
+        if asleep && ns == last {
             return Ok(ns);
+        }
+        if started.elapsed() >= AT_MOST {
+            let why = format!("its thread {tid} never sleeps, so the cost of one request cannot be told apart");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
         }
         last = ns;
     }
 }
 
 fn cpu_time(pid: u32, tid: u32) -> io::Result<u64> {
+    Ok(schedstat(pid, tid)?.ran)
+}
+
+/// How long thread `tid` of process `pid` was ready to run and had to wait for a processor, in ns since it began.
+/// Subtract two readings: a run in which the generator or an unlimited service waited long is void.
+///
+/// # Errors
+/// Those of reading `/proc/PID/task/TID/schedstat`, which is missing without CONFIG_SCHED_INFO.
+pub fn run_queue_wait(pid: u32, tid: u32) -> io::Result<u64> {
+    Ok(schedstat(pid, tid)?.waited)
+}
+
+/// A thread's time on a processor and its time waiting for one, in ns.
+#[derive(Debug, PartialEq, Eq)]
+struct Schedstat {
+    ran: u64,
+    waited: u64,
+}
+
+fn schedstat(pid: u32, tid: u32) -> io::Result<Schedstat> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat"))?;
-    let first = text.split_ascii_whitespace().next().and_then(|t| t.parse().ok());
-    first.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("schedstat says '{}'", text.trim())))
+    let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("schedstat says '{}'", text.trim()));
+    parse(&text).ok_or_else(bad)
+}
+
+fn parse(schedstat: &str) -> Option<Schedstat> {
+    let mut numbers = schedstat.split_ascii_whitespace().map_while(|t| t.parse().ok());
+    Some(Schedstat { ran: numbers.next()?, waited: numbers.next()? })
+}
+
+/// What the calling thread had to endure so far.
+pub(crate) struct Strain {
+    /// Ready, without a processor.
+    pub(crate) waited_ns: Option<u64>,
+    /// Involuntary switches.
+    pub(crate) preempted: u64,
+}
+
+impl Strain {
+    pub(crate) fn now() -> Strain {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let switches = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
+        let preempted =
+            switches.lines().find_map(|l| l.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok());
+        let waited_ns = run_queue_wait(std::process::id(), tid).ok();
+        Strain { waited_ns, preempted: preempted.unwrap_or(0) }
+    }
+
+    pub(crate) fn since(self, before: Strain) -> Strain {
+        let waited_ns = self.waited_ns.zip(before.waited_ns).map(|(now, then)| now.saturating_sub(then));
+        Strain { waited_ns, preempted: self.preempted.saturating_sub(before.preempted) }
+    }
 }
 
 /// The state in a line of `/proc/…/stat`: after the name, which is in parentheses and may hold some itself.
@@ -60,6 +114,31 @@ mod tests {
         assert_eq!(state("12 (redis-server) S 1 2"), Some('S'));
         assert_eq!(state("12 (a) R (b) D 1 2"), Some('D'));
         assert_eq!(state("12"), None);
+    }
+
+    #[test]
+    fn the_first_number_is_running_and_the_second_waiting() {
+        assert_eq!(parse("12 34 5\n"), Some(Schedstat { ran: 12, waited: 34 }));
+        assert_eq!(parse("12 x 5"), None);
+    }
+
+    #[test]
+    fn a_thread_that_never_sleeps_is_not_believed() {
+        let (told, tid) = std::sync::mpsc::channel();
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let seen = stop.clone();
+        let spinner = thread::spawn(move || {
+            told.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            while !seen.load(std::sync::atomic::Ordering::Relaxed) {}
+        });
+        let tid = tid.recv().unwrap();
+        let found = settled(std::process::id(), tid);
+        let waited = run_queue_wait(std::process::id(), tid);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        spinner.join().unwrap();
+        assert_eq!(found.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(waited.is_ok());
+        assert!(run_queue_wait(std::process::id(), tid).is_err(), "the thread has ended");
     }
 
     #[test]
