@@ -7,7 +7,7 @@ use giusto_compute::Machine;
 use giusto_daemon::{Arm, Error, Journal, Options, Restored, Scene, Trial};
 use giusto_model::{Bandwidth, Duration, JobRecord, Plan, ServicePlan};
 use giusto_simulator::{predict, Execution, Unobserved};
-use giusto_verify::{Arms, Comparison, ReportMeta, Sample, Verdict};
+use giusto_verify::{Arms, Comparison, Predicted, ReportMeta, Sample, Verdict};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -121,13 +121,13 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
         let Some(service) = plan.services.iter().find(|service| service.name == trial.service) else { continue };
         save(&args.out, trial)?;
         let (arms, competitor) = arms(service, trial, args.seed)?;
-        let comparison = giusto_verify::compare(&arms, args.seed);
+        let comparison = giusto_verify::compare(&arms, args.seed).map_err(Failure::running)?;
         let left = service.left_for_others.percent();
         let note = format!("{left} of the core left for others ({} kept free)", plan.host.keep_free.percent());
         let meta = ReportMeta {
             title: format!("{}: as if alone?", service.name),
-            summary: format!("{}; {note}", plan::service(service)),
-            how: how(args, trial, competitor),
+            outcome: note.clone(),
+            lines: how(args, service, trial, competitor),
         };
         let name = if trials.len() == 1 { "report.html".to_string() } else { format!("report-{}.html", service.name) };
         let report = args.out.join(name);
@@ -137,6 +137,7 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
             all.push(json!({"service": service.name, "comparison": comparison, "voided": trial.voided}));
         } else {
             print!("{}", giusto_verify::table(&comparison, &note));
+            println!("{}", comparison.why);
             conforms(service, trial);
             trial.voided.iter().for_each(|why| println!("voided: {why}"));
             println!("report: {}", report.display());
@@ -158,8 +159,19 @@ fn worse(so_far: Verdict, now: &Comparison) -> Verdict {
     }
 }
 
+/// The rounds of which every arm counts, and the prediction from the measured execution times.
 fn arms(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<(Arms, f64), Failure> {
-    let of = |arm: Arm| trial.runs.iter().filter(|run| run.arm == arm).map(|run| Sample::new(&run.jobs)).collect();
+    let mut arms = Arms { voided: trial.voided.clone(), ..Arms::default() };
+    let rounds = trial.runs.iter().map(|run| run.round).max().unwrap_or(0);
+    for round in 1..=rounds {
+        let run = |arm: Arm| trial.runs.iter().find(|run| run.arm == arm && run.round == round);
+        let (Some(whole), Some(none), Some(giusto)) = (run(Arm::Whole), run(Arm::NoPlan), run(Arm::Giusto)) else {
+            continue;
+        };
+        for (arm, run) in [(&mut arms.whole, whole), (&mut arms.unprotected, none), (&mut arms.giusto, giusto)] {
+            arm.push(Sample::from_jobs(&run.jobs).map_err(Failure::running)?);
+        }
+    }
     let mut jobs: Vec<JobRecord> = Vec::new();
     let mut keep = |server: usize, job: &JobRecord| {
         if server == 0 {
@@ -169,12 +181,7 @@ fn arms(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<(Arms, f64), 
     let execution = Execution::Samples(trial.profile.execution.as_slice().into());
     let predicted =
         predict(service, execution, &trial.profile.transport, PREDICTED, seed, &mut keep).map_err(Failure::running)?;
-    let arms = Arms {
-        whole: of(Arm::Whole),
-        unprotected: of(Arm::NoPlan),
-        giusto: of(Arm::Giusto),
-        predicted: Some(Sample::new(&jobs)),
-    };
+    arms.predicted = Some(Predicted::Sample(Sample::from_jobs(&jobs).map_err(Failure::running)?));
     Ok((arms, predicted.competitor))
 }
 
@@ -202,12 +209,13 @@ fn save(out: &Path, trial: &Trial) -> Result<(), Failure> {
     trial.profile.write(create(&out.join("jobs").join(format!("{}-profile.csv", trial.service)))?).map_err(broken)
 }
 
-fn how(args: &RunArgs, trial: &Trial, competitor: f64) -> Vec<(String, String)> {
+fn how(args: &RunArgs, service: &ServicePlan, trial: &Trial, competitor: f64) -> Vec<(String, String)> {
     let line = |name: &str, value: String| (name.to_string(), value);
     let steal = trial.runs.iter().map(|run| run.steal).max().unwrap_or_default();
     let late = trial.runs.iter().map(|run| run.late).max().unwrap_or_default();
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     vec![
+        line("plan", plan::service(service)),
         line("command", std::env::args().collect::<Vec<_>>().join(" ")),
         line("runs", format!("{} rounds of {} an arm, arms in turns, seed {}", args.rounds, args.length, args.seed)),
         line(

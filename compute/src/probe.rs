@@ -1,0 +1,148 @@
+//! What this machine can do, without changing it.
+
+use crate::cpuset::{parse_cores, Cpusets};
+use crate::sched::{self, Attr};
+use giusto_model::{Bandwidth, Duration};
+use serde::Serialize;
+use std::{fs, thread};
+
+/// A machine, as far as the `deadline` backend cares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Cores that are online.
+    pub cores: Vec<u32>,
+    /// The kernel's tick, at which budgets are enforced.
+    pub tick: Duration,
+    /// `sched_deadline_period_min_us`.
+    pub period_min: Duration,
+    /// `sched_deadline_period_max_us`.
+    pub period_max: Duration,
+    /// What the kernel admits of a core.
+    pub cap: Bandwidth,
+    /// Where cpusets are.
+    pub cpusets: Option<Cpusets>,
+    /// What enforcement lacks; empty: it can work.
+    pub missing: Vec<Lack>,
+}
+
+/// Something that is missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lack {
+    /// What.
+    pub what: String,
+    /// How to get it.
+    pub how: String,
+}
+
+/// Looks at the machine. Reads only; works without privilege.
+pub fn probe() -> Machine {
+    let number = |path: &str| fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<i64>().ok());
+    let kernel = |name: &str| number(&format!("/proc/sys/kernel/{name}"));
+    let micros = |name: &str, default: u64| {
+        Duration::from_us(kernel(name).and_then(|us| u64::try_from(us).ok()).unwrap_or(default))
+    };
+    let cores = parse_cores(&fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default());
+    let cpusets = Cpusets::find();
+    let mut missing = Vec::new();
+    let mut lack = |what: &str, how: &str| missing.push(Lack { what: what.into(), how: how.into() });
+    if !has_capability(CAP_SYS_NICE) {
+        lack("CAP_SYS_NICE (to set SCHED_DEADLINE)", "run as root: sudo giusto run ...");
+    }
+    match &cpusets {
+        None => lack(
+            "cpusets (to give a core a root domain of its own)",
+            "mount cgroup v2, or v1 with the cpuset controller",
+        ),
+        Some(found) if !writable(found) => {
+            lack(&format!("write access to {}", found.root().display()), "run as root, outside of a container")
+        }
+        Some(_) => {}
+    }
+    Machine {
+        cores: if cores.is_empty() { vec![0] } else { cores },
+        tick: tick(),
+        period_min: micros("sched_deadline_period_min_us", 100),
+        period_max: micros("sched_deadline_period_max_us", 4_194_304),
+        cap: cap(kernel("sched_rt_runtime_us"), kernel("sched_rt_period_us")),
+        cpusets,
+        missing,
+    }
+}
+
+/// The tick is the resolution of the kernel's coarse clock (kernel/time/posix-timers.c, KTIME_LOW_RES).
+fn tick() -> Duration {
+    let resolution = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    Duration::from_ns(u64::try_from(resolution.tv_nsec).unwrap_or(4_000_000).max(1_000_000))
+}
+
+/// `sched_rt_runtime_us / sched_rt_period_us` of a core, less 5 points for the fair server since 6.12.
+fn cap(runtime: Option<i64>, period: Option<i64>) -> Bandwidth {
+    let (runtime, period) = match (runtime, period) {
+        (Some(runtime), Some(period)) if runtime >= 0 && period > 0 => (runtime as u64, period as u64),
+        (Some(_), Some(_)) => (1, 1), // -1: no limit
+        _ => (95, 100),
+    };
+    let share = Bandwidth::new(runtime.min(period), period).unwrap_or(Bandwidth::ONE);
+    let fair = if kernel_version() >= (6, 12) { Bandwidth::new(1, 20) } else { None };
+    fair.and_then(|fair| share.checked_sub(fair)).unwrap_or(share)
+}
+
+fn kernel_version() -> (u32, u32) {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+const CAP_SYS_NICE: u32 = 23;
+
+fn has_capability(capability: u32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|bits| bits >> capability & 1 == 1)
+}
+
+fn writable(cpusets: &Cpusets) -> bool {
+    let path = cpusets.root().join("cgroup.procs");
+    rustix::fs::access(path.as_path(), rustix::fs::Access::WRITE_OK).is_ok()
+        && rustix::fs::access(cpusets.root(), rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// How many of the machine's cores can be reserved to four fifths at once now: short-lived threads of our own try it. It
+/// tells whether the kernel's count of deadline bandwidth is clean. Takes some milliseconds.
+pub fn reservable_cores(cores: usize) -> usize {
+    let (reserved, done) = (std::sync::Barrier::new(cores), std::sync::Barrier::new(cores));
+    let attempt = || {
+        let got = sched::set(0, &Attr::deadline(80_000_000, 100_000_000)).is_ok();
+        reserved.wait();
+        done.wait();
+        let _ = sched::leave(0, &Attr::default());
+        usize::from(got)
+    };
+    thread::scope(|scope| {
+        let all: Vec<_> = (0..cores).map(|_| scope.spawn(attempt)).collect();
+        all.into_iter().map(|one| one.join().unwrap_or(0)).sum()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cap_follows_the_throttle() {
+        let points = |bandwidth: Bandwidth| (bandwidth.as_f64() * 100.0).round() as u32;
+        let fair = if kernel_version() >= (6, 12) { 5 } else { 0 };
+        assert_eq!(points(cap(Some(950_000), Some(1_000_000))), 95 - fair);
+        assert_eq!(points(cap(Some(-1), Some(1_000_000))), 100 - fair);
+        assert_eq!(points(cap(None, None)), 95 - fair);
+    }
+
+    #[test]
+    fn probing_finds_cores_and_a_plausible_tick() {
+        let machine = probe();
+        assert!(!machine.cores.is_empty());
+        assert!(
+            [1, 2, 3, 4, 10].map(Duration::from_ms).contains(&machine.tick) || machine.tick < Duration::from_ms(11)
+        );
+    }
+}

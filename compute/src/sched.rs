@@ -1,0 +1,157 @@
+//! Threads and their scheduling attributes: the system calls, and who a thread is.
+
+use serde::{Deserialize, Serialize};
+use std::{fs, io, mem};
+
+/// A thread that cannot be mistaken: ids are reused, an id with its start time (clock ticks since boot) is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Thread {
+    /// Thread id; a process's id is that of its first thread.
+    pub tid: u32,
+    /// `starttime` of /proc/TID/stat.
+    pub started: u64,
+}
+
+impl Thread {
+    /// The thread that has this id now; `None` if there is none or it is a zombie.
+    pub fn of(tid: u32) -> Option<Thread> {
+        let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let state = fields.next()?;
+        let started = fields.nth(18)?.parse().ok()?;
+        (state != "Z" && state != "X").then_some(Thread { tid, started })
+    }
+
+    /// Whether this very thread still lives.
+    pub fn alive(self) -> bool {
+        Thread::of(self.tid) == Some(self)
+    }
+}
+
+/// The threads of a process, ascending; empty if it has gone.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return vec![] };
+    let mut found: Vec<u32> = entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The live processes of a process group.
+pub fn group(leader: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
+    let member = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+        let state = fields.next();
+        !matches!(state, None | Some("Z" | "X")) && fields.nth(1).and_then(|group| group.parse().ok()) == Some(leader)
+    };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter(member).collect()
+}
+
+/// Processor time a thread has had so far, in ns; 0 if it has gone.
+pub fn cpu_time_ns(tid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();
+    text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0)
+}
+
+/// `struct sched_attr` (include/uapi/linux/sched/types.h), first version: 48 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attr {
+    size: u32,
+    /// `SCHED_*`.
+    pub policy: u32,
+    /// `SCHED_FLAG_*`.
+    pub flags: u64,
+    /// For SCHED_OTHER and SCHED_BATCH.
+    pub nice: i32,
+    /// For SCHED_FIFO and SCHED_RR.
+    pub priority: u32,
+    /// Budget in ns, for SCHED_DEADLINE.
+    pub runtime: u64,
+    /// Deadline in ns.
+    pub deadline: u64,
+    /// Period in ns.
+    pub period: u64,
+}
+
+/// Everybody's policy.
+pub const OTHER: u32 = 0;
+/// First in, first out, real time.
+pub const FIFO: u32 = 1;
+/// Only when nobody else wants the core.
+pub const IDLE: u32 = 5;
+/// Earliest deadline first with constant bandwidth servers.
+pub const DEADLINE: u32 = 6;
+/// Children start as SCHED_OTHER; without it fork fails under SCHED_DEADLINE.
+const RESET_ON_FORK: u64 = 1;
+
+/// The smallest reservation there is: 1,024 ns in 4,194,304,000 ns is 0 in the kernel's 20-bit fixed point.
+const NOTHING: (u64, u64) = (1_024, 4_194_304_000);
+
+impl Attr {
+    /// SCHED_DEADLINE with this budget and period; deadline = period.
+    pub fn deadline(budget_ns: u64, period_ns: u64) -> Attr {
+        let (runtime, period) = (budget_ns, period_ns);
+        Attr { policy: DEADLINE, flags: RESET_ON_FORK, runtime, deadline: period, period, ..Attr::default() }
+    }
+    /// Another policy with a real-time priority (0 for those that have none).
+    pub fn of_policy(policy: u32, priority: u32) -> Attr {
+        Attr { policy, priority, flags: RESET_ON_FORK, ..Attr::default() }
+    }
+}
+
+/// Attributes of a thread (0: the caller).
+pub fn get(tid: u32) -> io::Result<Attr> {
+    let mut attr = Attr::default();
+    // SAFETY: the kernel fills at most the bytes that are told.
+    let done = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &mut attr, mem::size_of::<Attr>(), 0) };
+    result(done).map(|()| attr)
+}
+
+/// Sets attributes of a thread (0: the caller).
+pub fn set(tid: u32, attr: &Attr) -> io::Result<()> {
+    let attr = Attr { size: mem::size_of::<Attr>() as u32, ..*attr };
+    // SAFETY: `attr` is a complete sched_attr of the size it tells.
+    result(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &attr, 0) })
+}
+
+/// Back to `attr` from whatever it has. A thread leaves SCHED_DEADLINE by shrinking its reservation first: one that sleeps
+/// past its zero-lag time would leave its bandwidth booked for ever (docs/decisions/0002).
+pub fn leave(tid: u32, attr: &Attr) -> io::Result<()> {
+    if get(tid)?.policy == DEADLINE && attr.policy != DEADLINE {
+        set(tid, &Attr::deadline(NOTHING.0, NOTHING.1))?;
+    }
+    set(tid, attr)
+}
+
+/// Cores a thread may run on, ascending.
+pub fn affinity(tid: u32) -> io::Result<Vec<u32>> {
+    let mut mask = [0u64; 128];
+    // SAFETY: the kernel fills at most the bytes that are told.
+    let bytes = unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, mem::size_of_val(&mask), mask.as_mut_ptr()) };
+    if bytes < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((0..8192).filter(|&core| mask[core as usize / 64] >> (core % 64) & 1 == 1).collect())
+}
+
+/// Restricts a thread to `cores`.
+pub fn set_affinity(tid: u32, cores: &[u32]) -> io::Result<()> {
+    let mut mask = [0u64; 128];
+    for &core in cores {
+        if let Some(word) = mask.get_mut(core as usize / 64) {
+            *word |= 1 << (core % 64);
+        }
+    }
+    // SAFETY: the kernel reads the bytes that are told.
+    result(unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid, mem::size_of_val(&mask), mask.as_ptr()) })
+}
+
+fn result(done: i64) -> io::Result<()> {
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/* The policy core in the running kernel, through BPF test_run. Nothing is attached or pinned. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay.h"
+
+static int program, pools;
+
+static void need_bpf(void)
+{
+	const struct bpf_insn nothing[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = 0},
+					   {.code = BPF_JMP | BPF_EXIT}};
+
+	if (bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, "nothing", "GPL", nothing, 2, NULL) >= 0)
+		return;
+	fprintf(stderr,
+		"NOT CHECKED IN THE KERNEL: this process may not load BPF programs (%s); run as root with CAP_BPF\n",
+		strerror(errno));
+	exit(EXIT_NO_KERNEL);
+}
+
+void kernel_open(const char *path)
+{
+	struct bpf_object *object;
+
+	need_bpf();
+	object = bpf_object__open_file(path, NULL);
+	if (!object || bpf_object__load(object)) {
+		fprintf(stderr, "%s: the kernel's verifier refuses it (%s)\n", path, strerror(errno));
+		exit(EXIT_DIFFERS);
+	}
+	program = bpf_program__fd(bpf_object__find_program_by_name(object, "policy_call"));
+	pools = bpf_object__find_map_fd_by_name(object, "pools");
+}
+
+void kernel_call(const struct gi_call *call, struct gi_result *result, struct gi_pool *pool)
+{
+	union gi_message in, out;
+	gi_u32 zero = 0;
+
+	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = &in, .data_size_in = sizeof(in), .data_out = &out,
+		    .data_size_out = sizeof(out));
+	memset(&in, 0, sizeof(in));
+	in.call = *call;
+	if (bpf_prog_test_run_opts(program, &options) || options.retval || bpf_map_lookup_elem(pools, &zero, pool)) {
+		fprintf(stderr, "BPF test_run failed: %s, returned %d\n", strerror(errno), (int)options.retval);
+		exit(EXIT_DIFFERS);
+	}
+	*result = out.result;
+}

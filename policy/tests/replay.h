@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* The parts of the replay program: transcripts and random calls, made natively and, if asked, in the kernel too. */
+#ifndef GIUSTO_POLICY_REPLAY_H
+#define GIUSTO_POLICY_REPLAY_H
+
+#include <stdbool.h>
+
+#include "call.h"
+
+enum { EXIT_DIFFERS = 1, EXIT_BAD_INPUT = 2, EXIT_NO_KERNEL = 77 };
+
+/* Makes the call, in the kernel too if it is open; there result and pool must be the same bytes. Exits if not. */
+struct gi_result make_call(const struct gi_call *call);
+extern unsigned long calls_made;
+
+/* Plays a file; true if every result is as written. Rewrites the results instead if asked. */
+bool play_transcript(const char *path, bool rewrite);
+
+/* Loads the BPF object. Exits: EXIT_NO_KERNEL without BPF or privilege, EXIT_DIFFERS if the verifier refuses it. */
+void kernel_open(const char *object);
+void kernel_call(const struct gi_call *call, struct gi_result *result, struct gi_pool *pool);
+
+#endif

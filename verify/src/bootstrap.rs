@@ -1,0 +1,164 @@
+//! How much a statistic would vary if the run were repeated: the circular block bootstrap (Politis and Romano 1992), since
+//! response times of neighbouring jobs are correlated and single jobs may not be drawn on their own.
+
+use crate::block::block_length;
+use crate::sample::{rank, Percentile, NEVER, PERCENTILES};
+use crate::{kolmogorov_smirnov, wasserstein, Sample};
+use rand::Rng;
+use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// Resamples behind every interval.
+pub const REPLICATES: usize = 200;
+
+/// A statistic with its 95 % interval; `low ≤ value ≤ high`. Infinite (null in JSON) where jobs never finished.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The statistic as observed.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// From resampled values of the same statistic: the middle 95 %, widened to hold `value`, cut at 0.
+    pub(crate) fn from_resampled(value: f64, mut resampled: Vec<f64>) -> Self {
+        resampled.sort_unstable_by(f64::total_cmp);
+        let low = quantile(&resampled, 0.025).min(value).max(0.0);
+        Estimate { value, low, high: quantile(&resampled, 0.975).max(value) }
+    }
+}
+
+/// The value that a share `p` of the `sorted` values does not exceed, by nearest rank.
+pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
+    let rank = (p * (sorted.len() + 1) as f64).floor() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
+/// A random stream of its own for every replicate, so that the number of threads changes nothing.
+pub(crate) fn stream(seed: u64, what: u32, replicate: usize) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(u64::from(what) << 32 | replicate as u64);
+    rng
+}
+
+/// Hands `visit` as many jobs as there are: blocks of `length` neighbours from random places, the end joined to the start.
+fn draw_blocks<T: Copy>(jobs: &[T], length: usize, rng: &mut ChaCha8Rng, mut visit: impl FnMut(T)) {
+    let mut wanted = jobs.len();
+    while wanted > 0 {
+        let start = rng.random_range(0..jobs.len() as u32) as usize;
+        let taken = length.min(wanted);
+        let (before_end, wrapped) = (taken.min(jobs.len() - start), taken.saturating_sub(jobs.len() - start));
+        jobs[start..start + before_end].iter().chain(&jobs[..wrapped]).for_each(|&job| visit(job));
+        wanted -= taken;
+    }
+}
+
+/// Both distances of a pair of runs, observed and resampled.
+pub(crate) struct PairDistances {
+    pub(crate) w1: f64,
+    pub(crate) ks: f64,
+    pub(crate) w1_resampled: Vec<f64>,
+    pub(crate) ks_resampled: Vec<f64>,
+}
+
+/// A run, ready to be resampled.
+pub(crate) struct Run<'a> {
+    pub(crate) sample: &'a Sample,
+    block: usize,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn all(samples: &'a [Sample]) -> Vec<Run<'a>> {
+        samples.par_iter().map(|sample| Run { sample, block: block_length(sample) }).collect()
+    }
+}
+
+/// Distances of `a` and `b`, and of [`REPLICATES`] independent resamples of both. `pair` names the random stream. Neither
+/// run may be empty. Where a job never finished nothing is resampled: the lists are empty, since no number of such jobs
+/// bounds the distance. O(n log n) and O(n) a replicate: resampled jobs are counts on the merged support.
+pub(crate) fn pair_distances(a: &Run, b: &Run, seed: u64, pair: u32) -> PairDistances {
+    let (w1, ks) = (wasserstein(a.sample, b.sample), kolmogorov_smirnov(a.sample, b.sample));
+    if a.sample.unfinished() + b.sample.unfinished() > 0 {
+        return PairDistances { w1, ks, w1_resampled: Vec::new(), ks_resampled: Vec::new() };
+    }
+    let mut support = [a.sample.sorted(), b.sample.sorted()].concat();
+    support.sort_unstable();
+    support.dedup();
+    let gaps: Vec<f64> = support.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
+    let places = |run: &Run| -> Vec<u32> {
+        let place = |&ns: &u64| support.partition_point(|&other| other < ns) as u32;
+        run.sample.arrival().iter().map(place).collect()
+    };
+    let (places_a, places_b) = (places(a), places(b));
+    // Steps of F and G in units of 1/(n·m), so that sums stay whole.
+    let (step_a, step_b) = (b.sample.len() as i64, a.sample.len() as i64);
+    let scale = step_a as f64 * step_b as f64;
+    let (w1_resampled, ks_resampled) = (0..REPLICATES)
+        .into_par_iter()
+        .map_init(
+            || vec![0i64; support.len()],
+            |steps, replicate| {
+                let mut rng = stream(seed, pair, replicate);
+                draw_blocks(&places_a, a.block, &mut rng, |place| steps[place as usize] += step_a);
+                draw_blocks(&places_b, b.block, &mut rng, |place| steps[place as usize] -= step_b);
+                let (mut apart, mut area, mut most) = (0i64, 0.0, 0u64);
+                for (step, gap) in steps.iter_mut().zip(gaps.iter().chain([&0.0])) {
+                    apart += std::mem::take(step);
+                    area += apart.unsigned_abs() as f64 * gap;
+                    most = most.max(apart.unsigned_abs());
+                }
+                (area / scale, most as f64 / scale)
+            },
+        )
+        .unzip();
+    PairDistances { w1, ks, w1_resampled, ks_resampled }
+}
+
+/// The table's percentiles of `sample`, each with the middle 95 % of its resampled values. The upper end is open where
+/// pⁿ > 2.5 %: so few jobs may well hold none of the slow ones. O(n) a replicate.
+pub(crate) fn percentiles(sample: &Sample, seed: u64, what: u32) -> Vec<Percentile> {
+    let n = sample.len();
+    let mut support = sample.sorted().to_vec();
+    support.dedup();
+    let places: Vec<u32> =
+        sample.arrival().iter().map(|&ns| support.partition_point(|&other| other < ns) as u32).collect();
+    let block = block_length(sample);
+    let resampled: Vec<[u64; PERCENTILES.len()]> = (0..if n == 0 { 0 } else { REPLICATES })
+        .into_par_iter()
+        .map_init(
+            || vec![0u32; support.len()],
+            |counts, replicate| {
+                draw_blocks(&places, block, &mut stream(seed, what, replicate), |place| counts[place as usize] += 1);
+                let mut found = [NEVER; PERCENTILES.len()];
+                let mut below = 0;
+                for (count, &ns) in counts.iter_mut().zip(&support) {
+                    let reached = below + std::mem::take(count) as usize;
+                    for (slot, p) in found.iter_mut().zip(PERCENTILES) {
+                        if below < rank(p, n) && rank(p, n) <= reached {
+                            *slot = ns;
+                        }
+                    }
+                    below = reached;
+                }
+                found
+            },
+        )
+        .collect();
+    let known = |ns: u64| Some(ns).filter(|&ns| ns < NEVER);
+    let describe = |(i, p): (usize, f64)| {
+        let mut values: Vec<u64> = resampled.iter().map(|r| r[i]).collect();
+        values.sort_unstable();
+        let value = sample.percentile(p);
+        let end = |share: f64| {
+            let rank = (share * (values.len() + 1) as f64) as usize;
+            values.get(rank.clamp(1, values.len().max(1)) - 1).copied().and_then(known)
+        };
+        let bounded = (p / 100.0).powf(n as f64) <= 0.025;
+        Percentile { p, value, low: end(0.025), high: end(0.975).filter(|_| bounded) }
+    };
+    PERCENTILES.into_iter().enumerate().map(describe).collect()
+}
