@@ -127,12 +127,9 @@ static inline void gi_consume(struct gi_server *s, gi_u64 ran, gi_u64 now)
 		return;
 	gi_settle(s, now - ran);
 	if (s->kind == GI_CONSTANT_BANDWIDTH && s->left > 0 && ran > (gi_u64)s->left) {
-		after = ran - (gi_u64)s->left;
-		if (now - after >= s->deadline) { /* ran out past its deadline: a new budget from that instant */
-			s->left = 0;
-			ran = after;
-			gi_settle(s, now - ran);
-		}
+		ran -= (gi_u64)s->left; /* ran out; if past its deadline, a new budget comes at that instant */
+		s->left = 0;
+		gi_settle(s, now - ran);
 	}
 	if (s->kind == GI_DEFERRABLE && now >= s->deadline) { /* what is unused at the first end of a period is lost */
 		after = now - s->deadline;
@@ -148,7 +145,6 @@ static inline void gi_consume(struct gi_server *s, gi_u64 ran, gi_u64 now)
 		gi_settle(s, now);
 	}
 	s->left -= (gi_s64)ran;
-	gi_settle(s, now); /* so that a second charge at the same time changes nothing */
 }
 
 /*

@@ -16,7 +16,6 @@ mod verify;
 
 use args::{Analyze, Cli, Verb};
 use clap::Parser;
-use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         return Err(lacks(&plan, &machine));
     }
     on_signals();
-    let (mut journal, earlier) = Journal::open(&machine)?;
+    let (mut journal, earlier) = Journal::open()?;
     tell(&earlier)?;
     let mut scene = Scene::set(&plan, &machine, &mut journal, &args.out.join("logs"))?;
     let stop = || STOP.load(Ordering::Relaxed);
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         scene.finish()?;
         judge(args, &plan, &trials)
     } else {
-        let done = giusto_daemon::enforce(&mut scene, plan.services.len(), &stop, &mut |text| eprintln!("{text}"));
+        let done = giusto_daemon::enforce(&mut scene, &stop, &mut |text| eprintln!("{text}"));
         scene.finish()?;
         done?;
         eprintln!("stopped; the host is as it was");
@@ -63,8 +63,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 
 /// `giusto restore`
 pub(crate) fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
-    let machine = giusto_compute::probe();
-    let (_, restored) = Journal::open(&machine)?;
+    let (_, restored) = Journal::open()?;
     if args.json {
         table::json(&restored)?;
     }
@@ -79,6 +78,7 @@ fn tell(restored: &Restored) -> Result<(), Failure> {
     if !restored.failed.is_empty() {
         return Err(Error::NotRestored(restored.failed.join("; ")).into());
     }
+    restored.notes.iter().for_each(|note| eprintln!("note: {note}"));
     if restored.undone > 0 {
         eprintln!("undid {} changes that an earlier giusto had left", restored.undone);
     }

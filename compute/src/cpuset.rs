@@ -1,9 +1,13 @@
 //! A core of its own root domain, where SCHED_DEADLINE may be pinned: exclusive cpusets, cgroup v1 and v2.
 
+use crate::files::{Files, Real};
 use crate::sched::{self, Thread};
 use crate::{Error, Recorder, Undo};
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+
+/// How the folders that Giusto makes begin.
+const OURS: &str = "giusto.";
 
 /// Which cgroup version has the cpuset controller, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +21,11 @@ pub enum Cpusets {
 impl Cpusets {
     /// Finds them in the mount table; `None` if there are none.
     pub fn find() -> Option<Cpusets> {
-        let mounts = fs::read_to_string("/proc/mounts").ok()?;
+        Cpusets::find_in(&Real)
+    }
+
+    fn find_in(files: &dyn Files) -> Option<Cpusets> {
+        let mounts = files.read(Path::new("/proc/mounts")).ok()?;
         let mut unified = None;
         for line in mounts.lines() {
             let fields: Vec<&str> = line.split(' ').collect();
@@ -25,8 +33,8 @@ impl Cpusets {
             if kind == "cgroup" && options.split(',').any(|option| option == "cpuset") {
                 return Some(Cpusets::V1(path.into()));
             }
-            let has = |file: &str| fs::read_to_string(Path::new(path).join(file)).unwrap_or_default();
-            if kind == "cgroup2" && has("cgroup.controllers").split_whitespace().any(|c| c == "cpuset") {
+            let controllers = || files.read(&Path::new(path).join("cgroup.controllers")).unwrap_or_default();
+            if kind == "cgroup2" && controllers().split_whitespace().any(|c| c == "cpuset") {
                 unified = Some(Cpusets::V2(path.into()));
             }
         }
@@ -40,90 +48,166 @@ impl Cpusets {
         }
     }
 
-    /// The cpuset of one core that [`Cpusets::isolate`] makes.
+    /// The cpuset of one core that [`Isolated::new`](crate::Isolated::new) makes.
     pub fn folder(&self, core: u32) -> PathBuf {
-        self.root().join(format!("giusto.core{core}"))
+        self.root().join(format!("{OURS}core{core}"))
+    }
+
+    fn rest(&self) -> PathBuf {
+        self.root().join(format!("{OURS}rest"))
     }
 
     /// Gives each of `cores` a root domain of its own, and all other cores of the machine one together.
     ///
-    /// v1 needs the root's `sched_load_balance` off, an exclusive cpuset a core, and a balanced one that holds the rest; v2
-    /// a partition a core. Errors: another cpuset holds one of the cores, or the kernel refuses.
-    pub fn isolate(&self, cores: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    /// v1 needs an exclusive cpuset a core, a balanced one that holds the rest, and the root's `sched_load_balance` off; v2
+    /// a partition a core. Errors, before anything is changed: an earlier Giusto's cpusets are there, another cpuset holds
+    /// one of the cores; later: the kernel refuses.
+    pub(crate) fn isolate(&self, files: &dyn Files, cores: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+        let others = self.others(files, cores)?;
         match self {
-            Cpusets::V1(root) => {
-                let memory = read(&root.join("cpuset.mems"))?;
-                write(&root.join("cpuset.sched_load_balance"), "0", record)?;
-                let all = parse_cores(&read(&root.join("cpuset.cpus"))?);
-                let rest: Vec<u32> = all.into_iter().filter(|core| !cores.contains(core)).collect();
-                if !rest.is_empty() {
-                    let folder = make(root.join("giusto.rest"), record)?;
-                    set(&folder.join("cpuset.mems"), &memory)?;
-                    set(&folder.join("cpuset.cpus"), &join(&rest))?;
-                }
-                for &core in cores {
-                    let folder = make(self.folder(core), record)?;
-                    set(&folder.join("cpuset.mems"), &memory)?;
-                    set(&folder.join("cpuset.cpus"), &core.to_string())?;
-                    set(&folder.join("cpuset.cpu_exclusive"), "1")?;
-                }
-            }
-            Cpusets::V2(root) => {
-                let control = root.join("cgroup.subtree_control");
-                if !read(&control)?.split_whitespace().any(|c| c == "cpuset") {
-                    intend(record, Undo::File { path: control.clone(), value: "-cpuset".into() })?;
-                    set(&control, "+cpuset")?;
-                }
-                for &core in cores {
-                    let folder = make(self.folder(core), record)?;
-                    set(&folder.join("cpuset.cpus"), &core.to_string())?;
-                    let partition = folder.join("cpuset.cpus.partition");
-                    set(&partition, "root")?;
-                    let got = read(&partition)?;
-                    if got.trim() != "root" {
-                        return Err(Error::Kernel {
-                            doing: format!("make core {core} a partition"),
-                            why: got.trim().into(),
-                        });
-                    }
-                }
+            Cpusets::V1(root) => self.isolate_v1(files, root, cores, &others, record),
+            Cpusets::V2(root) => self.isolate_v2(files, root, cores, record),
+        }
+    }
+
+    fn isolate_v1(
+        &self,
+        files: &dyn Files,
+        root: &Path,
+        cores: &[u32],
+        taken: &[u32],
+        record: &mut dyn Recorder,
+    ) -> Result<(), Error> {
+        let memory = read(files, &root.join("cpuset.mems"))?;
+        let all = parse_cores(&read(files, &root.join("cpuset.cpus"))?);
+        let rest: Vec<u32> = all.into_iter().filter(|core| !cores.contains(core) && !taken.contains(core)).collect();
+        let flag = root.join("cpuset.sched_load_balance");
+        let old = read(files, &flag)?;
+        // Recorded first, so that it is undone last; done last, so that the rest is never without a balanced domain.
+        intend(record, Undo::File { path: flag.clone(), value: old.trim().into() })?;
+        if !rest.is_empty() {
+            let folder = make(files, self.rest(), record)?;
+            set(files, &folder.join("cpuset.mems"), &memory)?;
+            set(files, &folder.join("cpuset.cpus"), &join(&rest))?;
+        }
+        for &core in cores {
+            let folder = make(files, self.folder(core), record)?;
+            set(files, &folder.join("cpuset.mems"), &memory)?;
+            set(files, &folder.join("cpuset.cpus"), &core.to_string())?;
+            set(files, &folder.join("cpuset.cpu_exclusive"), "1")?;
+        }
+        if old.trim() == "0" {
+            return Ok(());
+        }
+        set(files, &flag, "0")
+    }
+
+    fn isolate_v2(
+        &self,
+        files: &dyn Files,
+        root: &Path,
+        cores: &[u32],
+        record: &mut dyn Recorder,
+    ) -> Result<(), Error> {
+        let control = root.join("cgroup.subtree_control");
+        if !read(files, &control)?.split_whitespace().any(|c| c == "cpuset") {
+            intend(record, Undo::File { path: control.clone(), value: "-cpuset".into() })?;
+            set(files, &control, "+cpuset")?;
+        }
+        for &core in cores {
+            let folder = make(files, self.folder(core), record)?;
+            set(files, &folder.join("cpuset.cpus"), &core.to_string())?;
+            let partition = folder.join("cpuset.cpus.partition");
+            set(files, &partition, "root")?;
+            let got = read(files, &partition)?;
+            if got.trim() != "root" {
+                // Such as "root invalid (Cpu list in cpuset.cpus not exclusive)".
+                return Err(Error::Kernel { doing: format!("make core {core} a partition"), why: got.trim().into() });
             }
         }
         Ok(())
     }
 
+    /// Looks for cpusets that are in the way. Returns cores that other cpusets hold exclusively.
+    fn others(&self, files: &dyn Files, cores: &[u32]) -> Result<Vec<u32>, Error> {
+        let folders =
+            files.below(self.root()).map_err(|why| kernel(format!("list {}", self.root().display()), &why))?;
+        let mut exclusive = Vec::new();
+        for folder in folders {
+            if ours(&folder) {
+                return Err(Error::Leftover(folder));
+            }
+            let held = parse_cores(&files.read(&folder.join("cpuset.cpus")).unwrap_or_default());
+            if let Some(&core) = cores.iter().find(|core| held.contains(core)) {
+                // On v2 the kernel judges, as it shrinks what siblings use; on v1 they would share a root domain.
+                if matches!(self, Cpusets::V1(_)) {
+                    return Err(Error::CoreTaken { core, cpuset: folder });
+                }
+            }
+            if files.read(&folder.join("cpuset.cpu_exclusive")).is_ok_and(|flag| flag.trim() == "1") {
+                exclusive.extend(held);
+            }
+        }
+        Ok(exclusive)
+    }
+
     /// Moves a process with all its threads to a core's cpuset, or to the cpuset of all other cores (`None`). One that is
     /// there already, or has gone, is left alone.
-    pub fn place(&self, pid: u32, core: Option<u32>, record: &mut dyn Recorder) -> Result<(), Error> {
+    pub(crate) fn place(
+        &self,
+        files: &dyn Files,
+        pid: u32,
+        core: Option<u32>,
+        record: &mut dyn Recorder,
+    ) -> Result<(), Error> {
         let Some(process) = Thread::of(pid) else { return Ok(()) };
         let target = match (core, self) {
             (Some(core), _) => self.folder(core),
-            (None, Cpusets::V1(root)) => root.join("giusto.rest"),
-            (None, Cpusets::V2(_)) => return Ok(()), // the root partition's cores are the rest
+            (None, Cpusets::V1(_)) if files.is_folder(&self.rest()) => self.rest(),
+            (None, _) => return Ok(()), // on v2 the root partition's cores are the rest
         };
-        let Some(home) = self.of_process(pid) else { return Ok(()) };
+        let Some(home) = self.of_thread(files, pid) else { return Ok(()) };
         if home == target {
             return Ok(());
         }
-        for tid in sched::threads(pid) {
-            // Older kernels forget a thread's own mask when its cpuset changes.
-            if let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::affinity(tid)) {
-                intend(record, Undo::Affinity { thread, cores })?;
-            }
+        let taken = |&tid: &u32| sched::get(tid).is_ok_and(|attr| attr.policy == sched::DEADLINE);
+        if let Some(tid) = sched::threads(pid).into_iter().find(taken) {
+            return Err(Error::Taken(tid));
         }
-        intend(record, Undo::Place { process, back_to: home.join("cgroup.procs") })?;
-        match fs::write(target.join("cgroup.procs"), pid.to_string()) {
-            Err(why) if process.alive() => Err(Error::Kernel {
-                doing: format!("move process {pid} to {}", target.display()),
-                why: why.to_string(),
-            }),
+        // From one of ours to another: what was before the first move is on record already.
+        if !ours(&home) {
+            for tid in sched::threads(pid) {
+                self.record_thread(files, tid, &home, &target, record)?;
+            }
+            intend(record, Undo::Place { process, back_to: home.join("cgroup.procs"), from: target.clone() })?;
+        }
+        match files.write(&target.join("cgroup.procs"), &pid.to_string()) {
+            Err(why) if process.alive() => Err(kernel(format!("move process {pid} to {}", target.display()), &why)),
             _ => Ok(()),
         }
     }
 
-    /// The cgroup folder of a process in the cpuset hierarchy.
-    fn of_process(&self, pid: u32) -> Option<PathBuf> {
-        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    fn record_thread(
+        &self,
+        files: &dyn Files,
+        tid: u32,
+        home: &Path,
+        target: &Path,
+        record: &mut dyn Recorder,
+    ) -> Result<(), Error> {
+        let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::affinity(tid)) else { return Ok(()) };
+        // Kernels before 6.2 forget a thread's own mask when its cpuset changes.
+        intend(record, Undo::Affinity { thread, cores })?;
+        // v1 lets single threads sit elsewhere than their process. Recorded before the process, so moved back after it.
+        let apart = self.of_thread(files, tid).filter(|at| at != home && matches!(self, Cpusets::V1(_)));
+        apart.map_or(Ok(()), |at| {
+            intend(record, Undo::Place { process: thread, back_to: at.join("tasks"), from: target.into() })
+        })
+    }
+
+    /// The cgroup folder of a thread in the cpuset hierarchy.
+    fn of_thread(&self, files: &dyn Files, tid: u32) -> Option<PathBuf> {
+        let text = files.read(Path::new(&format!("/proc/{tid}/cgroup"))).ok()?;
         let path = text.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
             let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -133,62 +217,52 @@ impl Cpusets {
             };
             ours.then_some(path)
         })?;
-        Some(self.root().join(path.trim_start_matches('/')))
+        let path = path.trim_start_matches('/');
+        // A path with a trailing separator would not equal the same one without.
+        Some(if path.is_empty() { self.root().into() } else { self.root().join(path) })
     }
+}
 
-    /// Lets the kernel count its deadline bandwidth anew by building its scheduling domains anew. Only while no thread of
-    /// ours has a reservation.
-    pub(crate) fn rebuild_domains(&self) -> std::io::Result<()> {
-        match self {
-            Cpusets::V1(root) => {
-                let flag = root.join("cpuset.sched_load_balance");
-                let old = fs::read_to_string(&flag)?;
-                for value in ["0", "1", old.trim()] {
-                    fs::write(&flag, value)?;
-                }
-                Ok(())
-            }
-            // Making and removing a partition has done it already: there is no flag to toggle.
-            Cpusets::V2(_) => Ok(()),
-        }
-    }
+/// Builds the scheduling domains of a v1 tree anew, which makes the kernel count its deadline bandwidth anew. Only while no
+/// thread of ours has a reservation. A v2 tree has no flag to toggle; making and removing a partition has done it already.
+pub(crate) fn rebuild_domains(files: &dyn Files, root: &Path) -> io::Result<()> {
+    let flag = root.join("cpuset.sched_load_balance");
+    let Ok(old) = files.read(&flag) else { return Ok(()) };
+    let (old, other) = if old.trim() == "0" { ("0", "1") } else { ("1", "0") };
+    // Twice: the first turn may carry a wrong sum over, the second starts from fresh domains.
+    [other, old, other, old].into_iter().try_for_each(|value| files.write(&flag, value))
+}
+
+fn ours(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OURS))
 }
 
 fn intend(record: &mut dyn Recorder, undo: Undo) -> Result<(), Error> {
     record.intend(&undo).map_err(Error::Journal)
 }
 
-fn make(path: PathBuf, record: &mut dyn Recorder) -> Result<PathBuf, Error> {
-    if path.exists() {
-        return Err(Error::Leftover(path));
-    }
+fn make(files: &dyn Files, path: PathBuf, record: &mut dyn Recorder) -> Result<PathBuf, Error> {
     intend(record, Undo::Folder(path.clone()))?;
-    fs::create_dir(&path)
-        .map_err(|why| Error::Kernel { doing: format!("make {}", path.display()), why: why.to_string() })?;
+    files.make(&path).map_err(|why| kernel(format!("make {}", path.display()), &why))?;
     Ok(path)
 }
 
-/// Writes a file that outlives us, its old value recorded.
-fn write(path: &Path, value: &str, record: &mut dyn Recorder) -> Result<(), Error> {
-    let old = read(path)?;
-    if old.trim() == value {
-        return Ok(());
-    }
-    intend(record, Undo::File { path: path.into(), value: old.trim().into() })?;
-    set(path, value)
+fn set(files: &dyn Files, path: &Path, value: &str) -> Result<(), Error> {
+    let value = value.trim();
+    files.write(path, value).map_err(|why| kernel(format!("write {value} to {}", path.display()), &why))
 }
 
-fn set(path: &Path, value: &str) -> Result<(), Error> {
-    fs::write(path, value.trim()).map_err(|why| {
-        let busy = why.raw_os_error() == Some(libc::EINVAL) && path.ends_with("cpuset.cpu_exclusive");
-        let hint = if busy { " (another cpuset holds this core; free it, or give Giusto other cores)" } else { "" };
-        Error::Kernel { doing: format!("write {} to {}", value.trim(), path.display()), why: format!("{why}{hint}") }
-    })
+fn read(files: &dyn Files, path: &Path) -> Result<String, Error> {
+    files.read(path).map_err(|why| kernel(format!("read {}", path.display()), &why))
 }
 
-fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path)
-        .map_err(|why| Error::Kernel { doing: format!("read {}", path.display()), why: why.to_string() })
+fn kernel(doing: String, why: &io::Error) -> Error {
+    let hint = match why.raw_os_error() {
+        Some(libc::EROFS | libc::EACCES | libc::EPERM) => "; Giusto needs root, outside of a container",
+        Some(libc::EINVAL) => "; another cpuset holds this core: free it, or give Giusto other cores",
+        _ => "",
+    };
+    Error::Kernel { doing, why: format!("{why}{hint}") }
 }
 
 fn join(cores: &[u32]) -> String {

@@ -1,13 +1,19 @@
 //! The backend `deadline`: one SCHED_DEADLINE reservation a core, pinned.
 
 use crate::cpuset::Cpusets;
-use crate::probe::reservable_cores;
+use crate::files::Real;
 use crate::sched::{self, Attr, Thread};
 use crate::{Error, Recorder, Undo};
-use giusto_model::Server;
-use std::{io, thread, time};
+use giusto_model::{Server, ServerKind};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
-/// A core, isolated for its time-sensitive service and whoever gets what that leaves.
+/// A service that has used less processor time than this shows nothing yet about who does its work.
+const HARDLY_RUN_NS: u64 = 1_000_000;
+/// Part of a service's work that the reserved thread has to do, in percent.
+const MOST: u32 = 95;
+
+/// Cores, each isolated for its time-sensitive service and whoever gets what that leaves.
 #[derive(Debug)]
 pub struct Isolated {
     cpusets: Cpusets,
@@ -21,57 +27,91 @@ pub struct Reserved {
     pub thread: u32,
     /// Its part of the service's processor time so far, in percent; `None` if the service had not run yet.
     pub percent: Option<u32>,
+    identity: Thread,
 }
 
 impl Isolated {
-    /// Gives each of `cores` a root domain of its own ([`Cpusets::isolate`]).
+    /// Gives each of `cores` a root domain of its own, and all other cores of the machine one together.
+    ///
+    /// Errors: an earlier Giusto's cpusets are there or another cpuset holds a core (nothing was changed then); the kernel
+    /// refuses. Takes some milliseconds.
     pub fn new(cpusets: &Cpusets, cores: &[u32], record: &mut dyn Recorder) -> Result<Self, Error> {
-        cpusets.isolate(cores, record)?;
-        Ok(Isolated { cpusets: cpusets.clone(), cores: cores.to_vec() })
+        let mut cores = cores.to_vec();
+        cores.sort_unstable();
+        cores.dedup();
+        let online = crate::probe::online();
+        if let Some(&core) = cores.iter().find(|core| !online.contains(core)) {
+            return Err(Error::NoCore { core, online });
+        }
+        let tree = cpusets.root().to_path_buf();
+        if let Some(tenths) = crate::admission::free_tenths(&tree) {
+            record.intend(&Undo::Bandwidth { tree, tenths }).map_err(Error::Journal)?;
+        }
+        cpusets.isolate(&Real, &cores, record)?;
+        Ok(Isolated { cpusets: cpusets.clone(), cores })
     }
 
-    /// Moves processes to one of the isolated cores. Their later children stay there too.
+    /// Moves processes to one of the isolated cores, with all their threads. Their later threads and children stay there too;
+    /// to be called again for processes that have come from elsewhere since.
+    ///
+    /// Errors: a core that is not isolated; a thread with a reservation of somebody else's; the kernel refuses.
     pub fn confine(&self, processes: &[u32], core: u32, record: &mut dyn Recorder) -> Result<(), Error> {
-        debug_assert!(self.cores.contains(&core));
-        processes.iter().try_for_each(|&pid| self.cpusets.place(pid, Some(core), record))
+        if !self.cores.contains(&core) {
+            return Err(Error::NoCore { core, online: self.cores.clone() });
+        }
+        self.place(processes, Some(core), record)
     }
 
-    /// Moves processes off the isolated cores.
+    /// Moves processes off the isolated cores, to where the kernel balances load.
     pub fn keep_off(&self, processes: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
-        processes.iter().try_for_each(|&pid| self.cpusets.place(pid, None, record))
+        self.place(processes, None, record)
+    }
+
+    fn place(&self, processes: &[u32], core: Option<u32>, record: &mut dyn Recorder) -> Result<(), Error> {
+        processes.iter().try_for_each(|&pid| self.cpusets.place(&Real, pid, core, record))
     }
 
     /// Reserves `server` for the thread of `processes` (already confined) that does the work. The others stay as they are,
     /// on the same core.
     ///
     /// The whole budget goes to one thread, so one has to do at least 95 % of the work; a service that has hardly run yet
-    /// (less than 1 ms) gets it for its main thread. Errors: no thread dominates; the kernel refuses, also after one period
-    /// of patience (bandwidth that others freed returns only then).
+    /// (less than 1 ms) gets it for its main thread. Errors: another kind of server than `constant_bandwidth`; no thread
+    /// dominates; the kernel refuses, also after one period of patience (bandwidth that others freed returns only then). A
+    /// thread that sleeps since before it was confined is woken for a moment (see README.md).
     pub fn reserve(&self, processes: &[u32], server: &Server, record: &mut dyn Recorder) -> Result<Reserved, Error> {
+        if server.kind != ServerKind::ConstantBandwidth {
+            return Err(Error::Kind(server.kind));
+        }
         let (tid, percent) = worker(processes)?;
         let thread = Thread::of(tid).ok_or(Error::Gone(tid))?;
-        let kernel = |why: io::Error| Error::Kernel {
-            doing: format!("reserve {} every {} for thread {tid}", server.budget, server.period),
-            why: why.to_string(),
-        };
-        let before = sched::get(tid).map_err(kernel)?;
+        let before = sched::get(tid).map_err(|_| Error::Gone(tid))?;
+        if before.policy == sched::DEADLINE {
+            return Err(Error::Taken(tid));
+        }
         let period_ns = server.period.ns();
         record.intend(&Undo::Scheduling { thread, before, period_ns }).map_err(Error::Journal)?;
-        let attr = Attr::deadline(server.budget.ns(), period_ns);
-        let limit = time::Instant::now() + server.period.to_std() + time::Duration::from_millis(100);
-        loop {
-            match sched::set(tid, &attr) {
-                Ok(()) => return Ok(Reserved { thread: tid, percent }),
-                Err(why) if why.raw_os_error() == Some(libc::EBUSY) && time::Instant::now() < limit => {
-                    thread::sleep(time::Duration::from_millis(5));
-                }
-                Err(why) if why.raw_os_error() == Some(libc::EBUSY) => {
-                    return Err(kernel(io::Error::other(
-                        "the core's deadline bandwidth is taken (EBUSY); see who else uses SCHED_DEADLINE, or try 'giusto restore'",
-                    )))
-                }
-                Err(why) => return Err(kernel(why)),
-            }
+        let wanted = Attr::deadline(server.budget.ns(), period_ns);
+        patiently(tid, &wanted, server.period.to_std()).map_err(|why| Error::Kernel {
+            doing: format!("reserve {} every {} for thread {tid}", server.budget, server.period),
+            why: explained(&why),
+        })?;
+        Ok(Reserved { thread: tid, percent, identity: thread })
+    }
+}
+
+impl Reserved {
+    /// Whether the reservation still serves the service whose `processes` these are now. Errors: its thread has ended; it was
+    /// taken out of SCHED_DEADLINE by somebody else; another thread does the work by now.
+    pub fn check(&self, processes: &[u32]) -> Result<(), Error> {
+        if !self.identity.alive() {
+            return Err(Error::Gone(self.thread));
+        }
+        if sched::get(self.thread).is_ok_and(|now| now.policy != sched::DEADLINE) {
+            return Err(Error::Lost(self.thread));
+        }
+        match worker(processes)? {
+            (tid, Some(_)) if tid != self.thread => Err(Error::NotTheWorker { reserved: self.thread, worker: tid }),
+            _ => Ok(()),
         }
     }
 }
@@ -80,48 +120,92 @@ impl Isolated {
 pub fn reschedule(tid: u32, attr: &Attr, record: &mut dyn Recorder) -> Result<(), Error> {
     let thread = Thread::of(tid).ok_or(Error::Gone(tid))?;
     let kernel =
-        |why: io::Error| Error::Kernel { doing: format!("set the policy of thread {tid}"), why: why.to_string() };
+        |why: io::Error| Error::Kernel { doing: format!("reschedule thread {tid}"), why: why.to_string() };
     let before = sched::get(tid).map_err(kernel)?;
+    if before.policy == sched::DEADLINE {
+        return Err(Error::Taken(tid));
+    }
     record.intend(&Undo::Scheduling { thread, before, period_ns: 0 }).map_err(Error::Journal)?;
-    sched::leave(tid, attr).map_err(kernel)
+    sched::set(tid, attr).map_err(kernel)
+}
+
+/// Sets a reservation; EBUSY and EPERM may pass within one period.
+fn patiently(tid: u32, wanted: &Attr, period: Duration) -> io::Result<()> {
+    let begin = Instant::now();
+    let mut nudged = false;
+    loop {
+        let Err(why) = sched::set(tid, wanted) else { return Ok(()) };
+        let waited = begin.elapsed();
+        match why.raw_os_error() {
+            // Bandwidth that was freed just now returns at its zero-lag time.
+            Some(libc::EBUSY) if waited < period + Duration::from_millis(100) => {}
+            // It fell asleep on another core and has not woken since: the kernel judges it by that core's root domain.
+            Some(libc::EPERM) if waited < Duration::from_millis(500) => {
+                if waited > Duration::from_millis(150) && !nudged && sleeps_elsewhere(tid) {
+                    nudged = true;
+                    crate::nudge::nudge(tid)?;
+                }
+            }
+            _ => return Err(why),
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn sleeps_elsewhere(tid: u32) -> bool {
+    let (Some(core), Ok(allowed)) = (sched::core(tid), sched::affinity(tid)) else { return false };
+    !allowed.contains(&core)
+}
+
+fn explained(why: &io::Error) -> String {
+    let hint = match why.raw_os_error() {
+        Some(libc::EBUSY) => "the core's deadline bandwidth is taken; see who else uses SCHED_DEADLINE, or try 'giusto restore'",
+        Some(libc::EPERM) => "CAP_SYS_NICE is missing, or the core did not become a root domain of its own (in a container it cannot)",
+        Some(libc::EINVAL) => {
+            "the budget must be at least 1.024 us, and the period between sched_deadline_period_min_us and _max_us"
+        }
+        _ => return why.to_string(),
+    };
+    format!("{why}; {hint}")
 }
 
 /// The thread that does the work, and its percentage of it.
 fn worker(processes: &[u32]) -> Result<(u32, Option<u32>), Error> {
     let all = processes.iter().flat_map(|&pid| sched::threads(pid));
     let times: Vec<(u64, u32)> = all.map(|tid| (sched::cpu_time_ns(tid), tid)).collect();
-    let total: u64 = times.iter().map(|(time, _)| time).sum();
-    let &(most, tid) =
-        times.iter().max_by_key(|(time, tid)| (*time, std::cmp::Reverse(*tid))).ok_or(Error::NoThread)?;
-    if total < 1_000_000 {
-        return Ok((processes[0], None));
-    }
-    let percent = u32::try_from(u128::from(most) * 100 / u128::from(total)).unwrap_or(100);
-    if percent < 95 {
-        return Err(Error::NoWorker { tid, percent, threads: times.len() });
-    }
-    Ok((tid, Some(percent)))
+    choose(&times)
 }
 
-/// After everything is undone: has the kernel taken all bandwidth back? Mends its count if not.
-///
-/// `before` is what [`reservable_cores`] said before anything was changed. Errors: a text for people when it stays wrong.
-pub fn settle(cpusets: Option<&Cpusets>, before: usize, cores: usize) -> Result<(), String> {
-    // A killed thread's bandwidth returns at its zero-lag time: at most one period, which is seconds at most.
-    for attempt in 0..20 {
-        if reservable_cores(cores) >= before {
-            return Ok(());
-        }
-        if attempt == 2 {
-            if let Some(cpusets) = cpusets {
-                let _ = cpusets.rebuild_domains(); // whether it helped is seen at once
-            }
-        }
-        thread::sleep(time::Duration::from_millis(20 * attempt));
+/// Among (time used in ns, thread), the first process's main thread first.
+fn choose(times: &[(u64, u32)]) -> Result<(u32, Option<u32>), Error> {
+    let &(_, main) = times.first().ok_or(Error::NoThread)?;
+    let total: u64 = times.iter().map(|(time, _)| time).sum();
+    if total < HARDLY_RUN_NS {
+        return Ok((main, None));
     }
-    Err(format!(
-        "the kernel still books deadline bandwidth that nobody uses: {} of {before} cores can be reserved; a reboot, or \
-         switching cpuset.sched_load_balance of the root cpuset off and on, clears it",
-        reservable_cores(cores)
-    ))
+    let mut order = times.to_vec();
+    order.sort_by_key(|&(time, tid)| (std::cmp::Reverse(time), tid));
+    let percent = |time: u64| u32::try_from(u128::from(time) * 100 / u128::from(total)).unwrap_or(100);
+    let (most, tid) = order[0];
+    if percent(most) < MOST {
+        let shares = order.iter().take(4).map(|&(time, tid)| format!("{tid} {} %", percent(time)));
+        return Err(Error::NoWorker { shares: shares.collect::<Vec<_>>().join(", "), threads: times.len() });
+    }
+    Ok((tid, Some(percent(most))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_that_does_95_percent_is_chosen_or_the_service_refused_with_shares() {
+        const MS: u64 = 1_000_000;
+        assert!(matches!(choose(&[(0, 7), (MS / 2, 8)]), Ok((7, None))), "hardly run: the main thread");
+        assert!(matches!(choose(&[(MS, 7), (99 * MS, 8)]), Ok((8, Some(99)))));
+        assert!(matches!(choose(&[(5 * MS, 7), (95 * MS, 8)]), Ok((8, Some(95)))));
+        let refused = choose(&[(10 * MS, 7), (90 * MS, 8)]).unwrap_err().to_string();
+        assert!(refused.contains("8 90 %, 7 10 %"), "{refused}");
+        assert!(matches!(choose(&[]), Err(Error::NoThread)));
+    }
 }

@@ -1,20 +1,27 @@
 //! Mechanisms that give processor time to servers on Linux.
 //!
 //! Called by `daemon`. Flows in: processes, servers from the plan, and a [`Recorder`] that keeps what is to be undone.
-//! Flows out: reservations in force, and undo records *before* each change. The walk has one backend, `deadline`
-//! (SCHED_DEADLINE, pinned in an exclusive cpuset). It decides no parameter, starts no service and owns no journal file.
+//! Flows out: reservations in force, and undo records *before* each change; [`undo()`] takes them and puts everything back.
+//! The walk has one backend, `deadline` (SCHED_DEADLINE, pinned in an exclusive cpuset). It decides no parameter, starts no
+//! service and owns no journal file.
 
+mod admission;
 mod cpuset;
 mod deadline;
+mod files;
+#[cfg(test)]
+mod imitation;
+mod nudge;
 mod probe;
 pub mod sched;
 mod undo;
 
 pub use cpuset::Cpusets;
-pub use deadline::{reschedule, settle, Isolated, Reserved};
-pub use probe::{probe, reservable_cores, Lack, Machine};
+pub use deadline::{reschedule, Isolated, Reserved};
+pub use probe::{probe, Lack, Machine};
 pub use undo::{undo, Recorder, Report, Undo};
 
+use giusto_model::ServerKind;
 use std::path::PathBuf;
 
 /// Why a mechanism did not work. What was done until then stands in the recorder and can be undone.
@@ -31,26 +38,57 @@ pub enum Error {
     /// Something is there that only an earlier Giusto can have made.
     #[error("{0} exists already: an earlier giusto has left it; run 'giusto restore', or remove it with rmdir")]
     Leftover(PathBuf),
+    /// Somebody else's cpuset holds the core.
+    #[error("core {core} is held by cpuset {cpuset}: take it out of that one's cpuset.cpus, or give Giusto other cores")]
+    CoreTaken {
+        /// Which core.
+        core: u32,
+        /// Whose.
+        cpuset: PathBuf,
+    },
+    /// A core that is not there.
+    #[error("there is no core {core} to use; expected one of {online:?}")]
+    NoCore {
+        /// Which.
+        core: u32,
+        /// Which there are.
+        online: Vec<u32>,
+    },
     /// The undo record could not be written, so nothing was changed.
-    #[error("cannot write the undo journal, so nothing more was changed: {0}")]
+    #[error("cannot write the undo journal, so nothing more was changed: {0}; free space where it lies, then try again")]
     Journal(std::io::Error),
     /// A thread ended.
     #[error("thread {0} has ended")]
     Gone(u32),
+    /// A thread's reservation was removed from outside.
+    #[error("thread {0} is not under SCHED_DEADLINE any more: somebody else has changed its policy")]
+    Lost(u32),
+    /// A thread has a reservation already.
+    #[error("thread {0} is under SCHED_DEADLINE already; end that reservation first: chrt --other --pid 0 {0}")]
+    Taken(u32),
+    /// SCHED_DEADLINE cannot enforce this.
+    #[error("backend 'deadline' enforces servers of kind constant_bandwidth only, not {0}")]
+    Kind(ServerKind),
     /// A service without threads.
-    #[error("the service has no thread")]
+    #[error("the service has no thread; it has ended, or was not started")]
     NoThread,
+    /// Another thread does the work than the one that was reserved.
+    #[error("thread {reserved} is reserved, but thread {worker} does the work by now; reserve again")]
+    NotTheWorker {
+        /// Which has the reservation.
+        reserved: u32,
+        /// Which should.
+        worker: u32,
+    },
     /// SCHED_DEADLINE reserves single threads.
     #[error(
-        "thread {tid} does {percent} % of the service's work, which has {threads} threads; backend 'deadline' reserves a single \
-         thread, so one has to do at least 95 %: let it work with one thread"
+        "no thread does the service's work ({shares}; {threads} threads): backend 'deadline' reserves a single thread, which \
+         has to do at least 95 % of it; let the service work with one thread"
     )]
     NoWorker {
-        /// The busiest thread.
-        tid: u32,
-        /// Its part.
-        percent: u32,
-        /// How many there are.
+        /// The busiest threads with their parts.
+        shares: String,
+        /// How many threads there are.
         threads: usize,
     },
 }

@@ -1,10 +1,9 @@
 //! What this machine can do, without changing it.
 
 use crate::cpuset::{parse_cores, Cpusets};
-use crate::sched::{self, Attr};
 use giusto_model::{Bandwidth, Duration};
 use serde::Serialize;
-use std::{fs, thread};
+use std::fs;
 
 /// A machine, as far as the `deadline` backend cares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub fn probe() -> Machine {
     let micros = |name: &str, default: u64| {
         Duration::from_us(kernel(name).and_then(|us| u64::try_from(us).ok()).unwrap_or(default))
     };
-    let cores = parse_cores(&fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default());
+    let cores = online();
     let cpusets = Cpusets::find();
     let mut missing = Vec::new();
     let mut lack = |what: &str, how: &str| missing.push(Lack { what: what.into(), how: how.into() });
@@ -59,7 +58,7 @@ pub fn probe() -> Machine {
         Some(_) => {}
     }
     Machine {
-        cores: if cores.is_empty() { vec![0] } else { cores },
+        cores,
         tick: tick(),
         period_min: micros("sched_deadline_period_min_us", 100),
         period_max: micros("sched_deadline_period_max_us", 4_194_304),
@@ -67,6 +66,15 @@ pub fn probe() -> Machine {
         cpusets,
         missing,
     }
+}
+
+/// Cores that are online, ascending; core 0 always is.
+pub(crate) fn online() -> Vec<u32> {
+    let cores = parse_cores(&fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default());
+    if cores.is_empty() {
+        return vec![0];
+    }
+    cores
 }
 
 /// The tick is the resolution of the kernel's coarse clock (kernel/time/posix-timers.c, KTIME_LOW_RES).
@@ -105,23 +113,6 @@ fn writable(cpusets: &Cpusets) -> bool {
     let path = cpusets.root().join("cgroup.procs");
     rustix::fs::access(path.as_path(), rustix::fs::Access::WRITE_OK).is_ok()
         && rustix::fs::access(cpusets.root(), rustix::fs::Access::WRITE_OK).is_ok()
-}
-
-/// How many of the machine's cores can be reserved to four fifths at once now: short-lived threads of our own try it. It
-/// tells whether the kernel's count of deadline bandwidth is clean. Takes some milliseconds.
-pub fn reservable_cores(cores: usize) -> usize {
-    let (reserved, done) = (std::sync::Barrier::new(cores), std::sync::Barrier::new(cores));
-    let attempt = || {
-        let got = sched::set(0, &Attr::deadline(80_000_000, 100_000_000)).is_ok();
-        reserved.wait();
-        done.wait();
-        let _ = sched::leave(0, &Attr::default());
-        usize::from(got)
-    };
-    thread::scope(|scope| {
-        let all: Vec<_> = (0..cores).map(|_| scope.spawn(attempt)).collect();
-        all.into_iter().map(|one| one.join().unwrap_or(0)).sum()
-    })
 }
 
 #[cfg(test)]

@@ -79,6 +79,8 @@ pub struct Attr {
 pub const OTHER: u32 = 0;
 /// First in, first out, real time.
 pub const FIFO: u32 = 1;
+/// Round robin, real time.
+const RR: u32 = 2;
 /// Only when nobody else wants the core.
 pub const IDLE: u32 = 5;
 /// Earliest deadline first with constant bandwidth servers.
@@ -99,14 +101,26 @@ impl Attr {
     pub fn of_policy(policy: u32, priority: u32) -> Attr {
         Attr { policy, priority, flags: RESET_ON_FORK, ..Attr::default() }
     }
+    fn is_fair(&self) -> bool {
+        !matches!(self.policy, FIFO | RR | DEADLINE)
+    }
 }
 
-/// Attributes of a thread (0: the caller).
+/// Attributes of a thread (0: the caller), fit to be set again: a fair thread's runtime is its own time slice, 0 if it has the
+/// default one (that of the calling thread), since setting the default would make it the thread's own.
 pub fn get(tid: u32) -> io::Result<Attr> {
+    let mut attr = raw(tid)?;
+    if attr.is_fair() && raw(0).is_ok_and(|own| own.is_fair() && own.runtime == attr.runtime) {
+        attr.runtime = 0;
+    }
+    Ok(attr)
+}
+
+fn raw(tid: u32) -> io::Result<Attr> {
     let mut attr = Attr::default();
     // SAFETY: the kernel fills at most the bytes that are told.
     let done = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &mut attr, mem::size_of::<Attr>(), 0) };
-    result(done).map(|()| attr)
+    result(done).map(|()| Attr { size: 0, ..attr })
 }
 
 /// Sets attributes of a thread (0: the caller).
@@ -120,9 +134,22 @@ pub fn set(tid: u32, attr: &Attr) -> io::Result<()> {
 /// past its zero-lag time would leave its bandwidth booked for ever (docs/decisions/0002).
 pub fn leave(tid: u32, attr: &Attr) -> io::Result<()> {
     if get(tid)?.policy == DEADLINE && attr.policy != DEADLINE {
-        set(tid, &Attr::deadline(NOTHING.0, NOTHING.1))?;
+        // Refused only where the kernel's sum is wrong already; leaving is right then too.
+        let _ = set(tid, &Attr::deadline(NOTHING.0, NOTHING.1.min(period_max_ns())));
     }
     set(tid, attr)
+}
+
+/// `sched_deadline_period_max_us` in ns; the kernel's default where it cannot be read.
+fn period_max_ns() -> u64 {
+    let text = fs::read_to_string("/proc/sys/kernel/sched_deadline_period_max_us").unwrap_or_default();
+    text.trim().parse::<u64>().map_or(NOTHING.1, |us| us.saturating_mul(1_000))
+}
+
+/// The core that a thread runs on, or ran on last.
+pub(crate) fn core(tid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
 }
 
 /// Cores a thread may run on, ascending.
@@ -153,5 +180,37 @@ fn result(done: i64) -> io::Result<()> {
         Ok(())
     } else {
         Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel's fixed point (to_ratio in kernel/sched/core.c): (runtime << 20) / period.
+    #[test]
+    fn the_reservation_before_leaving_books_nothing() {
+        assert_eq!((NOTHING.0 << 20) / NOTHING.1, 0);
+    }
+
+    #[test]
+    fn setting_what_was_read_changes_nothing() {
+        std::thread::spawn(|| {
+            let (before, slice, cores) = (get(0).unwrap(), raw(0).unwrap().runtime, affinity(0).unwrap());
+            assert_eq!(before.runtime, 0, "the default slice must not become the thread's own");
+            set(0, &before).unwrap();
+            set_affinity(0, &cores).unwrap();
+            assert_eq!((get(0).unwrap(), raw(0).unwrap().runtime, affinity(0).unwrap()), (before, slice, cores));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn an_id_that_is_reused_is_another_thread() {
+        let own = Thread::of(std::process::id()).unwrap();
+        assert!(own.alive());
+        assert!(!Thread { started: own.started + 1, ..own }.alive());
+        assert_eq!(Thread::of(u32::MAX), None);
     }
 }

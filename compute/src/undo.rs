@@ -1,16 +1,25 @@
 //! What to undo, recorded before it is done.
 
+use crate::cpuset::rebuild_domains;
+use crate::files::{Files, Real};
 use crate::sched::{self, Attr, Thread};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::{fs, io, thread, time};
+use std::{io, thread, time};
 
 /// One change, as its undoing. Written down *before* the change is made, so it may describe one that never was: undoing that
 /// must do no harm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undo {
-    /// A cgroup was made: move its members to its parent and remove it.
+    /// Reservations will come: at the end as much deadline bandwidth must be free as before, or the kernel's sum is wrong.
+    Bandwidth {
+        /// The cpuset tree's root.
+        tree: PathBuf,
+        /// Tenths of what the kernel ever admits that were free on all cores at once.
+        tenths: u32,
+    },
+    /// A cgroup was made: move its members to where those that Giusto moved there came from, and remove it.
     Folder(PathBuf),
     /// A file was written: write its old value.
     File {
@@ -21,10 +30,12 @@ pub enum Undo {
     },
     /// A process was moved: move it back.
     Place {
-        /// The process.
+        /// The process; or a single thread that sat apart from its process (v1).
         process: Thread,
-        /// `cgroup.procs` of where it was.
+        /// `cgroup.procs` (or `tasks`) of where it was.
         back_to: PathBuf,
+        /// The cgroup that it was moved to.
+        from: PathBuf,
     },
     /// A thread was restricted to other cores.
     Affinity {
@@ -48,7 +59,7 @@ pub enum Undo {
 
 /// Keeps what is to be undone. A change is only made after `intend` has returned.
 pub trait Recorder {
-    /// Writes it down so that it survives a crash.
+    /// Writes it down so that it survives a crash. On an error the change is not made.
     fn intend(&mut self, undo: &Undo) -> io::Result<()>;
 }
 
@@ -65,65 +76,159 @@ impl Recorder for Vec<Undo> {
 pub struct Report {
     /// Changes undone or found undone.
     pub undone: usize,
-    /// What could not be undone, and why.
+    /// What is not exactly as before through no fault of this undoing, such as a cgroup that somebody removed meanwhile.
+    pub notes: Vec<String>,
+    /// What could not be undone, and why; empty is good. Worth another try.
     pub failed: Vec<String>,
 }
 
 /// Undoes all, the latest first. May be called again after having died in the middle; what has vanished is passed over.
+///
+/// Takes milliseconds; where a thread died with its reservation, up to the longest period (at most 4.2 s by default) more,
+/// because cpusets must not change before the kernel has taken its bandwidth back.
 pub fn undo(all: &[Undo]) -> Report {
-    let mut report = Report::default();
-    let mut waited_ns = 0;
-    for step in all.iter().rev() {
-        match step.undo(&mut waited_ns) {
-            Ok(()) => report.undone += 1,
-            Err(error) => report.failed.push(format!("{step}: {error}")),
-        }
-    }
-    report
+    undo_in(&Real, all)
 }
 
-impl Undo {
-    fn undo(&self, waited_ns: &mut u64) -> io::Result<()> {
-        match self {
-            Undo::Folder(path) => remove(path),
-            Undo::File { path, value } => {
-                if path.exists() && fs::read_to_string(path)?.trim() != value.trim() {
-                    fs::write(path, value)?;
-                }
-                Ok(())
-            }
-            Undo::Place { process, back_to } => {
-                if !process.alive() {
-                    return Ok(());
-                }
-                gone_is_fine(process, fs::write(back_to, process.tid.to_string()))
-            }
+pub(crate) fn undo_in(files: &dyn Files, all: &[Undo]) -> Report {
+    let mut undoing = Undoing { files, all, waited_ns: 0, report: Report::default() };
+    for step in all.iter().rev() {
+        match undoing.step(step) {
+            Ok(()) => undoing.report.undone += 1,
+            Err(error) => undoing.report.failed.push(format!("{step}: {error}")),
+        }
+    }
+    undoing.report
+}
+
+struct Undoing<'a> {
+    files: &'a dyn Files,
+    all: &'a [Undo],
+    /// How long was waited for the bandwidth of dead threads.
+    waited_ns: u64,
+    report: Report,
+}
+
+impl Undoing<'_> {
+    fn step(&mut self, step: &Undo) -> io::Result<()> {
+        match step {
+            Undo::Bandwidth { tree, tenths } => self.settle(tree, *tenths),
+            Undo::Folder(path) => self.remove(path),
+            Undo::File { path, value } => match self.files.read(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                Ok(now) if now.trim() == value.trim() => Ok(()),
+                _ => self.files.write(path, value),
+            },
+            Undo::Place { process, back_to, .. } => self.move_back(*process, back_to),
             Undo::Affinity { thread, cores } => {
                 if !thread.alive() || sched::affinity(thread.tid).is_ok_and(|now| now == *cores) {
                     return Ok(());
                 }
-                gone_is_fine(thread, sched::set_affinity(thread.tid, cores))
+                gone_is_fine(*thread, sched::set_affinity(thread.tid, cores))
             }
-            Undo::Scheduling { thread, before, .. } if thread.alive() => {
-                gone_is_fine(thread, sched::leave(thread.tid, before))
-            }
-            Undo::Scheduling { period_ns, .. } => {
-                // It died with its reservation: cpusets must stay as they are until the kernel has taken that back.
-                thread::sleep(time::Duration::from_nanos(period_ns.saturating_sub(*waited_ns)));
-                *waited_ns = (*waited_ns).max(*period_ns);
-                Ok(())
+            Undo::Scheduling { thread, before, period_ns } => {
+                let mut done = Ok(());
+                if thread.alive() && sched::get(thread.tid).is_ok_and(|now| now != *before) {
+                    done = gone_is_fine(*thread, sched::leave(thread.tid, before));
+                }
+                if !thread.alive() {
+                    self.wait_for_the_dead(*period_ns);
+                }
+                done
             }
             Undo::Group(leader) => end_group(*leader),
         }
+    }
+
+    /// A thread that died with its reservation is booked up to one period more; a root domain that changes meanwhile keeps
+    /// a wrong sum. Once the cpusets have gone there is nothing to wait for.
+    fn wait_for_the_dead(&mut self, period_ns: u64) {
+        let domains = self.all.iter().any(|step| matches!(step, Undo::Folder(path) if self.files.is_folder(path)));
+        if domains && period_ns > self.waited_ns {
+            thread::sleep(time::Duration::from_nanos(period_ns - self.waited_ns));
+            self.waited_ns = period_ns;
+        }
+    }
+
+    fn move_back(&mut self, process: Thread, back_to: &Path) -> io::Result<()> {
+        if !process.alive() {
+            return Ok(());
+        }
+        let Some((target, same)) = self.nearest(back_to) else { return Err(io::ErrorKind::NotFound.into()) };
+        gone_is_fine(process, self.files.write(&target, &process.tid.to_string()))?;
+        if !same {
+            let text = format!("process {} is in {} now; {} has gone", process.tid, target.display(), back_to.display());
+            self.report.notes.push(text);
+        }
+        Ok(())
+    }
+
+    /// The membership file, or that of its nearest ancestor where its cgroup has been removed; and whether it is itself.
+    fn nearest(&self, members: &Path) -> Option<(PathBuf, bool)> {
+        let name = members.file_name()?;
+        let home = members.parent()?;
+        home.ancestors().find(|at| self.files.is_folder(at)).map(|at| (at.join(name), at == home))
+    }
+
+    /// Removes a cgroup; its members go to where the others came from. Processes that die leave it a moment later, hence the
+    /// patience.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let came_from = self.all.iter().find_map(|step| match step {
+            Undo::Place { back_to, from, .. } if from == path && back_to.ends_with("cgroup.procs") => Some(back_to.clone()),
+            _ => None,
+        });
+        let home = came_from.or_else(|| Some(path.parent()?.join("cgroup.procs")));
+        let home = home.and_then(|home| self.nearest(&home)).map(|(home, _)| home);
+        let mut last = Ok(());
+        for _ in 0..400 {
+            if !self.files.is_folder(path) {
+                return Ok(());
+            }
+            for pid in self.files.read(&path.join("cgroup.procs")).unwrap_or_default().lines() {
+                // It may have died, or forked since: the removal tells, and the next turn finds it.
+                let _ = home.as_ref().map(|home| self.files.write(home, pid));
+            }
+            last = self.files.remove(path);
+            if last.is_ok() {
+                return last;
+            }
+            thread::sleep(time::Duration::from_millis(5));
+        }
+        last
+    }
+
+    /// Has the kernel taken all bandwidth back? Mends its sum if not. What dies without our knowledge is booked one period
+    /// more at most, hence the patience.
+    fn settle(&self, tree: &Path, before: u32) -> io::Result<()> {
+        let mut free = None;
+        for attempt in 0..24 {
+            free = crate::admission::free_tenths(tree);
+            if free.is_none_or(|free| free >= before) {
+                return Ok(());
+            }
+            // Only when all that is ours has left.
+            if attempt % 8 == 7 && self.report.failed.is_empty() {
+                rebuild_domains(self.files, tree)?;
+            }
+            thread::sleep(time::Duration::from_millis(25 << (attempt / 8)));
+        }
+        Err(io::Error::other(format!(
+            "only {} tenths are, {before} were: either another program has reserved meanwhile (ps -eLo tid,cls,comm | grep DLN), \
+             or the kernel still books what nobody uses; then a reboot clears it, or switching {} off and on while no thread \
+             has a reservation",
+            free.unwrap_or(0),
+            tree.join("cpuset.sched_load_balance").display()
+        )))
     }
 }
 
 impl std::fmt::Display for Undo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Undo::Bandwidth { .. } => write!(f, "see that as much deadline bandwidth is free as before"),
             Undo::Folder(path) => write!(f, "remove {}", path.display()),
             Undo::File { path, value } => write!(f, "write {:?} to {}", value.trim(), path.display()),
-            Undo::Place { process, back_to } => write!(f, "move process {} back to {}", process.tid, back_to.display()),
+            Undo::Place { process, back_to, .. } => write!(f, "move process {} back to {}", process.tid, back_to.display()),
             Undo::Affinity { thread, cores } => write!(f, "let thread {} run on cores {cores:?} again", thread.tid),
             Undo::Scheduling { thread, before, .. } => {
                 write!(f, "give thread {} policy {} back", thread.tid, before.policy)
@@ -133,33 +238,11 @@ impl std::fmt::Display for Undo {
     }
 }
 
-fn gone_is_fine(thread: &Thread, done: io::Result<()>) -> io::Result<()> {
+fn gone_is_fine(thread: Thread, done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(_) if !thread.alive() => Ok(()),
         other => other,
     }
-}
-
-/// Removes a cgroup; its members go to the parent. Processes that die leave it a moment later, hence the patience.
-fn remove(path: &Path) -> io::Result<()> {
-    let parent = path.parent().map(|p| p.join("cgroup.procs"));
-    let mut last = Ok(());
-    for _ in 0..200 {
-        if !path.exists() {
-            return Ok(());
-        }
-        if let Some(parent) = &parent {
-            for pid in fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default().lines() {
-                let _ = fs::write(parent, pid); // it may have died; then rmdir tells
-            }
-        }
-        last = fs::remove_dir(path);
-        if last.is_ok() {
-            return last;
-        }
-        thread::sleep(time::Duration::from_millis(5));
-    }
-    last
 }
 
 /// Ends the process group of a leader that Giusto started, also when only its children are left: SIGTERM, after two seconds

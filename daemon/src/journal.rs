@@ -2,22 +2,22 @@
 //!
 //! One line a change: a checksum and JSON. A line that was cut off by a crash was never acted upon (the change is made only
 //! after the line is on disk), so a torn last line is dropped. The journal lives in /run/giusto (or $GIUSTO_STATE), which a
-//! reboot empties together with everything that it would undo.
+//! reboot empties together with everything that it would undo; one from an earlier boot is dropped too.
 
 use crate::Error;
-use giusto_compute::{undo, Machine, Recorder, Report, Undo};
+use giusto_compute::{undo, Recorder, Report, Undo};
+use rustix::fs::{flock, FlockOperation, OFlags};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
-use std::path::PathBuf;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
-/// First line: what the host was like before.
+/// First line: who writes, and in which life of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
     boot: String,
     pid: u32,
-    /// Cores that could be reserved at once.
-    reservable: usize,
 }
 
 /// The journal of this host, held exclusively: one giusto at a time.
@@ -25,15 +25,21 @@ struct Head {
 pub struct Journal {
     path: PathBuf,
     file: File,
-    done: Vec<Undo>,
-    head: Head,
+    /// Whole lines on disk end here; `None` when a torn one could not be cut off.
+    end: Option<u64>,
+    /// What stands in the file and is not undone.
+    pending: Vec<Undo>,
+    /// Lines in the middle that cannot be read.
+    damaged: usize,
 }
 
 /// What [`Journal::restore`] found and did.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Restored {
     /// Changes undone.
     pub undone: usize,
+    /// What is not exactly as before, through nobody's fault.
+    pub notes: Vec<String>,
     /// What could not be undone, and why; empty is good.
     pub failed: Vec<String>,
 }
@@ -41,96 +47,157 @@ pub struct Restored {
 impl Journal {
     /// Opens this host's journal and undoes what an earlier giusto has left in it.
     ///
-    /// Errors: another giusto runs (named by its process id), or the state folder cannot be written.
-    pub fn open(machine: &Machine) -> Result<(Journal, Restored), Error> {
-        let folder = std::env::var_os("GIUSTO_STATE").map_or(PathBuf::from("/run/giusto"), PathBuf::from);
+    /// Errors: another giusto runs (named by its process id), or the state folder cannot be written or is somebody else's.
+    pub fn open() -> Result<(Journal, Restored), Error> {
+        Journal::open_in(&std::env::var_os("GIUSTO_STATE").map_or(PathBuf::from("/run/giusto"), PathBuf::from))
+    }
+
+    /// As [`Journal::open`], in another state folder; it is made if it is not there.
+    pub fn open_in(folder: &Path) -> Result<(Journal, Restored), Error> {
         let path = folder.join("journal");
         let cannot = |source| Error::Io { doing: format!("open the undo journal {}", path.display()), source };
-        fs::create_dir_all(&folder).map_err(cannot)?;
-        let mut file =
-            File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(cannot)?;
-        if let Err(error) = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        let mut file = claim(folder).and_then(|()| open(&path)).map_err(cannot)?;
+        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             if error != rustix::io::Errno::WOULDBLOCK {
                 return Err(cannot(error.into()));
             }
-            let owner = read(&mut file).ok().and_then(|(head, _)| head).map_or(0, |head| head.pid);
+            let owner = read(&mut file).ok().and_then(|found| found.head).map_or(0, |head| head.pid);
             return Err(Error::Busy { pid: owner });
         }
-        let (old, pending) = read(&mut file).map_err(cannot)?;
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string();
-        let mut journal = Journal { path, file, done: Vec::new(), head: Head { boot, pid: 0, reservable: 0 } };
-        let mut restored = Restored::default();
-        if let Some(head) = old.filter(|head| head.boot == journal.head.boot) {
-            journal.head = head;
-            journal.done = pending;
-            restored = journal.restore(machine)?;
+        let found = read(&mut file).map_err(cannot)?;
+        let mut journal = Journal { path, file, end: Some(found.end), pending: vec![], damaged: 0 };
+        // Without a readable head the boot is unknown; undoing does no harm even then.
+        if found.head.is_none_or(|head| head.boot == boot()) {
+            journal.pending = found.changes;
+            journal.damaged = found.damaged;
         }
+        let restored = journal.restore()?;
         Ok((journal, restored))
     }
 
-    /// Starts a new record of this process's changes.
-    pub fn begin(&mut self, machine: &Machine) -> Result<(), Error> {
-        self.head.pid = std::process::id();
-        self.head.reservable = giusto_compute::reservable_cores(machine.cores.len());
-        self.done.clear();
-        let head = self.head.clone();
-        self.clear().and_then(|()| self.append(&head)).map_err(|source| self.error("write", source))
-    }
-
-    /// Undoes everything and empties the journal; changes that could not be undone stay in it.
-    pub fn restore(&mut self, machine: &Machine) -> Result<Restored, Error> {
-        let Report { undone, mut failed } = undo(&self.done);
-        if failed.is_empty() {
-            if !self.done.is_empty() {
-                if let Err(text) =
-                    giusto_compute::settle(machine.cpusets.as_ref(), self.head.reservable, machine.cores.len())
-                {
-                    failed.push(text);
-                }
-            }
-            self.done.clear();
-            self.clear().map_err(|source| self.error("empty", source))?;
+    /// Before this process makes changes: refuses while changes of an earlier one could not be undone.
+    pub fn begin(&mut self) -> Result<(), Error> {
+        if self.pending.is_empty() && self.damaged == 0 {
+            return Ok(());
         }
-        Ok(Restored { undone, failed })
+        let what = format!("{} changes of an earlier giusto stand in {}", self.pending.len(), self.path.display());
+        Err(Error::NotRestored(what))
     }
 
+    /// Undoes everything and empties the journal. If something could not be undone, all stays in it for another try: what is
+    /// undone already is left alone then.
+    pub fn restore(&mut self) -> Result<Restored, Error> {
+        let Report { undone, notes, mut failed } = undo(&self.pending);
+        if self.damaged > 0 {
+            failed.push(format!(
+                "{} lines of {} cannot be read; compare 'giusto status' with what you expect, then remove the file",
+                self.damaged,
+                self.path.display()
+            ));
+        }
+        if failed.is_empty() {
+            self.pending.clear();
+            self.clear().map_err(|source| Error::Io {
+                doing: format!("empty the undo journal {}", self.path.display()),
+                source,
+            })?;
+        }
+        Ok(Restored { undone, notes, failed })
+    }
+
+    /// Leaves nothing but the head.
     fn clear(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
-        self.file.rewind()?;
-        self.file.sync_data()
+        self.end = Some(0);
+        self.append(&Head { boot: boot(), pid: std::process::id() })
     }
 
     fn append(&mut self, line: &impl Serialize) -> io::Result<()> {
+        let Some(end) = self.end else { return Err(io::Error::other("an earlier line of it is torn")) };
         let text = serde_json::to_string(line)?;
-        self.file.write_all(format!("{:016x} {text}\n", checksum(text.as_bytes())).as_bytes())?;
-        self.file.sync_data()
-    }
-
-    fn error(&self, what: &str, source: io::Error) -> Error {
-        Error::Io { doing: format!("{what} the undo journal {}", self.path.display()), source }
+        let line = format!("{:016x} {text}\n", checksum(text.as_bytes()));
+        self.file.seek(SeekFrom::Start(end))?;
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        match &written {
+            Ok(()) => self.end = Some(end + line.len() as u64),
+            // Half a line in the middle would hide nothing, but read as damage.
+            Err(_) => self.end = self.file.set_len(end).ok().map(|()| end),
+        }
+        written
     }
 }
 
 impl Recorder for Journal {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
         self.append(undo)?;
-        self.done.push(undo.clone());
+        self.pending.push(undo.clone());
         Ok(())
     }
 }
 
-/// Head and changes up to the first line that is torn.
-fn read(file: &mut File) -> io::Result<(Option<Head>, Vec<Undo>)> {
-    let mut text = Vec::new();
+/// Makes the state folder, or refuses one that others could write: what stands in it is done as root.
+fn claim(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = fs::metadata(folder)?;
+    if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
+        let text = "its folder is not only yours to write; expected mode 0700 and you as its owner (see GIUSTO_STATE)";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let no_links = OFlags::NOFOLLOW.bits() as i32;
+    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_links).open(path)
+}
+
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string()
+}
+
+/// What stands in a journal.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    head: Option<Head>,
+    changes: Vec<Undo>,
+    /// Unreadable lines, a torn last one not counted.
+    damaged: usize,
+    /// Where the readable part ends.
+    end: u64,
+}
+
+fn read(file: &mut File) -> io::Result<Found> {
+    let mut bytes = Vec::new();
     file.rewind()?;
-    file.read_to_end(&mut text)?;
-    let text = String::from_utf8_lossy(&text);
-    let mut lines = text.split_inclusive('\n').map_while(|line| {
-        let (sum, json) = line.strip_suffix('\n')?.split_once(' ')?;
-        (u64::from_str_radix(sum, 16).ok()? == checksum(json.as_bytes())).then_some(json)
-    });
-    let head = lines.next().and_then(|json| serde_json::from_str(json).ok());
-    Ok((head, lines.map_while(|json| serde_json::from_str(json).ok()).collect()))
+    file.read_to_end(&mut bytes)?;
+    let mut found = Found { head: None, changes: vec![], damaged: 0, end: 0 };
+    let (mut at, mut unreadable) = (0, 0);
+    for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        at += line.len() as u64;
+        let Some(json) = intact(line) else {
+            unreadable += 1;
+            continue;
+        };
+        if number == 0 {
+            found.head = serde_json::from_str(json).ok();
+        } else if let Ok(change) = serde_json::from_str(json) {
+            found.changes.push(change);
+        } else {
+            unreadable += 1; // whole, but of another release
+            continue;
+        }
+        found.damaged = unreadable;
+        found.end = at;
+    }
+    // Of the unreadable lines after the last readable one, only the very last can be a torn one.
+    found.damaged += (unreadable - found.damaged).saturating_sub(1);
+    Ok(found)
+}
+
+/// The JSON of a line whose checksum is right.
+fn intact(line: &[u8]) -> Option<&str> {
+    let (sum, json) = std::str::from_utf8(line).ok()?.strip_suffix('\n')?.split_once(' ')?;
+    (u64::from_str_radix(sum, 16).ok()? == checksum(json.as_bytes())).then_some(json)
 }
 
 /// FNV-1a, 64 bits: tells a torn line from a whole one.
@@ -142,30 +209,107 @@ fn checksum(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
+    /// An undo that does nothing: the folder is not there.
+    fn change(name: &str) -> Undo {
+        Undo::Folder(Path::new("/no/such/folder").join(name))
+    }
+
+    fn state() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let only_ours = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(folder.path(), only_ours).unwrap();
+        folder
+    }
+
+    fn found(folder: &Path) -> Found {
+        read(&mut File::open(folder.join("journal")).unwrap()).unwrap()
+    }
+
     #[test]
-    fn a_torn_line_is_dropped_and_all_before_it_are_kept() {
-        let mut file = tempfile::tempfile().unwrap();
-        let folder = |name: &str| Undo::Folder(PathBuf::from(name));
-        let line = |json: String| format!("{:016x} {json}\n", checksum(json.as_bytes()));
-        let head = Head { boot: "b".into(), pid: 1, reservable: 2 };
-        let mut whole = line(serde_json::to_string(&head).unwrap());
-        whole += &line(serde_json::to_string(&folder("/a")).unwrap());
-        let kept = whole.len();
-        whole += &line(serde_json::to_string(&folder("/b")).unwrap());
-        for cut in kept..whole.len() {
-            file.set_len(0).unwrap();
-            file.rewind().unwrap();
-            file.write_all(&whole.as_bytes()[..cut]).unwrap();
-            assert_eq!(read(&mut file).unwrap(), (Some(head.clone()), vec![folder("/a")]), "cut at {cut}");
+    fn a_journal_cut_at_any_byte_keeps_every_whole_line_and_goes_on() {
+        let folder = state();
+        let (mut journal, restored) = Journal::open_in(folder.path()).unwrap();
+        assert_eq!(restored, Restored::default());
+        let head = found(folder.path()).end;
+        journal.intend(&change("a")).unwrap();
+        let kept = found(folder.path()).end;
+        journal.intend(&change("b")).unwrap();
+        drop(journal); // as a crash does: nothing is undone
+        let path = folder.path().join("journal");
+        let whole = fs::read(&path).unwrap();
+        for cut in head as usize..=whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let expected = usize::from(cut >= kept as usize) + usize::from(cut == whole.len());
+            assert_eq!(found(folder.path()).changes.len(), expected, "cut at {cut}");
+            let (mut journal, restored) = Journal::open_in(folder.path()).unwrap();
+            assert_eq!((restored.undone, restored.failed), (expected, vec![]), "cut at {cut}");
+            journal.begin().unwrap();
+            journal.intend(&change("c")).unwrap();
+            assert_eq!(found(folder.path()).changes, [change("c")], "cut at {cut}");
         }
-        file.rewind().unwrap();
-        file.write_all(whole.as_bytes()).unwrap();
-        assert_eq!(read(&mut file).unwrap().1.len(), 2);
-        // A flipped bit is a torn line too.
-        let mut flipped = whole.into_bytes();
-        flipped[kept + 20] ^= 1;
-        file.rewind().unwrap();
-        file.write_all(&flipped).unwrap();
-        assert_eq!(read(&mut file).unwrap().1.len(), 1);
+    }
+
+    #[test]
+    fn damage_in_the_middle_hides_nothing_behind_it_and_is_told() {
+        let folder = state();
+        let (mut journal, _) = Journal::open_in(folder.path()).unwrap();
+        let head = found(folder.path()).end as usize;
+        for name in ["a", "b", "c"] {
+            journal.intend(&change(name)).unwrap();
+        }
+        drop(journal);
+        let path = folder.path().join("journal");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[head + 25] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let (mut journal, restored) = Journal::open_in(folder.path()).unwrap();
+        assert_eq!(restored.undone, 2);
+        assert!(restored.failed[0].contains("1 lines"), "{restored:?}");
+        assert!(matches!(journal.begin(), Err(Error::NotRestored(_))), "nothing new on top of what is unknown");
+    }
+
+    #[test]
+    fn a_journal_of_an_earlier_boot_has_nothing_to_undo() {
+        let folder = state();
+        let (mut journal, _) = Journal::open_in(folder.path()).unwrap();
+        journal.file.set_len(0).unwrap();
+        journal.end = Some(0);
+        journal.append(&Head { boot: "an earlier one".into(), pid: 1 }).unwrap();
+        journal.intend(&change("a")).unwrap();
+        drop(journal);
+        let (_, restored) = Journal::open_in(folder.path()).unwrap();
+        assert_eq!(restored.undone, 0);
+    }
+
+    #[test]
+    fn a_second_giusto_is_refused_and_told_who_runs() {
+        let folder = state();
+        let (_journal, _) = Journal::open_in(folder.path()).unwrap();
+        let second = Journal::open_in(folder.path());
+        assert!(matches!(second, Err(Error::Busy { pid }) if pid == std::process::id()), "{second:?}");
+    }
+
+    #[test]
+    fn a_full_disk_refuses_before_acting() {
+        let folder = state();
+        let (mut journal, _) = Journal::open_in(folder.path()).unwrap();
+        let real = std::mem::replace(&mut journal.file, File::options().write(true).open("/dev/full").unwrap());
+        assert_eq!(journal.intend(&change("a")).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert!(journal.pending.is_empty());
+        // A torn line that cannot be cut off (as on /dev/full) must not be written over.
+        journal.file = real;
+        assert!(journal.intend(&change("b")).is_err());
+    }
+
+    #[test]
+    fn a_state_folder_that_others_can_write_is_refused() {
+        let folder = state();
+        let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(folder.path(), open_to_all).unwrap();
+        assert!(matches!(Journal::open_in(folder.path()), Err(Error::Io { .. })));
+        // Made by the journal itself, it is private.
+        let own = folder.path().join("own");
+        Journal::open_in(&own).unwrap();
+        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
     }
 }

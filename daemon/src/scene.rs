@@ -9,7 +9,6 @@ use std::time::Duration;
 
 /// Services in their places. Dropping it leaves the host as it was found; [`Scene::finish`] also says whether it could.
 pub struct Scene<'a> {
-    machine: &'a Machine,
     journal: &'a mut Journal,
     isolated: Option<Isolated>,
     /// Time-sensitive services and the others, in the order of the plan.
@@ -21,11 +20,10 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// Starts or adopts all services of `plan`, isolates the host's cores and moves each service to its own. Reserves nothing
     /// yet. Errors: anything missing or refused; what was done until then is undone.
-    pub fn set(plan: &'a Plan, machine: &'a Machine, journal: &'a mut Journal, logs: &Path) -> Result<Self, Error> {
+    pub fn set(plan: &'a Plan, machine: &Machine, journal: &'a mut Journal, logs: &Path) -> Result<Self, Error> {
         let cpusets = require(machine)?;
-        journal.begin(machine)?;
-        let mut scene =
-            Scene { machine, journal, isolated: None, services: Vec::new(), leftovers: Vec::new(), finished: false };
+        journal.begin()?;
+        let mut scene = Scene { journal, isolated: None, services: Vec::new(), leftovers: Vec::new(), finished: false };
         for service in &plan.services {
             let running = scene.begin(&service.name, &service.origin, logs)?;
             scene.services.push((service, running));
@@ -124,7 +122,7 @@ impl<'a> Scene<'a> {
             return Ok(());
         }
         // Threads leave their reservations, cpusets go, and only then do the services end (the journal's order).
-        let restored = self.journal.restore(self.machine)?;
+        let restored = self.journal.restore()?;
         if restored.failed.is_empty() {
             return Ok(());
         }
@@ -148,25 +146,22 @@ fn require(machine: &Machine) -> Result<&giusto_compute::Cpusets, Error> {
     machine.cpusets.as_ref().ok_or_else(|| Error::Lacks { what: "cpusets".into(), how: "mount cgroup v2".into() })
 }
 
-/// Enforces a plan until `stop` says so: reserves, then looks once a second for processes that have come and services that
-/// have ended.
-pub fn enforce(
-    scene: &mut Scene,
-    services: usize,
-    stop: &dyn Fn() -> bool,
-    say: &mut dyn FnMut(String),
-) -> Result<(), Error> {
-    for index in 0..services {
+/// Enforces a plan until `stop` says so: reserves, then looks once a second for processes that have come, services that have
+/// ended, and reservations that no longer serve the thread that does the work.
+pub fn enforce(scene: &mut Scene, stop: &dyn Fn() -> bool, say: &mut dyn FnMut(String)) -> Result<(), Error> {
+    let mut reservations = Vec::new();
+    for index in 0..scene.services.len() {
         let reserved = scene.reserve(index)?;
         let name = &scene.services[index].0.name;
         let share = match reserved.percent {
             Some(percent) => format!("which does {percent} % of its work"),
             None => "its main thread; it has hardly run yet".to_string(),
         };
+        let tid = reserved.thread;
         say(format!(
-            "{name}: reserved for thread {}, {share}; its other threads stay SCHED_OTHER on the same core",
-            reserved.thread
+            "{name}: reserved for thread {tid}, {share}; its other threads stay as they are, on the same core"
         ));
+        reservations.push(reserved);
     }
     let mut turn = 0;
     while !stop() {
@@ -175,6 +170,9 @@ pub fn enforce(
         if turn % 10 == 0 {
             scene.check()?;
             scene.confine()?;
+            for (index, reserved) in reservations.iter().enumerate() {
+                reserved.check(&scene.processes(index))?;
+            }
         }
     }
     Ok(())

@@ -89,10 +89,9 @@ pub struct NoiseFloor {
     /// Median over all pairs, ns.
     #[serde(rename = "median_ns")]
     pub median: f64,
-    /// Upper 95 % bound, ns: what a pair of whole-core runs stays under with 95 % probability. It is the 95th percentile
-    /// of all pairs' resampled distances pooled, each pair's shifted to have its observed distance as their mean
-    /// (resampling noisy data adds the noise once more), and never below the largest pair observed when there are
-    /// fewer than 20.
+    /// Upper 95 % bound, ns: what a pair of whole-core runs stays under with 95 % probability. The larger of two: the 95th
+    /// percentile of the distances that chance alone causes between two runs (by resampling the jobs of every pair in
+    /// blocks, all pairs pooled), and the 95th percentile of the pairs observed (with fewer than 20: the largest).
     #[serde(rename = "upper_ns")]
     pub upper: f64,
 }
@@ -176,9 +175,10 @@ pub fn compare_two(a: &Sample, b: &Sample, seed: u64) -> Result<TwoWay, Error> {
 /// at most twice the upper bound of the noise floor, missed if the whole 95 % interval of that distance lies above, else
 /// nobody can tell ([`Verdict`] has the fine print).
 ///
-/// The interval: rounds are drawn with replacement, within each the jobs of both runs in blocks; a resampled distance
-/// d* of a round that showed d counts as 2d − d* (the basic bootstrap interval: it removes the upward bias of a distance
-/// between noisy samples, so an interval reaches 0 when nothing but chance is seen).
+/// The interval: rounds are drawn with replacement, and for each the error e* that chance may have put into its distance
+/// d, by resampling the jobs of both runs in blocks. The low end is the 5th percentile of the median of d − e*, the high
+/// end the 95th of the median of d + e*. It holds the true distance with at least 95 % probability, and reaches 0 when
+/// nothing but chance is seen.
 ///
 /// # Errors
 /// [`Error::TooManyJobs`] if an arm has too many; where anything is missing the verdict says what. O([`REPLICATES`] · jobs
@@ -270,33 +270,28 @@ fn rounds(whole: &[Run], runs: &[Sample], seed: u64, arm: u32) -> Option<(Estima
 fn over_rounds(pairs: &[PairDistances], seed: u64, what: u32) -> (Estimate, Estimate) {
     let w1 = median(pairs.iter().map(|p| p.w1).collect());
     let ks = median(pairs.iter().map(|p| p.ks).collect());
-    if pairs.iter().any(|p| p.w1_resampled.is_empty()) {
+    if pairs.iter().any(|p| p.w1_error.is_empty()) {
         // Jobs that never finished: nothing bounds the distance from above.
         let low = if w1.is_infinite() { w1 } else { 0.0 };
         return (Estimate { value: w1, low, high: f64::INFINITY }, Estimate { value: ks, low: 0.0, high: 1.0 });
     }
-    let mut resampled = (Vec::new(), Vec::new());
-    for replicate in 0..REPLICATES {
-        let mut rng = stream(seed, what, replicate);
-        let (mut w1, mut ks) = (Vec::new(), Vec::new());
-        for position in 0..pairs.len() {
-            // A single round uses every replicate once.
-            let (pair, replicate) = match pairs.len() {
-                1 => (&pairs[position], replicate),
-                rounds => (
-                    &pairs[rng.random_range(0..rounds as u32) as usize],
-                    rng.random_range(0..REPLICATES as u32) as usize,
-                ),
-            };
-            w1.push(2.0 * pair.w1 - pair.w1_resampled[replicate]);
-            ks.push(2.0 * pair.ks - pair.ks_resampled[replicate]);
+    let estimate = |value, distance: fn(&PairDistances) -> (f64, &[f64])| {
+        let (mut low, mut high) = (Vec::new(), Vec::new());
+        for replicate in 0..REPLICATES {
+            let mut rng = stream(seed, what, replicate);
+            let drawn = (0..pairs.len()).map(|_| {
+                let (observed, errors) = distance(&pairs[rng.random_range(0..pairs.len() as u32) as usize]);
+                (observed, errors[rng.random_range(0..errors.len() as u32) as usize])
+            });
+            let drawn: Vec<(f64, f64)> = drawn.collect();
+            low.push(median(drawn.iter().map(|(observed, error)| observed - error).collect()));
+            high.push(median(drawn.iter().map(|(observed, error)| observed + error).collect()));
         }
-        resampled.0.push(median(w1));
-        resampled.1.push(median(ks));
-    }
-    let mut ks = Estimate::from_resampled(ks, resampled.1);
+        Estimate::from_ends(value, low, high)
+    };
+    let mut ks = estimate(ks, |pair| (pair.ks, &pair.ks_error));
     ks.high = ks.high.min(1.0);
-    (Estimate::from_resampled(w1, resampled.0), ks)
+    (estimate(w1, |pair| (pair.w1, &pair.w1_error)), ks)
 }
 
 /// See [`NoiseFloor`].
@@ -311,14 +306,10 @@ fn noise_floor(whole: &[Run], seed: u64) -> Option<NoiseFloor> {
         .enumerate()
         .map(|(index, (i, j))| pair_distances(&whole[i], &whole[j], seed, stream_of(Arm::Whole as u32, 2 + index)))
         .collect();
-    let mut pooled = Vec::new();
-    for pair in &pairs {
-        let mean = pair.w1_resampled.iter().sum::<f64>() / REPLICATES as f64;
-        pooled.extend(pair.w1_resampled.iter().map(|resampled| pair.w1 + resampled - mean));
-    }
-    pooled.sort_unstable_by(f64::total_cmp);
+    let mut chance: Vec<f64> = pairs.iter().flat_map(|pair| pair.w1_error.iter().copied()).collect();
+    chance.sort_unstable_by(f64::total_cmp);
     let mut observed: Vec<f64> = pairs.iter().map(|p| p.w1).collect();
     observed.sort_unstable_by(f64::total_cmp);
-    let upper = quantile(&pooled, 0.95).max(quantile(&observed, 0.95));
+    let upper = quantile(&chance, 0.95).max(quantile(&observed, 0.95));
     Some(NoiseFloor { runs: whole.len(), median: median(observed), upper })
 }

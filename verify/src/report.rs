@@ -1,14 +1,179 @@
-//! x
-use crate::{Arms,Comparison};
+//! The report: one HTML file with everything in it, without scripts and without anything to fetch.
+
+use crate::compare::Predicted;
+use crate::plot::{class, svg, Curve, View};
+use crate::words::{count, time};
+use crate::{Arm, Arms, Comparison, Estimate, Percentile, Row, Sample, Verdict, PERCENTILES, REPLICATES};
+use std::fmt::Write;
+
 /// What the report says besides the figures.
 #[derive(Clone, Debug, Default)]
 pub struct ReportMeta {
     /// Title of the page.
     pub title: String,
-    /// What was left of the core for others or the like; said after the verdict.
+    /// Said after the verdict, for example what was left of the core for others; may be empty.
     pub outcome: String,
     /// How it was obtained, as names and values: commands, seed, kernel, noise and steal figures.
     pub lines: Vec<(String, String)>,
 }
-/// stub
-pub fn report_html(_meta: &ReportMeta, _comparison: &Comparison, _arms: &Arms) -> String { String::new() }
+
+/// The comparison as one self-contained HTML page: verdict, table, distribution functions (body and tail) and how it was
+/// obtained. All inserted text is escaped. `arms` are those that were compared. O(jobs · log jobs).
+pub fn report_html(meta: &ReportMeta, comparison: &Comparison, arms: &Arms) -> String {
+    let title = escape(&meta.title);
+    let css = include_str!("report.css");
+    let body = [verdict(meta, comparison), table(comparison), plots(comparison, arms), obtained(meta, comparison, arms)];
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
+         <style>\n{css}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{}</body>\n</html>\n",
+        body.concat()
+    )
+}
+
+/// Text that may stand in an element or an attribute.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+fn verdict(meta: &ReportMeta, comparison: &Comparison) -> String {
+    let verdict = comparison.verdict;
+    let tone = match verdict {
+        Verdict::Kept => "kept",
+        Verdict::Missed => "missed",
+        Verdict::CannotTell => "cannot-tell",
+    };
+    let outcome = if meta.outcome.is_empty() { String::new() } else { format!(", {}", escape(&meta.outcome)) };
+    format!(
+        "<div class=\"verdict {tone}\"><strong>{} {}</strong>{outcome}<p>{}.</p></div>\n",
+        verdict.mark(),
+        verdict.words(),
+        escape(&comparison.why)
+    )
+}
+
+fn table(comparison: &Comparison) -> String {
+    let mut html = String::from(
+        "<h2>Response times</h2>\n<div class=\"scroll\"><table><thead><tr><th></th><th>runs</th><th>jobs</th>",
+    );
+    for p in PERCENTILES {
+        let _ = write!(html, "<th>p{p}</th>");
+    }
+    html += "<th>distance from<br/>a whole core</th><th>Kolmogorov-<br/>Smirnov</th></tr></thead><tbody>\n";
+    comparison.rows.iter().for_each(|row| table_row(&mut html, comparison, row));
+    html += "</tbody></table></div>\n";
+    html += "<p class=\"note\">Small print below a number: its 95 % interval. Distance: Wasserstein-1, the area between two \
+             distribution functions; median over the rounds.";
+    if let Some(limit) = comparison.limit {
+        let _ = write!(html, " Limit: {}, twice the upper bound of the noise floor.", time(limit));
+    }
+    let ratios = [(Arm::Giusto, comparison.ratio_giusto), (Arm::Unprotected, comparison.ratio_unprotected)];
+    for (arm, ratio) in ratios.into_iter().filter_map(|(arm, ratio)| Some((arm, ratio?))) {
+        let _ = write!(html, " {}: {ratio:.2} times that bound.", escape(&capital(arm.name())));
+    }
+    html + "</p>\n"
+}
+
+fn table_row(html: &mut String, comparison: &Comparison, row: &Row) {
+    let jobs = match row.unfinished {
+        0 => row.jobs.to_string(),
+        n => format!("{}<small>{n} never finished</small>", row.jobs),
+    };
+    let _ = write!(
+        html,
+        "<tr><td><svg class=\"swatch\" viewBox=\"0 0 36 12\" aria-hidden=\"true\"><path class=\"curve {}\" d=\"M0 6H36\"/>\
+         </svg>{}</td><td>{}</td><td>{jobs}</td>",
+        class(row.arm),
+        row.arm.name(),
+        row.runs
+    );
+    for percentile in &row.percentiles {
+        let _ = write!(html, "<td>{}</td>", percentile_cell(percentile));
+    }
+    let distance = match (comparison.distance(row.arm), comparison.floor) {
+        (Some(distance), _) => estimate_cell(distance, time),
+        (None, Some(floor)) if row.arm == Arm::Whole => {
+            format!("{}<small>noise floor, up to {}</small>", time(floor.median), time(floor.upper))
+        }
+        _ => "-".into(),
+    };
+    let ks = row.ks.map_or("-".into(), |ks| estimate_cell(ks, |share| format!("{share:.3}")));
+    let _ = writeln!(html, "<td>{distance}</td><td>{ks}</td></tr>");
+}
+
+fn percentile_cell(percentile: &Percentile) -> String {
+    let words = |ns: Option<u64>, otherwise: &str| ns.map_or(otherwise.into(), |ns| time(ns as f64));
+    let value = words(percentile.value, "never");
+    match percentile.value {
+        // A prediction from the plan has no interval.
+        Some(_) if percentile.low == percentile.value && percentile.high == percentile.value => value,
+        _ => format!("{value}<small>{} to {}</small>", words(percentile.low, "never"), words(percentile.high, "?")),
+    }
+}
+
+fn estimate_cell(estimate: Estimate, words: impl Fn(f64) -> String) -> String {
+    format!("{}<small>{} to {}</small>", words(estimate.value), words(estimate.low), words(estimate.high))
+}
+
+fn plots(comparison: &Comparison, arms: &Arms) -> String {
+    let pooled = |arm: Arm, runs: &[Sample]| Sample::pool(runs).ok().filter(|s| !s.is_empty()).map(|s| Curve::new(arm, &s));
+    let predicted = match &arms.predicted {
+        Some(Predicted::Sample(sample)) => Some(Curve::new(Arm::Predicted, sample)),
+        Some(Predicted::Percentiles(_)) => comparison.rows.iter().find(|row| row.arm == Arm::Predicted).map(|row| {
+            let known: Vec<_> = row.percentiles.iter().filter_map(|p| Some((p.p, p.value?))).collect();
+            Curve::of_percentiles(Arm::Predicted, &known)
+        }),
+        None => None,
+    };
+    let curves = [
+        predicted,
+        pooled(Arm::Whole, &arms.whole),
+        pooled(Arm::Unprotected, &arms.unprotected),
+        pooled(Arm::Giusto, &arms.giusto),
+    ];
+    let curves: Vec<Curve> = curves.into_iter().flatten().collect();
+    let figure = |view, words: &str| match svg(view, &curves) {
+        svg if svg.is_empty() => svg,
+        svg => format!("<figure>{svg}<figcaption>{words}</figcaption></figure>\n"),
+    };
+    format!(
+        "<h2>Distributions</h2>\n<div class=\"plots\">\n{}{}</div>\n",
+        figure(View::Body, "How many jobs were done within a time: all runs of an arm together."),
+        figure(View::Tail, "How many took longer: the same jobs, seen from their slowest.")
+    )
+}
+
+fn obtained(meta: &ReportMeta, comparison: &Comparison, arms: &Arms) -> String {
+    let mut html = String::from("<h2>How it was obtained</h2>\n<dl>\n");
+    let statistics = format!(
+        "{REPLICATES} resamples in blocks of neighbouring jobs, seed {}; a run needs at least {} jobs",
+        comparison.seed,
+        crate::MIN_JOBS
+    );
+    let mut lines = meta.lines.clone();
+    lines.push(("statistics".into(), statistics));
+    if !arms.voided.is_empty() {
+        lines.push((format!("{} left out", count(arms.voided.len(), "round")), arms.voided.join("; ")));
+    }
+    for (name, value) in lines {
+        let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(&name), escape(&value));
+    }
+    html + "</dl>\n"
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + chars.as_str())
+}

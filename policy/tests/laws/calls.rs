@@ -40,6 +40,33 @@ fn law_6_a_decision_before_until_changes_nothing() {
 }
 
 #[test]
+fn the_wake_up_rule_is_exact_in_128_bits() {
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let (mut kept, mut renewed) = (0, 0);
+    for _ in 0..20_000 {
+        let period = (random.random_range(0..=1u64 << 62) >> random.random_range(0..40)).max(2);
+        let budget = random.random_range(1..=period);
+        let spec = Spec { kind: Kind::ConstantBandwidth, budget, period, priority: 0, first: 0 };
+        let (mut pool, ids) = pool_of(Order::Edf, &[spec]);
+        pool.ready(ids[0], true, 0);
+        pool.decide(0);
+        // After `used`, the rule turns exactly where time / period = used / budget; wake around there.
+        let used = random.random_range(0..budget);
+        pool.ready(ids[0], false, used);
+        let fluid = (u128::from(used) * u128::from(period) / u128::from(budget)) as u64;
+        let at = (fluid + random.random_range(0..3)).saturating_sub(1).max(used);
+        pool.decide(used);
+        pool.ready(ids[0], true, at);
+        let renews = at >= period
+            || u128::from(budget - used) * u128::from(period) > u128::from(period - at) * u128::from(budget);
+        let expected = if renews { at + period } else { period };
+        assert_eq!(pool.deadline_ns(ids[0]), expected, "B={budget} P={period} used {used}, woken at {at}");
+        *if renews { &mut renewed } else { &mut kept } += 1;
+    }
+    assert!(kept > 1000 && renewed > 1000, "both outcomes occur: {kept} {renewed}");
+}
+
+#[test]
 fn what_is_no_reservation_is_refused_with_what_was_expected() {
     let mut pool = Pool::new(Order::Edf);
     let params = Params { budget: 2, period: 5, first: 0, priority: 0 };

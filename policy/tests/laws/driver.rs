@@ -1,7 +1,7 @@
 //! Drives a pool and its oracle through the same random events and demands the same answers.
 
 use crate::oracle::{Counts, Oracle, Spec};
-use giusto_policy::{Id, Order, Params, Pool};
+use giusto_policy::{Id, Kind, Order, Params, Pool};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
@@ -59,12 +59,14 @@ pub(crate) fn play(order: Order, specs: &[Spec], driver: Driver, random: &mut Ch
     let mut run = Run { specs: specs.to_vec(), ran: vec![], ready: vec![], lateness: 0, counts: Counts::default() };
     let mut ready = vec![false; specs.len()];
     let (mut now, mut until, mut before) = (0, Some(0), None);
-    let mut next_change = 0;
+    let (mut next_change, mut late_two_periods) = (0, 0);
     while now < driver.length {
         let on_time = until.unwrap_or(u64::MAX).min(next_change).min(driver.length);
         let late = if random.random_bool(driver.late) { random.random_range(1..=60) } else { 0 };
         let at = on_time + late;
         run.lateness = run.lateness.max(at.saturating_sub(until.unwrap_or(at)));
+        let misses_two = |(s, &ready): (&Spec, &bool)| ready && s.kind != Kind::Unlimited && late >= 2 * s.period;
+        late_two_periods += u32::from(until == Some(on_time) && specs.iter().zip(&ready).any(misses_two));
         let ran = if random.random_bool(driver.steal) { random.random_range(0..=at - now) } else { at - now };
         for t in now..at {
             run.ran.push(before.filter(|_| t >= at - ran));
@@ -101,6 +103,6 @@ pub(crate) fn play(order: Order, specs: &[Spec], driver: Driver, random: &mut Ch
         assert!(who.is_none_or(|i| oracle.is_eligible(i)), "law 3: a server without budget or work runs at {now}");
         (until, before) = (when, who);
     }
-    run.counts = oracle.counts;
+    run.counts = Counts { late_two_periods, ..oracle.counts };
     run
 }

@@ -84,12 +84,6 @@ impl Oracle {
         let mut may_run_out = false;
         // The last end of a period on the running server's way, if it is past its deadline by then.
         let last_end = |s: &Server| s.deadline + (to - s.deadline) / s.spec.period * s.spec.period;
-        if let Some(i) = self.running {
-            let s = &self.servers[i];
-            if s.spec.kind != Kind::Unlimited && to >= s.deadline + 2 * s.spec.period {
-                self.counts.late_two_periods += 1;
-            }
-        }
         loop {
             // The grid: at the end of each period, idle or not, late or not.
             for s in &mut self.servers {
@@ -159,9 +153,6 @@ impl Oracle {
     pub(crate) fn decide(&mut self) -> (Option<usize>, Option<u64>) {
         let now = self.now;
         for s in self.servers.iter_mut().filter(|s| s.ready) {
-            if s.left <= 0 && s.spec.kind == Kind::ConstantBandwidth && now >= s.deadline + 2 * s.spec.period {
-                self.counts.late_two_periods += 1;
-            }
             s.settle_cbs(now);
         }
         let mut candidates: Vec<usize> = (0..self.servers.len()).filter(|&i| self.servers[i].eligible()).collect();

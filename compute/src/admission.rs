@@ -1,0 +1,61 @@
+//! Asking the kernel how much deadline bandwidth is free, by reserving it for an instant.
+//!
+//! The kernel's own sum (`total_bw`) is only in debugfs, which often cannot be read. One thread of ours a core tries to
+//! reserve the same share, asleep; all leave again within a millisecond or two.
+
+use crate::sched::{self, Attr};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::Barrier;
+use std::{fs, io, thread};
+
+/// Period of a probing reservation: short, so that even one that was killed is off the books soon.
+const PERIOD_NS: u64 = 10_000_000;
+
+/// Largest n ≤ 10 such that a reservation of n tenths of what is ever admitted is admitted for all online cores together.
+/// `None` if that cannot be told: no privilege, no admission control, or this program is confined to some cores by somebody.
+/// At most ten tries of about a millisecond.
+pub(crate) fn free_tenths(tree: &Path) -> Option<u32> {
+    let machine = crate::probe::probe();
+    // With half a point of room for the kernel's rounding.
+    let cap_ns = machine.cap.times_ceil(giusto_model::Duration::from_ns(PERIOD_NS))?.ns() - PERIOD_NS / 200;
+    for tenths in (1..=10u32).rev() {
+        match try_all(&machine.cores, tree, cap_ns * u64::from(tenths) / 10) {
+            Ok(true) => return Some(tenths),
+            Ok(false) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(0)
+}
+
+fn try_all(cores: &[u32], tree: &Path, budget_ns: u64) -> io::Result<bool> {
+    let (all_tried, admitted, broken) = (Barrier::new(cores.len()), AtomicUsize::new(0), AtomicU32::new(0));
+    let attempt = || {
+        let reserved = to_all_cores(cores, tree).and_then(|()| sched::set(0, &Attr::deadline(budget_ns, PERIOD_NS)));
+        match reserved.as_ref().map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)) {
+            Ok(()) => _ = admitted.fetch_add(1, Ordering::Relaxed),
+            Err(libc::EBUSY) => {}
+            Err(code) => broken.store(code as u32, Ordering::Relaxed),
+        }
+        all_tried.wait();
+        if reserved.is_ok() {
+            let _ = sched::leave(0, &Attr::default());
+        }
+    };
+    thread::scope(|scope| cores.iter().for_each(|_| _ = scope.spawn(attempt)));
+    match broken.into_inner() {
+        0 => Ok(admitted.into_inner() == cores.len()),
+        code => Err(io::Error::from_raw_os_error(code as i32)),
+    }
+}
+
+/// A thread may reserve only if it may run on every core of its root domain.
+fn to_all_cores(cores: &[u32], tree: &Path) -> io::Result<()> {
+    if sched::affinity(0)? != cores {
+        // cgroup v1 moves single threads; this one ends in a moment, so that nothing has to be put back.
+        let _ = fs::write(tree.join("tasks"), "0");
+        sched::set_affinity(0, cores)?;
+    }
+    Ok(())
+}

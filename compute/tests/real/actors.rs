@@ -1,0 +1,207 @@
+//! The processes of these tests: this program again, in a role.
+
+use giusto_compute::{probe, sched, Isolated, Recorder, Undo};
+use giusto_model::{Duration, Server, ServerKind};
+use std::io::{self, BufRead, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{self, Instant};
+use std::{env, fs, hint, thread};
+
+use crate::journal::Journal;
+
+/// Reservations as a plan would hold them.
+pub(crate) fn server(budget_ms: u64, period_ms: u64) -> Server {
+    let (budget, period) = (Duration::from_ms(budget_ms), Duration::from_ms(period_ms));
+    Server { kind: ServerKind::ConstantBandwidth, budget, period }
+}
+
+/// A process in a role; killed and reaped at the end.
+pub(crate) struct Actor {
+    child: Child,
+    lines: io::Lines<io::BufReader<ChildStdout>>,
+}
+
+impl Actor {
+    /// Starts this program as `role` and waits until it says that it is ready.
+    pub(crate) fn new(role: &str) -> Actor {
+        let mut actor = Actor::started(&[role]);
+        assert_eq!(actor.line().as_deref(), Some("ready"), "{role}");
+        actor
+    }
+    pub(crate) fn started(words: &[&str]) -> Actor {
+        let mut command = Command::new(env::current_exe().unwrap());
+        Actor::of(command.args(words))
+    }
+    pub(crate) fn of(command: &mut Command) -> Actor {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = io::BufReader::new(child.stdout.take().unwrap()).lines();
+        Actor { child, lines }
+    }
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+    /// Its next line; `None` once it has ended.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        self.lines.next().and_then(Result::ok)
+    }
+    pub(crate) fn alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+    /// kill -9.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+    }
+    pub(crate) fn wait(&mut self) {
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        self.kill();
+        self.wait();
+    }
+}
+
+fn ready() {
+    println!("ready");
+    io::stdout().flush().unwrap();
+}
+
+fn burn(time: time::Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        hint::spin_loop();
+    }
+}
+
+/// Plays a role. A role other than the victim ends with its parent at the latest.
+pub(crate) fn play(role: &str, words: &[String]) {
+    // SAFETY: plain system call.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    match role {
+        // Works 1 ms in 10, beside a second thread that sleeps.
+        "worker" => {
+            thread::spawn(|| thread::sleep(time::Duration::from_secs(600)));
+            burn(time::Duration::from_millis(3));
+            ready();
+            loop {
+                burn(time::Duration::from_millis(1));
+                thread::sleep(time::Duration::from_millis(9));
+            }
+        }
+        // Has worked on core 0 and sleeps for good.
+        "sleeper" => {
+            sched::set_affinity(0, &[0]).unwrap();
+            burn(time::Duration::from_millis(3));
+            sched::set_affinity(0, &probe().cores).unwrap();
+            ready();
+            thread::sleep(time::Duration::from_secs(600));
+        }
+        "hog" => {
+            ready();
+            burn(time::Duration::from_secs(600));
+        }
+        // Two threads that do half of the work each.
+        "pair" => {
+            let one = || burn(time::Duration::from_secs(600));
+            thread::spawn(one);
+            burn(time::Duration::from_millis(20));
+            ready();
+            one();
+        }
+        // Starts a process and a thread again and again, a line each time.
+        "forker" => {
+            burn(time::Duration::from_millis(3));
+            ready();
+            loop {
+                let process = Command::new("true").status().is_ok_and(|status| status.success());
+                let thread = thread::Builder::new().spawn(|| ()).is_ok_and(|thread| thread.join().is_ok());
+                println!("{}", if process && thread { "forked" } else { "failed" });
+                thread::sleep(time::Duration::from_millis(5));
+            }
+        }
+        "victim" => victim(words),
+        "restorer" => _ = Journal::open_in(Path::new(&words[0])).unwrap(),
+        "nobody" => nobody(),
+        other => panic!("no role {other}"),
+    }
+}
+
+/// Changes the machine like the daemon, again and again, until it dies: `FOLDER CORE n|- recorded|unrecorded ADOPTED HOG`.
+fn victim(words: &[String]) {
+    let [folder, core, step, when, adopted, hog] = words else { panic!("{words:?}") };
+    let (core, adopted, hog) = (core.parse().unwrap(), adopted.parse().unwrap(), hog.parse().unwrap());
+    let (journal, _) = Journal::open_in(Path::new(folder)).unwrap();
+    let left = step.parse().unwrap_or(usize::MAX);
+    let mut record = Suicidal { journal, left, recorded: when == "recorded" };
+    let cpusets = probe().cpusets.unwrap();
+    ready();
+    loop {
+        // A service of its own, which a child of its own outlives as a daemon's death kills only the first.
+        let mut own = Command::new(env::current_exe().unwrap());
+        let mut own = Actor::of(own.arg("worker").process_group(0));
+        record.intend(&Undo::Group(sched::Thread::of(own.pid()).unwrap())).unwrap();
+        own.line();
+        let isolated = Isolated::new(&cpusets, &[core], &mut record).unwrap();
+        isolated.confine(&[adopted, own.pid()], core, &mut record).unwrap();
+        isolated.confine(&[hog], core, &mut record).unwrap();
+        isolated.keep_off(&[std::process::id()], &mut record).unwrap();
+        giusto_compute::reschedule(own.pid(), &sched::Attr::of_policy(sched::FIFO, 1), &mut record).unwrap();
+        sched::leave(own.pid(), &sched::Attr::default()).unwrap();
+        isolated.reserve(&[own.pid()], &server(8, 40), &mut record).unwrap();
+        isolated.reserve(&[adopted], &server(14, 40), &mut record).unwrap();
+        println!("reserved");
+        if left != usize::MAX {
+            die();
+        }
+        thread::sleep(time::Duration::from_millis(3));
+        let restored = record.journal.restore().unwrap();
+        assert!(restored.failed.is_empty(), "{restored:?}");
+        println!("restored");
+    }
+}
+
+/// Dies at the n-th record, before or after it is on disk; so each change is cut off before it, and between it and the next.
+struct Suicidal {
+    journal: Journal,
+    left: usize,
+    recorded: bool,
+}
+
+impl Recorder for Suicidal {
+    fn intend(&mut self, undo: &Undo) -> io::Result<()> {
+        if self.left == 0 && !self.recorded {
+            die();
+        }
+        self.journal.intend(undo)?;
+        if self.left == 0 {
+            die();
+        }
+        self.left -= 1;
+        Ok(())
+    }
+}
+
+fn die() -> ! {
+    // SAFETY: plain system call; it does not return.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    unreachable!()
+}
+
+/// Says what is missing, then tries nevertheless.
+fn nobody() {
+    let machine = probe();
+    for lack in &machine.missing {
+        println!("{}: {}", lack.what, lack.how);
+    }
+    if let Some(cpusets) = &machine.cpusets {
+        match Isolated::new(cpusets, &machine.cores[machine.cores.len() - 1..], &mut Vec::new()) {
+            Ok(_) => println!("it worked"),
+            Err(error) => println!("refused: {error}"),
+        }
+    }
+    println!("cores {}", fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default().trim());
+}

@@ -1,0 +1,57 @@
+//! What holds on a real machine: everything is as it was, whatever happens. Needs root, two cores and cpusets.
+//!
+//! One program in several roles (see `actors`), its parts in order, as they share the machine. Prints each part's outcome and
+//! a line with what passed, failed and was skipped. `GIUSTO_SOAK=1` makes the random part longer, `GIUSTO_SEED` chooses it.
+
+mod actors;
+// The journal of the room above: dying must be tried with the one that is used.
+#[allow(dead_code, unused_imports, unreachable_pub)]
+#[path = "../../../daemon/src/journal.rs"]
+mod journal;
+mod parts;
+mod snapshot;
+
+use std::panic::{self, AssertUnwindSafe};
+use std::time::Instant;
+use std::{env, fs, process};
+
+/// What the journal expects of its room.
+#[allow(dead_code)]
+#[derive(Debug)]
+enum Error {
+    Busy { pid: u32 },
+    NotRestored(String),
+    Io { doing: String, source: std::io::Error },
+}
+
+fn main() {
+    let words: Vec<String> = env::args().skip(1).collect();
+    if let Some((role, rest)) = words.split_first().filter(|(role, _)| !role.starts_with('-') && parts::named(role).is_none()) {
+        return actors::play(role, rest);
+    }
+    let wanted: Vec<_> = words.iter().filter_map(|word| parts::named(word)).collect();
+    let wanted = if wanted.is_empty() { parts::ALL.to_vec() } else { wanted };
+    if let Some(why) = parts::cannot() {
+        println!("real: 0 passed, 0 failed, {} SKIPPED: {why}", wanted.len());
+        return;
+    }
+    let _alone = alone();
+    let (mut passed, mut failed) = (0, 0);
+    for (name, part) in wanted {
+        let start = Instant::now();
+        let outcome = panic::catch_unwind(AssertUnwindSafe(part));
+        let word = if outcome.is_ok() { "ok" } else { "FAILED" };
+        println!("real: {name} ... {word} ({} ms)", start.elapsed().as_millis());
+        *if outcome.is_ok() { &mut passed } else { &mut failed } += 1;
+    }
+    println!("real: {passed} passed, {failed} failed, 0 skipped");
+    process::exit(i32::from(failed > 0));
+}
+
+/// One of these tests a machine.
+fn alone() -> fs::File {
+    let path = env::temp_dir().join("giusto-real-tests.lock");
+    let lock = fs::File::create(path).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    lock
+}

@@ -1,0 +1,368 @@
+//! The parts: each states a law and compares the machine with what it was before.
+
+use crate::actors::{server, Actor};
+use crate::journal::Journal;
+use crate::snapshot::Snapshot;
+use giusto_compute::{probe, sched, undo, Cpusets, Error, Isolated, Recorder, Undo};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+type Part = (&'static str, fn());
+
+pub(crate) const ALL: [Part; 9] = [
+    ("a_reservation_pins_its_thread_and_everything_is_as_before_afterwards", applied_and_released),
+    ("a_service_that_sleeps_on_another_core_gets_its_reservation", asleep),
+    ("a_service_without_a_working_thread_is_refused_with_shares", spread),
+    ("a_reserved_service_that_is_killed_leaves_the_kernels_sum_right", killed_service),
+    ("fork_and_pthread_create_work_under_a_reservation", forks),
+    ("redis_saves_in_the_background_under_a_reservation", redis),
+    ("without_privilege_the_probe_says_what_is_missing_and_nothing_changes", unprivileged),
+    ("dying_at_every_step_is_undone", every_step),
+    ("dying_at_any_instant_also_while_undoing_is_undone", any_instant),
+];
+
+pub(crate) fn named(name: &str) -> Option<Part> {
+    ALL.into_iter().find(|part| part.0 == name)
+}
+
+/// Why these tests cannot run here.
+pub(crate) fn cannot() -> Option<String> {
+    let machine = probe();
+    if let Some(lack) = machine.missing.first() {
+        return Some(format!("needs root: {} is missing: {}", lack.what, lack.how));
+    }
+    (machine.cores.len() < 2).then(|| "needs two cores".to_string())
+}
+
+fn cpusets() -> Cpusets {
+    probe().cpusets.unwrap()
+}
+
+/// The last core: the one that is given away.
+fn core() -> u32 {
+    *probe().cores.last().unwrap()
+}
+
+fn assert_same(before: &Snapshot, processes: &[u32], context: &str) {
+    let difference = before.difference(&Snapshot::take(cpusets().root(), processes));
+    assert!(difference.is_empty(), "{context}:\n{}", difference.join("\n"));
+}
+
+/// Undo records of one part; undone whatever happens, also when an assertion fails in between.
+#[derive(Default)]
+struct Record(Vec<Undo>);
+
+impl Recorder for Record {
+    fn intend(&mut self, undo: &Undo) -> io::Result<()> {
+        self.0.intend(undo)
+    }
+}
+
+impl Record {
+    fn assert_undone(&self) {
+        let report = undo(&self.0);
+        assert!(report.failed.is_empty() && report.notes.is_empty(), "{report:?}");
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            println!("  undone after a failure: {:?}", undo(&self.0));
+        }
+    }
+}
+
+/// A cgroup for a test's services, so that their home is not the root.
+struct Home(PathBuf);
+
+impl Home {
+    fn new(processes: &[u32]) -> Home {
+        let home = Home(cpusets().root().join("real-tests-home"));
+        let _ = fs::remove_dir(&home.0);
+        fs::create_dir(&home.0).unwrap();
+        if let Cpusets::V1(root) = cpusets() {
+            fs::write(home.0.join("cpuset.mems"), fs::read_to_string(root.join("cpuset.mems")).unwrap()).unwrap();
+            fs::write(home.0.join("cpuset.cpus"), "0").unwrap();
+        }
+        for pid in processes {
+            fs::write(home.0.join("cgroup.procs"), pid.to_string()).unwrap();
+        }
+        home
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        for pid in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
+            let _ = fs::write(cpusets().root().join("cgroup.procs"), pid);
+        }
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+fn applied_and_released() {
+    let (service, hog) = (Actor::new("worker"), Actor::new("hog"));
+    let ids = [service.pid(), hog.pid()];
+    let _home = Home::new(&ids[..1]);
+    let mut other = sched::Attr::of_policy(3, 0); // SCHED_BATCH
+    other.nice = 5;
+    sched::set(service.pid(), &other).unwrap();
+    sched::set_affinity(hog.pid(), &[0]).unwrap();
+    let before = Snapshot::take(cpusets().root(), &ids);
+    // Three times: bandwidth that leaked would make the third one fail.
+    for turn in 0..3 {
+        let mut record = Record::default();
+        let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+        isolated.confine(&ids, core(), &mut record).unwrap();
+        let reserved = isolated.reserve(&ids[..1], &server(14, 40), &mut record).unwrap();
+        assert_eq!(reserved.thread, service.pid());
+        reserved.check(&ids[..1]).unwrap();
+        let now = sched::get(service.pid()).unwrap();
+        assert_eq!((now.policy, now.runtime, now.period), (sched::DEADLINE, 14_000_000, 40_000_000));
+        let idle = sched::threads(service.pid())[1];
+        assert_eq!(sched::get(idle).unwrap().policy, sched::OTHER, "other threads stay as they are");
+        for pid in [service.pid(), idle, hog.pid()] {
+            assert_eq!(sched::affinity(pid).unwrap(), [core()]);
+        }
+        let steps = record.0.len();
+        isolated.confine(&ids, core(), &mut record).unwrap();
+        assert_eq!(record.0.len(), steps, "who is there already is left alone");
+        let again = isolated.reserve(&ids[..1], &server(1, 40), &mut record);
+        assert!(matches!(again, Err(Error::Taken(_))), "{again:?}");
+        let wrong = isolated.confine(&ids, 0, &mut record);
+        assert!(matches!(wrong, Err(Error::NoCore { core: 0, .. })), "{wrong:?}");
+        let second = Isolated::new(&cpusets(), &[core()], &mut Vec::new());
+        assert!(matches!(second, Err(Error::Leftover(_))), "{second:?}");
+        thread::sleep(Duration::from_millis(60)); // past the zero-lag time
+        record.assert_undone();
+        record.assert_undone(); // twice does no harm
+        assert_same(&before, &ids, &format!("turn {turn}"));
+    }
+}
+
+fn asleep() {
+    let service = Actor::new("sleeper");
+    thread::sleep(Duration::from_millis(20));
+    let before = Snapshot::take(cpusets().root(), &[service.pid()]);
+    let mut record = Record::default();
+    let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+    isolated.confine(&[service.pid()], core(), &mut record).unwrap();
+    isolated.reserve(&[service.pid()], &server(14, 40), &mut record).unwrap();
+    assert_eq!(sched::get(service.pid()).unwrap().policy, sched::DEADLINE);
+    record.assert_undone();
+    assert_same(&before, &[service.pid()], "after a reservation asleep");
+    let state = fs::read_to_string(format!("/proc/{}/stat", service.pid())).unwrap();
+    assert!(state.contains(") S "), "it sleeps on: {state}");
+}
+
+fn spread() {
+    let service = Actor::new("pair");
+    let before = Snapshot::take(cpusets().root(), &[service.pid()]);
+    let mut record = Record::default();
+    let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+    isolated.confine(&[service.pid()], core(), &mut record).unwrap();
+    thread::sleep(Duration::from_millis(100));
+    let refused = isolated.reserve(&[service.pid()], &server(14, 40), &mut record);
+    assert!(matches!(refused, Err(Error::NoWorker { threads: 2, .. })), "{refused:?}");
+    record.assert_undone();
+    assert_same(&before, &[service.pid()], "after a refusal");
+}
+
+fn killed_service() {
+    for turn in 0..3 {
+        let mut service = Actor::new("worker");
+        let before = Snapshot::take(cpusets().root(), &[]);
+        let mut record = Record::default();
+        let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+        isolated.confine(&[service.pid()], core(), &mut record).unwrap();
+        let reserved = isolated.reserve(&[service.pid()], &server(70, 200), &mut record).unwrap();
+        service.kill();
+        record.assert_undone(); // at once, while it may not even be quite dead
+        service.wait();
+        assert!(matches!(reserved.check(&[service.pid()]), Err(Error::Gone(_))));
+        assert_same(&before, &[], &format!("turn {turn}"));
+    }
+}
+
+fn forks() {
+    let mut service = Actor::new("forker");
+    let before = Snapshot::take(cpusets().root(), &[service.pid()]);
+    let mut record = Record::default();
+    let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+    isolated.confine(&[service.pid()], core(), &mut record).unwrap();
+    isolated.reserve(&[service.pid()], &server(14, 40), &mut record).unwrap();
+    let under = (0..200).filter(|_| service.line().as_deref() == Some("forked")).count();
+    assert!(under >= 20, "enough of its lines were written under the reservation");
+    assert_eq!(under, 200);
+    record.assert_undone();
+    assert_same(&before, &[service.pid()], "after forking");
+}
+
+fn redis() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("redis-server");
+    command.args(["--port", "7090", "--bind", "127.0.0.1", "--save", "", "--daemonize", "no", "--logfile", "log"]);
+    let server_process = Actor::of(command.current_dir(folder.path()));
+    let pid = server_process.pid();
+    let begin = Instant::now();
+    let mut stream = loop {
+        match TcpStream::connect("127.0.0.1:7090") {
+            Ok(stream) => break stream,
+            Err(error) => assert!(begin.elapsed() < Duration::from_secs(10), "redis-server 7.0 does not listen: {error}"),
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut ask = |command: &str| {
+        write!(stream, "{command}\r\n").unwrap();
+        let mut answer = [0; 8192];
+        let length = stream.read(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer[..length]).to_string()
+    };
+    ask("DEBUG SLEEP 0");
+    ask("SET key value");
+    let before = Snapshot::take(cpusets().root(), &[pid]);
+    let mut record = Record::default();
+    let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+    isolated.confine(&[pid], core(), &mut record).unwrap();
+    isolated.reserve(&[pid], &server(14, 40), &mut record).unwrap();
+    assert!(ask("BGSAVE").starts_with("+Background saving started"));
+    let begin = Instant::now();
+    while !ask("INFO persistence").contains("rdb_bgsave_in_progress:0") {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the background save does not end");
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(ask("INFO persistence").contains("rdb_last_bgsave_status:ok"));
+    assert!(folder.path().join("dump.rdb").exists());
+    assert_eq!(sched::get(pid).unwrap().policy, sched::DEADLINE, "the parent keeps its reservation");
+    record.assert_undone();
+    assert_same(&before, &[pid], "after saving");
+}
+
+fn unprivileged() {
+    let before = Snapshot::take(cpusets().root(), &[]);
+    // Where nobody may reach it.
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("real");
+    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    for path in [folder.path(), &program] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let output = Command::new("setpriv").args(nobody).arg(&program).arg("nobody").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("CAP_SYS_NICE") && text.contains("write access to") && text.contains("run as root"), "{text}");
+    assert!(text.contains("refused: ") && !text.contains("it worked"), "{text}");
+    assert_same(&before, &[], "after a try without privilege");
+}
+
+/// An adopted service and a hog, who must survive, and a folder for journals.
+struct Stage {
+    service: Actor,
+    hog: Actor,
+    folder: tempfile::TempDir,
+    before: Snapshot,
+    _home: Home,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let (service, hog) = (Actor::new("worker"), Actor::new("hog"));
+        let home = Home::new(&[service.pid()]);
+        let mut nice = sched::Attr::default();
+        nice.nice = 3;
+        sched::set(service.pid(), &nice).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let before = Snapshot::take(cpusets().root(), &[service.pid(), hog.pid()]);
+        Stage { service, hog, folder, before, _home: home }
+    }
+
+    fn victim(&self, step: &str, when: &str) -> Actor {
+        let (core, service, hog) = (core().to_string(), self.service.pid().to_string(), self.hog.pid().to_string());
+        Actor::started(&["victim", &self.path(), &core, step, when, &service, &hog])
+    }
+
+    fn path(&self) -> String {
+        self.folder.path().display().to_string()
+    }
+
+    /// Restores at once, then compares. Returns how many changes were undone.
+    fn restore(&mut self, context: &str) -> usize {
+        let (_, restored) = Journal::open_in(Path::new(&self.path())).unwrap();
+        assert!(restored.failed.is_empty() && restored.notes.is_empty(), "{context}: {restored:?}");
+        assert!(self.service.alive() && self.hog.alive(), "{context}: an adopted process has ended");
+        assert_same(&self.before, &[self.service.pid(), self.hog.pid()], context);
+        let own = Command::new("pgrep").args(["-c", "-f", "real-[0-9a-f]* worker"]).stderr(Stdio::null()).output();
+        let workers = String::from_utf8_lossy(&own.unwrap().stdout).trim().to_string();
+        assert_eq!(workers, "1", "{context}: a started service has outlived its end");
+        restored.undone
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = Journal::open_in(Path::new(&self.path()));
+    }
+}
+
+fn every_step() {
+    let mut stage = Stage::new();
+    let mut matrix = [String::new(), String::new()];
+    for (row, when) in ["unrecorded", "recorded"].into_iter().enumerate() {
+        for step in 0.. {
+            assert!(step < 100, "the victim does not come to an end");
+            let mut victim = stage.victim(&step.to_string(), when);
+            let lines: Vec<String> = std::iter::from_fn(|| victim.line()).collect();
+            victim.wait();
+            let undone = stage.restore(&format!("died at step {step}, {when}"));
+            let through = lines.iter().any(|line| line == "reserved");
+            assert!(through || undone == step + row, "step {step}, {when}: {undone} undone, {lines:?}");
+            matrix[row].push('.');
+            if through {
+                assert!(step >= 12, "only {step} steps");
+                break;
+            }
+        }
+    }
+    println!("  died at the n-th change, before it was recorded: {}", matrix[0]);
+    println!("  ... after it was recorded, before it was made:   {}", matrix[1]);
+}
+
+fn any_instant() {
+    let seed = env::var("GIUSTO_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20_260_u64);
+    let times = if env::var_os("GIUSTO_SOAK").is_some() { 50 } else { 10 };
+    println!("  seed {seed}, {times} deaths");
+    let mut state = seed;
+    let mut below = |limit: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % limit
+    };
+    let mut stage = Stage::new();
+    let (mut mid_way, mut restorers) = (0, 0);
+    for turn in 0..times {
+        let mut victim = stage.victim("-", "-");
+        assert_eq!(victim.line().as_deref(), Some("ready"));
+        thread::sleep(Duration::from_micros(below(150_000)));
+        victim.kill();
+        victim.wait();
+        if below(2) == 0 {
+            // The one who restores dies too.
+            restorers += 1;
+            let path = stage.path();
+            let mut restorer = Actor::started(&["restorer", &path]);
+            thread::sleep(Duration::from_micros(below(30_000)));
+            restorer.kill();
+            restorer.wait();
+        }
+        mid_way += usize::from(stage.restore(&format!("seed {seed}, turn {turn}")) > 0);
+    }
+    println!("  {mid_way} of {times} in the middle of changes, {restorers} followed by a death while undoing");
+    assert!(mid_way * 3 >= times, "too few deaths in the middle to prove anything: {mid_way}");
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Timings, paired with a peer in the same run, and gates on ratios.
+#   tests/bench.sh [ROUNDS]      (default 5 interleaved triples of 8 s)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+rounds=${1:-5}
+out=target/bench
+mkdir -p $out
+
+echo "=== simulator: jobs a second, 10 tasks, RM, U = 0.8"
+cargo run --release --locked --quiet -p giusto-simulator --example speed
+
+echo "=== VAS: a whole core, no plan and Giusto in turns, $rounds rounds of 8 s"
+code=0
+target/release/giusto run sites/walk.yaml --trial --rounds "$rounds" --for 8s --out $out --json >$out/trial.json || code=$?
+case $code in 0 | 5 | 6) ;; *) exit $code ;; esac
+python3 - $out/trial.json "$rounds" <<'PY'
+import json, sys
+trial, rounds = json.load(open(sys.argv[1]))[0], int(sys.argv[2])
+c = trial["comparison"]
+runs = {row["arm"]: row["runs"] for row in c["rows"]}
+for row in c["rows"]:
+    print(f"{row['arm']:<12}", *(f"p{p['p']}={p['value_ns'] / 1000:.1f}us" for p in row["percentiles"]), f"runs={row['runs']}")
+upper = c["floor"]["upper_ns"]
+giusto, unprotected = c["distance_giusto"]["value_ns"], c["distance_unprotected"]["value_ns"]
+print(f"noise floor {c['floor']['median_ns'] / 1000:.1f} us, upper 95 % bound {upper / 1000:.1f} us; voided: {len(trial['voided'])}")
+print(f"Giusto {giusto / 1000:.1f} us = {giusto / upper:.2f} x the bound (gate: <= 2)")
+print(f"no plan {unprotected / 1000:.1f} us = {unprotected / upper:.1f} x the bound (gate: >= 10)")
+if runs["whole"] < rounds:
+    sys.exit(f"void: only {runs['whole']} of {rounds} rounds count, the machine was too noisy; run it again")
+if giusto > 2 * upper or unprotected < 10 * upper:
+    sys.exit("gate missed")
+PY

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# The full campaigns, of which `make test` runs a fixed sample. The result file is committed with seed and commit.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export GIUSTO_SOAK=1
+result=docs/soak.txt
+{
+	echo "commit $(git rev-parse --short HEAD), $(uname -r), $(nproc) cores, $(date -u +%F)"
+	cargo test --release --locked -p giusto-compute -p giusto-daemon -- --nocapture 2>&1 | grep -E 'killed|restored|passed|failed'
+	/usr/bin/python3 tests/e2e.py ThisHost 2>&1 | tail -3
+} | tee $result
