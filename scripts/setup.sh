@@ -8,7 +8,6 @@ needs='
 redis-server     /usr/bin/redis-server
 clang-19         /usr/bin/clang-19
 clang-format-19  /usr/bin/clang-format-19
-bpftool          /usr/sbin/bpftool
 libbpf-dev       /usr/include/bpf/bpf_helpers.h
 gcc              /usr/bin/gcc
 python3          /usr/bin/python3

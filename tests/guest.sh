@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 files=()
 while [ "$1" != -- ]; do
-	files+=("$(realpath "$1")")
+	files+=("$(realpath -s "$1")")
 	shift
 done
 shift
@@ -50,7 +50,7 @@ cat >"$root/init" <<'INIT'
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin:/usr/bin:/usr/sbin:/sbin HOME=/tmp
-mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp; mount -t tmpfs run /run
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 mount -t cgroup2 cgroup /sys/fs/cgroup
 ip link set lo up 2>/dev/null
 echo; sleep 0.3 # opening the console drops what is still in its queue

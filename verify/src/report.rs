@@ -22,7 +22,8 @@ pub struct ReportMeta {
 pub fn report_html(meta: &ReportMeta, comparison: &Comparison, arms: &Arms) -> String {
     let title = escape(&meta.title);
     let css = include_str!("report.css");
-    let body = [verdict(meta, comparison), table(comparison), plots(comparison, arms), obtained(meta, comparison, arms)];
+    let body =
+        [verdict(meta, comparison), table(comparison), plots(comparison, arms), obtained(meta, comparison, arms)];
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
@@ -65,39 +66,37 @@ fn verdict(meta: &ReportMeta, comparison: &Comparison) -> String {
 }
 
 fn table(comparison: &Comparison) -> String {
-    let mut html = String::from(
-        "<h2>Response times</h2>\n<div class=\"scroll\"><table><thead><tr><th></th><th>runs</th><th>jobs</th>",
-    );
+    let mut html =
+        String::from("<h2>Response times</h2>\n<div class=\"scroll\"><table><thead><tr><th></th><th>jobs</th>");
     for p in PERCENTILES {
         let _ = write!(html, "<th>p{p}</th>");
     }
-    html += "<th>distance from<br/>a whole core</th><th>Kolmogorov-<br/>Smirnov</th></tr></thead><tbody>\n";
+    html += "<th>distance from<br/>a whole core</th><th>KS</th></tr></thead><tbody>\n";
     comparison.rows.iter().for_each(|row| table_row(&mut html, comparison, row));
     html += "</tbody></table></div>\n";
     html += "<p class=\"note\">Small print below a number: its 95 % interval. Distance: Wasserstein-1, the area between two \
-             distribution functions; median over the rounds.";
+             distribution functions; KS: Kolmogorov-Smirnov, the largest height between them; medians over the rounds.";
     if let Some(limit) = comparison.limit {
         let _ = write!(html, " Limit: {}, twice the upper bound of the noise floor.", time(limit));
     }
     let ratios = [(Arm::Giusto, comparison.ratio_giusto), (Arm::Unprotected, comparison.ratio_unprotected)];
     for (arm, ratio) in ratios.into_iter().filter_map(|(arm, ratio)| Some((arm, ratio?))) {
-        let _ = write!(html, " {}: {ratio:.2} times that bound.", escape(&capital(arm.name())));
+        let _ = write!(html, " {}: {} times that bound.", capital(arm.name()), three_digits(ratio));
     }
     html + "</p>\n"
 }
 
 fn table_row(html: &mut String, comparison: &Comparison, row: &Row) {
-    let jobs = match row.unfinished {
-        0 => row.jobs.to_string(),
-        n => format!("{}<small>{n} never finished</small>", row.jobs),
-    };
+    let mut jobs = format!("{}<small>{}</small>", row.jobs, count(row.runs, "run"));
+    if row.unfinished > 0 {
+        let _ = write!(jobs, "<small>{} never finished</small>", row.unfinished);
+    }
     let _ = write!(
         html,
         "<tr><td><svg class=\"swatch\" viewBox=\"0 0 36 12\" aria-hidden=\"true\"><path class=\"curve {}\" d=\"M0 6H36\"/>\
-         </svg>{}</td><td>{}</td><td>{jobs}</td>",
+         </svg>{}</td><td>{jobs}</td>",
         class(row.arm),
-        row.arm.name(),
-        row.runs
+        row.arm.name()
     );
     for percentile in &row.percentiles {
         let _ = write!(html, "<td>{}</td>", percentile_cell(percentile));
@@ -105,7 +104,7 @@ fn table_row(html: &mut String, comparison: &Comparison, row: &Row) {
     let distance = match (comparison.distance(row.arm), comparison.floor) {
         (Some(distance), _) => estimate_cell(distance, time),
         (None, Some(floor)) if row.arm == Arm::Whole => {
-            format!("{}<small>noise floor, up to {}</small>", time(floor.median), time(floor.upper))
+            format!("{}<small>noise, up to {}</small>", time(floor.median), time(floor.upper))
         }
         _ => "-".into(),
     };
@@ -115,20 +114,27 @@ fn table_row(html: &mut String, comparison: &Comparison, row: &Row) {
 
 fn percentile_cell(percentile: &Percentile) -> String {
     let words = |ns: Option<u64>, otherwise: &str| ns.map_or(otherwise.into(), |ns| time(ns as f64));
-    let value = words(percentile.value, "never");
-    match percentile.value {
-        // A prediction from the plan has no interval.
-        Some(_) if percentile.low == percentile.value && percentile.high == percentile.value => value,
-        _ => format!("{value}<small>{} to {}</small>", words(percentile.low, "never"), words(percentile.high, "?")),
+    let ends = [words(percentile.low, "never"), words(percentile.high, "?")];
+    format!("{}<small>{}</small>", words(percentile.value, "never"), interval(ends))
+}
+
+/// An interval in few characters: `135–136 us`, `0–11.6 us`, `468 us – 1.77 ms`; nothing if it is a point.
+fn interval([low, high]: [String; 2]) -> String {
+    match (low.split_once(' '), high.split_once(' ')) {
+        _ if low == high => String::new(),
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}–{high}"),
+        (None, _) | (_, None) => format!("{low}–{high}"),
+        _ => format!("{low} – {high}"),
     }
 }
 
 fn estimate_cell(estimate: Estimate, words: impl Fn(f64) -> String) -> String {
-    format!("{}<small>{} to {}</small>", words(estimate.value), words(estimate.low), words(estimate.high))
+    format!("{}<small>{}</small>", words(estimate.value), interval([words(estimate.low), words(estimate.high)]))
 }
 
 fn plots(comparison: &Comparison, arms: &Arms) -> String {
-    let pooled = |arm: Arm, runs: &[Sample]| Sample::pool(runs).ok().filter(|s| !s.is_empty()).map(|s| Curve::new(arm, &s));
+    let pooled =
+        |arm: Arm, runs: &[Sample]| Sample::pool(runs).ok().filter(|s| !s.is_empty()).map(|s| Curve::new(arm, &s));
     let predicted = match &arms.predicted {
         Some(Predicted::Sample(sample)) => Some(Curve::new(Arm::Predicted, sample)),
         Some(Predicted::Percentiles(_)) => comparison.rows.iter().find(|row| row.arm == Arm::Predicted).map(|row| {
@@ -146,12 +152,12 @@ fn plots(comparison: &Comparison, arms: &Arms) -> String {
     let curves: Vec<Curve> = curves.into_iter().flatten().collect();
     let figure = |view, words: &str| match svg(view, &curves) {
         svg if svg.is_empty() => svg,
-        svg => format!("<figure>{svg}<figcaption>{words}</figcaption></figure>\n"),
+        svg => format!("<figure><figcaption>{words}</figcaption>\n{svg}</figure>\n"),
     };
     format!(
         "<h2>Distributions</h2>\n<div class=\"plots\">\n{}{}</div>\n",
-        figure(View::Body, "How many jobs were done within a time: all runs of an arm together."),
-        figure(View::Tail, "How many took longer: the same jobs, seen from their slowest.")
+        figure(View::Body, "<b>Done within</b> a response time: share of jobs, all runs of an arm together"),
+        figure(View::Tail, "<b>Took longer</b>: the same jobs seen from the slowest, on a logarithmic scale")
     )
 }
 
@@ -171,6 +177,11 @@ fn obtained(meta: &ReportMeta, comparison: &Comparison, arms: &Arms) -> String {
         let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(&name), escape(&value));
     }
     html + "</dl>\n"
+}
+
+fn three_digits(ratio: f64) -> String {
+    let decimals = if ratio < 9.995 { 2 } else { usize::from(ratio < 99.95) };
+    format!("{ratio:.decimals$}")
 }
 
 fn capital(text: &str) -> String {

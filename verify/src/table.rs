@@ -32,7 +32,10 @@ pub fn table(comparison: &Comparison, outcome: &str) -> String {
         let mark = |verdict: Verdict| format!("  {}", verdict.mark());
         let (distance, remark) = match row.arm {
             Arm::Predicted => (distance.or(Some(0.0)), String::new()),
-            Arm::Whole => (comparison.floor.map(|f| f.median), "  (noise floor)".into()),
+            Arm::Whole => match comparison.floor {
+                Some(floor) => (Some(floor.median), "  (noise floor)".into()),
+                None => (None, String::new()),
+            },
             Arm::Unprotected => {
                 let within = distance.zip(comparison.limit).map(|(d, limit)| d <= limit);
                 let verdict = within.map(|within| if within { Verdict::Kept } else { Verdict::Missed });

@@ -109,7 +109,10 @@ fn lacking(arms: &Arms) -> Option<String> {
         .min_by_key(|&(jobs, ..)| jobs)?;
     let (jobs, round, arm) = shortest;
     (jobs < MIN_JOBS).then(|| {
-        format!("run {round} of '{arm}' has {}; at least {MIN_JOBS} a run are needed: let it run longer", count(jobs, "job"))
+        format!(
+            "run {round} of '{arm}' has {}; at least {MIN_JOBS} a run are needed: let it run longer",
+            count(jobs, "job")
+        )
     })
 }
 
