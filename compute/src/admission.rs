@@ -12,15 +12,24 @@ use std::{fs, io, thread};
 /// Period of a probing reservation: short, so that even one that was killed is off the books soon.
 const PERIOD_NS: u64 = 10_000_000;
 
-/// Largest n ≤ 10 such that a reservation of n tenths of what is ever admitted is admitted for all online cores together.
-/// `None` if that cannot be told: no privilege, no admission control, or this program is confined to some cores by somebody.
-/// At most ten tries of about a millisecond.
+/// All that is ever admitted is free.
+pub(crate) const ALL: u32 = 10;
+/// More than the kernel should ever admit is: its sum has lost what the fair server holds.
+pub(crate) const TOO_MUCH: u32 = 11;
+
+/// Largest n such that a reservation of n tenths of what is ever admitted is admitted for all online cores together, or
+/// [`TOO_MUCH`]. `None` if that cannot be told: no privilege, no admission control, or this program is confined to some
+/// cores by somebody. At most eleven tries of about a millisecond.
 pub(crate) fn free_tenths(tree: &Path) -> Option<u32> {
     let machine = crate::probe::probe();
-    // With half a point of room for the kernel's rounding.
-    let cap_ns = machine.cap.times_ceil(giusto_model::Duration::from_ns(PERIOD_NS))?.ns() - PERIOD_NS / 200;
-    for tenths in (1..=10u32).rev() {
-        match try_all(&machine.cores, tree, cap_ns * u64::from(tenths) / 10) {
+    let cap_ns = machine.cap.times_ceil(giusto_model::Duration::from_ns(PERIOD_NS))?.ns();
+    // Half a point of room for the kernel's rounding; two points over.
+    let budget_ns = |tenths: u32| match tenths {
+        TOO_MUCH => cap_ns + PERIOD_NS / 50,
+        _ => (cap_ns.saturating_sub(PERIOD_NS / 200)) * u64::from(tenths) / u64::from(ALL),
+    };
+    for tenths in (1..=TOO_MUCH).rev().filter(|&tenths| budget_ns(tenths) <= PERIOD_NS) {
+        match try_all(&machine.cores, tree, budget_ns(tenths)) {
             Ok(true) => return Some(tenths),
             Ok(false) => {}
             Err(_) => return None,

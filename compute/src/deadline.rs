@@ -119,8 +119,7 @@ impl Reserved {
 /// Gives a thread another policy, its old one recorded.
 pub fn reschedule(tid: u32, attr: &Attr, record: &mut dyn Recorder) -> Result<(), Error> {
     let thread = Thread::of(tid).ok_or(Error::Gone(tid))?;
-    let kernel =
-        |why: io::Error| Error::Kernel { doing: format!("reschedule thread {tid}"), why: why.to_string() };
+    let kernel = |why: io::Error| Error::Kernel { doing: format!("reschedule thread {tid}"), why: why.to_string() };
     let before = sched::get(tid).map_err(kernel)?;
     if before.policy == sched::DEADLINE {
         return Err(Error::Taken(tid));
@@ -159,8 +158,12 @@ fn sleeps_elsewhere(tid: u32) -> bool {
 
 fn explained(why: &io::Error) -> String {
     let hint = match why.raw_os_error() {
-        Some(libc::EBUSY) => "the core's deadline bandwidth is taken; see who else uses SCHED_DEADLINE, or try 'giusto restore'",
-        Some(libc::EPERM) => "CAP_SYS_NICE is missing, or the core did not become a root domain of its own (in a container it cannot)",
+        Some(libc::EBUSY) => {
+            "the core's deadline bandwidth is taken; see who else uses SCHED_DEADLINE, or try 'giusto restore'"
+        }
+        Some(libc::EPERM) => {
+            "CAP_SYS_NICE is missing, or the core did not become a root domain of its own (in a container it cannot)"
+        }
         Some(libc::EINVAL) => {
             "the budget must be at least 1.024 us, and the period between sched_deadline_period_min_us and _max_us"
         }

@@ -41,6 +41,9 @@ impl Files for Real {
     }
     fn below(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(path)?.filter_map(Result::ok);
-        Ok(entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect())
+        Ok(entries
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .map(|entry| entry.path())
+            .collect())
     }
 }

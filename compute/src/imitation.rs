@@ -53,7 +53,8 @@ impl Imitation {
     /// Whether a sibling's cores meet this folder's.
     fn overlaps(&self, folder: &Path) -> bool {
         let state = self.0.borrow();
-        let cores = |files: &BTreeMap<String, String>| crate::cpuset::parse_cores(files.get("cpuset.cpus").map_or("", |c| c));
+        let cores =
+            |files: &BTreeMap<String, String>| crate::cpuset::parse_cores(files.get("cpuset.cpus").map_or("", |c| c));
         let own = cores(&state.folders[folder]);
         let others = state.folders.iter().filter(|(path, _)| *path != folder && path.parent() == folder.parent());
         others.into_iter().any(|(_, files)| cores(files).iter().any(|core| own.contains(core)))
@@ -196,7 +197,10 @@ fn cores_are_isolated_as_each_version_wants_it() {
     let v1 = Imitation::new(false);
     v1.cpusets().isolate(&v1, &[1, 2], &mut Vec::new()).unwrap();
     assert_eq!(file(&v1, "cpuset.sched_load_balance"), "0");
-    assert_eq!((file(&v1, "giusto.core1/cpuset.cpus"), file(&v1, "giusto.core1/cpuset.cpu_exclusive")), ("1".into(), "1".into()));
+    assert_eq!(
+        (file(&v1, "giusto.core1/cpuset.cpus"), file(&v1, "giusto.core1/cpuset.cpu_exclusive")),
+        ("1".into(), "1".into())
+    );
     assert_eq!(file(&v1, "giusto.rest/cpuset.cpus"), "0,3");
     let v2 = Imitation::new(true);
     v2.cpusets().isolate(&v2, &[1], &mut Vec::new()).unwrap();

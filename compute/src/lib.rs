@@ -39,7 +39,9 @@ pub enum Error {
     #[error("{0} exists already: an earlier giusto has left it; run 'giusto restore', or remove it with rmdir")]
     Leftover(PathBuf),
     /// Somebody else's cpuset holds the core.
-    #[error("core {core} is held by cpuset {cpuset}: take it out of that one's cpuset.cpus, or give Giusto other cores")]
+    #[error(
+        "core {core} is held by cpuset {cpuset}: take it out of that one's cpuset.cpus, or give Giusto other cores"
+    )]
     CoreTaken {
         /// Which core.
         core: u32,
@@ -55,7 +57,9 @@ pub enum Error {
         online: Vec<u32>,
     },
     /// The undo record could not be written, so nothing was changed.
-    #[error("cannot write the undo journal, so nothing more was changed: {0}; free space where it lies, then try again")]
+    #[error(
+        "cannot write the undo journal, so nothing more was changed: {0}; free space where it lies, then try again"
+    )]
     Journal(std::io::Error),
     /// A thread ended.
     #[error("thread {0} has ended")]

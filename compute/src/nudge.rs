@@ -39,7 +39,8 @@ fn interrupt(tid: libc::pid_t) -> io::Result<()> {
 
 fn trace(request: libc::c_uint, tid: libc::pid_t, signal: i32) -> io::Result<()> {
     // SAFETY: none of the requests used here reads or writes through its address or data.
-    let answer = unsafe { libc::ptrace(request, tid, null_mut::<libc::c_void>(), signal as usize as *mut libc::c_void) };
+    let answer =
+        unsafe { libc::ptrace(request, tid, null_mut::<libc::c_void>(), signal as usize as *mut libc::c_void) };
     if answer == -1 {
         return Err(io::Error::last_os_error());
     }

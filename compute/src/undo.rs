@@ -1,5 +1,6 @@
 //! What to undo, recorded before it is done.
 
+use crate::admission;
 use crate::cpuset::rebuild_domains;
 use crate::files::{Files, Real};
 use crate::sched::{self, Attr, Thread};
@@ -157,7 +158,8 @@ impl Undoing<'_> {
         let Some((target, same)) = self.nearest(back_to) else { return Err(io::ErrorKind::NotFound.into()) };
         gone_is_fine(process, self.files.write(&target, &process.tid.to_string()))?;
         if !same {
-            let text = format!("process {} is in {} now; {} has gone", process.tid, target.display(), back_to.display());
+            let text =
+                format!("process {} is in {} now; {} has gone", process.tid, target.display(), back_to.display());
             self.report.notes.push(text);
         }
         Ok(())
@@ -174,7 +176,9 @@ impl Undoing<'_> {
     /// patience.
     fn remove(&self, path: &Path) -> io::Result<()> {
         let came_from = self.all.iter().find_map(|step| match step {
-            Undo::Place { back_to, from, .. } if from == path && back_to.ends_with("cgroup.procs") => Some(back_to.clone()),
+            Undo::Place { back_to, from, .. } if from == path && back_to.ends_with("cgroup.procs") => {
+                Some(back_to.clone())
+            }
             _ => None,
         });
         let home = came_from.or_else(|| Some(path.parent()?.join("cgroup.procs")));
@@ -202,8 +206,8 @@ impl Undoing<'_> {
     fn settle(&self, tree: &Path, before: u32) -> io::Result<()> {
         let mut free = None;
         for attempt in 0..24 {
-            free = crate::admission::free_tenths(tree);
-            if free.is_none_or(|free| free >= before) {
+            free = admission::free_tenths(tree);
+            if free.is_none_or(|free| free == before || (before..=admission::ALL).contains(&free)) {
                 return Ok(());
             }
             // Only when all that is ours has left.
@@ -213,7 +217,7 @@ impl Undoing<'_> {
             thread::sleep(time::Duration::from_millis(25 << (attempt / 8)));
         }
         Err(io::Error::other(format!(
-            "only {} tenths are, {before} were: either another program has reserved meanwhile (ps -eLo tid,cls,comm | grep DLN), \
+            "{} tenths are, {before} were: either another program has reserved meanwhile (ps -eLo tid,cls,comm | grep DLN), \
              or the kernel still books what nobody uses; then a reboot clears it, or switching {} off and on while no thread \
              has a reservation",
             free.unwrap_or(0),
@@ -228,7 +232,9 @@ impl std::fmt::Display for Undo {
             Undo::Bandwidth { .. } => write!(f, "see that as much deadline bandwidth is free as before"),
             Undo::Folder(path) => write!(f, "remove {}", path.display()),
             Undo::File { path, value } => write!(f, "write {:?} to {}", value.trim(), path.display()),
-            Undo::Place { process, back_to, .. } => write!(f, "move process {} back to {}", process.tid, back_to.display()),
+            Undo::Place { process, back_to, .. } => {
+                write!(f, "move process {} back to {}", process.tid, back_to.display())
+            }
             Undo::Affinity { thread, cores } => write!(f, "let thread {} run on cores {cores:?} again", thread.tid),
             Undo::Scheduling { thread, before, .. } => {
                 write!(f, "give thread {} policy {} back", thread.tid, before.policy)

@@ -12,6 +12,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// First line: who writes, and in which life of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,13 +58,7 @@ impl Journal {
         let path = folder.join("journal");
         let cannot = |source| Error::Io { doing: format!("open the undo journal {}", path.display()), source };
         let mut file = claim(folder).and_then(|()| open(&path)).map_err(cannot)?;
-        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            if error != rustix::io::Errno::WOULDBLOCK {
-                return Err(cannot(error.into()));
-            }
-            let owner = read(&mut file).ok().and_then(|found| found.head).map_or(0, |head| head.pid);
-            return Err(Error::Busy { pid: owner });
-        }
+        lock(&mut file)?;
         let found = read(&mut file).map_err(cannot)?;
         let mut journal = Journal { path, file, end: Some(found.end), pending: vec![], damaged: 0 };
         // Without a readable head the boot is unknown; undoing does no harm even then.
@@ -149,6 +144,23 @@ fn claim(folder: &Path) -> io::Result<()> {
 fn open(path: &Path) -> io::Result<File> {
     let no_links = OFlags::NOFOLLOW.bits() as i32;
     File::options().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_links).open(path)
+}
+
+/// Locks the journal against other giustos, who are named. One that was killed may leave a child that has not reached its
+/// exec yet and so holds the lock a moment longer.
+fn lock(file: &mut File) -> Result<(), Error> {
+    let patience = Instant::now() + Duration::from_secs(1);
+    while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if error != rustix::io::Errno::WOULDBLOCK {
+            return Err(Error::Io { doing: "lock the undo journal".into(), source: error.into() });
+        }
+        let pid = read(file).ok().and_then(|found| found.head).map_or(0, |head| head.pid);
+        if Instant::now() > patience || giusto_compute::sched::Thread::of(pid).is_some() {
+            return Err(Error::Busy { pid });
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 fn boot() -> String {
@@ -287,6 +299,21 @@ mod tests {
         let (_journal, _) = Journal::open_in(folder.path()).unwrap();
         let second = Journal::open_in(folder.path());
         assert!(matches!(second, Err(Error::Busy { pid }) if pid == std::process::id()), "{second:?}");
+    }
+
+    #[test]
+    fn a_lock_that_outlives_its_dead_owner_for_a_moment_is_waited_for() {
+        let folder = state();
+        let (mut journal, _) = Journal::open_in(folder.path()).unwrap();
+        journal.file.set_len(0).unwrap();
+        journal.end = Some(0);
+        journal.append(&Head { boot: boot(), pid: u32::MAX }).unwrap();
+        let releasing = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(journal);
+        });
+        Journal::open_in(folder.path()).unwrap();
+        releasing.join().unwrap();
     }
 
     #[test]

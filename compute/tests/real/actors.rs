@@ -17,7 +17,7 @@ pub(crate) fn server(budget_ms: u64, period_ms: u64) -> Server {
     Server { kind: ServerKind::ConstantBandwidth, budget, period }
 }
 
-/// A process in a role; killed and reaped at the end.
+/// A process in a role; killed and reaped at the end, and dead with its parent at the latest.
 pub(crate) struct Actor {
     child: Child,
     lines: io::Lines<io::BufReader<ChildStdout>>,
@@ -35,12 +35,28 @@ impl Actor {
         Actor::of(command.args(words))
     }
     pub(crate) fn of(command: &mut Command) -> Actor {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let parent = std::process::id();
+        // SAFETY: prctl, getppid and _exit are async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if libc::getppid() as u32 != parent {
+                    libc::_exit(1); // the parent died before prctl
+                }
+                Ok(())
+            });
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = io::BufReader::new(child.stdout.take().unwrap()).lines();
         Actor { child, lines }
     }
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+    /// Asks it to do its work; returns when it is done.
+    pub(crate) fn work(&mut self) {
+        writeln!(self.child.stdin.as_mut().unwrap()).unwrap();
+        assert_eq!(self.line().as_deref(), Some("rests"));
     }
     /// Its next line; `None` once it has ended.
     pub(crate) fn line(&mut self) -> Option<String> {
@@ -77,10 +93,17 @@ fn burn(time: time::Duration) {
     }
 }
 
-/// Plays a role. A role other than the victim ends with its parent at the latest.
+/// Until this thread has used as much processor time.
+fn burn_own(time: time::Duration) {
+    let used = || sched::cpu_time_ns(std::process::id());
+    let end = used() + time.as_nanos() as u64;
+    while used() < end {
+        burn(time::Duration::from_millis(1));
+    }
+}
+
+/// Plays a role.
 pub(crate) fn play(role: &str, words: &[String]) {
-    // SAFETY: plain system call.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     match role {
         // Works 1 ms in 10, beside a second thread that sleeps.
         "worker" => {
@@ -99,6 +122,15 @@ pub(crate) fn play(role: &str, words: &[String]) {
             sched::set_affinity(0, &probe().cores).unwrap();
             ready();
             thread::sleep(time::Duration::from_secs(600));
+        }
+        // Works 60 ms when asked to, says so and rests.
+        "bursts" => {
+            burn(time::Duration::from_millis(3));
+            ready();
+            for _ in io::stdin().lines() {
+                burn_own(time::Duration::from_millis(60));
+                println!("rests");
+            }
         }
         "hog" => {
             ready();

@@ -26,7 +26,9 @@ enum Error {
 
 fn main() {
     let words: Vec<String> = env::args().skip(1).collect();
-    if let Some((role, rest)) = words.split_first().filter(|(role, _)| !role.starts_with('-') && parts::named(role).is_none()) {
+    if let Some((role, rest)) =
+        words.split_first().filter(|(role, _)| !role.starts_with('-') && parts::named(role).is_none())
+    {
         return actors::play(role, rest);
     }
     let wanted: Vec<_> = words.iter().filter_map(|word| parts::named(word)).collect();

@@ -22,7 +22,10 @@ impl Snapshot {
                 let policy = Command::new("chrt").args(["-p", &tid.to_string()]).output().unwrap().stdout;
                 let attributes = String::from_utf8_lossy(&policy).replace('\n', "; ");
                 let nice = read("stat").rsplit_once(')').map(|(_, rest)| rest.split(' ').nth(17).map(String::from));
-                facts.push(format!("{tid}: {cores}; nice {nice:?}; {attributes}; {}", read("cgroup").replace('\n', " ")));
+                facts.push(format!(
+                    "{tid}: {cores}; nice {nice:?}; {attributes}; {}",
+                    read("cgroup").replace('\n', " ")
+                ));
             }
         }
         files(tree, &mut facts);
