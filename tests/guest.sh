@@ -35,6 +35,7 @@ fi
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
+chmod 755 "$root"
 mkdir -p "$root"/{bin,proc,sys,dev,tmp,run}
 cp /bin/busybox "$root/bin/"
 for file in "${files[@]}"; do
