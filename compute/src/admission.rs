@@ -4,6 +4,7 @@
 //! reserve the same share, asleep; all leave again within a millisecond or two.
 
 use crate::sched::{self, Attr};
+use giusto_model::Bandwidth;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::Barrier;
@@ -20,16 +21,19 @@ pub(crate) const TOO_MUCH: u32 = 11;
 /// Largest n such that a reservation of n tenths of what is ever admitted is admitted for all online cores together, or
 /// [`TOO_MUCH`]. `None` if that cannot be told: no privilege, no admission control, or this program is confined to some
 /// cores by somebody. At most eleven tries of about a millisecond.
-pub(crate) fn free_tenths(tree: &Path) -> Option<u32> {
-    let machine = crate::probe::probe();
-    let cap_ns = machine.cap.times_ceil(giusto_model::Duration::from_ns(PERIOD_NS))?.ns();
+///
+/// `cap` is handed in, as reading it (`sched_rt_runtime_us`) makes kernels since 6.15 build their domains anew: wrong while a
+/// thread that died is still booked.
+pub(crate) fn free_tenths(tree: &Path, cap: Bandwidth) -> Option<u32> {
+    let cores = crate::probe::online();
+    let cap_ns = cap.times_ceil(giusto_model::Duration::from_ns(PERIOD_NS))?.ns();
     // Half a point of room for the kernel's rounding; two points over.
     let budget_ns = |tenths: u32| match tenths {
         TOO_MUCH => cap_ns + PERIOD_NS / 50,
         _ => (cap_ns.saturating_sub(PERIOD_NS / 200)) * u64::from(tenths) / u64::from(ALL),
     };
     for tenths in (1..=TOO_MUCH).rev().filter(|&tenths| budget_ns(tenths) <= PERIOD_NS) {
-        match try_all(&machine.cores, tree, budget_ns(tenths)) {
+        match try_all(&cores, tree, budget_ns(tenths)) {
             Ok(true) => return Some(tenths),
             Ok(false) => {}
             Err(_) => return None,

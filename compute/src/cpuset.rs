@@ -114,6 +114,10 @@ impl Cpusets {
             intend(record, Undo::File { path: control.clone(), value: "-cpuset".into() })?;
             set(files, &control, "+cpuset")?;
         }
+        // Kernels before 6.2 forget everybody's own mask when a partition takes cores away.
+        for (thread, cores) in sched::restricted() {
+            intend(record, Undo::Affinity { thread, cores })?;
+        }
         for &core in cores {
             let folder = make(files, self.folder(core), record)?;
             set(files, &folder.join("cpuset.cpus"), &core.to_string())?;
@@ -196,13 +200,26 @@ impl Cpusets {
         record: &mut dyn Recorder,
     ) -> Result<(), Error> {
         let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::affinity(tid)) else { return Ok(()) };
-        // Kernels before 6.2 forget a thread's own mask when its cpuset changes.
-        intend(record, Undo::Affinity { thread, cores })?;
+        // Kernels before 6.2 forget a thread's own mask when its cpuset changes. One that has none gets its home's cores back
+        // by moving back.
+        if self.effective(files, home).is_none_or(|all| all != cores) {
+            intend(record, Undo::Affinity { thread, cores })?;
+        }
         // v1 lets single threads sit elsewhere than their process. Recorded before the process, so moved back after it.
         let apart = self.of_thread(files, tid).filter(|at| at != home && matches!(self, Cpusets::V1(_)));
         apart.map_or(Ok(()), |at| {
             intend(record, Undo::Place { process: thread, back_to: at.join("tasks"), from: target.into() })
         })
+    }
+
+    /// Cores of a cgroup: its own cpuset's, or that of the nearest one above it that has one (v2).
+    fn effective(&self, files: &dyn Files, folder: &Path) -> Option<Vec<u32>> {
+        let name = match self {
+            Cpusets::V1(_) => "cpuset.effective_cpus",
+            Cpusets::V2(_) => "cpuset.cpus.effective",
+        };
+        let text = folder.ancestors().find_map(|at| files.read(&at.join(name)).ok())?;
+        Some(parse_cores(&text))
     }
 
     /// The cgroup folder of a thread in the cpuset hierarchy.
@@ -223,13 +240,16 @@ impl Cpusets {
     }
 }
 
-/// Builds the scheduling domains of a v1 tree anew, which makes the kernel count its deadline bandwidth anew. Only while no
-/// thread of ours has a reservation. A v2 tree has no flag to toggle; making and removing a partition has done it already.
+/// Makes the kernel build its scheduling domains anew, and with them its sums of deadline bandwidth. Only while no thread of
+/// ours has a reservation, and none that died is still booked.
+///
+/// Reading `sched_rt_runtime_us` is enough since 6.15 (its handler rebuilds on every access); before, and on v1 only, the
+/// root's flag is toggled: twice, as the first turn may carry a wrong sum over.
 pub(crate) fn rebuild_domains(files: &dyn Files, root: &Path) -> io::Result<()> {
+    files.read(Path::new(crate::probe::RT_RUNTIME))?;
     let flag = root.join("cpuset.sched_load_balance");
     let Ok(old) = files.read(&flag) else { return Ok(()) };
     let (old, other) = if old.trim() == "0" { ("0", "1") } else { ("1", "0") };
-    // Twice: the first turn may carry a wrong sum over, the second starts from fresh domains.
     [other, old, other, old].into_iter().try_for_each(|value| files.write(&flag, value))
 }
 

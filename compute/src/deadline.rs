@@ -44,8 +44,9 @@ impl Isolated {
             return Err(Error::NoCore { core, online });
         }
         let tree = cpusets.root().to_path_buf();
-        if let Some(tenths) = crate::admission::free_tenths(&tree) {
-            record.intend(&Undo::Bandwidth { tree, tenths }).map_err(Error::Journal)?;
+        let cap = crate::probe::cap();
+        if let Some(tenths) = crate::admission::free_tenths(&tree, cap) {
+            record.intend(&Undo::Bandwidth { tree, cap, tenths }).map_err(Error::Journal)?;
         }
         cpusets.isolate(&Real, &cores, record)?;
         Ok(Isolated { cpusets: cpusets.clone(), cores })

@@ -33,12 +33,17 @@ pub struct Lack {
     pub how: String,
 }
 
+/// The share of a core that real-time threads may use; see [`crate::cpuset::rebuild_domains`] for what reading it does.
+pub(crate) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+
 /// Looks at the machine. Reads only; works without privilege.
+///
+/// Not to be called while a thread may just have died under SCHED_DEADLINE: since 6.15 the kernel counts its deadline
+/// bandwidth anew when `sched_rt_runtime_us` is read, and forgets what the dead thread gives back later. Undoing mends that.
 pub fn probe() -> Machine {
-    let number = |path: &str| fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<i64>().ok());
-    let kernel = |name: &str| number(&format!("/proc/sys/kernel/{name}"));
     let micros = |name: &str, default: u64| {
-        Duration::from_us(kernel(name).and_then(|us| u64::try_from(us).ok()).unwrap_or(default))
+        let us = number(&format!("/proc/sys/kernel/{name}")).and_then(|us| u64::try_from(us).ok());
+        Duration::from_us(us.unwrap_or(default))
     };
     let cores = online();
     let cpusets = Cpusets::find();
@@ -62,7 +67,7 @@ pub fn probe() -> Machine {
         tick: tick(),
         period_min: micros("sched_deadline_period_min_us", 100),
         period_max: micros("sched_deadline_period_max_us", 4_194_304),
-        cap: cap(kernel("sched_rt_runtime_us"), kernel("sched_rt_period_us")),
+        cap: cap(),
         cpusets,
         missing,
     }
@@ -83,8 +88,17 @@ fn tick() -> Duration {
     Duration::from_ns(u64::try_from(resolution.tv_nsec).unwrap_or(4_000_000).max(1_000_000))
 }
 
-/// `sched_rt_runtime_us / sched_rt_period_us` of a core, less 5 points for the fair server since 6.12.
-fn cap(runtime: Option<i64>, period: Option<i64>) -> Bandwidth {
+fn number(path: &str) -> Option<i64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// What the kernel admits of a core.
+pub(crate) fn cap() -> Bandwidth {
+    cap_of(number(RT_RUNTIME), number("/proc/sys/kernel/sched_rt_period_us"))
+}
+
+/// `sched_rt_runtime_us / sched_rt_period_us`, less 5 points for the fair server since 6.12.
+fn cap_of(runtime: Option<i64>, period: Option<i64>) -> Bandwidth {
     let (runtime, period) = match (runtime, period) {
         (Some(runtime), Some(period)) if runtime >= 0 && period > 0 => (runtime as u64, period as u64),
         (Some(_), Some(_)) => (1, 1), // -1: no limit
@@ -123,9 +137,9 @@ mod tests {
     fn the_cap_follows_the_throttle() {
         let points = |bandwidth: Bandwidth| (bandwidth.as_f64() * 100.0).round() as u32;
         let fair = if kernel_version() >= (6, 12) { 5 } else { 0 };
-        assert_eq!(points(cap(Some(950_000), Some(1_000_000))), 95 - fair);
-        assert_eq!(points(cap(Some(-1), Some(1_000_000))), 100 - fair);
-        assert_eq!(points(cap(None, None)), 95 - fair);
+        assert_eq!(points(cap_of(Some(950_000), Some(1_000_000))), 95 - fair);
+        assert_eq!(points(cap_of(Some(-1), Some(1_000_000))), 100 - fair);
+        assert_eq!(points(cap_of(None, None)), 95 - fair);
     }
 
     #[test]

@@ -152,6 +152,21 @@ pub(crate) fn core(tid: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
 }
 
+/// Threads of the whole machine that may not run on all online cores, the kernel's own ones excepted, with their cores.
+pub(crate) fn restricted() -> Vec<(Thread, Vec<u32>)> {
+    const KERNEL_THREAD: u64 = 0x0020_0000; // PF_KTHREAD
+    let online = crate::probe::online();
+    let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
+    let processes = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let ours = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
+        flags.is_some_and(|flags| flags & KERNEL_THREAD == 0)
+    };
+    let threads = processes.filter(ours).flat_map(threads);
+    threads.filter_map(|tid| Some((Thread::of(tid)?, affinity(tid).ok().filter(|cores| *cores != online)?))).collect()
+}
+
 /// Cores a thread may run on, ascending.
 pub fn affinity(tid: u32) -> io::Result<Vec<u32>> {
     let mut mask = [0u64; 128];

@@ -4,6 +4,7 @@ use crate::admission;
 use crate::cpuset::rebuild_domains;
 use crate::files::{Files, Real};
 use crate::sched::{self, Attr, Thread};
+use giusto_model::Bandwidth;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::{io, thread, time};
@@ -17,7 +18,9 @@ pub enum Undo {
     Bandwidth {
         /// The cpuset tree's root.
         tree: PathBuf,
-        /// Tenths of what the kernel ever admits that were free on all cores at once.
+        /// What the kernel ever admits of a core.
+        cap: Bandwidth,
+        /// Tenths of it that were free on all cores at once.
         tenths: u32,
     },
     /// A cgroup was made: move its members to where those that Giusto moved there came from, and remove it.
@@ -83,7 +86,7 @@ pub struct Report {
     pub failed: Vec<String>,
 }
 
-/// Undoes all, the latest first. May be called again after having died in the middle; what has vanished is passed over.
+/// Undoes all, the latest first (cores, bandwidth and started services last). May be called again after having died in the middle; what has vanished is passed over.
 ///
 /// Takes milliseconds; where a thread died with its reservation, up to the longest period (at most 4.2 s by default) more,
 /// because cpusets must not change before the kernel has taken its bandwidth back.
@@ -93,13 +96,26 @@ pub fn undo(all: &[Undo]) -> Report {
 
 pub(crate) fn undo_in(files: &dyn Files, all: &[Undo]) -> Report {
     let mut undoing = Undoing { files, all, waited_ns: 0, report: Report::default() };
-    for step in all.iter().rev() {
+    for step in in_order(all) {
         match undoing.step(step) {
             Ok(()) => undoing.report.undone += 1,
             Err(error) => undoing.report.failed.push(format!("{step}: {error}")),
         }
     }
     undoing.report
+}
+
+/// The latest first; but a thread gets its cores back only when the cpusets that took them have gone (v2 partitions take
+/// cores from everybody), then the bandwidth is counted, and then what was started ends.
+fn in_order(all: &[Undo]) -> Vec<&Undo> {
+    let mut order: Vec<&Undo> = all.iter().rev().collect();
+    order.sort_by_key(|step| match step {
+        Undo::Affinity { .. } => 1,
+        Undo::Bandwidth { .. } => 2,
+        Undo::Group(_) => 3,
+        _ => 0,
+    });
+    order
 }
 
 struct Undoing<'a> {
@@ -113,7 +129,7 @@ struct Undoing<'a> {
 impl Undoing<'_> {
     fn step(&mut self, step: &Undo) -> io::Result<()> {
         match step {
-            Undo::Bandwidth { tree, tenths } => self.settle(tree, *tenths),
+            Undo::Bandwidth { tree, cap, tenths } => self.settle(tree, *cap, *tenths),
             Undo::Folder(path) => self.remove(path),
             Undo::File { path, value } => match self.files.read(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -192,6 +208,8 @@ impl Undoing<'_> {
                 // It may have died, or forked since: the removal tells, and the next turn finds it.
                 let _ = home.as_ref().map(|home| self.files.write(home, pid));
             }
+            // On v2: removal alone gives the cores back only some time later. On v1 there is no such file.
+            let _ = self.files.write(&path.join("cpuset.cpus.partition"), "member");
             last = self.files.remove(path);
             if last.is_ok() {
                 return last;
@@ -203,10 +221,10 @@ impl Undoing<'_> {
 
     /// Has the kernel taken all bandwidth back? Mends its sum if not. What dies without our knowledge is booked one period
     /// more at most, hence the patience.
-    fn settle(&self, tree: &Path, before: u32) -> io::Result<()> {
+    fn settle(&self, tree: &Path, cap: Bandwidth, before: u32) -> io::Result<()> {
         let mut free = None;
         for attempt in 0..24 {
-            free = admission::free_tenths(tree);
+            free = admission::free_tenths(tree, cap);
             if free.is_none_or(|free| free == before || (before..=admission::ALL).contains(&free)) {
                 return Ok(());
             }
@@ -218,10 +236,8 @@ impl Undoing<'_> {
         }
         Err(io::Error::other(format!(
             "{} tenths are, {before} were: either another program has reserved meanwhile (ps -eLo tid,cls,comm | grep DLN), \
-             or the kernel still books what nobody uses; then a reboot clears it, or switching {} off and on while no thread \
-             has a reservation",
-            free.unwrap_or(0),
-            tree.join("cpuset.sched_load_balance").display()
+             or the kernel's sum is wrong; then 'giusto restore' tries again, and a reboot clears it",
+            free.unwrap_or(0)
         )))
     }
 }

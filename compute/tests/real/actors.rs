@@ -108,7 +108,7 @@ pub(crate) fn play(role: &str, words: &[String]) {
         // Works 1 ms in 10, beside a second thread that sleeps.
         "worker" => {
             thread::spawn(|| thread::sleep(time::Duration::from_secs(600)));
-            burn(time::Duration::from_millis(3));
+            burn_own(time::Duration::from_millis(20));
             ready();
             loop {
                 burn(time::Duration::from_millis(1));
@@ -117,9 +117,10 @@ pub(crate) fn play(role: &str, words: &[String]) {
         }
         // Has worked on core 0 and sleeps for good.
         "sleeper" => {
+            let cores = sched::affinity(0).unwrap();
             sched::set_affinity(0, &[0]).unwrap();
             burn(time::Duration::from_millis(3));
-            sched::set_affinity(0, &probe().cores).unwrap();
+            sched::set_affinity(0, &cores).unwrap();
             ready();
             thread::sleep(time::Duration::from_secs(600));
         }

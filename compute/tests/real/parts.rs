@@ -3,12 +3,13 @@
 use crate::actors::{server, Actor};
 use crate::journal::Journal;
 use crate::snapshot::Snapshot;
-use giusto_compute::{probe, sched, undo, Cpusets, Error, Isolated, Recorder, Undo};
+use giusto_compute::{probe, sched, undo, Cpusets, Error, Isolated, Machine, Recorder, Undo};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::{fs::PermissionsExt, process::CommandExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -36,20 +37,26 @@ pub(crate) fn named(name: &str) -> Option<Part> {
 
 /// Why these tests cannot run here.
 pub(crate) fn cannot() -> Option<String> {
-    let machine = probe();
+    let machine = machine();
     if let Some(lack) = machine.missing.first() {
         return Some(format!("needs root: {} is missing: {}", lack.what, lack.how));
     }
     (machine.cores.len() < 2).then(|| "needs two cores".to_string())
 }
 
+/// Probed once: probing lets some kernels count their bandwidth anew, which would hide a wrong sum.
+fn machine() -> &'static Machine {
+    static MACHINE: OnceLock<Machine> = OnceLock::new();
+    MACHINE.get_or_init(probe)
+}
+
 fn cpusets() -> Cpusets {
-    probe().cpusets.unwrap()
+    machine().cpusets.clone().unwrap()
 }
 
 /// The last core: the one that is given away.
 fn core() -> u32 {
-    *probe().cores.last().unwrap()
+    *machine().cores.last().unwrap()
 }
 
 fn assert_same(before: &Snapshot, processes: &[u32], context: &str) {
@@ -111,14 +118,17 @@ impl Drop for Home {
 }
 
 fn applied_and_released() {
-    let (service, hog) = (Actor::new("worker"), Actor::new("hog"));
+    // The bystander has nothing to do with Giusto, but keeps to the core that is given away.
+    let (service, hog, bystander) = (Actor::new("worker"), Actor::new("hog"), Actor::new("sleeper"));
+    sched::set_affinity(bystander.pid(), &[core()]).unwrap();
     let ids = [service.pid(), hog.pid()];
+    let all = [service.pid(), hog.pid(), bystander.pid()];
     let _home = Home::new(&ids[..1]);
     let mut other = sched::Attr::of_policy(3, 0); // SCHED_BATCH
     other.nice = 5;
     sched::set(service.pid(), &other).unwrap();
     sched::set_affinity(hog.pid(), &[0]).unwrap();
-    let before = Snapshot::take(cpusets().root(), &ids);
+    let before = Snapshot::take(cpusets().root(), &all);
     // Three times: bandwidth that leaked would make the third one fail.
     for turn in 0..3 {
         let mut record = Record::default();
@@ -146,7 +156,7 @@ fn applied_and_released() {
         thread::sleep(Duration::from_millis(60)); // past the zero-lag time
         record.assert_undone();
         record.assert_undone(); // twice does no harm
-        assert_same(&before, &ids, &format!("turn {turn}"));
+        assert_same(&before, &all, &format!("turn {turn}"));
     }
 }
 
@@ -294,9 +304,8 @@ fn unprivileged() {
     for path in [folder.path(), &program] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
-    let output = Command::new("setpriv").args(nobody).arg(&program).arg("nobody").output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
+    let output = Command::new(&program).arg("nobody").uid(65_534).gid(65_534).output().unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(
         text.contains("CAP_SYS_NICE") && text.contains("write access to") && text.contains("run as root"),
         "{text}"
@@ -342,11 +351,21 @@ impl Stage {
         assert!(restored.failed.is_empty() && restored.notes.is_empty(), "{context}: {restored:?}");
         assert!(self.service.alive() && self.hog.alive(), "{context}: an adopted process has ended");
         assert_same(&self.before, &[self.service.pid(), self.hog.pid()], context);
-        let own = Command::new("pgrep").args(["-c", "-f", "real-[0-9a-f]* worker"]).stderr(Stdio::null()).output();
-        let workers = String::from_utf8_lossy(&own.unwrap().stdout).trim().to_string();
-        assert_eq!(workers, "1", "{context}: a started service has outlived its end");
+        let workers = running("worker");
+        assert_eq!(workers, [self.service.pid()], "{context}: a started service has outlived its end");
         restored.undone
     }
+}
+
+/// Processes of this program in a role.
+fn running(role: &str) -> Vec<u32> {
+    let program = env::current_exe().unwrap();
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| {
+        let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program) && words.contains(role)
+    })
+    .collect()
 }
 
 impl Drop for Stage {
@@ -369,7 +388,7 @@ fn every_step() {
             assert!(through || undone == step + row, "step {step}, {when}: {undone} undone, {lines:?}");
             matrix[row].push('.');
             if through {
-                assert!(step >= 12, "only {step} steps");
+                assert!(step >= 9, "only {step} steps");
                 break;
             }
         }
