@@ -159,13 +159,13 @@ fn the_same_seed_gives_the_same_run_and_work_is_conserved() {
 }
 
 #[test]
-fn what_makes_no_sense_is_an_error() {
+fn statistics_are_right_and_what_makes_no_sense_is_an_error() {
     let run = |spec: ServerSpec, horizon: u64| {
         simulate(&System { order: Order::Edf, servers: vec![spec] }, Duration::from_ns(horizon), 0, &mut Unobserved)
     };
     let tasks = |wcet, period, offset| {
         let tasks = vec![task(wcet, period, offset, Release::Sporadic)];
-        Some(Workload { tasks, guest: Guest::Fifo, execution: Execution::Worst, sporadic: Sporadic::Random })
+        Some(Workload { tasks, guest: Guest::Fifo, execution: Execution::Worst, sporadic: Sporadic::Densest })
     };
     let unlimited = |workload| server(ServerKind::Unlimited, 0, 0, 0, 0, workload);
     let stats = run(unlimited(tasks(1_000_000, 2_000_000, 0)), 20_000_000).unwrap();
