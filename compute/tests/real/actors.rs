@@ -109,6 +109,11 @@ pub(crate) fn play(role: &str, words: &[String]) {
         "worker" => {
             thread::spawn(|| thread::sleep(time::Duration::from_secs(600)));
             burn_own(time::Duration::from_millis(20));
+            // Starting a thread is slow in an emulator.
+            let all = || sched::threads(std::process::id()).into_iter().map(sched::cpu_time_ns).sum::<u64>();
+            while sched::cpu_time_ns(std::process::id()) * 100 < all() * 98 {
+                burn(time::Duration::from_millis(5));
+            }
             ready();
             loop {
                 burn(time::Duration::from_millis(1));
@@ -145,15 +150,16 @@ pub(crate) fn play(role: &str, words: &[String]) {
             ready();
             one();
         }
-        // Starts a process and a thread again and again, a line each time.
+        // Starts 100 processes and as many threads when asked to, says so and rests.
         "forker" => {
             burn(time::Duration::from_millis(3));
             ready();
-            loop {
-                let process = Command::new("true").status().is_ok_and(|status| status.success());
-                let thread = thread::Builder::new().spawn(|| ()).is_ok_and(|thread| thread.join().is_ok());
-                println!("{}", if process && thread { "forked" } else { "failed" });
-                thread::sleep(time::Duration::from_millis(5));
+            for _ in io::stdin().lines() {
+                for _ in 0..100 {
+                    assert!(Command::new("true").status().unwrap().success());
+                    thread::Builder::new().spawn(|| ()).unwrap().join().unwrap();
+                }
+                println!("rests");
             }
         }
         "victim" => victim(words),
