@@ -41,7 +41,7 @@ cp /bin/busybox "$root/bin/"
 for file in "${files[@]}"; do
 	mkdir -p "$root$(dirname "$file")"
 	cp -L "$file" "$root$file"
-	ldd "$file" 2>/dev/null | grep -o '/[^ ]*' | while read -r library; do
+	{ ldd "$file" 2>/dev/null || true; } | { grep -o '/[^ ]*' || true; } | while read -r library; do
 		mkdir -p "$root$(dirname "$library")"
 		[ -e "$root$library" ] || cp -L "$library" "$root$library"
 	done

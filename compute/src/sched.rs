@@ -130,9 +130,16 @@ pub fn set(tid: u32, attr: &Attr) -> io::Result<()> {
     result(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &attr, 0) })
 }
 
-/// Back to `attr` from whatever it has. A thread leaves SCHED_DEADLINE by shrinking its reservation first: one that sleeps
-/// past its zero-lag time would leave its bandwidth booked for ever (docs/decisions/0002).
+/// Gives a thread (0: the caller) `attr` back, whatever it has. It leaves SCHED_DEADLINE by shrinking its reservation
+/// first: one that sleeps past its zero-lag time would leave its bandwidth booked for ever (docs/decisions/0002).
 pub fn leave(tid: u32, attr: &Attr) -> io::Result<()> {
+    if tid == 0 {
+        // From outside: a thread that overran the shrunken reservation by 100 us would be throttled for minutes.
+        // SAFETY: no arguments, cannot fail.
+        let own = unsafe { libc::gettid() } as u32;
+        let other = std::thread::scope(|scope| scope.spawn(|| leave(own, attr)).join());
+        return other.unwrap_or_else(|_| Err(io::Error::other("the leaving thread broke down")));
+    }
     if get(tid)?.policy == DEADLINE && attr.policy != DEADLINE {
         // Refused only where the kernel's sum is wrong already; leaving is right then too.
         let _ = set(tid, &Attr::deadline(NOTHING.0, NOTHING.1.min(period_max_ns())));
