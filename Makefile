@@ -12,7 +12,9 @@ build:
 	@$(CARGO) build --release --locked
 
 # Plans, predicts, enforces and measures the walk. 3 = the machine lacks something; it was printed with what to do.
-run: setup build
+run:
+	@scripts/setup.sh || [ $$? = 3 ]
+	@$(CARGO) build --release --locked
 	@target/release/giusto run sites/walk.yaml --trial; code=$$?; [ $$code = 3 ] || exit $$code
 
 test: setup

@@ -22,7 +22,7 @@ runs = {row["arm"]: row["runs"] for row in c["rows"]}
 for row in c["rows"]:
     print(f"{row['arm']:<12}", *(f"p{p['p']}={p['value_ns'] / 1000:.1f}us" for p in row["percentiles"]), f"runs={row['runs']}")
 upper = c["floor"]["upper_ns"]
-giusto, unprotected = c["distance_giusto"]["value_ns"], c["distance_unprotected"]["value_ns"]
+giusto, unprotected = c["distance_giusto_ns"]["value"], c["distance_unprotected_ns"]["value"]
 print(f"noise floor {c['floor']['median_ns'] / 1000:.1f} us, upper 95 % bound {upper / 1000:.1f} us; voided: {len(trial['voided'])}")
 print(f"Giusto {giusto / 1000:.1f} us = {giusto / upper:.2f} x the bound (gate: <= 2)")
 print(f"no plan {unprotected / 1000:.1f} us = {unprotected / upper:.1f} x the bound (gate: >= 10)")
