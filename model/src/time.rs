@@ -101,7 +101,7 @@ impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, name) in [(1_000_000_000u64, "s"), (1_000_000, "ms"), (1_000, "us")] {
             // At least one whole unit, and a remainder that three decimals can hold.
-            if self.0 >= unit && (self.0 % unit) % (unit / 1000).max(1) == 0 {
+            if self.0 >= unit && (self.0 % unit).is_multiple_of((unit / 1000).max(1)) {
                 let decimals = format!("{:03}", (self.0 % unit) / (unit / 1000).max(1));
                 let decimals = decimals.trim_end_matches('0');
                 let point = if decimals.is_empty() { "" } else { "." };

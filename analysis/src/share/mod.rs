@@ -120,7 +120,7 @@ pub fn releases(tasks: &[Task]) -> Release {
 /// jobs.
 pub fn budget(tasks: &[Task], period: Duration) -> Result<Duration, Error> {
     let load = Workload::new(tasks)?;
-    if !period.is_zero() && period.ns() % load.hyperperiod == 0 {
+    if !period.is_zero() && period.ns().is_multiple_of(load.hyperperiod) {
         return Ok(ns(period.ns() / load.hyperperiod * load.work));
     }
     Supply::of(&load, period.ns())?.budget(period)
@@ -138,7 +138,7 @@ pub fn least_bandwidth(tasks: &[Task], shortest: Duration, longest: Duration) ->
 /// W(P) at `periods`. Errors: as [`budget`]. O(n) a period for n busy periods in a hyperperiod.
 pub fn curve(tasks: &[Task], periods: &[Duration]) -> Result<Vec<CurvePoint>, Error> {
     let load = Workload::new(tasks)?;
-    let inside = |p: &&Duration| p.ns() % load.hyperperiod != 0;
+    let inside = |p: &&Duration| !p.ns().is_multiple_of(load.hyperperiod);
     let longest = periods.iter().filter(inside).max().map_or(0, |p| p.ns());
     let supply = Supply::of(&load, longest)?;
     periods.iter().map(|&period| point(&supply, period)).collect()
