@@ -8,6 +8,7 @@ mod dry_run;
 mod journal;
 mod scene;
 mod services;
+mod spinner;
 mod trial;
 
 pub use dry_run::dry_run;

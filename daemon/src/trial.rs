@@ -3,12 +3,8 @@
 
 use crate::scene::Scene;
 use crate::Error;
-use giusto_compute::sched::{self, Attr};
 use giusto_measure::{Generator, LoadPlan, Profile};
 use giusto_model::{Duration, JobRecord, Load, Plan, ServicePlan};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// How a service gets its processor time in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,8 +201,8 @@ impl Bench<'_, '_> {
     /// Runs `work` while the service is alone on its core: competitors stopped, the core kept awake.
     fn on_whole_core<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let core = self.service.core;
+        let spinner = self.scene.keep_awake(core)?;
         self.scene.competitors(core).for_each(crate::Running::stop);
-        let spinner = Spinner::start(core);
         let threads = self.scene.unlimited(self.index)?;
         let done = work();
         let left = self.scene.leave(&threads);
@@ -220,34 +216,5 @@ impl Bench<'_, '_> {
             return Some(format!("{} stolen by the hypervisor", run.steal));
         }
         (run.late > LATE_LIMIT).then(|| format!("the load generator was {} late (99th percentile)", run.late))
-    }
-}
-
-/// A SCHED_IDLE loop that keeps a core awake.
-struct Spinner {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Spinner {
-    fn start(core: u32) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
-        let spin = move || {
-            // Without either it could only disturb: then it does not spin.
-            if sched::set(0, &Attr::of_policy(sched::IDLE, 0)).is_ok() && sched::set_affinity(0, &[core]).is_ok() {
-                while !told.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            }
-        };
-        Spinner { stop, thread: Some(std::thread::spawn(spin)) }
-    }
-}
-
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
