@@ -26,16 +26,21 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<Lef
     }
     let everywhere = host.cores.iter().all(|core| services.iter().any(|s| s.core == *core));
     let wait = services.iter().map(|s| s.hold.enforced).max().filter(|_| everywhere).unwrap_or(Duration::ZERO);
+    let cores = most_left_first(site, services);
     let plan = |(service, at_least): (&giusto_model::Service, Bandwidth)| {
         LeftoverPlan {
         name: service.name.clone(),
         origin: service.origin.clone(),
-        cores: host.cores.clone(),
+        cores: cores.iter().map(|&(core, _)| core).collect(),
         at_least,
         available,
         longest_wait: wait,
         reasons: vec![
-            reason("cores", host.cores.len(), "all cores of the host: its processes are spread over them, each on one"),
+            reason(
+                "cores",
+                host.cores.len(),
+                "all cores of the host, those with most left first: its processes are spread over them, each on one",
+            ),
             reason(
                 "available",
                 available.percent(),
@@ -49,8 +54,9 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<Lef
                 at_least.percent(),
                 format!(
                     "by admission, not by a mechanism: reservations are hard, so what is left is left; all floors \
-                     together ask for {}. Among leftovers the kernel shares as it likes",
-                    demand.percent()
+                     together ask for {}; it takes {} of its own. Among leftovers the kernel shares as it likes",
+                    demand.percent(),
+                    busy_processes(at_least, &cores)
                 ),
             ),
             reason(
@@ -62,6 +68,29 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<Lef
     }
     };
     Ok(site.services.iter().filter_map(floor_of).map(plan).collect())
+}
+
+/// The host's cores with what is left of each, most first; of equals the first.
+fn most_left_first(site: &Site, services: &[ServicePlan]) -> Vec<(u32, Bandwidth)> {
+    let whole = Bandwidth::ONE.checked_sub(site.host.keep_free).unwrap_or(Bandwidth::ZERO);
+    let left = |core: u32| services.iter().find(|s| s.core == core).map_or(whole, |s| s.left_for_others);
+    let mut cores: Vec<_> = site.host.cores.iter().map(|&core| (core, left(core))).collect();
+    cores.sort_by_key(|&(core, left)| (std::cmp::Reverse(left), core));
+    cores
+}
+
+/// How many processes have to be busy for a floor, as each runs on one core at a time.
+fn busy_processes(floor: Bandwidth, cores: &[(u32, Bandwidth)]) -> String {
+    let mut sums = cores.iter().scan(Some(Bandwidth::ZERO), |sum, &(_, left)| {
+        *sum = sum.and_then(|sum| sum.checked_add(left));
+        Some(*sum)
+    });
+    let needed = sums.position(|sum| sum.is_none_or(|sum| sum >= floor)).map_or(cores.len(), |at| at + 1);
+    if needed == 1 {
+        "one busy process".into()
+    } else {
+        format!("{needed} busy processes")
+    }
 }
 
 fn floor_of(service: &giusto_model::Service) -> Option<(&giusto_model::Service, Bandwidth)> {
