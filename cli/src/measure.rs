@@ -5,6 +5,7 @@ use crate::failure::{create, Failure};
 use crate::table::{json, table};
 use giusto_measure::{Generator, LoadPlan};
 use giusto_model::{Duration, JobWriter, Load, Service};
+use giusto_verify::Verdict;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -63,9 +64,17 @@ fn response(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let responses: Vec<u64> = report.jobs.iter().filter_map(|job| job.response_ns()).collect();
     let late: Vec<u64> = report.jobs.iter().filter_map(|job| job.release.since(job.due)).map(|d| d.ns()).collect();
     let (responses, late) = (quantiles(&responses), quantiles(&late));
+    let lateness = report.lateness();
+    let end = if lateness.is_stall() {
+        eprintln!("cannot tell: the load generator itself stalled: {lateness}; measure again on a quieter machine");
+        ExitCode::from(Verdict::CannotTell.exit_code())
+    } else {
+        ExitCode::SUCCESS
+    };
     if args.site.json {
-        return json(&json!({"jobs": report.jobs.len(), "lost": report.lost, "errors": report.errors,
-            "response_ns": responses, "late_ns": late}));
+        json(&json!({"jobs": report.jobs.len(), "lost": report.lost, "errors": report.errors,
+            "response_ns": responses, "late_ns": late, "late_excess_ns": lateness.excess}))?;
+        return Ok(end);
     }
     println!(
         "{}: {} jobs in {}, {} lost, {} errors",
@@ -76,7 +85,7 @@ fn response(args: &MeasureArgs) -> Result<ExitCode, Failure> {
         report.errors
     );
     print!("{}", spread(&[("response", &responses), ("sent late by", &late)]));
-    Ok(ExitCode::SUCCESS)
+    Ok(end)
 }
 
 /// The service that was asked for, and its load.

@@ -7,7 +7,7 @@ use giusto_compute::Machine;
 use giusto_daemon::{Arm, Error, Journal, Options, Restored, Scene, Trial};
 use giusto_model::{Bandwidth, Duration, JobRecord, Plan, ServicePlan};
 use giusto_simulator::{predict, Execution, Unobserved};
-use giusto_verify::{Arms, Comparison, Predicted, ReportMeta, Sample, Verdict};
+use giusto_verify::{Arms, Comparison, Predicted, ReportMeta, Round, Sample, Verdict};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -159,18 +159,32 @@ fn worse(so_far: Verdict, now: &Comparison) -> Verdict {
     }
 }
 
-/// The rounds of which every arm counts, and the prediction from the measured execution times.
+/// The rounds with the runs that count, and the prediction from the measured execution times.
 fn arms(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<(Arms, f64), Failure> {
     let mut arms = Arms { voided: trial.voided.clone(), ..Arms::default() };
     let rounds = trial.runs.iter().map(|run| run.round).max().unwrap_or(0);
     for round in 1..=rounds {
-        let run = |arm: Arm| trial.runs.iter().find(|run| run.arm == arm && run.round == round);
-        let (Some(whole), Some(none), Some(giusto)) = (run(Arm::Whole), run(Arm::NoPlan), run(Arm::Giusto)) else {
-            continue;
+        let mut samples = |arm: Arm| -> Result<Vec<Sample>, Failure> {
+            let mut samples = Vec::new();
+            for run in trial.runs.iter().filter(|run| run.arm == arm && run.round == round) {
+                match Sample::from_jobs(&run.jobs) {
+                    Ok(sample) => samples.push(sample),
+                    Err(stalled @ giusto_verify::Error::Stalled { .. }) => {
+                        arms.voided.push(format!("round {round}, {}: {stalled}", arm.name()));
+                    }
+                    Err(error) => return Err(Failure::running(error)),
+                }
+            }
+            Ok(samples)
         };
-        for (arm, run) in [(&mut arms.whole, whole), (&mut arms.unprotected, none), (&mut arms.giusto, giusto)] {
-            arm.push(Sample::from_jobs(&run.jobs).map_err(Failure::running)?);
-        }
+        let (mut whole, none, giusto) =
+            (samples(Arm::Whole)?.into_iter(), samples(Arm::NoPlan)?, samples(Arm::Giusto)?);
+        arms.rounds.push(Round {
+            whole_a: whole.next(),
+            whole_b: whole.next(),
+            unprotected: none.into_iter().next(),
+            giusto: giusto.into_iter().next(),
+        });
     }
     let mut jobs: Vec<JobRecord> = Vec::new();
     let mut keep = |server: usize, job: &JobRecord| {

@@ -5,7 +5,7 @@ use crate::failure::{create, Failure};
 use crate::table::{json, table};
 use giusto_measure::Profile;
 use giusto_model::{Bandwidth, JobRecord, JobWriter, Prediction};
-use giusto_simulator::{predict, Error, Execution, Observer, Predicted, Trace};
+use giusto_simulator::{predict, Error, Execution, Observer, Predicted, Trace, PERCENTILE_ERROR};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -17,6 +17,8 @@ struct Row {
     service: String,
     seed: u64,
     prediction: Prediction,
+    /// How far percentiles may lie above the true ones, as a share; max and mean are exact.
+    percentile_error: f64,
     mean_ns: f64,
     unfinished: u64,
     competitor_share: f64,
@@ -56,6 +58,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             service: service.name.clone(),
             seed: args.seed,
             prediction: stats.prediction(),
+            percentile_error: PERCENTILE_ERROR,
             mean_ns: stats.mean_ns(),
             unfinished: stats.unfinished,
             competitor_share: competitor,
@@ -65,10 +68,11 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         return json(&rows);
     }
     println!(
-        "{} of virtual time, seed {}, {}",
+        "{} of virtual time, seed {}, {}; percentiles up to {} % above the exact ones, max exact",
         args.horizon,
         args.seed,
-        if profile.is_some() { "measured execution times" } else { "worst-case execution times" }
+        if profile.is_some() { "measured execution times" } else { "worst-case execution times" },
+        PERCENTILE_ERROR * 100.0
     );
     let mut lines =
         vec![["service", "jobs", "p50", "p99", "p99.9", "max", "left to others"].map(String::from).to_vec()];

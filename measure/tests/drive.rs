@@ -74,6 +74,21 @@ fn a_stall_is_felt_by_every_request_that_was_due_in_it() {
 }
 
 #[test]
+fn a_stall_of_the_generator_itself_is_told() {
+    let (address, _) = serve(|stream, _| reply(stream, ":1\r\n"));
+    let load = Load::Redis { address, fields: 1, value: 1 };
+    let tasks = ["1us/1ms".parse().unwrap()];
+    let (warm_up, run, generator) = (Duration::ZERO, Duration::from_ms(1000), Generator::default());
+    let plan = LoadPlan { load: &load, tasks: &tasks, warm_up, run, seed: 1, generator };
+    let mut stall = Some(std::time::Duration::from_millis(400));
+    let mut on_progress = |_| stall.take().map_or((), std::thread::sleep);
+    let report = drive(&plan, &mut on_progress).unwrap();
+    // 400 requests left 200 ms late on average, and no response time shows it.
+    let lateness = report.lateness();
+    assert!(lateness.is_stall() && lateness.excess > Duration::from_ms(40), "{lateness}");
+}
+
+#[test]
 fn error_replies_are_finished_and_counted() {
     let (address, _) = serve(|stream, n| reply(stream, if n % 4 == 3 { "-OOM no memory\r\n" } else { "+OK\r\n" }));
     let report = run(address, &[("1us/2ms", 1)], 0, 80, 1).unwrap();
