@@ -54,7 +54,7 @@ fn response(args: &MeasureArgs) -> Result<ExitCode, Failure> {
         seed: args.seed,
         generator: Generator::default(),
     };
-    let report = giusto_measure::drive(&plan, &mut |_| {}).map_err(failure)?;
+    let report = giusto_measure::drive(&plan, &mut |_| true).map_err(failure)?;
     if let Some(out) = &args.out {
         let broken = |error| Failure::running(format!("cannot write {}: {error}", out.display()));
         let mut writer = JobWriter::new(create(out)?).map_err(broken)?;

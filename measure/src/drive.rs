@@ -78,14 +78,14 @@ impl LoadReport {
 
 /// Loads a service with its own tasks, from the calling thread, for `warm_up + run` and up to 2 s more.
 ///
-/// `on_progress` hears about ten times a second how much of that time has gone; it must be quick, as requests wait for
-/// it. Sending costs O(log clients) and one system call; memory is one record a request.
+/// `on_progress` hears about ten times a second how much of that time has gone and says whether to go on; it must be quick,
+/// as requests wait for it. Told to stop, the report has what was measured until then. Sending costs O(log clients) and one system call; memory is one record a request.
 ///
 /// # Errors
 /// The first of: a plan that makes no sense, a missing privilege, a refused or closed connection, something else than
 /// Redis at the other end. Whether the generator stalled ([`LoadReport::lateness`]), and whether jobs are
 /// lost or answered with an error, is for the caller to judge.
-pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration)) -> Result<LoadReport, Error> {
+pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> Result<LoadReport, Error> {
     let mut schedule = Schedule::new(plan)?;
     let mut run = Run::new(schedule.jobs())?;
     let (request, address) = (Request::new(plan.load)?, address(plan.load));
@@ -112,7 +112,9 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration)) -> Result<L
             watch(&mut polls, &streams, &clients, due.client);
         }
         if round >= next_progress {
-            on_progress(Duration::from_ns(round.saturating_sub(origin)));
+            if !on_progress(Duration::from_ns(round.saturating_sub(origin))) {
+                break;
+            }
             next_progress = round + PROGRESS_NS;
         }
         let wake = match schedule.next() {
