@@ -2,6 +2,7 @@
 
 use crate::args::{RestoreArgs, RunArgs};
 use crate::failure::{create, Failure};
+use crate::table::say;
 use crate::{plan, table};
 use giusto_compute::Machine;
 use giusto_daemon::{Arm, Error, Journal, Options, Restored, Scene, Trial};
@@ -21,30 +22,30 @@ const PROFILE: u32 = 2000;
 
 /// `giusto run`
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let (_, mut plan) = plan::of(&args.site.site)?;
-    let machine = giusto_compute::probe();
+    let site = giusto_site::read(&args.site.site)?;
     if args.dry_run {
-        print!("{}{}", plan::describe(&plan), giusto_daemon::dry_run(&plan, &machine));
-        return Ok(ExitCode::SUCCESS);
+        return dry_run(args, &plan::here(&site)?);
     }
-    for service in &mut plan.services {
-        let predicted = predict(service, Execution::Worst, &[], PREDICTED, args.seed, &mut Unobserved);
-        service.prediction = Some(predicted.map_err(Failure::running)?.stats.prediction());
-    }
+    // First of all: what an earlier giusto left is undone, as looking at the machine may hide it. Without the privilege
+    // there is nothing of it.
+    let journal = Journal::open();
+    let machine = giusto_compute::probe();
+    let mut plan = plan::here(&site)?;
+    plan::predict_all(&mut plan, args.seed)?;
     let plan_file = args.out.join("plan.json");
     create(&plan_file)?;
     giusto_planner::write(&plan, &plan_file)?;
     if !args.site.json {
-        introduce(&plan, &plan_file);
+        introduce(&plan, &plan_file)?;
     }
     if !machine.missing.is_empty() {
-        return Err(lacks(&plan, &machine));
+        return Err(lacks(args, &plan, &machine)?);
     }
     if args.trial {
         giusto_daemon::loads(&plan).map_err(Failure::input)?;
     }
     on_signals();
-    let (mut journal, earlier) = Journal::open()?;
+    let (mut journal, earlier) = journal?;
     tell(&earlier)?;
     let mut scene = Scene::set(&plan, &machine, &mut journal, &args.out.join("logs"))?;
     let stop = || STOP.load(Ordering::Relaxed);
@@ -66,6 +67,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
 }
 
+fn dry_run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, Failure> {
+    let steps = giusto_daemon::dry_run(plan, &giusto_compute::probe());
+    if args.site.json {
+        return table::json(&json!({"plan": plan, "steps": steps}));
+    }
+    let steps: String = steps.iter().map(|step| format!("would {step}\n")).collect();
+    table::print(&format!("{}{steps}", plan::describe(plan)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// `giusto restore`
 pub(crate) fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
     let (_, restored) = Journal::open()?;
@@ -74,7 +85,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
     }
     tell(&restored)?;
     if !args.json {
-        println!("{}", if restored.undone == 0 { "there is nothing to restore" } else { "the host is as it was" });
+        say!("{}", if restored.undone == 0 { "there is nothing to restore" } else { "the host is as it was" });
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -90,17 +101,18 @@ fn tell(restored: &Restored) -> Result<(), Failure> {
     Ok(())
 }
 
-fn introduce(plan: &Plan, file: &Path) {
+fn introduce(plan: &Plan, file: &Path) -> Result<(), Failure> {
     let program = std::env::args().next().unwrap_or_else(|| "giusto".into());
     for service in &plan.services {
         let explain =
             if file == Path::new("out/plan.json") { String::new() } else { format!(" --plan {}", file.display()) };
-        println!("{}      why: {program} explain {}{explain}", plan::service(service), service.name);
+        say!("{}      why: {program} explain {}{explain}", plan::service(service), service.name);
     }
+    Ok(())
 }
 
 /// What could be done was done: planned and predicted. Says what is missing.
-fn lacks(plan: &Plan, machine: &Machine) -> Failure {
+fn lacks(args: &RunArgs, plan: &Plan, machine: &Machine) -> Result<Failure, Failure> {
     let mut rows = vec![["", "p50", "p99", "p99.9"].map(String::from).to_vec()];
     for service in &plan.services {
         if let Some(p) = &service.prediction {
@@ -112,10 +124,14 @@ fn lacks(plan: &Plan, machine: &Machine) -> Failure {
             ]);
         }
     }
-    print!("{}", table::table(&rows, 1));
+    if args.site.json {
+        table::json(&json!({"plan": plan, "missing": machine.missing}))?;
+    } else {
+        table::print(&table::table(&rows, 1))?;
+    }
     let missing: Vec<String> =
         machine.missing.iter().map(|lack| format!("\n  {} is missing: {}", lack.what, lack.how)).collect();
-    Failure::lacks(format!("planned and predicted, but nothing was enforced or measured:{}", missing.concat()))
+    Ok(Failure::lacks(format!("planned and predicted, but nothing was enforced or measured:{}", missing.concat())))
 }
 
 /// Compares the arms of each trial, prints the table and writes job records and the report.
@@ -140,11 +156,13 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
         if args.site.json {
             all.push(json!({"service": service.name, "comparison": comparison, "voided": trial.voided}));
         } else {
-            print!("{}", giusto_verify::table(&comparison, &note));
-            println!("{}", comparison.why);
-            conforms(service, trial);
-            trial.voided.iter().for_each(|why| println!("voided: {why}"));
-            println!("report: {}", report.display());
+            table::print(&giusto_verify::table(&comparison, &note))?;
+            say!("{}", comparison.why);
+            say!("{}", crate::measure::conformance(&service.tasks, &trial.profile));
+            for why in &trial.voided {
+                say!("voided: {why}");
+            }
+            say!("report: {}", report.display());
         }
         worst = worse(worst, &comparison);
     }
@@ -210,20 +228,6 @@ fn arms(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<(Arms, f64), 
         predict(service, execution, &trial.profile.transport, PREDICTED, seed, &mut keep).map_err(Failure::running)?;
     arms.predicted = Some(Predicted::Sample(Sample::from_jobs(&jobs).map_err(Failure::running)?));
     Ok((arms, predicted.competitor))
-}
-
-/// Theory speaks of tasks that keep to their worst case; says so where they do not.
-fn conforms(service: &ServicePlan, trial: &Trial) {
-    let declared = service.tasks.iter().map(|task| task.wcet.ns()).max().unwrap_or(0);
-    let mut times = trial.profile.execution.clone();
-    times.sort_unstable();
-    let above = times.iter().filter(|&&ns| ns > declared).count();
-    let median = Duration::from_ns(times.get(times.len() / 2).copied().unwrap_or(0));
-    let percent = Bandwidth::new(above as u64, times.len().max(1) as u64).unwrap_or(Bandwidth::ZERO).percent();
-    println!(
-        "a request takes {median} of processor time (median); {percent} take more than the {} declared",
-        Duration::from_ns(declared)
-    );
 }
 
 fn save(out: &Path, trial: &Trial) -> Result<(), Failure> {

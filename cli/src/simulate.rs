@@ -2,7 +2,7 @@
 
 use crate::args::SimulateArgs;
 use crate::failure::{create, Failure};
-use crate::table::{json, table};
+use crate::table::{json, say, table};
 use giusto_measure::Profile;
 use giusto_model::{Bandwidth, JobRecord, JobWriter, Prediction};
 use giusto_simulator::{predict, Error, Execution, Observer, Predicted, Trace, PERCENTILE_ERROR};
@@ -26,7 +26,10 @@ struct Row {
 
 /// Plays the plan of every time-sensitive service, each beside a competitor that takes everything else.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
-    let (_, plan) = crate::plan::of(&args.site.site)?;
+    let plan = crate::plan::of(&args.site.site)?;
+    if plan.services.is_empty() {
+        return Err(Failure::input("there is nothing to simulate: no service of this site is promised as-if-alone"));
+    }
     let profile = match &args.profile {
         Some(path) => {
             let named = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
@@ -51,7 +54,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         };
         let Predicted { stats, competitor } =
             predict(service, execution.clone(), transport, args.horizon, args.seed, &mut files)
-                .map_err(Failure::input)?;
+?;
         files.jobs.map(JobWriter::finish).transpose().map_err(Failure::running)?;
         files.trace.map(Trace::finish).transpose().map_err(Failure::running)?;
         rows.push(Row {
@@ -67,7 +70,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     if args.site.json {
         return json(&rows);
     }
-    println!(
+    say!(
         "{} of virtual time, seed {}, {}; percentiles up to {} % above the exact ones, max exact",
         args.horizon,
         args.seed,
@@ -89,7 +92,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             share.percent(),
         ]);
     }
-    print!("{}", table(&lines, 1));
+    crate::table::print(&table(&lines, 1))?;
     Ok(ExitCode::SUCCESS)
 }
 

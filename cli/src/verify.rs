@@ -2,7 +2,7 @@
 
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
-use crate::table::json;
+use crate::table::{json, print, say};
 use giusto_model::JobRecord;
 use giusto_verify::{Arms, Sample};
 use std::fs::File;
@@ -36,16 +36,16 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         if args.json {
             return json(&two);
         }
-        print!("{}", giusto_verify::table_two(&two, ["reference", "measured"]));
-        println!("no verdict: a noise floor needs more runs of the reference (--baseline FILE, twice)");
+        print(&giusto_verify::table_two(&two, ["reference", "measured"]))?;
+        say!("no verdict: a noise floor needs more runs of the reference (--baseline FILE, twice)");
         return Ok(ExitCode::SUCCESS);
     }
     let comparison = giusto_verify::compare(&Arms::of_files(&samples, &measured), args.seed).map_err(Failure::input)?;
     if args.json {
         json(&comparison)?;
     } else {
-        print!("{}", giusto_verify::table(&comparison, ""));
-        println!("{}", comparison.why);
+        print(&giusto_verify::table(&comparison, ""))?;
+        say!("{}", comparison.why);
     }
     Ok(ExitCode::from(comparison.verdict.exit_code()))
 }

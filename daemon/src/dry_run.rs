@@ -4,8 +4,8 @@ use giusto_compute::{Cpusets, Machine};
 use giusto_model::{Adopt, Load, Origin, Plan};
 use std::path::Path;
 
-/// What `run` would do to this host, in order, a line each: files written, programs started, system calls.
-pub fn dry_run(plan: &Plan, machine: &Machine) -> String {
+/// What `run` would do to this host, in order: files written, programs started, system calls.
+pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
     let mut lines: Vec<String> = machine
         .missing
         .iter()
@@ -50,7 +50,7 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> String {
     }
     lines.push("look once a second for new processes and for threads that have taken over".into());
     lines.push("undo all of it at the end, the latest first; services that giusto started end last".into());
-    lines.into_iter().map(|line| format!("would {line}\n")).collect()
+    lines
 }
 
 fn isolate(cpusets: &Cpusets, cores: &[u32], online: &[u32], lines: &mut Vec<String>) {
