@@ -17,12 +17,7 @@ pub(crate) fn check(args: &SiteArg) -> Result<ExitCode, Failure> {
         return json(&json!({"host": host, "services": services}));
     }
     let cores: Vec<String> = site.host.cores.iter().map(u32::to_string).collect();
-    say!(
-        "host {}: cores {}, {} of each kept free",
-        site.host.name,
-        cores.join(", "),
-        site.host.keep_free.percent()
-    );
+    say!("host {}: cores {}, {} of each kept free", site.host.name, cores.join(", "), site.host.keep_free.percent());
     let mut rows = vec![["service", "promise", "from", "tasks"].map(String::from).to_vec()];
     rows.extend(site.services.iter().map(describe));
     crate::table::print(&table(&rows, 4))?;

@@ -21,8 +21,7 @@ fn execution(ExecutionArgs { measure: args, requests }: &ExecutionArgs) -> Resul
     let (service, load) = service(args)?;
     let Load::Redis { address, .. } = load;
     let pid = giusto_measure::listener(address)?;
-    let profile =
-        giusto_measure::profile(&load, pid, *requests, args.seed, &Generator::default())?;
+    let profile = giusto_measure::profile(&load, pid, *requests, args.seed, &Generator::default())?;
     if let Some(out) = &args.out {
         profile
             .write(create(out)?)
@@ -48,7 +47,7 @@ fn response(ResponseArgs { measure: args, length }: &ResponseArgs) -> Result<Exi
         warm_up: Duration::from_ms(300),
         run: *length,
         seed: args.seed,
-        generator: Generator::default(),
+        generator: generator(),
     };
     let report = giusto_measure::drive(&plan, &mut |_| true)?;
     if let Some(out) = &args.out {
@@ -72,16 +71,15 @@ fn response(ResponseArgs { measure: args, length }: &ResponseArgs) -> Result<Exi
             "response_ns": responses, "late_ns": late, "late_excess_ns": lateness.excess}))?;
         return Ok(end);
     }
-    say!(
-        "{}: {} jobs in {}, {} lost, {} errors",
-        service.name,
-        report.jobs.len(),
-        length,
-        report.lost,
-        report.errors
-    );
+    say!("{}: {} jobs in {}, {} lost, {} errors", service.name, report.jobs.len(), length, report.lost, report.errors);
     crate::table::print(&spread(&[("response", &responses), ("sent late by", &late)]))?;
     Ok(end)
+}
+
+/// With a real-time priority where that is allowed: a generator that waits for its processor measures itself.
+fn generator() -> Generator {
+    let root = giusto_compute::sched::is_root();
+    Generator { fifo_priority: root.then_some(50), ..Generator::default() }
 }
 
 /// The service that was asked for, and its load.

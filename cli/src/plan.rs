@@ -24,10 +24,7 @@ pub(crate) fn of(path: &Path) -> Result<Plan, Failure> {
     let missing: Vec<String> =
         site.host.cores.iter().filter(|core| !facts.cores.contains(core)).map(u32::to_string).collect();
     if !missing.is_empty() {
-        eprintln!(
-            "note: this machine has no core {}: 'giusto run' would refuse this site here",
-            missing.join(", ")
-        );
+        eprintln!("note: this machine has no core {}: 'giusto run' would refuse this site here", missing.join(", "));
     }
     facts.cores.extend(&site.host.cores);
     facts.cores.sort_unstable();

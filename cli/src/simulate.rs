@@ -53,8 +53,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
                 .map_err(Failure::running)?,
         };
         let Predicted { stats, competitor } =
-            predict(service, execution.clone(), transport, args.horizon, args.seed, &mut files)
-?;
+            predict(service, execution.clone(), transport, args.horizon, args.seed, &mut files)?;
         files.jobs.map(JobWriter::finish).transpose().map_err(Failure::running)?;
         files.trace.map(Trace::finish).transpose().map_err(Failure::running)?;
         rows.push(Row {
