@@ -54,7 +54,7 @@ pub fn read(path: &Path) -> Result<Site, SiteError> {
     let mut bytes = Vec::new();
     // A pipe or a terminal would be waited for.
     let regular = |path: &Path| match path.metadata() {
-        Ok(found) if !found.is_file() => Err(io::Error::other("it is not a regular file")),
+        Ok(found) if !found.is_file() && !found.is_dir() => Err(io::Error::other("it is not a regular file")),
         other => other.map(|_| ()),
     };
     regular(path)
