@@ -2,13 +2,14 @@
 /*
  * The policy core: which servers run on the cores of a pool, and until when.
  *
- * A pure state machine over integers of nanoseconds: no libc, clock, allocation, recursion or floating point, and every loop
- * is bounded by a constant, so that the same source runs in the simulator, in the user-space manager and in the kernel as
- * BPF. Memory, lock and clock belong to the driver. A pool is the cores that are scheduled together, in one order.
+ * A pure state machine over integers of nanoseconds: no libc, clock, allocation, recursion or floating point, and every
+ * loop is bounded by a constant, so that the same source runs in the simulator, in the user-space manager and in the
+ * kernel as BPF. Memory, lock and clock belong to the driver. A pool is the cores that are scheduled together, in one
+ * order.
  *
- * At one instant the driver calls gi_charge for each core, then gi_ready, gi_set and gi_boost, then gi_decide. An earlier
- * `now` counts as the last one. README.md has the meaning of each call. O(log n) a call for n servers; O(m log n) for
- * gi_decide.
+ * At one instant the driver calls gi_charge for each core, then gi_ready, gi_set and gi_boost, then gi_decide. An
+ * earlier `now` counts as the last one. README.md has the meaning of each call. O(log n) a call for n servers; O(m log
+ * n) for gi_decide.
  *
  * core/: types, heaps, accounting, who runs, changes; kinds/: the server algorithms.
  */
@@ -112,19 +113,21 @@ static inline void gi_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi
 }
 
 /*
- * Ends boosts, replenishes what is due and assigns all cores; results in core[].runs and payer, until, and changed, which is
- * also returned. Idle servers whose budget nothing depends on are left alone: what became due is booked when they wake.
+ * Ends boosts, replenishes what is due and assigns all cores; results in core[].runs and payer, until, and changed,
+ * which is also returned. Idle servers whose budget nothing depends on are left alone: what became due is booked when
+ * they wake.
  */
 static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 {
-	gi_u32 i, top = GI_NOBODY;
+	gi_u32 i, top, boosts;
 
 	now = gi_advance(p, now);
-	for (i = 0; i < GI_CORES && i < p->boosts;)
-		if (gi_at(p, p->boost[i])->boost_until <= now)
-			gi_unboost(p, p->boost[i]);
-		else
-			i++;
+	boosts = p->boosts;
+	for (i = 0; i < GI_CORES && i < boosts; i++) { /* the last first: ending one moves those after it */
+		top = p->boost[(boosts - 1 - i) & (GI_CORES - 1u)];
+		if (gi_at(p, top)->boost_until <= now)
+			gi_unboost(p, top);
+	}
 	for (i = 0; i < GI_REFILLS; i++) {
 		top = gi_top(p, GI_REFILL);
 		if (top == GI_NOBODY || gi_at(p, top)->event > now)

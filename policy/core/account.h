@@ -46,9 +46,9 @@ static inline void gi_pay_periods(struct gi_server *s, gi_u64 n)
 }
 
 /*
- * A constant bandwidth server that runs on past its deadline is replenished whenever it runs out there; how far is left to
- * consume until it either runs out before its deadline, or its charge ends. Each such turn pays B and moves the deadline by
- * P, which gains P - B on it: the turns are counted, not walked.
+ * A constant bandwidth server that runs on past its deadline is replenished whenever it runs out there; how far is left
+ * to consume until it either runs out before its deadline, or its charge ends. Each such turn pays B and moves the
+ * deadline by P, which gains P - B on it: the turns are counted, not walked.
  */
 static inline gi_u64 gi_cbs_run_out(struct gi_server *s, gi_u64 ran, gi_u64 now)
 {
@@ -92,7 +92,8 @@ static inline void gi_consume_periods(struct gi_server *s, gi_u64 ran, gi_u64 no
 		ran -= part;
 		gi_settle(s, s->deadline);
 	}
-	if (now >= s->deadline && s->period) { /* whole periods: it ran back to the end of one, or it has no use for them */
+	if (now >= s->deadline &&
+	    s->period) { /* whole periods: it ran back to the end of one, or it has no use for them */
 		n = (now - s->deadline) / s->period + 1;
 		if (ran / s->period >= n && ran == n * s->period + (now - s->deadline) % s->period) {
 			gi_pay_periods(s, n);
@@ -136,7 +137,8 @@ static inline gi_u32 gi_home(const struct gi_server *s)
 	return gi_periodic(s) && s->left > 0 ? GI_IDLE : GI_OUTSIDE;
 }
 
-/* When a decision has to replenish it. What idles is booked when it wakes, unless its place or its burning depends on it. */
+/* When a decision has to replenish it. What idles is booked when it wakes, unless its place or its burning depends on
+ * it. */
 static inline gi_u64 gi_event(const struct gi_pool *p, const struct gi_server *s)
 {
 	int full = s->left == (gi_s64)s->budget;
@@ -230,32 +232,35 @@ GI_STEP gi_u64 gi_tick(struct gi_pool *p, gi_u64 now)
 	return now;
 }
 
-/*
- * The core's server really ran for `ran` since charged_at: less than the time that passed if it slept or the time was
- * stolen. The other cores are not charged. Returns the pool's time.
- */
-GI_STEP gi_u64 gi_charge(struct gi_pool *p, gi_u32 core, gi_u64 ran, gi_u64 now)
+/* Charges what runs on a core, at the pool's time. */
+GI_STEP gi_u32 gi_account(struct gi_pool *p, gi_u32 core, gi_u64 ran)
 {
 	struct gi_server *s;
 	struct gi_core *c;
 
-	if (!p)
-		return now;
-	now = gi_tick(p, now);
-	if (core >= p->m)
-		return now;
+	if (!p || core >= p->m)
+		return 0;
 	c = &p->core[core & (GI_CORES - 1u)];
-	ran = gi_min(ran, now - c->charged_at);
-	c->charged_at = now;
+	ran = gi_min(ran, p->now - c->charged_at);
+	c->charged_at = p->now;
 	if (c->payer >= p->count || !ran)
-		return now;
+		return 0;
 	s = gi_at(p, c->payer);
 	if (s->kind == GI_SPORADIC)
-		gi_consume_chunks(s, ran, now);
+		gi_consume_chunks(s, ran, p->now);
 	else if (s->kind != GI_UNLIMITED)
-		gi_consume_periods(s, ran, now);
-	gi_place(p, c->payer);
-	return now;
+		gi_consume_periods(s, ran, p->now);
+	return gi_place(p, c->payer);
+}
+
+/*
+ * The core's server really ran for `ran` since charged_at: less than the time that passed if it slept or the time was
+ * stolen. The other cores are not charged.
+ */
+static inline void gi_charge(struct gi_pool *p, gi_u32 core, gi_u64 ran, gi_u64 now)
+{
+	gi_tick(p, now);
+	gi_account(p, core, ran);
 }
 
 /* Brings the pool to now, which is returned. Time that nobody charged is charged as if the payers ran throughout. */
@@ -267,7 +272,7 @@ GI_STEP gi_u64 gi_advance(struct gi_pool *p, gi_u64 now)
 		return now;
 	now = gi_tick(p, now);
 	for (i = 0; i < GI_CORES && i < p->m; i++)
-		gi_charge(p, i, GI_NEVER, now);
+		gi_account(p, i, GI_NEVER);
 	return now;
 }
 

@@ -5,7 +5,8 @@
 
 #include "account.h"
 
-/* Another budget on the same grid: left' = left + B' - B. Debt from shrinking alone is forgiven at the next replenishment. */
+/* Another budget on the same grid: left' = left + B' - B. Debt from shrinking alone is forgiven at the next
+ * replenishment. */
 static inline void gi_resize(struct gi_server *s, gi_u64 budget, gi_u64 now)
 {
 	gi_u64 more = budget > s->budget ? budget - s->budget : 0, less = s->budget - budget + more;
@@ -28,7 +29,8 @@ static inline void gi_resize(struct gi_server *s, gi_u64 budget, gi_u64 now)
 		s->left = 0;
 }
 
-/* A new period makes a new grid from now on; a constant bandwidth server keeps its deadline, if the wake-up rule does. */
+/* A new period makes a new grid from now on; a constant bandwidth server keeps its deadline, if the wake-up rule does.
+ */
 static inline void gi_change_now(struct gi_server *s, gi_u64 budget, gi_u64 period, gi_u64 now)
 {
 	int regrid = period != s->period;
@@ -60,8 +62,8 @@ static inline void gi_refill(struct gi_server *s, gi_u64 now)
 }
 
 /*
- * Changes a reservation at once or from the next period on, where one change waits at most. The priority changes at once
- * or not at all. Returns 0 or a gi_refusal. For an unlimited server only the priority counts.
+ * Changes a reservation at once or from the next period on, where one change waits at most. The priority changes at
+ * once or not at all. Returns 0 or a gi_refusal. For an unlimited server only the priority counts.
  */
 static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 period, gi_u32 priority, gi_u32 when,
 			 gi_u64 now)
@@ -92,14 +94,16 @@ static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 
 
 GI_STEP gi_u32 gi_unboost(struct gi_pool *p, gi_u32 index)
 {
-	gi_u32 i, kept = 0;
+	gi_u32 i, found = 0;
 
 	if (!p)
 		return 0;
-	for (i = 0; i < GI_CORES && i < p->boosts; i++)
-		if (p->boost[i] != index)
-			p->boost[kept++ & (GI_CORES - 1u)] = p->boost[i];
-	p->boosts = kept;
+	for (i = 0; i < GI_CORES && i < p->boosts; i++) {
+		found |= p->boost[i] == index;
+		if (found && i + 1 < GI_CORES)
+			p->boost[i] = p->boost[i + 1];
+	}
+	p->boosts -= found;
 	gi_at(p, index)->boost_until = 0;
 	return gi_place(p, index);
 }

@@ -2,17 +2,18 @@
 /*
  * Who runs (paper 002, Algorithm 2, for any number of cores and mixed kinds).
  *
- * First the boosted. Then F, the first in the pool's order among the ready with budget and the idle periodic with budget, as
- * many as cores are left. Ready members run and pay. Idle members burn, and what becomes of their core depends on the kind:
- * strict, it stays empty; else the next ready server with budget after F has it, and pays too, unless both are reclaiming;
- * else, if the burner is reclaiming, the next ready reclaiming server that has no budget.
+ * First the boosted. Then F, the first in the pool's order among the ready with budget and the idle periodic with
+ * budget, as many as cores are left. Ready members run and pay. Idle members burn, and what becomes of their core
+ * depends on the kind: strict, it stays empty; else the next ready server with budget after F has it, and pays too,
+ * unless both are reclaiming; else, if the burner is reclaiming, the next ready reclaiming server that has no budget.
  */
 #ifndef GIUSTO_POLICY_CHOOSE_H
 #define GIUSTO_POLICY_CHOOSE_H
 
 #include "account.h"
 
-/* The next of a heap that has not been chosen. Those that were are taken out, but only when somebody looks past them. */
+/* The next of a heap that has not been chosen. Those that were are taken out, but only when somebody looks past them.
+ */
 GI_STEP gi_u32 gi_next(struct gi_pool *p, gi_u32 heap)
 {
 	gi_u32 top;
@@ -43,6 +44,20 @@ static inline void gi_choose_from(struct gi_pool *p, gi_u32 heap, gi_u32 index, 
 {
 	p->looked_past |= 1u << heap;
 	gi_choose(p, index, pays);
+}
+
+/* A core for the nth of the boosted, if it is ready and a core is left; how many are left then. */
+GI_STEP gi_u32 gi_choose_boosted(struct gi_pool *p, gi_u32 nth, gi_u32 left)
+{
+	gi_u32 index;
+
+	if (!p || !left)
+		return left;
+	index = p->boost[nth & (GI_CORES - 1u)];
+	if (!gi_at(p, index)->ready)
+		return left;
+	gi_choose(p, index, 1);
+	return left - 1;
 }
 
 /* One core for a member of F; false if there is none. */
@@ -96,10 +111,7 @@ GI_STEP gi_u32 gi_choose_all(struct gi_pool *p)
 	p->chosen = p->burners = p->taken = p->looked_past = 0;
 	left = p->m;
 	for (i = 0; i < GI_CORES && i < p->boosts; i++)
-		if (left && gi_at(p, p->boost[i])->ready) {
-			gi_choose(p, p->boost[i], 1);
-			left--;
-		}
+		left = gi_choose_boosted(p, i, left);
 	for (i = 0; i < GI_CORES && i < left; i++)
 		if (!gi_choose_first(p))
 			break;
@@ -110,41 +122,62 @@ GI_STEP gi_u32 gi_choose_all(struct gi_pool *p)
 	return p->chosen;
 }
 
-/* A server that ran keeps its core; the others take the free ones in order. */
-GI_STEP gi_u32 gi_assign(struct gi_pool *p)
+/* The server of a core keeps it if it is among the chosen. */
+GI_STEP gi_u32 gi_keep(struct gi_pool *p, gi_u32 core)
 {
 	struct gi_server *s;
 	struct gi_core *c;
+
+	if (!p)
+		return 0;
+	c = &p->core[core & (GI_CORES - 1u)];
+	if (c->runs == GI_NOBODY)
+		return 0;
+	s = gi_at(p, c->runs);
+	if (s->slot) {
+		c->payer = p->pays[(s->slot - 1) & (GI_CORES - 1u)] ? c->runs : GI_NOBODY;
+		s->slot = 0;
+		return 0;
+	}
+	c->runs = c->payer = GI_NOBODY;
+	p->changed |= 1ull << (core & (GI_CORES - 1u));
+	return 0;
+}
+
+/* The nth of the chosen gets the first free core from `core` on, unless it has kept its own; where to look next. */
+GI_STEP gi_u32 gi_give(struct gi_pool *p, gi_u32 nth, gi_u32 core)
+{
+	struct gi_server *s;
+	struct gi_core *c;
+	gi_u32 i;
+
+	if (!p)
+		return core;
+	s = gi_at(p, p->choice[nth & (GI_CORES - 1u)]);
+	if (!s->slot)
+		return core;
+	s->slot = 0;
+	for (i = 0; i < GI_CORES && p->core[core & (GI_CORES - 1u)].runs != GI_NOBODY; i++)
+		core++;
+	c = &p->core[core & (GI_CORES - 1u)];
+	c->runs = p->choice[nth & (GI_CORES - 1u)];
+	c->payer = p->pays[nth & (GI_CORES - 1u)] ? c->runs : GI_NOBODY;
+	p->changed |= 1ull << (core & (GI_CORES - 1u));
+	return core;
+}
+
+/* A server that ran keeps its core; the others take the free ones in order. */
+GI_STEP gi_u32 gi_assign(struct gi_pool *p)
+{
 	gi_u32 i, core = 0;
 
 	if (!p)
 		return 0;
 	p->changed = 0;
-	for (i = 0; i < GI_CORES && i < p->m; i++) {
-		c = &p->core[i];
-		if (c->runs == GI_NOBODY)
-			continue;
-		s = gi_at(p, c->runs);
-		if (s->slot) {
-			c->payer = p->pays[(s->slot - 1) & (GI_CORES - 1u)] ? c->runs : GI_NOBODY;
-			s->slot = 0;
-		} else {
-			c->runs = c->payer = GI_NOBODY;
-			p->changed |= 1ull << i;
-		}
-	}
-	for (i = 0; i < GI_CORES && i < p->chosen; i++) {
-		s = gi_at(p, p->choice[i]);
-		if (!s->slot)
-			continue; /* it has kept its core */
-		s->slot = 0;
-		while (core < GI_CORES - 1u && p->core[core & (GI_CORES - 1u)].runs != GI_NOBODY)
-			core++;
-		c = &p->core[core & (GI_CORES - 1u)];
-		c->runs = p->choice[i];
-		c->payer = p->pays[i] ? c->runs : GI_NOBODY;
-		p->changed |= 1ull << core;
-	}
+	for (i = 0; i < GI_CORES && i < p->m; i++)
+		gi_keep(p, i);
+	for (i = 0; i < GI_CORES && i < p->chosen; i++)
+		core = gi_give(p, i, core);
 	return 0;
 }
 

@@ -25,7 +25,8 @@ static inline int gi_before(struct gi_pool *p, gi_u32 heap, gi_u32 a, gi_u32 b)
 	return of_x < of_y || (of_x == of_y && a < b);
 }
 
-/* Swaps a member with its parent, or with the first of its children, if they are in the wrong order; where it is now. */
+/* Swaps a member with its parent, or with the first of its children, if they are in the wrong order; where it is now.
+ */
 GI_STEP gi_u32 gi_step(struct gi_pool *p, gi_u32 heap, gi_u32 at, gi_u32 down)
 {
 	gi_u32 to, i, j;

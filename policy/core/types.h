@@ -48,8 +48,8 @@ enum gi_kind {
 };
 
 /*
- * The heaps of a pool. A server is in one of the first three at most, ordered by rank, and maybe in the last, ordered by
- * event; ties go to the lower index.
+ * The heaps of a pool. A server is in one of the first three at most, ordered by rank, and maybe in the last, ordered
+ * by event; ties go to the lower index.
  */
 enum gi_heap {
 	GI_READY,  /* ready, with budget */
@@ -111,11 +111,11 @@ struct gi_pool {
 	gi_u32 taken;
 	gi_u32 looked_past; /* heaps, as a mask, whose top has been chosen but not taken out yet */
 	struct gi_core core[GI_CORES];
-	gi_u32 burner[GI_CORES]; /* idle periodic servers whose budget burns */
-	gi_u32 boost[GI_CORES];	 /* boosted servers, first come first */
-	gi_u32 choice[GI_CORES]; /* servers that get a core */
-	gi_u32 pays[GI_CORES];	 /* whether each pays for itself */
-	gi_u32 lent[GI_CORES];	 /* kinds of the burners, in order */
+	gi_u32 burner[GI_CORES];      /* idle periodic servers whose budget burns */
+	gi_u32 boost[GI_CORES];	      /* boosted servers, first come first */
+	gi_u32 choice[GI_CORES];      /* servers that get a core */
+	gi_u32 pays[GI_CORES];	      /* whether each pays for itself */
+	gi_u32 lent[GI_CORES];	      /* kinds of the burners, in order */
 	gi_u32 out[2 * GI_CORES + 2]; /* servers taken out of their heaps during a decision */
 	gi_u32 filled[GI_HEAPS];
 	gi_u16 heap[GI_HEAPS][GI_CAPACITY];

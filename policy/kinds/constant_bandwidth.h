@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Hard constant bandwidth servers, as SCHED_DEADLINE does them: replenished only when depleted, at the deadline, which then
- * moves on by a period; until then throttled. Ready at its deadline with budget left, a server keeps both.
+ * Hard constant bandwidth servers, as SCHED_DEADLINE does them: replenished only when depleted, at the deadline, which
+ * then moves on by a period; until then throttled. Ready at its deadline with budget left, a server keeps both.
  */
 #ifndef GIUSTO_POLICY_CONSTANT_BANDWIDTH_H
 #define GIUSTO_POLICY_CONSTANT_BANDWIDTH_H

@@ -3,8 +3,8 @@
  * Servers that are replenished on a grid, at first + kP: deferrable, periodic and polling.
  *
  * deferrable: full budget at each end of a period, idle or not; it is used only while the workload runs.
- * periodic: as deferrable, but when it is the highest with budget and idle, the budget burns (choose.h says who runs then).
- * polling: a budget only for a period at whose beginning it is ready; lost as soon as it goes idle.
+ * periodic: as deferrable, but when it is the highest with budget and idle, the budget burns (choose.h says who runs
+ * then). polling: a budget only for a period at whose beginning it is ready; lost as soon as it goes idle.
  */
 #ifndef GIUSTO_POLICY_GRID_H
 #define GIUSTO_POLICY_GRID_H
@@ -12,8 +12,8 @@
 #include "../core/types.h"
 
 /*
- * Each of the k periods that ended by now brings a budget: left' = min(B, left + k B). A change that waited for the next
- * period begins with the first of them, and so does its grid.
+ * Each of the k periods that ended by now brings a budget: left' = min(B, left + k B). A change that waited for the
+ * next period begins with the first of them, and so does its grid.
  */
 static inline void gi_replenish(struct gi_server *s, gi_u64 now)
 {

@@ -2,10 +2,10 @@
 /*
  * Sporadic servers with the replenishment rules of Stanovich et al. (RTAS 2010), which correct those of POSIX.
  *
- * The budget is a queue of at most GI_CHUNKS chunks, each usable from its time on, in the order of their times. What is used
- * of the head returns a period after the head's time: when the head is used up, or the server goes idle. So in no window
- * of length P more than B is consumed, lateness aside. When the queue is full, the rest of a head waits for the next
- * chunk's time instead: never early, at worst late.
+ * The budget is a queue of at most GI_CHUNKS chunks, each usable from its time on, in the order of their times. What is
+ * used of the head returns a period after the head's time: when the head is used up, or the server goes idle. So in no
+ * window of length P more than B is consumed, lateness aside. When the queue is full, the rest of a head waits for the
+ * next chunk's time instead: never early, at worst late.
  */
 #ifndef GIUSTO_POLICY_SPORADIC_H
 #define GIUSTO_POLICY_SPORADIC_H
