@@ -93,13 +93,15 @@ static gi_u32 any_op(void)
 
 static gi_u64 any_step(void)
 {
+	gi_u64 farthest = random64() % 16 ? 20 : 400; /* not below: operands are evaluated in any order */
+
 	switch (random64() % 4) {
 	case 0:
 		return 0;
 	case 1:
 		return random64() % 4;
 	case 2:
-		return random64() % (random64() % 16 ? 20 : 400);
+		return random64() % farthest;
 	default:
 		return pool.until > pool.now && pool.until != GI_NEVER ? pool.until - pool.now : 0;
 	}
