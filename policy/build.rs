@@ -1,8 +1,9 @@
 //! Compiles the policy core.
 
 fn main() {
-    println!("cargo:rerun-if-changed=policy.h");
-    println!("cargo:rerun-if-changed=policy.c");
+    for source in ["policy.h", "policy.c", "core", "kinds"] {
+        println!("cargo:rerun-if-changed={source}");
+    }
     cc::Build::new()
         .file("policy.c")
         .flag("-std=c11")

@@ -2,17 +2,27 @@
 /* The policy core as a library, for callers that are not C. */
 #include "policy.h"
 
-const gi_u64 gi_layout[] = {sizeof(struct gi_pool), sizeof(struct gi_server), __builtin_offsetof(struct gi_pool, cores),
-			    __builtin_offsetof(struct gi_pool, servers)};
+const gi_u64 gi_layout[] = {sizeof(struct gi_pool), __builtin_offsetof(struct gi_pool, core), sizeof(struct gi_core),
+			    GI_CORES, GI_CAPACITY};
 
-void gi_pool_init(struct gi_pool *p, gi_u32 order)
+void gi_pool_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 {
-	gi_init(p, order);
+	gi_init(p, order, m);
 }
 
 int gi_pool_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 period, gi_u64 first, gi_u32 priority, gi_u64 now)
 {
 	return gi_add(p, kind, budget, period, first, priority, now);
+}
+
+int gi_pool_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 period, gi_u32 priority, gi_u32 when, gi_u64 now)
+{
+	return gi_set(p, index, budget, period, priority, when, now);
+}
+
+int gi_pool_boost(struct gi_pool *p, gi_u32 index, gi_u64 until, gi_u64 now)
+{
+	return gi_boost(p, index, until, now);
 }
 
 void gi_pool_charge(struct gi_pool *p, gi_u32 core, gi_u64 ran, gi_u64 now)
@@ -25,12 +35,21 @@ void gi_pool_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi_u64 now)
 	gi_ready(p, index, is_ready, now);
 }
 
-gi_u32 gi_pool_decide(struct gi_pool *p, gi_u64 now)
+gi_u64 gi_pool_decide(struct gi_pool *p, gi_u64 now)
 {
 	return gi_decide(p, now);
 }
 
-void gi_pool_look(const struct gi_pool *p, gi_u32 index, struct gi_server *seen)
+/* {left, deadline, boost_ns} of a server as gi_look shows it, without writing to the pool; zeros for an unknown one. */
+void gi_pool_look(const struct gi_pool *p, gi_u32 index, gi_u64 out[3])
 {
-	gi_look(p, index, seen);
+	struct gi_server seen = p->server[index & (GI_CAPACITY - 1u)];
+
+	out[0] = out[1] = out[2] = 0;
+	if (index >= p->count)
+		return;
+	gi_refill(&seen, p->now);
+	out[0] = (gi_u64)seen.left;
+	out[1] = seen.deadline;
+	out[2] = seen.boost_ns;
 }

@@ -1,13 +1,13 @@
-//! The server algorithms: one pool of one core, driven by calls that carry the time.
+//! The server algorithms: pools of cores, driven by calls that carry the time.
 //!
 //! The algorithms are written once, in C (`policy.h`), so that what is simulated is what runs on a host and in the
 //! kernel; this is the thin Rust side, in plain integers of ns. Called by the simulator and by drivers of real machines.
-//! Flows in: consumption, readiness, time. Flows out: who runs, and until when. It has no clock, thread or machine, and
-//! does not judge whether a set of servers fits.
+//! Flows in: consumption, readiness, changes, time. Flows out: who runs, and until when. It has no clock, thread or machine,
+//! and does not judge whether a set of servers fits.
 
 mod raw;
 
-use raw::{RawPool, RawServer, CAPACITY, NEVER};
+use raw::{RawPool, CORES, NEVER};
 use thiserror::Error;
 
 /// Who goes first.
@@ -20,16 +20,36 @@ pub enum Order {
 }
 
 /// The server algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
+    /// PTPS of paper 002: full budget on a fixed grid; when it is the highest with budget and idle, it burns its budget, and
+    /// nobody else has the core.
+    PeriodicStrict,
+    /// WCPS: as strict, but meanwhile the next server runs, on its own budget.
+    PeriodicConserving,
+    /// CRPS: as strict, but meanwhile the next server runs; another of this kind does so for free, budget or not.
+    PeriodicReclaiming,
+    /// A budget only for a period at whose beginning it is ready; lost when it goes idle.
+    Polling,
     /// Full budget on a fixed grid whether or not it is idle; used only while the workload runs; what is left is lost at
     /// the next replenishment.
     Deferrable,
+    /// What is used returns one period after the use began (Stanovich et al. 2010).
+    Sporadic,
     /// Hard CBS, as SCHED_DEADLINE does it: a wake-up keeps budget and deadline unless they would exceed the bandwidth,
     /// else a new period begins; depleted, it waits for its deadline.
     ConstantBandwidth,
     /// Never throttled; budget, period and `first` are ignored.
     Unlimited,
+}
+
+/// When a change of a reservation begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At once: the budget left changes by the difference; a new period begins a new grid.
+    Now,
+    /// At the next replenishment. One change waits at most; the last wins. The priority stays.
+    NextPeriod,
 }
 
 /// A reservation.
@@ -49,20 +69,27 @@ pub struct Params {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(u32);
 
-/// What [`Pool::decide`] decided; [`Pool::running`] says who has the core.
+impl Id {
+    /// How many servers were added before it.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What [`Pool::decide`] decided; [`Pool::running`] says who has which core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Decide again at this time (ns) at the latest; `None`: nothing will change by itself.
     pub until: Option<u64>,
-    /// Whether another server (or nobody) has the core now.
-    pub changed: bool,
+    /// The cores that another server (or nobody) has now, as a mask.
+    pub changed: u64,
 }
 
-/// Why a server was not added.
+/// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Error {
     /// No room.
-    #[error("the pool is full: expected at most 64 servers; use another pool")]
+    #[error("the pool is full: expected at most 1024 servers; use another pool")]
     Full,
     /// Not a reservation.
     #[error("a budget of {budget} ns in {period} ns is no reservation: expected 0 < budget <= period <= 2^62 ns")]
@@ -78,86 +105,130 @@ pub enum Error {
         /// In ns.
         first: u64,
     },
+    /// As many are boosted as there are cores.
+    #[error("{0} servers are boosted already, one a core; end one of these boosts first")]
+    Boosts(u32),
+    /// Not of this pool.
+    #[error("server {0} is not in this pool")]
+    Unknown(u32),
 }
 
-/// One core and its servers. The clock starts at 0 and ends at 2^62 ns; a time earlier than the last counts as the last.
-/// [`Pool::decide`] is O(servers), every other call O(1).
+/// Cores that are scheduled together, and their servers. The clock starts at 0 and ends at 2^62 ns; a time earlier than the
+/// last counts as the last. [`Pool::decide`] is O(m log n), every other call O(log n + m).
 #[derive(Clone)]
-pub struct Pool(Box<RawPool>);
+pub struct Pool(RawPool);
 
 impl Pool {
-    /// An empty pool at time 0.
+    /// An empty pool of one core at time 0.
     pub fn new(order: Order) -> Pool {
-        Pool(RawPool::boxed(match order {
-            Order::FixedPriority => 0,
-            Order::Edf => 1,
-        }))
+        Pool::with_cores(order, 1)
+    }
+
+    /// An empty pool of `cores` cores, 1 to 64, at time 0; servers are not bound to one of them.
+    pub fn with_cores(order: Order, cores: u32) -> Pool {
+        assert!((1..=CORES as u32).contains(&cores), "a pool has 1 to 64 cores, not {cores}");
+        Pool(RawPool::new(order as u32, cores))
     }
 
     /// Adds a server, idle.
     ///
     /// # Errors
-    /// The pool has 64 servers already, 0 < B ≤ P ≤ 2^62 does not hold, or `first` is past 2^62.
+    /// The pool has 1,024 servers already, 0 < B ≤ P ≤ 2^62 does not hold, or `first` is past 2^62.
     pub fn add(&mut self, kind: Kind, params: Params, now: u64) -> Result<Id, Error> {
         let Params { budget, period, first, priority } = params;
-        let kind = match kind {
-            Kind::Deferrable => 0,
-            Kind::ConstantBandwidth => 1,
-            Kind::Unlimited => 2,
-        };
-        // SAFETY: the pool is valid and ours; the C side keeps every index below CAPACITY. So in all calls here.
-        match unsafe { raw::gi_pool_add(&mut *self.0, kind, budget, period, first, priority, now) } {
+        // SAFETY: the pool is valid and ours; the C side keeps every index within bounds. So in all calls here.
+        match unsafe { raw::gi_pool_add(self.0.at(), kind as u32, budget, period, first, priority, now) } {
             -1 => Err(Error::Full),
             -2 => Err(Error::Reservation { budget, period }),
             index => u32::try_from(index).map(Id).map_err(|_| Error::First { first }),
         }
     }
 
-    /// The running server really had the processor for `ran_ns` since the last call: less than the time that passed if it
-    /// slept or the time was stolen, never more. Without this call the server is charged for all of it.
-    #[inline]
-    pub fn charge(&mut self, ran_ns: u64, now: u64) {
+    /// Changes a reservation. For an unlimited server only the priority counts.
+    ///
+    /// # Errors
+    /// 0 < B ≤ P ≤ 2^62 does not hold, or the server is not of this pool; nothing is changed then.
+    pub fn set(&mut self, id: Id, budget: u64, period: u64, priority: u32, when: When, now: u64) -> Result<(), Error> {
         // SAFETY: see `add`.
-        unsafe { raw::gi_pool_charge(&mut *self.0, 0, ran_ns, now) }
+        match unsafe { raw::gi_pool_set(self.0.at(), id.0, budget, period, priority, when as u32, now) } {
+            0 => Ok(()),
+            -2 => Err(Error::Reservation { budget, period }),
+            _ => Err(Error::Unknown(id.0)),
+        }
+    }
+
+    /// Puts a server above all others until then, whether or not it has budget; first come, first served among the boosted.
+    /// Boosting again moves the end, and an end that is not in the future ends the boost.
+    ///
+    /// # Errors
+    /// As many are boosted as there are cores, or the server is not of this pool.
+    pub fn boost(&mut self, id: Id, until: u64, now: u64) -> Result<(), Error> {
+        // SAFETY: see `add`.
+        match unsafe { raw::gi_pool_boost(self.0.at(), id.0, until, now) } {
+            0 => Ok(()),
+            -1 => Err(Error::Boosts(self.0.head().m)),
+            _ => Err(Error::Unknown(id.0)),
+        }
+    }
+
+    /// The server on `core` really had the processor for `ran_ns` since the last charge: less than the time that passed if it
+    /// slept or the time was stolen, never more. A core that is not charged is charged for all of it by the next other call.
+    #[inline]
+    pub fn charge(&mut self, core: u32, ran_ns: u64, now: u64) {
+        // SAFETY: see `add`.
+        unsafe { raw::gi_pool_charge(self.0.at(), core, ran_ns, now) }
     }
 
     /// The server's workload became ready or went idle. Takes effect at the next [`Pool::decide`].
     #[inline]
     pub fn ready(&mut self, id: Id, is_ready: bool, now: u64) {
         // SAFETY: see `add`; an id of another pool is another server of this one, or ignored.
-        unsafe { raw::gi_pool_ready(&mut *self.0, id.0, u32::from(is_ready), now) }
+        unsafe { raw::gi_pool_ready(self.0.at(), id.0, u32::from(is_ready), now) }
     }
 
-    /// Replenishes what is due and assigns the core.
+    /// Replenishes what is due and assigns all cores.
     #[inline]
     pub fn decide(&mut self, now: u64) -> Decision {
+        let pool = &mut self.0;
         // SAFETY: see `add`.
-        let changed = unsafe { raw::gi_pool_decide(&mut *self.0, now) } != 0;
-        Decision { until: (self.0.until != NEVER).then_some(self.0.until), changed }
+        let changed = unsafe { raw::gi_pool_decide(pool.at(), now) };
+        let until = pool.head().until;
+        Decision { until: (until != NEVER).then_some(until), changed }
     }
 
-    /// Who has the core.
+    /// Who has `core`.
     #[inline]
-    pub fn running(&self) -> Option<Id> {
-        let payer = self.0.core.payer;
-        ((payer as usize) < CAPACITY).then_some(Id(payer))
+    pub fn running(&self, core: u32) -> Option<Id> {
+        let pool = &self.0;
+        pool.head().core.get(core as usize).filter(|core| core.runs < pool.head().count).map(|core| Id(core.runs))
+    }
+
+    /// Who is charged for what runs on `core`: nobody but the lender if it runs on a lent budget.
+    pub fn payer(&self, core: u32) -> Option<Id> {
+        let pool = &self.0;
+        pool.head().core.get(core as usize).filter(|core| core.payer < pool.head().count).map(|core| Id(core.payer))
     }
 
     /// Budget left at the time of the last call, in ns; below 0 is debt. 0 for an unlimited server.
     pub fn left_ns(&self, id: Id) -> i64 {
-        self.look(id).left
+        self.look(id)[0] as i64
     }
 
-    /// At the time of the last call, in ns: the next replenishment of a grid, or the CBS deadline; `u64::MAX` for an
-    /// unlimited server.
+    /// At the time of the last call, in ns: the next replenishment of a grid, the CBS deadline, or for a sporadic server one
+    /// period after its head; `u64::MAX` for an unlimited server.
     pub fn deadline_ns(&self, id: Id) -> u64 {
-        self.look(id).deadline
+        self.look(id)[1]
     }
 
-    fn look(&self, id: Id) -> RawServer {
-        let mut seen = RawServer::default();
-        // SAFETY: both are valid; the C side masks the index.
-        unsafe { raw::gi_pool_look(&*self.0, id.0, &mut seen) };
+    /// What it has consumed boosted beyond its budget, in ns.
+    pub fn boost_ns(&self, id: Id) -> u64 {
+        self.look(id)[2]
+    }
+
+    fn look(&self, id: Id) -> [u64; 3] {
+        let mut seen = [0; 3];
+        // SAFETY: see `add`; looking does not write to the pool.
+        unsafe { raw::gi_pool_look(self.0.head(), id.0, &mut seen) };
         seen
     }
 }

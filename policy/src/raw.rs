@@ -2,70 +2,67 @@
 
 use std::mem::{offset_of, size_of};
 
-pub(crate) const CAPACITY: usize = 64;
+pub(crate) const CORES: usize = 64;
+pub(crate) const CAPACITY: usize = 1024;
 pub(crate) const NEVER: u64 = u64::MAX;
 
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct RawServer {
-    budget: u64,
-    period: u64,
-    pub(crate) deadline: u64,
-    pub(crate) left: i64,
-    priority: u32,
-    kind: u32,
-    ready: u32,
-    unused: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct RawCore {
     charged_at: u64,
+    pub(crate) runs: u32,
     pub(crate) payer: u32,
-    unused: u32,
 }
 
+/// What a pool begins with; the rest is the C side's alone.
 #[repr(C)]
-#[derive(Clone)]
-pub(crate) struct RawPool {
+pub(crate) struct RawHead {
     now: u64,
     pub(crate) until: u64,
+    changed: u64,
+    burned: u64,
     order: u32,
-    count: u32,
-    changed: u32,
-    unused: u32,
-    pub(crate) core: RawCore,
-    servers: [RawServer; CAPACITY],
+    pub(crate) m: u32,
+    pub(crate) count: u32,
+    burners: u32,
+    boosts: u32,
+    chosen: u32,
+    taken: u32,
+    looked_past: u32,
+    pub(crate) core: [RawCore; CORES],
 }
 
+/// A pool's memory.
+#[derive(Clone)]
+pub(crate) struct RawPool(Box<[u64]>);
+
 impl RawPool {
-    pub(crate) fn boxed(order: u32) -> Box<RawPool> {
-        let ours =
-            [size_of::<RawPool>(), size_of::<RawServer>(), offset_of!(RawPool, core), offset_of!(RawPool, servers)];
+    pub(crate) fn new(order: u32, cores: u32) -> RawPool {
         // SAFETY: a constant that the C side defines.
-        assert_eq!(unsafe { gi_layout }, ours.map(|n| n as u64), "the C and Rust layouts of a pool differ");
-        let mut pool = Box::new(RawPool {
-            now: 0,
-            until: 0,
-            order: 0,
-            count: 0,
-            changed: 0,
-            unused: 0,
-            core: RawCore::default(),
-            servers: [RawServer::default(); CAPACITY],
-        });
-        // SAFETY: the pool is valid and has C's layout.
-        unsafe { gi_pool_init(&mut *pool, order) };
+        let [size, core_at, core, cores_at_most, capacity] = unsafe { gi_layout };
+        let ours = [offset_of!(RawHead, core), size_of::<RawCore>(), CORES, CAPACITY].map(|n| n as u64);
+        assert_eq!(ours, [core_at, core, cores_at_most, capacity], "the C and Rust layouts of a pool differ");
+        let mut pool = RawPool(vec![0; (size as usize).div_ceil(8)].into_boxed_slice());
+        // SAFETY: memory of the size and alignment of C's pool.
+        unsafe { gi_pool_init(pool.at(), order, cores) };
         pool
+    }
+
+    pub(crate) fn at(&mut self) -> *mut RawHead {
+        self.0.as_mut_ptr().cast()
+    }
+
+    pub(crate) fn head(&self) -> &RawHead {
+        // SAFETY: the memory is larger than the head, aligned as it, and was initialised by the C side.
+        unsafe { &*self.0.as_ptr().cast() }
     }
 }
 
 extern "C" {
-    static gi_layout: [u64; 4];
-    fn gi_pool_init(p: *mut RawPool, order: u32);
+    static gi_layout: [u64; 5];
+    fn gi_pool_init(p: *mut RawHead, order: u32, cores: u32);
     pub(crate) fn gi_pool_add(
-        p: *mut RawPool,
+        p: *mut RawHead,
         kind: u32,
         budget: u64,
         period: u64,
@@ -73,8 +70,18 @@ extern "C" {
         priority: u32,
         now: u64,
     ) -> i32;
-    pub(crate) fn gi_pool_charge(p: *mut RawPool, core: u32, ran: u64, now: u64);
-    pub(crate) fn gi_pool_ready(p: *mut RawPool, index: u32, is_ready: u32, now: u64);
-    pub(crate) fn gi_pool_decide(p: *mut RawPool, now: u64) -> u32;
-    pub(crate) fn gi_pool_look(p: *const RawPool, index: u32, seen: *mut RawServer);
+    pub(crate) fn gi_pool_set(
+        p: *mut RawHead,
+        index: u32,
+        budget: u64,
+        period: u64,
+        priority: u32,
+        when: u32,
+        now: u64,
+    ) -> i32;
+    pub(crate) fn gi_pool_boost(p: *mut RawHead, index: u32, until: u64, now: u64) -> i32;
+    pub(crate) fn gi_pool_charge(p: *mut RawHead, core: u32, ran: u64, now: u64);
+    pub(crate) fn gi_pool_ready(p: *mut RawHead, index: u32, is_ready: u32, now: u64);
+    pub(crate) fn gi_pool_decide(p: *mut RawHead, now: u64) -> u64;
+    pub(crate) fn gi_pool_look(p: *const RawHead, index: u32, out: *mut [u64; 3]);
 }

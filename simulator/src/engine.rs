@@ -54,7 +54,7 @@ pub fn simulate(
         }
         if decide {
             until = pool.decide(now).until.unwrap_or(u64::MAX);
-            let id = pool.running();
+            let id = pool.running(0);
             running = servers.iter().position(|server| Some(server.id) == id);
         }
         if now >= horizon {

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Who consumed what: the kinds' rules joined, charging and burning. */
+#ifndef GIUSTO_POLICY_ACCOUNT_H
+#define GIUSTO_POLICY_ACCOUNT_H
+
+#include "../kinds/constant_bandwidth.h"
+#include "../kinds/grid.h"
+#include "../kinds/sporadic.h"
+#include "heap.h"
+
+/* Books what became due by now. */
+static inline void gi_settle(struct gi_server *s, gi_u64 now)
+{
+	if (gi_on_grid(s))
+		gi_grid_settle(s, now);
+	else if (s->kind == GI_CONSTANT_BANDWIDTH)
+		gi_cbs_settle(s, now);
+	else if (s->kind == GI_SPORADIC)
+		gi_sporadic_settle(s, now);
+}
+
+/* Consumption up to an instant: from the budget, into debt. Boosted, what the budget does not cover is only counted. */
+static inline void gi_pay(struct gi_server *s, gi_u64 ran)
+{
+	gi_u64 paid = s->boost_until ? gi_min(ran, gi_rest(s)) : ran;
+
+	s->boost_ns += ran - paid;
+	s->left -= (gi_s64)paid;
+	if (s->kind == GI_SPORADIC)
+		s->used += paid;
+}
+
+/*
+ * n whole periods, in each of which it ran throughout: as P >= B, no budget of theirs was capped. Boosted, each budget
+ * that comes is paid, after the debt, but the last.
+ */
+static inline void gi_pay_periods(struct gi_server *s, gi_u64 n)
+{
+	gi_s64 budgets = s->left + (gi_s64)((n - 1) * s->budget);
+	gi_u64 ran = n * s->period, paid = ran;
+
+	if (s->boost_until)
+		paid = budgets > 0 ? (gi_u64)budgets : 0;
+	s->boost_ns += ran - paid;
+	s->left -= (gi_s64)paid;
+}
+
+/*
+ * A constant bandwidth server that runs on past its deadline is replenished whenever it runs out there; how far is left
+ * to consume until it either runs out before its deadline, or its charge ends. Each such turn pays B and moves the
+ * deadline by P, which gains P - B on it: the turns are counted, not walked.
+ */
+static inline gi_u64 gi_cbs_run_out(struct gi_server *s, gi_u64 ran, gi_u64 now)
+{
+	gi_u64 gap = s->period - s->budget, turns, part;
+
+	if (s->next_budget && now - ran < s->deadline && s->deadline - (now - ran) <= gi_min(ran, gi_rest(s))) {
+		part = s->deadline - (now - ran);
+		gi_pay(s, part);
+		ran -= part;
+		gi_settle(s, now - ran); /* the change that waited is taken here */
+	}
+	if (s->left <= 0 || ran <= (gi_u64)s->left)
+		return ran;
+	part = (gi_u64)s->left;
+	gi_pay(s, part);
+	ran -= part;
+	gi_settle(s, now - ran);
+	if (s->left <= 0 || !s->budget || s->deadline - (now - ran) >= s->budget)
+		return ran;
+	turns = ran / s->budget;
+	if (gap)
+		turns = gi_min(turns, (s->budget - (s->deadline - (now - ran)) + gap - 1) / gap);
+	s->deadline += turns * s->period;
+	return ran - turns * s->budget;
+}
+
+/*
+ * The server ran for `ran`, taken as the last part of the time up to now, so that a charge that comes late over
+ * replenishments is split at them. Grid and constant bandwidth servers.
+ */
+static inline void gi_consume_periods(struct gi_server *s, gi_u64 ran, gi_u64 now)
+{
+	gi_u64 part, n;
+
+	gi_settle(s, now - ran);
+	if (s->kind == GI_CONSTANT_BANDWIDTH)
+		ran = gi_cbs_run_out(s, ran, now);
+	if (now - ran < s->deadline && now >= s->deadline) { /* up to the first end of a period on its way */
+		part = s->deadline - (now - ran);
+		gi_pay(s, part);
+		ran -= part;
+		gi_settle(s, s->deadline);
+	}
+	if (now >= s->deadline &&
+	    s->period) { /* whole periods: it ran back to the end of one, or it has no use for them */
+		n = (now - s->deadline) / s->period + 1;
+		if (ran / s->period >= n && ran == n * s->period + (now - s->deadline) % s->period) {
+			gi_pay_periods(s, n);
+			ran -= n * s->period;
+		}
+		gi_settle(s, now);
+	}
+	gi_pay(s, ran);
+}
+
+/*
+ * A sporadic server ran: one stretch of it, up to where a chunk becomes due or the head is used up; what is left to
+ * consume then. Only boosted it matters where, as what the budget does not cover is not paid.
+ */
+GI_STEP gi_u64 gi_stretch(struct gi_pool *p, gi_u32 index, gi_u64 ran)
+{
+	struct gi_server *s;
+	gi_u64 begin, end;
+	gi_u32 i;
+
+	if (!p || !ran)
+		return 0;
+	s = gi_at(p, index);
+	begin = p->now - ran;
+	end = p->now;
+	gi_sporadic_settle(s, begin);
+	if (s->boost_until) {
+		if (s->left > 0)
+			end = gi_min(end, begin + s->chunk[0].amount - s->used);
+		for (i = 0; i < GI_CHUNKS && i < s->chunks; i++)
+			if (s->chunk[i].time > begin)
+				end = gi_min(end, s->chunk[i].time);
+	}
+	gi_pay(s, end - begin);
+	gi_sporadic_roll(s, end);
+	return p->now - end;
+}
+
+/* Which heap it belongs in, of those in the pool's order. */
+static inline gi_u32 gi_home(const struct gi_server *s)
+{
+	if (gi_boosted(s))
+		return GI_OUTSIDE;
+	if (s->ready && (s->left > 0 || s->kind == GI_UNLIMITED))
+		return GI_READY;
+	if (s->ready)
+		return s->kind == GI_PERIODIC_RECLAIMING ? GI_DRY : GI_OUTSIDE;
+	return gi_periodic(s) && s->left > 0 ? GI_IDLE : GI_OUTSIDE;
+}
+
+/* When a decision has to replenish it. What idles is booked when it wakes, unless its place or its burning depends on
+ * it. */
+static inline gi_u64 gi_event(const struct gi_pool *p, const struct gi_server *s)
+{
+	int full = s->left == (gi_s64)s->budget;
+
+	if (s->kind == GI_UNLIMITED)
+		return GI_NEVER;
+	if (s->next_budget)
+		return s->kind == GI_SPORADIC ? s->next_at : s->deadline;
+	if (gi_periodic(s))
+		return s->ready || p->order == GI_EDF || !full ? s->deadline : GI_NEVER;
+	if (!s->ready)
+		return GI_NEVER;
+	if (gi_on_grid(s))
+		return s->deadline;
+	if (s->left > 0)
+		return GI_NEVER;
+	return s->kind == GI_SPORADIC ? s->chunk[0].time : s->deadline;
+}
+
+/* Puts a server that has changed into the heaps where it belongs. */
+GI_STEP gi_u32 gi_place(struct gi_pool *p, gi_u32 index)
+{
+	struct gi_server *s;
+	gi_u32 home;
+	gi_u64 rank, event;
+
+	if (!p)
+		return 0;
+	s = gi_at(p, index);
+	home = gi_home(s);
+	rank = p->order == GI_EDF ? s->deadline : s->priority;
+	if (home != s->heap) {
+		if (s->heap != GI_OUTSIDE)
+			gi_remove(p, s->heap, index);
+		s->heap = home;
+		s->rank = rank;
+		if (home != GI_OUTSIDE)
+			gi_insert(p, home, index);
+	} else if (rank != s->rank) {
+		s->rank = rank;
+		if (home != GI_OUTSIDE)
+			gi_sift(p, home, s->at[0]);
+	}
+	event = gi_event(p, s);
+	if (event == s->event)
+		return 0;
+	if (event == GI_NEVER) {
+		gi_remove(p, GI_REFILL, index);
+		s->event = event;
+	} else if (s->event == GI_NEVER) {
+		s->event = event;
+		gi_insert(p, GI_REFILL, index);
+	} else {
+		s->event = event;
+		gi_sift(p, GI_REFILL, s->at[1]);
+	}
+	return 0;
+}
+
+/* Idle consumption is wall time, up to the burner's own replenishment. */
+GI_STEP gi_u32 gi_burn(struct gi_pool *p, gi_u32 nth, gi_u64 now)
+{
+	struct gi_server *s;
+	gi_u64 end;
+	gi_u32 index;
+
+	if (!p)
+		return 0;
+	index = p->burner[nth & (GI_CORES - 1u)];
+	s = gi_at(p, index);
+	end = gi_min(now, s->deadline);
+	if (s->ready || end <= p->burned)
+		return 0;
+	s->left -= (gi_s64)gi_min(end - p->burned, gi_rest(s));
+	return gi_place(p, index);
+}
+
+/* The pool's time: now, unless it has seen a later one. Burners burn up to it. */
+GI_STEP gi_u64 gi_tick(struct gi_pool *p, gi_u64 now)
+{
+	gi_u32 i;
+
+	if (!p)
+		return now;
+	now = gi_min(now, GI_LAST);
+	if (now <= p->now)
+		return p->now;
+	for (i = 0; i < GI_CORES && i < p->burners; i++)
+		gi_burn(p, i, now);
+	p->burned = p->now = now;
+	return now;
+}
+
+/* Charges what runs on a core, at the pool's time. */
+GI_STEP gi_u32 gi_account(struct gi_pool *p, gi_u32 core, gi_u64 ran)
+{
+	struct gi_server *s;
+	struct gi_core *c;
+	gi_u32 i;
+
+	if (!p || core >= p->m)
+		return 0;
+	c = &p->core[core & (GI_CORES - 1u)];
+	ran = gi_min(ran, p->now - c->charged_at);
+	c->charged_at = p->now;
+	if (c->payer >= p->count || !ran)
+		return 0;
+	s = gi_at(p, c->payer);
+	if (s->kind == GI_SPORADIC)
+		for (i = 0; i < GI_STRETCHES; i++)
+			ran = gi_stretch(p, c->payer, ran);
+	else if (s->kind != GI_UNLIMITED)
+		gi_consume_periods(s, ran, p->now);
+	return gi_place(p, c->payer);
+}
+
+/*
+ * The core's server really ran for `ran` since charged_at: less than the time that passed if it slept or the time was
+ * stolen. The other cores are not charged.
+ */
+static inline void gi_charge(struct gi_pool *p, gi_u32 core, gi_u64 ran, gi_u64 now)
+{
+	gi_tick(p, now);
+	gi_account(p, core, ran);
+}
+
+/* Brings the pool to now, which is returned. Time that nobody charged is charged as if the payers ran throughout. */
+GI_STEP gi_u64 gi_advance(struct gi_pool *p, gi_u64 now)
+{
+	gi_u32 i;
+
+	if (!p)
+		return now;
+	now = gi_tick(p, now);
+	for (i = 0; i < GI_CORES && i < p->m; i++)
+		gi_account(p, i, GI_NEVER);
+	return now;
+}
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Changes of a reservation, and boosts (M2-Xen). */
+#ifndef GIUSTO_POLICY_CHANGE_H
+#define GIUSTO_POLICY_CHANGE_H
+
+#include "account.h"
+
+/* Another budget on the same grid: left' = left + B' - B. Debt from shrinking alone is forgiven at the next
+ * replenishment. */
+static inline void gi_resize(struct gi_server *s, gi_u64 budget, gi_u64 now)
+{
+	gi_u64 more = budget > s->budget ? budget - s->budget : 0, less = s->budget - budget + more;
+
+	s->budget = budget;
+	if (s->kind == GI_SPORADIC) {
+		if (more)
+			gi_sporadic_grow(s, more, now);
+		else
+			gi_sporadic_shrink(s, less);
+		return;
+	}
+	if (!s->begun)
+		return;
+	s->left += (gi_s64)more - (gi_s64)less;
+	if (s->left < 0)
+		s->forgive += gi_min(less, -(gi_u64)s->left);
+	s->forgive -= gi_min(s->forgive, more);
+	if (s->kind == GI_POLLING && !s->ready && s->left > 0)
+		s->left = 0;
+}
+
+/* A new period makes a new grid from now on; a constant bandwidth server keeps its deadline, if the wake-up rule does.
+ */
+static inline void gi_change_now(struct gi_server *s, gi_u64 budget, gi_u64 period, gi_u64 now)
+{
+	int regrid = period != s->period;
+
+	s->next_budget = 0;
+	if (budget != s->budget)
+		gi_resize(s, budget, now);
+	else if (!regrid)
+		return;
+	s->period = period;
+	if (gi_on_grid(s) && regrid && s->begun)
+		s->deadline = now + period;
+	if (s->kind == GI_CONSTANT_BANDWIDTH && s->ready)
+		gi_cbs_wake(s, now);
+	if (s->kind == GI_SPORADIC)
+		gi_sporadic_roll(s, now);
+}
+
+/* Books what is due, with a change of a sporadic server that waited for its deadline of then. */
+static inline void gi_refill(struct gi_server *s, gi_u64 now)
+{
+	if (s->kind != GI_SPORADIC) {
+		gi_settle(s, now);
+		return;
+	}
+	gi_sporadic_roll(s, now);
+	if (s->next_budget && now >= s->next_at)
+		gi_change_now(s, s->next_budget, s->next_period, now);
+}
+
+/*
+ * Changes a reservation at once or from the next period on, where one change waits at most. The priority changes at
+ * once or not at all. Returns 0 or a gi_refusal. For an unlimited server only the priority counts.
+ */
+static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 period, gi_u32 priority, gi_u32 when,
+			 gi_u64 now)
+{
+	struct gi_server *s = gi_at(p, index);
+
+	now = gi_advance(p, now);
+	if (index >= p->count)
+		return GI_UNKNOWN;
+	if (s->kind != GI_UNLIMITED) {
+		if (!budget || budget > period || period > GI_LAST)
+			return GI_BAD_RESERVATION;
+		gi_refill(s, now);
+		if (when == GI_NOW) {
+			gi_change_now(s, budget, period, now);
+		} else {
+			s->next_budget = budget == s->budget && period == s->period ? 0 : budget;
+			s->next_period = period;
+			s->next_at = s->deadline;
+			if (s->next_budget && s->kind == GI_CONSTANT_BANDWIDTH && !s->ready)
+				gi_settle(s, now); /* idle and past its deadline */
+		}
+	}
+	if (when == GI_NOW)
+		s->priority = priority;
+	gi_place(p, index);
+	return 0;
+}
+
+GI_STEP gi_u32 gi_unboost(struct gi_pool *p, gi_u32 index)
+{
+	gi_u32 i, found = 0;
+
+	if (!p)
+		return 0;
+	for (i = 0; i < GI_CORES && i < p->boosts; i++) {
+		found |= p->boost[i] == index;
+		if (found && i + 1 < GI_CORES)
+			p->boost[i] = p->boost[i + 1];
+	}
+	p->boosts -= found;
+	gi_at(p, index)->boost_until = 0;
+	return gi_place(p, index);
+}
+
+/*
+ * Above all others until then, first come first served, on its budget and beyond. Boosting again moves the end, not the
+ * place. Returns 0 or a gi_refusal: at most as many as there are cores.
+ */
+static inline int gi_boost(struct gi_pool *p, gi_u32 index, gi_u64 until, gi_u64 now)
+{
+	struct gi_server *s = gi_at(p, index);
+
+	now = gi_advance(p, now);
+	if (index >= p->count)
+		return GI_UNKNOWN;
+	gi_refill(s, now);
+	if (until <= now) {
+		gi_unboost(p, index);
+		return 0;
+	}
+	if (!s->boost_until) {
+		if (p->boosts >= p->m)
+			return GI_FULL;
+		p->boost[p->boosts++ & (GI_CORES - 1u)] = index;
+	}
+	s->boost_until = until;
+	gi_place(p, index);
+	return 0;
+}
+
+#endif

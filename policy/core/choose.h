@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Who runs (paper 002, Algorithm 2, for any number of cores and mixed kinds).
+ *
+ * First the boosted. Then F, the first in the pool's order among the ready with budget and the idle periodic with
+ * budget, as many as cores are left. Ready members run and pay. Idle members burn, and what becomes of their core
+ * depends on the kind: strict, it stays empty; else the next ready server with budget after F has it, and pays too,
+ * unless both are reclaiming; else, if the burner is reclaiming, the next ready reclaiming server that has no budget.
+ */
+#ifndef GIUSTO_POLICY_CHOOSE_H
+#define GIUSTO_POLICY_CHOOSE_H
+
+#include "account.h"
+
+/* The next of a heap that has not been chosen. Those that were are taken out, but only when somebody looks past them.
+ */
+GI_STEP gi_u32 gi_next(struct gi_pool *p, gi_u32 heap)
+{
+	gi_u32 top;
+
+	if (!p)
+		return GI_NOBODY;
+	if (p->looked_past >> heap & 1) {
+		top = gi_top(p, heap);
+		gi_remove(p, heap, top);
+		gi_at(p, top)->heap = GI_OUTSIDE;
+		if (p->taken < 2 * GI_CORES + 2)
+			p->out[p->taken++] = top;
+		p->looked_past &= ~(1u << heap);
+	}
+	return gi_top(p, heap);
+}
+
+static inline void gi_choose(struct gi_pool *p, gi_u32 index, gi_u32 pays)
+{
+	gi_u32 n = p->chosen & (GI_CORES - 1u);
+
+	p->choice[n] = index;
+	p->pays[n] = pays;
+	gi_at(p, index)->slot = ++p->chosen;
+}
+
+static inline void gi_choose_from(struct gi_pool *p, gi_u32 heap, gi_u32 index, gi_u32 pays)
+{
+	p->looked_past |= 1u << heap;
+	gi_choose(p, index, pays);
+}
+
+/* A core for the nth of the boosted, if it is ready and a core is left; how many are left then. */
+GI_STEP gi_u32 gi_choose_boosted(struct gi_pool *p, gi_u32 nth, gi_u32 left)
+{
+	gi_u32 index;
+
+	if (!p || !left)
+		return left;
+	index = p->boost[nth & (GI_CORES - 1u)];
+	if (!gi_at(p, index)->ready)
+		return left;
+	gi_choose(p, index, 1);
+	return left - 1;
+}
+
+/* One core for a member of F; false if there is none. */
+GI_STEP gi_u32 gi_choose_first(struct gi_pool *p)
+{
+	gi_u32 ready, idle;
+
+	if (!p)
+		return 0;
+	ready = gi_next(p, GI_READY);
+	idle = gi_next(p, GI_IDLE);
+	if (idle != GI_NOBODY && (ready == GI_NOBODY || gi_before(p, GI_IDLE, idle, ready))) {
+		p->looked_past |= 1u << GI_IDLE;
+		gi_settle(gi_at(p, idle), p->now); /* one that was full was left alone: where its period ends */
+		p->lent[p->burners & (GI_CORES - 1u)] = gi_at(p, idle)->kind;
+		p->burner[p->burners++ & (GI_CORES - 1u)] = idle;
+		return 1;
+	}
+	if (ready == GI_NOBODY)
+		return 0;
+	gi_choose_from(p, GI_READY, ready, 1);
+	return 1;
+}
+
+/* Who has the core of a burner. */
+GI_STEP gi_u32 gi_choose_lent(struct gi_pool *p, gi_u32 kind)
+{
+	gi_u32 next;
+
+	if (!p || kind == GI_PERIODIC_STRICT)
+		return 0;
+	next = gi_next(p, GI_READY);
+	if (next != GI_NOBODY) {
+		gi_choose_from(p, GI_READY, next,
+			       kind != GI_PERIODIC_RECLAIMING || gi_at(p, next)->kind != GI_PERIODIC_RECLAIMING);
+		return 1;
+	}
+	if (kind != GI_PERIODIC_RECLAIMING)
+		return 0;
+	next = gi_next(p, GI_DRY);
+	if (next != GI_NOBODY)
+		gi_choose_from(p, GI_DRY, next, 0);
+	return next != GI_NOBODY;
+}
+
+GI_STEP gi_u32 gi_choose_all(struct gi_pool *p)
+{
+	gi_u32 i, left;
+
+	if (!p)
+		return 0;
+	p->chosen = p->burners = p->taken = p->looked_past = 0;
+	left = p->m;
+	for (i = 0; i < GI_CORES && i < p->boosts; i++)
+		left = gi_choose_boosted(p, i, left);
+	for (i = 0; i < GI_CORES && i < left; i++)
+		if (!gi_choose_first(p))
+			break;
+	for (i = 0; i < GI_CORES && i < p->burners; i++)
+		gi_choose_lent(p, p->lent[i]);
+	for (i = 0; i < 2 * GI_CORES + 2 && i < p->taken; i++)
+		gi_place(p, p->out[i]);
+	return p->chosen;
+}
+
+/* The server of a core keeps it if it is among the chosen. */
+GI_STEP gi_u32 gi_keep(struct gi_pool *p, gi_u32 core)
+{
+	struct gi_server *s;
+	struct gi_core *c;
+
+	if (!p)
+		return 0;
+	c = &p->core[core & (GI_CORES - 1u)];
+	if (c->runs == GI_NOBODY)
+		return 0;
+	s = gi_at(p, c->runs);
+	if (s->slot) {
+		c->payer = p->pays[(s->slot - 1) & (GI_CORES - 1u)] ? c->runs : GI_NOBODY;
+		s->slot = 0;
+		return 0;
+	}
+	c->runs = c->payer = GI_NOBODY;
+	p->changed |= 1ull << (core & (GI_CORES - 1u));
+	return 0;
+}
+
+/* The nth of the chosen gets the first free core from `core` on, unless it has kept its own; where to look next. */
+GI_STEP gi_u32 gi_give(struct gi_pool *p, gi_u32 nth, gi_u32 core)
+{
+	struct gi_server *s;
+	struct gi_core *c;
+	gi_u32 i;
+
+	if (!p)
+		return core;
+	s = gi_at(p, p->choice[nth & (GI_CORES - 1u)]);
+	if (!s->slot)
+		return core;
+	s->slot = 0;
+	for (i = 0; i < GI_CORES && p->core[core & (GI_CORES - 1u)].runs != GI_NOBODY; i++)
+		core++;
+	c = &p->core[core & (GI_CORES - 1u)];
+	c->runs = p->choice[nth & (GI_CORES - 1u)];
+	c->payer = p->pays[nth & (GI_CORES - 1u)] ? c->runs : GI_NOBODY;
+	p->changed |= 1ull << (core & (GI_CORES - 1u));
+	return core;
+}
+
+/* A server that ran keeps its core; the others take the free ones in order. */
+GI_STEP gi_u32 gi_assign(struct gi_pool *p)
+{
+	gi_u32 i, core = 0;
+
+	if (!p)
+		return 0;
+	p->changed = 0;
+	for (i = 0; i < GI_CORES && i < p->m; i++)
+		gi_keep(p, i);
+	for (i = 0; i < GI_CORES && i < p->chosen; i++)
+		core = gi_give(p, i, core);
+	return 0;
+}
+
+/* When a budget that is being used ends, at the earliest. */
+GI_STEP gi_u32 gi_until(struct gi_pool *p)
+{
+	struct gi_server *s;
+	gi_u64 rest;
+	gi_u32 i;
+
+	if (!p)
+		return 0;
+	for (i = 0; i < GI_CORES && i < p->m; i++) {
+		if (p->core[i].payer == GI_NOBODY)
+			continue;
+		s = gi_at(p, p->core[i].payer);
+		if (s->kind == GI_UNLIMITED || s->boost_until)
+			continue;
+		if (s->kind == GI_SPORADIC)
+			gi_sporadic_settle(s, p->now); /* chunks became due while it waited */
+		rest = gi_rest(s);
+		if (s->kind == GI_SPORADIC && p->order == GI_EDF)
+			rest = gi_min(rest, s->chunk[0].amount - s->used); /* then its deadline moves */
+		p->until = gi_min(p->until, p->now + rest);
+	}
+	for (i = 0; i < GI_CORES && i < p->burners; i++) {
+		s = gi_at(p, p->burner[i]);
+		p->until = gi_min(p->until, gi_min(p->now + gi_rest(s), s->deadline));
+	}
+	for (i = 0; i < GI_CORES && i < p->boosts; i++)
+		p->until = gi_min(p->until, gi_at(p, p->boost[i])->boost_until);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* What a pool consists of, and whole-number arithmetic that cannot overflow. */
+#ifndef GIUSTO_POLICY_TYPES_H
+#define GIUSTO_POLICY_TYPES_H
+
+typedef __UINT64_TYPE__ gi_u64;
+typedef __INT64_TYPE__ gi_s64;
+typedef __UINT32_TYPE__ gi_u32;
+typedef __UINT16_TYPE__ gi_u16;
+
+/* Powers of two: indices are masked, for the BPF verifier. Less can be chosen for a proof. */
+#ifndef GI_CAPACITY
+#define GI_CAPACITY 1024u /* servers a pool */
+#endif
+#ifndef GI_CORES
+#define GI_CORES 64u /* cores a pool; `changed` has a bit for each */
+#endif
+#define GI_CHUNKS 8u	     /* parts that a sporadic server's budget may be in */
+#define GI_REFILLS 64u	     /* replenishments a decision; more wait for the next, which is then due at once */
+#define GI_STRETCHES 32u     /* parts in which a late boosted charge of a sporadic server is taken; more is free */
+#define GI_SIFT 12u	     /* more than the height of a full heap */
+#define GI_NOBODY (~0u)	     /* no server, no place */
+#define GI_NEVER (~0ull)     /* a time that does not come */
+#define GI_LAST (1ull << 62) /* the last instant and longest period (146 years): sums stay below 2^63 */
+
+/*
+ * The BPF verifier checks a global function once, wherever it is called from; inlined into a loop, it would walk every
+ * path anew for every server and give up. A global function there returns a scalar and cannot trust its pointers.
+ */
+#ifdef __bpf__
+#define GI_STEP __attribute__((noinline))
+#else
+#define GI_STEP static inline __attribute__((unused))
+#endif
+
+enum gi_order { GI_FIXED_PRIORITY, GI_EDF };
+enum gi_when { GI_NOW, GI_NEXT_PERIOD };
+enum gi_refusal { GI_FULL = -1, GI_BAD_RESERVATION = -2, GI_BAD_FIRST = -3, GI_BAD_KIND = -4, GI_UNKNOWN = -5 };
+enum gi_kind {
+	GI_PERIODIC_STRICT,	/* PTPS: idle, it keeps the core and burns its budget */
+	GI_PERIODIC_CONSERVING, /* WCPS: idle, it burns its budget while the next server runs on its own */
+	GI_PERIODIC_RECLAIMING, /* CRPS: idle, it lends its budget to others of its kind */
+	GI_POLLING,
+	GI_DEFERRABLE,
+	GI_SPORADIC,
+	GI_CONSTANT_BANDWIDTH,
+	GI_UNLIMITED,
+	GI_KINDS,
+};
+
+/*
+ * The heaps of a pool. A server is in one of the first three at most, ordered by rank, and maybe in the last, ordered
+ * by event; ties go to the lower index.
+ */
+enum gi_heap {
+	GI_READY,  /* ready, with budget */
+	GI_IDLE,   /* idle and periodic, with budget: it would burn it */
+	GI_DRY,	   /* ready and reclaiming, without budget: it may run on what is lent */
+	GI_REFILL, /* waiting for a replenishment that a decision has to make */
+	GI_HEAPS,
+	GI_OUTSIDE = GI_HEAPS,
+};
+
+/* A part of a sporadic server's budget, and when it may be used again. */
+struct gi_chunk {
+	gi_u64 time;
+	gi_u64 amount;
+};
+
+struct gi_server {
+	gi_u64 budget;
+	gi_u64 period;
+	gi_u64 deadline; /* the grid's next replenishment, or the CBS deadline, or a period after a sporadic head */
+	gi_s64 left;	 /* budget left; below 0 is debt, which replenishments repay */
+	gi_u64 rank;	 /* place in the pool's order: priority or deadline */
+	gi_u64 event;	 /* when a decision has to replenish it, or GI_NEVER */
+	gi_u32 at[2];	 /* where it is in its heap, and in GI_REFILL */
+	gi_u32 heap;	 /* which of the first three it is in, or GI_OUTSIDE */
+	gi_u32 slot;	 /* 1 + its place among the chosen, during a decision */
+	gi_u32 priority; /* smaller is higher */
+	gi_u32 kind;
+	gi_u32 ready;
+	gi_u32 begun;	    /* its first replenishment has been */
+	gi_u64 next_budget; /* a change that waits for the next period; 0 if there is none */
+	gi_u64 next_period;
+	gi_u64 next_at;	    /* when a sporadic server takes it: others do at their deadline, which moves only then */
+	gi_u64 forgive;	    /* debt that came from shrinking the budget, not from running */
+	gi_u64 boost_until; /* 0: not boosted */
+	gi_u64 boost_ns;    /* what it consumed boosted beyond its budget */
+	gi_u64 used;	    /* consumed of the head chunk */
+	gi_u32 chunks;	    /* how many there are; their amounts add up to the budget */
+	gi_u32 unused;	    /* no hidden padding: states are compared byte by byte */
+	struct gi_chunk chunk[GI_CHUNKS];
+};
+
+struct gi_core {
+	gi_u64 charged_at; /* consumption is accounted for up to here */
+	gi_u32 runs;	   /* the server that has this core, or GI_NOBODY */
+	gi_u32 payer;	   /* who is charged for it: itself, or nobody if it runs on a lent budget */
+};
+
+struct gi_pool {
+	gi_u64 now;	/* the latest time seen; an earlier one counts as this */
+	gi_u64 until;	/* decide again at the latest then */
+	gi_u64 changed; /* cores whose server the last gi_decide changed, as a mask */
+	gi_u64 burned;	/* burners are accounted for up to here */
+	gi_u32 order;
+	gi_u32 m; /* cores */
+	gi_u32 count;
+	gi_u32 burners;
+	gi_u32 boosts;
+	gi_u32 chosen;
+	gi_u32 taken;
+	gi_u32 looked_past; /* heaps, as a mask, whose top has been chosen but not taken out yet */
+	struct gi_core core[GI_CORES];
+	gi_u32 burner[GI_CORES];      /* idle periodic servers whose budget burns */
+	gi_u32 boost[GI_CORES];	      /* boosted servers, first come first */
+	gi_u32 choice[GI_CORES];      /* servers that get a core */
+	gi_u32 pays[GI_CORES];	      /* whether each pays for itself */
+	gi_u32 lent[GI_CORES];	      /* kinds of the burners, in order */
+	gi_u32 out[2 * GI_CORES + 2]; /* servers taken out of their heaps during a decision */
+	gi_u32 filled[GI_HEAPS];
+	gi_u16 heap[GI_HEAPS][GI_CAPACITY];
+	struct gi_server seen; /* what gi_look shows */
+	struct gi_server server[GI_CAPACITY];
+};
+
+/* The upper half of a * b. */
+static inline gi_u64 gi_high(gi_u64 a, gi_u64 b)
+{
+	gi_u64 low = (a & ~0u) * (b & ~0u);
+	gi_u64 mid = (a >> 32) * (b & ~0u) + (low >> 32);
+	gi_u64 mid2 = (a & ~0u) * (b >> 32) + (mid & ~0u);
+
+	return (a >> 32) * (b >> 32) + (mid >> 32) + (mid2 >> 32);
+}
+
+/* a * b > c * d in 128 bits, which BPF does not have. */
+static inline int gi_exceeds(gi_u64 a, gi_u64 b, gi_u64 c, gi_u64 d)
+{
+	gi_u64 x = gi_high(a, b), y = gi_high(c, d);
+
+	return x > y || (x == y && a * b > c * d);
+}
+
+static inline gi_u64 gi_min(gi_u64 a, gi_u64 b)
+{
+	return a < b ? a : b;
+}
+
+/* What is left, 0 in debt. */
+static inline gi_u64 gi_rest(const struct gi_server *s)
+{
+	return s->left > 0 ? (gi_u64)s->left : 0;
+}
+
+static inline struct gi_server *gi_at(struct gi_pool *p, gi_u32 index)
+{
+	return &p->server[index & (GI_CAPACITY - 1u)];
+}
+
+static inline int gi_periodic(const struct gi_server *s)
+{
+	return s->kind <= GI_PERIODIC_RECLAIMING;
+}
+
+/* Replenished at first + kP, whatever happens. */
+static inline int gi_on_grid(const struct gi_server *s)
+{
+	return s->kind <= GI_DEFERRABLE;
+}
+
+static inline int gi_boosted(const struct gi_server *s)
+{
+	return s->boost_until && s->ready;
+}
+
+#endif

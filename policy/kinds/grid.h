@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Servers that are replenished on a grid, at first + kP: deferrable, periodic and polling.
+ *
+ * deferrable: full budget at each end of a period, idle or not; it is used only while the workload runs.
+ * periodic: as deferrable, but when it is the highest with budget and idle, the budget burns (choose.h says who runs
+ * then). polling: a budget only for a period at whose beginning it is ready; lost as soon as it goes idle.
+ */
+#ifndef GIUSTO_POLICY_GRID_H
+#define GIUSTO_POLICY_GRID_H
+
+#include "../core/types.h"
+
+/*
+ * Each of the k periods that ended by now brings a budget: left' = min(B, left + k B). A change that waited for the
+ * next period begins with the first of them, and so does its grid.
+ */
+static inline void gi_replenish(struct gi_server *s, gi_u64 now)
+{
+	gi_u64 k, debt;
+
+	if (now < s->deadline)
+		return;
+	if (s->next_budget) {
+		s->budget = s->next_budget;
+		s->period = s->next_period;
+		s->next_budget = 0;
+	}
+	if (!s->period || !s->budget)
+		return;
+	s->begun = 1;
+	s->left += (gi_s64)s->forgive;
+	s->forgive = 0;
+	debt = s->left < 0 ? -(gi_u64)s->left : 0;
+	k = (now - s->deadline) / s->period + 1;
+	s->deadline += k * s->period;
+	if (k > debt / s->budget + 1) {
+		s->left = (gi_s64)s->budget;
+		return;
+	}
+	s->left += (gi_s64)(k * s->budget); /* at most debt + B: no overflow */
+	if (s->left > (gi_s64)s->budget)
+		s->left = (gi_s64)s->budget;
+}
+
+/* An idle polling server takes no budget at the ends of its periods, but its debt is repaid. */
+static inline void gi_poll_idle(struct gi_server *s, gi_u64 now)
+{
+	gi_replenish(s, now);
+	if (s->left > 0)
+		s->left = 0;
+}
+
+/* A polling server may still become ready at this very instant, which then is an end of a period with it ready. */
+static inline void gi_grid_settle(struct gi_server *s, gi_u64 now)
+{
+	if (s->kind != GI_POLLING || s->ready)
+		gi_replenish(s, now);
+	else if (s->next_budget || now)
+		gi_poll_idle(s, s->next_budget ? now : now - 1);
+}
+
+#endif
