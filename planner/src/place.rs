@@ -108,6 +108,6 @@ fn online(host: &Host, facts: &Facts) -> Result<(), Refusal> {
     })
 }
 
-fn list(cores: &[u32]) -> String {
+pub(crate) fn list(cores: &[u32]) -> String {
     cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
