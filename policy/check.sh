@@ -67,4 +67,5 @@ fi
 echo "transcripts: $files files, $calls calls: ${words#, }"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] || exit 1
+./check-bucket.sh || exit
 [ -z "$no_kernel" ] || exit 77

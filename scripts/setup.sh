@@ -20,7 +20,7 @@ while read -r package proof; do
 done <<<"$needs"
 
 if ! command -v cargo >/dev/null; then
-	echo "cargo is missing: install Rust 1.85 or later (rustup.rs), then run 'make setup' again" >&2
+	echo "cargo is missing: install Rust 1.87 or later (rustup.rs), then run 'make setup' again" >&2
 	exit 3
 fi
 rustup component list --installed 2>/dev/null | grep -q clippy || rustup component add clippy rustfmt 2>/dev/null || true

@@ -7,8 +7,8 @@ rounds=${1:-5}
 out=target/bench
 mkdir -p $out
 
-echo "=== simulator: jobs a second, 10 tasks, RM, U = 0.8"
-cargo run --release --locked --quiet -p giusto-simulator --example speed
+echo "=== simulator beside SimSo: jobs a second, 10 tasks, RM, U = 0.8"
+tests/bench-simso.sh
 
 echo "=== VAS: a whole core, no plan and Giusto in turns, $rounds rounds of 8 s"
 code=0

@@ -47,7 +47,7 @@ fn ticks(length: u64, tasks: &[Task], mut release: impl FnMut(usize, u64) -> u64
 
 /// Work that task `i` releases at `t` when it is strictly periodic from `offset` on.
 fn periodic(task: &Task, offset: u64, t: u64) -> u64 {
-    let comes = t >= offset && (t - offset) % task.period.ns() == 0;
+    let comes = t >= offset && (t - offset).is_multiple_of(task.period.ns());
     if comes {
         task.wcet.ns() * u64::from(task.copies)
     } else {

@@ -58,6 +58,6 @@ pub(crate) fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
         )),
         None => rows.push(row("in practice", "a whole core".into(), "the margin does not fit beside the bandwidth")),
     }
-    print!("{}", table::table(&rows, 3));
+    table::print(&table::table(&rows, 3))?;
     Ok(ExitCode::SUCCESS)
 }

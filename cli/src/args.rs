@@ -87,6 +87,9 @@ pub(crate) struct ExplainArgs {
     /// Plan this site now instead of reading a plan
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
+    /// Print JSON: the service's part of the plan
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -143,12 +146,16 @@ pub(crate) struct RestoreArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Measure {
-    /// Profile a service: processor time and round trip of single requests
-    #[command(after_help = "Example:\n  giusto measure execution sites/walk.yaml cache --out out/profile.csv")]
-    Execution(MeasureArgs),
-    /// Drive a service that runs already with its own tasks, open loop, and record every job
-    #[command(after_help = "Example:\n  giusto measure response sites/walk.yaml cache --for 5s --out out/jobs.csv")]
-    Response(MeasureArgs),
+    /// Profile a service that runs: processor time and round trip of single requests
+    #[command(
+        after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure execution sites/walk.yaml cache --out out/profile.csv"
+    )]
+    Execution(ExecutionArgs),
+    /// Drive a service that runs with its own tasks, open loop, and record every job
+    #[command(
+        after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure response sites/walk.yaml cache --for 5s --out out/jobs.csv"
+    )]
+    Response(ResponseArgs),
 }
 
 #[derive(Debug, Args)]
@@ -157,18 +164,30 @@ pub(crate) struct MeasureArgs {
     pub(crate) site: SiteArg,
     /// The service
     pub(crate) service: String,
-    /// How long to drive it ('response')
-    #[arg(long = "for", value_name = "TIME", default_value = "5s")]
-    pub(crate) length: Duration,
-    /// How many requests to profile ('execution')
-    #[arg(long, default_value_t = 2000)]
-    pub(crate) requests: u32,
     /// Seed of keys and values
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Write the records to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecutionArgs {
+    #[command(flatten)]
+    pub(crate) measure: MeasureArgs,
+    /// How many requests to profile
+    #[arg(long, default_value_t = 2000)]
+    pub(crate) requests: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResponseArgs {
+    #[command(flatten)]
+    pub(crate) measure: MeasureArgs,
+    /// How long to drive it
+    #[arg(long = "for", value_name = "TIME", default_value = "5s")]
+    pub(crate) length: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -212,7 +231,7 @@ pub(crate) struct ShareArgs {
     #[arg(long, value_name = "TIME", conflicts_with = "period")]
     pub(crate) max_period: Option<Duration>,
     /// Percentage points of a core to add in practice
-    #[arg(long, default_value = "5%")]
+    #[arg(long, default_value = "5%", value_parser = part)]
     pub(crate) margin: Bandwidth,
     /// Print JSON
     #[arg(long)]
@@ -225,4 +244,13 @@ pub(crate) enum Releases {
     Kept,
     /// Sporadic, jittered, or offsets unknown
     Sporadic,
+}
+
+/// At most a whole.
+fn part(text: &str) -> Result<Bandwidth, String> {
+    let share: Bandwidth = text.parse()?;
+    if share <= Bandwidth::ONE {
+        return Ok(share);
+    }
+    Err(format!("{} is more than a whole core; for {text} percent write {text}%", share.percent()))
 }

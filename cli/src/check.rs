@@ -2,7 +2,7 @@
 
 use crate::args::SiteArg;
 use crate::failure::Failure;
-use crate::table::{json, table};
+use crate::table::{json, say, table};
 use giusto_model::{Adopt, Origin, Promise, Service, Task};
 use serde_json::json;
 use std::process::ExitCode;
@@ -17,15 +17,10 @@ pub(crate) fn check(args: &SiteArg) -> Result<ExitCode, Failure> {
         return json(&json!({"host": host, "services": services}));
     }
     let cores: Vec<String> = site.host.cores.iter().map(u32::to_string).collect();
-    println!(
-        "host {}: cores {}, {} of each kept free",
-        site.host.name,
-        cores.join(", "),
-        site.host.keep_free.percent()
-    );
+    say!("host {}: cores {}, {} of each kept free", site.host.name, cores.join(", "), site.host.keep_free.percent());
     let mut rows = vec![["service", "promise", "from", "tasks"].map(String::from).to_vec()];
     rows.extend(site.services.iter().map(describe));
-    print!("{}", table(&rows, 4));
+    crate::table::print(&table(&rows, 4))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -26,9 +26,15 @@ impl Failure {
     pub(crate) fn running(text: impl ToString) -> Self {
         Failure { code: 4, text: text.to_string() }
     }
+    /// 0: nobody wants to hear more.
+    pub(crate) fn quiet() -> Self {
+        Failure { code: 0, text: String::new() }
+    }
     /// Prints the text and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("giusto: {}", self.text);
+        if !self.text.is_empty() {
+            eprintln!("giusto: {}", self.text);
+        }
         ExitCode::from(self.code)
     }
 }
@@ -61,9 +67,33 @@ impl From<giusto_planner::Error> for Failure {
 
 impl From<giusto_daemon::Error> for Failure {
     fn from(error: giusto_daemon::Error) -> Self {
+        use giusto_daemon::Error::{Compute, Io, Lacks, Measure, NothingToTry};
         match error {
-            giusto_daemon::Error::Lacks { .. } => Failure::lacks(error),
+            Lacks { .. } | Compute(giusto_compute::Error::NoCore { .. }) => Failure::lacks(error),
+            Io { ref source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => Failure::lacks(error),
+            Measure(error) => error.into(),
+            NothingToTry => Failure::input(error),
             _ => Failure::running(error),
+        }
+    }
+}
+
+impl From<giusto_measure::Error> for Failure {
+    fn from(error: giusto_measure::Error) -> Self {
+        use giusto_measure::Error::{Connect, Listener, NotListening, Plan, Privilege, Task};
+        match error {
+            Connect { .. } | Listener { .. } | NotListening { .. } | Privilege { .. } => Failure::lacks(error),
+            Plan(_) | Task { .. } => Failure::input(error),
+            _ => Failure::running(error),
+        }
+    }
+}
+
+impl From<giusto_simulator::Error> for Failure {
+    fn from(error: giusto_simulator::Error) -> Self {
+        match error {
+            giusto_simulator::Error::Write(_) => Failure::running(error),
+            _ => Failure::input(error),
         }
     }
 }

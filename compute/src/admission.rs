@@ -27,10 +27,10 @@ pub(crate) const TOO_MUCH: u32 = 11;
 pub(crate) fn free_tenths(tree: &Path, cap: Bandwidth) -> Option<u32> {
     let cores = crate::probe::online();
     let cap_ns = cap.times_ceil(giusto_model::Duration::from_ns(PERIOD_NS))?.ns();
-    // Half a point of room for the kernel's rounding; two points over.
+    // A tenth of a point of room for the kernel's rounding; two points over.
     let budget_ns = |tenths: u32| match tenths {
         TOO_MUCH => cap_ns + PERIOD_NS / 50,
-        _ => (cap_ns.saturating_sub(PERIOD_NS / 200)) * u64::from(tenths) / u64::from(ALL),
+        _ => (cap_ns.saturating_sub(PERIOD_NS / 1_000)) * u64::from(tenths) / u64::from(ALL),
     };
     for tenths in (1..=TOO_MUCH).rev().filter(|&tenths| budget_ns(tenths) <= PERIOD_NS) {
         match try_all(&cores, tree, budget_ns(tenths)) {

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// How the folders that Giusto makes begin.
 const OURS: &str = "giusto.";
 
+/// The one of all cores that are not given away.
+const REST: &str = "giusto.rest";
+
 /// Which cgroup version has the cpuset controller, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cpusets {
@@ -24,7 +27,7 @@ impl Cpusets {
         Cpusets::find_in(&Real)
     }
 
-    fn find_in(files: &dyn Files) -> Option<Cpusets> {
+    pub(crate) fn find_in(files: &dyn Files) -> Option<Cpusets> {
         let mounts = files.read(Path::new("/proc/mounts")).ok()?;
         let mut unified = None;
         for line in mounts.lines() {
@@ -54,7 +57,7 @@ impl Cpusets {
     }
 
     fn rest(&self) -> PathBuf {
-        self.root().join(format!("{OURS}rest"))
+        self.root().join(REST)
     }
 
     /// Gives each of `cores` a root domain of its own, and all other cores of the machine one together.
@@ -178,17 +181,40 @@ impl Cpusets {
         if let Some(tid) = sched::threads(pid).into_iter().find(taken) {
             return Err(Error::Taken(tid));
         }
-        // From one of ours to another: what was before the first move is on record already.
-        if !ours(&home) {
+        // From a core of ours: what was before the first move is on record already. From the rest: it was in the root, unless
+        // the record of an earlier move says otherwise, which is then undone later.
+        if !ours(&home) || is_rest(&home) {
             for tid in sched::threads(pid) {
                 self.record_thread(files, tid, &home, &target, record)?;
             }
-            intend(record, Undo::Place { process, back_to: home.join("cgroup.procs"), from: target.clone() })?;
+            let back_to = if is_rest(&home) { self.root() } else { &home }.join("cgroup.procs");
+            intend(record, Undo::Place { process, back_to, from: target.clone() })?;
         }
         match files.write(&target.join("cgroup.procs"), &pid.to_string()) {
             Err(why) if process.alive() => Err(kernel(format!("move process {pid} to {}", target.display()), &why)),
             _ => Ok(()),
         }
+    }
+
+    /// Moves everybody else who sits in the root to the cores that are left (v1, where nothing balances the root from now on,
+    /// so that who last ran on a core of ours would stay there). They return when the cpuset of the rest goes.
+    pub(crate) fn make_room(&self, files: &dyn Files, record: &mut dyn Recorder) -> Result<(), Error> {
+        let rest = self.rest();
+        if matches!(self, Cpusets::V2(_)) || !files.is_folder(&rest) {
+            return Ok(());
+        }
+        // Twice, for those that were forked meanwhile.
+        for pid in sched::processes().into_iter().chain(sched::processes()) {
+            if self.of_thread(files, pid).as_deref() != Some(self.root()) {
+                continue;
+            }
+            for tid in sched::threads(pid) {
+                self.record_thread(files, tid, self.root(), &rest, record)?;
+            }
+            // One with a reservation of its own, or bound to the kernel's cores, stays.
+            let _ = files.write(&rest.join("cgroup.procs"), &pid.to_string());
+        }
+        Ok(())
     }
 
     fn record_thread(
@@ -213,7 +239,7 @@ impl Cpusets {
     }
 
     /// Cores of a cgroup: its own cpuset's, or that of the nearest one above it that has one (v2).
-    fn effective(&self, files: &dyn Files, folder: &Path) -> Option<Vec<u32>> {
+    pub(crate) fn effective(&self, files: &dyn Files, folder: &Path) -> Option<Vec<u32>> {
         let name = match self {
             Cpusets::V1(_) => "cpuset.effective_cpus",
             Cpusets::V2(_) => "cpuset.cpus.effective",
@@ -223,7 +249,7 @@ impl Cpusets {
     }
 
     /// The cgroup folder of a thread in the cpuset hierarchy.
-    fn of_thread(&self, files: &dyn Files, tid: u32) -> Option<PathBuf> {
+    pub(crate) fn of_thread(&self, files: &dyn Files, tid: u32) -> Option<PathBuf> {
         let text = files.read(Path::new(&format!("/proc/{tid}/cgroup"))).ok()?;
         let path = text.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
@@ -251,6 +277,10 @@ pub(crate) fn rebuild_domains(files: &dyn Files, root: &Path) -> io::Result<()> 
     let Ok(old) = files.read(&flag) else { return Ok(()) };
     let (old, other) = if old.trim() == "0" { ("0", "1") } else { ("1", "0") };
     [other, old, other, old].into_iter().try_for_each(|value| files.write(&flag, value))
+}
+
+pub(crate) fn is_rest(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name == REST)
 }
 
 fn ours(folder: &Path) -> bool {

@@ -5,6 +5,7 @@ use crate::files::Real;
 use crate::sched::{self, Attr, Thread};
 use crate::{Error, Recorder, Undo};
 use giusto_model::{Server, ServerKind};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -21,13 +22,18 @@ pub struct Isolated {
 }
 
 /// A reservation in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Reserved {
     /// The thread that got it.
     pub thread: u32,
     /// Its part of the service's processor time so far, in percent; `None` if the service had not run yet.
     pub percent: Option<u32>,
     identity: Thread,
+    /// The service's processes at that time. Children that it forks later, to save in the background for example, work
+    /// outside the reservation, and may.
+    processes: Vec<Thread>,
+    /// What each of their threads had used at the last check.
+    used: BTreeMap<u32, u64>,
 }
 
 impl Isolated {
@@ -49,7 +55,13 @@ impl Isolated {
             record.intend(&Undo::Bandwidth { tree, cap, tenths }).map_err(Error::Journal)?;
         }
         cpusets.isolate(&Real, &cores, record)?;
+        cpusets.make_room(&Real, record)?;
         Ok(Isolated { cpusets: cpusets.clone(), cores })
+    }
+
+    /// Whether `core` is one of them.
+    pub fn has(&self, core: u32) -> bool {
+        self.cores.contains(&core)
     }
 
     /// Moves processes to one of the isolated cores, with all their threads. Their later threads and children stay there too;
@@ -57,7 +69,7 @@ impl Isolated {
     ///
     /// Errors: a core that is not isolated; a thread with a reservation of somebody else's; the kernel refuses.
     pub fn confine(&self, processes: &[u32], core: u32, record: &mut dyn Recorder) -> Result<(), Error> {
-        if !self.cores.contains(&core) {
+        if !self.has(core) {
             return Err(Error::NoCore { core, online: self.cores.clone() });
         }
         self.place(processes, Some(core), record)
@@ -96,25 +108,44 @@ impl Isolated {
             doing: format!("reserve {} every {} for thread {tid}", server.budget, server.period),
             why: explained(&why),
         })?;
-        Ok(Reserved { thread: tid, percent, identity: thread })
+        let processes: Vec<Thread> = processes.iter().filter_map(|&pid| Thread::of(pid)).collect();
+        let used = usage(&processes);
+        Ok(Reserved { thread: tid, percent, identity: thread, processes, used })
     }
 }
 
 impl Reserved {
-    /// Whether the reservation still serves the service whose `processes` these are now. Errors: its thread has ended; it was
-    /// taken out of SCHED_DEADLINE by somebody else; another thread does the work by now.
-    pub fn check(&self, processes: &[u32]) -> Result<(), Error> {
+    /// Whether the reservation has served its service since the last check. Errors: its thread has ended; it was taken out of
+    /// SCHED_DEADLINE by somebody else; another thread did most of the work.
+    pub fn check(&mut self) -> Result<(), Error> {
         if !self.identity.alive() {
             return Err(Error::Gone(self.thread));
         }
         if sched::get(self.thread).is_ok_and(|now| now.policy != sched::DEADLINE) {
             return Err(Error::Lost(self.thread));
         }
-        match worker(processes)? {
-            (tid, Some(_)) if tid != self.thread => Err(Error::NotTheWorker { reserved: self.thread, worker: tid }),
-            _ => Ok(()),
+        let now = usage(&self.processes);
+        let since = |tid: &u32| self.used.get(tid).copied().unwrap_or(0);
+        let worked: Vec<(u64, u32)> = now.iter().map(|(tid, used)| (used.saturating_sub(since(tid)), *tid)).collect();
+        self.used = now;
+        match took_over(self.thread, &worked) {
+            Some(worker) => Err(Error::NotTheWorker { reserved: self.thread, worker }),
+            None => Ok(()),
         }
     }
+}
+
+/// Processor time of each thread of `processes`.
+fn usage(processes: &[Thread]) -> BTreeMap<u32, u64> {
+    let alive = processes.iter().filter(|process| process.alive());
+    alive.flat_map(|process| sched::threads(process.tid)).map(|tid| (tid, sched::cpu_time_ns(tid))).collect()
+}
+
+/// The thread that did more than half of what all did, unless it is the reserved one; of (time used in ns, thread).
+fn took_over(reserved: u32, worked: &[(u64, u32)]) -> Option<u32> {
+    let total: u64 = worked.iter().map(|(time, _)| time).sum();
+    let &(most, tid) = worked.iter().max()?;
+    (total >= HARDLY_RUN_NS && tid != reserved && most > total / 2).then_some(tid)
 }
 
 /// Gives a thread another policy, its old one recorded.
@@ -211,5 +242,14 @@ mod tests {
         let refused = choose(&[(10 * MS, 7), (90 * MS, 8)]).unwrap_err().to_string();
         assert!(refused.contains("8 90 %, 7 10 %"), "{refused}");
         assert!(matches!(choose(&[]), Err(Error::NoThread)));
+    }
+
+    #[test]
+    fn a_thread_has_taken_over_when_it_does_more_than_half_of_the_work() {
+        const MS: u64 = 1_000_000;
+        assert_eq!(took_over(7, &[(10 * MS, 7), (9 * MS, 8)]), None);
+        assert_eq!(took_over(7, &[(9 * MS, 7), (10 * MS, 8)]), Some(8));
+        assert_eq!(took_over(7, &[(0, 7), (MS / 2, 8)]), None, "hardly anything was done");
+        assert_eq!(took_over(7, &[]), None);
     }
 }

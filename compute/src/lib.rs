@@ -65,7 +65,7 @@ pub enum Error {
     #[error("thread {0} has ended")]
     Gone(u32),
     /// A thread's reservation was removed from outside.
-    #[error("thread {0} is not under SCHED_DEADLINE any more: somebody else has changed its policy")]
+    #[error("thread {0} has no guarantee any more: somebody else has taken it out of SCHED_DEADLINE; start 'giusto run' again")]
     Lost(u32),
     /// A thread has a reservation already.
     #[error("thread {0} is under SCHED_DEADLINE already; end that reservation first: chrt --other --pid 0 {0}")]
@@ -76,8 +76,8 @@ pub enum Error {
     /// A service without threads.
     #[error("the service has no thread; it has ended, or was not started")]
     NoThread,
-    /// Another thread does the work than the one that was reserved.
-    #[error("thread {reserved} is reserved, but thread {worker} does the work by now; reserve again")]
+    /// Another thread did the work than the one that was reserved.
+    #[error("thread {reserved} is reserved, but in the last interval thread {worker} did most of the work, without a guarantee; if that stays so, start 'giusto run' again")]
     NotTheWorker {
         /// Which has the reservation.
         reserved: u32,

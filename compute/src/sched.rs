@@ -48,6 +48,49 @@ pub fn group(leader: u32) -> Vec<u32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter(member).collect()
 }
 
+/// A process, its ancestors (nearest first), and the leaders of its group and session.
+pub(crate) fn relatives(pid: u32) -> Vec<u32> {
+    let mut found = vec![pid];
+    let mut leaders = Vec::new();
+    while let Some((parent, group, session)) = found.last().and_then(|&pid| family(pid)) {
+        if found.len() == 1 {
+            leaders = vec![group, session];
+        }
+        if parent == 0 || found.len() > 100 {
+            break;
+        }
+        found.push(parent);
+    }
+    found.extend(leaders);
+    found
+}
+
+/// Parent, group and session of a process.
+fn family(pid: u32) -> Option<(u32, u32, u32)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1).map(|field| field.parse().ok());
+    Some((fields.next()??, fields.next()??, fields.next()??))
+}
+
+/// All threads of the machine under SCHED_DEADLINE.
+pub(crate) fn under_deadline() -> Vec<u32> {
+    let taken = |&tid: &u32| get(tid).is_ok_and(|attr| attr.policy == DEADLINE);
+    processes().into_iter().flat_map(threads).filter(taken).collect()
+}
+
+/// All processes of the machine that are not the kernel's own.
+pub(crate) fn processes() -> Vec<u32> {
+    const KERNEL_THREAD: u64 = 0x0020_0000; // PF_KTHREAD
+    let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
+    let all = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    all.filter(|pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
+        flags.is_some_and(|flags| flags & KERNEL_THREAD == 0)
+    })
+    .collect()
+}
+
 /// Processor time a thread has had so far, in ns; 0 if it has gone.
 pub fn cpu_time_ns(tid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();
@@ -161,16 +204,8 @@ pub(crate) fn core(tid: u32) -> Option<u32> {
 
 /// Threads of the whole machine that may not run on all online cores, the kernel's own ones excepted, with their cores.
 pub(crate) fn restricted() -> Vec<(Thread, Vec<u32>)> {
-    const KERNEL_THREAD: u64 = 0x0020_0000; // PF_KTHREAD
     let online = crate::probe::online();
-    let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
-    let processes = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    let ours = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
-        flags.is_some_and(|flags| flags & KERNEL_THREAD == 0)
-    };
-    let threads = processes.filter(ours).flat_map(threads);
+    let threads = processes().into_iter().flat_map(threads);
     threads.filter_map(|tid| Some((Thread::of(tid)?, affinity(tid).ok().filter(|cores| *cores != online)?))).collect()
 }
 

@@ -1,7 +1,7 @@
 //! What to undo, recorded before it is done.
 
 use crate::admission;
-use crate::cpuset::rebuild_domains;
+use crate::cpuset::{is_rest, rebuild_domains, Cpusets};
 use crate::files::{Files, Real};
 use crate::sched::{self, Attr, Thread};
 use giusto_model::Bandwidth;
@@ -61,6 +61,18 @@ pub enum Undo {
     Group(Thread),
 }
 
+impl Undo {
+    /// A process that was moved: which, from where, and to where.
+    fn as_move(&self) -> Option<(Thread, &Path, &Path)> {
+        match self {
+            Undo::Place { process, back_to, from } if back_to.ends_with("cgroup.procs") => {
+                Some((*process, back_to, from))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Keeps what is to be undone. A change is only made after `intend` has returned.
 pub trait Recorder {
     /// Writes it down so that it survives a crash. On an error the change is not made.
@@ -86,7 +98,8 @@ pub struct Report {
     pub failed: Vec<String>,
 }
 
-/// Undoes all, the latest first (cores, bandwidth and started services last). May be called again after having died in the middle; what has vanished is passed over.
+/// Undoes all, the latest first (cores, bandwidth and started services last). May be called again after having died in the
+/// middle; what has vanished is passed over.
 ///
 /// Takes milliseconds; where a thread died with its reservation, up to the longest period (at most 4.2 s by default) more,
 /// because cpusets must not change before the kernel has taken its bandwidth back.
@@ -138,7 +151,10 @@ impl Undoing<'_> {
             },
             Undo::Place { process, back_to, .. } => self.move_back(*process, back_to),
             Undo::Affinity { thread, cores } => {
-                if !thread.alive() || sched::affinity(thread.tid).is_ok_and(|now| now == *cores) {
+                // A mask that is not all that its cpuset has was set by somebody since.
+                let forgotten =
+                    |now: Vec<u32>| now != *cores && self.all_cores(thread.tid).is_none_or(|all| all == now);
+                if !thread.alive() || !sched::affinity(thread.tid).is_ok_and(forgotten) {
                     return Ok(());
                 }
                 gone_is_fine(*thread, sched::set_affinity(thread.tid, cores))
@@ -155,6 +171,12 @@ impl Undoing<'_> {
             }
             Undo::Group(leader) => end_group(*leader),
         }
+    }
+
+    /// Cores of the cpuset that a thread is in.
+    fn all_cores(&self, tid: u32) -> Option<Vec<u32>> {
+        let cpusets = Cpusets::find_in(self.files)?;
+        cpusets.effective(self.files, &cpusets.of_thread(self.files, tid)?)
     }
 
     /// A thread that died with its reservation is booked up to one period more; a root domain that changes meanwhile keeps
@@ -188,17 +210,8 @@ impl Undoing<'_> {
         home.ancestors().find(|at| self.files.is_folder(at)).map(|at| (at.join(name), at == home))
     }
 
-    /// Removes a cgroup; its members go to where the others came from. Processes that die leave it a moment later, hence the
-    /// patience.
+    /// Removes a cgroup; its members go home. Processes that die leave it a moment later, hence the patience.
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let came_from = self.all.iter().find_map(|step| match step {
-            Undo::Place { back_to, from, .. } if from == path && back_to.ends_with("cgroup.procs") => {
-                Some(back_to.clone())
-            }
-            _ => None,
-        });
-        let home = came_from.or_else(|| Some(path.parent()?.join("cgroup.procs")));
-        let home = home.and_then(|home| self.nearest(&home)).map(|(home, _)| home);
         let mut last = Ok(());
         for _ in 0..400 {
             if !self.files.is_folder(path) {
@@ -206,7 +219,8 @@ impl Undoing<'_> {
             }
             for pid in self.files.read(&path.join("cgroup.procs")).unwrap_or_default().lines() {
                 // It may have died, or forked since: the removal tells, and the next turn finds it.
-                let _ = home.as_ref().map(|home| self.files.write(home, pid));
+                let home = pid.parse().ok().and_then(|pid| self.home(pid, path));
+                let _ = home.map(|home| self.files.write(&home, pid));
             }
             // On v2: removal alone gives the cores back only some time later. On v1 there is no such file.
             let _ = self.files.write(&path.join("cpuset.cpus.partition"), "member");
@@ -219,13 +233,32 @@ impl Undoing<'_> {
         last
     }
 
+    /// Where a process in one of our cgroups belongs: where the nearest ancestor, or else the leader of its group or session,
+    /// came from that was moved; or else what else was moved to this core; or else above.
+    fn home(&self, pid: u32, path: &Path) -> Option<PathBuf> {
+        let moved: Vec<_> = self.all.iter().filter_map(Undo::as_move).collect();
+        let of = |pid: u32| moved.iter().find(|(process, ..)| process.tid == pid).map(|(_, home, _)| *home);
+        let to_here = || moved.iter().find(|(.., to)| *to == path && !is_rest(path)).map(|(_, home, _)| *home);
+        let above = path.parent()?.join("cgroup.procs");
+        let relatives = sched::relatives(pid);
+        let home = relatives.into_iter().find_map(of).or_else(to_here).unwrap_or(&above);
+        self.nearest(home).map(|(home, _)| home)
+    }
+
     /// Has the kernel taken all bandwidth back? Mends its sum if not. What dies without our knowledge is booked one period
     /// more at most, hence the patience.
-    fn settle(&self, tree: &Path, cap: Bandwidth, before: u32) -> io::Result<()> {
+    fn settle(&mut self, tree: &Path, cap: Bandwidth, before: u32) -> io::Result<()> {
         let mut free = None;
         for attempt in 0..24 {
             free = admission::free_tenths(tree, cap);
             if free.is_none_or(|free| free == before || (before..=admission::ALL).contains(&free)) {
+                return Ok(());
+            }
+            let others = sched::under_deadline();
+            if !others.is_empty() {
+                let text =
+                    format!("threads {others:?} reserve bandwidth, so what is free cannot be compared with before");
+                self.report.notes.push(text);
                 return Ok(());
             }
             // Only when all that is ours has left.
@@ -235,8 +268,7 @@ impl Undoing<'_> {
             thread::sleep(time::Duration::from_millis(25 << (attempt / 8)));
         }
         Err(io::Error::other(format!(
-            "{} tenths are, {before} were: either another program has reserved meanwhile (ps -eLo tid,cls,comm | grep DLN), \
-             or the kernel's sum is wrong; then 'giusto restore' tries again, and a reboot clears it",
+            "{} tenths are, {before} were: the kernel's sum is wrong; 'giusto restore' tries again, and a reboot clears it",
             free.unwrap_or(0)
         )))
     }

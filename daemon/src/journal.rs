@@ -14,11 +14,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// First line: who writes, and in which life of the host.
+/// First line: in which life of the host the others were written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
     boot: String,
-    pid: u32,
 }
 
 /// The journal of this host, held exclusively: one giusto at a time.
@@ -85,7 +84,8 @@ impl Journal {
         let Report { undone, notes, mut failed } = undo(&self.pending);
         if self.damaged > 0 {
             failed.push(format!(
-                "{} lines of {} cannot be read; compare 'giusto status' with what you expect, then remove the file",
+                "{} lines of {} are damaged, what they say cannot be undone: look for cpusets named giusto.* and for threads under \
+                 SCHED_DEADLINE (ps -eLo tid,cls,comm), then remove the file",
                 self.damaged,
                 self.path.display()
             ));
@@ -104,7 +104,7 @@ impl Journal {
     fn clear(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.end = Some(0);
-        self.append(&Head { boot: boot(), pid: std::process::id() })
+        self.append(&Head { boot: boot() })
     }
 
     fn append(&mut self, line: &impl Serialize) -> io::Result<()> {
@@ -135,7 +135,7 @@ fn claim(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let found = fs::metadata(folder)?;
     if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
-        let text = "its folder is not only yours to write; expected mode 0700 and you as its owner (see GIUSTO_STATE)";
+        let text = "its folder is not only yours to write; run as root, or expected mode 0700 and you as its owner";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     Ok(())
@@ -154,13 +154,23 @@ fn lock(file: &mut File) -> Result<(), Error> {
         if error != rustix::io::Errno::WOULDBLOCK {
             return Err(Error::Io { doing: "lock the undo journal".into(), source: error.into() });
         }
-        let pid = read(file).ok().and_then(|found| found.head).map_or(0, |head| head.pid);
-        if Instant::now() > patience || giusto_compute::sched::Thread::of(pid).is_some() {
+        let pid = holder(file).filter(|&pid| giusto_compute::sched::Thread::of(pid).is_some());
+        if Instant::now() > patience || pid.is_some() {
             return Err(Error::Busy { pid });
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+/// The process that locked `file`, as the kernel tells it (proc_locks(5)).
+fn holder(file: &File) -> Option<u32> {
+    let inode = format!(":{}", file.metadata().ok()?.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let fields = locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    fields
+        .filter(|fields| fields.get(5).is_some_and(|at| at.ends_with(&inode)))
+        .find_map(|fields| fields[4].parse().ok())
 }
 
 fn boot() -> String {
@@ -286,7 +296,7 @@ mod tests {
         let (mut journal, _) = Journal::open_in(folder.path()).unwrap();
         journal.file.set_len(0).unwrap();
         journal.end = Some(0);
-        journal.append(&Head { boot: "an earlier one".into(), pid: 1 }).unwrap();
+        journal.append(&Head { boot: "an earlier one".into() }).unwrap();
         journal.intend(&change("a")).unwrap();
         drop(journal);
         let (_, restored) = Journal::open_in(folder.path()).unwrap();
@@ -298,22 +308,20 @@ mod tests {
         let folder = state();
         let (_journal, _) = Journal::open_in(folder.path()).unwrap();
         let second = Journal::open_in(folder.path());
-        assert!(matches!(second, Err(Error::Busy { pid }) if pid == std::process::id()), "{second:?}");
+        assert!(matches!(second, Err(Error::Busy { pid: Some(pid) }) if pid == std::process::id()), "{second:?}");
     }
 
     #[test]
     fn a_lock_that_outlives_its_dead_owner_for_a_moment_is_waited_for() {
         let folder = state();
-        let (mut journal, _) = Journal::open_in(folder.path()).unwrap();
-        journal.file.set_len(0).unwrap();
-        journal.end = Some(0);
-        journal.append(&Head { boot: boot(), pid: u32::MAX }).unwrap();
-        let releasing = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(100));
-            drop(journal);
-        });
+        drop(Journal::open_in(folder.path()).unwrap());
+        // The one who locks it ends at once; a child that inherited the file lives a moment longer.
+        let script = "exec 9<>\"$0\"; flock 9; sleep 0.2 &";
+        let journal = folder.path().join("journal");
+        assert!(std::process::Command::new("sh").args(["-c", script]).arg(journal).status().unwrap().success());
+        let begin = Instant::now();
         Journal::open_in(folder.path()).unwrap();
-        releasing.join().unwrap();
+        assert!(begin.elapsed() > Duration::from_millis(50), "it was locked");
     }
 
     #[test]

@@ -8,13 +8,14 @@ mod dry_run;
 mod journal;
 mod scene;
 mod services;
+mod spinner;
 mod trial;
 
 pub use dry_run::dry_run;
 pub use journal::{Journal, Restored};
 pub use scene::{enforce, Scene};
 pub use services::Running;
-pub use trial::{trial, Arm, Options, Run, Trial};
+pub use trial::{loads, trial, Arm, Options, Run, Trial};
 
 use giusto_planner::Facts;
 use std::sync::atomic::AtomicBool;
@@ -31,10 +32,10 @@ pub enum Error {
         how: String,
     },
     /// Another giusto holds this host.
-    #[error("giusto runs on this host already (process {pid}); stop it first: kill {pid}")]
+    #[error("giusto runs on this host already{}", busy(*.pid))]
     Busy {
-        /// Its process id.
-        pid: u32,
+        /// Its process id, if it can be told.
+        pid: Option<u32>,
     },
     /// Enforcement failed.
     #[error(transparent)]
@@ -45,6 +46,9 @@ pub enum Error {
     /// Told to stop before the end.
     #[error("interrupted; the host is as it was")]
     Interrupted,
+    /// A trial without a time-sensitive service.
+    #[error("there is nothing to try: no service of this site is promised as-if-alone")]
+    NothingToTry,
     /// Not everything could be undone.
     #[error("not everything could be undone, the rest stays in the journal: {0}; try 'giusto restore'")]
     NotRestored(String),
@@ -66,6 +70,13 @@ pub enum Error {
     },
 }
 
+fn busy(pid: Option<u32>) -> String {
+    match pid {
+        Some(pid) => format!(" (process {pid}); stop it first: kill {pid}"),
+        None => ", or is just starting or restoring; try again in a moment".to_string(),
+    }
+}
+
 /// What the planner has to know about this machine.
 pub fn facts() -> Facts {
     let machine = giusto_compute::probe();
@@ -78,7 +89,7 @@ pub fn facts() -> Facts {
     }
 }
 
-/// Sets `flag` when SIGINT or SIGTERM asks for an orderly end. Only the first call's flag counts.
+/// Sets `flag` when SIGINT, SIGTERM, SIGHUP (a terminal that closes) or SIGQUIT asks for an orderly end. Only the first call's flag counts.
 pub fn on_stop(flag: &'static AtomicBool) {
     static FLAG: std::sync::OnceLock<&AtomicBool> = std::sync::OnceLock::new();
     extern "C" fn handler(_: libc::c_int) {
@@ -87,7 +98,7 @@ pub fn on_stop(flag: &'static AtomicBool) {
         }
     }
     let _ = FLAG.set(flag);
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
         // SAFETY: the handler only stores to an atomic.
         unsafe { libc::signal(signal, handler as *const () as libc::sighandler_t) };
     }

@@ -1,33 +1,49 @@
 //! The scene of a run: all services of a plan alive and in their places on this host, and the way back.
 
+use crate::spinner::Spinner;
 use crate::{Error, Journal, Running};
-use giusto_compute::sched::{self, Attr, Thread};
+use giusto_compute::sched::{self, Attr};
 use giusto_compute::{Isolated, Machine, Recorder, Reserved, Undo};
 use giusto_model::{LeftoverPlan, Load, Plan, ServicePlan};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 /// Services in their places. Dropping it leaves the host as it was found; [`Scene::finish`] also says whether it could.
 pub struct Scene<'a> {
     journal: &'a mut Journal,
-    isolated: Option<Isolated>,
+    isolated: Isolated,
     /// Time-sensitive services and the others, in the order of the plan.
     services: Vec<(&'a ServicePlan, Running)>,
-    leftovers: Vec<(&'a LeftoverPlan, Running)>,
+    leftovers: Vec<Leftover<'a>>,
     finished: bool,
 }
 
+/// A service that gets what is left, and the core of each of its processes.
+struct Leftover<'a> {
+    plan: &'a LeftoverPlan,
+    running: Running,
+    places: BTreeMap<u32, u32>,
+}
+
 impl<'a> Scene<'a> {
-    /// Starts or adopts all services of `plan`, isolates the host's cores and moves each service to its own. Reserves nothing
-    /// yet. Errors: anything missing or refused; what was done until then is undone.
+    /// Isolates the cores that the plan reserves on, starts or adopts all services, and moves each to its core. Reserves
+    /// nothing yet. Errors: anything missing or refused; what was done until then is undone.
     pub fn set(plan: &'a Plan, machine: &Machine, journal: &'a mut Journal, logs: &Path) -> Result<Self, Error> {
         let cpusets = require(machine)?;
         journal.begin()?;
-        let mut scene = Scene { journal, isolated: None, services: Vec::new(), leftovers: Vec::new(), finished: false };
+        let mut cores: Vec<u32> = plan.services.iter().map(|service| service.core).collect();
+        cores.dedup();
+        let isolated = match Isolated::new(cpusets, &cores, journal) {
+            Ok(isolated) => isolated,
+            Err(error) => {
+                restored(journal)?;
+                return Err(error.into());
+            }
+        };
+        let mut scene = Scene { journal, isolated, services: Vec::new(), leftovers: Vec::new(), finished: false };
         for service in &plan.services {
-            let running = scene.begin(&service.name, &service.origin, logs)?;
-            scene.services.push((service, running));
-            let (_, running) = scene.services.last_mut().expect("just pushed");
+            let mut running = scene.begin(&service.name, &service.origin, logs)?;
             if let Some(Load::Redis { address, .. }) = &service.load {
                 let patience = giusto_model::Duration::from_secs(10);
                 let listening =
@@ -35,34 +51,41 @@ impl<'a> Scene<'a> {
                 running.check()?; // how it ended says more than that nobody listens
                 listening?;
             }
+            scene.services.push((service, running));
         }
-        for leftover in &plan.leftovers {
-            let running = scene.begin(&leftover.name, &leftover.origin, logs)?;
-            scene.leftovers.push((leftover, running));
+        for plan in &plan.leftovers {
+            let running = scene.begin(&plan.name, &plan.origin, logs)?;
+            scene.leftovers.push(Leftover { plan, running, places: BTreeMap::new() });
         }
-        scene.isolated = Some(Isolated::new(cpusets, &plan.host.cores, scene.journal)?);
         scene.confine()?;
         Ok(scene)
     }
 
     fn begin(&mut self, name: &str, origin: &giusto_model::Origin, logs: &Path) -> Result<Running, Error> {
-        let running = Running::begin(name, origin, logs)?;
-        if let Some(leader) = running.group().and_then(Thread::of) {
-            self.journal.intend(&Undo::Group(leader)).map_err(giusto_compute::Error::Journal)?;
-        }
-        Ok(running)
+        Running::begin(name, origin, logs, &mut |leader| self.journal.intend(&Undo::Group(leader)))
     }
 
     /// Moves every process to its core; called again, those that have come since. A leftover's processes are spread over its
-    /// cores, each on one.
+    /// cores, each on one; on a core that carries no reservation they run wherever the kernel finds room off the others.
     pub fn confine(&mut self) -> Result<(), Error> {
-        let Some(isolated) = &self.isolated else { return Ok(()) };
         for (service, running) in &self.services {
-            isolated.confine(&running.processes(), service.core, self.journal)?;
+            self.isolated.confine(&running.processes(), service.core, self.journal)?;
         }
-        for (leftover, running) in &self.leftovers {
-            for (pid, &core) in running.processes().into_iter().zip(leftover.cores.iter().cycle()) {
-                isolated.confine(&[pid], core, self.journal)?;
+        for leftover in &mut self.leftovers {
+            let alive = leftover.running.processes();
+            leftover.places.retain(|pid, _| alive.contains(pid));
+            for pid in alive {
+                if leftover.places.contains_key(&pid) {
+                    continue;
+                }
+                let taken = |core: &&u32| leftover.places.values().filter(|place| place == core).count();
+                let Some(&core) = leftover.plan.cores.iter().min_by_key(taken) else { continue };
+                if self.isolated.has(core) {
+                    self.isolated.confine(&[pid], core, self.journal)?;
+                } else {
+                    self.isolated.keep_off(&[pid], self.journal)?;
+                }
+                leftover.places.insert(pid, core);
             }
         }
         Ok(())
@@ -71,8 +94,7 @@ impl<'a> Scene<'a> {
     /// Puts service `index` of the plan under its reservation.
     pub fn reserve(&mut self, index: usize) -> Result<Reserved, Error> {
         let (service, running) = &self.services[index];
-        let isolated = self.isolated.as_ref().expect("set() isolates");
-        Ok(isolated.reserve(&running.processes(), &service.server, self.journal)?)
+        Ok(self.isolated.reserve(&running.processes(), &service.server, self.journal)?)
     }
 
     /// Gives all threads of service `index` a real-time priority without a budget; returns what to hand to [`Scene::leave`].
@@ -101,15 +123,28 @@ impl<'a> Scene<'a> {
         self.services[index].1.processes()
     }
 
-    /// Leftover services that share a core with a service.
-    pub fn competitors(&self, core: u32) -> impl Iterator<Item = &Running> {
-        self.leftovers.iter().filter(move |(plan, _)| plan.cores.contains(&core)).map(|(_, running)| running)
+    /// Keeps `core` awake until what is returned is dropped.
+    pub(crate) fn keep_awake(&mut self, core: u32) -> Result<Spinner, Error> {
+        Spinner::start(&self.isolated, core, self.journal)
     }
 
-    /// An error if a service has ended.
+    /// Leftover services that share a core with a service.
+    pub fn competitors(&self, core: u32) -> impl Iterator<Item = &Running> {
+        let here = move |leftover: &&Leftover| leftover.places.values().any(|&place| place == core);
+        self.leftovers.iter().filter(here).map(|leftover| &leftover.running)
+    }
+
+    /// Processor time that leftover processes on `core` have had so far.
+    pub fn used_by_others(&self, core: u32) -> giusto_model::Duration {
+        let places = self.leftovers.iter().flat_map(|leftover| &leftover.places);
+        let pids = places.filter(|&(_, &place)| place == core).map(|(&pid, _)| pid);
+        giusto_model::Duration::from_ns(pids.flat_map(sched::threads).map(sched::cpu_time_ns).sum())
+    }
+
+    /// An error if a service has ended, also one that gets leftovers.
     pub fn check(&mut self) -> Result<(), Error> {
         let services = self.services.iter_mut().map(|(_, running)| running);
-        services.chain(self.leftovers.iter_mut().map(|(_, running)| running)).try_for_each(Running::check)
+        services.chain(self.leftovers.iter_mut().map(|leftover| &mut leftover.running)).try_for_each(Running::check)
     }
 
     /// Undoes everything.
@@ -122,12 +157,17 @@ impl<'a> Scene<'a> {
             return Ok(());
         }
         // Threads leave their reservations, cpusets go, and only then do the services end (the journal's order).
-        let restored = self.journal.restore()?;
-        if restored.failed.is_empty() {
-            return Ok(());
-        }
-        Err(Error::NotRestored(restored.failed.join("; ")))
+        restored(self.journal)
     }
+}
+
+fn restored(journal: &mut Journal) -> Result<(), Error> {
+    let restored = journal.restore()?;
+    restored.notes.iter().for_each(|note| eprintln!("giusto: {note}"));
+    if restored.failed.is_empty() {
+        return Ok(());
+    }
+    Err(Error::NotRestored(restored.failed.join("; ")))
 }
 
 impl Drop for Scene<'_> {
@@ -146,34 +186,67 @@ fn require(machine: &Machine) -> Result<&giusto_compute::Cpusets, Error> {
     machine.cpusets.as_ref().ok_or_else(|| Error::Lacks { what: "cpusets".into(), how: "mount cgroup v2".into() })
 }
 
-/// Enforces a plan until `stop` says so: reserves, then looks once a second for processes that have come, services that have
-/// ended, and reservations that no longer serve the thread that does the work.
+/// Enforces a plan until `stop` says so: reserves, then looks once a second for processes that have come, and for
+/// reservations that no longer serve. What can be mended is, and said; only the end of a time-sensitive service is an error.
 pub fn enforce(scene: &mut Scene, stop: &dyn Fn() -> bool, say: &mut dyn FnMut(String)) -> Result<(), Error> {
-    let mut reservations = Vec::new();
+    let mut guards = Vec::new();
     for index in 0..scene.services.len() {
-        let reserved = scene.reserve(index)?;
-        let name = &scene.services[index].0.name;
-        let share = match reserved.percent {
-            Some(percent) => format!("which does {percent} % of its work"),
-            None => "its main thread; it has hardly run yet".to_string(),
-        };
-        let tid = reserved.thread;
-        say(format!(
-            "{name}: reserved for thread {tid}, {share}; its other threads stay as they are, on the same core"
-        ));
-        reservations.push(reserved);
+        guards.push(Guard { reserved: reserve(scene, index, say)?, worry: None });
     }
     let mut turn = 0;
     while !stop() {
         std::thread::sleep(Duration::from_millis(100));
         turn += 1;
-        if turn % 10 == 0 {
-            scene.check()?;
-            scene.confine()?;
-            for (index, reserved) in reservations.iter().enumerate() {
-                reserved.check(&scene.processes(index))?;
+        if turn % 10 != 0 {
+            continue;
+        }
+        for leftover in &mut scene.leftovers {
+            let ended = leftover.running.check().err().filter(|_| !leftover.places.is_empty());
+            if let Some(error) = ended {
+                say(format!("{error}; the plan goes on without it"));
             }
+        }
+        scene.confine()?;
+        for (index, guard) in guards.iter_mut().enumerate() {
+            scene.services[index].1.check()?;
+            guard.look(scene, index, say)?;
         }
     }
     Ok(())
+}
+
+fn reserve(scene: &mut Scene, index: usize, say: &mut dyn FnMut(String)) -> Result<Reserved, Error> {
+    let reserved = scene.reserve(index)?;
+    let share = match reserved.percent {
+        Some(percent) => format!("which does {percent} % of its work"),
+        None => "its main thread; it has hardly run yet".to_string(),
+    };
+    let (name, tid) = (&scene.services[index].0.name, reserved.thread);
+    say(format!("{name}: reserved for thread {tid}, {share}; its other threads stay as they are, on the same core"));
+    Ok(reserved)
+}
+
+/// Watches a reservation.
+struct Guard {
+    reserved: Reserved,
+    /// What was said last, so that it is said once.
+    worry: Option<String>,
+}
+
+impl Guard {
+    fn look(&mut self, scene: &mut Scene, index: usize, say: &mut dyn FnMut(String)) -> Result<(), Error> {
+        let worry = match self.reserved.check() {
+            Ok(()) => None,
+            Err(giusto_compute::Error::Gone(_)) => {
+                self.reserved = reserve(scene, index, say)?;
+                None
+            }
+            Err(error) => Some(format!("{}: {error}", scene.services[index].0.name)),
+        };
+        if worry != self.worry {
+            worry.iter().for_each(|worry| say(worry.clone()));
+            self.worry = worry;
+        }
+        Ok(())
+    }
 }

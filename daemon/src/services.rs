@@ -1,12 +1,18 @@
 //! The processes behind services: starting those that Giusto starts, finding those that it adopts.
 
 use crate::Error;
-use giusto_compute::sched;
+use giusto_compute::sched::{self, Thread};
 use giusto_model::{Adopt, Origin};
+use std::cell::RefCell;
 use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// Where a cgroup of the site file may lie: v1 hierarchies that systemd and others fill, and v2.
+const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/cpu"];
 
 /// A service whose processes are known.
 #[derive(Debug)]
@@ -15,43 +21,37 @@ pub struct Running {
     pub name: String,
     origin: Origin,
     child: Option<Child>,
+    /// How a started service ended, once it has been reaped: its number may be somebody else's then.
+    ended: Option<ExitStatus>,
+    /// Adopted processes: on cgroup v2 they leave their cgroup when they are moved to a core.
+    adopted: RefCell<Vec<Thread>>,
     log: Option<PathBuf>,
 }
 
 impl Running {
     /// Starts the service in a process group of its own, its output going to `logs/NAME.log`; or finds the adopted one.
     ///
-    /// A started process dies with this one (PR_SET_PDEATHSIG), so that even kill -9 leaves no orphan in the window
-    /// before it stands in the journal.
-    pub fn begin(name: &str, origin: &Origin, logs: &Path) -> Result<Running, Error> {
-        let mut running = Running { name: name.to_string(), origin: origin.clone(), child: None, log: None };
-        if let Origin::Start(words) = origin {
+    /// `intend` gets the leader of that group before it runs its program, and has to write it down. The leader dies with this
+    /// process (PR_SET_PDEATHSIG) also before.
+    pub fn begin(
+        name: &str,
+        origin: &Origin,
+        logs: &Path,
+        intend: &mut (dyn FnMut(Thread) -> io::Result<()> + Send),
+    ) -> Result<Running, Error> {
+        let (origin, adopted) = (origin.clone(), RefCell::default());
+        let mut running = Running { name: name.to_string(), origin, child: None, ended: None, adopted, log: None };
+        if let Origin::Start(words) = &running.origin {
             let path = logs.join(format!("{name}.log"));
-            let io = |source| Error::Io { doing: format!("open {}", path.display()), source };
-            fs::create_dir_all(logs).map_err(io)?;
-            let log = fs::File::create(&path).map_err(io)?;
+            let open = |source| Error::Io { doing: format!("open {}", path.display()), source };
+            fs::create_dir_all(logs).map_err(open)?;
+            let log = fs::File::create(&path).map_err(open)?;
             let program =
                 words.first().ok_or_else(|| Error::Service { name: name.into(), what: "starts nothing".into() })?;
             let mut command = Command::new(program);
-            command
-                .args(&words[1..])
-                .stdin(Stdio::null())
-                .stderr(log.try_clone().map_err(io)?)
-                .stdout(log)
-                .process_group(0);
-            let parent = std::process::id();
-            // SAFETY: prctl, getppid and _exit are async-signal-safe.
-            unsafe {
-                command.pre_exec(move || {
-                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                    if libc::getppid() as u32 != parent {
-                        libc::_exit(1); // the parent died before prctl
-                    }
-                    Ok(())
-                });
-            }
-            let child = command.spawn().map_err(|source| match source.kind() {
-                std::io::ErrorKind::NotFound => Error::Lacks {
+            command.args(&words[1..]).stdin(Stdio::null()).stderr(log.try_clone().map_err(open)?).stdout(log);
+            let child = spawn_recorded(command.process_group(0), intend).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => Error::Lacks {
                     what: format!("{program}, which service '{name}' starts"),
                     how: format!("install it (on Debian: apt-get install {program}) or give its full path"),
                 },
@@ -61,9 +61,12 @@ impl Running {
             running.log = Some(path);
         }
         if running.processes().is_empty() {
-            let what = match origin {
+            let what = match &running.origin {
                 Origin::Adopt(Adopt::Pid(pid)) => format!("there is no process {pid} to adopt"),
-                Origin::Adopt(Adopt::Cgroup(path)) => format!("there is no process in cgroup {path} to adopt"),
+                Origin::Adopt(Adopt::Cgroup(path)) => format!(
+                    "there is no process in cgroup {path}, nor below it, to adopt; expected a path below one of {}",
+                    HIERARCHIES.join(", ")
+                ),
                 Origin::Start(_) => "ended at once".to_string(),
             };
             return Err(Error::Service { name: name.into(), what });
@@ -76,40 +79,46 @@ impl Running {
         self.child.is_some()
     }
 
-    /// The process group of a started service.
+    /// The process group of a started service that has not ended.
     pub fn group(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
+        self.child.as_ref().filter(|_| self.ended.is_none()).map(Child::id)
     }
 
     /// Ids of its processes now; empty when it has ended.
     pub fn processes(&self) -> Vec<u32> {
+        let mut adopted = self.adopted.borrow_mut();
         match &self.origin {
-            Origin::Start(_) => self.group().map(sched::group).unwrap_or_default(),
-            Origin::Adopt(Adopt::Pid(pid)) => {
-                if Path::new(&format!("/proc/{pid}")).exists() {
-                    vec![*pid]
-                } else {
-                    vec![]
-                }
+            Origin::Start(_) => return self.group().map(sched::group).unwrap_or_default(),
+            Origin::Adopt(Adopt::Pid(pid)) if adopted.is_empty() => adopted.extend(Thread::of(*pid)),
+            Origin::Adopt(Adopt::Pid(_)) => {}
+            Origin::Adopt(Adopt::Cgroup(path)) => {
+                let folders = HIERARCHIES.iter().map(|root| Path::new(root).join(path.trim_start_matches('/')));
+                let pids = folders.map(|folder| members(&folder)).find(|pids| !pids.is_empty()).unwrap_or_default();
+                let new: Vec<Thread> = pids.into_iter().filter_map(Thread::of).collect();
+                adopted.extend(new);
+                adopted.sort_unstable_by_key(|process| process.tid);
+                adopted.dedup();
             }
-            Origin::Adopt(Adopt::Cgroup(path)) => ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"]
-                .iter()
-                .find_map(|root| fs::read_to_string(format!("{root}/{path}/cgroup.procs")).ok())
-                .map(|text| text.lines().filter_map(|line| line.parse().ok()).collect())
-                .unwrap_or_default(),
         }
+        adopted.iter().filter(|process| process.alive()).map(|process| process.tid).collect()
     }
 
-    /// An error that tells how it ended, if a started service has ended.
+    /// An error that tells how it ended, if it has ended.
     pub fn check(&mut self) -> Result<(), Error> {
-        let Some(child) = &mut self.child else { return Ok(()) };
-        let Ok(Some(status)) = child.try_wait() else { return Ok(()) };
+        let ended = |what: String| Err(Error::Service { name: self.name.clone(), what });
+        let Some(child) = &mut self.child else {
+            return if self.processes().is_empty() { ended("has ended".into()) } else { Ok(()) };
+        };
+        if self.ended.is_none() {
+            self.ended = child.try_wait().ok().flatten();
+        }
+        let Some(status) = self.ended else { return Ok(()) };
         let how = match status.signal() {
             Some(signal) => format!("was ended by signal {signal}"),
             None => format!("ended with exit code {}", status.code().unwrap_or(-1)),
         };
         let log = self.log.as_deref().map(last_line).unwrap_or_default();
-        Err(Error::Service { name: self.name.clone(), what: format!("{how}{log}") })
+        ended(format!("{how}{log}"))
     }
 
     /// SIGSTOP for a started service's group.
@@ -130,8 +139,8 @@ impl Running {
 
     fn signal(&self, signal: i32) {
         if let Some(group) = self.group() {
-            // SAFETY: plain system call. The group is ours: its leader is our child and not reaped yet, so that the
-            // number cannot have been reused.
+            // SAFETY: plain system call. The group is ours: its leader is our child and not reaped, so that the number cannot
+            // have been reused.
             unsafe { libc::kill(-(group as i32), signal) };
         }
     }
@@ -141,6 +150,54 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Processes of a cgroup and of those below it.
+fn members(folder: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    let below = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let below = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let own = text.lines().filter_map(|line| line.parse().ok());
+    own.chain(below.flat_map(|entry| members(&entry.path()))).collect()
+}
+
+/// Starts a process that runs its program only once `intend` has written it down: the child tells its number and waits.
+fn spawn_recorded(
+    command: &mut Command,
+    intend: &mut (dyn FnMut(Thread) -> io::Result<()> + Send),
+) -> io::Result<Child> {
+    let (mut told, tell) = io::pipe()?;
+    let (wait, mut go) = io::pipe()?;
+    let (parent, tell_fd, wait_fd, go_fd) = (std::process::id(), tell.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
+    // SAFETY: all calls are async-signal-safe. Pipes are closed on exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            libc::close(go_fd); // or its own copy would keep it waiting for a parent that has died
+            let (pid, mut byte) = (libc::getpid().to_ne_bytes(), 0u8);
+            let dead = libc::getppid() as u32 != parent // died before prctl
+                || libc::write(tell_fd, pid.as_ptr().cast(), pid.len()) != pid.len() as isize
+                || libc::read(wait_fd, (&raw mut byte).cast(), 1) != 1;
+            if dead {
+                return Err(io::Error::from_raw_os_error(libc::ECANCELED));
+            }
+            Ok(())
+        });
+    }
+    std::thread::scope(|scope| {
+        let recorder = scope.spawn(move || {
+            let mut pid = [0; 4];
+            // Nobody tells where the fork itself failed.
+            told.read_exact(&mut pid).ok().and_then(|()| Thread::of(u32::from_ne_bytes(pid))).map_or(Ok(()), |leader| {
+                intend(leader)?;
+                go.write_all(&[1])
+            })
+        });
+        let child = command.spawn();
+        drop(tell);
+        let recorded = recorder.join().unwrap_or_else(|_| Err(io::Error::other("the recording thread broke down")));
+        recorded.and(child)
+    })
 }
 
 fn last_line(log: &Path) -> String {
@@ -162,7 +219,8 @@ mod tests {
     #[test]
     fn a_started_service_ends_with_all_its_children() {
         let folder = tempfile::tempdir().unwrap();
-        let mut running = Running::begin("pair", &shell("sleep 60 & sleep 60"), folder.path()).unwrap();
+        let mut running =
+            Running::begin("pair", &shell("sleep 60 & sleep 60"), folder.path(), &mut |_| Ok(())).unwrap();
         while running.processes().len() < 3 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -174,10 +232,53 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_recorded_does_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let ran = folder.path().join("ran");
+        let touch = Origin::Start(vec!["touch".into(), ran.display().to_string()]);
+        let refused = Running::begin("x", &touch, folder.path(), &mut |_| Err(io::ErrorKind::StorageFull.into()));
+        assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+        assert!(!ran.exists());
+        let mut leader = None;
+        let running = Running::begin("x", &touch, folder.path(), &mut |process| {
+            leader = Some(process);
+            assert!(!ran.exists(), "recorded before it runs");
+            Ok(())
+        });
+        let ended = matches!(running, Err(Error::Service { .. })); // it may have ended by now
+        assert!(ended || running.unwrap().group() == leader.map(|leader| leader.tid));
+    }
+
+    #[test]
+    fn a_cgroup_has_the_processes_of_those_below_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().join("a.service/b.scope");
+        fs::create_dir_all(&below).unwrap();
+        fs::write(folder.path().join("cgroup.procs"), "").unwrap();
+        fs::write(below.join("cgroup.procs"), "7\n8\n").unwrap();
+        assert_eq!(members(folder.path()), [7, 8]);
+        assert!(members(&folder.path().join("none")).is_empty());
+    }
+
+    #[test]
+    fn an_adopted_process_that_has_ended_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let adopt = Origin::Adopt(Adopt::Pid(child.id()));
+        let mut running = Running::begin("x", &adopt, folder.path(), &mut |_| Ok(())).unwrap();
+        assert_eq!(running.processes(), [child.id()]);
+        running.check().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(running.processes().is_empty() && running.check().is_err());
+    }
+
+    #[test]
     fn a_service_that_ends_says_how_and_its_last_words() {
         let folder = tempfile::tempdir().unwrap();
         let mut running =
-            Running::begin("short", &shell("sleep 0.2; echo no port >&2; exit 7"), folder.path()).unwrap();
+            Running::begin("short", &shell("sleep 0.2; echo no port >&2; exit 7"), folder.path(), &mut |_| Ok(()))
+                .unwrap();
         let error = loop {
             if let Err(error) = running.check() {
                 break error.to_string();
@@ -191,9 +292,12 @@ mod tests {
     fn what_is_not_there_cannot_be_started_or_adopted() {
         let folder = tempfile::tempdir().unwrap();
         let missing = Origin::Start(vec!["no-such-program".into()]);
-        assert!(matches!(Running::begin("x", &missing, folder.path()), Err(Error::Lacks { .. })));
+        assert!(matches!(Running::begin("x", &missing, folder.path(), &mut |_| Ok(())), Err(Error::Lacks { .. })));
         for adopt in [Adopt::Pid(u32::MAX), Adopt::Cgroup("no/such".into())] {
-            assert!(matches!(Running::begin("x", &Origin::Adopt(adopt), folder.path()), Err(Error::Service { .. })));
+            assert!(matches!(
+                Running::begin("x", &Origin::Adopt(adopt), folder.path(), &mut |_| Ok(())),
+                Err(Error::Service { .. })
+            ));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::request::{address, Request};
 use crate::schedule::Schedule;
 use crate::thread::Strain;
 use crate::{Error, Generator};
-use giusto_model::{Duration, Instant, JobRecord, Load, Task};
+use giusto_model::{Duration, Instant, JobRecord, Lateness, Load, Task};
 use hdrhistogram::Histogram;
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
@@ -58,10 +58,9 @@ pub struct LoadReport {
     /// The first such error, in the service's words.
     pub first_error: Option<String>,
     /// How late requests left (release − due): median, 99th percentile and maximum, in ns, to 3 digits but the maximum
-    /// exactly. Response times count from the release, so this tells how far the load was from the one planned.
+    /// exactly. Response times count from the release, so this tells how far the load was from the one planned;
+    /// [`LoadReport::lateness`] judges it.
     pub lateness_ns: [u64; 3],
-    /// All requests that were sent, those of the warm-up too.
-    pub sent: u64,
     /// How long the generator was ready to send and waited for its processor, in ns; `None` where the kernel does not
     /// tell. A run in which that is much measured the machine, not the service.
     pub waited_ns: Option<u64>,
@@ -69,15 +68,24 @@ pub struct LoadReport {
     pub preempted: u64,
 }
 
+impl LoadReport {
+    /// Whether the generator itself stalled. If so the responses look better than the machine was, since requests that
+    /// were due in the stall were not sent in it: void the run. O(n log n).
+    pub fn lateness(&self) -> Lateness {
+        Lateness::of(&self.jobs)
+    }
+}
+
 /// Loads a service with its own tasks, from the calling thread, for `warm_up + run` and up to 2 s more.
 ///
-/// `on_progress` hears about ten times a second how much of that time has gone; it must be quick, as requests wait for
-/// it. Sending costs O(log clients) and one system call; memory is one record a request.
+/// `on_progress` hears about ten times a second how much of that time has gone and says whether to go on; it must be quick,
+/// as requests wait for it. Told to stop, the report has what was measured until then. Sending costs O(log clients) and one system call; memory is one record a request.
 ///
 /// # Errors
 /// The first of: a plan that makes no sense, a missing privilege, a refused or closed connection, something else than
-/// Redis at the other end. Whether jobs are late, lost or answered with an error is for the caller to judge.
-pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration)) -> Result<LoadReport, Error> {
+/// Redis at the other end. Whether the generator stalled ([`LoadReport::lateness`]), and whether jobs are
+/// lost or answered with an error, is for the caller to judge.
+pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> Result<LoadReport, Error> {
     let mut schedule = Schedule::new(plan)?;
     let mut run = Run::new(schedule.jobs())?;
     let (request, address) = (Request::new(plan.load)?, address(plan.load));
@@ -99,13 +107,14 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration)) -> Result<L
         // Only what is due by now: a late generator must still read replies.
         let round = now();
         while let Some(due) = round.checked_sub(origin).and_then(|t| schedule.pop_due(t)) {
-            run.sent += 1;
             let tag = run.release(&due, origin, now());
             clients[due.client].send(tag)?;
             watch(&mut polls, &streams, &clients, due.client);
         }
         if round >= next_progress {
-            on_progress(Duration::from_ns(round.saturating_sub(origin)));
+            if !on_progress(Duration::from_ns(round.saturating_sub(origin))) {
+                break;
+            }
             next_progress = round + PROGRESS_NS;
         }
         let wake = match schedule.next() {
@@ -162,7 +171,6 @@ fn wait(polls: &mut [PollFd], until: u64) -> Result<(), Error> {
 /// The records as they grow.
 struct Run {
     jobs: Vec<JobRecord>,
-    sent: u64,
     errors: u64,
     first_error: Option<String>,
 }
@@ -178,7 +186,7 @@ impl Run {
             records.clear();
         }
         match fits {
-            true => Ok(Run { jobs: records, sent: 0, errors: 0, first_error: None }),
+            true => Ok(Run { jobs: records, errors: 0, first_error: None }),
             false => Err(Error::Plan(format!("no memory for {jobs} job records; shorten the run"))),
         }
     }
@@ -200,7 +208,7 @@ impl Run {
     }
 
     fn report(self, since: Strain) -> LoadReport {
-        let Run { jobs, sent, errors, first_error } = self;
+        let Run { jobs, errors, first_error } = self;
         let lost = jobs.iter().filter(|j| j.finish.is_none()).count() as u64;
         let late = |j: &JobRecord| j.release.since(j.due).map_or(0, Duration::ns);
         // 1 ns to over an hour, three digits; what is beyond is held at its end.
@@ -209,15 +217,6 @@ impl Run {
         let max = jobs.iter().map(late).max().unwrap_or(0);
         let at = |q| lateness.value_at_quantile(q).min(max);
         let Strain { waited_ns, preempted } = Strain::now().since(since);
-        LoadReport {
-            lost,
-            errors,
-            first_error,
-            lateness_ns: [at(0.5), at(0.99), max],
-            jobs,
-            sent,
-            waited_ns,
-            preempted,
-        }
+        LoadReport { lost, errors, first_error, lateness_ns: [at(0.5), at(0.99), max], jobs, waited_ns, preempted }
     }
 }

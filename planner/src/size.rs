@@ -107,7 +107,7 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
 
 /// Which theorem asks for B(period).
 fn why_required(tasks: &[Task], period: Duration) -> String {
-    if share::hyperperiod(tasks).is_ok_and(|h| period.ns() % h.ns() == 0) {
+    if share::hyperperiod(tasks).is_ok_and(|h| period.ns().is_multiple_of(h.ns())) {
         return "Theorem 2: at a multiple of the hyperperiod the utilization is enough, whatever the offsets".into();
     }
     let offsets = match share::releases(tasks) {

@@ -109,7 +109,7 @@ fn the_schedule_on_the_share_is_that_of_a_whole_core_job_by_job() {
     }
     println!("{systems} systems; competitor ran in {competed}; all budget used in {exhausted}; 1 ns less shows in {less_differs}");
     assert!(
-        competed > systems / 2 && exhausted > systems / 20 && less_differs > systems / 20,
+        competed > systems / 2 && exhausted > systems / 5 && less_differs * 5 > systems,
         "the interesting cases must occur"
     );
 }
@@ -243,7 +243,7 @@ fn statistics_are_right_and_what_makes_no_sense_is_an_error() {
     let unlimited = |workload| server(ServerKind::Unlimited, 0, 0, 0, 0, workload);
     let stats = run(unlimited(tasks(1_000_000, 2_000_000, 0)), 20_000_000).unwrap();
     assert_eq!((stats[0].jobs(), stats[0].mean_ns()), (10, 1e6));
-    assert!(stats[0].percentile(99.0).ns().abs_diff(1_000_000) < 1_000, "three digits");
+    assert_eq!((stats[0].percentile(99.0), stats[0].max()), (Duration::from_ms(1), Duration::from_ms(1)));
     assert!(run(unlimited(tasks(1, 2, 0)), 0).is_err());
     assert!(run(unlimited(tasks(1, 2, 0)), u64::MAX).is_err());
     assert!(run(unlimited(tasks(1, 2, u64::MAX)), 10).is_err());

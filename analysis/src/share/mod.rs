@@ -122,7 +122,7 @@ pub fn releases(tasks: &[Task]) -> Release {
 /// jobs.
 pub fn budget(tasks: &[Task], period: Duration) -> Result<Duration, Error> {
     let load = Workload::new(tasks)?;
-    if !period.is_zero() && period.ns() % load.hyperperiod == 0 {
+    if !period.is_zero() && period.ns().is_multiple_of(load.hyperperiod) {
         return Ok(ns(period.ns() / load.hyperperiod * load.work));
     }
     Supply::of(&load, period.ns())?.budget(period)

@@ -138,6 +138,36 @@ pub(crate) fn play(role: &str, words: &[String]) {
                 println!("rests");
             }
         }
+        // Lets a child of its own do the most work when asked to, as a server that saves in the background.
+        "saver" => {
+            burn_own(time::Duration::from_millis(20));
+            ready();
+            for _ in io::stdin().lines() {
+                let _child = Actor::new("hog");
+                thread::sleep(time::Duration::from_millis(100));
+                burn_own(time::Duration::from_millis(3));
+                println!("rests");
+            }
+        }
+        // Starts a child when asked to, and keeps it.
+        "parent" => {
+            ready();
+            let mut children = Vec::new();
+            for _ in io::stdin().lines() {
+                children.push(Actor::new("hog"));
+                println!("rests");
+            }
+        }
+        // Lets another thread do the work when asked to.
+        "successor" => {
+            burn_own(time::Duration::from_millis(20));
+            ready();
+            for _ in io::stdin().lines() {
+                thread::spawn(|| burn(time::Duration::from_secs(600)));
+                thread::sleep(time::Duration::from_millis(100));
+                println!("rests");
+            }
+        }
         "hog" => {
             ready();
             burn(time::Duration::from_secs(600));

@@ -19,7 +19,7 @@ use std::{env, fs, process};
 #[allow(dead_code)]
 #[derive(Debug)]
 enum Error {
-    Busy { pid: u32 },
+    Busy { pid: Option<u32> },
     NotRestored(String),
     Io { doing: String, source: std::io::Error },
 }

@@ -18,12 +18,15 @@ const PAST_ZERO_LAG: Duration = Duration::from_millis(250);
 
 type Part = (&'static str, fn());
 
-pub(crate) const ALL: [Part; 10] = [
+pub(crate) const ALL: [Part; 13] = [
     ("a_reservation_pins_its_thread_and_everything_is_as_before_afterwards", applied_and_released),
     ("a_service_that_sleeps_on_another_core_gets_its_reservation", asleep),
     ("leaving_and_reserving_again_at_once_books_nothing_twice", left_and_reserved_again),
     ("a_service_without_a_working_thread_is_refused_with_shares", spread),
     ("a_reserved_service_that_is_killed_leaves_the_kernels_sum_right", killed_service),
+    ("a_child_that_works_is_no_reason_to_worry_a_thread_that_takes_over_is", who_works),
+    ("everybody_else_leaves_the_core_and_returns", bystanders),
+    ("children_that_were_born_on_the_core_go_home_with_their_parents", children),
     ("fork_and_pthread_create_work_under_a_reservation", forks),
     ("redis_saves_in_the_background_under_a_reservation", redis),
     ("without_privilege_the_probe_says_what_is_missing_and_nothing_changes", unprivileged),
@@ -134,9 +137,9 @@ fn applied_and_released() {
         let mut record = Record::default();
         let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
         isolated.confine(&ids, core(), &mut record).unwrap();
-        let reserved = isolated.reserve(&ids[..1], &server(14, 40), &mut record).unwrap();
+        let mut reserved = isolated.reserve(&ids[..1], &server(14, 40), &mut record).unwrap();
         assert_eq!(reserved.thread, service.pid());
-        reserved.check(&ids[..1]).unwrap();
+        reserved.check().unwrap();
         let now = sched::get(service.pid()).unwrap();
         assert_eq!((now.policy, now.runtime, now.period), (sched::DEADLINE, 14_000_000, 40_000_000));
         let idle = sched::threads(service.pid())[1];
@@ -221,7 +224,7 @@ fn killed_service() {
         let mut record = Record::default();
         let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
         isolated.confine(&[service.pid()], core(), &mut record).unwrap();
-        let reserved = isolated.reserve(&[service.pid()], &server(70, 200), &mut record).unwrap();
+        let mut reserved = isolated.reserve(&[service.pid()], &server(70, 200), &mut record).unwrap();
         match role {
             "bursts" => service.work(),                     // most of its budget used, and asleep
             _ => thread::sleep(Duration::from_millis(100)), // the hog's budget is used up
@@ -232,10 +235,63 @@ fn killed_service() {
         }
         record.assert_undone();
         service.wait();
-        assert!(matches!(reserved.check(&[service.pid()]), Err(Error::Gone(_))));
+        assert!(matches!(reserved.check(), Err(Error::Gone(_))));
         thread::sleep(PAST_ZERO_LAG);
         assert_same(&before, &[], role);
     }
+}
+
+fn who_works() {
+    for role in ["saver", "successor"] {
+        let mut service = Actor::new(role);
+        let mut record = Record::default();
+        let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+        isolated.confine(&[service.pid()], core(), &mut record).unwrap();
+        let mut reserved = isolated.reserve(&[service.pid()], &server(14, 40), &mut record).unwrap();
+        service.work();
+        match (role, reserved.check()) {
+            ("saver", Ok(())) | ("successor", Err(Error::NotTheWorker { .. })) => {}
+            (_, wrong) => panic!("{role}: {wrong:?}"),
+        }
+        record.assert_undone();
+    }
+}
+
+/// Who sleeps on a core that is given away wakes up elsewhere, and is back in its cpuset afterwards.
+fn bystanders() {
+    let _away = Home::new(&[]); // the tree is not empty
+    let mut bystander = Actor::new("bursts");
+    sched::set_affinity(bystander.pid(), &[core()]).unwrap();
+    bystander.work();
+    sched::set_affinity(bystander.pid(), &machine().cores).unwrap();
+    let pid = bystander.pid();
+    let last = || -> u32 {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit_once(')').unwrap().1.split_whitespace().nth(36).unwrap().parse().unwrap()
+    };
+    assert_eq!(last(), core(), "it has run on the core");
+    let before = Snapshot::take(cpusets().root(), &[bystander.pid()]);
+    let mut record = Record::default();
+    let _isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+    bystander.work();
+    assert_ne!(last(), core(), "it would stay where nothing balances");
+    record.assert_undone();
+    assert_same(&before, &[bystander.pid()], "after making room");
+}
+
+fn children() {
+    let (service, mut parent) = (Actor::new("worker"), Actor::new("parent"));
+    let _home = Home::new(&[service.pid()]);
+    let mut record = Record::default();
+    let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+    isolated.confine(&[service.pid(), parent.pid()], core(), &mut record).unwrap();
+    parent.work();
+    record.assert_undone();
+    let cgroup = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let child = running("hog");
+    assert_eq!(child.len(), 1);
+    assert_eq!(cgroup(child[0]), cgroup(parent.pid()));
+    assert_ne!(cgroup(child[0]), cgroup(service.pid()));
 }
 
 fn forks() {
@@ -377,7 +433,7 @@ fn every_step() {
     let mut matrix = [String::new(), String::new()];
     for (row, when) in ["unrecorded", "recorded"].into_iter().enumerate() {
         for step in 0.. {
-            assert!(step < 100, "the victim does not come to an end");
+            assert!(step < 500, "the victim does not come to an end");
             let mut victim = stage.victim(&step.to_string(), when);
             let lines: Vec<String> = std::iter::from_fn(|| victim.line()).collect();
             victim.wait();
