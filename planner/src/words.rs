@@ -7,7 +7,7 @@ use giusto_model::{Bandwidth, Duration};
 pub fn time(time: Duration) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let exact =
-        units.iter().find(|(unit, _)| time.ns() >= *unit).is_none_or(|(unit, _)| time.ns() % (unit / 1000) == 0);
+        units.iter().find(|(unit, _)| time.ns() >= *unit).is_none_or(|(unit, _)| time.ns().is_multiple_of(unit / 1000));
     match units.into_iter().find(|(unit, _)| time.ns() / unit >= 10) {
         Some((unit, name)) if !exact => {
             format!("{:.3}", time.ns() as f64 / unit as f64).trim_end_matches('0').trim_end_matches('.').to_string()
