@@ -138,7 +138,7 @@ class Help(unittest.TestCase):
     def test_every_verb_shows_an_example(self):
         for verb in self.verbs():
             out, _ = run(*verb, "--help")
-            self.assertRegex(out, r"Example:\n\s+giusto ", verb)
+            self.assertRegex(out, r"Example.*:\n\s+giusto ", verb)
 
     @staticmethod
     def verbs():
@@ -150,11 +150,13 @@ class Help(unittest.TestCase):
         examples = {}
         for verb in self.verbs():
             text = run(*verb, "--help")[0]
-            examples[" ".join(verb)] = re.search(r"Example:\n\s+giusto (.*(?:\n {2,}\S.*)*)", text).group(1)
+            examples[" ".join(verb)] = re.search(r"Example.*:\n\s+giusto (.*(?:\n {2,}\S.*)*)", text).group(1)
         service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
         try:
-            for verb in ("check", "plan", "explain", "simulate", "analyze share", "measure execution", "measure response"):
+            for verb in ("check", "plan", "explain", "simulate", "analyze share", "measure execution"):
                 run(*shlex.split(examples[verb]))
+            done = subprocess.run([str(GIUSTO), *shlex.split(examples["measure response"])], cwd=ROOT, capture_output=True, text=True)
+            self.assertIn(done.returncode, (0, 6), done.stderr)  # 6: this machine stalled the load generator
         finally:
             service.terminate()
             service.wait()
@@ -164,6 +166,66 @@ class Help(unittest.TestCase):
             done = subprocess.run([str(GIUSTO), *shlex.split(examples["verify"])], cwd=ROOT, capture_output=True, text=True)
             self.assertIn(done.returncode, (0, 5, 6), done.stderr)
             run("restore")
+
+
+class Refusals(unittest.TestCase):
+    """Exit codes 1, 2, 3 and 4 with texts that say what to do."""
+
+    def site(self, folder, text):
+        path = Path(folder) / "site.yaml"
+        path.write_text("giusto: 1\n" + text)
+        return path
+
+    def test_nobody_listens_to_the_output(self):
+        for arguments in (["check", "sites/walk.yaml"], ["plan", "sites/walk.yaml", "--json"], ["analyze", "share", "--task", "1ms/5ms", "--json"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([str(GIUSTO), *arguments], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 4, arguments)
+            self.assertIn("standard output", done.stderr)
+            closed, other = os.pipe()
+            os.close(closed)
+            done = subprocess.run([str(GIUSTO), *arguments], cwd=ROOT, stdout=other, stderr=subprocess.PIPE, text=True)
+            os.close(other)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+
+    def test_files_that_cannot_be_read_or_written(self):
+        _, err = run("simulate", "sites/walk.yaml", "--for", "1s", "--jobs", "/dev/full", code=4)
+        self.assertIn("No space", err)
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(f"{folder}/pipe")
+            for path in (f"{folder}/pipe", folder, "/dev/tty", "/dev/zero"):
+                _, err = run("check", path, code=2)
+                self.assertIn(path, err)
+
+    def test_a_machine_without_the_cores_or_the_service(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site = self.site(folder, "hosts: {h: {cores: 7000-7001}}\nservices:\n  a: {start: sleep 1, tasks: [{wcet: 1ms, period: 10ms}], promise: as-if-alone}\n")
+            _, err = run("plan", site)
+            self.assertIn("7000, 7001", err)
+            for more in ([], ["--dry-run"]):
+                _, err = run("run", site, "--out", folder, *more, code=3)
+                self.assertIn("7000", err)
+        for verb in ("execution", "response"):
+            _, err = run("measure", verb, "sites/walk.yaml", "cache", code=3)
+            self.assertIn("127.0.0.1:7001", err)
+
+    def test_nothing_to_try_or_to_simulate(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site = self.site(folder, "hosts: {h: {cores: 1}}\nservices:\n  a: {start: sleep 1, promise: leftovers}\n")
+            for verb in (["run", "--trial", "--out", folder], ["simulate"]):
+                _, err = run(verb[0], site, *verb[1:], code=2)
+                self.assertIn("as-if-alone", err)
+        _, err = run("simulate", "sites/walk.yaml", "--for", "10ns", code=2)
+        self.assertIn("10 ns", err)
+
+    def test_a_margin_that_is_meant_in_percent(self):
+        _, err = run("analyze", "share", "--task", "1ms/5ms", "--margin", "5", code=2)
+        self.assertIn("5%", err)
+
+    def test_json_wherever_there_is_text(self):
+        for arguments in (["check", "sites/walk.yaml"], ["explain", "cache", "--site", "sites/walk.yaml"], ["explain", "batch", "--site", "sites/walk.yaml"],
+                          ["run", "sites/walk.yaml", "--dry-run"]):
+            json.loads(run(*arguments, "--json")[0])
 
 
 class ThisHost(unittest.TestCase):
@@ -178,7 +240,7 @@ class ThisHost(unittest.TestCase):
         self.assertEqual(processes_with("redis-server 127.0.0.1:7001"), [])
 
     def trial(self, folder):
-        return subprocess.Popen([str(GIUSTO), "run", "sites/walk.yaml", "--trial", "--rounds", "2", "--for", "1s", "--out", folder],
+        return subprocess.Popen([str(GIUSTO), "run", "sites/walk.yaml", "--trial", "--rounds", "3", "--for", "1s", "--out", folder],
                                 cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def test_a_trial_prints_the_table_and_leaves_the_host_as_it_was(self):

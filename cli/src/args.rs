@@ -51,7 +51,7 @@ pub(crate) enum Verb {
     Measure(Measure),
     /// Compare job records: percentiles and distances, and a verdict where there is a noise floor
     #[command(
-        after_help = "Example:\n  giusto verify out/jobs/cache-whole-1.csv out/jobs/cache-giusto-1.csv --baseline out/jobs/cache-whole-2.csv"
+        after_help = "Example:\n  giusto verify out/jobs/cache-whole-1.csv out/jobs/cache-giusto-1.csv --baseline out/jobs/cache-whole-2.csv --baseline out/jobs/cache-whole-3.csv"
     )]
     Verify(VerifyArgs),
     /// Calculators, one for each published result; they need no site
@@ -120,7 +120,7 @@ pub(crate) struct RunArgs {
     /// Measure whether the promises are kept, then stop
     #[arg(long)]
     pub(crate) trial: bool,
-    /// Rounds of a trial; each has one run of every arm
+    /// Rounds of a trial, at least 3 for a verdict; each has one run of every arm, two of the whole core
     #[arg(long, default_value_t = 3, requires = "trial", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
     /// Length of one run of a trial
@@ -196,7 +196,7 @@ pub(crate) struct VerifyArgs {
     pub(crate) reference: PathBuf,
     /// Job records to judge
     pub(crate) measured: PathBuf,
-    /// More runs of the reference; with them there is a noise floor, hence a verdict
+    /// More runs of the reference; with two of them there is a noise floor, hence a verdict
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Vec<PathBuf>,
     /// Seed of the bootstrap

@@ -39,8 +39,12 @@ pub struct Run {
     pub jobs: Vec<JobRecord>,
     /// Time that the hypervisor took from the two cores involved.
     pub steal: Duration,
-    /// How evenly the generator sent.
+    /// How late the generator sent, 99th percentile.
+    pub late: Duration,
+    /// How evenly it sent.
     pub lateness: Lateness,
+    /// How long the generator, ready to send, waited for its processor.
+    pub waited: Duration,
     /// Part of the core that the others had in the meantime.
     pub others: Bandwidth,
 }
@@ -71,8 +75,10 @@ pub struct Options {
     pub profile: u32,
 }
 
-/// A run counts only if at most this part of it was stolen, one in; the kernel counts in 10 ms.
+/// A run counts only if at most this part of it was stolen or waited for, one in; the kernel counts what is stolen in 10 ms.
 const STEAL_LIMIT: u64 = 1000;
+/// ... and the generator was late by at most this in 99 % of the jobs, which also tells one that is always late.
+const LATE_LIMIT: Duration = Duration::from_ms(1);
 /// Tries for a run that counts.
 const TRIES: u32 = 4;
 /// Requests before a run that are not recorded.
@@ -207,8 +213,9 @@ impl Bench<'_, '_> {
         let steal = Duration::from_ns(stolen().saturating_sub(before.1));
         let others = self.scene.used_by_others(core).checked_sub(before.2).unwrap_or_default();
         let others = Bandwidth::new(others.ns(), before.0.elapsed().as_nanos() as u64).unwrap_or(Bandwidth::ZERO);
-        let lateness = report.lateness();
-        Ok(Run { arm, round, jobs: report.jobs, steal, lateness, others })
+        let (late, lateness) = (Duration::from_ns(report.lateness_ns[1]), report.lateness());
+        let waited = Duration::from_ns(report.waited_ns.unwrap_or(0));
+        Ok(Run { arm, round, jobs: report.jobs, steal, late, lateness, waited, others })
     }
 
     /// Runs `work` while the service is alone on its core: competitors stopped, the core kept awake.
@@ -227,6 +234,12 @@ impl Bench<'_, '_> {
     fn void(&self, run: &Run) -> Option<String> {
         if run.steal.ns() > self.options.length.ns() / STEAL_LIMIT {
             return Some(format!("{} stolen by the hypervisor", run.steal));
+        }
+        if run.waited.ns() > self.options.length.ns() / STEAL_LIMIT {
+            return Some(format!("the load generator waited {} for its processor", run.waited));
+        }
+        if run.late > LATE_LIMIT {
+            return Some(format!("the load generator was {} late (99th percentile)", run.late));
         }
         run.lateness.is_stall().then(|| format!("the load generator stalled: {}", run.lateness))
     }

@@ -8,7 +8,7 @@ use crate::clock::now;
 use crate::reply::Reply;
 use crate::request::{address, Request};
 use crate::schedule::Schedule;
-use crate::thread::Strain;
+use crate::thread::waited_ns;
 use crate::{Error, Generator};
 use giusto_model::{Duration, Instant, JobRecord, Lateness, Load, Task};
 use hdrhistogram::Histogram;
@@ -64,8 +64,6 @@ pub struct LoadReport {
     /// How long the generator was ready to send and waited for its processor, in ns; `None` where the kernel does not
     /// tell. A run in which that is much measured the machine, not the service.
     pub waited_ns: Option<u64>,
-    /// How often another thread took the generator's processor from it.
-    pub preempted: u64,
 }
 
 impl LoadReport {
@@ -99,7 +97,7 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> 
     let mut buffer = vec![0; 64 * 1024];
 
     let _applied = plan.generator.apply()?;
-    let strain = Strain::now();
+    let waited = waited_ns();
     let origin = now() + LEAD_NS;
     let mut next_progress = origin;
     let mut give_up = None;
@@ -139,7 +137,7 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> 
             }
         }
     }
-    Ok(run.report(strain))
+    Ok(run.report(waited))
 }
 
 fn poll_fd(stream: &TcpStream, unsent: bool) -> PollFd<'_> {
@@ -207,7 +205,7 @@ impl Run {
         }
     }
 
-    fn report(self, since: Strain) -> LoadReport {
+    fn report(self, waited_before: Option<u64>) -> LoadReport {
         let Run { jobs, errors, first_error } = self;
         let lost = jobs.iter().filter(|j| j.finish.is_none()).count() as u64;
         let late = |j: &JobRecord| j.release.since(j.due).map_or(0, Duration::ns);
@@ -216,7 +214,7 @@ impl Run {
         jobs.iter().for_each(|j| lateness.saturating_record(late(j)));
         let max = jobs.iter().map(late).max().unwrap_or(0);
         let at = |q| lateness.value_at_quantile(q).min(max);
-        let Strain { waited_ns, preempted } = Strain::now().since(since);
-        LoadReport { lost, errors, first_error, lateness_ns: [at(0.5), at(0.99), max], jobs, waited_ns, preempted }
+        let waited_ns = waited_ns().zip(waited_before).map(|(now, before)| now.saturating_sub(before));
+        LoadReport { lost, errors, first_error, lateness_ns: [at(0.5), at(0.99), max], jobs, waited_ns }
     }
 }

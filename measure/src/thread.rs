@@ -67,28 +67,10 @@ fn parse(schedstat: &str) -> Option<Schedstat> {
     Some(Schedstat { ran: numbers.next()?, waited: numbers.next()? })
 }
 
-/// What the calling thread had to endure so far.
-pub(crate) struct Strain {
-    /// Ready, without a processor.
-    pub(crate) waited_ns: Option<u64>,
-    /// Involuntary switches.
-    pub(crate) preempted: u64,
-}
-
-impl Strain {
-    pub(crate) fn now() -> Strain {
-        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        let switches = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
-        let preempted =
-            switches.lines().find_map(|l| l.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok());
-        let waited_ns = schedstat(std::process::id(), tid).ok().map(|s| s.waited);
-        Strain { waited_ns, preempted: preempted.unwrap_or(0) }
-    }
-
-    pub(crate) fn since(self, before: Strain) -> Strain {
-        let waited_ns = self.waited_ns.zip(before.waited_ns).map(|(now, then)| now.saturating_sub(then));
-        Strain { waited_ns, preempted: self.preempted.saturating_sub(before.preempted) }
-    }
+/// How long the calling thread was ready without a processor so far; `None` where the kernel does not tell.
+pub(crate) fn waited_ns() -> Option<u64> {
+    let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    schedstat(std::process::id(), tid).ok().map(|s| s.waited)
 }
 
 /// The state in a line of `/proc/…/stat`: after the name, which is in parentheses and may hold some itself.

@@ -82,7 +82,7 @@ fn a_stall_of_the_generator_itself_is_told() {
     let plan = LoadPlan { load: &load, tasks: &tasks, warm_up, run, seed: 1, generator };
     let mut stall = Some(std::time::Duration::from_millis(400));
     let mut on_progress = |_| {
-        stall.take().map_or((), std::thread::sleep);
+        stall.take().into_iter().for_each(std::thread::sleep);
         true
     };
     let report = drive(&plan, &mut on_progress).unwrap();

@@ -113,10 +113,19 @@ impl fmt::Display for Duration {
                 let decimals = format!("{:03}", (self.0 % unit) / (unit / 1000).max(1));
                 let decimals = decimals.trim_end_matches('0');
                 let point = if decimals.is_empty() { "" } else { "." };
-                return f.pad(&format!("{}{point}{decimals} {name}", self.0 / unit));
+                return pad(f, &format!("{}{point}{decimals} {name}", self.0 / unit));
             }
         }
-        f.pad(&format!("{} ns", self.0))
+        pad(f, &format!("{} ns", self.0))
+    }
+}
+
+/// As `Formatter::pad`, which would cut to the precision.
+fn pad(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    if f.precision().is_some() {
+        f.write_str(text)
+    } else {
+        f.pad(text)
     }
 }
 
