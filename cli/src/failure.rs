@@ -1,6 +1,10 @@
 //! What went wrong, and the exit code that says so.
 
+use std::io::ErrorKind::PermissionDenied;
 use std::process::ExitCode;
+
+/// What to do about a missing privilege.
+const AS_ROOT: &str = "run it as root: sudo giusto ...";
 
 /// A text for people and an exit code for scripts (DESIGN, "Errors").
 #[derive(Debug)]
@@ -33,7 +37,7 @@ impl Failure {
     /// Prints the text and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
         if !self.text.is_empty() {
-            eprintln!("giusto: {}", self.text);
+            crate::table::tell(format_args!("giusto: {}", self.text));
         }
         ExitCode::from(self.code)
     }
@@ -69,10 +73,22 @@ impl From<giusto_daemon::Error> for Failure {
     fn from(error: giusto_daemon::Error) -> Self {
         use giusto_daemon::Error::{Compute, Io, Lacks, Measure, NothingToTry};
         match error {
-            Lacks { .. } | Compute(giusto_compute::Error::NoCore { .. }) => Failure::lacks(error),
-            Io { ref source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => Failure::lacks(error),
+            Lacks { .. } => Failure::lacks(error),
+            Io { ref source, .. } if source.kind() == PermissionDenied => Failure::lacks(format!("{error}; {AS_ROOT}")),
+            Compute(error) => error.into(),
             Measure(error) => error.into(),
             NothingToTry => Failure::input(error),
+            _ => Failure::running(error),
+        }
+    }
+}
+
+impl From<giusto_compute::Error> for Failure {
+    fn from(error: giusto_compute::Error) -> Self {
+        use giusto_compute::Error::{CoreTaken, Journal, NoCore};
+        match error {
+            NoCore { .. } | CoreTaken { .. } => Failure::lacks(error),
+            Journal(ref why) if why.kind() == PermissionDenied => Failure::lacks(format!("{error}; {AS_ROOT}")),
             _ => Failure::running(error),
         }
     }

@@ -1,6 +1,6 @@
 //! What the reservations leave, and to whom.
 
-use crate::place::{list, Unplaced};
+use crate::place::Unplaced;
 use crate::size::reason;
 use crate::words::{share, time};
 use crate::{Cause, Refusal};
@@ -137,6 +137,11 @@ fn hold(cores: &[Left], floors: &[Bandwidth]) -> Option<Vec<Vec<u32>>> {
         }
     }
     Some(held)
+}
+
+/// In the order given, which says something.
+fn list(cores: &[u32]) -> String {
+    cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn sum(mut parts: impl Iterator<Item = Bandwidth>) -> Option<Bandwidth> {

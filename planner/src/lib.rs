@@ -22,7 +22,7 @@ pub use file::{read, write};
 pub use leftovers::BUSY_PROCESSES;
 pub use place::plan;
 pub use refusal::{Cause, NearestFit, Refusal, Witness};
-pub use words::{share, time};
+pub use words::{cores, share};
 
 /// Why a plan cannot be read, written or explained.
 #[derive(Debug, thiserror::Error)]

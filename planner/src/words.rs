@@ -2,20 +2,19 @@
 
 use giusto_model::{Bandwidth, Duration};
 
-/// A time as it is written where three decimals of its unit hold it (`14 ms`, `1.52 s`), else rounded to three decimals of
-/// the largest unit of which it has ten: `838.796 ms`, `4193.912 ms`.
-pub fn time(time: Duration) -> String {
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let exact =
-        units.iter().find(|(unit, _)| time.ns() >= *unit).is_none_or(|(unit, _)| time.ns().is_multiple_of(unit / 1000));
-    match units.into_iter().find(|(unit, _)| time.ns() / unit >= 10) {
-        Some((unit, name)) if !exact => {
-            format!("{:.3}", time.ns() as f64 / unit as f64).trim_end_matches('0').trim_end_matches('.').to_string()
-                + " "
-                + name
-        }
-        _ => time.to_string(),
-    }
+/// A time with three decimals at most.
+pub(crate) fn time(time: Duration) -> String {
+    format!("{time:.3}")
+}
+
+/// Cores in ascending order, three and more in a row as a range: `0, 1`, `0, 4-7`.
+pub fn cores(ascending: &[u32]) -> String {
+    let runs = ascending.chunk_by(|one, next| one + 1 == *next);
+    let shown = runs.map(|run| match run {
+        [first, _, .., last] => format!("{first}-{last}"),
+        few => few.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// A share in percent, to a tenth; a smaller one with the two digits that count: `30 %`, `33.3 %`, `0.0025 %`.
@@ -34,20 +33,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_a_unit_of_their_own_and_three_decimals_at_most() {
-        for (ns, words) in [
-            (838_795_597, "838.796 ms"),
-            (4_193_911_926, "4193.912 ms"),
-            (14_000_000, "14 ms"),
-            (1_520_000_000, "1.52 s"),
-            (1_234_567, "1234.567 us"),
-            (12_345_678_901, "12.346 s"),
-            (10_000_000_001, "10 s"),
-            (1024, "1.024 us"),
-            (999, "999 ns"),
-            (0, "0 ns"),
-        ] {
-            assert_eq!(time(Duration::from_ns(ns)), words);
+    fn many_cores_are_few_words() {
+        let all: Vec<u32> = (8000..8192).collect();
+        for (list, words) in
+            [(&[0, 1][..], "0, 1"), (&[0, 4, 5, 6, 7], "0, 4-7"), (&all, "8000-8191"), (&[2], "2"), (&[], "")]
+        {
+            assert_eq!(cores(list), words);
         }
     }
 
