@@ -172,13 +172,13 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
     Ok(ExitCode::from(worst.exit_code()))
 }
 
-/// `60 % of the core left for others (5 % kept free), who used 61.3 % of it`
+/// `60 % of the core left for others (5 % kept free), who had 79 %`: what a service does not use of its share is theirs too.
 fn left_for_others(plan: &Plan, service: &ServicePlan, trial: &Trial) -> String {
     let (left, free) = (service.left_for_others.percent(), plan.host.keep_free.percent());
     let used: Vec<f64> =
         trial.runs.iter().filter(|run| run.arm == Arm::Giusto).map(|run| run.others.as_f64()).collect();
     let used = used.iter().sum::<f64>() * 100.0 / used.len().max(1) as f64;
-    format!("{left} of the core left for others ({free} kept free), who used {used:.1} %")
+    format!("{left} of the core left for others ({free} kept free), who had {used:.0} %")
 }
 
 /// A missed promise outweighs one that cannot be told, and that a kept one.
