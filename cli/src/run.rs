@@ -118,9 +118,9 @@ fn lacks(args: &RunArgs, plan: &Plan, machine: &Machine) -> Result<Failure, Fail
         if let Some(p) = &service.prediction {
             rows.push(vec![
                 format!("predicted, {}", service.name),
-                p.p50.to_string(),
-                p.p99.to_string(),
-                p.p99_9.to_string(),
+                format!("{:.3}", p.p50),
+                format!("{:.3}", p.p99),
+                format!("{:.3}", p.p99_9),
             ]);
         }
     }

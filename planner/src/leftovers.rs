@@ -54,7 +54,7 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<Lef
             reasons.push(reason(
                 BUSY_PROCESSES,
                 held.len(),
-                "at least, for its floor: a process runs on one core at a time, and no core has as much left as it was promised",
+                "at least, for its floor: a process runs on one core at a time, and no core has that much left for it",
             ));
         }
         reasons.push(reason(
@@ -87,7 +87,11 @@ fn floor_of(service: &Service) -> Option<(&Service, Bandwidth)> {
 }
 
 fn floor(at_least: Bandwidth, demand: Bandwidth, held: &[u32]) -> Reason {
-    let on = if held.is_empty() { String::new() } else { format!("held by core {}; ", list(held)) };
+    let on = if held.is_empty() {
+        String::new()
+    } else {
+        format!("held by {} {}; ", if held.len() == 1 { "core" } else { "cores" }, list(held))
+    };
     reason(
         "at least",
         share(at_least),
