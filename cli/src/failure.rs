@@ -122,3 +122,30 @@ pub(crate) fn create(path: &std::path::Path) -> Result<std::io::BufWriter<std::f
     }
     std::fs::File::create(path).map(std::io::BufWriter::new).map_err(cannot)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn what_the_machine_lacks_is_3_and_what_broke_is_4() {
+        let denied = || io::Error::from(PermissionDenied);
+        let address = ([127, 0, 0, 1], 7001).into();
+        let enforcing = |error: giusto_compute::Error| Failure::from(giusto_daemon::Error::from(error)).code;
+        let measuring = |error: giusto_measure::Error| Failure::from(giusto_daemon::Error::from(error)).code;
+        assert_eq!(enforcing(giusto_compute::Error::CoreTaken { core: 1, cpuset: "/other".into() }), 3);
+        assert_eq!(enforcing(giusto_compute::Error::NoCore { core: 9, online: vec![0] }), 3);
+        assert_eq!(enforcing(giusto_compute::Error::Journal(denied())), 3);
+        assert_eq!(enforcing(giusto_compute::Error::Journal(io::Error::other("full"))), 4);
+        assert_eq!(enforcing(giusto_compute::Error::NoThread), 4);
+        assert_eq!(measuring(giusto_measure::Error::Connect { address, why: io::Error::other("refused") }), 3);
+        assert_eq!(measuring(giusto_measure::Error::Privilege { what: "set a priority".into() }), 3);
+        assert_eq!(measuring(giusto_measure::Error::Plan("no time".into())), 2);
+        assert_eq!(measuring(giusto_measure::Error::Closed { address, client: 0 }), 4);
+        let state = Failure::from(giusto_daemon::Error::Io { doing: "open the journal".into(), source: denied() });
+        assert!(state.code == 3 && state.text.contains("as root"), "{state:?}");
+        assert_eq!(Failure::from(giusto_simulator::Error::Write("full".into())).code, 4);
+        assert_eq!(Failure::from(giusto_simulator::Error::Horizon).code, 2);
+    }
+}
