@@ -97,7 +97,7 @@ pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) site: SiteArg,
     /// Virtual time to play
-    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = span)]
     pub(crate) horizon: Duration,
     /// Seed of everything random; the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
@@ -124,7 +124,7 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value_t = 3, requires = "trial", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
     /// Length of one run of a trial
-    #[arg(long = "for", value_name = "TIME", default_value = "4s", requires = "trial")]
+    #[arg(long = "for", value_name = "TIME", default_value = "4s", requires = "trial", value_parser = span)]
     pub(crate) length: Duration,
     /// Seed of everything random
     #[arg(long, default_value_t = 1, requires = "trial")]
@@ -186,7 +186,7 @@ pub(crate) struct ResponseArgs {
     #[command(flatten)]
     pub(crate) measure: MeasureArgs,
     /// How long to drive it
-    #[arg(long = "for", value_name = "TIME", default_value = "5s")]
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = span)]
     pub(crate) length: Duration,
 }
 
@@ -244,6 +244,14 @@ pub(crate) enum Releases {
     Kept,
     /// Sporadic, jittered, or offsets unknown
     Sporadic,
+}
+
+/// Some time.
+fn span(text: &str) -> Result<Duration, String> {
+    match text.parse::<Duration>() {
+        Ok(time) if time.is_zero() => Err("expected more than nothing, such as 5s".into()),
+        other => other.map_err(|error| error.to_string()),
+    }
 }
 
 /// At most a whole.

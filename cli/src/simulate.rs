@@ -84,10 +84,10 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         lines.push(vec![
             row.service.clone(),
             p.jobs.to_string(),
-            p.p50.to_string(),
-            p.p99.to_string(),
-            p.p99_9.to_string(),
-            p.max.to_string(),
+            format!("{:.3}", p.p50),
+            format!("{:.3}", p.p99),
+            format!("{:.3}", p.p99_9),
+            format!("{:.3}", p.max),
             share.percent(),
         ]);
     }
