@@ -15,7 +15,7 @@ pub(crate) const LONGEST: u64 = 1 << 61;
 /// A job that is not finished. The order of fields is the order of service: smaller first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Job {
-    key: u64,
+    pub(crate) key: u64,
     pub(crate) task: u32,
     pub(crate) number: u64,
     pub(crate) release: u64,
@@ -27,7 +27,7 @@ struct Source {
     period: u64,
     deadline: u64,
     wcet: u64,
-    random_gap: bool,
+    arrivals: Sporadic,
     next: u64,
     number: u64,
     /// One stream a task: what a task draws does not depend on how the jobs of others are scheduled.
@@ -55,8 +55,15 @@ impl Guests {
             for _ in 0..task.copies {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
                 rng.set_stream((index as u64) << 32 | sources.len() as u64);
-                sources.push(Source::new(task, workload.sporadic, rng));
+                sources.push(Source::new(task, &workload.sporadic, rng));
             }
+        }
+        match &workload.sporadic {
+            Sporadic::Batches(0) => return Err(Error::Gaps { index }),
+            Sporadic::Gaps(gaps) if gaps.iter().all(|&gap| gap == 0) || gaps.iter().any(|&gap| gap > LONGEST) => {
+                return Err(Error::Gaps { index });
+            }
+            _ => {}
         }
         if let Execution::Samples(samples) = &workload.execution {
             if samples.is_empty() {
@@ -81,12 +88,14 @@ impl Guests {
         while let Some(mut first) = self.releases.peek_mut() {
             let Reverse((at, task)) = *first;
             if at > now {
-                break;
+                break; // gaps may be 0: several at once
             }
             let source = &mut self.sources[task as usize];
             let key = match self.guest {
                 Guest::Fifo => at,
                 Guest::RateMonotonic => source.period,
+                Guest::DeadlineMonotonic => source.deadline,
+                Guest::Listed => u64::from(task),
                 Guest::Edf => at + source.deadline,
             };
             let left = source.execution(&self.execution);
@@ -111,9 +120,25 @@ impl Guests {
         (first.0.left == 0).then(|| std::collections::binary_heap::PeekMut::pop(first).0)
     }
 
+    /// Takes the current job out, for one of several virtual CPUs; see [`Guests::put`].
+    pub(crate) fn take(&mut self) -> Option<Job> {
+        self.queue.pop().map(|Reverse(job)| job)
+    }
+
+    /// Puts a job back that is not finished.
+    pub(crate) fn put(&mut self, job: Job) {
+        self.queue.push(Reverse(job));
+    }
+
     pub(crate) fn pending(&self) -> u64 {
         self.queue.len() as u64
     }
+}
+
+/// An exponentially distributed time of that mean, in ns.
+fn exponential(mean: u64, rng: &mut ChaCha8Rng) -> u64 {
+    let uniform: f64 = rng.random_range(f64::MIN_POSITIVE..1.0);
+    ((-uniform.ln() * mean as f64) as u64).min(LONGEST)
 }
 
 /// Checks measured times, so that what is computed with them stays within 64 bits.
@@ -125,22 +150,28 @@ pub(crate) fn bounded(samples: &[u64], index: usize, what: &'static str, least: 
 }
 
 impl Source {
-    fn new(task: &Task, sporadic: Sporadic, rng: ChaCha8Rng) -> Self {
+    fn new(task: &Task, sporadic: &Sporadic, rng: ChaCha8Rng) -> Self {
+        let kept = task.release == Release::KeptOffset;
         Source {
             period: task.period.ns(),
             deadline: task.deadline.ns(),
             wcet: task.wcet.ns(),
-            random_gap: task.release == Release::Sporadic && sporadic == Sporadic::Random,
+            arrivals: if kept { Sporadic::Densest } else { sporadic.clone() },
             next: task.offset.ns(),
             number: 0,
             rng,
         }
     }
 
+    /// From the job just released to the next.
     fn gap(&mut self) -> u64 {
-        match self.random_gap {
-            true => self.rng.random_range(self.period..=2 * self.period),
-            false => self.period,
+        match &self.arrivals {
+            Sporadic::Densest => self.period,
+            Sporadic::Random => self.rng.random_range(self.period..=2 * self.period),
+            Sporadic::Poisson => exponential(self.period, &mut self.rng),
+            Sporadic::Batches(size) if self.number % u64::from(*size) != 0 => 0,
+            Sporadic::Batches(size) => exponential(self.period.saturating_mul(u64::from(*size)), &mut self.rng),
+            Sporadic::Gaps(gaps) => gaps[(self.number as usize - 1) % gaps.len()],
         }
     }
 

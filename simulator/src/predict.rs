@@ -42,10 +42,11 @@ pub fn predict(
         period: service.server.period,
         first: Duration::ZERO,
         priority: 0,
+        vcpus: 1,
         workload: Some(workload),
     };
     let rest = ServerSpec { kind: ServerKind::Unlimited, priority: 1, workload: None, ..top.clone() };
-    let system = System { order: Order::FixedPriority, servers: vec![top, rest] };
+    let system = System::new(Order::FixedPriority, vec![top, rest]);
     let mut outside = Outside { transport, rng: ChaCha8Rng::seed_from_u64(seed), stats: Stats::new(), inner: observer };
     let all = simulate(&system, horizon, seed, &mut outside)?;
     let mut stats = outside.stats;
