@@ -102,6 +102,8 @@ static inline void gi_consume_periods(struct gi_server *s, gi_u64 ran, gi_u64 no
 		gi_settle(s, now);
 	}
 	gi_pay(s, ran);
+	if (s->kind == GI_CONSTANT_BANDWIDTH)
+		gi_settle(s, now); /* ran out at this instant, past its deadline */
 }
 
 /*

@@ -65,8 +65,16 @@ GI_STEP gi_u32 gi_append(struct gi_server *s, gi_u64 time, gi_u64 amount)
 static inline void gi_sporadic_roll(struct gi_server *s, gi_u64 now)
 {
 	struct gi_chunk head;
+	gi_u64 last, rounds;
 	gi_u32 i;
 
+	last = s->chunk[(s->chunks - 1) & (GI_CHUNKS - 1)].time;
+	if (s->budget && s->period && s->used >= s->budget && last <= now) { /* whole rounds of the queue at once */
+		rounds = gi_min(s->used / s->budget, (now - last) / s->period + 1);
+		for (i = 0; i < GI_CHUNKS && i < s->chunks; i++)
+			s->chunk[i].time += rounds * s->period;
+		s->used -= rounds * s->budget;
+	}
 	for (i = 0; i < GI_CHUNKS; i++) {
 		head = s->chunk[0];
 		if (!s->used || head.time > now || s->used < head.amount)
