@@ -81,7 +81,8 @@ struct Play<'a, S> {
     server_of: Vec<usize>,
     ready: Vec<bool>,
     cores: Vec<Busy>,
-    releases: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The next job of every task: when, of which server, of which task.
+    releases: BinaryHeap<Reverse<(u64, u32, u32)>>,
     /// Servers whose number of jobs has changed.
     touched: Vec<usize>,
     /// Changes made, and when the next is due.
@@ -118,7 +119,10 @@ impl<'a, S: Scheduler> Play<'a, S> {
                 play.server_of.push(index);
                 play.ready.push(guests.is_none());
             }
-            play.releases.extend(guests.as_ref().map(|guests| Reverse((guests.next_release(), index))));
+            if let Some(guests) = &guests {
+                play.releases
+                    .extend(guests.first_releases().zip(0..).map(|(at, task)| Reverse((at, index as u32, task))));
+            }
             play.guests.push(guests);
         }
         Ok(play)
@@ -127,11 +131,10 @@ impl<'a, S: Scheduler> Play<'a, S> {
     #[inline]
     fn release(&mut self, now: u64) {
         while let Some(mut first) = self.releases.peek_mut() {
-            let Reverse((at, server)) = *first;
-            let Some(guests) = self.guests[server].as_mut().filter(|_| at <= now) else { break };
-            guests.release(now);
-            *first = Reverse((guests.next_release(), server));
-            self.touched.push(server);
+            let Reverse((at, server, task)) = *first;
+            let Some(guests) = self.guests[server as usize].as_mut().filter(|_| at <= now) else { break };
+            *first = Reverse((guests.release(task, at), server, task));
+            self.touched.push(server as usize);
         }
     }
 
@@ -177,7 +180,7 @@ impl<'a, S: Scheduler> Play<'a, S> {
 
     /// When something happens next, at `limit` at the latest. Virtual CPUs that share a queue get their jobs here.
     fn next(&mut self, now: u64, limit: u64) -> u64 {
-        let release = self.releases.peek().map_or(limit, |Reverse((at, _))| *at);
+        let release = self.releases.peek().map_or(limit, |Reverse((at, ..))| *at);
         let mut next = limit.min(release).min(self.next_change);
         for busy in &mut self.cores {
             let Some(server) = busy.vcpu.map(|vcpu| self.server_of[vcpu]) else { continue };
@@ -221,7 +224,8 @@ impl<'a, S: Scheduler> Play<'a, S> {
                 stats.add(next - done.release);
                 let release = Instant::from_ns(done.release);
                 let finish = Some(Instant::from_ns(next));
-                observer.job(server, &JobRecord { task: done.task, job: done.number, due: release, release, finish })?;
+                observer
+                    .job(server, &JobRecord { task: done.task, job: done.number, due: release, release, finish })?;
                 self.touched.push(server);
             }
         }

@@ -7,8 +7,6 @@ use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Later than any horizon.
-const NEVER: u64 = u64::MAX;
 /// 2^61 ns, 73 years: sums of two stay far below 2^63.
 pub(crate) const LONGEST: u64 = 1 << 61;
 
@@ -39,8 +37,6 @@ pub(crate) struct Guests {
     guest: Guest,
     execution: Execution,
     sources: Vec<Source>,
-    /// Next release of each source.
-    releases: BinaryHeap<Reverse<(u64, u32)>>,
     queue: BinaryHeap<Reverse<Job>>,
 }
 
@@ -72,38 +68,31 @@ impl Guests {
             // A job of nothing would never be seen.
             bounded(samples, index, "execution", 1)?;
         }
-        let releases = sources.iter().zip(0..).map(|(source, task)| Reverse((source.next, task))).collect();
         let execution = workload.execution.clone();
-        Ok(Guests { guest: workload.guest, execution, sources, releases, queue: BinaryHeap::new() })
+        Ok(Guests { guest: workload.guest, execution, sources, queue: BinaryHeap::new() })
     }
 
-    /// When the next job comes.
+    /// When each task's first job comes.
+    pub(crate) fn first_releases(&self) -> impl Iterator<Item = u64> + '_ {
+        self.sources.iter().map(|source| source.next)
+    }
+
+    /// Queues the job of a task that comes at `at`; when its next one comes, which may be at once.
     #[inline]
-    pub(crate) fn next_release(&self) -> u64 {
-        self.releases.peek().map_or(NEVER, |Reverse((at, _))| *at)
-    }
-
-    /// Queues all jobs that come at `now`.
-    pub(crate) fn release(&mut self, now: u64) {
-        while let Some(mut first) = self.releases.peek_mut() {
-            let Reverse((at, task)) = *first;
-            if at > now {
-                break; // gaps may be 0: several at once
-            }
-            let source = &mut self.sources[task as usize];
-            let key = match self.guest {
-                Guest::Fifo => at,
-                Guest::RateMonotonic => source.period,
-                Guest::DeadlineMonotonic => source.deadline,
-                Guest::Listed => u64::from(task),
-                Guest::Edf => at + source.deadline,
-            };
-            let left = source.execution(&self.execution);
-            self.queue.push(Reverse(Job { key, task, number: source.number, release: at, left }));
-            source.number += 1;
-            source.next += source.gap();
-            *first = Reverse((source.next, task));
-        }
+    pub(crate) fn release(&mut self, task: u32, at: u64) -> u64 {
+        let source = &mut self.sources[task as usize];
+        let key = match self.guest {
+            Guest::Fifo => at,
+            Guest::RateMonotonic => source.period,
+            Guest::DeadlineMonotonic => source.deadline,
+            Guest::Listed => u64::from(task),
+            Guest::Edf => at + source.deadline,
+        };
+        let left = source.execution(&self.execution);
+        self.queue.push(Reverse(Job { key, task, number: source.number, release: at, left }));
+        source.number += 1;
+        source.next += source.gap();
+        source.next
     }
 
     /// The job that runs when the server does.

@@ -84,9 +84,7 @@ fn events_and_ticks_give_the_same_schedule() {
             };
             let mut found = Vec::new();
             let mut keep = |_: usize, job: &JobRecord| found.push((job.task, job.job, job.finish.unwrap().ns()));
-            let stats =
-                simulate(&System::new(Order::FixedPriority, vec![spec]), ns(horizon), 1, &mut keep)
-                    .unwrap();
+            let stats = simulate(&System::new(Order::FixedPriority, vec![spec]), ns(horizon), 1, &mut keep).unwrap();
             let expected = tick_by_tick(&tasks, guest, budget, period, horizon);
             assert_eq!(found, expected, "{guest:?} ({budget}, {period}) {tasks:?}");
             let order: Vec<_> = expected.iter().map(|(task, job, _)| (*job, *task)).collect();
