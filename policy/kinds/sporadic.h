@@ -69,7 +69,8 @@ static inline void gi_sporadic_roll(struct gi_server *s, gi_u64 now)
 	gi_u32 i;
 
 	last = s->chunk[(s->chunks - 1) & (GI_CHUNKS - 1)].time;
-	if (s->budget && s->period && s->used >= s->budget && last <= now) { /* whole rounds of the queue at once */
+	if (s->budget && s->period && s->used >= s->budget && last <= now &&
+	    last <= s->chunk[0].time + s->period) { /* whole rounds of the queue at once */
 		rounds = gi_min(s->used / s->budget, (now - last) / s->period + 1);
 		for (i = 0; i < GI_CHUNKS && i < s->chunks; i++)
 			s->chunk[i].time += rounds * s->period;
