@@ -26,6 +26,20 @@ pub enum ServerKind {
     Unlimited,
 }
 
+impl ServerKind {
+    /// All of them.
+    pub const ALL: [ServerKind; 8] = [
+        ServerKind::PeriodicStrict,
+        ServerKind::PeriodicConserving,
+        ServerKind::PeriodicReclaiming,
+        ServerKind::Polling,
+        ServerKind::Deferrable,
+        ServerKind::Sporadic,
+        ServerKind::ConstantBandwidth,
+        ServerKind::Unlimited,
+    ];
+}
+
 /// The mechanism that enforces a server on Linux. The walk has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

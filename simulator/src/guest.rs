@@ -158,7 +158,7 @@ impl Source {
             Sporadic::Densest => self.period,
             Sporadic::Random => self.rng.random_range(self.period..=2 * self.period),
             Sporadic::Poisson => exponential(self.period, &mut self.rng),
-            Sporadic::Batches(size) if self.number % u64::from(*size) != 0 => 0,
+            Sporadic::Batches(size) if !self.number.is_multiple_of(u64::from(*size)) => 0,
             Sporadic::Batches(size) => exponential(self.period.saturating_mul(u64::from(*size)), &mut self.rng),
             Sporadic::Gaps(gaps) => gaps[(self.number as usize - 1) % gaps.len()],
         }

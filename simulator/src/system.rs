@@ -188,6 +188,14 @@ pub enum Error {
         "the time to simulate must be more than 0 and less than 73 years, and offsets and periods less than 73 years"
     )]
     Horizon,
+    /// A drawing of it would be black.
+    #[error(
+        "more than {slices} stretches of processor time cannot be drawn: simulate a shorter time, such as two periods"
+    )]
+    TooLongToDraw {
+        /// How many can.
+        slices: usize,
+    },
     /// A trace or record could not be written.
     #[error("cannot write what was observed: {0}")]
     Write(String),
