@@ -90,8 +90,10 @@ static inline void gi_sporadic_roll(struct gi_server *s, gi_u64 now)
 /* Goes idle: what was used of the head is split off. */
 static inline void gi_sporadic_sleep(struct gi_server *s, gi_u64 now)
 {
-	struct gi_chunk head = s->chunk[0];
+	struct gi_chunk head;
 
+	gi_sporadic_roll(s, now);
+	head = s->chunk[0];
 	if (s->used && head.time <= now && s->used < head.amount) {
 		if (s->chunks < GI_CHUNKS) {
 			s->chunk[0].amount -= s->used;
