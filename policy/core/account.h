@@ -258,7 +258,7 @@ GI_STEP gi_u32 gi_account(struct gi_pool *p, gi_u32 core, gi_u64 ran)
 		return 0;
 	s = gi_at(p, c->payer);
 	if (s->kind == GI_SPORADIC) {
-		for (i = 0; i < GI_STRETCHES; i++)
+		for (i = 0; i < GI_STRETCHES && ran; i++)
 			ran = gi_stretch(p, c->payer, ran);
 		s->boost_ns += ran;
 	} else if (s->kind != GI_UNLIMITED)
