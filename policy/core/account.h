@@ -121,7 +121,7 @@ GI_STEP gi_u64 gi_stretch(struct gi_pool *p, gi_u32 index, gi_u64 ran)
 	s = gi_at(p, index);
 	begin = p->now - ran;
 	end = p->now;
-	gi_sporadic_settle(s, begin);
+	gi_sporadic_roll(s, begin);
 	if (s->boost_until) {
 		if (s->left > 0)
 			end = gi_min(end, begin + s->chunk[0].amount - s->used);
@@ -257,10 +257,11 @@ GI_STEP gi_u32 gi_account(struct gi_pool *p, gi_u32 core, gi_u64 ran)
 	if (c->payer >= p->count || !ran)
 		return 0;
 	s = gi_at(p, c->payer);
-	if (s->kind == GI_SPORADIC)
-		for (i = 0; i < GI_STRETCHES; i++)
+	if (s->kind == GI_SPORADIC) {
+		for (i = 0; i < GI_STRETCHES && ran; i++)
 			ran = gi_stretch(p, c->payer, ran);
-	else if (s->kind != GI_UNLIMITED)
+		s->boost_ns += ran;
+	} else if (s->kind != GI_UNLIMITED)
 		gi_consume_periods(s, ran, p->now);
 	return gi_place(p, c->payer);
 }
