@@ -28,7 +28,7 @@ static inline void gi_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 	gi_u32 i;
 
 	p->now = p->changed = p->burned = 0;
-	p->until = GI_NEVER;
+	p->until = p->refill = GI_NEVER;
 	p->order = order;
 	p->m = m < 1 ? 1 : m > GI_CORES ? GI_CORES : m;
 	p->count = p->burners = p->boosts = p->chosen = p->taken = p->looked_past = 0;
@@ -97,7 +97,7 @@ static inline void gi_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi
 	if (s->kind == GI_POLLING && !is_ready)
 		gi_settle(s, now); /* what became due while it was ready */
 	if (s->kind == GI_POLLING && is_ready && now)
-		gi_poll_idle(s, now - 1); /* and before this instant while it was not */
+		gi_poll_idle(s, now - 1, now); /* and before this instant while it was not */
 	s->ready = !!is_ready;
 	if (is_ready)
 		gi_refill(s, now);
@@ -107,7 +107,7 @@ static inline void gi_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi
 		gi_sporadic_wake(s, now);
 	if (s->kind == GI_SPORADIC && !s->ready)
 		gi_sporadic_sleep(s, now);
-	if (s->kind == GI_POLLING && !s->ready && s->left > 0)
+	if (s->kind == GI_POLLING && !s->ready && s->left > 0 && !gi_period_begins(s, now))
 		s->left = 0;
 	gi_place(p, index);
 }
@@ -139,6 +139,7 @@ static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 	p->until = top == GI_NOBODY ? GI_NEVER : gi_at(p, top)->event;
 	if (p->until < now)
 		p->until = now;
+	p->refill = p->until;
 	gi_choose_all(p);
 	gi_assign(p);
 	gi_until(p);
@@ -149,7 +150,7 @@ static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 static inline void gi_look(struct gi_pool *p, gi_u32 index)
 {
 	p->seen = *gi_at(p, index);
-	gi_refill(&p->seen, p->now);
+	gi_show(&p->seen, p->now);
 }
 
 #endif

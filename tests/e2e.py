@@ -122,6 +122,23 @@ class SiteFiles(unittest.TestCase):
             _, err = run("explain", "cache", "--plan", broken, code=2)
             self.assertIn("99", err)
 
+    def test_numbers_for_people_have_a_unit_of_their_own_and_are_never_rounded_to_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site = Path(folder) / "site.yaml"
+            site.write_text("giusto: 1\nhosts: {h: {cores: 0-1, keep-free: 10%}}\nservices:\n"
+                            "  long: {start: a, tasks: [{wcet: 100.000001ms, period: 1.000003s}, {wcet: 200ms, period: 1.4s}], promise: as-if-alone}\n"
+                            "  tiny: {start: a, tasks: [{wcet: 1us, period: 40ms}], promise: as-if-alone, margin: 0%}\n"
+                            "  batch: {start: a, promise: leftovers, at-least: 90.5%}\n")
+            plan = Path(folder) / "plan.json"
+            out, _ = run("plan", site, "--out", plan)
+            self.assertRegex(out, r"long on core 0: \d+(\.\d{1,3})? ms every \d+(\.\d{1,3})? ms ")
+            self.assertIn("(0.0025 % + 0 points", out)
+            self.assertIn("batch on core 1, 0:", out)
+            self.assertIn("at least 90.5 % promised with at least 2 busy processes", out)
+            out, _ = run("explain", "tiny", "--plan", plan)
+            self.assertRegex(out, r"utilization +0.0025 %")
+            self.assertIn("predicted p99", out)
+
     def test_the_same_seed_gives_the_same_bytes(self):
         with tempfile.TemporaryDirectory() as folder:
             files = []
@@ -132,6 +149,24 @@ class SiteFiles(unittest.TestCase):
             self.assertEqual(files[0], files[1])
             self.assertGreater(len(files[0][0].splitlines()), 5000)
             json.loads(files[0][1])
+
+
+    def test_schedulers_are_compared_over_seeds_in_parallel_with_the_same_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["simulate", "sites/walk.yaml", "--for", "2s", "--seed", "7", "--seeds", "5", "--compare",
+                       "periodic_strict,polling,credit,fair", "--json"]
+            first, again = run(*command)[0], run(*command)[0]
+            self.assertEqual(first, again)
+            rows = {row["scheduler"]: row["prediction"] for row in json.loads(first)}
+            self.assertEqual(list(rows), ["constant_bandwidth", "periodic_strict", "polling", "credit", "fair"])
+            self.assertEqual(rows["constant_bandwidth"]["max_ns"], 300_000)
+            self.assertGreater(rows["polling"]["p50_ns"], 10 * rows["constant_bandwidth"]["p50_ns"])
+            run("simulate", "sites/walk.yaml", "--for", "80ms", "--gantt", f"{folder}/g.svg")
+            self.assertIn("<rect", Path(f"{folder}/g.svg").read_text())
+            _, err = run("simulate", "sites/walk.yaml", "--for", "100s", "--gantt", f"{folder}/g.svg", code=2)
+            self.assertIn("shorter", err)
+            _, err = run("simulate", "sites/walk.yaml", "--compare", "nonsense", code=2)
+            self.assertIn("credit or fair", err)
 
 
 class Help(unittest.TestCase):
@@ -187,6 +222,9 @@ class Refusals(unittest.TestCase):
             done = subprocess.run([str(GIUSTO), *arguments], cwd=ROOT, stdout=other, stderr=subprocess.PIPE, text=True)
             os.close(other)
             self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([str(GIUSTO), "check", "nowhere.yaml"], cwd=ROOT, stderr=full, stdout=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), "nobody can be told, and the exit code stands")
 
     def test_files_that_cannot_be_read_or_written(self):
         _, err = run("simulate", "sites/walk.yaml", "--for", "1s", "--jobs", "/dev/full", code=4)
@@ -199,6 +237,12 @@ class Refusals(unittest.TestCase):
 
     def test_a_machine_without_the_cores_or_the_service(self):
         with tempfile.TemporaryDirectory() as folder:
+            many = self.site(folder, "hosts: {h: {cores: 8000-8191}}\nservices: {a: {start: sleep 1, promise: leftovers}}\n")
+            for verb in ("check", "plan"):
+                out, err = run(verb, many)
+                self.assertIn("no core 8000-8191", err)
+            _, err = run("run", many, "--dry-run", code=3)
+            self.assertIn("names cores 8000-8191", err)
             site = self.site(folder, "hosts: {h: {cores: 7000-7001}}\nservices:\n  a: {start: sleep 1, tasks: [{wcet: 1ms, period: 10ms}], promise: as-if-alone}\n")
             _, err = run("plan", site)
             self.assertIn("7000, 7001", err)
@@ -215,8 +259,29 @@ class Refusals(unittest.TestCase):
             for verb in (["run", "--trial", "--out", folder], ["simulate"]):
                 _, err = run(verb[0], site, *verb[1:], code=2)
                 self.assertIn("as-if-alone", err)
+            silent = self.site(folder, "hosts: {h: {cores: 0}}\nservices:\n  a: {start: sleep 1, tasks: [{wcet: 1ms, period: 10ms}], promise: as-if-alone}\n")
+            _, err = run("run", silent, "--trial", "--out", f"{folder}/none", code=2)
+            self.assertIn("load:", err)
+            self.assertFalse(Path(folder, "none").exists(), "refused before anything is done")
+        for arguments in (["simulate", "sites/walk.yaml"], ["run", "sites/walk.yaml", "--trial"], ["measure", "response", "sites/walk.yaml", "cache"]):
+            _, err = run(*arguments, "--for", "0s", code=2)
+            self.assertIn("more than nothing", err)
         _, err = run("simulate", "sites/walk.yaml", "--for", "10ns", code=2)
         self.assertIn("10 ns", err)
+
+    def test_without_privilege_nothing_is_restored_and_a_trial_still_prints_json(self):
+        """As on a host whose journal is root's."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            for file in (GIUSTO, ROOT / "sites/walk.yaml"):
+                shutil.copy(file, folder)
+            nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if ROOT_USER else []
+            for arguments in (["restore"], ["run", "walk.yaml", "--trial", "--json", "--out", "out"]):
+                state = {**os.environ, "GIUSTO_STATE": "/run/giusto"}
+                done = subprocess.run([*nobody, "./giusto", *arguments], cwd=folder, env=state, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("root", done.stderr)
+            self.assertGreater(json.loads(done.stdout)["plan"]["services"][0]["prediction"]["jobs"], 0)
 
     def test_a_margin_that_is_meant_in_percent(self):
         _, err = run("analyze", "share", "--task", "1ms/5ms", "--margin", "5", code=2)

@@ -2,7 +2,7 @@
 
 use crate::args::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs};
 use crate::failure::{create, Failure};
-use crate::table::{json, say, table};
+use crate::table::{json, say, table, tell};
 use giusto_measure::{Generator, LoadPlan, Profile};
 use giusto_model::{Bandwidth, Duration, JobWriter, Load, Service, Task};
 use giusto_verify::Verdict;
@@ -61,7 +61,9 @@ fn response(ResponseArgs { measure: args, length }: &ResponseArgs) -> Result<Exi
     let (responses, late) = (quantiles(&responses), quantiles(&late));
     let lateness = report.lateness();
     let end = if lateness.is_stall() {
-        eprintln!("cannot tell: the load generator itself stalled: {lateness}; measure again on a quieter machine");
+        tell(format_args!(
+            "cannot tell: the load generator itself stalled: {lateness}; measure again on a quieter machine"
+        ));
         ExitCode::from(Verdict::CannotTell.exit_code())
     } else {
         ExitCode::SUCCESS

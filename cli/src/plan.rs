@@ -4,6 +4,7 @@ use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::Failure;
 use crate::table;
 use giusto_model::{Bandwidth, Duration, LeftoverPlan, Plan, ServicePlan, Site};
+use giusto_planner::{share, Facts, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,15 +22,20 @@ pub(crate) fn here(site: &Site) -> Result<Plan, Failure> {
 pub(crate) fn of(path: &Path) -> Result<Plan, Failure> {
     let site = giusto_site::read(path)?;
     let mut facts = giusto_daemon::facts();
-    let missing: Vec<String> =
-        site.host.cores.iter().filter(|core| !facts.cores.contains(core)).map(u32::to_string).collect();
-    if !missing.is_empty() {
-        eprintln!("note: this machine has no core {}: 'giusto run' would refuse this site here", missing.join(", "));
-    }
+    note_missing_cores(&site, &facts);
     facts.cores.extend(&site.host.cores);
     facts.cores.sort_unstable();
     facts.cores.dedup();
     Ok(giusto_planner::plan(&site, &facts)?)
+}
+
+/// Says which cores of the site this machine lacks.
+pub(crate) fn note_missing_cores(site: &Site, facts: &Facts) {
+    let missing: Vec<u32> = site.host.cores.iter().copied().filter(|core| !facts.cores.contains(core)).collect();
+    if !missing.is_empty() {
+        let cores = giusto_planner::cores(&missing);
+        table::tell(format_args!("note: this machine has no core {cores}: 'giusto run' would refuse this site here"));
+    }
 }
 
 /// Fills in what every service's tasks will see if they keep to their worst case.
@@ -86,7 +92,7 @@ pub(crate) fn describe(plan: &Plan) -> String {
 
 /// `cache on core 1: 14 ms every 40 ms (30 % + 5 points of margin)`
 pub(crate) fn service(plan: &ServicePlan) -> String {
-    let (server, margin) = (plan.server, plan.margin.percent());
+    let (server, margin) = (plan.server, share(plan.margin));
     let margin = margin.trim_end_matches(" %");
     format!(
         "{} on core {}: {:.3} every {:.3} ({} + {margin} points of margin)",
@@ -94,16 +100,18 @@ pub(crate) fn service(plan: &ServicePlan) -> String {
         plan.core,
         server.budget,
         server.period,
-        plan.required.percent()
+        share(plan.required)
     )
 }
 
 fn leftover(plan: &LeftoverPlan) -> String {
     let cores: Vec<String> = plan.cores.iter().map(u32::to_string).collect();
+    let busy = plan.reasons.iter().find(|reason| reason.what == BUSY_PROCESSES);
+    let busy = busy.map_or(String::new(), |busy| format!(" with at least {} busy processes", busy.value));
     let floor = if plan.at_least == Bandwidth::ZERO {
         String::new()
     } else {
-        format!(", at least {} promised", plan.at_least.percent())
+        format!(", at least {} promised{busy}", share(plan.at_least))
     };
-    format!("{} on core {}: what is left, {} of a core{floor}", plan.name, cores.join(", "), plan.available.percent())
+    format!("{} on core {}: what is left, {} of a core{floor}", plan.name, cores.join(", "), share(plan.available))
 }

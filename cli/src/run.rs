@@ -2,7 +2,7 @@
 
 use crate::args::{RestoreArgs, RunArgs};
 use crate::failure::{create, Failure};
-use crate::table::say;
+use crate::table::{say, tell};
 use crate::{plan, table};
 use giusto_compute::Machine;
 use giusto_daemon::{Arm, Error, Journal, Options, Restored, Scene, Trial};
@@ -31,6 +31,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let journal = Journal::open();
     let machine = giusto_compute::probe();
     let mut plan = plan::here(&site)?;
+    if args.trial {
+        giusto_daemon::loads(&plan).map_err(Failure::input)?;
+    }
     plan::predict_all(&mut plan, args.seed)?;
     let plan_file = args.out.join("plan.json");
     create(&plan_file)?;
@@ -41,28 +44,25 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if !machine.missing.is_empty() {
         return Err(lacks(args, &plan, &machine)?);
     }
-    if args.trial {
-        giusto_daemon::loads(&plan).map_err(Failure::input)?;
-    }
     on_signals();
     let (mut journal, earlier) = journal?;
-    tell(&earlier)?;
+    tell_restored(&earlier)?;
     let mut scene = Scene::set(&plan, &machine, &mut journal, &args.out.join("logs"))?;
     let stop = || STOP.load(Ordering::Relaxed);
     if args.trial {
         let options = Options { rounds: args.rounds, length: args.length, seed: args.seed, profile: PROFILE };
         let start = Instant::now();
-        let mut say = |text: String| eprintln!("[{:>4.0} s] {text}", start.elapsed().as_secs_f64());
+        let mut say = |text: String| tell(format_args!("[{:>4.0} s] {text}", start.elapsed().as_secs_f64()));
         let trials = giusto_daemon::trial(&mut scene, &plan, &machine.cores, options, &stop, &mut say)?;
         let restored = scene.finish();
         let judged = judge(args, &plan, &trials)?; // what was measured is not lost where undoing failed
         restored?;
         Ok(judged)
     } else {
-        let done = giusto_daemon::enforce(&mut scene, &stop, &mut |text| eprintln!("{text}"));
+        let done = giusto_daemon::enforce(&mut scene, &stop, &mut |text| tell(text));
         scene.finish()?;
         done?;
-        eprintln!("stopped; the host is as it was");
+        tell("stopped; the host is as it was");
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -83,20 +83,20 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
     if args.json {
         table::json(&restored)?;
     }
-    tell(&restored)?;
+    tell_restored(&restored)?;
     if !args.json {
         say!("{}", if restored.undone == 0 { "there is nothing to restore" } else { "the host is as it was" });
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(restored: &Restored) -> Result<(), Failure> {
+fn tell_restored(restored: &Restored) -> Result<(), Failure> {
     if !restored.failed.is_empty() {
         return Err(Error::NotRestored(restored.failed.join("; ")).into());
     }
-    restored.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    restored.notes.iter().for_each(|note| tell(format_args!("note: {note}")));
     if restored.undone > 0 {
-        eprintln!("undid {} changes that an earlier giusto had left", restored.undone);
+        tell(format_args!("undid {} changes that an earlier giusto had left", restored.undone));
     }
     Ok(())
 }
@@ -118,9 +118,9 @@ fn lacks(args: &RunArgs, plan: &Plan, machine: &Machine) -> Result<Failure, Fail
         if let Some(p) = &service.prediction {
             rows.push(vec![
                 format!("predicted, {}", service.name),
-                p.p50.to_string(),
-                p.p99.to_string(),
-                p.p99_9.to_string(),
+                format!("{:.3}", p.p50),
+                format!("{:.3}", p.p99),
+                format!("{:.3}", p.p99_9),
             ]);
         }
     }

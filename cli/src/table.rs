@@ -1,4 +1,4 @@
-//! Tables that line up, and JSON.
+//! Tables that line up, JSON, and the way out to the terminal.
 
 use crate::failure::Failure;
 use serde::Serialize;
@@ -34,6 +34,11 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         std::io::ErrorKind::BrokenPipe => Failure::quiet(),
         _ => Failure::running(format!("cannot write to standard output: {error}")),
     })
+}
+
+/// Says a line on standard error. Where that cannot be written nobody can be told, and the exit code has to do.
+pub(crate) fn tell(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Prints `value` as JSON.

@@ -25,7 +25,7 @@ static inline void gi_resize(struct gi_server *s, gi_u64 budget, gi_u64 now)
 	if (s->left < 0)
 		s->forgive += gi_min(less, -(gi_u64)s->left);
 	s->forgive -= gi_min(s->forgive, more);
-	if (s->kind == GI_POLLING && !s->ready && s->left > 0)
+	if (s->kind == GI_POLLING && !s->ready && s->left > 0 && !gi_period_begins(s, now))
 		s->left = 0;
 }
 
@@ -59,6 +59,15 @@ static inline void gi_refill(struct gi_server *s, gi_u64 now)
 	gi_sporadic_roll(s, now);
 	if (s->next_budget && now >= s->next_at)
 		gi_change_now(s, s->next_budget, s->next_period, now);
+}
+
+/* What became due while it was idle, for those who look: what an idle polling server keeps for this instant is not its
+ * own. */
+static inline void gi_show(struct gi_server *s, gi_u64 now)
+{
+	gi_refill(s, now);
+	if (s->kind == GI_POLLING && !s->ready && s->left > 0)
+		s->left = 0;
 }
 
 /*

@@ -52,12 +52,13 @@ const SITE: Grammar = Grammar {
 pub fn read(path: &Path) -> Result<Site, SiteError> {
     let name = path.display().to_string();
     let mut bytes = Vec::new();
-    // A pipe or a terminal would be waited for.
-    let regular = |path: &Path| match path.metadata() {
-        Ok(found) if !found.is_file() && !found.is_dir() => Err(io::Error::other("it is not a regular file")),
-        other => other.map(|_| ()),
+    // A pipe or a terminal would be waited for; a directory says itself what it is.
+    let regular = |found: std::fs::Metadata| match found.is_file() || found.is_dir() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is a pipe or a device; write the site to a file")),
     };
-    regular(path)
+    path.metadata()
+        .and_then(regular)
         .and_then(|()| File::open(path))
         .and_then(|file| file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| SiteError::unreadable(&name, &error))?;
