@@ -289,7 +289,6 @@ fn how(args: &RunArgs, service: &ServicePlan, trial: &Trial, competitor: f64) ->
         ),
         line("largest steal of a run", steal.to_string()),
         line("generator's mean lateness beyond its median (worst run)", uneven.to_string()),
-        line("voided runs", if trial.voided.is_empty() { "none".into() } else { trial.voided.join("; ") }),
         line("kernel", kernel.trim().to_string()),
     ]
 }

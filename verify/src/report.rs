@@ -43,7 +43,7 @@ fn schedule(meta: &ReportMeta) -> String {
     if svg.is_empty() {
         return String::new();
     }
-    format!("<figure>\n{svg}<figcaption>{}</figcaption></figure>\n", escape(caption))
+    format!("<h2>Schedule</h2>\n<figure>\n{svg}<figcaption>{}</figcaption></figure>\n", escape(caption))
 }
 
 /// Text that may stand in an element or an attribute.
