@@ -1,9 +1,9 @@
 //! The laws of the policy core (README.md), each against an independent, slow oracle or a bound computed by hand.
 
-mod budgets;
-mod calls;
 mod driver;
 mod oracle;
+mod pair;
+mod probe;
 mod schedules;
 
 use giusto_policy::Kind;
@@ -11,8 +11,19 @@ use oracle::Spec;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-const ALL: [Kind; 3] = [Kind::Deferrable, Kind::ConstantBandwidth, Kind::Unlimited];
-const BOUNDED: [Kind; 2] = [Kind::Deferrable, Kind::ConstantBandwidth];
+const PERIODIC: [Kind; 3] = [Kind::PeriodicStrict, Kind::PeriodicConserving, Kind::PeriodicReclaiming];
+const ALL: [Kind; 8] = [
+    Kind::PeriodicStrict,
+    Kind::PeriodicConserving,
+    Kind::PeriodicReclaiming,
+    Kind::Polling,
+    Kind::Deferrable,
+    Kind::Sporadic,
+    Kind::ConstantBandwidth,
+    Kind::Unlimited,
+];
+/// All but unlimited.
+const BOUNDED: &[Kind] = ALL.split_at(7).0;
 
 /// A random reservation of one of the kinds, with a period of 2 to 20 ns.
 fn reservation(random: &mut ChaCha8Rng, kinds: &[Kind]) -> Spec {
