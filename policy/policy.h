@@ -72,7 +72,7 @@ static inline int gi_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 p
 	s->priority = priority;
 	s->kind = kind;
 	s->ready = s->begun = 0;
-	s->next_budget = s->next_period = s->forgive = 0;
+	s->next_budget = s->next_period = s->next_at = s->forgive = 0;
 	s->boost_until = s->boost_ns = s->used = 0;
 	s->chunks = s->unused = 0;
 	for (i = 0; i < GI_CHUNKS; i++)

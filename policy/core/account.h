@@ -104,25 +104,32 @@ static inline void gi_consume_periods(struct gi_server *s, gi_u64 ran, gi_u64 no
 	gi_pay(s, ran);
 }
 
-/* As above for a sporadic server: from chunk to chunk, as each becomes due. */
-static inline void gi_consume_chunks(struct gi_server *s, gi_u64 ran, gi_u64 now)
+/*
+ * A sporadic server ran: one stretch of it, up to where a chunk becomes due or the head is used up; what is left to
+ * consume then. Only boosted it matters where, as what the budget does not cover is not paid.
+ */
+GI_STEP gi_u64 gi_stretch(struct gi_pool *p, gi_u32 index, gi_u64 ran)
 {
+	struct gi_server *s;
 	gi_u64 begin, end;
-	gi_u32 i, j;
+	gi_u32 i;
 
-	for (i = 0; i <= GI_CHUNKS && ran; i++) {
-		begin = now - ran;
-		end = now;
-		for (j = 0; j < GI_CHUNKS && j < s->chunks; j++)
-			if (s->chunk[j].time > begin)
-				end = gi_min(end, s->chunk[j].time);
-		if (i == GI_CHUNKS)
-			end = now;
-		gi_sporadic_settle(s, begin);
-		gi_pay(s, end - begin);
-		ran -= end - begin;
-		gi_sporadic_roll(s, end);
+	if (!p || !ran)
+		return 0;
+	s = gi_at(p, index);
+	begin = p->now - ran;
+	end = p->now;
+	gi_sporadic_settle(s, begin);
+	if (s->boost_until) {
+		if (s->left > 0)
+			end = gi_min(end, begin + s->chunk[0].amount - s->used);
+		for (i = 0; i < GI_CHUNKS && i < s->chunks; i++)
+			if (s->chunk[i].time > begin)
+				end = gi_min(end, s->chunk[i].time);
 	}
+	gi_pay(s, end - begin);
+	gi_sporadic_roll(s, end);
+	return p->now - end;
 }
 
 /* Which heap it belongs in, of those in the pool's order. */
@@ -146,7 +153,7 @@ static inline gi_u64 gi_event(const struct gi_pool *p, const struct gi_server *s
 	if (s->kind == GI_UNLIMITED)
 		return GI_NEVER;
 	if (s->next_budget)
-		return s->deadline;
+		return s->kind == GI_SPORADIC ? s->next_at : s->deadline;
 	if (gi_periodic(s))
 		return s->ready || p->order == GI_EDF || !full ? s->deadline : GI_NEVER;
 	if (!s->ready)
@@ -237,6 +244,7 @@ GI_STEP gi_u32 gi_account(struct gi_pool *p, gi_u32 core, gi_u64 ran)
 {
 	struct gi_server *s;
 	struct gi_core *c;
+	gi_u32 i;
 
 	if (!p || core >= p->m)
 		return 0;
@@ -247,7 +255,8 @@ GI_STEP gi_u32 gi_account(struct gi_pool *p, gi_u32 core, gi_u64 ran)
 		return 0;
 	s = gi_at(p, c->payer);
 	if (s->kind == GI_SPORADIC)
-		gi_consume_chunks(s, ran, p->now);
+		for (i = 0; i < GI_STRETCHES; i++)
+			ran = gi_stretch(p, c->payer, ran);
 	else if (s->kind != GI_UNLIMITED)
 		gi_consume_periods(s, ran, p->now);
 	return gi_place(p, c->payer);

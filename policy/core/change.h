@@ -49,7 +49,7 @@ static inline void gi_change_now(struct gi_server *s, gi_u64 budget, gi_u64 peri
 		gi_sporadic_roll(s, now);
 }
 
-/* Books what is due, with a change of a sporadic server that waited for its deadline. */
+/* Books what is due, with a change of a sporadic server that waited for its deadline of then. */
 static inline void gi_refill(struct gi_server *s, gi_u64 now)
 {
 	if (s->kind != GI_SPORADIC) {
@@ -57,7 +57,7 @@ static inline void gi_refill(struct gi_server *s, gi_u64 now)
 		return;
 	}
 	gi_sporadic_roll(s, now);
-	if (s->next_budget && now >= s->deadline)
+	if (s->next_budget && now >= s->next_at)
 		gi_change_now(s, s->next_budget, s->next_period, now);
 }
 
@@ -82,6 +82,7 @@ static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 
 		} else {
 			s->next_budget = budget == s->budget && period == s->period ? 0 : budget;
 			s->next_period = period;
+			s->next_at = s->deadline;
 			if (s->next_budget && s->kind == GI_CONSTANT_BANDWIDTH && !s->ready)
 				gi_settle(s, now); /* idle and past its deadline */
 		}

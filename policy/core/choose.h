@@ -71,6 +71,7 @@ GI_STEP gi_u32 gi_choose_first(struct gi_pool *p)
 	idle = gi_next(p, GI_IDLE);
 	if (idle != GI_NOBODY && (ready == GI_NOBODY || gi_before(p, GI_IDLE, idle, ready))) {
 		p->looked_past |= 1u << GI_IDLE;
+		gi_settle(gi_at(p, idle), p->now); /* one that was full was left alone: where its period ends */
 		p->lent[p->burners & (GI_CORES - 1u)] = gi_at(p, idle)->kind;
 		p->burner[p->burners++ & (GI_CORES - 1u)] = idle;
 		return 1;
@@ -184,7 +185,8 @@ GI_STEP gi_u32 gi_assign(struct gi_pool *p)
 /* When a budget that is being used ends, at the earliest. */
 GI_STEP gi_u32 gi_until(struct gi_pool *p)
 {
-	const struct gi_server *s;
+	struct gi_server *s;
+	gi_u64 rest;
 	gi_u32 i;
 
 	if (!p)
@@ -193,11 +195,19 @@ GI_STEP gi_u32 gi_until(struct gi_pool *p)
 		if (p->core[i].payer == GI_NOBODY)
 			continue;
 		s = gi_at(p, p->core[i].payer);
-		if (s->kind != GI_UNLIMITED && !s->boost_until)
-			p->until = gi_min(p->until, p->now + gi_rest(s));
+		if (s->kind == GI_UNLIMITED || s->boost_until)
+			continue;
+		if (s->kind == GI_SPORADIC)
+			gi_sporadic_settle(s, p->now); /* chunks became due while it waited */
+		rest = gi_rest(s);
+		if (s->kind == GI_SPORADIC && p->order == GI_EDF)
+			rest = gi_min(rest, s->chunk[0].amount - s->used); /* then its deadline moves */
+		p->until = gi_min(p->until, p->now + rest);
 	}
-	for (i = 0; i < GI_CORES && i < p->burners; i++)
-		p->until = gi_min(p->until, p->now + gi_rest(gi_at(p, p->burner[i])));
+	for (i = 0; i < GI_CORES && i < p->burners; i++) {
+		s = gi_at(p, p->burner[i]);
+		p->until = gi_min(p->until, gi_min(p->now + gi_rest(s), s->deadline));
+	}
 	for (i = 0; i < GI_CORES && i < p->boosts; i++)
 		p->until = gi_min(p->until, gi_at(p, p->boost[i])->boost_until);
 	return 0;

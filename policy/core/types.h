@@ -17,6 +17,7 @@ typedef __UINT16_TYPE__ gi_u16;
 #endif
 #define GI_CHUNKS 8u	     /* parts that a sporadic server's budget may be in */
 #define GI_REFILLS 64u	     /* replenishments a decision; more wait for the next, which is then due at once */
+#define GI_STRETCHES 32u     /* parts in which a late boosted charge of a sporadic server is taken; more is free */
 #define GI_SIFT 12u	     /* more than the height of a full heap */
 #define GI_NOBODY (~0u)	     /* no server, no place */
 #define GI_NEVER (~0ull)     /* a time that does not come */
@@ -82,6 +83,7 @@ struct gi_server {
 	gi_u32 begun;	    /* its first replenishment has been */
 	gi_u64 next_budget; /* a change that waits for the next period; 0 if there is none */
 	gi_u64 next_period;
+	gi_u64 next_at;	    /* when a sporadic server takes it: others do at their deadline, which moves only then */
 	gi_u64 forgive;	    /* debt that came from shrinking the budget, not from running */
 	gi_u64 boost_until; /* 0: not boosted */
 	gi_u64 boost_ns;    /* what it consumed boosted beyond its budget */

@@ -88,8 +88,9 @@ static inline void gi_sporadic_wake(struct gi_server *s, gi_u64 now)
 	struct gi_chunk head;
 	gi_u32 i;
 
-	if (!s->used && s->chunk[0].time < now) {
-		s->chunk[0].time = now;
+	if (!s->used) {
+		if (s->chunk[0].time < now)
+			s->chunk[0].time = now;
 		for (i = 0; i < GI_CHUNKS; i++) {
 			head = s->chunk[0];
 			if (s->chunks < 2 || s->chunk[1].time > head.time + head.amount)

@@ -5,26 +5,22 @@
 
 #include "../policy.h"
 
-enum gi_op { GI_OP_INIT, GI_OP_ADD, GI_OP_CHARGE, GI_OP_READY, GI_OP_DECIDE, GI_OP_LOOK };
+enum gi_op { GI_OP_INIT, GI_OP_ADD, GI_OP_SET, GI_OP_BOOST, GI_OP_CHARGE, GI_OP_READY, GI_OP_DECIDE, GI_OP_LOOK };
 
 struct gi_call {
 	gi_u64 now;
 	gi_u64 budget; /* or what was consumed */
 	gi_u64 period;
-	gi_u64 first;
+	gi_u64 first; /* or the end of a boost */
 	gi_u32 op;
 	gi_u32 index; /* or the order, the core, the kind */
 	gi_u32 priority;
-	gi_u32 is_ready;
+	gi_u32 flag; /* is ready, when, or how many cores */
 };
 
+/* The rest of what a call results in is in the pool, which whoever made the call can read. */
 struct gi_result {
 	gi_s64 value; /* what the function returned */
-	gi_s64 left;  /* of the server that was looked at */
-	gi_u64 deadline;
-	gi_u64 until;
-	gi_u32 payer;
-	gi_u32 changed;
 };
 
 /* What goes in is overwritten by what comes out. */
@@ -35,35 +31,33 @@ union gi_message {
 
 static inline void gi_apply(struct gi_pool *p, const struct gi_call *c, struct gi_result *r)
 {
-	struct gi_server seen;
-
-	r->value = r->left = 0;
-	r->deadline = 0;
+	r->value = 0;
 	switch (c->op) {
 	case GI_OP_INIT:
-		gi_init(p, c->index);
+		gi_init(p, c->index, c->flag);
 		break;
 	case GI_OP_ADD:
 		r->value = gi_add(p, c->index, c->budget, c->period, c->first, c->priority, c->now);
+		break;
+	case GI_OP_SET:
+		r->value = gi_set(p, c->index, c->budget, c->period, c->priority, c->flag, c->now);
+		break;
+	case GI_OP_BOOST:
+		r->value = gi_boost(p, c->index, c->first, c->now);
 		break;
 	case GI_OP_CHARGE:
 		gi_charge(p, c->index, c->budget, c->now);
 		break;
 	case GI_OP_READY:
-		gi_ready(p, c->index, c->is_ready, c->now);
+		gi_ready(p, c->index, c->flag, c->now);
 		break;
 	case GI_OP_DECIDE:
-		r->value = gi_decide(p, c->now);
+		r->value = (gi_s64)gi_decide(p, c->now);
 		break;
 	case GI_OP_LOOK:
-		gi_look(p, c->index, &seen);
-		r->left = seen.left;
-		r->deadline = seen.deadline;
+		gi_look(p, c->index);
 		break;
 	}
-	r->until = p->until;
-	r->payer = p->cores[0].payer;
-	r->changed = p->changed;
 }
 
 #endif

@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "replay.h"
 
-static int program, pools;
+static int program;
 
 static void need_bpf(void)
 {
@@ -25,32 +26,39 @@ static void need_bpf(void)
 	exit(EXIT_NO_KERNEL);
 }
 
-void kernel_open(const char *path)
+const struct gi_pool *kernel_open(const char *path)
 {
 	struct bpf_object *object;
+	struct bpf_map *map;
+	void *mapped;
 
 	need_bpf();
 	object = bpf_object__open_file(path, NULL);
-	if (!object || bpf_object__load(object)) {
+	map = object ? bpf_object__find_map_by_name(object, "pools") : NULL;
+	if (!map || bpf_map__set_map_flags(map, BPF_F_MMAPABLE) || bpf_object__load(object)) {
 		fprintf(stderr, "%s: the kernel's verifier refuses it (%s)\n", path, strerror(errno));
 		exit(EXIT_DIFFERS);
 	}
 	program = bpf_program__fd(bpf_object__find_program_by_name(object, "policy_call"));
-	pools = bpf_object__find_map_fd_by_name(object, "pools");
+	mapped = mmap(NULL, sizeof(struct gi_pool), PROT_READ, MAP_SHARED, bpf_map__fd(map), 0);
+	if (mapped == MAP_FAILED) {
+		fprintf(stderr, "%s: cannot map the kernel's pool (%s)\n", path, strerror(errno));
+		exit(EXIT_DIFFERS);
+	}
+	return mapped;
 }
 
-void kernel_call(const struct gi_call *call, struct gi_result *result, struct gi_pool *pool)
+gi_s64 kernel_call(const struct gi_call *call)
 {
 	union gi_message in, out;
-	gi_u32 zero = 0;
 
 	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = &in, .data_size_in = sizeof(in), .data_out = &out,
 		    .data_size_out = sizeof(out));
 	memset(&in, 0, sizeof(in));
 	in.call = *call;
-	if (bpf_prog_test_run_opts(program, &options) || options.retval || bpf_map_lookup_elem(pools, &zero, pool)) {
+	if (bpf_prog_test_run_opts(program, &options) || options.retval) {
 		fprintf(stderr, "BPF test_run failed: %s, returned %d\n", strerror(errno), (int)options.retval);
 		exit(EXIT_DIFFERS);
 	}
-	*result = out.result;
+	return out.result.value;
 }

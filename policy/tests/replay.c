@@ -8,45 +8,58 @@
  * With --kernel every call is also made in the kernel, and result and pool are compared byte by byte.
  * Exit: 0 as expected, 1 not, 2 bad input, 77 the kernel could not be asked.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "replay.h"
 
-unsigned long calls_made;
-static bool in_kernel;
-static gi_u64 digest = 14695981039346656037u; /* FNV-1a over all results */
+enum { WHOLE_POOL = 64, HUGE_POOL = 20 };
+_Static_assert(sizeof(struct gi_pool) == offsetof(struct gi_pool, server) + sizeof((struct gi_pool *)0)->server &&
+		       sizeof(struct gi_pool) % sizeof(gi_u64) == 0,
+	       "a pool ends with its servers, in whole words");
 
-static void digest_bytes(const void *bytes, size_t size)
+struct gi_pool pool;
+unsigned long calls_made;
+static const struct gi_pool *kernel_pool;
+static gi_u64 digest = 14695981039346656037u; /* FNV-1a, by words, over all results */
+
+static void digest_words(const void *words, size_t size)
 {
-	for (size_t i = 0; i < size; i++)
-		digest = (digest ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
+	for (size_t i = 0; i < size / sizeof(gi_u64); i++)
+		digest = (digest ^ ((const gi_u64 *)words)[i]) * 1099511628211u;
 }
 
-struct gi_result make_call(const struct gi_call *call)
+static void same_in_kernel(const struct gi_call *call, gi_s64 value, size_t size)
 {
-	static struct gi_pool native, kernel;
-	struct gi_result result, theirs;
+	gi_s64 theirs = kernel_call(call);
+	size_t at = 0;
 
-	gi_apply(&native, call, &result);
-	calls_made++;
-	if (in_kernel) {
-		kernel_call(call, &theirs, &kernel);
-		if (memcmp(&result, &theirs, sizeof(result)) || memcmp(&native, &kernel, sizeof(native))) {
-			fprintf(stderr,
-				"call %lu (op %u at %llu ns) differs: native payer %u until %llu, kernel %u %llu\n",
-				calls_made, call->op, (unsigned long long)call->now, result.payer,
-				(unsigned long long)result.until, theirs.payer, (unsigned long long)theirs.until);
-			exit(EXIT_DIFFERS);
-		}
-		digest_bytes(&theirs, sizeof(theirs));
-		digest_bytes(&kernel, sizeof(kernel));
-	} else {
-		digest_bytes(&result, sizeof(result));
-		digest_bytes(&native, sizeof(native));
-	}
-	return result;
+	if (value == theirs && !memcmp(&pool, kernel_pool, size))
+		return;
+	while (at < size && ((char *)&pool)[at] == ((const char *)kernel_pool)[at])
+		at++;
+	fprintf(stderr, "call %lu (op %u, index %u, at %llu ns) differs: native returns %lld, kernel %lld; ", calls_made,
+		call->op, call->index, (unsigned long long)call->now, (long long)value, (long long)theirs);
+	fprintf(stderr, "the pools agree in %zu of %zu bytes\n", at, size);
+	exit(EXIT_DIFFERS);
+}
+
+/* The servers that were never added are compared only now and then: they are most of the bytes. */
+gi_s64 make_call(const struct gi_call *call)
+{
+	struct gi_result result;
+	size_t size = sizeof(pool);
+
+	gi_apply(&pool, call, &result);
+	if (calls_made++ % WHOLE_POOL)
+		size = offsetof(struct gi_pool, server) + pool.count * sizeof(pool.server[0]);
+	if (kernel_pool)
+		same_in_kernel(call, result.value, size);
+	digest_words(&result, sizeof(result));
+	digest_words(&pool, size);
+	return result.value;
 }
 
 static gi_u64 seed;
@@ -69,49 +82,75 @@ static gi_u64 any_size(void)
 	return random64() >> shift;
 }
 
-/* A pool of each order and every few hundred calls a new one; most calls are sane, some are hostile. */
+/* Most often what drivers do most often. */
+static gi_u32 any_op(void)
+{
+	static const gi_u32 ops[] = {GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_READY, GI_OP_READY, GI_OP_READY,
+				     GI_OP_CHARGE, GI_OP_CHARGE, GI_OP_LOOK,   GI_OP_SET,   GI_OP_BOOST};
+
+	return random64() % 50 ? ops[random64() % (sizeof(ops) / sizeof(ops[0]))] : GI_OP_ADD;
+}
+
+static gi_u64 any_step(void)
+{
+	gi_u64 farthest = random64() % 16 ? 20 : 400; /* not below: operands are evaluated in any order */
+
+	switch (random64() % 4) {
+	case 0:
+		return 0;
+	case 1:
+		return random64() % 4;
+	case 2:
+		return random64() % farthest;
+	default:
+		return pool.until > pool.now && pool.until != GI_NEVER ? pool.until - pool.now : 0;
+	}
+}
+
+static gi_u32 any_index(gi_u32 op, gi_u32 servers, bool hostile)
+{
+	if (hostile)
+		return (gi_u32)any_size();
+	if (op == GI_OP_ADD)
+		return (gi_u32)(random64() % GI_KINDS);
+	if (op == GI_OP_CHARGE)
+		return (gi_u32)(random64() % pool.m);
+	return (gi_u32)(random64() % servers);
+}
+
+/* One call, sane or hostile: times of any size or past, unknown servers, cores and kinds, budgets that are none. */
+static void random_call(gi_u32 op, gi_u32 servers)
+{
+	bool hostile = random64() % 50 == 0;
+	gi_u64 now = random64() % 2000 ? pool.now + any_step() : any_size();
+	struct gi_call call = {.op = op, .now = now, .index = any_index(op, servers, hostile)};
+
+	if (hostile && op != GI_OP_ADD)
+		call.now /= 2;
+	call.period = hostile ? any_size() : 1 + random64() % 40;
+	call.budget = hostile ? any_size() : 1 + random64() % call.period;
+	call.first = op == GI_OP_BOOST || random64() % 2 ? now + random64() % 50 : 0;
+	if (hostile)
+		call.first = any_size();
+	call.priority = (gi_u32)(random64() % 5);
+	call.flag = (gi_u32)(random64() % (op == GI_OP_READY ? 3 : 2));
+	make_call(&call);
+}
+
+/*
+ * Pools of each order with 1 to 4 cores, every few hundred calls a new one. Most have few servers, which then meet each
+ * other often; some have many, and one is full.
+ */
 static void random_calls(unsigned long count)
 {
-	struct gi_result last = {.until = GI_NEVER};
-	gi_u64 now = 0, farthest;
+	for (gi_u32 nth = 0; calls_made < count; nth++) {
+		gi_u32 servers = nth == HUGE_POOL ? GI_CAPACITY + 2 : nth % 8 == 7 ? 100 : 2 + nth % 11;
 
-	for (unsigned long i = 0; i < count; i++) {
-		bool hostile = random64() % 50 == 0;
-		struct gi_call call = {.op = GI_OP_ADD + (gi_u32)(random64() % 5)};
+		gi_u32 cores = nth == HUGE_POOL ? GI_CORES : 1 + nth / 2 % 4;
 
-		if (i % 400 == 0)
-			call.op = GI_OP_INIT, now = 0;
-		else if (i % 400 < 8)
-			call.op = GI_OP_ADD;
-		else if (call.op == GI_OP_ADD && random64() % 8)
-			call.op = GI_OP_DECIDE;
-		switch (random64() % 4) {
-		case 0:
-			break;
-		case 1:
-			now = last.until == GI_NEVER ? now : last.until;
-			break;
-		case 2:
-			farthest = random64() % 16 ? 20 : 400;
-			now += random64() % farthest;
-			break;
-		default:
-			now += random64() % 4;
-		}
-		call.now = random64() % 1000 ? now : any_size();
-		call.index = call.op == GI_OP_ADD    ? (gi_u32)(random64() % 3)
-			     : call.op == GI_OP_INIT ? (gi_u32)(i / 400 % 2)
-						     : (gi_u32)(random64() % 9);
-		if (call.op == GI_OP_CHARGE)
-			call.index = 0;
-		call.period = hostile ? any_size() : 1 + random64() % 40;
-		call.budget = hostile ? any_size() : 1 + random64() % call.period;
-		call.first = random64() % 2 ? now + random64() % 50 : 0;
-		if (hostile)
-			call.first = any_size();
-		call.priority = (gi_u32)(random64() % 5);
-		call.is_ready = (gi_u32)(random64() % 3);
-		last = make_call(&call);
+		make_call(&(struct gi_call){.op = GI_OP_INIT, .index = nth % 2, .flag = cores});
+		for (gi_u32 i = 0; i < 400 + 2 * servers && calls_made < count; i++)
+			random_call(i < servers ? GI_OP_ADD : any_op(), servers);
 	}
 }
 
@@ -125,8 +164,7 @@ int main(int count, char **words)
 			rewrite = true;
 		} else if (!strcmp(words[i], "--kernel") && i + 1 < count) {
 #ifdef WITH_KERNEL
-			kernel_open(words[++i]);
-			in_kernel = true;
+			kernel_pool = kernel_open(words[++i]);
 #else
 			fprintf(stderr, "this build is without the kernel\n");
 			return EXIT_NO_KERNEL;

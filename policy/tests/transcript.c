@@ -94,103 +94,189 @@ static void unit_line(const char *name)
 static void pool_line(void)
 {
 	const char *cores = value(next_word(), "m"), *order = value(next_word(), "order");
+	gi_u32 m = cores ? (gi_u32)strtoul(cores, NULL, 10) : 0;
 
-	if (!cores || strcmp(cores, "1") || !order || (strcmp(order, "fp") && strcmp(order, "edf")))
-		bad("expected: pool m=1 order=fp|edf", order);
-	make_call(&(struct gi_call){.op = GI_OP_INIT, .index = strcmp(order, "edf") ? GI_FIXED_PRIORITY : GI_EDF});
+	if (m < 1 || m > GI_CORES || !order || (strcmp(order, "fp") && strcmp(order, "edf")))
+		bad("expected: pool m=N order=fp|edf", order);
+	make_call(&(struct gi_call){
+		.op = GI_OP_INIT, .index = strcmp(order, "edf") ? GI_FIXED_PRIORITY : GI_EDF, .flag = m});
 	servers = 0;
 	now = 0;
 }
 
+static gi_u32 kind_named(const char *name)
+{
+	static const char *const kinds[GI_KINDS] = {
+		"periodic_strict", "periodic_conserving", "periodic_reclaiming", "polling",
+		"deferrable",	   "sporadic",		  "constant_bandwidth",	 "unlimited"};
+
+	for (gi_u32 i = 0; i < GI_KINDS; i++)
+		if (!strcmp(name, kinds[i]))
+			return i;
+	bad("expected periodic_strict|conserving|reclaiming, polling, deferrable, sporadic, constant_bandwidth or unlimited",
+	    name);
+	return 0;
+}
+
+/* A parameter of a reservation; false if the word is none. */
+static bool parameter(const char *word, struct gi_call *call)
+{
+	const char *v;
+
+	if ((v = value(word, "B")))
+		call->budget = parse_time(v);
+	else if ((v = value(word, "P")))
+		call->period = parse_time(v);
+	else if ((v = value(word, "first")) && call->op == GI_OP_ADD)
+		call->first = parse_time(v);
+	else if ((v = value(word, "prio")))
+		call->priority = (gi_u32)strtoul(v, NULL, 10);
+	else
+		return false;
+	return true;
+}
+
 static void add_line(char *actual)
 {
-	static const char *const kinds[] = {"deferrable", "constant_bandwidth", "unlimited"};
-	struct gi_call call = {.op = GI_OP_ADD, .now = now, .index = 3};
-	const char *name = next_word(), *kind = next_word(), *word, *v;
+	struct gi_call call = {.op = GI_OP_ADD, .now = now};
+	const char *name = next_word(), *kind = next_word(), *word;
 
 	if (!name || strlen(name) >= LONGEST_NAME || !kind)
 		bad("expected: add NAME KIND [B=TIME P=TIME] [first=TIME] [prio=N]", name);
-	for (gi_u32 i = 0; i < 3; i++)
-		if (!strcmp(kind, kinds[i]))
-			call.index = i;
-	if (call.index == 3)
-		bad("expected deferrable, constant_bandwidth or unlimited", kind);
-	while ((word = next_word())) {
-		if ((v = value(word, "B")))
-			call.budget = parse_time(v);
-		else if ((v = value(word, "P")))
-			call.period = parse_time(v);
-		else if ((v = value(word, "first")))
-			call.first = parse_time(v);
-		else if ((v = value(word, "prio")))
-			call.priority = (gi_u32)strtoul(v, NULL, 10);
-		else
+	call.index = kind_named(kind);
+	while ((word = next_word()))
+		if (!parameter(word, &call))
 			bad("expected B=, P=, first= or prio=", word);
-	}
-	if (make_call(&call).value < 0)
+	if (make_call(&call) < 0)
 		strcpy(actual, "refused");
 	else
 		strcpy(names[servers++], name);
 }
 
-/* Appends " key=value", for the keys that the expectation asks for. */
-static void show(char *actual, const char *key, const struct gi_result *decided)
+/* set NAME [B=TIME P=TIME] [prio=N] now|next: without prio it stays as it is. */
+static void set_call(struct gi_call *call)
 {
-	char text[LONGEST_NAME] = "never", name[LONGEST_NAME];
+	const char *word;
+
+	call->op = GI_OP_SET;
+	call->index = find(next_word());
+	call->priority = pool.server[call->index].priority;
+	while ((word = next_word()) && parameter(word, call))
+		;
+	if (!word || (strcmp(word, "now") && strcmp(word, "next")))
+		bad("expected: set NAME [B=TIME P=TIME] [prio=N] now|next", word);
+	call->flag = strcmp(word, "now") ? GI_NEXT_PERIOD : GI_NOW;
+}
+
+/* The core that a word ends with, after `key`: of the pool, or there is none. */
+static bool core_of(const char *word, const char *key, gi_u32 *core)
+{
+	size_t n = strlen(key);
+	char *end;
+
+	if (strncmp(word, key, n) || word[n] < '0' || word[n] > '9')
+		return false;
+	*core = (gi_u32)strtoul(word + n, &end, 10);
+	if (*end || *core >= pool.m)
+		bad("expected a core of the pool", word);
+	return true;
+}
+
+/* What was asked for, as text. */
+static void show_value(char *text, size_t size, const char *key)
+{
 	const char *dot = strchr(key, '.');
+	gi_u64 time = pool.until;
+	char name[LONGEST_NAME];
+	gi_u32 core;
 
-	if (!strcmp(key, "core0")) {
-		strcpy(text, decided->payer == GI_NOBODY ? "idle" : names[decided->payer]);
-	} else if (!strcmp(key, "until")) {
-		if (decided->until != GI_NEVER)
-			print_time(text, sizeof(text), decided->until);
-	} else if (!strcmp(key, "changed")) {
-		strcpy(text, decided->changed ? "yes" : "no");
-	} else if (dot && (!strcmp(dot, ".left") || !strcmp(dot, ".deadline"))) {
-		snprintf(name, sizeof(name), "%.*s", (int)(dot - key), key);
-		struct gi_result seen = make_call(&(struct gi_call){.op = GI_OP_LOOK, .index = find(name)});
-
-		if (dot[1] == 'l')
-			print_signed_time(text, sizeof(text), seen.left);
-		else if (seen.deadline != GI_NEVER)
-			print_time(text, sizeof(text), seen.deadline);
-	} else {
-		bad("expected core0, until, changed, NAME.left or NAME.deadline", key);
+	strcpy(text, "never");
+	if (core_of(key, "core", &core)) {
+		strcpy(text, pool.core[core].runs == GI_NOBODY ? "idle" : names[pool.core[core].runs]);
+		return;
 	}
+	if (core_of(key, "payer", &core)) {
+		strcpy(text, pool.core[core].payer == GI_NOBODY ? "nobody" : names[pool.core[core].payer]);
+		return;
+	}
+	if (!strcmp(key, "changed")) {
+		strcpy(text, pool.changed ? "yes" : "no");
+		return;
+	}
+	if (strcmp(key, "until")) {
+		snprintf(name, sizeof(name), "%.*s", dot ? (int)(dot - key) : 0, key);
+		make_call(&(struct gi_call){.op = GI_OP_LOOK, .index = find(name)});
+		if (!strcmp(dot, ".left")) {
+			print_signed_time(text, size, pool.seen.left);
+			return;
+		}
+		if (strcmp(dot, ".deadline") && strcmp(dot, ".boosted"))
+			bad("expected coreN, payerN, until, changed, NAME.left, .deadline or .boosted", key);
+		time = dot[1] == 'd' ? pool.seen.deadline : pool.seen.boost_ns;
+	}
+	if (time != GI_NEVER)
+		print_time(text, size, time);
+}
+
+/* Appends " key=value", for the keys that the expectation asks for; what was refused is said anyway. */
+static void show(char *actual, const char *key)
+{
+	char text[LONGEST_NAME];
+
+	if (!strcmp(key, "refused"))
+		return;
+	show_value(text, sizeof(text), key);
 	sprintf(actual + strlen(actual), "%s%s=%s", *actual ? " " : "", key, text);
+}
+
+/* The call that a word begins. */
+static struct gi_call parse_call(const char *word)
+{
+	struct gi_call call = {.now = now};
+
+	if (!strcmp(word, "charge") || core_of(word, "charge", &call.index)) {
+		word = next_word();
+		call.op = GI_OP_CHARGE;
+		call.budget = parse_time(word ? word : "");
+	} else if (!strcmp(word, "ready") || !strcmp(word, "idle")) {
+		call.op = GI_OP_READY;
+		call.flag = word[0] == 'r';
+		call.index = find(next_word());
+	} else if (!strcmp(word, "set")) {
+		set_call(&call);
+	} else if (!strcmp(word, "boost")) {
+		call.op = GI_OP_BOOST;
+		call.index = find(next_word());
+		word = value(next_word(), "until");
+		call.first = parse_time(word ? word : "");
+	} else {
+		bad("expected decide, charge[N] TIME, ready NAME, idle NAME, set NAME ... or boost NAME until=TIME", word);
+	}
+	return call;
 }
 
 static void at_line(char *actual, char *expected)
 {
 	const char *word = next_word();
-	struct gi_result decided;
 
 	if (!word)
 		bad("expected: at TIME CALL...", word);
 	now = parse_time(word);
 	while ((word = next_word())) {
-		struct gi_call call = {.now = now, .op = GI_OP_READY};
+		struct gi_call call;
 
 		if (!strcmp(word, "decide"))
 			continue; /* a line ends with it anyway */
-		if (!strcmp(word, "charge")) {
-			word = next_word();
-			call.op = GI_OP_CHARGE;
-			call.budget = parse_time(word ? word : "");
-		} else if (!strcmp(word, "ready") || !strcmp(word, "idle")) {
-			call.is_ready = word[0] == 'r';
-			call.index = find(next_word());
-		} else {
-			bad("expected decide, charge TIME, ready NAME or idle NAME", word);
-		}
-		make_call(&call);
+		call = parse_call(word);
+		if (make_call(&call) < 0)
+			strcpy(actual, "refused");
 	}
-	decided = make_call(&(struct gi_call){.op = GI_OP_DECIDE, .now = now});
+	make_call(&(struct gi_call){.op = GI_OP_DECIDE, .now = now});
 	for (word = strtok(expected, " \t\n"); word; word = next_word()) {
 		char key[2 * LONGEST_NAME];
 
 		snprintf(key, sizeof(key), "%.*s", (int)strcspn(word, "="), word);
-		show(actual, key, &decided);
+		show(actual, key);
 	}
 }
 
