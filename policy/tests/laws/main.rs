@@ -4,6 +4,7 @@ mod driver;
 mod oracle;
 mod pair;
 mod probe;
+mod survey;
 mod schedules;
 
 use giusto_policy::Kind;

@@ -156,7 +156,6 @@ impl Oracle {
         self.charge_all(now);
         let s = &mut self.servers[index];
         s.priority = priority;
-        s.pending = None;
         s.set_now(budget as i64, period, now);
     }
 
@@ -168,6 +167,7 @@ impl Oracle {
     /// Whether there was room.
     pub(crate) fn boost(&mut self, index: usize, until: u64, now: u64) -> bool {
         self.charge_all(now);
+        self.servers[index].book(now);
         if until <= now {
             self.boosted.retain(|&b| b != index);
             self.servers[index].boosted = None;

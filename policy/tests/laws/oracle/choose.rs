@@ -11,9 +11,10 @@ impl Oracle {
         for s in &mut self.servers {
             s.boosted = s.boosted.filter(|&until| until > now);
             // An idle constant bandwidth server is booked when it wakes or somebody looks.
-            if s.kind != Kind::ConstantBandwidth || s.ready || s.pending.is_some() {
+            if s.kind != Kind::ConstantBandwidth || s.ready {
                 s.book(now);
             }
+            s.take_pending(now);
         }
         self.boosted.retain(|&b| self.servers[b].boosted.is_some());
         let chosen = self.choose();
@@ -99,7 +100,10 @@ impl Oracle {
                 events.push(s.chunks[0].time);
             }
             if s.kind == Kind::Sporadic && s.pending.is_some() {
-                events.push(s.deadline());
+                events.push(s.pending_at);
+            }
+            if s.kind == Kind::Sporadic && pays && self.order == Order::Edf && s.boosted.is_none() {
+                events.push(now + (s.chunks[0].amount - s.used) as u64); // then its deadline moves on
             }
             events.extend(s.boosted);
             if burns || (pays && s.boosted.is_none() && s.kind != Kind::Unlimited) {

@@ -20,6 +20,8 @@ pub(crate) struct Server {
     begun: bool,
     pub(super) forgive: i64,
     pub(super) pending: Option<(i64, u64)>,
+    /// Of a sporadic server, whose deadline moves on with its head: the deadline when the change was asked for.
+    pub(super) pending_at: u64,
     pub(super) boosted: Option<u64>,
     pub(super) boost_ns: u64,
     pub(super) chunks: Vec<Chunk>,
@@ -44,6 +46,7 @@ impl Server {
             begun: false,
             forgive: 0,
             pending: None,
+            pending_at: 0,
             boosted: None,
             boost_ns: 0,
             chunks: vec![Chunk { time: first, amount: budget as i64 }],
@@ -114,6 +117,18 @@ impl Server {
         }
     }
 
+    /// A change that waits for a replenishment forces it, also of an idle polling server; a sporadic one takes it as NOW.
+    pub(super) fn take_pending(&mut self, now: u64) {
+        if self.kind != Kind::Sporadic && self.pending.is_some() {
+            self.book_grid(now);
+        } else if self.pending_at <= now {
+            if let Some((budget, period)) = self.pending.take() {
+                self.counts.add(Case::NextPeriod);
+                self.set_chunks(budget, period, now);
+            }
+        }
+    }
+
     fn book_grid(&mut self, now: u64) {
         while self.deadline <= now {
             self.replenish();
@@ -143,7 +158,7 @@ impl Server {
 
     /// One ns from now on.
     fn consume(&mut self, now: u64) {
-        if self.boosted.is_some() && self.left(now) <= 0 {
+        if self.boosted.is_some() && !self.has_budget(now) {
             self.boost_ns += 1;
             self.counts.add(Case::BoostedWithoutBudget);
             return;
@@ -213,6 +228,8 @@ impl Server {
             return;
         }
         self.book(now);
+        self.take_pending(now);
+        self.pending = None;
         if (budget, period) == (self.budget, self.period) {
             return;
         }
@@ -251,6 +268,7 @@ impl Server {
             return;
         }
         self.book(now);
+        self.pending_at = self.deadline();
         self.pending = Some((budget, period)).filter(|&new| new != (self.budget, self.period));
         if self.kind == Kind::ConstantBandwidth && !self.ready {
             self.book(now); // idle and past the deadline: at once

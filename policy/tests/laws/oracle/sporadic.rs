@@ -19,11 +19,6 @@ impl Server {
 
     /// A chunk completely used goes to the tail; what was overrun waits until the next is due.
     pub(super) fn book_chunks(&mut self, now: u64) {
-        if self.pending.is_some() && self.deadline() <= now {
-            let (budget, period) = self.pending.take().expect("is_some");
-            self.counts.add(Case::NextPeriod);
-            self.set_chunks(budget, period, now);
-        }
         while self.chunks[0].time <= now && self.used >= self.chunks[0].amount {
             let Chunk { time, amount } = self.chunks.remove(0);
             self.used -= amount;
