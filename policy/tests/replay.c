@@ -107,31 +107,33 @@ static gi_u64 any_step(void)
 	}
 }
 
-static gi_u32 any_index(gi_u32 op, gi_u32 servers, bool hostile)
+/* The value, or now and then a hostile one: huge, 0, unknown. */
+static gi_u64 mostly(gi_u64 value)
 {
-	if (hostile)
-		return (gi_u32)any_size();
-	if (op == GI_OP_ADD)
-		return (gi_u32)(random64() % GI_KINDS);
+	return random64() % 100 ? value : any_size();
+}
+
+static gi_u32 any_index(gi_u32 op, gi_u32 nth, gi_u32 servers)
+{
+	if (op == GI_OP_ADD) /* each pool has a kind above all, and others among it */
+		return (gi_u32)(random64() % 4 ? nth % GI_KINDS : random64() % GI_KINDS);
 	if (op == GI_OP_CHARGE)
 		return (gi_u32)(random64() % pool.m);
 	return (gi_u32)(random64() % servers);
 }
 
-/* One call, sane or hostile: times of any size or past, unknown servers, cores and kinds, budgets that are none. */
-static void random_call(gi_u32 op, gi_u32 servers)
+static void random_call(gi_u32 op, gi_u32 nth, gi_u32 servers)
 {
-	bool hostile = random64() % 50 == 0;
-	gi_u64 now = random64() % 2000 ? pool.now + any_step() : any_size();
-	struct gi_call call = {.op = op, .now = now, .index = any_index(op, servers, hostile)};
+	gi_u64 now = random64() % 2000 ? pool.now + any_step() : any_size(), longest = nth % 3 ? 40 : 400;
+	gi_u64 period = 1 + random64() % longest;
+	struct gi_call call = {.op = op, .now = now};
 
-	if (hostile && op != GI_OP_ADD)
-		call.now /= 2;
-	call.period = hostile ? any_size() : 1 + random64() % 40;
-	call.budget = hostile ? any_size() : 1 + random64() % call.period;
-	call.first = op == GI_OP_BOOST || random64() % 2 ? now + random64() % 50 : 0;
-	if (hostile)
-		call.first = any_size();
+	if (op != GI_OP_ADD && random64() % 50 == 0)
+		call.now /= 2; /* past */
+	call.index = (gi_u32)mostly(any_index(op, nth, servers));
+	call.period = mostly(period);
+	call.budget = mostly(1 + random64() % period);
+	call.first = mostly(op == GI_OP_BOOST || random64() % 2 ? now + random64() % 50 : 0);
 	call.priority = (gi_u32)(random64() % 5);
 	call.flag = (gi_u32)(random64() % (op == GI_OP_READY ? 3 : 2));
 	make_call(&call);
@@ -145,12 +147,11 @@ static void random_calls(unsigned long count)
 {
 	for (gi_u32 nth = 0; calls_made < count; nth++) {
 		gi_u32 servers = nth == HUGE_POOL ? GI_CAPACITY + 2 : nth % 8 == 7 ? 100 : 2 + nth % 11;
-
 		gi_u32 cores = nth == HUGE_POOL ? GI_CORES : 1 + nth / 2 % 4;
 
 		make_call(&(struct gi_call){.op = GI_OP_INIT, .index = nth % 2, .flag = cores});
 		for (gi_u32 i = 0; i < 400 + 2 * servers && calls_made < count; i++)
-			random_call(i < servers ? GI_OP_ADD : any_op(), servers);
+			random_call(i < servers ? GI_OP_ADD : any_op(), nth, servers);
 	}
 }
 
