@@ -20,6 +20,8 @@ pub(crate) struct Server {
     begun: bool,
     pub(super) forgive: i64,
     pub(super) pending: Option<(i64, u64)>,
+    /// Of a polling server: the budget that it lost when it went idle, and when.
+    lost: (i64, u64),
     /// Of a sporadic server, whose deadline moves on with its head: the deadline when the change was asked for.
     pub(super) pending_at: u64,
     pub(super) boosted: Option<u64>,
@@ -47,6 +49,7 @@ impl Server {
             forgive: 0,
             pending: None,
             pending_at: 0,
+            lost: (0, 0),
             boosted: None,
             boost_ns: 0,
             chunks: vec![Chunk { time: first, amount: budget as i64 }],
@@ -144,15 +147,12 @@ impl Server {
 
     /// It runs from `begin` to `end` and pays.
     pub(super) fn walk(&mut self, begin: u64, end: u64) {
-        if self.kind != Kind::Polling {
-            self.book(begin);
-        }
         for now in begin..end {
             self.book(now);
             self.consume(now);
-            if self.kind != Kind::Polling {
-                self.book(now + 1);
-            }
+        }
+        if self.kind == Kind::ConstantBandwidth {
+            self.book(end); // out of budget past its deadline, it has a new one from that instant
         }
     }
 
@@ -192,8 +192,13 @@ impl Server {
         self.ready = is_ready;
         match self.kind {
             Kind::Polling if !is_ready && self.left > 0 => {
+                self.lost = (self.left, now);
                 self.left = 0;
                 self.counts.add(Case::PollingLoss);
+            }
+            // It is ready again at the very instant of a replenishment.
+            Kind::Polling if is_ready && self.lost.1 == now && self.deadline == now + self.period => {
+                self.left += self.lost.0;
             }
             Kind::Sporadic => {
                 self.book_chunks(now);

@@ -17,13 +17,19 @@ impl Server {
         due - self.used
     }
 
-    /// A chunk completely used goes to the tail; what was overrun waits until the next is due.
+    /// A chunk completely used comes back one period later; what was overrun waits until the next is due.
     pub(super) fn book_chunks(&mut self, now: u64) {
         while self.chunks[0].time <= now && self.used >= self.chunks[0].amount {
             let Chunk { time, amount } = self.chunks.remove(0);
             self.used -= amount;
-            self.chunks.push(Chunk { time: time + self.period, amount });
+            self.put_back(Chunk { time: time + self.period, amount });
         }
+    }
+
+    /// Behind those that come back earlier or then.
+    fn put_back(&mut self, chunk: Chunk) {
+        self.chunks.push(chunk);
+        self.chunks.sort_by_key(|c| c.time);
     }
 
     /// Going idle: what was used of the head comes back one period after the head's time, the rest stays.
@@ -39,7 +45,7 @@ impl Server {
             self.chunks.remove(0);
             self.chunks[0].amount += rest;
         }
-        self.chunks.push(Chunk { time: time + self.period, amount: self.used });
+        self.put_back(Chunk { time: time + self.period, amount: self.used });
         self.used = 0;
         self.counts.add(Case::SporadicSplit);
     }
