@@ -15,7 +15,8 @@ build:
 run:
 	@scripts/setup.sh || [ $$? = 3 ]
 	@$(CARGO) build --release --locked
-	@target/release/giusto run sites/walk.yaml --trial; code=$$?; [ $$code = 3 ] || exit $$code
+	@target/release/giusto run sites/walk.yaml --trial; code=$$?; \
+	echo "the program is target/release/giusto: try 'target/release/giusto --help'"; [ $$code = 3 ] || exit $$code
 
 test: setup
 	@tests/run.sh

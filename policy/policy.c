@@ -48,7 +48,7 @@ void gi_pool_look(const struct gi_pool *p, gi_u32 index, gi_u64 out[3])
 	out[0] = out[1] = out[2] = 0;
 	if (index >= p->count)
 		return;
-	gi_refill(&seen, p->now);
+	gi_show(&seen, p->now);
 	out[0] = (gi_u64)seen.left;
 	out[1] = seen.deadline;
 	out[2] = seen.boost_ns;

@@ -149,7 +149,7 @@ static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 static inline void gi_look(struct gi_pool *p, gi_u32 index)
 {
 	p->seen = *gi_at(p, index);
-	gi_refill(&p->seen, p->now);
+	gi_show(&p->seen, p->now);
 }
 
 #endif

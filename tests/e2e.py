@@ -122,6 +122,23 @@ class SiteFiles(unittest.TestCase):
             _, err = run("explain", "cache", "--plan", broken, code=2)
             self.assertIn("99", err)
 
+    def test_numbers_for_people_have_a_unit_of_their_own_and_are_never_rounded_to_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site = Path(folder) / "site.yaml"
+            site.write_text("giusto: 1\nhosts: {h: {cores: 0-1, keep-free: 10%}}\nservices:\n"
+                            "  long: {start: a, tasks: [{wcet: 100.000001ms, period: 1.000003s}, {wcet: 200ms, period: 1.4s}], promise: as-if-alone}\n"
+                            "  tiny: {start: a, tasks: [{wcet: 1us, period: 40ms}], promise: as-if-alone, margin: 0%}\n"
+                            "  batch: {start: a, promise: leftovers, at-least: 90.5%}\n")
+            plan = Path(folder) / "plan.json"
+            out, _ = run("plan", site, "--out", plan)
+            self.assertRegex(out, r"long on core 0: \d+(\.\d{1,3})? ms every \d+(\.\d{1,3})? ms ")
+            self.assertIn("(0.0025 % + 0 points", out)
+            self.assertIn("batch on core 1, 0:", out)
+            self.assertIn("at least 90.5 % promised with at least 2 busy processes", out)
+            out, _ = run("explain", "tiny", "--plan", plan)
+            self.assertRegex(out, r"utilization +0.0025 %")
+            self.assertIn("predicted p99", out)
+
     def test_the_same_seed_gives_the_same_bytes(self):
         with tempfile.TemporaryDirectory() as folder:
             files = []
@@ -138,7 +155,7 @@ class Help(unittest.TestCase):
     def test_every_verb_shows_an_example(self):
         for verb in self.verbs():
             out, _ = run(*verb, "--help")
-            self.assertRegex(out, r"Example:\n\s+giusto ", verb)
+            self.assertRegex(out, r"Example.*:\n\s+giusto ", verb)
 
     @staticmethod
     def verbs():
@@ -150,11 +167,13 @@ class Help(unittest.TestCase):
         examples = {}
         for verb in self.verbs():
             text = run(*verb, "--help")[0]
-            examples[" ".join(verb)] = re.search(r"Example:\n\s+giusto (.*(?:\n {2,}\S.*)*)", text).group(1)
+            examples[" ".join(verb)] = re.search(r"Example.*:\n\s+giusto (.*(?:\n {2,}\S.*)*)", text).group(1)
         service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
         try:
-            for verb in ("check", "plan", "explain", "simulate", "analyze share", "measure execution", "measure response"):
+            for verb in ("check", "plan", "explain", "simulate", "analyze share", "measure execution"):
                 run(*shlex.split(examples[verb]))
+            done = subprocess.run([str(GIUSTO), *shlex.split(examples["measure response"])], cwd=ROOT, capture_output=True, text=True)
+            self.assertIn(done.returncode, (0, 6), done.stderr)  # 6: this machine stalled the load generator
         finally:
             service.terminate()
             service.wait()
@@ -164,6 +183,96 @@ class Help(unittest.TestCase):
             done = subprocess.run([str(GIUSTO), *shlex.split(examples["verify"])], cwd=ROOT, capture_output=True, text=True)
             self.assertIn(done.returncode, (0, 5, 6), done.stderr)
             run("restore")
+
+
+class Refusals(unittest.TestCase):
+    """Exit codes 1, 2, 3 and 4 with texts that say what to do."""
+
+    def site(self, folder, text):
+        path = Path(folder) / "site.yaml"
+        path.write_text("giusto: 1\n" + text)
+        return path
+
+    def test_nobody_listens_to_the_output(self):
+        for arguments in (["check", "sites/walk.yaml"], ["plan", "sites/walk.yaml", "--json"], ["analyze", "share", "--task", "1ms/5ms", "--json"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([str(GIUSTO), *arguments], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 4, arguments)
+            self.assertIn("standard output", done.stderr)
+            closed, other = os.pipe()
+            os.close(closed)
+            done = subprocess.run([str(GIUSTO), *arguments], cwd=ROOT, stdout=other, stderr=subprocess.PIPE, text=True)
+            os.close(other)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([str(GIUSTO), "check", "nowhere.yaml"], cwd=ROOT, stderr=full, stdout=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), "nobody can be told, and the exit code stands")
+
+    def test_files_that_cannot_be_read_or_written(self):
+        _, err = run("simulate", "sites/walk.yaml", "--for", "1s", "--jobs", "/dev/full", code=4)
+        self.assertIn("No space", err)
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(f"{folder}/pipe")
+            for path in (f"{folder}/pipe", folder, "/dev/tty", "/dev/zero"):
+                _, err = run("check", path, code=2)
+                self.assertIn(path, err)
+
+    def test_a_machine_without_the_cores_or_the_service(self):
+        with tempfile.TemporaryDirectory() as folder:
+            many = self.site(folder, "hosts: {h: {cores: 8000-8191}}\nservices: {a: {start: sleep 1, promise: leftovers}}\n")
+            for verb in ("check", "plan"):
+                out, err = run(verb, many)
+                self.assertIn("no core 8000-8191", err)
+            _, err = run("run", many, "--dry-run", code=3)
+            self.assertIn("names cores 8000-8191", err)
+            site = self.site(folder, "hosts: {h: {cores: 7000-7001}}\nservices:\n  a: {start: sleep 1, tasks: [{wcet: 1ms, period: 10ms}], promise: as-if-alone}\n")
+            _, err = run("plan", site)
+            self.assertIn("7000, 7001", err)
+            for more in ([], ["--dry-run"]):
+                _, err = run("run", site, "--out", folder, *more, code=3)
+                self.assertIn("7000", err)
+        for verb in ("execution", "response"):
+            _, err = run("measure", verb, "sites/walk.yaml", "cache", code=3)
+            self.assertIn("127.0.0.1:7001", err)
+
+    def test_nothing_to_try_or_to_simulate(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site = self.site(folder, "hosts: {h: {cores: 1}}\nservices:\n  a: {start: sleep 1, promise: leftovers}\n")
+            for verb in (["run", "--trial", "--out", folder], ["simulate"]):
+                _, err = run(verb[0], site, *verb[1:], code=2)
+                self.assertIn("as-if-alone", err)
+            silent = self.site(folder, "hosts: {h: {cores: 0}}\nservices:\n  a: {start: sleep 1, tasks: [{wcet: 1ms, period: 10ms}], promise: as-if-alone}\n")
+            _, err = run("run", silent, "--trial", "--out", f"{folder}/none", code=2)
+            self.assertIn("load:", err)
+            self.assertFalse(Path(folder, "none").exists(), "refused before anything is done")
+        for arguments in (["simulate", "sites/walk.yaml"], ["run", "sites/walk.yaml", "--trial"], ["measure", "response", "sites/walk.yaml", "cache"]):
+            _, err = run(*arguments, "--for", "0s", code=2)
+            self.assertIn("more than nothing", err)
+        _, err = run("simulate", "sites/walk.yaml", "--for", "10ns", code=2)
+        self.assertIn("10 ns", err)
+
+    def test_without_privilege_nothing_is_restored_and_a_trial_still_prints_json(self):
+        """As on a host whose journal is root's."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            for file in (GIUSTO, ROOT / "sites/walk.yaml"):
+                shutil.copy(file, folder)
+            nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if ROOT_USER else []
+            for arguments in (["restore"], ["run", "walk.yaml", "--trial", "--json", "--out", "out"]):
+                state = {**os.environ, "GIUSTO_STATE": "/run/giusto"}
+                done = subprocess.run([*nobody, "./giusto", *arguments], cwd=folder, env=state, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("root", done.stderr)
+            self.assertGreater(json.loads(done.stdout)["plan"]["services"][0]["prediction"]["jobs"], 0)
+
+    def test_a_margin_that_is_meant_in_percent(self):
+        _, err = run("analyze", "share", "--task", "1ms/5ms", "--margin", "5", code=2)
+        self.assertIn("5%", err)
+
+    def test_json_wherever_there_is_text(self):
+        for arguments in (["check", "sites/walk.yaml"], ["explain", "cache", "--site", "sites/walk.yaml"], ["explain", "batch", "--site", "sites/walk.yaml"],
+                          ["run", "sites/walk.yaml", "--dry-run"]):
+            json.loads(run(*arguments, "--json")[0])
 
 
 class ThisHost(unittest.TestCase):
@@ -178,7 +287,7 @@ class ThisHost(unittest.TestCase):
         self.assertEqual(processes_with("redis-server 127.0.0.1:7001"), [])
 
     def trial(self, folder):
-        return subprocess.Popen([str(GIUSTO), "run", "sites/walk.yaml", "--trial", "--rounds", "2", "--for", "1s", "--out", folder],
+        return subprocess.Popen([str(GIUSTO), "run", "sites/walk.yaml", "--trial", "--rounds", "3", "--for", "1s", "--out", folder],
                                 cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def test_a_trial_prints_the_table_and_leaves_the_host_as_it_was(self):

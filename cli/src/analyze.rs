@@ -6,6 +6,7 @@ use crate::table;
 use giusto_analysis::share::{self, Wanted};
 use giusto_analysis::Error;
 use giusto_model::{Bandwidth, Duration, Release};
+use giusto_planner::share as percent;
 use std::process::ExitCode;
 
 /// `giusto analyze share`
@@ -31,15 +32,15 @@ pub(crate) fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
     if args.json {
         return table::json(&answer);
     }
-    let hold = |hold: Option<Duration>| hold.map_or("for ever".to_string(), |d| d.to_string());
+    let hold = |hold: Option<Duration>| hold.map_or("for ever".to_string(), |d| format!("{d:.3}"));
     let row = |name: &str, value: String, note: &str| vec![name.to_string(), value, note.to_string()];
     let mut rows = vec![
-        row("utilization", answer.utilization.percent(), &format!("U = {}", answer.utilization)),
-        row("hyperperiod", answer.hyperperiod.to_string(), ""),
-        row("server", format!("{} every {}", answer.budget, answer.period), ""),
+        row("utilization", percent(answer.utilization), &format!("U = {}", answer.utilization)),
+        row("hyperperiod", format!("{:.3}", answer.hyperperiod), ""),
+        row("server", format!("{:.3} every {:.3}", answer.budget, answer.period), ""),
         row(
             "bandwidth",
-            answer.bandwidth.percent(),
+            percent(answer.bandwidth),
             &format!("W = {} (paper 000, Theorem 2 and § 3.2)", answer.bandwidth),
         ),
         row("holds the core", hold(answer.hold.conforming), "at most, while the tasks keep to their parameters"),
@@ -48,16 +49,16 @@ pub(crate) fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
     match &answer.with_margin {
         Some(with) => rows.push(row(
             "in practice",
-            format!("{} every {}", with.budget, answer.period),
+            format!("{:.3} every {:.3}", with.budget, answer.period),
             &format!(
                 "{} with a margin of {}; {} left for others",
-                with.bandwidth.percent(),
-                with.margin.percent(),
-                with.left_for_others.unwrap_or(Bandwidth::ZERO).percent()
+                percent(with.bandwidth),
+                percent(with.margin),
+                percent(with.left_for_others.unwrap_or(Bandwidth::ZERO))
             ),
         )),
         None => rows.push(row("in practice", "a whole core".into(), "the margin does not fit beside the bandwidth")),
     }
-    print!("{}", table::table(&rows, 3));
+    table::print(&table::table(&rows, 3))?;
     Ok(ExitCode::SUCCESS)
 }

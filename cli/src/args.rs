@@ -51,7 +51,7 @@ pub(crate) enum Verb {
     Measure(Measure),
     /// Compare job records: percentiles and distances, and a verdict where there is a noise floor
     #[command(
-        after_help = "Example:\n  giusto verify out/jobs/cache-whole-1.csv out/jobs/cache-giusto-1.csv --baseline out/jobs/cache-whole-2.csv"
+        after_help = "Example:\n  giusto verify out/jobs/cache-whole-1.csv out/jobs/cache-giusto-1.csv --baseline out/jobs/cache-whole-2.csv --baseline out/jobs/cache-whole-3.csv"
     )]
     Verify(VerifyArgs),
     /// Calculators, one for each published result; they need no site
@@ -87,6 +87,9 @@ pub(crate) struct ExplainArgs {
     /// Plan this site now instead of reading a plan
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
+    /// Print JSON: the service's part of the plan
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -94,7 +97,7 @@ pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) site: SiteArg,
     /// Virtual time to play
-    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = span)]
     pub(crate) horizon: Duration,
     /// Seed of everything random; the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
@@ -117,11 +120,11 @@ pub(crate) struct RunArgs {
     /// Measure whether the promises are kept, then stop
     #[arg(long)]
     pub(crate) trial: bool,
-    /// Rounds of a trial; each has one run of every arm
+    /// Rounds of a trial, at least 3 for a verdict; each has one run of every arm, two of the whole core
     #[arg(long, default_value_t = 3, requires = "trial", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
     /// Length of one run of a trial
-    #[arg(long = "for", value_name = "TIME", default_value = "4s", requires = "trial")]
+    #[arg(long = "for", value_name = "TIME", default_value = "4s", requires = "trial", value_parser = span)]
     pub(crate) length: Duration,
     /// Seed of everything random
     #[arg(long, default_value_t = 1, requires = "trial")]
@@ -143,12 +146,16 @@ pub(crate) struct RestoreArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Measure {
-    /// Profile a service: processor time and round trip of single requests
-    #[command(after_help = "Example:\n  giusto measure execution sites/walk.yaml cache --out out/profile.csv")]
-    Execution(MeasureArgs),
-    /// Drive a service that runs already with its own tasks, open loop, and record every job
-    #[command(after_help = "Example:\n  giusto measure response sites/walk.yaml cache --for 5s --out out/jobs.csv")]
-    Response(MeasureArgs),
+    /// Profile a service that runs: processor time and round trip of single requests
+    #[command(
+        after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure execution sites/walk.yaml cache --out out/profile.csv"
+    )]
+    Execution(ExecutionArgs),
+    /// Drive a service that runs with its own tasks, open loop, and record every job
+    #[command(
+        after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure response sites/walk.yaml cache --for 5s --out out/jobs.csv"
+    )]
+    Response(ResponseArgs),
 }
 
 #[derive(Debug, Args)]
@@ -157,12 +164,6 @@ pub(crate) struct MeasureArgs {
     pub(crate) site: SiteArg,
     /// The service
     pub(crate) service: String,
-    /// How long to drive it ('response')
-    #[arg(long = "for", value_name = "TIME", default_value = "5s")]
-    pub(crate) length: Duration,
-    /// How many requests to profile ('execution')
-    #[arg(long, default_value_t = 2000)]
-    pub(crate) requests: u32,
     /// Seed of keys and values
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -172,12 +173,30 @@ pub(crate) struct MeasureArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ExecutionArgs {
+    #[command(flatten)]
+    pub(crate) measure: MeasureArgs,
+    /// How many requests to profile
+    #[arg(long, default_value_t = 2000)]
+    pub(crate) requests: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResponseArgs {
+    #[command(flatten)]
+    pub(crate) measure: MeasureArgs,
+    /// How long to drive it
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = span)]
+    pub(crate) length: Duration,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// Job records of the reference: the service on a whole core
     pub(crate) reference: PathBuf,
     /// Job records to judge
     pub(crate) measured: PathBuf,
-    /// More runs of the reference; with them there is a noise floor, hence a verdict
+    /// More runs of the reference; with two of them there is a noise floor, hence a verdict
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Vec<PathBuf>,
     /// Seed of the bootstrap
@@ -212,7 +231,7 @@ pub(crate) struct ShareArgs {
     #[arg(long, value_name = "TIME", conflicts_with = "period")]
     pub(crate) max_period: Option<Duration>,
     /// Percentage points of a core to add in practice
-    #[arg(long, default_value = "5%")]
+    #[arg(long, default_value = "5%", value_parser = part)]
     pub(crate) margin: Bandwidth,
     /// Print JSON
     #[arg(long)]
@@ -225,4 +244,21 @@ pub(crate) enum Releases {
     Kept,
     /// Sporadic, jittered, or offsets unknown
     Sporadic,
+}
+
+/// Some time.
+fn span(text: &str) -> Result<Duration, String> {
+    match text.parse::<Duration>() {
+        Ok(time) if time.is_zero() => Err("expected more than nothing, such as 5s".into()),
+        other => other.map_err(|error| error.to_string()),
+    }
+}
+
+/// At most a whole.
+fn part(text: &str) -> Result<Bandwidth, String> {
+    let share: Bandwidth = text.parse()?;
+    if share <= Bandwidth::ONE {
+        return Ok(share);
+    }
+    Err(format!("{} is more than a whole core; for {text} percent write {text}%", share.percent()))
 }

@@ -2,7 +2,7 @@
 
 use crate::args::SiteArg;
 use crate::failure::Failure;
-use crate::table::{json, table};
+use crate::table::{json, say, table};
 use giusto_model::{Adopt, Origin, Promise, Service, Task};
 use serde_json::json;
 use std::process::ExitCode;
@@ -10,22 +10,18 @@ use std::process::ExitCode;
 /// Reads the site and says what it describes.
 pub(crate) fn check(args: &SiteArg) -> Result<ExitCode, Failure> {
     let site = giusto_site::read(&args.site)?;
+    crate::plan::note_missing_cores(&site, &giusto_daemon::facts());
     if args.json {
         let services: Vec<_> =
             site.services.iter().map(|s| json!({"name": s.name, "promise": s.promise, "tasks": s.tasks})).collect();
         let host = json!({"name": site.host.name, "cores": site.host.cores, "keep_free": site.host.keep_free});
         return json(&json!({"host": host, "services": services}));
     }
-    let cores: Vec<String> = site.host.cores.iter().map(u32::to_string).collect();
-    println!(
-        "host {}: cores {}, {} of each kept free",
-        site.host.name,
-        cores.join(", "),
-        site.host.keep_free.percent()
-    );
+    let cores = giusto_planner::cores(&site.host.cores);
+    say!("host {}: cores {cores}, {} of each kept free", site.host.name, site.host.keep_free.percent());
     let mut rows = vec![["service", "promise", "from", "tasks"].map(String::from).to_vec()];
     rows.extend(site.services.iter().map(describe));
-    print!("{}", table(&rows, 4));
+    crate::table::print(&table(&rows, 4))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,10 @@
 //! What went wrong, and the exit code that says so.
 
+use std::io::ErrorKind::PermissionDenied;
 use std::process::ExitCode;
+
+/// What to do about a missing privilege.
+const AS_ROOT: &str = "run it as root: sudo giusto ...";
 
 /// A text for people and an exit code for scripts (DESIGN, "Errors").
 #[derive(Debug)]
@@ -26,9 +30,15 @@ impl Failure {
     pub(crate) fn running(text: impl ToString) -> Self {
         Failure { code: 4, text: text.to_string() }
     }
+    /// 0: nobody wants to hear more.
+    pub(crate) fn quiet() -> Self {
+        Failure { code: 0, text: String::new() }
+    }
     /// Prints the text and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("giusto: {}", self.text);
+        if !self.text.is_empty() {
+            crate::table::tell(format_args!("giusto: {}", self.text));
+        }
         ExitCode::from(self.code)
     }
 }
@@ -61,9 +71,45 @@ impl From<giusto_planner::Error> for Failure {
 
 impl From<giusto_daemon::Error> for Failure {
     fn from(error: giusto_daemon::Error) -> Self {
+        use giusto_daemon::Error::{Compute, Io, Lacks, Measure, NothingToTry};
         match error {
-            giusto_daemon::Error::Lacks { .. } => Failure::lacks(error),
+            Lacks { .. } => Failure::lacks(error),
+            Io { ref source, .. } if source.kind() == PermissionDenied => Failure::lacks(format!("{error}; {AS_ROOT}")),
+            Compute(error) => error.into(),
+            Measure(error) => error.into(),
+            NothingToTry => Failure::input(error),
             _ => Failure::running(error),
+        }
+    }
+}
+
+impl From<giusto_compute::Error> for Failure {
+    fn from(error: giusto_compute::Error) -> Self {
+        use giusto_compute::Error::{CoreTaken, Journal, NoCore};
+        match error {
+            NoCore { .. } | CoreTaken { .. } => Failure::lacks(error),
+            Journal(ref why) if why.kind() == PermissionDenied => Failure::lacks(format!("{error}; {AS_ROOT}")),
+            _ => Failure::running(error),
+        }
+    }
+}
+
+impl From<giusto_measure::Error> for Failure {
+    fn from(error: giusto_measure::Error) -> Self {
+        use giusto_measure::Error::{Connect, Listener, NotListening, Plan, Privilege, Task};
+        match error {
+            Connect { .. } | Listener { .. } | NotListening { .. } | Privilege { .. } => Failure::lacks(error),
+            Plan(_) | Task { .. } => Failure::input(error),
+            _ => Failure::running(error),
+        }
+    }
+}
+
+impl From<giusto_simulator::Error> for Failure {
+    fn from(error: giusto_simulator::Error) -> Self {
+        match error {
+            giusto_simulator::Error::Write(_) => Failure::running(error),
+            _ => Failure::input(error),
         }
     }
 }
@@ -75,4 +121,31 @@ pub(crate) fn create(path: &std::path::Path) -> Result<std::io::BufWriter<std::f
         std::fs::create_dir_all(folder).map_err(cannot)?;
     }
     std::fs::File::create(path).map(std::io::BufWriter::new).map_err(cannot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn what_the_machine_lacks_is_3_and_what_broke_is_4() {
+        let denied = || io::Error::from(PermissionDenied);
+        let address = ([127, 0, 0, 1], 7001).into();
+        let enforcing = |error: giusto_compute::Error| Failure::from(giusto_daemon::Error::from(error)).code;
+        let measuring = |error: giusto_measure::Error| Failure::from(giusto_daemon::Error::from(error)).code;
+        assert_eq!(enforcing(giusto_compute::Error::CoreTaken { core: 1, cpuset: "/other".into() }), 3);
+        assert_eq!(enforcing(giusto_compute::Error::NoCore { core: 9, online: vec![0] }), 3);
+        assert_eq!(enforcing(giusto_compute::Error::Journal(denied())), 3);
+        assert_eq!(enforcing(giusto_compute::Error::Journal(io::Error::other("full"))), 4);
+        assert_eq!(enforcing(giusto_compute::Error::NoThread), 4);
+        assert_eq!(measuring(giusto_measure::Error::Connect { address, why: io::Error::other("refused") }), 3);
+        assert_eq!(measuring(giusto_measure::Error::Privilege { what: "set a priority".into() }), 3);
+        assert_eq!(measuring(giusto_measure::Error::Plan("no time".into())), 2);
+        assert_eq!(measuring(giusto_measure::Error::Closed { address, client: 0 }), 4);
+        let state = Failure::from(giusto_daemon::Error::Io { doing: "open the journal".into(), source: denied() });
+        assert!(state.code == 3 && state.text.contains("as root"), "{state:?}");
+        assert_eq!(Failure::from(giusto_simulator::Error::Write("full".into())).code, 4);
+        assert_eq!(Failure::from(giusto_simulator::Error::Horizon).code, 2);
+    }
 }

@@ -3,6 +3,9 @@
 //! Reads the command line, calls the rooms below, prints a table for people or JSON, and ends with the exit code that
 //! says what happened. What rooms return is only shown here, never decided.
 
+// They panic where nobody listens or the disk is full: see `table`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod analyze;
 mod args;
 mod check;

@@ -3,45 +3,69 @@
 use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::Failure;
 use crate::table;
-use giusto_model::{Bandwidth, LeftoverPlan, Plan, ServicePlan};
-use giusto_planner::Facts;
+use giusto_model::{Bandwidth, Duration, LeftoverPlan, Plan, ServicePlan, Site};
+use giusto_planner::{share, Facts, BUSY_PROCESSES};
+use giusto_simulator::{predict, Execution, Unobserved};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Plans the site in `path` for this machine, or for the site's own cores where they are not this machine's.
-pub(crate) fn of(path: &Path) -> Result<(giusto_model::Site, Plan), Failure> {
-    let site = giusto_site::read(path)?;
-    let plan = giusto_planner::plan(&site, &facts(&site))?;
-    Ok((site, plan))
+/// Virtual time of a prediction.
+const PREDICTED: Duration = Duration::from_secs(10);
+
+/// Plans a site for exactly this machine.
+pub(crate) fn here(site: &Site) -> Result<Plan, Failure> {
+    Ok(giusto_planner::plan(site, &giusto_daemon::facts())?)
 }
 
-/// Planning looks ahead, so a site may name cores that this machine lacks: `run` is what refuses those.
-fn facts(site: &giusto_model::Site) -> Facts {
+/// Plans the site in `path` for this machine, or for the site's own cores where they are not this machine's: planning looks
+/// ahead, `run` is what refuses those. Says so.
+pub(crate) fn of(path: &Path) -> Result<Plan, Failure> {
+    let site = giusto_site::read(path)?;
     let mut facts = giusto_daemon::facts();
+    note_missing_cores(&site, &facts);
     facts.cores.extend(&site.host.cores);
     facts.cores.sort_unstable();
     facts.cores.dedup();
-    facts
+    Ok(giusto_planner::plan(&site, &facts)?)
+}
+
+/// Says which cores of the site this machine lacks.
+pub(crate) fn note_missing_cores(site: &Site, facts: &Facts) {
+    let missing: Vec<u32> = site.host.cores.iter().copied().filter(|core| !facts.cores.contains(core)).collect();
+    if !missing.is_empty() {
+        let cores = giusto_planner::cores(&missing);
+        table::tell(format_args!("note: this machine has no core {cores}: 'giusto run' would refuse this site here"));
+    }
+}
+
+/// Fills in what every service's tasks will see if they keep to their worst case.
+pub(crate) fn predict_all(plan: &mut Plan, seed: u64) -> Result<(), Failure> {
+    for service in &mut plan.services {
+        let predicted = predict(service, Execution::Worst, &[], PREDICTED, seed, &mut Unobserved)?;
+        service.prediction = Some(predicted.stats.prediction());
+    }
+    Ok(())
 }
 
 /// `giusto plan`
 pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
-    let (_, plan) = of(&args.site.site)?;
+    let mut plan = of(&args.site.site)?;
     if let Some(out) = &args.out {
+        predict_all(&mut plan, 1)?;
         crate::failure::create(out)?;
         giusto_planner::write(&plan, out)?;
     }
     if args.site.json {
         return table::json(&plan);
     }
-    print!("{}", describe(&plan));
+    table::print(&describe(&plan))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// `giusto explain`
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let plan = match &args.site {
-        Some(site) => of(site)?.1,
+        Some(site) => of(site)?,
         None if !args.plan.exists() => {
             let shown = args.plan.display();
             return Err(Failure::input(format!(
@@ -50,7 +74,14 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         }
         None => giusto_planner::read(&args.plan)?,
     };
-    print!("{}", giusto_planner::explain(&plan, &args.name)?);
+    let text = giusto_planner::explain(&plan, &args.name)?;
+    if args.json {
+        return match plan.services.iter().find(|service| service.name == args.name) {
+            Some(service) => table::json(service),
+            None => table::json(&plan.leftovers.iter().find(|service| service.name == args.name)),
+        };
+    }
+    table::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -61,24 +92,26 @@ pub(crate) fn describe(plan: &Plan) -> String {
 
 /// `cache on core 1: 14 ms every 40 ms (30 % + 5 points of margin)`
 pub(crate) fn service(plan: &ServicePlan) -> String {
-    let (server, margin) = (plan.server, plan.margin.percent());
+    let (server, margin) = (plan.server, share(plan.margin));
     let margin = margin.trim_end_matches(" %");
     format!(
-        "{} on core {}: {} every {} ({} + {margin} points of margin)",
+        "{} on core {}: {:.3} every {:.3} ({} + {margin} points of margin)",
         plan.name,
         plan.core,
         server.budget,
         server.period,
-        plan.required.percent()
+        share(plan.required)
     )
 }
 
 fn leftover(plan: &LeftoverPlan) -> String {
     let cores: Vec<String> = plan.cores.iter().map(u32::to_string).collect();
+    let busy = plan.reasons.iter().find(|reason| reason.what == BUSY_PROCESSES);
+    let busy = busy.map_or(String::new(), |busy| format!(" with at least {} busy processes", busy.value));
     let floor = if plan.at_least == Bandwidth::ZERO {
         String::new()
     } else {
-        format!(", at least {} promised", plan.at_least.percent())
+        format!(", at least {} promised{busy}", share(plan.at_least))
     };
-    format!("{} on core {}: what is left, {} of a core{floor}", plan.name, cores.join(", "), plan.available.percent())
+    format!("{} on core {}: what is left, {} of a core{floor}", plan.name, cores.join(", "), share(plan.available))
 }

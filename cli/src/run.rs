@@ -2,12 +2,13 @@
 
 use crate::args::{RestoreArgs, RunArgs};
 use crate::failure::{create, Failure};
+use crate::table::{say, tell};
 use crate::{plan, table};
 use giusto_compute::Machine;
 use giusto_daemon::{Arm, Error, Journal, Options, Restored, Scene, Trial};
-use giusto_model::{Bandwidth, Duration, JobRecord, Plan, ServicePlan};
-use giusto_simulator::{predict, Execution, Unobserved};
-use giusto_verify::{Arms, Comparison, Predicted, ReportMeta, Sample, Verdict};
+use giusto_model::{Duration, JobRecord, Plan, ServicePlan};
+use giusto_simulator::{predict, Execution};
+use giusto_verify::{Arms, Comparison, Predicted, ReportMeta, Round, Sample, Verdict};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,44 +22,59 @@ const PROFILE: u32 = 2000;
 
 /// `giusto run`
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let (_, mut plan) = plan::of(&args.site.site)?;
-    let machine = giusto_compute::probe();
+    let site = giusto_site::read(&args.site.site)?;
     if args.dry_run {
-        print!("{}{}", plan::describe(&plan), giusto_daemon::dry_run(&plan, &machine));
-        return Ok(ExitCode::SUCCESS);
+        return dry_run(args, &plan::here(&site)?);
     }
-    for service in &mut plan.services {
-        let predicted = predict(service, Execution::Worst, &[], PREDICTED, args.seed, &mut Unobserved);
-        service.prediction = Some(predicted.map_err(Failure::running)?.stats.prediction());
+    // First of all: what an earlier giusto left is undone, as looking at the machine may hide it. Without the privilege
+    // there is nothing of it.
+    let journal = Journal::open();
+    let machine = giusto_compute::probe();
+    let mut plan = plan::here(&site)?;
+    if args.trial {
+        giusto_daemon::loads(&plan).map_err(Failure::input)?;
     }
+    plan::predict_all(&mut plan, args.seed)?;
     let plan_file = args.out.join("plan.json");
     create(&plan_file)?;
     giusto_planner::write(&plan, &plan_file)?;
     if !args.site.json {
-        introduce(&plan, &plan_file);
+        introduce(&plan, &plan_file)?;
     }
     if !machine.missing.is_empty() {
-        return Err(lacks(&plan, &machine));
+        return Err(lacks(args, &plan, &machine)?);
     }
     on_signals();
-    let (mut journal, earlier) = Journal::open()?;
-    tell(&earlier)?;
+    let (mut journal, earlier) = journal?;
+    tell_restored(&earlier)?;
     let mut scene = Scene::set(&plan, &machine, &mut journal, &args.out.join("logs"))?;
     let stop = || STOP.load(Ordering::Relaxed);
     if args.trial {
         let options = Options { rounds: args.rounds, length: args.length, seed: args.seed, profile: PROFILE };
         let start = Instant::now();
-        let mut say = |text: String| eprintln!("[{:>4.0} s] {text}", start.elapsed().as_secs_f64());
+        let mut say = |text: String| tell(format_args!("[{:>4.0} s] {text}", start.elapsed().as_secs_f64()));
         let trials = giusto_daemon::trial(&mut scene, &plan, &machine.cores, options, &stop, &mut say)?;
-        scene.finish()?;
-        judge(args, &plan, &trials)
+        let restored = scene.finish();
+        let judged = judge(args, &plan, &trials)?; // what was measured is not lost where undoing failed
+        restored?;
+        Ok(judged)
     } else {
-        let done = giusto_daemon::enforce(&mut scene, &stop, &mut |text| eprintln!("{text}"));
+        let done = giusto_daemon::enforce(&mut scene, &stop, &mut |text| tell(text));
         scene.finish()?;
         done?;
-        eprintln!("stopped; the host is as it was");
+        tell("stopped; the host is as it was");
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn dry_run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, Failure> {
+    let steps = giusto_daemon::dry_run(plan, &giusto_compute::probe());
+    if args.site.json {
+        return table::json(&json!({"plan": plan, "steps": steps}));
+    }
+    let steps: String = steps.iter().map(|step| format!("would {step}\n")).collect();
+    table::print(&format!("{}{steps}", plan::describe(plan)))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `giusto restore`
@@ -67,50 +83,55 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
     if args.json {
         table::json(&restored)?;
     }
-    tell(&restored)?;
+    tell_restored(&restored)?;
     if !args.json {
-        println!("{}", if restored.undone == 0 { "there is nothing to restore" } else { "the host is as it was" });
+        say!("{}", if restored.undone == 0 { "there is nothing to restore" } else { "the host is as it was" });
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(restored: &Restored) -> Result<(), Failure> {
+fn tell_restored(restored: &Restored) -> Result<(), Failure> {
     if !restored.failed.is_empty() {
         return Err(Error::NotRestored(restored.failed.join("; ")).into());
     }
-    restored.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    restored.notes.iter().for_each(|note| tell(format_args!("note: {note}")));
     if restored.undone > 0 {
-        eprintln!("undid {} changes that an earlier giusto had left", restored.undone);
+        tell(format_args!("undid {} changes that an earlier giusto had left", restored.undone));
     }
     Ok(())
 }
 
-fn introduce(plan: &Plan, file: &Path) {
+fn introduce(plan: &Plan, file: &Path) -> Result<(), Failure> {
     let program = std::env::args().next().unwrap_or_else(|| "giusto".into());
     for service in &plan.services {
         let explain =
             if file == Path::new("out/plan.json") { String::new() } else { format!(" --plan {}", file.display()) };
-        println!("{}      why: {program} explain {}{explain}", plan::service(service), service.name);
+        say!("{}      why: {program} explain {}{explain}", plan::service(service), service.name);
     }
+    Ok(())
 }
 
 /// What could be done was done: planned and predicted. Says what is missing.
-fn lacks(plan: &Plan, machine: &Machine) -> Failure {
+fn lacks(args: &RunArgs, plan: &Plan, machine: &Machine) -> Result<Failure, Failure> {
     let mut rows = vec![["", "p50", "p99", "p99.9"].map(String::from).to_vec()];
     for service in &plan.services {
         if let Some(p) = &service.prediction {
             rows.push(vec![
                 format!("predicted, {}", service.name),
-                p.p50.to_string(),
-                p.p99.to_string(),
-                p.p99_9.to_string(),
+                format!("{:.3}", p.p50),
+                format!("{:.3}", p.p99),
+                format!("{:.3}", p.p99_9),
             ]);
         }
     }
-    print!("{}", table::table(&rows, 1));
+    if args.site.json {
+        table::json(&json!({"plan": plan, "missing": machine.missing}))?;
+    } else {
+        table::print(&table::table(&rows, 1))?;
+    }
     let missing: Vec<String> =
         machine.missing.iter().map(|lack| format!("\n  {} is missing: {}", lack.what, lack.how)).collect();
-    Failure::lacks(format!("planned and predicted, but nothing was enforced or measured:{}", missing.concat()))
+    Ok(Failure::lacks(format!("planned and predicted, but nothing was enforced or measured:{}", missing.concat())))
 }
 
 /// Compares the arms of each trial, prints the table and writes job records and the report.
@@ -122,8 +143,7 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
         save(&args.out, trial)?;
         let (arms, competitor) = arms(service, trial, args.seed)?;
         let comparison = giusto_verify::compare(&arms, args.seed).map_err(Failure::running)?;
-        let left = service.left_for_others.percent();
-        let note = format!("{left} of the core left for others ({} kept free)", plan.host.keep_free.percent());
+        let note = left_for_others(plan, service, trial);
         let meta = ReportMeta {
             title: format!("{}: as if alone?", service.name),
             outcome: note.clone(),
@@ -136,11 +156,13 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
         if args.site.json {
             all.push(json!({"service": service.name, "comparison": comparison, "voided": trial.voided}));
         } else {
-            print!("{}", giusto_verify::table(&comparison, &note));
-            println!("{}", comparison.why);
-            conforms(service, trial);
-            trial.voided.iter().for_each(|why| println!("voided: {why}"));
-            println!("report: {}", report.display());
+            table::print(&giusto_verify::table(&comparison, &note))?;
+            say!("{}", comparison.why);
+            say!("{}", crate::measure::conformance(&service.tasks, &trial.profile));
+            for why in &trial.voided {
+                say!("voided: {why}");
+            }
+            say!("report: {}", report.display());
         }
         worst = worse(worst, &comparison);
     }
@@ -148,6 +170,15 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
         table::json(&all)?;
     }
     Ok(ExitCode::from(worst.exit_code()))
+}
+
+/// `60 % of the core left for others (5 % kept free), who had 79 %`: what a service does not use of its share is theirs too.
+fn left_for_others(plan: &Plan, service: &ServicePlan, trial: &Trial) -> String {
+    let (left, free) = (service.left_for_others.percent(), plan.host.keep_free.percent());
+    let used: Vec<f64> =
+        trial.runs.iter().filter(|run| run.arm == Arm::Giusto).map(|run| run.others.as_f64()).collect();
+    let used = used.iter().sum::<f64>() * 100.0 / used.len().max(1) as f64;
+    format!("{left} of the core left for others ({free} kept free), who had {used:.0} %")
 }
 
 /// A missed promise outweighs one that cannot be told, and that a kept one.
@@ -159,18 +190,32 @@ fn worse(so_far: Verdict, now: &Comparison) -> Verdict {
     }
 }
 
-/// The rounds of which every arm counts, and the prediction from the measured execution times.
+/// The rounds with the runs that count, and the prediction from the measured execution times.
 fn arms(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<(Arms, f64), Failure> {
     let mut arms = Arms { voided: trial.voided.clone(), ..Arms::default() };
     let rounds = trial.runs.iter().map(|run| run.round).max().unwrap_or(0);
     for round in 1..=rounds {
-        let run = |arm: Arm| trial.runs.iter().find(|run| run.arm == arm && run.round == round);
-        let (Some(whole), Some(none), Some(giusto)) = (run(Arm::Whole), run(Arm::NoPlan), run(Arm::Giusto)) else {
-            continue;
+        let mut samples = |arm: Arm| -> Result<Vec<Sample>, Failure> {
+            let mut samples = Vec::new();
+            for run in trial.runs.iter().filter(|run| run.arm == arm && run.round == round) {
+                match Sample::from_jobs(&run.jobs) {
+                    Ok(sample) => samples.push(sample),
+                    Err(stalled @ giusto_verify::Error::Stalled { .. }) => {
+                        arms.voided.push(format!("round {round}, {}: {stalled}", arm.name()));
+                    }
+                    Err(error) => return Err(Failure::running(error)),
+                }
+            }
+            Ok(samples)
         };
-        for (arm, run) in [(&mut arms.whole, whole), (&mut arms.unprotected, none), (&mut arms.giusto, giusto)] {
-            arm.push(Sample::from_jobs(&run.jobs).map_err(Failure::running)?);
-        }
+        let (mut whole, none, giusto) =
+            (samples(Arm::Whole)?.into_iter(), samples(Arm::NoPlan)?, samples(Arm::Giusto)?);
+        arms.rounds.push(Round {
+            whole_a: whole.next(),
+            whole_b: whole.next(),
+            unprotected: none.into_iter().next(),
+            giusto: giusto.into_iter().next(),
+        });
     }
     let mut jobs: Vec<JobRecord> = Vec::new();
     let mut keep = |server: usize, job: &JobRecord| {
@@ -185,25 +230,14 @@ fn arms(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<(Arms, f64), 
     Ok((arms, predicted.competitor))
 }
 
-/// Theory speaks of tasks that keep to their worst case; says so where they do not.
-fn conforms(service: &ServicePlan, trial: &Trial) {
-    let declared = service.tasks.iter().map(|task| task.wcet.ns()).max().unwrap_or(0);
-    let mut times = trial.profile.execution.clone();
-    times.sort_unstable();
-    let above = times.iter().filter(|&&ns| ns > declared).count();
-    let median = Duration::from_ns(times.get(times.len() / 2).copied().unwrap_or(0));
-    let percent = Bandwidth::new(above as u64, times.len().max(1) as u64).unwrap_or(Bandwidth::ZERO).percent();
-    println!(
-        "a request takes {median} of processor time (median); {percent} take more than the {} declared",
-        Duration::from_ns(declared)
-    );
-}
-
 fn save(out: &Path, trial: &Trial) -> Result<(), Failure> {
     let broken =
         |error: std::io::Error| Failure::running(format!("cannot write job records to {}: {error}", out.display()));
-    for run in &trial.runs {
-        let path = out.join("jobs").join(format!("{}-{}-{}.csv", trial.service, run.arm.name(), run.round));
+    for (index, run) in trial.runs.iter().enumerate() {
+        // A round has two runs of the whole core: 1 and 1b.
+        let same = |earlier: &&giusto_daemon::Run| earlier.arm == run.arm && earlier.round == run.round;
+        let second = if trial.runs[..index].iter().any(|earlier| same(&earlier)) { "b" } else { "" };
+        let path = out.join("jobs").join(format!("{}-{}-{}{second}.csv", trial.service, run.arm.name(), run.round));
         giusto_model::write_jobs(create(&path)?, &run.jobs).map_err(broken)?;
     }
     trial.profile.write(create(&out.join("jobs").join(format!("{}-profile.csv", trial.service)))?).map_err(broken)
@@ -212,12 +246,18 @@ fn save(out: &Path, trial: &Trial) -> Result<(), Failure> {
 fn how(args: &RunArgs, service: &ServicePlan, trial: &Trial, competitor: f64) -> Vec<(String, String)> {
     let line = |name: &str, value: String| (name.to_string(), value);
     let steal = trial.runs.iter().map(|run| run.steal).max().unwrap_or_default();
-    let late = trial.runs.iter().map(|run| run.late).max().unwrap_or_default();
+    let uneven = trial.runs.iter().map(|run| run.lateness.excess).max().unwrap_or_default();
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     vec![
         line("plan", plan::service(service)),
         line("command", std::env::args().collect::<Vec<_>>().join(" ")),
-        line("runs", format!("{} rounds of {} an arm, arms in turns, seed {}", args.rounds, args.length, args.seed)),
+        line(
+            "runs",
+            format!(
+                "{} rounds of {} a run, the whole core twice, in random order, seed {}",
+                args.rounds, args.length, args.seed
+            ),
+        ),
         line(
             "a whole core",
             "the service at SCHED_FIFO, competitors stopped, the core kept awake by a SCHED_IDLE loop".into(),
@@ -233,7 +273,7 @@ fn how(args: &RunArgs, service: &ServicePlan, trial: &Trial, competitor: f64) ->
             ),
         ),
         line("largest steal of a run", steal.to_string()),
-        line("generator late (99th percentile, worst run)", late.to_string()),
+        line("generator's mean lateness beyond its median (worst run)", uneven.to_string()),
         line("voided runs", if trial.voided.is_empty() { "none".into() } else { trial.voided.join("; ") }),
         line("kernel", kernel.trim().to_string()),
     ]

@@ -2,10 +2,10 @@
 
 use crate::args::SimulateArgs;
 use crate::failure::{create, Failure};
-use crate::table::{json, table};
+use crate::table::{json, say, table};
 use giusto_measure::Profile;
 use giusto_model::{Bandwidth, JobRecord, JobWriter, Prediction};
-use giusto_simulator::{predict, Error, Execution, Observer, Predicted, Trace};
+use giusto_simulator::{predict, Error, Execution, Observer, Predicted, Trace, PERCENTILE_ERROR};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -17,6 +17,8 @@ struct Row {
     service: String,
     seed: u64,
     prediction: Prediction,
+    /// How far percentiles may lie above the true ones, as a share; max and mean are exact.
+    percentile_error: f64,
     mean_ns: f64,
     unfinished: u64,
     competitor_share: f64,
@@ -24,7 +26,10 @@ struct Row {
 
 /// Plays the plan of every time-sensitive service, each beside a competitor that takes everything else.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
-    let (_, plan) = crate::plan::of(&args.site.site)?;
+    let plan = crate::plan::of(&args.site.site)?;
+    if plan.services.is_empty() {
+        return Err(Failure::input("there is nothing to simulate: no service of this site is promised as-if-alone"));
+    }
     let profile = match &args.profile {
         Some(path) => {
             let named = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
@@ -48,14 +53,14 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
                 .map_err(Failure::running)?,
         };
         let Predicted { stats, competitor } =
-            predict(service, execution.clone(), transport, args.horizon, args.seed, &mut files)
-                .map_err(Failure::input)?;
+            predict(service, execution.clone(), transport, args.horizon, args.seed, &mut files)?;
         files.jobs.map(JobWriter::finish).transpose().map_err(Failure::running)?;
         files.trace.map(Trace::finish).transpose().map_err(Failure::running)?;
         rows.push(Row {
             service: service.name.clone(),
             seed: args.seed,
             prediction: stats.prediction(),
+            percentile_error: PERCENTILE_ERROR,
             mean_ns: stats.mean_ns(),
             unfinished: stats.unfinished,
             competitor_share: competitor,
@@ -64,11 +69,12 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     if args.site.json {
         return json(&rows);
     }
-    println!(
-        "{} of virtual time, seed {}, {}",
+    say!(
+        "{} of virtual time, seed {}, {}; percentiles up to {} % above the exact ones, max exact",
         args.horizon,
         args.seed,
-        if profile.is_some() { "measured execution times" } else { "worst-case execution times" }
+        if profile.is_some() { "measured execution times" } else { "worst-case execution times" },
+        PERCENTILE_ERROR * 100.0
     );
     let mut lines =
         vec![["service", "jobs", "p50", "p99", "p99.9", "max", "left to others"].map(String::from).to_vec()];
@@ -78,14 +84,14 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         lines.push(vec![
             row.service.clone(),
             p.jobs.to_string(),
-            p.p50.to_string(),
-            p.p99.to_string(),
-            p.p99_9.to_string(),
-            p.max.to_string(),
+            format!("{:.3}", p.p50),
+            format!("{:.3}", p.p99),
+            format!("{:.3}", p.p99_9),
+            format!("{:.3}", p.max),
             share.percent(),
         ]);
     }
-    print!("{}", table(&lines, 1));
+    crate::table::print(&table(&lines, 1))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,7 +1,8 @@
-//! Tables that line up, and JSON.
+//! Tables that line up, JSON, and the way out to the terminal.
 
 use crate::failure::Failure;
 use serde::Serialize;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Rows of cells two blanks apart: the first `left` columns to the left, the others to the right.
@@ -20,9 +21,29 @@ pub(crate) fn table(rows: &[Vec<String>], left: usize) -> String {
     rows.iter().map(line).collect()
 }
 
+/// Prints a line to standard output.
+macro_rules! say {
+    ($($text:tt)*) => { crate::table::print(&format!("{}\n", format_args!($($text)*)))? };
+}
+pub(crate) use say;
+
+/// Prints to standard output. Where nobody listens any more (`| head`) the program ends quietly.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Failure::quiet(),
+        _ => Failure::running(format!("cannot write to standard output: {error}")),
+    })
+}
+
+/// Says a line on standard error. Where that cannot be written nobody can be told, and the exit code has to do.
+pub(crate) fn tell(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Prints `value` as JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<ExitCode, Failure> {
     let text = serde_json::to_string_pretty(value).map_err(Failure::running)?;
-    println!("{text}");
+    say!("{text}");
     Ok(ExitCode::SUCCESS)
 }

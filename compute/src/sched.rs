@@ -220,6 +220,12 @@ pub fn affinity(tid: u32) -> io::Result<Vec<u32>> {
     Ok((0..8192).filter(|&core| mask[core as usize / 64] >> (core % 64) & 1 == 1).collect())
 }
 
+/// Whether this program runs as root.
+pub fn is_root() -> bool {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Restricts a thread to `cores`.
 pub fn set_affinity(tid: u32, cores: &[u32]) -> io::Result<()> {
     let mut mask = [0u64; 128];

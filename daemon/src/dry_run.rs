@@ -1,40 +1,39 @@
 //! What a run would do, without doing it.
 
 use giusto_compute::{Cpusets, Machine};
-use giusto_model::{Adopt, Origin, Plan};
+use giusto_model::{Adopt, Load, Origin, Plan};
+use std::path::Path;
 
-/// Every command, file and system call that `run` would use, in order, a line each.
-pub fn dry_run(plan: &Plan, machine: &Machine) -> String {
-    let mut lines = Vec::new();
-    let services = plan.services.iter().map(|s| (&s.name, &s.origin));
-    for (name, origin) in services.chain(plan.leftovers.iter().map(|l| (&l.name, &l.origin))) {
-        lines.push(match origin {
-            Origin::Start(words) => format!("start {name}: {}", words.join(" ")),
-            Origin::Adopt(Adopt::Pid(pid)) => format!("adopt {name}: process {pid}"),
-            Origin::Adopt(Adopt::Cgroup(path)) => format!("adopt {name}: all processes in cgroup {path}"),
-        });
-    }
+/// What `run` would do to this host, in order: files written, programs started, system calls.
+pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
+    let mut lines: Vec<String> = machine
+        .missing
+        .iter()
+        .map(|lack| format!("refuse all of this, because {} is missing: {}", lack.what, lack.how))
+        .collect();
+    lines.push("write the undo of every step to /run/giusto/journal before the step".into());
+    lines.push(format!(
+        "reserve with SCHED_DEADLINE on cores {:?} for a millisecond, to see how much bandwidth is free",
+        machine.cores
+    ));
+    let mut cores: Vec<u32> = plan.services.iter().map(|service| service.core).collect();
+    cores.dedup();
     match &machine.cpusets {
-        Some(cpusets @ Cpusets::V1(root)) => {
-            lines.push(format!("write 0 to {}", root.join("cpuset.sched_load_balance").display()));
-            lines.push(format!("make {} with the cores not listed here", root.join("giusto.rest").display()));
-            lines.extend(
-                plan.host
-                    .cores
-                    .iter()
-                    .map(|&core| format!("make {} with core {core}, exclusive", cpusets.folder(core).display())),
-            );
-        }
-        Some(cpusets @ Cpusets::V2(root)) => {
-            lines.push(format!("write +cpuset to {}", root.join("cgroup.subtree_control").display()));
-            lines.extend(
-                plan.host
-                    .cores
-                    .iter()
-                    .map(|&core| format!("make {} with core {core}, partition root", cpusets.folder(core).display())),
-            );
-        }
+        Some(cpusets) => isolate(cpusets, &cores, &machine.cores, &mut lines),
         None => lines.push("(no cpusets here: nothing further)".into()),
+    }
+    let services = plan.services.iter().map(|service| (&service.name, &service.origin, service.load.as_ref()));
+    for (name, origin, load) in services.chain(plan.leftovers.iter().map(|left| (&left.name, &left.origin, None))) {
+        lines.push(match origin {
+            Origin::Start(words) => {
+                format!("start {name}: {}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+            }
+            Origin::Adopt(Adopt::Pid(pid)) => format!("adopt {name}: process {pid}"),
+            Origin::Adopt(Adopt::Cgroup(path)) => format!("adopt {name}: all processes in cgroup {path} and below"),
+        });
+        if let Some(Load::Redis { address, .. }) = load {
+            lines.push(format!("wait until {name} listens on {address}"));
+        }
     }
     for service in &plan.services {
         let (budget, period) = (service.server.budget.ns(), service.server.period.ns());
@@ -43,10 +42,53 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> String {
             "sched_setattr(thread of {} that does the work, SCHED_DEADLINE | RESET_ON_FORK, runtime {budget} ns, deadline {period} ns, period {period} ns)",
             service.name
         ));
+        lines.push("interrupt that thread once by ptrace if it sleeps on another core (compute/README.md)".into());
     }
     for leftover in &plan.leftovers {
         let cores: Vec<String> = leftover.cores.iter().map(u32::to_string).collect();
-        lines.push(format!("move the processes of {} to core {}", leftover.name, cores.join(", ")));
+        lines.push(format!("spread the processes of {} over cores {}", leftover.name, cores.join(", ")));
     }
-    lines.into_iter().map(|line| format!("would {line}\n")).collect()
+    lines.push("look once a second for new processes and for threads that have taken over".into());
+    lines.push("undo all of it at the end, the latest first; services that giusto started end last".into());
+    lines
+}
+
+fn isolate(cpusets: &Cpusets, cores: &[u32], online: &[u32], lines: &mut Vec<String>) {
+    let show = |path: &Path| path.display().to_string();
+    match cpusets {
+        Cpusets::V1(root) => {
+            let rest: Vec<u32> = online.iter().copied().filter(|core| !cores.contains(core)).collect();
+            lines.push(format!("make {} with cores {rest:?}", show(&root.join("giusto.rest"))));
+            for &core in cores {
+                lines.push(format!("make {} with core {core}, exclusive", show(&cpusets.folder(core))));
+            }
+            lines.push(format!("write 0 to {}", show(&root.join("cpuset.sched_load_balance"))));
+            lines.push(format!("move all processes of {} to {}", show(root), show(&root.join("giusto.rest"))));
+        }
+        Cpusets::V2(root) => {
+            lines.push(format!("write +cpuset to {}", show(&root.join("cgroup.subtree_control"))));
+            for &core in cores {
+                lines.push(format!("make {} with core {core}, partition root", show(&cpusets.folder(core))));
+            }
+        }
+    }
+}
+
+/// A word as a shell would have to be given it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_string();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_needs_them() {
+        assert_eq!(["redis-server", "", "a b", "it's"].map(quoted), ["redis-server", "''", "'a b'", "'it'\\''s'"]);
+    }
 }

@@ -8,13 +8,14 @@ mod dry_run;
 mod journal;
 mod scene;
 mod services;
+mod spinner;
 mod trial;
 
 pub use dry_run::dry_run;
 pub use journal::{Journal, Restored};
 pub use scene::{enforce, Scene};
 pub use services::Running;
-pub use trial::{trial, Arm, Options, Run, Trial};
+pub use trial::{loads, trial, Arm, Options, Run, Trial};
 
 use giusto_planner::Facts;
 use std::sync::atomic::AtomicBool;
@@ -45,6 +46,9 @@ pub enum Error {
     /// Told to stop before the end.
     #[error("interrupted; the host is as it was")]
     Interrupted,
+    /// A trial without a time-sensitive service.
+    #[error("there is nothing to try: no service of this site is promised as-if-alone")]
+    NothingToTry,
     /// Not everything could be undone.
     #[error("not everything could be undone, the rest stays in the journal: {0}; try 'giusto restore'")]
     NotRestored(String),

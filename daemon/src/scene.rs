@@ -1,5 +1,6 @@
 //! The scene of a run: all services of a plan alive and in their places on this host, and the way back.
 
+use crate::spinner::Spinner;
 use crate::{Error, Journal, Running};
 use giusto_compute::sched::{self, Attr};
 use giusto_compute::{Isolated, Machine, Recorder, Reserved, Undo};
@@ -120,6 +121,11 @@ impl<'a> Scene<'a> {
     /// Processes of service `index` now.
     pub fn processes(&self, index: usize) -> Vec<u32> {
         self.services[index].1.processes()
+    }
+
+    /// Keeps `core` awake until what is returned is dropped.
+    pub(crate) fn keep_awake(&mut self, core: u32) -> Result<Spinner, Error> {
+        Spinner::start(&self.isolated, core, self.journal)
     }
 
     /// Leftover services that share a core with a service.

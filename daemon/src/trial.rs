@@ -3,12 +3,8 @@
 
 use crate::scene::Scene;
 use crate::Error;
-use giusto_compute::sched::{self, Attr};
 use giusto_measure::{Generator, LoadPlan, Profile};
-use giusto_model::{Duration, JobRecord, Load, Plan, ServicePlan};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use giusto_model::{Bandwidth, Duration, JobRecord, Lateness, Load, Plan, ServicePlan};
 
 /// How a service gets its processor time in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +41,12 @@ pub struct Run {
     pub steal: Duration,
     /// How late the generator sent, 99th percentile.
     pub late: Duration,
+    /// How evenly it sent.
+    pub lateness: Lateness,
+    /// How long the generator, ready to send, waited for its processor.
+    pub waited: Duration,
+    /// Part of the core that the others had in the meantime.
+    pub others: Bandwidth,
 }
 
 /// All runs of one service.
@@ -63,7 +65,7 @@ pub struct Trial {
 /// How long and how often.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Rounds, each with one run of every arm.
+    /// Rounds, each with one run of every arm, of the whole core two.
     pub rounds: u32,
     /// Length of one run.
     pub length: Duration,
@@ -73,9 +75,9 @@ pub struct Options {
     pub profile: u32,
 }
 
-/// A run counts only if less than this part of it was stolen: one in
-const STEAL_LIMIT: u64 = 100;
-/// ... and the generator was late by less than this in 99 % of the jobs.
+/// A run counts only if at most this part of it was stolen or waited for, one in; the kernel counts what is stolen in 10 ms.
+const STEAL_LIMIT: u64 = 1000;
+/// ... and the generator was late by at most this in 99 % of the jobs, which also tells one that is always late.
 const LATE_LIMIT: Duration = Duration::from_ms(1);
 /// Tries for a run that counts.
 const TRIES: u32 = 4;
@@ -84,7 +86,7 @@ const WARM_UP: Duration = Duration::from_ms(300);
 /// The generator's real-time priority, on a core of its own.
 const GENERATOR_PRIORITY: u8 = 50;
 
-/// Runs the trial of every service that has a load, one after another. `stop` is asked between runs.
+/// Runs the trial of every service that has a load, one after another. `stop` is asked ten times a second.
 pub fn trial(
     scene: &mut Scene,
     plan: &Plan,
@@ -94,11 +96,7 @@ pub fn trial(
     say: &mut dyn FnMut(String),
 ) -> Result<Vec<Trial>, Error> {
     let mut trials = Vec::new();
-    for (index, service) in plan.services.iter().enumerate() {
-        let load = service.load.as_ref().ok_or_else(|| Error::Service {
-            name: service.name.clone(),
-            what: "a trial needs to know how to drive it: add load: {redis: ADDRESS, fields: N, value: N}".into(),
-        })?;
+    for (index, (service, load)) in loads(plan)?.into_iter().enumerate() {
         if let Some(adopted) = scene.competitors(service.core).find(|running| !running.started()) {
             let what = "a trial stops the competitors for its whole-core runs, and this one was not started by giusto; try without it";
             return Err(Error::Service { name: adopted.name.clone(), what: what.into() });
@@ -110,6 +108,18 @@ pub fn trial(
         trials.push(one.run(stop, say)?);
     }
     Ok(trials)
+}
+
+/// The services with the loads that a trial drives them with. Errors: nothing to try, a service without a load.
+pub fn loads(plan: &Plan) -> Result<Vec<(&ServicePlan, &Load)>, Error> {
+    if plan.services.is_empty() {
+        return Err(Error::NothingToTry);
+    }
+    let load = |service: &'_ ServicePlan| Error::Service {
+        name: service.name.clone(),
+        what: "a trial needs to know how to drive it: add load: {redis: ADDRESS, fields: N, value: N}".into(),
+    };
+    plan.services.iter().map(|service| Ok((service, service.load.as_ref().ok_or_else(|| load(service))?))).collect()
 }
 
 /// A core that the service does not use.
@@ -138,16 +148,14 @@ impl Bench<'_, '_> {
         say(format!("{}: profiling {} single requests on a whole core", self.service.name, self.options.profile));
         let profile = self.profile()?;
         let mut trial = Trial { service: self.service.name.clone(), profile, runs: Vec::new(), voided: Vec::new() };
+        let mut random = self.options.seed;
         for round in 1..=self.options.rounds {
-            let mut arms = [Arm::Whole, Arm::NoPlan, Arm::Giusto];
-            arms.rotate_left(round as usize % 3); // no arm always follows the same other
+            let mut arms = [Arm::Whole, Arm::NoPlan, Arm::Giusto, Arm::Whole];
+            shuffle(&mut arms, &mut random); // no arm always follows the same other
             for arm in arms {
                 for attempt in 1..=TRIES {
-                    if stop() {
-                        return Err(Error::Interrupted);
-                    }
                     say(format!("{}: round {round} of {}, {}", self.service.name, self.options.rounds, arm.name()));
-                    let run = self.once(arm, round)?;
+                    let run = self.once(arm, round, stop)?;
                     let Some(why) = self.void(&run) else {
                         trial.runs.push(run);
                         break;
@@ -165,7 +173,7 @@ impl Bench<'_, '_> {
         self.on_whole_core(|| Ok(giusto_measure::profile(load, pid, options.profile, options.seed, &generator)?))
     }
 
-    fn once(&mut self, arm: Arm, round: u32) -> Result<Run, Error> {
+    fn once(&mut self, arm: Arm, round: u32, stop: &dyn Fn() -> bool) -> Result<Run, Error> {
         let cpus = [self.service.core, self.generator.cpu.unwrap_or(0)];
         let plan = LoadPlan {
             load: self.load,
@@ -177,8 +185,9 @@ impl Bench<'_, '_> {
         };
         let stolen =
             || giusto_measure::steal(&cpus).map(|all| all.iter().map(|one| one.steal_ns).sum::<u64>()).unwrap_or(0);
-        let before = stolen();
-        let drive = || Ok(giusto_measure::drive(&plan, &mut |_| {})?);
+        let core = self.service.core;
+        let before = (std::time::Instant::now(), stolen(), self.scene.used_by_others(core));
+        let drive = || Ok(giusto_measure::drive(&plan, &mut |_| !stop())?);
         let report = match arm {
             Arm::Whole => self.on_whole_core(drive)?,
             Arm::NoPlan => drive()?,
@@ -189,6 +198,9 @@ impl Bench<'_, '_> {
                 report?
             }
         };
+        if stop() {
+            return Err(Error::Interrupted);
+        }
         self.scene.check()?;
         if report.errors > 0 {
             let what = format!(
@@ -198,15 +210,19 @@ impl Bench<'_, '_> {
             );
             return Err(Error::Service { name: self.service.name.clone(), what });
         }
-        let steal = Duration::from_ns(stolen().saturating_sub(before));
-        Ok(Run { arm, round, jobs: report.jobs, steal, late: Duration::from_ns(report.lateness_ns[1]) })
+        let steal = Duration::from_ns(stolen().saturating_sub(before.1));
+        let others = self.scene.used_by_others(core).checked_sub(before.2).unwrap_or_default();
+        let others = Bandwidth::new(others.ns(), before.0.elapsed().as_nanos() as u64).unwrap_or(Bandwidth::ZERO);
+        let (late, lateness) = (Duration::from_ns(report.lateness_ns[1]), report.lateness());
+        let waited = Duration::from_ns(report.waited_ns.unwrap_or(0));
+        Ok(Run { arm, round, jobs: report.jobs, steal, late, lateness, waited, others })
     }
 
     /// Runs `work` while the service is alone on its core: competitors stopped, the core kept awake.
     fn on_whole_core<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let core = self.service.core;
+        let spinner = self.scene.keep_awake(core)?;
         self.scene.competitors(core).for_each(crate::Running::stop);
-        let spinner = Spinner::start(core);
         let threads = self.scene.unlimited(self.index)?;
         let done = work();
         let left = self.scene.leave(&threads);
@@ -219,35 +235,20 @@ impl Bench<'_, '_> {
         if run.steal.ns() > self.options.length.ns() / STEAL_LIMIT {
             return Some(format!("{} stolen by the hypervisor", run.steal));
         }
-        (run.late > LATE_LIMIT).then(|| format!("the load generator was {} late (99th percentile)", run.late))
+        if run.waited.ns() > self.options.length.ns() / STEAL_LIMIT {
+            return Some(format!("the load generator waited {} for its processor", run.waited));
+        }
+        if run.late > LATE_LIMIT {
+            return Some(format!("the load generator was {} late (99th percentile)", run.late));
+        }
+        run.lateness.is_stall().then(|| format!("the load generator stalled: {}", run.lateness))
     }
 }
 
-/// A SCHED_IDLE loop that keeps a core awake.
-struct Spinner {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Spinner {
-    fn start(core: u32) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
-        let spin = move || {
-            // Without either it could only disturb: then it does not spin.
-            if sched::set(0, &Attr::of_policy(sched::IDLE, 0)).is_ok() && sched::set_affinity(0, &[core]).is_ok() {
-                while !told.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            }
-        };
-        Spinner { stop, thread: Some(std::thread::spawn(spin)) }
-    }
-}
-
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(JoinHandle::join);
+/// Fisher and Yates, by a linear congruential generator.
+fn shuffle(arms: &mut [Arm], random: &mut u64) {
+    for last in (1..arms.len()).rev() {
+        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        arms.swap(last, (*random >> 33) as usize % (last + 1));
     }
 }

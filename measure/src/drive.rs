@@ -8,9 +8,9 @@ use crate::clock::now;
 use crate::reply::Reply;
 use crate::request::{address, Request};
 use crate::schedule::Schedule;
-use crate::thread::Strain;
+use crate::thread::waited_ns;
 use crate::{Error, Generator};
-use giusto_model::{Duration, Instant, JobRecord, Load, Task};
+use giusto_model::{Duration, Instant, JobRecord, Lateness, Load, Task};
 use hdrhistogram::Histogram;
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
@@ -58,26 +58,32 @@ pub struct LoadReport {
     /// The first such error, in the service's words.
     pub first_error: Option<String>,
     /// How late requests left (release − due): median, 99th percentile and maximum, in ns, to 3 digits but the maximum
-    /// exactly. Response times count from the release, so this tells how far the load was from the one planned.
+    /// exactly. Response times count from the release, so this tells how far the load was from the one planned;
+    /// [`LoadReport::lateness`] judges it.
     pub lateness_ns: [u64; 3],
-    /// All requests that were sent, those of the warm-up too.
-    pub sent: u64,
     /// How long the generator was ready to send and waited for its processor, in ns; `None` where the kernel does not
     /// tell. A run in which that is much measured the machine, not the service.
     pub waited_ns: Option<u64>,
-    /// How often another thread took the generator's processor from it.
-    pub preempted: u64,
+}
+
+impl LoadReport {
+    /// Whether the generator itself stalled. If so the responses look better than the machine was, since requests that
+    /// were due in the stall were not sent in it: void the run. O(n log n).
+    pub fn lateness(&self) -> Lateness {
+        Lateness::of(&self.jobs)
+    }
 }
 
 /// Loads a service with its own tasks, from the calling thread, for `warm_up + run` and up to 2 s more.
 ///
-/// `on_progress` hears about ten times a second how much of that time has gone; it must be quick, as requests wait for
-/// it. Sending costs O(log clients) and one system call; memory is one record a request.
+/// `on_progress` hears about ten times a second how much of that time has gone and says whether to go on; it must be quick,
+/// as requests wait for it. Told to stop, the report has what was measured until then. Sending costs O(log clients) and one system call; memory is one record a request.
 ///
 /// # Errors
 /// The first of: a plan that makes no sense, a missing privilege, a refused or closed connection, something else than
-/// Redis at the other end. Whether jobs are late, lost or answered with an error is for the caller to judge.
-pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration)) -> Result<LoadReport, Error> {
+/// Redis at the other end. Whether the generator stalled ([`LoadReport::lateness`]), and whether jobs are
+/// lost or answered with an error, is for the caller to judge.
+pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> Result<LoadReport, Error> {
     let mut schedule = Schedule::new(plan)?;
     let mut run = Run::new(schedule.jobs())?;
     let (request, address) = (Request::new(plan.load)?, address(plan.load));
@@ -91,7 +97,7 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration)) -> Result<L
     let mut buffer = vec![0; 64 * 1024];
 
     let _applied = plan.generator.apply()?;
-    let strain = Strain::now();
+    let waited = waited_ns();
     let origin = now() + LEAD_NS;
     let mut next_progress = origin;
     let mut give_up = None;
@@ -99,13 +105,14 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration)) -> Result<L
         // Only what is due by now: a late generator must still read replies.
         let round = now();
         while let Some(due) = round.checked_sub(origin).and_then(|t| schedule.pop_due(t)) {
-            run.sent += 1;
             let tag = run.release(&due, origin, now());
             clients[due.client].send(tag)?;
             watch(&mut polls, &streams, &clients, due.client);
         }
         if round >= next_progress {
-            on_progress(Duration::from_ns(round.saturating_sub(origin)));
+            if !on_progress(Duration::from_ns(round.saturating_sub(origin))) {
+                break;
+            }
             next_progress = round + PROGRESS_NS;
         }
         let wake = match schedule.next() {
@@ -130,7 +137,7 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration)) -> Result<L
             }
         }
     }
-    Ok(run.report(strain))
+    Ok(run.report(waited))
 }
 
 fn poll_fd(stream: &TcpStream, unsent: bool) -> PollFd<'_> {
@@ -162,7 +169,6 @@ fn wait(polls: &mut [PollFd], until: u64) -> Result<(), Error> {
 /// The records as they grow.
 struct Run {
     jobs: Vec<JobRecord>,
-    sent: u64,
     errors: u64,
     first_error: Option<String>,
 }
@@ -178,7 +184,7 @@ impl Run {
             records.clear();
         }
         match fits {
-            true => Ok(Run { jobs: records, sent: 0, errors: 0, first_error: None }),
+            true => Ok(Run { jobs: records, errors: 0, first_error: None }),
             false => Err(Error::Plan(format!("no memory for {jobs} job records; shorten the run"))),
         }
     }
@@ -199,8 +205,8 @@ impl Run {
         }
     }
 
-    fn report(self, since: Strain) -> LoadReport {
-        let Run { jobs, sent, errors, first_error } = self;
+    fn report(self, waited_before: Option<u64>) -> LoadReport {
+        let Run { jobs, errors, first_error } = self;
         let lost = jobs.iter().filter(|j| j.finish.is_none()).count() as u64;
         let late = |j: &JobRecord| j.release.since(j.due).map_or(0, Duration::ns);
         // 1 ns to over an hour, three digits; what is beyond is held at its end.
@@ -208,16 +214,7 @@ impl Run {
         jobs.iter().for_each(|j| lateness.saturating_record(late(j)));
         let max = jobs.iter().map(late).max().unwrap_or(0);
         let at = |q| lateness.value_at_quantile(q).min(max);
-        let Strain { waited_ns, preempted } = Strain::now().since(since);
-        LoadReport {
-            lost,
-            errors,
-            first_error,
-            lateness_ns: [at(0.5), at(0.99), max],
-            jobs,
-            sent,
-            waited_ns,
-            preempted,
-        }
+        let waited_ns = waited_ns().zip(waited_before).map(|(now, before)| now.saturating_sub(before));
+        LoadReport { lost, errors, first_error, lateness_ns: [at(0.5), at(0.99), max], jobs, waited_ns }
     }
 }

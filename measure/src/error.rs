@@ -116,7 +116,7 @@ pub enum Error {
     #[error("cannot read the profile: {0}")]
     Read(#[from] io::Error),
     /// A line of a profile file makes no sense.
-    #[error("line {line}: {found}; expected execution_ns,transport_ns and below it two whole numbers a line")]
+    #[error("line {line}: {found}; expected execution_ns,transport_ns and below it two times a line in whole ns, at most one hour each, execution at least 1: measure it again with 'giusto measure execution'")]
     Line {
         /// Line number, from 1.
         line: usize,

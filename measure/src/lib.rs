@@ -29,5 +29,4 @@ pub use listener::listener;
 pub use listening::wait_listening;
 pub use noise::{steal, Noise};
 pub use profile::Profile;
-pub use profiler::{loaded, profile};
-pub use thread::run_queue_wait;
+pub use profiler::profile;

@@ -5,6 +5,8 @@ use std::io::{self, BufRead, Write};
 
 /// First line of a profile file.
 const HEADER: &str = "execution_ns,transport_ns";
+/// The longest time in a profile, an hour: whoever computes with profiles need not fear for 64 bits.
+const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Execution and transport time of requests, in ns, index by index the same request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,11 +15,6 @@ pub struct Profile {
     pub execution: Vec<u64>,
     /// Round trip less execution: network stack, waking up, waiting for a processor.
     pub transport: Vec<u64>,
-    /// Id of the thread that was watched; 0 in a profile that was read, as files do not tell it.
-    pub thread: u32,
-    /// Per cent of the process's processor time that this thread used while the profile warmed up; 0 in a profile that
-    /// was read. Far below 100, others serve too, and `execution` misses their part.
-    pub thread_percent: u8,
 }
 
 impl Profile {
@@ -37,7 +34,8 @@ impl Profile {
     /// Reads a file. O(n) time and memory.
     ///
     /// # Errors
-    /// The reader's, or the first line that makes no sense; a file without requests is empty, not wrong.
+    /// The reader's, or the first line that makes no sense: execution must be 1 ns to one hour, transport 0 to one hour.
+    /// A file without requests is empty, not wrong.
     pub fn read(r: impl BufRead) -> Result<Profile, Error> {
         let mut profile = Profile::default();
         let mut lines = r.lines().enumerate();
@@ -53,11 +51,15 @@ impl Profile {
         }
         for (index, text) in lines {
             let text = text?;
-            let number = |t: &str| t.parse().map_err(|_| bad(index, format!("'{t}' is not a whole number")));
+            let number = |t: &str, least: u64| match t.parse() {
+                Ok(ns) if (least..=LONGEST_NS).contains(&ns) => Ok(ns),
+                Ok(ns) => Err(bad(index, format!("{ns} ns is not between {least} and {LONGEST_NS} (one hour)"))),
+                Err(_) => Err(bad(index, format!("'{t}' is not a whole number"))),
+            };
             let fields = text.trim_end().split_once(',');
             let (execution, transport) = fields.ok_or_else(|| bad(index, format!("'{text}' is not two fields")))?;
-            profile.execution.push(number(execution)?);
-            profile.transport.push(number(transport)?);
+            profile.execution.push(number(execution, 1)?);
+            profile.transport.push(number(transport, 0)?);
         }
         Ok(profile)
     }
@@ -69,10 +71,10 @@ mod tests {
 
     #[test]
     fn a_profile_is_the_same_after_its_file() {
-        let profile = Profile { execution: vec![7, 0, u64::MAX], transport: vec![1, 2, 3], ..Profile::default() };
+        let profile = Profile { execution: vec![7, 1, LONGEST_NS], transport: vec![1, 0, LONGEST_NS] };
         let mut file = Vec::new();
         profile.write(&mut file).unwrap();
-        assert_eq!(file, b"execution_ns,transport_ns\n7,1\n0,2\n18446744073709551615,3\n");
+        assert_eq!(file, b"execution_ns,transport_ns\n7,1\n1,0\n3600000000000,3600000000000\n");
         assert_eq!(Profile::read(&file[..]).unwrap(), profile);
         let uneven = Profile { transport: vec![], ..profile };
         assert_eq!(uneven.write(&mut Vec::new()).unwrap_err().kind(), io::ErrorKind::InvalidInput);
@@ -83,7 +85,9 @@ mod tests {
         let below = |line: &str| format!("{HEADER}\n1,2\n{line}\n");
         let files = [("".into(), 1), ("execution_ns\n".into(), 1), (below(""), 3), (below("1"), 3), (below("1,"), 3)];
         let numbers = [below("1,2,3"), below("1,-2"), below("1.5,2"), below("1, 2"), below("18446744073709551616,1")];
-        for (file, expected) in files.into_iter().chain(numbers.map(|f| (f, 3))) {
+        // A job of nothing, and times that no sum could hold.
+        let times = [below("0,2"), below("18446744073709551615,1"), below("1,18446744073709551615")];
+        for (file, expected) in files.into_iter().chain(numbers.into_iter().chain(times).map(|f| (f, 3))) {
             match Profile::read(file.as_bytes()) {
                 Err(Error::Line { line, .. }) => assert_eq!(line, expected, "{file}"),
                 other => panic!("{file}: {other:?}"),

@@ -5,7 +5,7 @@ use crate::clock::now;
 use crate::reply::{Reply, ReplyParser};
 use crate::request::{address, Request};
 use crate::thread::{settled, threads};
-use crate::{drive, Error, Generator, LoadPlan, LoadReport, Profile};
+use crate::{Error, Generator, Profile};
 use giusto_model::Load;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -31,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// service that nobody else loads.
 ///
 /// # Errors
-/// [`Error::Process`] if `pid` is not there, [`Error::Idle`] if none of its threads served, [`Error::Refused`] for an
+/// [`Error::Process`] if `pid` is not there, [`Error::Idle`] if none of its threads served (or not this
+/// request), [`Error::Refused`] for an
 /// error as reply, and those of a connection.
 pub fn profile(load: &Load, pid: u32, requests: u32, seed: u64, generator: &Generator) -> Result<Profile, Error> {
     let gone = |why| Error::Process { pid, why };
@@ -44,15 +45,13 @@ pub fn profile(load: &Load, pid: u32, requests: u32, seed: u64, generator: &Gene
     }
     // The last request's time shows once the threads sleep; the others' suffices to tell them apart.
     let grown = |(tid, ns): (u32, u64)| (ns.saturating_sub(before.get(&tid).copied().unwrap_or(0)), tid);
-    let grown: Vec<(u64, u32)> = threads(pid).map_err(gone)?.into_iter().map(grown).collect();
-    let all: u64 = grown.iter().map(|&(ns, _)| ns).sum();
-    let busiest = grown.into_iter().max();
+    let busiest = threads(pid).map_err(gone)?.into_iter().map(grown).max();
     let serving = busiest.filter(|&(ns, _)| ns >= u64::from(WARM_UP) * LEAST_NS);
-    let idle = || Error::Idle { pid, requests: WARM_UP, address: caller.address };
-    let (own, thread) = serving.ok_or_else(idle)?;
+    let address = caller.address;
+    let idle = |requests| Error::Idle { pid, requests, address };
+    let (_, thread) = serving.ok_or_else(|| idle(WARM_UP))?;
 
-    let thread_percent = (u128::from(own) * 100 / u128::from(all.max(1))) as u8;
-    let mut profile = Profile { thread, thread_percent, ..Profile::default() };
+    let mut profile = Profile::default();
     let mut due = now();
     for _ in 0..requests {
         sleep(Duration::from_nanos(due.saturating_sub(now())));
@@ -61,31 +60,14 @@ pub fn profile(load: &Load, pid: u32, requests: u32, seed: u64, generator: &Gene
         caller.call()?;
         let round_trip = now() - sent;
         let execution = settled(pid, thread).map_err(gone)?.saturating_sub(before);
+        if execution == 0 {
+            return Err(idle(1));
+        }
         profile.execution.push(execution);
         profile.transport.push(round_trip.saturating_sub(execution));
         due = sent + PACE_NS;
     }
     Ok(profile)
-}
-
-/// Drives `plan` and returns, with its report, what one request cost thread `thread` of process `pid` on average, in
-/// ns: its processor time over the whole run, divided by all requests. Under load a service wakes up less often and
-/// serves several requests at once, so this is usually less than the median of a [`profile`].
-///
-/// # Errors
-/// Those of [`drive`], and [`Error::Process`] if the thread is not there or never sleeps.
-pub fn loaded(
-    plan: &LoadPlan,
-    pid: u32,
-    thread: u32,
-    on_progress: &mut dyn FnMut(giusto_model::Duration),
-) -> Result<(LoadReport, u64), Error> {
-    let gone = |why| Error::Process { pid, why };
-    let before = settled(pid, thread).map_err(gone)?;
-    let report = drive(plan, on_progress)?;
-    let used = settled(pid, thread).map_err(gone)?.saturating_sub(before);
-    let each = used / report.sent.max(1);
-    Ok((report, each))
 }
 
 /// Sends a request and waits for its reply.

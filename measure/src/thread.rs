@@ -49,15 +49,6 @@ fn cpu_time(pid: u32, tid: u32) -> io::Result<u64> {
     Ok(schedstat(pid, tid)?.ran)
 }
 
-/// How long thread `tid` of process `pid` was ready to run and had to wait for a processor, in ns since it began.
-/// Subtract two readings: a run in which the generator or an unlimited service waited long is void.
-///
-/// # Errors
-/// Those of reading `/proc/PID/task/TID/schedstat`, which is missing without CONFIG_SCHED_INFO.
-pub fn run_queue_wait(pid: u32, tid: u32) -> io::Result<u64> {
-    Ok(schedstat(pid, tid)?.waited)
-}
-
 /// A thread's time on a processor and its time waiting for one, in ns.
 #[derive(Debug, PartialEq, Eq)]
 struct Schedstat {
@@ -76,28 +67,10 @@ fn parse(schedstat: &str) -> Option<Schedstat> {
     Some(Schedstat { ran: numbers.next()?, waited: numbers.next()? })
 }
 
-/// What the calling thread had to endure so far.
-pub(crate) struct Strain {
-    /// Ready, without a processor.
-    pub(crate) waited_ns: Option<u64>,
-    /// Involuntary switches.
-    pub(crate) preempted: u64,
-}
-
-impl Strain {
-    pub(crate) fn now() -> Strain {
-        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        let switches = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
-        let preempted =
-            switches.lines().find_map(|l| l.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok());
-        let waited_ns = run_queue_wait(std::process::id(), tid).ok();
-        Strain { waited_ns, preempted: preempted.unwrap_or(0) }
-    }
-
-    pub(crate) fn since(self, before: Strain) -> Strain {
-        let waited_ns = self.waited_ns.zip(before.waited_ns).map(|(now, then)| now.saturating_sub(then));
-        Strain { waited_ns, preempted: self.preempted.saturating_sub(before.preempted) }
-    }
+/// How long the calling thread was ready without a processor so far; `None` where the kernel does not tell.
+pub(crate) fn waited_ns() -> Option<u64> {
+    let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    schedstat(std::process::id(), tid).ok().map(|s| s.waited)
 }
 
 /// The state in a line of `/proc/…/stat`: after the name, which is in parentheses and may hold some itself.
@@ -133,12 +106,9 @@ mod tests {
         });
         let tid = tid.recv().unwrap();
         let found = settled(std::process::id(), tid);
-        let waited = run_queue_wait(std::process::id(), tid);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         spinner.join().unwrap();
         assert_eq!(found.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert!(waited.is_ok());
-        assert!(run_queue_wait(std::process::id(), tid).is_err(), "the thread has ended");
     }
 
     #[test]

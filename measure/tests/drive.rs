@@ -14,7 +14,7 @@ fn run(address: SocketAddr, tasks: &[(&str, u32)], warm_up: u64, run: u64, size:
     let load = Load::Redis { address, fields: size, value: 4 * size };
     let (warm_up, run) = (Duration::from_ms(warm_up), Duration::from_ms(run));
     let plan = LoadPlan { load: &load, tasks: &tasks, warm_up, run, seed: 7, generator: Generator::default() };
-    drive(&plan, &mut |_| ())
+    drive(&plan, &mut |_| true)
 }
 
 #[test]
@@ -71,6 +71,24 @@ fn a_stall_is_felt_by_every_request_that_was_due_in_it() {
         let expected = (response(50) - at_least) / 2_000_000;
         assert!(found.abs_diff(expected) <= 25, "{found} of {expected} waited {at_least} ns");
     }
+}
+
+#[test]
+fn a_stall_of_the_generator_itself_is_told() {
+    let (address, _) = serve(|stream, _| reply(stream, ":1\r\n"));
+    let load = Load::Redis { address, fields: 1, value: 1 };
+    let tasks = ["1us/1ms".parse().unwrap()];
+    let (warm_up, run, generator) = (Duration::ZERO, Duration::from_ms(1000), Generator::default());
+    let plan = LoadPlan { load: &load, tasks: &tasks, warm_up, run, seed: 1, generator };
+    let mut stall = Some(std::time::Duration::from_millis(400));
+    let mut on_progress = |_| {
+        stall.take().into_iter().for_each(std::thread::sleep);
+        true
+    };
+    let report = drive(&plan, &mut on_progress).unwrap();
+    // 400 requests left 200 ms late on average, and no response time shows it.
+    let lateness = report.lateness();
+    assert!(lateness.is_stall() && lateness.excess > Duration::from_ms(40), "{lateness}");
 }
 
 #[test]
@@ -135,6 +153,10 @@ fn progress_is_told_and_never_goes_back() {
     let tasks = ["1us/10ms".parse().unwrap()];
     let (warm_up, run, generator) = (Duration::from_ms(100), Duration::from_ms(250), Generator::default());
     let mut told = Vec::new();
-    drive(&LoadPlan { load: &load, tasks: &tasks, warm_up, run, seed: 1, generator }, &mut |t| told.push(t)).unwrap();
+    drive(&LoadPlan { load: &load, tasks: &tasks, warm_up, run, seed: 1, generator }, &mut |t| {
+        told.push(t);
+        true
+    })
+    .unwrap();
     assert!(!told.is_empty() && told.is_sorted());
 }

@@ -1,11 +1,10 @@
 //! Load and profile of the real service.
 
-use giusto_measure::{drive, listener, loaded, profile, wait_listening, Error, Generator, LoadPlan};
+use giusto_measure::{drive, listener, profile, wait_listening, Error, Generator, LoadPlan};
 use giusto_model::{Duration, Load, Task};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
 /// A process that ends with the test, also with one that fails.
 struct Running(Child);
@@ -46,10 +45,9 @@ fn six_clients_of_redis_are_all_answered_and_its_requests_cost_processor_time() 
     let tasks = [Task { copies: 6, .."50us/1ms".parse().unwrap() }];
     let (warm_up, run, generator) = (Duration::from_ms(100), Duration::from_secs(1), Generator::default());
     let plan = LoadPlan { load: &load, tasks: &tasks, warm_up, run, seed: 1, generator: generator.clone() };
-    let report = drive(&plan, &mut |_| ()).unwrap();
+    let report = drive(&plan, &mut |_| true).unwrap();
     assert_eq!((report.jobs.len(), report.lost, report.errors), (6000, 0, 0), "{:?}", report.first_error);
 
-    assert_eq!(report.sent, 6600, "those of the warm-up too");
     let stored: u32 = ask(address, "DBSIZE").trim_start_matches(':').trim_end().parse().unwrap();
     // 6600 draws of 10000 keys leave 4832 of them on average.
     assert!((4000..=5600).contains(&stored), "{stored} keys");
@@ -58,14 +56,6 @@ fn six_clients_of_redis_are_all_answered_and_its_requests_cost_processor_time() 
     let profiled = profile(&load, redis.0.id(), 200, 1, &generator).unwrap();
     assert_eq!((profiled.execution.len(), profiled.transport.len()), (200, 200));
     assert!(profiled.execution.iter().all(|&ns| ns > 0));
-    assert_eq!(profiled.thread, redis.0.id(), "Redis serves from its main thread");
-    assert!(profiled.thread_percent > 50, "{} %", profiled.thread_percent);
-    let short = LoadPlan { run: Duration::from_ms(300), ..plan.clone() };
-    let started = Instant::now();
-    let (report, each) = loaded(&short, redis.0.id(), profiled.thread, &mut |_| ()).unwrap();
-    assert_eq!((report.lost, report.sent), (0, 2400));
-    // One thread cannot use more processor time than has gone.
-    assert!(each > 0 && u128::from(each * report.sent) <= started.elapsed().as_nanos(), "{each} ns a request");
 
     // A process that waits for something else does not serve that port, and one that ended does not at all.
     let piped = || Stdio::piped();

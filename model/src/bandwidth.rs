@@ -49,8 +49,11 @@ impl Bandwidth {
     pub fn as_f64(self) -> f64 {
         self.numer() as f64 / self.denom() as f64
     }
-    /// `30 %`, `33.3 %`: for people, rounded to a tenth of a percentage point.
+    /// `30 %`, `33.3 %`: for people, rounded to a tenth of a percentage point; `< 0.1 %` for what would show as nothing.
     pub fn percent(self) -> String {
+        if self > Bandwidth::ZERO && self.as_f64() < 0.0005 {
+            return "< 0.1 %".into();
+        }
         let tenths = (self.as_f64() * 1000.0).round() / 10.0;
         format!("{tenths} %")
     }

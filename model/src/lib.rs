@@ -14,7 +14,7 @@ mod task;
 mod time;
 
 pub use bandwidth::Bandwidth;
-pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, JOBS_HEADER};
+pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};
 pub use plan::{CurvePoint, Hold, HostPlan, LeftoverPlan, Plan, Prediction, Reason, ServicePlan, PLAN_VERSION};
 pub use promise::Promise;
 pub use server::{Backend, Server, ServerKind};

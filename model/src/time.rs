@@ -97,18 +97,35 @@ impl Instant {
 }
 
 impl fmt::Display for Duration {
-    /// Exact, in the largest unit that needs at most three decimals: `14 ms`, `1.52 s`, `200.001 us`, `1000001 ns`.
+    /// Exact, in the largest unit that needs at most three decimals: `14 ms`, `1.52 s`, `200.001 us`, `1000001 ns`. With a
+    /// precision, rounded to so many (at most three) in the largest unit that is not larger: `{:.3}` shows `4193.912 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exact = |unit: u64| (self.0 % unit).is_multiple_of((unit / 1000).max(1));
+        if let Some(decimals) = f.precision().filter(|_| !exact(1_000_000)) {
+            let units = [(1_000_000u64, "ms"), (1_000, "us")];
+            if let Some((unit, name)) = units.into_iter().find(|&(unit, _)| self.0 >= unit) {
+                return write!(f, "{:.*} {name}", decimals.min(3), self.0 as f64 / unit as f64);
+            }
+        }
         for (unit, name) in [(1_000_000_000u64, "s"), (1_000_000, "ms"), (1_000, "us")] {
             // At least one whole unit, and a remainder that three decimals can hold.
-            if self.0 >= unit && (self.0 % unit).is_multiple_of((unit / 1000).max(1)) {
+            if self.0 >= unit && exact(unit) {
                 let decimals = format!("{:03}", (self.0 % unit) / (unit / 1000).max(1));
                 let decimals = decimals.trim_end_matches('0');
                 let point = if decimals.is_empty() { "" } else { "." };
-                return f.pad(&format!("{}{point}{decimals} {name}", self.0 / unit));
+                return pad(f, &format!("{}{point}{decimals} {name}", self.0 / unit));
             }
         }
-        f.pad(&format!("{} ns", self.0))
+        pad(f, &format!("{} ns", self.0))
+    }
+}
+
+/// As `Formatter::pad`, which would cut to the precision.
+fn pad(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    if f.precision().is_some() {
+        f.write_str(text)
+    } else {
+        f.pad(text)
     }
 }
 

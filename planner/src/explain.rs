@@ -1,3 +1,4 @@
+use crate::words::time;
 use crate::Error;
 use giusto_model::{Plan, Reason};
 
@@ -13,8 +14,14 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
             .collect();
         rows.extend(service.reasons.iter().map(row));
         if let Some(p) = &service.prediction {
-            let why = format!("simulated, {} jobs; p50 {}, p99.9 {}, max {}", p.jobs, p.p50, p.p99_9, p.max);
-            rows.push(["predicted p99".into(), p.p99.to_string(), why]);
+            let why = format!(
+                "simulated, {} jobs; p50 {}, p99.9 {}, max {}",
+                p.jobs,
+                time(p.p50),
+                time(p.p99_9),
+                time(p.max)
+            );
+            rows.push(["predicted p99".into(), time(p.p99), why]);
         }
         return Ok(format!(
             "{name} on {}: the latency of a whole core on a share of one\n{}",

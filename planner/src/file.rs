@@ -6,7 +6,8 @@ use serde::Deserialize;
 use std::fs;
 use std::path::Path;
 
-/// Reads a plan and checks that it can be applied: its version, one reservation a core, cores of its host, and
+/// Reads a plan to be explained; nobody applies one that was read (`giusto run` plans anew, for the machine as it is then).
+/// Checks that it is one that [`crate::plan`] can have made: its version, one reservation a core, cores of its host, and
 /// 0 < budget ≤ period. Errors name the file.
 pub fn read(path: &Path) -> Result<Plan, Error> {
     let name = path.display().to_string();

@@ -2,80 +2,150 @@
 
 use crate::place::Unplaced;
 use crate::size::reason;
+use crate::words::{share, time};
 use crate::{Cause, Refusal};
-use giusto_model::{Bandwidth, Duration, LeftoverPlan, Promise, ServicePlan, Site};
+use giusto_model::{Bandwidth, Duration, LeftoverPlan, Promise, Reason, Service, ServicePlan, Site};
+use std::cmp::Reverse;
 
-/// Plans the services that get what is left: all of them on all cores of the host.
+/// The name of the reason that says how many processes of a service have to be busy for its floor, where it is more than one.
+pub const BUSY_PROCESSES: &str = "busy processes";
+
+/// A core and what the reservations leave of it.
+type Left = (u32, Bandwidth);
+
+/// Plans the services that get what is left: each on all cores of the host, the first of them those that hold its floor.
 pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<LeftoverPlan>, Unplaced> {
     let host = &site.host;
-    let floors: Vec<(&str, Bandwidth)> = (site.services.iter())
-        .filter_map(|s| match s.promise {
-            Promise::Leftovers { at_least } => Some((s.name.as_str(), at_least)),
-            Promise::AsIfAlone => None,
-        })
-        .collect();
-    let Some(&(largest, _)) = floors.iter().max_by_key(|(_, floor)| *floor) else { return Ok(Vec::new()) };
-    let range = || Unplaced::Other(Refusal::Tasks { service: largest.into(), why: giusto_analysis::Error::Range });
-    let available = available(site, services).ok_or_else(range)?;
-    let demand = sum(floors.iter().map(|(_, floor)| *floor)).ok_or_else(range)?;
+    let asked: Vec<(&Service, Bandwidth)> = site.services.iter().filter_map(floor_of).collect();
+    let Some(&(largest, _)) = asked.iter().max_by_key(|(_, floor)| *floor) else { return Ok(Vec::new()) };
+    let range =
+        || Unplaced::Other(Refusal::Tasks { service: largest.name.clone(), why: giusto_analysis::Error::Range });
+    let cores = preference(site, services).ok_or_else(range)?;
+    let available = sum(cores.iter().map(|(_, left)| *left)).ok_or_else(range)?;
+    let floors: Vec<Bandwidth> = asked.iter().map(|(_, floor)| *floor).collect();
+    let demand = sum(floors.iter().copied()).ok_or_else(range)?;
     if demand > available {
-        return Err(Unplaced::DoesNotFit {
-            service: largest.into(),
-            cause: Cause::Floors { demand, supply: available },
-        });
+        let cause = Cause::Floors { demand, supply: available };
+        return Err(Unplaced::DoesNotFit { service: largest.name.clone(), cause });
     }
+    let held = hold(&cores, &floors).ok_or_else(range)?;
     let everywhere = host.cores.iter().all(|core| services.iter().any(|s| s.core == *core));
     let wait = services.iter().map(|s| s.hold.enforced).max().filter(|_| everywhere).unwrap_or(Duration::ZERO);
-    let plan = |(service, at_least): (&giusto_model::Service, Bandwidth)| {
-        LeftoverPlan {
-        name: service.name.clone(),
-        origin: service.origin.clone(),
-        cores: host.cores.clone(),
-        at_least,
-        available,
-        longest_wait: wait,
-        reasons: vec![
-            reason("cores", host.cores.len(), "all cores of the host: its processes are spread over them, each on one"),
+    let plan = |((service, at_least), held): (&(&Service, Bandwidth), Vec<u32>)| {
+        let rest = cores.iter().map(|(core, _)| *core).filter(|core| !held.contains(core));
+        let mut reasons = vec![
+            reason(
+                "cores",
+                list(&held.iter().copied().chain(rest.clone()).collect::<Vec<_>>()),
+                "in order of preference: those that hold its floor, then those without a reservation, then those with most \
+                 left; its processes are spread over them in this order, each on one",
+            ),
             reason(
                 "available",
-                available.percent(),
+                share(available),
                 format!(
                     "of one core, together: each core less its reservation and the {} kept free; shared by all leftovers",
-                    host.keep_free.percent()
+                    share(host.keep_free)
                 ),
             ),
-            reason(
-                "at least",
-                at_least.percent(),
-                format!(
-                    "by admission, not by a mechanism: reservations are hard, so what is left is left; all floors \
-                     together ask for {}. Among leftovers the kernel shares as it likes",
-                    demand.percent()
-                ),
-            ),
-            reason(
-                "longest wait",
-                wait,
-                if everywhere { "largest enforced hold: every core has a reservation" } else { "a core has no reservation" },
-            ),
-        ],
-    }
+            floor(*at_least, demand, &held),
+        ];
+        if held.len() > 1 {
+            reasons.push(reason(
+                BUSY_PROCESSES,
+                held.len(),
+                "at least, for its floor: a process runs on one core at a time, and no core has that much left for it",
+            ));
+        }
+        reasons.push(reason(
+            "longest wait",
+            time(wait),
+            if everywhere {
+                "largest enforced hold: every core has a reservation"
+            } else {
+                "a core has no reservation"
+            },
+        ));
+        LeftoverPlan {
+            name: service.name.clone(),
+            origin: service.origin.clone(),
+            cores: held.iter().copied().chain(rest).collect(),
+            at_least: *at_least,
+            available,
+            longest_wait: wait,
+            reasons,
+        }
     };
-    Ok(site.services.iter().filter_map(floor_of).map(plan).collect())
+    Ok(asked.iter().zip(held).map(plan).collect())
 }
 
-fn floor_of(service: &giusto_model::Service) -> Option<(&giusto_model::Service, Bandwidth)> {
+fn floor_of(service: &Service) -> Option<(&Service, Bandwidth)> {
     match service.promise {
         Promise::Leftovers { at_least } => Some((service, at_least)),
         Promise::AsIfAlone => None,
     }
 }
 
-/// Σ over the cores of 1 − reservation − keep-free; `None` if the exact sum needs more than 64 bits.
-fn available(site: &Site, services: &[ServicePlan]) -> Option<Bandwidth> {
+fn floor(at_least: Bandwidth, demand: Bandwidth, held: &[u32]) -> Reason {
+    let on = if held.is_empty() {
+        String::new()
+    } else {
+        format!("held by {} {}; ", if held.len() == 1 { "core" } else { "cores" }, list(held))
+    };
+    reason(
+        "at least",
+        share(at_least),
+        format!(
+            "{on}by admission, not by a mechanism: reservations are hard, so what is left is left; all floors together ask \
+             for {}. Among leftovers the kernel shares as it likes",
+            share(demand)
+        ),
+    )
+}
+
+/// The cores with 1 − reservation − keep-free, most first: those without a reservation have most. Equal ones in the order of
+/// the site. `None` if an exact share needs more than 64 bits.
+fn preference(site: &Site, services: &[ServicePlan]) -> Option<Vec<Left>> {
     let whole = Bandwidth::ONE.checked_sub(site.host.keep_free)?;
-    let on = |core: &u32| services.iter().find(|s| s.core == *core).map_or(whole, |s| s.left_for_others);
-    sum(site.host.cores.iter().map(on))
+    let on = |core: u32| services.iter().find(|s| s.core == core).map_or(whole, |s| s.left_for_others);
+    let mut cores: Vec<Left> = site.host.cores.iter().map(|&core| (core, on(core))).collect();
+    cores.sort_by_key(|(_, left)| Reverse(*left));
+    Some(cores)
+}
+
+/// The cores that hold each floor, which all fit together on `cores`; none for a floor of nothing.
+///
+/// A process runs on one core at a time, so a floor goes to the first core that holds all of it; where there is none it is cut
+/// over as few cores as possible. The largest floor chooses first: a heuristic, so that a floor may be cut that another
+/// order would have kept whole. O(floors · cores · log cores). `None` if an exact share needs more than 64 bits.
+fn hold(cores: &[Left], floors: &[Bandwidth]) -> Option<Vec<Vec<u32>>> {
+    let mut left = cores.to_vec();
+    let mut held = vec![Vec::new(); floors.len()];
+    let mut largest_first: Vec<usize> = (0..floors.len()).collect();
+    largest_first.sort_by_key(|&index| Reverse(floors[index]));
+    for index in largest_first {
+        let mut missing = floors[index];
+        let mut most_left: Vec<usize> = (0..left.len()).collect();
+        match left.iter().position(|(_, left)| *left >= missing) {
+            Some(whole) => most_left = vec![whole],
+            None => most_left.sort_by_key(|&core| Reverse(left[core].1)),
+        }
+        for core in most_left {
+            let part = missing.min(left[core].1);
+            if part == Bandwidth::ZERO {
+                break;
+            }
+            left[core].1 = left[core].1.checked_sub(part)?;
+            missing = missing.checked_sub(part)?;
+            held[index].push(left[core].0);
+        }
+    }
+    Some(held)
+}
+
+/// In the order given, which says something.
+fn list(cores: &[u32]) -> String {
+    cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn sum(mut parts: impl Iterator<Item = Bandwidth>) -> Option<Bandwidth> {

@@ -14,12 +14,15 @@ mod nearest;
 mod place;
 mod refusal;
 mod size;
+mod words;
 
 pub use explain::explain;
 pub use facts::Facts;
 pub use file::{read, write};
+pub use leftovers::BUSY_PROCESSES;
 pub use place::plan;
 pub use refusal::{Cause, NearestFit, Refusal, Witness};
+pub use words::{cores, share};
 
 /// Why a plan cannot be read, written or explained.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@
 use crate::leftovers::leftovers;
 use crate::nearest::nearest;
 use crate::size::{reason, size, Misfit, Sized};
+use crate::words::cores;
 use crate::{Cause, Facts, Refusal, Witness};
 use giusto_model::{Backend, Host, HostPlan, Plan, Promise, Service, ServicePlan, Site, PLAN_VERSION};
 
@@ -101,13 +102,9 @@ fn online(host: &Host, facts: &Facts) -> Result<(), Refusal> {
             "host '{}' names {} {}, and the machine's online cores are {}",
             host.name,
             if missing.len() == 1 { "core" } else { "cores" },
-            list(&missing),
-            list(&facts.cores)
+            cores(&missing),
+            cores(&facts.cores)
         ),
         remedy: "change `cores:` of the host, or bring them online in /sys/devices/system/cpu".into(),
     })
-}
-
-fn list(cores: &[u32]) -> String {
-    cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }

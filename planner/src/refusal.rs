@@ -1,5 +1,6 @@
 //! Why there is no plan: who does not fit, by how much, and what would.
 
+use crate::words::{share, time};
 use giusto_model::{Bandwidth, Duration};
 use std::fmt;
 
@@ -105,15 +106,16 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cause::Core { utilization, required: None, .. } => {
-                write!(f, "its tasks alone need U = {} of one core", utilization.percent())
+                write!(f, "its tasks alone need U = {} of one core", share(*utilization))
             }
             Cause::Core { utilization, required: Some((required, period)), margin, supply } => write!(
                 f,
-                "it needs {} of one core every {period} (U = {}) and a margin of {}, and one core can reserve {}: {} too much",
-                required.percent(),
-                utilization.percent(),
-                margin.percent(),
-                supply.percent(),
+                "it needs {} of one core every {} (U = {}) and a margin of {}, and one core can reserve {}: {} too much",
+                share(*required),
+                time(*period),
+                share(*utilization),
+                share(*margin),
+                share(*supply),
                 excess(required.checked_add(*margin), *supply)
             ),
             Cause::Cores { demand, supply } => write!(
@@ -123,8 +125,8 @@ impl fmt::Display for Cause {
             Cause::Floors { demand, supply } => write!(
                 f,
                 "all floors together ask for {} of a core, and the reservations leave {}: {} too much",
-                demand.percent(),
-                supply.percent(),
+                share(*demand),
+                share(*supply),
                 excess(Some(*demand), *supply)
             ),
         }
@@ -141,10 +143,10 @@ impl fmt::Display for NearestFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NearestFit::Wcet { task, at_most } => write!(f, "wcet ≤ {at_most} for task '{task}'"),
-            NearestFit::Margin(margin) => write!(f, "margin {}", margin.percent()),
+            NearestFit::Margin(margin) => write!(f, "margin {}", share(*margin)),
             NearestFit::MoreCores(1) => write!(f, "one core more"),
             NearestFit::MoreCores(more) => write!(f, "{more} cores more"),
-            NearestFit::AtLeast(floor) => write!(f, "at-least {}", floor.percent()),
+            NearestFit::AtLeast(floor) => write!(f, "at-least {}", share(*floor)),
         }
     }
 }

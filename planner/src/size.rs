@@ -1,5 +1,6 @@
 //! The server of one service: period, budget and what they mean for its core.
 
+use crate::words::{share as percent, time};
 use crate::{Cause, Facts, Refusal};
 use giusto_analysis::{share, Error};
 use giusto_model::{Bandwidth, Duration, Hold, Host, Reason, Release, Server, ServerKind, Service, Task};
@@ -72,32 +73,32 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
     let budget_why = if budget == wanted {
         "required + margin · period, rounded up".to_string()
     } else {
-        format!("the least runtime that the kernel accepts; required + margin · period is {wanted}")
+        format!("the least runtime that the kernel accepts; required + margin · period is {}", time(wanted))
     };
     let reasons = vec![
         period_reason,
-        reason("utilization", utilization.percent(), "U = Σ C/T of its tasks, copies counted"),
-        reason("required", format!("{least} ({})", required.percent()), why_required(&service.tasks, period)),
+        reason("utilization", percent(utilization), "U = Σ C/T of its tasks, copies counted"),
+        reason("required", format!("{} ({})", time(least), percent(required)), why_required(&service.tasks, period)),
         reason(
             "margin",
-            margin.percent(),
+            percent(margin),
             "percentage points of a core for the work of the kernel (paper 000, § 3.3), from the site",
         ),
         reason(
             "budget",
-            format!("{budget} ({})", server.bandwidth().percent()),
-            format!("{budget_why}; at most {} ({limit})", supply.percent()),
+            format!("{} ({})", time(budget), percent(server.bandwidth())),
+            format!("{budget_why}; at most {} ({limit})", percent(supply)),
         ),
-        reason("hold", conforming, "longest busy period of a whole core while the tasks keep to their word"),
+        reason("hold", time(conforming), "longest busy period of a whole core while the tasks keep to their word"),
         reason(
             "enforced hold",
-            enforced,
+            time(enforced),
             "2 · budget: the end of one period and the start of the next, whatever it does",
         ),
         reason(
             "left for others",
-            left_for_others.percent(),
-            format!("1 − budget/period − {} kept free", host.keep_free.percent()),
+            percent(left_for_others),
+            format!("1 − budget/period − {} kept free", percent(host.keep_free)),
         ),
     ];
     let hold = Hold { conforming, enforced };
@@ -113,7 +114,10 @@ fn why_required(tasks: &[Task], period: Duration) -> String {
         Release::KeptOffset => "every task keeps its offset, so offsets were used",
         Release::Sporadic => "not every task keeps an offset, so all count as sporadic",
     };
-    format!("Theorem 1: the most that a whole core gives these tasks in any {period}, max S(t + P) − S(t) (eq. 3.5); {offsets}")
+    format!(
+        "Theorem 1: the most that a whole core gives these tasks in any {}, max S(t + P) − S(t) (eq. 3.5); {offsets}",
+        time(period)
+    )
 }
 
 /// Shortest and longest server period that the machine can do well.
@@ -144,15 +148,21 @@ fn period(tasks: &[Task], shortest: Duration, longest: Duration, facts: &Facts) 
     let times = shortest.ns().div_ceil(hyperperiod.ns());
     if let Some(period) = hyperperiod.checked_mul(times).filter(|p| *p <= longest) {
         let why = format!(
-            "Theorem 2: the least multiple of the hyperperiod {hyperperiod} within {shortest} to {longest} ({bounds})"
+            "Theorem 2: the least multiple of the hyperperiod {} within {} to {} ({bounds})",
+            time(hyperperiod),
+            time(shortest),
+            time(longest)
         );
-        return Ok((period, reason("period", period, why)));
+        return Ok((period, reason("period", time(period), why)));
     }
     let least = share::least_bandwidth(tasks, shortest, longest)?;
     let why = format!(
-        "no multiple of the hyperperiod {hyperperiod} is within {shortest} to {longest} ({bounds}); of those, this period \
-         needs the least bandwidth, W(P) = {}",
-        least.bandwidth.percent()
+        "no multiple of the hyperperiod {} is within {} to {} ({bounds}); of those, this period needs the least \
+         bandwidth, W(P) = {}",
+        time(hyperperiod),
+        time(shortest),
+        time(longest),
+        percent(least.bandwidth)
     );
-    Ok((least.period, reason("period", least.period, why)))
+    Ok((least.period, reason("period", time(least.period), why)))
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{as_if_alone, leftovers, of, site};
 use giusto_model::{Bandwidth, Duration, Plan, Promise, Release, Site, Task};
-use giusto_planner::{plan, Cause, Facts, NearestFit, Refusal};
+use giusto_planner::{plan, Cause, Facts, NearestFit, Refusal, BUSY_PROCESSES};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -91,6 +91,25 @@ fn check(site: &Site, facts: &Facts, plan: &Plan) {
     let floors: f64 = plan.leftovers.iter().map(|l| l.at_least.as_f64()).sum();
     assert!(floors <= left + 1e-9);
     assert!(plan.leftovers.iter().all(|l| (l.available.as_f64() - left).abs() < 1e-9));
+    let whole = Bandwidth::ONE.checked_sub(host.keep_free).unwrap();
+    let left_on = |core| plan.services.iter().find(|s| s.core == core).map_or(whole, |s| s.left_for_others);
+    let floors_on = |core| {
+        let kept_whole = plan.leftovers.iter().filter(|l| l.reasons.iter().all(|r| r.what != BUSY_PROCESSES));
+        kept_whole.filter(|l| l.cores[0] == core).map(|l| l.at_least.as_f64()).sum::<f64>()
+    };
+    for leftover in &plan.leftovers {
+        let mut cores = leftover.cores.clone();
+        cores.sort_unstable();
+        assert_eq!(cores, host.cores, "each core once");
+        let held = leftover.reasons.iter().find(|r| r.what == BUSY_PROCESSES).map_or(1, |r| r.value.parse().unwrap());
+        let most: f64 = leftover.cores[..held].iter().map(|core| left_on(*core).as_f64()).sum();
+        assert!(leftover.at_least.as_f64() <= most + 1e-9, "so many cores can hold the floor");
+        assert!(leftover.cores[held..].windows(2).all(|two| left_on(two[0]) >= left_on(two[1])), "most left first");
+    }
+    assert!(
+        host.cores.iter().all(|core| floors_on(*core) <= left_on(*core).as_f64() + 1e-9),
+        "a core holds its floors"
+    );
     assert_eq!(plan.services.len() + plan.leftovers.len(), site.services.len(), "nobody is forgotten");
 }
 

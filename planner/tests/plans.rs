@@ -3,8 +3,8 @@
 mod common;
 
 use common::{as_if_alone, leftovers, of, site, task, walk};
-use giusto_model::{Bandwidth, Duration, Server, ServerKind, Site};
-use giusto_planner::{explain, plan, read, write, Cause, Error, Facts, NearestFit, Refusal};
+use giusto_model::{Bandwidth, Duration, LeftoverPlan, Server, ServerKind, Site};
+use giusto_planner::{explain, plan, read, write, Cause, Error, Facts, NearestFit, Refusal, BUSY_PROCESSES};
 use std::path::Path;
 
 fn typical(site: &Site) -> Facts {
@@ -120,6 +120,27 @@ fn too_few_cores_and_floors_too_high_are_refused_with_what_is_missing() {
 }
 
 #[test]
+fn a_floor_is_held_by_single_cores_and_the_cores_without_a_reservation_come_first() {
+    let service = |name, wcet| as_if_alone(name, vec![task(wcet, 1)], "5%");
+    let on = |services: Vec<_>| {
+        let site = site(&[0, 1, 2], [vec![service("a", "5ms/10ms"), service("b", "3ms/10ms")], services].concat());
+        let found = plan(&site, &typical(&site)).unwrap();
+        let busy = |l: &LeftoverPlan| l.reasons.iter().find(|r| r.what == BUSY_PROCESSES).map(|r| r.value.clone());
+        found.leftovers.iter().map(|l| (l.cores.clone(), busy(l))).collect::<Vec<_>>()
+    };
+    // Core 0 has 40 % left, core 1 60 %, core 2 has no reservation: 95 %.
+    let busy = |n: &str| Some(n.to_string());
+    assert_eq!(on(vec![leftovers("batch", "0%")]), [(vec![2, 1, 0], None)]);
+    assert_eq!(on(vec![leftovers("batch", "95%")]), [(vec![2, 1, 0], None)], "the free core holds it");
+    assert_eq!(on(vec![leftovers("batch", "96%")]), [(vec![2, 1, 0], busy("2"))], "no core holds it");
+    let two = vec![leftovers("x", "50%"), leftovers("y", "60%")];
+    assert_eq!(on(two), [(vec![1, 2, 0], None), (vec![2, 1, 0], None)], "the larger floor chooses first");
+    let three = vec![leftovers("x", "70%"), leftovers("y", "70%"), leftovers("z", "50%")];
+    let expected = [(vec![2, 1, 0], None), (vec![1, 0, 2], busy("2")), (vec![0, 2, 1], busy("2"))];
+    assert_eq!(on(three), expected, "70 % of 60 + 40 % for the second, 50 % of 30 + 25 % for the third");
+}
+
+#[test]
 fn what_the_machine_lacks_is_no_question_of_fitting() {
     let asks = site(&[0, 2, 3], walk().services);
     let told = plan(&asks, &Facts::typical(vec![0, 1])).unwrap_err();
@@ -163,4 +184,6 @@ fn a_tiny_service_gets_the_least_runtime_that_the_kernel_accepts() {
     let found = plan(&tiny, &typical(&tiny)).unwrap();
     assert_eq!(found.services[0].server.budget, Duration::from_ns(1024));
     assert_eq!(found.services[0].required, Bandwidth::new(1, 40_000_000).unwrap());
+    let told = explain(&found, "tiny").unwrap();
+    assert!(told.contains("utilization      0.0000025 %"), "{told}");
 }

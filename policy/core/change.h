@@ -61,6 +61,15 @@ static inline void gi_refill(struct gi_server *s, gi_u64 now)
 		gi_change_now(s, s->next_budget, s->next_period, now);
 }
 
+/* What became due while it was idle, for those who look: what an idle polling server keeps for this instant is not its
+ * own. */
+static inline void gi_show(struct gi_server *s, gi_u64 now)
+{
+	gi_refill(s, now);
+	if (s->kind == GI_POLLING && !s->ready && s->left > 0)
+		s->left = 0;
+}
+
 /*
  * Changes a reservation at once or from the next period on, where one change waits at most. The priority changes at
  * once or not at all. Returns 0 or a gi_refusal. For an unlimited server only the priority counts.

@@ -58,8 +58,12 @@ impl Guests {
                 sources.push(Source::new(task, workload.sporadic, rng));
             }
         }
-        if matches!(&workload.execution, Execution::Samples(samples) if samples.is_empty()) {
-            return Err(Error::NoSamples { index });
+        if let Execution::Samples(samples) = &workload.execution {
+            if samples.is_empty() {
+                return Err(Error::NoSamples { index });
+            }
+            // A job of nothing would never be seen.
+            bounded(samples, index, "execution", 1)?;
         }
         let releases = sources.iter().zip(0..).map(|(source, task)| Reverse((source.next, task))).collect();
         let execution = workload.execution.clone();
@@ -112,6 +116,14 @@ impl Guests {
     }
 }
 
+/// Checks measured times, so that what is computed with them stays within 64 bits.
+pub(crate) fn bounded(samples: &[u64], index: usize, what: &'static str, least: u64) -> Result<(), Error> {
+    match samples.iter().find(|ns| !(least..=LONGEST).contains(ns)) {
+        Some(&ns) => Err(Error::Sample { index, what, ns, least }),
+        None => Ok(()),
+    }
+}
+
 impl Source {
     fn new(task: &Task, sporadic: Sporadic, rng: ChaCha8Rng) -> Self {
         Source {
@@ -132,7 +144,6 @@ impl Source {
         }
     }
 
-    /// At least 1 ns: a job of nothing would never be seen.
     fn execution(&mut self, execution: &Execution) -> u64 {
         match execution {
             Execution::Worst => self.wcet,
@@ -140,7 +151,7 @@ impl Source {
                 let least = u128::from(self.wcet) * u128::from((*percent).min(100)) / 100;
                 self.rng.random_range((least as u64).max(1)..=self.wcet)
             }
-            Execution::Samples(samples) => samples[self.rng.random_range(0..samples.len())].max(1),
+            Execution::Samples(samples) => samples[self.rng.random_range(0..samples.len())],
         }
     }
 }

@@ -13,6 +13,6 @@ mod trace;
 
 pub use engine::simulate;
 pub use predict::{predict, Predicted};
-pub use stats::Stats;
+pub use stats::{Stats, PERCENTILE_ERROR};
 pub use system::{Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
 pub use trace::{Observer, Trace, Unobserved};

@@ -1,10 +1,11 @@
 //! The prediction of a plan: its server on top, beside a competitor that takes every cycle left.
 
 use crate::engine::simulate;
+use crate::guest::bounded;
 use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
-use giusto_model::{Duration, JobRecord, ServerKind, ServicePlan};
+use giusto_model::{Duration, Instant, JobRecord, ServerKind, ServicePlan};
 use giusto_policy::Order;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -22,7 +23,8 @@ pub struct Predicted {
 ///
 /// `transport` is the time of a request outside of the service (network stack, wake-ups), drawn for each job from measured
 /// values; none: 0. Sporadic tasks come as densely as they may, as the load generator sends them. The observer sees the
-/// service as server 0 and the competitor as server 1, jobs with their transport. Errors: as [`simulate`].
+/// service as server 0 and the competitor as server 1, jobs with their transport. Errors: as
+/// [`simulate`], a transport time beyond 73 years, and [`Error::NoJob`] if none finished.
 pub fn predict(
     service: &ServicePlan,
     execution: Execution,
@@ -31,6 +33,7 @@ pub fn predict(
     seed: u64,
     observer: &mut dyn Observer,
 ) -> Result<Predicted, Error> {
+    bounded(transport, 0, "transport", 0)?;
     let workload =
         Workload { tasks: service.tasks.clone(), guest: Guest::Fifo, execution, sporadic: Sporadic::Densest };
     let top = ServerSpec {
@@ -46,6 +49,9 @@ pub fn predict(
     let mut outside = Outside { transport, rng: ChaCha8Rng::seed_from_u64(seed), stats: Stats::new(), inner: observer };
     let all = simulate(&system, horizon, seed, &mut outside)?;
     let mut stats = outside.stats;
+    if stats.jobs() == 0 {
+        return Err(Error::NoJob { within: horizon });
+    }
     (stats.unfinished, stats.consumed) = (all[0].unfinished, all[0].consumed);
     Ok(Predicted { stats, competitor: all[1].consumed.ns() as f64 / horizon.ns() as f64 })
 }
@@ -63,9 +69,12 @@ impl Observer for Outside<'_> {
         let mut job = *job;
         if !self.transport.is_empty() {
             let more = self.transport[self.rng.random_range(0..self.transport.len())];
-            job.finish = job.finish.and_then(|finish| finish.checked_add(Duration::from_ns(more)));
+            // Both below 2^62, see `bounded`.
+            job.finish = job.finish.map(|finish| Instant::from_ns(finish.ns() + more));
         }
-        self.stats.add(job.response_ns().unwrap_or(0));
+        if let Some(ns) = job.response_ns() {
+            self.stats.add(ns);
+        }
         self.inner.job(server, &job)
     }
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {

@@ -65,7 +65,7 @@ pub enum Execution {
         /// f, at most 100.
         percent: u32,
     },
-    /// Drawn from measured values, in ns, whatever the task's worst case; not empty.
+    /// Drawn from measured values, in ns, whatever the task's worst case; not empty, each from 1 ns to 73 years.
     Samples(Arc<[u64]>),
 }
 
@@ -102,6 +102,26 @@ pub enum Error {
     NoSamples {
         /// Which server, from 0.
         index: usize,
+    },
+    /// A measured time that no job can take.
+    #[error("server {index}: a measured {what} time of {ns} ns; expected {least} ns or more, and less than 73 years: measure again")]
+    Sample {
+        /// Which server, from 0.
+        index: usize,
+        /// Execution or transport.
+        what: &'static str,
+        /// What was measured.
+        ns: u64,
+        /// The least that makes sense.
+        least: u64,
+    },
+    /// There is nothing to predict from.
+    #[error(
+        "no job finished within {within}; simulate longer, and check that the server's budget suffices for its tasks"
+    )]
+    NoJob {
+        /// The horizon.
+        within: Duration,
     },
     /// Too long or no time at all.
     #[error(

@@ -28,7 +28,7 @@ use fields::Grammar;
 use giusto_model::Site;
 use source::Source;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use tree::Node;
 
@@ -52,7 +52,14 @@ const SITE: Grammar = Grammar {
 pub fn read(path: &Path) -> Result<Site, SiteError> {
     let name = path.display().to_string();
     let mut bytes = Vec::new();
-    File::open(path)
+    // A pipe or a terminal would be waited for; a directory says itself what it is.
+    let regular = |found: std::fs::Metadata| match found.is_file() || found.is_dir() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is a pipe or a device; write the site to a file")),
+    };
+    path.metadata()
+        .and_then(regular)
+        .and_then(|()| File::open(path))
         .and_then(|file| file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| SiteError::unreadable(&name, &error))?;
     match std::str::from_utf8(&bytes) {

@@ -138,10 +138,12 @@ fn files_that_cannot_be_read_are_named_with_what_to_do() {
         std::fs::write(&path, content).unwrap();
         read(&path).unwrap_err()
     };
-    let missing = folder.path().join("none.yaml");
+    let (missing, pipe) = (folder.path().join("none.yaml"), folder.path().join("pipe"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (error, part) in [
         (read(&missing).unwrap_err(), "check its spelling"),
         (read(folder.path()).unwrap_err(), "name a site file in this directory"),
+        (read(&pipe).unwrap_err(), "a pipe or a device"),
         (error("large.yaml", "#\n".repeat(LARGEST_FILE).as_bytes()), "larger than 1024 KiB"),
         (error("large-binary.yaml", &vec![0xff; LARGEST_FILE + 1]), "larger than 1024 KiB"),
     ] {

@@ -38,6 +38,11 @@ pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
+/// Numbers of random streams: of runs, of rounds, and of the percentiles of pooled arms.
+const RUNS: u32 = 1 << 24;
+pub(crate) const ROUNDS: u32 = 2 << 24;
+pub(crate) const POOLED: u32 = 3 << 24;
+
 /// A random stream of its own for every replicate, so that the number of threads changes nothing.
 pub(crate) fn stream(seed: u64, what: u32, replicate: usize) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -65,19 +70,53 @@ pub(crate) struct PairDistances {
     pub(crate) ks_error: Vec<f64>,
 }
 
-/// A run, ready to be resampled.
-pub(crate) struct Run<'a> {
-    pub(crate) sample: &'a Sample,
-    block: usize,
-}
-
-impl<'a> Run<'a> {
-    pub(crate) fn all(samples: &'a [Sample]) -> Vec<Run<'a>> {
-        samples.par_iter().map(|sample| Run { sample, block: block_length(sample) }).collect()
+impl PairDistances {
+    /// The averages of two pairs' distances, and what chance may have added to those. The norm of an average is at most the
+    /// average of the norms, so the errors average too; replicate by replicate, as both pairs share a run.
+    pub(crate) fn average(self, other: PairDistances) -> PairDistances {
+        let half = |(x, y): (f64, f64)| (x + y) / 2.0;
+        let halves = |x: Vec<f64>, y: Vec<f64>| x.into_iter().zip(y).map(half).collect();
+        PairDistances {
+            w1: half((self.w1, other.w1)),
+            ks: half((self.ks, other.ks)),
+            w1_error: halves(self.w1_error, other.w1_error),
+            ks_error: halves(self.ks_error, other.ks_error),
+        }
     }
 }
 
-/// Distances of `a` and `b`, and their errors by [`REPLICATES`] resamples F*, G* of both. `pair` names the random stream.
+/// A run, ready to be resampled.
+pub(crate) struct Run<'a> {
+    sample: &'a Sample,
+    block: usize,
+    /// Of its random streams: replicate *i* of a run is the same resample in every pair that it is part of.
+    stream: u32,
+}
+
+/// Runs, each once.
+pub(crate) struct Runs<'a>(Vec<Run<'a>>);
+
+impl<'a> Runs<'a> {
+    /// O(n^1.5) a run, see [`block_length`].
+    pub(crate) fn new(samples: impl IntoIterator<Item = &'a Sample>) -> Self {
+        let mut distinct: Vec<&Sample> = Vec::new();
+        for sample in samples {
+            if !distinct.iter().any(|other| other.is_same_run(sample)) {
+                distinct.push(sample);
+            }
+        }
+        let run = |(index, sample)| Run { sample, block: block_length(sample), stream: RUNS + index as u32 };
+        Runs(distinct.into_par_iter().enumerate().map(run).collect())
+    }
+
+    /// Distances of two runs that are among these.
+    pub(crate) fn distances(&self, a: &Sample, b: &Sample, seed: u64) -> Option<PairDistances> {
+        let run = |sample: &Sample| self.0.iter().find(|run| run.sample.is_same_run(sample));
+        Some(pair_distances(run(a)?, run(b)?, seed))
+    }
+}
+
+/// Distances of `a` and `b`, and their errors by [`REPLICATES`] resamples F*, G* of both.
 /// Neither run may be empty. Where a job never finished nothing is resampled: the lists are empty, since no number of
 /// such jobs bounds the distance. O(n log n) and O(n) a replicate: resampled jobs are counts on the merged support.
 ///
@@ -86,7 +125,7 @@ impl<'a> Run<'a> {
 /// distribution. So intervals made of it hold the truth even where it is 0, which resampling ‖F* − G*‖ does not: its
 /// distribution is wrong there (Fang and Santos, Review of Economic Studies 86, 2019), and that is the case that matters
 /// here.
-pub(crate) fn pair_distances(a: &Run, b: &Run, seed: u64, pair: u32) -> PairDistances {
+fn pair_distances(a: &Run, b: &Run, seed: u64) -> PairDistances {
     let (w1, ks) = (wasserstein(a.sample, b.sample), kolmogorov_smirnov(a.sample, b.sample));
     if a.sample.unfinished() + b.sample.unfinished() > 0 {
         return PairDistances { w1, ks, w1_error: Vec::new(), ks_error: Vec::new() };
@@ -111,9 +150,9 @@ pub(crate) fn pair_distances(a: &Run, b: &Run, seed: u64, pair: u32) -> PairDist
         .map_init(
             || vec![0i64; support.len()],
             |steps, replicate| {
-                let mut rng = stream(seed, pair, replicate);
-                draw_blocks(&places_a, a.block, &mut rng, |place| steps[place as usize] += step_a);
-                draw_blocks(&places_b, b.block, &mut rng, |place| steps[place as usize] -= step_b);
+                let rng = |run: &Run| stream(seed, run.stream, replicate);
+                draw_blocks(&places_a, a.block, &mut rng(a), |place| steps[place as usize] += step_a);
+                draw_blocks(&places_b, b.block, &mut rng(b), |place| steps[place as usize] -= step_b);
                 let (mut apart, mut area, mut most) = (0i64, 0.0, 0u64);
                 for ((step, observed), gap) in steps.iter_mut().zip(&observed).zip(gaps.iter().chain([&0.0])) {
                     apart += std::mem::take(step) - observed;

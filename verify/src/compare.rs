@@ -1,64 +1,11 @@
 //! The arms of an experiment side by side.
 
-use crate::bootstrap::{pair_distances, percentiles, quantile, stream, Estimate, PairDistances, Run, REPLICATES};
+use crate::bootstrap::{percentiles, quantile, stream, Estimate, PairDistances, Runs, POOLED, REPLICATES, ROUNDS};
 use crate::verdict::{judge, Verdict};
-use crate::{Error, Percentile, Sample};
-use giusto_model::Prediction;
+use crate::{Arm, Arms, Error, Percentile, Predicted, Sample};
 use rand::Rng;
 use rayon::prelude::*;
 use serde::Serialize;
-
-/// The runs of an experiment, arm by arm. Element *i* of an arm is round *i*; a run of one arm is compared with the
-/// whole-core run of its round (with round *i* modulo their number, if there are fewer of those). Runs should hold
-/// about equally many jobs: the chance part of a distance shrinks as they grow.
-#[derive(Clone, Debug, Default)]
-pub struct Arms {
-    /// The service alone on a whole core; two or more give the noise floor.
-    pub whole: Vec<Sample>,
-    /// The core shared without a plan.
-    pub unprotected: Vec<Sample>,
-    /// The core shared as Giusto planned it.
-    pub giusto: Vec<Sample>,
-    /// What the plan predicted.
-    pub predicted: Option<Predicted>,
-    /// One sentence for every round that was left out because the machine disturbed it. Leave it out of all arms.
-    pub voided: Vec<String>,
-}
-
-/// A prediction: every job, or the plan's summary of them.
-#[derive(Clone, Debug)]
-pub enum Predicted {
-    /// Simulated response times.
-    Sample(Sample),
-    /// The percentiles kept in plan.json.
-    Percentiles(Prediction),
-}
-
-/// Which runs a row shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arm {
-    /// What the plan predicted.
-    Predicted,
-    /// The service alone on a whole core.
-    Whole,
-    /// The core shared without a plan.
-    Unprotected,
-    /// The core shared as Giusto planned it.
-    Giusto,
-}
-
-impl Arm {
-    /// The arm's name in tables and plots.
-    pub fn name(self) -> &'static str {
-        match self {
-            Arm::Predicted => "predicted",
-            Arm::Whole => "a whole core",
-            Arm::Unprotected => "shared, no plan",
-            Arm::Giusto => "shared, Giusto",
-        }
-    }
-}
 
 /// One arm: all its runs pooled.
 #[derive(Clone, Debug, Serialize)]
@@ -73,25 +20,27 @@ pub struct Row {
     pub unfinished: u64,
     /// p50, p99 and p99.9 of all jobs together.
     pub percentiles: Vec<Percentile>,
-    /// Kolmogorov–Smirnov statistic against the whole-core runs, median over the rounds.
+    /// Kolmogorov–Smirnov statistic against the whole-core runs of the same round, median over the rounds.
     pub ks: Option<Estimate>,
 }
 
-/// How far apart two runs of the same thing are: the Wasserstein-1 distances of all pairs of whole-core runs, as paper
-/// 000, section 3.4.3 uses one pair for a baseline.
+/// How far apart two runs of the same thing are: the Wasserstein-1 distances of the two whole-core runs of each round, as
+/// paper 000, section 3.4.3 uses one such pair for a baseline. Runs of different rounds are not compared: what drifts
+/// between rounds is no part of a distance, so it may be none of the floor.
 ///
-/// Assumed: runs are exchangeable, and each is stationary but for correlation shorter than the bootstrap's blocks. What
-/// varies from run to run only is seen through the pairs there are: one pair from two runs, three from three.
+/// Assumed: the runs of a round are exchangeable, and each is stationary but for correlation shorter than the bootstrap's
+/// blocks. What varies from run to run only is seen through the pairs there are, one a round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct NoiseFloor {
-    /// Number of whole-core runs.
-    pub runs: usize,
-    /// Median over all pairs, ns.
+    /// Number of rounds with both whole-core runs.
+    pub rounds: usize,
+    /// Median over the rounds, ns.
     #[serde(rename = "median_ns")]
     pub median: f64,
-    /// Upper 95 % bound, ns: what a pair of whole-core runs stays under with 95 % probability. The larger of two: the 95th
-    /// percentile of the distances that chance alone causes between two runs (by resampling the jobs of every pair in
-    /// blocks, all pairs pooled), and the 95th percentile of the pairs observed (with fewer than 20: the largest).
+    /// Upper 95 % bound, ns: what a pair of whole-core runs of one round stays under with 95 % probability. The larger of
+    /// two: the 95th percentile of the distances that chance alone causes between two runs (by resampling the jobs of
+    /// every pair in blocks, all pairs pooled), and the 95th percentile of the pairs observed (with fewer than 20: the
+    /// largest).
     #[serde(rename = "upper_ns")]
     pub upper: f64,
 }
@@ -101,9 +50,10 @@ pub struct NoiseFloor {
 pub struct Comparison {
     /// One row an arm that has any job, in the order of the table.
     pub rows: Vec<Row>,
-    /// Noise floor; `None` with fewer than two whole-core runs or if a job of theirs never finished.
+    /// Noise floor; `None` without a round that has two whole-core runs, or if a job of such a pair never finished.
     pub floor: Option<NoiseFloor>,
-    /// Wasserstein-1 distance from a whole core to Giusto's runs, ns: median over the rounds, with its interval.
+    /// Wasserstein-1 distance from a whole core to Giusto's runs (or those to be judged), ns: median over the rounds, with
+    /// its interval.
     #[serde(rename = "distance_giusto_ns")]
     pub distance_giusto: Option<Estimate>,
     /// The same for the runs without a plan, ns.
@@ -132,9 +82,9 @@ impl Comparison {
     pub fn distance(&self, arm: Arm) -> Option<Estimate> {
         match arm {
             Arm::Predicted => self.distance_predicted,
-            Arm::Whole => None,
+            Arm::Whole | Arm::Reference => None,
             Arm::Unprotected => self.distance_unprotected,
-            Arm::Giusto => self.distance_giusto,
+            Arm::Giusto | Arm::Measured => self.distance_giusto,
         }
     }
 }
@@ -165,54 +115,52 @@ pub fn compare_two(a: &Sample, b: &Sample, seed: u64) -> Result<TwoWay, Error> {
             return Err(Error::Empty { side });
         }
     }
-    let (runs_a, runs_b) = (Run::all(std::slice::from_ref(a)), Run::all(std::slice::from_ref(b)));
-    let pair = pair_distances(&runs_a[0], &runs_b[0], seed, 0);
-    let (w1, ks) = over_rounds(&[pair], seed, 1);
-    Ok(TwoWay { w1, ks, a: percentiles(a, seed, 2), b: percentiles(b, seed, 3), seed })
+    let pair: Vec<PairDistances> = Runs::new([a, b]).distances(a, b, seed).into_iter().collect();
+    let (w1, ks) = over_rounds(&pair, seed, ROUNDS);
+    Ok(TwoWay { w1, ks, a: percentiles(a, seed, POOLED), b: percentiles(b, seed, POOLED + 1), seed })
 }
 
-/// Compares the arms and judges `as-if-alone`: kept if the median distance of Giusto's runs from the whole-core runs is
-/// at most twice the upper bound of the noise floor, missed if the whole 95 % interval of that distance lies above, else
-/// nobody can tell ([`Verdict`] has the fine print).
+/// Compares the arms and judges `as-if-alone` ([`Verdict`] has the rule): is the distance of Giusto's runs from the
+/// whole-core runs at most twice the upper bound of the noise floor?
 ///
-/// The interval: rounds are drawn with replacement, and for each the error e* that chance may have put into its distance
-/// d, by resampling the jobs of both runs in blocks. The low end is the 5th percentile of the median of d − e*, the high
-/// end the 95th of the median of d + e*. It holds the true distance with at least 95 % probability, and reaches 0 when
-/// nothing but chance is seen.
+/// The distance of a run is the average of its distances to the two whole-core runs of its round. Each of these is a
+/// distance of one run from one other, made within minutes, as that of the noise floor is: were the run a third one on a
+/// whole core, both would have the same distribution. (Against the pooled pair it would not: twice the jobs, half the
+/// chance.) The arm's distance is the median over the rounds that have all three runs.
+///
+/// The interval is made by [`REPLICATES`] resamples. In each, the jobs of every run are drawn anew in blocks of neighbours
+/// (circular block bootstrap), once for all the pairs that the run is part of; that gives each round the error e* that
+/// chance may have put into its distance d. Then rounds are drawn with replacement. The low end is the 5th percentile of
+/// the median of d − e*, the high end the 95th of the median of d + e*. It holds the true distance with at least 95 %
+/// probability, and reaches 0 when nothing but chance is seen. No run is ever compared with one of another round, so
+/// drift between rounds widens neither interval nor floor.
 ///
 /// # Errors
 /// [`Error::TooManyJobs`] if an arm has too many; where anything is missing the verdict says what. O([`REPLICATES`] · jobs
 /// · runs).
 pub fn compare(arms: &Arms, seed: u64) -> Result<Comparison, Error> {
-    let empty = |runs: &[Sample]| runs.iter().all(Sample::is_empty);
-    let predicted_runs = match &arms.predicted {
-        Some(Predicted::Sample(sample)) => vec![sample.clone(); arms.whole.len()],
-        _ => Vec::new(),
-    };
-    let whole = Run::all(&arms.whole);
-    let floor = noise_floor(&whole, seed);
+    let all = [Arm::Predicted, arms.reference(), Arm::Unprotected, arms.judged()];
+    let runs = Runs::new(all.into_iter().flat_map(|arm| arms.runs(arm)));
+    let floor = noise_floor(arms, &runs, seed);
     let mut rows = Vec::new();
-    let mut distance = |arm: Arm, runs: &[Sample]| -> Result<Option<Estimate>, Error> {
-        let what = arm as u32;
-        let distances = if arm == Arm::Whole { None } else { rounds(&whole, runs, seed, what) };
-        if !empty(runs) {
-            let distinct = if arm == Arm::Predicted { &runs[..1] } else { runs };
-            let pooled = Sample::pool(distinct)?;
+    let mut distances = [None; 4];
+    for (arm, distance) in all.into_iter().zip(&mut distances) {
+        let found = over_arm(arms, arm, &runs, seed);
+        let samples = arms.runs(arm);
+        let pooled = Sample::pool(samples.iter().copied())?;
+        if !pooled.is_empty() {
             rows.push(Row {
                 arm,
-                runs: distinct.len(),
+                runs: samples.len(),
                 jobs: pooled.len() as u64,
                 unfinished: pooled.unfinished() as u64,
-                percentiles: percentiles(&pooled, seed, stream_of(what, 0)),
-                ks: distances.map(|(_, ks)| ks),
+                percentiles: percentiles(&pooled, seed, POOLED + arm as u32),
+                ks: found.map(|(_, ks)| ks),
             });
         }
-        Ok(distances.map(|(w1, _)| w1))
-    };
-    let distance_predicted = distance(Arm::Predicted, &predicted_runs)?;
-    distance(Arm::Whole, &arms.whole)?;
-    let distance_unprotected = distance(Arm::Unprotected, &arms.unprotected)?;
-    let distance_giusto = distance(Arm::Giusto, &arms.giusto)?;
+        *distance = found.map(|(w1, _)| w1);
+    }
+    let [distance_predicted, _, distance_unprotected, distance_giusto] = distances;
     if let Some(Predicted::Percentiles(p)) = &arms.predicted {
         let exact = |(p, value): (f64, giusto_model::Duration)| {
             let ns = Some(value.ns());
@@ -240,11 +188,6 @@ pub fn compare(arms: &Arms, seed: u64) -> Result<Comparison, Error> {
     Ok(comparison)
 }
 
-/// Random streams: one number for each thing that is resampled, apart for every arm.
-fn stream_of(arm: u32, index: usize) -> u32 {
-    ((arm + 1) << 24) + index as u32
-}
-
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -255,22 +198,23 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Both distances of `runs` from the whole-core runs of their rounds, median with interval; `None` if a side is empty.
-fn rounds(whole: &[Run], runs: &[Sample], seed: u64, arm: u32) -> Option<(Estimate, Estimate)> {
-    let runs = Run::all(runs);
-    if runs.is_empty() || whole.is_empty() || whole.iter().chain(&runs).any(|run| run.sample.is_empty()) {
-        return None;
-    }
-    let round = |(i, run)| pair_distances(&whole[i % whole.len()], run, seed, stream_of(arm, 2 + i));
-    let pairs: Vec<PairDistances> = runs.par_iter().enumerate().map(round).collect();
-    Some(over_rounds(&pairs, seed, stream_of(arm, 1)))
+/// Both distances of `arm` from the whole-core runs of its rounds, median with interval; `None` without a round in which
+/// all three have jobs.
+fn over_arm(arms: &Arms, arm: Arm, runs: &Runs, seed: u64) -> Option<(Estimate, Estimate)> {
+    let rounds = arms.beside_whole(arm);
+    let round = |[a, b, run]: [&Sample; 3]| {
+        let some = [a, b, run].iter().all(|run| !run.is_empty());
+        some.then(|| Some(runs.distances(a, run, seed)?.average(runs.distances(b, run, seed)?))).flatten()
+    };
+    let rounds: Vec<PairDistances> = rounds.into_par_iter().filter_map(round).collect();
+    (!rounds.is_empty()).then(|| over_rounds(&rounds, seed, ROUNDS + arm as u32))
 }
 
 /// Median over the rounds of W1 and KS, with intervals as [`compare`] describes. Not for an empty list.
-fn over_rounds(pairs: &[PairDistances], seed: u64, what: u32) -> (Estimate, Estimate) {
-    let w1 = median(pairs.iter().map(|p| p.w1).collect());
-    let ks = median(pairs.iter().map(|p| p.ks).collect());
-    if pairs.iter().any(|p| p.w1_error.is_empty()) {
+fn over_rounds(rounds: &[PairDistances], seed: u64, what: u32) -> (Estimate, Estimate) {
+    let w1 = median(rounds.iter().map(|p| p.w1).collect());
+    let ks = median(rounds.iter().map(|p| p.ks).collect());
+    if rounds.iter().any(|p| p.w1_error.is_empty()) {
         // Jobs that never finished: nothing bounds the distance from above.
         let low = if w1.is_infinite() { w1 } else { 0.0 };
         return (Estimate { value: w1, low, high: f64::INFINITY }, Estimate { value: ks, low: 0.0, high: 1.0 });
@@ -279,9 +223,9 @@ fn over_rounds(pairs: &[PairDistances], seed: u64, what: u32) -> (Estimate, Esti
         let (mut low, mut high) = (Vec::new(), Vec::new());
         for replicate in 0..REPLICATES {
             let mut rng = stream(seed, what, replicate);
-            let drawn = (0..pairs.len()).map(|_| {
-                let (observed, errors) = distance(&pairs[rng.random_range(0..pairs.len() as u32) as usize]);
-                (observed, errors[rng.random_range(0..errors.len() as u32) as usize])
+            let drawn = (0..rounds.len()).map(|_| {
+                let (observed, errors) = distance(&rounds[rng.random_range(0..rounds.len() as u32) as usize]);
+                (observed, errors[replicate])
             });
             let drawn: Vec<(f64, f64)> = drawn.collect();
             low.push(median(drawn.iter().map(|(observed, error)| observed - error).collect()));
@@ -289,27 +233,23 @@ fn over_rounds(pairs: &[PairDistances], seed: u64, what: u32) -> (Estimate, Esti
         }
         Estimate::from_ends(value, low, high)
     };
-    let mut ks = estimate(ks, |pair| (pair.ks, &pair.ks_error));
+    let mut ks = estimate(ks, |round| (round.ks, &round.ks_error));
     ks.high = ks.high.min(1.0);
-    (estimate(w1, |pair| (pair.w1, &pair.w1_error)), ks)
+    (estimate(w1, |round| (round.w1, &round.w1_error)), ks)
 }
 
 /// See [`NoiseFloor`].
-fn noise_floor(whole: &[Run], seed: u64) -> Option<NoiseFloor> {
-    let unfit = |run: &Run| run.sample.is_empty() || run.sample.unfinished() > 0;
-    if whole.len() < 2 || whole.iter().any(unfit) {
+fn noise_floor(arms: &Arms, runs: &Runs, seed: u64) -> Option<NoiseFloor> {
+    let pairs: Vec<[&Sample; 2]> = arms.rounds.iter().filter_map(|round| round.whole()).collect();
+    let unfit = |run: &&Sample| run.is_empty() || run.unfinished() > 0;
+    if pairs.is_empty() || pairs.iter().flatten().any(unfit) {
         return None;
     }
-    let pairs: Vec<(usize, usize)> = (0..whole.len()).flat_map(|i| (0..i).map(move |j| (i, j))).collect();
-    let pairs: Vec<PairDistances> = pairs
-        .into_par_iter()
-        .enumerate()
-        .map(|(index, (i, j))| pair_distances(&whole[i], &whole[j], seed, stream_of(Arm::Whole as u32, 2 + index)))
-        .collect();
+    let pairs: Vec<PairDistances> = pairs.into_par_iter().filter_map(|[a, b]| runs.distances(a, b, seed)).collect();
     let mut chance: Vec<f64> = pairs.iter().flat_map(|pair| pair.w1_error.iter().copied()).collect();
     chance.sort_unstable_by(f64::total_cmp);
     let mut observed: Vec<f64> = pairs.iter().map(|p| p.w1).collect();
     observed.sort_unstable_by(f64::total_cmp);
     let upper = quantile(&chance, 0.95).max(quantile(&observed, 0.95));
-    Some(NoiseFloor { runs: whole.len(), median: median(observed), upper })
+    Some(NoiseFloor { rounds: pairs.len(), median: median(observed), upper })
 }

@@ -7,6 +7,7 @@
 //! no measurement, decides no parameter, and uses no randomness but a seed that is handed in: the same seed gives the
 //! same bytes on any number of threads.
 
+mod arms;
 mod block;
 mod bootstrap;
 mod compare;
@@ -18,13 +19,27 @@ mod table;
 mod verdict;
 mod words;
 
+pub use arms::{Arm, Arms, Predicted, Round, Source};
 pub use bootstrap::{Estimate, REPLICATES};
-pub use compare::{compare, compare_two, Arm, Arms, Comparison, NoiseFloor, Predicted, Row, TwoWay};
+pub use compare::{compare, compare_two, Comparison, NoiseFloor, Row, TwoWay};
 pub use distance::{kolmogorov_smirnov, wasserstein};
 pub use report::{report_html, ReportMeta};
 pub use sample::{Percentile, Sample, PERCENTILES};
 pub use table::{table, table_two};
-pub use verdict::{Verdict, MIN_JOBS};
+pub use verdict::{Verdict, MIN_JOBS, MIN_ROUNDS};
+
+/// Refuses runs that are one and the same: nothing is learnt from comparing a file with itself, and a promise would be kept.
+/// `runs` are names and job records. O(runs² · jobs).
+///
+/// # Errors
+/// [`Error::Same`] for the first two with equal records.
+pub fn distinct(runs: &[(String, Vec<giusto_model::JobRecord>)]) -> Result<(), Error> {
+    let pairs = (0..runs.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+    match pairs.into_iter().find(|&(a, b)| runs[a].1 == runs[b].1) {
+        Some((a, b)) => Err(Error::Same { first: runs[a].0.clone(), second: runs[b].0.clone() }),
+        None => Ok(()),
+    }
+}
 
 /// Why job records cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,11 +54,27 @@ pub enum Error {
         /// Number of the job within its task.
         job: u64,
     },
+    /// The sender of the jobs stood still, and with it the requests that would have shown what stopped it.
+    #[error("the load generator itself stalled, so these are no response times of the service: {lateness}; measure it again on a quieter machine")]
+    Stalled {
+        /// By how much, and the limit.
+        lateness: giusto_model::Lateness,
+    },
     /// More jobs than a run can have.
     #[error("a run of {jobs} jobs is too long; expected at most {}: split it into several runs", sample::MAX_JOBS)]
     TooManyJobs {
         /// How many there are.
         jobs: usize,
+    },
+    /// One run in two places.
+    #[error(
+        "{first} and {second} hold the same job records; expected a run of its own in every file: check the names"
+    )]
+    Same {
+        /// Name of the one.
+        first: String,
+        /// Name of the other.
+        second: String,
     },
     /// No run at all on one side.
     #[error("there is no job to compare in {side}; expected a run with at least one job: check the job files")]

@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 330.0;
-const LEFT: f64 = 56.0;
+/// Room for six characters in the larger of the page's two sizes: `0.01 %`.
+const LEFT: f64 = 62.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
@@ -154,7 +155,7 @@ pub(crate) fn svg(view: View, curves: &[Curve]) -> String {
         }),
         View::Tail => (0..=decades).for_each(|k| {
             let height = y(10f64.powi(-k));
-            line("grid", LEFT, height, right, height, "end", format!("{} %", 10f64.powi(2 - k)));
+            line("grid", LEFT, height, right, height, "end", percent(2 - k));
         }),
     }
     let _ = writeln!(
@@ -205,9 +206,9 @@ fn draw(svg: &mut String, view: View, curve: &Curve, axis: &Axis, y: &dyn Fn(f64
 fn name_curve(svg: &mut String, view: View, curve: &Curve, axis: &Axis, y: &dyn Fn(f64) -> f64) {
     let step = match curve.arm {
         Arm::Predicted => 1,
-        Arm::Whole => 2,
+        Arm::Whole | Arm::Reference => 2,
         Arm::Unprotected => 3,
-        Arm::Giusto => 4,
+        Arm::Giusto | Arm::Measured => 4,
     };
     let share = match view {
         View::Body => 0.2 * f64::from(step) - 0.08,
@@ -237,13 +238,22 @@ fn short(ns: f64) -> String {
     }
 }
 
+/// 10^k per cent, never wider than `0.01 %`, whatever the number of jobs.
+fn percent(k: i32) -> String {
+    const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    match k {
+        -2.. => format!("{} %", 10f64.powi(k)),
+        _ => format!("10⁻{} %", DIGITS[k.unsigned_abs() as usize % 10]), // svg() draws no more than 9 decades
+    }
+}
+
 /// The arm's CSS class.
 pub(crate) fn class(arm: Arm) -> &'static str {
     match arm {
         Arm::Predicted => "predicted",
-        Arm::Whole => "whole",
+        Arm::Whole | Arm::Reference => "whole",
         Arm::Unprotected => "unprotected",
-        Arm::Giusto => "giusto",
+        Arm::Giusto | Arm::Measured => "giusto",
     }
 }
 
@@ -274,6 +284,25 @@ mod tests {
             for view in [View::Body, View::Tail] {
                 let svg = svg(view, std::slice::from_ref(&curve));
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_label_is_clipped_at_the_left_however_many_jobs_there_are() {
+        for jobs in [100, 150_000, 150_001, 2_000_000, 1_000_000_000] {
+            let curve = Curve { arm: Arm::Whole, jobs, points: vec![(100, jobs / 2), (300, jobs)], markers: false };
+            for view in [View::Body, View::Tail] {
+                let svg = svg(view, std::slice::from_ref(&curve));
+                let labels: Vec<&str> =
+                    svg.split("<text ").filter(|text| text.starts_with("x=") && text.contains("%<")).collect();
+                assert!(labels.len() >= 3);
+                for label in labels {
+                    let x: f64 = label.split('"').nth(1).unwrap().parse().unwrap();
+                    let text = &label[label.find('>').unwrap() + 1..label.find('<').unwrap()];
+                    // 0.62 em a character is wider than the digits of common fonts; 14 px is the size on narrow screens.
+                    assert!(text.chars().count() as f64 * 0.62 * 14.0 <= x, "{text} ends at {x}");
+                }
             }
         }
     }

@@ -1,9 +1,8 @@
 //! The report: one HTML file with everything in it, without scripts and without anything to fetch.
 
-use crate::compare::Predicted;
 use crate::plot::{class, svg, Curve, View};
 use crate::words::{count, time};
-use crate::{Arm, Arms, Comparison, Estimate, Percentile, Row, Sample, Verdict, PERCENTILES, REPLICATES};
+use crate::{Arm, Arms, Comparison, Estimate, Percentile, Predicted, Row, Sample, Verdict, PERCENTILES, REPLICATES};
 use std::fmt::Write;
 
 /// What the report says besides the figures.
@@ -23,7 +22,7 @@ pub fn report_html(meta: &ReportMeta, comparison: &Comparison, arms: &Arms) -> S
     let title = escape(&meta.title);
     let css = include_str!("report.css");
     let body =
-        [verdict(meta, comparison), table(comparison), plots(comparison, arms), obtained(meta, comparison, arms)];
+        [verdict(meta, comparison), table(comparison, arms), plots(comparison, arms), obtained(meta, comparison, arms)];
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
@@ -65,7 +64,7 @@ fn verdict(meta: &ReportMeta, comparison: &Comparison) -> String {
     )
 }
 
-fn table(comparison: &Comparison) -> String {
+fn table(comparison: &Comparison, arms: &Arms) -> String {
     let mut html =
         String::from("<h2>Response times</h2>\n<div class=\"scroll\"><table><thead><tr><th></th><th>jobs</th>");
     for p in PERCENTILES {
@@ -75,11 +74,12 @@ fn table(comparison: &Comparison) -> String {
     comparison.rows.iter().for_each(|row| table_row(&mut html, comparison, row));
     html += "</tbody></table></div>\n";
     html += "<p class=\"note\">Small print below a number: its 95 % interval. Distance: Wasserstein-1, the area between two \
-             distribution functions; KS: Kolmogorov-Smirnov, the largest height between them; medians over the rounds.";
+             distribution functions; KS: Kolmogorov-Smirnov, the largest height between them. Both: averages over the two \
+             whole-core runs of the round, medians over the rounds.";
     if let Some(limit) = comparison.limit {
         let _ = write!(html, " Limit: {}, twice the upper bound of the noise floor.", time(limit));
     }
-    let ratios = [(Arm::Giusto, comparison.ratio_giusto), (Arm::Unprotected, comparison.ratio_unprotected)];
+    let ratios = [(arms.judged(), comparison.ratio_giusto), (Arm::Unprotected, comparison.ratio_unprotected)];
     for (arm, ratio) in ratios.into_iter().filter_map(|(arm, ratio)| Some((arm, ratio?))) {
         let _ = write!(html, " {}: {} times that bound.", capital(arm.name()), three_digits(ratio));
     }
@@ -103,7 +103,7 @@ fn table_row(html: &mut String, comparison: &Comparison, row: &Row) {
     }
     let distance = match (comparison.distance(row.arm), comparison.floor) {
         (Some(distance), _) => estimate_cell(distance, time),
-        (None, Some(floor)) if row.arm == Arm::Whole => {
+        (None, Some(floor)) if matches!(row.arm, Arm::Whole | Arm::Reference) => {
             format!("{}<small>noise, up to {}</small>", time(floor.median), time(floor.upper))
         }
         _ => "-".into(),
@@ -133,8 +133,7 @@ fn estimate_cell(estimate: Estimate, words: impl Fn(f64) -> String) -> String {
 }
 
 fn plots(comparison: &Comparison, arms: &Arms) -> String {
-    let pooled =
-        |arm: Arm, runs: &[Sample]| Sample::pool(runs).ok().filter(|s| !s.is_empty()).map(|s| Curve::new(arm, &s));
+    let pooled = |arm: Arm| Sample::pool(arms.runs(arm)).ok().filter(|s| !s.is_empty()).map(|s| Curve::new(arm, &s));
     let predicted = match &arms.predicted {
         Some(Predicted::Sample(sample)) => Some(Curve::new(Arm::Predicted, sample)),
         Some(Predicted::Percentiles(_)) => comparison.rows.iter().find(|row| row.arm == Arm::Predicted).map(|row| {
@@ -143,12 +142,7 @@ fn plots(comparison: &Comparison, arms: &Arms) -> String {
         }),
         None => None,
     };
-    let curves = [
-        predicted,
-        pooled(Arm::Whole, &arms.whole),
-        pooled(Arm::Unprotected, &arms.unprotected),
-        pooled(Arm::Giusto, &arms.giusto),
-    ];
+    let curves = [predicted, pooled(arms.reference()), pooled(Arm::Unprotected), pooled(arms.judged())];
     let curves: Vec<Curve> = curves.into_iter().flatten().collect();
     let figure = |view, words: &str| match svg(view, &curves) {
         svg if svg.is_empty() => svg,
@@ -164,14 +158,16 @@ fn plots(comparison: &Comparison, arms: &Arms) -> String {
 fn obtained(meta: &ReportMeta, comparison: &Comparison, arms: &Arms) -> String {
     let mut html = String::from("<h2>How it was obtained</h2>\n<dl>\n");
     let statistics = format!(
-        "{REPLICATES} resamples in blocks of neighbouring jobs, seed {}; a run needs at least {} jobs",
+        "{REPLICATES} resamples of rounds, and of jobs in blocks of neighbours, seed {}; at least {} rounds of at least {} jobs a \
+         run",
         comparison.seed,
+        crate::MIN_ROUNDS,
         crate::MIN_JOBS
     );
     let mut lines = meta.lines.clone();
     lines.push(("statistics".into(), statistics));
     if !arms.voided.is_empty() {
-        lines.push((format!("{} left out", count(arms.voided.len(), "round")), arms.voided.join("; ")));
+        lines.push((format!("{} left out", count(arms.voided.len(), "run")), arms.voided.join("; ")));
     }
     for (name, value) in lines {
         let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(&name), escape(&value));

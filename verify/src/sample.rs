@@ -1,8 +1,9 @@
 //! The response times of one run.
 
 use crate::Error;
-use giusto_model::JobRecord;
+use giusto_model::{JobRecord, Lateness};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// The percentiles that tables show.
 pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
@@ -14,11 +15,11 @@ pub(crate) const MAX_JOBS: usize = (1 << 31) - 1;
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// The response times of one run in ns, both in order of arrival (the bootstrap needs to know which jobs were neighbours)
-/// and sorted. A job that never finished counts as +infinity.
+/// and sorted. A job that never finished counts as +infinity. A clone is the same run, not another with equal times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    arrival: Vec<u64>,
-    sorted: Vec<u64>,
+    arrival: Arc<[u64]>,
+    sorted: Arc<[u64]>,
 }
 
 /// A percentile and its 95 % confidence interval.
@@ -41,12 +42,17 @@ impl Sample {
     /// The response times of `jobs`, put in order of release.
     ///
     /// # Errors
-    /// [`Error::Backwards`] for a job that finishes before its release, [`Error::TooManyJobs`]. O(n log n).
+    /// [`Error::Backwards`] for a job that finishes before its release, [`Error::Stalled`] if the load generator itself
+    /// stalled, [`Error::TooManyJobs`]. O(n log n).
     pub fn from_jobs(jobs: &[JobRecord]) -> Result<Self, Error> {
+        let lateness = Lateness::of(jobs);
         let mut jobs: Vec<&JobRecord> = jobs.iter().collect();
         jobs.sort_unstable_by_key(|j| (j.release, j.task, j.job));
         if let Some(j) = jobs.iter().find(|j| j.finish.is_some() && j.response_ns().is_none()) {
             return Err(Error::Backwards { task: j.task, job: j.job });
+        }
+        if lateness.is_stall() {
+            return Err(Error::Stalled { lateness });
         }
         Sample::from_responses(jobs.iter().map(|j| j.response_ns()))
     }
@@ -56,21 +62,21 @@ impl Sample {
     /// # Errors
     /// [`Error::TooManyJobs`]. O(n log n).
     pub fn from_responses(responses: impl IntoIterator<Item = Option<u64>>) -> Result<Self, Error> {
-        let arrival: Vec<u64> = responses.into_iter().map(|r| r.unwrap_or(NEVER)).collect();
+        let arrival: Arc<[u64]> = responses.into_iter().map(|r| r.unwrap_or(NEVER)).collect();
         if arrival.len() > MAX_JOBS {
             return Err(Error::TooManyJobs { jobs: arrival.len() });
         }
-        let mut sorted = arrival.clone();
+        let mut sorted = arrival.to_vec();
         sorted.sort_unstable();
-        Ok(Sample { arrival, sorted })
+        Ok(Sample { arrival, sorted: sorted.into() })
     }
 
     /// All jobs of `runs` as one sample, run after run.
     ///
     /// # Errors
     /// [`Error::TooManyJobs`]. O(n log n).
-    pub fn pool(runs: &[Sample]) -> Result<Self, Error> {
-        Sample::from_responses(runs.iter().flat_map(|r| r.arrival.iter().map(|&ns| Some(ns))))
+    pub fn pool<'a>(runs: impl IntoIterator<Item = &'a Sample>) -> Result<Self, Error> {
+        Sample::from_responses(runs.into_iter().flat_map(|r| r.arrival.iter().map(|&ns| Some(ns))))
     }
 
     /// Number of jobs, finished or not.
@@ -98,6 +104,11 @@ impl Sample {
     pub fn percentile(&self, p: f64) -> Option<u64> {
         let rank = rank(p, self.len());
         self.sorted.get(rank.checked_sub(1)?).copied().filter(|&ns| ns < NEVER)
+    }
+
+    /// Whether both are clones of one.
+    pub(crate) fn is_same_run(&self, other: &Sample) -> bool {
+        Arc::ptr_eq(&self.arrival, &other.arrival)
     }
 
     /// Response times in ns in order of arrival, [`NEVER`] among them.
@@ -139,12 +150,32 @@ mod tests {
         let job = |job, release, finish: Option<u64>| JobRecord {
             task: 4,
             job,
-            due: Instant::ZERO,
+            due: Instant::from_ns(release),
             release: Instant::from_ns(release),
             finish: finish.map(Instant::from_ns),
         };
         let run = Sample::from_jobs(&[job(1, 50, Some(51)), job(2, 70, None), job(0, 10, Some(40))]).unwrap();
         assert_eq!(run.arrival(), [30, 1, NEVER]);
         assert_eq!(Sample::from_jobs(&[job(7, 9, Some(8))]), Err(Error::Backwards { task: 4, job: 7 }));
+    }
+
+    #[test]
+    fn jobs_of_a_generator_that_stalled_are_no_measurement() {
+        // Every millisecond one job of 1 ms; in the bad run the generator stands still for 2 of 5 s.
+        let run = |stall: u64| -> Vec<JobRecord> {
+            let job = |job: u64| {
+                let late = stall.saturating_sub(job * 1_000_000);
+                let [due, release, finish] =
+                    [0, late, late + 1_000_000].map(|ns| Instant::from_ns(job * 1_000_000 + ns));
+                JobRecord { task: 0, job, due, release, finish: Some(finish) }
+            };
+            (0..5000).map(job).collect()
+        };
+        assert_eq!(Sample::from_jobs(&run(0)).unwrap().percentile(99.0), Some(1_000_000));
+        let error = Sample::from_jobs(&run(2_000_000_000)).unwrap_err();
+        assert!(matches!(error, Error::Stalled { .. }));
+        for words in ["load generator itself stalled", "limit 100 us", "measure it again"] {
+            assert!(error.to_string().contains(words), "{error}");
+        }
     }
 }

@@ -26,22 +26,22 @@ fn header(last: &str) -> String {
 /// the verdict on Giusto's line (for example what was left of the core for others); it may be empty. The reasons are in
 /// [`Comparison::why`]. Ends with a line feed.
 pub fn table(comparison: &Comparison, outcome: &str) -> String {
-    let mut text = header("distance from a whole core");
+    let files = comparison.rows.iter().any(|row| row.arm == Arm::Reference);
+    let mut text = header(if files { "distance from the reference" } else { "distance from a whole core" });
     for row in &comparison.rows {
         let distance = comparison.distance(row.arm).map(|d| d.value);
         let mark = |verdict: Verdict| format!("  {}", verdict.mark());
         let (distance, remark) = match row.arm {
             Arm::Predicted => (distance.or(Some(0.0)), String::new()),
-            Arm::Whole => match comparison.floor {
+            Arm::Whole | Arm::Reference => match comparison.floor {
                 Some(floor) => (Some(floor.median), "  (noise floor)".into()),
                 None => (None, String::new()),
             },
             Arm::Unprotected => {
-                let within = distance.zip(comparison.limit).map(|(d, limit)| d <= limit);
-                let verdict = within.map(|within| if within { Verdict::Kept } else { Verdict::Missed });
-                (distance, verdict.map(mark).unwrap_or_default())
+                let known = comparison.distance_unprotected.zip(comparison.limit);
+                (distance, known.map(|(d, limit)| mark(Verdict::of(d, limit))).unwrap_or_default())
             }
-            Arm::Giusto => {
+            Arm::Giusto | Arm::Measured => {
                 let outcome = if outcome.is_empty() { String::new() } else { format!(", {outcome}") };
                 let verdict = comparison.verdict;
                 (distance, format!("{} {}{outcome}", mark(verdict), verdict.words()))

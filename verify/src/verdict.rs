@@ -1,23 +1,26 @@
 //! Kept, missed, or cannot tell: and why, in words.
 
-use crate::compare::{Arm, Arms, Comparison};
 use crate::words::{count, time};
-use crate::Sample;
+use crate::{Arm, Arms, Comparison, Estimate, Sample, Source};
 use serde::Serialize;
 
 /// Fewest jobs a run must have for a verdict: ten beyond the 99th percentile.
 pub const MIN_JOBS: usize = 1000;
 
+/// Fewest rounds with both whole-core runs and one of Giusto's: from fewer pairs nobody knows what runs differ by.
+pub const MIN_ROUNDS: usize = 3;
+
 /// The answer to *was the promise kept?*
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The distance is within the limit.
+    /// The whole 95 % interval of the distance is within the limit: equivalence is shown, not only no difference found.
     Kept,
-    /// The whole interval of the distance is beyond the limit; or jobs never finished that did on a whole core.
+    /// The whole interval is beyond the limit; or jobs never finished that did on a whole core.
     Missed,
-    /// The interval straddles the limit; or there is no noise floor, a run of fewer than [`MIN_JOBS`] jobs, or jobs that
-    /// never finished even on a whole core.
+    /// The interval straddles the limit; or the limit is more than the median response time on a whole core, so that being
+    /// within it means nothing; or there are fewer than [`MIN_ROUNDS`] complete rounds, a run of fewer than [`MIN_JOBS`]
+    /// jobs, or jobs that never finished even on a whole core.
     CannotTell,
 }
 
@@ -48,84 +51,111 @@ impl Verdict {
             Verdict::CannotTell => '?',
         }
     }
+
+    /// Where `distance` lies against `limit`, as far as its interval tells.
+    pub(crate) fn of(distance: Estimate, limit: f64) -> Verdict {
+        if distance.high <= limit {
+            Verdict::Kept
+        } else if distance.low > limit {
+            Verdict::Missed
+        } else {
+            Verdict::CannotTell
+        }
+    }
 }
 
 /// The verdict on `comparison`, which is complete but for it.
 pub(crate) fn judge(arms: &Arms, comparison: &Comparison) -> (Verdict, String) {
-    let unfinished = |runs: &[Sample]| runs.iter().map(Sample::unfinished).sum::<usize>();
-    let (alone, shared) = (unfinished(&arms.whole), unfinished(&arms.giusto));
+    let (reference, judged) = (arms.reference(), arms.judged());
+    let unfinished = |arm: Arm| arms.runs(arm).into_iter().map(Sample::unfinished).sum::<usize>();
+    let (alone, shared) = (unfinished(reference), unfinished(judged));
     if alone > 0 {
-        let why = format!("{} never finished even on a whole core: more work than a core can do?", count(alone, "job"));
-        return (Verdict::CannotTell, why);
-    }
-    if shared > 0 && arms.whole.iter().any(|run| !run.is_empty()) {
-        let why = format!("{} never finished under Giusto; on a whole core all did", count(shared, "job"));
-        return (Verdict::Missed, why);
+        let jobs = count(alone, "job");
+        return (
+            Verdict::CannotTell,
+            format!("{jobs} of '{}' never finished: more work than it can do?", reference.name()),
+        );
     }
     if let Some(lacking) = lacking(arms) {
         return (Verdict::CannotTell, lacking);
+    }
+    if shared > 0 {
+        let jobs = count(shared, "job");
+        let why = format!("{jobs} of '{}' never finished; of '{}' all did", judged.name(), reference.name());
+        return (Verdict::Missed, why);
     }
     let (Some(distance), Some(limit), Some(floor)) = (comparison.distance_giusto, comparison.limit, comparison.floor)
     else {
         return (Verdict::CannotTell, "there is no distance to judge".into());
     };
     let facts = format!(
-        "{} from a whole core (95 % interval {} to {}) against a limit of {}, twice what two whole-core runs differ by \
-         ({}, upper 95 % bound {})",
+        "{} from {} (95 % interval {} to {}) against a limit of {}, twice what two of its runs differ by (median {}, upper \
+         95 % bound {})",
         time(distance.value),
+        reference.name(),
         time(distance.low),
         time(distance.high),
         time(limit),
         time(floor.median),
         time(floor.upper),
     );
-    if distance.value <= limit {
-        (Verdict::Kept, facts + &cautions(comparison, limit))
-    } else if distance.low > limit {
-        (Verdict::Missed, facts)
-    } else {
-        (Verdict::CannotTell, facts + "; more rounds or longer runs would tell")
+    let alone = comparison.rows.iter().find(|row| row.arm == reference);
+    let median = alone.and_then(|row| row.percentiles.first()?.value);
+    if let Some(median) = median.map(|ns| ns as f64).filter(|&ns| limit > ns) {
+        let blunt =
+            format!("; that limit is more than the median response ({}), so the test is too blunt", time(median));
+        return (Verdict::CannotTell, facts + &blunt + REMEDY);
+    }
+    match Verdict::of(distance, limit) {
+        Verdict::Kept => (Verdict::Kept, facts + caution(comparison, limit)),
+        Verdict::Missed => (Verdict::Missed, facts),
+        Verdict::CannotTell => (Verdict::CannotTell, facts + "; the interval straddles the limit" + REMEDY),
     }
 }
+
+/// What to do where the data do not suffice.
+const REMEDY: &str = ": more rounds, longer runs or a quieter machine would tell";
 
 /// What evidence is missing, if any is.
 fn lacking(arms: &Arms) -> Option<String> {
     let voided = match arms.voided.len() {
         0 => String::new(),
-        n => format!(" ({} left out: {})", count(n, "round"), arms.voided.join("; ")),
+        n => format!(" ({} left out: {})", count(n, "run"), arms.voided.join("; ")),
     };
-    if arms.giusto.is_empty() {
-        return Some(format!("there is no run under Giusto; at least 1 is needed{voided}"));
+    let (reference, judged) = (arms.reference(), arms.judged());
+    if arms.runs(judged).is_empty() {
+        return Some(format!("there is no run of '{}'; expected {MIN_ROUNDS}, one a round{voided}", judged.name()));
     }
-    if arms.whole.len() < 2 {
-        return Some(format!(
-            "there is {} on a whole core; at least 2 are needed to know how much runs differ by chance{voided}",
-            count(arms.whole.len(), "run")
-        ));
+    let complete = arms.beside_whole(judged).len();
+    if complete < MIN_ROUNDS {
+        return Some(match arms.source {
+            Source::Trial => format!(
+                "{} complete (two runs of '{}', one of '{}'); at least {MIN_ROUNDS} are needed to know how much \
+                 runs differ by chance: measure more rounds{voided}",
+                count(complete, "round"),
+                reference.name(),
+                judged.name()
+            ),
+            Source::Files => format!(
+                "{} of the reference; at least 3 are needed, which make {MIN_ROUNDS} pairs, to know how much runs \
+                 differ by chance: add --baseline FILE",
+                count(arms.runs(reference).len(), "run")
+            ),
+        });
     }
-    let shortest = [(Arm::Whole, &arms.whole), (Arm::Giusto, &arms.giusto)]
-        .into_iter()
-        .flat_map(|(arm, runs)| runs.iter().enumerate().map(move |(i, run)| (run.len(), i + 1, arm.name())))
-        .min_by_key(|&(jobs, ..)| jobs)?;
-    let (jobs, round, arm) = shortest;
+    let of = |arm: Arm| arms.runs(arm).into_iter().map(move |run| (run.len(), arm.name()));
+    let (jobs, arm) = of(reference).chain(of(judged)).min_by_key(|&(jobs, _)| jobs)?;
     (jobs < MIN_JOBS).then(|| {
-        format!(
-            "run {round} of '{arm}' has {}; at least {MIN_JOBS} a run are needed: let it run longer",
-            count(jobs, "job")
-        )
+        format!("a run of '{arm}' has {}; at least {MIN_JOBS} a run are needed: let it run longer", count(jobs, "job"))
     })
 }
 
 /// What makes a kept promise prove less than it seems.
-fn cautions(comparison: &Comparison, limit: f64) -> String {
-    let mut words = String::new();
-    let alone = comparison.rows.iter().find(|row| row.arm == Arm::Whole);
-    let median = alone.and_then(|row| row.percentiles.first()?.value);
-    if median.is_some_and(|ns| limit > ns as f64) {
-        words += ". Mind that the limit is more than the median response time: the machine is noisy, the test is blunt";
+fn caution(comparison: &Comparison, limit: f64) -> &'static str {
+    match comparison.distance_unprotected {
+        Some(distance) if distance.value <= limit => {
+            ". Mind that without a plan the distance was within the limit too: the others hardly disturbed"
+        }
+        _ => "",
     }
-    if comparison.distance_unprotected.is_some_and(|d| d.value <= limit) {
-        words += ". Mind that without a plan the distance was within the limit too: the others hardly disturbed";
-    }
-    words
 }

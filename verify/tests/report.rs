@@ -4,13 +4,16 @@ mod common;
 
 use common::{bursty, rng, sample};
 use giusto_model::{Duration, Prediction};
-use giusto_verify::{compare, report_html, Arms, Predicted, ReportMeta, Sample};
+use giusto_verify::{compare, report_html, Arms, Predicted, ReportMeta, Round, Sample};
 
 fn page(predicted: Option<Predicted>, giusto: Vec<Sample>) -> String {
     let mut rng = rng(4);
-    let whole = (0..2).map(|_| bursty(1500, 50.0, 3.0, &mut rng)).collect();
-    let unprotected = vec![bursty(1500, 5000.0, 3.0, &mut rng)];
-    let arms = Arms { whole, unprotected, giusto, predicted, voided: vec!["round 3: steal > 1 % & more".into()] };
+    let mut run = |mean| Some(bursty(1500, mean, 3.0, &mut rng));
+    let round =
+        |giusto| Round { whole_a: run(50.0), whole_b: run(50.0), unprotected: run(5000.0), giusto: Some(giusto) };
+    let rounds = giusto.into_iter().map(round).collect();
+    let voided = vec!["round 3: steal > 1 % & more".into()];
+    let arms = Arms { rounds, predicted, voided, ..Arms::default() };
     let lines =
         [("command <1>", "giusto run \"site\" & more"), ("kernel", "6.1 'PREEMPT' </dl><script>alert(1)</script>")];
     let meta = ReportMeta {

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{bursty, exponential, rng, sample};
-use giusto_verify::{compare, compare_two, Arms, Sample, Verdict};
+use common::{arms, bursty, bursty_above, exponential, rng, sample};
+use giusto_verify::{compare, compare_two, wasserstein, Arms, Sample, Verdict};
 
 /// Share of `trials` in which the interval holds the truth: W1 of the two distributions, and the p50 of the second.
 fn coverage(trials: u64, truth: [f64; 2], draw: impl Fn(u64) -> (Sample, Sample)) -> [f64; 2] {
@@ -72,8 +72,8 @@ fn verdicts(trials: u64, rounds: usize, mean: f64) -> [usize; 3] {
     let mut seen = [0; 3];
     for trial in 0..trials {
         let mut rng = rng(3000 + trial);
-        let mut runs = |mean| (0..rounds).map(|_| bursty(1000, mean, 4.0, &mut rng)).collect::<Vec<_>>();
-        let arms = Arms { whole: runs(50.0), giusto: runs(mean), ..Arms::default() };
+        let mut run = |mean| bursty(1000, mean, 4.0, &mut rng);
+        let arms = arms((0..rounds).map(|_| [run(50.0), run(50.0), run(mean)]));
         seen[compare(&arms, trial).unwrap().verdict as usize] += 1;
     }
     seen
@@ -81,10 +81,45 @@ fn verdicts(trials: u64, rounds: usize, mean: f64) -> [usize; 3] {
 
 #[test]
 fn a_share_just_like_a_whole_core_is_kept_and_a_slower_one_is_never() {
-    let [kept, missed, _] = verdicts(40, 2, 50.0);
+    let [kept, missed, _] = verdicts(40, 3, 50.0);
+    println!("alike: {kept} kept, {missed} missed of 40");
     assert!(kept >= 36 && missed == 0, "alike: {kept} kept, {missed} missed of 40");
     let [kept, missed, _] = verdicts(20, 3, 150.0);
     assert!(kept == 0 && missed >= 18, "slower: {kept} kept, {missed} missed of 20");
+}
+
+#[test]
+fn the_interval_of_three_rounds_holds_the_truth_where_rounds_share_no_run_and_where_they_do() {
+    // W1 of the two distributions: 30 us.
+    let (mut apart, mut sharing) = (0, 0);
+    for trial in 0..100 {
+        let mut rng = rng(4000 + trial);
+        let mut run = |mean| bursty(1000, mean, 4.0, &mut rng);
+        let holds = |arms: &Arms| {
+            let distance = compare(arms, trial).unwrap().distance_giusto.unwrap();
+            u32::from((distance.low..=distance.high).contains(&30_000.0))
+        };
+        apart += holds(&arms((0..3).map(|_| [run(50.0), run(50.0), run(80.0)])));
+        sharing += holds(&Arms::of_files(&[run(50.0), run(50.0), run(50.0)], &run(80.0)));
+    }
+    println!("coverage of 100: own runs {apart}, shared runs {sharing}");
+    assert!(apart >= 88 && sharing >= 88, "own runs {apart}, shared runs {sharing}");
+}
+
+#[test]
+fn drift_between_rounds_inflates_neither_floor_nor_distance() {
+    // One experiment on a steady machine, and the same one on a machine that is slower by 2 ms from round to round.
+    let experiment = |drift: u64| {
+        let mut rng = rng(8);
+        let mut run = |round: u64, mean| bursty_above(100_000 + drift * round, 1500, mean, 4.0, &mut rng);
+        let rounds: Vec<_> = (0..3).map(|round| [run(round, 50.0), run(round, 50.0), run(round, 55.0)]).collect();
+        compare(&arms(rounds), 1).unwrap()
+    };
+    let (steady, drifting) = (experiment(0), experiment(2_000_000));
+    assert_eq!(drifting.floor, steady.floor);
+    assert_eq!(drifting.distance_giusto, steady.distance_giusto);
+    assert_eq!(drifting.limit, steady.limit);
+    assert!(drifting.limit.unwrap() < 100_000.0, "{:?}", drifting.limit);
 }
 
 #[test]
@@ -92,10 +127,9 @@ fn the_noise_floor_bounds_19_of_20_further_pairs_of_whole_core_runs() {
     let mut within = 0;
     for trial in 0..100 {
         let mut rng = rng(5000 + trial);
-        let mut runs = |n: usize| (0..n).map(|_| bursty(1000, 50.0, 4.0, &mut rng)).collect::<Vec<_>>();
-        let arms = Arms { whole: runs(3), giusto: runs(1), ..Arms::default() };
-        let comparison = compare(&arms, trial).unwrap();
-        within += u32::from(comparison.distance_giusto.unwrap().value <= comparison.floor.unwrap().upper);
+        let mut run = || bursty(1000, 50.0, 4.0, &mut rng);
+        let comparison = compare(&arms((0..3).map(|_| [run(), run(), run()])), trial).unwrap();
+        within += u32::from(wasserstein(&run(), &run()) <= comparison.floor.unwrap().upper);
     }
     println!("{within} of 100 within the upper bound");
     assert!(within >= 88, "{within}");
@@ -104,8 +138,8 @@ fn the_noise_floor_bounds_19_of_20_further_pairs_of_whole_core_runs() {
 #[test]
 fn the_same_seed_gives_the_same_answer_on_one_thread_and_on_two() {
     let mut rng = rng(9);
-    let mut runs = |n: usize| (0..n).map(|_| bursty(1200, 50.0, 4.0, &mut rng)).collect::<Vec<_>>();
-    let arms = Arms { whole: runs(3), unprotected: runs(2), giusto: runs(3), ..Arms::default() };
+    let mut run = || bursty(1200, 50.0, 4.0, &mut rng);
+    let arms = arms((0..3).map(|_| [run(), run(), run()]));
     let json = |threads, seed| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         serde_json::to_string(&pool.install(|| compare(&arms, seed)).unwrap()).unwrap()

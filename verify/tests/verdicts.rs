@@ -2,9 +2,16 @@
 
 mod common;
 
-use common::{exponential, rng, sample};
-use giusto_verify::{compare, compare_two, table, table_two, Arm, Arms, Comparison, Error, Sample, Verdict, MIN_JOBS};
+use common::{arms, exponential, rng, sample};
+use giusto_model::{Instant, JobRecord};
+use giusto_verify::{
+    compare, compare_two, distinct, table, table_two, Arm, Arms, Comparison, Error, Round, Sample, Verdict, MIN_JOBS,
+};
 use Verdict::{CannotTell, Kept, Missed};
+
+fn at(ns: u64) -> Instant {
+    Instant::from_ns(ns)
+}
 
 fn constant(ns: u64) -> Sample {
     sample([ns; MIN_JOBS])
@@ -20,69 +27,63 @@ fn cut(run: &Sample, n: usize) -> Sample {
     Sample::from_responses(times.chain(vec![None; n])).unwrap()
 }
 
-fn judge(whole: Vec<Sample>, giusto: Vec<Sample>) -> Comparison {
-    compare(&Arms { whole, giusto, ..Arms::default() }, 1).unwrap()
+fn judge(rounds: impl IntoIterator<Item = [Sample; 3]>) -> Comparison {
+    compare(&arms(rounds), 1).unwrap()
+}
+
+/// Three rounds of noise around whole-core means of 50 us.
+fn rounds(giusto: [f64; 3]) -> Vec<[Sample; 3]> {
+    let round =
+        |(seed, mean): (u64, f64)| [noisy(10 * seed, 50.0), noisy(10 * seed + 1, 50.0), noisy(10 * seed + 2, mean)];
+    (1..).zip(giusto).map(round).collect()
+}
+
+/// `run` in place of the `arm`-th run of round 2.
+fn with(mut rounds: Vec<[Sample; 3]>, arm: usize, run: Sample) -> Vec<[Sample; 3]> {
+    rounds[1][arm] = run;
+    rounds
 }
 
 #[test]
 fn the_truth_table_of_as_if_alone() {
-    let (a, b) = (noisy(1, 50.0), noisy(2, 50.0));
-    let empty = sample([]);
-    let short = sample(1..MIN_JOBS as u64);
+    let fair = rounds([50.0; 3]);
+    let (empty, short) = (sample([]), sample(1..MIN_JOBS as u64));
+    let of = |ns: [u64; 3]| vec![ns.map(constant); 3];
     let cases = [
-        ("identical runs", vec![a.clone(); 2], vec![a.clone(); 2], Kept, "limit"),
-        ("runs that differ by chance", vec![a.clone(), b.clone()], vec![noisy(3, 50.0)], Kept, "95 % interval"),
-        ("three times slower", vec![a.clone(), b.clone()], vec![noisy(3, 150.0), noisy(4, 150.0)], Missed, "limit"),
-        ("faster is as far as slower", vec![a.clone(), b.clone()], vec![noisy(3, 5.0); 2], Missed, "limit"),
-        ("no noise, no distance", vec![constant(5); 2], vec![constant(5)], Kept, "limit of 0"),
-        ("no noise, some distance", vec![constant(5_000); 2], vec![constant(6_000)], Missed, "1.00 us from"),
-        (
-            "one good round of two",
-            vec![a.clone(), b.clone()],
-            vec![a.clone(), noisy(3, 100.0)],
-            CannotTell,
-            "more rounds",
-        ),
-        ("one whole-core run", vec![a.clone()], vec![b.clone()], CannotTell, "1 run on a whole core; at least 2"),
-        ("no whole-core run", vec![], vec![b.clone()], CannotTell, "0 runs on a whole core; at least 2"),
-        ("no run of Giusto's", vec![a.clone(), b.clone()], vec![], CannotTell, "no run under Giusto"),
-        ("nothing", vec![], vec![], CannotTell, "no run under Giusto"),
+        ("runs that differ by chance", fair.clone(), Kept, "95 % interval"),
+        ("three times slower", rounds([150.0; 3]), Missed, "limit"),
+        ("faster is as far as slower", rounds([5.0; 3]), Missed, "limit"),
+        ("no noise, no distance", of([5; 3]), Kept, "limit of 0"),
+        ("no noise, some distance", of([5_000, 5_000, 6_000]), Missed, "1.00 us from a whole core"),
+        ("two good rounds of three", rounds([50.0, 50.0, 150.0]), CannotTell, "more rounds, longer runs or a quieter"),
+        ("two rounds", fair[..2].to_vec(), CannotTell, "2 rounds complete"),
+        ("nothing", vec![], CannotTell, "no run of 'shared, Giusto'"),
         (
             "too few jobs",
-            vec![a.clone(), b.clone()],
-            vec![b.clone(), short.clone()],
+            with(fair.clone(), 2, short.clone()),
             CannotTell,
-            "run 2 of 'shared, Giusto' has 999 jobs; at least 1000",
+            "'shared, Giusto' has 999 jobs; at least 1000",
         ),
+        ("too few jobs alone", with(fair.clone(), 0, short), CannotTell, "a run of 'a whole core' has 999 jobs"),
+        ("an empty run", with(fair.clone(), 2, empty.clone()), CannotTell, "has 0 jobs"),
+        ("only empty runs", vec![[(); 3].map(|()| empty.clone()); 3], CannotTell, "has 0 jobs"),
+        ("unfinished", with(fair.clone(), 2, cut(&fair[1][2], 1)), Missed, "1 job of 'shared, Giusto' never finished"),
         (
-            "too few jobs alone",
-            vec![a.clone(), short],
-            vec![b.clone()],
+            "unfinished in one round",
+            vec![[fair[0][0].clone(), fair[0][1].clone(), cut(&fair[0][2], 1)]],
             CannotTell,
-            "run 2 of 'a whole core' has 999 jobs",
+            "1 round",
         ),
-        ("an empty run", vec![a.clone(), b.clone()], vec![empty.clone()], CannotTell, "has 0 jobs"),
-        ("only empty runs", vec![empty.clone(); 2], vec![empty], CannotTell, "has 0 jobs"),
+        ("unfinished alone", with(fair.clone(), 1, cut(&fair[1][1], 3)), CannotTell, "3 jobs of 'a whole core' never"),
         (
-            "unfinished with Giusto only",
-            vec![a.clone(), b.clone()],
-            vec![cut(&a, 1)],
-            Missed,
-            "1 job never finished under Giusto",
-        ),
-        ("unfinished, and no floor", vec![a.clone()], vec![cut(&a, 2)], Missed, "2 jobs never finished under Giusto"),
-        ("unfinished, and nothing to compare with", vec![], vec![cut(&a, 2)], CannotTell, "0 runs"),
-        (
-            "unfinished alone",
-            vec![a.clone(), cut(&b, 3)],
-            vec![a.clone()],
+            "unfinished on both sides",
+            with(with(fair.clone(), 0, cut(&fair[1][0], 3)), 2, cut(&fair[1][2], 9)),
             CannotTell,
-            "3 jobs never finished even on a whole",
+            "3 jobs of 'a whole core' never finished",
         ),
-        ("unfinished on both sides", vec![a.clone(), cut(&b, 3)], vec![cut(&a, 9)], CannotTell, "even on a whole core"),
     ];
-    for (case, whole, giusto, verdict, words) in cases {
-        let comparison = judge(whole, giusto);
+    for (case, rounds, verdict, words) in cases {
+        let comparison = judge(rounds);
         assert_eq!(comparison.verdict, verdict, "{case}: {}", comparison.why);
         assert!(comparison.why.contains(words), "{case}: {}", comparison.why);
         // Whatever the data are: it can be shown and serialised, and the interval holds the value.
@@ -95,42 +96,114 @@ fn the_truth_table_of_as_if_alone() {
 }
 
 #[test]
-fn the_limit_is_twice_the_upper_bound_and_the_distance_the_median_of_the_rounds() {
-    let whole = vec![constant(1000), constant(1010), constant(1040)];
-    let giusto = [1005, 1040, 1050].map(constant).to_vec();
-    let unprotected = [2000, 3010, 9040].map(constant).to_vec();
-    let comparison = compare(&Arms { whole, giusto, unprotected, ..Arms::default() }, 1).unwrap();
+fn no_difference_found_is_not_yet_equivalence() {
+    // Most jobs take `median`, a share of them 20 ms: one whole-core run in each round has 2 % of those, Giusto's 4 %.
+    let slow = |median: u64, percent: u64| {
+        let mut jobs: Vec<u64> = (0..2000).map(|n| median + n * 7919 % 1000).collect();
+        jobs[..20 * percent as usize].fill(20_000_000);
+        sample(jobs)
+    };
+    let experiment = |median| judge((0..3).map(|_| [slow(median, 0), slow(median, 2), slow(median, 4)]));
+    let comparison = experiment(100_000);
+    // The distance itself is within the limit, which is all that was asked once.
+    assert!(comparison.distance_giusto.unwrap().value <= comparison.limit.unwrap());
+    assert_eq!(comparison.verdict, CannotTell, "{}", comparison.why);
+    assert!(comparison.why.contains("more than the median response (10"), "{}", comparison.why);
+    assert!(comparison.why.contains("too blunt: more rounds, longer runs or a quieter machine"), "{}", comparison.why);
+    // Where the median is large the limit is not blunt, and the interval alone decides.
+    let comparison = experiment(5_000_000);
+    let (distance, limit) = (comparison.distance_giusto.unwrap(), comparison.limit.unwrap());
+    assert!(distance.value <= limit && limit < distance.high && limit < 5_000_000.0);
+    assert_eq!(comparison.verdict, CannotTell, "{}", comparison.why);
+    assert!(comparison.why.contains("straddles the limit: more rounds, longer runs"), "{}", comparison.why);
+}
+
+#[test]
+fn the_distance_is_the_average_to_both_whole_core_runs_of_the_round_and_the_median_of_the_rounds() {
+    let round = |ns: [u64; 4]| {
+        let [whole_a, whole_b, unprotected, giusto] = ns.map(|ns| Some(constant(ns)));
+        Round { whole_a, whole_b, unprotected, giusto }
+    };
+    let mut rounds =
+        vec![round([1000, 1010, 2005, 1005]), round([3000, 3030, 3115, 3055]), round([9000, 9040, 9920, 9030])];
+    let comparison = compare(&Arms { rounds: rounds.clone(), ..Arms::default() }, 1).unwrap();
     let floor = comparison.floor.unwrap();
-    assert_eq!((floor.runs, floor.median, floor.upper), (3, 30.0, 40.0));
+    assert_eq!((floor.rounds, floor.median, floor.upper), (3, 30.0, 40.0));
     assert_eq!(comparison.limit, Some(80.0));
-    assert_eq!(comparison.distance_giusto.unwrap().value, 10.0);
-    assert_eq!(comparison.distance_unprotected.unwrap().value, 2000.0);
-    assert_eq!((comparison.ratio_giusto, comparison.ratio_unprotected), (Some(0.25), Some(50.0)));
-    assert_eq!(comparison.verdict, Kept);
+    // 5 and 5, 55 and 25, 30 and 10.
+    assert_eq!(comparison.distance_giusto.unwrap().value, 20.0);
+    // 1005 and 995, 115 and 85, 920 and 880.
+    assert_eq!(comparison.distance_unprotected.unwrap().value, 900.0);
+    assert_eq!((comparison.ratio_giusto, comparison.ratio_unprotected), (Some(0.5), Some(22.5)));
+    assert_eq!((comparison.rows[0].runs, comparison.verdict), (6, Kept));
+
+    // Without one of its whole-core runs a round counts neither for the floor nor for a distance; without the others it
+    // counts for what is there.
+    rounds[2].whole_b = None;
+    rounds[1].unprotected = None;
+    let comparison = compare(&Arms { rounds, ..Arms::default() }, 1).unwrap();
+    let floor = comparison.floor.unwrap();
+    assert_eq!((floor.rounds, floor.upper), (2, 30.0));
+    assert_eq!(comparison.distance_giusto.unwrap().value, (5.0 + 40.0) / 2.0);
+    assert_eq!(comparison.distance_unprotected.unwrap().value, 1000.0);
+    assert_eq!((comparison.rows[0].runs, comparison.verdict), (5, CannotTell));
 }
 
 #[test]
-fn a_blunt_test_says_so() {
-    let whole = vec![constant(1000), constant(3000)];
-    let unprotected = vec![constant(1100), constant(3000)];
-    let comparison = compare(&Arms { giusto: whole.clone(), whole, unprotected, ..Arms::default() }, 1).unwrap();
-    assert_eq!(comparison.verdict, Kept);
-    assert!(comparison.why.contains("the test is blunt") && comparison.why.contains("the others hardly disturbed"));
+fn others_that_hardly_disturb_are_named() {
+    let [a, b, c] = [noisy(1, 50.0), noisy(2, 50.0), noisy(3, 50.0)].map(Some);
+    let round = Round { whole_a: a, whole_b: b, unprotected: c.clone(), giusto: c };
+    let comparison = compare(&Arms { rounds: vec![round; 3], ..Arms::default() }, 1).unwrap();
+    assert_eq!(comparison.verdict, Kept, "{}", comparison.why);
+    assert!(comparison.why.contains("the others hardly disturbed"), "{}", comparison.why);
 }
 
 #[test]
-fn rounds_that_were_left_out_are_named_where_they_are_missed() {
+fn runs_that_were_left_out_are_named_where_they_are_missed() {
     let voided = vec!["round 2: 4 % steal".to_string()];
-    let arms = Arms { whole: vec![constant(5)], giusto: vec![constant(5)], voided, ..Arms::default() };
+    let arms = Arms { voided, ..arms([[5; 3].map(constant)]) };
     let why = compare(&arms, 1).unwrap().why;
-    assert!(why.ends_with("(1 round left out: round 2: 4 % steal)"), "{why}");
+    assert!(why.ends_with("(1 run left out: round 2: 4 % steal)"), "{why}");
+}
+
+#[test]
+fn files_are_judged_by_all_pairs_of_the_reference_and_called_what_they_are() {
+    let reference: Vec<Sample> = (1..=3).map(|seed| noisy(seed, 50.0)).collect();
+    let comparison = compare(&Arms::of_files(&reference, &noisy(4, 50.0)), 1).unwrap();
+    assert_eq!((comparison.verdict, comparison.floor.unwrap().rounds), (Kept, 3), "{}", comparison.why);
+    let runs: Vec<(Arm, usize)> = comparison.rows.iter().map(|row| (row.arm, row.runs)).collect();
+    assert_eq!(runs, [(Arm::Reference, 3), (Arm::Measured, 1)]);
+    let text = table(&comparison, "") + &comparison.why + &serde_json::to_string(&comparison.rows).unwrap();
+    assert!(text.contains("measured") && text.contains("distance from the reference"), "{text}");
+    assert!(!text.contains("Giusto") && !text.contains("giusto") && !text.contains("whole"), "{text}");
+    assert_eq!(compare(&Arms::of_files(&reference, &noisy(4, 150.0)), 1).unwrap().verdict, Missed);
+    for (n, words) in [(1, "1 run of the reference"), (2, "2 runs of the reference")] {
+        let comparison = compare(&Arms::of_files(&reference[..n], &noisy(4, 50.0)), 1).unwrap();
+        assert_eq!(comparison.verdict, CannotTell);
+        assert!(
+            comparison.why.contains(words) && comparison.why.ends_with("add --baseline FILE"),
+            "{}",
+            comparison.why
+        );
+        assert_eq!(comparison.rows.len(), 2, "all that there is is shown");
+    }
+}
+
+#[test]
+fn one_run_in_two_places_is_refused() {
+    let job = |finish| JobRecord { task: 0, job: 0, due: at(1), release: at(1), finish: Some(at(finish)) };
+    let run = |name: &str, finish| (name.to_string(), vec![job(finish)]);
+    assert_eq!(distinct(&[run("a", 5), run("b", 6), run("c", 7)]), Ok(()));
+    let error = distinct(&[run("w1", 5), run("g1", 6), run("w2", 5)]).unwrap_err();
+    assert_eq!(error, Error::Same { first: "w1".into(), second: "w2".into() });
+    assert!(error.to_string().contains("w1 and w2 hold the same job records; expected a run of its own"), "{error}");
 }
 
 #[test]
 fn the_table_lines_up() {
-    let (whole, giusto) = (vec![noisy(1, 50.0), noisy(2, 50.0)], vec![noisy(3, 50.0)]);
-    let unprotected = vec![cut(&noisy(4, 5000.0), 5)];
-    let mut comparison = compare(&Arms { whole, giusto, unprotected, ..Arms::default() }, 1).unwrap();
+    let mut arms = arms(rounds([50.0; 3]));
+    arms.rounds[0].unprotected = Some(cut(&noisy(4, 5000.0), 5));
+    let mut comparison = compare(&arms, 1).unwrap();
     let text = table(&comparison, "60 % of the core left for others");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");

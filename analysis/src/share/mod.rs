@@ -19,7 +19,7 @@ use giusto_model::{Bandwidth, CurvePoint, Duration, Release, Task};
 use serde::{Deserialize, Serialize};
 use workload::{ns, Workload};
 
-/// Steps of the even grid in [`curve_periods`].
+/// Steps of the even grid of the curve's periods.
 const GRID: u64 = 32;
 /// The curve goes as far as this many releases, if the hyperperiod has more.
 const CURVE_JOBS: u64 = 200_000;
@@ -62,7 +62,9 @@ pub struct Share {
     pub left_for_others: Option<Bandwidth>,
     /// With the practical margin; `None` if that is more than a whole core.
     pub with_margin: Option<WithMargin>,
-    /// W(P) at the [`curve_periods`].
+    /// W(P) at 32 even steps of the hyperperiod, each task's period, and the least common multiples of the two, three, …
+    /// shortest ones (where W dips). Ascending, unique. Sporadic sets with more than 200,000 jobs in a hyperperiod: up to
+    /// about that many jobs, and the hyperperiod.
     pub curve: Vec<CurvePoint>,
 }
 
@@ -133,22 +135,6 @@ pub fn budget(tasks: &[Task], period: Duration) -> Result<Duration, Error> {
 pub fn least_bandwidth(tasks: &[Task], shortest: Duration, longest: Duration) -> Result<CurvePoint, Error> {
     let load = Workload::new(tasks)?;
     least::least(&Supply::of(&load, longest.ns())?, shortest.ns(), longest.ns())
-}
-
-/// W(P) at `periods`. Errors: as [`budget`]. O(n) a period for n busy periods in a hyperperiod.
-pub fn curve(tasks: &[Task], periods: &[Duration]) -> Result<Vec<CurvePoint>, Error> {
-    let load = Workload::new(tasks)?;
-    let inside = |p: &&Duration| !p.ns().is_multiple_of(load.hyperperiod);
-    let longest = periods.iter().filter(inside).max().map_or(0, |p| p.ns());
-    let supply = Supply::of(&load, longest)?;
-    periods.iter().map(|&period| point(&supply, period)).collect()
-}
-
-/// The periods that a curve is shown at: 32 even steps of the hyperperiod, each task's period, and the least common
-/// multiples of the two, three, … shortest ones (where W dips). Ascending, unique. Sporadic sets with more than 200,000
-/// jobs in a hyperperiod: up to about that many jobs, and the hyperperiod. Errors: as [`budget`].
-pub fn curve_periods(tasks: &[Task]) -> Result<Vec<Duration>, Error> {
-    Ok(shown_periods(&Workload::new(tasks)?))
 }
 
 /// Longest time for which tasks that keep to their word hold the core without a gap; `None` if for ever (U = 1).

@@ -1,7 +1,7 @@
 //! Response times with known properties.
 #![allow(dead_code, unreachable_pub)]
 
-use giusto_verify::Sample;
+use giusto_verify::{Arms, Round, Sample};
 use rand::Rng;
 use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};
 
@@ -20,11 +20,27 @@ pub fn exponential(n: usize, mean: f64, rng: &mut ChaCha8Rng) -> Sample {
 
 /// `n` correlated response times with the same distribution: exponential levels, each kept for `burst` jobs on average.
 pub fn bursty(n: usize, mean: f64, burst: f64, rng: &mut ChaCha8Rng) -> Sample {
+    bursty_above(100_000, n, mean, burst, rng)
+}
+
+/// The same above another least time, in ns.
+pub fn bursty_above(least: u64, n: usize, mean: f64, burst: f64, rng: &mut ChaCha8Rng) -> Sample {
     let mut level = 0;
     sample((0..n).map(|job| {
         if job == 0 || rng.random::<f64>() < 1.0 / burst {
-            level = 100_000 + (-mean * 1000.0 * (1.0 - rng.random::<f64>()).ln()) as u64;
+            level = least + (-mean * 1000.0 * (1.0 - rng.random::<f64>()).ln()) as u64;
         }
         level
     }))
+}
+
+/// Rounds of two whole-core runs and one of Giusto's.
+pub fn arms(rounds: impl IntoIterator<Item = [Sample; 3]>) -> Arms {
+    let round = |[a, b, giusto]: [Sample; 3]| Round {
+        whole_a: Some(a),
+        whole_b: Some(b),
+        giusto: Some(giusto),
+        unprotected: None,
+    };
+    Arms { rounds: rounds.into_iter().map(round).collect(), ..Arms::default() }
 }

@@ -1,0 +1,62 @@
+//! Predictions: exact where the truth is known, and an error with words where there is none.
+
+use giusto_model::{Backend, Bandwidth, Duration, Hold, Origin, Prediction, Promise, Server, ServerKind, ServicePlan};
+use giusto_simulator::{predict, Error, Execution, Unobserved};
+
+/// One task of 50 us every millisecond on half a core.
+fn service() -> ServicePlan {
+    let half = Bandwidth::new(1, 2).unwrap();
+    let [budget, period] = [500, 1000].map(Duration::from_us);
+    ServicePlan {
+        name: "cache".into(),
+        promise: Promise::AsIfAlone,
+        origin: Origin::Start(vec!["service".into()]),
+        tasks: vec!["50us/1ms".parse().unwrap()],
+        load: None,
+        core: 0,
+        backend: Backend::Deadline,
+        server: Server { kind: ServerKind::Deferrable, budget, period },
+        utilization: half,
+        required: half,
+        margin: Bandwidth::ZERO,
+        hold: Hold { conforming: budget, enforced: period },
+        left_for_others: half,
+        prediction: None,
+        reasons: Vec::new(),
+    }
+}
+
+fn predicted(execution: &[u64], transport: &[u64], horizon: Duration) -> Result<Prediction, Error> {
+    let execution = Execution::Samples(execution.into());
+    Ok(predict(&service(), execution, transport, horizon, 1, &mut Unobserved)?.stats.prediction())
+}
+
+#[test]
+fn a_prediction_is_exact_to_the_last_digit_where_all_jobs_are_alike() {
+    let p = predicted(&[50_000], &[100_000], Duration::from_ms(100)).unwrap();
+    assert_eq!((p.jobs, p.p50, p.p99_9, p.max), (100, Duration::from_us(150), Duration::from_us(150), p.p50));
+}
+
+#[test]
+fn measured_times_that_no_job_can_take_are_errors_not_numbers() {
+    let ms = Duration::from_ms(100);
+    for (execution, transport, words) in [
+        (0, 5, "a measured execution time of 0 ns; expected 1 ns or more"),
+        (u64::MAX, 5, "execution time of 18446744073709551615 ns; expected 1 ns or more, and less than 73 years"),
+        (5, u64::MAX, "transport time of 18446744073709551615 ns; expected 0 ns or more, and less than 73 years"),
+    ] {
+        let error = predicted(&[50_000, execution], &[transport], ms).unwrap_err().to_string();
+        assert!(error.contains(words) && error.ends_with("measure again"), "{error}");
+    }
+    // The longest that are allowed: sums of them fit.
+    let longest = 1 << 61;
+    assert_eq!(predicted(&[5], &[longest], ms).unwrap().max.ns(), longest + 5);
+    assert!(matches!(predicted(&[longest], &[0], ms), Err(Error::NoJob { .. })));
+}
+
+#[test]
+fn without_a_finished_job_there_is_no_percentile() {
+    let error = predicted(&[50_000], &[], Duration::from_ns(10)).unwrap_err();
+    assert_eq!(error, Error::NoJob { within: Duration::from_ns(10) });
+    assert!(error.to_string().starts_with("no job finished within 10 ns; simulate longer"), "{error}");
+}
