@@ -167,7 +167,7 @@ impl Play<'_> {
             let i = self.random.random_range(0..self.ready.len());
             if self.random.random_bool(self.driver.change) {
                 self.change(i, now);
-            } else if i >= self.driver.always_ready && !matches!(self.calls.last(), Some(Call::Ready(j, ..)) if *j == i) {
+            } else if i >= self.driver.always_ready {
                 self.wake_or_sleep(i, now);
             }
         }

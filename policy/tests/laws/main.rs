@@ -1,11 +1,15 @@
 //! The laws of the policy core (README.md), each against an independent, slow oracle or a bound computed by hand.
 
+mod budgets;
+//mod calls;
 mod driver;
+mod jobs;
 mod oracle;
 mod pair;
 mod probe;
 mod survey;
 mod schedules;
+mod supply;
 
 use giusto_policy::Kind;
 use oracle::Spec;

@@ -167,7 +167,7 @@ impl Oracle {
     /// Whether there was room.
     pub(crate) fn boost(&mut self, index: usize, until: u64, now: u64) -> bool {
         self.charge_all(now);
-        self.servers[index].book(now);
+        self.servers[index].settle(now);
         if until <= now {
             self.boosted.retain(|&b| b != index);
             self.servers[index].boosted = None;

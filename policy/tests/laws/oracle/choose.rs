@@ -11,10 +11,9 @@ impl Oracle {
         for s in &mut self.servers {
             s.boosted = s.boosted.filter(|&until| until > now);
             // An idle constant bandwidth server is booked when it wakes or somebody looks.
-            if s.kind != Kind::ConstantBandwidth || s.ready {
-                s.book(now);
+            if s.kind != Kind::ConstantBandwidth || s.ready || s.pending.is_some() {
+                s.settle(now);
             }
-            s.take_pending(now);
         }
         self.boosted.retain(|&b| self.servers[b].boosted.is_some());
         let chosen = self.choose();

@@ -120,11 +120,19 @@ impl Server {
         }
     }
 
-    /// A change that waits for a replenishment forces it, also of an idle polling server; a sporadic one takes it as NOW.
-    pub(super) fn take_pending(&mut self, now: u64) {
-        if self.kind != Kind::Sporadic && self.pending.is_some() {
+    /// All that is due by now, and the change of parameters that waited for it: it forces the replenishment of an idle
+    /// polling server too; a sporadic server takes it as NOW.
+    pub(super) fn settle(&mut self, now: u64) {
+        if self.kind == Kind::Polling && !self.ready && self.pending.is_some() && self.deadline <= now {
+            self.book_before(now);
+            let (left, due) = (self.left + self.forgive, self.deadline == now);
             self.book_grid(now);
-        } else if self.pending_at <= now {
+            if due {
+                self.lost = ((left + self.budget).min(self.budget) - self.left, now);
+            }
+        }
+        self.book(now);
+        if self.kind == Kind::Sporadic && self.pending_at <= now {
             if let Some((budget, period)) = self.pending.take() {
                 self.counts.add(Case::NextPeriod);
                 self.set_chunks(budget, period, now);
@@ -151,7 +159,7 @@ impl Server {
             self.book(now);
             self.consume(now);
         }
-        if self.kind == Kind::ConstantBandwidth {
+        if self.kind == Kind::ConstantBandwidth && begin < end {
             self.book(end); // out of budget past its deadline, it has a new one from that instant
         }
     }
@@ -186,8 +194,10 @@ impl Server {
         if self.ready == is_ready {
             return;
         }
-        if self.is_grid() {
-            self.book_before(now); // as it was until now
+        match self.kind {
+            Kind::Polling if is_ready => self.book_before(now),
+            Kind::Polling => self.book_grid(now),
+            _ => {}
         }
         self.ready = is_ready;
         match self.kind {
@@ -198,8 +208,9 @@ impl Server {
             }
             // It is ready again at the very instant of a replenishment.
             Kind::Polling if is_ready && self.lost.1 == now && self.deadline == now + self.period => {
-                self.left += self.lost.0;
+                self.left += std::mem::take(&mut self.lost).0;
             }
+            Kind::Polling if is_ready => self.book_grid(now),
             Kind::Sporadic => {
                 self.book_chunks(now);
                 if is_ready {
@@ -232,8 +243,7 @@ impl Server {
         if self.kind == Kind::Unlimited {
             return;
         }
-        self.book(now);
-        self.take_pending(now);
+        self.settle(now);
         self.pending = None;
         if (budget, period) == (self.budget, self.period) {
             return;
@@ -272,7 +282,7 @@ impl Server {
         if self.kind == Kind::Unlimited {
             return;
         }
-        self.book(now);
+        self.settle(now);
         self.pending_at = self.deadline();
         self.pending = Some((budget, period)).filter(|&new| new != (self.budget, self.period));
         if self.kind == Kind::ConstantBandwidth && !self.ready {
