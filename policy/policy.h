@@ -96,8 +96,8 @@ static inline void gi_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi
 		return;
 	if (s->kind == GI_POLLING && !is_ready)
 		gi_settle(s, now); /* what became due while it was ready */
-	if (s->kind == GI_POLLING && is_ready && now && !gi_period_begins(s, now))
-		gi_poll_idle(s, now - 1); /* and before this instant while it was not */
+	if (s->kind == GI_POLLING && is_ready && now)
+		gi_poll_idle(s, now - 1, now); /* and before this instant while it was not */
 	s->ready = !!is_ready;
 	if (is_ready)
 		gi_refill(s, now);

@@ -121,7 +121,7 @@ GI_STEP gi_u64 gi_stretch(struct gi_pool *p, gi_u32 index, gi_u64 ran)
 	s = gi_at(p, index);
 	begin = p->now - ran;
 	end = p->now;
-	gi_sporadic_settle(s, begin);
+	gi_sporadic_roll(s, begin);
 	if (s->boost_until) {
 		if (s->left > 0)
 			end = gi_min(end, begin + s->chunk[0].amount - s->used);

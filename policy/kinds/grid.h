@@ -43,30 +43,30 @@ static inline void gi_replenish(struct gi_server *s, gi_u64 now)
 		s->left = (gi_s64)s->budget;
 }
 
-/* An idle polling server takes no budget at the ends of its periods, but its debt is repaid. */
-static inline void gi_poll_idle(struct gi_server *s, gi_u64 now)
-{
-	gi_replenish(s, now);
-	if (s->left > 0)
-		s->left = 0;
-}
-
 /*
- * Whether its period begins at this very instant: then a polling server that goes idle, as a job ends, keeps its budget
- * until time moves on, for another may be there.
+ * Whether its period begins at this very instant: then an idle polling server keeps its budget until time moves on, for
+ * it may still become ready here.
  */
 static inline int gi_period_begins(const struct gi_server *s, gi_u64 now)
 {
 	return s->deadline - s->period == now;
 }
 
-/* A polling server may still become ready at this very instant, which then is an end of a period with it ready. */
+/* An idle polling server takes no budget at the ends of its periods up to `end`, but its debt is repaid. */
+static inline void gi_poll_idle(struct gi_server *s, gi_u64 end, gi_u64 now)
+{
+	gi_replenish(s, end);
+	if (s->left > 0 && !gi_period_begins(s, now))
+		s->left = 0;
+}
+
+/* This instant is left open, unless a change waits for it. */
 static inline void gi_grid_settle(struct gi_server *s, gi_u64 now)
 {
 	if (s->kind != GI_POLLING || s->ready)
 		gi_replenish(s, now);
 	else if (s->next_budget || now)
-		gi_poll_idle(s, s->next_budget ? now : now - 1);
+		gi_poll_idle(s, s->next_budget ? now : now - 1, now);
 }
 
 #endif

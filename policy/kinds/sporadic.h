@@ -69,7 +69,8 @@ static inline void gi_sporadic_roll(struct gi_server *s, gi_u64 now)
 	gi_u32 i;
 
 	last = s->chunk[(s->chunks - 1) & (GI_CHUNKS - 1)].time;
-	if (s->budget && s->period && s->used >= s->budget && last <= now) { /* whole rounds of the queue at once */
+	if (s->budget && s->period && s->used >= s->budget && last <= now &&
+	    last <= s->chunk[0].time + s->period) { /* whole rounds of the queue at once */
 		rounds = gi_min(s->used / s->budget, (now - last) / s->period + 1);
 		for (i = 0; i < GI_CHUNKS && i < s->chunks; i++)
 			s->chunk[i].time += rounds * s->period;
@@ -89,8 +90,10 @@ static inline void gi_sporadic_roll(struct gi_server *s, gi_u64 now)
 /* Goes idle: what was used of the head is split off. */
 static inline void gi_sporadic_sleep(struct gi_server *s, gi_u64 now)
 {
-	struct gi_chunk head = s->chunk[0];
+	struct gi_chunk head;
 
+	gi_sporadic_roll(s, now);
+	head = s->chunk[0];
 	if (s->used && head.time <= now && s->used < head.amount) {
 		if (s->chunks < GI_CHUNKS) {
 			s->chunk[0].amount -= s->used;
