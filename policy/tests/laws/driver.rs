@@ -116,6 +116,7 @@ pub(crate) fn play(order: Order, specs: &[Spec], driver: Driver, random: &mut Ch
         play.call(Call::Decide(now));
         play.no_debt_beyond_the_lateness(now);
     }
+    if std::env::var("SHOW").is_ok() { println!("{order:?} {:?}", play.calls.iter().take(40).collect::<Vec<_>>()); }
     play.run.counts = play.pair.oracle.counts();
     if two_periods_late {
         play.run.counts.add(Case::TwoPeriodsLate);
@@ -135,12 +136,13 @@ impl Play<'_> {
     fn pass(&mut self, now: u64, at: u64) {
         self.run.ready.extend((now..at).map(|_| self.ready.clone()));
         let between = if self.random.random_bool(0.1) { Some(self.random.random_range(now..=at)) } else { None };
-        for (when, cores) in between.map(|when| (when, 0.5)).into_iter().chain([(at, 1.0)]) {
-            for core in 0..self.driver.cores {
-                if self.random.random_bool(cores) {
-                    self.charge(core, when, when < at);
-                }
+        for core in 0..self.driver.cores {
+            if let Some(when) = between.filter(|_| self.random.random_bool(0.5)) {
+                self.charge(core, when, true);
             }
+        }
+        for core in 0..self.driver.cores {
+            self.charge(core, at, false);
         }
     }
 

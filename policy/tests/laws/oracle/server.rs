@@ -202,14 +202,14 @@ impl Server {
         self.ready = is_ready;
         match self.kind {
             Kind::Polling if !is_ready && self.left > 0 => {
-                self.lost = (self.left, now);
+                if self.deadline == now + self.period {
+                    self.lost = (self.left, now);
+                }
                 self.left = 0;
                 self.counts.add(Case::PollingLoss);
             }
             // It is ready again at the very instant of a replenishment.
-            Kind::Polling if is_ready && self.lost.1 == now && self.deadline == now + self.period => {
-                self.left += std::mem::take(&mut self.lost).0;
-            }
+            Kind::Polling if is_ready && self.lost.1 == now => self.left += std::mem::take(&mut self.lost).0,
             Kind::Polling if is_ready => self.book_grid(now),
             Kind::Sporadic => {
                 self.book_chunks(now);
@@ -253,6 +253,10 @@ impl Server {
             self.set_chunks(budget, period, now);
             return;
         }
+        let reopened = self.kind == Kind::Polling && !self.ready && self.lost.1 == now;
+        if reopened {
+            self.left += self.lost.0; // it may be ready again at this instant, which the change must not undo
+        }
         if self.begun {
             let growth = budget - self.budget;
             self.left += growth;
@@ -266,6 +270,7 @@ impl Server {
                 self.forgive -= self.forgive.min(growth);
             }
             if self.kind == Kind::Polling && !self.ready {
+                self.lost.0 = self.left.max(0);
                 self.left = self.left.min(0);
             }
             if self.is_grid() && period != self.period {
