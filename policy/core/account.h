@@ -257,10 +257,11 @@ GI_STEP gi_u32 gi_account(struct gi_pool *p, gi_u32 core, gi_u64 ran)
 	if (c->payer >= p->count || !ran)
 		return 0;
 	s = gi_at(p, c->payer);
-	if (s->kind == GI_SPORADIC)
-		for (i = 0; i < GI_STRETCHES; i++)
+	if (s->kind == GI_SPORADIC) {
+		for (i = 0; i < GI_STRETCHES && ran; i++)
 			ran = gi_stretch(p, c->payer, ran);
-	else if (s->kind != GI_UNLIMITED)
+		s->boost_ns += ran;
+	} else if (s->kind != GI_UNLIMITED)
 		gi_consume_periods(s, ran, p->now);
 	return gi_place(p, c->payer);
 }

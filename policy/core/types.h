@@ -17,7 +17,7 @@ typedef __UINT16_TYPE__ gi_u16;
 #endif
 #define GI_CHUNKS 8u	     /* parts that a sporadic server's budget may be in */
 #define GI_REFILLS 64u	     /* replenishments a decision; more wait for the next, which is then due at once */
-#define GI_STRETCHES 32u     /* parts in which a late boosted charge of a sporadic server is taken; more is free */
+#define GI_STRETCHES 128u    /* parts in which a late charge of a sporadic server is taken; beyond, all is boosted */
 #define GI_SIFT 12u	     /* more than the height of a full heap */
 #define GI_NOBODY (~0u)	     /* no server, no place */
 #define GI_NEVER (~0ull)     /* a time that does not come */
