@@ -30,6 +30,8 @@ pub(crate) struct Run {
     /// For each core, who ran and whether it paid.
     pub(crate) ran: Vec<Vec<Option<(usize, bool)>>>,
     pub(crate) ready: Vec<Vec<bool>>,
+    /// Who went idle and when, also if it was ready again at that instant.
+    pub(crate) slept: Vec<(usize, usize)>,
     /// The longest time that any decision came after `until`.
     pub(crate) lateness: u64,
     pub(crate) counts: Counts,
@@ -88,6 +90,7 @@ pub(crate) fn play(order: Order, specs: &[Spec], driver: Driver, random: &mut Ch
         specs: specs.to_vec(),
         ran: vec![vec![]; driver.cores],
         ready: vec![],
+        slept: vec![],
         lateness: 0,
         counts: Counts::default(),
     };
@@ -177,6 +180,9 @@ impl Play<'_> {
 
     fn wake_or_sleep(&mut self, i: usize, now: u64) {
         self.ready[i] = !self.ready[i];
+        if !self.ready[i] {
+            self.run.slept.push((i, now as usize));
+        }
         self.call(Call::Ready(i, self.ready[i], now));
     }
 

@@ -1,7 +1,7 @@
 //! The laws of the policy core (README.md), each against an independent, slow oracle or a bound computed by hand.
 
 mod budgets;
-//mod calls;
+mod calls;
 mod driver;
 mod jobs;
 mod oracle;

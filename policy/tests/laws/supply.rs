@@ -1,6 +1,6 @@
 //! What servers get at least, in windows throughout which they have work (law 2).
 
-use crate::budgets::{periods, random_run};
+use crate::budgets::{assert_no_more_than, back_to_back, periods, random_run, Nearest};
 use crate::driver::Run;
 use crate::oracle::Spec;
 use crate::{reservation, ALL, BOUNDED};
@@ -15,9 +15,15 @@ type Tight = [u64; ALL.len()];
 /// begin at a replenishment. At worst there is no supply for `blackout` at first.
 fn assert_supply(run: &Run, i: usize, blackout: u64, tight: &mut Tight) {
     let (s, sums) = (&run.specs[i], run.supplied(i));
+    let mut works: Vec<bool> = run.ready.iter().map(|ready| ready[i]).collect();
+    for &(who, t) in &run.slept {
+        if who == i && t < works.len() {
+            works[t] = false; // a window that begins later is another one
+        }
+    }
     let polls = s.kind == Kind::Polling;
     for a in (s.first as usize..run.ready.len()).filter(|&a| !polls || (a as u64 - s.first) % s.period == 0) {
-        for b in (a + 1..=run.ready.len()).take_while(|&b| run.ready[b - 1][i]) {
+        for b in (a + 1..=run.ready.len()).take_while(|&b| works[b - 1]) {
             let got = sums[b] - sums[a];
             let least = periods(s, ((b - a) as u64).saturating_sub(blackout));
             assert!(got >= least, "server {i} got {got} of {least} in [{a}, {b}): {:?}", run.specs);
@@ -88,7 +94,7 @@ fn fits_edf(specs: &[Spec]) -> bool {
 }
 
 fn law_2_of_admitted_sets(order: Order, fits: impl Fn(&[Spec]) -> bool) -> (u64, Tight) {
-    let (mut tight, mut sets) = (Tight::default(), 0);
+    let (mut tight, mut nearest, mut sets) = (Tight::default(), Nearest::default(), 0);
     for seed in 0..6000 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut specs: Vec<_> = (0..3).map(|_| reservation(&mut random, BOUNDED)).collect();
@@ -103,8 +109,10 @@ fn law_2_of_admitted_sets(order: Order, fits: impl Fn(&[Spec]) -> bool) -> (u64,
         let run = random_run(&mut random, order, &specs, false, (seed % 4) as usize % specs.len(), 1);
         for (i, s) in specs.iter().enumerate().filter(|(_, s)| s.kind != Kind::Unlimited) {
             assert_supply(&run, i, blackout(s), &mut tight);
+            assert_no_more_than(&run, i, |length| back_to_back(s, length), &mut nearest);
         }
     }
+    assert!(BOUNDED.iter().all(|&k| nearest[k as usize] == 100), "law 1: the bounds are reached: {nearest:?}");
     (sets, tight)
 }
 

@@ -197,6 +197,8 @@ impl Server {
         match self.kind {
             Kind::Polling if is_ready => self.book_before(now),
             Kind::Polling => self.book_grid(now),
+            Kind::Sporadic if is_ready => self.settle(now),
+            Kind::Sporadic => self.book_chunks(now),
             _ => {}
         }
         self.ready = is_ready;
@@ -211,14 +213,8 @@ impl Server {
             // It is ready again at the very instant of a replenishment.
             Kind::Polling if is_ready && self.lost.1 == now => self.left += std::mem::take(&mut self.lost).0,
             Kind::Polling if is_ready => self.book_grid(now),
-            Kind::Sporadic => {
-                self.book_chunks(now);
-                if is_ready {
-                    self.wake_chunks(now);
-                } else {
-                    self.split_chunk(now);
-                }
-            }
+            Kind::Sporadic if is_ready => self.wake_chunks(now),
+            Kind::Sporadic => self.split_chunk(now),
             Kind::ConstantBandwidth if is_ready => {
                 self.book(now);
                 self.wake_up_rule(now);
@@ -290,8 +286,8 @@ impl Server {
         self.settle(now);
         self.pending_at = self.deadline();
         self.pending = Some((budget, period)).filter(|&new| new != (self.budget, self.period));
-        if self.kind == Kind::ConstantBandwidth && !self.ready {
-            self.book(now); // idle and past the deadline: at once
+        if !self.ready && matches!(self.kind, Kind::Sporadic | Kind::ConstantBandwidth) {
+            self.settle(now); // idle and past the deadline: at once
         }
     }
 }
