@@ -61,13 +61,18 @@ GI_STEP gi_u32 gi_append(struct gi_server *s, gi_u64 time, gi_u64 amount)
 	return at;
 }
 
-/* Heads that are used up return a period later. What was used beyond what was due is a debt of the next. */
-static inline void gi_sporadic_roll(struct gi_server *s, gi_u64 now)
+/*
+ * Heads that are used up return a period later, GI_CHUNKS of them in a call; whether more are used up. What was used
+ * beyond what was due is a debt of the next.
+ */
+GI_STEP gi_u32 gi_sporadic_roll(struct gi_server *s, gi_u64 now)
 {
 	struct gi_chunk head;
 	gi_u64 last, rounds;
 	gi_u32 i;
 
+	if (!s)
+		return 0;
 	last = s->chunk[(s->chunks - 1) & (GI_CHUNKS - 1)].time;
 	if (s->budget && s->period && s->used >= s->budget && last <= now &&
 	    last <= s->chunk[0].time + s->period) { /* whole rounds of the queue at once */
@@ -85,14 +90,18 @@ static inline void gi_sporadic_roll(struct gi_server *s, gi_u64 now)
 		gi_append(s, head.time + s->period, head.amount);
 	}
 	gi_sporadic_settle(s, now);
+	return s->used >= s->chunk[0].amount && s->used && s->chunk[0].time <= now;
 }
 
 /* Goes idle: what was used of the head is split off. */
 static inline void gi_sporadic_sleep(struct gi_server *s, gi_u64 now)
 {
 	struct gi_chunk head;
+	gi_u32 i;
 
-	gi_sporadic_roll(s, now);
+	for (i = 0; i < GI_REFILLS / GI_CHUNKS; i++)
+		if (!gi_sporadic_roll(s, now))
+			break;
 	head = s->chunk[0];
 	if (s->used && head.time <= now && s->used < head.amount) {
 		if (s->chunks < GI_CHUNKS) {
