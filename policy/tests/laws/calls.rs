@@ -13,12 +13,14 @@ const CORES: u32 = 4;
 fn random_pool(random: &mut ChaCha8Rng) -> (Pool, Vec<Id>, Vec<Spec>) {
     let order = if random.random_bool(0.5) { Order::FixedPriority } else { Order::Edf };
     let specs: Vec<_> = (0..random.random_range(1..=6)).map(|_| reservation(random, &ALL)).collect();
-    let (pool, ids) = pool_of(order, random.random_range(1..=CORES), &specs);
+    let cores = random.random_range(1..=CORES);
+    let (pool, ids) = pool_of(order, cores, &specs);
     (pool, ids, specs)
 }
 
-/// A server becomes ready or idle, is changed or boosted; `specs` says what is in force if no change waits.
-fn random_call(random: &mut ChaCha8Rng, pool: &mut Pool, ids: &[Id], specs: &mut [Spec], waits: bool, now: u64) {
+/// A server becomes ready or idle, is changed or boosted; `specs` says what is in force if no change waits. Returns until
+/// when it is boosted.
+fn random_call(random: &mut ChaCha8Rng, pool: &mut Pool, ids: &[Id], specs: &mut [Spec], waits: bool, now: u64) -> u64 {
     let i = random.random_range(0..ids.len());
     let new = reservation(random, &ALL);
     match random.random_range(0..12) {
@@ -28,9 +30,14 @@ fn random_call(random: &mut ChaCha8Rng, pool: &mut Pool, ids: &[Id], specs: &mut
             pool.set(ids[i], budget, period, priority, When::Now, now).unwrap();
         }
         1 if waits => pool.set(ids[i], new.budget, new.period, 0, When::NextPeriod, now).unwrap(),
-        2 => drop(pool.boost(ids[i], now + random.random_range(0..30), now)), // refused if all cores are taken
+        2 => {
+            let until = now + random.random_range(0..30);
+            // Refused if all cores are taken.
+            return pool.boost(ids[i], until, now).map_or(0, |()| until);
+        }
         _ => pool.ready(ids[i], random.random_bool(0.6), now),
     }
+    0
 }
 
 /// All that can be seen of a pool but `until`.
@@ -45,9 +52,9 @@ fn law_6_a_decision_before_until_changes_nothing() {
     for seed in 0..6000 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let (mut pool, ids, mut specs) = random_pool(&mut random);
-        let mut now = 0;
+        let (mut now, mut boosts_end) = (0, 0);
         for _ in 0..60 {
-            random_call(&mut random, &mut pool, &ids, &mut specs, true, now);
+            boosts_end = random_call(&mut random, &mut pool, &ids, &mut specs, true, now).max(boosts_end);
             let first = pool.decide(now);
             let farthest = first.until.unwrap_or(now + 30);
             let (between, end) = (random.random_range(now..=farthest), random.random_range(now..=farthest));
@@ -55,7 +62,12 @@ fn law_6_a_decision_before_until_changes_nothing() {
             let mut asked = pool.clone();
             let repeated = asked.decide(between);
             if between < farthest {
-                assert_eq!((repeated.until, repeated.changed), (first.until, 0), "seed {seed} at {between} of {now}");
+                assert_eq!(repeated.changed, 0, "seed {seed} at {between}, asked at {now}");
+                // A boosted server may be out of budget by then, which makes its next budget an event; a chunk of a sporadic
+                // one may be due, so that its budget ends later.
+                if boosts_end <= now && specs.iter().all(|s| s.kind != Kind::Sporadic) {
+                    assert_eq!(repeated.until, first.until, "seed {seed} at {between}, asked at {now}");
+                }
             }
             let (a, b) = (asked.decide(end), pool.decide(end));
             assert_eq!(a.until, b.until, "seed {seed}: until at {end}, asked at {now} and {between}");
@@ -162,7 +174,7 @@ fn what_is_no_reservation_is_refused_with_what_was_expected() {
         }
         assert_eq!(pool.decide(0).changed, 0);
         assert!(seen(&pool, &[id]) == before, "{kind:?}: what is refused changes nothing");
-        assert_eq!(pool.decide(5).until.is_some_and(|until| until <= 10), true, "{kind:?} keeps its period");
+        assert!(pool.decide(5).until.is_some_and(|until| until <= 10), "{kind:?} keeps its period");
     }
     let text = Error::Reservation { budget: 6, period: 5 }.to_string();
     assert!(text.contains("6 ns in 5 ns") && text.contains("0 < budget <= period"), "{text}");
@@ -206,7 +218,8 @@ fn ids_of_another_pool_and_the_end_of_time_do_no_harm() {
     for now in [0, 1, end / 2, end - 1, end, u64::MAX, 0] {
         for _ in 0..100 {
             let id = ids[random.random_range(0..ids.len())];
-            let period = random.random_range(1..=end >> random.random_range(0..62));
+            let magnitude = random.random_range(0..62);
+            let period = random.random_range(1..=end >> magnitude);
             match random.random_range(0..5) {
                 0 => large.charge(random.random_range(0..4), random.random(), now),
                 1 => drop(large.boost(id, random.random(), now)),

@@ -119,7 +119,6 @@ pub(crate) fn play(order: Order, specs: &[Spec], driver: Driver, random: &mut Ch
         play.call(Call::Decide(now));
         play.no_debt_beyond_the_lateness(now);
     }
-    if std::env::var("SHOW").is_ok() { println!("{order:?} {:?}", play.calls.iter().take(40).collect::<Vec<_>>()); }
     play.run.counts = play.pair.oracle.counts();
     if two_periods_late {
         play.run.counts.add(Case::TwoPeriodsLate);

@@ -37,7 +37,8 @@ fn responses(servers: &[(u64, u64)], kind: Kind, jobs: &[Job], length: u64) -> V
     for now in 0..length {
         // The first job of a server that was released and has not ended.
         let first = |server: usize, left: &[u64]| {
-            let waiting = (0..jobs.len()).filter(|&j| jobs[j].server == server && jobs[j].released <= now && left[j] > 0);
+            let waiting =
+                (0..jobs.len()).filter(|&j| jobs[j].server == server && jobs[j].released <= now && left[j] > 0);
             waiting.min_by_key(|&j| (jobs[j].rank, j))
         };
         for (server, &id) in ids.iter().enumerate() {
@@ -167,7 +168,9 @@ fn pooled_mean_response_of_reclaiming_is_least_and_of_strict_most() {
         }
     }
     let [strict, conserving, reclaiming] = sums.map(|sum| sum as f64 / count as f64);
-    eprintln!("mean response over {SETS} sets, {count} jobs: PTPS {strict:.2}, WCPS {conserving:.2}, CRPS {reclaiming:.2}");
+    eprintln!(
+        "mean response over {SETS} sets, {count} jobs: PTPS {strict:.2}, WCPS {conserving:.2}, CRPS {reclaiming:.2}"
+    );
     eprintln!("the order does not hold in {not_each} of the sets alone");
     assert!(reclaiming <= conserving && conserving <= strict);
 }

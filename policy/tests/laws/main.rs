@@ -6,8 +6,6 @@ mod driver;
 mod jobs;
 mod oracle;
 mod pair;
-mod probe;
-mod survey;
 mod schedules;
 mod supply;
 

@@ -108,8 +108,7 @@ impl Pair {
                 }
             }
             // A core may be kept free only for an idle strict server that goes first.
-            let kept =
-                burning(Kind::PeriodicStrict).filter(|&j| !self.oracle.is_ready(j) && rank(j) < rank(i)).count();
+            let kept = burning(Kind::PeriodicStrict).filter(|&j| !self.oracle.is_ready(j) && rank(j) < rank(i)).count();
             if !runs && (has_budget(i) || self.oracle.is_boosted(i)) && idle_cores > kept {
                 return Err(format!("law 3: a core idles although server {i} is eligible at {now}"));
             }
@@ -165,7 +164,8 @@ pub(crate) fn least_difference(order: Order, cores: usize, calls: &[Call]) -> St
                 }
                 Some(_) => [earlier, &calls[n + 1..]].concat(),
             };
-            if let Some((end, again)) = difference(order, cores, &fewer).filter(|(_, again)| kind(again) == kind(&text)) {
+            if let Some((end, again)) = difference(order, cores, &fewer).filter(|(_, again)| kind(again) == kind(&text))
+            {
                 calls = fewer[..=end].to_vec();
                 (text, shrunk) = (again, true);
             }

@@ -22,7 +22,7 @@ fn assert_supply(run: &Run, i: usize, blackout: u64, tight: &mut Tight) {
         }
     }
     let polls = s.kind == Kind::Polling;
-    for a in (s.first as usize..run.ready.len()).filter(|&a| !polls || (a as u64 - s.first) % s.period == 0) {
+    for a in (s.first as usize..run.ready.len()).filter(|&a| !polls || (a as u64 - s.first).is_multiple_of(s.period)) {
         for b in (a + 1..=run.ready.len()).take_while(|&b| works[b - 1]) {
             let got = sums[b] - sums[a];
             let least = periods(s, ((b - a) as u64).saturating_sub(blackout));
@@ -67,7 +67,8 @@ fn fits_fixed_priority(specs: &[Spec]) -> bool {
         let mut response = s.budget;
         loop {
             let interference = |j: usize| {
-                let (other, jitter) = (&specs[j], |o: &Spec| (o.period - o.budget) * u64::from(o.kind == Kind::Deferrable));
+                let (other, jitter) =
+                    (&specs[j], |o: &Spec| (o.period - o.budget) * u64::from(o.kind == Kind::Deferrable));
                 (response + jitter(other)).div_ceil(other.period) * other.budget
             };
             let next = s.budget + (0..specs.len()).filter(first).map(interference).sum::<u64>();

@@ -40,7 +40,8 @@ impl Oracle {
 
         let mut others: Vec<usize> = order.iter().copied().filter(may_run).filter(|i| !first.contains(i)).collect();
         let reclaiming = |i: usize| servers[i].kind == Kind::PeriodicReclaiming;
-        let without_budget = |i: &usize| servers[*i].ready && servers[*i].boosted.is_none() && !servers[*i].has_budget(now);
+        let without_budget =
+            |i: &usize| servers[*i].ready && servers[*i].boosted.is_none() && !servers[*i].has_budget(now);
         let mut poor: Vec<usize> = order.into_iter().filter(|&i| reclaiming(i) && without_budget(&i)).collect();
 
         let mut lent = vec![];
@@ -92,16 +93,16 @@ impl Oracle {
         for (i, s) in self.servers.iter().enumerate() {
             let burns = self.burners.iter().any(|b| b.server == i);
             let pays = self.cores.iter().any(|core| core.runs == Some((i, true)));
-            if self.is_replenished(s, burns) || (s.pending.is_some() && s.kind != Kind::Sporadic) {
+            if self.is_replenished(s, burns) {
                 events.push(s.deadline());
+            }
+            if s.pending.is_some() {
+                events.push(if s.kind == Kind::Sporadic { s.pending_at } else { s.deadline() });
             }
             if s.kind == Kind::Sporadic && s.ready && s.left(now) <= 0 {
                 events.push(s.chunks[0].time);
             }
-            if s.kind == Kind::Sporadic && s.pending.is_some() {
-                events.push(s.pending_at);
-            }
-            if s.kind == Kind::Sporadic && pays && self.order == Order::Edf && s.boosted.is_none() {
+            if s.kind == Kind::Sporadic && pays && s.boosted.is_none() && self.order == Order::Edf {
                 events.push(now + (s.chunks[0].amount - s.used) as u64); // then its deadline moves on
             }
             events.extend(s.boosted);

@@ -49,7 +49,7 @@ impl Server {
             forgive: 0,
             pending: None,
             pending_at: 0,
-            lost: (0, 0),
+            lost: (0, u64::MAX),
             boosted: None,
             boost_ns: 0,
             chunks: vec![Chunk { time: first, amount: budget as i64 }],
@@ -235,13 +235,18 @@ impl Server {
         }
     }
 
+    /// Whether nothing would change.
+    fn is_present(&self, budget: i64, period: u64) -> bool {
+        self.kind == Kind::Unlimited || (self.pending.is_none() && (budget, period) == (self.budget, self.period))
+    }
+
     pub(super) fn set_now(&mut self, budget: i64, period: u64, now: u64) {
-        if self.kind == Kind::Unlimited {
+        if self.is_present(budget, period) {
             return;
         }
         self.settle(now);
         self.pending = None;
-        if (budget, period) == (self.budget, self.period) {
+        if self.is_present(budget, period) {
             return;
         }
         self.counts.add(Case::SetNow);
@@ -249,9 +254,8 @@ impl Server {
             self.set_chunks(budget, period, now);
             return;
         }
-        let reopened = self.kind == Kind::Polling && !self.ready && self.lost.1 == now;
-        if reopened {
-            self.left += self.lost.0; // it may be ready again at this instant, which the change must not undo
+        if self.kind == Kind::Polling && !self.ready && self.lost.1 == now {
+            self.left += self.lost.0; // it may be ready again at this instant: the change is of what it would have
         }
         if self.begun {
             let growth = budget - self.budget;
@@ -280,7 +284,7 @@ impl Server {
     }
 
     pub(super) fn set_next(&mut self, budget: i64, period: u64, now: u64) {
-        if self.kind == Kind::Unlimited {
+        if self.is_present(budget, period) {
             return;
         }
         self.settle(now);
