@@ -28,7 +28,7 @@ static inline void gi_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 	gi_u32 i;
 
 	p->now = p->changed = p->burned = 0;
-	p->until = GI_NEVER;
+	p->until = p->refill = GI_NEVER;
 	p->order = order;
 	p->m = m < 1 ? 1 : m > GI_CORES ? GI_CORES : m;
 	p->count = p->burners = p->boosts = p->chosen = p->taken = p->looked_past = 0;
@@ -139,6 +139,7 @@ static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 	p->until = top == GI_NOBODY ? GI_NEVER : gi_at(p, top)->event;
 	if (p->until < now)
 		p->until = now;
+	p->refill = p->until;
 	gi_choose_all(p);
 	gi_assign(p);
 	gi_until(p);

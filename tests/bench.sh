@@ -10,6 +10,9 @@ mkdir -p $out
 echo "=== simulator beside SimSo: jobs a second, 10 tasks, RM, U = 0.8"
 tests/bench-simso.sh
 
+echo "=== policy core: what an event costs as servers grow"
+cargo run --release --locked --quiet -p giusto-policy --example scale
+
 echo "=== VAS: a whole core, no plan and Giusto in turns, $rounds rounds of 8 s"
 code=0
 target/release/giusto run sites/walk.yaml --trial --rounds "$rounds" --for 8s --out $out --json >$out/trial.json || code=$?

@@ -151,6 +151,24 @@ class SiteFiles(unittest.TestCase):
             json.loads(files[0][1])
 
 
+    def test_schedulers_are_compared_over_seeds_in_parallel_with_the_same_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["simulate", "sites/walk.yaml", "--for", "2s", "--seed", "7", "--seeds", "5", "--compare",
+                       "periodic_strict,polling,credit,fair", "--json"]
+            first, again = run(*command)[0], run(*command)[0]
+            self.assertEqual(first, again)
+            rows = {row["scheduler"]: row["prediction"] for row in json.loads(first)}
+            self.assertEqual(list(rows), ["constant_bandwidth", "periodic_strict", "polling", "credit", "fair"])
+            self.assertEqual(rows["constant_bandwidth"]["max_ns"], 300_000)
+            self.assertGreater(rows["polling"]["p50_ns"], 10 * rows["constant_bandwidth"]["p50_ns"])
+            run("simulate", "sites/walk.yaml", "--for", "80ms", "--gantt", f"{folder}/g.svg")
+            self.assertIn("<rect", Path(f"{folder}/g.svg").read_text())
+            _, err = run("simulate", "sites/walk.yaml", "--for", "100s", "--gantt", f"{folder}/g.svg", code=2)
+            self.assertIn("shorter", err)
+            _, err = run("simulate", "sites/walk.yaml", "--compare", "nonsense", code=2)
+            self.assertIn("credit or fair", err)
+
+
 class Help(unittest.TestCase):
     def test_every_verb_shows_an_example(self):
         for verb in self.verbs():

@@ -34,7 +34,9 @@ pub(crate) enum Verb {
     #[command(after_help = "Example:\n  giusto explain cache --site sites/walk.yaml")]
     Explain(ExplainArgs),
     /// Play the plan in virtual time: predicted response times
-    #[command(after_help = "Example:\n  giusto simulate sites/walk.yaml --for 10s --seed 7 --trace out/trace.json")]
+    #[command(
+        after_help = "Example:\n  giusto simulate sites/walk.yaml --for 10s --seed 7 --compare polling,fair --trace out/trace.json"
+    )]
     Simulate(SimulateArgs),
     /// Start or adopt the services of a site and enforce the plan on this host
     ///
@@ -102,9 +104,19 @@ pub(crate) struct SimulateArgs {
     /// Seed of everything random; the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Runs to pool, of this seed and the following ones, on all processors
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) seeds: u32,
     /// Measured execution times (from 'giusto measure execution') instead of the worst case
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+    /// Play other schedulers too, such as polling,fair,credit: server kinds with the plan's budget and period, Xen's Credit
+    /// scheduler, a fair scheduler
+    #[arg(long, value_name = "KIND,KIND", value_delimiter = ',')]
+    pub(crate) compare: Vec<giusto_simulator::Under>,
+    /// Draw the schedule of the first service (SVG); for short times, such as two periods
+    #[arg(long, value_name = "FILE")]
+    pub(crate) gantt: Option<PathBuf>,
     /// Write job records of the first service to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) jobs: Option<PathBuf>,

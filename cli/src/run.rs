@@ -7,7 +7,7 @@ use crate::{plan, table};
 use giusto_compute::Machine;
 use giusto_daemon::{Arm, Error, Journal, Options, Restored, Scene, Trial};
 use giusto_model::{Duration, JobRecord, Plan, ServicePlan};
-use giusto_simulator::{predict, Execution};
+use giusto_simulator::{predict, Execution, Gantt};
 use giusto_verify::{Arms, Comparison, Predicted, ReportMeta, Round, Sample, Verdict};
 use serde_json::json;
 use std::path::Path;
@@ -148,6 +148,7 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
             title: format!("{}: as if alone?", service.name),
             outcome: note.clone(),
             lines: how(args, service, trial, competitor),
+            schedule: schedule(service, trial, args.seed)?,
         };
         let name = if trials.len() == 1 { "report.html".to_string() } else { format!("report-{}.html", service.name) };
         let report = args.out.join(name);
@@ -228,6 +229,20 @@ fn arms(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<(Arms, f64), 
         predict(service, execution, &trial.profile.transport, PREDICTED, seed, &mut keep).map_err(Failure::running)?;
     arms.predicted = Some(Predicted::Sample(Sample::from_jobs(&jobs).map_err(Failure::running)?));
     Ok((arms, predicted.competitor))
+}
+
+/// Two periods of the predicted schedule, drawn.
+fn schedule(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<(String, String), Failure> {
+    let Some(length) = service.server.period.checked_mul(2) else { return Ok(Default::default()) };
+    let mut gantt = Gantt::default();
+    let execution = Execution::Samples(trial.profile.execution.as_slice().into());
+    match predict(service, execution, &[], length, seed, &mut gantt) {
+        Err(giusto_simulator::Error::TooLongToDraw { .. }) => return Ok(Default::default()),
+        other => other?,
+    };
+    let caption =
+        format!("Simulated: the first two periods of {}, with measured execution times", service.server.period);
+    Ok((gantt.svg(&[&service.name, "everybody else"], length.ns()), caption))
 }
 
 fn save(out: &Path, trial: &Trial) -> Result<(), Failure> {

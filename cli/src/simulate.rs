@@ -5,23 +5,50 @@ use crate::failure::{create, Failure};
 use crate::table::{json, say, table};
 use giusto_measure::Profile;
 use giusto_model::{Bandwidth, JobRecord, JobWriter, Prediction};
-use giusto_simulator::{predict, Error, Execution, Observer, Predicted, Trace, PERCENTILE_ERROR};
+use giusto_simulator::{
+    in_parallel, predict_under, Error, Execution, Gantt, Observer, Predicted, Trace, Under, Unobserved,
+    PERCENTILE_ERROR,
+};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::{BufReader, BufWriter, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// What `--json` prints for a service (`formats/simulate.schema.json`).
 #[derive(Serialize)]
 struct Row {
     service: String,
+    /// A server kind, `credit` or `fair`.
+    scheduler: String,
     seed: u64,
+    /// Runs pooled, of this seed and the following.
+    seeds: usize,
     prediction: Prediction,
     /// How far percentiles may lie above the true ones, as a share; max and mean are exact.
     percentile_error: f64,
     mean_ns: f64,
     unfinished: u64,
     competitor_share: f64,
+}
+
+impl Row {
+    fn new(service: &str, under: Under, seed: u64, runs: &[Predicted]) -> Row {
+        let mut stats = runs[0].stats.clone();
+        runs[1..].iter().for_each(|run| stats.merge(&run.stats));
+        Row {
+            service: service.to_string(),
+            scheduler: under.to_string(),
+            seed,
+            seeds: runs.len(),
+            prediction: stats.prediction(),
+            percentile_error: PERCENTILE_ERROR,
+            mean_ns: stats.mean_ns(),
+            unfinished: stats.unfinished,
+            competitor_share: runs.iter().map(|run| run.competitor).sum::<f64>() / runs.len() as f64,
+        }
+    }
 }
 
 /// Plays the plan of every time-sensitive service, each beside a competitor that takes everything else.
@@ -42,47 +69,44 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let transport = profile.as_ref().map_or(&[][..], |p| &p.transport);
     let mut rows = Vec::new();
     for (index, service) in plan.services.iter().enumerate() {
-        let first = index == 0;
-        let jobs = args.jobs.as_ref().filter(|_| first).map(|path| create(path)).transpose()?;
-        let trace = args.trace.as_ref().filter(|_| first).map(|path| create(path)).transpose()?;
-        let mut files = Files {
-            jobs: jobs.map(JobWriter::new).transpose().map_err(Failure::running)?,
-            trace: trace
-                .map(|to| Trace::new(to, &[&service.name, "everybody else"]))
-                .transpose()
-                .map_err(Failure::running)?,
-        };
-        let Predicted { stats, competitor } =
-            predict(service, execution.clone(), transport, args.horizon, args.seed, &mut files)?;
-        files.jobs.map(JobWriter::finish).transpose().map_err(Failure::running)?;
-        files.trace.map(Trace::finish).transpose().map_err(Failure::running)?;
-        rows.push(Row {
-            service: service.name.clone(),
-            seed: args.seed,
-            prediction: stats.prediction(),
-            percentile_error: PERCENTILE_ERROR,
-            mean_ns: stats.mean_ns(),
-            unfinished: stats.unfinished,
-            competitor_share: competitor,
-        });
+        let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|nth| args.seed.wrapping_add(nth)).collect();
+        let under: Vec<Under> =
+            std::iter::once(Under::Server(service.server.kind)).chain(args.compare.iter().copied()).collect();
+        let mut files = Files::new(args, &service.name, index == 0)?;
+        let first =
+            predict_under(service, under[0], execution.clone(), transport, args.horizon, args.seed, &mut files)?;
+        files.finish(args)?;
+        // Every other scheduler and seed, on all processors; in this order whoever is faster.
+        let rest = in_parallel(under.len() * seeds.len() - 1, |nth| {
+            let (under, seed) = (under[(nth + 1) / seeds.len()], seeds[(nth + 1) % seeds.len()]);
+            predict_under(service, under, execution.clone(), transport, args.horizon, seed, &mut Unobserved)
+        })?;
+        let all: Vec<Predicted> = std::iter::once(first).chain(rest).collect();
+        for (under, runs) in under.iter().zip(all.chunks(seeds.len())) {
+            rows.push(Row::new(&service.name, *under, args.seed, runs));
+        }
     }
     if args.site.json {
         return json(&rows);
     }
     say!(
-        "{} of virtual time, seed {}, {}; percentiles up to {} % above the exact ones, max exact",
+        "{} of virtual time, {}, {}; percentiles up to {} % above the exact ones, max exact",
         args.horizon,
-        args.seed,
+        match args.seeds {
+            1 => format!("seed {}", args.seed),
+            more => format!("{more} seeds from {}", args.seed),
+        },
         if profile.is_some() { "measured execution times" } else { "worst-case execution times" },
         PERCENTILE_ERROR * 100.0
     );
     let mut lines =
-        vec![["service", "jobs", "p50", "p99", "p99.9", "max", "left to others"].map(String::from).to_vec()];
+        vec![["service", "under", "jobs", "p50", "p99", "p99.9", "max", "left to others"].map(String::from).to_vec()];
     for row in &rows {
         let p = &row.prediction;
         let share = Bandwidth::new((row.competitor_share * 1e6) as u64, 1_000_000).unwrap_or(Bandwidth::ZERO);
         lines.push(vec![
             row.service.clone(),
+            row.scheduler.clone(),
             p.jobs.to_string(),
             format!("{:.3}", p.p50),
             format!("{:.3}", p.p99),
@@ -91,24 +115,69 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             share.percent(),
         ]);
     }
-    crate::table::print(&table(&lines, 1))?;
+    crate::table::print(&table(&lines, 2))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The files that were asked for.
+/// The files that were asked for, and how far the simulation is.
 struct Files {
     jobs: Option<JobWriter<BufWriter<File>>>,
     trace: Option<Trace<BufWriter<File>>>,
+    gantt: Option<Gantt>,
+    names: [String; 2],
+    horizon: u64,
+    finished: u32,
+    next_word: Instant,
+}
+
+impl Files {
+    fn new(args: &SimulateArgs, service: &str, wanted: bool) -> Result<Files, Failure> {
+        let open = |path: &Option<PathBuf>| path.as_ref().filter(|_| wanted).map(|path| create(path)).transpose();
+        let names = [service.to_string(), "everybody else".to_string()];
+        Ok(Files {
+            jobs: open(&args.jobs)?.map(JobWriter::new).transpose().map_err(Failure::running)?,
+            trace: open(&args.trace)?.map(|to| Trace::new(to, &[&names[0], &names[1]])).transpose()?,
+            gantt: args.gantt.as_ref().filter(|_| wanted).map(|_| Gantt::default()),
+            names,
+            horizon: args.horizon.ns(),
+            finished: 0,
+            next_word: Instant::now() + Duration::from_secs(2),
+        })
+    }
+
+    fn finish(self, args: &SimulateArgs) -> Result<(), Failure> {
+        self.jobs.map(JobWriter::finish).transpose().map_err(Failure::running)?;
+        self.trace.map(Trace::finish).transpose()?;
+        if let (Some(gantt), Some(path)) = (self.gantt, &args.gantt) {
+            let svg = gantt.svg(&[&self.names[0], &self.names[1]], self.horizon);
+            create(path)?
+                .write_all(svg.as_bytes())
+                .map_err(|error| Failure::running(format!("cannot write {}: {error}", path.display())))?;
+        }
+        Ok(())
+    }
+
+    /// After two seconds, and then each second, says how far it is.
+    fn progress(&mut self, job: &JobRecord) {
+        self.finished = self.finished.wrapping_add(1);
+        if self.finished.is_multiple_of(1 << 18) && Instant::now() >= self.next_word {
+            self.next_word = Instant::now() + Duration::from_secs(1);
+            let percent = job.release.ns() as f64 / self.horizon as f64 * 100.0;
+            let _ = writeln!(std::io::stderr(), "{}: {percent:.0} % simulated", self.names[0]);
+        }
+    }
 }
 
 impl Observer for Files {
     fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
+        self.progress(job);
         match &mut self.jobs {
             Some(jobs) if server == 0 => jobs.write(job).map_err(|error| Error::Write(error.to_string())),
             _ => Ok(()),
         }
     }
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.slice(server, job, from, to))
+        self.trace.as_mut().map_or(Ok(()), |trace| trace.slice(server, job, from, to))?;
+        self.gantt.as_mut().map_or(Ok(()), |gantt| gantt.slice(server, job, from, to))
     }
 }

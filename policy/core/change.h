@@ -85,6 +85,9 @@ static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 
 	if (s->kind != GI_UNLIMITED) {
 		if (!budget || budget > period || period > GI_LAST)
 			return GI_BAD_RESERVATION;
+		if (budget == s->budget && period == s->period && !s->next_budget &&
+		    (when != GI_NOW || priority == s->priority))
+			return 0; /* to the present parameters: nothing, not even booking */
 		gi_refill(s, now);
 		if (when == GI_NOW) {
 			gi_change_now(s, budget, period, now);

@@ -102,6 +102,7 @@ struct gi_core {
 struct gi_pool {
 	gi_u64 now;	/* the latest time seen; an earlier one counts as this */
 	gi_u64 until;	/* decide again at the latest then */
+	gi_u64 refill;	/* the part of it that is the next replenishment */
 	gi_u64 changed; /* cores whose server the last gi_decide changed, as a mask */
 	gi_u64 burned;	/* burners are accounted for up to here */
 	gi_u32 order;

@@ -196,6 +196,13 @@ impl Pool {
         Decision { until: (until != NEVER).then_some(until), changed }
     }
 
+    /// The next replenishment, as the last [`Pool::decide`] saw it: what comes before it in [`Decision::until`] is the end of
+    /// a budget or of a boost, which real mechanisms enforce late.
+    pub fn replenishes(&self) -> Option<u64> {
+        let refill = self.0.head().refill;
+        (refill != NEVER).then_some(refill)
+    }
+
     /// Who has `core`.
     #[inline]
     pub fn running(&self, core: u32) -> Option<Id> {

@@ -19,6 +19,7 @@ pub(crate) struct RawCore {
 pub(crate) struct RawHead {
     now: u64,
     pub(crate) until: u64,
+    pub(crate) refill: u64,
     changed: u64,
     burned: u64,
     order: u32,

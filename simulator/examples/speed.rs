@@ -41,9 +41,10 @@ fn main() {
         period: Duration::ZERO,
         first: Duration::ZERO,
         priority: 0,
+        vcpus: 1,
         workload: Some(workload),
     };
-    let system = System { order: Order::FixedPriority, servers: vec![spec] };
+    let system = System::new(Order::FixedPriority, vec![spec]);
     let horizon = Duration::from_secs(seconds);
     match words.next().as_deref() {
         None => speed(&system, horizon),

@@ -1,25 +1,32 @@
 //! The event loop.
 
-use crate::guest::{Guests, LONGEST};
+use crate::guest::{Guests, Job, LONGEST};
+use crate::scheduler::{Core, Scheduler};
 use crate::stats::Stats;
-use crate::system::{Error, ServerSpec, System};
+use crate::system::{Error, System};
 use crate::trace::Observer;
-use giusto_model::{Duration, Instant, JobRecord, ServerKind};
-use giusto_policy::{Id, Kind, Params, Pool};
+use giusto_model::{Duration, Instant, JobRecord};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
-/// One server in play.
-struct Server {
-    id: Id,
-    guests: Option<Guests>,
-    ready: bool,
-    stats: Stats,
+/// Plays `system` from 0 to `horizon` under the policy core and returns the statistics of each server, in its order.
+///
+/// The same seed gives the same run, to the byte. O(log n) a job for n tasks and servers, times the cores; memory grows with
+/// the backlog only. Errors: a server or task that makes no sense, a horizon of 0 or beyond 73 years, an observer that cannot
+/// write.
+pub fn simulate(
+    system: &System,
+    horizon: Duration,
+    seed: u64,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Stats>, Error> {
+    simulate_with(&mut Core::new(system)?, system, horizon, seed, observer)
 }
 
-/// Plays `system` from 0 to `horizon` and returns the statistics of each server, in its order.
-///
-/// The same seed gives the same run, to the byte. O(log n) a job, n = tasks; memory grows with the backlog only. Errors: a
-/// server or task that makes no sense, a horizon of 0 or beyond 73 years, an observer that cannot write.
-pub fn simulate(
+/// As [`simulate`], under a scheduler of the caller's, which has as many servers as `system` has virtual CPUs. Reservations,
+/// order and tick of `system` are the scheduler's matter then.
+pub fn simulate_with<S: Scheduler>(
+    scheduler: &mut S,
     system: &System,
     horizon: Duration,
     seed: u64,
@@ -29,73 +36,199 @@ pub fn simulate(
     if horizon == 0 || horizon > LONGEST {
         return Err(Error::Horizon);
     }
-    let mut pool = Pool::new(system.order);
-    let mut servers = Vec::new();
-    for (index, spec) in system.servers.iter().enumerate() {
-        let id = add(&mut pool, spec).map_err(|why| Error::Server { index, why })?;
-        let guests = spec.workload.as_ref().map(|workload| Guests::new(workload, index, seed)).transpose()?;
-        servers.push(Server { id, guests, ready: false, stats: Stats::new() });
-    }
-
-    let (mut now, mut until, mut running) = (0, 0, None);
+    let mut play = Play::new(scheduler, system, seed)?;
+    let (mut now, mut until) = (0, 0);
     loop {
-        // What happens at one instant: releases, then readiness, then the decision.
-        let mut decide = now >= until;
-        for server in &mut servers {
-            if let Some(guests) = &mut server.guests {
-                guests.release(now);
-            }
-            let ready = server.guests.as_ref().is_none_or(|guests| guests.current().is_some());
-            if ready != server.ready {
-                server.ready = ready;
-                pool.ready(server.id, ready, now);
-                decide = true;
-            }
-        }
-        if decide {
-            until = pool.decide(now).until.unwrap_or(u64::MAX);
-            let id = pool.running(0);
-            running = servers.iter().position(|server| Some(server.id) == id);
+        // What happens at one instant: releases and changes, then readiness, then the decision.
+        play.release(now);
+        let changed = play.change(now)?;
+        if play.wake(now) || changed || now >= until {
+            until = play.scheduler.decide(now).unwrap_or(u64::MAX);
+            play.dispatch(system.switch.ns());
         }
         if now >= horizon {
             break;
         }
-        // When something happens next.
-        let mut next = until.min(horizon);
-        for guests in servers.iter().filter_map(|server| server.guests.as_ref()) {
-            next = next.min(guests.next_release());
-        }
-        if let Some(index) = running {
-            let server = &mut servers[index];
-            let job = server.guests.as_ref().and_then(|guests| guests.current().copied());
-            if let Some(job) = job {
-                next = next.min(now + job.left);
-            }
-            let ran = next - now;
-            observer.slice(index, job.map(|job| (job.task, job.number)), now, next)?;
-            server.stats.consumed = server.stats.consumed.checked_add(Duration::from_ns(ran)).ok_or(Error::Horizon)?;
-            if let Some(done) = server.guests.as_mut().and_then(|guests| guests.run(ran)) {
-                server.stats.add(next - done.release);
-                let release = Instant::from_ns(done.release);
-                let finish = Some(Instant::from_ns(next));
-                observer.job(index, &JobRecord { task: done.task, job: done.number, due: release, release, finish })?;
-            }
-        }
+        let next = play.next(now, until.min(horizon));
+        play.advance(now, next, observer)?;
         now = next;
     }
-    for server in &mut servers {
-        server.stats.unfinished = server.guests.as_ref().map_or(0, Guests::pending);
+    for (stats, guests) in play.stats.iter_mut().zip(&play.guests) {
+        stats.unfinished = guests.as_ref().map_or(0, Guests::pending);
     }
-    Ok(servers.into_iter().map(|server| server.stats).collect())
+    Ok(play.stats)
 }
 
-fn add(pool: &mut Pool, spec: &ServerSpec) -> Result<Id, String> {
-    let kind = match spec.kind {
-        ServerKind::Deferrable => Kind::Deferrable,
-        ServerKind::ConstantBandwidth => Kind::ConstantBandwidth,
-        ServerKind::Unlimited => Kind::Unlimited,
-    };
-    let params =
-        Params { budget: spec.budget.ns(), period: spec.period.ns(), first: spec.first.ns(), priority: spec.priority };
-    pool.add(kind, params, 0).map_err(|why| why.to_string())
+/// A core in play.
+#[derive(Clone, Default)]
+struct Busy {
+    /// The virtual CPU on it.
+    vcpu: Option<usize>,
+    /// The job that it runs, where several virtual CPUs share a queue.
+    job: Option<Job>,
+    /// What is left of switching to it.
+    switching: u64,
+}
+
+struct Play<'a, S> {
+    scheduler: &'a mut S,
+    system: &'a System,
+    /// By server of the system.
+    guests: Vec<Option<Guests>>,
+    stats: Vec<Stats>,
+    first_vcpu: Vec<usize>,
+    /// By virtual CPU.
+    server_of: Vec<usize>,
+    ready: Vec<bool>,
+    cores: Vec<Busy>,
+    /// The next job of every task: when, of which server, of which task.
+    releases: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    /// Servers whose number of jobs has changed.
+    touched: Vec<usize>,
+    /// Changes made, and when the next is due.
+    changes: usize,
+    next_change: u64,
+    /// By server: several virtual CPUs share its queue.
+    shared: Vec<bool>,
+}
+
+impl<'a, S: Scheduler> Play<'a, S> {
+    fn new(scheduler: &'a mut S, system: &'a System, seed: u64) -> Result<Self, Error> {
+        let mut play = Play {
+            scheduler,
+            system,
+            guests: Vec::new(),
+            stats: vec![Stats::new(); system.servers.len()],
+            first_vcpu: Vec::new(),
+            server_of: Vec::new(),
+            ready: Vec::new(),
+            cores: vec![Busy::default(); system.cores as usize],
+            releases: BinaryHeap::new(),
+            touched: Vec::new(),
+            changes: 0,
+            next_change: 0,
+            shared: system.servers.iter().map(|spec| spec.vcpus > 1).collect(),
+        };
+        for (index, spec) in system.servers.iter().enumerate() {
+            let guests = spec.workload.as_ref().map(|workload| Guests::new(workload, index, seed)).transpose()?;
+            play.first_vcpu.push(play.ready.len());
+            for _ in 0..spec.vcpus {
+                if guests.is_none() {
+                    play.scheduler.ready(play.ready.len(), true, 0);
+                }
+                play.server_of.push(index);
+                play.ready.push(guests.is_none());
+            }
+            if let Some(guests) = &guests {
+                play.releases
+                    .extend(guests.first_releases().zip(0..).map(|(at, task)| Reverse((at, index as u32, task))));
+            }
+            play.guests.push(guests);
+        }
+        Ok(play)
+    }
+
+    #[inline]
+    fn release(&mut self, now: u64) {
+        while let Some(mut first) = self.releases.peek_mut() {
+            let Reverse((at, server, task)) = *first;
+            let Some(guests) = self.guests[server as usize].as_mut().filter(|_| at <= now) else { break };
+            *first = Reverse((guests.release(task, at), server, task));
+            self.touched.push(server as usize);
+        }
+    }
+
+    fn change(&mut self, now: u64) -> Result<bool, Error> {
+        if now < self.next_change {
+            return Ok(false);
+        }
+        let before = self.changes;
+        while let Some((_, change)) = self.system.changes.get(self.changes).filter(|(at, _)| at.ns() <= now) {
+            self.scheduler.change(change, now)?;
+            self.changes += 1;
+        }
+        self.next_change = self.system.changes.get(self.changes).map_or(u64::MAX, |(at, _)| at.ns());
+        Ok(self.changes > before)
+    }
+
+    /// Tells the scheduler who became ready or idle; whether anybody did.
+    fn wake(&mut self, now: u64) -> bool {
+        let mut any = false;
+        while let Some(server) = self.touched.pop() {
+            let Some(guests) = &self.guests[server] else { continue };
+            let (jobs, first) = (guests.pending(), self.first_vcpu[server]);
+            for nth in 0..self.system.servers[server].vcpus as usize {
+                let ready = jobs > nth as u64;
+                if self.ready[first + nth] != ready {
+                    self.ready[first + nth] = ready;
+                    self.scheduler.ready(first + nth, ready, now);
+                    any = true;
+                }
+            }
+        }
+        any
+    }
+
+    fn dispatch(&mut self, switch: u64) {
+        for (core, busy) in (0..).zip(&mut self.cores) {
+            let vcpu = self.scheduler.running(core);
+            if vcpu != busy.vcpu {
+                *busy = Busy { vcpu, job: None, switching: if vcpu.is_some() { switch } else { 0 } };
+            }
+        }
+    }
+
+    /// When something happens next, at `limit` at the latest. Virtual CPUs that share a queue get their jobs here.
+    fn next(&mut self, now: u64, limit: u64) -> u64 {
+        let release = self.releases.peek().map_or(limit, |Reverse((at, ..))| *at);
+        let mut next = limit.min(release).min(self.next_change);
+        for busy in &mut self.cores {
+            let Some(server) = busy.vcpu.map(|vcpu| self.server_of[vcpu]) else { continue };
+            let Some(guests) = &mut self.guests[server] else { continue };
+            if self.shared[server] {
+                busy.job = guests.take();
+            }
+            let left = busy.job.as_ref().or(guests.current()).map(|job| job.left);
+            next = next.min(left.map_or(limit, |left| now + busy.switching + left));
+        }
+        next.max(now)
+    }
+
+    /// Plays from `now` to `next`, in which nothing else happens.
+    fn advance(&mut self, now: u64, next: u64, observer: &mut dyn Observer) -> Result<(), Error> {
+        let ran = next - now;
+        for busy in &mut self.cores {
+            let Some(server) = busy.vcpu.map(|vcpu| self.server_of[vcpu]) else { continue };
+            let overhead = busy.switching.min(ran);
+            busy.switching -= overhead;
+            let stats = &mut self.stats[server];
+            stats.consumed = stats.consumed.checked_add(Duration::from_ns(ran)).ok_or(Error::Horizon)?;
+            let Some(guests) = &mut self.guests[server] else {
+                observer.slice(server, None, now, next)?;
+                continue;
+            };
+            let shared = busy.job.take();
+            if ran > 0 {
+                let job = shared.as_ref().or(guests.current()).map(|job| (job.task, job.number));
+                observer.slice(server, job, now, next)?;
+            }
+            let done = match shared {
+                None => guests.run(ran - overhead),
+                Some(job) if job.left == ran - overhead => Some(job),
+                Some(job) => {
+                    guests.put(Job { left: job.left - (ran - overhead), ..job });
+                    None
+                }
+            };
+            if let Some(done) = done {
+                stats.add(next - done.release);
+                let release = Instant::from_ns(done.release);
+                let finish = Some(Instant::from_ns(next));
+                observer
+                    .job(server, &JobRecord { task: done.task, job: done.number, due: release, release, finish })?;
+                self.touched.push(server);
+            }
+        }
+        Ok(())
+    }
 }

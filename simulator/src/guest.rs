@@ -7,15 +7,13 @@ use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Later than any horizon.
-const NEVER: u64 = u64::MAX;
 /// 2^61 ns, 73 years: sums of two stay far below 2^63.
 pub(crate) const LONGEST: u64 = 1 << 61;
 
 /// A job that is not finished. The order of fields is the order of service: smaller first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Job {
-    key: u64,
+    pub(crate) key: u64,
     pub(crate) task: u32,
     pub(crate) number: u64,
     pub(crate) release: u64,
@@ -27,7 +25,7 @@ struct Source {
     period: u64,
     deadline: u64,
     wcet: u64,
-    random_gap: bool,
+    arrivals: Sporadic,
     next: u64,
     number: u64,
     /// One stream a task: what a task draws does not depend on how the jobs of others are scheduled.
@@ -39,8 +37,6 @@ pub(crate) struct Guests {
     guest: Guest,
     execution: Execution,
     sources: Vec<Source>,
-    /// Next release of each source.
-    releases: BinaryHeap<Reverse<(u64, u32)>>,
     queue: BinaryHeap<Reverse<Job>>,
 }
 
@@ -55,8 +51,15 @@ impl Guests {
             for _ in 0..task.copies {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
                 rng.set_stream((index as u64) << 32 | sources.len() as u64);
-                sources.push(Source::new(task, workload.sporadic, rng));
+                sources.push(Source::new(task, &workload.sporadic, rng));
             }
+        }
+        match &workload.sporadic {
+            Sporadic::Batches(0) => return Err(Error::Gaps { index }),
+            Sporadic::Gaps(gaps) if gaps.iter().all(|&gap| gap == 0) || gaps.iter().any(|&gap| gap > LONGEST) => {
+                return Err(Error::Gaps { index });
+            }
+            _ => {}
         }
         if let Execution::Samples(samples) = &workload.execution {
             if samples.is_empty() {
@@ -65,36 +68,31 @@ impl Guests {
             // A job of nothing would never be seen.
             bounded(samples, index, "execution", 1)?;
         }
-        let releases = sources.iter().zip(0..).map(|(source, task)| Reverse((source.next, task))).collect();
         let execution = workload.execution.clone();
-        Ok(Guests { guest: workload.guest, execution, sources, releases, queue: BinaryHeap::new() })
+        Ok(Guests { guest: workload.guest, execution, sources, queue: BinaryHeap::new() })
     }
 
-    /// When the next job comes.
+    /// When each task's first job comes.
+    pub(crate) fn first_releases(&self) -> impl Iterator<Item = u64> + '_ {
+        self.sources.iter().map(|source| source.next)
+    }
+
+    /// Queues the job of a task that comes at `at`; when its next one comes, which may be at once.
     #[inline]
-    pub(crate) fn next_release(&self) -> u64 {
-        self.releases.peek().map_or(NEVER, |Reverse((at, _))| *at)
-    }
-
-    /// Queues all jobs that come at `now`.
-    pub(crate) fn release(&mut self, now: u64) {
-        while let Some(mut first) = self.releases.peek_mut() {
-            let Reverse((at, task)) = *first;
-            if at > now {
-                break;
-            }
-            let source = &mut self.sources[task as usize];
-            let key = match self.guest {
-                Guest::Fifo => at,
-                Guest::RateMonotonic => source.period,
-                Guest::Edf => at + source.deadline,
-            };
-            let left = source.execution(&self.execution);
-            self.queue.push(Reverse(Job { key, task, number: source.number, release: at, left }));
-            source.number += 1;
-            source.next += source.gap();
-            *first = Reverse((source.next, task));
-        }
+    pub(crate) fn release(&mut self, task: u32, at: u64) -> u64 {
+        let source = &mut self.sources[task as usize];
+        let key = match self.guest {
+            Guest::Fifo => at,
+            Guest::RateMonotonic => source.period,
+            Guest::DeadlineMonotonic => source.deadline,
+            Guest::Listed => u64::from(task),
+            Guest::Edf => at + source.deadline,
+        };
+        let left = source.execution(&self.execution);
+        self.queue.push(Reverse(Job { key, task, number: source.number, release: at, left }));
+        source.number += 1;
+        source.next += source.gap();
+        source.next
     }
 
     /// The job that runs when the server does.
@@ -111,9 +109,25 @@ impl Guests {
         (first.0.left == 0).then(|| std::collections::binary_heap::PeekMut::pop(first).0)
     }
 
+    /// Takes the current job out, for one of several virtual CPUs; see [`Guests::put`].
+    pub(crate) fn take(&mut self) -> Option<Job> {
+        self.queue.pop().map(|Reverse(job)| job)
+    }
+
+    /// Puts a job back that is not finished.
+    pub(crate) fn put(&mut self, job: Job) {
+        self.queue.push(Reverse(job));
+    }
+
     pub(crate) fn pending(&self) -> u64 {
         self.queue.len() as u64
     }
+}
+
+/// An exponentially distributed time of that mean, in ns.
+fn exponential(mean: u64, rng: &mut ChaCha8Rng) -> u64 {
+    let uniform: f64 = rng.random_range(f64::MIN_POSITIVE..1.0);
+    ((-uniform.ln() * mean as f64) as u64).min(LONGEST)
 }
 
 /// Checks measured times, so that what is computed with them stays within 64 bits.
@@ -125,22 +139,28 @@ pub(crate) fn bounded(samples: &[u64], index: usize, what: &'static str, least: 
 }
 
 impl Source {
-    fn new(task: &Task, sporadic: Sporadic, rng: ChaCha8Rng) -> Self {
+    fn new(task: &Task, sporadic: &Sporadic, rng: ChaCha8Rng) -> Self {
+        let kept = task.release == Release::KeptOffset;
         Source {
             period: task.period.ns(),
             deadline: task.deadline.ns(),
             wcet: task.wcet.ns(),
-            random_gap: task.release == Release::Sporadic && sporadic == Sporadic::Random,
+            arrivals: if kept { Sporadic::Densest } else { sporadic.clone() },
             next: task.offset.ns(),
             number: 0,
             rng,
         }
     }
 
+    /// From the job just released to the next.
     fn gap(&mut self) -> u64 {
-        match self.random_gap {
-            true => self.rng.random_range(self.period..=2 * self.period),
-            false => self.period,
+        match &self.arrivals {
+            Sporadic::Densest => self.period,
+            Sporadic::Random => self.rng.random_range(self.period..=2 * self.period),
+            Sporadic::Poisson => exponential(self.period, &mut self.rng),
+            Sporadic::Batches(size) if !self.number.is_multiple_of(u64::from(*size)) => 0,
+            Sporadic::Batches(size) => exponential(self.period.saturating_mul(u64::from(*size)), &mut self.rng),
+            Sporadic::Gaps(gaps) => gaps[(self.number as usize - 1) % gaps.len()],
         }
     }
 

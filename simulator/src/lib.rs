@@ -1,18 +1,25 @@
-//! Virtual time: plays servers, guests and tasks on one core, with the very policy core that runs on hosts.
+//! Virtual time: plays servers, guests and tasks on the cores of a pool, with the very policy core that runs on hosts.
 //!
 //! Called by the command line (`simulate`, and the prediction of a plan) and by tests of the theorems. Flows in: servers with
 //! their workloads, a horizon and a seed. Flows out: statistics of flat size and, to an [`Observer`], every job and every
-//! slice of the schedule. It knows no machine: lateness and context switches of real mechanisms are not modelled yet.
+//! slice of the schedule. It knows no machine; what mechanisms add is modelled by a tick and a cost of switching.
 
+pub mod baselines;
 mod engine;
+mod gantt;
 mod guest;
 mod predict;
+mod scheduler;
+mod seeds;
 mod stats;
 mod system;
 mod trace;
 
-pub use engine::simulate;
-pub use predict::{predict, Predicted};
+pub use engine::{simulate, simulate_with};
+pub use gantt::Gantt;
+pub use predict::{predict, predict_under, Predicted, Under};
+pub use scheduler::Scheduler;
+pub use seeds::{in_parallel, simulate_seeds};
 pub use stats::{Stats, PERCENTILE_ERROR};
-pub use system::{Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
+pub use system::{Change, Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
 pub use trace::{Observer, Trace, Unobserved};

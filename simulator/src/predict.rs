@@ -1,6 +1,7 @@
 //! The prediction of a plan: its server on top, beside a competitor that takes every cycle left.
 
-use crate::engine::simulate;
+use crate::baselines::{Credit, Fair};
+use crate::engine::{simulate, simulate_with};
 use crate::guest::bounded;
 use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
@@ -9,6 +10,9 @@ use giusto_model::{Duration, Instant, JobRecord, ServerKind, ServicePlan};
 use giusto_policy::Order;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+/// Weights of service and competitor.
+const EQUAL: [u32; 2] = [256, 256];
 
 /// Response times of a service under its plan.
 #[derive(Clone, Debug)]
@@ -19,14 +23,64 @@ pub struct Predicted {
     pub competitor: f64,
 }
 
-/// Simulates `service` as planned.
+/// What the service runs under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Under {
+    /// A server of this kind with the plan's budget and period, above its competitor.
+    Server(ServerKind),
+    /// Xen's Credit scheduler, equal weights.
+    Credit,
+    /// A fair scheduler such as CFS, equal weights.
+    Fair,
+}
+
+impl std::fmt::Display for Under {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Under::Server(kind) => kind.fmt(f),
+            Under::Credit => f.pad("credit"),
+            Under::Fair => f.pad("fair"),
+        }
+    }
+}
+
+impl std::str::FromStr for Under {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Under, String> {
+        match text {
+            "credit" => return Ok(Under::Credit),
+            "fair" => return Ok(Under::Fair),
+            _ => {}
+        }
+        ServerKind::ALL.into_iter().find(|kind| kind.to_string() == text).map(Under::Server).ok_or_else(|| {
+            let kinds: Vec<String> = ServerKind::ALL.iter().map(ServerKind::to_string).collect();
+            format!("'{text}' is no scheduler to compare with; expected {}, credit or fair", kinds.join(", "))
+        })
+    }
+}
+
+/// Simulates `service` as planned, see [`predict_under`].
+pub fn predict(
+    service: &ServicePlan,
+    execution: Execution,
+    transport: &[u64],
+    horizon: Duration,
+    seed: u64,
+    observer: &mut dyn Observer,
+) -> Result<Predicted, Error> {
+    predict_under(service, Under::Server(service.server.kind), execution, transport, horizon, seed, observer)
+}
+
+/// Simulates `service` with the plan's tasks under a scheduler of choice, beside a competitor that takes every cycle left.
 ///
 /// `transport` is the time of a request outside of the service (network stack, wake-ups), drawn for each job from measured
 /// values; none: 0. Sporadic tasks come as densely as they may, as the load generator sends them. The observer sees the
 /// service as server 0 and the competitor as server 1, jobs with their transport. Errors: as
 /// [`simulate`], a transport time beyond 73 years, and [`Error::NoJob`] if none finished.
-pub fn predict(
+pub fn predict_under(
     service: &ServicePlan,
+    under: Under,
     execution: Execution,
     transport: &[u64],
     horizon: Duration,
@@ -37,17 +91,26 @@ pub fn predict(
     let workload =
         Workload { tasks: service.tasks.clone(), guest: Guest::Fifo, execution, sporadic: Sporadic::Densest };
     let top = ServerSpec {
-        kind: service.server.kind,
+        kind: if let Under::Server(kind) = under { kind } else { ServerKind::Unlimited },
         budget: service.server.budget,
         period: service.server.period,
         first: Duration::ZERO,
         priority: 0,
+        vcpus: 1,
         workload: Some(workload),
     };
     let rest = ServerSpec { kind: ServerKind::Unlimited, priority: 1, workload: None, ..top.clone() };
-    let system = System { order: Order::FixedPriority, servers: vec![top, rest] };
+    let system = System::new(Order::FixedPriority, vec![top, rest]);
     let mut outside = Outside { transport, rng: ChaCha8Rng::seed_from_u64(seed), stats: Stats::new(), inner: observer };
-    let all = simulate(&system, horizon, seed, &mut outside)?;
+    let all = match under {
+        Under::Server(_) => simulate(&system, horizon, seed, &mut outside)?,
+        Under::Credit => {
+            simulate_with(&mut Credit::new(1, &EQUAL, &[]).expect("constants"), &system, horizon, seed, &mut outside)?
+        }
+        Under::Fair => {
+            simulate_with(&mut Fair::new(1, &EQUAL).expect("constants"), &system, horizon, seed, &mut outside)?
+        }
+    };
     let mut stats = outside.stats;
     if stats.jobs() == 0 {
         return Err(Error::NoJob { within: horizon });

@@ -34,6 +34,16 @@ impl Stats {
         self.sum_ns += u128::from(response_ns);
     }
 
+    /// Adds the jobs of another run.
+    pub fn merge(&mut self, other: &Stats) {
+        self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
+        self.smallest_ns = self.smallest_ns.min(other.smallest_ns);
+        self.largest_ns = self.largest_ns.max(other.largest_ns);
+        self.sum_ns += other.sum_ns;
+        self.unfinished += other.unfinished;
+        self.consumed = self.consumed.checked_add(other.consumed).unwrap_or(Duration::from_ns(u64::MAX));
+    }
+
     /// Finished jobs.
     pub fn jobs(&self) -> u64 {
         self.histogram.len()

@@ -1,16 +1,57 @@
 //! What is simulated.
 
-use giusto_model::{Duration, ServerKind, Task};
-use giusto_policy::Order;
+use giusto_model::{Duration, Instant, ServerKind, Task};
+use giusto_policy::{Order, When};
 use std::sync::Arc;
 
-/// One core and its servers.
+/// Cores that are scheduled together, their servers, and what real mechanisms add.
 #[derive(Clone, Debug)]
 pub struct System {
     /// Who goes first.
     pub order: Order,
-    /// At most 64.
+    /// 1 to 64; servers are not bound to one of them.
+    pub cores: u32,
+    /// At most 1,024, virtual CPUs counted.
     pub servers: Vec<ServerSpec>,
+    /// The end of a budget is enforced at a multiple of this, as SCHED_DEADLINE does at the scheduler's tick; overrun is
+    /// paid back. `None`: at once.
+    pub tick: Option<Duration>,
+    /// Processor time that the incoming server needs before its job goes on, on its budget.
+    pub switch: Duration,
+    /// Changes of reservations, in the order of their times.
+    pub changes: Vec<(Instant, Change)>,
+}
+
+impl System {
+    /// One core, without lateness, switching costs and changes.
+    pub fn new(order: Order, servers: Vec<ServerSpec>) -> System {
+        System { order, cores: 1, servers, tick: None, switch: Duration::ZERO, changes: Vec::new() }
+    }
+}
+
+/// A change of a reservation; `server` counts virtual CPUs one by one.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// Another reservation.
+    Set {
+        /// Which.
+        server: usize,
+        /// B.
+        budget: Duration,
+        /// P.
+        period: Duration,
+        /// Smaller is higher.
+        priority: u32,
+        /// At once, or with the next period.
+        when: When,
+    },
+    /// Above all others for a while (M2-Xen).
+    Boost {
+        /// Which.
+        server: usize,
+        /// Until then.
+        until: Instant,
+    },
 }
 
 /// A server and what it serves.
@@ -26,11 +67,14 @@ pub struct ServerSpec {
     pub first: Duration,
     /// Smaller is higher.
     pub priority: u32,
+    /// Virtual CPUs, each with this reservation, that share the workload: its scheduler is global among them. The first n
+    /// are ready while there are n jobs.
+    pub vcpus: u32,
     /// Its tasks; `None`: always ready, takes every cycle it can get.
     pub workload: Option<Workload>,
 }
 
-/// Tasks behind one virtual CPU.
+/// Tasks of a guest.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// The tasks; copies are expanded one by one.
@@ -51,6 +95,10 @@ pub enum Guest {
     Fifo,
     /// Shorter period first, preemptive.
     RateMonotonic,
+    /// Shorter relative deadline first, preemptive.
+    DeadlineMonotonic,
+    /// In the order in which the tasks are listed, preemptive.
+    Listed,
     /// Earlier absolute deadline first, preemptive.
     Edf,
 }
@@ -69,13 +117,19 @@ pub enum Execution {
     Samples(Arc<[u64]>),
 }
 
-/// Releases of sporadic tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Releases of tasks that do not keep an offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sporadic {
     /// As soon as allowed: periodic from the offset. What the load generator sends.
     Densest,
     /// Gaps uniform over [T, 2T], first release at the offset (paper 000, § 3.4.1).
     Random,
+    /// A Poisson stream with one job in T on average, from the offset.
+    Poisson,
+    /// A Poisson stream of batches: `0` jobs at once, one job in T on average.
+    Batches(u32),
+    /// Recorded gaps in ns, over and over; not empty, not all 0.
+    Gaps(Arc<[u64]>),
 }
 
 /// Why a system cannot be simulated.
@@ -115,6 +169,12 @@ pub enum Error {
         /// The least that makes sense.
         least: u64,
     },
+    /// Gaps between which time does not pass.
+    #[error("server {index}: the recorded gaps of its arrivals must not be empty or all 0, and less than 73 years")]
+    Gaps {
+        /// Which server, from 0.
+        index: usize,
+    },
     /// There is nothing to predict from.
     #[error(
         "no job finished within {within}; simulate longer, and check that the server's budget suffices for its tasks"
@@ -128,6 +188,14 @@ pub enum Error {
         "the time to simulate must be more than 0 and less than 73 years, and offsets and periods less than 73 years"
     )]
     Horizon,
+    /// A drawing of it would be black.
+    #[error(
+        "more than {slices} stretches of processor time cannot be drawn: simulate a shorter time, such as two periods"
+    )]
+    TooLongToDraw {
+        /// How many can.
+        slices: usize,
+    },
     /// A trace or record could not be written.
     #[error("cannot write what was observed: {0}")]
     Write(String),

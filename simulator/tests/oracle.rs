@@ -27,6 +27,7 @@ fn tick_by_tick(tasks: &[Task], guest: Guest, budget: u64, period: u64, horizon:
         }
         let urgency = |&(index, job, release, _): &(usize, u64, u64, u64)| {
             let by = match guest {
+                Guest::DeadlineMonotonic | Guest::Listed => unreachable!("not drawn here"),
                 Guest::Fifo => release,
                 Guest::RateMonotonic => tasks[index].period.ns(),
                 Guest::Edf => release + tasks[index].deadline.ns(),
@@ -78,13 +79,12 @@ fn events_and_ticks_give_the_same_schedule() {
                 period: ns(period),
                 first: Duration::ZERO,
                 priority: 0,
+                vcpus: 1,
                 workload: Some(workload),
             };
             let mut found = Vec::new();
             let mut keep = |_: usize, job: &JobRecord| found.push((job.task, job.job, job.finish.unwrap().ns()));
-            let stats =
-                simulate(&System { order: Order::FixedPriority, servers: vec![spec] }, ns(horizon), 1, &mut keep)
-                    .unwrap();
+            let stats = simulate(&System::new(Order::FixedPriority, vec![spec]), ns(horizon), 1, &mut keep).unwrap();
             let expected = tick_by_tick(&tasks, guest, budget, period, horizon);
             assert_eq!(found, expected, "{guest:?} ({budget}, {period}) {tasks:?}");
             let order: Vec<_> = expected.iter().map(|(task, job, _)| (*job, *task)).collect();

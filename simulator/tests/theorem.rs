@@ -28,7 +28,7 @@ fn task(wcet: u64, period: u64, offset: u64, release: Release) -> Task {
 /// Jobs of server 0, by task and number; and how much of the core each server got.
 fn jobs(servers: Vec<ServerSpec>, horizon: u64, seed: u64) -> (Vec<JobRecord>, Vec<u64>) {
     let mut all = Vec::new();
-    let system = System { order: Order::FixedPriority, servers };
+    let system = System::new(Order::FixedPriority, servers);
     let mut keep = |server: usize, job: &JobRecord| {
         if server == 0 {
             all.push(*job);
@@ -48,7 +48,7 @@ fn server(
     workload: Option<Workload>,
 ) -> ServerSpec {
     let ns = Duration::from_ns;
-    ServerSpec { kind, budget: ns(budget), period: ns(period), first: ns(first), priority, workload }
+    ServerSpec { kind, budget: ns(budget), period: ns(period), first: ns(first), priority, vcpus: 1, workload }
 }
 
 fn whole(workload: &Workload) -> Vec<ServerSpec> {
@@ -126,7 +126,7 @@ fn most_in_any(length: u64, servers: Vec<ServerSpec>, horizon: u64, seed: u64) -
         }
     }
     let mut slices = Slices(Vec::new());
-    simulate(&System { order: Order::FixedPriority, servers }, Duration::from_ns(horizon), seed, &mut slices).unwrap();
+    simulate(&System::new(Order::FixedPriority, servers), Duration::from_ns(horizon), seed, &mut slices).unwrap();
     let inside = |start: u64| {
         let after = slices.0.iter().skip_while(move |(_, to)| *to <= start);
         after.map(|(from, to)| (*to.min(&(start + length))).saturating_sub(*from.max(&start))).sum()
@@ -234,7 +234,7 @@ fn the_same_seed_gives_the_same_run_and_work_is_conserved() {
 #[test]
 fn statistics_are_right_and_what_makes_no_sense_is_an_error() {
     let run = |spec: ServerSpec, horizon: u64| {
-        simulate(&System { order: Order::Edf, servers: vec![spec] }, Duration::from_ns(horizon), 0, &mut Unobserved)
+        simulate(&System::new(Order::Edf, vec![spec]), Duration::from_ns(horizon), 0, &mut Unobserved)
     };
     let tasks = |wcet, period, offset| {
         let tasks = vec![task(wcet, period, offset, Release::Sporadic)];

@@ -14,6 +14,8 @@ pub struct ReportMeta {
     pub outcome: String,
     /// How it was obtained, as names and values: commands, seed, kernel, noise and steal figures.
     pub lines: Vec<(String, String)>,
+    /// A drawing of the schedule (SVG, inserted as it is) and its caption; none if empty.
+    pub schedule: (String, String),
 }
 
 /// The comparison as one self-contained HTML page: verdict, table, distribution functions (body and tail) and how it was
@@ -21,14 +23,27 @@ pub struct ReportMeta {
 pub fn report_html(meta: &ReportMeta, comparison: &Comparison, arms: &Arms) -> String {
     let title = escape(&meta.title);
     let css = include_str!("report.css");
-    let body =
-        [verdict(meta, comparison), table(comparison, arms), plots(comparison, arms), obtained(meta, comparison, arms)];
+    let body = [
+        verdict(meta, comparison),
+        table(comparison, arms),
+        plots(comparison, arms),
+        schedule(meta),
+        obtained(meta, comparison, arms),
+    ];
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
          <style>\n{css}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{}</body>\n</html>\n",
         body.concat()
     )
+}
+
+fn schedule(meta: &ReportMeta) -> String {
+    let (svg, caption) = &meta.schedule;
+    if svg.is_empty() {
+        return String::new();
+    }
+    format!("<figure>\n{svg}<figcaption>{}</figcaption></figure>\n", escape(caption))
 }
 
 /// Text that may stand in an element or an attribute.

@@ -20,6 +20,7 @@ fn page(predicted: Option<Predicted>, giusto: Vec<Sample>) -> String {
         title: "cache </title><b>on</b> a share".into(),
         outcome: "60 % of <the core> left".into(),
         lines: lines.map(|(name, value)| (name.to_string(), value.to_string())).to_vec(),
+        ..ReportMeta::default()
     };
     report_html(&meta, &compare(&arms, 1).unwrap(), &arms)
 }
