@@ -154,9 +154,7 @@ impl Oracle {
 
     pub(crate) fn set_now(&mut self, index: usize, budget: u64, period: u64, priority: u32, now: u64) {
         self.charge_all(now);
-        let s = &mut self.servers[index];
-        s.priority = priority;
-        s.set_now(budget as i64, period, now);
+        self.servers[index].set_now(budget as i64, period, priority, now);
     }
 
     pub(crate) fn set_next(&mut self, index: usize, budget: u64, period: u64, now: u64) {

@@ -240,10 +240,11 @@ impl Server {
         self.kind == Kind::Unlimited || (self.pending.is_none() && (budget, period) == (self.budget, self.period))
     }
 
-    pub(super) fn set_now(&mut self, budget: i64, period: u64, now: u64) {
-        if self.is_present(budget, period) {
+    pub(super) fn set_now(&mut self, budget: i64, period: u64, priority: u32, now: u64) {
+        if self.is_present(budget, period) && priority == self.priority {
             return;
         }
+        self.priority = priority;
         self.settle(now);
         self.pending = None;
         if self.is_present(budget, period) {
