@@ -96,7 +96,7 @@ static inline void gi_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi
 		return;
 	if (s->kind == GI_POLLING && !is_ready)
 		gi_settle(s, now); /* what became due while it was ready */
-	if (s->kind == GI_POLLING && is_ready && now)
+	if (s->kind == GI_POLLING && is_ready && now && !gi_period_begins(s, now))
 		gi_poll_idle(s, now - 1); /* and before this instant while it was not */
 	s->ready = !!is_ready;
 	if (is_ready)
@@ -107,7 +107,7 @@ static inline void gi_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi
 		gi_sporadic_wake(s, now);
 	if (s->kind == GI_SPORADIC && !s->ready)
 		gi_sporadic_sleep(s, now);
-	if (s->kind == GI_POLLING && !s->ready && s->left > 0)
+	if (s->kind == GI_POLLING && !s->ready && s->left > 0 && !gi_period_begins(s, now))
 		s->left = 0;
 	gi_place(p, index);
 }

@@ -149,20 +149,21 @@ static inline gi_u32 gi_home(const struct gi_server *s)
 static inline gi_u64 gi_event(const struct gi_pool *p, const struct gi_server *s)
 {
 	int full = s->left == (gi_s64)s->budget;
+	gi_u64 change = GI_NEVER;
 
 	if (s->kind == GI_UNLIMITED)
 		return GI_NEVER;
 	if (s->next_budget)
-		return s->kind == GI_SPORADIC ? s->next_at : s->deadline;
-	if (gi_periodic(s))
-		return s->ready || p->order == GI_EDF || !full ? s->deadline : GI_NEVER;
-	if (!s->ready)
-		return GI_NEVER;
+		change = s->kind == GI_SPORADIC ? s->next_at : s->deadline;
+	if (gi_periodic(s) && (s->ready || p->order == GI_EDF || !full))
+		return s->deadline;
+	if (!s->ready || gi_periodic(s))
+		return change;
 	if (gi_on_grid(s))
 		return s->deadline;
 	if (s->left > 0)
-		return GI_NEVER;
-	return s->kind == GI_SPORADIC ? s->chunk[0].time : s->deadline;
+		return change;
+	return s->kind == GI_SPORADIC ? gi_min(change, s->chunk[0].time) : s->deadline;
 }
 
 /* Puts a server that has changed into the heaps where it belongs. */

@@ -51,6 +51,15 @@ static inline void gi_poll_idle(struct gi_server *s, gi_u64 now)
 		s->left = 0;
 }
 
+/*
+ * Whether its period begins at this very instant: then a polling server that goes idle, as a job ends, keeps its budget
+ * until time moves on, for another may be there.
+ */
+static inline int gi_period_begins(const struct gi_server *s, gi_u64 now)
+{
+	return s->deadline - s->period == now;
+}
+
 /* A polling server may still become ready at this very instant, which then is an end of a period with it ready. */
 static inline void gi_grid_settle(struct gi_server *s, gi_u64 now)
 {

@@ -38,13 +38,27 @@ static inline void gi_shift(struct gi_server *s)
 	s->chunks--;
 }
 
-static inline void gi_append(struct gi_server *s, gi_u64 time, gi_u64 amount)
+/* Puts a chunk where it belongs by its time. There is room: somebody was shifted out, or split where there was. */
+GI_STEP gi_u32 gi_append(struct gi_server *s, gi_u64 time, gi_u64 amount)
 {
-	gi_u32 i = s->chunks < GI_CHUNKS ? s->chunks : GI_CHUNKS - 1; /* there is room: somebody was shifted out */
+	gi_u32 i, at = 0;
 
-	s->chunk[i & (GI_CHUNKS - 1)].time = time;
-	s->chunk[i & (GI_CHUNKS - 1)].amount = amount;
-	s->chunks = i + 1;
+	if (!s)
+		return 0;
+
+	for (i = GI_CHUNKS - 1; i > 0; i--) {
+		if (i > s->chunks || at)
+			continue;
+		if (s->chunk[i - 1].time <= time)
+			at = i;
+		else
+			s->chunk[i] = s->chunk[i - 1];
+	}
+	s->chunk[at & (GI_CHUNKS - 1)].time = time;
+	s->chunk[at & (GI_CHUNKS - 1)].amount = amount;
+	if (s->chunks < GI_CHUNKS)
+		s->chunks++;
+	return at;
 }
 
 /* Heads that are used up return a period later. What was used beyond what was due is a debt of the next. */
