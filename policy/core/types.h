@@ -15,7 +15,9 @@ typedef __UINT16_TYPE__ gi_u16;
 #ifndef GI_CORES
 #define GI_CORES 64u /* cores a pool; `changed` has a bit for each */
 #endif
-#define GI_CHUNKS 8u	     /* parts that a sporadic server's budget may be in */
+#ifndef GI_CHUNKS
+#define GI_CHUNKS 8u /* parts that a sporadic server's budget may be in */
+#endif
 #define GI_REFILLS 64u	     /* replenishments a decision; more wait for the next, which is then due at once */
 #define GI_STRETCHES 32u     /* parts in which a late boosted charge of a sporadic server is taken; more is free */
 #define GI_SIFT 12u	     /* more than the height of a full heap */
