@@ -15,7 +15,9 @@ typedef __UINT16_TYPE__ gi_u16;
 #ifndef GI_CORES
 #define GI_CORES 64u /* cores a pool; `changed` has a bit for each */
 #endif
-#define GI_CHUNKS 8u	     /* parts that a sporadic server's budget may be in */
+#ifndef GI_CHUNKS
+#define GI_CHUNKS 8u /* parts that a sporadic server's budget may be in */
+#endif
 #define GI_REFILLS 64u	     /* replenishments a decision; more wait for the next, which is then due at once */
 #define GI_STRETCHES 128u    /* parts in which a late charge of a sporadic server is taken; beyond, all is boosted */
 #define GI_SIFT 12u	     /* more than the height of a full heap */
