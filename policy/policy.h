@@ -74,6 +74,7 @@ static inline int gi_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 p
 	s->ready = s->begun = 0;
 	s->next_budget = s->next_period = s->next_at = s->forgive = 0;
 	s->boost_until = s->boost_ns = s->used = 0;
+	s->open = GI_NEVER;
 	s->chunks = s->unused = 0;
 	for (i = 0; i < GI_CHUNKS; i++)
 		s->chunk[i].time = s->chunk[i].amount = 0;
@@ -107,8 +108,8 @@ static inline void gi_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi
 		gi_sporadic_wake(s, now);
 	if (s->kind == GI_SPORADIC && !s->ready)
 		gi_sporadic_sleep(s, now);
-	if (s->kind == GI_POLLING && !s->ready && s->left > 0 && !gi_period_begins(s, now))
-		s->left = 0;
+	if (s->kind == GI_POLLING && !s->ready)
+		gi_poll_sleep(s, now);
 	gi_place(p, index);
 }
 

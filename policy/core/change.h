@@ -25,7 +25,7 @@ static inline void gi_resize(struct gi_server *s, gi_u64 budget, gi_u64 now)
 	if (s->left < 0)
 		s->forgive += gi_min(less, -(gi_u64)s->left);
 	s->forgive -= gi_min(s->forgive, more);
-	if (s->kind == GI_POLLING && !s->ready && s->left > 0 && !gi_period_begins(s, now))
+	if (s->kind == GI_POLLING && !s->ready && s->left > 0 && s->open != now)
 		s->left = 0;
 }
 

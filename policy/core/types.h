@@ -89,6 +89,7 @@ struct gi_server {
 	gi_u64 forgive;	    /* debt that came from shrinking the budget, not from running */
 	gi_u64 boost_until; /* 0: not boosted */
 	gi_u64 boost_ns;    /* what it consumed boosted beyond its budget */
+	gi_u64 open;	    /* an instant at which an idle polling server keeps its budget: it may yet be ready there */
 	gi_u64 used;	    /* consumed of the head chunk */
 	gi_u32 chunks;	    /* how many there are; their amounts add up to the budget */
 	gi_u32 unused;	    /* no hidden padding: states are compared byte by byte */

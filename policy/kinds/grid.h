@@ -43,24 +43,27 @@ static inline void gi_replenish(struct gi_server *s, gi_u64 now)
 		s->left = (gi_s64)s->budget;
 }
 
-/*
- * Whether its period begins at this very instant: then an idle polling server keeps its budget until time moves on, for
- * it may still become ready here.
+/* Goes idle: what is left is lost, but where a period begins only when time moves on, for another job may come there.
  */
-static inline int gi_period_begins(const struct gi_server *s, gi_u64 now)
+static inline void gi_poll_sleep(struct gi_server *s, gi_u64 now)
 {
-	return s->deadline - s->period == now;
+	if (s->deadline - s->period == now)
+		s->open = now;
+	if (s->left > 0 && s->open != now)
+		s->left = 0;
 }
 
 /* An idle polling server takes no budget at the ends of its periods up to `end`, but its debt is repaid. */
 static inline void gi_poll_idle(struct gi_server *s, gi_u64 end, gi_u64 now)
 {
 	gi_replenish(s, end);
-	if (s->left > 0 && !gi_period_begins(s, now))
+	if (end == now && s->deadline - s->period == now)
+		s->open = now;
+	if (s->left > 0 && s->open != now)
 		s->left = 0;
 }
 
-/* This instant is left open, unless a change waits for it. */
+/* What is due at this very instant is left for whoever becomes ready at it, unless a change waits for it. */
 static inline void gi_grid_settle(struct gi_server *s, gi_u64 now)
 {
 	if (s->kind != GI_POLLING || s->ready)
