@@ -3,16 +3,30 @@
 mod budgets;
 mod calls;
 mod driver;
+mod jobs;
 mod oracle;
+mod pair;
 mod schedules;
+mod supply;
 
 use giusto_policy::Kind;
 use oracle::Spec;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-const ALL: [Kind; 3] = [Kind::Deferrable, Kind::ConstantBandwidth, Kind::Unlimited];
-const BOUNDED: [Kind; 2] = [Kind::Deferrable, Kind::ConstantBandwidth];
+const PERIODIC: [Kind; 3] = [Kind::PeriodicStrict, Kind::PeriodicConserving, Kind::PeriodicReclaiming];
+const ALL: [Kind; 8] = [
+    Kind::PeriodicStrict,
+    Kind::PeriodicConserving,
+    Kind::PeriodicReclaiming,
+    Kind::Polling,
+    Kind::Deferrable,
+    Kind::Sporadic,
+    Kind::ConstantBandwidth,
+    Kind::Unlimited,
+];
+/// All but unlimited.
+const BOUNDED: &[Kind] = ALL.split_at(7).0;
 
 /// A random reservation of one of the kinds, with a period of 2 to 20 ns.
 fn reservation(random: &mut ChaCha8Rng, kinds: &[Kind]) -> Spec {

@@ -1,6 +1,11 @@
 //! The policies told in words and walked nanosecond by nanosecond: slow, small numbers, its own data structures.
 
+mod choose;
+mod server;
+mod sporadic;
+
 use giusto_policy::{Kind, Order};
+use server::Server;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec {
@@ -11,185 +16,224 @@ pub(crate) struct Spec {
     pub(crate) first: u64,
 }
 
-/// How often the interesting cases occurred.
+/// The cases that random runs must meet.
+#[derive(Clone, Copy)]
+pub(crate) enum Case {
+    Depletion,
+    Debt,
+    TwoPeriodsLate,
+    Boost,
+    BoostedWithoutBudget,
+    SetNow,
+    Forgive,
+    NextPeriod,
+    StrictBurner,
+    ConservingBurner,
+    ReclaimingBurner,
+    LentToPayer,
+    LentWithoutPaying,
+    LentWithoutBudget,
+    SporadicSplit,
+    SporadicMerge,
+    PollingLoss,
+    PastDeadline,
+    Renewed,
+}
+
+pub(crate) const CASES: [&str; 19] = [
+    "depletion",
+    "debt",
+    "lateness of 2 periods",
+    "boost",
+    "boosted without budget",
+    "set NOW",
+    "forgive",
+    "NEXT_PERIOD taken",
+    "strict burner",
+    "conserving burner",
+    "reclaiming burner",
+    "lent to a payer",
+    "lent without paying",
+    "lent to one without budget",
+    "sporadic split",
+    "sporadic merge",
+    "polling loss",
+    "CBS out of budget past its deadline",
+    "CBS renewed by the wake-up rule",
+];
+
+/// How often each case occurred.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Counts {
-    pub(crate) depletions: u32,
-    pub(crate) debts: u32,
-    pub(crate) reanchors: u32,
-    pub(crate) late_two_periods: u32,
-    pub(crate) replenished_past_deadline: u32,
+pub(crate) struct Counts(pub(crate) [u32; CASES.len()]);
+
+impl Counts {
+    pub(crate) fn add(&mut self, case: Case) {
+        self.0[case as usize] += 1;
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Core {
+    /// Who runs, and whether it pays for itself.
+    runs: Option<(usize, bool)>,
+    charged_at: u64,
+}
+
+/// An idle server whose budget burns by the wall, until its next replenishment at most.
+#[derive(Clone, Copy, Debug)]
+struct Burner {
+    server: usize,
+    end: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Server {
-    spec: Spec,
-    ready: bool,
-    left: i64,
-    deadline: u64,
-}
-
-impl Server {
-    fn budget(&self) -> i64 {
-        self.spec.budget as i64
-    }
-
-    /// One period's end: a budget comes, at most one is kept, debt is repaid first.
-    fn one_budget(&mut self) {
-        self.left = (self.left + self.budget()).min(self.budget());
-        self.deadline += self.spec.period;
-    }
-
-    /// All that ended by now, if a constant bandwidth server is depleted at or after its deadline.
-    fn settle_cbs(&mut self, now: u64) {
-        if self.spec.kind == Kind::ConstantBandwidth && self.left <= 0 {
-            while self.deadline <= now {
-                self.one_budget();
-            }
-        }
-    }
-
-    fn eligible(&self) -> bool {
-        self.ready && (self.spec.kind == Kind::Unlimited || self.left > 0)
-    }
-}
-
-#[derive(Clone)]
 pub(crate) struct Oracle {
     order: Order,
     now: u64,
-    pub(crate) running: Option<usize>,
     servers: Vec<Server>,
-    pub(crate) counts: Counts,
+    cores: Vec<Core>,
+    burners: Vec<Burner>,
+    /// In the order in which they were boosted.
+    boosted: Vec<usize>,
+    counts: Counts,
 }
 
 impl Oracle {
-    /// All servers are there from time 0.
-    pub(crate) fn new(order: Order, specs: &[Spec]) -> Oracle {
-        let servers = specs.iter().map(|&spec| {
-            let unlimited = spec.kind == Kind::Unlimited;
-            let (left, deadline) = match spec.first {
-                _ if unlimited => (0, u64::MAX),
-                0 => (spec.budget as i64, spec.period),
-                first => (0, first),
-            };
-            Server { spec, ready: false, left, deadline }
-        });
-        Oracle { order, now: 0, running: None, servers: servers.collect(), counts: Counts::default() }
+    pub(crate) fn new(order: Order, cores: usize) -> Oracle {
+        Oracle {
+            order,
+            now: 0,
+            servers: vec![],
+            cores: vec![Core::default(); cores],
+            burners: vec![],
+            boosted: vec![],
+            counts: Counts::default(),
+        }
     }
 
-    /// Walks to `to`; the running server has the processor in the last `ran` ns of it.
-    pub(crate) fn walk(&mut self, to: u64, ran: u64) {
-        let begin = to - ran;
-        let mut may_run_out = false;
-        // The last end of a period on the running server's way, if it is past its deadline by then.
-        let last_end = |s: &Server| s.deadline + (to - s.deadline) / s.spec.period * s.spec.period;
-        loop {
-            // The grid: at the end of each period, idle or not, late or not.
-            for s in &mut self.servers {
-                if s.spec.kind == Kind::Deferrable && s.deadline == self.now {
-                    s.one_budget();
-                }
-            }
-            if let Some(i) = self.running {
-                let s = &mut self.servers[i];
-                if self.now == begin {
-                    s.settle_cbs(begin);
-                    may_run_out = s.left > 0;
-                } else if s.spec.kind == Kind::ConstantBandwidth && self.now > begin && self.now >= s.deadline {
-                    if may_run_out && s.left <= 0 && self.now < to {
-                        // Its budget ran out past its deadline: a new one from that instant.
-                        s.settle_cbs(self.now);
-                        self.counts.replenished_past_deadline += 1;
-                        may_run_out = false;
-                    } else if self.now == last_end(s) {
-                        s.settle_cbs(self.now);
-                    }
-                }
-                if s.left <= 0 && s.deadline > self.now {
-                    may_run_out = false; // it ran out before its deadline
-                }
-            }
-            if self.now == to {
-                if let Some(i) = self.running {
-                    self.servers[i].settle_cbs(to);
-                }
-                return;
-            }
-            if let Some(s) = self.running.filter(|_| self.now >= begin).map(|i| &mut self.servers[i]) {
-                if s.spec.kind != Kind::Unlimited {
-                    s.left -= 1;
-                    self.counts.depletions += u32::from(s.left == 0);
-                    self.counts.debts += u32::from(s.left == -1);
+    pub(crate) fn add(&mut self, spec: Spec, now: u64) {
+        self.charge_all(now);
+        self.servers.push(Server::new(spec, now));
+    }
+
+    /// The server on `core` ran in the last `ran` ns of the time since the core was charged.
+    pub(crate) fn charge(&mut self, core: usize, ran: u64, now: u64) {
+        self.burn(now);
+        let Core { runs, charged_at } = self.cores[core];
+        let begin = now - ran.min(now - charged_at);
+        self.cores[core].charged_at = now;
+        if let Some((server, true)) = runs {
+            self.servers[server].walk(begin, now);
+        }
+    }
+
+    /// What nobody charged is charged in full.
+    fn charge_all(&mut self, now: u64) {
+        self.burn(now);
+        for core in 0..self.cores.len() {
+            self.charge(core, u64::MAX, now);
+        }
+    }
+
+    fn burn(&mut self, now: u64) {
+        while self.now < now {
+            for burner in &self.burners {
+                let s = &mut self.servers[burner.server];
+                if self.now < burner.end && !s.ready {
+                    s.burn();
                 }
             }
             self.now += 1;
         }
     }
 
-    pub(crate) fn ready(&mut self, index: usize, is_ready: bool) {
-        let now = self.now;
-        let s = &mut self.servers[index];
-        if !is_ready || s.ready {
-            s.ready = is_ready;
-            return;
-        }
-        s.ready = true;
-        s.settle_cbs(now);
-        if s.spec.kind != Kind::ConstantBandwidth || s.left <= 0 {
-            return;
-        }
-        // left / (deadline - now) > B / P, or no time left to use it in
-        let exceeds = s.deadline <= now
-            || (s.left as u128) * u128::from(s.spec.period) > u128::from(s.deadline - now) * u128::from(s.spec.budget);
-        if exceeds {
-            s.left = s.budget();
-            s.deadline = now + s.spec.period;
-            self.counts.reanchors += 1;
-        }
+    pub(crate) fn ready(&mut self, index: usize, is_ready: bool, now: u64) {
+        self.charge_all(now);
+        self.servers[index].set_ready(is_ready, now);
     }
 
-    /// Who runs and until when.
-    pub(crate) fn decide(&mut self) -> (Option<usize>, Option<u64>) {
-        let now = self.now;
-        for s in self.servers.iter_mut().filter(|s| s.ready) {
-            s.settle_cbs(now);
+    pub(crate) fn set_now(&mut self, index: usize, budget: u64, period: u64, priority: u32, now: u64) {
+        self.charge_all(now);
+        self.servers[index].set_now(budget as i64, period, priority, now);
+    }
+
+    pub(crate) fn set_next(&mut self, index: usize, budget: u64, period: u64, now: u64) {
+        self.charge_all(now);
+        self.servers[index].set_next(budget as i64, period, now);
+    }
+
+    /// Whether there was room.
+    pub(crate) fn boost(&mut self, index: usize, until: u64, now: u64) -> bool {
+        self.charge_all(now);
+        self.servers[index].settle(now);
+        if until <= now {
+            self.boosted.retain(|&b| b != index);
+            self.servers[index].boosted = None;
+            return true;
         }
-        let mut candidates: Vec<usize> = (0..self.servers.len()).filter(|&i| self.servers[i].eligible()).collect();
-        candidates.sort_by_key(|&i| match self.order {
-            Order::FixedPriority => (u64::from(self.servers[i].spec.priority), i),
-            Order::Edf => (self.servers[i].deadline, i),
-        });
-        self.running = candidates.first().copied();
-        (self.running, self.next_event())
+        if !self.boosted.contains(&index) {
+            if self.boosted.len() == self.cores.len() {
+                return false;
+            }
+            self.boosted.push(index);
+        }
+        self.servers[index].boosted = Some(until);
+        true
     }
 
-    /// The first instant at which the runner's budget ends or a ready server is replenished.
-    fn next_event(&self) -> Option<u64> {
-        let bounded = self.servers.iter().filter(|s| s.spec.kind != Kind::Unlimited);
-        let farthest = bounded.map(|s| s.deadline.max(self.now) + s.spec.period).max()?;
-        (self.now + 1..=farthest).find(|&t| {
-            let budget_ends = self.running.is_some_and(|i| {
-                let s = &self.servers[i];
-                s.spec.kind != Kind::Unlimited && s.left - (t - self.now) as i64 <= 0
-            });
-            budget_ends
-                || self.servers.iter().any(|s| match s.spec.kind {
-                    Kind::Deferrable => s.ready && t == s.deadline,
-                    Kind::ConstantBandwidth => s.ready && s.left <= 0 && t == s.deadline,
-                    Kind::Unlimited => false,
-                })
-        })
-    }
-
-    /// (left, deadline) as somebody who looks now sees them.
-    pub(crate) fn look(&self, index: usize) -> (i64, u64) {
+    /// (left, deadline, boost_ns) as somebody who looks now sees them.
+    pub(crate) fn look(&self, index: usize) -> (i64, u64, u64) {
         let mut s = self.servers[index].clone();
-        s.settle_cbs(self.now);
-        (s.left, s.deadline)
+        s.book(self.now);
+        (s.left(self.now), s.deadline(), s.boost_ns)
     }
 
-    pub(crate) fn is_eligible(&self, index: usize) -> bool {
-        self.servers[index].eligible()
+    pub(crate) fn running(&self, core: usize) -> Option<usize> {
+        self.cores[core].runs.map(|(server, _)| server)
+    }
+
+    pub(crate) fn payer(&self, core: usize) -> Option<usize> {
+        self.cores[core].runs.filter(|(_, pays)| *pays).map(|(server, _)| server)
+    }
+
+    pub(crate) fn is_ready(&self, index: usize) -> bool {
+        self.servers[index].ready
+    }
+
+    pub(crate) fn is_boosted(&self, index: usize) -> bool {
+        self.servers[index].boosted.is_some()
+    }
+
+    /// The smaller goes first, if its deadline is this.
+    pub(crate) fn rank(&self, index: usize, deadline: u64) -> (u64, usize) {
+        match self.order {
+            Order::FixedPriority => (u64::from(self.servers[index].priority), index),
+            Order::Edf => (deadline, index),
+        }
+    }
+
+    pub(crate) fn kind(&self, index: usize) -> Kind {
+        self.servers[index].kind
+    }
+
+    pub(crate) fn params(&self, index: usize) -> (u64, u64, u32) {
+        let s = &self.servers[index];
+        (s.budget as u64, s.period, s.priority)
+    }
+
+    /// Budget below 0 that shrinking made, not consumption.
+    pub(crate) fn forgiven_ns(&self, index: usize) -> i64 {
+        self.servers[index].forgive
+    }
+
+    /// Over all servers.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut sum = self.counts;
+        for s in &self.servers {
+            for (sum, n) in sum.0.iter_mut().zip(s.counts.0) {
+                *sum += n;
+            }
+        }
+        sum
     }
 }
