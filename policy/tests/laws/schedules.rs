@@ -7,7 +7,7 @@ use giusto_policy::Order;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-const RUNS: u64 = 20_000;
+const RUNS: u64 = 40_000;
 
 #[test]
 fn every_schedule_is_that_of_the_oracle_and_no_core_idles_while_a_server_is_eligible() {
