@@ -183,9 +183,6 @@ fn what_is_no_reservation_is_refused_with_what_was_expected() {
 }
 
 #[test]
-<<<<<<< HEAD
-=======
-#[ignore = "the core gives it 3 ns from nothing; fix it, then let driver.rs change polling servers twice at one instant"]
 fn a_polling_server_grown_twice_at_one_instant_has_no_budget() {
     let spec = Spec { kind: Kind::Polling, budget: 1, period: 9, priority: 0, first: 0 };
     let (mut pool, ids) = pool_of(Order::FixedPriority, 1, &[spec]);
@@ -197,7 +194,6 @@ fn a_polling_server_grown_twice_at_one_instant_has_no_budget() {
 }
 
 #[test]
->>>>>>> wt-laws
 fn a_full_pool_refuses() {
     let params = Params { budget: 2, period: 5, first: 0, priority: 0 };
     let mut pool = Pool::with_cores(Order::Edf, 2);

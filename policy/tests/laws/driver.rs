@@ -196,11 +196,6 @@ impl Play<'_> {
         // is booked over several calls. Only a late driver lets it overrun.
         let sporadic = self.pair.oracle.kind(i) == Kind::Sporadic && self.driver.late > 0.0;
         let period = if sporadic { period.max(self.pair.oracle.params(i).1) } else { period };
-        // Open: `a_polling_server_grown_twice_at_one_instant_has_no_budget` in calls.rs; no second change until it holds.
-        let again = |call: &Call| matches!(call, Call::Set(j, .., at) if *j == i && *at == now);
-        if self.pair.oracle.kind(i) == Kind::Polling && self.calls.iter().rev().take(20).any(again) {
-            return;
-        }
         match self.random.random_range(0..20) {
             0..8 => self.call(Call::Set(i, budget, period, priority, When::Now, now)),
             8..13 => self.call(Call::Set(i, budget, period, priority, When::NextPeriod, now)),
