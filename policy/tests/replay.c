@@ -17,7 +17,7 @@
 
 enum { WHOLE_POOL = 64, HUGE_POOL = 20 };
 _Static_assert(sizeof(struct gi_pool) == offsetof(struct gi_pool, server) + sizeof((struct gi_pool *)0)->server &&
-		       sizeof(struct gi_pool) % sizeof(gi_u64) == 0,
+		   sizeof(struct gi_pool) % sizeof(gi_u64) == 0,
 	       "a pool ends with its servers, in whole words");
 
 struct gi_pool pool;
@@ -40,8 +40,8 @@ static void same_in_kernel(const struct gi_call *call, gi_s64 value, size_t size
 		return;
 	while (at < size && ((char *)&pool)[at] == ((const char *)kernel_pool)[at])
 		at++;
-	fprintf(stderr, "call %lu (op %u, index %u, at %llu ns) differs: native returns %lld, kernel %lld; ", calls_made,
-		call->op, call->index, (unsigned long long)call->now, (long long)value, (long long)theirs);
+	fprintf(stderr, "call %lu (op %u, index %u, at %llu ns) differs: native returns %lld, kernel %lld; ",
+		calls_made, call->op, call->index, (unsigned long long)call->now, (long long)value, (long long)theirs);
 	fprintf(stderr, "the pools agree in %zu of %zu bytes\n", at, size);
 	exit(EXIT_DIFFERS);
 }

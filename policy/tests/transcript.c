@@ -98,22 +98,24 @@ static void pool_line(void)
 
 	if (m < 1 || m > GI_CORES || !order || (strcmp(order, "fp") && strcmp(order, "edf")))
 		bad("expected: pool m=N order=fp|edf", order);
-	make_call(&(struct gi_call){
-		.op = GI_OP_INIT, .index = strcmp(order, "edf") ? GI_FIXED_PRIORITY : GI_EDF, .flag = m});
+	make_call(
+	    &(struct gi_call){.op = GI_OP_INIT, .index = strcmp(order, "edf") ? GI_FIXED_PRIORITY : GI_EDF, .flag = m});
 	servers = 0;
 	now = 0;
 }
 
 static gi_u32 kind_named(const char *name)
 {
-	static const char *const kinds[GI_KINDS] = {
-		"periodic_strict", "periodic_conserving", "periodic_reclaiming", "polling",
-		"deferrable",	   "sporadic",		  "constant_bandwidth",	 "unlimited"};
+	static const char *const kinds[GI_KINDS] = {"periodic_strict",	   "periodic_conserving",
+						    "periodic_reclaiming", "polling",
+						    "deferrable",	   "sporadic",
+						    "constant_bandwidth",  "unlimited"};
 
 	for (gi_u32 i = 0; i < GI_KINDS; i++)
 		if (!strcmp(name, kinds[i]))
 			return i;
-	bad("expected periodic_strict|conserving|reclaiming, polling, deferrable, sporadic, constant_bandwidth or unlimited",
+	bad("expected periodic_strict|conserving|reclaiming, polling, deferrable, sporadic, constant_bandwidth or "
+	    "unlimited",
 	    name);
 	return 0;
 }
@@ -250,7 +252,8 @@ static struct gi_call parse_call(const char *word)
 		word = value(next_word(), "until");
 		call.first = parse_time(word ? word : "");
 	} else {
-		bad("expected decide, charge[N] TIME, ready NAME, idle NAME, set NAME ... or boost NAME until=TIME", word);
+		bad("expected decide, charge[N] TIME, ready NAME, idle NAME, set NAME ... or boost NAME until=TIME",
+		    word);
 	}
 	return call;
 }
