@@ -27,6 +27,7 @@ part() {
 part "lint" tests/lint.sh
 part "rooms" cargo test --workspace --locked --quiet
 part "policy: transcripts native, sanitized and in the kernel" policy/check.sh
+part "policy: deliberate faults, a sample" policy/mutants.sh
 part "enforcement under cgroup v2, in a guest" tests/v2.sh
 part "release build" cargo build --release --locked --quiet
 part "formats" /usr/bin/python3 tests/formats.py
