@@ -20,9 +20,14 @@ missing=()
 [ -x /usr/bin/qemu-system-x86_64 ] || missing+=(qemu-system-x86)
 [ -x /bin/busybox ] || missing+=(busybox-static)
 [ -x /usr/bin/cpio ] || missing+=(cpio)
+cannot() {
+	echo "NOT RUN IN A GUEST: cannot fetch $* from this machine's package mirror; see what apt-get says above" >&2
+	exit 77
+}
 if [ ${#missing[@]} -gt 0 ]; then
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+	apt-get update -qq || cannot "${missing[@]}"
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+		cannot "${missing[@]}"
 fi
 if ! ls $store/boot/vmlinuz-* >/dev/null 2>&1; then
 	package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '/Depends: linux-image-/ {print $2; exit}')
@@ -30,7 +35,7 @@ if ! ls $store/boot/vmlinuz-* >/dev/null 2>&1; then
 		apt-get update -qq
 		package=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image-/ {print $2; exit}')
 	fi
-	(cd $store && apt-get download -qq "$package" 2>/dev/null && dpkg -x "$package"_*.deb . && rm "$package"_*.deb)
+	(cd $store && apt-get download -qq "$package" && dpkg -x "$package"_*.deb . && rm "$package"_*.deb) || cannot "$package"
 fi
 
 root=$(mktemp -d)
@@ -63,7 +68,7 @@ chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >$store/initramfs.$$
 trap 'rm -rf "$root" '"$store/initramfs.$$" EXIT
 
-log=$(timeout "${GUEST_TIMEOUT:-180}" qemu-system-x86_64 -nodefaults -no-user-config -display none -serial stdio -no-reboot \
+log=$(timeout "${GUEST_TIMEOUT:-300}" qemu-system-x86_64 -nodefaults -no-user-config -display none -serial stdio -no-reboot \
 	-m 1024 -M q35 -cpu max -smp 2 -accel tcg,thread=multi -kernel $store/boot/vmlinuz-* -initrd $store/initramfs.$$ \
 	-append 'console=ttyS0 panic=-1 quiet mitigations=off no_timer_check cgroup_no_v1=all' </dev/null | sed -u 's/\r$//' | tee -a /dev/stderr)
 code=$(sed -n 's/^guest exit code: //p' <<<"$log" | tail -1)
