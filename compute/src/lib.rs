@@ -11,6 +11,7 @@ mod deadline;
 mod files;
 #[cfg(test)]
 mod imitation;
+pub mod manager;
 mod nudge;
 mod probe;
 pub mod sched;

@@ -144,6 +144,10 @@ impl Attr {
     pub fn of_policy(policy: u32, priority: u32) -> Attr {
         Attr { policy, priority, flags: RESET_ON_FORK, ..Attr::default() }
     }
+    /// As [`Attr::of_policy`], but children start with the same.
+    pub(crate) fn inherited(policy: u32, priority: u32) -> Attr {
+        Attr { policy, priority, ..Attr::default() }
+    }
     fn is_fair(&self) -> bool {
         !matches!(self.policy, FIFO | RR | DEADLINE)
     }

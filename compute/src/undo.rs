@@ -3,6 +3,7 @@
 use crate::admission;
 use crate::cpuset::{is_rest, rebuild_domains, Cpusets};
 use crate::files::{Files, Real};
+use crate::manager::group;
 use crate::sched::{self, Attr, Thread};
 use giusto_model::Bandwidth;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,29 @@ pub enum Undo {
         /// The thread.
         thread: Thread,
         /// Where it might run.
+        cores: Vec<u32>,
+    },
+    /// A thread was bound to one core.
+    Bound {
+        /// The thread.
+        thread: Thread,
+        /// To which.
+        core: u32,
+        /// Where it might run before.
+        cores: Vec<u32>,
+    },
+    /// A cgroup was made for a managed server: let its members go on, give those that were born in it what their service had,
+    /// move them home, and remove it.
+    Held {
+        /// The cgroup.
+        folder: PathBuf,
+        /// The file that its members are written to.
+        home: PathBuf,
+        /// The scheduling attributes of the service.
+        before: Attr,
+        /// The core that they were bound to.
+        core: u32,
+        /// Where they might run before.
         cores: Vec<u32>,
     },
     /// A thread got other scheduling attributes.
@@ -158,6 +182,17 @@ impl Undoing<'_> {
                     return Ok(());
                 }
                 gone_is_fine(*thread, sched::set_affinity(thread.tid, cores))
+            }
+            Undo::Bound { thread, core, cores } => {
+                // Another mask was set by somebody since.
+                if !thread.alive() || !sched::affinity(thread.tid).is_ok_and(|now| now == [*core]) {
+                    return Ok(());
+                }
+                gone_is_fine(*thread, sched::set_affinity(thread.tid, cores))
+            }
+            Undo::Held { folder, home, before, core, cores } => {
+                let Some((home, _)) = self.nearest(home) else { return Err(io::ErrorKind::NotFound.into()) };
+                group::release(self.files, folder, &home, before, *core, cores)
             }
             Undo::Scheduling { thread, before, period_ns } => {
                 let mut done = Ok(());
@@ -284,6 +319,8 @@ impl std::fmt::Display for Undo {
                 write!(f, "move process {} back to {}", process.tid, back_to.display())
             }
             Undo::Affinity { thread, cores } => write!(f, "let thread {} run on cores {cores:?} again", thread.tid),
+            Undo::Bound { thread, cores, .. } => write!(f, "unbind thread {} to cores {cores:?}", thread.tid),
+            Undo::Held { folder, .. } => write!(f, "let everybody in {} go on and remove it", folder.display()),
             Undo::Scheduling { thread, before, .. } => {
                 write!(f, "give thread {} policy {} back", thread.tid, before.policy)
             }

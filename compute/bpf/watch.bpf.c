@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * What the threads of managed servers do, told to the manager of their core: when a server's last running thread falls
+ * asleep, when the first one wakes, which threads come and go, and how much processor time each server has consumed.
+ *
+ * All threads of a server are bound to one core, so that its run-queue lock orders everything that is counted here. The
+ * time consumed is the kernel's own account (sum_exec_runtime), brought up to date at every switch: exact whenever none
+ * of the server's threads is running, such as while the manager, bound to the same core, looks.
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "watch.h"
+
+#define TASK_DEAD 0x80 /* include/linux/sched.h */
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	int pid;
+	unsigned int __state;
+	struct sched_entity se;
+} __attribute__((preserve_access_index));
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WATCH_THREADS);
+	__type(key, __u32);
+	__type(value, struct watched);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, WATCH_SERVERS);
+	__type(key, __u32);
+	__type(value, struct account);
+} accounts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} events SEC(".maps");
+
+static __always_inline struct watched *watched(struct task_struct *task)
+{
+	__u32 tid = BPF_CORE_READ(task, pid);
+
+	return bpf_map_lookup_elem(&threads, &tid);
+}
+
+static __always_inline struct account *account(struct watched *thread)
+{
+	return bpf_map_lookup_elem(&accounts, &thread->server);
+}
+
+static __always_inline void tell(__u32 what, struct watched *thread, struct account *a, __u32 tid, __u32 wakes)
+{
+	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (!event) { /* full: the manager has to count anew */
+		__sync_fetch_and_add(&a->lost, 1);
+		return;
+	}
+	event->at = bpf_ktime_get_ns();
+	event->ran = a->ran;
+	event->server = thread->server;
+	event->what = what;
+	event->tid = tid;
+	event->pad = 0;
+	bpf_ringbuf_submit(event, a->urgent & wakes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void consume(struct watched *thread, struct account *a, struct task_struct *task)
+{
+	__u64 total = BPF_CORE_READ(task, se.sum_exec_runtime);
+
+	a->ran += total - thread->total;
+	thread->total = total;
+}
+
+/* At the end of a switch, the run-queue lock held. */
+SEC("raw_tp/sched_switch")
+int switched(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *previous = (void *)ctx->args[1];
+	__u32 tid = BPF_CORE_READ(previous, pid);
+	struct watched *thread = bpf_map_lookup_elem(&threads, &tid);
+	struct account *a;
+
+	if (!thread)
+		return 0;
+	a = account(thread);
+	if (!a)
+		return 0;
+	consume(thread, a, previous);
+	/* A pending signal makes it running again after its state was read. */
+	if (ctx->args[0] || !ctx->args[3] || !BPF_CORE_READ(previous, __state))
+		return 0;
+	thread->asleep = 1;
+	__sync_fetch_and_sub(&a->awake, 1);
+	if (ctx->args[3] & TASK_DEAD) {
+		a->threads--;
+		tell(WATCH_GONE, thread, a, tid, WATCH_GONE);
+	}
+	if (!a->awake && !a->parked)
+		tell(WATCH_IDLE, thread, a, tid, WATCH_IDLE);
+	if (ctx->args[3] & TASK_DEAD)
+		bpf_map_delete_elem(&threads, &tid);
+	return 0;
+}
+
+static __always_inline int woke(struct task_struct *task)
+{
+	struct watched *thread = watched(task);
+	struct account *a;
+
+	if (!thread || !thread->asleep)
+		return 0;
+	a = account(thread);
+	if (!a)
+		return 0;
+	thread->asleep = 0;
+	if (!__sync_fetch_and_add(&a->awake, 1))
+		tell(WATCH_READY, thread, a, 0, WATCH_READY);
+	return 0;
+}
+
+SEC("raw_tp/sched_wakeup")
+int wakes(struct bpf_raw_tracepoint_args *ctx)
+{
+	return woke((void *)ctx->args[0]);
+}
+
+SEC("raw_tp/sched_wakeup_new")
+int begins(struct bpf_raw_tracepoint_args *ctx)
+{
+	return woke((void *)ctx->args[0]);
+}
+
+/* Children belong to the server of their parent, from birth. */
+SEC("raw_tp/sched_process_fork")
+int forked(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *child = (void *)ctx->args[1];
+	struct watched *parent = watched((void *)ctx->args[0]);
+	struct watched born = {.asleep = 1};
+	struct account *a;
+	__u32 tid;
+
+	if (!parent)
+		return 0;
+	a = account(parent);
+	if (!a)
+		return 0;
+	born.server = parent->server;
+	born.total = BPF_CORE_READ(child, se.sum_exec_runtime);
+	tid = BPF_CORE_READ(child, pid);
+	if (bpf_map_update_elem(&threads, &tid, &born, BPF_ANY)) {
+		__sync_fetch_and_add(&a->lost, 1);
+		return 0;
+	}
+	__sync_fetch_and_add(&a->threads, 1);
+	tell(WATCH_NEW, &born, a, tid, WATCH_NEW);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

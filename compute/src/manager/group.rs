@@ -1,0 +1,260 @@
+//! The cgroup of a managed server: who is in it belongs to the server, also what is born later, and can be stopped at once.
+//!
+//! v1: a group of the freezer hierarchy, which takes single threads too. v2: a group of its own; for single threads a
+//! threaded one below it.
+
+use crate::files::{Files, Real};
+use crate::sched::{self, Attr, Thread};
+use crate::{Error, Recorder, Undo};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Where groups can be stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Freezer {
+    /// cgroup v1: the mount point of the freezer hierarchy.
+    V1(PathBuf),
+    /// cgroup v2: the mount point.
+    V2(PathBuf),
+}
+
+/// A frozen group without members. On v1 the first group to freeze on a machine has the kernel rewrite its own code (a static
+/// key), which takes 75 us instead of 2; while this one is frozen, no other is the first.
+const KEEPER: &str = "giusto.keeper";
+
+impl Freezer {
+    /// Finds it in the mount table.
+    pub(crate) fn find(files: &dyn Files) -> Option<Freezer> {
+        let mounts = files.read(Path::new("/proc/mounts")).ok()?;
+        let rows: Vec<Vec<&str>> = mounts.lines().map(|line| line.split(' ').collect()).collect();
+        let v1 = rows.iter().find(|row| {
+            row.get(2) == Some(&"cgroup") && row.get(3).is_some_and(|options| options.split(',').any(|o| o == "freezer"))
+        });
+        let v2 = || rows.iter().find(|row| row.get(2) == Some(&"cgroup2"));
+        v1.map(|row| Freezer::V1(row[1].into())).or_else(|| v2().map(|row| Freezer::V2(row[1].into())))
+    }
+
+    fn root(&self) -> &Path {
+        match self {
+            Freezer::V1(root) | Freezer::V2(root) => root,
+        }
+    }
+
+    /// Makes the keeper; once a host.
+    pub(crate) fn keep(&self, record: &mut dyn Recorder) -> Result<(), Error> {
+        let Freezer::V1(root) = self else { return Ok(()) };
+        let folder = root.join(KEEPER);
+        record.intend(&Undo::Folder(folder.clone())).map_err(Error::Journal)?;
+        make(&folder)?;
+        write(&folder.join("freezer.state"), "FROZEN")
+    }
+
+    /// The cgroup folder of a thread.
+    fn of_thread(&self, tid: u32) -> Option<PathBuf> {
+        let text = Real.read(Path::new(&format!("/proc/{tid}/cgroup"))).ok()?;
+        let path = text.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+            let here = match self {
+                Freezer::V1(_) => controllers.split(',').any(|c| c == "freezer"),
+                Freezer::V2(_) => number == "0",
+            };
+            here.then_some(path)
+        })?;
+        Some(self.root().join(path.trim_start_matches('/')))
+    }
+}
+
+/// The group of one server.
+#[derive(Debug)]
+pub(crate) struct Group {
+    freezer: Freezer,
+    folder: PathBuf,
+    core: u32,
+    /// Whether it takes single threads.
+    threaded: bool,
+    switch: File,
+}
+
+impl Group {
+    /// Makes the group of a server called `name` for whole processes, or (`part`) for single threads of one process, which has
+    /// to be `leader`. What is born in it later gets `before` and the cores of `leader` at the end.
+    pub(crate) fn new(
+        freezer: &Freezer,
+        name: &str,
+        part: Option<u32>,
+        leader: u32,
+        core: u32,
+        record: &mut dyn Recorder,
+    ) -> Result<Group, Error> {
+        let before = sched::get(leader).map_err(|_| Error::Gone(leader))?;
+        let cores = sched::affinity(leader).map_err(|_| Error::Gone(leader))?;
+        let home = freezer.of_thread(leader).ok_or(Error::Gone(leader))?;
+        let mut folder = freezer.root().join(format!("giusto.{name}"));
+        let held = |folder: &Path, home: PathBuf, members: &str| Undo::Held {
+            folder: folder.into(),
+            home: home.join(members),
+            before,
+            core,
+            cores: cores.clone(),
+        };
+        let (whole, single) = match freezer {
+            Freezer::V1(_) => ("cgroup.procs", "tasks"),
+            Freezer::V2(_) => ("cgroup.procs", "cgroup.threads"),
+        };
+        match (freezer, part) {
+            (_, None) => {
+                record.intend(&held(&folder, home, whole)).map_err(Error::Journal)?;
+                make(&folder)?;
+            }
+            (Freezer::V1(_), Some(part)) => {
+                folder = freezer.root().join(format!("giusto.{name}.{part}"));
+                record.intend(&held(&folder, home, single)).map_err(Error::Journal)?;
+                make(&folder)?;
+            }
+            (Freezer::V2(_), Some(part)) => {
+                // Threads of a process stay below one group: the process goes there as a whole first.
+                let parent = folder;
+                if !parent.is_dir() {
+                    record.intend(&held(&parent, home, whole)).map_err(Error::Journal)?;
+                    make(&parent)?;
+                    write(&parent.join("cgroup.procs"), &leader.to_string())?;
+                }
+                folder = parent.join(part.to_string());
+                record.intend(&held(&folder, parent.clone(), single)).map_err(Error::Journal)?;
+                make(&folder)?;
+                write(&folder.join("cgroup.type"), "threaded")?;
+            }
+        }
+        let switch = folder.join(match freezer {
+            Freezer::V1(_) => "freezer.state",
+            Freezer::V2(_) => "cgroup.freeze",
+        });
+        let switch = OpenOptions::new().write(true).open(&switch).map_err(|why| broken("open", &switch, &why))?;
+        Ok(Group { freezer: freezer.clone(), folder, core, threaded: part.is_some(), switch })
+    }
+
+    /// Takes a process with all its threads, or (in a threaded group) one thread in, and binds it to the core; returns the
+    /// threads that are new here. One that has gone is passed over.
+    pub(crate) fn take_in(&self, id: u32, record: &mut dyn Recorder) -> Result<Vec<u32>, Error> {
+        let Some(member) = Thread::of(id) else { return Ok(vec![]) };
+        let threads = || if self.threaded { vec![id] } else { sched::threads(id) };
+        let outside = self.freezer.of_thread(id).filter(|at| *at != self.folder);
+        for tid in threads() {
+            let (Some(thread), Ok(before), Ok(cores)) = (Thread::of(tid), sched::get(tid), sched::affinity(tid)) else {
+                continue;
+            };
+            if before.policy == sched::DEADLINE {
+                return Err(Error::Taken(tid));
+            }
+            if outside.is_some() {
+                record.intend(&Undo::Scheduling { thread, before, period_ns: 0 }).map_err(Error::Journal)?;
+                record.intend(&Undo::Bound { thread, core: self.core, cores }).map_err(Error::Journal)?;
+            }
+        }
+        let members = match (&self.freezer, self.threaded) {
+            (_, false) => "cgroup.procs",
+            (Freezer::V1(_), true) => "tasks",
+            (Freezer::V2(_), true) => "cgroup.threads",
+        };
+        if let Some(home) = outside {
+            // Back to where it was; on v2 a single thread goes back with its process.
+            if !(self.threaded && matches!(self.freezer, Freezer::V2(_))) {
+                let undo = Undo::Place { process: member, back_to: home.join(members), from: self.folder.clone() };
+                record.intend(&undo).map_err(Error::Journal)?;
+            }
+            match write(&self.folder.join(members), &id.to_string()) {
+                Err(why) if member.alive() => return Err(why),
+                _ => {}
+            }
+        }
+        // Those that were born meanwhile were born here, and inherit the mask.
+        let mut all = threads();
+        for tid in &all {
+            if let Err(why) = sched::set_affinity(*tid, &[self.core]) {
+                if Thread::of(*tid).is_some() {
+                    let doing = format!("bind thread {tid} to core {}", self.core);
+                    return Err(Error::Kernel { doing, why: format!("{why}; is the core in its cpuset?") });
+                }
+            }
+        }
+        all.extend(threads());
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    }
+
+    /// The same group for the manager's thread, which stops it.
+    pub(crate) fn clone_for_switching(&self) -> Result<Group, Error> {
+        let switch = self.switch.try_clone().map_err(|why| broken("share", &self.folder, &why))?;
+        let (freezer, folder) = (self.freezer.clone(), self.folder.clone());
+        Ok(Group { freezer, folder, core: self.core, threaded: self.threaded, switch })
+    }
+
+    /// Stops all members, or lets them go on. 2 to 3 us.
+    pub(crate) fn freeze(&self, stop: bool) -> std::io::Result<()> {
+        let word = match (&self.freezer, stop) {
+            (Freezer::V1(_), true) => "FROZEN",
+            (Freezer::V1(_), false) => "THAWED",
+            (Freezer::V2(_), true) => "1",
+            (Freezer::V2(_), false) => "0",
+        };
+        (&self.switch).write_all(word.as_bytes())
+    }
+}
+
+/// Undoes [`Group::new`]: lets everybody go on, gives what was born in the group its policy and cores, and removes it.
+pub(crate) fn release(
+    files: &dyn Files,
+    folder: &Path,
+    home: &Path,
+    before: &Attr,
+    core: u32,
+    cores: &[u32],
+) -> std::io::Result<()> {
+    if !files.is_folder(folder) {
+        return Ok(());
+    }
+    let (v1, v2) = (folder.join("freezer.state"), folder.join("cgroup.freeze"));
+    files.write(&v1, "THAWED").or_else(|_| files.write(&v2, "0"))?;
+    let list = |name: &str| files.read(&folder.join(name)).unwrap_or_default();
+    let mut last = Ok(());
+    for _ in 0..400 {
+        let tasks = Some(list("tasks")).filter(|text| !text.is_empty()).unwrap_or_else(|| list("cgroup.threads"));
+        for tid in tasks.lines().filter_map(|line| line.parse::<u32>().ok()) {
+            if sched::get(tid).is_ok_and(|now| now.policy == sched::FIFO && *before != now) {
+                let _ = sched::set(tid, before);
+            }
+            if sched::affinity(tid).is_ok_and(|now| now == [core]) {
+                let _ = sched::set_affinity(tid, cores);
+            }
+        }
+        let single = home.file_name().is_some_and(|name| name != "cgroup.procs");
+        let members = if single { tasks } else { list("cgroup.procs") };
+        for member in members.lines() {
+            let _ = files.write(home, member);
+        }
+        last = files.remove(folder);
+        if last.is_ok() {
+            return last;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    last
+}
+
+fn make(folder: &Path) -> Result<(), Error> {
+    Real.make(folder).map_err(|why| match why.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::Leftover(folder.into()),
+        _ => broken("make", folder, &why),
+    })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    Real.write(path, text).map_err(|why| broken(&format!("write {text} to"), path, &why))
+}
+
+fn broken(doing: &str, path: &Path, why: &std::io::Error) -> Error {
+    Error::Kernel { doing: format!("{doing} {}", path.display()), why: why.to_string() }
+}

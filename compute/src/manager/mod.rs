@@ -1,0 +1,258 @@
+//! The backend `manager`: exact servers of any kind on a stock kernel, from user space.
+//!
+//! A thread a managed core ([`Manager`]) drives the policy core and carries its decisions out on the threads of the servers by
+//! real-time priorities (SCHED_FIFO) and the freezer; a BPF program (bpf/watch.bpf.c) tells it when a server's threads sleep
+//! and wake, and what they consume. Servers keep a fixed grid or re-anchor, under either order, as their kind says.
+//!
+//! Whatever it does to a thread is on record before ([`Undo`](crate::Undo)). Should it die or stall, its servers may hold the
+//! core or stay stopped: whoever starts it sees to a watchdog that looks at [`Beats`] and undoes.
+
+mod beat;
+mod engine;
+pub(crate) mod group;
+mod ranks;
+mod watch;
+
+pub use beat::Beats;
+pub use giusto_policy::{Order, When};
+
+use crate::files::Real;
+use crate::{Error, Recorder};
+use engine::{Command, Engine, PRIORITY};
+use giusto_model::Server;
+use group::{Freezer, Group};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What happens to a server that has used its budget up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cap {
+    /// It stops, also on an idle core.
+    Hard,
+    /// It goes on in the time that is left over, which is not charged.
+    Soft,
+}
+
+/// A server to be managed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Managed {
+    /// The service's name; names its cgroup.
+    pub name: String,
+    /// A virtual CPU of it; names its cgroup too.
+    pub part: Option<u32>,
+    /// Its kind, budget and period.
+    pub server: Server,
+    /// First replenishment on CLOCK_MONOTONIC in ns, which anchors its grid; `None`: the next multiple of its period. The kinds
+    /// that re-anchor, and `sporadic`, begin at once.
+    pub first: Option<u64>,
+    /// Smaller is higher; counts under [`Order::FixedPriority`].
+    pub priority: u32,
+    /// What happens without budget.
+    pub cap: Cap,
+}
+
+/// A server of a [`Manager`].
+#[derive(Debug)]
+pub struct Handle {
+    server: usize,
+    group: Group,
+}
+
+/// How a manager and its servers stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Its core.
+    pub core: u32,
+    /// Its servers, in the order in which they were added.
+    pub servers: Vec<ServerReport>,
+    /// Since it began, in ns.
+    pub for_ns: u64,
+    /// Processor time that it used itself, in ns.
+    pub own_ns: u64,
+    /// How often it woke.
+    pub wakeups: u64,
+    /// How late its timers were on average, in ns.
+    pub late_mean_ns: u64,
+    /// The latest, in ns.
+    pub late_max_ns: u64,
+    /// What went wrong since the last report.
+    pub warnings: Vec<String>,
+}
+
+/// How a managed server stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerReport {
+    /// Its number on its core.
+    pub server: usize,
+    /// The service.
+    pub name: String,
+    /// Its reservation, or the one that begins with its next period.
+    pub reservation: Server,
+    /// How many threads it has.
+    pub threads: usize,
+    /// Processor time that its threads have had since it was added, in ns.
+    pub supplied_ns: u64,
+    /// Budget left, in ns; below 0 is debt, which is repaid.
+    pub left_ns: i64,
+    /// Consumed boosted beyond its budget, in ns.
+    pub boost_ns: u64,
+    /// Whether a thread of it runs or waits for the core.
+    pub is_ready: bool,
+    /// Whether it is kept off the core.
+    pub is_throttled: bool,
+    /// How often it had used its budget up.
+    pub throttled: u64,
+    /// The largest consumption beyond a budget, in ns.
+    pub overrun_max_ns: u64,
+    /// Events of it that found no room in the buffer (its readiness was then counted anew).
+    pub lost: u64,
+}
+
+/// The manager of one core. Dropping it ends its thread, with all servers let go on; what was done to their threads is undone by
+/// [`undo`](crate::undo()).
+pub struct Manager {
+    core: u32,
+    freezer: Freezer,
+    commands: Sender<Command>,
+    call: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Manager {
+    /// Starts the manager of `core`: a thread on that core, above all servers. Takes some milliseconds.
+    ///
+    /// Errors: the machine lacks what [`probe`](crate::probe()) tells; the core is not there.
+    pub fn start(core: u32, order: Order, beats: &Beats) -> Result<Manager, Error> {
+        let online = crate::probe::online();
+        if !online.contains(&core) {
+            return Err(Error::NoCore { core, online });
+        }
+        let kernel = |doing: &str, why: String| Error::Kernel { doing: doing.into(), why };
+        let freezer = Freezer::find(&Real)
+            .ok_or_else(|| kernel("find a freezer", "mount cgroup v2, or v1 with the freezer controller".into()))?;
+        // A page fault under way would hold every server up. Without the privilege, that is the risk.
+        // SAFETY: plain system call.
+        unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
+        let flags = rustix::event::EventfdFlags::NONBLOCK | rustix::event::EventfdFlags::CLOEXEC;
+        let call = rustix::event::eventfd(0, flags).map_err(|why| kernel("make an eventfd", why.to_string()))?;
+        let called = call.try_clone().map_err(|why| kernel("share an eventfd", why.to_string()))?;
+        let (commands, receiver) = channel();
+        let (tell, told) = sync_channel(1);
+        let beats = beats.clone();
+        let body = move || match prepared(core, order, receiver, called, beats) {
+            Ok(engine) => {
+                let _ = tell.send(Ok(()));
+                engine.run();
+            }
+            Err(error) => drop(tell.send(Err(error))),
+        };
+        let thread = std::thread::Builder::new().name(format!("giusto-core{core}")).spawn(body);
+        let thread = thread.map_err(|why| kernel("start the manager's thread", why.to_string()))?;
+        answered(&told)??;
+        Ok(Manager { core, freezer, commands, call, thread: Some(thread) })
+    }
+
+    /// Makes what all managers of a host share; once, before the first server.
+    pub fn prepare(record: &mut dyn Recorder) -> Result<(), Error> {
+        Freezer::find(&Real).map_or(Ok(()), |freezer| freezer.keep(record))
+    }
+
+    /// Its core.
+    pub fn core(&self) -> u32 {
+        self.core
+    }
+
+    /// Manages a server from now on: of whole processes with all their threads and children, or, where `managed.part` is told, of
+    /// the single threads `members` of one process.
+    ///
+    /// Errors: nobody is there; a thread has a SCHED_DEADLINE reservation; the reservation is none (0 < B ≤ P); the kernel refuses.
+    pub fn add(&self, managed: &Managed, members: &[u32], record: &mut dyn Recorder) -> Result<Handle, Error> {
+        let &leader = members.first().ok_or(Error::NoThread)?;
+        let group = Group::new(&self.freezer, &managed.name, managed.part, leader, self.core, record)?;
+        let mut threads = Vec::new();
+        for &member in members {
+            threads.extend(group.take_in(member, record)?);
+        }
+        let (answer, told) = sync_channel(1);
+        let keeper = group.clone_for_switching()?;
+        self.send(Command::Add { managed: managed.clone(), group: keeper, threads, answer })?;
+        Ok(Handle { server: answered(&told)??, group })
+    }
+
+    /// Takes members in that have come since: processes of the service that it did not fork itself, or single threads. Those
+    /// that are there already are left alone.
+    pub fn take_in(&self, handle: &Handle, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+        let mut threads = Vec::new();
+        for &member in members {
+            threads.extend(handle.group.take_in(member, record)?);
+        }
+        self.send(Command::TakeIn { server: handle.server, threads })
+    }
+
+    /// Changes a reservation; its kind stays. Takes effect within about 20 us, or with the next period.
+    pub fn set(&self, handle: &Handle, wanted: Server, when: When) -> Result<(), Error> {
+        self.ask(|answer| Command::Set { server: handle.server, wanted, when, answer })?
+    }
+
+    /// Puts a server above all others until then (CLOCK_MONOTONIC, ns); in the past: ends that. At most one on a core.
+    pub fn boost(&self, handle: &Handle, until: u64) -> Result<(), Error> {
+        self.ask(|answer| Command::Boost { server: handle.server, until, answer })?
+    }
+
+    /// Manages a server no longer; its threads keep what they have until that is undone.
+    pub fn remove(&self, handle: Handle) -> Result<(), Error> {
+        self.ask(|answer| Command::Remove { server: handle.server, answer })
+    }
+
+    /// How everything stands.
+    pub fn report(&self) -> Result<Report, Error> {
+        self.ask(|answer| Command::Report { answer })
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T, Error> {
+        let (answer, told) = sync_channel(1);
+        self.send(command(answer))?;
+        answered(&told)
+    }
+
+    fn send(&self, command: Command) -> Result<(), Error> {
+        self.commands.send(command).map_err(|_| silent())?;
+        let _ = rustix::io::write(&self.call, &1u64.to_ne_bytes());
+        Ok(())
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.send(Command::Stop);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// On its core and in its place before anything is timed.
+fn prepared(
+    core: u32,
+    order: Order,
+    commands: Receiver<Command>,
+    called: OwnedFd,
+    beats: Beats,
+) -> Result<Engine, Error> {
+    use crate::sched::{self, Attr};
+    let engine = Engine::new(core, order, commands, called, beats)?;
+    let kernel = |doing: String| move |why: std::io::Error| Error::Kernel { doing, why: why.to_string() };
+    sched::set_affinity(0, &[core]).map_err(kernel(format!("run on core {core}; is it in this process's cpuset?")))?;
+    sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY)).map_err(kernel(
+        "take a real-time priority (needs CAP_SYS_NICE; under cgroup v1 with RT_GROUP_SCHED also cpu.rt_runtime_us)".into(),
+    ))?;
+    Ok(engine)
+}
+
+fn answered<T>(told: &Receiver<T>) -> Result<T, Error> {
+    told.recv_timeout(Duration::from_secs(10)).map_err(|_| silent())
+}
+
+fn silent() -> Error {
+    Error::Kernel { doing: "reach the manager".into(), why: "it does not answer; it has broken down or stalled".into() }
+}
