@@ -1,5 +1,5 @@
-/* The only program of the test guest: a busy thread pinned to each CPU counts what it has worked. Once a second the counts
- * of all CPUs are written down with the guest's clock. */
+/* The only program of the test guest: a busy thread pinned to each CPU counts what it has worked. Once a second the
+ * counts of all CPUs are written down with the guest's clock. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
