@@ -334,7 +334,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let missing = Origin::Start(vec!["no-such-program".into()]);
         assert!(matches!(Running::begin("x", &missing, folder.path(), &mut |_| Ok(())), Err(Error::Lacks { .. })));
-        for adopt in [Adopt::Pid(u32::MAX), Adopt::Cgroup("no/such".into())] {
+        let socket = folder.path().join("qmp");
+        for adopt in [
+            Adopt::Pid(u32::MAX),
+            Adopt::Cgroup("no/such".into()),
+            Adopt::Systemd("no-such.service".into()),
+            Adopt::Qmp(socket),
+            Adopt::Libvirt("no such".into()),
+        ] {
             assert!(matches!(
                 Running::begin("x", &Origin::Adopt(adopt), folder.path(), &mut |_| Ok(())),
                 Err(Error::Service { .. })
