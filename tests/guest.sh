@@ -15,28 +15,7 @@ done
 shift
 
 store=target/guest
-mkdir -p $store
-missing=()
-[ -x /usr/bin/qemu-system-x86_64 ] || missing+=(qemu-system-x86)
-[ -x /bin/busybox ] || missing+=(busybox-static)
-[ -x /usr/bin/cpio ] || missing+=(cpio)
-cannot() {
-	echo "NOT RUN IN A GUEST: cannot fetch $* from this machine's package mirror; see what apt-get says above" >&2
-	exit 77
-}
-if [ ${#missing[@]} -gt 0 ]; then
-	apt-get update -qq || cannot "${missing[@]}"
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
-		cannot "${missing[@]}"
-fi
-if ! ls $store/boot/vmlinuz-* >/dev/null 2>&1; then
-	package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '/Depends: linux-image-/ {print $2; exit}')
-	if [ -z "$package" ]; then
-		apt-get update -qq
-		package=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image-/ {print $2; exit}')
-	fi
-	(cd $store && apt-get download -qq "$package" && dpkg -x "$package"_*.deb . && rm "$package"_*.deb) || cannot "$package"
-fi
+tests/guest-kernel.sh
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

@@ -3,7 +3,7 @@
 use crate::args::SiteArg;
 use crate::failure::Failure;
 use crate::table::{json, say, table};
-use giusto_model::{Adopt, Origin, Promise, Service, Task};
+use giusto_model::{Origin, Promise, Service, Task};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -32,8 +32,7 @@ fn describe(service: &Service) -> Vec<String> {
     };
     let from = match &service.origin {
         Origin::Start(words) => format!("started: {}", words.first().map_or("", String::as_str)),
-        Origin::Adopt(Adopt::Pid(pid)) => format!("adopted: process {pid}"),
-        Origin::Adopt(Adopt::Cgroup(path)) => format!("adopted: cgroup {path}"),
+        Origin::Adopt(adopt) => format!("adopted: {adopt}"),
     };
     let tasks: Vec<String> = service.tasks.iter().map(|task: &Task| format!("{}: {task}", task.name)).collect();
     vec![service.name.clone(), promise, from, tasks.join(", ")]

@@ -1,7 +1,7 @@
 //! What a run would do, without doing it.
 
 use giusto_compute::{Cpusets, Machine};
-use giusto_model::{Adopt, Load, Origin, Plan};
+use giusto_model::{Load, Origin, Plan};
 use std::path::Path;
 
 /// What `run` would do to this host, in order: files written, programs started, system calls.
@@ -28,8 +28,7 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
             Origin::Start(words) => {
                 format!("start {name}: {}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
             }
-            Origin::Adopt(Adopt::Pid(pid)) => format!("adopt {name}: process {pid}"),
-            Origin::Adopt(Adopt::Cgroup(path)) => format!("adopt {name}: all processes in cgroup {path} and below"),
+            Origin::Adopt(adopt) => format!("adopt {name}: {adopt}"),
         });
         if let Some(Load::Redis { address, .. }) = load {
             lines.push(format!("wait until {name} listens on {address}"));

@@ -9,7 +9,9 @@ mod journal;
 mod scene;
 mod services;
 mod spinner;
+mod systemd;
 mod trial;
+mod vm;
 
 pub use dry_run::dry_run;
 pub use journal::{Journal, Restored};

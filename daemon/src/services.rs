@@ -1,6 +1,7 @@
 //! The processes behind services: starting those that Giusto starts, finding those that it adopts.
 
-use crate::Error;
+use crate::vm::Vm;
+use crate::{systemd, Error};
 use giusto_compute::sched::{self, Thread};
 use giusto_model::{Adopt, Origin};
 use std::cell::RefCell;
@@ -19,13 +20,22 @@ const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sy
 pub struct Running {
     /// Its name in the site file.
     pub name: String,
-    origin: Origin,
+    source: Source,
     child: Option<Child>,
     /// How a started service ended, once it has been reaped: its number may be somebody else's then.
     ended: Option<ExitStatus>,
     /// Adopted processes: on cgroup v2 they leave their cgroup when they are moved to a core.
     adopted: RefCell<Vec<Thread>>,
     log: Option<PathBuf>,
+}
+
+/// How its processes are found.
+#[derive(Debug)]
+enum Source {
+    Child,
+    Process(u32),
+    Cgroup(String),
+    Vm(Vm),
 }
 
 impl Running {
@@ -39,15 +49,25 @@ impl Running {
         logs: &Path,
         intend: &mut (dyn FnMut(Thread) -> io::Result<()> + Send),
     ) -> Result<Running, Error> {
-        let (origin, adopted) = (origin.clone(), RefCell::default());
-        let mut running = Running { name: name.to_string(), origin, child: None, ended: None, adopted, log: None };
-        if let Origin::Start(words) = &running.origin {
+        let service = |what| Error::Service { name: name.into(), what };
+        let source = match origin {
+            Origin::Start(_) => Source::Child,
+            Origin::Adopt(Adopt::Pid(pid)) => Source::Process(*pid),
+            Origin::Adopt(Adopt::Cgroup(path)) => Source::Cgroup(path.clone()),
+            Origin::Adopt(Adopt::Systemd(unit)) => {
+                Source::Cgroup(systemd::control_group("systemctl", unit, &HIERARCHIES).map_err(service)?)
+            }
+            Origin::Adopt(Adopt::Qmp(path)) => Source::Vm(Vm::Qmp(path.clone())),
+            Origin::Adopt(Adopt::Libvirt(name)) => Source::Vm(Vm::Libvirt(name.clone())),
+        };
+        let adopted = RefCell::default();
+        let mut running = Running { name: name.to_string(), source, child: None, ended: None, adopted, log: None };
+        if let Origin::Start(words) = origin {
             let path = logs.join(format!("{name}.log"));
             let open = |source| Error::Io { doing: format!("open {}", path.display()), source };
             fs::create_dir_all(logs).map_err(open)?;
             let log = fs::File::create(&path).map_err(open)?;
-            let program =
-                words.first().ok_or_else(|| Error::Service { name: name.into(), what: "starts nothing".into() })?;
+            let program = words.first().ok_or_else(|| service("starts nothing".into()))?;
             let mut command = Command::new(program);
             command.args(&words[1..]).stdin(Stdio::null()).stderr(log.try_clone().map_err(open)?).stdout(log);
             let child = spawn_recorded(command.process_group(0), intend).map_err(|source| match source.kind() {
@@ -60,16 +80,19 @@ impl Running {
             running.child = Some(child);
             running.log = Some(path);
         }
+        if let Source::Vm(_) = running.source {
+            running.vcpus()?;
+        }
         if running.processes().is_empty() {
-            let what = match &running.origin {
-                Origin::Adopt(Adopt::Pid(pid)) => format!("there is no process {pid} to adopt"),
-                Origin::Adopt(Adopt::Cgroup(path)) => format!(
+            let what = match &running.source {
+                Source::Process(pid) => format!("there is no process {pid} to adopt"),
+                Source::Cgroup(path) => format!(
                     "there is no process in cgroup {path}, nor below it, to adopt; expected a path below one of {}",
                     HIERARCHIES.join(", ")
                 ),
-                Origin::Start(_) => "ended at once".to_string(),
+                Source::Child | Source::Vm(_) => "ended at once".to_string(),
             };
-            return Err(Error::Service { name: name.into(), what });
+            return Err(service(what));
         }
         Ok(running)
     }
@@ -87,11 +110,11 @@ impl Running {
     /// Ids of its processes now; empty when it has ended.
     pub fn processes(&self) -> Vec<u32> {
         let mut adopted = self.adopted.borrow_mut();
-        match &self.origin {
-            Origin::Start(_) => return self.group().map(sched::group).unwrap_or_default(),
-            Origin::Adopt(Adopt::Pid(pid)) if adopted.is_empty() => adopted.extend(Thread::of(*pid)),
-            Origin::Adopt(Adopt::Pid(_)) => {}
-            Origin::Adopt(Adopt::Cgroup(path)) => {
+        match &self.source {
+            Source::Child => return self.group().map(sched::group).unwrap_or_default(),
+            Source::Process(pid) if adopted.is_empty() => adopted.extend(Thread::of(*pid)),
+            Source::Process(_) => {}
+            Source::Cgroup(path) => {
                 let folders = HIERARCHIES.iter().map(|root| Path::new(root).join(path.trim_start_matches('/')));
                 let pids = folders.map(|folder| members(&folder)).find(|pids| !pids.is_empty()).unwrap_or_default();
                 let new: Vec<Thread> = pids.into_iter().filter_map(Thread::of).collect();
@@ -99,8 +122,26 @@ impl Running {
                 adopted.sort_unstable_by_key(|process| process.tid);
                 adopted.dedup();
             }
+            // Once it has ended, it may have been started again.
+            Source::Vm(vm) if !adopted.iter().any(|process| process.alive()) => {
+                *adopted = vm.process().into_iter().collect();
+            }
+            Source::Vm(_) => {}
         }
         adopted.iter().filter(|process| process.alive()).map(|process| process.tid).collect()
+    }
+
+    /// The threads of a virtual machine's vCPUs now, in the order of their numbers: they come and go. Takes up to 2 s where
+    /// QEMU does not answer. Errors: it is no virtual machine, or cannot be asked.
+    pub fn vcpus(&self) -> Result<Vec<u32>, Error> {
+        let service = |what| Error::Service { name: self.name.clone(), what };
+        let Source::Vm(vm) = &self.source else {
+            let what = "is no virtual machine, of which vCPUs are known; expected adopt: {qmp: /run/vm.sock} or {libvirt: NAME}";
+            return Err(service(what.into()));
+        };
+        let (process, vcpus) = vm.vcpus().map_err(service)?;
+        *self.adopted.borrow_mut() = vec![process];
+        Ok(vcpus.into_iter().map(|vcpu| vcpu.tid).collect())
     }
 
     /// An error that tells how it ended, if it has ended.
@@ -293,7 +334,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let missing = Origin::Start(vec!["no-such-program".into()]);
         assert!(matches!(Running::begin("x", &missing, folder.path(), &mut |_| Ok(())), Err(Error::Lacks { .. })));
-        for adopt in [Adopt::Pid(u32::MAX), Adopt::Cgroup("no/such".into())] {
+        let socket = folder.path().join("qmp");
+        for adopt in [
+            Adopt::Pid(u32::MAX),
+            Adopt::Cgroup("no/such".into()),
+            Adopt::Systemd("no-such.service".into()),
+            Adopt::Qmp(socket),
+            Adopt::Libvirt("no such".into()),
+        ] {
             assert!(matches!(
                 Running::begin("x", &Origin::Adopt(adopt), folder.path(), &mut |_| Ok(())),
                 Err(Error::Service { .. })

@@ -2,7 +2,9 @@
 
 use crate::{Bandwidth, Promise, Task};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// One site: its host (the walk knows one) and its services, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +61,24 @@ pub enum Adopt {
     Pid(u32),
     /// Every process in this cgroup, by its path below the (cpu) hierarchy's root, such as `batch.slice`.
     Cgroup(String),
+    /// Every process of this systemd unit, such as `search.service`.
+    Systemd(String),
+    /// The virtual machine whose QEMU serves QMP on this Unix socket: its process, and a thread for each vCPU.
+    Qmp(PathBuf),
+    /// The virtual machine that libvirt runs under this name: its process, and a thread for each vCPU.
+    Libvirt(String),
+}
+
+impl fmt::Display for Adopt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Adopt::Pid(pid) => write!(f, "process {pid}"),
+            Adopt::Cgroup(path) => write!(f, "cgroup {path}"),
+            Adopt::Systemd(unit) => write!(f, "systemd unit {unit}"),
+            Adopt::Qmp(path) => write!(f, "virtual machine with QMP at {}", path.display()),
+            Adopt::Libvirt(name) => write!(f, "libvirt's virtual machine {name}"),
+        }
+    }
 }
 
 /// Requests that load a service as its tasks say: one client a copy, open loop.

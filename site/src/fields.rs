@@ -72,15 +72,19 @@ impl<'a> Fields<'a> {
             None => Ok(()),
         }
     }
-    /// The one of two keys that is there, and its value; they exclude each other. `neither` says how to write them.
-    pub(crate) fn one_of(&self, keys: [&str; 2], neither: &str) -> Result<(&'a str, &'a Node), Fault> {
+    /// The one of `keys` that is there, and its value; they exclude each other. `none` says how to write them.
+    pub(crate) fn one_of(&self, keys: &[&str], none: &str) -> Result<(&'a str, &'a Node), Fault> {
         let what = self.grammar.what;
         let mut found = self.entries.iter().filter(|(key, _)| keys.contains(&key.text.as_str()));
         match (found.next(), found.next()) {
             (Some((key, value)), None) => Ok((&key.text, value)),
-            (None, _) => Err(Fault::new(self.at, format!("{what} needs '{}' or '{}'", keys[0], keys[1]), neither)),
-            (Some(_), Some((second, _))) => {
-                let found = format!("{what} has '{}' or '{}', not both", keys[0], keys[1]);
+            (None, _) => {
+                let (last, others) = keys.split_last().expect("a choice has keys");
+                let found = format!("{what} needs '{}' or '{last}'", others.join("', '"));
+                Err(Fault::new(self.at, found, none))
+            }
+            (Some((first, _)), Some((second, _))) => {
+                let found = format!("{what} has '{}' or '{}', not both", first.text, second.text);
                 Err(Fault::new(second.span, found, "expected one of the two; delete the other"))
             }
         }

@@ -65,7 +65,7 @@ fn origin(fields: &Fields<'_>) -> Result<Origin, Fault> {
     let neither =
         "expected the command that starts it, such as start: redis-server --port 7001, or, if it runs already, \
                    adopt: {pid: 1234} or adopt: {cgroup: batch.slice}";
-    match fields.one_of(["start", "adopt"], neither)? {
+    match fields.one_of(&["start", "adopt"], neither)? {
         ("start", command) => start::read(command).map(Origin::Start),
         (_, running) => adopt::read(running).map(Origin::Adopt),
     }

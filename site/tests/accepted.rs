@@ -59,6 +59,27 @@ fn adopted_services_are_found_by_pid_and_by_cgroup() {
 }
 
 #[test]
+fn units_and_virtual_machines_are_adopted_by_name_or_socket() {
+    let longest = format!("/run/{}", "v".repeat(102));
+    for (written, adopt) in [
+        ("{systemd: search.service}", Adopt::Systemd("search.service".into())),
+        ("{systemd: web@1.service}", Adopt::Systemd("web@1.service".into())),
+        (
+            r"{systemd: 'machine-qemu\x2d1\x2dflight.scope'}",
+            Adopt::Systemd(r"machine-qemu\x2d1\x2dflight.scope".into()),
+        ),
+        ("{qmp: /run/vm.sock}", Adopt::Qmp("/run/vm.sock".into())),
+        ("{qmp: '/run/my vm/é'}", Adopt::Qmp("/run/my vm/é".into())),
+        (&format!("{{qmp: {longest}}}"), Adopt::Qmp(longest.clone().into())),
+        ("{libvirt: flight-1}", Adopt::Libvirt("flight-1".into())),
+        ("{libvirt: 'debian 12.2'}", Adopt::Libvirt("debian 12.2".into())),
+    ] {
+        let site = site("{cores: 0}", &format!("{{adopt: {written}, promise: leftovers}}"));
+        assert_eq!(site.services[0].origin, Origin::Adopt(adopt), "{written}");
+    }
+}
+
+#[test]
 fn cores_have_four_forms() {
     for (written, cores) in [
         ("3", vec![3]),

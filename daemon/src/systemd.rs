@@ -1,0 +1,61 @@
+//! Units of systemd: their cgroups.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The cgroup of a running unit below the hierarchies' roots: systemd's word (`systemctl`, the program to ask it with), else
+/// the folder of that name below one of `roots`, such as in a container without systemd.
+pub(crate) fn control_group(systemctl: &str, unit: &str, roots: &[&str]) -> Result<String, String> {
+    let asked = Command::new(systemctl).args(["show", "-p", "ControlGroup", "--value", "--", unit]).output();
+    let answer = asked.ok().filter(|answer| answer.status.success()).map(|answer| answer.stdout).unwrap_or_default();
+    let told = String::from_utf8_lossy(&answer).trim().trim_start_matches('/').to_string();
+    if !told.is_empty() {
+        return Ok(told);
+    }
+    roots.iter().find_map(|root| find(Path::new(root), unit)?.strip_prefix(root).ok()?.to_str().map(String::from)).ok_or_else(
+        || {
+            format!(
+                "unit {unit} has no cgroup, neither by 'systemctl show -p ControlGroup {unit}' nor as a folder below {}; \
+                 expected a unit that runs: start it with 'systemctl start {unit}', or look up its name with 'systemctl list-units'",
+                roots.join(", ")
+            )
+        },
+    )
+}
+
+/// The folder `name` below `folder`.
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let below: Vec<PathBuf> =
+        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect();
+    let here = below.iter().find(|path| path.file_name().is_some_and(|found| found == name)).cloned();
+    here.or_else(|| below.iter().find_map(|path| find(path, name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_unit_s_cgroup_is_systemd_s_word_or_a_folder_of_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("cpu/user.slice/a.slice/web.service")).unwrap();
+        let program = folder.path().join("systemctl");
+        let (cpu, none) =
+            (folder.path().join("cpu").display().to_string(), folder.path().join("v2").display().to_string());
+        let ask = |script: &str, unit: &str| {
+            std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+            control_group(&program.display().to_string(), unit, &[&none, &cpu])
+        };
+        let found = Ok("user.slice/a.slice/web.service".to_string());
+        assert_eq!(ask("echo /system.slice/$6", "db.service"), Ok("system.slice/db.service".into()));
+        assert_eq!(ask("echo", "web.service"), found, "systemd does not know it");
+        assert_eq!(ask("echo /x; exit 1", "web.service"), found, "systemd is not there");
+        let error = ask("echo", "none.service").unwrap_err();
+        assert!(error.contains("systemctl start none.service"), "{error}");
+        std::fs::remove_file(&program).unwrap();
+        assert_eq!(control_group(&program.display().to_string(), "web.service", &[&none, &cpu]), found);
+    }
+}
