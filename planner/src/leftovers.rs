@@ -71,6 +71,7 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<Lef
             origin: service.origin.clone(),
             cores: held.iter().copied().chain(rest).collect(),
             at_least: *at_least,
+            at_most: None,
             available,
             longest_wait: wait,
             reasons,
@@ -81,8 +82,8 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<Lef
 
 fn floor_of(service: &Service) -> Option<(&Service, Bandwidth)> {
     match service.promise {
-        Promise::Leftovers { at_least } => Some((service, at_least)),
-        Promise::AsIfAlone => None,
+        Promise::Leftovers { at_least, .. } => Some((service, at_least)),
+        Promise::AsIfAlone | Promise::Supply(_) => None,
     }
 }
 

@@ -64,10 +64,10 @@ impl Trial<'_> {
 
     /// The floor of the witness less what is missing.
     fn lower_floor(&self, witness: &Service, demand: Bandwidth, supply: Bandwidth) -> Option<NearestFit> {
-        let Promise::Leftovers { at_least } = witness.promise else { return None };
+        let Promise::Leftovers { at_least, at_most } = witness.promise else { return None };
         let room = in_tenths(at_least.checked_sub(demand.checked_sub(supply)?)?);
         let at_least = Bandwidth::new(room, TENTHS)?;
-        self.with(|s, _| s.promise = Promise::Leftovers { at_least }).then_some(NearestFit::AtLeast(at_least))
+        self.with(|s, _| s.promise = Promise::Leftovers { at_least, at_most }).then_some(NearestFit::AtLeast(at_least))
     }
 
     /// The least number of cores more, from `first` on.

@@ -74,13 +74,15 @@ fn place(service: &Service, found: Sized, core: u32, rank: usize, count: usize) 
     let Sized { server, utilization, required, hold, left_for_others, reasons } = found;
     ServicePlan {
         name: service.name.clone(),
-        promise: service.promise,
+        promise: service.promise.clone(),
         origin: service.origin.clone(),
+        vcpu: None,
         tasks: service.tasks.clone(),
         load: service.load.clone(),
         core,
         backend: Backend::Deadline,
         server,
+        cap: service.cap,
         utilization,
         required,
         margin: service.margin,

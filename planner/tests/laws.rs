@@ -123,7 +123,7 @@ fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Si
             tasks.max_by_key(|t| t.utilization()).unwrap().wcet = *at_most;
         }
         NearestFit::Margin(margin) => witness.margin = *margin,
-        NearestFit::AtLeast(at_least) => witness.promise = Promise::Leftovers { at_least: *at_least },
+        NearestFit::AtLeast(at_least) => witness.promise = Promise::Leftovers { at_least: *at_least, at_most: None },
         NearestFit::MoreCores(more) => {
             let added = 100..100 + *more as u32;
             site.host.cores.extend(added.clone());

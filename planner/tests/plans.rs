@@ -162,7 +162,7 @@ fn a_plan_file_round_trips_and_a_bad_one_is_named() {
     assert_eq!(read(&path).unwrap(), found);
     let text = std::fs::read_to_string(&path).unwrap();
     let bad = [
-        (text.replace("\"giusto_plan\": 1", "\"giusto_plan\": 2"), "version 2, expected 1"),
+        (text.replace("\"giusto_plan\": 2", "\"giusto_plan\": 9"), "version 9, expected 2"),
         (text.replace("\"core\": 1", "\"core\": 7"), "core 7"),
         (text.replace("\"budget_ns\": 14000000", "\"budget_ns\": 0"), "0 < budget_ns"),
         (text.replace("\"backend\"", "\"backends\""), "backends"),

@@ -97,7 +97,7 @@ fn keeps_the_rules(site: &Site) {
     let names: BTreeSet<_> = site.services.iter().map(|service| &service.name).collect();
     assert!(!names.is_empty() && names.len() == site.services.len());
     for service in &site.services {
-        assert_eq!(service.tasks.is_empty(), matches!(service.promise, Promise::Leftovers { .. }));
+        assert_eq!(service.tasks.is_empty(), service.promise != Promise::AsIfAlone);
         service.tasks.iter().for_each(|task| task.validate().unwrap());
         if let Origin::Start(words) = &service.origin {
             assert!(!words[0].is_empty() && words.iter().all(|word| !word.contains('\0')));

@@ -1,6 +1,6 @@
 //! Sites built by hand.
 
-use giusto_model::{Adopt, Bandwidth, Duration, Host, Load, Origin, Promise, Release, Service, Site, Task};
+use giusto_model::{Adopt, Bandwidth, Cap, Duration, Host, Load, Origin, Promise, Release, Service, Site, Task};
 
 pub(crate) fn of(text: &str) -> Bandwidth {
     text.parse().unwrap()
@@ -12,7 +12,16 @@ pub(crate) fn task(notation: &str, copies: u32) -> Task {
 
 pub(crate) fn as_if_alone(name: &str, tasks: Vec<Task>, margin: &str) -> Service {
     let origin = Origin::Start(vec!["work".into()]);
-    Service { name: name.into(), origin, tasks, promise: Promise::AsIfAlone, margin: of(margin), load: None }
+    Service {
+        name: name.into(),
+        origin,
+        tasks,
+        promise: Promise::AsIfAlone,
+        margin: of(margin),
+        server: None,
+        cap: Cap::Hard,
+        load: None,
+    }
 }
 
 pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
@@ -20,8 +29,10 @@ pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
         name: name.into(),
         origin: Origin::Adopt(Adopt::Cgroup(format!("{name}.slice"))),
         tasks: Vec::new(),
-        promise: Promise::Leftovers { at_least: of(at_least) },
-        margin: of("5%"),
+        promise: Promise::Leftovers { at_least: of(at_least), at_most: None },
+        margin: Bandwidth::ZERO,
+        server: None,
+        cap: Cap::Hard,
         load: None,
     }
 }
