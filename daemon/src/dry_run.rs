@@ -17,6 +17,7 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
         machine.cores
     ));
     let mut cores: Vec<u32> = plan.services.iter().map(|service| service.core).collect();
+    cores.sort_unstable();
     cores.dedup();
     match &machine.cpusets {
         Some(cpusets) => isolate(cpusets, &cores, &machine.cores, &mut lines),

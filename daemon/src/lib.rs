@@ -17,7 +17,8 @@ pub use scene::{enforce, Scene};
 pub use services::Running;
 pub use trial::{loads, trial, Arm, Options, Run, Trial};
 
-use giusto_planner::Facts;
+use giusto_model::Backend;
+use giusto_planner::{BackendFact, Facts};
 use std::sync::atomic::AtomicBool;
 
 /// Why a run did not work. Each text says what to do.
@@ -77,15 +78,24 @@ fn busy(pid: Option<u32>) -> String {
     }
 }
 
-/// What the planner has to know about this machine.
+/// What the planner has to know about this machine; nobody insists on a backend.
 pub fn facts() -> Facts {
     let machine = giusto_compute::probe();
+    let fact = |backend| {
+        let lacks: Vec<String> =
+            machine.lacks(backend).iter().map(|lack| format!("{} is missing: {}", lack.what, lack.how)).collect();
+        BackendFact { backend, available: lacks.is_empty(), why_not: lacks.join("; ") }
+    };
+    let backends = Backend::ALL.map(fact).to_vec();
     Facts {
         tick: machine.tick,
         deadline_period_max: machine.period_max,
         deadline_period_min: machine.period_min,
         deadline_bandwidth_cap: machine.cap,
+        manager_cost: Facts::manager_cost(),
         cores: machine.cores,
+        backends,
+        insist: None,
     }
 }
 
