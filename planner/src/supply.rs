@@ -9,6 +9,7 @@ use giusto_model::{
     Backend, Bandwidth, Duration, Hold, Interface, Promise, Server, ServerKind, Service, ServicePlan, Site,
 };
 use std::cmp::Reverse;
+use std::fmt;
 
 /// One interface of a service, not yet on a core.
 struct Entry<'a> {
@@ -17,6 +18,15 @@ struct Entry<'a> {
     vcpu: Option<u32>,
     interface: Interface,
     chosen: Chosen,
+}
+
+impl fmt::Display for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.vcpu {
+            Some(vcpu) => write!(f, "{} (virtual CPU {vcpu})", self.service.name),
+            None => f.write_str(&self.service.name),
+        }
+    }
 }
 
 /// A core and the entries on it, by their place in the list.
@@ -152,16 +162,14 @@ fn place(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Fact
     let (hold, why_hold) = hold(chosen.kind, *interface, core.on.len() == 1).ok_or_else(range)?;
     let (most, limit) = most_of_a_core(host, facts, chosen.backend);
     let bandwidth = share(interface.bandwidth());
-    let neighbours = match core.on.len() {
-        1 => "alone on it".to_string(),
-        several => {
-            format!("one of {several} on it, together {} of at most {} ({limit})", share(core.used), share(most))
-        }
-    };
+    let others: Vec<String> =
+        core.on.iter().filter(|&&other| other != index).map(|&other| entries[other].to_string()).collect();
+    let others = if others.is_empty() { "alone on it".into() } else { format!("beside {}", others.join(", ")) };
+    let together = format!("{others}: {} of at most {} ({limit})", share(core.used), share(most));
     let core_reason = reason(
         "core",
         core.id,
-        format!("largest supply first, the first core that admits it without an as-if-alone service; {neighbours}"),
+        format!("largest supply first, on the first core with room that no as-if-alone service has; {together}"),
     );
     let numbers = [
         reason("supply", interface, format!("{bandwidth} of a core, as promised, whatever runs; no margin is added")),

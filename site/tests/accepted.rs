@@ -50,6 +50,17 @@ fn the_site_that_is_too_much_asks_for_60_percent_twice_on_one_core() {
 }
 
 #[test]
+fn the_supplies_ask_for_60_percent_of_one_core_together() {
+    let site = example("supply.yaml");
+    let asked = site.services.iter().filter_map(|service| match &service.promise {
+        Promise::Supply(interfaces) => Some(interfaces[0].bandwidth()),
+        _ => None,
+    });
+    assert_eq!((site.host.cores.len(), asked.collect::<Vec<_>>()), (1, ["30%", "10%", "20%"].map(share).to_vec()));
+    assert_eq!(site.services[3].promise, Promise::Leftovers { at_least: share("20%"), at_most: None });
+}
+
+#[test]
 fn adopted_services_are_found_by_pid_and_by_cgroup() {
     let site = example("adopted.yaml");
     let origins: Vec<_> = site.services.iter().map(|service| service.origin.clone()).collect();
