@@ -124,10 +124,10 @@ class SiteFiles(unittest.TestCase):
 
     def test_supplies_share_a_core_and_who_insists_gets_the_reason(self):
         out, _ = run("plan", "sites/supply.yaml")
-        self.assertRegex(out, r"third on core 1: 2 ms every 10 ms \(20 % as promised\)")
+        self.assertRegex(out, r"gamma on core 1: 2 ms every 10 ms \(20 % as promised\)")
         out, _ = run("simulate", "sites/supply.yaml", "--for", "1s")
         self.assertIn("no tasks whose response times could be predicted", out)
-        for verb in (["plan"], ["simulate"], ["run", "--dry-run"], ["explain", "first", "--site"]):
+        for verb in (["plan"], ["simulate"], ["run", "--dry-run"], ["explain", "alpha", "--site"]):
             _, err = run(*verb, "sites/supply.yaml", "--backend", "quota", code=2)
             self.assertIn("a cap, never a guarantee", err)
 

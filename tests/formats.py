@@ -94,7 +94,7 @@ def documents(folder):
     yield "check", output("check", "sites/supply.yaml", "--json")
     for name in ("cache", "batch"):
         yield "explain", output("explain", name, "--plan", plan, "--json")
-    yield "explain", output("explain", "first", "--site", "sites/supply.yaml", "--json")
+    yield "explain", output("explain", "alpha", "--site", "sites/supply.yaml", "--json")
     # A journal of its own: another giusto on this host is left alone.
     yield "restore", output("restore", "--json", GIUSTO_STATE=f"{folder}/state")
     for document in measured(folder):

@@ -4,9 +4,9 @@ use crate::args::{RestoreArgs, RunArgs};
 use crate::failure::{create, Failure};
 use crate::table::{say, tell};
 use crate::{plan, table};
-use giusto_compute::{Lack, Machine};
+use giusto_compute::Lack;
 use giusto_daemon::{Arm, Error, Journal, Options, Restored, Scene, Trial};
-use giusto_model::{Backend, Duration, JobRecord, Plan, ServicePlan};
+use giusto_model::{Duration, JobRecord, Plan, ServicePlan};
 use giusto_simulator::{predict, Execution, Gantt};
 use giusto_verify::{Arms, Comparison, Predicted, ReportMeta, Round, Sample, Verdict};
 use serde_json::json;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if !args.site.json {
         introduce(&plan, &plan_file)?;
     }
-    let missing = missing(&plan, &machine);
+    let missing = giusto_daemon::missing(&plan, &machine);
     if !missing.is_empty() {
         return Err(lacks(args, &plan, &missing)?);
     }
@@ -110,15 +110,6 @@ fn introduce(plan: &Plan, file: &Path) -> Result<(), Failure> {
         say!("{}      why: {program} explain {}{explain}", plan::service(service), service.name);
     }
     Ok(())
-}
-
-/// What the plan's backends lack on this machine; of a plan without any, what it takes to place processes.
-fn missing(plan: &Plan, machine: &Machine) -> Vec<Lack> {
-    let quota = plan.leftovers.iter().filter(|leftover| leftover.at_most.is_some()).map(|_| Backend::Quota);
-    let used: Vec<Backend> = plan.services.iter().map(|service| service.backend).chain(quota).collect();
-    let used = if used.is_empty() { vec![Backend::Deadline] } else { used };
-    let needed = Backend::ALL.into_iter().filter(|backend| used.contains(backend));
-    needed.flat_map(|backend| machine.lacks(backend).to_vec()).collect()
 }
 
 /// What could be done was done: planned and predicted. Says what is missing.

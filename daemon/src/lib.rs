@@ -17,7 +17,8 @@ pub use scene::{enforce, Scene};
 pub use services::Running;
 pub use trial::{loads, trial, Arm, Options, Run, Trial};
 
-use giusto_model::Backend;
+use giusto_compute::{Lack, Machine};
+use giusto_model::{Backend, Plan};
 use giusto_planner::{BackendFact, Facts};
 use std::sync::atomic::AtomicBool;
 
@@ -97,6 +98,15 @@ pub fn facts() -> Facts {
         backends,
         insist: None,
     }
+}
+
+/// What the plan's backends lack on this machine; of a plan without any, what it takes to place processes.
+pub fn missing(plan: &Plan, machine: &Machine) -> Vec<Lack> {
+    let quota = plan.leftovers.iter().filter(|leftover| leftover.at_most.is_some()).map(|_| Backend::Quota);
+    let used: Vec<Backend> = plan.services.iter().map(|service| service.backend).chain(quota).collect();
+    let used = if used.is_empty() { vec![Backend::Deadline] } else { used };
+    let needed = Backend::ALL.into_iter().filter(|backend| used.contains(backend));
+    needed.flat_map(|backend| machine.lacks(backend).to_vec()).collect()
 }
 
 /// Sets `flag` when SIGINT, SIGTERM, SIGHUP (a terminal that closes) or SIGQUIT asks for an orderly end. Only the first call's flag counts.

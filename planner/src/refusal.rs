@@ -155,17 +155,19 @@ impl fmt::Display for Cause {
             Cause::Supply { vcpu, demand, cores: 0, .. } => {
                 write!(f, "{}promised {demand}, and as-if-alone services have every core to themselves", subject(*vcpu))
             }
-            Cause::Supply { vcpu, demand, supply, whole, cores } => write!(
-                f,
-                "{}promised {demand} ({} of a core), and of {cores} {} that can give {} each none has more than {} left: {} too \
-                 much",
-                subject(*vcpu),
-                share(demand.bandwidth()),
-                if *cores == 1 { "core" } else { "cores" },
-                share(*whole),
-                share(*supply),
-                excess(Some(demand.bandwidth()), *supply)
-            ),
+            Cause::Supply { vcpu, demand, supply, whole, cores } => {
+                let room = match cores {
+                    1 => format!("the one core for it can give {} and has {} left", share(*whole), share(*supply)),
+                    _ => format!(
+                        "of {cores} cores that can give {} each none has more than {} left",
+                        share(*whole),
+                        share(*supply)
+                    ),
+                };
+                let (subject, bandwidth) = (subject(*vcpu), demand.bandwidth());
+                let excess = excess(Some(bandwidth), *supply);
+                write!(f, "{subject}promised {demand} ({} of a core), and {room}: {excess} too much", share(bandwidth))
+            }
             Cause::Floors { demand, supply } => write!(
                 f,
                 "all floors together ask for {} of a core, and the reservations leave {}: {} too much",

@@ -151,14 +151,18 @@ fn a_supply_that_does_not_fit_is_told_with_demand_supply_and_the_nearest_fit() {
     let (site, facts) = supplies(&[1], services);
     assert_eq!(
         plan(&site, &facts).unwrap_err().to_string(),
-        "service 'c' does not fit: it is promised 2 ms every 10 ms (20 % of a core), and of 1 core that can give 93 % each \
-         none has more than 13 % left: 7 % too much; it fits with a supply of 1.3 ms every 10 ms, or with one core more"
+        "service 'c' does not fit: it is promised 2 ms every 10 ms (20 % of a core), and the one core for it can give 93 % \
+         and has 13 % left: 7 % too much; it fits with a supply of 1.3 ms every 10 ms, or with one core more"
     );
     let (site, facts) = supplies(&[1], vec![supply("guest", &["2ms/10ms", "8ms/10ms"], None)]);
     let Refusal::DoesNotFit(witness) = plan(&site, &facts).unwrap_err() else { panic!() };
     let less = NearestFit::Supply { vcpu: Some(0), at_most: "1.3ms/10ms".parse().unwrap() };
     assert_eq!(witness.nearest, [less, NearestFit::MoreCores(1)]);
     assert!(witness.to_string().contains("its virtual CPU 0 is promised 2 ms every 10 ms"), "{witness}");
+    let four = (0..4).map(|n| supply(&format!("s{n}"), &["6ms/10ms"], None)).collect();
+    let (site, facts) = supplies(&[1, 2, 3], four);
+    let told = plan(&site, &facts).unwrap_err().to_string();
+    assert!(told.contains("of 3 cores that can give 93 % each none has more than 33 % left: 27 % too much"), "{told}");
     let (site, facts) = supplies(&[1], vec![cache(), supply("guest", &["1ms/10ms"], None)]);
     assert_eq!(
         plan(&site, &facts).unwrap_err().to_string(),
