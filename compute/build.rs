@@ -21,7 +21,9 @@ fn main() {
             .status();
         match compiled {
             Ok(status) if status.success() => return,
-            Ok(_) => panic!("{compiler} does not compile bpf/watch.bpf.c; 'make setup' installs what it needs (libbpf-dev)"),
+            Ok(_) => {
+                panic!("{compiler} does not compile bpf/watch.bpf.c; 'make setup' installs what it needs (libbpf-dev)")
+            }
             Err(_) => {}
         }
     }

@@ -1,6 +1,8 @@
 //! What this machine can do, without changing it.
 
 use crate::cpuset::{parse_cores, Cpusets};
+use crate::files::Real;
+use crate::manager::group::Freezer;
 use giusto_model::{Backend, Bandwidth, Duration};
 use serde::Serialize;
 use std::fs;
@@ -115,7 +117,7 @@ fn manager() -> Vec<Lack> {
     if kernel_version() < (5, 18) {
         lack("Linux 5.18 or later", "use a later kernel");
     }
-    if !Path::new("/sys/fs/cgroup/freezer").exists() && !unified() {
+    if Freezer::find(&Real).is_none() {
         lack("a cgroup freezer", "mount cgroup v2, or v1 with the freezer controller");
     }
     missing
@@ -158,11 +160,6 @@ fn writing(file: &Path) -> Vec<Lack> {
         what: format!("write access to {}", file.display()),
         how: "run as root, outside of a container".into(),
     }]
-}
-
-/// Whether cgroup v2 is mounted, alone or beside v1.
-fn unified() -> bool {
-    ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].iter().any(|root| Path::new(root).join("cgroup.controllers").exists())
 }
 
 /// Cores that are online, ascending; core 0 always is.

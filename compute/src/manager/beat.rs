@@ -22,7 +22,8 @@ impl Beats {
     pub fn new() -> io::Result<Beats> {
         let (bytes, access) = (MANAGERS * size_of::<AtomicU64>(), libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a new anonymous mapping, zeroed, never unmapped before the last clone goes.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0) };
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0) };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

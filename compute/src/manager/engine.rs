@@ -100,7 +100,8 @@ impl Engine {
         beats: Beats,
     ) -> Result<Engine, Error> {
         use rustix::event::epoll;
-        let kernel = |why: rustix::io::Errno| Error::Kernel { doing: "set up the manager".into(), why: why.to_string() };
+        let kernel =
+            |why: rustix::io::Errno| Error::Kernel { doing: "set up the manager".into(), why: why.to_string() };
         let watch = Watch::new()?;
         let timer = rustix::time::timerfd_create(
             rustix::time::TimerfdClockId::Monotonic,
@@ -193,7 +194,8 @@ impl Engine {
             let why = format!("a core has at most {} servers; use another core", watch::SERVERS);
             return Err(Error::Kernel { doing: format!("manage {}", managed.name), why });
         }
-        let params = Params { budget: server.budget.ns(), period: server.period.ns(), first, priority: managed.priority };
+        let params =
+            Params { budget: server.budget.ns(), period: server.period.ns(), first, priority: managed.priority };
         let id = self.pool.add(kind, params, self.at).map_err(|why| refused(&managed.name, &why))?;
         let charged = self.watch.account(slot).ran.load(Relaxed) as i64;
         let served = Served {
@@ -265,7 +267,10 @@ impl Engine {
     }
 
     fn server(&mut self, slot: usize) -> Result<&mut Served, Error> {
-        let missing = || Error::Kernel { doing: "change a server".into(), why: format!("there is no server {slot} on this core") };
+        let missing = || Error::Kernel {
+            doing: "change a server".into(),
+            why: format!("there is no server {slot} on this core"),
+        };
         self.servers.get_mut(slot).and_then(Option::as_mut).ok_or_else(missing)
     }
 
@@ -384,7 +389,10 @@ impl Engine {
         let at = Timespec { tv_sec: (wake / 1_000_000_000) as i64, tv_nsec: (wake % 1_000_000_000) as i64 };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };
         let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once);
-        let mut events = [rustix::event::epoll::Event { flags: rustix::event::epoll::EventFlags::IN, data: rustix::event::epoll::EventData::new_u64(0) }; 3];
+        let mut events = [rustix::event::epoll::Event {
+            flags: rustix::event::epoll::EventFlags::IN,
+            data: rustix::event::epoll::EventData::new_u64(0),
+        }; 3];
         let _ = rustix::event::epoll::wait(&self.epoll, &mut events[..], None);
         self.wakeups += 1;
         let late = monotonic().checked_sub(wake);

@@ -29,7 +29,8 @@ impl Freezer {
         let mounts = files.read(Path::new("/proc/mounts")).ok()?;
         let rows: Vec<Vec<&str>> = mounts.lines().map(|line| line.split(' ').collect()).collect();
         let v1 = rows.iter().find(|row| {
-            row.get(2) == Some(&"cgroup") && row.get(3).is_some_and(|options| options.split(',').any(|o| o == "freezer"))
+            row.get(2) == Some(&"cgroup")
+                && row.get(3).is_some_and(|options| options.split(',').any(|o| o == "freezer"))
         });
         let v2 = || rows.iter().find(|row| row.get(2) == Some(&"cgroup2"));
         v1.map(|row| Freezer::V1(row[1].into())).or_else(|| v2().map(|row| Freezer::V2(row[1].into())))

@@ -244,7 +244,8 @@ fn prepared(
     let kernel = |doing: String| move |why: std::io::Error| Error::Kernel { doing, why: why.to_string() };
     sched::set_affinity(0, &[core]).map_err(kernel(format!("run on core {core}; is it in this process's cpuset?")))?;
     sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY)).map_err(kernel(
-        "take a real-time priority (needs CAP_SYS_NICE; under cgroup v1 with RT_GROUP_SCHED also cpu.rt_runtime_us)".into(),
+        "take a real-time priority (needs CAP_SYS_NICE; under cgroup v1 with RT_GROUP_SCHED also cpu.rt_runtime_us)"
+            .into(),
     ))?;
     Ok(engine)
 }

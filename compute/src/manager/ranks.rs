@@ -78,12 +78,19 @@ mod tests {
 
     #[test]
     fn an_idle_strict_server_keeps_those_below_it_off_in_its_turn_only() {
-        let servers =
-            [server(Deferrable, 1, true, false), server(PeriodicStrict, 2, true, false), server(Deferrable, 3, true, true)];
+        let servers = [
+            server(Deferrable, 1, true, false),
+            server(PeriodicStrict, 2, true, false),
+            server(Deferrable, 3, true, true),
+        ];
         assert_eq!(may_run(&servers, None), [0, 1], "one above that wakes may run");
         let ready = [server(PeriodicStrict, 2, true, true), server(Deferrable, 3, true, true)];
         assert_eq!(may_run(&ready, Some(0)), [0, 1], "should it sleep, the policy core is asked again at once");
-        let below = [server(PeriodicConserving, 1, true, false), server(PeriodicStrict, 2, true, false), server(Polling, 3, true, true)];
+        let below = [
+            server(PeriodicConserving, 1, true, false),
+            server(PeriodicStrict, 2, true, false),
+            server(Polling, 3, true, true),
+        ];
         assert_eq!(may_run(&below, Some(2)), [0, 1, 2], "it is not its turn");
     }
 

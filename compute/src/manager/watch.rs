@@ -102,9 +102,11 @@ const BYTES: usize = SERVERS * size_of::<Account>();
 impl Watch {
     /// Loads the programs and attaches them. Takes about 3 ms. Errors: no privilege, no BPF, no BTF.
     pub(super) fn new() -> Result<Watch, Error> {
-        let refused = |why: String| Error::Kernel {
+        let refused = |why: String| {
+            Error::Kernel {
             doing: "watch threads by BPF".into(),
             why: format!("{why}; the backend 'manager' needs root (CAP_BPF, CAP_PERFMON), Linux 5.18 and /sys/kernel/btf/vmlinux"),
+        }
         };
         let object = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
         let mut programs = Ebpf::load(object).map_err(|why| refused(why.to_string()))?;
