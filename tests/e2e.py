@@ -118,9 +118,18 @@ class SiteFiles(unittest.TestCase):
             _, err = run("explain", "cash", "--plan", plan, code=2)
             self.assertIn("cache", err)
             broken = Path(folder) / "broken.json"
-            broken.write_text(plan.read_text().replace('"giusto_plan": 1', '"giusto_plan": 99'))
+            broken.write_text(plan.read_text().replace('"giusto_plan": 2', '"giusto_plan": 99'))
             _, err = run("explain", "cache", "--plan", broken, code=2)
             self.assertIn("99", err)
+
+    def test_supplies_share_a_core_and_who_insists_gets_the_reason(self):
+        out, _ = run("plan", "sites/supply.yaml")
+        self.assertRegex(out, r"gamma on core 1: 2 ms every 10 ms \(20 % as promised\)")
+        out, _ = run("simulate", "sites/supply.yaml", "--for", "1s")
+        self.assertIn("no tasks whose response times could be predicted", out)
+        for verb in (["plan"], ["simulate"], ["run", "--dry-run"], ["explain", "alpha", "--site"]):
+            _, err = run(*verb, "sites/supply.yaml", "--backend", "quota", code=2)
+            self.assertIn("a cap, never a guarantee", err)
 
     def test_numbers_for_people_have_a_unit_of_their_own_and_are_never_rounded_to_nothing(self):
         with tempfile.TemporaryDirectory() as folder:

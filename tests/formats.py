@@ -81,15 +81,20 @@ def documents(folder):
     subprocess.run([GIUSTO, "plan", "sites/walk.yaml", "--out", plan], cwd=ROOT, check=True, capture_output=True)
     yield "plan", json.loads(plan.read_text())
     yield "plan", output("plan", "sites/walk.yaml", "--json")
-    yield "plan", json.loads((ROOT / "formats/goldens/plan.json").read_text())
+    yield "plan", output("plan", "sites/supply.yaml", "--json")
+    for golden in ("plan", "plan-supply"):
+        yield "plan", json.loads((ROOT / f"formats/goldens/{golden}.json").read_text())
     tasks = ["--task", "40ms/250ms+150ms", "--task", "200ms/500ms+100ms"]
     yield "share", output("analyze", "share", *tasks, "--json")
     yield "share", json.loads((ROOT / "formats/goldens/share.json").read_text())
-    yield "simulate", output("simulate", "sites/walk.yaml", "--for", "1s", "--json")
+    for site in ("walk", "supply"):
+        yield "simulate", output("simulate", f"sites/{site}.yaml", "--for", "1s", "--json")
     yield "check", output("check", "sites/walk.yaml", "--json")
     yield "check", output("check", "sites/adopted.yaml", "--json")
+    yield "check", output("check", "sites/supply.yaml", "--json")
     for name in ("cache", "batch"):
         yield "explain", output("explain", name, "--plan", plan, "--json")
+    yield "explain", output("explain", "alpha", "--site", "sites/supply.yaml", "--json")
     # A journal of its own: another giusto on this host is left alone.
     yield "restore", output("restore", "--json", GIUSTO_STATE=f"{folder}/state")
     for document in measured(folder):

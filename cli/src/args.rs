@@ -1,7 +1,7 @@
 //! The command line: every verb, its flags and an example that works.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use giusto_model::{Bandwidth, Duration, Task};
+use giusto_model::{Backend, Bandwidth, Duration, Task};
 use std::path::PathBuf;
 
 /// Latency you can plan: real-time shares of a core on stock Linux.
@@ -71,9 +71,19 @@ pub(crate) struct SiteArg {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct BackendArg {
+    /// Insist on a backend (deadline, manager, rt-group) for all services with a reservation, instead of letting giusto
+    /// choose
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backend: Option<Backend>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) site: SiteArg,
+    #[command(flatten)]
+    pub(crate) insist: BackendArg,
     /// Write the plan to this file too
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -89,6 +99,9 @@ pub(crate) struct ExplainArgs {
     /// Plan this site now instead of reading a plan
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
+    /// With --site: insist on a backend
+    #[arg(long, value_name = "NAME", requires = "site")]
+    pub(crate) backend: Option<Backend>,
     /// Print JSON: the service's part of the plan
     #[arg(long)]
     pub(crate) json: bool,
@@ -98,6 +111,8 @@ pub(crate) struct ExplainArgs {
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) site: SiteArg,
+    #[command(flatten)]
+    pub(crate) insist: BackendArg,
     /// Virtual time to play
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = span)]
     pub(crate) horizon: Duration,
@@ -129,6 +144,8 @@ pub(crate) struct SimulateArgs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) site: SiteArg,
+    #[command(flatten)]
+    pub(crate) insist: BackendArg,
     /// Measure whether the promises are kept, then stop
     #[arg(long)]
     pub(crate) trial: bool,

@@ -26,9 +26,16 @@ pub(crate) fn check(args: &SiteArg) -> Result<ExitCode, Failure> {
 }
 
 fn describe(service: &Service) -> Vec<String> {
-    let promise = match service.promise {
+    let promise = match &service.promise {
         Promise::AsIfAlone => "as-if-alone".to_string(),
-        Promise::Leftovers { at_least } => format!("leftovers, at least {}", at_least.percent()),
+        Promise::Supply(interfaces) => {
+            let each: Vec<String> = interfaces.iter().map(ToString::to_string).collect();
+            format!("supply of {}", each.join(", "))
+        }
+        Promise::Leftovers { at_least, at_most } => {
+            let most = at_most.map_or(String::new(), |most| format!(", at most {}", most.percent()));
+            format!("leftovers, at least {}{most}", at_least.percent())
+        }
     };
     let from = match &service.origin {
         Origin::Start(words) => format!("started: {}", words.first().map_or("", String::as_str)),

@@ -51,11 +51,11 @@ impl From<giusto_site::SiteError> for Failure {
 
 impl From<giusto_planner::Refusal> for Failure {
     fn from(refusal: giusto_planner::Refusal) -> Self {
-        use giusto_planner::Refusal::{DoesNotFit, Machine, Tasks};
+        use giusto_planner::Refusal::{Asked, DoesNotFit, Machine, Tasks};
         match refusal {
             DoesNotFit(_) => Failure::does_not_fit(refusal),
             Machine { .. } => Failure::lacks(refusal),
-            Tasks { .. } => Failure::input(refusal),
+            Asked { .. } | Tasks { .. } => Failure::input(refusal),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::Failure;
 use crate::table;
-use giusto_model::{Bandwidth, Duration, LeftoverPlan, Plan, ServicePlan, Site};
+use giusto_model::{Backend, Bandwidth, Duration, LeftoverPlan, Plan, Promise, ServicePlan, Site};
 use giusto_planner::{share, Facts, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
 use std::path::Path;
@@ -13,15 +13,15 @@ use std::process::ExitCode;
 const PREDICTED: Duration = Duration::from_secs(10);
 
 /// Plans a site for exactly this machine.
-pub(crate) fn here(site: &Site) -> Result<Plan, Failure> {
-    Ok(giusto_planner::plan(site, &giusto_daemon::facts())?)
+pub(crate) fn here(site: &Site, insist: Option<Backend>) -> Result<Plan, Failure> {
+    Ok(giusto_planner::plan(site, &Facts { insist, ..giusto_daemon::facts() })?)
 }
 
 /// Plans the site in `path` for this machine, or for the site's own cores where they are not this machine's: planning looks
 /// ahead, `run` is what refuses those. Says so.
-pub(crate) fn of(path: &Path) -> Result<Plan, Failure> {
+pub(crate) fn of(path: &Path, insist: Option<Backend>) -> Result<Plan, Failure> {
     let site = giusto_site::read(path)?;
-    let mut facts = giusto_daemon::facts();
+    let mut facts = Facts { insist, ..giusto_daemon::facts() };
     note_missing_cores(&site, &facts);
     facts.cores.extend(&site.host.cores);
     facts.cores.sort_unstable();
@@ -38,9 +38,9 @@ pub(crate) fn note_missing_cores(site: &Site, facts: &Facts) {
     }
 }
 
-/// Fills in what every service's tasks will see if they keep to their worst case.
+/// Fills in what every service's tasks will see if they keep to their worst case. Without tasks there is nothing to predict.
 pub(crate) fn predict_all(plan: &mut Plan, seed: u64) -> Result<(), Failure> {
-    for service in &mut plan.services {
+    for service in plan.services.iter_mut().filter(|service| !service.tasks.is_empty()) {
         let predicted = predict(service, Execution::Worst, &[], PREDICTED, seed, &mut Unobserved)?;
         service.prediction = Some(predicted.stats.prediction());
     }
@@ -49,7 +49,7 @@ pub(crate) fn predict_all(plan: &mut Plan, seed: u64) -> Result<(), Failure> {
 
 /// `giusto plan`
 pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
-    let mut plan = of(&args.site.site)?;
+    let mut plan = of(&args.site.site, args.insist.backend)?;
     if let Some(out) = &args.out {
         predict_all(&mut plan, 1)?;
         crate::failure::create(out)?;
@@ -65,7 +65,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
 /// `giusto explain`
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let plan = match &args.site {
-        Some(site) => of(site)?,
+        Some(site) => of(site, args.backend)?,
         None if !args.plan.exists() => {
             let shown = args.plan.display();
             return Err(Failure::input(format!(
@@ -76,9 +76,11 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     };
     let text = giusto_planner::explain(&plan, &args.name)?;
     if args.json {
-        return match plan.services.iter().find(|service| service.name == args.name) {
-            Some(service) => table::json(service),
-            None => table::json(&plan.leftovers.iter().find(|service| service.name == args.name)),
+        let reserved: Vec<&ServicePlan> = plan.services.iter().filter(|service| service.name == args.name).collect();
+        return match reserved[..] {
+            [] => table::json(&plan.leftovers.iter().find(|service| service.name == args.name)),
+            [service] => table::json(service),
+            _ => table::json(&reserved), // a VM: an entry a virtual CPU
         };
     }
     table::print(&text)?;
@@ -90,18 +92,16 @@ pub(crate) fn describe(plan: &Plan) -> String {
     plan.services.iter().map(service).chain(plan.leftovers.iter().map(leftover)).map(|line| line + "\n").collect()
 }
 
-/// `cache on core 1: 14 ms every 40 ms (30 % + 5 points of margin)`
+/// `cache on core 1: 14 ms every 40 ms (30 % + 5 points of margin)`, and by whom if not by the kernel's deadline scheduler.
 pub(crate) fn service(plan: &ServicePlan) -> String {
     let (server, margin) = (plan.server, share(plan.margin));
-    let margin = margin.trim_end_matches(" %");
-    format!(
-        "{} on core {}: {:.3} every {:.3} ({} + {margin} points of margin)",
-        plan.name,
-        plan.core,
-        server.budget,
-        server.period,
-        share(plan.required)
-    )
+    let vcpu = plan.vcpu.map_or(String::new(), |vcpu| format!(", virtual CPU {vcpu},"));
+    let share = match plan.promise {
+        Promise::Supply(_) => format!("{} as promised", share(plan.required)),
+        _ => format!("{} + {} points of margin", share(plan.required), margin.trim_end_matches(" %")),
+    };
+    let by = if plan.backend == Backend::Deadline { String::new() } else { format!(", backend {}", plan.backend) };
+    format!("{}{vcpu} on core {}: {:.3} every {:.3} ({share}){by}", plan.name, plan.core, server.budget, server.period)
 }
 
 fn leftover(plan: &LeftoverPlan) -> String {
@@ -113,5 +113,6 @@ fn leftover(plan: &LeftoverPlan) -> String {
     } else {
         format!(", at least {} promised{busy}", share(plan.at_least))
     };
-    format!("{} on core {}: what is left, {} of a core{floor}", plan.name, cores.join(", "), share(plan.available))
+    let cap = plan.at_most.map_or(String::new(), |most| format!(", at most {}", share(most)));
+    format!("{} on core {}: what is left, {} of a core{floor}{cap}", plan.name, cores.join(", "), share(plan.available))
 }

@@ -4,7 +4,7 @@ use crate::args::{RestoreArgs, RunArgs};
 use crate::failure::{create, Failure};
 use crate::table::{say, tell};
 use crate::{plan, table};
-use giusto_compute::Machine;
+use giusto_compute::Lack;
 use giusto_daemon::{Arm, Error, Journal, Options, Restored, Scene, Trial};
 use giusto_model::{Duration, JobRecord, Plan, ServicePlan};
 use giusto_simulator::{predict, Execution, Gantt};
@@ -24,13 +24,13 @@ const PROFILE: u32 = 2000;
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let site = giusto_site::read(&args.site.site)?;
     if args.dry_run {
-        return dry_run(args, &plan::here(&site)?);
+        return dry_run(args, &plan::here(&site, args.insist.backend)?);
     }
     // First of all: what an earlier giusto left is undone, as looking at the machine may hide it. Without the privilege
     // there is nothing of it.
     let journal = Journal::open();
     let machine = giusto_compute::probe();
-    let mut plan = plan::here(&site)?;
+    let mut plan = plan::here(&site, args.insist.backend)?;
     if args.trial {
         giusto_daemon::loads(&plan).map_err(Failure::input)?;
     }
@@ -41,8 +41,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if !args.site.json {
         introduce(&plan, &plan_file)?;
     }
-    if !machine.missing.is_empty() {
-        return Err(lacks(args, &plan, &machine)?);
+    let missing = giusto_daemon::missing(&plan, &machine);
+    if !missing.is_empty() {
+        return Err(lacks(args, &plan, &missing)?);
     }
     on_signals();
     let (mut journal, earlier) = journal?;
@@ -112,7 +113,7 @@ fn introduce(plan: &Plan, file: &Path) -> Result<(), Failure> {
 }
 
 /// What could be done was done: planned and predicted. Says what is missing.
-fn lacks(args: &RunArgs, plan: &Plan, machine: &Machine) -> Result<Failure, Failure> {
+fn lacks(args: &RunArgs, plan: &Plan, missing: &[Lack]) -> Result<Failure, Failure> {
     let mut rows = vec![["", "p50", "p99", "p99.9"].map(String::from).to_vec()];
     for service in &plan.services {
         if let Some(p) = &service.prediction {
@@ -125,12 +126,12 @@ fn lacks(args: &RunArgs, plan: &Plan, machine: &Machine) -> Result<Failure, Fail
         }
     }
     if args.site.json {
-        table::json(&json!({"plan": plan, "missing": machine.missing}))?;
+        table::json(&json!({"plan": plan, "missing": missing}))?;
     } else {
         table::print(&table::table(&rows, 1))?;
     }
     let missing: Vec<String> =
-        machine.missing.iter().map(|lack| format!("\n  {} is missing: {}", lack.what, lack.how)).collect();
+        missing.iter().map(|lack| format!("\n  {} is missing: {}", lack.what, lack.how)).collect();
     Ok(Failure::lacks(format!("planned and predicted, but nothing was enforced or measured:{}", missing.concat())))
 }
 

@@ -4,7 +4,7 @@ use crate::args::SimulateArgs;
 use crate::failure::{create, Failure};
 use crate::table::{json, say, table};
 use giusto_measure::Profile;
-use giusto_model::{Bandwidth, JobRecord, JobWriter, Prediction};
+use giusto_model::{Bandwidth, JobRecord, JobWriter, Prediction, ServicePlan};
 use giusto_simulator::{
     in_parallel, predict_under, Error, Execution, Gantt, Observer, Predicted, Trace, Under, Unobserved,
     PERCENTILE_ERROR,
@@ -20,42 +20,62 @@ use std::time::{Duration, Instant};
 #[derive(Serialize)]
 struct Row {
     service: String,
+    /// The virtual CPU, where it is one of a VM.
+    vcpu: Option<u32>,
     /// A server kind, `credit` or `fair`.
     scheduler: String,
     seed: u64,
     /// Runs pooled, of this seed and the following.
     seeds: usize,
-    prediction: Prediction,
+    /// None without tasks, as the two numbers below.
+    prediction: Option<Prediction>,
     /// How far percentiles may lie above the true ones, as a share; max and mean are exact.
     percentile_error: f64,
-    mean_ns: f64,
+    mean_ns: Option<f64>,
     unfinished: u64,
-    competitor_share: f64,
+    competitor_share: Option<f64>,
 }
 
 impl Row {
-    fn new(service: &str, under: Under, seed: u64, runs: &[Predicted]) -> Row {
+    /// Of a service without tasks.
+    fn unpredicted(service: &ServicePlan, under: Under, seed: u64) -> Row {
+        Row {
+            service: service.name.clone(),
+            vcpu: service.vcpu,
+            scheduler: under.to_string(),
+            seed,
+            seeds: 0,
+            prediction: None,
+            percentile_error: PERCENTILE_ERROR,
+            mean_ns: None,
+            unfinished: 0,
+            competitor_share: None,
+        }
+    }
+
+    fn new(service: &ServicePlan, under: Under, seed: u64, runs: &[Predicted]) -> Row {
         let mut stats = runs[0].stats.clone();
         runs[1..].iter().for_each(|run| stats.merge(&run.stats));
         Row {
-            service: service.to_string(),
-            scheduler: under.to_string(),
-            seed,
             seeds: runs.len(),
-            prediction: stats.prediction(),
-            percentile_error: PERCENTILE_ERROR,
-            mean_ns: stats.mean_ns(),
+            prediction: Some(stats.prediction()),
+            mean_ns: Some(stats.mean_ns()),
             unfinished: stats.unfinished,
-            competitor_share: runs.iter().map(|run| run.competitor).sum::<f64>() / runs.len() as f64,
+            competitor_share: Some(runs.iter().map(|run| run.competitor).sum::<f64>() / runs.len() as f64),
+            ..Row::unpredicted(service, under, seed)
         }
     }
 }
 
-/// Plays the plan of every time-sensitive service, each beside a competitor that takes everything else.
+/// Plays the plan of every service with tasks, each beside a competitor that takes everything else.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
-    let plan = crate::plan::of(&args.site.site)?;
+    let plan = crate::plan::of(&args.site.site, args.insist.backend)?;
     if plan.services.is_empty() {
-        return Err(Failure::input("there is nothing to simulate: no service of this site is promised as-if-alone"));
+        return Err(Failure::input("there is nothing to simulate: no service of this site has a reservation"));
+    }
+    let first = plan.services.iter().position(|service| !service.tasks.is_empty());
+    if first.is_none() && (args.jobs.is_some() || args.trace.is_some() || args.gantt.is_some()) {
+        return Err(Failure::input("there are no jobs to record or to draw: no service of this site has tasks"));
     }
     let profile = match &args.profile {
         Some(path) => {
@@ -72,8 +92,12 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|nth| args.seed.wrapping_add(nth)).collect();
         let under: Vec<Under> =
             std::iter::once(Under::Server(service.server.kind)).chain(args.compare.iter().copied()).collect();
-        let mut files = Files::new(args, &service.name, index == 0)?;
-        let first =
+        if service.tasks.is_empty() {
+            rows.push(Row::unpredicted(service, under[0], args.seed));
+            continue;
+        }
+        let mut files = Files::new(args, &service.name, first == Some(index))?;
+        let played =
             predict_under(service, under[0], execution.clone(), transport, args.horizon, args.seed, &mut files)?;
         files.finish(args)?;
         // Every other scheduler and seed, on all processors; in this order whoever is faster.
@@ -81,9 +105,9 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             let (under, seed) = (under[(nth + 1) / seeds.len()], seeds[(nth + 1) % seeds.len()]);
             predict_under(service, under, execution.clone(), transport, args.horizon, seed, &mut Unobserved)
         })?;
-        let all: Vec<Predicted> = std::iter::once(first).chain(rest).collect();
+        let all: Vec<Predicted> = std::iter::once(played).chain(rest).collect();
         for (under, runs) in under.iter().zip(all.chunks(seeds.len())) {
-            rows.push(Row::new(&service.name, *under, args.seed, runs));
+            rows.push(Row::new(service, *under, args.seed, runs));
         }
     }
     if args.site.json {
@@ -102,10 +126,15 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let mut lines =
         vec![["service", "under", "jobs", "p50", "p99", "p99.9", "max", "left to others"].map(String::from).to_vec()];
     for row in &rows {
-        let p = &row.prediction;
-        let share = Bandwidth::new((row.competitor_share * 1e6) as u64, 1_000_000).unwrap_or(Bandwidth::ZERO);
+        let name = row.vcpu.map_or(row.service.clone(), |vcpu| format!("{}, virtual CPU {vcpu}", row.service));
+        let (Some(p), Some(share)) = (&row.prediction, row.competitor_share) else {
+            let nothing = "-".to_string();
+            lines.push([vec![name, row.scheduler.clone()], vec![nothing; 6]].concat());
+            continue;
+        };
+        let share = Bandwidth::new((share * 1e6) as u64, 1_000_000).unwrap_or(Bandwidth::ZERO);
         lines.push(vec![
-            row.service.clone(),
+            name,
             row.scheduler.clone(),
             p.jobs.to_string(),
             format!("{:.3}", p.p50),
@@ -116,6 +145,9 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         ]);
     }
     crate::table::print(&table(&lines, 2))?;
+    if rows.iter().any(|row| row.prediction.is_none()) {
+        say!("-: its promise is a supply, and it has no tasks whose response times could be predicted");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

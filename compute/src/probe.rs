@@ -1,11 +1,14 @@
 //! What this machine can do, without changing it.
 
 use crate::cpuset::{parse_cores, Cpusets};
-use giusto_model::{Bandwidth, Duration};
+use crate::files::Real;
+use crate::manager::group::Freezer;
+use giusto_model::{Backend, Bandwidth, Duration};
 use serde::Serialize;
 use std::fs;
+use std::path::Path;
 
-/// A machine, as far as the `deadline` backend cares.
+/// A machine, as far as the backends care.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Cores that are online.
@@ -20,8 +23,26 @@ pub struct Machine {
     pub cap: Bandwidth,
     /// Where cpusets are.
     pub cpusets: Option<Cpusets>,
-    /// What enforcement lacks; empty: it can work.
+    /// What the backend `deadline` lacks; empty: it can work.
     pub missing: Vec<Lack>,
+    /// What the backend `manager` lacks.
+    pub manager: Vec<Lack>,
+    /// What the backend `rt-group` lacks.
+    pub rt_group: Vec<Lack>,
+    /// What the backend `quota` lacks.
+    pub quota: Vec<Lack>,
+}
+
+impl Machine {
+    /// What `backend` lacks; empty: it can work.
+    pub fn lacks(&self, backend: Backend) -> &[Lack] {
+        match backend {
+            Backend::Deadline => &self.missing,
+            Backend::Manager => &self.manager,
+            Backend::RtGroup => &self.rt_group,
+            Backend::Quota => &self.quota,
+        }
+    }
 }
 
 /// Something that is missing.
@@ -50,7 +71,7 @@ pub fn probe() -> Machine {
     let mut missing = Vec::new();
     let mut lack = |what: &str, how: &str| missing.push(Lack { what: what.into(), how: how.into() });
     if !has_capability(CAP_SYS_NICE) {
-        lack("CAP_SYS_NICE (to set SCHED_DEADLINE)", "run as root: sudo giusto run ...");
+        lack("CAP_SYS_NICE (to set SCHED_DEADLINE)", ROOT);
     }
     match &cpusets {
         None => lack(
@@ -70,7 +91,75 @@ pub fn probe() -> Machine {
         cap: cap(),
         cpusets,
         missing,
+        manager: manager(),
+        rt_group: rt_group(),
+        quota: quota(),
     }
+}
+
+const ROOT: &str = "run as root: sudo giusto run ...";
+/// Where version 1 hierarchies are mounted, with the names that distributions give that of cpu.
+const CPU: [&str; 2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"];
+
+/// The manager reads consumption with BPF, sets real-time priorities and freezes what has used up its budget.
+fn manager() -> Vec<Lack> {
+    let mut missing = Vec::new();
+    let mut lack = |what: &str, how: &str| missing.push(Lack { what: what.into(), how: how.into() });
+    if !has_capability(CAP_SYS_NICE) {
+        lack("CAP_SYS_NICE (to set SCHED_FIFO)", ROOT);
+    }
+    if !has_capability(CAP_BPF) && !has_capability(CAP_SYS_ADMIN) {
+        lack("CAP_BPF or CAP_SYS_ADMIN (to load BPF programs)", ROOT);
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        lack("/sys/kernel/btf/vmlinux", "use a kernel built with CONFIG_DEBUG_INFO_BTF, as distributions' kernels are");
+    }
+    if kernel_version() < (5, 18) {
+        lack("Linux 5.18 or later", "use a later kernel");
+    }
+    if Freezer::find(&Real).is_none() {
+        lack("a cgroup freezer", "mount cgroup v2, or v1 with the freezer controller");
+    }
+    missing
+}
+
+fn rt_group() -> Vec<Lack> {
+    match CPU.iter().map(|root| Path::new(root).join("cpu.rt_runtime_us")).find(|file| file.exists()) {
+        None => vec![Lack {
+            what: "cpu.rt_runtime_us (real-time groups)".into(),
+            how: "use a kernel built with CONFIG_RT_GROUP_SCHED and mount cgroup v1 with the cpu controller".into(),
+        }],
+        Some(file) => writing(&file),
+    }
+}
+
+fn quota() -> Vec<Lack> {
+    let first = CPU.iter().map(|root| Path::new(root).join("cpu.cfs_quota_us")).find(|file| file.exists());
+    let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    match first {
+        Some(file) => writing(&file),
+        None if controllers.split_whitespace().any(|one| one == "cpu") => {
+            writing(Path::new("/sys/fs/cgroup/cgroup.subtree_control"))
+        }
+        None => vec![Lack {
+            what: "the cpu controller of cgroups (for quotas)".into(),
+            how: "mount cgroup v2, or v1 with the cpu controller, on a kernel with CONFIG_CFS_BANDWIDTH".into(),
+        }],
+    }
+}
+
+/// Whether the groups of a hierarchy can be changed, told by one file of its root.
+fn writing(file: &Path) -> Vec<Lack> {
+    let allowed = [file, file.parent().unwrap_or(file)]
+        .into_iter()
+        .all(|path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok());
+    if allowed {
+        return Vec::new();
+    }
+    vec![Lack {
+        what: format!("write access to {}", file.display()),
+        how: "run as root, outside of a container".into(),
+    }]
 }
 
 /// Cores that are online, ascending; core 0 always is.
@@ -115,7 +204,9 @@ fn kernel_version() -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
+const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_NICE: u32 = 23;
+const CAP_BPF: u32 = 39;
 
 fn has_capability(capability: u32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -140,6 +231,16 @@ mod tests {
         assert_eq!(points(cap_of(Some(950_000), Some(1_000_000))), 95 - fair);
         assert_eq!(points(cap_of(Some(-1), Some(1_000_000))), 100 - fair);
         assert_eq!(points(cap_of(None, None)), 95 - fair);
+    }
+
+    #[test]
+    fn what_a_backend_lacks_comes_with_what_to_do() {
+        let machine = probe();
+        for backend in Backend::ALL {
+            for lack in machine.lacks(backend) {
+                assert!(!lack.what.is_empty() && !lack.how.is_empty(), "{backend}: {lack:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! What a run would do, without doing it.
 
 use giusto_compute::{Cpusets, Machine};
-use giusto_model::{Load, Origin, Plan};
+use giusto_model::{Backend, Load, Origin, Plan};
 use std::path::Path;
 
 /// What `run` would do to this host, in order: files written, programs started, system calls.
 pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
-    let mut lines: Vec<String> = machine
-        .missing
+    let mut lines: Vec<String> = crate::missing(plan, machine)
         .iter()
         .map(|lack| format!("refuse all of this, because {} is missing: {}", lack.what, lack.how))
         .collect();
@@ -17,12 +16,14 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
         machine.cores
     ));
     let mut cores: Vec<u32> = plan.services.iter().map(|service| service.core).collect();
+    cores.sort_unstable();
     cores.dedup();
     match &machine.cpusets {
         Some(cpusets) => isolate(cpusets, &cores, &machine.cores, &mut lines),
         None => lines.push("(no cpusets here: nothing further)".into()),
     }
-    let services = plan.services.iter().map(|service| (&service.name, &service.origin, service.load.as_ref()));
+    let once = plan.services.iter().filter(|service| service.vcpu.is_none_or(|vcpu| vcpu == 0));
+    let services = once.map(|service| (&service.name, &service.origin, service.load.as_ref()));
     for (name, origin, load) in services.chain(plan.leftovers.iter().map(|left| (&left.name, &left.origin, None))) {
         lines.push(match origin {
             Origin::Start(words) => {
@@ -36,6 +37,15 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
     }
     for service in &plan.services {
         let (budget, period) = (service.server.budget.ns(), service.server.period.ns());
+        if service.backend != Backend::Deadline {
+            let vcpu = service.vcpu.map_or(String::new(), |vcpu| format!(", virtual CPU {vcpu},"));
+            let (name, core, server) = (&service.name, service.core, service.server);
+            lines.push(format!(
+                "keep {name}{vcpu} on core {core} to {budget} ns in every {period} ns, as a {} server, by the backend {}",
+                server.kind, service.backend
+            ));
+            continue;
+        }
         lines.push(format!("move the processes of {} to core {}", service.name, service.core));
         lines.push(format!(
             "sched_setattr(thread of {} that does the work, SCHED_DEADLINE | RESET_ON_FORK, runtime {budget} ns, deadline {period} ns, period {period} ns)",
@@ -46,6 +56,13 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
     for leftover in &plan.leftovers {
         let cores: Vec<String> = leftover.cores.iter().map(u32::to_string).collect();
         lines.push(format!("spread the processes of {} over cores {}", leftover.name, cores.join(", ")));
+        if let Some(most) = leftover.at_most {
+            lines.push(format!(
+                "cap the processes of {} at {} of a core, by the backend quota",
+                leftover.name,
+                most.percent()
+            ));
+        }
     }
     lines.push("look once a second for new processes and for threads that have taken over".into());
     lines.push("undo all of it at the end, the latest first; services that giusto started end last".into());

@@ -19,7 +19,9 @@ pub use scene::{enforce, Scene};
 pub use services::Running;
 pub use trial::{loads, trial, Arm, Options, Run, Trial};
 
-use giusto_planner::Facts;
+use giusto_compute::{Lack, Machine};
+use giusto_model::{Backend, Plan};
+use giusto_planner::{BackendFact, Facts};
 use std::sync::atomic::AtomicBool;
 
 /// Why a run did not work. Each text says what to do.
@@ -79,16 +81,34 @@ fn busy(pid: Option<u32>) -> String {
     }
 }
 
-/// What the planner has to know about this machine.
+/// What the planner has to know about this machine; nobody insists on a backend.
 pub fn facts() -> Facts {
     let machine = giusto_compute::probe();
+    let fact = |backend| {
+        let lacks: Vec<String> =
+            machine.lacks(backend).iter().map(|lack| format!("{} is missing: {}", lack.what, lack.how)).collect();
+        BackendFact { backend, available: lacks.is_empty(), why_not: lacks.join("; ") }
+    };
+    let backends = Backend::ALL.map(fact).to_vec();
     Facts {
         tick: machine.tick,
         deadline_period_max: machine.period_max,
         deadline_period_min: machine.period_min,
         deadline_bandwidth_cap: machine.cap,
+        manager_cost: Facts::manager_cost(),
         cores: machine.cores,
+        backends,
+        insist: None,
     }
+}
+
+/// What the plan's backends lack on this machine; of a plan without any, what it takes to place processes.
+pub fn missing(plan: &Plan, machine: &Machine) -> Vec<Lack> {
+    let quota = plan.leftovers.iter().filter(|leftover| leftover.at_most.is_some()).map(|_| Backend::Quota);
+    let used: Vec<Backend> = plan.services.iter().map(|service| service.backend).chain(quota).collect();
+    let used = if used.is_empty() { vec![Backend::Deadline] } else { used };
+    let needed = Backend::ALL.into_iter().filter(|backend| used.contains(backend));
+    needed.flat_map(|backend| machine.lacks(backend).to_vec()).collect()
 }
 
 /// Sets `flag` when SIGINT, SIGTERM, SIGHUP (a terminal that closes) or SIGQUIT asks for an orderly end. Only the first call's flag counts.

@@ -4,7 +4,7 @@
 use crate::scene::Scene;
 use crate::Error;
 use giusto_measure::{Generator, LoadPlan, Profile};
-use giusto_model::{Bandwidth, Duration, JobRecord, Lateness, Load, Plan, ServicePlan};
+use giusto_model::{Bandwidth, Duration, JobRecord, Lateness, Load, Plan, Promise, ServicePlan};
 
 /// How a service gets its processor time in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ const WARM_UP: Duration = Duration::from_ms(300);
 /// The generator's real-time priority, on a core of its own.
 const GENERATOR_PRIORITY: u8 = 50;
 
-/// Runs the trial of every service that has a load, one after another. `stop` is asked ten times a second.
+/// Runs the trial of every service that is promised as-if-alone, one after another. `stop` is asked ten times a second.
 pub fn trial(
     scene: &mut Scene,
     plan: &Plan,
@@ -96,7 +96,7 @@ pub fn trial(
     say: &mut dyn FnMut(String),
 ) -> Result<Vec<Trial>, Error> {
     let mut trials = Vec::new();
-    for (index, (service, load)) in loads(plan)?.into_iter().enumerate() {
+    for (index, service, load) in loads(plan)? {
         if let Some(adopted) = scene.competitors(service.core).find(|running| !running.started()) {
             let what = "a trial stops the competitors for its whole-core runs, and this one was not started by giusto; try without it";
             return Err(Error::Service { name: adopted.name.clone(), what: what.into() });
@@ -110,16 +110,18 @@ pub fn trial(
     Ok(trials)
 }
 
-/// The services with the loads that a trial drives them with. Errors: nothing to try, a service without a load.
-pub fn loads(plan: &Plan) -> Result<Vec<(&ServicePlan, &Load)>, Error> {
-    if plan.services.is_empty() {
+/// The services that are promised as-if-alone, with their place in the plan and the load that a trial drives them with.
+/// Errors: nothing to try, a service without a load.
+pub fn loads(plan: &Plan) -> Result<Vec<(usize, &ServicePlan, &Load)>, Error> {
+    let alone = plan.services.iter().enumerate().filter(|(_, service)| service.promise == Promise::AsIfAlone);
+    if alone.clone().next().is_none() {
         return Err(Error::NothingToTry);
     }
     let load = |service: &'_ ServicePlan| Error::Service {
         name: service.name.clone(),
         what: "a trial needs to know how to drive it: add load: {redis: ADDRESS, fields: N, value: N}".into(),
     };
-    plan.services.iter().map(|service| Ok((service, service.load.as_ref().ok_or_else(|| load(service))?))).collect()
+    alone.map(|(index, service)| Ok((index, service, service.load.as_ref().ok_or_else(|| load(service))?))).collect()
 }
 
 /// A core that the service does not use.

@@ -17,7 +17,7 @@ pub use bandwidth::Bandwidth;
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};
 pub use plan::{CurvePoint, Hold, HostPlan, LeftoverPlan, Plan, Prediction, Reason, ServicePlan, PLAN_VERSION};
 pub use promise::Promise;
-pub use server::{Backend, Server, ServerKind};
+pub use server::{Backend, Cap, Interface, InterfaceError, Server, ServerKind};
 pub use site::{Adopt, Host, Load, Origin, Service, Site};
 pub use task::{Release, Task, TaskError};
 pub use time::{Duration, Instant, TimeError};

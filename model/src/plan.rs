@@ -1,10 +1,10 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
-use crate::{Backend, Bandwidth, Duration, Load, Origin, Promise, Server, Task};
+use crate::{Backend, Bandwidth, Cap, Duration, Load, Origin, Promise, Server, Task};
 use serde::{Deserialize, Serialize};
 
 /// Version of the plan file's format (`formats/plan.schema.json`).
-pub const PLAN_VERSION: u32 = 1;
+pub const PLAN_VERSION: u32 = 2;
 
 /// All that was decided for one host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +14,8 @@ pub struct Plan {
     pub giusto_plan: u32,
     /// The host it is for.
     pub host: HostPlan,
-    /// Time-sensitive services, at most one a core, in the order of the site file.
+    /// Services with a reservation, in the order of the site file; a VM with k interfaces has k entries, one after the other.
+    /// One that is promised as-if-alone has its core to itself; the others share cores.
     pub services: Vec<ServicePlan>,
     /// The others.
     pub leftovers: Vec<LeftoverPlan>,
@@ -42,27 +43,31 @@ pub struct ServicePlan {
     pub promise: Promise,
     /// Where its processes come from.
     pub origin: Origin,
-    /// What it runs.
+    /// The virtual CPU that this entry is for, from 0; `None`: all threads of the service together.
+    pub vcpu: Option<u32>,
+    /// What it runs; empty unless it is promised as-if-alone.
     pub tasks: Vec<Task>,
     /// How to drive it.
     pub load: Option<Load>,
     /// The core it got.
     pub core: u32,
-    /// Who enforces it.
+    /// Who enforces it; the same for all services of a core.
     pub backend: Backend,
     /// Its reservation, margin included.
     pub server: Server,
-    /// Σ C/T of its tasks.
+    /// What happens when the budget is used up.
+    pub cap: Cap,
+    /// Σ C/T of its tasks; 0 without tasks.
     pub utilization: Bandwidth,
-    /// Least bandwidth at this period by theory, W(P).
+    /// Least bandwidth at this period: W(P) by theory, or what was promised.
     pub required: Bandwidth,
     /// What was added to it.
     pub margin: Bandwidth,
     /// How long it can hold the core.
     pub hold: Hold,
-    /// What is left of the core for other services: 1 − bandwidth − keep-free.
+    /// What all reservations of its core leave of it: 1 − Σ bandwidth − keep-free − what the manager costs.
     pub left_for_others: Bandwidth,
-    /// What the simulator says; filled in by whoever ran it.
+    /// What the simulator says; filled in by whoever ran it. `None` without tasks.
     pub prediction: Option<Prediction>,
     /// Where each number comes from, in the order in which they were decided.
     pub reasons: Vec<Reason>,
@@ -72,10 +77,10 @@ pub struct ServicePlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hold {
-    /// While the service keeps to its tasks: the longest busy period of S(t).
+    /// While the service keeps to its tasks: the longest busy period of S(t). Without tasks the same as enforced.
     #[serde(rename = "conforming_ns")]
     pub conforming: Duration,
-    /// Whatever it does: 2B, the end of one period and the start of the next.
+    /// Whatever it does: B or 2B, depending on its kind and on whether it shares the core (the reasons say which).
     #[serde(rename = "enforced_ns")]
     pub enforced: Duration,
 }
@@ -124,9 +129,12 @@ pub struct LeftoverPlan {
     pub cores: Vec<u32>,
     /// The floor it was promised.
     pub at_least: Bandwidth,
+    /// The cap on all its processes together, by the backend `quota`.
+    pub at_most: Option<Bandwidth>,
     /// What the plan leaves on its cores, together.
     pub available: Bandwidth,
-    /// Longest time it can be kept off all its cores at once: the largest enforced hold where every core has one, else 0.
+    /// Longest time it can be kept off all its cores at once: where every core has reservations, the longest that those of one
+    /// core can hold it, else 0.
     #[serde(rename = "longest_wait_ns")]
     pub longest_wait: Duration,
     /// Where its numbers come from.

@@ -1,18 +1,22 @@
 //! What a service was promised.
 
-use crate::Bandwidth;
+use crate::{Bandwidth, Interface};
 use serde::{Deserialize, Serialize};
 
-/// The promise chooses the method (DESIGN, "The promise chooses the method"). The walk keeps these two; the site room
-/// refuses the others with "not yet".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The promise chooses the method (DESIGN, "The promise chooses the method"); the site room refuses the others with "not
+/// yet".
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
     /// The latency distribution of a whole core, on a share of one (VAS, paper 000 chapter 3).
     AsIfAlone,
+    /// Processor time B in every P, whatever runs: one interface a virtual CPU of a VM, else one for the service.
+    Supply(Vec<Interface>),
     /// Throughput only: whatever the others leave, but at least this much.
     Leftovers {
         /// `at-least: 10%`; zero when none was written.
         at_least: Bandwidth,
+        /// `at-most: 40%`: a cap on all its processes together, never a guarantee.
+        at_most: Option<Bandwidth>,
     },
 }

@@ -1,6 +1,6 @@
 //! A site as the operator described it, already checked for meaning; `site` reads it from a file.
 
-use crate::{Bandwidth, Promise, Task};
+use crate::{Bandwidth, Cap, Promise, ServerKind, Task};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -33,12 +33,16 @@ pub struct Service {
     pub name: String,
     /// Where its processes come from.
     pub origin: Origin,
-    /// What it runs; may be empty only under [`Promise::Leftovers`].
+    /// What it runs; empty unless it is promised [`Promise::AsIfAlone`].
     pub tasks: Vec<Task>,
     /// What it was promised.
     pub promise: Promise,
     /// Percentage points of a core added to what theory asks for (paper 000 § 3.3). `margin: 5%` when not written.
     pub margin: Bandwidth,
+    /// The server algorithm to use; `None`: the planner chooses.
+    pub server: Option<ServerKind>,
+    /// What happens when its budget is used up.
+    pub cap: Cap,
     /// How `run` and `measure` can drive it with its own tasks; `None` if nobody told.
     pub load: Option<Load>,
 }
@@ -51,6 +55,16 @@ pub enum Origin {
     Start(Vec<String>),
     /// It runs already.
     Adopt(Adopt),
+}
+
+impl Origin {
+    /// Whether its virtual CPUs can be told apart, so that each can have an interface of its own.
+    pub fn has_vcpus(&self) -> bool {
+        match self {
+            Origin::Start(_) | Origin::Adopt(Adopt::Pid(_) | Adopt::Cgroup(_) | Adopt::Systemd(_)) => false,
+            Origin::Adopt(Adopt::Qmp(_) | Adopt::Libvirt(_)) => true,
+        }
+    }
 }
 
 /// How to find a service that runs already.

@@ -1,41 +1,43 @@
 use crate::words::time;
 use crate::Error;
-use giusto_model::{Plan, Reason};
+use giusto_model::{Plan, Promise, Reason, ServicePlan};
 
 /// Where each number of the service `name` comes from, as an aligned table with one line a number.
 ///
 /// Errors: a name that the plan does not have (the text lists those it has).
 pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
-    if let Some(service) = plan.services.iter().find(|s| s.name == name) {
-        let mut rows: Vec<[String; 3]> = service
-            .tasks
-            .iter()
-            .map(|t| ["task".into(), t.to_string(), format!("'{}', from the site", t.name)])
-            .collect();
-        rows.extend(service.reasons.iter().map(row));
-        if let Some(p) = &service.prediction {
-            let why = format!(
-                "simulated, {} jobs; p50 {}, p99.9 {}, max {}",
-                p.jobs,
-                time(p.p50),
-                time(p.p99_9),
-                time(p.max)
-            );
-            rows.push(["predicted p99".into(), time(p.p99), why]);
-        }
-        return Ok(format!(
-            "{name} on {}: the latency of a whole core on a share of one\n{}",
-            plan.host.name,
-            table(&rows)
-        ));
+    let reserved: Vec<String> = plan.services.iter().filter(|s| s.name == name).map(|s| service(plan, s)).collect();
+    if !reserved.is_empty() {
+        return Ok(reserved.join("\n"));
     }
     if let Some(leftover) = plan.leftovers.iter().find(|s| s.name == name) {
         let rows: Vec<[String; 3]> = leftover.reasons.iter().map(row).collect();
         return Ok(format!("{name} on {}: what the others leave\n{}", plan.host.name, table(&rows)));
     }
-    let names = plan.services.iter().map(|s| &s.name).chain(plan.leftovers.iter().map(|s| &s.name));
-    let known = names.map(String::as_str).collect::<Vec<_>>().join(", ");
+    let mut names: Vec<&str> = plan.services.iter().map(|s| s.name.as_str()).collect();
+    names.dedup(); // a VM has an entry a virtual CPU
+    names.extend(plan.leftovers.iter().map(|s| s.name.as_str()));
+    let known = names.join(", ");
     Err(Error::UnknownName { name: name.into(), known })
+}
+
+fn service(plan: &Plan, service: &ServicePlan) -> String {
+    let mut rows: Vec<[String; 3]> =
+        service.tasks.iter().map(|t| ["task".into(), t.to_string(), format!("'{}', from the site", t.name)]).collect();
+    rows.extend(service.reasons.iter().map(row));
+    if let Some(p) = &service.prediction {
+        let why =
+            format!("simulated, {} jobs; p50 {}, p99.9 {}, max {}", p.jobs, time(p.p50), time(p.p99_9), time(p.max));
+        rows.push(["predicted p99".into(), time(p.p99), why]);
+    }
+    let vcpu = service.vcpu.map_or(String::new(), |vcpu| format!(", virtual CPU {vcpu}"));
+    let promised = match &service.promise {
+        Promise::Supply(_) => {
+            format!("{} of processor time in every {}", time(service.server.budget), time(service.server.period))
+        }
+        _ => "the latency of a whole core on a share of one".into(),
+    };
+    format!("{}{vcpu} on {}: {promised}\n{}", service.name, plan.host.name, table(&rows))
 }
 
 fn row(reason: &Reason) -> [String; 3] {

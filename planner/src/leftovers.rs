@@ -1,10 +1,12 @@
 //! What the reservations leave, and to whom.
 
+use crate::backend::cost;
 use crate::place::Unplaced;
 use crate::size::reason;
+use crate::supply::longest_busy;
 use crate::words::{share, time};
-use crate::{Cause, Refusal};
-use giusto_model::{Bandwidth, Duration, LeftoverPlan, Promise, Reason, Service, ServicePlan, Site};
+use crate::{Cause, Facts, Refusal};
+use giusto_model::{Backend, Bandwidth, Cap, Duration, LeftoverPlan, Promise, Reason, Service, ServicePlan, Site};
 use std::cmp::Reverse;
 
 /// The name of the reason that says how many processes of a service have to be busy for its floor, where it is more than one.
@@ -14,8 +16,9 @@ pub const BUSY_PROCESSES: &str = "busy processes";
 type Left = (u32, Bandwidth);
 
 /// Plans the services that get what is left: each on all cores of the host, the first of them those that hold its floor.
-pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<LeftoverPlan>, Unplaced> {
+pub(crate) fn leftovers(site: &Site, services: &[ServicePlan], facts: &Facts) -> Result<Vec<LeftoverPlan>, Unplaced> {
     let host = &site.host;
+    quota(site, facts).map_err(Unplaced::Other)?;
     let asked: Vec<(&Service, Bandwidth)> = site.services.iter().filter_map(floor_of).collect();
     let Some(&(largest, _)) = asked.iter().max_by_key(|(_, floor)| *floor) else { return Ok(Vec::new()) };
     let range =
@@ -29,8 +32,8 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<Lef
         return Err(Unplaced::DoesNotFit { service: largest.name.clone(), cause });
     }
     let held = hold(&cores, &floors).ok_or_else(range)?;
-    let everywhere = host.cores.iter().all(|core| services.iter().any(|s| s.core == *core));
-    let wait = services.iter().map(|s| s.hold.enforced).max().filter(|_| everywhere).unwrap_or(Duration::ZERO);
+    let (wait, why_wait) = longest_wait(site, services, facts).ok_or_else(range)?;
+    let soft: Vec<&str> = services.iter().filter(|s| s.cap == Cap::Soft).map(|s| s.name.as_str()).collect();
     let plan = |((service, at_least), held): (&(&Service, Bandwidth), Vec<u32>)| {
         let rest = cores.iter().map(|(core, _)| *core).filter(|core| !held.contains(core));
         let mut reasons = vec![
@@ -44,12 +47,19 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<Lef
                 "available",
                 share(available),
                 format!(
-                    "of one core, together: each core less its reservation and the {} kept free; shared by all leftovers",
-                    share(host.keep_free)
+                    "of one core, together: each core less its reservations and the {} kept free{}; shared by all leftovers{}",
+                    share(host.keep_free),
+                    managed(services, facts),
+                    if soft.is_empty() { String::new() } else { format!(" and by {}, whose cap is soft", soft.join(", ")) }
                 ),
             ),
             floor(*at_least, demand, &held),
         ];
+        let at_most = if let Promise::Leftovers { at_most, .. } = service.promise { at_most } else { None };
+        if let Some(most) = at_most {
+            let why = "of one core, all its processes together, by the kernel's quota: a cap, never a guarantee";
+            reasons.push(reason("at most", share(most), why));
+        }
         if held.len() > 1 {
             reasons.push(reason(
                 BUSY_PROCESSES,
@@ -57,20 +67,13 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<Lef
                 "at least, for its floor: a process runs on one core at a time, and no core has that much left for it",
             ));
         }
-        reasons.push(reason(
-            "longest wait",
-            time(wait),
-            if everywhere {
-                "largest enforced hold: every core has a reservation"
-            } else {
-                "a core has no reservation"
-            },
-        ));
+        reasons.push(reason("longest wait", time(wait), why_wait));
         LeftoverPlan {
             name: service.name.clone(),
             origin: service.origin.clone(),
             cores: held.iter().copied().chain(rest).collect(),
             at_least: *at_least,
+            at_most,
             available,
             longest_wait: wait,
             reasons,
@@ -79,10 +82,50 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan]) -> Result<Vec<Lef
     Ok(asked.iter().zip(held).map(plan).collect())
 }
 
+/// A cap needs the kernel's quota.
+fn quota(site: &Site, facts: &Facts) -> Result<(), Refusal> {
+    let capped = |s: &&Service| matches!(s.promise, Promise::Leftovers { at_most: Some(_), .. });
+    match (site.services.iter().find(capped), facts.lacks(Backend::Quota)) {
+        (Some(service), Some(why)) => Err(Refusal::Machine {
+            lacks: format!("service '{}': at-most needs the backend quota: {why}", service.name),
+            remedy: "or leave at-most out".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The longest that the reservations of one core can hold it, where every core has some, and why. `None` beyond 584 years.
+fn longest_wait(site: &Site, services: &[ServicePlan], facts: &Facts) -> Option<(Duration, &'static str)> {
+    let (mut wait, mut several) = (Duration::ZERO, false);
+    for core in &site.host.cores {
+        let here: Vec<&ServicePlan> = services.iter().filter(|s| s.core == *core).collect();
+        let Some(first) = here.first() else { return Some((Duration::ZERO, "a core has no reservation")) };
+        let rest = [sum(here.iter().map(|s| s.server.bandwidth()))?, cost(first.backend, facts)];
+        let busy = longest_busy(&here, rest.into_iter().try_fold(Bandwidth::ONE, Bandwidth::checked_sub)?)?;
+        if busy > wait {
+            (wait, several) = (busy, here.len() > 1);
+        }
+    }
+    let why = if several {
+        "every core has reservations, and those of one core together can hold it so long: Σ budgets / (1 − Σ B/P)"
+    } else {
+        "largest enforced hold: every core has a reservation"
+    };
+    Some((wait, why))
+}
+
+/// `, less 2 % for the manager where it works`, or nothing.
+fn managed(services: &[ServicePlan], facts: &Facts) -> String {
+    match services.iter().any(|s| s.backend == Backend::Manager) {
+        true => format!(", less {} for the manager where it works", share(facts.manager_cost)),
+        false => String::new(),
+    }
+}
+
 fn floor_of(service: &Service) -> Option<(&Service, Bandwidth)> {
     match service.promise {
-        Promise::Leftovers { at_least } => Some((service, at_least)),
-        Promise::AsIfAlone => None,
+        Promise::Leftovers { at_least, .. } => Some((service, at_least)),
+        Promise::AsIfAlone | Promise::Supply(_) => None,
     }
 }
 

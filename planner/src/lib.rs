@@ -6,6 +6,7 @@
 //! people ([`explain`]). It touches no machine and simulates nothing: predictions are filled in by whoever ran the
 //! simulator.
 
+mod backend;
 mod explain;
 mod facts;
 mod file;
@@ -14,10 +15,11 @@ mod nearest;
 mod place;
 mod refusal;
 mod size;
+mod supply;
 mod words;
 
 pub use explain::explain;
-pub use facts::Facts;
+pub use facts::{BackendFact, Facts};
 pub use file::{read, write};
 pub use leftovers::BUSY_PROCESSES;
 pub use place::plan;

@@ -1,9 +1,9 @@
 //! The nearest changes of a site with which a refused service fits. Every one is tried before it is told.
 
+use crate::backend::choose;
 use crate::place::{attempt, Unplaced};
-use crate::size::most_of_a_core;
 use crate::{Cause, Facts, NearestFit};
-use giusto_model::{Bandwidth, Duration, Promise, Service, Site};
+use giusto_model::{Bandwidth, Duration, Interface, Promise, Service, Site};
 
 /// Margins and floors are told in tenths of a percentage point.
 const TENTHS: u64 = 1000;
@@ -15,11 +15,14 @@ pub(crate) fn nearest(site: &Site, facts: &Facts, service: &str, cause: &Cause) 
     let Some(witness) = site.services.iter().find(|s| s.name == service) else { return Vec::new() };
     let trial = Trial { site, facts, service, cause };
     match *cause {
-        Cause::Core { required, .. } => {
+        Cause::Core { required, supply, .. } => {
             let wcet = trial.shorter_task(witness);
-            wcet.into_iter().chain(required.and_then(|(required, _)| trial.smaller_margin(required))).collect()
+            wcet.into_iter().chain(required.and_then(|(required, _)| trial.smaller_margin(required, supply))).collect()
         }
         Cause::Cores { demand, supply } => trial.more_cores(demand - supply).into_iter().collect(),
+        Cause::Supply { vcpu, demand, .. } => {
+            trial.smaller_supply(witness, vcpu, demand).into_iter().chain(trial.more_cores(1)).collect()
+        }
         Cause::Floors { demand, supply } => {
             let floor = trial.lower_floor(witness, demand, supply);
             floor.into_iter().chain(trial.more_cores(1)).collect()
@@ -38,25 +41,28 @@ impl Trial<'_> {
     /// The longest wcet of the task with the largest utilization that fits, by bisection: demand grows with it.
     fn shorter_task(&self, witness: &Service) -> Option<NearestFit> {
         let (index, task) = witness.tasks.iter().enumerate().max_by_key(|(_, t)| t.utilization())?;
-        let fits = |ns| self.with(|s, _| s.tasks[index].wcet = Duration::from_ns(ns));
-        let (mut good, mut bad) = (1, task.wcet.ns());
-        if !fits(good) {
-            return None;
-        }
-        while bad - good > 1 {
-            let middle = good + (bad - good) / 2;
-            if fits(middle) {
-                good = middle;
-            } else {
-                bad = middle;
-            }
-        }
-        Some(NearestFit::Wcet { task: task.name.clone(), at_most: Duration::from_ns(good) })
+        let fits = |wcet| self.with(|s, _| s.tasks[index].wcet = wcet);
+        let at_most = largest(Duration::from_ns(1), task.wcet, fits)?;
+        Some(NearestFit::Wcet { task: task.name.clone(), at_most })
+    }
+
+    /// The largest budget that fits in the same period, by bisection.
+    fn smaller_supply(&self, witness: &Service, vcpu: Option<u32>, demand: Interface) -> Option<NearestFit> {
+        let least = choose(witness, Some(demand), self.facts).ok()?.limits.budget;
+        let at = vcpu.unwrap_or(0) as usize;
+        let fits = |budget| {
+            self.with(|s, _| {
+                if let Promise::Supply(interfaces) = &mut s.promise {
+                    interfaces[at].budget = budget;
+                }
+            })
+        };
+        let at_most = Interface { budget: largest(least, demand.budget, fits)?, ..demand };
+        Some(NearestFit::Supply { vcpu, at_most })
     }
 
     /// The largest margin that the core still has room for.
-    fn smaller_margin(&self, required: Bandwidth) -> Option<NearestFit> {
-        let (most, _) = most_of_a_core(&self.site.host, self.facts);
+    fn smaller_margin(&self, required: Bandwidth, most: Bandwidth) -> Option<NearestFit> {
         let tenths = in_tenths(most.checked_sub(required)?);
         let margin = (tenths.saturating_sub(1).max(1)..=tenths).rev().filter_map(|n| Bandwidth::new(n, TENTHS));
         margin.into_iter().find(|m| self.with(|s, _| s.margin = *m)).map(NearestFit::Margin)
@@ -64,10 +70,10 @@ impl Trial<'_> {
 
     /// The floor of the witness less what is missing.
     fn lower_floor(&self, witness: &Service, demand: Bandwidth, supply: Bandwidth) -> Option<NearestFit> {
-        let Promise::Leftovers { at_least } = witness.promise else { return None };
+        let Promise::Leftovers { at_least, at_most } = witness.promise else { return None };
         let room = in_tenths(at_least.checked_sub(demand.checked_sub(supply)?)?);
         let at_least = Bandwidth::new(room, TENTHS)?;
-        self.with(|s, _| s.promise = Promise::Leftovers { at_least }).then_some(NearestFit::AtLeast(at_least))
+        self.with(|s, _| s.promise = Promise::Leftovers { at_least, at_most }).then_some(NearestFit::AtLeast(at_least))
     }
 
     /// The least number of cores more, from `first` on.
@@ -93,6 +99,23 @@ impl Trial<'_> {
             }
         }
     }
+}
+
+/// The largest that fits, from `good` on and below `bad`, by bisection; every one told was tried.
+fn largest(good: Duration, bad: Duration, fits: impl Fn(Duration) -> bool) -> Option<Duration> {
+    if !fits(good) {
+        return None;
+    }
+    let (mut good, mut bad) = (good.ns(), bad.ns());
+    while bad.saturating_sub(good) > 1 {
+        let middle = good + (bad - good) / 2;
+        if fits(Duration::from_ns(middle)) {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    Some(Duration::from_ns(good))
 }
 
 /// Rounded down.

@@ -3,15 +3,17 @@
 use crate::leftovers::leftovers;
 use crate::nearest::nearest;
 use crate::size::{reason, size, Misfit, Sized};
+use crate::supply::supplies;
 use crate::words::cores;
 use crate::{Cause, Facts, Refusal, Witness};
-use giusto_model::{Backend, Host, HostPlan, Plan, Promise, Service, ServicePlan, Site, PLAN_VERSION};
+use giusto_model::{Host, HostPlan, Plan, Promise, Service, ServicePlan, Site, PLAN_VERSION};
 
 /// Decides every parameter for `site` on the machine that `facts` describe.
 ///
-/// One time-sensitive service a core at most: SCHED_DEADLINE is EDF among reservations, which does not give the highest
-/// priority that Theorem 1 asks for to a long period beside a short one. The largest reservation is placed first, on the
-/// first free core. Predictions are left empty. O(services · analysis). Errors: see [`Refusal`].
+/// A service that is promised as-if-alone has a core to itself: EDF among reservations does not give the highest priority
+/// that Theorem 1 asks for to a long period beside a short one. The largest of them is placed first, on the first core. On
+/// the cores that remain, supplies share: the largest first, each on the first core that admits it. A core is under one
+/// backend. Predictions are left empty. O(services · (analysis + cores)). Errors: see [`Refusal`].
 pub fn plan(site: &Site, facts: &Facts) -> Result<Plan, Refusal> {
     attempt(site, facts).map_err(|misfit| match misfit {
         Unplaced::Other(refusal) => refusal,
@@ -50,9 +52,10 @@ pub(crate) fn attempt(site: &Site, facts: &Facts) -> Result<Plan, Unplaced> {
     let mut placed: Vec<(usize, ServicePlan)> = (sized.into_iter().zip(&host.cores).enumerate())
         .map(|(rank, ((order, service, found), &core))| (order, place(service, found, core, rank, count)))
         .collect();
+    placed.extend(supplies(site, facts, &host.cores[count..])?);
     placed.sort_by_key(|(order, _)| *order);
     let services: Vec<ServicePlan> = placed.into_iter().map(|(_, plan)| plan).collect();
-    let leftovers = leftovers(site, &services)?;
+    let leftovers = leftovers(site, &services, facts)?;
     let host = HostPlan { name: host.name.clone(), cores: host.cores.clone(), keep_free: host.keep_free };
     Ok(Plan { giusto_plan: PLAN_VERSION, host, services, leftovers })
 }
@@ -66,28 +69,25 @@ fn place(service: &Service, found: Sized, core: u32, rank: usize, count: usize) 
             rank + 1
         ),
     );
-    let backend_reason = reason(
-        "backend",
-        Backend::Deadline,
-        "SCHED_DEADLINE, hard constant bandwidth, pinned: the highest priority on its core, as Theorem 1 asks",
-    );
-    let Sized { server, utilization, required, hold, left_for_others, reasons } = found;
+    let Sized { backend, server, utilization, required, hold, left_for_others, reasons } = found;
     ServicePlan {
         name: service.name.clone(),
-        promise: service.promise,
+        promise: service.promise.clone(),
         origin: service.origin.clone(),
+        vcpu: service.origin.has_vcpus().then_some(0),
         tasks: service.tasks.clone(),
         load: service.load.clone(),
         core,
-        backend: Backend::Deadline,
+        backend,
         server,
+        cap: service.cap,
         utilization,
         required,
         margin: service.margin,
         hold,
         left_for_others,
         prediction: None,
-        reasons: [core_reason, backend_reason].into_iter().chain(reasons).collect(),
+        reasons: std::iter::once(core_reason).chain(reasons).collect(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why there is no plan: who does not fit, by how much, and what would.
 
 use crate::words::{share, time};
-use giusto_model::{Bandwidth, Duration};
+use giusto_model::{Bandwidth, Duration, Interface};
 use std::fmt;
 
 /// Why there is no plan.
@@ -17,6 +17,16 @@ pub enum Refusal {
         lacks: String,
         /// How to get it.
         remedy: String,
+    },
+    /// What was asked for cannot be had this way (exit 2).
+    #[error("service '{service}': {why}; {instead}")]
+    Asked {
+        /// Whose.
+        service: String,
+        /// Why not.
+        why: String,
+        /// What to write instead.
+        instead: String,
     },
     /// The tasks of a service cannot be analysed (exit 2).
     #[error("service '{service}': {why}")]
@@ -61,6 +71,19 @@ pub enum Cause {
         /// Cores of the host.
         supply: usize,
     },
+    /// No core has room for a supply.
+    Supply {
+        /// The virtual CPU that has no place.
+        vcpu: Option<u32>,
+        /// What it was promised.
+        demand: Interface,
+        /// The most that a core has left for it.
+        supply: Bandwidth,
+        /// Of a core without reservations.
+        whole: Bandwidth,
+        /// Cores that no as-if-alone service has to itself.
+        cores: usize,
+    },
     /// The reservations leave too little for the floors.
     Floors {
         /// Sum of all `at-least`.
@@ -82,6 +105,13 @@ pub enum NearestFit {
     },
     /// A smaller margin for the witness.
     Margin(Bandwidth),
+    /// A smaller supply, of the same period.
+    Supply {
+        /// Of which virtual CPU.
+        vcpu: Option<u32>,
+        /// The largest that fits.
+        at_most: Interface,
+    },
     /// So many cores more.
     MoreCores(usize),
     /// A lower floor for the witness.
@@ -92,7 +122,7 @@ impl fmt::Display for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "service '{}' does not fit: {}", self.service, self.cause)?;
         match self.nearest.split_last() {
-            None => write!(f, "; no single change of its tasks, its margin or the cores makes it fit"),
+            None => write!(f, "; no single change of its tasks, its margin, its supply or the cores makes it fit"),
             Some((last, [])) => write!(f, "; it fits with {last}"),
             Some((last, rest)) => {
                 let rest: Vec<String> = rest.iter().map(NearestFit::to_string).collect();
@@ -122,6 +152,22 @@ impl fmt::Display for Cause {
                 f,
                 "{demand} services are promised as-if-alone, each needs a core to itself, and the host has {supply}"
             ),
+            Cause::Supply { vcpu, demand, cores: 0, .. } => {
+                write!(f, "{}promised {demand}, and as-if-alone services have every core to themselves", subject(*vcpu))
+            }
+            Cause::Supply { vcpu, demand, supply, whole, cores } => {
+                let room = match cores {
+                    1 => format!("the one core for it can give {} and has {} left", share(*whole), share(*supply)),
+                    _ => format!(
+                        "of {cores} cores that can give {} each none has more than {} left",
+                        share(*whole),
+                        share(*supply)
+                    ),
+                };
+                let (subject, bandwidth) = (subject(*vcpu), demand.bandwidth());
+                let excess = excess(Some(bandwidth), *supply);
+                write!(f, "{subject}promised {demand} ({} of a core), and {room}: {excess} too much", share(bandwidth))
+            }
             Cause::Floors { demand, supply } => write!(
                 f,
                 "all floors together ask for {} of a core, and the reservations leave {}: {} too much",
@@ -131,6 +177,10 @@ impl fmt::Display for Cause {
             ),
         }
     }
+}
+
+fn subject(vcpu: Option<u32>) -> String {
+    vcpu.map_or("it is ".into(), |vcpu| format!("its virtual CPU {vcpu} is "))
 }
 
 /// How much `demand` is above `supply`; what no tenth of a percentage point shows is still said.
@@ -144,6 +194,10 @@ impl fmt::Display for NearestFit {
         match self {
             NearestFit::Wcet { task, at_most } => write!(f, "wcet ≤ {at_most} for task '{task}'"),
             NearestFit::Margin(margin) => write!(f, "margin {}", share(*margin)),
+            NearestFit::Supply { vcpu: None, at_most } => write!(f, "a supply of {at_most}"),
+            NearestFit::Supply { vcpu: Some(vcpu), at_most } => {
+                write!(f, "a supply of {at_most} for virtual CPU {vcpu}")
+            }
             NearestFit::MoreCores(1) => write!(f, "one core more"),
             NearestFit::MoreCores(more) => write!(f, "{more} cores more"),
             NearestFit::AtLeast(floor) => write!(f, "at-least {}", share(*floor)),

@@ -1,17 +1,14 @@
 //! The server of one service: period, budget and what they mean for its core.
 
+use crate::backend::{choose, cost, most_of_a_core, Chosen, Limits};
 use crate::words::{share as percent, time};
 use crate::{Cause, Facts, Refusal};
 use giusto_analysis::{share, Error};
-use giusto_model::{Bandwidth, Duration, Hold, Host, Reason, Release, Server, ServerKind, Service, Task};
-
-/// SCHED_DEADLINE is enforced at the tick: below 10 of them the supply is no longer what was reserved.
-const TICKS: u64 = 10;
-/// The kernel accepts no shorter runtime (DL_SCALE).
-const LEAST_BUDGET: Duration = Duration::from_ns(1024);
+use giusto_model::{Backend, Bandwidth, Duration, Hold, Host, Reason, Release, Server, Service, Task};
 
 /// A service with its server, not yet on a core.
 pub(crate) struct Sized {
+    pub(crate) backend: Backend,
     pub(crate) server: Server,
     pub(crate) utilization: Bandwidth,
     pub(crate) required: Bandwidth,
@@ -31,35 +28,25 @@ pub(crate) fn reason(what: &str, value: impl ToString, why: impl Into<String>) -
     Reason { what: what.into(), value: value.to_string(), why: why.into() }
 }
 
-/// Most that a reservation may take of one core, and why.
-pub(crate) fn most_of_a_core(host: &Host, facts: &Facts) -> (Bandwidth, &'static str) {
-    let rest = Bandwidth::ONE.checked_sub(host.keep_free).unwrap_or(Bandwidth::ZERO);
-    if facts.deadline_bandwidth_cap < rest {
-        (facts.deadline_bandwidth_cap, "what the kernel admits of a core")
-    } else {
-        (rest, "1 − keep-free")
-    }
-}
-
 /// Period, budget, hold and leftover of `service` on any core of `host`.
 pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Sized, Misfit> {
     let tasks = |why| Misfit::Other(Refusal::Tasks { service: service.name.clone(), why });
     let margin = service.margin;
-    let (supply, limit) = most_of_a_core(host, facts);
+    let Chosen { backend, kind, limits, mut reasons } = choose(service, None, facts).map_err(Misfit::Other)?;
+    let (supply, limit) = most_of_a_core(host, facts, backend);
     let utilization = share::utilization(&service.tasks).map_err(tasks)?;
     let misfit = |required| Misfit::DoesNotFit(Cause::Core { utilization, required, margin, supply });
     if utilization > Bandwidth::ONE {
         return Err(misfit(None));
     }
-    let (shortest, longest) = periods(facts)?;
-    let (period, period_reason) = period(&service.tasks, shortest, longest, facts).map_err(tasks)?;
+    let (period, period_reason) = period(&service.tasks, &limits).map_err(tasks)?;
     let least = share::budget(&service.tasks, period).map_err(tasks)?;
     let range = || tasks(Error::Range);
     let required = Bandwidth::of(least, period).ok_or_else(range)?;
     let misfit = || misfit(Some((required, period)));
     let wanted = share::with_margin(least, period, margin).ok_or_else(misfit)?;
-    let budget = wanted.max(LEAST_BUDGET);
-    let server = Server { kind: ServerKind::ConstantBandwidth, budget, period };
+    let budget = wanted.max(limits.budget);
+    let server = Server { kind, budget, period };
     if server.bandwidth() > supply {
         return Err(misfit());
     }
@@ -68,14 +55,14 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
     let enforced = share::enforced_hold(budget, period).ok_or_else(misfit)?;
     let left_for_others = Bandwidth::ONE
         .checked_sub(server.bandwidth())
-        .and_then(|left| left.checked_sub(host.keep_free))
+        .and_then(|left| left.checked_sub(host.keep_free)?.checked_sub(cost(backend, facts)))
         .ok_or_else(misfit)?;
     let budget_why = if budget == wanted {
         "required + margin · period, rounded up".to_string()
     } else {
-        format!("the least runtime that the kernel accepts; required + margin · period is {}", time(wanted))
+        format!("{}; required + margin · period is {}", limits.least, time(wanted))
     };
-    let reasons = vec![
+    reasons.extend([
         period_reason,
         reason("utilization", percent(utilization), "U = Σ C/T of its tasks, copies counted"),
         reason("required", format!("{} ({})", time(least), percent(required)), why_required(&service.tasks, period)),
@@ -98,11 +85,20 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
         reason(
             "left for others",
             percent(left_for_others),
-            format!("1 − budget/period − {} kept free", percent(host.keep_free)),
+            format!("1 − budget/period − {}", kept(host, backend, facts)),
         ),
-    ];
+    ]);
     let hold = Hold { conforming, enforced };
-    Ok(Sized { server, utilization, required, hold, left_for_others, reasons })
+    Ok(Sized { backend, server, utilization, required, hold, left_for_others, reasons })
+}
+
+/// What no service gets of a core: `5 % kept free − 2 % for the manager`.
+pub(crate) fn kept(host: &Host, backend: Backend, facts: &Facts) -> String {
+    let free = format!("{} kept free", percent(host.keep_free));
+    match cost(backend, facts) {
+        cost if cost == Bandwidth::ZERO => free,
+        cost => format!("{free} − {} for the manager", percent(cost)),
+    }
 }
 
 /// Which theorem asks for B(period).
@@ -120,31 +116,10 @@ fn why_required(tasks: &[Task], period: Duration) -> String {
     )
 }
 
-/// Shortest and longest server period that the machine can do well.
-fn periods(facts: &Facts) -> Result<(Duration, Duration), Misfit> {
-    let longest = facts.deadline_period_max;
-    let shortest = facts
-        .tick
-        .checked_mul(TICKS)
-        .unwrap_or(Duration::from_ns(u64::MAX))
-        .max(facts.deadline_period_min)
-        .max(Duration::from_ns(1));
-    if shortest <= longest {
-        return Ok((shortest, longest));
-    }
-    Err(Misfit::Other(Refusal::Machine {
-        lacks: format!(
-            "SCHED_DEADLINE allows periods up to {longest}, and this kernel (tick {}) enforces only those from {shortest} on",
-            facts.tick
-        ),
-        remedy: "raise /proc/sys/kernel/sched_deadline_period_max_us".into(),
-    }))
-}
-
 /// The server period, with its reason.
-fn period(tasks: &[Task], shortest: Duration, longest: Duration, facts: &Facts) -> Result<(Duration, Reason), Error> {
+fn period(tasks: &[Task], limits: &Limits) -> Result<(Duration, Reason), Error> {
     let hyperperiod = share::hyperperiod(tasks)?;
-    let bounds = format!("{TICKS} ticks of {} and the kernel's least and most", facts.tick);
+    let Limits { chosen: shortest, longest, ref bounds, .. } = *limits;
     let times = shortest.ns().div_ceil(hyperperiod.ns());
     if let Some(period) = hyperperiod.checked_mul(times).filter(|p| *p <= longest) {
         let why = format!(

@@ -123,7 +123,8 @@ fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Si
             tasks.max_by_key(|t| t.utilization()).unwrap().wcet = *at_most;
         }
         NearestFit::Margin(margin) => witness.margin = *margin,
-        NearestFit::AtLeast(at_least) => witness.promise = Promise::Leftovers { at_least: *at_least },
+        NearestFit::AtLeast(at_least) => witness.promise = Promise::Leftovers { at_least: *at_least, at_most: None },
+        NearestFit::Supply { .. } => unreachable!("no service here is promised a supply"),
         NearestFit::MoreCores(more) => {
             let added = 100..100 + *more as u32;
             site.host.cores.extend(added.clone());
@@ -154,6 +155,7 @@ fn every_plan_keeps_the_laws_and_every_advice_makes_the_witness_fit() {
                     Cause::Core { .. } => core += 1,
                     Cause::Cores { .. } => cores += 1,
                     Cause::Floors { .. } => floors += 1,
+                    Cause::Supply { .. } => unreachable!("no service here is promised a supply"),
                 }
                 let alone = matches!(witness.cause, Cause::Core { required: None, .. });
                 assert!(

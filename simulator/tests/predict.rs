@@ -1,6 +1,8 @@
 //! Predictions: exact where the truth is known, and an error with words where there is none.
 
-use giusto_model::{Backend, Bandwidth, Duration, Hold, Origin, Prediction, Promise, Server, ServerKind, ServicePlan};
+use giusto_model::{
+    Backend, Bandwidth, Cap, Duration, Hold, Origin, Prediction, Promise, Server, ServerKind, ServicePlan,
+};
 use giusto_simulator::{predict, Error, Execution, Unobserved};
 
 /// One task of 50 us every millisecond on half a core.
@@ -12,10 +14,12 @@ fn service() -> ServicePlan {
         promise: Promise::AsIfAlone,
         origin: Origin::Start(vec!["service".into()]),
         tasks: vec!["50us/1ms".parse().unwrap()],
+        vcpu: None,
         load: None,
         core: 0,
         backend: Backend::Deadline,
         server: Server { kind: ServerKind::Deferrable, budget, period },
+        cap: Cap::Hard,
         utilization: half,
         required: half,
         margin: Bandwidth::ZERO,

@@ -41,7 +41,8 @@ impl Grammar {
             return Fault::new(key.span, format!("'{name}' is not built yet"), *instead);
         }
         let all = self.keys.iter().copied().chain(self.later.iter().map(|(later, _)| *later));
-        let expected = format!("expected one of {}{}", self.keys.join(", "), did_you_mean(&key.text, all));
+        let one_of = if self.keys.len() > 1 { "one of " } else { "" };
+        let expected = format!("expected {one_of}{}{}", self.keys.join(", "), did_you_mean(&key.text, all));
         Fault::new(key.span, format!("'{name}' is not a key of {}", self.what), expected)
     }
 }

@@ -126,7 +126,9 @@ mod tests {
 
     #[test]
     fn the_page_of_the_format_has_a_row_for_every_key_and_names_all_that_is_not_built_yet() {
-        for grammar in [&SITE, &host::HOST, &service::SERVICE, &task::TASK, &load::LOAD, &adopt::ADOPT] {
+        for grammar in
+            [&SITE, &host::HOST, &service::SERVICE, &promise::PROMISE, &task::TASK, &load::LOAD, &adopt::ADOPT]
+        {
             for key in grammar.keys {
                 assert!(PAGE.contains(&format!("\n| `{key}` |")), "{}: {key}", grammar.what);
             }

@@ -1,37 +1,81 @@
-//! `promise:` and `at-least:`.
+//! `promise:`, `at-least:` and `at-most:`.
 
 use crate::error::Fault;
-use crate::fields::Fields;
+use crate::fields::{Fields, Grammar};
 use crate::suggest::did_you_mean;
 use crate::tree::{Kind, Node};
-use crate::value::{scalar, share, shown};
-use giusto_model::{Bandwidth, Promise};
+use crate::value::{parsed, scalar, share, shown};
+use giusto_model::{Bandwidth, Interface, Origin, Promise};
 
 const PROMISES: [&str; 2] = ["as-if-alone", "leftovers"];
-const EXPECTED: &str = "expected as-if-alone (the latency of a whole core) or leftovers (throughput)";
+const EXPECTED: &str =
+    "expected as-if-alone (the latency of a whole core), {supply: 3ms/10ms} (so much processor time in \
+                        every period) or leftovers (throughput)";
+/// Most virtual CPUs of one VM.
+const VCPUS: usize = 256;
+const SUPPLY: &str = "expected a budget in every period, such as 3ms/10ms, or a list with one for each virtual CPU";
 
-/// Reads what a service was promised.
-pub(crate) fn read(fields: &Fields<'_>) -> Result<Promise, Fault> {
+pub(crate) const PROMISE: Grammar = Grammar { what: "a promise", keys: &["supply"], later: &[] };
+
+/// Reads what a service from `origin` was promised.
+pub(crate) fn read(fields: &Fields<'_>, origin: &Origin) -> Result<Promise, Fault> {
     let node = fields.need("promise", "promise: as-if-alone, or promise: leftovers")?;
     if is_percentiles(node) {
         return Err(node.fault("a promise of percentiles is not built yet", EXPECTED));
     }
+    if node.entries().is_some_and(|entries| entries.iter().any(|(key, _)| key.text == "supply")) {
+        not_of_leftovers(fields, "leave it out: the supply is the share that this promise needs")?;
+        return supply(PROMISE.read(node, node.span)?.need("supply", "promise: {supply: 3ms/10ms}")?, origin);
+    }
     match scalar(node, EXPECTED)?.text.as_str() {
         "as-if-alone" => {
-            let found = "'at-least' goes with 'promise: leftovers' only";
-            fields.forbid("at-least", found, "leave it out: Giusto computes the share that this promise needs")?;
+            not_of_leftovers(fields, "leave it out: Giusto computes the share that this promise needs")?;
             Ok(Promise::AsIfAlone)
         }
-        "leftovers" => {
-            let at_least = fields.get("at-least").map_or(Ok(Bandwidth::ZERO), |node| share(node, "at-least: 10%"))?;
-            Ok(Promise::Leftovers { at_least })
-        }
+        "leftovers" => leftovers(fields),
         "every-deadline" => Err(node.fault("'every-deadline' is not built yet", EXPECTED)),
         other => {
             let expected = format!("{EXPECTED}{}", did_you_mean(other, PROMISES));
             Err(node.fault(format!("'{}' is not a promise", shown(other)), expected))
         }
     }
+}
+
+fn not_of_leftovers(fields: &Fields<'_>, expected: &str) -> Result<(), Fault> {
+    ["at-least", "at-most"]
+        .into_iter()
+        .try_for_each(|key| fields.forbid(key, &format!("'{key}' goes with 'promise: leftovers' only"), expected))
+}
+
+fn leftovers(fields: &Fields<'_>) -> Result<Promise, Fault> {
+    let at_least = fields.get("at-least").map_or(Ok(Bandwidth::ZERO), |node| share(node, "at-least: 10%"))?;
+    let most = fields.get("at-most");
+    let at_most = most.map(|node| share(node, "at-most: 40%")).transpose()?;
+    if let (Some(node), Some(at_most)) = (most, at_most) {
+        if at_most < at_least || at_most == Bandwidth::ZERO {
+            let found = format!("a cap of {} is below the floor of {}", at_most.percent(), at_least.percent());
+            let found = if at_most == Bandwidth::ZERO { "a cap of nothing is no share".into() } else { found };
+            return Err(node.fault(found, "expected at-most: above 0% and not below at-least"));
+        }
+    }
+    Ok(Promise::Leftovers { at_least, at_most })
+}
+
+/// `3ms/10ms`, or a list with one for each virtual CPU.
+fn supply(node: &Node, origin: &Origin) -> Result<Promise, Fault> {
+    let items = if let Kind::List(items) = &node.kind { items.as_slice() } else { std::slice::from_ref(node) };
+    match items {
+        [] => return Err(node.fault("there is no budget in this list", SUPPLY)),
+        [_, second, ..] if !origin.has_vcpus() => {
+            let expected = "expected one budget for all its threads together; several are for the virtual CPUs of a VM";
+            return Err(second.fault("this service has no virtual CPUs that could be told apart", expected));
+        }
+        _ if items.len() > VCPUS => {
+            return Err(items[VCPUS].fault(format!("more than {VCPUS} virtual CPUs are not built yet"), SUPPLY));
+        }
+        _ => {}
+    }
+    Ok(Promise::Supply(items.iter().map(|item| parsed::<Interface>(item, SUPPLY)).collect::<Result<_, _>>()?))
 }
 
 /// `{p90: 30ms, p99: 80ms}`.

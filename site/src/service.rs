@@ -7,14 +7,15 @@ use crate::host::five_percent;
 use crate::load;
 use crate::promise;
 use crate::start;
+use crate::suggest::did_you_mean;
 use crate::task;
 use crate::tree::{Node, Text};
-use crate::value::{name, share};
-use giusto_model::{Origin, Promise, Service};
+use crate::value::{name, scalar, share, shown};
+use giusto_model::{Bandwidth, Cap, Origin, Promise, ServerKind, Service};
 
 pub(crate) const SERVICE: Grammar = Grammar {
     what: "a service",
-    keys: &["start", "adopt", "tasks", "load", "promise", "at-least", "margin"],
+    keys: &["start", "adopt", "tasks", "load", "promise", "at-least", "at-most", "margin", "server", "cap"],
     later: &[
         ("arrivals", "expected tasks with a wcet and a period instead, or 'promise: leftovers'"),
         ("execution", "expected tasks with a wcet instead"),
@@ -39,25 +40,60 @@ fn service(key: &Text, value: &Node) -> Result<Service, Fault> {
     let name = name(key, "a service")?;
     let fields = SERVICE.read(value, key.span)?;
     let origin = origin(&fields)?;
-    let promise = promise::read(&fields)?;
-    if let Promise::Leftovers { .. } = promise {
-        for key in ["tasks", "load", "margin"] {
-            let found = format!("'{key}' does not go with 'promise: leftovers', which is about throughput, not time");
-            fields.forbid(key, &found, "leave it out, or promise as-if-alone")?;
+    let promise = promise::read(&fields, &origin)?;
+    let (foreign, why): (&[&str], &str) = match promise {
+        Promise::AsIfAlone => (&[], ""),
+        Promise::Supply(_) => (
+            &["tasks", "load", "margin"],
+            "'promise: {supply: ...}', which is about processor time, not about response times",
+        ),
+        Promise::Leftovers { .. } => {
+            (&["tasks", "load", "margin", "server", "cap"], "'promise: leftovers', which is about throughput, not time")
         }
+    };
+    for key in foreign {
+        let found = format!("'{key}' does not go with {why}");
+        fields.forbid(key, &found, "leave it out, or promise as-if-alone")?;
     }
-    let tasks = match promise {
-        Promise::AsIfAlone => task::read_all(fields.need("tasks", "tasks: [{wcet: 50us, period: 1ms}]")?)?,
-        Promise::Leftovers { .. } => Vec::new(),
+    let (tasks, margin) = match promise {
+        Promise::AsIfAlone => {
+            (task::read_all(fields.need("tasks", "tasks: [{wcet: 50us, period: 1ms}]")?)?, five_percent())
+        }
+        Promise::Supply(_) | Promise::Leftovers { .. } => (Vec::new(), Bandwidth::ZERO),
     };
     Ok(Service {
         name,
         origin,
         tasks,
         promise,
-        margin: fields.get("margin").map_or(Ok(five_percent()), |node| share(node, "margin: 5%"))?,
+        margin: fields.get("margin").map_or(Ok(margin), |node| share(node, "margin: 5%"))?,
+        server: fields.get("server").map(server).transpose()?,
+        cap: fields.get("cap").map_or(Ok(Cap::default()), cap)?,
         load: fields.get("load").map(load::read).transpose()?,
     })
+}
+
+/// A server algorithm that has a budget.
+fn server(node: &Node) -> Result<ServerKind, Fault> {
+    let kinds: Vec<ServerKind> = ServerKind::ALL.into_iter().filter(|kind| *kind != ServerKind::Unlimited).collect();
+    let names: Vec<String> = kinds.iter().map(ServerKind::to_string).collect();
+    let expected = format!("expected one of {}", names.join(", "));
+    let text = &scalar(node, &expected)?.text;
+    let near = || expected.clone() + &did_you_mean(text, names.iter().map(String::as_str));
+    let found = kinds.iter().copied().find(|kind| kind.to_string() == *text);
+    found.ok_or_else(|| node.fault(format!("'{}' is not a server", shown(text)), near()))
+}
+
+fn cap(node: &Node) -> Result<Cap, Fault> {
+    let expected = "expected hard (a used-up budget ends the turn, even on an idle core) or soft (it goes on in the time left over)";
+    match scalar(node, expected)?.text.as_str() {
+        "hard" => Ok(Cap::Hard),
+        "soft" => Ok(Cap::Soft),
+        other => {
+            let near = did_you_mean(other, ["hard", "soft"]);
+            Err(node.fault(format!("'{}' is not a cap", shown(other)), format!("{expected}{near}")))
+        }
+    }
 }
 
 /// Start what does not run yet, adopt what does.

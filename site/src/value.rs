@@ -93,7 +93,8 @@ pub(crate) fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|_| digits)
 }
 
-fn parsed<T: FromStr<Err: Display>>(node: &Node, expected: &str) -> Result<T, Fault> {
+/// Anything that the model reads from a short text.
+pub(crate) fn parsed<T: FromStr<Err: Display>>(node: &Node, expected: &str) -> Result<T, Fault> {
     let text = text(node, expected)?;
     if text.chars().count() > LONGEST || text.contains(char::is_control) {
         return Err(node.fault(format!("'{}' is too long or unreadable", shown(text)), expected));

@@ -1,6 +1,8 @@
 //! Sites that are read, and what they mean.
 
-use giusto_model::{Adopt, Bandwidth, Duration, Load, Origin, Promise, Release, Site, TaskError};
+use giusto_model::{
+    Adopt, Bandwidth, Cap, Duration, Interface, Load, Origin, Promise, Release, ServerKind, Site, TaskError,
+};
 use giusto_site::{parse, read, SiteError, LARGEST_FILE};
 use std::path::Path;
 
@@ -28,14 +30,14 @@ fn the_walk_means_what_its_comments_say() {
     let [cache, batch] = services.as_slice() else { panic!("{services:?}") };
     let command = "redis-server --port 7001 --bind 127.0.0.1 --save  --appendonly no";
     assert_eq!(cache.origin, words(&command.split(' ').collect::<Vec<_>>()));
-    assert_eq!((cache.name.as_str(), cache.promise, cache.margin), ("cache", Promise::AsIfAlone, share("5%")));
+    assert_eq!((cache.name.as_str(), &cache.promise, cache.margin), ("cache", &Promise::AsIfAlone, share("5%")));
     let [hset] = cache.tasks.as_slice() else { panic!("{:?}", cache.tasks) };
     assert_eq!((hset.name.as_str(), hset.copies, hset.release), ("hset", 6, Release::Sporadic));
     assert_eq!((hset.wcet, hset.period, hset.deadline), (Duration::from_us(50), Duration::from_ms(1), hset.period));
     let address = "127.0.0.1:7001".parse().unwrap();
     assert_eq!(cache.load, Some(Load::Redis { address, fields: 70, value: 8 }));
     assert_eq!(batch.origin, words(&["sh", "-c", "for worker in 1 2 3; do while :; do :; done & done; wait"]));
-    assert_eq!(batch.promise, Promise::Leftovers { at_least: share("10%") });
+    assert_eq!(batch.promise, Promise::Leftovers { at_least: share("10%"), at_most: None });
     assert!(batch.tasks.is_empty() && batch.load.is_none());
 }
 
@@ -48,6 +50,17 @@ fn the_site_that_is_too_much_asks_for_60_percent_twice_on_one_core() {
 }
 
 #[test]
+fn the_supplies_ask_for_60_percent_of_one_core_together() {
+    let site = example("supply.yaml");
+    let asked = site.services.iter().filter_map(|service| match &service.promise {
+        Promise::Supply(interfaces) => Some(interfaces[0].bandwidth()),
+        _ => None,
+    });
+    assert_eq!((site.host.cores.len(), asked.collect::<Vec<_>>()), (1, ["30%", "10%", "20%"].map(share).to_vec()));
+    assert_eq!(site.services[3].promise, Promise::Leftovers { at_least: share("20%"), at_most: None });
+}
+
+#[test]
 fn adopted_services_are_found_by_pid_and_by_cgroup() {
     let site = example("adopted.yaml");
     let origins: Vec<_> = site.services.iter().map(|service| service.origin.clone()).collect();
@@ -55,7 +68,7 @@ fn adopted_services_are_found_by_pid_and_by_cgroup() {
     let tasks = &site.services[0].tasks;
     assert_eq!((tasks[0].deadline, tasks[0].release), (Duration::from_us(800), Release::Sporadic));
     assert_eq!((tasks[1].offset, tasks[1].release), (Duration::from_ms(10), Release::KeptOffset));
-    assert_eq!(site.services[1].promise, Promise::Leftovers { at_least: Bandwidth::ZERO });
+    assert_eq!(site.services[1].promise, Promise::Leftovers { at_least: Bandwidth::ZERO, at_most: None });
 }
 
 #[test]
@@ -187,4 +200,19 @@ fn the_model_s_texts_say_what_is_wrong_before_a_semicolon() {
     {
         assert!(text.contains("; "), "{text}");
     }
+}
+
+#[test]
+fn a_supply_is_a_budget_in_a_period_with_a_server_and_a_cap_of_choice() {
+    let read = |service: &str| site("{cores: 0}", service).services.remove(0);
+    let plain = read("{start: a, promise: {supply: 3ms/10ms}}");
+    let interface = Interface { budget: Duration::from_ms(3), period: Duration::from_ms(10) };
+    assert_eq!((&plain.promise, plain.margin), (&Promise::Supply(vec![interface]), Bandwidth::ZERO));
+    assert_eq!((plain.server, plain.cap), (None, Cap::Hard));
+    assert_eq!(read("{start: a, promise: {supply: [3ms/10ms]}}"), plain);
+    let chosen = read("{start: a, promise: {supply: 3 ms / 10 ms}, server: polling, cap: soft}");
+    assert_eq!(chosen.promise, plain.promise);
+    assert_eq!((chosen.server, chosen.cap), (Some(ServerKind::Polling), Cap::Soft));
+    let capped = read("{start: a, promise: leftovers, at-least: 10%, at-most: 40%}");
+    assert_eq!(capped.promise, Promise::Leftovers { at_least: share("10%"), at_most: Some(share("40%")) });
 }

@@ -1,7 +1,7 @@
 //! Thousands of damaged sites: never a panic, always a site that keeps the model's rules or an error at a place that
 //! exists. Seeded; a failure prints the text.
 
-use giusto_model::{Load, Origin, Promise, Site};
+use giusto_model::{Interface, Load, Origin, Promise, Site};
 use giusto_site::{parse, SiteError};
 use rand::{seq::IndexedRandom, Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -10,10 +10,11 @@ use std::panic::catch_unwind;
 
 const SEED: u64 = 7;
 const ROUNDS: usize = 12_000;
-const SITES: [&str; 3] = [
+const SITES: [&str; 4] = [
     include_str!("../../sites/walk.yaml"),
     include_str!("../../sites/too-much.yaml"),
     include_str!("../../sites/adopted.yaml"),
+    include_str!("../../sites/supply.yaml"),
 ];
 /// What YAML and the grammar find interesting.
 const PIECES: [&str; 40] = [
@@ -97,7 +98,11 @@ fn keeps_the_rules(site: &Site) {
     let names: BTreeSet<_> = site.services.iter().map(|service| &service.name).collect();
     assert!(!names.is_empty() && names.len() == site.services.len());
     for service in &site.services {
-        assert_eq!(service.tasks.is_empty(), matches!(service.promise, Promise::Leftovers { .. }));
+        assert_eq!(service.tasks.is_empty(), service.promise != Promise::AsIfAlone);
+        if let Promise::Supply(interfaces) = &service.promise {
+            let fits = |i: &Interface| !i.budget.is_zero() && i.budget <= i.period;
+            assert!(!interfaces.is_empty() && interfaces.iter().all(fits));
+        }
         service.tasks.iter().for_each(|task| task.validate().unwrap());
         if let Origin::Start(words) = &service.origin {
             assert!(!words[0].is_empty() && words.iter().all(|word| !word.contains('\0')));

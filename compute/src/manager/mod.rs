@@ -19,21 +19,12 @@ pub use giusto_policy::{Order, When};
 use crate::files::Real;
 use crate::{Error, Recorder};
 use engine::{Command, Engine, PRIORITY};
-use giusto_model::Server;
+use giusto_model::{Cap, Server};
 use group::{Freezer, Group};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// What happens to a server that has used its budget up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cap {
-    /// It stops, also on an idle core.
-    Hard,
-    /// It goes on in the time that is left over, which is not charged.
-    Soft,
-}
 
 /// A server to be managed.
 #[derive(Clone, Debug, PartialEq, Eq)]

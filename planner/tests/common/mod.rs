@@ -1,6 +1,9 @@
 //! Sites built by hand.
 
-use giusto_model::{Adopt, Bandwidth, Duration, Host, Load, Origin, Promise, Release, Service, Site, Task};
+use giusto_model::{
+    Adopt, Bandwidth, Cap, Duration, Host, Load, Origin, Promise, Release, ServerKind, Service, Site, Task,
+};
+use std::path::Path;
 
 pub(crate) fn of(text: &str) -> Bandwidth {
     text.parse().unwrap()
@@ -12,7 +15,23 @@ pub(crate) fn task(notation: &str, copies: u32) -> Task {
 
 pub(crate) fn as_if_alone(name: &str, tasks: Vec<Task>, margin: &str) -> Service {
     let origin = Origin::Start(vec!["work".into()]);
-    Service { name: name.into(), origin, tasks, promise: Promise::AsIfAlone, margin: of(margin), load: None }
+    Service {
+        name: name.into(),
+        origin,
+        tasks,
+        promise: Promise::AsIfAlone,
+        margin: of(margin),
+        server: None,
+        cap: Cap::Hard,
+        load: None,
+    }
+}
+
+/// A service with a supply for each virtual CPU; one interface: for all its threads.
+#[allow(dead_code)]
+pub(crate) fn supply(name: &str, interfaces: &[&str], server: Option<ServerKind>) -> Service {
+    let interfaces = interfaces.iter().map(|interface| interface.parse().unwrap()).collect();
+    Service { promise: Promise::Supply(interfaces), margin: Bandwidth::ZERO, server, ..as_if_alone(name, vec![], "0%") }
 }
 
 pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
@@ -20,8 +39,10 @@ pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
         name: name.into(),
         origin: Origin::Adopt(Adopt::Cgroup(format!("{name}.slice"))),
         tasks: Vec::new(),
-        promise: Promise::Leftovers { at_least: of(at_least) },
-        margin: of("5%"),
+        promise: Promise::Leftovers { at_least: of(at_least), at_most: None },
+        margin: Bandwidth::ZERO,
+        server: None,
+        cap: Cap::Hard,
         load: None,
     }
 }
@@ -39,4 +60,14 @@ pub(crate) fn walk() -> Site {
     cache.origin = Origin::Start(["redis-server", "--port", "7001", "--save", ""].map(String::from).to_vec());
     cache.load = Some(Load::Redis { address: "127.0.0.1:7001".parse().unwrap(), fields: 10, value: 64 });
     site(&[1], vec![cache, leftovers("batch", "10%")])
+}
+
+/// Compares with a file, or rewrites it when GIUSTO_REWRITE is set (then look at the difference).
+#[allow(dead_code)]
+pub(crate) fn golden(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("GIUSTO_REWRITE").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    assert_eq!(found, std::fs::read_to_string(&path).unwrap(), "{name}: set GIUSTO_REWRITE=1 if the change is meant");
 }

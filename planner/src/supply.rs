@@ -1,0 +1,238 @@
+//! Services that are promised processor time: their servers, several on a core under EDF.
+
+use crate::backend::{choose, cost, most_of_a_core, Chosen};
+use crate::place::Unplaced;
+use crate::size::{kept, reason};
+use crate::words::{share, time};
+use crate::{Cause, Facts, Refusal};
+use giusto_model::{
+    Backend, Bandwidth, Duration, Hold, Interface, Promise, Server, ServerKind, Service, ServicePlan, Site,
+};
+use std::cmp::Reverse;
+use std::fmt;
+
+/// One interface of a service, not yet on a core.
+struct Entry<'a> {
+    order: usize,
+    service: &'a Service,
+    vcpu: Option<u32>,
+    interface: Interface,
+    chosen: Chosen,
+}
+
+impl fmt::Display for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.vcpu {
+            Some(vcpu) => write!(f, "{} (virtual CPU {vcpu})", self.service.name),
+            None => f.write_str(&self.service.name),
+        }
+    }
+}
+
+/// A core and the entries on it, by their place in the list.
+struct Core {
+    id: u32,
+    on: Vec<usize>,
+    used: Bandwidth,
+}
+
+/// Why a core does not take an entry.
+enum Full {
+    /// What it has left for it.
+    Room(Bandwidth),
+    /// It has room, but the servers on it do not go together with this one.
+    Grid,
+}
+
+/// Plans the services that are promised a supply on `cores`, with their places in the site.
+///
+/// Largest bandwidth first, each on the first core that admits it; virtual CPUs of one VM go to different cores where they
+/// fit there. O(interfaces² + interfaces · cores).
+pub(crate) fn supplies(site: &Site, facts: &Facts, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
+    let mut entries = entries(site, facts).map_err(Unplaced::Other)?;
+    entries.sort_by_key(|entry| Reverse(entry.interface.bandwidth()));
+    let mut cores: Vec<Core> = cores.iter().map(|&id| Core { id, on: Vec::new(), used: Bandwidth::ZERO }).collect();
+    for index in 0..entries.len() {
+        let admitted: Vec<Result<Bandwidth, Full>> =
+            cores.iter().map(|core| admit(core, &entries, index, site, facts)).collect();
+        let sibling = |core: &Core| core.on.iter().any(|&other| entries[other].order == entries[index].order);
+        let free = |at: &usize| admitted[*at].is_ok();
+        let apart = (0..cores.len()).find(|at| free(at) && !sibling(&cores[*at]));
+        let Some(at) = apart.or_else(|| (0..cores.len()).find(free)) else {
+            return Err(refuse(&entries[index], &admitted, site, facts));
+        };
+        if let Ok(used) = admitted[at] {
+            cores[at].used = used;
+        }
+        cores[at].on.push(index);
+    }
+    let mut plans = Vec::new();
+    for core in &cores {
+        for &index in &core.on {
+            plans.push((entries[index].order, entries[index].vcpu, place(core, &entries, index, site, facts)?));
+        }
+    }
+    plans.sort_by_key(|(order, vcpu, _)| (*order, *vcpu));
+    Ok(plans.into_iter().map(|(order, _, plan)| (order, plan)).collect())
+}
+
+fn entries<'a>(site: &'a Site, facts: &Facts) -> Result<Vec<Entry<'a>>, Refusal> {
+    let mut entries = Vec::new();
+    for (order, service) in site.services.iter().enumerate() {
+        let Promise::Supply(interfaces) = &service.promise else { continue };
+        for (vcpu, &interface) in (0..).zip(interfaces) {
+            let vcpu = (service.origin.has_vcpus() || interfaces.len() > 1).then_some(vcpu);
+            let chosen = choose(service, Some(interface), facts)?;
+            entries.push(Entry { order, service, vcpu, interface, chosen });
+        }
+    }
+    Ok(entries)
+}
+
+/// What `core` has reserved with this entry on it, if it takes it.
+///
+/// Σ B/P is the exact test for EDF where each server is to the others a sporadic task. A deferrable one is not: it can take 2B
+/// in a row, so that (4, 12) and (2, 5) fail at 11/15. Where all servers share one grid, every deadline is the same instant and
+/// no budget outlives it; then the sum suffices again. One that re-anchors its period (constant_bandwidth, sporadic) is on no
+/// grid. Real-time groups have fixed priorities, so one is alone on its core.
+fn admit(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Facts) -> Result<Bandwidth, Full> {
+    let entry = &entries[index];
+    let backend = entry.chosen.backend;
+    let (most, _) = most_of_a_core(&site.host, facts, backend);
+    let mut others = core.on.iter().map(|&other| &entries[other]);
+    if others.clone().any(|other| other.chosen.backend != backend || backend == Backend::RtGroup) {
+        return Err(Full::Room(Bandwidth::ZERO));
+    }
+    let used = core.used.checked_add(entry.interface.bandwidth());
+    // A whole core is never given: those without a reservation would wait for ever.
+    let Some(used) = used.filter(|used| *used <= most && *used < Bandwidth::ONE) else {
+        return Err(Full::Room(most.checked_sub(core.used).unwrap_or(Bandwidth::ZERO)));
+    };
+    let deferrable = |entry: &Entry| entry.chosen.kind == ServerKind::Deferrable;
+    let one_grid = |other: &Entry| {
+        other.interface.period == entry.interface.period && on_grid(other.chosen.kind) && on_grid(entry.chosen.kind)
+    };
+    if (deferrable(entry) || others.clone().any(deferrable)) && !others.all(one_grid) {
+        return Err(Full::Grid);
+    }
+    Ok(used)
+}
+
+fn on_grid(kind: ServerKind) -> bool {
+    !matches!(kind, ServerKind::ConstantBandwidth | ServerKind::Sporadic | ServerKind::Unlimited)
+}
+
+fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], site: &Site, facts: &Facts) -> Unplaced {
+    let service = entry.service.name.clone();
+    if admitted.iter().any(|core| matches!(core, Err(Full::Grid))) {
+        return Unplaced::Other(Refusal::Asked {
+            service,
+            why: "a deferrable server beside servers of another period, or that start their periods anew, is not built yet: \
+                  under EDF it can take 2 · budget in a row, and no test by the sum of bandwidths holds"
+                .into(),
+            instead: "expected server: constant_bandwidth or periodic_conserving, one period for all services, or a core more"
+                .into(),
+        });
+    }
+    let room = admitted.iter().map(|core| match core {
+        Err(Full::Room(left)) => *left,
+        _ => Bandwidth::ZERO,
+    });
+    let cause = Cause::Supply {
+        vcpu: entry.vcpu,
+        demand: entry.interface,
+        supply: room.max().unwrap_or(Bandwidth::ZERO),
+        whole: most_of_a_core(&site.host, facts, entry.chosen.backend).0,
+        cores: admitted.len(),
+    };
+    Unplaced::DoesNotFit { service, cause }
+}
+
+fn place(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Facts) -> Result<ServicePlan, Unplaced> {
+    let Entry { service, vcpu, interface, chosen, .. } = &entries[index];
+    let host = &site.host;
+    let range = || {
+        let why = giusto_analysis::Error::Range;
+        Unplaced::Other(Refusal::Tasks { service: service.name.clone(), why })
+    };
+    let left_for_others = [core.used, host.keep_free, cost(chosen.backend, facts)]
+        .into_iter()
+        .try_fold(Bandwidth::ONE, Bandwidth::checked_sub)
+        .ok_or_else(range)?;
+    let (hold, why_hold) = hold(chosen.kind, *interface, core.on.len() == 1).ok_or_else(range)?;
+    let (most, limit) = most_of_a_core(host, facts, chosen.backend);
+    let bandwidth = share(interface.bandwidth());
+    let others: Vec<String> =
+        core.on.iter().filter(|&&other| other != index).map(|&other| entries[other].to_string()).collect();
+    let others = if others.is_empty() { "alone on it".into() } else { format!("beside {}", others.join(", ")) };
+    let together = format!("{others}: {} of at most {} ({limit})", share(core.used), share(most));
+    let core_reason = reason(
+        "core",
+        core.id,
+        format!("largest supply first, on the first core with room that no as-if-alone service has; {together}"),
+    );
+    let numbers = [
+        reason("supply", interface, format!("{bandwidth} of a core, as promised, whatever runs; no margin is added")),
+        reason("hold", time(hold.enforced), why_hold),
+        reason(
+            "left for others",
+            share(left_for_others),
+            format!("1 − {} reserved on this core − {}", share(core.used), kept(host, chosen.backend, facts)),
+        ),
+    ];
+    Ok(ServicePlan {
+        name: service.name.clone(),
+        promise: service.promise.clone(),
+        origin: service.origin.clone(),
+        vcpu: *vcpu,
+        tasks: Vec::new(),
+        load: None,
+        core: core.id,
+        backend: chosen.backend,
+        server: Server { kind: chosen.kind, budget: interface.budget, period: interface.period },
+        cap: service.cap,
+        utilization: Bandwidth::ZERO,
+        required: interface.bandwidth(),
+        margin: Bandwidth::ZERO,
+        hold,
+        left_for_others,
+        prediction: None,
+        reasons: std::iter::once(core_reason).chain(chosen.reasons.iter().cloned()).chain(numbers).collect(),
+    })
+}
+
+/// How long the server runs without a break, and why. `None` beyond 584 years.
+fn hold(kind: ServerKind, interface: Interface, alone: bool) -> Option<(Hold, &'static str)> {
+    let budget = interface.budget;
+    let (enforced, why) = match kind {
+        ServerKind::Deferrable => {
+            (budget.checked_mul(2)?, "2 · budget: the end of one period and the start of the next")
+        }
+        _ if alone => {
+            (budget, "its budget: alone on its core it runs as soon as it is ready, and then waits for its next period")
+        }
+        _ => (
+            budget.checked_mul(2)?,
+            "2 · budget: the others of its core can delay it to the end of one period, and the next follows",
+        ),
+    };
+    Some((Hold { conforming: enforced, enforced }, why))
+}
+
+/// How long all `servers` of one core together can keep everybody else off it; `rest` is what they leave of it, above 0. One
+/// has its own hold. Several: in t after an instant at which none of them could run, a server takes at most B + t·B/P, or
+/// 2B + t·B/P where its budget can lie ready before; so the time ends at Σ budgets / rest. `None` beyond 584 years.
+pub(crate) fn longest_busy(servers: &[&ServicePlan], rest: Bandwidth) -> Option<Duration> {
+    if let [one] = servers {
+        return Some(one.hold.enforced);
+    }
+    let total: u128 = servers
+        .iter()
+        .map(|plan| match plan.server.kind {
+            ServerKind::ConstantBandwidth | ServerKind::Sporadic => u128::from(plan.server.budget.ns()),
+            _ => 2 * u128::from(plan.server.budget.ns()),
+        })
+        .sum();
+    let busy = total.checked_mul(u128::from(rest.denom()))?.checked_div(u128::from(rest.numer()))?;
+    u64::try_from(busy + 1).ok().map(Duration::from_ns)
+}
