@@ -123,7 +123,7 @@ pub const OTHER: u32 = 0;
 /// First in, first out, real time.
 pub const FIFO: u32 = 1;
 /// Round robin, real time.
-const RR: u32 = 2;
+pub const RR: u32 = 2;
 /// Only when nobody else wants the core.
 pub const IDLE: u32 = 5;
 /// Earliest deadline first with constant bandwidth servers.

@@ -53,9 +53,13 @@ struct Served {
     /// Its threads' priority; `None`: parked.
     priority: Option<u32>,
     frozen: bool,
+    /// The thread that was first when it was let go on the last time.
+    first: u32,
     is_ready: bool,
     /// Its place among the boosted, and until when.
     boost: Option<(u64, u64)>,
+    /// What its place among the accounts had counted before it.
+    base: u64,
     /// What of its consumption the policy core knows, in ns; ahead of the truth by a crumb at most.
     charged: i64,
     throttled: u64,
@@ -197,7 +201,7 @@ impl Engine {
         let params =
             Params { budget: server.budget.ns(), period: server.period.ns(), first, priority: managed.priority };
         let id = self.pool.add(kind, params, self.at).map_err(|why| refused(&managed.name, &why))?;
-        let charged = self.watch.account(slot).ran.load(Relaxed) as i64;
+        let base = self.watch.account(slot).ran.load(Relaxed);
         let served = Served {
             id,
             managed,
@@ -205,9 +209,11 @@ impl Engine {
             threads: BTreeSet::new(),
             priority: None,
             frozen: false,
+            first: 0,
             is_ready: false,
             boost: None,
-            charged,
+            base,
+            charged: base as i64,
             throttled: 0,
             overrun_max: 0,
         };
@@ -259,7 +265,9 @@ impl Engine {
         let Some(server) = self.servers.get_mut(slot).and_then(Option::take) else { return };
         let _ = server.group.freeze(false);
         self.watch.account(slot).parked.store(0, Relaxed);
+        server.threads.iter().for_each(|&tid| give(tid, None));
         server.threads.iter().for_each(|&tid| self.watch.remove(tid));
+        self.watch.account(slot).awake.store(0, Relaxed);
         self.pool.ready(server.id, false, self.at);
         // The policy core forgets nobody; a server of 1 ns in 146 years is as good as none.
         let _ = self.pool.boost(server.id, 0, self.at);
@@ -354,7 +362,13 @@ impl Engine {
                 Order::Edf => self.pool.deadline_ns(server.id),
             };
             let has_budget = kind == ServerKind::Unlimited || self.pool.left_ns(server.id) > 0;
-            Standing { kind, rank, has_budget, is_ready: server.is_ready, boost: server.boost.map(|(place, _)| place) }
+            Standing {
+                kind,
+                rank: (rank, server.id.index()),
+                has_budget,
+                is_ready: server.is_ready,
+                boost: server.boost.map(|(place, _)| place),
+            }
         };
         let standings: Vec<Standing> = served().map(standing).collect();
         let runs = self.pool.running(0).and_then(|id| served().position(|server| server.id == id));
@@ -460,7 +474,7 @@ impl Engine {
                 name: server.managed.name.clone(),
                 reservation: server.managed.server,
                 threads: server.threads.len(),
-                supplied_ns: account.ran.load(Relaxed),
+                supplied_ns: account.ran.load(Relaxed).saturating_sub(server.base),
                 left_ns: self.pool.left_ns(server.id),
                 boost_ns: self.pool.boost_ns(server.id),
                 is_ready: server.is_ready,
@@ -505,8 +519,12 @@ impl Served {
             self.charged = account.ran.load(Relaxed) as i64; // what it ran on leftovers is free
         }
         if self.priority != Some(priority) {
-            self.priority = Some(priority);
-            self.threads.iter().for_each(|&tid| give(tid, self.priority));
+            // Threads of one priority run in the order in which they got it: each has its turn to be first.
+            let was_parked = self.priority.replace(priority).is_none();
+            let next = self.threads.range(self.first + 1..).chain(&self.threads).next();
+            self.first = next.copied().filter(|_| was_parked).unwrap_or(self.first);
+            let in_turn = self.threads.range(self.first..).chain(self.threads.range(..self.first));
+            in_turn.for_each(|&tid| give(tid, self.priority));
         }
         if self.frozen {
             account.parked.store(0, Relaxed);
@@ -517,7 +535,7 @@ impl Served {
 
 fn attr(priority: Option<u32>) -> Attr {
     match priority {
-        Some(priority) => Attr::inherited(sched::FIFO, priority),
+        Some(priority) => Attr::inherited(sched::RR, priority),
         None => Attr::default(),
     }
 }

@@ -75,6 +75,10 @@ pub(crate) struct Group {
     core: u32,
     /// Whether it takes single threads.
     threaded: bool,
+    /// Where its members go in the end, and what those get that were born in it.
+    home: PathBuf,
+    before: Attr,
+    cores: Vec<u32>,
     switch: File,
 }
 
@@ -93,39 +97,36 @@ impl Group {
         let cores = sched::affinity(leader).map_err(|_| Error::Gone(leader))?;
         let home = freezer.of_thread(leader).ok_or(Error::Gone(leader))?;
         let mut folder = freezer.root().join(format!("giusto.{name}"));
-        let held = |folder: &Path, home: PathBuf, members: &str| Undo::Held {
+        let held = |folder: &Path, home: &Path| Undo::Held {
             folder: folder.into(),
-            home: home.join(members),
+            home: home.into(),
             before,
             core,
             cores: cores.clone(),
         };
-        let (whole, single) = match freezer {
-            Freezer::V1(_) => ("cgroup.procs", "tasks"),
-            Freezer::V2(_) => ("cgroup.procs", "cgroup.threads"),
+        let single = match freezer {
+            Freezer::V1(_) => "tasks",
+            Freezer::V2(_) => "cgroup.threads",
         };
+        let mut home = home.join(if part.is_some() { single } else { "cgroup.procs" });
         match (freezer, part) {
-            (_, None) => {
-                record.intend(&held(&folder, home, whole)).map_err(Error::Journal)?;
-                make(&folder)?;
-            }
-            (Freezer::V1(_), Some(part)) => {
-                folder = freezer.root().join(format!("giusto.{name}.{part}"));
-                record.intend(&held(&folder, home, single)).map_err(Error::Journal)?;
-                make(&folder)?;
-            }
             (Freezer::V2(_), Some(part)) => {
                 // Threads of a process stay below one group: the process goes there as a whole first.
                 let parent = folder;
                 if !parent.is_dir() {
-                    record.intend(&held(&parent, home, whole)).map_err(Error::Journal)?;
+                    record.intend(&held(&parent, &home.with_file_name("cgroup.procs"))).map_err(Error::Journal)?;
                     make(&parent)?;
                     write(&parent.join("cgroup.procs"), &leader.to_string())?;
                 }
-                folder = parent.join(part.to_string());
-                record.intend(&held(&folder, parent.clone(), single)).map_err(Error::Journal)?;
+                (folder, home) = (parent.join(part.to_string()), parent.join(single));
+                record.intend(&held(&folder, &home)).map_err(Error::Journal)?;
                 make(&folder)?;
                 write(&folder.join("cgroup.type"), "threaded")?;
+            }
+            _ => {
+                part.inspect(|part| folder = freezer.root().join(format!("giusto.{name}.{part}")));
+                record.intend(&held(&folder, &home)).map_err(Error::Journal)?;
+                make(&folder)?;
             }
         }
         let switch = folder.join(match freezer {
@@ -133,7 +134,7 @@ impl Group {
             Freezer::V2(_) => "cgroup.freeze",
         });
         let switch = OpenOptions::new().write(true).open(&switch).map_err(|why| broken("open", &switch, &why))?;
-        Ok(Group { freezer: freezer.clone(), folder, core, threaded: part.is_some(), switch })
+        Ok(Group { freezer: freezer.clone(), folder, core, threaded: part.is_some(), home, before, cores, switch })
     }
 
     /// Takes a process with all its threads, or (in a threaded group) one thread in, and binds it to the core; returns the
@@ -173,12 +174,7 @@ impl Group {
         // Those that were born meanwhile were born here, and inherit the mask.
         let mut all = threads();
         for tid in &all {
-            if let Err(why) = sched::set_affinity(*tid, &[self.core]) {
-                if Thread::of(*tid).is_some() {
-                    let doing = format!("bind thread {tid} to core {}", self.core);
-                    return Err(Error::Kernel { doing, why: format!("{why}; is the core in its cpuset?") });
-                }
-            }
+            bind(*tid, self.core)?;
         }
         all.extend(threads());
         all.sort_unstable();
@@ -189,8 +185,40 @@ impl Group {
     /// The same group for the manager's thread, which stops it.
     pub(crate) fn clone_for_switching(&self) -> Result<Group, Error> {
         let switch = self.switch.try_clone().map_err(|why| broken("share", &self.folder, &why))?;
-        let (freezer, folder) = (self.freezer.clone(), self.folder.clone());
-        Ok(Group { freezer, folder, core: self.core, threaded: self.threaded, switch })
+        let (freezer, folder, home) = (self.freezer.clone(), self.folder.clone(), self.home.clone());
+        let (core, threaded, before, cores) = (self.core, self.threaded, self.before, self.cores.clone());
+        Ok(Group { freezer, folder, core, threaded, home, before, cores, switch })
+    }
+
+    /// Moves everybody to another core.
+    pub(crate) fn move_to(&mut self, core: u32, record: &mut dyn Recorder) -> Result<(), Error> {
+        if core == self.core {
+            return Ok(());
+        }
+        let (before, cores) = (self.before, self.cores.clone());
+        let held =
+            Undo::Held { folder: self.folder.clone(), home: self.home.clone(), before, core, cores: cores.clone() };
+        record.intend(&held).map_err(Error::Journal)?;
+        for tid in self.threads() {
+            let Some(thread) = Thread::of(tid) else { continue };
+            record.intend(&Undo::Bound { thread, core, cores: cores.clone() }).map_err(Error::Journal)?;
+            bind(tid, core)?;
+        }
+        self.core = core;
+        Ok(())
+    }
+
+    /// All threads in it.
+    pub(crate) fn threads(&self) -> Vec<u32> {
+        let list = |name: &str| Real.read(&self.folder.join(name)).ok();
+        let text = list("tasks").or_else(|| list("cgroup.threads")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Lets everybody go home and removes the group; what its undo record would do, now.
+    pub(crate) fn release(&self) -> Result<(), Error> {
+        release(&Real, &self.folder, &self.home, &self.before, self.core, &self.cores)
+            .map_err(|why| broken("remove", &self.folder, &why))
     }
 
     /// Stops all members, or lets them go on. 2 to 3 us.
@@ -224,7 +252,7 @@ pub(crate) fn release(
     for _ in 0..400 {
         let tasks = Some(list("tasks")).filter(|text| !text.is_empty()).unwrap_or_else(|| list("cgroup.threads"));
         for tid in tasks.lines().filter_map(|line| line.parse::<u32>().ok()) {
-            if sched::get(tid).is_ok_and(|now| now.policy == sched::FIFO && *before != now) {
+            if sched::get(tid).is_ok_and(|now| now.policy == sched::RR && *before != now) {
                 let _ = sched::set(tid, before);
             }
             if sched::affinity(tid).is_ok_and(|now| now == [core]) {
@@ -243,6 +271,17 @@ pub(crate) fn release(
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     last
+}
+
+/// One that has gone is passed over.
+fn bind(tid: u32, core: u32) -> Result<(), Error> {
+    match sched::set_affinity(tid, &[core]) {
+        Err(why) if Thread::of(tid).is_some() => Err(Error::Kernel {
+            doing: format!("bind thread {tid} to core {core}"),
+            why: format!("{why}; is the core in its cpuset?"),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn make(folder: &Path) -> Result<(), Error> {

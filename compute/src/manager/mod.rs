@@ -1,7 +1,7 @@
 //! The backend `manager`: exact servers of any kind on a stock kernel, from user space.
 //!
 //! A thread a managed core ([`Manager`]) drives the policy core and carries its decisions out on the threads of the servers by
-//! real-time priorities (SCHED_FIFO) and the freezer; a BPF program (bpf/watch.bpf.c) tells it when a server's threads sleep
+//! real-time priorities (SCHED_RR) and the freezer; a BPF program (bpf/watch.bpf.c) tells it when a server's threads sleep
 //! and wake, and what they consume. Servers keep a fixed grid or re-anchor, under either order, as their kind says.
 //!
 //! Whatever it does to a thread is on record before ([`Undo`](crate::Undo)). Should it die or stall, its servers may hold the
@@ -47,8 +47,17 @@ pub struct Managed {
 /// A server of a [`Manager`].
 #[derive(Debug)]
 pub struct Handle {
-    server: usize,
+    /// Its number on its core; `None` while it is paused.
+    server: Option<usize>,
+    managed: Managed,
     group: Group,
+}
+
+impl Handle {
+    /// Its number in [`Report::servers`].
+    pub fn server(&self) -> Option<usize> {
+        self.server
+    }
 }
 
 /// How a manager and its servers stand.
@@ -162,14 +171,38 @@ impl Manager {
     pub fn add(&self, managed: &Managed, members: &[u32], record: &mut dyn Recorder) -> Result<Handle, Error> {
         let &leader = members.first().ok_or(Error::NoThread)?;
         let group = Group::new(&self.freezer, &managed.name, managed.part, leader, self.core, record)?;
-        let mut threads = Vec::new();
         for &member in members {
-            threads.extend(group.take_in(member, record)?);
+            group.take_in(member, record)?;
         }
-        let (answer, told) = sync_channel(1);
-        let keeper = group.clone_for_switching()?;
-        self.send(Command::Add { managed: managed.clone(), group: keeper, threads, answer })?;
-        Ok(Handle { server: answered(&told)??, group })
+        let mut handle = Handle { server: None, managed: managed.clone(), group };
+        self.begin(&mut handle)?;
+        Ok(handle)
+    }
+
+    fn begin(&self, handle: &mut Handle) -> Result<(), Error> {
+        let group = handle.group.clone_for_switching()?;
+        let (managed, threads) = (handle.managed.clone(), group.threads());
+        handle.server = Some(self.ask(|answer| Command::Add { managed, group, threads, answer })??);
+        Ok(())
+    }
+
+    /// Takes its server from a service: its threads go on as ordinary ones, on the same core.
+    pub fn pause(&self, handle: &mut Handle) -> Result<(), Error> {
+        let Some(server) = handle.server.take() else { return Ok(()) };
+        self.ask(|answer| Command::Remove { server, answer })
+    }
+
+    /// Gives a paused service a server again, on this manager's core, which may be another one than before.
+    pub fn resume(&self, handle: &mut Handle, server: Server, record: &mut dyn Recorder) -> Result<(), Error> {
+        handle.group.move_to(self.core, record)?;
+        handle.managed.server = server;
+        self.begin(handle)
+    }
+
+    /// Manages a service no longer: its threads go back to where they were, and as they were.
+    pub fn let_go(&self, mut handle: Handle) -> Result<(), Error> {
+        self.pause(&mut handle)?;
+        handle.group.release()
     }
 
     /// Takes members in that have come since: processes of the service that it did not fork itself, or single threads. Those
@@ -179,22 +212,21 @@ impl Manager {
         for &member in members {
             threads.extend(handle.group.take_in(member, record)?);
         }
-        self.send(Command::TakeIn { server: handle.server, threads })
+        handle.server.map_or(Ok(()), |server| self.send(Command::TakeIn { server, threads }))
     }
 
     /// Changes a reservation; its kind stays. Takes effect within about 20 us, or with the next period.
-    pub fn set(&self, handle: &Handle, wanted: Server, when: When) -> Result<(), Error> {
-        self.ask(|answer| Command::Set { server: handle.server, wanted, when, answer })?
+    pub fn set(&self, handle: &mut Handle, wanted: Server, when: When) -> Result<(), Error> {
+        let server = handle.server.ok_or_else(paused)?;
+        self.ask(|answer| Command::Set { server, wanted, when, answer })??;
+        handle.managed.server = wanted;
+        Ok(())
     }
 
     /// Puts a server above all others until then (CLOCK_MONOTONIC, ns); in the past: ends that. At most one on a core.
     pub fn boost(&self, handle: &Handle, until: u64) -> Result<(), Error> {
-        self.ask(|answer| Command::Boost { server: handle.server, until, answer })?
-    }
-
-    /// Manages a server no longer; its threads keep what they have until that is undone.
-    pub fn remove(&self, handle: Handle) -> Result<(), Error> {
-        self.ask(|answer| Command::Remove { server: handle.server, answer })
+        let server = handle.server.ok_or_else(paused)?;
+        self.ask(|answer| Command::Boost { server, until, answer })?
     }
 
     /// How everything stands.
@@ -243,6 +275,10 @@ fn prepared(
 
 fn answered<T>(told: &Receiver<T>) -> Result<T, Error> {
     told.recv_timeout(Duration::from_secs(10)).map_err(|_| silent())
+}
+
+fn paused() -> Error {
+    Error::Kernel { doing: "change a server".into(), why: "it is paused".into() }
 }
 
 fn silent() -> Error {

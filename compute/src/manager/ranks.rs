@@ -1,7 +1,7 @@
 //! Which servers may have the core at once, and in which order: what the policy core decided for this instant, and what it
 //! would decide if those above fell asleep.
 //!
-//! The kernel's SCHED_FIFO then carries the order out without asking: when a server's threads sleep, the next one runs at
+//! The kernel's real-time class then carries the order out without asking: when a server's threads sleep, the next one runs at
 //! once, and when they wake, they preempt.
 
 use giusto_model::ServerKind;
@@ -10,8 +10,8 @@ use giusto_model::ServerKind;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
     pub(super) kind: ServerKind,
-    /// Its place in the pool's order: priority or deadline; ties go to the earlier server.
-    pub(super) rank: u64,
+    /// Its place in the pool's order: priority or deadline; ties go to who came first.
+    pub(super) rank: (u64, usize),
     pub(super) has_budget: bool,
     pub(super) is_ready: bool,
     /// Its place among the boosted.
@@ -28,7 +28,7 @@ pub(super) fn may_run(servers: &[Standing], runs: Option<usize>) -> Vec<usize> {
     let mut order: Vec<usize> = all().filter(boosted).collect();
     order.sort_by_key(|&index| servers[index].boost);
     let mut others: Vec<usize> = all().filter(|index| servers[*index].has_budget && !boosted(index)).collect();
-    others.sort_by_key(|&index| servers[index].rank); // stable: ties by index
+    others.sort_by_key(|&index| servers[index].rank);
     let strict = |index: &usize| servers[*index].kind == ServerKind::PeriodicStrict && !servers[*index].is_ready;
     let periodic = |kind| {
         matches!(kind, ServerKind::PeriodicStrict | ServerKind::PeriodicConserving | ServerKind::PeriodicReclaiming)
@@ -38,7 +38,12 @@ pub(super) fn may_run(servers: &[Standing], runs: Option<usize>) -> Vec<usize> {
         others.truncate(turn + 1);
     }
     order.extend(others);
-    order.extend(runs.filter(|runs| !order.contains(runs)).into_iter().collect::<Vec<_>>());
+    // Whoever the policy core chose is the first of the ready ones: it pays for what is consumed.
+    if let Some(runs) = runs {
+        order.retain(|&index| index != runs);
+        let first = order.iter().position(|&index| servers[index].is_ready).unwrap_or(order.len());
+        order.insert(first, runs);
+    }
     order
 }
 
@@ -64,7 +69,7 @@ mod tests {
     use ServerKind::*;
 
     fn server(kind: ServerKind, rank: u64, has_budget: bool, is_ready: bool) -> Standing {
-        Standing { kind, rank, has_budget, is_ready, boost: None }
+        Standing { kind, rank: (rank, 0), has_budget, is_ready, boost: None }
     }
 
     #[test]

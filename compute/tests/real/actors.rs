@@ -192,7 +192,17 @@ pub(crate) fn play(role: &str, words: &[String]) {
                 println!("rests");
             }
         }
+        // Takes whatever policy and cores it likes.
+        "renegade" => {
+            ready();
+            for _ in io::stdin().lines() {
+                sched::set(0, &sched::Attr::of_policy(3, 0)).unwrap(); // SCHED_BATCH
+                sched::set_affinity(0, &probe().cores).unwrap();
+                println!("rests");
+            }
+        }
         "victim" => victim(words),
+        "manager" => crate::managed::victim(words),
         "restorer" => _ = Journal::open_in(Path::new(&words[0])).unwrap(),
         "nobody" => nobody(),
         other => panic!("no role {other}"),

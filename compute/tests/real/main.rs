@@ -8,6 +8,7 @@ mod actors;
 #[allow(dead_code, unused_imports, unreachable_pub)]
 #[path = "../../../daemon/src/journal.rs"]
 mod journal;
+mod managed;
 mod parts;
 mod snapshot;
 

@@ -2,6 +2,7 @@
 
 use crate::actors::{server, Actor};
 use crate::journal::Journal;
+use crate::managed;
 use crate::snapshot::Snapshot;
 use giusto_compute::{probe, sched, undo, Cpusets, Error, Isolated, Machine, Recorder, Undo};
 use std::io::{self, Read, Write};
@@ -18,7 +19,7 @@ const PAST_ZERO_LAG: Duration = Duration::from_millis(250);
 
 type Part = (&'static str, fn());
 
-pub(crate) const ALL: [Part; 13] = [
+pub(crate) const ALL: [Part; 18] = [
     ("a_reservation_pins_its_thread_and_everything_is_as_before_afterwards", applied_and_released),
     ("a_service_that_sleeps_on_another_core_gets_its_reservation", asleep),
     ("leaving_and_reserving_again_at_once_books_nothing_twice", left_and_reserved_again),
@@ -32,6 +33,11 @@ pub(crate) const ALL: [Part; 13] = [
     ("without_privilege_the_probe_says_what_is_missing_and_nothing_changes", unprivileged),
     ("dying_at_every_step_is_undone", every_step),
     ("dying_at_any_instant_also_while_undoing_is_undone", any_instant),
+    ("managed_servers_of_every_kind_get_their_budgets_and_no_more", managed::budgets),
+    ("a_hard_cap_holds_on_an_idle_core_and_a_soft_one_lets_go_on", managed::caps),
+    ("threads_and_children_that_are_born_or_change_their_policy_stay_under_their_server", managed::members),
+    ("a_managed_server_changes_is_boosted_pauses_and_goes_home", managed::changes),
+    ("a_manager_that_dies_leaves_nobody_stopped", managed::deaths),
 ];
 
 pub(crate) fn named(name: &str) -> Option<Part> {
@@ -53,23 +59,23 @@ fn machine() -> &'static Machine {
     MACHINE.get_or_init(probe)
 }
 
-fn cpusets() -> Cpusets {
+pub(crate) fn cpusets() -> Cpusets {
     machine().cpusets.clone().unwrap()
 }
 
 /// The last core: the one that is given away.
-fn core() -> u32 {
+pub(crate) fn core() -> u32 {
     *machine().cores.last().unwrap()
 }
 
-fn assert_same(before: &Snapshot, processes: &[u32], context: &str) {
+pub(crate) fn assert_same(before: &Snapshot, processes: &[u32], context: &str) {
     let difference = before.difference(&Snapshot::take(cpusets().root(), processes));
     assert!(difference.is_empty(), "{context}:\n{}", difference.join("\n"));
 }
 
 /// Undo records of one part; undone whatever happens, also when an assertion fails in between.
 #[derive(Default)]
-struct Record(Vec<Undo>);
+pub(crate) struct Record(pub(crate) Vec<Undo>);
 
 impl Recorder for Record {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
@@ -78,7 +84,7 @@ impl Recorder for Record {
 }
 
 impl Record {
-    fn assert_undone(&self) {
+    pub(crate) fn assert_undone(&self) {
         let report = undo(&self.0);
         assert!(report.failed.is_empty() && report.notes.is_empty(), "{report:?}");
     }

@@ -1,0 +1,236 @@
+//! Laws of the backend `manager`, on this machine's last core.
+
+use crate::actors::Actor;
+use crate::journal::Journal;
+use crate::parts::{assert_same, core, cpusets, Record};
+use crate::snapshot::Snapshot;
+use giusto_compute::manager::{Beats, Handle, Managed, Manager, Order, Report, When};
+use giusto_compute::{sched, Recorder};
+use giusto_model::{Cap, Duration, Server, ServerKind};
+use std::io::Write;
+use std::path::Path;
+use std::{env, fs, io, thread, time};
+
+fn server(kind: ServerKind, budget_ms: u64, period_ms: u64) -> Server {
+    Server { kind, budget: Duration::from_ms(budget_ms), period: Duration::from_ms(period_ms) }
+}
+
+fn managed(name: &str, server: Server, cap: Cap) -> Managed {
+    Managed { name: format!("real-{name}"), part: None, server, first: None, priority: 0, cap }
+}
+
+fn pause(ms: u64) {
+    thread::sleep(time::Duration::from_millis(ms));
+}
+
+/// Shares of the core that the servers had within `ms`, and the report at the end.
+fn shares(manager: &Manager, ms: u64) -> (Vec<f64>, Report) {
+    let before = manager.report().unwrap();
+    pause(ms);
+    let after = manager.report().unwrap();
+    let passed = (after.for_ns - before.for_ns) as f64;
+    let pairs = before.servers.iter().zip(&after.servers);
+    (pairs.map(|(before, after)| (after.supplied_ns - before.supplied_ns) as f64 / passed).collect(), after)
+}
+
+fn nothing_left() {
+    for root in ["/sys/fs/cgroup/freezer", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
+        for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            assert!(!name.starts_with("giusto."), "{root}/{name} is left");
+        }
+    }
+}
+
+struct Stage {
+    record: Record,
+    manager: Manager,
+}
+
+impl Stage {
+    fn new(order: Order) -> Stage {
+        let mut record = Record::default();
+        Manager::prepare(&mut record).unwrap();
+        Stage { record, manager: Manager::start(core(), order, &Beats::new().unwrap()).unwrap() }
+    }
+    fn add(&mut self, managed: &Managed, actor: &Actor) -> Handle {
+        self.manager.add(managed, &[actor.pid()], &mut self.record).unwrap()
+    }
+    fn undone(self) {
+        drop(self.manager);
+        self.record.assert_undone();
+        nothing_left();
+    }
+}
+
+/// Three that never rest, beside one more of no server: 60 % of the core, each its own.
+pub(crate) fn budgets() {
+    use ServerKind::*;
+    let hogs: Vec<Actor> = (0..4).map(|_| Actor::new("hog")).collect();
+    let all: Vec<u32> = hogs.iter().map(Actor::pid).collect();
+    sched::set_affinity(all[3], &[core()]).unwrap();
+    let before = Snapshot::take(cpusets().root(), &all);
+    let kinds =
+        [PeriodicStrict, PeriodicConserving, PeriodicReclaiming, Polling, Deferrable, Sporadic, ConstantBandwidth];
+    for (turn, kind) in kinds.into_iter().enumerate() {
+        let order = if turn % 2 == 0 { Order::Edf } else { Order::FixedPriority };
+        let mut stage = Stage::new(order);
+        let mut handles = Vec::new();
+        for (index, budget) in [6, 2, 4].into_iter().enumerate() {
+            let mut managed = managed(&index.to_string(), server(kind, budget, 20), Cap::Hard);
+            managed.priority = index as u32;
+            handles.push(stage.add(&managed, &hogs[index]));
+        }
+        pause(60);
+        let (shares, report) = shares(&stage.manager, 1_000);
+        for (share, budget) in shares.iter().zip([0.3, 0.1, 0.2]) {
+            // One budget more or less at the edges is 2 % of a second at most.
+            assert!((share - budget).abs() < 0.02, "{kind} under {order:?}: {shares:?}; {report:?}");
+        }
+        assert!(report.warnings.is_empty(), "{report:?}");
+        println!(
+            "  {kind}: {}, own cost {:.1} %",
+            shares.iter().map(|share| format!("{:.2} %", share * 100.0)).collect::<Vec<_>>().join(" "),
+            report.own_ns as f64 * 100.0 / report.for_ns as f64
+        );
+        stage.undone();
+        assert_same(&before, &all, &kind.to_string());
+    }
+}
+
+pub(crate) fn caps() {
+    let hog = Actor::new("hog");
+    let before = Snapshot::take(cpusets().root(), &[hog.pid()]);
+    for (cap, least, most) in [(Cap::Hard, 0.28, 0.32), (Cap::Soft, 0.5, 1.0)] {
+        let mut stage = Stage::new(Order::Edf);
+        let _handle = stage.add(&managed("cap", server(ServerKind::Deferrable, 6, 20), cap), &hog);
+        pause(60);
+        let (shares, report) = shares(&stage.manager, 500);
+        assert!((least..most).contains(&shares[0]), "{cap:?}: {shares:?}; {report:?}");
+        stage.undone();
+        assert_same(&before, &[hog.pid()], "after a cap");
+    }
+}
+
+pub(crate) fn members() {
+    let (mut parent, mut forker, mut renegade) = (Actor::new("parent"), Actor::new("forker"), Actor::new("renegade"));
+    let all = [parent.pid(), forker.pid(), renegade.pid()];
+    let before = Snapshot::take(cpusets().root(), &all[1..]);
+    let mut stage = Stage::new(Order::Edf);
+    let kind = ServerKind::ConstantBandwidth;
+    let _family = stage.add(&managed("family", server(kind, 4, 20), Cap::Hard), &parent);
+    let _forks = stage.add(&managed("forks", server(kind, 8, 20), Cap::Hard), &forker);
+    let _free = stage.add(&managed("free", server(kind, 2, 20), Cap::Hard), &renegade);
+    forker.work();
+    parent.work();
+    parent.work();
+    pause(60);
+    let (shares, report) = shares(&stage.manager, 500);
+    assert!((0.17..0.23).contains(&shares[0]), "two children that never rest share the budget: {shares:?}; {report:?}");
+    assert!(report.servers[0].threads == 3 && report.servers[1].threads == 1, "{report:?}");
+    renegade.work();
+    let put_back = || {
+        let attr = sched::get(renegade.pid()).unwrap();
+        attr.policy == sched::RR && sched::affinity(renegade.pid()).unwrap() == [core()]
+    };
+    assert!((0..100).any(|_| put_back() || (pause(20), false).1), "a thread may not leave its server");
+    let warned = stage.manager.report().unwrap().warnings;
+    assert!(warned.iter().any(|text| text.contains("changed its scheduling policy")), "{warned:?}");
+    // Its children are born under the server, so they are not in the snapshot; they go with it.
+    drop(parent);
+    pause(50);
+    assert_eq!(stage.manager.report().unwrap().servers[0].threads, 0);
+    stage.undone();
+    assert_same(&before, &all[1..], "after births");
+}
+
+pub(crate) fn changes() {
+    let (hog, other) = (Actor::new("hog"), Actor::new("hog"));
+    let all = [hog.pid(), other.pid()];
+    let before = Snapshot::take(cpusets().root(), &all);
+    let mut stage = Stage::new(Order::Edf);
+    let kind = ServerKind::Deferrable;
+    let mut handle = stage.add(&managed("changes", server(kind, 4, 20), Cap::Hard), &hog);
+    let _other = stage.add(&managed("stays", server(kind, 4, 20), Cap::Hard), &other);
+    let near = |manager: &Manager, wanted: [f64; 2], context: &str| {
+        pause(60);
+        let (shares, report) = shares(manager, 500);
+        let near = shares.iter().zip(wanted).all(|(share, wanted)| (share - wanted).abs() < 0.04);
+        assert!(near, "{context}: {shares:?}; {report:?}");
+    };
+    near(&stage.manager, [0.2, 0.2], "as added");
+    stage.manager.set(&mut handle, server(kind, 10, 20), When::Now).unwrap();
+    near(&stage.manager, [0.5, 0.2], "grown");
+    stage.manager.set(&mut handle, server(kind, 2, 20), When::NextPeriod).unwrap();
+    near(&stage.manager, [0.1, 0.2], "shrunk");
+    assert!(stage.manager.set(&mut handle, server(kind, 30, 20), When::Now).is_err(), "B > P");
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let until = (now.tv_sec as u64 + 60) * 1_000_000_000;
+    stage.manager.boost(&handle, until).unwrap();
+    near(&stage.manager, [1.0, 0.0], "boosted: above all, whatever its budget");
+    stage.manager.boost(&handle, 0).unwrap();
+    near(&stage.manager, [0.1, 0.2], "boosted no more");
+    stage.manager.pause(&mut handle).unwrap();
+    assert_eq!(sched::get(hog.pid()).unwrap().policy, sched::OTHER);
+    let paused = stage.manager.report().unwrap();
+    assert_eq!(paused.servers.len(), 1);
+    stage.manager.resume(&mut handle, server(kind, 6, 20), &mut stage.record).unwrap();
+    near(&stage.manager, [0.3, 0.2], "resumed");
+    stage.manager.let_go(handle).unwrap();
+    assert_eq!(sched::affinity(hog.pid()).unwrap().len(), giusto_compute::probe().cores.len());
+    stage.undone();
+    assert_same(&before, &all, "after changes");
+}
+
+/// Is killed again and again, at random instants of its work.
+pub(crate) fn deaths() {
+    let (hog, pair) = (Actor::new("hog"), Actor::new("pair"));
+    let all = [hog.pid(), pair.pid()];
+    let before = Snapshot::take(cpusets().root(), &all);
+    let rounds = if env::var_os("GIUSTO_SOAK").is_some() { 100 } else { 6 };
+    let seed = env::var("GIUSTO_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7u64);
+    let mut random = seed;
+    let mut stopped = 0;
+    for round in 0..rounds {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let folder = env::temp_dir().join(format!("giusto-real-manager-{}", std::process::id()));
+        let path = folder.to_string_lossy().into_owned();
+        let words = ["manager", &path, &hog.pid().to_string(), &pair.pid().to_string()].map(String::from);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut victim = Actor::started(&words);
+        // From the first change to long after the last.
+        assert_eq!(victim.line().as_deref(), Some("ready"));
+        thread::sleep(time::Duration::from_micros((random >> 33) % 60_000));
+        victim.kill();
+        victim.wait();
+        let state = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stopped += usize::from(all.iter().any(|&pid| state(pid).contains(") D ")));
+        drop(Journal::open_in(Path::new(&path)).unwrap());
+        pause(5);
+        for pid in all {
+            assert!(state(pid).contains(") R "), "round {round}, seed {seed}: {}", state(pid));
+        }
+        nothing_left();
+        assert_same(&before, &all, &format!("round {round}, seed {seed}"));
+        let _ = fs::remove_dir_all(&folder);
+    }
+    println!("  {rounds} deaths, seed {seed}; {stopped} of them left a service stopped");
+}
+
+/// A manager with its journal, that is killed: `FOLDER HOG PAIR`.
+pub(crate) fn victim(words: &[String]) {
+    let [folder, hog, pair] = words else { panic!("{words:?}") };
+    let (mut journal, _) = Journal::open_in(Path::new(folder)).unwrap();
+    println!("ready");
+    io::stdout().flush().unwrap();
+    let record: &mut dyn Recorder = &mut journal;
+    Manager::prepare(record).unwrap();
+    let manager = Manager::start(core(), Order::Edf, &Beats::new().unwrap()).unwrap();
+    let kind = ServerKind::Deferrable;
+    let add = |name: &str, budget: u64, pid: &String, record: &mut dyn Recorder| {
+        manager.add(&managed(name, server(kind, budget, 10), Cap::Hard), &[pid.parse().unwrap()], record).unwrap()
+    };
+    let _hog = add("hog", 2, hog, record);
+    let _pair = add("pair", 3, pair, record);
+    thread::sleep(time::Duration::from_secs(60));
+}
