@@ -31,7 +31,7 @@ files() {
 	echo "644 $pages/giusto.fish $prefix/share/fish/vendor_completions.d/giusto.fish"
 	local page
 	for page in "$pages"/*.1.gz; do echo "644 $page $prefix/share/man/man1/${page##*/}"; done
-	for page in README.md SECURITY.md docs/install.md formats/[!R]*.md; do echo "644 $page $doc/${page##*/}"; done
+	for page in README.md SECURITY.md docs/install.md docs/vms.md formats/[!R]*.md; do echo "644 $page $doc/${page##*/}"; done
 	for page in sites/*.yaml; do echo "644 $page $doc/examples/${page##*/}"; done
 }
 
