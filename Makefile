@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: setup build run test bench soak lint clean
+.PHONY: setup build run test bench soak lint pages install uninstall deb clean
 .DEFAULT_GOAL := run
 
 setup:
@@ -29,6 +29,20 @@ soak: setup build
 
 lint: setup
 	@tests/lint.sh
+
+# What `make install` installs besides the program; builds both, so that the installing root needs no Rust.
+pages: setup build
+	@$(CARGO) build --release --locked -p giusto-cli --example pages
+
+# PREFIX (/usr/local) and DESTDIR as usual.
+install:
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' packaging/install.sh install
+
+uninstall:
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' packaging/install.sh uninstall
+
+deb: setup
+	@packaging/deb.sh
 
 clean:
 	@rm -rf target out

@@ -13,6 +13,7 @@ gcc              /usr/bin/gcc
 python3          /usr/bin/python3
 python3-jsonschema /usr/lib/python3/dist-packages/jsonschema/__init__.py
 util-linux       /usr/bin/setpriv
+dpkg-dev         /usr/bin/dpkg-gencontrol
 '
 missing=()
 while read -r package proof; do

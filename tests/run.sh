@@ -33,4 +33,6 @@ part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests
 part "release build" cargo build --release --locked --quiet
 part "formats" /usr/bin/python3 tests/formats.py
 part "end to end" /usr/bin/python3 tests/e2e.py
+part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh
+part "package: under systemd, in a guest" tests/package-guest.sh
 echo "$passed passed, 0 failed, $skipped skipped"

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Builds target/giusto_VERSION_ARCH.deb. The same sources give the same bytes, in any folder and at any time: file times are
+# those of the changelog, or of SOURCE_DATE_EPOCH.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+umask 022
+for tool in dpkg-deb dpkg-shlibdeps dpkg-gencontrol; do
+	command -v $tool >/dev/null || {
+		echo "$tool is missing: apt-get install dpkg-dev" >&2
+		exit 3
+	}
+done
+version=$(cargo pkgid --locked --offline -p giusto-cli | sed 's/.*[#@]//')
+said=$(dpkg-parsechangelog -l packaging/deb/changelog -S Version)
+[ "$version" = "$said" ] || {
+	echo "packaging/deb/changelog ends with $said: expected an entry for $version, the version in Cargo.toml" >&2
+	exit 2
+}
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(dpkg-parsechangelog -l packaging/deb/changelog -S Timestamp)}
+
+# A build of its own, without symbols and without this machine's paths.
+export CARGO_TARGET_DIR=$PWD/target/package/build
+export CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false
+export RUSTFLAGS="--remap-path-prefix=$PWD=giusto --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+cargo build --release --locked --quiet -p giusto-cli --bin giusto --example pages
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tree=$work/tree
+DESTDIR=$tree PREFIX=/usr UNITS=/lib/systemd/system ZSH=/usr/share/zsh/vendor-completions packaging/install.sh install
+install -d "$tree/etc/giusto"
+doc=$tree/usr/share/doc/giusto
+install -m 644 packaging/deb/copyright "$doc/copyright"
+gzip -9nc packaging/deb/changelog >"$doc/changelog.gz"
+# What is linked in, with its terms; who wrote it where it brings no text of them.
+cargo tree --offline --locked -p giusto-cli -e normal,no-proc-macro --no-dedupe --prefix none -f '{p} {l}' | grep -v '(/' |
+	LC_ALL=C sort -u | while read -r name number licence; do
+	echo "=== $name ${number#v}: $licence"
+	folder=$(echo "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$name-${number#v}")
+	cat "$folder"/*[Mm][Ii][Tt]* 2>/dev/null || cat "$folder"/*LICEN[CS]E* 2>/dev/null || grep authors "$folder/Cargo.toml"
+done | gzip -9n >"$doc/libraries.gz"
+
+# dpkg's own tools know the right version of the C library; they want a source tree.
+install -D -m 644 -t "$work/debian" packaging/deb/control packaging/deb/changelog
+install -d "$tree/DEBIAN"
+(cd "$work" && dpkg-shlibdeps -Tsubstvars "$tree/usr/bin/giusto" && dpkg-gencontrol -Tsubstvars -P"$tree" -O"$tree/DEBIAN/control")
+install -m 755 -t "$tree/DEBIAN" packaging/deb/{postinst,prerm,postrm}
+(cd "$tree" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 md5sum) >"$work/md5sums"
+install -m 644 "$work/md5sums" "$tree/DEBIAN/md5sums"
+find "$tree" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
+deb=target/giusto_${version}_$(dpkg --print-architecture).deb
+dpkg-deb --root-owner-group -Zxz --build "$tree" "$deb" >/dev/null
+echo "$deb"

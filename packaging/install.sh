@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs what `make pages` has built, or removes it again.
+#
+#   [PREFIX=/usr/local] [DESTDIR=] packaging/install.sh install|uninstall
+#
+# PAGES: the program that writes man pages and completions; UNITS, ZSH: folders for the unit and the zsh completion.
+set -euo pipefail
+umask 022
+cd "$(dirname "$0")/.."
+prefix=${PREFIX:-/usr/local}
+doc=$prefix/share/doc/giusto
+binaries=${CARGO_TARGET_DIR:-target}/release
+pages=$(mktemp -d)
+trap 'rm -rf "$pages"' EXIT
+[ -x "$binaries/examples/pages" ] || {
+	echo "$binaries/examples/pages is missing: run 'make pages' first" >&2
+	exit 3
+}
+"$binaries/examples/pages" "$pages"
+# Paths in texts are those of a package.
+sed "s|/usr/bin/|$prefix/bin/|; s|/usr/share/|$prefix/share/|" packaging/giusto.service >"$pages/giusto.service"
+sed -i "s|/usr/share/doc/giusto|$doc|" "$pages"/*.1
+gzip -9n "$pages"/*.1
+
+# mode, what, where to
+files() {
+	echo "755 $binaries/giusto $prefix/bin/giusto"
+	echo "644 $pages/giusto.service ${UNITS:-$prefix/lib/systemd/system}/giusto.service"
+	echo "644 $pages/giusto.bash $prefix/share/bash-completion/completions/giusto"
+	echo "644 $pages/_giusto ${ZSH:-$prefix/share/zsh/site-functions}/_giusto"
+	echo "644 $pages/giusto.fish $prefix/share/fish/vendor_completions.d/giusto.fish"
+	local page
+	for page in "$pages"/*.1.gz; do echo "644 $page $prefix/share/man/man1/${page##*/}"; done
+	for page in README.md SECURITY.md docs/install.md docs/vms.md formats/[!R]*.md; do echo "644 $page $doc/${page##*/}"; done
+	for page in sites/*.yaml; do echo "644 $page $doc/examples/${page##*/}"; done
+}
+
+case ${1:-} in
+install)
+	files | while read -r mode from to; do install -D -m "$mode" "$from" "${DESTDIR:-}$to"; done
+	;;
+uninstall)
+	files | while read -r _ _ to; do rm -f "${DESTDIR:-}$to"; done
+	rmdir "${DESTDIR:-}$doc/examples" "${DESTDIR:-}$doc" 2>/dev/null || true
+	;;
+*)
+	echo "expected 'install' or 'uninstall'" >&2
+	exit 2
+	;;
+esac
