@@ -187,7 +187,7 @@ class Help(unittest.TestCase):
     @staticmethod
     def verbs():
         return [["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["restore"], ["measure", "execution"],
-                ["measure", "response"], ["verify"], ["analyze", "share"]]
+                ["measure", "response"], ["measure", "supply"], ["verify"], ["analyze", "share"]]
 
     def test_every_example_works(self):
         """In the order in which a newcomer would type them: measuring needs the service, verifying needs a trial."""
@@ -197,7 +197,7 @@ class Help(unittest.TestCase):
             examples[" ".join(verb)] = re.search(r"Example.*:\n\s+giusto (.*(?:\n {2,}\S.*)*)", text).group(1)
         service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
         try:
-            for verb in ("check", "plan", "explain", "simulate", "analyze share", "measure execution"):
+            for verb in ("check", "plan", "explain", "simulate", "analyze share", "measure execution", "measure supply"):
                 run(*shlex.split(examples[verb]))
             done = subprocess.run([str(GIUSTO), *shlex.split(examples["measure response"])], cwd=ROOT, capture_output=True, text=True)
             self.assertIn(done.returncode, (0, 6), done.stderr)  # 6: this machine stalled the load generator
@@ -210,6 +210,66 @@ class Help(unittest.TestCase):
             done = subprocess.run([str(GIUSTO), *shlex.split(examples["verify"])], cwd=ROOT, capture_output=True, text=True)
             self.assertIn(done.returncode, (0, 5, 6), done.stderr)
             run("restore")
+
+
+class Supply(unittest.TestCase):
+    """The probe's numbers agree with each other, with its files and with the clock; nothing is said of the machine's speed."""
+
+    def measure(self, *args, **more):
+        return json.loads(run("measure", "supply", "--json", *args, **more)[0])
+
+    def test_report_gaps_and_windows_are_one_and_the_same_recording(self):
+        with tempfile.TemporaryDirectory() as folder:
+            gaps, windows = Path(folder) / "gaps.csv", Path(folder) / "windows.csv"
+            begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            report = self.measure("--for", "300ms", "--ask", "3ms/10ms", "--at", "123.000007s", "--out", gaps, "--windows", windows)
+            end = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            start, elapsed = report["start_ns"], report["elapsed_ns"]
+            self.assertTrue(begin < start and start + elapsed < end and elapsed >= 300 * 10**6)
+            lost = [tuple(map(int, line.split(","))) for line in gaps.read_text().splitlines()[1:]]
+            self.assertEqual(len(lost), report["gaps"])
+            self.assertEqual(elapsed - sum(b - a for a, b in lost), report["supply_ns"])
+            self.assertEqual(max(b - a for a, b in lost), report["longest_gap_ns"])
+            rows = [tuple(map(int, line.split(","))) for line in windows.read_text().splitlines()[1:]]
+            self.assertEqual(len(rows), report["windows"])
+            self.assertTrue(29 <= len(rows) and all(at % 10**7 == 7000 for at, _ in rows))
+            for at, supply in rows:
+                self.assertEqual(10**7 - supply, sum(max(0, min(b, at + 10**7) - max(a, at)) for a, b in lost))
+            self.assertEqual(report["per_window"]["min_ns"], min(supply for _, supply in rows))
+            self.assertEqual(report["asked"]["overrun_ns"], max(0, max(supply for _, supply in rows) - 3 * 10**6))
+
+    def test_a_probe_that_is_stopped_from_outside_had_no_processor_meanwhile(self):
+        with tempfile.TemporaryDirectory() as folder:
+            gaps = Path(folder) / "gaps.csv"
+            probe = subprocess.Popen([str(GIUSTO), "measure", "supply", "--for", "1s", "--json", "--out", str(gaps)], stdout=subprocess.PIPE)
+            for _ in range(3):
+                time.sleep(0.1)
+                probe.send_signal(signal.SIGSTOP)
+                time.sleep(0.1)
+                probe.send_signal(signal.SIGCONT)
+            report = json.loads(probe.communicate(timeout=60)[0])
+            self.assertGreaterEqual(report["longest_gap_ns"], 95 * 10**6)
+            self.assertLessEqual(report["supply_ns"], report["elapsed_ns"] - 3 * 95 * 10**6)
+            self.assertLessEqual(report["cpu_ns"], report["elapsed_ns"] - 3 * 95 * 10**6)
+            self.assertEqual(report["bound"][0]["supply_ns"], 0)
+
+    def test_interrupted_it_tells_what_it_has_seen(self):
+        probe = subprocess.Popen([str(GIUSTO), "measure", "supply", "--for", "600s", "--json"], stdout=subprocess.PIPE)
+        time.sleep(0.5)
+        probe.send_signal(signal.SIGINT)
+        report = json.loads(probe.communicate(timeout=60)[0])
+        self.assertEqual(probe.returncode, 0)
+        self.assertTrue(0 < report["elapsed_ns"] < 60 * 10**9 and report["windows"] > 0)
+
+    def test_for_people_and_what_is_refused(self):
+        out, _ = run("measure", "supply", "--for", "100ms", "--ask", "3ms/10ms")
+        for word in ("of a core", "longest gap", "windows of 10 ms", "asked: 3 ms every 10 ms", "shortfall"):
+            self.assertIn(word, out)
+        for args, word in ((["--ask", "3ms"], "3ms/10ms"), (["--ask", "12ms/10ms"], "within the period"),
+                           (["--ask", "3ms/10ms", "--window", "7ms"], "as long"), (["--for", "5ms"], "two windows"),
+                           (["--window", "1us"], "10 us"), (["--core", "4000"], "expected one of")):
+            _, err = run("measure", "supply", *args, code=2)
+            self.assertIn(word, err)
 
 
 class Refusals(unittest.TestCase):

@@ -99,6 +99,9 @@ def documents(folder):
     yield "restore", output("restore", "--json", GIUSTO_STATE=f"{folder}/state")
     for document in measured(folder):
         yield "measure", document
+    yield "supply", output("measure", "supply", "--for", "200ms", "--json")
+    yield "supply", output("measure", "supply", "--for", "200ms", "--ask", "3ms/10ms", "--json")
+    yield "supply", json.loads((ROOT / "formats/goldens/supply.json").read_text())
     whole, measured_file, *baseline = job_files(folder)
     yield "verify", output("verify", whole, measured_file, "--json")
     more = [word for file in baseline for word in ("--baseline", file)]

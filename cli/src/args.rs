@@ -1,6 +1,7 @@
 //! The command line: every verb, its flags and an example that works.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use giusto_measure::Resource;
 use giusto_model::{Backend, Bandwidth, Duration, Task};
 use std::path::PathBuf;
 
@@ -48,7 +49,7 @@ pub(crate) enum Verb {
     /// Undo what a giusto that died has left behind
     #[command(after_help = "Example:\n  giusto restore")]
     Restore(RestoreArgs),
-    /// Measure a real service
+    /// Measure a real service, or the processor time that one gets
     #[command(subcommand)]
     Measure(Measure),
     /// Compare job records: percentiles and distances, and a verdict where there is a noise floor
@@ -185,6 +186,15 @@ pub(crate) enum Measure {
         after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure response sites/walk.yaml cache --for 5s --out out/jobs.csv"
     )]
     Response(ResponseArgs),
+    /// Measure what processor time whoever calls this really gets
+    ///
+    /// Spins at the present policy and priority and reads the clock: where two readings lie apart, there was no processor.
+    /// So it measures a whole core, a container, a virtual machine from inside, or the server that 'giusto run' has put it
+    /// under as a service. Interrupted, it tells what it has seen until then.
+    #[command(
+        after_help = "Example, of 3 ms asked for in every 10 ms:\n  giusto measure supply --for 2s --window 10ms --ask 3ms/10ms --out out/gaps.csv"
+    )]
+    Supply(SupplyArgs),
 }
 
 #[derive(Debug, Args)]
@@ -217,6 +227,34 @@ pub(crate) struct ResponseArgs {
     /// How long to drive it
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = span)]
     pub(crate) length: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SupplyArgs {
+    /// How long to spin
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = span)]
+    pub(crate) length: Duration,
+    /// Length of a window [default: the period asked for, or 10ms]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) window: Option<Duration>,
+    /// A time of CLOCK_MONOTONIC at which a window begins, such as a replenishment; one period is as good as any other
+    #[arg(long = "at", value_name = "TIME", default_value = "0ns")]
+    pub(crate) phase: Duration,
+    /// Run on this core only
+    #[arg(long, value_name = "N")]
+    pub(crate) core: Option<u32>,
+    /// What the supply should be, budget/period, such as 3ms/10ms
+    #[arg(long, value_name = "B/P", value_parser = resource)]
+    pub(crate) ask: Option<Resource>,
+    /// Write the times without supply to this file (CSV)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write the supply of each window to this file (CSV)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) windows: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -281,6 +319,14 @@ fn span(text: &str) -> Result<Duration, String> {
         Ok(time) if time.is_zero() => Err("expected more than nothing, such as 5s".into()),
         other => other.map_err(|error| error.to_string()),
     }
+}
+
+/// A budget in every period.
+fn resource(text: &str) -> Result<Resource, String> {
+    let (budget, period) = text
+        .split_once('/')
+        .ok_or_else(|| format!("'{text}' is no supply; expected budget/period, such as 3ms/10ms"))?;
+    Ok(Resource { budget: span(budget)?, period: span(period)? })
 }
 
 /// At most a whole.

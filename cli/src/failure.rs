@@ -85,9 +85,9 @@ impl From<giusto_daemon::Error> for Failure {
 
 impl From<giusto_compute::Error> for Failure {
     fn from(error: giusto_compute::Error) -> Self {
-        use giusto_compute::Error::{CoreTaken, Journal, NoCore};
+        use giusto_compute::Error::{CoreTaken, Journal, Lacks, NoCore};
         match error {
-            NoCore { .. } | CoreTaken { .. } => Failure::lacks(error),
+            NoCore { .. } | CoreTaken { .. } | Lacks(_) => Failure::lacks(error),
             Journal(ref why) if why.kind() == PermissionDenied => Failure::lacks(format!("{error}; {AS_ROOT}")),
             _ => Failure::running(error),
         }

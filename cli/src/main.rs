@@ -14,6 +14,7 @@ mod measure;
 mod plan;
 mod run;
 mod simulate;
+mod supply;
 mod table;
 mod verify;
 

@@ -14,6 +14,7 @@ pub(crate) fn measure(verb: &Measure) -> Result<ExitCode, Failure> {
     match verb {
         Measure::Execution(args) => execution(args),
         Measure::Response(args) => response(args),
+        Measure::Supply(args) => crate::supply::supply(args),
     }
 }
 

@@ -4,44 +4,110 @@ use crate::files::Files;
 use crate::sched::Thread;
 use crate::undo::undo_in;
 use crate::{Cpusets, Error, Recorder, Undo};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders with their control files, and who is where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct State {
+pub(crate) struct State {
     v2: bool,
+    /// Which controller's hierarchy (v1).
+    controller: &'static str,
     folders: BTreeMap<PathBuf, BTreeMap<String, String>>,
     members: BTreeMap<u32, PathBuf>,
 }
 
-struct Imitation(RefCell<State>);
+pub(crate) struct Imitation(RefCell<State>, Cell<f64>);
 
 fn code(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
 }
 
-const ROOT: &str = "/cg";
+pub(crate) const ROOT: &str = "/cg";
 
 impl Imitation {
     /// Four cores, a cgroup `system` with this process in it.
     fn new(v2: bool) -> Self {
-        let mut state = State { v2, folders: BTreeMap::new(), members: BTreeMap::new() };
+        Imitation::of(v2, "cpuset")
+    }
+    /// The same, with the cpu controller.
+    pub(crate) fn cpu(v2: bool) -> Self {
+        Imitation::of(v2, "cpu")
+    }
+    fn of(v2: bool, controller: &'static str) -> Self {
+        let mut state = State { v2, controller, folders: BTreeMap::new(), members: BTreeMap::new() };
         let files: &[(&str, &str)] = match v2 {
+            true if controller == "cpu" => {
+                &[("cgroup.subtree_control", "memory"), ("cgroup.controllers", "cpuset cpu memory")]
+            }
+            false if controller == "cpu" => &[("cpu.rt_period_us", "1000000"), ("cpu.rt_runtime_us", "950000")],
             true => &[("cgroup.subtree_control", "cpu memory"), ("cgroup.controllers", "cpuset cpu memory")],
             false => &[("cpuset.mems", "0"), ("cpuset.cpus", "0-3"), ("cpuset.sched_load_balance", "1")],
         };
         let files = files.iter().map(|&(name, value)| (name.to_string(), value.to_string()));
         state.folders.insert(ROOT.into(), files.collect());
-        let tree = Imitation(RefCell::new(state));
+        let tree = Imitation(RefCell::new(state), Cell::new(0.0));
         tree.make(&Path::new(ROOT).join("system")).unwrap();
         tree.0.borrow_mut().members.insert(std::process::id(), Path::new(ROOT).join("system"));
-        if !v2 {
+        if !v2 && controller == "cpuset" {
             tree.write(&Path::new(ROOT).join("system/cpuset.mems"), "0").unwrap();
         }
         tree
+    }
+    pub(crate) fn state(&self) -> State {
+        self.0.borrow().clone()
+    }
+    /// Somebody is there; in a group with real-time files, a real-time thread.
+    pub(crate) fn enter(&self, pid: u32, folder: &Path) {
+        self.0.borrow_mut().members.insert(pid, folder.into());
+    }
+    pub(crate) fn home_of(&self, pid: u32) -> PathBuf {
+        self.0.borrow().members[&pid].clone()
+    }
+    /// The largest share that any real-time group had since this was last asked.
+    pub(crate) fn largest_share(&self) -> f64 {
+        self.1.replace(0.0)
+    }
+    /// Whether the kernel takes this value of the cpu controller (kernel/sched/rt.c, tg_rt_schedulable; core.c, tg_set_cfs_bandwidth).
+    fn cpu_takes(&self, folder: &Path, name: &str, text: &str) -> io::Result<()> {
+        let state = self.0.borrow();
+        let number = |text: &str| text.parse::<u64>().ok();
+        let of = |folder: &Path, file: &str| state.folders[folder].get(file).and_then(|text| number(text));
+        let invalid = || code(libc::EINVAL);
+        match name {
+            "cpu.rt_period_us" | "cpu.rt_runtime_us" => {
+                let new = number(text).ok_or_else(invalid)?;
+                let mut own = [of(folder, "cpu.rt_period_us").unwrap(), of(folder, "cpu.rt_runtime_us").unwrap()];
+                own[usize::from(name == "cpu.rt_runtime_us")] = new;
+                let [period, runtime] = own;
+                if runtime == 0 && state.members.values().any(|at| at == folder) {
+                    return Err(code(libc::EBUSY));
+                }
+                let others = state.folders.keys().filter(|path| *path != folder && *path != Path::new(ROOT));
+                let share =
+                    |path: &PathBuf| Some(of(path, "cpu.rt_runtime_us")? as f64 / of(path, "cpu.rt_period_us")? as f64);
+                let own = runtime as f64 / period as f64;
+                if period == 0 || runtime > period || others.filter_map(share).sum::<f64>() + own > 0.95 {
+                    return Err(invalid());
+                }
+                self.1.set(self.1.get().max(own));
+            }
+            "cpu.cfs_period_us" if number(text).is_none_or(|us| !(1_000..=1_000_000).contains(&us)) => {
+                return Err(invalid())
+            }
+            "cpu.cfs_quota_us" if number(text).is_none_or(|us| us < 1_000) => return Err(invalid()),
+            "cpu.max" => {
+                let (quota, period) = text.split_once(' ').ok_or_else(invalid)?;
+                let (quota, period) = number(quota).zip(number(period)).ok_or_else(invalid)?;
+                if quota < 1_000 || !(1_000..=1_000_000).contains(&period) {
+                    return Err(invalid());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
     fn cpusets(&self) -> Cpusets {
         if self.0.borrow().v2 {
@@ -68,7 +134,17 @@ impl Files for Imitation {
             // All others are threads of this process.
             let at = state.members.get(&pid).unwrap_or(&state.members[&std::process::id()]).clone();
             let at = at.strip_prefix(ROOT).unwrap().display().to_string();
-            return Ok(if state.v2 { format!("0::/{at}\n") } else { format!("7:cpuset:/{at}\n1:cpu:/else\n") });
+            return Ok(if state.v2 {
+                format!("0::/{at}\n")
+            } else {
+                format!("7:{}:/{at}\n1:other:/else\n", state.controller)
+            });
+        }
+        if path == Path::new("/proc/mounts") {
+            return Ok(match state.v2 {
+                true => format!("none {ROOT} cgroup2 rw 0 0\n"),
+                false => format!("none {ROOT} cgroup rw,{} 0 0\n", state.controller),
+            });
         }
         let (folder, name) = (path.parent().unwrap(), path.file_name().unwrap().to_str().unwrap());
         let files = state.folders.get(folder).ok_or_else(|| code(libc::ENOENT))?;
@@ -99,7 +175,9 @@ impl Files for Imitation {
             ("cpuset.cpus.partition", "root") if self.overlaps(folder) => value = "root invalid (Cpu list)".into(),
             ("cgroup.subtree_control", "+cpuset") => value = "cpu memory cpuset".into(),
             ("cgroup.subtree_control", "-cpuset") => value = "cpu memory".into(),
-            _ => {}
+            ("cgroup.subtree_control", "+cpu") => value = "memory cpu".into(),
+            ("cgroup.subtree_control", "-cpu") => value = "memory".into(),
+            _ => self.cpu_takes(folder, name, text)?,
         }
         self.0.borrow_mut().folders.get_mut(folder).unwrap().insert(name.into(), value);
         Ok(())
@@ -110,8 +188,18 @@ impl Files for Imitation {
             return Err(code(libc::EEXIST));
         }
         let v2 = self.0.borrow().v2;
-        let enabled = self.read(&Path::new(ROOT).join("cgroup.subtree_control")).is_ok_and(|c| c.contains("cpuset"));
+        let controller = self.0.borrow().controller;
+        let control = self.read(&Path::new(ROOT).join("cgroup.subtree_control")).unwrap_or_default();
+        let enabled = control.split(' ').any(|c| c == controller);
         let files: &[(&str, &str)] = match (v2, enabled) {
+            (true, true) if controller == "cpu" => &[("cpu.max", "max 100000"), ("cpu.stat", "")],
+            (false, _) if controller == "cpu" => &[
+                ("cpu.rt_period_us", "1000000"),
+                ("cpu.rt_runtime_us", "0"),
+                ("cpu.cfs_period_us", "100000"),
+                ("cpu.cfs_quota_us", "-1"),
+                ("cpu.stat", ""),
+            ],
             (true, true) => &[("cpuset.cpus", ""), ("cpuset.cpus.partition", "member")],
             (true, false) => &[],
             (false, _) => &[("cpuset.cpus", ""), ("cpuset.mems", ""), ("cpuset.cpu_exclusive", "0")],
@@ -139,10 +227,10 @@ impl Files for Imitation {
 }
 
 /// Dies at the n-th record, before or after it is on disk: what was recorded stays, nothing more is done.
-struct Dying {
-    left: usize,
-    recorded: bool,
-    all: Vec<Undo>,
+pub(crate) struct Dying {
+    pub(crate) left: usize,
+    pub(crate) recorded: bool,
+    pub(crate) all: Vec<Undo>,
 }
 
 impl Recorder for Dying {

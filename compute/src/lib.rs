@@ -2,10 +2,11 @@
 //!
 //! Called by `daemon`. Flows in: processes, servers from the plan, and a [`Recorder`] that keeps what is to be undone.
 //! Flows out: reservations in force, and undo records *before* each change; [`undo()`] takes them and puts everything back.
-//! The walk has one backend, `deadline` (SCHED_DEADLINE, pinned in an exclusive cpuset). It decides no parameter, starts no
-//! service and owns no journal file.
+//! Backends: `deadline` (SCHED_DEADLINE, pinned in an exclusive cpuset), `rt-group` (real-time groups of cgroup v1) and `quota`
+//! (a cap). It decides no parameter, starts no service and owns no journal file.
 
 mod admission;
+mod cpu_group;
 mod cpuset;
 mod deadline;
 mod files;
@@ -14,12 +15,16 @@ mod imitation;
 pub mod manager;
 mod nudge;
 mod probe;
+mod quota;
+mod rt_group;
 pub mod sched;
 mod undo;
 
 pub use cpuset::Cpusets;
 pub use deadline::{reschedule, Isolated, Reserved};
 pub use probe::{probe, Lack, Machine};
+pub use quota::{Quota, Throttled};
+pub use rt_group::RtGroup;
 pub use undo::{undo, Recorder, Report, Undo};
 
 use giusto_model::ServerKind;
@@ -62,17 +67,20 @@ pub enum Error {
         "cannot write the undo journal, so nothing more was changed: {0}; free space where it lies, then try again"
     )]
     Journal(std::io::Error),
+    /// The machine does not have it.
+    #[error("this machine lacks {}: {}", .0.what, .0.how)]
+    Lacks(Lack),
     /// A thread ended.
     #[error("thread {0} has ended")]
     Gone(u32),
-    /// A thread's reservation was removed from outside.
-    #[error("thread {0} has no guarantee any more: somebody else has taken it out of SCHED_DEADLINE; start 'giusto run' again")]
+    /// A thread's reservation, or its part in a group, was removed from outside.
+    #[error("thread {0} has no guarantee any more: somebody else has changed its policy, core or group; start 'giusto run' again")]
     Lost(u32),
     /// A thread has a reservation already.
     #[error("thread {0} is under SCHED_DEADLINE already; end that reservation first: chrt --other --pid 0 {0}")]
     Taken(u32),
-    /// SCHED_DEADLINE cannot enforce this.
-    #[error("backend 'deadline' enforces servers of kind constant_bandwidth only, not {0}")]
+    /// The kernel's own mechanisms cannot enforce this.
+    #[error("backends 'deadline' and 'rt-group' enforce servers of kind constant_bandwidth only, not {0}")]
     Kind(ServerKind),
     /// A service without threads.
     #[error("the service has no thread; it has ended, or was not started")]

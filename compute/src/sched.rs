@@ -36,6 +36,12 @@ pub fn threads(pid: u32) -> Vec<u32> {
     found
 }
 
+/// Whether a thread is the first of its process, whose id it has.
+pub(crate) fn is_process(tid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok()) == Some(tid)
+}
+
 /// The live processes of a process group.
 pub fn group(leader: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return vec![] };

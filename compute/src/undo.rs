@@ -184,6 +184,10 @@ impl Undoing<'_> {
                 gone_is_fine(*thread, sched::set_affinity(thread.tid, cores))
             }
             Undo::Bound { thread, core, cores } => {
+                // Its process was bound with all its threads; of a thread alone nothing follows for the others.
+                if sched::is_process(thread.tid) {
+                    self.unbind_kin(thread.tid);
+                }
                 // Another mask was set by somebody since.
                 if !thread.alive() || !sched::affinity(thread.tid).is_ok_and(|now| now == [*core]) {
                     return Ok(());
@@ -205,6 +209,23 @@ impl Undoing<'_> {
                 done
             }
             Undo::Group(leader) => end_group(*leader),
+        }
+    }
+
+    /// Threads of a process that were born bound to a core, and are on no record themselves, get the cores that their nearest
+    /// relative on record had.
+    fn unbind_kin(&self, pid: u32) {
+        let of = |tid: u32| {
+            self.all.iter().find_map(|step| match step {
+                Undo::Bound { thread, core, cores } if thread.tid == tid => Some((*core, cores)),
+                _ => None,
+            })
+        };
+        let Some((core, cores)) = sched::relatives(pid).into_iter().find_map(of) else { return };
+        for tid in sched::threads(pid).into_iter().filter(|&tid| of(tid).is_none()) {
+            if sched::affinity(tid).is_ok_and(|now| now == [core]) {
+                let _ = sched::set_affinity(tid, cores); // it may have ended
+            }
         }
     }
 
@@ -254,11 +275,16 @@ impl Undoing<'_> {
             }
             for pid in self.files.read(&path.join("cgroup.procs")).unwrap_or_default().lines() {
                 // It may have died, or forked since: the removal tells, and the next turn finds it.
-                let home = pid.parse().ok().and_then(|pid| self.home(pid, path));
+                let home = pid.parse().ok().and_then(|pid| {
+                    self.unbind_kin(pid);
+                    self.home(pid, path)
+                });
                 let _ = home.map(|home| self.files.write(&home, pid));
             }
             // On v2: removal alone gives the cores back only some time later. On v1 there is no such file.
             let _ = self.files.write(&path.join("cpuset.cpus.partition"), "member");
+            // On v1: a removed group's real-time bandwidth stays counted for a while, so it is given back before.
+            let _ = self.files.write(&path.join("cpu.rt_runtime_us"), "0");
             last = self.files.remove(path);
             if last.is_ok() {
                 return last;
@@ -271,7 +297,9 @@ impl Undoing<'_> {
     /// Where a process in one of our cgroups belongs: where the nearest ancestor, or else the leader of its group or session,
     /// came from that was moved; or else what else was moved to this core; or else above.
     fn home(&self, pid: u32, path: &Path) -> Option<PathBuf> {
-        let moved: Vec<_> = self.all.iter().filter_map(Undo::as_move).collect();
+        // In this hierarchy: all groups of ours are directly below its root.
+        let here = |to: &Path| path.parent().is_some_and(|root| to.starts_with(root));
+        let moved: Vec<_> = self.all.iter().filter_map(Undo::as_move).filter(|(.., to)| here(to)).collect();
         let of = |pid: u32| moved.iter().find(|(process, ..)| process.tid == pid).map(|(_, home, _)| *home);
         let to_here = || moved.iter().find(|(.., to)| *to == path && !is_rest(path)).map(|(_, home, _)| *home);
         let above = path.parent()?.join("cgroup.procs");

@@ -30,7 +30,7 @@ impl Generator {
         // The default slack of 50 us would make every request that late.
         set_timer_slack(1);
         if let Some(cpu) = self.cpu {
-            let what = || format!("bind the load generator to cpu {cpu}");
+            let what = || format!("bind the measuring thread to core {cpu}");
             if cpu as usize >= CpuSet::MAX_CPU {
                 return Err(failed(what(), io::Error::from_raw_os_error(libc::EINVAL)));
             }
@@ -71,7 +71,7 @@ fn failed(what: String, why: io::Error) -> Error {
     }
 }
 
-fn policy() -> io::Result<(libc::c_int, libc::sched_param)> {
+pub(crate) fn policy() -> io::Result<(libc::c_int, libc::sched_param)> {
     let mut parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: 0 is the calling thread; the kernel writes one sched_param.
     let (policy, got) = unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &mut parameters)) };

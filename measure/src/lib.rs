@@ -1,5 +1,5 @@
 //! Measurement from outside: open-loop load on a running service, the execution times of its requests, and what
-//! disturbs both.
+//! disturbs both. And from inside: the processor time that whoever calls really gets.
 //!
 //! Called by `daemon` and `cli`. In flow a load (`giusto_model::Load`) and tasks, out flow job records for `verify` and
 //! profiles for the next plan. All instants are CLOCK_MONOTONIC's. It starts no service, judges no promise and keeps no
@@ -19,6 +19,7 @@ mod profiler;
 mod reply;
 mod request;
 mod schedule;
+mod supply;
 mod thread;
 
 pub use awake::{stay_awake, Awake};
@@ -30,3 +31,7 @@ pub use listening::wait_listening;
 pub use noise::{steal, Noise};
 pub use profile::Profile;
 pub use profiler::profile;
+pub use supply::{
+    supply, Asked, BoundPoint, Gap, Linear, Probed, Recording, Resource, Spread, SupplyPlan, SupplyProcess,
+    SupplyReport, Window,
+};

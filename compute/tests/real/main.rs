@@ -4,6 +4,7 @@
 //! a line with what passed, failed and was skipped. `GIUSTO_SOAK=1` makes the random part longer, `GIUSTO_SEED` chooses it.
 
 mod actors;
+mod groups;
 // The journal of the room above: dying must be tried with the one that is used.
 #[allow(dead_code, unused_imports, unreachable_pub)]
 #[path = "../../../daemon/src/journal.rs"]
@@ -33,7 +34,7 @@ fn main() {
         return actors::play(role, rest);
     }
     let wanted: Vec<_> = words.iter().filter_map(|word| parts::named(word)).collect();
-    let wanted = if wanted.is_empty() { parts::ALL.to_vec() } else { wanted };
+    let wanted = if wanted.is_empty() { parts::all().collect() } else { wanted };
     if let Some(why) = parts::cannot() {
         println!("real: 0 passed, 0 failed, {} SKIPPED: {why}", wanted.len());
         return;

@@ -17,9 +17,9 @@ use std::{env, fs, thread};
 /// When the kernel has taken back what a thread held that left or died under 70 ms / 200 ms: a wrong sum shows then.
 const PAST_ZERO_LAG: Duration = Duration::from_millis(250);
 
-type Part = (&'static str, fn());
+pub(crate) type Part = (&'static str, fn());
 
-pub(crate) const ALL: [Part; 18] = [
+const ALL: [Part; 18] = [
     ("a_reservation_pins_its_thread_and_everything_is_as_before_afterwards", applied_and_released),
     ("a_service_that_sleeps_on_another_core_gets_its_reservation", asleep),
     ("leaving_and_reserving_again_at_once_books_nothing_twice", left_and_reserved_again),
@@ -41,7 +41,12 @@ pub(crate) const ALL: [Part; 18] = [
 ];
 
 pub(crate) fn named(name: &str) -> Option<Part> {
-    ALL.into_iter().find(|part| part.0 == name)
+    all().find(|part| part.0 == name)
+}
+
+/// With those of the other backends.
+pub(crate) fn all() -> impl Iterator<Item = Part> {
+    ALL.into_iter().chain(crate::groups::ALL)
 }
 
 /// Why these tests cannot run here.
