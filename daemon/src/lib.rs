@@ -4,6 +4,7 @@
 //! Called by the command line (`giusto run`, `giusto restore`, `giusto measure`). Sites and plans flow in; job records and
 //! a judgement flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
 
+mod difference;
 mod dry_run;
 mod journal;
 mod scene;
@@ -13,6 +14,7 @@ mod systemd;
 mod trial;
 mod vm;
 
+pub use difference::{difference, Change, Layout, Step};
 pub use dry_run::dry_run;
 pub use journal::{Journal, Restored};
 pub use scene::{enforce, Scene};

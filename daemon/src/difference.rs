@@ -1,0 +1,314 @@
+//! From one plan to the next while it is in force: which steps, in which order.
+//!
+//! Pure. The law: at no moment do the servers of a core together take more of it than admission allows, a service that moves
+//! counted on both its cores while it does. So bandwidth is given back before it is taken: remove, release, decrease, move,
+//! increase, add. Services that stay keep their processes; one whose origin changed is removed and added.
+
+use giusto_model::{Backend, Bandwidth, Cap, Duration, Origin, Plan, Server, ServicePlan};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// One thing to do, to all of a service or to one of its servers: a virtual machine may have one for each `vcpu`. All but
+/// [`Step::Remove`] and [`Step::Add`] leave the processes alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
+#[allow(missing_docs)] // `service` is its name, the others are what the variant says
+pub enum Step {
+    /// End a service that giusto started, let an adopted one go.
+    Remove { service: String },
+    /// Take a server away: to make room for others on the way, or because its backend changes or it gets leftovers now.
+    Release { service: String, vcpu: Option<u32> },
+    /// Another server of the same bandwidth or less, or another cap on it, in place.
+    Decrease { service: String, vcpu: Option<u32>, server: Server },
+    /// To another core, with the server it gets there.
+    Move { service: String, vcpu: Option<u32>, from: u32, core: u32, server: Server },
+    /// A server that is not there now, for processes that run.
+    Reserve { service: String, vcpu: Option<u32>, core: u32, server: Server },
+    /// A server of more bandwidth, in place.
+    Increase { service: String, vcpu: Option<u32>, server: Server },
+    /// Other cores, or another cap, for a service that gets leftovers.
+    Spread { service: String, cores: Vec<u32> },
+    /// Start or adopt it and put it in its place.
+    Add { service: String },
+}
+
+/// What was done to get from one plan to the next; empty where they do not differ in what is enforced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// In this order.
+    pub steps: Vec<Step>,
+}
+
+/// Who holds what: as much of a plan as enforcement changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout(BTreeMap<Key, Held>);
+
+/// A service, and which of its vCPUs.
+type Key = (String, Option<u32>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    origin: Origin,
+    place: Place,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Reserved {
+        core: u32,
+        backend: Backend,
+        server: Server,
+        cap: Cap,
+    },
+    Spread {
+        cores: Vec<u32>,
+        at_most: Option<Bandwidth>,
+    },
+    /// Between a release and what follows.
+    Nowhere,
+}
+
+impl Layout {
+    /// What `plan` gives to whom.
+    pub fn of(plan: &Plan) -> Layout {
+        let services = plan.services.iter().map(|service| {
+            let &ServicePlan { core, backend, server, cap, .. } = service;
+            let place = Place::Reserved { core, backend, server, cap };
+            ((service.name.clone(), service.vcpu), Held { origin: service.origin.clone(), place })
+        });
+        let leftovers = plan.leftovers.iter().map(|leftover| {
+            let place = Place::Spread { cores: leftover.cores.clone(), at_most: leftover.at_most };
+            ((leftover.name.clone(), None), Held { origin: leftover.origin.clone(), place })
+        });
+        Layout(services.chain(leftovers).collect())
+    }
+
+    /// Does `step` on the way to `target`.
+    pub(crate) fn apply(&mut self, step: &Step, target: &Layout) {
+        let key = step.key();
+        match (step, target.0.get(&key)) {
+            (Step::Remove { service }, _) => self.0.retain(|(name, _), _| name != service),
+            (Step::Add { service }, _) => {
+                let there = target.0.iter().filter(|((name, _), _)| name == service);
+                self.0.extend(there.map(|(key, held)| (key.clone(), held.clone())));
+            }
+            (Step::Release { .. }, Some(goal)) => {
+                self.0.insert(key, Held { origin: goal.origin.clone(), place: Place::Nowhere });
+            }
+            (_, Some(goal)) => _ = self.0.insert(key, goal.clone()),
+            (_, None) => _ = self.0.remove(&key),
+        }
+    }
+
+    /// Where a service comes from, if it is there.
+    fn origin(&self, service: &str) -> Option<&Origin> {
+        self.0.iter().find(|((name, _), _)| name == service).map(|(_, held)| &held.origin)
+    }
+
+    /// Each service once.
+    fn services(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.0.keys().map(|(name, _)| name.clone()).collect();
+        names.dedup();
+        names
+    }
+
+    /// What the servers on `core` take of it.
+    fn load(&self, core: u32) -> Part {
+        self.0.values().filter(|held| held.core() == Some(core)).map(Held::part).fold(Part(0), Part::plus)
+    }
+}
+
+impl Held {
+    fn core(&self) -> Option<u32> {
+        match self.place {
+            Place::Reserved { core, .. } => Some(core),
+            _ => None,
+        }
+    }
+
+    fn part(&self) -> Part {
+        match self.place {
+            Place::Reserved { server, .. } => Part::of(server.budget, server.period),
+            _ => Part(0),
+        }
+    }
+}
+
+/// A share of a core in units of 10^-15, rounded down as the kernel does (at 2^-20): sums of exact fractions outgrow 64 bits,
+/// and servers that fill a core exactly have to fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Part(u128);
+
+impl Part {
+    const ONE: u128 = 1_000_000_000_000_000;
+
+    fn of(budget: Duration, period: Duration) -> Part {
+        Part(u128::from(budget.ns()) * Self::ONE / u128::from(period.ns().max(1)))
+    }
+
+    fn plus(self, other: Part) -> Part {
+        Part(self.0 + other.0)
+    }
+
+    /// As much as fits under `capacity`.
+    fn fits(self, capacity: Bandwidth) -> bool {
+        self.0 * u128::from(capacity.denom()) <= u128::from(capacity.numer()) * Self::ONE
+    }
+}
+
+/// The steps from `old` to `new`, both admitted, where admission allows `capacity` of a core under each backend. O(n²).
+///
+/// Where services change places and no order of moves has room, the smallest in the way is released and reserved again
+/// after: it runs without a guarantee in between.
+pub fn difference(old: &Layout, new: &Layout, capacity: &dyn Fn(Backend) -> Bandwidth) -> Vec<Step> {
+    let mut way = Way { now: old.clone(), new, steps: Vec::new() };
+    let go = |service: &String| new.origin(service) != old.origin(service);
+    old.services().into_iter().filter(go).for_each(|service| way.take(Step::Remove { service }));
+    let running = way.now.services();
+    let stay: Vec<Key> = way.now.0.keys().cloned().collect();
+    for (service, vcpu) in stay.iter().cloned() {
+        let key = (service.clone(), vcpu);
+        match (&old.0[&key].place, new.0.get(&key).map(|goal| &goal.place)) {
+            (
+                Place::Reserved { core, backend, server, cap },
+                Some(Place::Reserved { core: to, backend: by, server: next, cap: then }),
+            ) => {
+                if backend != by || server.kind != next.kind {
+                    way.take(Step::Release { service, vcpu });
+                } else if core == to && (server, cap) != (next, then) && next.bandwidth() <= server.bandwidth() {
+                    way.take(Step::Decrease { service, vcpu, server: *next });
+                }
+            }
+            (Place::Reserved { .. }, _) => way.take(Step::Release { service, vcpu }),
+            _ => {}
+        }
+    }
+    way.movers(capacity);
+    for (key, goal) in new.0.iter().filter(|((service, _), _)| running.contains(service)) {
+        let (service, vcpu) = key.clone();
+        match (way.now.0.get(key).map(|held| &held.place), &goal.place) {
+            (Some(now), then) if now == then => {}
+            (Some(Place::Reserved { .. }), &Place::Reserved { server, .. }) => {
+                way.take(Step::Increase { service, vcpu, server });
+            }
+            (_, &Place::Reserved { core, server, .. }) => way.take(Step::Reserve { service, vcpu, core, server }),
+            (_, Place::Spread { cores, .. }) => way.take(Step::Spread { service, cores: cores.clone() }),
+            (_, Place::Nowhere) => {}
+        }
+    }
+    new.services()
+        .into_iter()
+        .filter(|name| !running.contains(name))
+        .for_each(|service| way.take(Step::Add { service }));
+    way.steps
+}
+
+/// On the way to `new`.
+struct Way<'a> {
+    now: Layout,
+    new: &'a Layout,
+    steps: Vec<Step>,
+}
+
+impl Way<'_> {
+    fn take(&mut self, step: Step) {
+        self.now.apply(&step, self.new);
+        self.steps.push(step);
+    }
+
+    /// Moves whoever changes its core, each as soon as there is room for it.
+    fn movers(&mut self, capacity: &dyn Fn(Backend) -> Bandwidth) {
+        loop {
+            let moves: Vec<(&Key, Backend, Step)> =
+                self.now.0.iter().filter_map(|(key, held)| self.moving(key, held)).collect();
+            let has_room = |(_, backend, step): &&(&Key, Backend, Step)| match step {
+                Step::Move { core, server, .. } => {
+                    self.now.load(*core).plus(Part::of(server.budget, server.period)).fits(capacity(*backend))
+                }
+                _ => false,
+            };
+            if let Some((_, _, step)) = moves.iter().find(has_room) {
+                let step = step.clone();
+                self.take(step);
+                continue;
+            }
+            // Nobody can move: somebody who stands where another wants to go gives way.
+            let wanted = |key: &Key| {
+                let from = self.now.0[key].core();
+                moves.iter().any(|(_, _, step)| matches!(step, Step::Move { core, .. } if Some(*core) == from))
+            };
+            let keys = moves.iter().map(|(key, _, _)| *key);
+            let smallest = keys.min_by_key(|key| (!wanted(key), self.now.0[*key].part())).cloned();
+            let Some((service, vcpu)) = smallest else { return };
+            self.take(Step::Release { service, vcpu });
+        }
+    }
+
+    fn moving<'k>(&self, key: &'k Key, held: &Held) -> Option<(&'k Key, Backend, Step)> {
+        let from = held.core()?;
+        match self.new.0.get(key)?.place {
+            Place::Reserved { core, server, backend, .. } if core != from => {
+                let (service, vcpu) = key.clone();
+                Some((key, backend, Step::Move { service, vcpu, from, core, server }))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Step {
+    /// Whom it is about, and which of its servers.
+    fn key(&self) -> Key {
+        let vcpu = match self {
+            Step::Release { vcpu, .. }
+            | Step::Decrease { vcpu, .. }
+            | Step::Move { vcpu, .. }
+            | Step::Reserve { vcpu, .. }
+            | Step::Increase { vcpu, .. } => *vcpu,
+            Step::Remove { .. } | Step::Spread { .. } | Step::Add { .. } => None,
+        };
+        (self.service().to_string(), vcpu)
+    }
+
+    /// Whom it is about.
+    pub fn service(&self) -> &str {
+        match self {
+            Step::Remove { service }
+            | Step::Release { service, .. }
+            | Step::Decrease { service, .. }
+            | Step::Move { service, .. }
+            | Step::Reserve { service, .. }
+            | Step::Increase { service, .. }
+            | Step::Spread { service, .. }
+            | Step::Add { service } => service,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whom = match self.key() {
+            (service, Some(vcpu)) => format!("{service}/{vcpu}"),
+            (service, None) => service,
+        };
+        let server = |server: &Server| format!("{} every {}", server.budget, server.period);
+        match self {
+            Step::Remove { .. } => write!(f, "remove {whom}"),
+            Step::Release { .. } => write!(f, "release the server of {whom}"),
+            Step::Decrease { server: to, .. } => write!(f, "decrease {whom} to {}", server(to)),
+            Step::Move { from, core, server: to, .. } => {
+                write!(f, "move {whom} from core {from} to core {core}, with {}", server(to))
+            }
+            Step::Reserve { core, server: to, .. } => write!(f, "reserve {} for {whom} on core {core}", server(to)),
+            Step::Increase { server: to, .. } => write!(f, "increase {whom} to {}", server(to)),
+            Step::Spread { cores, .. } => write!(f, "spread {whom} over cores {cores:?}"),
+            Step::Add { .. } => write!(f, "add {whom}"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "difference_tests.rs"]
+mod tests;
