@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use giusto_measure::Resource;
 use giusto_model::{Backend, Bandwidth, Duration, Task};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Latency you can plan: real-time shares of a core on stock Linux.
@@ -46,6 +47,12 @@ pub(crate) enum Verb {
     /// says whether the promise was kept.
     #[command(after_help = "Example:\n  giusto run sites/walk.yaml --trial --rounds 3 --for 4s")]
     Run(RunArgs),
+    /// How a giusto that runs on this host stands: supply, budgets, cores, warnings
+    #[command(after_help = "Example, where one runs:\n  giusto status --watch")]
+    Status(StatusArgs),
+    /// Plan the site file anew and apply the difference to a giusto that runs, or refuse and change nothing
+    #[command(after_help = "Example, where one runs:\n  giusto reload")]
+    Reload(ReloadArgs),
     /// Undo what a giusto that died has left behind
     #[command(after_help = "Example:\n  giusto restore")]
     Restore(RestoreArgs),
@@ -165,6 +172,39 @@ pub(crate) struct RunArgs {
     /// Print what would be done and do nothing
     #[arg(long, conflicts_with = "trial")]
     pub(crate) dry_run: bool,
+    /// Answer Prometheus at http://ADDRESS/metrics
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["trial", "dry_run"])]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// How events are said on standard error
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log: Log,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Log {
+    /// Sentences for people
+    Text,
+    /// A JSON object a line, with fields
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show it anew every second, until q
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) watch: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReloadArgs {
+    /// Another site file from now on, as root only; when not given, the one that runs
+    pub(crate) site: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -34,12 +34,33 @@ impl Failure {
     pub(crate) fn quiet() -> Self {
         Failure { code: 0, text: String::new() }
     }
+    /// The code that somebody else found right: what the running giusto refused.
+    pub(crate) fn refused(refused: giusto_daemon::Refused) -> Self {
+        Failure { code: refused.exit, text: refused.reason }
+    }
+    /// For whoever asked the running giusto.
+    pub(crate) fn into_refused(self) -> giusto_daemon::Refused {
+        giusto_daemon::Refused { exit: self.code, reason: self.text }
+    }
+    /// Says the text as an event, so that it is in the log's form; [`Failure::report`] is silent then.
+    pub(crate) fn logged(self) -> Self {
+        if !self.text.is_empty() {
+            tracing::error!(exit = self.code, "{}", self.text);
+        }
+        Failure { text: String::new(), ..self }
+    }
     /// Prints the text and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
         if !self.text.is_empty() {
             crate::table::tell(format_args!("giusto: {}", self.text));
         }
         ExitCode::from(self.code)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

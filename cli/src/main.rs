@@ -14,9 +14,11 @@ mod measure;
 mod plan;
 mod run;
 mod simulate;
+mod status;
 mod supply;
 mod table;
 mod verify;
+mod watch;
 
 use args::{Analyze, Cli, Verb};
 use clap::Parser;
@@ -30,6 +32,8 @@ fn main() -> ExitCode {
         Verb::Explain(args) => plan::explain(&args),
         Verb::Simulate(args) => simulate::simulate(&args),
         Verb::Run(args) => run::run(&args),
+        Verb::Status(args) => status::status(&args),
+        Verb::Reload(args) => status::reload(&args),
         Verb::Restore(args) => run::restore(&args),
         Verb::Measure(verb) => measure::measure(&verb),
         Verb::Verify(args) => verify::verify(&args),

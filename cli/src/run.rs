@@ -1,18 +1,20 @@
 //! `giusto run` and `giusto restore`.
 
-use crate::args::{RestoreArgs, RunArgs};
+use crate::args::{Log, RestoreArgs, RunArgs};
 use crate::failure::{create, Failure};
 use crate::table::{say, tell};
 use crate::{plan, table};
-use giusto_compute::Lack;
-use giusto_daemon::{Arm, Error, Journal, Options, Restored, Scene, Trial};
+use giusto_compute::{Lack, Machine};
+use giusto_daemon::{
+    Arm, Error, Journal, Notify, Observer, Operator, Options, Planner, Restored, Scene, Settings, Signals, Trial,
+};
 use giusto_model::{Duration, JobRecord, Plan, ServicePlan};
+use giusto_planner::Facts;
 use giusto_simulator::{predict, Execution, Gantt};
 use giusto_verify::{Arms, Comparison, Predicted, ReportMeta, Round, Sample, Verdict};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Virtual time of a prediction.
@@ -22,6 +24,14 @@ const PROFILE: u32 = 2000;
 
 /// `giusto run`
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    giusto_daemon::log(args.log == Log::Json);
+    enforce_or_try(args).map_err(Failure::logged)
+}
+
+fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
+    // Before there are threads.
+    let notify =
+        Notify::from_environment().map_err(|error| Failure::input(format!("NOTIFY_SOCKET is no address: {error}")))?;
     let site = giusto_site::read(&args.site.site)?;
     if args.dry_run {
         return dry_run(args, &plan::here(&site, args.insist.backend)?);
@@ -45,27 +55,58 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if !missing.is_empty() {
         return Err(lacks(args, &plan, &missing)?);
     }
-    on_signals();
+    let signals = Signals::mind(!args.trial);
     let (mut journal, earlier) = journal?;
     tell_restored(&earlier)?;
-    let mut scene = Scene::set(&plan, &machine, &mut journal, &args.out.join("logs"))?;
-    let stop = || STOP.load(Ordering::Relaxed);
-    if args.trial {
-        let options = Options { rounds: args.rounds, length: args.length, seed: args.seed, profile: PROFILE };
-        let start = Instant::now();
-        let mut say = |text: String| tell(format_args!("[{:>4.0} s] {text}", start.elapsed().as_secs_f64()));
-        let trials = giusto_daemon::trial(&mut scene, &plan, &machine.cores, options, &stop, &mut say)?;
-        let restored = scene.finish();
-        let judged = judge(args, &plan, &trials)?; // what was measured is not lost where undoing failed
-        restored?;
-        Ok(judged)
-    } else {
-        let done = giusto_daemon::enforce(&mut scene, &stop, &mut |text| tell(text));
-        scene.finish()?;
-        done?;
-        tell("stopped; the host is as it was");
-        Ok(ExitCode::SUCCESS)
+    if !args.trial {
+        return enforce(args, &plan, &machine, &mut journal, notify, signals);
     }
+    let mut scene = Scene::set(&plan, &machine, &mut journal, &args.out.join("logs"))?;
+    let options = Options { rounds: args.rounds, length: args.length, seed: args.seed, profile: PROFILE };
+    let start = Instant::now();
+    let mut say = |text: String| tell(format_args!("[{:>4.0} s] {text}", start.elapsed().as_secs_f64()));
+    let stop = || signals.stopped();
+    let trials = giusto_daemon::trial(&mut scene, &plan, &machine.cores, options, &stop, &mut say)?;
+    let restored = scene.finish();
+    let judged = judge(args, &plan, &trials)?; // what was measured is not lost where undoing failed
+    restored?;
+    Ok(judged)
+}
+
+fn enforce(
+    args: &RunArgs,
+    plan: &Plan,
+    machine: &Machine,
+    journal: &mut Journal,
+    notify: Notify,
+    signals: &'static Signals,
+) -> Result<ExitCode, Failure> {
+    let plan_file = args.out.join("plan.json");
+    let facts = Facts { insist: args.insist.backend, ..giusto_daemon::facts_of(machine) };
+    let settings = Settings { plan_file, facts: facts.clone(), metrics: args.metrics, notify, signals };
+    let site = std::path::absolute(&args.site.site).map_err(Failure::input)?;
+    let mut operator = Operator::open(journal, plan, site, planner(facts), settings)?;
+    let mut observer = Observer::default();
+    let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"))?;
+    let mut turn = |scene: &mut Scene, warnings| operator.turn(&mut observer.stage(scene, warnings));
+    let stop = || signals.stopped();
+    let done = giusto_daemon::enforce(&mut scene, &stop, &mut turn);
+    operator.stopping();
+    scene.finish()?;
+    done?;
+    tracing::info!("stopped; the host is as it was");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Plans a site file for this machine as it was at the start: looking at it again while threads may die under SCHED_DEADLINE
+/// would make the kernel miscount.
+fn planner(facts: Facts) -> Planner {
+    Box::new(move |site| {
+        let site = giusto_site::read(site).map_err(|error| Failure::from(error).into_refused())?;
+        let mut plan = giusto_planner::plan(&site, &facts).map_err(|refusal| Failure::from(refusal).into_refused())?;
+        plan::predict_all(&mut plan, 1).map_err(Failure::into_refused)?;
+        Ok(plan)
+    })
 }
 
 fn dry_run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, Failure> {
@@ -292,11 +333,4 @@ fn how(args: &RunArgs, service: &ServicePlan, trial: &Trial, competitor: f64) ->
         line("generator's mean lateness beyond its median (worst run)", uneven.to_string()),
         line("kernel", kernel.trim().to_string()),
     ]
-}
-
-static STOP: AtomicBool = AtomicBool::new(false);
-
-/// SIGINT and SIGTERM ask for an orderly end.
-fn on_signals() {
-    giusto_daemon::on_stop(&STOP);
 }

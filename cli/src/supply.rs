@@ -7,17 +7,12 @@ use giusto_measure::{Asked, Spread, SupplyPlan, SupplyReport};
 use giusto_model::Duration;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
-
-/// Set by a signal: stop and tell what was seen until then.
-static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Measures until the time is over or a signal comes.
 pub(crate) fn supply(args: &SupplyArgs) -> Result<ExitCode, Failure> {
     let window = args.window.or(args.ask.map(|ask| ask.period)).unwrap_or(Duration::from_ms(10));
     let plan = SupplyPlan { length: args.length, window, phase: args.phase, core: args.core, ask: args.ask };
-    giusto_daemon::on_stop(&STOP);
-    let probed = giusto_measure::supply(&plan, &STOP)?;
+    let probed = giusto_measure::supply(&plan, &giusto_daemon::Signals::mind(false).stop)?;
     let broken = |path: &Path, error| Failure::running(format!("cannot write {}: {error}", path.display()));
     if let Some(out) = &args.out {
         probed.recording.write_gaps(create(out)?).map_err(|error| broken(out, error))?;

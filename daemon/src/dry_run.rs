@@ -11,6 +11,7 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
         .map(|lack| format!("refuse all of this, because {} is missing: {}", lack.what, lack.how))
         .collect();
     lines.push("write the undo of every step to /run/giusto/journal before the step".into());
+    lines.push("listen on /run/giusto/control for 'giusto status' and 'giusto reload'".into());
     lines.push(format!(
         "reserve with SCHED_DEADLINE on cores {:?} for a millisecond, to see how much bandwidth is free",
         machine.cores

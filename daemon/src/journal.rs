@@ -49,7 +49,12 @@ impl Journal {
     ///
     /// Errors: another giusto runs (named by its process id), or the state folder cannot be written or is somebody else's.
     pub fn open() -> Result<(Journal, Restored), Error> {
-        Journal::open_in(&std::env::var_os("GIUSTO_STATE").map_or(PathBuf::from("/run/giusto"), PathBuf::from))
+        Journal::open_in(&state_folder())
+    }
+
+    /// The state folder, which is ours as long as the journal is held.
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
     }
 
     /// As [`Journal::open`], in another state folder; it is made if it is not there.
@@ -128,6 +133,11 @@ impl Recorder for Journal {
         self.pending.push(undo.clone());
         Ok(())
     }
+}
+
+/// Where this host's journal lies, and what else is there while a giusto runs.
+pub(crate) fn state_folder() -> PathBuf {
+    std::env::var_os("GIUSTO_STATE").map_or(PathBuf::from("/run/giusto"), PathBuf::from)
 }
 
 /// Makes the state folder, or refuses one that others could write: what stands in it is done as root.

@@ -1,30 +1,50 @@
 //! Composition on a real host: starts or adopts services, enforces a plan with `compute`, keeps the undo journal, and runs
-//! trials: service and load together, arm by arm, job records out.
+//! trials: service and load together, arm by arm, job records out. The operator's side of it: control socket, status,
+//! metrics, reload by difference, logs, the service manager's protocol.
 //!
-//! Called by the command line (`giusto run`, `giusto restore`, `giusto measure`). Sites and plans flow in; job records and
-//! a judgement flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
+//! Called by the command line (`giusto run`, `giusto restore`, `giusto measure`, `giusto status`, `giusto reload`). Sites and
+//! plans flow in; job records, a judgement and the status flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
 
+mod control;
+mod desk;
 mod difference;
 mod dry_run;
 mod journal;
+mod listening;
+mod log;
+mod metrics;
+mod notify;
+mod observe;
+mod operator;
+mod protocol;
 mod scene;
 mod services;
+mod signals;
 mod spinner;
+mod status;
 mod systemd;
 mod trial;
 mod vm;
 
+pub use control::ask;
+pub use desk::{Host, Planner, Refused};
 pub use difference::{difference, Change, Layout, Step};
 pub use dry_run::dry_run;
 pub use journal::{Journal, Restored};
+pub use log::log;
+pub use notify::Notify;
+pub use observe::Observer;
+pub use operator::{Operator, Report, Settings, Stage};
+pub use protocol::{Answer, Request};
 pub use scene::{enforce, Scene};
 pub use services::Running;
+pub use signals::Signals;
+pub use status::{CoreStatus, ServiceState, ServiceStatus, State, Status, STATUS_VERSION};
 pub use trial::{loads, trial, Arm, Options, Run, Trial};
 
 use giusto_compute::{Lack, Machine};
 use giusto_model::{Backend, Plan};
 use giusto_planner::{BackendFact, Facts};
-use std::sync::atomic::AtomicBool;
 
 /// Why a run did not work. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +105,11 @@ fn busy(pid: Option<u32>) -> String {
 
 /// What the planner has to know about this machine; nobody insists on a backend.
 pub fn facts() -> Facts {
-    let machine = giusto_compute::probe();
+    facts_of(&giusto_compute::probe())
+}
+
+/// What the planner has to know about a machine that was looked at before.
+pub fn facts_of(machine: &Machine) -> Facts {
     let fact = |backend| {
         let lacks: Vec<String> =
             machine.lacks(backend).iter().map(|lack| format!("{} is missing: {}", lack.what, lack.how)).collect();
@@ -98,7 +122,7 @@ pub fn facts() -> Facts {
         deadline_period_min: machine.period_min,
         deadline_bandwidth_cap: machine.cap,
         manager_cost: Facts::manager_cost(),
-        cores: machine.cores,
+        cores: machine.cores.clone(),
         backends,
         insist: None,
     }
@@ -111,19 +135,4 @@ pub fn missing(plan: &Plan, machine: &Machine) -> Vec<Lack> {
     let used = if used.is_empty() { vec![Backend::Deadline] } else { used };
     let needed = Backend::ALL.into_iter().filter(|backend| used.contains(backend));
     needed.flat_map(|backend| machine.lacks(backend).to_vec()).collect()
-}
-
-/// Sets `flag` when SIGINT, SIGTERM, SIGHUP (a terminal that closes) or SIGQUIT asks for an orderly end. Only the first call's flag counts.
-pub fn on_stop(flag: &'static AtomicBool) {
-    static FLAG: std::sync::OnceLock<&AtomicBool> = std::sync::OnceLock::new();
-    extern "C" fn handler(_: libc::c_int) {
-        if let Some(flag) = FLAG.get() {
-            flag.store(true, std::sync::atomic::Ordering::Relaxed);
-        }
-    }
-    let _ = FLAG.set(flag);
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
-        // SAFETY: the handler only stores to an atomic.
-        unsafe { libc::signal(signal, handler as *const () as libc::sighandler_t) };
-    }
 }

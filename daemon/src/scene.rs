@@ -123,6 +123,12 @@ impl<'a> Scene<'a> {
         self.services[index].1.processes()
     }
 
+    /// Everybody, with what they are to get.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Option<&ServicePlan>, &Running)> {
+        let services = self.services.iter().map(|(service, running)| (Some(*service), running));
+        services.chain(self.leftovers.iter().map(|leftover| (None, &leftover.running)))
+    }
+
     /// Keeps `core` awake until what is returned is dropped.
     pub(crate) fn keep_awake(&mut self, core: u32) -> Result<Spinner, Error> {
         Spinner::start(&self.isolated, core, self.journal)
@@ -163,7 +169,7 @@ impl<'a> Scene<'a> {
 
 fn restored(journal: &mut Journal) -> Result<(), Error> {
     let restored = journal.restore()?;
-    restored.notes.iter().for_each(|note| eprintln!("giusto: {note}"));
+    restored.notes.iter().for_each(|note| tracing::warn!("{note}"));
     if restored.failed.is_empty() {
         return Ok(());
     }
@@ -173,7 +179,7 @@ fn restored(journal: &mut Journal) -> Result<(), Error> {
 impl Drop for Scene<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.undo() {
-            eprintln!("giusto: {error}");
+            tracing::error!("{error}");
         }
     }
 }
@@ -187,42 +193,53 @@ fn require(machine: &Machine) -> Result<&giusto_compute::Cpusets, Error> {
 }
 
 /// Enforces a plan until `stop` says so: reserves, then looks once a second for processes that have come, and for
-/// reservations that no longer serve. What can be mended is, and said; only the end of a time-sensitive service is an error.
-pub fn enforce(scene: &mut Scene, stop: &dyn Fn() -> bool, say: &mut dyn FnMut(String)) -> Result<(), Error> {
+/// reservations that no longer serve. What can be mended is, and logged; only the end of a time-sensitive service is an error.
+/// `turn` is called ten times a second, with what is wrong now.
+pub fn enforce(
+    scene: &mut Scene,
+    stop: &dyn Fn() -> bool,
+    turn: &mut dyn FnMut(&mut Scene, Vec<String>),
+) -> Result<(), Error> {
     let mut guards = Vec::new();
     for index in 0..scene.services.len() {
-        guards.push(Guard { reserved: reserve(scene, index, say)?, worry: None });
+        guards.push(Guard { reserved: reserve(scene, index)?, worry: None });
     }
-    let mut turn = 0;
+    let mut turns = 0;
     while !stop() {
+        turn(scene, guards.iter().filter_map(|guard| guard.worry.clone()).collect());
         std::thread::sleep(Duration::from_millis(100));
-        turn += 1;
-        if turn % 10 != 0 {
+        turns += 1;
+        if turns % 10 != 0 {
             continue;
         }
         for leftover in &mut scene.leftovers {
             let ended = leftover.running.check().err().filter(|_| !leftover.places.is_empty());
             if let Some(error) = ended {
-                say(format!("{error}; the plan goes on without it"));
+                tracing::warn!(service = leftover.plan.name, "{error}; the plan goes on without it");
             }
         }
         scene.confine()?;
         for (index, guard) in guards.iter_mut().enumerate() {
             scene.services[index].1.check()?;
-            guard.look(scene, index, say)?;
+            guard.look(scene, index)?;
         }
     }
     Ok(())
 }
 
-fn reserve(scene: &mut Scene, index: usize, say: &mut dyn FnMut(String)) -> Result<Reserved, Error> {
+fn reserve(scene: &mut Scene, index: usize) -> Result<Reserved, Error> {
     let reserved = scene.reserve(index)?;
     let share = match reserved.percent {
         Some(percent) => format!("which does {percent} % of its work"),
         None => "its main thread; it has hardly run yet".to_string(),
     };
-    let (name, tid) = (&scene.services[index].0.name, reserved.thread);
-    say(format!("{name}: reserved for thread {tid}, {share}; its other threads stay as they are, on the same core"));
+    let (ServicePlan { name, core, .. }, thread) = (scene.services[index].0, reserved.thread);
+    tracing::info!(
+        service = name,
+        core,
+        thread,
+        "{name}: reserved for thread {thread}, {share}; its other threads stay as they are, on the same core"
+    );
     Ok(reserved)
 }
 
@@ -234,17 +251,18 @@ struct Guard {
 }
 
 impl Guard {
-    fn look(&mut self, scene: &mut Scene, index: usize, say: &mut dyn FnMut(String)) -> Result<(), Error> {
+    fn look(&mut self, scene: &mut Scene, index: usize) -> Result<(), Error> {
         let worry = match self.reserved.check() {
             Ok(()) => None,
             Err(giusto_compute::Error::Gone(_)) => {
-                self.reserved = reserve(scene, index, say)?;
+                self.reserved = reserve(scene, index)?;
                 None
             }
             Err(error) => Some(format!("{}: {error}", scene.services[index].0.name)),
         };
         if worry != self.worry {
-            worry.iter().for_each(|worry| say(worry.clone()));
+            let (ServicePlan { name, core, .. }, thread) = (scene.services[index].0, self.reserved.thread);
+            worry.iter().for_each(|worry| tracing::warn!(service = name, core, thread, "{worry}"));
             self.worry = worry;
         }
         Ok(())

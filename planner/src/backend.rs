@@ -86,7 +86,12 @@ pub(crate) fn cost(backend: Backend, facts: &Facts) -> Bandwidth {
 
 /// Most that reservations may take of one core, and why.
 pub(crate) fn most_of_a_core(host: &Host, facts: &Facts, backend: Backend) -> (Bandwidth, &'static str) {
-    let rest = Bandwidth::ONE.checked_sub(host.keep_free).and_then(|rest| rest.checked_sub(cost(backend, facts)));
+    capacity(host.keep_free, facts, backend)
+}
+
+/// Most that reservations may take of one core of which `keep_free` stays free, and why.
+pub fn capacity(keep_free: Bandwidth, facts: &Facts, backend: Backend) -> (Bandwidth, &'static str) {
+    let rest = Bandwidth::ONE.checked_sub(keep_free).and_then(|rest| rest.checked_sub(cost(backend, facts)));
     let rest = rest.unwrap_or(Bandwidth::ZERO);
     match backend {
         Backend::Manager => (rest, "1 − keep-free − what the manager takes"),

@@ -18,6 +18,7 @@ mod size;
 mod supply;
 mod words;
 
+pub use backend::capacity;
 pub use explain::explain;
 pub use facts::{BackendFact, Facts};
 pub use file::{read, write};

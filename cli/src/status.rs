@@ -1,0 +1,202 @@
+//! `giusto status` and `giusto reload`: what an operator asks the giusto that runs on this host.
+
+use crate::args::{ReloadArgs, StatusArgs};
+use crate::failure::Failure;
+use crate::table::{json, print, say, table};
+use giusto_daemon::{ask, Answer, CoreStatus, Request, ServiceStatus, Status};
+use giusto_model::Duration;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+/// Cells of a bar.
+const BAR: usize = 8;
+
+/// `giusto status`
+pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    if args.watch {
+        return crate::watch::watch();
+    }
+    let status = look()?;
+    if args.json {
+        return json(&status);
+    }
+    print(&lines(&status).iter().map(|line| format!("{line}\n")).collect::<String>())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `giusto reload`
+pub(crate) fn reload(args: &ReloadArgs) -> Result<ExitCode, Failure> {
+    let site = args.site.as_deref().map(absolute).transpose()?;
+    let change = match ask(&Request::Reload(site))? {
+        Answer::Change(change) => change,
+        other => return Err(unexpected(other)),
+    };
+    if args.json {
+        return json(&change);
+    }
+    if change.steps.is_empty() {
+        say!("the new plan is in force; nothing had to be changed for it");
+    }
+    for step in &change.steps {
+        say!("{step}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The running giusto has another working directory, and JSON takes texts only.
+fn absolute(site: &Path) -> Result<PathBuf, Failure> {
+    let absolute = std::path::absolute(site).ok().filter(|path| path.to_str().is_some());
+    absolute.ok_or_else(|| Failure::input(format!("{}: expected the path of a site file, in UTF-8", site.display())))
+}
+
+/// One look.
+pub(crate) fn look() -> Result<Status, Failure> {
+    match ask(&Request::Status)? {
+        Answer::Status(status) => Ok(*status),
+        other => Err(unexpected(other)),
+    }
+}
+
+fn unexpected(answer: Answer) -> Failure {
+    match answer {
+        Answer::Error(refused) => Failure::refused(refused),
+        _ => Failure::running("the running giusto answered something else than was asked; is it another release?"),
+    }
+}
+
+/// All of it, a text a line; what matters most is on the left, where a narrow terminal shows it.
+pub(crate) fn lines(status: &Status) -> Vec<String> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let age = age(now.saturating_sub(status.since_ns));
+    let mut lines = vec![format!("{}: {}, since {age}, process {}", status.host, status.state, status.pid)];
+    if !status.services.is_empty() {
+        let heads = ["service", "state", "core", "supply, last second", "left", "throttled", "server", "promise"];
+        let mut rows = vec![heads.map(String::from).to_vec()];
+        rows.extend(status.services.iter().map(service));
+        lines.push(String::new());
+        lines.extend(aligned(&rows, &[4, 5]));
+    }
+    if !status.cores.is_empty() {
+        let heads = ["core", "backend", "manager", "wake-ups/s", "late, mean", "at most"];
+        let mut rows = vec![heads.map(String::from).to_vec()];
+        rows.extend(status.cores.iter().map(core));
+        lines.push(String::new());
+        lines.extend(aligned(&rows, &[2, 3, 4, 5]));
+    }
+    let told = status.warnings.iter().map(|warning| format!("warning: {warning}"));
+    let told: Vec<String> = told.chain(status.notes.iter().map(|note| format!("note: {note}"))).collect();
+    if !told.is_empty() {
+        lines.push(String::new());
+        lines.extend(told);
+    }
+    lines
+}
+
+/// A table whose columns `right` are numbers.
+fn aligned(rows: &[Vec<String>], right: &[usize]) -> Vec<String> {
+    let mut rows = rows.to_vec();
+    for &column in right {
+        let width = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        rows.iter_mut().for_each(|row| row[column] = format!("{:>width$}", row[column]));
+    }
+    table(&rows, usize::MAX).lines().map(String::from).collect()
+}
+
+fn service(service: &ServiceStatus) -> Vec<String> {
+    let name = match service.vcpu {
+        Some(vcpu) => format!("{}/{vcpu}", service.name),
+        None => service.name.clone(),
+    };
+    let server = match (service.budget_ns, service.period_ns) {
+        (Some(budget), Some(period)) => format!("{} / {}", time(budget), time(period)),
+        _ => "-".into(),
+    };
+    let left = service.left_ns.map(|ns| if ns < 0 { format!("-{}", time(ns.unsigned_abs())) } else { time(ns as u64) });
+    vec![
+        name,
+        service.state.to_string(),
+        service.core.map_or("-".into(), |core| core.to_string()),
+        supply(service),
+        left.unwrap_or("-".into()),
+        service.depletions.map_or("-".into(), |times| times.to_string()),
+        server,
+        service.promise.clone(),
+    ]
+}
+
+/// `██████░░ 30.1 of 40.0 %`: the bar is full when it got all that it asked for.
+fn supply(service: &ServiceStatus) -> String {
+    let got = service.supplied_recent;
+    let asked = match (service.budget_ns, service.period_ns) {
+        (Some(budget), Some(period)) if period > 0 => Some(budget as f64 / period as f64),
+        _ => None,
+    };
+    let halves = (got / asked.unwrap_or(1.0) * (BAR * 2) as f64).round().clamp(0.0, (BAR * 2) as f64) as usize;
+    let bar = format!("{}{}", "█".repeat(halves / 2), if halves % 2 == 1 { "▌" } else { "" });
+    let of = asked.map_or(String::new(), |asked| format!(" of {:.1}", asked * 100.0));
+    format!("{bar:░<BAR$} {:.1}{of} %", got * 100.0)
+}
+
+fn core(core: &CoreStatus) -> Vec<String> {
+    let known = |text: Option<String>| text.unwrap_or("-".into());
+    vec![
+        core.core.to_string(),
+        known(core.backend.clone()),
+        known(core.manager_cost.map(|cost| format!("{:.2} %", cost * 100.0))),
+        known(core.wakeups_per_s.map(|wakeups| format!("{wakeups:.0}"))),
+        known(core.lateness_mean_ns.map(time)),
+        known(core.lateness_max_ns.map(time)),
+    ]
+}
+
+fn time(ns: u64) -> String {
+    format!("{:.3}", Duration::from_ns(ns))
+}
+
+/// `3 d 4 h`, `5 h 12 min`, `12 min`, `7 s`.
+fn age(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min"),
+        (0, _, _) => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_golden_fits_into_100_columns_and_lines_up() {
+        let status: Status = serde_json::from_str(include_str!("../../formats/goldens/status.json")).unwrap();
+        let lines = lines(&status);
+        let tables = lines.iter().take_while(|line| !line.starts_with("warning: "));
+        assert!(
+            tables.clone().count() < lines.len() && tables.clone().all(|line| line.chars().count() <= 100),
+            "{lines:#?}"
+        );
+        let rows: Vec<&String> = lines[2..2 + status.services.len() + 1].iter().collect();
+        let at = |row: &str, text: &str| row.find(text).map(|byte| row[..byte].chars().count());
+        let promise = at(rows[0], "promise").unwrap();
+        assert!(rows[1..].iter().all(|row| row.chars().nth(promise - 1) == Some(' ')), "{rows:#?}");
+    }
+
+    #[test]
+    fn bars_and_ages() {
+        let mut one = ServiceStatus { budget_ns: Some(40), period_ns: Some(100), ..ServiceStatus::default() };
+        for (got, shown) in
+            [(0.0, "░░░░░░░░ 0.0 of 40.0 %"), (0.3, "██████░░ 30.0 of 40.0 %"), (0.5, "████████ 50.0 of 40.0 %")]
+        {
+            one.supplied_recent = got;
+            assert_eq!(supply(&one), shown);
+        }
+        one.budget_ns = None;
+        assert_eq!(supply(&one), "████░░░░ 50.0 %");
+        let seconds = |s: u64| age(s * 1_000_000_000);
+        assert_eq!([7, 720, 18_720, 280_800].map(seconds), ["7 s", "12 min", "5 h 12 min", "3 d 6 h"]);
+    }
+}

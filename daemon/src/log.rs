@@ -1,0 +1,134 @@
+//! Where events go: a line each on standard error, for people or as JSON.
+//!
+//! Rooms say what happens with `tracing`: a message that is a whole sentence, and fields (`service`, `core`, `thread`) for
+//! programs. Under systemd each line begins with its priority for the journal (sd-daemon(3)).
+
+use std::fmt::{self, Write};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::{JsonFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Says events from now on, as JSON objects with `timestamp`, `level`, `message` and the fields, or for people: `giusto: ` and
+/// the message. Only the first call counts.
+pub fn log(json: bool) {
+    let lines = Lines { json, priorities: journal() };
+    let _ = tracing::subscriber::set_global_default(subscriber(lines, io::stderr));
+}
+
+fn subscriber<W>(lines: Lines, to: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'w> tracing_subscriber::fmt::MakeWriter<'w> + Send + Sync + 'static,
+{
+    tracing_subscriber::fmt()
+        .log_internal_errors(false) // nobody can be told where standard error is closed
+        .with_max_level(Level::INFO)
+        .fmt_fields(JsonFields::new())
+        .event_format(lines)
+        .with_writer(to)
+        .finish()
+}
+
+/// Whether standard error is the journal, as systemd says: `JOURNAL_STREAM=DEVICE:INODE`.
+fn journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
+    let here = std::fs::metadata("/proc/self/fd/2");
+    here.is_ok_and(|here| stream == format!("{}:{}", here.dev(), here.ino()))
+}
+
+struct Lines {
+    json: bool,
+    priorities: bool,
+}
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'w> tracing_subscriber::fmt::FormatFields<'w> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        if self.priorities {
+            let priority = match *event.metadata().level() {
+                Level::ERROR => 3,
+                Level::WARN => 4,
+                Level::INFO => 6,
+                _ => 7,
+            };
+            write!(to, "<{priority}>")?;
+        }
+        if self.json {
+            let json = tracing_subscriber::fmt::format().json().flatten_event(true).with_target(false);
+            return json.format_event(context, to, event);
+        }
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        if self.priorities {
+            message.0 = message.0.replace('\n', " | "); // for the journal a line is an event
+        }
+        writeln!(to, "giusto: {}", message.0)
+    }
+}
+
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            let _ = write!(self.0, "{value:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn said(json: bool, priorities: bool) -> String {
+        let shared = Shared::default();
+        let to = shared.clone();
+        tracing::subscriber::with_default(subscriber(Lines { json, priorities }, move || to.clone()), || {
+            tracing::info!(service = "cache", core = 1, thread = 77, "cache: reserved for thread {}", 77);
+            tracing::warn!(service = "batch", "batch: ended\nno port");
+            tracing::debug!("not said");
+        });
+        let bytes = shared.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn people_read_sentences_and_the_journal_priorities() {
+        assert_eq!(said(false, false), "giusto: cache: reserved for thread 77\ngiusto: batch: ended\nno port\n");
+        let journal = "<6>giusto: cache: reserved for thread 77\n<4>giusto: batch: ended | no port\n";
+        assert_eq!(said(false, true), journal);
+    }
+
+    #[test]
+    fn programs_read_fields() {
+        let lines = said(true, false);
+        let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(
+            (&lines[0]["service"], &lines[0]["core"], &lines[0]["thread"]),
+            (&"cache".into(), &1.into(), &77.into())
+        );
+        assert_eq!((&lines[1]["level"], &lines[1]["message"]), (&"WARN".into(), &"batch: ended\nno port".into()));
+        assert!(lines[0]["timestamp"].is_string());
+        assert!(said(true, true).starts_with("<6>{"));
+    }
+}

@@ -1,0 +1,193 @@
+//! The status for Prometheus: OpenMetrics text, over the control socket and, where asked for, HTTP.
+
+use crate::listening::{Client, Server};
+use crate::{CoreStatus, Error, Host, ServiceStatus, Status};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+/// Longest head of an HTTP request.
+const HEAD: usize = 8 * 1024;
+
+/// The HTTP side, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    _server: Server,
+}
+
+impl Metrics {
+    /// Answers `GET /metrics` at `address`. Errors: it cannot be listened on.
+    ///
+    /// A few lines of HTTP of our own: the small libraries for it wait for slow clients forever.
+    pub(crate) fn listen(address: SocketAddr, host: Arc<dyn Host>) -> Result<Metrics, Error> {
+        let cannot = |source| Error::Io { doing: format!("listen on {address} for --metrics"), source };
+        if !address.ip().is_loopback() {
+            tracing::warn!(
+                "metrics at {address}: everybody who reaches it can read the names and loads of all services"
+            );
+        }
+        let listener = TcpListener::bind(address).map_err(cannot)?;
+        let serve = move |mut client: Client<TcpStream>| {
+            if let Some(answer) = head(&mut client).ok().map(|head| respond(&head, host.as_ref())) {
+                client.renew();
+                let _ = client.write_all(answer.as_bytes());
+            }
+        };
+        let server = Server::start("giusto-metrics", listener, serve, drop).map_err(cannot)?;
+        Ok(Metrics { _server: server })
+    }
+}
+
+/// Everything up to the empty line.
+fn head(client: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let mut bytes = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        match client.read(&mut bytes)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            length => head.extend(&bytes[..length]),
+        }
+        if head.len() > HEAD {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+    Ok(head)
+}
+
+fn respond(head: &[u8], host: &dyn Host) -> String {
+    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let words = String::from_utf8_lossy(line);
+    let mut words = words.split(' ');
+    let (status, more, kind, body) = match (words.next(), words.next(), words.next()) {
+        (Some("GET"), Some("/metrics"), Some("HTTP/1.1" | "HTTP/1.0")) => {
+            ("200 OK", "", "application/openmetrics-text; version=1.0.0; charset=utf-8", text(&host.status()))
+        }
+        (Some("GET"), Some(_), Some("HTTP/1.1" | "HTTP/1.0")) => {
+            ("404 Not Found", "", "text/plain", "only /metrics is here\n".into())
+        }
+        (Some(_), Some(_), Some("HTTP/1.1" | "HTTP/1.0")) => {
+            ("405 Method Not Allowed", "Allow: GET\r\n", "text/plain", "only GET /metrics is answered\n".into())
+        }
+        _ => ("400 Bad Request", "", "text/plain", "expected GET /metrics HTTP/1.1\n".into()),
+    };
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\n{more}Content-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+}
+
+/// The status as OpenMetrics text.
+pub(crate) fn text(status: &Status) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Shown(status.clone())));
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &registry) {
+        Ok(()) => text,
+        Err(fmt::Error) => String::new(), // a String takes everything
+    }
+}
+
+#[derive(Debug)]
+struct Shown(Status);
+
+type Labels = Vec<(&'static str, String)>;
+
+impl Collector for Shown {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let status = &self.0;
+        let host = ("host", status.host.clone());
+        let mut giusto = |name, help, unit, label: Option<(&'static str, String)>, value| {
+            let labels = std::iter::once(host.clone()).chain(label).collect();
+            family(&mut encoder, name, help, unit, false, std::iter::once((labels, value)))
+        };
+        let version = Some(("version", status.version.clone()));
+        giusto("giusto_build_info", "The release that runs here", None, version, 1.0)?;
+        let since = seconds(status.since_ns);
+        giusto("giusto_start_time", "When it started, in Unix time", Some(Unit::Seconds), None, since)?;
+        let state = Some(("state", status.state.to_string()));
+        giusto("giusto_state", "What it is doing", None, state, 1.0)?;
+        giusto("giusto_warnings", "What is wrong now", None, None, status.warnings.len() as f64)?;
+        let mut services = |name, help, unit, counts, value: fn(&ServiceStatus) -> Option<f64>| {
+            let known = status.services.iter().filter_map(|service| Some((labels(service), value(service)?)));
+            family(&mut encoder, name, help, unit, counts, known)
+        };
+        let time = Some(Unit::Seconds);
+        services("giusto_service_supply", "Processor time that it got", time.clone(), true, |s| {
+            Some(seconds(s.supplied_ns))
+        })?;
+        services("giusto_service_budget", "Its server's budget", time.clone(), false, |s| s.budget_ns.map(seconds))?;
+        services("giusto_service_period", "Its server's period", time.clone(), false, |s| s.period_ns.map(seconds))?;
+        services("giusto_service_left", "What is left of its budget", time.clone(), false, |s| {
+            s.left_ns.map(|ns| ns as f64 / 1e9)
+        })?;
+        services("giusto_service_overrun_max", "The most it had beyond a budget", time.clone(), false, |s| {
+            s.overrun_max_ns.map(seconds)
+        })?;
+        services("giusto_service_boosted", "Processor time above its server", time.clone(), true, |s| {
+            s.boosted_ns.map(seconds)
+        })?;
+        services("giusto_service_replenishments", "Budgets given", None, true, |s| s.replenishments.map(|n| n as f64))?;
+        services("giusto_service_throttled", "Times that its budget was used up", None, true, |s| {
+            s.depletions.map(|n| n as f64)
+        })?;
+        services("giusto_service_misses", "Deadlines missed", None, true, |s| s.misses.map(|n| n as f64))?;
+        services("giusto_service_threads", "Its threads", None, false, |s| Some(f64::from(s.threads)))?;
+        let mut cores = |name, help, unit, counts, value: fn(&CoreStatus) -> Option<f64>| {
+            let label = |core: &CoreStatus| vec![("core", core.core.to_string())];
+            let known = status.cores.iter().filter_map(|core| Some((label(core), value(core)?)));
+            family(&mut encoder, name, help, unit, counts, known)
+        };
+        cores("giusto_core_manager_cpu", "Processor time that the manager took", time.clone(), true, |c| {
+            c.manager_cpu_ns.map(seconds)
+        })?;
+        cores("giusto_core_manager_wakeups_per_second", "The manager's wake-ups a second", None, false, |c| {
+            c.wakeups_per_s
+        })?;
+        cores("giusto_core_manager_lateness_max", "How late it woke up at most, last second", time, false, |c| {
+            c.lateness_max_ns.map(seconds)
+        })
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn labels(service: &ServiceStatus) -> Labels {
+    let number = |value: Option<u32>| value.map(|value| value.to_string()).unwrap_or_default();
+    vec![("service", service.name.clone()), ("vcpu", number(service.vcpu)), ("core", number(service.core))]
+}
+
+/// A family of counters (`counts`) or gauges. Nothing where no value is known.
+fn family(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    unit: Option<Unit>,
+    counts: bool,
+    values: impl Iterator<Item = (Labels, f64)>,
+) -> Result<(), fmt::Error> {
+    let mut values = values.peekable();
+    if values.peek().is_none() {
+        return Ok(());
+    }
+    let kind = if counts { MetricType::Counter } else { MetricType::Gauge };
+    let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+    for (labels, value) in values {
+        let one = metric.encode_family(&labels)?;
+        match counts {
+            true => ConstCounter::new(value).encode(one)?,
+            false => ConstGauge::new(value).encode(one)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

@@ -1,0 +1,218 @@
+//! The operator's side of `giusto run`: status, control socket, metrics, reload and the service manager around the loop that
+//! enforces.
+//!
+//! Called by that loop ten times a second ([`Operator::turn`]) with what it enforces, as a [`Stage`].
+
+use crate::control::Control;
+use crate::desk::{Desk, Order};
+use crate::difference::{difference, Layout};
+use crate::metrics::Metrics;
+use crate::{Change, CoreStatus, Error, Host, Journal, Notify, Planner, Refused, ServiceStatus, Signals, State, Step};
+use giusto_model::{Backend, Bandwidth, Plan};
+use giusto_planner::Facts;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What enforces, as far as operators have to do with it.
+pub trait Stage {
+    /// How everything stands; `plan` is in force. Called once a second.
+    fn report(&mut self, plan: &Plan) -> Report;
+
+    /// Does one step on the way to `plan`; a service that is removed is not in it. A core that carried no reservation until
+    /// now is isolated by whoever does the step. Errors: it could not be done, and everything is as it was before it.
+    fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error>;
+}
+
+/// What a stage knows of itself; see [`crate::Status`].
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Report {
+    pub notes: Vec<String>,
+    pub services: Vec<ServiceStatus>,
+    pub cores: Vec<CoreStatus>,
+    pub warnings: Vec<String>,
+}
+
+/// How the operator's side is set up.
+pub struct Settings {
+    /// Where the plan in force is written.
+    pub plan_file: PathBuf,
+    /// What admission goes by.
+    pub facts: Facts,
+    /// Where Prometheus may ask.
+    pub metrics: Option<SocketAddr>,
+    /// Who started this process.
+    pub notify: Notify,
+    /// What it is sent.
+    pub signals: &'static Signals,
+}
+
+/// See the module. Dropping it closes what it opened.
+pub struct Operator {
+    desk: Arc<Desk>,
+    orders: Receiver<Order>,
+    settings: Settings,
+    plan: Plan,
+    /// What is really held: not what the plan says where going back failed.
+    layout: Layout,
+    stuck: Option<String>,
+    reported: Option<Instant>,
+    _control: Control,
+    _metrics: Option<Metrics>,
+}
+
+impl Operator {
+    /// Opens the control socket beside `journal`, and the metrics, for a `plan` that comes from the file `site`. Errors: one
+    /// of them cannot be listened on.
+    pub fn open(
+        journal: &Journal,
+        plan: &Plan,
+        site: PathBuf,
+        planner: Planner,
+        mut settings: Settings,
+    ) -> Result<Operator, Error> {
+        let (desk, orders) = Desk::new(&plan.host.name, site, planner, &settings.signals.stop);
+        let desk = Arc::new(desk);
+        let control = Control::listen(journal, desk.clone())?;
+        let metrics = settings.metrics.map(|address| Metrics::listen(address, desk.clone())).transpose()?;
+        settings.notify.status("putting services in their places");
+        Ok(Operator {
+            desk,
+            orders,
+            settings,
+            plan: plan.clone(),
+            layout: Layout::of(plan),
+            stuck: None,
+            reported: None,
+            _control: control,
+            _metrics: metrics,
+        })
+    }
+
+    /// Everything is in its place, and was looked at: from the first call on this giusto is ready.
+    pub fn turn(&mut self, stage: &mut dyn Stage) {
+        self.settings.notify.alive();
+        if self.settings.signals.reload() {
+            self.reload_in_background();
+        }
+        while let Ok(order) = self.orders.try_recv() {
+            self.carry_out(order, stage);
+        }
+        match self.reported {
+            None => {
+                let ready = self.report(stage);
+                self.settings.notify.ready(&ready);
+            }
+            Some(at) if at.elapsed() >= Duration::from_secs(1) => _ = self.report(stage),
+            Some(_) => {}
+        }
+    }
+
+    /// The end begins.
+    pub fn stopping(&mut self) {
+        self.settings.notify.stopping();
+        self.desk.publish().state = State::Stopping;
+    }
+
+    /// Brings the status up to date; returns it in a line.
+    fn report(&mut self, stage: &mut dyn Stage) -> String {
+        let Report { notes, services, cores, mut warnings } = stage.report(&self.plan);
+        self.reported = Some(Instant::now());
+        warnings.extend(self.stuck.clone());
+        let state = if warnings.is_empty() { State::Enforcing } else { State::Degraded };
+        let line = match warnings.first() {
+            None => format!("enforcing, {} services", services.len()),
+            Some(warning) => format!("degraded: {warning}"),
+        };
+        let mut status = self.desk.publish();
+        let before = std::mem::replace(&mut status.state, state);
+        (status.host, status.notes, status.services) = (self.plan.host.name.clone(), notes, services);
+        (status.cores, status.warnings) = (cores, warnings);
+        drop(status);
+        if before != state {
+            self.settings.notify.status(&line);
+        }
+        line
+    }
+
+    /// SIGHUP has nobody who waits for an answer.
+    fn reload_in_background(&self) {
+        let desk = self.desk.clone();
+        let reload = move || {
+            tracing::info!("SIGHUP: reading the site file again");
+            if let Err(refused) = desk.reload(None) {
+                tracing::warn!(exit = refused.exit, "not reloaded, the old plan stays in force: {refused}");
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("giusto-reload".into()).spawn(reload) {
+            tracing::warn!("not reloaded: {error}; try again");
+        }
+    }
+
+    fn carry_out(&mut self, order: Order, stage: &mut dyn Stage) {
+        self.settings.notify.reloading();
+        let done = self.change(stage, &order.plan);
+        match &done {
+            Ok(change) => {
+                self.plan = order.plan;
+                tracing::info!(steps = change.steps.len(), "reloaded: {} steps", change.steps.len());
+                let file = &self.settings.plan_file;
+                if let Err(error) = giusto_planner::write(&self.plan, file) {
+                    tracing::warn!("the new plan is in force, and 'giusto explain' does not know it: {error}");
+                }
+            }
+            Err(refused) => tracing::warn!(exit = refused.exit, "not reloaded: {refused}"),
+        }
+        let status = self.report(stage);
+        self.settings.notify.ready(&status);
+        let _ = order.answer.send(done); // it may have gone
+    }
+
+    /// From what is held to `new`, or back where a step fails.
+    fn change(&mut self, stage: &mut dyn Stage, new: &Plan) -> Result<Change, Refused> {
+        let (facts, keep_free) = (self.settings.facts.clone(), new.host.keep_free);
+        let capacity = |backend| giusto_planner::capacity(keep_free, &facts, backend).0;
+        let (old, goal) = (Layout::of(&self.plan), Layout::of(new));
+        let steps = difference(&self.layout, &goal, &capacity);
+        for step in &steps {
+            self.settings.notify.alive();
+            tracing::info!(service = step.service(), "{step}");
+            if let Err(error) = stage.apply(step, new) {
+                let mut reason = format!("cannot {step}: {error}");
+                self.stuck = self.go_back(stage, &old, &capacity);
+                match &self.stuck {
+                    None => reason.push_str("; the old plan is in force"),
+                    Some(stuck) => reason = format!("{reason}; {stuck}"),
+                }
+                return Err(Refused { exit: 4, reason });
+            }
+            self.layout.apply(step, &goal);
+        }
+        self.stuck = None;
+        Ok(Change { steps })
+    }
+
+    /// As far as possible; what is not is returned.
+    fn go_back(
+        &mut self,
+        stage: &mut dyn Stage,
+        old: &Layout,
+        capacity: &dyn Fn(Backend) -> Bandwidth,
+    ) -> Option<String> {
+        let mut stuck = Vec::new();
+        for step in difference(&self.layout, old, capacity) {
+            match stage.apply(&step, &self.plan) {
+                Ok(()) => self.layout.apply(&step, old),
+                Err(error) => stuck.push(format!("going back, cannot {step}: {error}")),
+            }
+        }
+        (!stuck.is_empty()).then(|| format!("{}; reload a site that fits, or start giusto again", stuck.join("; ")))
+    }
+}
+
+#[cfg(test)]
+#[path = "operator_tests.rs"]
+mod tests;

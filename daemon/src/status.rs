@@ -1,0 +1,167 @@
+//! What a running giusto tells about itself: `giusto status --json`, the control socket and the metrics are all this.
+//!
+//! Filled in by whoever enforces ([`crate::Stage::report`]). What a backend cannot know is `None`: the kernel does not say how
+//! much of a SCHED_DEADLINE budget is left, the user-space manager does. Form: formats/status.schema.json.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Version of this form.
+pub const STATUS_VERSION: u32 = 1;
+
+/// One look at a running giusto.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Status {
+    /// [`STATUS_VERSION`].
+    pub giusto: u32,
+    /// Its release.
+    pub version: String,
+    /// The host of the plan in force.
+    pub host: String,
+    /// Its process.
+    pub pid: u32,
+    /// When it started, in Unix time.
+    pub since_ns: u64,
+    /// What it is doing.
+    pub state: State,
+    /// Which backend enforces and why, a line each.
+    pub notes: Vec<String>,
+    /// Services and their vCPUs, in the order of the plan.
+    pub services: Vec<ServiceStatus>,
+    /// Cores with a reservation.
+    pub cores: Vec<CoreStatus>,
+    /// What is wrong now, each with what to do; not empty: [`State::Degraded`].
+    pub warnings: Vec<String>,
+}
+
+/// Where a giusto is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Not everything is in its place yet.
+    Starting,
+    /// The plan is in force.
+    Enforcing,
+    /// Something of the plan is not in force; the warnings say what.
+    Degraded,
+    /// It is leaving the host as it was.
+    Stopping,
+}
+
+/// A service, or one vCPU of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceStatus {
+    /// Its name in the site file.
+    pub name: String,
+    /// Which of its vCPUs, where it is a virtual machine.
+    pub vcpu: Option<u32>,
+    /// What it was promised, as the site file calls it.
+    pub promise: String,
+    /// Its core; `None` if it has several.
+    pub core: Option<u32>,
+    /// Who enforces its server; `None` if it has none and gets what is left.
+    pub backend: Option<String>,
+    /// Its server's algorithm.
+    pub kind: Option<String>,
+    /// B.
+    pub budget_ns: Option<u64>,
+    /// P.
+    pub period_ns: Option<u64>,
+    /// Its threads now.
+    pub threads: u32,
+    /// What is left of the budget; negative where it overran.
+    pub left_ns: Option<i64>,
+    /// Processor time that it got since giusto started.
+    pub supplied_ns: u64,
+    /// Part of a core that it got in the last second.
+    pub supplied_recent: f64,
+    /// Budgets given so far.
+    pub replenishments: Option<u64>,
+    /// How often it was throttled so far.
+    pub depletions: Option<u64>,
+    /// The most it ever had beyond a budget.
+    pub overrun_max_ns: Option<u64>,
+    /// Processor time that it got above its server, because a mode or an agent asked for it.
+    pub boosted_ns: Option<u64>,
+    /// What it is doing.
+    pub state: ServiceState,
+    /// Deadlines missed so far, where somebody counts them.
+    pub misses: Option<u64>,
+    /// Its mode.
+    pub mode: Option<String>,
+}
+
+/// What a service is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServiceState {
+    /// It has its core, or wants it: what cannot tell the two apart says this.
+    Running,
+    /// It wants its core and somebody before it has it.
+    Ready,
+    /// It wants nothing.
+    #[default]
+    Idle,
+    /// It wants its core and its budget is used up.
+    Throttled,
+    /// It is gone.
+    Ended,
+}
+
+/// A core with a reservation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreStatus {
+    /// Which.
+    pub core: u32,
+    /// Who enforces on it.
+    pub backend: Option<String>,
+    /// Part of it that the manager itself took in the last second.
+    pub manager_cost: Option<f64>,
+    /// Processor time that the manager took since giusto started.
+    pub manager_cpu_ns: Option<u64>,
+    /// The manager's wake-ups a second.
+    pub wakeups_per_s: Option<f64>,
+    /// How late it woke up in the last second, mean.
+    pub lateness_mean_ns: Option<u64>,
+    /// ... and at most.
+    pub lateness_max_ns: Option<u64>,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            State::Starting => "starting",
+            State::Enforcing => "enforcing",
+            State::Degraded => "degraded",
+            State::Stopping => "stopping",
+        })
+    }
+}
+
+impl fmt::Display for ServiceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            ServiceState::Running => "running",
+            ServiceState::Ready => "ready",
+            ServiceState::Idle => "idle",
+            ServiceState::Throttled => "throttled",
+            ServiceState::Ended => "ended",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_golden_is_read_and_written_back_as_it_stands() {
+        let golden = include_str!("../../formats/goldens/status.json");
+        let status: Status = serde_json::from_str(golden).unwrap();
+        assert_eq!(serde_json::to_string_pretty(&status).unwrap(), golden.trim_end());
+        assert!(serde_json::from_str::<Status>(&golden.replacen("\"pid\"", "\"pit\"", 1)).is_err());
+    }
+}
