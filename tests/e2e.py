@@ -186,8 +186,8 @@ class Help(unittest.TestCase):
 
     @staticmethod
     def verbs():
-        return [["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["restore"], ["measure", "execution"],
-                ["measure", "response"], ["measure", "supply"], ["verify"], ["analyze", "share"]]
+        return [["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["status"], ["reload"], ["restore"],
+                ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["verify"], ["analyze", "share"]]
 
     def test_every_example_works(self):
         """In the order in which a newcomer would type them: measuring needs the service, verifying needs a trial."""
@@ -413,6 +413,14 @@ class ThisHost(unittest.TestCase):
             else:
                 giusto.kill()
                 self.fail(f"no thread got its reservation\n{giusto.communicate()}")
+            for _ in range(50):
+                time.sleep(0.1)
+                status = json.loads(run("status", "--json")[0])
+                if status["state"] == "enforcing" and status["services"][0]["supplied_ns"]:
+                    break
+            self.assertEqual((status["pid"], status["services"][0]["name"]), (giusto.pid, "cache"))
+            self.assertIn("cache", run("status")[0])
+            self.assertIn("nothing had to be changed", run("reload")[0])
             _, err = run("run", "sites/walk.yaml", "--out", folder, code=4)
             self.assertIn(str(giusto.pid), err)  # two at once are refused
             giusto.send_signal(signal.SIGTERM)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import jsonschema
 
+from double import SITE, double
+
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = ROOT / "target" / "release" / "giusto"
 SCHEMAS = {path.name.split(".")[0]: json.loads(path.read_text()) for path in (ROOT / "formats").glob("*.schema.json")}
@@ -75,6 +77,15 @@ def without_privilege(folder):
     return output("run", "walk.yaml", "--trial", "--json", "--out", "out", codes=(3,), program="./giusto", cwd=folder, prefix=nobody)
 
 
+def operated():
+    """What a giusto that runs tells: one that enforces nothing."""
+    with double() as giusto:
+        yield "status", json.loads(giusto.giusto("status", "--json").stdout)
+        yield "status", giusto.ask('{"giusto":1,"do":"status"}')["status"]
+        giusto.site.write_text(SITE.replace("20ms", "5ms").replace("index", "inbox"))
+        yield "reload", json.loads(giusto.giusto("reload", "--json").stdout)
+
+
 def documents(folder):
     """(schema, document) for every format."""
     plan = Path(folder) / "plan.json"
@@ -95,6 +106,9 @@ def documents(folder):
     for name in ("cache", "batch"):
         yield "explain", output("explain", name, "--plan", plan, "--json")
     yield "explain", output("explain", "alpha", "--site", "sites/supply.yaml", "--json")
+    for name in ("status", "reload"):
+        yield name, json.loads((ROOT / f"formats/goldens/{name}.json").read_text())
+    yield from operated()
     # A journal of its own: another giusto on this host is left alone.
     yield "restore", output("restore", "--json", GIUSTO_STATE=f"{folder}/state")
     for document in measured(folder):

@@ -31,7 +31,9 @@ part "policy: deliberate faults, a sample" policy/mutants.sh
 part "enforcement under cgroup v2, in a guest" tests/v2.sh
 part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py
 part "release build" cargo build --release --locked --quiet
+part "a double of the daemon" cargo build --release --locked --quiet -p giusto-daemon --example double
 part "formats" /usr/bin/python3 tests/formats.py
+part "the operator's side" /usr/bin/python3 tests/control.py
 part "end to end" /usr/bin/python3 tests/e2e.py
 part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh
 part "package: under systemd, in a guest" tests/package-guest.sh
