@@ -6,7 +6,7 @@ use crate::table::{say, tell};
 use crate::{plan, table};
 use giusto_compute::{Lack, Machine};
 use giusto_daemon::{
-    Arm, Error, Journal, Notify, Observer, Operator, Options, Planner, Restored, Scene, Settings, Signals, Trial,
+    Arm, Error, Journal, Notify, Observer, Operator, Options, Planner, Restored, Scene, Settings, Signals, Trial, Watchdog,
 };
 use giusto_model::{Duration, JobRecord, Plan, ServicePlan};
 use giusto_planner::Facts;
@@ -36,6 +36,7 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return dry_run(args, &plan::here(&site, args.insist.backend)?);
     }
+    let watchdog = Watchdog::start()?;
     // First of all: what an earlier giusto left is undone, as looking at the machine may hide it. Without the privilege
     // there is nothing of it.
     let journal = Journal::open();
@@ -59,9 +60,9 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (mut journal, earlier) = journal?;
     tell_restored(&earlier)?;
     if !args.trial {
-        return enforce(args, &plan, &machine, &mut journal, notify, signals);
+        return enforce(args, &plan, &machine, &mut journal, notify, signals, &watchdog);
     }
-    let mut scene = Scene::set(&plan, &machine, &mut journal, &args.out.join("logs"))?;
+    let mut scene = Scene::set(&plan, &machine, &mut journal, &args.out.join("logs"), watchdog.beats())?;
     let options = Options { rounds: args.rounds, length: args.length, seed: args.seed, profile: PROFILE };
     let start = Instant::now();
     let mut say = |text: String| tell(format_args!("[{:>4.0} s] {text}", start.elapsed().as_secs_f64()));
@@ -80,6 +81,7 @@ fn enforce(
     journal: &mut Journal,
     notify: Notify,
     signals: &'static Signals,
+    watchdog: &Watchdog,
 ) -> Result<ExitCode, Failure> {
     let plan_file = args.out.join("plan.json");
     let facts = Facts { insist: args.insist.backend, ..giusto_daemon::facts_of(machine) };
@@ -87,7 +89,7 @@ fn enforce(
     let site = std::path::absolute(&args.site.site).map_err(Failure::input)?;
     let mut operator = Operator::open(journal, plan, site, planner(facts), settings)?;
     let mut observer = Observer::default();
-    let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"))?;
+    let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"), watchdog.beats())?;
     let mut turn = |scene: &mut Scene, warnings| operator.turn(&mut observer.stage(scene, warnings));
     let stop = || signals.stopped();
     let done = giusto_daemon::enforce(&mut scene, &stop, &mut turn);

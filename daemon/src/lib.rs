@@ -5,10 +5,13 @@
 //! Called by the command line (`giusto run`, `giusto restore`, `giusto measure`, `giusto status`, `giusto reload`). Sites and
 //! plans flow in; job records, a judgement and the status flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
 
+mod change;
 mod control;
 mod desk;
 mod difference;
 mod dry_run;
+mod enforce;
+mod hold;
 mod journal;
 mod listening;
 mod log;
@@ -25,6 +28,7 @@ mod status;
 mod systemd;
 mod trial;
 mod vm;
+mod watchdog;
 
 pub use control::ask;
 pub use desk::{Host, Planner, Refused};
@@ -36,10 +40,12 @@ pub use notify::Notify;
 pub use observe::Observer;
 pub use operator::{Operator, Report, Settings, Stage};
 pub use protocol::{Answer, Request};
-pub use scene::{enforce, Scene};
+pub use enforce::enforce;
+pub use scene::Scene;
 pub use services::Running;
 pub use signals::Signals;
 pub use status::{CoreStatus, ServiceState, ServiceStatus, State, Status, STATUS_VERSION};
+pub use watchdog::Watchdog;
 pub use trial::{loads, trial, Arm, Options, Run, Trial};
 
 use giusto_compute::{Lack, Machine};

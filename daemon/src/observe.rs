@@ -1,8 +1,10 @@
-//! What the kernel tells of services under SCHED_DEADLINE, and of the others: a [`Stage`] over a [`Scene`].
+//! What the kernel and the managers tell of services: a [`Stage`] over a [`Scene`].
 
+use crate::hold::Hold;
 use crate::{CoreStatus, Error, Report, Running, Scene, ServiceState, ServiceStatus, Stage, Step};
+use giusto_compute::manager::ServerReport;
 use giusto_compute::sched;
-use giusto_model::{Plan, ServicePlan};
+use giusto_model::{Backend, Plan, ServicePlan};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -10,13 +12,15 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub struct Observer {
     meters: BTreeMap<String, Meter>,
+    /// For each manager: for how long it has been there, its own processor time, its wake-ups.
+    managers: BTreeMap<u32, (u64, u64, u64)>,
 }
 
 impl Observer {
     /// As a stage; `warnings` are what enforcement found wrong.
     pub fn stage<'o, 's, 'p>(
         &'o mut self,
-        scene: &'s Scene<'p>,
+        scene: &'s mut Scene<'p>,
         warnings: Vec<String>,
     ) -> impl Stage + use<'o, 's, 'p> {
         Observed { observer: self, scene, warnings }
@@ -25,40 +29,87 @@ impl Observer {
 
 struct Observed<'o, 's, 'p> {
     observer: &'o mut Observer,
-    scene: &'s Scene<'p>,
+    scene: &'s mut Scene<'p>,
     warnings: Vec<String>,
 }
 
 impl Stage for Observed<'_, '_, '_> {
     fn report(&mut self, _: &Plan) -> Report {
-        let meters = &mut self.observer.meters;
-        let services = self
-            .scene
-            .all()
-            .map(|(plan, running)| service(plan, running, meters.entry(running.name.clone()).or_default()));
-        let services: Vec<ServiceStatus> = services.collect();
-        let mut cores: Vec<CoreStatus> = self.scene.all().filter_map(|(plan, _)| plan).map(core).collect();
+        let (scene, observer) = (&*self.scene, &mut *self.observer);
+        let mut services = Vec::new();
+        for (plan, running) in scene.all() {
+            let vcpu = plan.and_then(|plan| plan.vcpu).map(|vcpu| format!(" {vcpu}")).unwrap_or_default();
+            let meter = observer.meters.entry(format!("{}{vcpu}", running.name)).or_default();
+            let threads = match plan.filter(|plan| plan.vcpu.is_some()) {
+                Some(plan) => scene.members(plan).unwrap_or_default(),
+                None => running.processes().into_iter().flat_map(sched::threads).collect(),
+            };
+            services.push(service(plan, running, threads, meter));
+        }
+        for (status, part) in services.iter_mut().zip(&scene.parts) {
+            if let Hold::Managed(handle) = &part.hold {
+                let report = scene.reports.get(&part.plan.core);
+                let server = report.and_then(|report| report.servers.iter().find(|s| Some(s.server) == handle.server()));
+                server.into_iter().for_each(|server| managed(status, server));
+            }
+        }
+        let mut cores: Vec<CoreStatus> = scene.parts.iter().map(|part| core(&part.plan)).collect();
         cores.sort_by_key(|core| core.core);
         cores.dedup_by_key(|core| core.core);
-        let notes = vec!["backend deadline: the kernel enforces; it does not tell what is left of a budget".into()];
+        for status in &mut cores {
+            if let Some(report) = scene.reports.get(&status.core) {
+                let before = observer.managers.insert(status.core, (report.for_ns, report.own_ns, report.wakeups));
+                let (at, own, wakeups) = before.unwrap_or((0, 0, 0));
+                let passed = report.for_ns.saturating_sub(at).max(1) as f64;
+                status.manager_cpu_ns = Some(report.own_ns);
+                status.manager_cost = Some(report.own_ns.saturating_sub(own) as f64 / passed);
+                status.wakeups_per_s = Some(report.wakeups.saturating_sub(wakeups) as f64 * 1e9 / passed);
+                status.lateness_mean_ns = Some(report.late_mean_ns);
+                status.lateness_max_ns = Some(report.late_max_ns);
+            }
+        }
+        let used = |backend| scene.parts.iter().any(|part| part.plan.backend == backend);
+        let mut notes = Vec::new();
+        if used(Backend::Deadline) {
+            notes.push("backend deadline: the kernel enforces; it does not tell what is left of a budget".into());
+        }
+        if used(Backend::Manager) {
+            notes.push("backend manager: giusto enforces; should it die, its watchdog restores the host".into());
+        }
         Report { notes, services, cores, warnings: self.warnings.clone() }
     }
 
-    fn apply(&mut self, step: &Step, _: &Plan) -> Result<(), Error> {
-        let name = step.service().to_string();
-        Err(Error::Service {
-            name,
-            what: "cannot be changed while it runs, not yet; stop giusto and start it again".into(),
-        })
+    fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error> {
+        crate::change::apply(self.scene, step, plan)
     }
+}
+
+/// What only a manager knows.
+fn managed(status: &mut ServiceStatus, server: &ServerReport) {
+    status.threads = server.threads as u32;
+    status.left_ns = Some(server.left_ns);
+    status.supplied_ns = server.supplied_ns;
+    status.depletions = Some(server.throttled);
+    status.overrun_max_ns = Some(server.overrun_max_ns);
+    status.boosted_ns = Some(server.boost_ns);
+    status.state = match (server.is_ready, server.is_throttled) {
+        _ if status.state == ServiceState::Ended => ServiceState::Ended,
+        (true, true) => ServiceState::Throttled,
+        (true, false) => ServiceState::Running,
+        (false, _) => ServiceState::Idle,
+    };
 }
 
 fn core(service: &ServicePlan) -> CoreStatus {
     CoreStatus { core: service.core, backend: Some(service.backend.to_string()), ..CoreStatus::default() }
 }
 
-fn service(plan: Option<&ServicePlan>, running: &Running, meter: &mut Meter) -> ServiceStatus {
-    let threads: Vec<u32> = running.processes().into_iter().flat_map(sched::threads).collect();
+fn service(
+    plan: Option<&ServicePlan>,
+    running: &Running,
+    threads: Vec<u32>,
+    meter: &mut Meter,
+) -> ServiceStatus {
     let used = threads.iter().map(|&thread| (thread, sched::cpu_time_ns(thread))).collect();
     meter.read(used, Instant::now());
     let state = match threads.is_empty() {
@@ -142,19 +193,23 @@ mod tests {
         assert_eq!(read(5, &[]), (1_000_000_000, 0));
     }
 
+    fn threads(running: &Running) -> Vec<u32> {
+        running.processes().into_iter().flat_map(sched::threads).collect()
+    }
+
     #[test]
     fn a_service_that_runs_is_seen_and_one_that_ended_too() {
         let folder = tempfile::tempdir().unwrap();
         let spin = giusto_model::Origin::Start(["sh", "-c", "while :; do :; done"].map(String::from).to_vec());
         let mut running = Running::begin("spin", &spin, folder.path(), &mut |_| Ok(())).unwrap();
         let mut meter = Meter::default();
-        service(None, &running, &mut meter);
+        service(None, &running, threads(&running), &mut meter);
         std::thread::sleep(Duration::from_millis(50));
-        let seen = service(None, &running, &mut meter);
+        let seen = service(None, &running, threads(&running), &mut meter);
         assert!(seen.supplied_ns > 0 && seen.supplied_recent > 0.0 && seen.threads == 1, "{seen:?}");
         assert_eq!((seen.state, seen.promise.as_str(), seen.core), (ServiceState::Running, "leftovers", None));
         running.end();
-        while service(None, &running, &mut meter).state != ServiceState::Ended {
+        while service(None, &running, threads(&running), &mut meter).state != ServiceState::Ended {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(word(&giusto_model::Promise::AsIfAlone), "as-if-alone");

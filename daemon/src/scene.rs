@@ -1,89 +1,192 @@
-//! The scene of a run: all services of a plan alive and in their places on this host, and the way back.
+//! The scene of a run: all services of a plan alive and in their places on this host, each under the backend that the plan
+//! chose, and the way back.
 
+use crate::hold::Hold;
 use crate::spinner::Spinner;
 use crate::{Error, Journal, Running};
+use giusto_compute::manager::{Beats, Manager, Order, Report};
 use giusto_compute::sched::{self, Attr};
-use giusto_compute::{Isolated, Machine, Recorder, Reserved, Undo};
-use giusto_model::{LeftoverPlan, Load, Plan, ServicePlan};
+use giusto_compute::{bind, Isolated, Machine, Quota, Recorder, Undo};
+use giusto_model::{Backend, Cap, Duration, LeftoverPlan, Load, Origin, Plan, ServicePlan};
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+
+/// The period of a leftover's cap, the kernel's own default.
+const QUOTA_PERIOD: Duration = Duration::from_ms(100);
 
 /// Services in their places. Dropping it leaves the host as it was found; [`Scene::finish`] also says whether it could.
-pub struct Scene<'a> {
-    journal: &'a mut Journal,
-    isolated: Isolated,
-    /// Time-sensitive services and the others, in the order of the plan.
-    services: Vec<(&'a ServicePlan, Running)>,
-    leftovers: Vec<Leftover<'a>>,
+pub struct Scene<'j> {
+    pub(crate) journal: &'j mut Journal,
+    logs: PathBuf,
+    /// Cores under `deadline`; `None` if there are none.
+    pub(crate) isolated: Option<Isolated>,
+    /// Cores under `manager`.
+    pub(crate) managers: BTreeMap<u32, Manager>,
+    /// What each manager told last.
+    pub(crate) reports: BTreeMap<u32, Report>,
+    beats: Beats,
+    pub(crate) services: Vec<Running>,
+    /// Servers in the order of the plan; a virtual machine has one a vCPU.
+    pub(crate) parts: Vec<Part>,
+    pub(crate) leftovers: Vec<Leftover>,
     finished: bool,
 }
 
-/// A service that gets what is left, and the core of each of its processes.
-struct Leftover<'a> {
-    plan: &'a LeftoverPlan,
-    running: Running,
-    places: BTreeMap<u32, u32>,
+/// A server of a service, and how it is enforced.
+pub(crate) struct Part {
+    pub(crate) plan: ServicePlan,
+    pub(crate) hold: Hold,
 }
 
-impl<'a> Scene<'a> {
-    /// Isolates the cores that the plan reserves on, starts or adopts all services, and moves each to its core. Reserves
-    /// nothing yet. Errors: anything missing or refused; what was done until then is undone.
-    pub fn set(plan: &'a Plan, machine: &Machine, journal: &'a mut Journal, logs: &Path) -> Result<Self, Error> {
-        let cpusets = require(machine)?;
+/// A service that gets what is left, and the core of each of its processes.
+pub(crate) struct Leftover {
+    pub(crate) plan: LeftoverPlan,
+    pub(crate) running: Running,
+    pub(crate) places: BTreeMap<u32, u32>,
+    quota: Option<Quota>,
+}
+
+impl<'j> Scene<'j> {
+    /// Prepares the cores that the plan reserves on, starts or adopts all services, and moves each to its core. Reserves
+    /// nothing yet. `beats` is where managers show that they live. Errors: anything missing or refused; what was done until
+    /// then is undone.
+    pub fn set(
+        plan: &Plan,
+        machine: &Machine,
+        journal: &'j mut Journal,
+        logs: &Path,
+        beats: &Beats,
+    ) -> Result<Self, Error> {
+        if let Some(lack) = crate::missing(plan, machine).into_iter().next() {
+            return Err(Error::Lacks { what: lack.what, how: lack.how });
+        }
         journal.begin()?;
-        let mut cores: Vec<u32> = plan.services.iter().map(|service| service.core).collect();
-        cores.dedup();
-        let isolated = match Isolated::new(cpusets, &cores, journal) {
-            Ok(isolated) => isolated,
-            Err(error) => {
-                restored(journal)?;
-                return Err(error.into());
-            }
+        let mut scene = Scene {
+            journal,
+            logs: logs.into(),
+            isolated: None,
+            managers: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            beats: beats.clone(),
+            services: Vec::new(),
+            parts: Vec::new(),
+            leftovers: Vec::new(),
+            finished: false,
         };
-        let mut scene = Scene { journal, isolated, services: Vec::new(), leftovers: Vec::new(), finished: false };
+        // From here on, whatever fails is undone when the scene is dropped.
+        let on = |backend| plan.services.iter().filter(move |service| service.backend == backend);
+        let mut cores: Vec<u32> = on(Backend::Deadline).map(|service| service.core).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        if let Some(cpusets) = machine.cpusets.as_ref().filter(|_| !cores.is_empty()) {
+            scene.isolated = Some(Isolated::new(cpusets, &cores, scene.journal)?);
+        }
+        if on(Backend::Manager).next().is_some() {
+            Manager::prepare(scene.journal)?;
+        }
         for service in &plan.services {
-            let mut running = scene.begin(&service.name, &service.origin, logs)?;
-            if let Some(Load::Redis { address, .. }) = &service.load {
-                let patience = giusto_model::Duration::from_secs(10);
-                let listening =
-                    giusto_measure::wait_listening(*address, patience, &mut || !running.processes().is_empty());
-                running.check()?; // how it ended says more than that nobody listens
-                listening?;
-            }
-            scene.services.push((service, running));
+            scene.enter(service)?;
         }
         for plan in &plan.leftovers {
-            let running = scene.begin(&plan.name, &plan.origin, logs)?;
-            scene.leftovers.push(Leftover { plan, running, places: BTreeMap::new() });
+            scene.enter_leftover(plan)?;
         }
         scene.confine()?;
         Ok(scene)
     }
 
-    fn begin(&mut self, name: &str, origin: &giusto_model::Origin, logs: &Path) -> Result<Running, Error> {
-        Running::begin(name, origin, logs, &mut |leader| self.journal.intend(&Undo::Group(leader)))
+    /// Starts or finds a service of the plan, unless another server of it has, and keeps it to its core; it has no server yet.
+    pub(crate) fn enter(&mut self, plan: &ServicePlan) -> Result<(), Error> {
+        if !self.services.iter().any(|running| running.name == plan.name) {
+            let mut running = self.begin(&plan.name, &plan.origin)?;
+            if let Some(Load::Redis { address, .. }) = &plan.load {
+                let patience = Duration::from_secs(10);
+                let listening =
+                    giusto_measure::wait_listening(*address, patience, &mut || !running.processes().is_empty());
+                running.check()?; // how it ended says more than that nobody listens
+                listening?;
+            }
+            self.services.push(running);
+        }
+        self.parts.push(Part { plan: plan.clone(), hold: Hold::Nothing });
+        let index = self.parts.len() - 1;
+        self.keep_to_core(index)
+    }
+
+    pub(crate) fn enter_leftover(&mut self, plan: &LeftoverPlan) -> Result<(), Error> {
+        let running = self.begin(&plan.name, &plan.origin)?;
+        let quota = match plan.at_most {
+            Some(share) => Some(Quota::new(&plan.name, share, QUOTA_PERIOD, &running.processes(), self.journal)?),
+            None => None,
+        };
+        self.leftovers.push(Leftover { plan: plan.clone(), running, places: BTreeMap::new(), quota });
+        Ok(())
+    }
+
+    fn begin(&mut self, name: &str, origin: &Origin) -> Result<Running, Error> {
+        Running::begin(name, origin, &self.logs, &mut |leader| self.journal.intend(&Undo::Group(leader)))
+    }
+
+    /// Other cores or another cap for a leftover; `false`: there is none of this name.
+    pub(crate) fn spread(&mut self, goal: &LeftoverPlan) -> Result<bool, Error> {
+        let Some(leftover) = self.leftovers.iter_mut().find(|leftover| leftover.plan.name == goal.name) else {
+            return Ok(false);
+        };
+        match (&mut leftover.quota, goal.at_most) {
+            (Some(quota), most) => quota.set(most.unwrap_or(giusto_model::Bandwidth::ONE), QUOTA_PERIOD)?,
+            (none, Some(share)) => {
+                *none = Some(Quota::new(&goal.name, share, QUOTA_PERIOD, &leftover.running.processes(), self.journal)?);
+            }
+            (None, None) => {}
+        }
+        leftover.plan = goal.clone();
+        leftover.places.clear();
+        Ok(true)
+    }
+
+    /// Everybody, with what they are to get.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Option<&ServicePlan>, &Running)> {
+        let parts = self.parts.iter().filter_map(|part| Some((Some(&part.plan), self.service(&part.plan.name)?)));
+        parts.chain(self.leftovers.iter().map(|leftover| (None, &leftover.running)))
+    }
+
+    /// The manager of a core, started when it is first asked for.
+    pub(crate) fn manager(&mut self, core: u32) -> Result<&Manager, Error> {
+        if !self.managers.contains_key(&core) {
+            self.managers.insert(core, Manager::start(core, Order::Edf, &self.beats)?);
+        }
+        self.managers.get(&core).ok_or_else(|| Error::Interrupted)
+    }
+
+    /// Who is scheduled by a server: the processes of its service, or the thread of its vCPU.
+    pub(crate) fn members(&self, plan: &ServicePlan) -> Result<Vec<u32>, Error> {
+        let Some(running) = self.services.iter().find(|running| running.name == plan.name) else { return Ok(vec![]) };
+        let Some(vcpu) = plan.vcpu else { return Ok(running.processes()) };
+        let vcpus = running.vcpus()?;
+        let none = || Error::Service {
+            name: plan.name.clone(),
+            what: format!("has {} virtual CPUs, and number {vcpu} was promised a supply", vcpus.len()),
+        };
+        vcpus.get(vcpu as usize).map(|&tid| vec![tid]).ok_or_else(none)
     }
 
     /// Moves every process to its core; called again, those that have come since. A leftover's processes are spread over its
     /// cores, each on one; on a core that carries no reservation they run wherever the kernel finds room off the others.
     pub fn confine(&mut self) -> Result<(), Error> {
-        for (service, running) in &self.services {
-            self.isolated.confine(&running.processes(), service.core, self.journal)?;
-        }
+        (0..self.parts.len()).try_for_each(|index| self.keep_to_core(index))?;
         for leftover in &mut self.leftovers {
             let alive = leftover.running.processes();
             leftover.places.retain(|pid, _| alive.contains(pid));
-            for pid in alive {
-                if leftover.places.contains_key(&pid) {
-                    continue;
-                }
+            let new: Vec<u32> = alive.into_iter().filter(|pid| !leftover.places.contains_key(pid)).collect();
+            if let Some(quota) = leftover.quota.as_ref().filter(|_| !new.is_empty()) {
+                quota.take_in(&new, self.journal)?;
+            }
+            for pid in new {
                 let taken = |core: &&u32| leftover.places.values().filter(|place| place == core).count();
                 let Some(&core) = leftover.plan.cores.iter().min_by_key(taken) else { continue };
-                if self.isolated.has(core) {
-                    self.isolated.confine(&[pid], core, self.journal)?;
-                } else {
-                    self.isolated.keep_off(&[pid], self.journal)?;
+                match &self.isolated {
+                    Some(isolated) if isolated.has(core) => isolated.confine(&[pid], core, self.journal)?,
+                    Some(isolated) if !self.managers.contains_key(&core) => isolated.keep_off(&[pid], self.journal)?,
+                    _ => bind(pid, core, self.journal)?,
                 }
                 leftover.places.insert(pid, core);
             }
@@ -91,10 +194,62 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Puts service `index` of the plan under its reservation.
-    pub fn reserve(&mut self, index: usize) -> Result<Reserved, Error> {
-        let (service, running) = &self.services[index];
-        Ok(self.isolated.reserve(&running.processes(), &service.server, self.journal)?)
+    /// Moves service `index` to its core, also those of it that have come since.
+    fn keep_to_core(&mut self, index: usize) -> Result<(), Error> {
+        let plan = self.parts[index].plan.clone();
+        match plan.backend {
+            Backend::Deadline if plan.vcpu.is_some() => Err(Error::Service {
+                name: plan.name.clone(),
+                what: "is a virtual machine, of which backend 'deadline' cannot schedule single vCPUs; use --backend manager".into(),
+            }),
+            Backend::Deadline => match &self.isolated {
+                Some(isolated) if isolated.has(plan.core) => {
+                    let processes = self.members(&plan)?;
+                    Ok(isolated.confine(&processes, plan.core, self.journal)?)
+                }
+                _ => Err(Error::Service {
+                    name: plan.name.clone(),
+                    what: format!("needs core {} isolated, which is done at the start only; stop giusto and start it again", plan.core),
+                }),
+            },
+            Backend::Manager => self.keep_managed(index, &plan),
+            Backend::RtGroup => match &mut self.parts[index].hold {
+                Hold::RtGroup(group) => {
+                    let running = self.services.iter().find(|running| running.name == plan.name);
+                    Ok(group.take_in(&running.map(Running::processes).unwrap_or_default(), self.journal)?)
+                }
+                _ => Ok(()),
+            },
+            Backend::Quota => Ok(()),
+        }
+    }
+
+    fn keep_managed(&mut self, index: usize, plan: &ServicePlan) -> Result<(), Error> {
+        // A vCPU cannot be asked for while somebody else talks to the monitor: what is known stays.
+        let members = match self.members(plan) {
+            Err(_) if !matches!(self.parts[index].hold, Hold::Nothing) => return Ok(()),
+            members => members?,
+        };
+        self.manager(plan.core)?;
+        let (Some(manager), Some(part)) = (self.managers.get(&plan.core), self.parts.get_mut(index)) else { return Ok(()) };
+        match &part.hold {
+            Hold::Managed(handle) => manager.take_in(handle, &members, self.journal)?,
+            _ => {
+                let managed = crate::hold::managed(plan);
+                part.hold = Hold::Managed(manager.hold(&managed, &members, self.journal)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts server `index` of the plan in force; returns what is to be told.
+    pub fn reserve(&mut self, index: usize) -> Result<String, Error> {
+        crate::hold::reserve(self, index)
+    }
+
+    /// Takes a server from its service, which goes on as an ordinary one on the same core.
+    pub fn release(&mut self, index: usize) -> Result<(), Error> {
+        crate::hold::release(self, index)
     }
 
     /// Gives all threads of service `index` a real-time priority without a budget; returns what to hand to [`Scene::leave`].
@@ -118,20 +273,18 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Processes of service `index` now.
+    /// Processes of the service of server `index` now.
     pub fn processes(&self, index: usize) -> Vec<u32> {
-        self.services[index].1.processes()
+        self.service(&self.parts[index].plan.name).map(Running::processes).unwrap_or_default()
     }
 
-    /// Everybody, with what they are to get.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Option<&ServicePlan>, &Running)> {
-        let services = self.services.iter().map(|(service, running)| (Some(*service), running));
-        services.chain(self.leftovers.iter().map(|leftover| (None, &leftover.running)))
+    pub(crate) fn service(&self, name: &str) -> Option<&Running> {
+        self.services.iter().find(|running| running.name == name)
     }
 
     /// Keeps `core` awake until what is returned is dropped.
     pub(crate) fn keep_awake(&mut self, core: u32) -> Result<Spinner, Error> {
-        Spinner::start(&self.isolated, core, self.journal)
+        Spinner::start(self.isolated.as_ref().filter(|isolated| isolated.has(core)), core, self.journal)
     }
 
     /// Leftover services that share a core with a service.
@@ -149,8 +302,8 @@ impl<'a> Scene<'a> {
 
     /// An error if a service has ended, also one that gets leftovers.
     pub fn check(&mut self) -> Result<(), Error> {
-        let services = self.services.iter_mut().map(|(_, running)| running);
-        services.chain(self.leftovers.iter_mut().map(|leftover| &mut leftover.running)).try_for_each(Running::check)
+        let leftovers = self.leftovers.iter_mut().map(|leftover| &mut leftover.running);
+        self.services.iter_mut().chain(leftovers).try_for_each(Running::check)
     }
 
     /// Undoes everything.
@@ -162,18 +315,16 @@ impl<'a> Scene<'a> {
         if std::mem::replace(&mut self.finished, true) {
             return Ok(());
         }
+        // First those who would do it all again.
+        self.managers.clear();
         // Threads leave their reservations, cpusets go, and only then do the services end (the journal's order).
-        restored(self.journal)
+        let restored = self.journal.restore()?;
+        restored.notes.iter().for_each(|note| tracing::warn!("{note}"));
+        if restored.failed.is_empty() {
+            return Ok(());
+        }
+        Err(Error::NotRestored(restored.failed.join("; ")))
     }
-}
-
-fn restored(journal: &mut Journal) -> Result<(), Error> {
-    let restored = journal.restore()?;
-    restored.notes.iter().for_each(|note| tracing::warn!("{note}"));
-    if restored.failed.is_empty() {
-        return Ok(());
-    }
-    Err(Error::NotRestored(restored.failed.join("; ")))
 }
 
 impl Drop for Scene<'_> {
@@ -184,87 +335,10 @@ impl Drop for Scene<'_> {
     }
 }
 
-/// Cpusets, if the machine has all that enforcement needs; else the first thing that is missing.
-fn require(machine: &Machine) -> Result<&giusto_compute::Cpusets, Error> {
-    if let Some(lack) = machine.missing.first() {
-        return Err(Error::Lacks { what: lack.what.clone(), how: lack.how.clone() });
-    }
-    machine.cpusets.as_ref().ok_or_else(|| Error::Lacks { what: "cpusets".into(), how: "mount cgroup v2".into() })
-}
-
-/// Enforces a plan until `stop` says so: reserves, then looks once a second for processes that have come, and for
-/// reservations that no longer serve. What can be mended is, and logged; only the end of a time-sensitive service is an error.
-/// `turn` is called ten times a second, with what is wrong now.
-pub fn enforce(
-    scene: &mut Scene,
-    stop: &dyn Fn() -> bool,
-    turn: &mut dyn FnMut(&mut Scene, Vec<String>),
-) -> Result<(), Error> {
-    let mut guards = Vec::new();
-    for index in 0..scene.services.len() {
-        guards.push(Guard { reserved: reserve(scene, index)?, worry: None });
-    }
-    let mut turns = 0;
-    while !stop() {
-        turn(scene, guards.iter().filter_map(|guard| guard.worry.clone()).collect());
-        std::thread::sleep(Duration::from_millis(100));
-        turns += 1;
-        if turns % 10 != 0 {
-            continue;
-        }
-        for leftover in &mut scene.leftovers {
-            let ended = leftover.running.check().err().filter(|_| !leftover.places.is_empty());
-            if let Some(error) = ended {
-                tracing::warn!(service = leftover.plan.name, "{error}; the plan goes on without it");
-            }
-        }
-        scene.confine()?;
-        for (index, guard) in guards.iter_mut().enumerate() {
-            scene.services[index].1.check()?;
-            guard.look(scene, index)?;
-        }
-    }
-    Ok(())
-}
-
-fn reserve(scene: &mut Scene, index: usize) -> Result<Reserved, Error> {
-    let reserved = scene.reserve(index)?;
-    let share = match reserved.percent {
-        Some(percent) => format!("which does {percent} % of its work"),
-        None => "its main thread; it has hardly run yet".to_string(),
-    };
-    let (ServicePlan { name, core, .. }, thread) = (scene.services[index].0, reserved.thread);
-    tracing::info!(
-        service = name,
-        core,
-        thread,
-        "{name}: reserved for thread {thread}, {share}; its other threads stay as they are, on the same core"
-    );
-    Ok(reserved)
-}
-
-/// Watches a reservation.
-struct Guard {
-    reserved: Reserved,
-    /// What was said last, so that it is said once.
-    worry: Option<String>,
-}
-
-impl Guard {
-    fn look(&mut self, scene: &mut Scene, index: usize) -> Result<(), Error> {
-        let worry = match self.reserved.check() {
-            Ok(()) => None,
-            Err(giusto_compute::Error::Gone(_)) => {
-                self.reserved = reserve(scene, index)?;
-                None
-            }
-            Err(error) => Some(format!("{}: {error}", scene.services[index].0.name)),
-        };
-        if worry != self.worry {
-            let (ServicePlan { name, core, .. }, thread) = (scene.services[index].0, self.reserved.thread);
-            worry.iter().for_each(|worry| tracing::warn!(service = name, core, thread, "{worry}"));
-            self.worry = worry;
-        }
-        Ok(())
+/// Whether a service's throttled threads may go on in the time left over; for status lines.
+pub(crate) fn capped(plan: &ServicePlan) -> &'static str {
+    match plan.cap {
+        Cap::Hard => "stopped without budget",
+        Cap::Soft => "an ordinary one without budget",
     }
 }

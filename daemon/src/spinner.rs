@@ -12,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Spinner(Child);
 
 impl Spinner {
-    /// Starts it on an isolated core. It dies with this process.
-    pub(crate) fn start(isolated: &Isolated, core: u32, record: &mut dyn Recorder) -> Result<Self, Error> {
+    /// Starts it on a core, isolated or not. It dies with this process.
+    pub(crate) fn start(isolated: Option<&Isolated>, core: u32, record: &mut dyn Recorder) -> Result<Self, Error> {
         let doing = || "start a loop that keeps the core awake".to_string();
         let mut command = Command::new("sh");
         command.args(["-c", "while :; do :; done"]).stdin(Stdio::null()).stdout(Stdio::null());
@@ -29,7 +29,10 @@ impl Spinner {
             });
         }
         let spinner = Spinner(command.spawn().map_err(|source| Error::Io { doing: doing(), source })?);
-        isolated.confine(&[spinner.0.id()], core, record)?;
+        match isolated {
+            Some(isolated) => isolated.confine(&[spinner.0.id()], core, record)?,
+            None => giusto_compute::bind(spinner.0.id(), core, record)?,
+        }
         Ok(spinner)
     }
 }

@@ -194,9 +194,9 @@ impl Bench<'_, '_> {
             Arm::Whole => self.on_whole_core(drive)?,
             Arm::NoPlan => drive()?,
             Arm::Giusto => {
-                let reserved = self.scene.reserve(self.index)?;
+                self.scene.reserve(self.index)?;
                 let report = drive();
-                self.scene.leave(&[reserved.thread])?;
+                self.scene.release(self.index)?;
                 report?
             }
         };

@@ -1,0 +1,106 @@
+//! Steps from one plan to the next, done on a [`Scene`].
+
+use crate::hold::{self, Hold};
+use crate::{Error, Scene, Step};
+use giusto_compute::manager::Manager;
+use giusto_model::{Backend, Plan, ServicePlan};
+
+/// Does one step on the way to `plan`.
+pub(crate) fn apply(scene: &mut Scene, step: &Step, plan: &Plan) -> Result<(), Error> {
+    let find = |service: &str, vcpu: Option<u32>| plan.services.iter().find(|p| p.name == service && p.vcpu == vcpu);
+    match step {
+        Step::Remove { service } => remove(scene, service),
+        Step::Release { service, vcpu } => {
+            let Some(index) = index(scene, service, *vcpu) else { return Ok(()) };
+            scene.release(index)?;
+            // Its backend may be another one from now on.
+            match find(service, *vcpu) {
+                Some(goal) if goal.backend == scene.parts[index].plan.backend => Ok(()),
+                _ => hold::let_go(scene, index),
+            }
+        }
+        Step::Decrease { service, vcpu, .. } | Step::Increase { service, vcpu, .. } => {
+            match (index(scene, service, *vcpu), find(service, *vcpu)) {
+                (Some(index), Some(goal)) => hold::set(scene, index, goal),
+                _ => Ok(()),
+            }
+        }
+        Step::Move { service, vcpu, .. } => {
+            let Some(index) = index(scene, service, *vcpu) else { return Ok(()) };
+            if matches!(scene.parts[index].hold, Hold::RtGroup(_)) {
+                return Err(hold::unchangeable(&scene.parts[index].plan));
+            }
+            scene.release(index)?;
+            find(service, *vcpu).map_or(Ok(()), |goal| put(scene, index, goal))
+        }
+        Step::Reserve { service, vcpu, .. } => {
+            let Some(goal) = find(service, *vcpu) else { return Ok(()) };
+            match index(scene, service, *vcpu) {
+                Some(index) => put(scene, index, goal),
+                // It had leftovers until now.
+                None => {
+                    remove(scene, service)?;
+                    add(scene, service, plan)
+                }
+            }
+        }
+        Step::Spread { service, .. } => {
+            let Some(goal) = plan.leftovers.iter().find(|leftover| leftover.name == *service) else { return Ok(()) };
+            if !scene.spread(goal)? {
+                // It had a server until now.
+                remove(scene, service)?;
+                scene.enter_leftover(goal)?;
+            }
+            scene.confine()
+        }
+        Step::Add { service } => add(scene, service, plan),
+    }
+}
+
+fn index(scene: &Scene, service: &str, vcpu: Option<u32>) -> Option<usize> {
+    scene.parts.iter().position(|part| part.plan.name == service && part.plan.vcpu == vcpu)
+}
+
+/// In force on the core of `goal`.
+fn put(scene: &mut Scene, index: usize, goal: &ServicePlan) -> Result<(), Error> {
+    if goal.backend == Backend::Manager {
+        prepare(scene)?;
+        scene.manager(goal.core)?;
+    }
+    scene.parts[index].plan = goal.clone();
+    scene.confine()?;
+    scene.reserve(index).map(drop)
+}
+
+fn prepare(scene: &mut Scene) -> Result<(), Error> {
+    if scene.managers.is_empty() {
+        Manager::prepare(scene.journal)?;
+    }
+    Ok(())
+}
+
+fn add(scene: &mut Scene, service: &str, plan: &Plan) -> Result<(), Error> {
+    for goal in plan.services.iter().filter(|goal| goal.name == service) {
+        if goal.backend == Backend::Manager {
+            prepare(scene)?;
+        }
+        scene.enter(goal)?;
+        scene.reserve(scene.parts.len() - 1)?;
+    }
+    for goal in plan.leftovers.iter().filter(|goal| goal.name == service) {
+        scene.enter_leftover(goal)?;
+    }
+    scene.confine()
+}
+
+/// Ends a service that giusto started, lets an adopted one go.
+fn remove(scene: &mut Scene, service: &str) -> Result<(), Error> {
+    while let Some(index) = scene.parts.iter().position(|part| part.plan.name == service) {
+        hold::let_go(scene, index)?;
+        scene.parts.remove(index);
+    }
+    // Dropping what was started ends it.
+    scene.services.retain(|running| running.name != service);
+    scene.leftovers.retain(|leftover| leftover.running.name != service);
+    Ok(())
+}

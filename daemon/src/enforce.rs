@@ -1,0 +1,68 @@
+//! The loop that enforces a plan.
+
+use crate::hold::Hold;
+use crate::{Error, Running, Scene};
+use std::time::Duration;
+
+/// Enforces a plan until `stop` says so: reserves, then looks once a second for processes that have come, and for
+/// reservations that no longer serve. What can be mended is, and logged; only the end of a time-sensitive service is an error.
+/// `turn` is called ten times a second, with what is wrong now.
+pub fn enforce(
+    scene: &mut Scene,
+    stop: &dyn Fn() -> bool,
+    turn: &mut dyn FnMut(&mut Scene, Vec<String>),
+) -> Result<(), Error> {
+    for index in 0..scene.parts.len() {
+        reserve(scene, index)?;
+    }
+    let (mut turns, mut worries) = (0, Vec::new());
+    while !stop() {
+        if turns % 10 == 0 {
+            let now = look(scene)?;
+            now.iter().filter(|worry| !worries.contains(*worry)).for_each(|worry| tracing::warn!("{worry}"));
+            worries = now;
+        }
+        turn(scene, worries.clone());
+        std::thread::sleep(Duration::from_millis(100));
+        turns += 1;
+    }
+    Ok(())
+}
+
+fn reserve(scene: &mut Scene, index: usize) -> Result<(), Error> {
+    let how = scene.reserve(index)?;
+    let plan = &scene.parts[index].plan;
+    let vcpu = plan.vcpu.map(|vcpu| format!(", virtual CPU {vcpu}")).unwrap_or_default();
+    tracing::info!(service = plan.name, core = plan.core, "{}{vcpu}: {how}", plan.name);
+    Ok(())
+}
+
+/// Mends what can be mended; returns what is wrong.
+fn look(scene: &mut Scene) -> Result<Vec<String>, Error> {
+    let mut worries = Vec::new();
+    for leftover in &mut scene.leftovers {
+        if let Err(error) = leftover.running.check() {
+            worries.push(format!("{error}; the plan goes on without it"));
+        }
+    }
+    scene.services.iter_mut().try_for_each(Running::check)?;
+    scene.confine()?;
+    for index in 0..scene.parts.len() {
+        let checked = match &mut scene.parts[index].hold {
+            Hold::Deadline(reserved) => reserved.check(),
+            Hold::RtGroup(group) => group.check(),
+            Hold::Managed(_) | Hold::Nothing => Ok(()),
+        };
+        match checked {
+            Ok(()) => {}
+            Err(giusto_compute::Error::Gone(_)) => reserve(scene, index)?,
+            Err(error) => worries.push(format!("{}: {error}", scene.parts[index].plan.name)),
+        }
+    }
+    for (&core, manager) in &scene.managers {
+        let report = manager.report()?;
+        worries.extend(report.warnings.iter().map(|warning| format!("core {core}: {warning}")));
+        scene.reports.insert(core, report);
+    }
+    Ok(worries)
+}

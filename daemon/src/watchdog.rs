@@ -1,0 +1,117 @@
+//! A process that outlives giusto, to put the host right should giusto die or stall.
+//!
+//! A manager that is gone leaves servers stopped, or at a real-time priority without a budget. The watchdog is a fork of giusto,
+//! made before anything is changed. It sees giusto's death by the end of a pipe and its stall by silent [`Beats`]; then it kills
+//! what is left of giusto, undoes what the journal says, and ends.
+
+use crate::{Error, Journal};
+use giusto_compute::manager::Beats;
+use giusto_compute::sched::{self, Attr};
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::AsFd;
+use std::process;
+use std::time::{Duration, Instant};
+
+/// A manager that was silent for longer has stalled; it beats every 100 ms. Holes of 15 ms are known, seconds are not.
+const STALL: Duration = Duration::from_secs(2);
+/// How often the watchdog looks.
+const LOOK: Duration = Duration::from_millis(250);
+/// Above everybody that giusto schedules.
+const PRIORITY: u32 = 95;
+/// What giusto writes into the pipe when it ends in good order.
+const DISMISSED: &[u8] = b"done";
+
+/// The watchdog, as giusto sees it. Dropping it dismisses it.
+pub struct Watchdog {
+    pipe: PipeWriter,
+    process: i32,
+    beats: Beats,
+}
+
+impl Watchdog {
+    /// Forks it. Must be called while there is only one thread, and before the journal is opened.
+    pub fn start() -> Result<Watchdog, Error> {
+        let broken = |source| Error::Io { doing: "start the watchdog".into(), source };
+        let beats = Beats::new().map_err(broken)?;
+        let (reader, writer) = io::pipe().map_err(broken)?;
+        let parent = process::id();
+        // SAFETY: there is one thread, so the child may do whatever this process may.
+        match unsafe { libc::fork() } {
+            -1 => Err(broken(io::Error::last_os_error())),
+            0 => {
+                drop(writer);
+                watch(&reader, parent, &beats);
+                process::exit(0)
+            }
+            process => Ok(Watchdog { pipe: writer, process, beats }),
+        }
+    }
+
+    /// Where managers show that they live.
+    pub fn beats(&self) -> &Beats {
+        &self.beats
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        let _ = self.pipe.write_all(DISMISSED);
+        // SAFETY: our own child, waited for once.
+        unsafe { libc::waitpid(self.process, std::ptr::null_mut(), 0) };
+    }
+}
+
+fn watch(pipe: &PipeReader, parent: u32, beats: &Beats) {
+    // SAFETY: plain system calls. Signals to the terminal's group or to giusto's unit are not for us: we end with giusto.
+    unsafe {
+        libc::setsid();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        libc::prctl(libc::PR_SET_NAME, c"giusto-watchdog".as_ptr());
+        libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT);
+    }
+    // Each as far as it is allowed: without, it is only slower, or dies with giusto.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
+    let _ = sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY));
+    loop {
+        let mut look = [rustix::event::PollFd::from_borrowed_fd(pipe.as_fd(), rustix::event::PollFlags::IN)];
+        let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
+        let ready = rustix::event::poll(&mut look, Some(&wait)).unwrap_or(0);
+        if ready > 0 {
+            let mut told = [0; DISMISSED.len()];
+            match io::Read::read(&mut &*pipe, &mut told) {
+                Ok(0) => break eprintln!("giusto: process {parent} has died; its watchdog restores the host"),
+                Ok(_) => return,
+                Err(_) => continue,
+            }
+        }
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let stalled = beats.oldest().is_some_and(|beat| now.saturating_sub(beat) > STALL.as_nanos() as u64);
+        if stalled {
+            eprintln!("giusto: process {parent} has stalled; its watchdog ends it and restores the host");
+            // SAFETY: our parent, which cannot have been replaced: its death would have ended the pipe.
+            unsafe { libc::kill(parent as i32, libc::SIGKILL) };
+            break;
+        }
+    }
+    restore();
+}
+
+/// As 'giusto restore' does; somebody who is quicker may do it instead.
+fn restore() {
+    let begin = Instant::now();
+    loop {
+        match Journal::open() {
+            Ok((_, restored)) => {
+                eprintln!("giusto: undid {} changes", restored.undone);
+                return restored.failed.iter().for_each(|failed| eprintln!("giusto: not undone: {failed}"));
+            }
+            Err(Error::Busy { .. }) if begin.elapsed() < Duration::from_secs(10) => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => return eprintln!("giusto: the watchdog cannot restore the host: {error}"),
+        }
+    }
+}
