@@ -6,7 +6,8 @@ use crate::table::{say, tell};
 use crate::{plan, table};
 use giusto_compute::{Lack, Machine};
 use giusto_daemon::{
-    Arm, Error, Journal, Notify, Observer, Operator, Options, Planner, Restored, Scene, Settings, Signals, Trial, Watchdog,
+    Arm, Error, Journal, Notify, Observer, Operator, Options, Planner, Restored, Scene, Settings, Signals, Trial,
+    Watchdog,
 };
 use giusto_model::{Duration, JobRecord, Plan, ServicePlan};
 use giusto_planner::Facts;

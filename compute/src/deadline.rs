@@ -115,6 +115,15 @@ impl Isolated {
 }
 
 impl Reserved {
+    /// Changes budget and period in place. A decrease is never refused.
+    pub fn set(&self, server: &Server) -> Result<(), Error> {
+        let wanted = Attr::deadline(server.budget.ns(), server.period.ns());
+        patiently(self.thread, &wanted, server.period.to_std()).map_err(|why| Error::Kernel {
+            doing: format!("reserve {} every {} for thread {}", server.budget, server.period, self.thread),
+            why: explained(&why),
+        })
+    }
+
     /// Whether the reservation has served its service since the last check. Errors: its thread has ended; it was taken out of
     /// SCHED_DEADLINE by somebody else; another thread did most of the work.
     pub fn check(&mut self) -> Result<(), Error> {
@@ -158,6 +167,25 @@ pub fn reschedule(tid: u32, attr: &Attr, record: &mut dyn Recorder) -> Result<()
     }
     record.intend(&Undo::Scheduling { thread, before, period_ns: 0 }).map_err(Error::Journal)?;
     sched::set(tid, attr).map_err(kernel)
+}
+
+/// Binds a process with all its threads to one core by plain affinity; its later threads and children stay there too. One that
+/// has gone is passed over.
+pub fn bind(pid: u32, core: u32, record: &mut dyn Recorder) -> Result<(), Error> {
+    for tid in sched::threads(pid) {
+        let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::affinity(tid)) else { continue };
+        if cores == [core] {
+            continue;
+        }
+        record.intend(&Undo::Bound { thread, core, cores }).map_err(Error::Journal)?;
+        sched::set_affinity(tid, &[core]).or_else(|why| if thread.alive() { Err(why) } else { Ok(()) }).map_err(
+            |why| {
+                let why = format!("{why}; is the core in its cpuset?");
+                Error::Kernel { doing: format!("bind thread {tid} to core {core}"), why }
+            },
+        )?;
+    }
+    Ok(())
 }
 
 /// Sets a reservation; EBUSY and EPERM may pass within one period.

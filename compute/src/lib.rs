@@ -21,7 +21,7 @@ pub mod sched;
 mod undo;
 
 pub use cpuset::Cpusets;
-pub use deadline::{reschedule, Isolated, Reserved};
+pub use deadline::{bind, reschedule, Isolated, Reserved};
 pub use probe::{probe, Lack, Machine};
 pub use quota::{Quota, Throttled};
 pub use rt_group::RtGroup;

@@ -45,7 +45,11 @@ pub(crate) fn reserve(scene: &mut Scene, index: usize) -> Result<String, Error> 
                 return Err(Error::Service { name: plan.name, what: "is not held by a manager".into() });
             };
             manager.resume(handle, plan.server, plan.cap, scene.journal)?;
-            Ok(format!("under the manager of core {}, with all its threads; {}", plan.core, crate::scene::capped(&plan)))
+            Ok(format!(
+                "under the manager of core {}, with all its threads; {}",
+                plan.core,
+                crate::scene::capped(&plan)
+            ))
         }
         Backend::RtGroup => {
             part.hold = Hold::RtGroup(RtGroup::new(&plan.name, plan.core, &plan.server, &members, scene.journal)?);

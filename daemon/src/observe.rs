@@ -49,7 +49,8 @@ impl Stage for Observed<'_, '_, '_> {
         for (status, part) in services.iter_mut().zip(&scene.parts) {
             if let Hold::Managed(handle) = &part.hold {
                 let report = scene.reports.get(&part.plan.core);
-                let server = report.and_then(|report| report.servers.iter().find(|s| Some(s.server) == handle.server()));
+                let server =
+                    report.and_then(|report| report.servers.iter().find(|s| Some(s.server) == handle.server()));
                 server.into_iter().for_each(|server| managed(status, server));
             }
         }
@@ -104,12 +105,7 @@ fn core(service: &ServicePlan) -> CoreStatus {
     CoreStatus { core: service.core, backend: Some(service.backend.to_string()), ..CoreStatus::default() }
 }
 
-fn service(
-    plan: Option<&ServicePlan>,
-    running: &Running,
-    threads: Vec<u32>,
-    meter: &mut Meter,
-) -> ServiceStatus {
+fn service(plan: Option<&ServicePlan>, running: &Running, threads: Vec<u32>, meter: &mut Meter) -> ServiceStatus {
     let used = threads.iter().map(|&thread| (thread, sched::cpu_time_ns(thread))).collect();
     meter.read(used, Instant::now());
     let state = match threads.is_empty() {

@@ -231,7 +231,9 @@ impl<'j> Scene<'j> {
             members => members?,
         };
         self.manager(plan.core)?;
-        let (Some(manager), Some(part)) = (self.managers.get(&plan.core), self.parts.get_mut(index)) else { return Ok(()) };
+        let (Some(manager), Some(part)) = (self.managers.get(&plan.core), self.parts.get_mut(index)) else {
+            return Ok(());
+        };
         match &part.hold {
             Hold::Managed(handle) => manager.take_in(handle, &members, self.journal)?,
             _ => {

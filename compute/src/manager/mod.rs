@@ -54,9 +54,14 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Its number in [`Report::servers`].
+    /// Its number in [`Report::servers`]; `None` while it is paused.
     pub fn server(&self) -> Option<usize> {
         self.server
+    }
+
+    /// What happens when its budget is used up.
+    pub fn cap(&self) -> Cap {
+        self.managed.cap
     }
 }
 
@@ -164,17 +169,23 @@ impl Manager {
         self.core
     }
 
-    /// Manages a server from now on: of whole processes with all their threads and children, or, where `managed.part` is told, of
-    /// the single threads `members` of one process.
+    /// Gets a server ready on this core, paused: binds its threads to the core and keeps them together in a cgroup. Of whole
+    /// processes with all their threads and children, or, where `managed.part` is told, of the single threads `members` of one
+    /// process.
     ///
-    /// Errors: nobody is there; a thread has a SCHED_DEADLINE reservation; the reservation is none (0 < B ≤ P); the kernel refuses.
-    pub fn add(&self, managed: &Managed, members: &[u32], record: &mut dyn Recorder) -> Result<Handle, Error> {
+    /// Errors: nobody is there; a thread has a SCHED_DEADLINE reservation; the kernel refuses.
+    pub fn hold(&self, managed: &Managed, members: &[u32], record: &mut dyn Recorder) -> Result<Handle, Error> {
         let &leader = members.first().ok_or(Error::NoThread)?;
         let group = Group::new(&self.freezer, &managed.name, managed.part, leader, self.core, record)?;
         for &member in members {
             group.take_in(member, record)?;
         }
-        let mut handle = Handle { server: None, managed: managed.clone(), group };
+        Ok(Handle { server: None, managed: managed.clone(), group })
+    }
+
+    /// [`Manager::hold`], then [`Manager::resume`].
+    pub fn add(&self, managed: &Managed, members: &[u32], record: &mut dyn Recorder) -> Result<Handle, Error> {
+        let mut handle = self.hold(managed, members, record)?;
         self.begin(&mut handle)?;
         Ok(handle)
     }
@@ -192,10 +203,17 @@ impl Manager {
         self.ask(|answer| Command::Remove { server, answer })
     }
 
-    /// Gives a paused service a server again, on this manager's core, which may be another one than before.
-    pub fn resume(&self, handle: &mut Handle, server: Server, record: &mut dyn Recorder) -> Result<(), Error> {
+    /// Gives a paused service a server, on this manager's core, which may be another one than before. Errors: the reservation is
+    /// none (0 < B ≤ P); the kernel refuses.
+    pub fn resume(
+        &self,
+        handle: &mut Handle,
+        server: Server,
+        cap: Cap,
+        record: &mut dyn Recorder,
+    ) -> Result<(), Error> {
         handle.group.move_to(self.core, record)?;
-        handle.managed.server = server;
+        (handle.managed.server, handle.managed.cap) = (server, cap);
         self.begin(handle)
     }
 

@@ -174,7 +174,7 @@ pub(crate) fn changes() {
     assert_eq!(sched::get(hog.pid()).unwrap().policy, sched::OTHER);
     let paused = stage.manager.report().unwrap();
     assert_eq!(paused.servers.len(), 1);
-    stage.manager.resume(&mut handle, server(kind, 6, 20), &mut stage.record).unwrap();
+    stage.manager.resume(&mut handle, server(kind, 6, 20), Cap::Hard, &mut stage.record).unwrap();
     near(&stage.manager, [0.3, 0.2], "resumed");
     stage.manager.let_go(handle).unwrap();
     assert_eq!(sched::affinity(hog.pid()).unwrap().len(), giusto_compute::probe().cores.len());
