@@ -59,6 +59,11 @@ impl Isolated {
         Ok(Isolated { cpusets: cpusets.clone(), cores })
     }
 
+    /// Whether a process has one cgroup for everything here.
+    pub fn is_v2(&self) -> bool {
+        matches!(self.cpusets, Cpusets::V2(_))
+    }
+
     /// Whether `core` is one of them.
     pub fn has(&self, core: u32) -> bool {
         self.cores.contains(&core)

@@ -12,16 +12,35 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
         .collect();
     lines.push("write the undo of every step to /run/giusto/journal before the step".into());
     lines.push("listen on /run/giusto/control for 'giusto status' and 'giusto reload'".into());
-    lines.push(format!(
-        "reserve with SCHED_DEADLINE on cores {:?} for a millisecond, to see how much bandwidth is free",
-        machine.cores
-    ));
-    let mut cores: Vec<u32> = plan.services.iter().map(|service| service.core).collect();
-    cores.sort_unstable();
-    cores.dedup();
-    match &machine.cpusets {
-        Some(cpusets) => isolate(cpusets, &cores, &machine.cores, &mut lines),
-        None => lines.push("(no cpusets here: nothing further)".into()),
+    let on = |backend| plan.services.iter().filter(move |service| service.backend == backend);
+    let cores = |backend| {
+        let mut cores: Vec<u32> = on(backend).map(|service| service.core).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        cores
+    };
+    let isolated = cores(Backend::Deadline);
+    if !isolated.is_empty() {
+        lines.push(format!(
+            "reserve with SCHED_DEADLINE on cores {:?} for a millisecond, to see how much bandwidth is free",
+            machine.cores
+        ));
+        match &machine.cpusets {
+            Some(cpusets) => isolate(cpusets, &isolated, &machine.cores, &mut lines),
+            None => lines.push("(no cpusets here: nothing further)".into()),
+        }
+    }
+    let managed = cores(Backend::Manager);
+    if !managed.is_empty() {
+        lines.push("start a watchdog, which undoes everything should giusto die or stall".into());
+        lines.push(
+            "make a frozen cgroup giusto.keeper without members (cgroup v1), so that freezing others is quick".into(),
+        );
+    }
+    for core in managed {
+        lines.push(format!(
+            "start the manager of core {core}: a thread at SCHED_FIFO 90 on it, told by BPF programs on sched_switch, sched_wakeup, sched_wakeup_new and sched_process_fork"
+        ));
     }
     let once = plan.services.iter().filter(|service| service.vcpu.is_none_or(|vcpu| vcpu == 0));
     let services = once.map(|service| (&service.name, &service.origin, service.load.as_ref()));
@@ -38,6 +57,19 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
     }
     for service in &plan.services {
         let (budget, period) = (service.server.budget.ns(), service.server.period.ns());
+        if service.backend == Backend::Manager {
+            let vcpu = service.vcpu.map_or(String::new(), |vcpu| format!(".{vcpu}"));
+            let (name, core) = (&service.name, service.core);
+            lines.push(format!(
+                "make the cgroup giusto.{name}{vcpu} in the freezer, move its members in, bind them to core {core}"
+            ));
+            lines.push(format!(
+                "give {name}{vcpu} {budget} ns in every {period} ns, {}: sched_setattr(its threads, SCHED_RR 1 to 80 with budget, SCHED_OTHER without){}",
+                service.server.kind,
+                if service.cap == giusto_model::Cap::Hard { ", frozen without" } else { "" }
+            ));
+            continue;
+        }
         if service.backend != Backend::Deadline {
             let vcpu = service.vcpu.map_or(String::new(), |vcpu| format!(", virtual CPU {vcpu},"));
             let (name, core, server) = (&service.name, service.core, service.server);

@@ -184,7 +184,14 @@ impl<'j> Scene<'j> {
                 let taken = |core: &&u32| leftover.places.values().filter(|place| place == core).count();
                 let Some(&core) = leftover.plan.cores.iter().min_by_key(taken) else { continue };
                 match &self.isolated {
-                    Some(isolated) if isolated.has(core) => isolated.confine(&[pid], core, self.journal)?,
+                    Some(isolated) if isolated.has(core) => {
+                        if leftover.quota.is_some() && isolated.is_v2() {
+                            let what = "under cgroup v2 a process has one cgroup, so it cannot be capped by quota on a core under \
+                                        backend 'deadline'; take at-most away, or use --backend manager";
+                            return Err(Error::Service { name: leftover.plan.name.clone(), what: what.into() });
+                        }
+                        isolated.confine(&[pid], core, self.journal)?
+                    }
                     Some(isolated) if !self.managers.contains_key(&core) => isolated.keep_off(&[pid], self.journal)?,
                     _ => bind(pid, core, self.journal)?,
                 }
@@ -340,7 +347,7 @@ impl Drop for Scene<'_> {
 /// Whether a service's throttled threads may go on in the time left over; for status lines.
 pub(crate) fn capped(plan: &ServicePlan) -> &'static str {
     match plan.cap {
-        Cap::Hard => "stopped without budget",
-        Cap::Soft => "an ordinary one without budget",
+        Cap::Hard => "without budget it stops",
+        Cap::Soft => "without budget it goes on as an ordinary one",
     }
 }
