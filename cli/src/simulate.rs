@@ -71,7 +71,7 @@ impl Row {
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let plan = crate::plan::of(&args.site.site, args.insist.backend)?;
     if plan.services.is_empty() {
-        return Err(Failure::input("there is nothing to simulate: no service of this site has a reservation"));
+        return Err(Failure::input("there is nothing to simulate: no service of this site has a reservation; promise one as-if-alone or {supply: 3ms/10ms}"));
     }
     let first = plan.services.iter().position(|service| !service.tasks.is_empty());
     if first.is_none() && (args.jobs.is_some() || args.trace.is_some() || args.gantt.is_some()) {
