@@ -154,7 +154,7 @@ impl<'j> Scene<'j> {
         if !self.managers.contains_key(&core) {
             self.managers.insert(core, Manager::start(core, Order::Edf, &self.beats)?);
         }
-        self.managers.get(&core).ok_or_else(|| Error::Interrupted)
+        self.managers.get(&core).ok_or(Error::Interrupted)
     }
 
     /// Who is scheduled by a server: the processes of its service, or the thread of its vCPU.

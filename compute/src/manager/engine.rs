@@ -35,7 +35,7 @@ const LOOKED_AFTER: usize = 64;
 
 /// What the manager is asked to do; the answer goes to the sender.
 pub(super) enum Command {
-    Add { managed: Managed, group: Group, threads: Vec<u32>, answer: SyncSender<Result<usize, Error>> },
+    Add { wanted: Box<(Managed, Group)>, threads: Vec<u32>, answer: SyncSender<Result<usize, Error>> },
     TakeIn { server: usize, threads: Vec<u32> },
     Set { server: usize, wanted: Server, when: When, answer: SyncSender<Result<(), Error>> },
     Boost { server: usize, until: u64, answer: SyncSender<Result<(), Error>> },
@@ -169,7 +169,7 @@ impl Engine {
             self.drain();
             self.settle(monotonic());
             match command {
-                Command::Add { managed, group, threads, answer } => _ = answer.send(self.add(managed, group, threads)),
+                Command::Add { wanted, threads, answer } => _ = answer.send(self.add(wanted.0, wanted.1, threads)),
                 Command::TakeIn { server, threads } => self.take_in(server, &threads),
                 Command::Set { server, wanted, when, answer } => _ = answer.send(self.set(server, wanted, when)),
                 Command::Boost { server, until, answer } => _ = answer.send(self.boost(server, until)),

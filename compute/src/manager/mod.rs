@@ -192,8 +192,9 @@ impl Manager {
 
     fn begin(&self, handle: &mut Handle) -> Result<(), Error> {
         let group = handle.group.clone_for_switching()?;
-        let (managed, threads) = (handle.managed.clone(), group.threads());
-        handle.server = Some(self.ask(|answer| Command::Add { managed, group, threads, answer })??);
+        let threads = group.threads();
+        let wanted = Box::new((handle.managed.clone(), group));
+        handle.server = Some(self.ask(|answer| Command::Add { wanted, threads, answer })??);
         Ok(())
     }
 
