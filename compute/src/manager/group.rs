@@ -42,12 +42,14 @@ impl Freezer {
         }
     }
 
-    /// Makes the keeper; once a host.
+    /// Makes the keeper, unless it is there.
     pub(crate) fn keep(&self, record: &mut dyn Recorder) -> Result<(), Error> {
         let Freezer::V1(root) = self else { return Ok(()) };
         let folder = root.join(KEEPER);
         record.intend(&Undo::Folder(folder.clone())).map_err(Error::Journal)?;
-        make(&folder)?;
+        if !folder.is_dir() {
+            make(&folder)?;
+        }
         write(&folder.join("freezer.state"), "FROZEN")
     }
 

@@ -163,6 +163,23 @@ pub(crate) fn another_program() {
     stage.undone();
 }
 
+/// A thread under SCHED_DEADLINE, on a core that is not its only one.
+pub(crate) fn refusals() {
+    let (hog, taken) = (Actor::new("hog"), Actor::new("hog"));
+    let all = [hog.pid(), taken.pid()];
+    let before = Snapshot::take(cpusets().root(), &all);
+    let mut stage = Stage::new(Order::Edf);
+    Manager::prepare(&mut stage.record).unwrap(); // again
+    let wanted = managed("refused", server(ServerKind::Deferrable, 4, 20), Cap::Hard);
+    sched::set(taken.pid(), &sched::Attr::deadline(1_000_000, 100_000_000)).unwrap();
+    assert!(stage.manager.add(&wanted, &all, &mut stage.record).is_err());
+    sched::leave(taken.pid(), &sched::Attr::default()).unwrap();
+    assert_eq!(sched::affinity(hog.pid()).unwrap().len(), giusto_compute::probe().cores.len(), "let go at once");
+    stage.manager.add(&wanted, &all, &mut stage.record).unwrap();
+    stage.undone();
+    assert_same(&before, &all, "after a refusal");
+}
+
 pub(crate) fn changes() {
     let (hog, other) = (Actor::new("hog"), Actor::new("hog"));
     let all = [hog.pid(), other.pid()];
