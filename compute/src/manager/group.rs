@@ -20,8 +20,8 @@ pub(crate) enum Freezer {
 }
 
 /// A frozen group without members. On v1 the first group to freeze on a machine has the kernel rewrite its own code (a static
-/// key), which takes 75 us instead of 2; while this one is frozen, no other is the first.
-const KEEPER: &str = "giusto.keeper";
+/// key), which takes 75 us instead of 2; while this one is frozen, no other is the first. No service can have this name.
+const KEEPER: &str = "giusto.manager.keeper";
 
 impl Freezer {
     /// Finds it in the mount table.
