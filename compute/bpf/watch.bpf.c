@@ -79,7 +79,9 @@ static __always_inline void consume(struct watched *thread, struct account *a, s
 {
 	__u64 total = BPF_CORE_READ(task, se.sum_exec_runtime);
 
-	a->ran += total - thread->total;
+	if (!thread->task || thread->task == (__u64)task) /* numbers change hands */
+		a->ran += total - thread->total;
+	thread->task = (__u64)task;
 	thread->total = total;
 }
 
@@ -158,6 +160,7 @@ int forked(struct bpf_raw_tracepoint_args *ctx)
 	if (!a)
 		return 0;
 	born.server = parent->server;
+	born.task = (__u64)child;
 	born.total = BPF_CORE_READ(child, se.sum_exec_runtime);
 	tid = BPF_CORE_READ(child, pid);
 	if (bpf_map_update_elem(&threads, &tid, &born, BPF_ANY)) {
@@ -166,6 +169,40 @@ int forked(struct bpf_raw_tracepoint_args *ctx)
 	}
 	__sync_fetch_and_add(&a->threads, 1);
 	tell(WATCH_NEW, &born, a, tid, WATCH_NEW);
+	return 0;
+}
+
+/*
+ * A thread that executes a program ends all others of its process and takes the number of the first one, which may have
+ * been switched away from for the last time, or not yet: then it does so under the number that it got in exchange.
+ */
+SEC("raw_tp/sched_process_exec")
+int becomes(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (void *)ctx->args[0];
+	__u32 old = ctx->args[1], tid = BPF_CORE_READ(task, pid);
+	struct watched *thread = bpf_map_lookup_elem(&threads, &old), *first, moved;
+	struct account *a;
+
+	if (old == tid || !thread)
+		return 0;
+	a = account(thread);
+	if (!a)
+		return 0;
+	moved = *thread;
+	first = bpf_map_lookup_elem(&threads, &tid);
+	if (first) {
+		*thread = *first;
+		*first = moved;
+		return 0;
+	}
+	if (bpf_map_update_elem(&threads, &tid, &moved, BPF_ANY)) {
+		__sync_fetch_and_add(&a->lost, 1);
+		return 0;
+	}
+	bpf_map_delete_elem(&threads, &old);
+	tell(WATCH_NEW, &moved, a, tid, WATCH_NEW);
+	tell(WATCH_GONE, &moved, a, old, WATCH_GONE);
 	return 0;
 }
 

@@ -15,6 +15,7 @@ enum {
 
 struct watched {
 	__u64 total; /* its sum_exec_runtime, as far as it is accounted for */
+	__u64 task;  /* whose that is; 0: not seen yet */
 	__u32 server;
 	__u32 asleep;
 };

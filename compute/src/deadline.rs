@@ -285,4 +285,21 @@ mod tests {
         assert_eq!(took_over(7, &[(0, 7), (MS / 2, 8)]), None, "hardly anything was done");
         assert_eq!(took_over(7, &[]), None);
     }
+    #[test]
+    fn a_thread_that_was_bound_twice_gets_its_own_cores_back() {
+        let online = crate::probe::online();
+        let &[one, other, ..] = online.as_slice() else { return };
+        thread::spawn(move || {
+            // SAFETY: no arguments, cannot fail.
+            let thread = Thread::of(unsafe { libc::gettid() } as u32).unwrap();
+            // Its own was `other`; the second record has what its service had.
+            let twice = [(one, vec![other]), (other, online)];
+            let record = twice.map(|(core, cores)| Undo::Bound { thread, core, cores });
+            sched::set_affinity(0, &[other]).unwrap();
+            assert!(crate::undo(&record).failed.is_empty());
+            assert_eq!(sched::affinity(0).unwrap(), [other]);
+        })
+        .join()
+        .unwrap();
+    }
 }

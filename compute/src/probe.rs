@@ -117,6 +117,10 @@ fn manager() -> Vec<Lack> {
     if kernel_version() < (5, 18) {
         lack("Linux 5.18 or later", "use a later kernel");
     }
+    // PROC_PID_INIT_INO (include/linux/proc_ns.h): what BPF tells of threads are the numbers that they have there.
+    if fs::read_link("/proc/self/ns/pid").is_ok_and(|own| own != Path::new("pid:[4026531836]")) {
+        lack("the host's PID namespace", "run outside of a container, or with --pid=host");
+    }
     if Freezer::find(&Real).is_none() {
         lack("a cgroup freezer", "mount cgroup v2, or v1 with the freezer controller");
     }

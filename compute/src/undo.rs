@@ -192,7 +192,12 @@ impl Undoing<'_> {
                 if !thread.alive() || !sched::affinity(thread.tid).is_ok_and(|now| now == [*core]) {
                     return Ok(());
                 }
-                gone_is_fine(*thread, sched::set_affinity(thread.tid, cores))
+                // Where it was bound more than once, the first record has what it had itself.
+                let first = self.all.iter().find_map(|step| match step {
+                    Undo::Bound { thread: same, cores, .. } if same == thread => Some(cores),
+                    _ => None,
+                });
+                gone_is_fine(*thread, sched::set_affinity(thread.tid, first.unwrap_or(cores)))
             }
             Undo::Held { folder, home, before, core, cores } => {
                 let Some((home, _)) = self.nearest(home) else { return Err(io::ErrorKind::NotFound.into()) };

@@ -30,13 +30,24 @@ pub(crate) fn apply(scene: &mut Scene, step: &Step, plan: &Plan) -> Result<(), E
             if matches!(scene.parts[index].hold, Hold::RtGroup(_)) {
                 return Err(hold::unchangeable(&scene.parts[index].plan));
             }
+            let before = scene.parts[index].plan.clone();
             scene.release(index)?;
-            find(service, *vcpu).map_or(Ok(()), |goal| put(scene, index, goal))
+            let put_there = find(service, *vcpu).map_or(Ok(()), |goal| put(scene, index, goal));
+            put_there.inspect_err(|_| or_warn(put(scene, index, &before)))
         }
         Step::Reserve { service, vcpu, .. } => {
             let Some(goal) = find(service, *vcpu) else { return Ok(()) };
             match index(scene, service, *vcpu) {
-                Some(index) => put(scene, index, goal),
+                Some(index) => {
+                    let before = scene.parts[index].plan.clone();
+                    let was_held = !matches!(scene.parts[index].hold, Hold::Nothing);
+                    put(scene, index, goal).inspect_err(|_| {
+                        if !was_held {
+                            or_warn(hold::let_go(scene, index));
+                        }
+                        scene.parts[index].plan = before;
+                    })
+                }
                 // It had leftovers until now.
                 None => {
                     remove(scene, service)?;
@@ -79,7 +90,19 @@ fn prepare(scene: &mut Scene) -> Result<(), Error> {
     Ok(())
 }
 
+/// What fails on the way back from a failure.
+fn or_warn(done: Result<(), Error>) {
+    if let Err(error) = done {
+        tracing::warn!("going back after a failure: {error}");
+    }
+}
+
 fn add(scene: &mut Scene, service: &str, plan: &Plan) -> Result<(), Error> {
+    // What is half there would be confined again and again.
+    begin(scene, service, plan).inspect_err(|_| or_warn(remove(scene, service)))
+}
+
+fn begin(scene: &mut Scene, service: &str, plan: &Plan) -> Result<(), Error> {
     for goal in plan.services.iter().filter(|goal| goal.name == service) {
         if goal.backend == Backend::Manager {
             prepare(scene)?;

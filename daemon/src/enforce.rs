@@ -46,7 +46,9 @@ fn look(scene: &mut Scene) -> Result<Vec<String>, Error> {
         }
     }
     scene.services.iter_mut().try_for_each(Running::check)?;
-    scene.confine()?;
+    if let Err(error) = scene.confine() {
+        worries.push(error.to_string());
+    }
     for index in 0..scene.parts.len() {
         let checked = match &mut scene.parts[index].hold {
             Hold::Deadline(reserved) => reserved.check(),

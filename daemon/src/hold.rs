@@ -90,7 +90,10 @@ pub(crate) fn set(scene: &mut Scene, index: usize, plan: &ServicePlan) -> Result
                 manager.set(handle, server, if smaller { When::Now } else { When::NextPeriod })?;
             } else {
                 manager.pause(handle)?;
-                manager.resume(handle, server, plan.cap, scene.journal)?;
+                if let Err(error) = manager.resume(handle, server, plan.cap, scene.journal) {
+                    manager.resume(handle, part.plan.server, part.plan.cap, scene.journal)?;
+                    return Err(error.into());
+                }
             }
         }
         Hold::RtGroup(group) => group.set(&server)?,

@@ -154,7 +154,7 @@ impl<'j> Scene<'j> {
         if !self.managers.contains_key(&core) {
             self.managers.insert(core, Manager::start(core, Order::Edf, &self.beats)?);
         }
-        self.managers.get(&core).ok_or_else(|| Error::Interrupted)
+        self.managers.get(&core).ok_or(Error::Interrupted)
     }
 
     /// Who is scheduled by a server: the processes of its service, or the thread of its vCPU.
@@ -171,32 +171,42 @@ impl<'j> Scene<'j> {
 
     /// Moves every process to its core; called again, those that have come since. A leftover's processes are spread over its
     /// cores, each on one; on a core that carries no reservation they run wherever the kernel finds room off the others.
+    /// Errors: the first one; the others are in their places nevertheless.
     pub fn confine(&mut self) -> Result<(), Error> {
-        (0..self.parts.len()).try_for_each(|index| self.keep_to_core(index))?;
-        for leftover in &mut self.leftovers {
-            let alive = leftover.running.processes();
-            leftover.places.retain(|pid, _| alive.contains(pid));
-            let new: Vec<u32> = alive.into_iter().filter(|pid| !leftover.places.contains_key(pid)).collect();
-            if let Some(quota) = leftover.quota.as_ref().filter(|_| !new.is_empty()) {
-                quota.take_in(&new, self.journal)?;
-            }
-            for pid in new {
-                let taken = |core: &&u32| leftover.places.values().filter(|place| place == core).count();
-                let Some(&core) = leftover.plan.cores.iter().min_by_key(taken) else { continue };
-                match &self.isolated {
-                    Some(isolated) if isolated.has(core) => {
-                        if leftover.quota.is_some() && isolated.is_v2() {
-                            let what = "under cgroup v2 a process has one cgroup, so it cannot be capped by quota on a core under \
-                                        backend 'deadline'; take at-most away, or use --backend manager";
-                            return Err(Error::Service { name: leftover.plan.name.clone(), what: what.into() });
-                        }
-                        isolated.confine(&[pid], core, self.journal)?
+        let parts = (0..self.parts.len()).map(|index| self.keep_to_core(index)).fold(Ok(()), Result::and);
+        let leftovers = (0..self.leftovers.len()).map(|index| self.keep_spread(index)).fold(Ok(()), Result::and);
+        parts.and(leftovers)
+    }
+
+    fn keep_spread(&mut self, index: usize) -> Result<(), Error> {
+        let leftover = &mut self.leftovers[index];
+        let alive = leftover.running.processes();
+        leftover.places.retain(|pid, _| alive.contains(pid));
+        let new: Vec<u32> = alive.into_iter().filter(|pid| !leftover.places.contains_key(pid)).collect();
+        if let Some(quota) = leftover.quota.as_ref().filter(|_| !new.is_empty()) {
+            quota.take_in(&new, self.journal)?;
+        }
+        for pid in new {
+            let taken = |core: &&u32| leftover.places.values().filter(|place| place == core).count();
+            let Some(&core) = leftover.plan.cores.iter().min_by_key(taken) else { continue };
+            match &self.isolated {
+                Some(isolated) if isolated.has(core) => {
+                    if leftover.quota.is_some() && isolated.is_v2() {
+                        let what = "under cgroup v2 a process has one cgroup, so it cannot be capped by quota on a core under \
+                                    backend 'deadline'; take at-most away, or use --backend manager";
+                        return Err(Error::Service { name: leftover.plan.name.clone(), what: what.into() });
                     }
-                    Some(isolated) if !self.managers.contains_key(&core) => isolated.keep_off(&[pid], self.journal)?,
-                    _ => bind(pid, core, self.journal)?,
+                    isolated.confine(&[pid], core, self.journal)?
                 }
-                leftover.places.insert(pid, core);
+                isolated => {
+                    // Also out of the cpuset of a core where it was before.
+                    isolated.iter().try_for_each(|isolated| isolated.keep_off(&[pid], self.journal))?;
+                    if isolated.is_none() || self.managers.contains_key(&core) {
+                        bind(pid, core, self.journal)?;
+                    }
+                }
             }
+            leftover.places.insert(pid, core);
         }
         Ok(())
     }

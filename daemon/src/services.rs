@@ -11,9 +11,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// Where a cgroup of the site file may lie: v1 hierarchies that systemd and others fill, and v2.
 const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/cpu"];
+
+/// A virtual machine is not asked for its vCPUs again sooner.
+const ASKED_AGAIN: Duration = Duration::from_secs(5);
 
 /// A service whose processes are known.
 #[derive(Debug)]
@@ -26,6 +30,8 @@ pub struct Running {
     ended: Option<ExitStatus>,
     /// Adopted processes: on cgroup v2 they leave their cgroup when they are moved to a core.
     adopted: RefCell<Vec<Thread>>,
+    /// What was told of a virtual machine's vCPUs, and when.
+    told: RefCell<Option<(Instant, Result<Vec<Thread>, String>)>>,
     log: Option<PathBuf>,
 }
 
@@ -60,8 +66,8 @@ impl Running {
             Origin::Adopt(Adopt::Qmp(path)) => Source::Vm(Vm::Qmp(path.clone())),
             Origin::Adopt(Adopt::Libvirt(name)) => Source::Vm(Vm::Libvirt(name.clone())),
         };
-        let adopted = RefCell::default();
-        let mut running = Running { name: name.to_string(), source, child: None, ended: None, adopted, log: None };
+        let (owned, adopted, told) = (name.to_string(), RefCell::default(), RefCell::default());
+        let mut running = Running { name: owned, source, child: None, ended: None, adopted, told, log: None };
         if let Origin::Start(words) = origin {
             let path = logs.join(format!("{name}.log"));
             let open = |source| Error::Io { doing: format!("open {}", path.display()), source };
@@ -131,17 +137,31 @@ impl Running {
         adopted.iter().filter(|process| process.alive()).map(|process| process.tid).collect()
     }
 
-    /// The threads of a virtual machine's vCPUs now, in the order of their numbers: they come and go. Takes up to 2 s where
-    /// QEMU does not answer. Errors: it is no virtual machine, or cannot be asked.
+    /// The threads of a virtual machine's vCPUs, in the order of their numbers: they come and go, and are asked for again after
+    /// some seconds. Asking takes up to 2 s where QEMU does not answer; while another client has its monitor, what is known
+    /// stays. Errors: it is no virtual machine, or cannot be asked.
     pub fn vcpus(&self) -> Result<Vec<u32>, Error> {
         let service = |what| Error::Service { name: self.name.clone(), what };
         let Source::Vm(vm) = &self.source else {
             let what = "is no virtual machine, of which vCPUs are known; expected adopt: {qmp: /run/vm.sock} or {libvirt: NAME}";
             return Err(service(what.into()));
         };
-        let (process, vcpus) = vm.vcpus().map_err(service)?;
-        *self.adopted.borrow_mut() = vec![process];
-        Ok(vcpus.into_iter().map(|vcpu| vcpu.tid).collect())
+        let alive = |vcpus: &Vec<Thread>| vcpus.iter().all(|vcpu| vcpu.alive());
+        let before = self.told.take().filter(|(_, told)| told.as_ref().map_or(true, alive));
+        let (at, told) = match before {
+            Some((at, told)) if at.elapsed() < ASKED_AGAIN => (at, told),
+            before => {
+                let told = vm.vcpus().map(|(process, vcpus)| {
+                    *self.adopted.borrow_mut() = vec![process];
+                    vcpus
+                });
+                (Instant::now(), told.or_else(|why| before.and_then(|(_, told)| told.ok()).ok_or(why)))
+            }
+        };
+        let answer = told.as_ref().map(|vcpus| vcpus.iter().map(|vcpu| vcpu.tid).collect());
+        let answer = answer.map_err(|why| service(why.clone()));
+        self.told.replace(Some((at, told)));
+        answer
     }
 
     /// An error that tells how it ended, if it has ended.
@@ -251,7 +271,6 @@ fn last_line(log: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn shell(script: &str) -> Origin {
         Origin::Start(vec!["sh".into(), "-c".into(), script.into()])
@@ -288,6 +307,29 @@ mod tests {
         });
         let ended = matches!(running, Err(Error::Service { .. })); // it may have ended by now
         assert!(ended || running.unwrap().group() == leader.map(|leader| leader.tid));
+    }
+
+    #[test]
+    fn a_virtual_machine_is_not_asked_all_the_time_and_what_is_known_stays() {
+        let nowhere = Vm::Qmp("/no/such/monitor".into());
+        let own = Thread::of(std::process::id()).unwrap();
+        let long_ago = Instant::now().checked_sub(2 * ASKED_AGAIN).unwrap();
+        let running = |at: Instant, told: Result<Thread, &str>| Running {
+            name: "vm".into(),
+            source: Source::Vm(Vm::Qmp("/no/such/monitor".into())),
+            child: None,
+            ended: None,
+            adopted: RefCell::default(),
+            told: RefCell::new(Some((at, told.map(|vcpu| vec![vcpu]).map_err(String::from)))),
+            log: None,
+        };
+        for at in [Instant::now(), long_ago] {
+            assert_eq!(running(at, Ok(own)).vcpus().unwrap(), [own.tid]);
+            let gone = running(at, Ok(Thread { started: 1, ..own })).vcpus().unwrap_err().to_string();
+            assert!(gone.contains(&nowhere.vcpus().unwrap_err()), "{gone}");
+        }
+        assert!(running(Instant::now(), Err("busy")).vcpus().unwrap_err().to_string().contains("busy"));
+        assert!(!running(long_ago, Err("busy")).vcpus().unwrap_err().to_string().contains("busy"));
     }
 
     #[test]

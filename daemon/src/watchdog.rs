@@ -47,6 +47,18 @@ impl Watchdog {
         }
     }
 
+    /// Whether it is there. Without it giusto's death leaves servers stopped or without a budget.
+    pub fn lives(&self) -> bool {
+        // SAFETY: `info` lives through the call; the child is not reaped by it.
+        let (asked, info) = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            (libc::waitid(libc::P_PID, self.process as libc::id_t, &mut info, flags), info)
+        };
+        // SAFETY: waitid fills it, with 0 if the child has not ended.
+        asked == 0 && unsafe { info.si_pid() } == 0
+    }
+
     /// Where managers show that they live.
     pub fn beats(&self) -> &Beats {
         &self.beats
@@ -74,6 +86,7 @@ fn watch(pipe: &PipeReader, parent: u32, beats: &Beats) {
     // Each as far as it is allowed: without, it is only slower, or dies with giusto.
     let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
     let _ = sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY));
+    let mut stalled = false;
     loop {
         let mut look = [rustix::event::PollFd::from_borrowed_fd(pipe.as_fd(), rustix::event::PollFlags::IN)];
         let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
@@ -88,8 +101,9 @@ fn watch(pipe: &PipeReader, parent: u32, beats: &Beats) {
         }
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-        let stalled = beats.oldest().is_some_and(|beat| now.saturating_sub(beat) > STALL.as_nanos() as u64);
-        if stalled {
+        let silent = beats.oldest().is_some_and(|beat| now.saturating_sub(beat) > STALL.as_nanos() as u64);
+        // Twice in a row, or all that has stalled is the machine, and we are the first to go on.
+        if std::mem::replace(&mut stalled, silent) && silent {
             eprintln!("giusto: process {parent} has stalled; its watchdog ends it and restores the host");
             // SAFETY: our parent, which cannot have been replaced: its death would have ended the pipe.
             unsafe { libc::kill(parent as i32, libc::SIGKILL) };
@@ -113,5 +127,25 @@ fn restore() {
             }
             Err(error) => return eprintln!("giusto: the watchdog cannot restore the host: {error}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_it_has_ended_is_seen_and_it_is_reaped_once() {
+        let child = process::Command::new("cat").stdin(process::Stdio::piped()).spawn().unwrap();
+        let (_reader, pipe) = io::pipe().unwrap();
+        let watchdog = Watchdog { pipe, process: child.id() as i32, beats: Beats::new().unwrap() };
+        assert!(watchdog.lives());
+        drop(child); // closes its input
+        let end = Instant::now() + Duration::from_secs(10);
+        while watchdog.lives() {
+            assert!(Instant::now() < end);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!watchdog.lives());
     }
 }

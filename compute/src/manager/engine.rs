@@ -16,7 +16,7 @@ use giusto_model::{Cap, Server, ServerKind};
 use giusto_policy::{Id, Order, Params, Pool, When};
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 /// The manager's real-time priority; servers have those below [`HIGHEST`].
@@ -35,7 +35,7 @@ const LOOKED_AFTER: usize = 64;
 
 /// What the manager is asked to do; the answer goes to the sender.
 pub(super) enum Command {
-    Add { managed: Managed, group: Group, threads: Vec<u32>, answer: SyncSender<Result<usize, Error>> },
+    Add { wanted: Box<(Managed, Group)>, threads: Vec<u32>, answer: SyncSender<Result<usize, Error>> },
     TakeIn { server: usize, threads: Vec<u32> },
     Set { server: usize, wanted: Server, when: When, answer: SyncSender<Result<(), Error>> },
     Boost { server: usize, until: u64, answer: SyncSender<Result<(), Error>> },
@@ -159,6 +159,8 @@ impl Engine {
         }
         for server in self.servers.iter().flatten() {
             let _ = server.group.freeze(false);
+            // Undoing knows those in the group; a child that was moved elsewhere would keep its priority for ever.
+            server.threads.iter().for_each(|&tid| give(tid, None));
         }
         self.beats.beat(self.core, 0);
     }
@@ -169,7 +171,7 @@ impl Engine {
             self.drain();
             self.settle(monotonic());
             match command {
-                Command::Add { managed, group, threads, answer } => _ = answer.send(self.add(managed, group, threads)),
+                Command::Add { wanted, threads, answer } => _ = answer.send(self.add(wanted.0, wanted.1, threads)),
                 Command::TakeIn { server, threads } => self.take_in(server, &threads),
                 Command::Set { server, wanted, when, answer } => _ = answer.send(self.set(server, wanted, when)),
                 Command::Boost { server, until, answer } => _ = answer.send(self.boost(server, until)),
@@ -287,7 +289,10 @@ impl Engine {
         while let Some(event) = self.watch.next() {
             let Some(Some(server)) = self.servers.get_mut(event.server) else { continue };
             match event.what {
-                What::New(tid) => drop(server.threads.insert(tid)),
+                What::New(tid) => {
+                    server.threads.insert(tid);
+                    give(tid, server.priority); // its parent may have got another place in the middle of the fork
+                }
                 What::Gone(tid) => drop(server.threads.remove(&tid)),
                 What::Idle | What::Ready => {
                     let is_ready = event.what == What::Ready;
@@ -383,7 +388,11 @@ impl Engine {
             }
             let follow = many || server.managed.server.kind == ServerKind::Polling;
             let urgent = if follow { watch::IDLE | watch::READY } else { watch::READY * u32::from(!server.is_ready) };
-            account.urgent.store(urgent, Relaxed);
+            account.urgent.store(urgent, SeqCst);
+            // Woken from another core before that: nobody was told, so it comes by at once.
+            if !server.is_ready && account.awake.load(SeqCst) > 0 && account.parked.load(Relaxed) == 0 {
+                self.until = Some(self.at);
+            }
         }
         let now: Vec<Option<u32>> =
             order.iter().map(|&place| self.servers[slots[place]].as_ref().and_then(|server| server.priority)).collect();
@@ -445,9 +454,14 @@ impl Engine {
                     continue;
                 }
                 Ok(now) if (now.policy, now.priority) != (wanted.policy, wanted.priority) => {
-                    give(tid, server.priority);
                     let name = server.managed.name.clone();
-                    self.warn(format!("{name}: thread {tid} had changed its scheduling policy itself"));
+                    self.warn(match sched::set(tid, &wanted) {
+                        Ok(()) => format!("{name}: thread {tid} had changed its scheduling policy itself"),
+                        Err(why) => format!(
+                            "{name}: thread {tid} cannot get a real-time priority: {why}; is it in a cpu cgroup (v1) with \
+                             cpu.rt_runtime_us 0?"
+                        ),
+                    });
                 }
                 _ => {}
             }
@@ -511,6 +525,7 @@ impl Served {
         if self.managed.cap == Cap::Hard && !self.frozen && account.awake.load(Relaxed) > 0 {
             account.parked.store(1, Relaxed);
             self.frozen = self.group.freeze(true).is_ok();
+            account.parked.store(u32::from(self.frozen), Relaxed);
         }
     }
 

@@ -20,8 +20,8 @@ pub(crate) enum Freezer {
 }
 
 /// A frozen group without members. On v1 the first group to freeze on a machine has the kernel rewrite its own code (a static
-/// key), which takes 75 us instead of 2; while this one is frozen, no other is the first.
-const KEEPER: &str = "giusto.keeper";
+/// key), which takes 75 us instead of 2; while this one is frozen, no other is the first. No service can have this name.
+const KEEPER: &str = "giusto.manager.keeper";
 
 impl Freezer {
     /// Finds it in the mount table.
@@ -42,12 +42,14 @@ impl Freezer {
         }
     }
 
-    /// Makes the keeper; once a host.
+    /// Makes the keeper, unless it is there.
     pub(crate) fn keep(&self, record: &mut dyn Recorder) -> Result<(), Error> {
         let Freezer::V1(root) = self else { return Ok(()) };
         let folder = root.join(KEEPER);
         record.intend(&Undo::Folder(folder.clone())).map_err(Error::Journal)?;
-        make(&folder)?;
+        if !folder.is_dir() {
+            make(&folder)?;
+        }
         write(&folder.join("freezer.state"), "FROZEN")
     }
 

@@ -159,7 +159,7 @@ impl Manager {
         Ok(Manager { core, freezer, commands, call, thread: Some(thread) })
     }
 
-    /// Makes what all managers of a host share; once, before the first server.
+    /// Makes what all managers of a host share, unless it is there; before the first server.
     pub fn prepare(record: &mut dyn Recorder) -> Result<(), Error> {
         Freezer::find(&Real).map_or(Ok(()), |freezer| freezer.keep(record))
     }
@@ -178,7 +178,10 @@ impl Manager {
         let &leader = members.first().ok_or(Error::NoThread)?;
         let group = Group::new(&self.freezer, &managed.name, managed.part, leader, self.core, record)?;
         for &member in members {
-            group.take_in(member, record)?;
+            if let Err(why) = group.take_in(member, record) {
+                let _ = group.release(); // or it would be in the way of another try; undoing tries again
+                return Err(why);
+            }
         }
         Ok(Handle { server: None, managed: managed.clone(), group })
     }
@@ -192,8 +195,9 @@ impl Manager {
 
     fn begin(&self, handle: &mut Handle) -> Result<(), Error> {
         let group = handle.group.clone_for_switching()?;
-        let (managed, threads) = (handle.managed.clone(), group.threads());
-        handle.server = Some(self.ask(|answer| Command::Add { managed, group, threads, answer })??);
+        let threads = group.threads();
+        let wanted = Box::new((handle.managed.clone(), group));
+        handle.server = Some(self.ask(|answer| Command::Add { wanted, threads, answer })??);
         Ok(())
     }
 
@@ -259,7 +263,7 @@ impl Manager {
     }
 
     fn send(&self, command: Command) -> Result<(), Error> {
-        self.commands.send(command).map_err(|_| silent())?;
+        above_the_manager(|| self.commands.send(command)).map_err(|_| silent())?;
         let _ = rustix::io::write(&self.call, &1u64.to_ne_bytes());
         Ok(())
     }
@@ -289,6 +293,19 @@ fn prepared(
             .into(),
     ))?;
     Ok(engine)
+}
+
+/// A channel's receiver spins while a sender is half-way through. The manager would do so for ever if it had preempted the
+/// sender, on its own core.
+fn above_the_manager<T>(work: impl FnOnce() -> T) -> T {
+    use crate::sched::{self, Attr};
+    let own = sched::get(0);
+    let raised = own.is_ok() && sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY + 1)).is_ok();
+    let done = work();
+    if let (true, Ok(own)) = (raised, own) {
+        let _ = sched::set(0, &own);
+    }
+    done
 }
 
 fn answered<T>(told: &Receiver<T>) -> Result<T, Error> {

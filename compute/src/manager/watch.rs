@@ -41,6 +41,7 @@ pub(super) struct Account {
 #[derive(Clone, Copy)]
 struct Watched {
     total: u64,
+    task: u64,
     server: u32,
     asleep: u32,
 }
@@ -91,11 +92,12 @@ pub(super) struct Watch {
 // SAFETY: the mapping is shared memory of atomics, which any thread may use.
 unsafe impl Send for Watch {}
 
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("switched", "sched_switch"),
     ("wakes", "sched_wakeup"),
     ("begins", "sched_wakeup_new"),
     ("forked", "sched_process_fork"),
+    ("becomes", "sched_process_exec"),
 ];
 const BYTES: usize = SERVERS * size_of::<Account>();
 
@@ -173,7 +175,7 @@ impl Watch {
             return Ok(());
         }
         let Some((total, _)) = standing(tid) else { return Ok(()) };
-        let asleep = Watched { total, server: server as u32, asleep: 1 };
+        let asleep = Watched { total, task: 0, server: server as u32, asleep: 1 };
         self.threads.insert(tid, asleep, 0).map_err(|why| Error::Kernel {
             doing: format!("watch thread {tid}"),
             why: format!("{why}; a core's servers may have 8192 threads together"),

@@ -53,9 +53,13 @@ impl Actor {
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
+    /// Asks it for something without waiting for an answer.
+    pub(crate) fn ask(&mut self) {
+        writeln!(self.child.stdin.as_mut().unwrap()).unwrap();
+    }
     /// Asks it to do its work; returns when it is done.
     pub(crate) fn work(&mut self) {
-        writeln!(self.child.stdin.as_mut().unwrap()).unwrap();
+        self.ask();
         assert_eq!(self.line().as_deref(), Some("rests"));
     }
     /// Its next line; `None` once it has ended.
@@ -191,6 +195,14 @@ pub(crate) fn play(role: &str, words: &[String]) {
                 }
                 println!("rests");
             }
+        }
+        // Becomes "bursts" when asked to, from another thread than its first.
+        "successor-program" => {
+            ready();
+            let _ = io::stdin().lines().next();
+            let become_another = || Command::new(env::current_exe().unwrap()).arg("bursts").exec();
+            let error = thread::spawn(become_another).join().unwrap();
+            panic!("{error}");
         }
         // Takes whatever policy and cores it likes.
         "renegade" => {

@@ -144,6 +144,42 @@ pub(crate) fn members() {
     assert_same(&before, &all[1..], "after births");
 }
 
+/// The thread that executes takes the number of its process's first one, which ends.
+pub(crate) fn another_program() {
+    let mut changeling = Actor::new("successor-program");
+    let mut stage = Stage::new(Order::Edf);
+    let _handle = stage.add(&managed("another", server(ServerKind::Deferrable, 10, 20), Cap::Hard), &changeling);
+    changeling.ask();
+    assert_eq!(changeling.line().as_deref(), Some("ready"));
+    let server = |stage: &Stage| stage.manager.report().unwrap().servers.remove(0);
+    pause(300);
+    let before = server(&stage);
+    assert!(!before.is_ready && before.threads == 1, "it waits to be asked: {before:?}");
+    changeling.work();
+    pause(100);
+    let after = server(&stage);
+    let burst = (after.supplied_ns - before.supplied_ns) / 1_000_000;
+    assert!((60..70).contains(&burst) && !after.is_ready, "its work of 60 ms: {before:?}, {after:?}");
+    stage.undone();
+}
+
+/// A thread under SCHED_DEADLINE, on a core that is not its only one.
+pub(crate) fn refusals() {
+    let (hog, taken) = (Actor::new("hog"), Actor::new("hog"));
+    let all = [hog.pid(), taken.pid()];
+    let before = Snapshot::take(cpusets().root(), &all);
+    let mut stage = Stage::new(Order::Edf);
+    Manager::prepare(&mut stage.record).unwrap(); // again
+    let wanted = managed("refused", server(ServerKind::Deferrable, 4, 20), Cap::Hard);
+    sched::set(taken.pid(), &sched::Attr::deadline(1_000_000, 100_000_000)).unwrap();
+    assert!(stage.manager.add(&wanted, &all, &mut stage.record).is_err());
+    sched::leave(taken.pid(), &sched::Attr::default()).unwrap();
+    assert_eq!(sched::affinity(hog.pid()).unwrap().len(), giusto_compute::probe().cores.len(), "let go at once");
+    stage.manager.add(&wanted, &all, &mut stage.record).unwrap();
+    stage.undone();
+    assert_same(&before, &all, "after a refusal");
+}
+
 pub(crate) fn changes() {
     let (hog, other) = (Actor::new("hog"), Actor::new("hog"));
     let all = [hog.pid(), other.pid()];

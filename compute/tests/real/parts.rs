@@ -19,7 +19,7 @@ const PAST_ZERO_LAG: Duration = Duration::from_millis(250);
 
 pub(crate) type Part = (&'static str, fn());
 
-const ALL: [Part; 18] = [
+const ALL: [Part; 20] = [
     ("a_reservation_pins_its_thread_and_everything_is_as_before_afterwards", applied_and_released),
     ("a_service_that_sleeps_on_another_core_gets_its_reservation", asleep),
     ("leaving_and_reserving_again_at_once_books_nothing_twice", left_and_reserved_again),
@@ -36,6 +36,8 @@ const ALL: [Part; 18] = [
     ("managed_servers_of_every_kind_get_their_budgets_and_no_more", managed::budgets),
     ("a_hard_cap_holds_on_an_idle_core_and_a_soft_one_lets_go_on", managed::caps),
     ("threads_and_children_that_are_born_or_change_their_policy_stay_under_their_server", managed::members),
+    ("a_managed_process_that_becomes_another_program_in_a_later_thread_stays_counted", managed::another_program),
+    ("who_cannot_be_held_is_let_go_and_may_be_tried_again", managed::refusals),
     ("a_managed_server_changes_is_boosted_pauses_and_goes_home", managed::changes),
     ("a_manager_that_dies_leaves_nobody_stopped", managed::deaths),
 ];
