@@ -151,7 +151,9 @@ impl Engine {
             go_on = self.obey();
             self.drain();
             self.settle(monotonic());
-            self.apply();
+            while !self.apply() {
+                self.settle(monotonic());
+            }
             if self.at >= self.next_beat {
                 self.look_after();
             }
@@ -351,8 +353,9 @@ impl Engine {
         self.until = self.pool.decide(self.at).until;
     }
 
-    /// Gives each server's threads their place.
-    fn apply(&mut self) {
+    /// Gives each server's threads their place; `false`: one that was stopped while it was ready sleeps or has ended since, so
+    /// that who runs has to be decided anew.
+    fn apply(&mut self) -> bool {
         let slots: Vec<usize> = (0..self.servers.len()).filter(|&slot| self.servers[slot].is_some()).collect();
         let served = || slots.iter().filter_map(|&slot| self.servers[slot].as_ref());
         let standing = |server: &Served| {
@@ -373,7 +376,6 @@ impl Engine {
         let standings: Vec<Standing> = served().map(standing).collect();
         let runs = self.pool.running(0).and_then(|id| served().position(|server| server.id == id));
         let order = may_run(&standings, runs);
-        let many = slots.len() > 1;
         for (place, &slot) in slots.iter().enumerate() {
             let account = self.watch.account(slot);
             let Some(server) = &mut self.servers[slot] else { continue };
@@ -381,9 +383,6 @@ impl Engine {
                 let dry = self.pool.left_ns(server.id);
                 server.park(account, dry);
             }
-            let follow = many || server.managed.server.kind == ServerKind::Polling;
-            let urgent = if follow { watch::IDLE | watch::READY } else { watch::READY * u32::from(!server.is_ready) };
-            account.urgent.store(urgent, Relaxed);
         }
         let now: Vec<Option<u32>> =
             order.iter().map(|&place| self.servers[slots[place]].as_ref().and_then(|server| server.priority)).collect();
@@ -393,6 +392,17 @@ impl Engine {
                 server.unpark(self.watch.account(slot), priority);
             }
         }
+        let mut is_as_decided = true;
+        // Last: going on is no news to whoever orders it.
+        for &slot in &slots {
+            let Some(server) = &self.servers[slot] else { continue };
+            let follow = slots.len() > 1 || server.managed.server.kind == ServerKind::Polling;
+            let urgent = if follow { watch::IDLE | watch::READY } else { watch::READY * u32::from(!server.is_ready) };
+            let account = self.watch.account(slot);
+            account.urgent.store(urgent, Relaxed);
+            is_as_decided &= !server.is_ready || account.parked.load(Relaxed) != 0 || account.awake.load(Relaxed) != 0;
+        }
+        is_as_decided
     }
 
     /// Sleeps until something is to be done.
@@ -527,6 +537,8 @@ impl Served {
             in_turn.for_each(|&tid| give(tid, self.priority));
         }
         if self.frozen {
+            // It was stopped while ready, and wakes now: an interrupt and a wake-up to be told what is known.
+            account.urgent.store(0, Relaxed);
             account.parked.store(0, Relaxed);
             self.frozen = self.group.freeze(false).is_err();
         }
