@@ -409,7 +409,10 @@ impl Engine {
     fn sleep(&mut self) {
         use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec};
         let now = monotonic();
-        let wake = self.until.unwrap_or(u64::MAX).min(self.next_beat).max(now + NEAREST);
+        // No server has run since it was decided: a budget ends that much later, a period does not.
+        let left = self.pool.payer(0).map(|id| self.at.saturating_add_signed(self.pool.left_ns(id)));
+        let until = self.until.map(|until| if left == Some(until) { until + now - self.at } else { until });
+        let wake = until.unwrap_or(u64::MAX).min(self.next_beat).max(now + NEAREST);
         let at = Timespec { tv_sec: (wake / 1_000_000_000) as i64, tv_nsec: (wake % 1_000_000_000) as i64 };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };
         let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once);
