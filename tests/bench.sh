@@ -13,6 +13,9 @@ tests/bench-simso.sh
 echo "=== policy core: what an event costs as servers grow"
 cargo run --release --locked --quiet -p giusto-policy --example scale
 
+echo "=== servers of 3, 1 and 2 ms every 10 ms beside a hog: the manager and SCHED_DEADLINE in turns, 3 rounds of 8 s"
+cargo run --release --locked --quiet -p giusto-daemon --example servers -- target/release/giusto 3 8
+
 echo "=== VAS: a whole core, no plan and Giusto in turns, $rounds rounds of 8 s"
 code=0
 target/release/giusto run sites/walk.yaml --trial --rounds "$rounds" --for 8s --out $out --json >$out/trial.json || code=$?

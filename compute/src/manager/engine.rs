@@ -151,7 +151,9 @@ impl Engine {
             go_on = self.obey();
             self.drain();
             self.settle(monotonic());
-            self.apply();
+            while !self.apply() {
+                self.settle(monotonic());
+            }
             if self.at >= self.next_beat {
                 self.look_after();
             }
@@ -356,8 +358,9 @@ impl Engine {
         self.until = self.pool.decide(self.at).until;
     }
 
-    /// Gives each server's threads their place.
-    fn apply(&mut self) {
+    /// Gives each server's threads their place; `false`: one has fallen asleep, ended or woken since, so that who runs has to be
+    /// decided anew.
+    fn apply(&mut self) -> bool {
         let slots: Vec<usize> = (0..self.servers.len()).filter(|&slot| self.servers[slot].is_some()).collect();
         let served = || slots.iter().filter_map(|&slot| self.servers[slot].as_ref());
         let standing = |server: &Served| {
@@ -378,20 +381,12 @@ impl Engine {
         let standings: Vec<Standing> = served().map(standing).collect();
         let runs = self.pool.running(0).and_then(|id| served().position(|server| server.id == id));
         let order = may_run(&standings, runs);
-        let many = slots.len() > 1;
         for (place, &slot) in slots.iter().enumerate() {
             let account = self.watch.account(slot);
             let Some(server) = &mut self.servers[slot] else { continue };
             if !order.contains(&place) {
                 let dry = self.pool.left_ns(server.id);
                 server.park(account, dry);
-            }
-            let follow = many || server.managed.server.kind == ServerKind::Polling;
-            let urgent = if follow { watch::IDLE | watch::READY } else { watch::READY * u32::from(!server.is_ready) };
-            account.urgent.store(urgent, SeqCst);
-            // Woken from another core before that: nobody was told, so it comes by at once.
-            if !server.is_ready && account.awake.load(SeqCst) > 0 && account.parked.load(Relaxed) == 0 {
-                self.until = Some(self.at);
             }
         }
         let now: Vec<Option<u32>> =
@@ -402,13 +397,29 @@ impl Engine {
                 server.unpark(self.watch.account(slot), priority);
             }
         }
+        let mut is_as_decided = true;
+        // Last: going on is no news to whoever orders it.
+        for &slot in &slots {
+            let Some(server) = &self.servers[slot] else { continue };
+            let follow = slots.len() > 1 || server.managed.server.kind == ServerKind::Polling;
+            let urgent = if follow { watch::IDLE | watch::READY } else { watch::READY * u32::from(!server.is_ready) };
+            let account = self.watch.account(slot);
+            account.urgent.store(urgent, SeqCst);
+            // Who was woken from another core before that told nobody.
+            let is_ready = account.awake.load(SeqCst) > 0;
+            is_as_decided &= account.parked.load(Relaxed) != 0 || server.is_ready == is_ready;
+        }
+        is_as_decided
     }
 
     /// Sleeps until something is to be done.
     fn sleep(&mut self) {
         use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec};
         let now = monotonic();
-        let wake = self.until.unwrap_or(u64::MAX).min(self.next_beat).max(now + NEAREST);
+        // No server has run since it was decided: a budget ends that much later, a period does not.
+        let left = self.pool.payer(0).map(|id| self.at.saturating_add_signed(self.pool.left_ns(id)));
+        let until = self.until.map(|until| if left == Some(until) { until + now - self.at } else { until });
+        let wake = until.unwrap_or(u64::MAX).min(self.next_beat).max(now + NEAREST);
         let at = Timespec { tv_sec: (wake / 1_000_000_000) as i64, tv_nsec: (wake % 1_000_000_000) as i64 };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };
         let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once);
@@ -542,6 +553,8 @@ impl Served {
             in_turn.for_each(|&tid| give(tid, self.priority));
         }
         if self.frozen {
+            // It was stopped while ready, and wakes now: an interrupt and a wake-up to be told what is known.
+            account.urgent.store(0, Relaxed);
             account.parked.store(0, Relaxed);
             self.frozen = self.group.freeze(false).is_err();
         }
