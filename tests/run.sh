@@ -25,6 +25,7 @@ part() {
 	esac
 }
 part "lint" tests/lint.sh
+# Where this is root: compute's `real` and the daemon's `kinds` take the last core, one after the other.
 part "rooms" cargo test --workspace --locked --quiet
 part "policy: transcripts native, sanitized and in the kernel" policy/check.sh
 part "policy: deliberate faults, a sample" policy/mutants.sh
