@@ -25,13 +25,13 @@ static int in_order(gi_u32 inside)
 int main(void)
 {
 	gi_u32 inside = (gi_u32)any(GI_CAPACITY), i, index = (gi_u32)any(2);
-	gi_u64 key = any(KEY_BITS);
+	gi_u64 key = any_time();
 
 	gi_init(&pool, GI_EDF, 1);
 	pool.filled[HEAP] = (gi_u32)any(3);
 	for (i = 0; i < GI_CAPACITY; i++) {
 		split(&pool, i)->at[0] = split(&pool, i)->at[1] = (gi_u32)any(2);
-		split(&pool, i)->rank = split(&pool, i)->event = any(KEY_BITS);
+		split(&pool, i)->rank = split(&pool, i)->event = any_time();
 		pool.heap[HEAP][i] = (gi_u16)any(2);
 	}
 	GIVEN(in_order(inside));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * What the harnesses share. They include the real source, with three substitutes that make it small enough to prove:
- * - time has WIDTH bits instead of 64; 32-bit arithmetic in between is exact, and conversions that lose bits are errors;
+ * - time has WIDTH bits instead of 64, the last instant is 2^BITS instead of 2^62. With BITS = WIDTH - 2 that is the real
+ *   source at scale. 32-bit arithmetic in between is exact, and conversions that lose bits are errors;
  * - gi_at is a choice of cases, so that a write to one server is not a write to anywhere in the pool;
  * - but in heap.c, which proves the real ones, a heap is the ordered set that heap.c proves it to be. It also checks
  *   that the core keeps to the contract: nothing goes in twice, and a key that changed is sifted before anybody looks.
@@ -9,6 +10,8 @@
 #ifndef GIUSTO_POLICY_PROOF_H
 #define GIUSTO_POLICY_PROOF_H
 
+#define SERVERS 3
+#define CORES 2
 #undef __UINT64_TYPE__
 #undef __INT64_TYPE__
 #define __UINT64_TYPE__ unsigned __CPROVER_bitvector[WIDTH]
@@ -17,7 +20,7 @@
 #undef GI_NEVER
 #undef GI_LAST
 #define GI_NEVER ((gi_u64)((1 << WIDTH) - 1))
-#define GI_LAST ((gi_u64)(1 << (WIDTH - 2)))
+#define GI_LAST ((gi_u64)(1 << BITS))
 #define gi_exceeds(a, b, c, d) ((gi_u32)(a) * (gi_u32)(b) > (gi_u32)(c) * (gi_u32)(d))
 
 #define HOLDS(condition, text) __CPROVER_assert(condition, text)
@@ -29,6 +32,12 @@ gi_u32 nondet_u32(void);
 static inline gi_u32 any(gi_u32 bits)
 {
 	return nondet_u32() & ((1u << bits) - 1);
+}
+
+/* Any time, also beyond the last. */
+static inline gi_u64 any_time(void)
+{
+	return (gi_u64)any(BITS + 2);
 }
 
 static struct gi_pool pool;
