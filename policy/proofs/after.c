@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
-/* What comes after a decision, in any pool for which nothing was due: a late driver, and decisions that nobody needs. */
+/* What comes after a decision, in any pool for which nothing was due: a late driver, and decisions that nobody needs.
+ */
 #include "state.h"
 
 /* Law 3: no server gets deeper into debt than the driver is late. */
@@ -15,7 +16,8 @@ static void late(void)
 	now = gi_advance(&pool, now);
 	lateness = now > pool.until ? (int)now - (int)pool.until : 0;
 	for (i = 0; i < SERVERS; i++)
-		HOLDS(split(&pool, i)->left + (int)split(&pool, i)->forgive >= (before[i] < -lateness ? before[i] : -lateness),
+		HOLDS(split(&pool, i)->left + (int)split(&pool, i)->forgive >=
+			  (before[i] < -lateness ? before[i] : -lateness),
 		      "debt is at most the driver's lateness");
 }
 

@@ -23,7 +23,8 @@ static void decided(void)
 		s = split(&pool, runs);
 		HOLDS(s->ready, "only the ready run");
 		if (pool.core[i].payer == GI_NOBODY) {
-			HOLDS(lends && s->kind == GI_PERIODIC_RECLAIMING, "only a reclaiming server lends, to its kind");
+			HOLDS(lends && s->kind == GI_PERIODIC_RECLAIMING,
+			      "only a reclaiming server lends, to its kind");
 		} else if (s->kind != GI_UNLIMITED && !s->boost_until) {
 			HOLDS(s->left > 0, "who pays has budget");
 			HOLDS(pool.until <= pool.now + s->left, "the next decision comes before a budget is exceeded");
@@ -32,7 +33,7 @@ static void decided(void)
 	for (i = 0; i < SERVERS; i++) {
 		s = split(&pool, i);
 		HOLDS(idle <= strict || !s->ready || i == pool.core[0].runs || i == pool.core[1].runs ||
-			      !(s->left > 0 || s->kind == GI_UNLIMITED || s->boost_until),
+			  !(s->left > 0 || s->kind == GI_UNLIMITED || s->boost_until),
 		      "a core idles only if nobody is eligible, or a strict server keeps it");
 	}
 	HOLDS(pool.until >= pool.now, "the next decision is not past");
@@ -51,7 +52,8 @@ static void set_again(gi_u32 index)
 	HOLDS(!gi_set(&pool, index, s->budget, s->period, s->priority, any(1), 0) || s->kind == GI_UNLIMITED,
 	      "present parameters are not refused");
 	for (i = 0; i < SERVERS; i++)
-		HOLDS(__CPROVER_equal(before[i], *split(&pool, i)), "a change to the present parameters changes nothing");
+		HOLDS(__CPROVER_equal(before[i], *split(&pool, i)),
+		      "a change to the present parameters changes nothing");
 }
 
 int main(void)

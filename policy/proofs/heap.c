@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Heaps, by induction: in any heap that is in order, whatever is put in, leaves or changes its key, it is in order again
- * and holds who it should. So its first is the smallest, and each knows its place.
+ * Heaps, by induction: in any heap that is in order, whatever is put in, leaves or changes its key, it is in order
+ * again and holds who it should. So its first is the smallest, and each knows its place.
  */
 #define REAL_HEAPS
 #include "proof.h"
@@ -49,6 +49,7 @@ int main(void)
 	HOLDS(in_order(inside), "the heap is in order and holds who it should");
 	index = gi_top(&pool, HEAP);
 	for (i = 0; i < GI_CAPACITY; i++)
-		HOLDS(!(inside >> i & 1) || i == index || gi_before(&pool, HEAP, index, i), "the first is the smallest");
+		HOLDS(!(inside >> i & 1) || i == index || gi_before(&pool, HEAP, index, i),
+		      "the first is the smallest");
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * What the harnesses share. They include the real source, with three substitutes that make it small enough to prove:
- * - time has WIDTH bits instead of 64, the last instant is 2^BITS instead of 2^62. With BITS = WIDTH - 2 that is the real
- *   source at scale. 32-bit arithmetic in between is exact, and conversions that lose bits are errors;
+ * - time has WIDTH bits instead of 64, the last instant is 2^BITS instead of 2^62. With BITS = WIDTH - 2 that is the
+ * real source at scale. 32-bit arithmetic in between is exact, and conversions that lose bits are errors;
  * - gi_at is a choice of cases, so that a write to one server is not a write to anywhere in the pool;
  * - but in heap.c, which proves the real ones, a heap is the ordered set that heap.c proves it to be. It also checks
  *   that the core keeps to the contract: nothing goes in twice, and a key that changed is sifted before anybody looks.

@@ -8,12 +8,12 @@
 
 #include "proof.h"
 
-#define LAW(condition, text)                    \
-	do {                                    \
-		if (given)                      \
-			GIVEN(condition);       \
-		else                            \
-			HOLDS(condition, text); \
+#define LAW(condition, text)                                                                                           \
+	do {                                                                                                           \
+		if (given)                                                                                             \
+			GIVEN(condition);                                                                              \
+		else                                                                                                   \
+			HOLDS(condition, text);                                                                        \
 	} while (0)
 
 /* What a reservation may be, and what has become of it; `paid`: up to when its consumption is booked. */
