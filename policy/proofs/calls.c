@@ -58,11 +58,14 @@ static void set_again(gi_u32 index)
 
 int main(void)
 {
-	enum { ADD, TICK, CHARGE, READY, SET, SET_AGAIN, BOOST, DECIDE };
+	enum { INIT, ADD, TICK, CHARGE, READY, SET, SET_AGAIN, BOOST, DECIDE, LOOK };
 	gi_u32 index = any(2);
 
 	any_pool(CALL == ADD ? any(2) % SERVERS : SERVERS, CALL != TICK && CALL != CHARGE);
 	switch (CALL) {
+	case INIT:
+		gi_init(&pool, ORDER, CORES);
+		break;
 	case ADD:
 		gi_add(&pool, KIND2, any_time(), any_time(), any_time(), any(2), 0);
 		break;
@@ -87,6 +90,9 @@ int main(void)
 	case DECIDE:
 		gi_decide(&pool, 0);
 		decided();
+		break;
+	case LOOK:
+		gi_look(&pool, index);
 		break;
 	}
 	invariant();

@@ -92,11 +92,18 @@ static inline void lists(int given)
 	}
 }
 
+/* A heap holds a server if it should, under its present key. */
+static inline void held(gi_u32 heap, gi_u32 index, int should)
+{
+	HOLDS((set[heap].members >> index & 1) == (gi_u32)should, "a heap holds who it should");
+	HOLDS(!should || set[heap].key[index] == key_of(heap, index), "a key that changed was sifted");
+}
+
 /* What a call has made of any pool. */
 static inline void invariant(void)
 {
 	const struct gi_server *s;
-	gi_u32 i;
+	gi_u32 i, heap;
 
 	cores(0);
 	lists(0);
@@ -109,6 +116,9 @@ static inline void invariant(void)
 		HOLDS(s->heap == GI_OUTSIDE || s->rank == (ORDER == GI_EDF ? s->deadline : s->priority),
 		      "its rank is up to date");
 		HOLDS(s->event == gi_event(&pool, s), "its event is up to date");
+		for (heap = 0; heap < GI_REFILL; heap++)
+			held(heap, i, s->heap == heap);
+		held(GI_REFILL, i, s->event != GI_NEVER);
 	}
 }
 
