@@ -29,6 +29,7 @@ part "lint" tests/lint.sh
 part "rooms" cargo test --workspace --locked --quiet
 part "policy: transcripts native, sanitized and in the kernel" policy/check.sh
 part "policy: deliberate faults, a sample" policy/mutants.sh
+part "policy: proofs, a sample" policy/prove.sh
 part "enforcement under cgroup v2, in a guest" tests/v2.sh
 part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py
 part "release build" cargo build --release --locked --quiet

@@ -8,5 +8,7 @@ result=docs/soak.txt
 	echo "commit $(git rev-parse --short HEAD), $(uname -r), $(nproc) cores, $(date -u +%F)"
 	cargo test --release --locked -p giusto-compute -p giusto-daemon -- --nocapture 2>&1 | grep -E '^real:|died|deaths|middle|made:|panicked'
 	policy/mutants.sh --all | tail -1
+	policy/prove.sh --all | tail -1 || [ $? = 77 ]
+	policy/prove.sh --faults | tail -1 || [ $? = 77 ]
 	/usr/bin/python3 tests/e2e.py ThisHost 2>&1 | tail -3
 } | tee $result

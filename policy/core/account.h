@@ -124,7 +124,7 @@ GI_STEP gi_u64 gi_stretch(struct gi_pool *p, gi_u32 index, gi_u64 ran)
 	gi_sporadic_roll(s, begin);
 	if (s->boost_until) {
 		if (s->left > 0)
-			end = gi_min(end, begin + s->chunk[0].amount - s->used);
+			end = gi_min(end, begin + s->chunk[0].amount - gi_min(s->used, s->chunk[0].amount));
 		for (i = 0; i < GI_CHUNKS && i < s->chunks; i++)
 			if (s->chunk[i].time > begin)
 				end = gi_min(end, s->chunk[i].time);

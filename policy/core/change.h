@@ -23,7 +23,7 @@ static inline void gi_resize(struct gi_server *s, gi_u64 budget, gi_u64 now)
 		return;
 	s->left += (gi_s64)more - (gi_s64)less;
 	if (s->left < 0)
-		s->forgive += gi_min(less, -(gi_u64)s->left);
+		s->forgive += gi_min(less, (gi_u64)-s->left);
 	s->forgive -= gi_min(s->forgive, more);
 	if (s->kind == GI_POLLING && !s->ready && s->left > 0 && s->open != now)
 		s->left = 0;
@@ -132,16 +132,15 @@ static inline int gi_boost(struct gi_pool *p, gi_u32 index, gi_u64 until, gi_u64
 	now = gi_advance(p, now);
 	if (index >= p->count)
 		return GI_UNKNOWN;
+	if (until > now && !s->boost_until && p->boosts >= p->m)
+		return GI_FULL;
 	gi_refill(s, now);
 	if (until <= now) {
 		gi_unboost(p, index);
 		return 0;
 	}
-	if (!s->boost_until) {
-		if (p->boosts >= p->m)
-			return GI_FULL;
+	if (!s->boost_until)
 		p->boost[p->boosts++ & (GI_CORES - 1u)] = index;
-	}
 	s->boost_until = until;
 	gi_place(p, index);
 	return 0;

@@ -200,7 +200,7 @@ GI_STEP gi_u32 gi_until(struct gi_pool *p)
 		if (s->kind == GI_SPORADIC)
 			gi_sporadic_settle(s, p->now); /* chunks became due while it waited */
 		rest = gi_rest(s);
-		if (s->kind == GI_SPORADIC && p->order == GI_EDF)
+		if (s->kind == GI_SPORADIC && p->order == GI_EDF && s->used < s->chunk[0].amount)
 			rest = gi_min(rest, s->chunk[0].amount - s->used); /* then its deadline moves */
 		p->until = gi_min(p->until, p->now + rest);
 	}

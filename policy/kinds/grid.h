@@ -31,16 +31,13 @@ static inline void gi_replenish(struct gi_server *s, gi_u64 now)
 	s->begun = 1;
 	s->left += (gi_s64)s->forgive;
 	s->forgive = 0;
-	debt = s->left < 0 ? -(gi_u64)s->left : 0;
+	debt = s->left < 0 ? (gi_u64)-s->left : 0;
 	k = (now - s->deadline) / s->period + 1;
 	s->deadline += k * s->period;
-	if (k > debt / s->budget + 1) {
+	if (k > debt / s->budget + 1)
 		s->left = (gi_s64)s->budget;
-		return;
-	}
-	s->left += (gi_s64)(k * s->budget); /* at most debt + B: no overflow */
-	if (s->left > (gi_s64)s->budget)
-		s->left = (gi_s64)s->budget;
+	else
+		s->left = (gi_s64)(k * s->budget - debt); /* k B is at most debt + B */
 }
 
 /* Goes idle: what is left is lost, but where a period begins only when time moves on, for another job may come there.

@@ -162,9 +162,12 @@ impl Oracle {
         self.servers[index].set_next(budget as i64, period, now);
     }
 
-    /// Whether there was room.
+    /// Whether there was room; refused, it books nothing.
     pub(crate) fn boost(&mut self, index: usize, until: u64, now: u64) -> bool {
         self.charge_all(now);
+        if until > now && !self.boosted.contains(&index) && self.boosted.len() == self.cores.len() {
+            return false;
+        }
         self.servers[index].settle(now);
         if until <= now {
             self.boosted.retain(|&b| b != index);
@@ -172,9 +175,6 @@ impl Oracle {
             return true;
         }
         if !self.boosted.contains(&index) {
-            if self.boosted.len() == self.cores.len() {
-                return false;
-            }
             self.boosted.push(index);
         }
         self.servers[index].boosted = Some(until);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/* One call, of any arguments, in any state of a pool: what holds of every pool holds again. */
+#include "state.h"
+
+/* What a decision leaves behind besides: law 3. */
+static void decided(void)
+{
+	const struct gi_server *s;
+	gi_u32 i, idle = 0, strict = 0, lends = 0, runs;
+
+	for (i = 0; i < CORES; i++) {
+		s = split(&pool, pool.burner[i]);
+		HOLDS(i >= pool.burners || (!s->ready && s->left > 0), "only the idle burn");
+		strict += i < pool.burners && s->kind == GI_PERIODIC_STRICT;
+		lends += i < pool.burners && s->kind == GI_PERIODIC_RECLAIMING;
+		idle += pool.core[i].runs == GI_NOBODY;
+	}
+	HOLDS(idle >= strict, "a strict server's core stays empty");
+	for (i = 0; i < CORES; i++) {
+		runs = pool.core[i].runs;
+		if (runs == GI_NOBODY)
+			continue;
+		s = split(&pool, runs);
+		HOLDS(s->ready, "only the ready run");
+		if (pool.core[i].payer == GI_NOBODY) {
+			HOLDS(lends && s->kind == GI_PERIODIC_RECLAIMING,
+			      "only a reclaiming server lends, to its kind");
+		} else if (s->kind != GI_UNLIMITED && !s->boost_until) {
+			HOLDS(s->left > 0, "who pays has budget");
+			HOLDS(pool.until <= pool.now + s->left, "the next decision comes before a budget is exceeded");
+		}
+	}
+	for (i = 0; i < SERVERS; i++) {
+		s = split(&pool, i);
+		HOLDS(idle <= strict || !s->ready || i == pool.core[0].runs || i == pool.core[1].runs ||
+			  !(s->left > 0 || s->kind == GI_UNLIMITED || s->boost_until),
+		      "a core idles only if nobody is eligible, or a strict server keeps it");
+	}
+	HOLDS(pool.until >= pool.now, "the next decision is not past");
+}
+
+/* A change to the present parameters, at once or later, leaves every server as it is. */
+static void set_again(gi_u32 index)
+{
+	static struct gi_server before[SERVERS];
+	const struct gi_server *s = split(&pool, index);
+	gi_u32 i;
+
+	for (i = 0; i < SERVERS; i++)
+		before[i] = *split(&pool, i);
+	GIVEN(index < SERVERS && !s->next_budget);
+	HOLDS(!gi_set(&pool, index, s->budget, s->period, s->priority, any(1), 0) || s->kind == GI_UNLIMITED,
+	      "present parameters are not refused");
+	for (i = 0; i < SERVERS; i++)
+		HOLDS(__CPROVER_equal(before[i], *split(&pool, i)),
+		      "a change to the present parameters changes nothing");
+}
+
+int main(void)
+{
+	enum { INIT, ADD, TICK, CHARGE, READY, SET, SET_AGAIN, BOOST, DECIDE, LOOK };
+	gi_u32 index = any(2);
+
+	any_pool(CALL == ADD ? any(2) % SERVERS : SERVERS, CALL != TICK && CALL != CHARGE);
+	switch (CALL) {
+	case INIT:
+		gi_init(&pool, ORDER, CORES);
+		break;
+	case ADD:
+		gi_add(&pool, KIND2, any_time(), any_time(), any_time(), any(2), 0);
+		break;
+	case TICK:
+		gi_tick(&pool, any_time());
+		break;
+	case CHARGE:
+		gi_charge(&pool, any(1), any_time(), 0);
+		break;
+	case READY:
+		gi_ready(&pool, index, any(1), 0);
+		break;
+	case SET:
+		gi_set(&pool, index, any_time(), any_time(), any(2), any(1), 0);
+		break;
+	case SET_AGAIN:
+		set_again(index);
+		break;
+	case BOOST:
+		gi_boost(&pool, index, any_time(), 0);
+		break;
+	case DECIDE:
+		gi_decide(&pool, 0);
+		decided();
+		break;
+	case LOOK:
+		gi_look(&pool, index);
+		break;
+	}
+	invariant();
+	return 0;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * What holds of every pool between two calls: once to choose any such pool, once to check what a call makes of it. So a
+ * proof about one call is one about any number of them.
+ */
+#ifndef GIUSTO_POLICY_PROOF_STATE_H
+#define GIUSTO_POLICY_PROOF_STATE_H
+
+#include "proof.h"
+
+#define LAW(condition, text)                                                                                           \
+	do {                                                                                                           \
+		if (given)                                                                                             \
+			GIVEN(condition);                                                                              \
+		else                                                                                                   \
+			HOLDS(condition, text);                                                                        \
+	} while (0)
+
+/* What a reservation may be, and what has become of it; `paid`: up to when its consumption is booked. */
+static inline void reservation(const struct gi_server *s, gi_u64 paid, int given)
+{
+	gi_u32 sum = 0, due = 0, i;
+
+	LAW(s->budget && s->budget <= s->period && s->period <= GI_LAST, "0 < B <= P");
+	LAW(s->left <= (gi_s64)s->budget, "left <= B");
+	LAW(s->begun || s->left <= 0, "nothing is there before the first replenishment");
+	LAW(!s->next_budget || (s->next_budget <= s->next_period && s->next_period <= GI_LAST),
+	    "0 < B <= P of a change that waits");
+	LAW(s->begun || !s->forgive, "nothing is forgiven before the first replenishment");
+	LAW(s->left + (int)s->forgive >= -(int)paid, "debt is what was consumed, or comes from shrinking");
+	if (s->kind != GI_SPORADIC) {
+		LAW(s->deadline <= pool.now + GI_LAST, "a deadline is at most the longest period away");
+		LAW(!s->forgive || (int)s->forgive <= -s->left, "only debt is forgiven");
+		LAW(s->forgive + s->budget <= GI_LAST, "no more is forgiven than was ever shrunk");
+		return;
+	}
+	LAW(s->chunks && s->chunks <= GI_CHUNKS, "a queue is neither empty nor overfull");
+	for (i = 0; i < GI_CHUNKS && i < s->chunks; i++) {
+		sum += s->chunk[i].amount;
+		due += s->chunk[i].time <= pool.now ? s->chunk[i].amount : 0;
+		LAW(s->chunk[i].amount, "no chunk is empty");
+		LAW(s->chunk[i].time <= pool.now + GI_LAST, "a chunk is at most the longest period away");
+		LAW(!i || s->chunk[i - 1].time <= s->chunk[i].time, "chunks are in the order of their times");
+	}
+	LAW(sum == s->budget, "a sporadic server's chunks add up to its budget");
+	LAW(s->used <= paid && -(int)s->used <= s->left && s->left <= (int)due - (int)s->used,
+	    "what is left of chunks that are due");
+	LAW(s->deadline == s->chunk[0].time + s->period, "its deadline is a period after its head");
+}
+
+/* Up to when a server's consumption is booked: others than gi_charge book all of it up to the pool's time. */
+static inline gi_u64 booked(gi_u32 index)
+{
+	gi_u32 i;
+
+	for (i = 0; i < CORES; i++)
+		if (pool.core[i].payer == index)
+			return pool.core[i].charged_at;
+	return pool.now;
+}
+
+static inline void cores(int given)
+{
+	gi_u32 i, runs;
+
+	LAW(pool.burned == pool.now, "burners are accounted for");
+	for (i = 0; i < CORES; i++) {
+		runs = pool.core[i].runs;
+		LAW(pool.core[i].charged_at <= pool.now, "nothing is charged ahead");
+		LAW(runs == GI_NOBODY || runs < pool.count, "only servers run");
+		LAW(pool.core[i].payer == runs || pool.core[i].payer == GI_NOBODY, "who runs pays, or nobody");
+		LAW(!i || runs == GI_NOBODY || runs != pool.core[0].runs, "no server on two cores");
+	}
+}
+
+static inline void lists(int given)
+{
+	gi_u32 i, j, places;
+
+	LAW(pool.boosts <= CORES, "at most a boost a core");
+	LAW(pool.burners <= CORES, "at most a burner a core");
+	for (i = 0; i < CORES; i++) {
+		LAW(i >= pool.burners || (pool.burner[i] < pool.count && gi_periodic(split(&pool, pool.burner[i]))),
+		    "only periodic servers burn");
+		LAW(!i || pool.burners < 2 || pool.burner[0] != pool.burner[1], "nobody burns twice");
+		LAW(i >= pool.boosts || pool.boost[i] < pool.count, "only servers are boosted");
+	}
+	for (i = 0; i < SERVERS && i < pool.count; i++) {
+		for (places = j = 0; j < CORES; j++)
+			places += j < pool.boosts && pool.boost[j] == i;
+		LAW(places == (split(&pool, i)->boost_until != 0), "who is boosted has one place among them");
+	}
+}
+
+/* A heap holds a server if it should, under its present key. */
+static inline void held(gi_u32 heap, gi_u32 index, int should)
+{
+	HOLDS((set[heap].members >> index & 1) == (gi_u32)should, "a heap holds who it should");
+	HOLDS(!should || set[heap].key[index] == key_of(heap, index), "a key that changed was sifted");
+}
+
+/* What a call has made of any pool. */
+static inline void invariant(void)
+{
+	const struct gi_server *s;
+	gi_u32 i, heap;
+
+	cores(0);
+	lists(0);
+	for (i = 0; i < SERVERS && i < pool.count; i++) {
+		s = split(&pool, i);
+		if (s->kind != GI_UNLIMITED)
+			reservation(s, booked(i), 0);
+		HOLDS(!s->slot, "no slot is left over");
+		HOLDS(s->heap == gi_home(s), "a server is in the heap where it belongs");
+		HOLDS(s->heap == GI_OUTSIDE || s->rank == (ORDER == GI_EDF ? s->deadline : s->priority),
+		      "its rank is up to date");
+		HOLDS(s->event == gi_event(&pool, s), "its event is up to date");
+		for (heap = 0; heap < GI_REFILL; heap++)
+			held(heap, i, s->heap == heap);
+		held(GI_REFILL, i, s->event != GI_NEVER);
+	}
+}
+
+/* Any server of a kind, in its heaps. CALM: nothing is due for it now. */
+static inline void any_server(gi_u32 index, gi_u32 kind, int exists)
+{
+	struct gi_server *s = split(&pool, index);
+	gi_u32 c;
+
+	s->kind = kind;
+	s->priority = any(2);
+	s->ready = any(1);
+	s->begun = any(1);
+	s->deadline = GI_NEVER;
+	s->open = any_time();
+	if (BOOSTS)
+		s->boost_until = any_time();
+	if (kind != GI_UNLIMITED) {
+		s->budget = any_time();
+		s->period = any_time();
+		s->deadline = any_time();
+		s->left = (gi_s64)((int)any_time() - (2 << BITS));
+		if (CHANGES) {
+			s->next_budget = any_time();
+			s->next_period = any_time();
+			s->next_at = any_time();
+			if (kind != GI_SPORADIC)
+				s->forgive = any_time();
+		}
+	}
+	if (kind == GI_SPORADIC) {
+		s->used = any_time();
+		s->chunks = any(2);
+		for (c = 0; c < GI_CHUNKS; c++) {
+			s->chunk[c].time = any_time();
+			s->chunk[c].amount = any_time();
+		}
+	}
+	if (exists && kind != GI_UNLIMITED)
+		reservation(s, booked(index), 1);
+	if (!exists)
+		return;
+	s->heap = gi_home(s);
+	s->rank = ORDER == GI_EDF ? s->deadline : s->priority;
+	s->event = gi_event(&pool, s);
+	s->at[0] = s->at[1] = index;
+	if (CALM)
+		GIVEN(s->event > NOW && (!s->boost_until || s->boost_until > NOW));
+	if (s->heap != GI_OUTSIDE) {
+		set[s->heap].members |= 1u << index;
+		set[s->heap].key[index] = s->rank;
+	}
+	if (s->event != GI_NEVER) {
+		set[GI_REFILL].members |= 1u << index;
+		set[GI_REFILL].key[index] = s->event;
+	}
+}
+
+/*
+ * Any pool of `count` servers at time NOW. All consumption up to then is booked, unless the call is a tick or a charge
+ * itself: any other begins with them, and finds a pool as they leave it. The charged core runs server 0, if anybody.
+ */
+static inline void any_pool(gi_u32 count, int booked_all)
+{
+	static const gi_u32 kinds[] = {KIND0, KIND1, KIND2};
+	gi_u32 i;
+
+	gi_init(&pool, ORDER, CORES);
+	pool.count = count;
+	pool.now = pool.burned = NOW;
+	for (i = 0; i < CORES; i++) {
+		pool.core[i].charged_at = booked_all ? NOW : any_time();
+		pool.core[i].runs = any(1) ? any(2) : GI_NOBODY;
+		pool.core[i].payer = any(1) ? pool.core[i].runs : GI_NOBODY;
+	}
+	cores(1);
+	for (i = 0; i < SERVERS; i++)
+		any_server(i, kinds[i], i < count);
+	pool.burners = any(2);
+	pool.boosts = BOOSTS ? any(2) : 0;
+	for (i = 0; i < CORES; i++) {
+		pool.burner[i] = any(2);
+		pool.boost[i] = any(2);
+	}
+	lists(1);
+}
+
+#endif
