@@ -93,7 +93,7 @@ fn enforce(
     let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"), watchdog.beats())?;
     let mut turn = |scene: &mut Scene, warnings| operator.turn(&mut observer.stage(scene, warnings));
     let stop = || signals.stopped();
-    let done = giusto_daemon::enforce(&mut scene, &stop, &mut turn);
+    let done = giusto_daemon::enforce(&mut scene, watchdog, &stop, &mut turn);
     operator.stopping();
     scene.finish()?;
     done?;
