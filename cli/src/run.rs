@@ -101,7 +101,7 @@ fn enforce(
         operator.turn(&mut observer.stage(scene, warnings));
     };
     let stop = || signals.stopped();
-    let done = giusto_daemon::enforce(&mut scene, &stop, &mut turn);
+    let done = giusto_daemon::enforce(&mut scene, watchdog, &stop, &mut turn);
     operator.stopping();
     scene.finish()?;
     done?;

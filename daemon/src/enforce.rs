@@ -1,7 +1,7 @@
 //! The loop that enforces a plan.
 
 use crate::hold::Hold;
-use crate::{Error, Running, Scene};
+use crate::{Error, Running, Scene, Watchdog};
 use std::time::Duration;
 
 /// Enforces a plan until `stop` says so: reserves, then looks once a second for processes that have come, and for
@@ -9,6 +9,7 @@ use std::time::Duration;
 /// `turn` is called ten times a second, with what is wrong now.
 pub fn enforce(
     scene: &mut Scene,
+    watchdog: &Watchdog,
     stop: &dyn Fn() -> bool,
     turn: &mut dyn FnMut(&mut Scene, Vec<String>),
 ) -> Result<(), Error> {
@@ -18,7 +19,8 @@ pub fn enforce(
     let (mut turns, mut worries) = (0, Vec::new());
     while !stop() {
         if turns % 10 == 0 {
-            let now = look(scene)?;
+            let mut now = look(scene)?;
+            now.extend(watchdog.worry());
             now.iter().filter(|worry| !worries.contains(*worry)).for_each(|worry| tracing::warn!("{worry}"));
             worries = now;
         }

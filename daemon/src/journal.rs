@@ -157,15 +157,21 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Locks the journal against other giustos, who are named. One that was killed may leave a child that has not reached its
-/// exec yet and so holds the lock a moment longer.
+/// exec yet and so holds the lock a moment longer; one who only restores will be done soon, and systemd runs 'giusto restore'
+/// just when the watchdog does the same.
 fn lock(file: &mut File) -> Result<(), Error> {
-    let patience = Instant::now() + Duration::from_secs(1);
+    let begin = Instant::now();
     while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
         if error != rustix::io::Errno::WOULDBLOCK {
             return Err(Error::Io { doing: "lock the undo journal".into(), source: error.into() });
         }
         let pid = holder(file).filter(|&pid| giusto_compute::sched::Thread::of(pid).is_some());
-        if Instant::now() > patience || pid.is_some() {
+        let patience = match pid {
+            Some(pid) if restores(pid) => Duration::from_secs(10),
+            Some(_) => Duration::ZERO,
+            None => Duration::from_secs(1),
+        };
+        if begin.elapsed() >= patience {
             return Err(Error::Busy { pid });
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -181,6 +187,13 @@ fn holder(file: &File) -> Option<u32> {
     fields
         .filter(|fields| fields.get(5).is_some_and(|at| at.ends_with(&inode)))
         .find_map(|fields| fields[4].parse().ok())
+}
+
+/// Whether a process holds the journal only to undo what stands in it: a watchdog, or 'giusto restore'.
+fn restores(pid: u32) -> bool {
+    let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    read("comm").trim_ascii_end() == crate::watchdog::NAME.to_bytes()
+        || read("cmdline").split(|&byte| byte == 0).nth(1) == Some(b"restore")
 }
 
 fn boot() -> String {
@@ -332,6 +345,26 @@ mod tests {
         let begin = Instant::now();
         Journal::open_in(folder.path()).unwrap();
         assert!(begin.elapsed() > Duration::from_millis(50), "it was locked");
+    }
+
+    #[test]
+    fn one_who_restores_is_waited_for() {
+        let folder = state();
+        drop(Journal::open_in(folder.path()).unwrap());
+        let journal = folder.path().join("journal");
+        // Called as 'NAME restore', which is how it is known.
+        let script = "import fcntl, sys, time; f = open(sys.argv[2], 'a'); fcntl.flock(f, 2); print(flush=True); time.sleep(0.4)";
+        for name in ["restore", "another"] {
+            let main = folder.path().join(name);
+            fs::write(&main, script).unwrap();
+            let mut command = std::process::Command::new("python3");
+            command.args([name, "x"]).arg(&journal).current_dir(folder.path()).stdout(std::process::Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            let opened = Journal::open_in(folder.path()).map(drop);
+            assert_eq!(opened.is_ok(), name == "restore", "{opened:?}");
+            child.wait().unwrap();
+        }
     }
 
     #[test]

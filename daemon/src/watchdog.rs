@@ -7,6 +7,7 @@
 use crate::{Error, Journal};
 use giusto_compute::manager::Beats;
 use giusto_compute::sched::{self, Attr};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
 use std::process;
@@ -18,6 +19,8 @@ const STALL: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(250);
 /// Above everybody that giusto schedules.
 const PRIORITY: u32 = 95;
+/// What the process is called, for people and for who waits until it has restored.
+pub(crate) const NAME: &std::ffi::CStr = c"giusto-watchdog";
 /// What giusto writes into the pipe when it ends in good order.
 const DISMISSED: &[u8] = b"done";
 
@@ -63,6 +66,17 @@ impl Watchdog {
     pub fn beats(&self) -> &Beats {
         &self.beats
     }
+
+    /// What is to be told if it has died. No other can be started: by now there are threads, which do not survive a fork.
+    pub fn worry(&self) -> Option<String> {
+        let mut look = [PollFd::from_borrowed_fd(self.pipe.as_fd(), PollFlags::empty())];
+        // Nobody reads the pipe any more.
+        let died = rustix::event::poll(&mut look, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+        died.then(|| {
+            "the watchdog has died: should giusto die too, nobody restores the host before 'giusto restore'; start giusto again"
+                .into()
+        })
+    }
 }
 
 impl Drop for Watchdog {
@@ -80,7 +94,7 @@ fn watch(pipe: &PipeReader, parent: u32, beats: &Beats) {
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
             libc::signal(signal, libc::SIG_IGN);
         }
-        libc::prctl(libc::PR_SET_NAME, c"giusto-watchdog".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
         libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT);
     }
     // Each as far as it is allowed: without, it is only slower, or dies with giusto.
@@ -88,8 +102,8 @@ fn watch(pipe: &PipeReader, parent: u32, beats: &Beats) {
     let _ = sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY));
     let mut stalled = false;
     loop {
-        let mut look = [rustix::event::PollFd::from_borrowed_fd(pipe.as_fd(), rustix::event::PollFlags::IN)];
-        let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
+        let mut look = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
+        let wait = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
         let ready = rustix::event::poll(&mut look, Some(&wait)).unwrap_or(0);
         if ready > 0 {
             let mut told = [0; DISMISSED.len()];
