@@ -14,6 +14,8 @@ fn main() {
     let include = format!("/usr/include/{}-linux-gnu", std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default());
     for compiler in compilers {
         let compiled = Command::new(compiler)
+            // The same bytes from any folder: debug information, which the kernel's BTF comes with, has no path of it.
+            .arg("-fdebug-compilation-dir=.")
             .args(["-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-target", "bpf", "-I", &include, "-c"])
             .arg("bpf/watch.bpf.c")
             .arg("-o")

@@ -31,8 +31,9 @@ part "policy: transcripts native, sanitized and in the kernel" policy/check.sh
 part "policy: deliberate faults, a sample" policy/mutants.sh
 part "policy: proofs, a sample" policy/prove.sh
 part "enforcement under cgroup v2, in a guest" tests/v2.sh
-part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py
 part "release build" cargo build --release --locked --quiet
+part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py \
+	--enforce 'target/release/giusto run {site}'
 part "a double of the daemon" cargo build --release --locked --quiet -p giusto-daemon --example double
 part "formats" /usr/bin/python3 tests/formats.py
 part "the operator's side" /usr/bin/python3 tests/control.py
