@@ -34,7 +34,8 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
     if !managed.is_empty() {
         lines.push("start a watchdog, which undoes everything should giusto die or stall".into());
         lines.push(
-            "make a frozen cgroup giusto.manager.keeper without members (cgroup v1), so that freezing others is quick".into(),
+            "make a frozen cgroup giusto.manager.keeper without members (cgroup v1), so that freezing others is quick"
+                .into(),
         );
     }
     for core in managed {
