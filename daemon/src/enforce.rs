@@ -59,7 +59,11 @@ fn look(scene: &mut Scene) -> Result<Vec<String>, Error> {
         };
         match checked {
             Ok(()) => {}
-            Err(giusto_compute::Error::Gone(_)) => reserve(scene, index)?,
+            Err(giusto_compute::Error::Gone(_)) => {
+                if let Err(error) = reserve(scene, index) {
+                    worries.push(format!("{error}; tried again every second"));
+                }
+            }
             Err(error) => worries.push(format!("{}: {error}", scene.parts[index].plan.name)),
         }
     }
