@@ -19,6 +19,9 @@ const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sy
 /// A virtual machine is not asked for its vCPUs again sooner.
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
 
+/// The threads of a machine's vCPUs, or why they are not known.
+type Told = Result<Vec<Thread>, String>;
+
 /// A service whose processes are known.
 #[derive(Debug)]
 pub struct Running {
@@ -31,7 +34,7 @@ pub struct Running {
     /// Adopted processes: on cgroup v2 they leave their cgroup when they are moved to a core.
     adopted: RefCell<Vec<Thread>>,
     /// What was told of a virtual machine's vCPUs, and when.
-    told: RefCell<Option<(Instant, Result<Vec<Thread>, String>)>>,
+    told: RefCell<Option<(Instant, Told)>>,
     log: Option<PathBuf>,
 }
 
