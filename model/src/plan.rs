@@ -1,10 +1,10 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
-use crate::{Backend, Bandwidth, Cap, Duration, Load, Origin, Promise, Server, Task};
+use crate::{Admission, Backend, Bandwidth, Cap, Certificate, Duration, Load, Origin, Promise, Server, Task};
 use serde::{Deserialize, Serialize};
 
 /// Version of the plan file's format (`formats/plan.schema.json`).
-pub const PLAN_VERSION: u32 = 2;
+pub const PLAN_VERSION: u32 = 3;
 
 /// All that was decided for one host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,8 @@ pub struct Plan {
     /// Services with a reservation, in the order of the site file; a VM with k interfaces has k entries, one after the other.
     /// One that is promised as-if-alone has its core to itself; the others share cores.
     pub services: Vec<ServicePlan>,
+    /// For each core with a reservation what proves that they fit together, in the order of the host's cores.
+    pub admission: Vec<Admission>,
     /// The others.
     pub leftovers: Vec<LeftoverPlan>,
 }
@@ -45,7 +47,7 @@ pub struct ServicePlan {
     pub origin: Origin,
     /// The virtual CPU that this entry is for, from 0; `None`: all threads of the service together.
     pub vcpu: Option<u32>,
-    /// What it runs; empty unless it is promised as-if-alone.
+    /// What it runs, on this virtual CPU if it has several; empty unless it is promised every deadline or as-if-alone.
     pub tasks: Vec<Task>,
     /// How to drive it.
     pub load: Option<Load>,
@@ -59,14 +61,16 @@ pub struct ServicePlan {
     pub cap: Cap,
     /// Σ C/T of its tasks; 0 without tasks.
     pub utilization: Bandwidth,
-    /// Least bandwidth at this period: W(P) by theory, or what was promised.
+    /// Least bandwidth at this period: by theory, or what was promised.
     pub required: Bandwidth,
-    /// What was added to it.
+    /// What was added to it: the margin of the site, or what may be lost of each budget.
     pub margin: Bandwidth,
     /// How long it can hold the core.
     pub hold: Hold,
     /// What all reservations of its core leave of it: 1 − Σ bandwidth − keep-free − what the manager costs.
     pub left_for_others: Bandwidth,
+    /// What proves that it keeps its promise.
+    pub certificate: Certificate,
     /// What the simulator says; filled in by whoever ran it. `None` without tasks.
     pub prediction: Option<Prediction>,
     /// Where each number comes from, in the order in which they were decided.

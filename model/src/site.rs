@@ -33,7 +33,7 @@ pub struct Service {
     pub name: String,
     /// Where its processes come from.
     pub origin: Origin,
-    /// What it runs; empty unless it is promised [`Promise::AsIfAlone`].
+    /// What it runs; empty unless it is promised [`Promise::EveryDeadline`] or [`Promise::AsIfAlone`].
     pub tasks: Vec<Task>,
     /// What it was promised.
     pub promise: Promise,

@@ -8,6 +8,7 @@
 //! (`compute`, `daemon`).
 
 mod adopt;
+mod deadlines;
 mod error;
 mod fields;
 mod host;

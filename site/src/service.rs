@@ -8,14 +8,26 @@ use crate::load;
 use crate::promise;
 use crate::start;
 use crate::suggest::did_you_mean;
-use crate::task;
 use crate::tree::{Node, Text};
 use crate::value::{name, scalar, share, shown};
 use giusto_model::{Bandwidth, Cap, Origin, Promise, ServerKind, Service};
 
 pub(crate) const SERVICE: Grammar = Grammar {
     what: "a service",
-    keys: &["start", "adopt", "tasks", "load", "promise", "at-least", "at-most", "margin", "server", "cap"],
+    keys: &[
+        "start",
+        "adopt",
+        "tasks",
+        "scheduler",
+        "vcpus",
+        "load",
+        "promise",
+        "at-least",
+        "at-most",
+        "margin",
+        "server",
+        "cap",
+    ],
     later: &[
         ("arrivals", "expected tasks with a wcet and a period instead, or 'promise: leftovers'"),
         ("execution", "expected tasks with a wcet instead"),
@@ -40,27 +52,33 @@ fn service(key: &Text, value: &Node) -> Result<Service, Fault> {
     let name = name(key, "a service")?;
     let fields = SERVICE.read(value, key.span)?;
     let origin = origin(&fields)?;
-    let promise = promise::read(&fields, &origin)?;
+    let (promise, tasks) = promise::read(&fields, &origin)?;
     let (foreign, why): (&[&str], &str) = match promise {
-        Promise::AsIfAlone => (&[], ""),
+        Promise::AsIfAlone => (
+            &["scheduler", "vcpus"],
+            "'promise: as-if-alone', for which any order of its jobs and one virtual CPU are assumed",
+        ),
+        Promise::EveryDeadline { .. } => {
+            (&["load", "margin"], "'promise: every-deadline', which is proven, not measured")
+        }
         Promise::Supply(_) => (
-            &["tasks", "load", "margin"],
+            &["tasks", "scheduler", "vcpus", "load", "margin"],
             "'promise: {supply: ...}', which is about processor time, not about response times",
         ),
-        Promise::Leftovers { .. } => {
-            (&["tasks", "load", "margin", "server", "cap"], "'promise: leftovers', which is about throughput, not time")
-        }
+        Promise::Leftovers { .. } => (
+            &["tasks", "scheduler", "vcpus", "load", "margin", "server", "cap"],
+            "'promise: leftovers', which is about throughput, not time",
+        ),
     };
     for key in foreign {
         let found = format!("'{key}' does not go with {why}");
-        fields.forbid(key, &found, "leave it out, or promise as-if-alone")?;
+        let instead = match *key {
+            "scheduler" | "vcpus" => "leave it out, or promise every-deadline",
+            _ => "leave it out, or promise as-if-alone",
+        };
+        fields.forbid(key, &found, instead)?;
     }
-    let (tasks, margin) = match promise {
-        Promise::AsIfAlone => {
-            (task::read_all(fields.need("tasks", "tasks: [{wcet: 50us, period: 1ms}]")?)?, five_percent())
-        }
-        Promise::Supply(_) | Promise::Leftovers { .. } => (Vec::new(), Bandwidth::ZERO),
-    };
+    let margin = if promise == Promise::AsIfAlone { five_percent() } else { Bandwidth::ZERO };
     Ok(Service {
         name,
         origin,

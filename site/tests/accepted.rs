@@ -1,7 +1,8 @@
 //! Sites that are read, and what they mean.
 
 use giusto_model::{
-    Adopt, Bandwidth, Cap, Duration, Interface, Load, Origin, Promise, Release, ServerKind, Site, TaskError,
+    Adopt, Bandwidth, Cap, Duration, GuestScheduler, Interface, Load, Origin, Promise, Release, Scheduler, ServerKind,
+    Site, TaskError,
 };
 use giusto_site::{parse, read, SiteError, LARGEST_FILE};
 use std::path::Path;
@@ -215,4 +216,33 @@ fn a_supply_is_a_budget_in_a_period_with_a_server_and_a_cap_of_choice() {
     assert_eq!((chosen.server, chosen.cap), (Some(ServerKind::Polling), Cap::Soft));
     let capped = read("{start: a, promise: leftovers, at-least: 10%, at-most: 40%}");
     assert_eq!(capped.promise, Promise::Leftovers { at_least: share("10%"), at_most: Some(share("40%")) });
+}
+
+#[test]
+fn every_deadline_has_tasks_a_scheduler_and_virtual_cpus() {
+    let read =
+        |service: &str| site("{cores: 0}", &format!("{{{service}, promise: every-deadline}}")).services.remove(0);
+    let promise =
+        |scheduler, vcpus, placed: &[u32]| Promise::EveryDeadline { scheduler, vcpus, placed: placed.to_vec() };
+    let plain = read("start: a, tasks: [{wcet: 1ms, period: 9ms}]");
+    assert_eq!(plain.promise, promise(GuestScheduler::Any, 1, &[]), "nothing is known of its order");
+    assert_eq!((plain.margin, plain.tasks.len(), plain.cap), (Bandwidth::ZERO, 1, Cap::Hard));
+    for (written, scheduler) in [
+        ("any", GuestScheduler::Any),
+        ("rm", GuestScheduler::Own(Scheduler::Rm)),
+        ("dm", GuestScheduler::Own(Scheduler::Dm)),
+        ("edf", GuestScheduler::Own(Scheduler::Edf)),
+    ] {
+        let service = read(&format!("start: a, tasks: [{{wcet: 1ms, period: 9ms}}], scheduler: {written}"));
+        assert_eq!(service.promise, promise(scheduler, 1, &[]), "{written}");
+    }
+    let edf = GuestScheduler::Own(Scheduler::Edf);
+    let vm = |tasks: &str| read(&format!("adopt: {{qmp: /vm}}, vcpus: 2, scheduler: edf, tasks: [{tasks}]"));
+    let spread = vm("{wcet: 1ms, period: 9ms, copies: 2}");
+    assert_eq!(spread.promise, promise(edf, 2, &[]), "copies count");
+    let placed =
+        vm("{wcet: 1ms, period: 9ms, vcpu: 1}, {wcet: 1ms, period: 9ms, vcpu: 0}, {wcet: 1ms, period: 9ms, vcpu: 1}");
+    assert_eq!(placed.promise, promise(edf, 2, &[1, 0, 1]));
+    let chosen = read("start: a, tasks: [{wcet: 1ms, period: 9ms}], server: deferrable, cap: soft");
+    assert_eq!((chosen.server, chosen.cap), (Some(ServerKind::Deferrable), Cap::Soft));
 }

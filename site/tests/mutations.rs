@@ -10,11 +10,12 @@ use std::panic::catch_unwind;
 
 const SEED: u64 = 7;
 const ROUNDS: usize = 12_000;
-const SITES: [&str; 4] = [
+const SITES: [&str; 5] = [
     include_str!("../../sites/walk.yaml"),
     include_str!("../../sites/too-much.yaml"),
     include_str!("../../sites/adopted.yaml"),
     include_str!("../../sites/supply.yaml"),
+    include_str!("../../sites/flight.yaml"),
 ];
 /// What YAML and the grammar find interesting.
 const PIECES: [&str; 40] = [
@@ -98,7 +99,15 @@ fn keeps_the_rules(site: &Site) {
     let names: BTreeSet<_> = site.services.iter().map(|service| &service.name).collect();
     assert!(!names.is_empty() && names.len() == site.services.len());
     for service in &site.services {
-        assert_eq!(service.tasks.is_empty(), service.promise != Promise::AsIfAlone);
+        let timely = matches!(service.promise, Promise::AsIfAlone | Promise::EveryDeadline { .. });
+        assert_eq!(service.tasks.is_empty(), !timely);
+        if let Promise::EveryDeadline { vcpus, placed, .. } = &service.promise {
+            assert!(*vcpus == 1 || service.origin.has_vcpus());
+            assert!(placed.is_empty() || placed.len() == service.tasks.len());
+            assert!((0..*vcpus).all(|vcpu| placed.is_empty() || placed.contains(&vcpu)));
+            let jobs: u64 = service.tasks.iter().map(|task| u64::from(task.copies)).sum();
+            assert!(u64::from(*vcpus) <= jobs);
+        }
         if let Promise::Supply(interfaces) = &service.promise {
             let fits = |i: &Interface| !i.budget.is_zero() && i.budget <= i.period;
             assert!(!interfaces.is_empty() && interfaces.iter().all(fits));

@@ -10,7 +10,7 @@
 pub mod demand;
 pub mod supply;
 
-pub use demand::Scheduler;
+pub use giusto_model::Scheduler;
 pub use supply::Resource;
 
 use giusto_model::{Duration, Task};
