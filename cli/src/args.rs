@@ -26,9 +26,14 @@ Start with:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Read a site file and say what is wrong with it, or what it describes
-    #[command(after_help = "Example:\n  giusto check sites/walk.yaml")]
-    Check(SiteArg),
+    /// Read a site file and say what is wrong with it, or what it describes; or prove a plan once more
+    ///
+    /// With --certificate it takes nothing in the plan for granted that it can compute: it compares demand and supply of every
+    /// service and the reservations of every core by itself, and names the first that does not hold (exit code 1).
+    #[command(
+        after_help = "Examples:\n  giusto check sites/walk.yaml\n  giusto plan sites/flight.yaml --out out/plan.json && giusto check --certificate out/plan.json"
+    )]
+    Check(CheckArgs),
     /// Decide every parameter, or refuse and say why
     #[command(after_help = "Example:\n  giusto plan sites/walk.yaml --out out/plan.json")]
     Plan(PlanArgs),
@@ -73,6 +78,19 @@ pub(crate) enum Verb {
 pub(crate) struct SiteArg {
     /// The site file
     pub(crate) site: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The site file
+    #[arg(required_unless_present = "certificate")]
+    pub(crate) site: Option<PathBuf>,
+    /// Prove the promises of this plan from its own numbers, independently of what made it
+    #[arg(long, value_name = "PLAN", conflicts_with = "site")]
+    pub(crate) certificate: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

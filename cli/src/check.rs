@@ -1,17 +1,26 @@
 //! `giusto check`.
 
-use crate::args::SiteArg;
+use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::table::{json, say, table};
 use giusto_model::{Origin, Promise, Service, Task};
 use serde_json::json;
+use std::path::Path;
 use std::process::ExitCode;
 
-/// Reads the site and says what it describes.
-pub(crate) fn check(args: &SiteArg) -> Result<ExitCode, Failure> {
-    let site = giusto_site::read(&args.site)?;
+/// Reads the site and says what it describes, or proves a plan.
+pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    match (&args.site, &args.certificate) {
+        (_, Some(plan)) => crate::certificate::check(plan, args.json),
+        (Some(site), None) => describe_site(site, args.json),
+        (None, None) => Err(Failure::input("name a site file, or a plan with --certificate")),
+    }
+}
+
+fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
+    let site = giusto_site::read(path)?;
     crate::plan::note_missing_cores(&site, &giusto_daemon::facts());
-    if args.json {
+    if as_json {
         let services: Vec<_> =
             site.services.iter().map(|s| json!({"name": s.name, "promise": s.promise, "tasks": s.tasks})).collect();
         let host = json!({"name": site.host.name, "cores": site.host.cores, "keep_free": site.host.keep_free});
@@ -28,6 +37,10 @@ pub(crate) fn check(args: &SiteArg) -> Result<ExitCode, Failure> {
 fn describe(service: &Service) -> Vec<String> {
     let promise = match &service.promise {
         Promise::AsIfAlone => "as-if-alone".to_string(),
+        Promise::EveryDeadline { scheduler, vcpus, .. } => {
+            let on = if *vcpus > 1 { format!(" on {vcpus} virtual CPUs") } else { String::new() };
+            format!("every-deadline, scheduler {scheduler}{on}")
+        }
         Promise::Supply(interfaces) => {
             let each: Vec<String> = interfaces.iter().map(ToString::to_string).collect();
             format!("supply of {}", each.join(", "))

@@ -8,6 +8,7 @@
 
 mod analyze;
 mod args;
+mod certificate;
 mod check;
 mod failure;
 mod measure;

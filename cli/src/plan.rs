@@ -98,6 +98,7 @@ pub(crate) fn service(plan: &ServicePlan) -> String {
     let vcpu = plan.vcpu.map_or(String::new(), |vcpu| format!(", virtual CPU {vcpu},"));
     let share = match plan.promise {
         Promise::Supply(_) => format!("{} as promised", share(plan.required)),
+        Promise::EveryDeadline { .. } => format!("{} for every deadline + {margin} loss", share(plan.required)),
         _ => format!("{} + {} points of margin", share(plan.required), margin.trim_end_matches(" %")),
     };
     let by = if plan.backend == Backend::Deadline { String::new() } else { format!(", backend {}", plan.backend) };

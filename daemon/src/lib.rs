@@ -128,6 +128,8 @@ pub fn facts_of(machine: &Machine) -> Facts {
         deadline_period_min: machine.period_min,
         deadline_bandwidth_cap: machine.cap,
         manager_cost: Facts::manager_cost(),
+        loss: Facts::LOSS,
+        lateness: Facts::LATENESS,
         cores: machine.cores.clone(),
         backends,
         insist: None,

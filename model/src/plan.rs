@@ -17,8 +17,6 @@ pub struct Plan {
     /// Services with a reservation, in the order of the site file; a VM with k interfaces has k entries, one after the other.
     /// One that is promised as-if-alone has its core to itself; the others share cores.
     pub services: Vec<ServicePlan>,
-    /// For each core with a reservation what proves that they fit together, in the order of the host's cores.
-    pub admission: Vec<Admission>,
     /// The others.
     pub leftovers: Vec<LeftoverPlan>,
 }
@@ -33,6 +31,8 @@ pub struct HostPlan {
     pub cores: Vec<u32>,
     /// Kept free on each core.
     pub keep_free: Bandwidth,
+    /// For each core with reservations what proves that they fit together, in the order of the cores.
+    pub admission: Vec<Admission>,
 }
 
 /// A service with a reservation.

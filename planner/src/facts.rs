@@ -13,6 +13,12 @@ pub struct Facts {
     pub deadline_bandwidth_cap: Bandwidth,
     /// What the manager itself takes of each core that it manages.
     pub manager_cost: Bandwidth,
+    /// Of each budget what a program may not see of it, on top of the tick's overrun: interrupts, and being stopped and let
+    /// go on. Promises of deadlines do without it.
+    pub loss: Duration,
+    /// By how much a supply may come late, once in any window: timers, wake-ups, work of the kernel. Promises of deadlines
+    /// wait for it.
+    pub lateness: Duration,
     /// Cores that are online, ascending.
     pub cores: Vec<u32>,
     /// Which mechanisms there are; one that is not listed is not there.
@@ -33,6 +39,11 @@ pub struct BackendFact {
 }
 
 impl Facts {
+    /// 24 to 48 us a period were missing on average under the manager, with a deviation of 13 to 29 us (docs/decisions/0009).
+    pub const LOSS: Duration = Duration::from_us(100);
+    /// In the worst of 7,200 periods 530 us were missing; jobs came up to 240 us late (docs/decisions/0009).
+    pub const LATENESS: Duration = Duration::from_us(500);
+
     /// A stock Linux machine with these `cores`, for planning without one: 250 Hz, periods from 100 us to 4.194304 s,
     /// 95 % of a core, every backend but real-time groups.
     pub fn typical(cores: Vec<u32>) -> Self {
@@ -49,6 +60,8 @@ impl Facts {
             deadline_period_min: Duration::from_us(100),
             deadline_bandwidth_cap: Bandwidth::new(19, 20).unwrap_or(Bandwidth::ONE),
             manager_cost: Facts::manager_cost(),
+            loss: Facts::LOSS,
+            lateness: Facts::LATENESS,
             cores,
             backends: Backend::ALL.map(there).to_vec(),
             insist: None,

@@ -1,13 +1,14 @@
 //! plan.json.
 
+use crate::backend::at_the_tick;
 use crate::Error;
-use giusto_model::{Plan, Promise, ServicePlan, PLAN_VERSION};
+use giusto_model::{Backend, Plan, Promise, ServicePlan, PLAN_VERSION};
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
 
 /// Reads a plan to be explained; nobody applies one that was read (`giusto run` plans anew, for the machine as it is then).
-/// Checks that it is one that [`crate::plan`] can have made: its version, a core to each as-if-alone service, one backend a core, cores of its host, and
+/// Checks that it is one that [`crate::plan`] can have made: its version, a core to each service that needs one alone, one backend a core, cores of its host, and
 /// 0 < budget ≤ period. Errors name the file.
 pub fn read(path: &Path) -> Result<Plan, Error> {
     let name = path.display().to_string();
@@ -48,7 +49,11 @@ fn check(plan: &Plan) -> Result<(), String> {
         if !plan.host.cores.contains(&core) {
             return Err(format!("service '{name}': core {core} is not one of its host's cores"));
         }
-        let alone = |service: &ServicePlan| service.promise == Promise::AsIfAlone;
+        let alone = |service: &ServicePlan| match service.promise {
+            Promise::AsIfAlone => true,
+            Promise::EveryDeadline { .. } => at_the_tick(service.backend),
+            Promise::Supply(_) | Promise::Leftovers { .. } => service.backend == Backend::RtGroup,
+        };
         let clash = |s: &&ServicePlan| s.core == core && (alone(s) || alone(service) || s.backend != service.backend);
         if let Some(other) = plan.services[..index].iter().find(clash) {
             return Err(format!("services '{}' and '{name}' cannot share core {core}", other.name));

@@ -3,6 +3,7 @@
 use crate::backend::cost;
 use crate::place::Unplaced;
 use crate::size::reason;
+use crate::sums::{add_down, add_up};
 use crate::supply::longest_busy;
 use crate::words::{share, time};
 use crate::{Cause, Facts, Refusal};
@@ -24,9 +25,9 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan], facts: &Facts) ->
     let range =
         || Unplaced::Other(Refusal::Tasks { service: largest.name.clone(), why: giusto_analysis::Error::Range });
     let cores = preference(site, services).ok_or_else(range)?;
-    let available = sum(cores.iter().map(|(_, left)| *left)).ok_or_else(range)?;
+    let available = sum_down(cores.iter().map(|(_, left)| *left)).ok_or_else(range)?;
     let floors: Vec<Bandwidth> = asked.iter().map(|(_, floor)| *floor).collect();
-    let demand = sum(floors.iter().copied()).ok_or_else(range)?;
+    let demand = sum_up(floors.iter().copied()).ok_or_else(range)?;
     if demand > available {
         let cause = Cause::Floors { demand, supply: available };
         return Err(Unplaced::DoesNotFit { service: largest.name.clone(), cause });
@@ -100,7 +101,7 @@ fn longest_wait(site: &Site, services: &[ServicePlan], facts: &Facts) -> Option<
     for core in &site.host.cores {
         let here: Vec<&ServicePlan> = services.iter().filter(|s| s.core == *core).collect();
         let Some(first) = here.first() else { return Some((Duration::ZERO, "a core has no reservation")) };
-        let rest = [sum(here.iter().map(|s| s.server.bandwidth()))?, cost(first.backend, facts)];
+        let rest = [sum_up(here.iter().map(|s| s.server.bandwidth()))?, cost(first.backend, facts)];
         let busy = longest_busy(&here, rest.into_iter().try_fold(Bandwidth::ONE, Bandwidth::checked_sub)?)?;
         if busy > wait {
             (wait, several) = (busy, here.len() > 1);
@@ -125,7 +126,7 @@ fn managed(services: &[ServicePlan], facts: &Facts) -> String {
 fn floor_of(service: &Service) -> Option<(&Service, Bandwidth)> {
     match service.promise {
         Promise::Leftovers { at_least, .. } => Some((service, at_least)),
-        Promise::AsIfAlone | Promise::Supply(_) => None,
+        Promise::EveryDeadline { .. } | Promise::AsIfAlone | Promise::Supply(_) => None,
     }
 }
 
@@ -191,6 +192,10 @@ fn list(cores: &[u32]) -> String {
     cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn sum(mut parts: impl Iterator<Item = Bandwidth>) -> Option<Bandwidth> {
-    parts.try_fold(Bandwidth::ZERO, Bandwidth::checked_add)
+fn sum_up(mut parts: impl Iterator<Item = Bandwidth>) -> Option<Bandwidth> {
+    parts.try_fold(Bandwidth::ZERO, add_up)
+}
+
+fn sum_down(mut parts: impl Iterator<Item = Bandwidth>) -> Option<Bandwidth> {
+    parts.try_fold(Bandwidth::ZERO, add_down)
 }

@@ -7,6 +7,8 @@
 //! simulator.
 
 mod backend;
+mod cheapest;
+mod deadlines;
 mod explain;
 mod facts;
 mod file;
@@ -15,6 +17,8 @@ mod nearest;
 mod place;
 mod refusal;
 mod size;
+mod spread;
+mod sums;
 mod supply;
 mod words;
 
@@ -24,7 +28,7 @@ pub use facts::{BackendFact, Facts};
 pub use file::{read, write};
 pub use leftovers::BUSY_PROCESSES;
 pub use place::plan;
-pub use refusal::{Cause, NearestFit, Refusal, Witness};
+pub use refusal::{Cause, Lack, NearestFit, Refusal, Shortage, Witness};
 pub use words::{cores, share};
 
 /// Why a plan cannot be read, written or explained.

@@ -1,8 +1,8 @@
 //! The nearest changes of a site with which a refused service fits. Every one is tried before it is told.
 
-use crate::backend::choose;
+use crate::backend::{choose, Wanted};
 use crate::place::{attempt, Unplaced};
-use crate::{Cause, Facts, NearestFit};
+use crate::{Cause, Facts, NearestFit, Shortage};
 use giusto_model::{Bandwidth, Duration, Interface, Promise, Service, Site};
 
 /// Margins and floors are told in tenths of a percentage point.
@@ -23,6 +23,11 @@ pub(crate) fn nearest(site: &Site, facts: &Facts, service: &str, cause: &Cause) 
         Cause::Supply { vcpu, demand, .. } => {
             trial.smaller_supply(witness, vcpu, demand).into_iter().chain(trial.more_cores(1)).collect()
         }
+        Cause::Deadlines(ref shortage) => {
+            let wcet = trial.shorter_jobs(witness, shortage);
+            let whole = shortage.needs.is_some_and(|needs| needs.bandwidth() <= shortage.whole);
+            wcet.into_iter().chain(whole.then(|| trial.more_cores(1)).flatten()).collect()
+        }
         Cause::Floors { demand, supply } => {
             let floor = trial.lower_floor(witness, demand, supply);
             floor.into_iter().chain(trial.more_cores(1)).collect()
@@ -40,7 +45,18 @@ struct Trial<'a> {
 impl Trial<'_> {
     /// The longest wcet of the task with the largest utilization that fits, by bisection: demand grows with it.
     fn shorter_task(&self, witness: &Service) -> Option<NearestFit> {
-        let (index, task) = witness.tasks.iter().enumerate().max_by_key(|(_, t)| t.utilization())?;
+        let (index, _) = witness.tasks.iter().enumerate().max_by_key(|(_, t)| t.utilization())?;
+        self.longest_wcet(witness, index)
+    }
+
+    /// The same for the task that is late, or, where that is not to blame, for the one with the largest utilization.
+    fn shorter_jobs(&self, witness: &Service, shortage: &Shortage) -> Option<NearestFit> {
+        let late = witness.tasks.iter().position(|task| task.name == shortage.lack.task)?;
+        self.longest_wcet(witness, late).or_else(|| self.shorter_task(witness))
+    }
+
+    fn longest_wcet(&self, witness: &Service, index: usize) -> Option<NearestFit> {
+        let task = &witness.tasks[index];
         let fits = |wcet| self.with(|s, _| s.tasks[index].wcet = wcet);
         let at_most = largest(Duration::from_ns(1), task.wcet, fits)?;
         Some(NearestFit::Wcet { task: task.name.clone(), at_most })
@@ -48,7 +64,7 @@ impl Trial<'_> {
 
     /// The largest budget that fits in the same period, by bisection.
     fn smaller_supply(&self, witness: &Service, vcpu: Option<u32>, demand: Interface) -> Option<NearestFit> {
-        let least = choose(witness, Some(demand), self.facts).ok()?.limits.budget;
+        let least = choose(witness, Wanted::Supply(demand), self.facts).ok()?.limits.budget;
         let at = vcpu.unwrap_or(0) as usize;
         let fits = |budget| {
             self.with(|s, _| {

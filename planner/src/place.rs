@@ -1,12 +1,13 @@
 //! Which service gets which core.
 
+use crate::backend::{cost, most_of_a_core};
 use crate::leftovers::leftovers;
 use crate::nearest::nearest;
 use crate::size::{reason, size, Misfit, Sized};
 use crate::supply::supplies;
 use crate::words::cores;
 use crate::{Cause, Facts, Refusal, Witness};
-use giusto_model::{Host, HostPlan, Plan, Promise, Service, ServicePlan, Site, PLAN_VERSION};
+use giusto_model::{Admission, Bandwidth, Host, HostPlan, Plan, Promise, Service, ServicePlan, Site, PLAN_VERSION};
 
 /// Decides every parameter for `site` on the machine that `facts` describe.
 ///
@@ -56,8 +57,21 @@ pub(crate) fn attempt(site: &Site, facts: &Facts) -> Result<Plan, Unplaced> {
     placed.sort_by_key(|(order, _)| *order);
     let services: Vec<ServicePlan> = placed.into_iter().map(|(_, plan)| plan).collect();
     let leftovers = leftovers(site, &services, facts)?;
-    let host = HostPlan { name: host.name.clone(), cores: host.cores.clone(), keep_free: host.keep_free };
+    let admission = admission(host, &services, facts);
+    let host = HostPlan { name: host.name.clone(), cores: host.cores.clone(), keep_free: host.keep_free, admission };
     Ok(Plan { giusto_plan: PLAN_VERSION, host, services, leftovers })
+}
+
+/// For each core with reservations what proves that they fit together.
+fn admission(host: &Host, services: &[ServicePlan], facts: &Facts) -> Vec<Admission> {
+    let core = |&core: &u32| {
+        let one = services.iter().find(|service| service.core == core)?;
+        let (cost, (most, _)) = (cost(one.backend, facts), most_of_a_core(host, facts, one.backend));
+        let taken = [one.left_for_others, host.keep_free, cost];
+        let reserved = taken.into_iter().try_fold(Bandwidth::ONE, Bandwidth::checked_sub)?;
+        Some(Admission { core, backend: one.backend, cost, reserved, most })
+    };
+    host.cores.iter().filter_map(core).collect()
 }
 
 fn place(service: &Service, found: Sized, core: u32, rank: usize, count: usize) -> ServicePlan {
@@ -69,7 +83,7 @@ fn place(service: &Service, found: Sized, core: u32, rank: usize, count: usize) 
             rank + 1
         ),
     );
-    let Sized { backend, server, utilization, required, hold, left_for_others, reasons } = found;
+    let Sized { backend, server, utilization, required, hold, left_for_others, certificate, reasons } = found;
     ServicePlan {
         name: service.name.clone(),
         promise: service.promise.clone(),
@@ -86,6 +100,7 @@ fn place(service: &Service, found: Sized, core: u32, rank: usize, count: usize) 
         margin: service.margin,
         hold,
         left_for_others,
+        certificate,
         prediction: None,
         reasons: std::iter::once(core_reason).chain(reasons).collect(),
     }

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{as_if_alone, leftovers, of, site};
+use common::{as_if_alone, leftovers, of, plan, site};
 use giusto_model::{Bandwidth, Duration, Plan, Promise, Release, Site, Task};
-use giusto_planner::{plan, Cause, Facts, NearestFit, Refusal, BUSY_PROCESSES};
+use giusto_planner::{Cause, Facts, NearestFit, Refusal, BUSY_PROCESSES};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -155,7 +155,7 @@ fn every_plan_keeps_the_laws_and_every_advice_makes_the_witness_fit() {
                     Cause::Core { .. } => core += 1,
                     Cause::Cores { .. } => cores += 1,
                     Cause::Floors { .. } => floors += 1,
-                    Cause::Supply { .. } => unreachable!("no service here is promised a supply"),
+                    Cause::Supply { .. } | Cause::Deadlines(_) => unreachable!("all here are promised as-if-alone"),
                 }
                 let alone = matches!(witness.cause, Cause::Core { required: None, .. });
                 assert!(

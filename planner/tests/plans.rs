@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{as_if_alone, golden, leftovers, of, site, task, walk};
+use common::{as_if_alone, golden, leftovers, of, plan, site, task, walk};
 use giusto_model::{Backend, Bandwidth, Duration, LeftoverPlan, Server, ServerKind, Site};
-use giusto_planner::{explain, plan, read, write, Cause, Error, Facts, NearestFit, Refusal, BUSY_PROCESSES};
+use giusto_planner::{explain, read, write, Cause, Error, Facts, NearestFit, Refusal, BUSY_PROCESSES};
 use std::path::Path;
 
 fn typical(site: &Site) -> Facts {
@@ -155,7 +155,7 @@ fn a_plan_file_round_trips_and_a_bad_one_is_named() {
     assert_eq!(read(&path).unwrap(), found);
     let text = std::fs::read_to_string(&path).unwrap();
     let bad = [
-        (text.replace("\"giusto_plan\": 2", "\"giusto_plan\": 9"), "version 9, expected 2"),
+        (text.replace("\"giusto_plan\": 3", "\"giusto_plan\": 9"), "version 9, expected 3"),
         (text.replace("\"core\": 1", "\"core\": 7"), "core 7"),
         (text.replace("\"budget_ns\": 14000000", "\"budget_ns\": 0"), "0 < budget_ns"),
         (text.replace("\"backend\"", "\"backends\""), "backends"),

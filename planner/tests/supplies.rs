@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{as_if_alone, leftovers, of, site, supply, task};
+use common::{as_if_alone, leftovers, of, plan, site, supply, task};
 use giusto_model::{Backend, Bandwidth, Duration, Interface, Plan, Promise, ServerKind, ServicePlan, Site, Task};
-use giusto_planner::{plan, Cause, Facts, NearestFit, Refusal};
+use giusto_planner::{Cause, Facts, NearestFit, Refusal};
 use giusto_policy::Order;
 use giusto_simulator::{simulate, Error, Execution, Guest, Observer, ServerSpec, Sporadic, System, Workload};
 use rand::rngs::StdRng;

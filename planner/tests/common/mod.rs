@@ -1,9 +1,21 @@
 //! Sites built by hand.
 
 use giusto_model::{
-    Adopt, Bandwidth, Cap, Duration, Host, Load, Origin, Promise, Release, ServerKind, Service, Site, Task,
+    Adopt, Bandwidth, Cap, Duration, GuestScheduler, Host, Load, Origin, Plan, Promise, Release, ServerKind, Service,
+    Site, Task,
 };
+use giusto_planner::{Facts, Refusal};
+use giusto_verify::{check_plan, read_plan};
 use std::path::Path;
+
+/// Plans, and has whatever is planned proven once more from its file.
+pub(crate) fn plan(site: &Site, facts: &Facts) -> Result<Plan, Refusal> {
+    let plan = giusto_planner::plan(site, facts)?;
+    let read = read_plan(&serde_json::to_string(&plan).unwrap()).unwrap();
+    assert_eq!(read, plan);
+    check_plan(&read).unwrap_or_else(|broken| panic!("{broken}: {read:#?}"));
+    Ok(plan)
+}
 
 pub(crate) fn of(text: &str) -> Bandwidth {
     text.parse().unwrap()
@@ -32,6 +44,13 @@ pub(crate) fn as_if_alone(name: &str, tasks: Vec<Task>, margin: &str) -> Service
 pub(crate) fn supply(name: &str, interfaces: &[&str], server: Option<ServerKind>) -> Service {
     let interfaces = interfaces.iter().map(|interface| interface.parse().unwrap()).collect();
     Service { promise: Promise::Supply(interfaces), margin: Bandwidth::ZERO, server, ..as_if_alone(name, vec![], "0%") }
+}
+
+/// A service that is promised every deadline; started, on one virtual CPU.
+#[allow(dead_code)]
+pub(crate) fn every_deadline(name: &str, tasks: Vec<Task>, scheduler: GuestScheduler) -> Service {
+    let promise = Promise::EveryDeadline { scheduler, vcpus: 1, placed: Vec::new() };
+    Service { promise, ..as_if_alone(name, tasks, "0%") }
 }
 
 pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
