@@ -4,7 +4,7 @@ use crate::sets::Domain;
 use crate::Error;
 use giusto_model::{Duration, Interface, JobRecord, ServerKind, Task};
 use giusto_policy::Order;
-use giusto_simulator::{simulate, Execution, Guest, ServerSpec, Sporadic, System, Workload};
+use giusto_simulator::{simulate, Execution, Guest, Observer, ServerSpec, Sporadic, System, Workload};
 
 /// PTPS, WCPS and CRPS of paper 002.
 pub const KINDS: [ServerKind; 3] =
@@ -67,6 +67,8 @@ pub struct Counts {
     pub response_ns: u128,
     /// Sum of response / deadline, clipped, in millionths.
     pub ratio_ppm: u128,
+    /// How often the domain's server was switched to, in all the time.
+    pub switches: u64,
     /// Jobs by response / deadline: in the k-th those of (k − 1)/[`STEPS`] to k/[`STEPS`] deadlines, in the last also all
     /// that are clipped.
     pub steps: Vec<u64>,
@@ -74,7 +76,14 @@ pub struct Counts {
 
 impl Counts {
     fn new() -> Counts {
-        Counts { jobs: 0, misses: 0, response_ns: 0, ratio_ppm: 0, steps: vec![0; (CLIP * STEPS) as usize + 1] }
+        Counts {
+            jobs: 0,
+            misses: 0,
+            response_ns: 0,
+            ratio_ppm: 0,
+            switches: 0,
+            steps: vec![0; (CLIP * STEPS) as usize + 1],
+        }
     }
 
     /// A job that took `response` ns, or never finished.
@@ -114,23 +123,49 @@ pub fn play(set: &Served, how: How) -> Result<Vec<Counts>, Error> {
         }
     });
     let system = System { switch: how.switch, ..System::new(Order::FixedPriority, servers.collect()) };
-    let mut counts: Vec<Counts> = set.domains.iter().map(|_| Counts::new()).collect();
-    let mut finished: Vec<Vec<u64>> = set.domains.iter().map(|tasks| vec![0; tasks.len()]).collect();
-    let end = how.length.ns();
-    let mut done = |rank: usize, job: &JobRecord| {
-        let deadline = set.domains[rank][job.task as usize].deadline.ns();
-        if job.release.ns() + CLIP * deadline <= end {
-            counts[rank].add(deadline, job.response_ns());
-            finished[rank][job.task as usize] += 1;
-        }
+    let mut watch = Watch {
+        set,
+        end: how.length.ns(),
+        counts: set.domains.iter().map(|_| Counts::new()).collect(),
+        finished: set.domains.iter().map(|tasks| vec![0; tasks.len()]).collect(),
+        last: (usize::MAX, 0),
     };
-    simulate(&system, how.length, how.seed, &mut done)?;
+    simulate(&system, how.length, how.seed, &mut watch)?;
+    let Watch { mut counts, finished, end, .. } = watch;
     for (rank, tasks) in set.domains.iter().enumerate() {
         for (task, finished) in tasks.iter().zip(&finished[rank]) {
             (*finished..released(task, end)).for_each(|_| counts[rank].add(task.deadline.ns(), None));
         }
     }
     Ok(counts)
+}
+
+/// Counts while it is played.
+struct Watch<'a> {
+    set: &'a Served,
+    end: u64,
+    counts: Vec<Counts>,
+    /// Counted jobs that finished, by domain and task.
+    finished: Vec<Vec<u64>>,
+    /// Who ran last, and until when.
+    last: (usize, u64),
+}
+
+impl Observer for Watch<'_> {
+    fn job(&mut self, rank: usize, job: &JobRecord) -> Result<(), giusto_simulator::Error> {
+        let deadline = self.set.domains[rank][job.task as usize].deadline.ns();
+        if job.release.ns() + CLIP * deadline <= self.end {
+            self.counts[rank].add(deadline, job.response_ns());
+            self.finished[rank][job.task as usize] += 1;
+        }
+        Ok(())
+    }
+
+    fn slice(&mut self, rank: usize, _: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), giusto_simulator::Error> {
+        self.counts[rank].switches += u64::from(self.last != (rank, from));
+        self.last = (rank, to);
+        Ok(())
+    }
 }
 
 /// Jobs of `task` released at least three deadlines before `end`.

@@ -21,7 +21,7 @@ pub(crate) struct Played {
 ///
 /// * `sets`: a row a set: its utilization, the bandwidth of its interfaces, the difference;
 /// * `domains`: a row an arm of a set and domain (`rank` 1 is the highest priority): interface, jobs, misses, sums of clipped
-///   response times (ms) and of response / deadline, and how many jobs were within 25, 50 and 75 % of their deadline;
+///   response times (ms) and of response / deadline, how often it was switched to, and how many jobs were within 25, 50 and 75 % of their deadline;
 /// * `distribution`: share of the pooled jobs of a case and arm within a part of the deadline, for all domains and for the
 ///   lowest.
 pub(crate) fn tables(case: &[&str], arm: &[&str], played: &[Played]) -> BTreeMap<String, String> {
@@ -32,7 +32,7 @@ pub(crate) fn tables(case: &[&str], arm: &[&str], played: &[Played]) -> BTreeMap
             &["set", "admitted"],
             arm,
             &["rank", "lowest", "period_ms", "budget_ms", "utilization", "overhead"],
-            &["jobs", "misses", "response_ms", "ratio", "within_25", "within_50", "within_75"],
+            &["jobs", "misses", "response_ms", "ratio", "switches", "within_25", "within_50", "within_75"],
         ]
         .concat(),
     );
@@ -67,6 +67,7 @@ pub(crate) fn tables(case: &[&str], arm: &[&str], played: &[Played]) -> BTreeMap
                     counts.misses.to_string(),
                     ms(counts.response_ns),
                     ms(counts.ratio_ppm),
+                    counts.switches.to_string(),
                 ];
                 let within = [25, 50, 75].map(|percent| counts.within(percent).to_string());
                 domains.row(set.iter().chain([&admitted]).chain(arm).chain(&numbers).chain(&within));

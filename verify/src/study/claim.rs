@@ -44,6 +44,8 @@ pub struct Claim {
     pub measure: Measure,
     /// How.
     pub rule: Rule,
+    /// The paper has it so and here it is otherwise: why. Such a claim is judged and shown, and may fail.
+    pub differs: Option<String>,
 }
 
 /// A pooled mean: the sum of one column over that of another, or over the number of rows.
@@ -82,6 +84,7 @@ pub enum Rule {
     /// The interval of the measure lies at or below this.
     AtMost(f64),
     /// This number lies between the measures of the least and the largest set: a single published set could be one of ours.
+    /// It fails where one more of our n sets would lie outside with a probability of 1 % at most: from 199 sets on.
     Spans(f64),
     /// `sum` is 0 in every row. No interval: a law.
     Zero,

@@ -220,7 +220,9 @@ impl Rows {
                 let each = sets.iter().map(|(sum, per)| sum / per);
                 let (low, high) = each.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)));
                 let inside = (low..=high).contains(number);
-                tell(measure, Estimate { value: mean(&sets, 0..sets.len()), low, high }, side(inside, !inside));
+                // One more set of the same kind lies outside with probability 2 / (n + 1).
+                let rare = 2.0 / (sets.len() + 1) as f64 <= 1.0 - CONFIDENCE + f64::EPSILON;
+                tell(measure, Estimate { value: mean(&sets, 0..sets.len()), low, high }, side(inside, !inside && rare));
             }
             Rule::Zero => {
                 let sum: f64 = self.0.iter().map(|row| row.sum).sum();
@@ -278,15 +280,32 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The judgements below their claims, for people. Ends with a line feed.
+/// Judgements against a claim that is not known to differ: the study does not come out.
+pub fn failures<'a>(study: &Study, judgements: &'a [Judgement]) -> Vec<&'a Judgement> {
+    let meant = |judgement: &&Judgement| study.claim[judgement.claim].differs.is_none();
+    judgements.iter().filter(|judgement| judgement.finding == Finding::Fails).filter(meant).collect()
+}
+
+/// The judgements below their claims, and how many of each there are, for people. Ends with a line feed.
 pub fn findings(study: &Study, judgements: &[Judgement]) -> String {
     let mut text = String::new();
     for (index, claim) in study.claim.iter().enumerate() {
         text += &format!("{}  [{}]\n", claim.says, claim.source);
+        if let Some(why) = &claim.differs {
+            text += &format!("  known to differ: {why}\n");
+        }
         for judgement in judgements.iter().filter(|judgement| judgement.claim == index) {
             let Judgement { case, of, sets, estimate: Estimate { value, low, high }, finding, .. } = judgement;
             text += &format!("  {finding:<11}  {case:<28} {of:<44} {value:>9.4}  [{low:.4}, {high:.4}]  {sets} sets\n");
         }
     }
-    text
+    let count = |finding| judgements.iter().filter(|judgement| judgement.finding == finding).count();
+    let failed = failures(study, judgements).len();
+    text + &format!(
+        "{} of {} hold, {} cannot be told, {} are known to differ and do, {failed} FAIL\n",
+        count(Finding::Holds),
+        judgements.len(),
+        count(Finding::CannotTell),
+        count(Finding::Fails) - failed,
+    )
 }

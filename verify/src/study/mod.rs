@@ -8,7 +8,7 @@ mod judge;
 mod table;
 
 pub use claim::{Claim, Measure, Rule, Study};
-pub use judge::{findings, judge, Finding, Judgement, CONFIDENCE, RESAMPLES};
+pub use judge::{failures, findings, judge, Finding, Judgement, CONFIDENCE, RESAMPLES};
 pub use table::Table;
 
 /// Why a study cannot be judged.
