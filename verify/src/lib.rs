@@ -17,6 +17,7 @@ mod distance;
 mod plot;
 mod report;
 mod sample;
+pub mod study;
 mod table;
 mod verdict;
 mod words;
