@@ -1,3 +1,4 @@
+use crate::interface::ResourceError;
 use giusto_model::{Bandwidth, Duration, TaskError};
 
 /// Why there is no answer. Each text says what was expected and what to do.
@@ -53,4 +54,16 @@ pub enum Error {
         /// What was asked.
         asked: Duration,
     },
+    /// A resource that makes no sense, or not for this.
+    #[error("the resource: {0}")]
+    Resource(#[from] ResourceError),
+    /// A quantum of 0.
+    #[error("the quantum must be more than 0")]
+    Quantum,
+    /// Too many points to compare.
+    #[error("the resource has so nearly the bandwidth of the tasks that millions of points would have to be compared; give it a little more, or round the task periods down to a common step, such as 1 ms")]
+    TooClose,
+    /// Work that is no [`Duration`].
+    #[error("the tasks ask for more than 584 years of work in one window; run less, or less often")]
+    Demand,
 }

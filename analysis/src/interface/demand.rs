@@ -55,6 +55,27 @@ pub fn demand(tasks: &[Task], t: Duration) -> u128 {
 }
 
 /// C, copies counted.
-fn work(task: &Task) -> u128 {
+pub(super) fn work(task: &Task) -> u128 {
     u128::from(task.wcet.ns()) * u128::from(task.copies)
+}
+
+/// The least deadline t ≥ `from` of any window; `None` beyond 584 years.
+pub(super) fn deadline_from(tasks: &[Task], from: u64) -> Option<u64> {
+    let next = |task: &Task| {
+        let (deadline, period) = (task.deadline.ns(), task.period.ns());
+        let jobs = from.saturating_sub(deadline).div_ceil(period);
+        jobs.checked_mul(period)?.checked_add(deadline)
+    };
+    tasks.iter().filter_map(next).min()
+}
+
+/// The greatest deadline ≤ `until` of any window.
+pub(super) fn deadline_until(tasks: &[Task], until: u64) -> Option<u64> {
+    let last = |task: &Task| until.checked_sub(task.deadline.ns()).map(|rest| until - rest % task.period.ns());
+    tasks.iter().filter_map(last).max()
+}
+
+/// A task that has a deadline at `t`, by its place.
+pub(super) fn due_at(tasks: &[Task], t: u64) -> Option<usize> {
+    tasks.iter().position(|task| t.checked_sub(task.deadline.ns()).is_some_and(|rest| rest % task.period.ns() == 0))
 }

@@ -8,18 +8,25 @@
 //! [`Certificate`], the points that decide.
 
 pub mod demand;
+mod edf;
+mod exact;
+mod fixed;
 pub mod supply;
+mod table;
 
 pub use demand::Scheduler;
-pub use supply::Resource;
+pub use supply::{Resource, ResourceError};
 
+use crate::Error;
 use giusto_model::{Duration, Task};
 use serde::{Deserialize, Serialize};
 
 /// What must hold of one resource for one task set: at each point the supply is at least the demand.
 ///
 /// Fixed priority: one point a task (at one instant up to its deadline the work of it and all above it is done, Lemma 1).
-/// EDF: every point at which demand rises up to a bound that is told (`until`).
+/// EDF: ascending deadlines, from the first one on, each with a supply that is enough until the next of them (the last one
+/// until `until`): `demand` is what is due by the end of that stretch. Supply never falls, so every deadline up to `until` is
+/// covered; the points may be all deadlines, or fewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
@@ -46,7 +53,7 @@ pub struct Point {
     /// Length of the window.
     #[serde(rename = "at_ns")]
     pub at: Duration,
-    /// Most that may be asked for in it.
+    /// Most that may be asked for in it; in a certificate of EDF, in any window shorter than the next point's.
     #[serde(rename = "demand_ns")]
     pub demand: Duration,
     /// Least that is supplied in it.
@@ -55,7 +62,7 @@ pub struct Point {
 }
 
 /// Why a resource is not enough: where every supply falls short (fixed priority: of the points of one task the one that lacks
-/// least; EDF: the first).
+/// least; EDF: the first, or where that takes more than a million steps to find, a later one).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shortfall {
@@ -67,26 +74,83 @@ pub struct Shortfall {
 
 /// Whether `resource` keeps every deadline of `tasks` under `scheduler`, with `latency` taken off every window.
 ///
-/// Ok(Ok): the certificate; Ok(Err): the witness. Errors: an impossible task or resource, U = bandwidth without a bound.
+/// Ok(Ok): the certificate; Ok(Err): the witness. Errors: an impossible task or resource, `Multi` (global EDF is another
+/// test), a bandwidth so close to U that the answer takes millions of steps.
 pub fn schedulable(
     tasks: &[Task],
     scheduler: Scheduler,
     resource: &Resource,
     latency: Duration,
-) -> Result<Result<Certificate, Shortfall>, crate::Error> {
-    let _ = (tasks, scheduler, resource, latency);
-    todo!("the core of this module")
+) -> Result<Result<Certificate, Shortfall>, Error> {
+    check(tasks)?;
+    resource.validate_for(tasks)?;
+    if matches!(resource, Resource::Multi { .. }) {
+        return Err(ResourceError::Cores.into());
+    }
+    let found = match scheduler.order(tasks) {
+        Some(order) => fixed::test(tasks, &order, resource, latency)?.map(|points| (points, None)),
+        None => edf::test(tasks, resource, latency)?.map(|(points, until)| (points, Some(until))),
+    };
+    let resource = resource.clone();
+    Ok(found.map(|(points, until)| Certificate { scheduler, resource, latency, points, until }))
 }
 
-/// Least whole number of `quantum` that is enough as the budget of `shape`, whose period (and EDP deadline, MPR cores) is kept
-/// and whose budget is ignored; `None` if not even a whole period of it (times its cores) is.
+/// Least whole number of `quantum` that is enough as the budget of `shape`, whose period (and EDP deadline) is kept and whose
+/// budget is ignored; `None` if not even a whole period of it (EDP: its deadline) is, or that has no whole quantum.
+///
+/// Errors: as [`schedulable`], a quantum of 0, a shape without a budget (a table, a line).
 pub fn least_budget(
     tasks: &[Task],
     scheduler: Scheduler,
     shape: &Resource,
     quantum: Duration,
     latency: Duration,
-) -> Result<Option<Duration>, crate::Error> {
-    let _ = (tasks, scheduler, shape, quantum, latency);
-    todo!("the core of this module")
+) -> Result<Option<Duration>, Error> {
+    if quantum.is_zero() {
+        return Err(Error::Quantum);
+    }
+    let most = match *shape {
+        Resource::Periodic { period, .. } | Resource::Aligned { period, .. } => period,
+        Resource::ExplicitDeadline { deadline, .. } => deadline,
+        Resource::Multi { .. } => return Err(ResourceError::Cores.into()),
+        Resource::Table { .. } | Resource::Linear { .. } => return Err(ResourceError::NoShape.into()),
+    };
+    let with = |budget: Duration| match *shape {
+        Resource::Aligned { period, .. } => Resource::Aligned { period, budget },
+        Resource::ExplicitDeadline { period, deadline, .. } => Resource::ExplicitDeadline { period, budget, deadline },
+        _ => Resource::Periodic { period: most, budget },
+    };
+    check(tasks)?;
+    with(most).validate_for(tasks)?;
+    let enough = |count: u64| {
+        let resource = with(Duration::from_ns(count * quantum.ns()));
+        Ok::<bool, Error>(schedulable(tasks, scheduler, &resource, latency)?.is_ok())
+    };
+    let whole = most.ns() / quantum.ns();
+    if whole == 0 || !enough(whole)? {
+        return Ok(None);
+    }
+    let (mut low, mut high) = (0, whole); // short, enough
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if enough(middle)? {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Ok(Some(Duration::from_ns(high * quantum.ns())))
+}
+
+/// sbf(t − L).
+fn supplied(resource: &Resource, latency: Duration, t: Duration) -> Duration {
+    t.checked_sub(latency).map_or(Duration::ZERO, |t| resource.supply(t))
+}
+
+/// Whether each task makes sense.
+fn check(tasks: &[Task]) -> Result<(), Error> {
+    if tasks.is_empty() {
+        return Err(Error::NoTasks);
+    }
+    tasks.iter().try_for_each(|task| task.validate().map_err(|why| Error::Task { name: task.name.clone(), why }))
 }

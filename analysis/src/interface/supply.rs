@@ -1,6 +1,7 @@
 //! What a resource supplies: the least processor time in any window of a length.
 
-use giusto_model::{Bandwidth, Duration};
+use super::table;
+use giusto_model::{Bandwidth, Duration, Task};
 use serde::{Deserialize, Serialize};
 
 /// A resource model. 0 < budget ≤ period.
@@ -67,8 +68,104 @@ pub enum Resource {
     },
 }
 
+/// Why a resource makes no sense. Each text says what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResourceError {
+    /// Π = 0, or a table of no length.
+    #[error("the period must be more than 0")]
+    NoPeriod,
+    /// Θ = 0, α = 0, or a table without slots.
+    #[error("the budget must be more than 0")]
+    NoBudget,
+    /// Θ > Π, on several cores Θ > m · Π.
+    #[error("the budget {budget} is longer than a whole period of it, {whole}")]
+    TooMuch {
+        /// Θ
+        budget: Duration,
+        /// Π, or m · Π.
+        whole: Duration,
+    },
+    /// Not Θ ≤ Δ ≤ Π.
+    #[error("the deadline {deadline} of the budget must be at least the budget and at most the period")]
+    Deadline {
+        /// Δ
+        deadline: Duration,
+    },
+    /// Two periods of which neither divides the other.
+    #[error("neither of the periods {0} and {1} divides the other: releases cannot always sit on boundaries of the supply; use the general one")]
+    Misaligned(Duration, Duration),
+    /// A slot that is empty, before or in the one before it, or beyond the cycle.
+    #[error("slot {0} (from 0) of the table must end after it starts, start after the one before it ends, and end within the cycle")]
+    Slot(usize),
+    /// α > 1.
+    #[error("a bandwidth of {} is more than a whole core", .0.percent())]
+    Bandwidth(Bandwidth),
+    /// m = 0.
+    #[error("a resource needs at least one core")]
+    NoCores,
+    /// A cycle, or a period times its cores, that is too long to add up.
+    #[error("one period, on all cores together, is longer than 73 years")]
+    Range,
+    /// A resource whose budget is not a number to be found.
+    #[error("a table or a line has no budget to be found; ask whether it is enough")]
+    NoShape,
+    /// Several cores, under a scheduler of one.
+    #[error("a resource of several cores is for global EDF, not for a scheduler of one core")]
+    Cores,
+}
+
 impl Resource {
-    /// sbf(t): the least that is supplied in any window of length `t`.
+    /// Whether it makes sense by itself.
+    pub fn validate(&self) -> Result<(), ResourceError> {
+        let within = |budget: Duration, whole: Duration| match () {
+            () if whole.is_zero() => Err(ResourceError::NoPeriod),
+            () if budget.is_zero() => Err(ResourceError::NoBudget),
+            () if budget > whole => Err(ResourceError::TooMuch { budget, whole }),
+            () => Ok(()),
+        };
+        match *self {
+            Resource::Periodic { period, budget } | Resource::Aligned { period, budget } => within(budget, period),
+            Resource::ExplicitDeadline { period, budget, deadline } => {
+                within(budget, period)?;
+                let inside = (budget..=period).contains(&deadline);
+                inside.then_some(()).ok_or(ResourceError::Deadline { deadline })
+            }
+            Resource::Table { cycle, ref slots } => table::validate(cycle, slots),
+            Resource::Linear { bandwidth, .. } if bandwidth == Bandwidth::ZERO => Err(ResourceError::NoBudget),
+            Resource::Linear { bandwidth, .. } if bandwidth > Bandwidth::ONE => {
+                Err(ResourceError::Bandwidth(bandwidth))
+            }
+            Resource::Linear { .. } => Ok(()),
+            Resource::Multi { cores: 0, .. } => Err(ResourceError::NoCores),
+            Resource::Multi { period, budget, cores } => {
+                let whole = period.checked_mul(u64::from(cores)).filter(|whole| whole.ns() <= table::LONGEST);
+                within(budget, whole.ok_or(ResourceError::Range)?)
+            }
+        }
+    }
+
+    /// Whether the periods of `tasks` and of this are such as it asserts: `Aligned` needs all of them pairwise divisible.
+    pub fn validate_for(&self, tasks: &[Task]) -> Result<(), ResourceError> {
+        self.validate()?;
+        let Resource::Aligned { period, .. } = *self else { return Ok(()) };
+        let mut periods: Vec<Duration> = tasks.iter().map(|task| task.period).chain([period]).collect();
+        periods.sort_unstable();
+        // Sorted, each dividing the next is all of them pairwise.
+        match periods.windows(2).find(|two| two[1].ns() % two[0].ns() != 0) {
+            Some(two) => Err(ResourceError::Misaligned(two[0], two[1])),
+            None => Ok(()),
+        }
+    }
+
+    /// sbf(t): the least that is supplied in any window of length `t`. O(1); a table of n slots O(n).
+    /// Only for one that [`Resource::validate`] finds right.
+    ///
+    /// `Multi`: a window covers k whole periods and parts of two more, r₁ + r₂ = r = t − kΠ with each at most Π. A part of
+    /// length x gets least when its period does all it can elsewhere: f(x) = max(0, Θ − m(Π − x)). f is convex, so
+    /// f(r₁) + f(r₂) is least for r₁ = r₂: max(0, 2Θ − 2mΠ + m·r); a window inside one period is f(0) + f(t), which is
+    /// not less. sbf(t) is the least over the k that leave 0 ≤ r ≤ 2Π, always a whole number. Exact in real time; where
+    /// windows and slots are whole units an odd r cannot be split evenly, and the true minimum is up to ⌊m/2⌋ higher (for
+    /// m = 1 it is the same). m = 1 is [`Resource::Periodic`]. More than 584 years of several cores show as 584 years.
     pub fn supply(&self, t: Duration) -> Duration {
         Duration::from_ns(match *self {
             Resource::Periodic { period, budget } => delayed(t, period.ns(), budget.ns(), period.ns()),
@@ -79,8 +176,101 @@ impl Resource {
                 let (full, rest) = (t.ns() / period.ns(), t.ns() % period.ns());
                 full * budget.ns() + rest.saturating_sub(period.ns() - budget.ns())
             }
-            Resource::Table { .. } | Resource::Linear { .. } | Resource::Multi { .. } => todo!("helpers"),
+            Resource::Table { cycle, ref slots } => table::supply(cycle, slots, t),
+            Resource::Linear { bandwidth, delay } => {
+                let rest = u128::from(t.ns().saturating_sub(delay.ns()));
+                // At most t, since α ≤ 1.
+                (rest * u128::from(bandwidth.numer()) / u128::from(bandwidth.denom())) as u64
+            }
+            Resource::Multi { period, budget, cores } => shared(t.ns(), period.ns(), budget.ns(), cores),
         })
+    }
+
+    /// sbf⁻¹(w): the least t with sbf(t) ≥ w; `None` beyond 584 years. O(1); tables and several cores O(log t) supplies.
+    /// Only for one that [`Resource::validate`] finds right.
+    pub fn inverse(&self, work: u128) -> Option<Duration> {
+        if work == 0 {
+            return Some(Duration::ZERO);
+        }
+        // With k = ⌈w/Θ⌉ − 1 full budgets before the last one, every period up to it holds back Π − Θ first.
+        let waited = |period: Duration, budget: Duration, first: u64| {
+            let gaps = u128::from(period.ns() - budget.ns()).checked_mul(work.div_ceil(u128::from(budget.ns())))?;
+            gaps.checked_add(work)?.checked_add(u128::from(first))
+        };
+        let t = match *self {
+            Resource::Periodic { period, budget } => waited(period, budget, period.ns() - budget.ns()),
+            Resource::ExplicitDeadline { period, budget, deadline } => {
+                waited(period, budget, deadline.ns() - budget.ns())
+            }
+            Resource::Aligned { period, budget } => waited(period, budget, 0),
+            Resource::Linear { bandwidth, delay } => {
+                let rest = work.checked_mul(u128::from(bandwidth.denom()));
+                rest.and_then(|rest| rest.div_ceil(u128::from(bandwidth.numer())).checked_add(u128::from(delay.ns())))
+            }
+            Resource::Table { .. } | Resource::Multi { .. } => self.searched(work),
+        }?;
+        u64::try_from(t).ok().map(Duration::from_ns)
+    }
+
+    /// α: what it supplies in the long run. Only for one that [`Resource::validate`] finds right.
+    pub fn bandwidth(&self) -> Bandwidth {
+        let share = match *self {
+            Resource::Periodic { period, budget }
+            | Resource::Aligned { period, budget }
+            | Resource::ExplicitDeadline { period, budget, .. }
+            | Resource::Multi { period, budget, .. } => Bandwidth::of(budget, period),
+            Resource::Table { cycle, ref slots } => Bandwidth::new(table::total(slots), cycle.ns()),
+            Resource::Linear { bandwidth, .. } => Some(bandwidth),
+        };
+        share.unwrap_or(Bandwidth::ZERO)
+    }
+
+    /// Δ: the least whole number of ns with sbf(t) ≥ α(t − Δ) for all t (paper 004, "A Linear Approximation"; for the
+    /// periodic resource 2(Π − Θ)). Only for one that [`Resource::validate`] finds right.
+    pub fn delay(&self) -> u128 {
+        let wide = |d: Duration| u128::from(d.ns());
+        match *self {
+            Resource::Periodic { period, budget } => 2 * (wide(period) - wide(budget)),
+            Resource::Aligned { period, budget } => wide(period) - wide(budget),
+            Resource::ExplicitDeadline { period, budget, deadline } => wide(period) + wide(deadline) - 2 * wide(budget),
+            Resource::Table { cycle, ref slots } => table::delay(cycle, slots),
+            Resource::Linear { delay, .. } => wide(delay),
+            // Nothing for 2Π − 2Θ/m, and no later corner of it lies further under its line.
+            Resource::Multi { period, budget, cores } => 2 * wide(period) - 2 * wide(budget) / u128::from(cores),
+        }
+    }
+
+    /// After how long what it supplies repeats itself.
+    pub(super) fn repeats(&self) -> u64 {
+        match *self {
+            Resource::Periodic { period, .. }
+            | Resource::Aligned { period, .. }
+            | Resource::ExplicitDeadline { period, .. }
+            | Resource::Multi { period, .. } => period.ns(),
+            Resource::Table { cycle, .. } => cycle.ns(),
+            Resource::Linear { bandwidth, .. } => bandwidth.denom(),
+        }
+    }
+
+    /// sbf⁻¹ by halving.
+    fn searched(&self, work: u128) -> Option<u128> {
+        let share = self.bandwidth();
+        let most = work.checked_mul(u128::from(share.denom()))?.div_ceil(u128::from(share.numer()));
+        let (mut low, mut high) = (0, most.checked_add(self.delay())?); // short, enough
+        high = high.min(u128::from(u64::MAX));
+        let enough = |t: u128| u128::from(self.supply(Duration::from_ns(t as u64)).ns()) >= work;
+        if !enough(high) {
+            return None;
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if enough(middle) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        Some(high)
     }
 }
 
@@ -89,4 +279,15 @@ fn delayed(t: Duration, period: u64, budget: u64, deadline: u64) -> u64 {
     let Some(rest) = t.ns().checked_sub(deadline - budget) else { return 0 };
     let full = rest / period;
     full * budget + (rest % period).saturating_sub(period - budget)
+}
+
+/// The least over the split of a window on `cores` processors; see [`Resource::supply`].
+fn shared(t: u64, period: u64, budget: u64, cores: u32) -> u64 {
+    let (t, period, budget, cores) = (i128::from(t), i128::from(period), i128::from(budget), i128::from(cores));
+    let full = t / period;
+    let least = (0.max(full - 2)..=full)
+        .filter(|k| t - k * period <= 2 * period)
+        .map(|k| k * budget + 0.max(2 * budget - 2 * cores * period + cores * (t - k * period)))
+        .min();
+    u64::try_from(least.unwrap_or(0)).unwrap_or(u64::MAX)
 }

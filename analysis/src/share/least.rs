@@ -21,7 +21,7 @@ pub(super) fn least(supply: &Supply, shortest: u64, longest: u64) -> Result<Curv
     if shortest == 0 || shortest > longest {
         return Err(Error::Period);
     }
-    let at = |period: u64| Ok((period, supply.budget(ns(period))?.ns()));
+    let at = |period: u64| Ok::<Point, Error>((period, supply.budget(ns(period))?.ns()));
     let (first, last): (Point, Point) = (at(shortest)?, at(longest)?);
     let mut best = if below(last, first) { last } else { first };
     let mut open = vec![(first, last)];

@@ -1,0 +1,117 @@
+//! Earliest deadline first on a resource (paper 004, "Schedulability Analysis").
+
+use super::demand::{deadline_from, deadline_until, demand, due_at};
+use super::exact::Load;
+use super::{supplied, Point, Resource, Shortfall};
+use crate::Error;
+use giusto_model::{Duration, Task};
+use std::cmp::Ordering;
+
+/// Steps of one test; some seconds.
+const MOST_STEPS: u64 = 1_000_000;
+
+/// What [`test`] finds: points that cover all windows up to the bound, and the bound.
+pub(super) type Covered = (Vec<Point>, Duration);
+
+/// Whether dbf(t) ≤ sbf(t − L) for all t.
+///
+/// Goes from one deadline to the next at which more is asked for than is supplied at this one: until then nothing can be
+/// missed, since supply never falls. Stops at the first miss, or at a bound from which on there is none.
+pub(super) fn test(
+    tasks: &[Task],
+    resource: &Resource,
+    latency: Duration,
+) -> Result<Result<Covered, Shortfall>, Error> {
+    let Bound { until, miss } = bound(tasks, resource, latency);
+    let last = until.unwrap_or(u64::MAX);
+    let (mut points, mut left) = (Vec::new(), MOST_STEPS);
+    let mut next = deadline_from(tasks, 0);
+    while let Some(at) = next.filter(|at| *at <= last) {
+        let supply = supplied(resource, latency, ns(at));
+        if demand(tasks, ns(at)) > u128::from(supply.ns()) {
+            return shortfall(tasks, at, supply).map(Err);
+        }
+        let Some(rest) = left.checked_sub(1) else {
+            // The first miss is too far away to be found; here is one.
+            let at = miss.and_then(|at| deadline_until(tasks, at)).ok_or(Error::TooClose)?;
+            return shortfall(tasks, at, supplied(resource, latency, ns(at))).map(Err);
+        };
+        left = rest;
+        next = first_above(tasks, at, last, u128::from(supply.ns()));
+        let asked = demand(tasks, next.map_or(ns(last), |next| ns(next - 1)));
+        points.push(Point { task: None, at: ns(at), demand: length(asked)?, supply });
+    }
+    match until {
+        Some(until) => Ok(Ok((points, ns(until)))),
+        None => Err(Error::TooClose),
+    }
+}
+
+/// How far to look.
+struct Bound {
+    /// No deadline after this one can be the first to be missed; `None`: not known.
+    until: Option<u64>,
+    /// A time by which one is missed for sure, if known.
+    miss: Option<u64>,
+}
+
+/// α > U: where the lines below sbf and above dbf cross ([`Load::crossing`]), or the next if that is nearer. α ≥ U: with H
+/// the hyperperiod of tasks and resource, dbf(t + H) = dbf(t) + UH (as D ≤ T) and, once the first gaps are over,
+/// sbf(t + H) = sbf(t) + αH, so that H and those gaps are enough. α = U: dbf(H) ≥ UH is missed where sbf(H − L) < αH. α < U: a
+/// miss is certain ([`Load::overtaken`]).
+fn bound(tasks: &[Task], resource: &Resource, latency: Duration) -> Bound {
+    let (load, share) = (Load::new(tasks), resource.bandwidth());
+    let delay = resource.delay() + u128::from(latency.ns());
+    let hyperperiod = load.hyperperiod(resource.repeats());
+    let whole = hyperperiod.and_then(|h| u64::try_from(u128::from(h) + delay).ok());
+    match load.compare(share) {
+        Ordering::Less => Bound { until: None, miss: load.overtaken(share, tasks) },
+        Ordering::Equal => {
+            let short = |h: &u64| u128::from(supplied(resource, latency, ns(*h)).ns()) < demand(tasks, ns(*h));
+            Bound { until: whole, miss: hyperperiod.filter(short) }
+        }
+        Ordering::Greater => {
+            let crossing = load.crossing(share, delay);
+            Bound { until: [crossing, whole].into_iter().flatten().min(), miss: None }
+        }
+    }
+}
+
+/// The first deadline in (from, last] with more than `supply` due by it, which is not so at `from`. O(n log) demands.
+fn first_above(tasks: &[Task], from: u64, last: u64, supply: u128) -> Option<u64> {
+    let above = |t: u64| demand(tasks, ns(t)) > supply;
+    let (mut low, mut step) = (from, 1u64);
+    let mut high = loop {
+        let high = low.saturating_add(step).min(last);
+        if above(high) {
+            break high;
+        }
+        if high == last {
+            return None;
+        }
+        (low, step) = (high, step.saturating_mul(2));
+    };
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if above(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Some(high)
+}
+
+fn shortfall(tasks: &[Task], at: u64, supply: Duration) -> Result<Shortfall, Error> {
+    let demand = length(demand(tasks, ns(at)))?;
+    let task = due_at(tasks, at).ok_or(Error::NoTasks)?;
+    Ok(Shortfall { point: Point { task: None, at: ns(at), demand, supply }, task })
+}
+
+fn length(work: u128) -> Result<Duration, Error> {
+    u64::try_from(work).map(ns).map_err(|_| Error::Demand)
+}
+
+fn ns(t: u64) -> Duration {
+    Duration::from_ns(t)
+}

@@ -1,0 +1,97 @@
+//! Fixed priority on a resource (paper 002, Lemma 1).
+
+use super::demand::request;
+use super::{Point, Resource, Shortfall};
+use crate::Error;
+use giusto_model::{Duration, Task};
+
+/// Steps of one test; some seconds.
+const MOST_STEPS: u64 = 5_000_000;
+
+/// For each task the first instant at which the work of it and all above it is done at the latest; or the first task, from
+/// the highest priority on, for which there is none up to its deadline.
+///
+/// The first instant t > 0 with sbf(t − L) ≥ rbf(t) is the least fixed point of t = sbf⁻¹(rbf(t)) + L, reached from below;
+/// it never falls from one priority to the next. Each step takes in one more job at least.
+pub(super) fn test(
+    tasks: &[Task],
+    order: &[usize],
+    resource: &Resource,
+    latency: Duration,
+) -> Result<Result<Vec<Point>, Shortfall>, Error> {
+    let done = |demand: u128| resource.inverse(demand)?.checked_add(latency);
+    let mut points = Vec::with_capacity(tasks.len());
+    let (mut at, mut left) = (Duration::from_ns(1), MOST_STEPS);
+    for (rank, &place) in order.iter().enumerate() {
+        let deadline = tasks[place].deadline;
+        loop {
+            let demand = request(tasks, order, rank, at);
+            let Some(next) = done(demand).filter(|t| *t <= deadline) else {
+                return shortfall(tasks, order, rank, resource, latency, &mut left).map(Err);
+            };
+            if next <= at {
+                points.push(point(place, at, demand, resource, latency)?);
+                break;
+            }
+            at = next;
+            left = left.checked_sub(1).ok_or(Error::TooClose)?;
+        }
+    }
+    Ok(Ok(points))
+}
+
+/// Of all points of the task at `order[rank]`, none of which has enough, the one that lacks least; of several the first.
+///
+/// Only the ends of the steps of rbf count: multiples of the periods, and the deadline. With the least lack so far, the next
+/// point that could lack less is where supply has caught up so far with what is asked for now.
+fn shortfall(
+    tasks: &[Task],
+    order: &[usize],
+    rank: usize,
+    resource: &Resource,
+    latency: Duration,
+    left: &mut u64,
+) -> Result<Shortfall, Error> {
+    let place = order[rank];
+    let deadline = tasks[place].deadline.ns();
+    let step = |t: u64| {
+        let ends = order[..=rank].iter().filter_map(|&k| {
+            let period = tasks[k].period.ns();
+            t.div_ceil(period).checked_mul(period)
+        });
+        ends.fold(deadline, u64::min)
+    };
+    let mut best: Option<(u128, Point)> = None;
+    let mut at = step(1);
+    loop {
+        let t = Duration::from_ns(at);
+        let demand = request(tasks, order, rank, t);
+        let here = point(place, t, demand, resource, latency)?;
+        let lack = demand.saturating_sub(u128::from(here.supply.ns()));
+        if best.as_ref().is_none_or(|(least, _)| lack < *least) {
+            best = Some((lack, here));
+        }
+        let least = best.as_ref().map_or(lack, |(least, _)| *least);
+        if at >= deadline {
+            break;
+        }
+        // Whatever comes after `at` asks for a job more at least.
+        let after = request(tasks, order, rank, Duration::from_ns(at + 1));
+        let needed = (after + 1).saturating_sub(least);
+        let caught_up = resource.inverse(needed).and_then(|t| t.checked_add(latency)).map_or(u64::MAX, Duration::ns);
+        if caught_up > deadline {
+            break;
+        }
+        at = step(caught_up.max(at + 1));
+        *left = left.checked_sub(1).ok_or(Error::TooClose)?;
+    }
+    match best {
+        Some((_, point)) => Ok(Shortfall { point, task: place }),
+        None => Err(Error::NoTasks),
+    }
+}
+
+fn point(place: usize, at: Duration, demand: u128, resource: &Resource, latency: Duration) -> Result<Point, Error> {
+    let demand = u64::try_from(demand).map(Duration::from_ns).map_err(|_| Error::Demand)?;
+    Ok(Point { task: Some(place), at, demand, supply: super::supplied(resource, latency, at) })
+}
