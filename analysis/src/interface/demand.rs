@@ -3,6 +3,7 @@
 use giusto_model::{Duration, Task};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// The scheduler inside a component, on one processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,6 +37,16 @@ impl fmt::Display for Scheduler {
             Scheduler::Dm => "dm",
             Scheduler::Edf => "edf",
         })
+    }
+}
+
+impl FromStr for Scheduler {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Scheduler::Rm, Scheduler::Dm, Scheduler::Edf];
+        let found = all.into_iter().find(|scheduler| scheduler.to_string() == text);
+        found.ok_or_else(|| format!("'{text}' is not a scheduler; expected one of rm, dm, edf"))
     }
 }
 
