@@ -98,6 +98,9 @@ def documents(folder):
     tasks = ["--task", "40ms/250ms+150ms", "--task", "200ms/500ms+100ms"]
     yield "share", output("analyze", "share", *tasks, "--json")
     yield "share", json.loads((ROOT / "formats/goldens/share.json").read_text())
+    for more in ([], ["--period", "200ms", "--from", "60%", "--plot", f"{folder}/plane.svg"]):
+        yield "plane", output("analyze", "plane", "--scheduler", "edf", *tasks, *more, "--json")
+    yield "plane", output("analyze", "plane", "--scheduler", "dm", *tasks, "--json")
     for site in ("walk", "supply"):
         yield "simulate", output("simulate", f"sites/{site}.yaml", "--for", "1s", "--json")
     yield "check", output("check", "sites/walk.yaml", "--json")

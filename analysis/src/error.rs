@@ -78,4 +78,16 @@ pub enum Error {
     /// Work that is no [`Duration`].
     #[error("the tasks ask for more than 584 years of work in one window; run less, or less often")]
     Demand,
+    /// A curve of the (α, Δ) plane with too many points.
+    #[error("the curve takes more than {limit} points to draw; ask for it from a larger least bandwidth on, or round the task periods down to a common step, such as 1 ms")]
+    Points {
+        /// The most that are looked at.
+        limit: u64,
+    },
+    /// A curve of the (α, Δ) plane that begins after the answer.
+    #[error("the curve begins at a bandwidth of {}, and less may be enough for this period; ask for it from a smaller least bandwidth on", .from.percent())]
+    Curve {
+        /// Where it begins.
+        from: Bandwidth,
+    },
 }

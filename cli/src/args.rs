@@ -1,6 +1,7 @@
 //! The command line: every verb, its flags and an example that works.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use giusto_analysis::interface::Scheduler;
 use giusto_measure::Resource;
 use giusto_model::{Backend, Bandwidth, Duration, Task};
 use std::net::SocketAddr;
@@ -339,6 +340,11 @@ pub(crate) enum Analyze {
         after_help = "Example:\n  giusto analyze share --task 40ms/250ms+150ms --task 200ms/500ms+100ms --task 100ms/1000ms+50ms --task 200ms/2000ms+0ms"
     )]
     Share(ShareArgs),
+    /// Which bandwidth with which delay is enough for a task set, and the server of a period (paper 004)
+    #[command(
+        after_help = "Example:\n  giusto analyze plane --scheduler rm --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --period 3ms --plot out/plane.svg"
+    )]
+    Plane(PlaneArgs),
 }
 
 #[derive(Debug, Args)]
@@ -358,6 +364,31 @@ pub(crate) struct ShareArgs {
     /// Percentage points of a core to add in practice
     #[arg(long, default_value = "5%", value_parser = part)]
     pub(crate) margin: Bandwidth,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlaneArgs {
+    /// Who schedules the tasks: rm, dm or edf
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scheduler: Scheduler,
+    /// A task, wcet/period[@deadline][+offset]; repeat it for each. Offsets are not counted on
+    #[arg(long = "task", value_name = "TASK", required = true)]
+    pub(crate) tasks: Vec<Task>,
+    /// Least bandwidth to begin with; when not given, the least that can be enough
+    #[arg(long, value_name = "SHARE", value_parser = part)]
+    pub(crate) from: Option<Bandwidth>,
+    /// Find the least budget of a server of this period
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) period: Option<Duration>,
+    /// Budgets are whole multiples of this
+    #[arg(long, value_name = "TIME", default_value = "1us", requires = "period", value_parser = span)]
+    pub(crate) quantum: Duration,
+    /// Draw it (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

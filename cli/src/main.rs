@@ -13,6 +13,7 @@ mod check;
 mod failure;
 mod measure;
 mod plan;
+mod plane;
 mod run;
 mod simulate;
 mod status;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Verb::Measure(verb) => measure::measure(&verb),
         Verb::Verify(args) => verify::verify(&args),
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
+        Verb::Analyze(Analyze::Plane(args)) => plane::plane(&args),
     };
     match done {
         Ok(code) => code,

@@ -40,6 +40,16 @@ impl fmt::Display for Scheduler {
     }
 }
 
+impl FromStr for Scheduler {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Scheduler::Rm, Scheduler::Dm, Scheduler::Edf];
+        let found = all.into_iter().find(|scheduler| scheduler.to_string() == text);
+        found.ok_or_else(|| format!("'{text}' is not a scheduler; expected one of rm, dm, edf"))
+    }
+}
+
 /// What is known of the order in which a service or virtual machine runs its own jobs. In files a text such as `"edf"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

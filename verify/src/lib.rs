@@ -4,7 +4,8 @@
 //! Called by the command line (`giusto verify`, `run --trial`, `check --certificate`) and the studies. A plan flows in, and
 //! what holds or the first thing that does not flows out ([`check_plan`]). In flow response times, run by run
 //! ([`Sample`], from [`giusto_model::JobRecord`]), grouped in [`Arms`]; out flow a [`Comparison`] (serialisable), a
-//! terminal [`table()`] and a self-contained HTML page ([`report_html`]), both as text. It reads and writes no file, takes
+//! terminal [`table()`] and a self-contained HTML page ([`report_html`]), both as text. Its drawing serves one result of
+//! `analysis` too ([`plane_svg`]). It reads and writes no file, takes
 //! no measurement, decides no parameter, and uses no randomness but a seed that is handed in: the same seed gives the
 //! same bytes on any number of threads.
 
@@ -14,6 +15,7 @@ mod bootstrap;
 mod certificate;
 mod compare;
 mod distance;
+mod plane;
 mod plot;
 mod report;
 mod sample;
@@ -27,6 +29,7 @@ pub use bootstrap::{Estimate, REPLICATES};
 pub use certificate::{check_plan, read_plan, Broken, Checked, CheckedService, NoPlan};
 pub use compare::{compare, compare_two, Comparison, NoiseFloor, Row, TwoWay};
 pub use distance::{kolmogorov_smirnov, wasserstein};
+pub use plane::plane_svg;
 pub use report::{report_html, ReportMeta};
 pub use sample::{Percentile, Sample, PERCENTILES};
 pub use table::{table, table_two};

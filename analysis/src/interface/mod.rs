@@ -11,6 +11,7 @@ pub mod demand;
 mod edf;
 mod exact;
 mod fixed;
+pub mod plane;
 pub mod supply;
 mod table;
 
