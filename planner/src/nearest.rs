@@ -23,6 +23,7 @@ pub(crate) fn nearest(site: &Site, facts: &Facts, service: &str, cause: &Cause) 
         Cause::Supply { vcpu, demand, .. } => {
             trial.smaller_supply(witness, vcpu, demand).into_iter().chain(trial.more_cores(1)).collect()
         }
+        Cause::Servers { .. } => trial.more_cores(1).into_iter().collect(),
         Cause::Floors { demand, supply } => {
             let floor = trial.lower_floor(witness, demand, supply);
             floor.into_iter().chain(trial.more_cores(1)).collect()

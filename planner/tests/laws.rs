@@ -155,7 +155,9 @@ fn every_plan_keeps_the_laws_and_every_advice_makes_the_witness_fit() {
                     Cause::Core { .. } => core += 1,
                     Cause::Cores { .. } => cores += 1,
                     Cause::Floors { .. } => floors += 1,
-                    Cause::Supply { .. } => unreachable!("no service here is promised a supply"),
+                    Cause::Supply { .. } | Cause::Servers { .. } => {
+                        unreachable!("no service here is promised a supply")
+                    }
                 }
                 let alone = matches!(witness.cause, Cause::Core { required: None, .. });
                 assert!(
