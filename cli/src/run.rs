@@ -91,15 +91,7 @@ fn enforce(
     let mut operator = Operator::open(journal, plan, site, planner(facts), settings)?;
     let mut observer = Observer::default();
     let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"), watchdog.beats())?;
-    let mut turn = |scene: &mut Scene, mut warnings: Vec<String>| {
-        if !watchdog.lives() {
-            warnings.push(
-                "giusto's watchdog was killed: should giusto die now, 'giusto restore' is up to you; start it again"
-                    .into(),
-            );
-        }
-        operator.turn(&mut observer.stage(scene, warnings));
-    };
+    let mut turn = |scene: &mut Scene, warnings: Vec<String>| operator.turn(&mut observer.stage(scene, warnings));
     let stop = || signals.stopped();
     let done = giusto_daemon::enforce(&mut scene, watchdog, &stop, &mut turn);
     operator.stopping();

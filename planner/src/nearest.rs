@@ -28,6 +28,7 @@ pub(crate) fn nearest(site: &Site, facts: &Facts, service: &str, cause: &Cause) 
             let whole = shortage.needs.is_some_and(|needs| needs.bandwidth() <= shortage.whole);
             wcet.into_iter().chain(whole.then(|| trial.more_cores(1)).flatten()).collect()
         }
+        Cause::Servers { .. } => trial.more_cores(1).into_iter().collect(),
         Cause::Floors { demand, supply } => {
             let floor = trial.lower_floor(witness, demand, supply);
             floor.into_iter().chain(trial.more_cores(1)).collect()

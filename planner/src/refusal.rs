@@ -1,7 +1,7 @@
 //! Why there is no plan: who does not fit, by how much, and what would.
 
 use crate::words::{share, time};
-use giusto_model::{Bandwidth, Duration, Interface};
+use giusto_model::{Backend, Bandwidth, Duration, Interface};
 use std::fmt;
 
 /// Why there is no plan.
@@ -86,6 +86,11 @@ pub enum Cause {
     },
     /// No core has room for a server that keeps all deadlines.
     Deadlines(Box<Shortage>),
+    /// No core has room for a supply whose manager does not keep as many servers as it can ([`Backend::MANAGED`]).
+    Servers {
+        /// Cores that no as-if-alone service has to itself.
+        cores: usize,
+    },
     /// The reservations leave too little for the floors.
     Floors {
         /// Sum of all `at-least`.
@@ -203,6 +208,10 @@ impl fmt::Display for Cause {
                 write!(f, "{subject}promised {demand} ({} of a core), and {room}: {excess} too much", share(bandwidth))
             }
             Cause::Deadlines(shortage) => shortage.fmt(f),
+            Cause::Servers { cores } => {
+                let (most, cores) = (Backend::MANAGED, if *cores == 1 { "the one core" } else { "every core" });
+                write!(f, "a manager keeps {most} servers at most, and {cores} with room for its supply has {most} already")
+            }
             Cause::Floors { demand, supply } => write!(
                 f,
                 "all floors together ask for {} of a core, and the reservations leave {}: {} too much",

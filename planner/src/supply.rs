@@ -44,6 +44,8 @@ struct Core {
 enum Full {
     /// What it has left for it.
     Room(Bandwidth),
+    /// It has room, but its manager keeps as many servers as it can.
+    Servers,
     /// It has room, but the servers on it do not go together with this one.
     Grid,
 }
@@ -123,6 +125,9 @@ fn admit(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Fact
     let Some(used) = used.filter(|used| *used <= most && *used < Bandwidth::ONE) else {
         return Err(Full::Room(most.checked_sub(core.used).unwrap_or(Bandwidth::ZERO)));
     };
+    if backend == Backend::Manager && core.on.len() == Backend::MANAGED {
+        return Err(Full::Servers);
+    }
     let deferrable = |entry: &Entry| entry.chosen.kind == ServerKind::Deferrable;
     let one_grid = |other: &Entry| {
         other.interface.period == entry.interface.period && on_grid(other.chosen.kind) && on_grid(entry.chosen.kind)
@@ -148,6 +153,9 @@ fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], site: &Site, fact
             instead: "expected server: constant_bandwidth or periodic_conserving, one period for all services, or a core more"
                 .into(),
         });
+    }
+    if admitted.iter().any(|core| matches!(core, Err(Full::Servers))) {
+        return Unplaced::DoesNotFit { service, cause: Cause::Servers { cores: admitted.len() } };
     }
     let room = admitted.iter().map(|core| match core {
         Err(Full::Room(left)) => *left,

@@ -155,7 +155,9 @@ fn every_plan_keeps_the_laws_and_every_advice_makes_the_witness_fit() {
                     Cause::Core { .. } => core += 1,
                     Cause::Cores { .. } => cores += 1,
                     Cause::Floors { .. } => floors += 1,
-                    Cause::Supply { .. } | Cause::Deadlines(_) => unreachable!("all here are promised as-if-alone"),
+                    Cause::Supply { .. } | Cause::Deadlines(_) | Cause::Servers { .. } => {
+                        unreachable!("all here are promised as-if-alone")
+                    }
                 }
                 let alone = matches!(witness.cause, Cause::Core { required: None, .. });
                 assert!(

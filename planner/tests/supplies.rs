@@ -145,6 +145,32 @@ fn every_plan_of_supplies_keeps_the_laws_and_every_advice_makes_the_witness_fit(
     assert!(seen.iter().all(|n| *n > 20), "the cases that the law is about must occur: {seen:?}");
 }
 
+#[test]
+fn a_manager_is_never_given_more_servers_than_it_keeps() {
+    let facts = |cores: &[u32]| Facts { insist: Some(Backend::Manager), ..Facts::typical(cores.to_vec()) };
+    let many = |count: usize, cores: &[u32]| {
+        let services = (0..count).map(|number| supply(&format!("s{number:03}"), &["1ms/100ms"], None)).collect();
+        plan(&site(cores, services), &facts(cores))
+    };
+    for cores in [&[1][..], &[1, 2]] {
+        let full = many(64 * cores.len(), cores).unwrap();
+        let on = |core: &u32| full.services.iter().filter(|service| service.core == *core).count();
+        assert!(cores.iter().all(|core| on(core) == 64), "as many as there are places, though there is room for 93");
+        let Err(Refusal::DoesNotFit(witness)) = many(64 * cores.len() + 1, cores) else { panic!("{cores:?}") };
+        assert_eq!(witness.service, format!("s{:03}", 64 * cores.len()));
+        assert_eq!(
+            (witness.cause, &witness.nearest[..]),
+            (Cause::Servers { cores: cores.len() }, &[NearestFit::MoreCores(1)][..])
+        );
+    }
+    let Err(Refusal::DoesNotFit(witness)) = many(65, &[1]) else { panic!() };
+    assert_eq!(
+        witness.to_string(),
+        "service 's064' does not fit: a manager keeps 64 servers at most, and the one core with room for its supply has 64 \
+         already; it fits with one core more"
+    );
+}
+
 /// One core, nothing kept free, reserved as far as whole milliseconds go.
 fn full_core(rng: &mut StdRng) -> Site {
     let (mut services, mut left) = (Vec::new(), 0.99);
