@@ -1,7 +1,7 @@
 use giusto_model::{Bandwidth, Duration, TaskError};
 
 /// Why there is no answer. Each text says what was expected and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// An empty task set.
     #[error("there is no task; expected at least one")]
@@ -52,5 +52,45 @@ pub enum Error {
         reach: Duration,
         /// What was asked.
         asked: Duration,
+    },
+    /// B = 0 or B > P.
+    #[error("a budget of {budget} every {period} is no share of a core; expected 0 < budget <= period")]
+    Budget {
+        /// B
+        budget: Duration,
+        /// P
+        period: Duration,
+    },
+    /// Probabilities below 0 or that do not add up to 1, or a value of 0.
+    #[error("the {what} are no distribution; expected values above 0 with probabilities that add up to 1")]
+    Distribution {
+        /// Of what.
+        what: &'static str,
+    },
+    /// U ≥ W.
+    #[error("the requests need {:.2} % of a core and the server gives {:.2} %: the queue grows without end; expected less load, or a larger budget", .utilization * 100.0, .bandwidth * 100.0)]
+    Unstable {
+        /// U = λ · mean work.
+        utilization: f64,
+        /// W = B/P.
+        bandwidth: f64,
+    },
+    /// A percentile that is none.
+    #[error("{p} is not a percentile; expected more than 0 and less than 100")]
+    Percentile {
+        /// What was asked.
+        p: f64,
+    },
+    /// The slots would be too many.
+    #[error("this takes about {states:.0} slots, and that is too many; expected a period of fewer service times, times that have a longer common divisor, or a load that is less close to the bandwidth")]
+    Fine {
+        /// How many.
+        states: f64,
+    },
+    /// A percentile beyond what was computed.
+    #[error("{lost:.1e} of all response times are beyond what can be computed, and a percentile among them was asked for; expected a lower one")]
+    Beyond {
+        /// Probability that lies beyond.
+        lost: f64,
     },
 }

@@ -6,6 +6,7 @@
 
 mod error;
 pub mod interface;
+pub mod response;
 pub mod share;
 
 pub use error::Error;

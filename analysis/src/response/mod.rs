@@ -1,0 +1,247 @@
+//! Response times of a service whose requests come at random and that has a share of a core: M/D(DS)/1, M/G(DS)/1 and their
+//! relatives (paper 000, chapter 4).
+//!
+//! Requests, alone or in batches, arrive as a Poisson process and are served first come, first served, by a server (B, P) that
+//! has the highest priority. Time is divided into slots ([`grid`]); the slotted queue is solved exactly ([`chain`], [`roots`])
+//! and turned into the law of the response time ([`law`], eqs. 4.11 and 4.13); two grids, one twice as fine, extrapolate to
+//! slots of no length ([`curve`]). Probabilities are floating point; times come in and go out as integers.
+
+mod chain;
+mod curve;
+mod grid;
+mod law;
+mod roots;
+
+use crate::Error;
+use curve::Curve;
+use giusto_model::{Bandwidth, Duration, Rate};
+use grid::{Grid, Rounding};
+use serde::{Deserialize, Serialize};
+
+/// Who serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Server {
+    /// Keeps its budget while idle: M/G(DS)/1.
+    Deferrable,
+    /// Its budget runs off at a fixed place in each period: M/G(PS)/1. Poisson arrivals do not care where that place is.
+    Periodic,
+}
+
+/// A service and its share. Budget = period is the whole core, M/G/1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// Who serves.
+    pub server: Server,
+    /// B
+    pub budget: Duration,
+    /// P
+    pub period: Duration,
+    /// λ: how often a request, or a batch of them, comes.
+    pub rate: Rate,
+    /// Service times and their probabilities (Σ = 1): one for M/D/1, a measured histogram as it is.
+    pub service: Vec<(Duration, f64)>,
+    /// Sizes of batches and their probabilities (Σ = 1); `[(1, 1.0)]` where requests come alone.
+    pub batch: Vec<(u32, f64)>,
+}
+
+/// How fine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Precision {
+    /// Slots are halved until what was asked for moves by less than this: probabilities by so much, percentiles by so much of
+    /// themselves.
+    Within(f64),
+    /// The paper's model on one grid with so many slots (or a few more, to divide B and P) in a mean service time, its bias
+    /// included: N of Table 4.1.
+    Slots(u32),
+    /// The same, with service times between two slots' ends rounded up: never too optimistic about them.
+    SlotsUp(u32),
+}
+
+impl Default for Precision {
+    fn default() -> Self {
+        Precision::Within(1e-3)
+    }
+}
+
+/// The law of the response time, where it was asked for. What `giusto analyze response --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Response {
+    /// Mean.
+    #[serde(rename = "mean_ns")]
+    pub mean: f64,
+    /// Pr{R ≤ t}.
+    pub cdf: Vec<At>,
+    /// Least t with Pr{R ≤ t} ≥ p.
+    pub percentiles: Vec<Percentile>,
+    /// Slots in a mean service time on the finest grid.
+    pub slots: f64,
+    /// How far the last halving of the slots moved the answers at most: probabilities absolutely, percentiles relatively. About
+    /// three times the error that is left. `None` for the model on one grid.
+    pub error: Option<f64>,
+    /// Probability that lies beyond what was computed.
+    pub lost: f64,
+    /// U = λ · mean work.
+    pub utilization: f64,
+    /// W = B/P
+    pub bandwidth: Bandwidth,
+}
+
+/// A point of the distribution function.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct At {
+    /// t
+    #[serde(rename = "at_ns")]
+    pub at: Duration,
+    /// Pr{R ≤ t}
+    pub p: f64,
+}
+
+/// A percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Percentile {
+    /// In percent.
+    pub p: f64,
+    /// Its value in ns.
+    pub ns: f64,
+}
+
+/// Slots in a mean service time on the first grid.
+const FIRST: u32 = 10;
+/// The grid is made finer at most so many times.
+const MOST_HALVINGS: u32 = 9;
+/// Slots of work times slots of period on a grid that is still tried.
+const MOST_STEPS: f64 = 2e9;
+
+impl Question {
+    /// λ in 1/ns.
+    fn rate_per_ns(&self) -> f64 {
+        self.rate.per_ns()
+    }
+
+    /// Mean service time of one request in ns.
+    fn mean_service(&self) -> f64 {
+        self.service.iter().map(|(time, p)| p * time.ns() as f64).sum()
+    }
+
+    /// U = λ · mean size · mean service.
+    pub fn utilization(&self) -> f64 {
+        let size: f64 = self.batch.iter().map(|&(size, p)| p * f64::from(size)).sum();
+        self.rate_per_ns() * size * self.mean_service()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.period.is_zero() {
+            return Err(Error::Period);
+        }
+        if self.budget.is_zero() || self.budget > self.period {
+            return Err(Error::Budget { budget: self.budget, period: self.period });
+        }
+        let sums_to_one = |sum: f64| (sum - 1.0).abs() < 1e-6;
+        let fair = |p: f64| p.is_finite() && p >= 0.0;
+        let service = self.service.iter().all(|(time, p)| !time.is_zero() && fair(*p));
+        if !service || !sums_to_one(self.service.iter().map(|(_, p)| p).sum()) {
+            return Err(Error::Distribution { what: "service times" });
+        }
+        let batch = self.batch.iter().all(|(size, p)| *size > 0 && fair(*p));
+        if !batch || !sums_to_one(self.batch.iter().map(|(_, p)| p).sum()) {
+            return Err(Error::Distribution { what: "batch sizes" });
+        }
+        let bandwidth = self.budget.ns() as f64 / self.period.ns() as f64;
+        if self.rate_per_ns() <= 0.0 || self.utilization() >= bandwidth * (1.0 - 1e-6) {
+            return Err(Error::Unstable { utilization: self.utilization(), bandwidth });
+        }
+        Ok(())
+    }
+
+    fn curve(&self, grid: Grid, rounding: Rounding) -> Result<Curve, Error> {
+        let chains = grid.chains(self, rounding)?;
+        let steps = |chain: &chain::Chain| chain.period as f64 * (34.0 / chain.decay()).max(chain.period as f64);
+        if let Some((chain, _)) = chains.iter().find(|(chain, _)| steps(chain) > MOST_STEPS) {
+            return Err(Error::Fine { states: steps(chain) });
+        }
+        Curve::new(&chains, grid, self.server)
+    }
+
+    /// The first grid that is fine enough for the queue to be stable on it and to tell arrivals apart.
+    fn first(&self, slots: u32, rounding: Rounding) -> Result<(Grid, Curve), Error> {
+        let mut grid = Grid::new(self, self.mean_service(), slots)?;
+        for _ in 0..MOST_HALVINGS {
+            match grid.chains(self, rounding) {
+                Ok(_) => break,
+                Err(_) => grid = grid.finer(),
+            }
+        }
+        Ok((grid, self.curve(grid, rounding)?))
+    }
+}
+
+/// The response time of `question` at the times `at` and the `percentiles` (in percent, each in (0, 100)).
+///
+/// O(M·P + B·M) on a grid of P slots in a period, with M slots of work that can be waiting. Errors: a distribution that is none,
+/// U ≥ W, a percentile out of range, and a grid that would be too large, which says what to change.
+pub fn response(
+    question: &Question,
+    at: &[Duration],
+    percentiles: &[f64],
+    precision: Precision,
+) -> Result<Response, Error> {
+    question.check()?;
+    if let Some(&p) = percentiles.iter().find(|p| !(**p > 0.0 && **p < 100.0)) {
+        return Err(Error::Percentile { p });
+    }
+    let asked = |curve: &Curve| -> Option<(Vec<f64>, Vec<f64>)> {
+        let times = at.iter().map(|t| curve.at(t.ns() as f64)).collect();
+        Some((times, percentiles.iter().map(|p| curve.percentile(p / 100.0)).collect::<Option<_>>()?))
+    };
+    let told = |grid: Grid, curve: &Curve, lost: f64, error| {
+        let (times, values) = asked(curve).ok_or(Error::Beyond { lost })?;
+        Ok(Response {
+            mean: curve.mean,
+            cdf: at.iter().zip(times).map(|(&at, p)| At { at, p }).collect(),
+            percentiles: percentiles.iter().zip(values).map(|(&p, ns)| Percentile { p, ns }).collect(),
+            slots: question.mean_service() / grid.slot(),
+            error,
+            lost: lost.max(0.0),
+            utilization: question.utilization(),
+            bandwidth: Bandwidth::of(question.budget, question.period).ok_or(Error::Period)?,
+        })
+    };
+    let (slots, rounding) = match precision {
+        Precision::Slots(slots) => (slots, Rounding::Split),
+        Precision::SlotsUp(slots) => (slots, Rounding::Up),
+        Precision::Within(_) => (FIRST, Rounding::Split),
+    };
+    let (mut grid, mut curve) = question.first(slots, rounding)?;
+    let Precision::Within(tolerance) = precision else {
+        return told(grid, &curve, 1.0 - curve.mass(), None);
+    };
+    let mut last: Option<(Vec<f64>, Vec<f64>)> = None;
+    let mut answer = Err(Error::Fine { states: grid.slot() });
+    for _ in 0..MOST_HALVINGS {
+        let finer = match question.curve(grid.finer(), rounding) {
+            Ok(finer) => finer,
+            Err(error) => return answer.or(Err(error)),
+        };
+        let limit = curve.extrapolate(&finer);
+        let now = asked(&limit).ok_or(Error::Beyond { lost: 1.0 - finer.mass() })?;
+        let moved = last.as_ref().map(|last| moved(last, &now));
+        grid = grid.finer();
+        answer = told(grid, &limit, 1.0 - finer.mass(), moved);
+        if moved.is_some_and(|moved| moved <= tolerance) {
+            break;
+        }
+        (last, curve) = (Some(now), finer);
+    }
+    answer
+}
+
+/// How far the answers are apart.
+fn moved(last: &(Vec<f64>, Vec<f64>), now: &(Vec<f64>, Vec<f64>)) -> f64 {
+    let probabilities = last.0.iter().zip(&now.0).map(|(a, b)| (a - b).abs());
+    let times = last.1.iter().zip(&now.1).map(|(a, b)| (a - b).abs() / b);
+    probabilities.chain(times).fold(0.0, f64::max)
+}
