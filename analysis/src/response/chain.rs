@@ -21,14 +21,25 @@ pub(super) struct Chain {
     pub(super) arrival: f64,
     /// Work of one arrival, a batch as a whole.
     pub(super) work: Pmf,
-    /// What a job waits for from its arrival on, beside the work it finds: itself, and those of its batch that are before it.
-    pub(super) tagged: Pmf,
+    /// What a job waits for from its arrival on, beside the work it finds. Ascending, Σ p = 1.
+    pub(super) jobs: Vec<Job>,
 }
 
-/// States kept: what is beyond has a probability of about e⁻³⁴ (1.7·10⁻¹⁵).
-const DEPTH: f64 = 34.0;
+/// A job and those of its batch that are before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    /// Their work, on the grid.
+    pub(super) slots: usize,
+    /// How many of all jobs are so.
+    pub(super) p: f64,
+    /// Their work itself, where it is not that many slots but was put on the grid.
+    pub(super) ns: f64,
+}
+
+/// States kept: what is beyond has a probability of about e⁻²⁷ (2·10⁻¹²).
+const DEPTH: f64 = 27.0;
 /// The circle that is inverted on is R^0.3, R > 1 being the nearest pole: clear of the roots on the unit circle that lattices
-/// have, and errors fall towards the tail. What folds over is e^(−0.7·34) of the value it falls on.
+/// have, and errors fall towards the tail. What folds over is e^(−0.7·27) of the value it falls on.
 const CIRCLE: f64 = 0.3;
 /// Most states of one distribution.
 const MOST_STATES: f64 = 2e7;
@@ -37,6 +48,12 @@ impl Chain {
     /// λ times the mean work: how much of a slot is asked for in a slot.
     pub(super) fn load(&self) -> f64 {
         self.arrival * mean(&self.work)
+    }
+
+    /// Pr{l + c ≤ x}, with `sums[l]` = Pr{work ≤ l} for l < x at least.
+    pub(super) fn done(&self, sums: &[f64], x: usize) -> f64 {
+        let fits = self.jobs.iter().take_while(|job| job.slots <= x);
+        fits.map(|job| job.p * sums[(x - job.slots).min(sums.len() - 1)]).sum()
     }
 
     /// ln a(e^s) for real s, a being the generating function of the work of one slot.

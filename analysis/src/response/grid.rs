@@ -1,6 +1,6 @@
 //! From times to slots.
 
-use super::chain::{Chain, Pmf};
+use super::chain::{Chain, Job, Pmf};
 use super::Question;
 use crate::Error;
 
@@ -74,10 +74,10 @@ impl Grid {
         let (period, _) = self.slots(question.period.ns());
         let (budget, part) = self.slots(question.budget.ns());
         let single = self.on_grid(question, rounding);
-        let (work, tagged) = batches(&single, &question.batch);
+        let (work, jobs) = self.batches(&single, &question.batch);
         let arrival = question.rate_per_ns() * self.slot();
         let chain = |budget: usize| {
-            let chain = Chain { period, budget, arrival, work: work.clone(), tagged: tagged.clone() };
+            let chain = Chain { period, budget, arrival, work: work.clone(), jobs: jobs.clone() };
             let stable = budget > 0 && chain.load() * (period as f64) < budget as f64 * (1.0 - 1e-9);
             // A slot must not be asked for by more than every fourth arrival, or it is too long to tell them apart.
             (stable && arrival <= 0.25).then_some(chain).ok_or(Error::Fine { states: period as f64 })
@@ -89,52 +89,55 @@ impl Grid {
     }
 
     /// The service time of one job.
-    fn on_grid(self, question: &Question, rounding: Rounding) -> Pmf {
-        let mut dense: Vec<f64> = Vec::new();
-        let mut put = |slots: usize, p: f64| {
-            let slots = slots.max(1);
-            if dense.len() <= slots {
-                dense.resize(slots + 1, 0.0);
-            }
-            dense[slots] += p;
-        };
+    fn on_grid(self, question: &Question, rounding: Rounding) -> Vec<Job> {
+        let mut jobs: Vec<Job> = Vec::new();
         for &(time, p) in &question.service {
-            match (self.slots(time.ns()), rounding) {
-                ((slots, 0.0), _) => put(slots, p),
-                ((slots, _), Rounding::Up) => put(slots + 1, p),
-                ((slots, part), Rounding::Split) => {
-                    put(slots, p * (1.0 - part));
-                    put(slots + 1, p * part);
-                }
+            let ns = time.ns() as f64;
+            let (whole, part) = self.slots(time.ns());
+            let up = if rounding == Rounding::Up { part.ceil() } else { part };
+            jobs.push(Job { slots: whole.max(1), p: p * (1.0 - up), ns });
+            jobs.push(Job { slots: whole + 1, p: p * up, ns });
+        }
+        jobs.retain(|job| job.p > 0.0);
+        jobs.sort_by(|a, b| (a.slots, a.ns).partial_cmp(&(b.slots, b.ns)).unwrap_or(std::cmp::Ordering::Equal));
+        jobs
+    }
+
+    /// The work of a whole batch, and what a job of one waits for: it is the j-th with probability Pr{size ≥ j} / mean size.
+    fn batches(self, single: &[Job], batch: &[(u32, f64)]) -> (Pmf, Vec<Job>) {
+        let most = batch.iter().map(|&(size, _)| size).max().unwrap_or(1);
+        let sizes: f64 = batch.iter().map(|&(size, p)| p * f64::from(size)).sum();
+        let (mut work, mut later) = (Vec::new(), Vec::new());
+        let mut sum = vec![1.0];
+        let mut first = 0.0;
+        for size in 1..=most {
+            sum = convolve(&sum, single);
+            let exactly: f64 = batch.iter().filter(|(s, _)| *s == size).map(|(_, p)| p).sum();
+            let at_least: f64 = batch.iter().filter(|(s, _)| *s >= size).map(|(_, p)| p / sizes).sum();
+            add(&mut work, &sum, exactly);
+            if size == 1 {
+                first = at_least;
+            } else {
+                add(&mut later, &sum, at_least);
             }
         }
-        sparse(&dense)
+        let first = single.iter().map(|job| Job { p: job.p * first, ..*job });
+        let later = sparse(&later).into_iter().map(|(slots, p)| Job { slots, p, ns: slots as f64 * self.slot() });
+        let mut jobs: Vec<Job> = first.chain(later).collect();
+        jobs.sort_by_key(|job| job.slots);
+        (sparse(&work), jobs)
     }
 }
 
-/// The work of a whole batch, and what a job of one waits for: it is the j-th with probability Pr{size ≥ j} / mean size.
-fn batches(single: &Pmf, batch: &[(u32, f64)]) -> (Pmf, Pmf) {
-    let most = batch.iter().map(|&(size, _)| size).max().unwrap_or(1);
-    let sizes: f64 = batch.iter().map(|&(size, p)| p * f64::from(size)).sum();
-    let (mut work, mut tagged) = (Vec::new(), Vec::new());
-    let mut sum = vec![1.0];
-    for size in 1..=most {
-        sum = convolve(&sum, single);
-        let exactly: f64 = batch.iter().filter(|(s, _)| *s == size).map(|(_, p)| p).sum();
-        let at_least: f64 = batch.iter().filter(|(s, _)| *s >= size).map(|(_, p)| p).sum();
-        for (to, weight) in [(&mut work, exactly), (&mut tagged, at_least / sizes)] {
-            let to: &mut Vec<f64> = to;
-            to.resize(to.len().max(sum.len()), 0.0);
-            to.iter_mut().zip(&sum).for_each(|(to, p)| *to += weight * p);
-        }
-    }
-    (sparse(&work), sparse(&tagged))
+fn add(to: &mut Vec<f64>, from: &[f64], weight: f64) {
+    to.resize(to.len().max(from.len()), 0.0);
+    to.iter_mut().zip(from).for_each(|(to, p)| *to += weight * p);
 }
 
-fn convolve(dense: &[f64], with: &Pmf) -> Vec<f64> {
-    let most = with.last().map_or(0, |&(slots, _)| slots);
+fn convolve(dense: &[f64], with: &[Job]) -> Vec<f64> {
+    let most = with.last().map_or(0, |job| job.slots);
     let mut sum = vec![0.0; dense.len() + most];
-    for &(slots, p) in with {
+    for &Job { slots, p, .. } in with {
         sum[slots..].iter_mut().zip(dense).for_each(|(to, share)| *to += p * share);
     }
     sum

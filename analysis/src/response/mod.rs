@@ -13,7 +13,7 @@ mod law;
 mod roots;
 
 use crate::Error;
-use curve::Curve;
+use curve::{Curve, Limit};
 use giusto_model::{Bandwidth, Duration, Rate};
 use grid::{Grid, Rounding};
 use serde::{Deserialize, Serialize};
@@ -193,54 +193,62 @@ pub fn response(
     if let Some(&p) = percentiles.iter().find(|p| !(**p > 0.0 && **p < 100.0)) {
         return Err(Error::Percentile { p });
     }
-    let asked = |curve: &Curve| -> Option<(Vec<f64>, Vec<f64>)> {
-        let times = at.iter().map(|t| curve.at(t.ns() as f64)).collect();
-        Some((times, percentiles.iter().map(|p| curve.percentile(p / 100.0)).collect::<Option<_>>()?))
+    let asked = |limit: &Limit| -> Option<Asked> {
+        let times = at.iter().map(|t| limit.at(t.ns() as f64)).collect();
+        Some((times, percentiles.iter().map(|p| limit.percentile(p / 100.0)).collect::<Option<_>>()?))
     };
-    let told = |grid: Grid, curve: &Curve, lost: f64, error| {
-        let (times, values) = asked(curve).ok_or(Error::Beyond { lost })?;
-        Ok(Response {
-            mean: curve.mean,
-            cdf: at.iter().zip(times).map(|(&at, p)| At { at, p }).collect(),
-            percentiles: percentiles.iter().zip(values).map(|(&p, ns)| Percentile { p, ns }).collect(),
+    let told = |grid: Grid, limit: &Limit, error| {
+        let lost = (1.0 - limit.fine.mass()).max(0.0);
+        let (times, values) = asked(limit).ok_or(Error::Beyond { lost })?;
+        let answer = Response {
+            mean: limit.mean(),
+            cdf: at.iter().zip(&times).map(|(&at, &p)| At { at, p }).collect(),
+            percentiles: percentiles.iter().zip(&values).map(|(&p, &ns)| Percentile { p, ns }).collect(),
             slots: question.mean_service() / grid.slot(),
             error,
-            lost: lost.max(0.0),
+            lost,
             utilization: question.utilization(),
             bandwidth: Bandwidth::of(question.budget, question.period).ok_or(Error::Period)?,
-        })
+        };
+        Ok((answer, (times, values)))
     };
     let (slots, rounding) = match precision {
         Precision::Slots(slots) => (slots, Rounding::Split),
         Precision::SlotsUp(slots) => (slots, Rounding::Up),
         Precision::Within(_) => (FIRST, Rounding::Split),
     };
-    let (mut grid, mut curve) = question.first(slots, rounding)?;
+    let (mut grid, mut coarse) = question.first(slots, rounding)?;
     let Precision::Within(tolerance) = precision else {
-        return told(grid, &curve, 1.0 - curve.mass(), None);
+        return Ok(told(grid, &Limit { coarse: None, fine: &coarse }, None)?.0);
     };
-    let mut last: Option<(Vec<f64>, Vec<f64>)> = None;
-    let mut answer = Err(Error::Fine { states: grid.slot() });
+    let mut last: Option<(Response, Asked)> = None;
     for _ in 0..MOST_HALVINGS {
-        let finer = match question.curve(grid.finer(), rounding) {
-            Ok(finer) => finer,
-            Err(error) => return answer.or(Err(error)),
-        };
-        let limit = curve.extrapolate(&finer);
-        let now = asked(&limit).ok_or(Error::Beyond { lost: 1.0 - finer.mass() })?;
-        let moved = last.as_ref().map(|last| moved(last, &now));
         grid = grid.finer();
-        answer = told(grid, &limit, 1.0 - finer.mass(), moved);
-        if moved.is_some_and(|moved| moved <= tolerance) {
+        let fine = match (question.curve(grid, rounding), last.take()) {
+            (Ok(fine), before) => {
+                last = before;
+                fine
+            }
+            (Err(Error::Fine { .. }), Some((answer, _))) => return Ok(answer),
+            (Err(error), _) => return Err(error),
+        };
+        let (mut answer, now) = told(grid, &Limit { coarse: Some(&coarse), fine: &fine }, None)?;
+        answer.error = last.as_ref().map(|(_, before)| moved(before, &now));
+        let enough = answer.error.is_some_and(|error| error <= tolerance);
+        last = Some((answer, now));
+        coarse = fine;
+        if enough {
             break;
         }
-        (last, curve) = (Some(now), finer);
     }
-    answer
+    last.map(|(answer, _)| answer).ok_or(Error::Fine { states: grid.slot() })
 }
 
+/// Probabilities at times, and percentiles.
+type Asked = (Vec<f64>, Vec<f64>);
+
 /// How far the answers are apart.
-fn moved(last: &(Vec<f64>, Vec<f64>), now: &(Vec<f64>, Vec<f64>)) -> f64 {
+fn moved(last: &Asked, now: &Asked) -> f64 {
     let probabilities = last.0.iter().zip(&now.0).map(|(a, b)| (a - b).abs());
     let times = last.1.iter().zip(&now.1).map(|(a, b)| (a - b).abs() / b);
     probabilities.chain(times).fold(0.0, f64::max)
