@@ -1,7 +1,10 @@
 //! The published cases, an oracle that walks the printed algorithms slot by slot, and the queueing theory's closed forms.
 
-use giusto_analysis::response::{response, Precision, Question, Response, Server};
+use giusto_analysis::response::{pareto, response, slo, Choice, Objective, Precision, Question, Server, Verdict};
+use giusto_analysis::Error;
 use giusto_model::Duration;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 fn ms(n: u64) -> Duration {
     Duration::from_ms(n)
@@ -215,4 +218,238 @@ fn the_printed_algorithms_walked_state_by_state_give_the_same() {
     }
     println!("{spent} with jobs longer than the budget, {long} with several in a budget, {whole} whole cores");
     assert!(spent >= 10 && long >= 5 && whole >= 3, "{spent} {long} {whole}");
+}
+
+/// A server of (B, P) in continuous time, in ns: serves jobs in order, a job at a time.
+struct Played {
+    budget: f64,
+    period: f64,
+    /// Periodic: the budget is the first B of each period. Deferrable: it is kept.
+    deferrable: bool,
+    /// When the last job ended, and what was used of the budget of the period of that time.
+    now: f64,
+    used: f64,
+}
+
+impl Played {
+    /// When a job that comes at `at` with `work` is done.
+    fn serve(&mut self, at: f64, mut work: f64) -> f64 {
+        let start = at.max(self.now);
+        if (start / self.period).floor() > (self.now / self.period).floor() {
+            self.used = 0.0;
+        }
+        self.now = start;
+        loop {
+            let begin = (self.now / self.period).floor() * self.period;
+            let left = if self.deferrable { self.budget - self.used } else { begin + self.budget - self.now };
+            let left = left.min(begin + self.period - self.now).max(0.0);
+            if work <= left {
+                (self.now, self.used) = (self.now + work, self.used + work);
+                return self.now;
+            }
+            // To the next period, by its number: a sum of floats might fall just short of it.
+            work -= left;
+            (self.now, self.used) = (((self.now / self.period).floor() + 1.0) * self.period, 0.0);
+            if self.now / self.period < (begin / self.period).round() + 1.0 {
+                self.now = ((begin / self.period).round() + 1.0) * self.period;
+            }
+        }
+    }
+}
+
+/// Response times of `jobs` jobs in ns, with standard errors of shares by batch means: at each of `at`, (share, error).
+fn simulated(q: &Question, at: &[Duration], jobs: usize, seed: u64) -> Vec<(f64, f64)> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let period = q.period.ns() as f64;
+    let budget = q.budget.ns() as f64;
+    let mut server = Played { budget, period, deferrable: q.server == Server::Deferrable, now: 0.0, used: 0.0 };
+    let pick = |rng: &mut StdRng, all: &[(f64, f64)]| {
+        let mut u: f64 = rng.random();
+        let found = all.iter().find(|(_, p)| {
+            u -= p;
+            u < 0.0
+        });
+        found.unwrap_or(&all[0]).0
+    };
+    let service: Vec<(f64, f64)> = q.service.iter().map(|(t, p)| (t.ns() as f64, *p)).collect();
+    let sizes: Vec<(f64, f64)> = q.batch.iter().map(|(n, p)| (f64::from(*n), *p)).collect();
+    const BATCHES: usize = 50;
+    let mut shares = vec![vec![0u64; at.len()]; BATCHES];
+    let mut counts = [0u64; BATCHES];
+    let (mut time, mut done) = (0.0, 0);
+    while done < jobs {
+        time += -(1.0 - rng.random::<f64>()).ln() / q.rate.per_ns();
+        // Absolute times stay small enough for exact floors.
+        if time > 1e6 * period {
+            let back = (time.min(server.now) / period).floor() * period;
+            (time, server.now) = (time - back, server.now - back);
+        }
+        for _ in 0..pick(&mut rng, &sizes) as u32 {
+            let work = pick(&mut rng, &service);
+            let response = server.serve(time, work) - time;
+            let batch = (done * BATCHES / jobs).min(BATCHES - 1);
+            counts[batch] += 1;
+            for (share, at) in shares[batch].iter_mut().zip(at) {
+                *share += u64::from(response <= at.ns() as f64 * (1.0 + 1e-9));
+            }
+            done += 1;
+        }
+    }
+    (0..at.len())
+        .map(|i| {
+            let of: Vec<f64> = (0..BATCHES).map(|b| shares[b][i] as f64 / counts[b] as f64).collect();
+            let mean = of.iter().sum::<f64>() / BATCHES as f64;
+            let variance = of.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (BATCHES - 1) as f64;
+            (mean, (variance / BATCHES as f64).sqrt())
+        })
+        .collect()
+}
+
+fn us(n: u64) -> Duration {
+    Duration::from_us(n)
+}
+
+/// Ten million jobs for the first two cases, and for all in the long campaign; a million for the others.
+#[test]
+fn ten_million_simulated_jobs_agree() {
+    let soak = std::env::var_os("GIUSTO_SOAK").is_some();
+    let base = question(120, 200);
+    let redis = Question { budget: ms(6), period: ms(10), service: vec![(us(8550), 1.0)], ..base.clone() };
+    let two = vec![(ms(40), 0.75), (ms(280), 0.25)];
+    let cases = [
+        ("two service times", Question { service: two.clone(), ..base.clone() }),
+        ("long period", Question { budget: ms(240), period: ms(400), ..base.clone() }),
+        ("short period", Question { budget: ms(6), period: ms(10), ..base.clone() }),
+        ("Redis", redis),
+        ("batches", Question { batch: vec![(1, 0.5), (3, 0.5)], rate: "0.002/ms".parse().unwrap(), ..base.clone() }),
+        ("periodic", Question { server: Server::Periodic, service: two, ..base.clone() }),
+        ("budget off the grid", Question { budget: us(120_001), ..base.clone() }),
+        ("heavy load", Question { rate: "0.0057/ms".parse().unwrap(), ..base }),
+    ];
+    for (seed, (name, question)) in (1..).zip(cases) {
+        let middle = question.service.iter().map(|(t, p)| t.ns() as f64 * p).sum::<f64>();
+        let at: Vec<Duration> =
+            [1.0f64, 1.3, 2.0, 3.1, 5.0, 8.0, 16.0].iter().map(|x| Duration::from_ns((x * middle) as u64)).collect();
+        let answer = response(&question, &at, &[50.0], Precision::default()).unwrap();
+        let jobs = if soak || seed <= 2 { 10_000_000 } else { 1_000_000 };
+        let played = simulated(&question, &at, jobs, seed);
+        for (at, (share, error)) in answer.cdf.iter().zip(played) {
+            let apart = (at.p - share).abs();
+            assert!(
+                apart <= (4.0 * error).max(5e-4),
+                "{name} at {}: {:.6}, simulated {share:.6} ± {error:.6}",
+                at.at,
+                at.p
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_unfinished_when_a_period_begins_is_the_same_if_the_budget_comes_last() {
+    // Theorem 5, by playing both with the same jobs: not only Poisson ones.
+    let mut rng = StdRng::seed_from_u64(5);
+    let (mut spent, mut differ_within) = (0u32, 0u32);
+    for _ in 0..20_000 {
+        let period = rng.random_range(1..12u64);
+        let budget = rng.random_range(1..=period);
+        let jobs: Vec<(u64, u64)> =
+            (0..rng.random_range(0..10)).map(|_| (rng.random_range(0..5 * period), rng.random_range(1..8))).collect();
+        let (mut kept, mut last, mut left) = (0, 0, budget);
+        for t in 0..6 * period {
+            if t % period == 0 {
+                assert_eq!(kept, last, "B = {budget}, P = {period}, at {t}: {jobs:?}");
+                spent += u32::from(left == 0);
+                left = budget;
+            }
+            let came: u64 = jobs.iter().filter(|(at, _)| *at == t).map(|(_, work)| work).sum();
+            (kept, last) = (kept + came, last + came);
+            if kept > 0 && left > 0 {
+                (kept, left) = (kept - 1, left - 1);
+            }
+            if t % period >= period - budget {
+                last = last.saturating_sub(1);
+            }
+            differ_within += u32::from(kept != last);
+        }
+    }
+    println!("{spent} budgets spent, {differ_within} slots in which the two differ");
+    assert!(spent > 10_000 && differ_within > 10_000);
+}
+
+#[test]
+fn corners_are_right_or_refused() {
+    let base = question(120, 200);
+    let ask = |q: &Question| response(q, &[ms(100), ms(1000)], &[50.0, 99.0], Precision::default());
+    // Right: always a distribution, and a better server is better.
+    let mut before: Option<Vec<f64>> = None;
+    for budget in [81, 90, 120, 160, 199, 200] {
+        let answer = ask(&question(budget, 200)).unwrap();
+        let p: Vec<f64> = answer.cdf.iter().map(|at| at.p).collect();
+        assert!(p.iter().all(|p| (0.0..=1.0).contains(p)) && p[0] <= p[1] && answer.lost < 1e-9, "{answer:?}");
+        assert!(before.is_none_or(|before| before.iter().zip(&p).all(|(a, b)| *b >= a - 1e-3)), "{budget}: {answer:?}");
+        before = Some(p);
+    }
+    let heavy: Vec<(Duration, f64)> = vec![(ms(10), 0.9), (ms(100), 0.09), (ms(1000), 0.01)];
+    for (name, q) in [
+        ("U/W = 0.99", Question { rate: "0.00594/ms".parse().unwrap(), ..base.clone() }),
+        ("tiny period", Question { budget: us(600), period: ms(1), ..base.clone() }),
+        ("long period", Question { budget: ms(3000), period: ms(5000), ..base.clone() }),
+        ("long jobs", Question { budget: ms(3), period: ms(5), ..base.clone() }),
+        ("heavy tail", Question { service: heavy, ..base.clone() }),
+        ("odd budget", Question { budget: Duration::from_ns(120_000_007), ..base.clone() }),
+    ] {
+        let answer = ask(&q).unwrap();
+        let fine = answer.cdf.iter().all(|at| (0.0..=1.0).contains(&at.p))
+            && answer.percentiles.iter().all(|p| p.ns.is_finite());
+        assert!(fine && answer.mean.is_finite() && answer.lost < 1e-6, "{name}: {answer:?}");
+    }
+    // Refused.
+    let at_most = |q: Question| matches!(ask(&q), Err(Error::Unstable { .. }));
+    assert!(at_most(question(80, 200)) && at_most(question(40, 200)));
+    let none = Question { service: vec![(ms(1), 0.4)], ..base.clone() };
+    assert!(matches!(ask(&none), Err(Error::Distribution { .. })));
+    let zero = Question { service: vec![(ms(0), 1.0)], ..base.clone() };
+    assert!(matches!(ask(&zero), Err(Error::Distribution { .. })));
+    assert!(matches!(ask(&question(0, 200)), Err(Error::Budget { .. })));
+    assert!(matches!(ask(&question(201, 200)), Err(Error::Budget { .. })));
+    for p in [0.0, 100.0, -1.0, f64::NAN] {
+        assert!(matches!(response(&base, &[], &[p], Precision::default()), Err(Error::Percentile { .. })), "{p}");
+    }
+    let forever = Question { budget: Duration::from_secs(360_000), period: Duration::from_secs(600_000), ..base };
+    assert!(matches!(ask(&forever), Err(Error::Fine { .. })));
+}
+
+#[test]
+fn the_least_share_keeps_its_objectives_and_a_little_less_does_not() {
+    // Paper 000, § 4.3: λ = 0.4, d = 1, 90 % within 3: with P = 4 any W ≥ 0.7; the curve of W = 0.6 never.
+    let question = Question { rate: "0.4/ms".parse().unwrap(), service: vec![(ms(1), 1.0)], ..question(1, 2) };
+    let objectives = [Objective { percentile: 90.0, within: ms(3) }];
+    let periods = [ms(1), ms(2), ms(4), ms(8)];
+    let Verdict::Achievable(found) = slo(&question, &objectives, &periods, us(1)).unwrap() else {
+        panic!("a whole core can")
+    };
+    let found: Vec<Choice> = found.into_iter().map(|choice| choice.expect("for each period")).collect();
+    for choice in &found {
+        let of = |budget: u64| {
+            let question = Question { budget: Duration::from_ns(budget), period: choice.period, ..question.clone() };
+            response(&question, &[ms(3)], &[], Precision::default()).unwrap().cdf[0].p
+        };
+        assert!(of(choice.budget.ns()) >= 0.9, "{choice:?}");
+        assert!(of(choice.budget.ns() - choice.period.ns() / 200) < 0.9, "{choice:?}: half a point less would do");
+    }
+    let at_4 = &found[2];
+    assert!((0.6..=0.7).contains(&at_4.bandwidth.as_f64()), "{at_4:?}");
+    // None is worse in both.
+    let best = pareto(&found);
+    assert!(!best.is_empty());
+    for one in &found {
+        let beaten = best.iter().any(|b| b.bandwidth <= one.bandwidth && b.hold <= one.hold);
+        assert!(beaten, "{one:?}");
+    }
+    // Half within 1.0 is not to be had (M/D/1: 60 %), nor 99 % within 1.5.
+    let hard = [Objective { percentile: 50.0, within: ms(3) }, Objective { percentile: 99.0, within: us(1500) }];
+    let Verdict::Unachievable { objective, limit } = slo(&question, &hard, &periods, us(1)).unwrap() else { panic!() };
+    assert_eq!(objective, hard[1]);
+    assert!((limit - 73.284).abs() < 0.06, "{limit}: M/D/1 has 0.73284 there");
 }

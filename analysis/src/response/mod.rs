@@ -11,6 +11,9 @@ mod curve;
 mod grid;
 mod law;
 mod roots;
+mod slo;
+
+pub use slo::{pareto, slo, Choice, Objective, Verdict};
 
 use crate::Error;
 use curve::{Curve, Limit};
