@@ -51,8 +51,7 @@ pub struct Question {
 /// How fine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Precision {
-    /// Slots are halved until what was asked for moves by less than this: probabilities by so much, percentiles by so much of
-    /// themselves.
+    /// Slots are halved until what was asked for moves by less than this: see [`Response::error`].
     Within(f64),
     /// The paper's model on one grid with so many slots (or a few more, to divide B and P) in a mean service time, its bias
     /// included: N of Table 4.1.
@@ -63,7 +62,7 @@ pub enum Precision {
 
 impl Default for Precision {
     fn default() -> Self {
-        Precision::Within(1e-3)
+        Precision::Within(2e-3)
     }
 }
 
@@ -80,8 +79,8 @@ pub struct Response {
     pub percentiles: Vec<Percentile>,
     /// Slots in a mean service time on the finest grid.
     pub slots: f64,
-    /// How far the last halving of the slots moved the answers at most: probabilities absolutely, percentiles relatively. About
-    /// three times the error that is left. `None` for the model on one grid.
+    /// How far the last halving of the slots moved the answers at most: probabilities twice, and the probability of what lies
+    /// beyond a percentile by a tenth of itself. About three times the error that is left. `None` for the model on one grid.
     pub error: Option<f64>,
     /// Probability that lies beyond what was computed.
     pub lost: f64,
@@ -196,24 +195,19 @@ pub fn response(
     if let Some(&p) = percentiles.iter().find(|p| !(**p > 0.0 && **p < 100.0)) {
         return Err(Error::Percentile { p });
     }
-    let asked = |limit: &Limit| -> Option<Asked> {
-        let times = at.iter().map(|t| limit.at(t.ns() as f64)).collect();
-        Some((times, percentiles.iter().map(|p| limit.percentile(p / 100.0)).collect::<Option<_>>()?))
-    };
-    let told = |grid: Grid, limit: &Limit, error| {
+    let told = |grid: Grid, limit: &Limit, error| -> Result<Response, Error> {
         let lost = (1.0 - limit.fine.mass()).max(0.0);
-        let (times, values) = asked(limit).ok_or(Error::Beyond { lost })?;
-        let answer = Response {
+        let percentile = |&p: &f64| Some(Percentile { p, ns: limit.percentile(p / 100.0)? });
+        Ok(Response {
             mean: limit.mean(),
-            cdf: at.iter().zip(&times).map(|(&at, &p)| At { at, p }).collect(),
-            percentiles: percentiles.iter().zip(&values).map(|(&p, &ns)| Percentile { p, ns }).collect(),
+            cdf: at.iter().map(|&at| At { at, p: limit.at(at.ns() as f64) }).collect(),
+            percentiles: percentiles.iter().map(percentile).collect::<Option<_>>().ok_or(Error::Beyond { lost })?,
             slots: question.mean_service() / grid.slot(),
             error,
             lost,
             utilization: question.utilization(),
             bandwidth: Bandwidth::of(question.budget, question.period).ok_or(Error::Period)?,
-        };
-        Ok((answer, (times, values)))
+        })
     };
     let (slots, rounding) = match precision {
         Precision::Slots(slots) => (slots, Rounding::Split),
@@ -222,9 +216,9 @@ pub fn response(
     };
     let (mut grid, mut coarse) = question.first(slots, rounding)?;
     let Precision::Within(tolerance) = precision else {
-        return Ok(told(grid, &Limit { coarse: None, fine: &coarse }, None)?.0);
+        return told(grid, &Limit { coarse: None, fine: &coarse }, None);
     };
-    let mut last: Option<(Response, Asked)> = None;
+    let mut last: Option<Response> = None;
     for _ in 0..MOST_HALVINGS {
         grid = grid.finer();
         let fine = match (question.curve(grid, rounding), last.take()) {
@@ -232,27 +226,30 @@ pub fn response(
                 last = before;
                 fine
             }
-            (Err(Error::Fine { .. }), Some((answer, _))) => return Ok(answer),
+            (Err(Error::Fine { .. }), Some(answer)) => return Ok(answer),
             (Err(error), _) => return Err(error),
         };
-        let (mut answer, now) = told(grid, &Limit { coarse: Some(&coarse), fine: &fine }, None)?;
-        answer.error = last.as_ref().map(|(_, before)| moved(before, &now));
+        let limit = Limit { coarse: Some(&coarse), fine: &fine };
+        let mut answer = told(grid, &limit, None)?;
+        answer.error = last.as_ref().map(|before| moved(before, &limit));
         let enough = answer.error.is_some_and(|error| error <= tolerance);
-        last = Some((answer, now));
+        last = Some(answer);
         coarse = fine;
         if enough {
             break;
         }
     }
-    last.map(|(answer, _)| answer).ok_or(Error::Fine { states: grid.slot() })
+    last.ok_or(Error::Fine { states: grid.slot() })
 }
 
-/// Probabilities at times, and percentiles.
-type Asked = (Vec<f64>, Vec<f64>);
-
-/// How far the answers are apart.
-fn moved(last: &Asked, now: &Asked) -> f64 {
-    let probabilities = last.0.iter().zip(&now.0).map(|(a, b)| (a - b).abs());
-    let times = last.1.iter().zip(&now.1).map(|(a, b)| (a - b).abs() / b);
-    probabilities.chain(times).fold(0.0, f64::max)
+/// How far `before` is from `now`; see [`Response::error`].
+fn moved(before: &Response, now: &Limit) -> f64 {
+    let probabilities = before.cdf.iter().map(|at| 2.0 * (at.p - now.at(at.at.ns() as f64)).abs());
+    let beyond = before.percentiles.iter().map(|p| {
+        // In the jump of an atom a percentile lies exactly.
+        let (below, up_to) = (now.at(p.ns * (1.0 - 1e-9)), now.at(p.ns));
+        let p = p.p / 100.0;
+        0.1 * (below - p).max(p - up_to).max(0.0) / (1.0 - p)
+    });
+    probabilities.chain(beyond).fold(0.0, f64::max)
 }
