@@ -101,6 +101,10 @@ def documents(folder):
     for more in ([], ["--period", "200ms", "--from", "60%", "--plot", f"{folder}/plane.svg"]):
         yield "plane", output("analyze", "plane", "--scheduler", "edf", *tasks, *more, "--json")
     yield "plane", output("analyze", "plane", "--scheduler", "dm", *tasks, "--json")
+    random = ["--rate", "0.004/ms", "--service", "40ms:75%", "--service", "280ms"]
+    for more in ([], ["--slots", "7", "--at", "1s", "--percentile", "99"], ["--server", "periodic", "--batch", "2"]):
+        yield "response", output("analyze", "response", *random, "--budget", "160ms", "--period", "200ms", *more, "--json")
+    yield "slo", output("analyze", "slo", *random, "--objective", "p90=600ms", "--period", "100ms", "--json")
     for site in ("walk", "supply"):
         yield "simulate", output("simulate", f"sites/{site}.yaml", "--for", "1s", "--json")
     yield "check", output("check", "sites/walk.yaml", "--json")

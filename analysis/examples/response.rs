@@ -42,8 +42,8 @@ fn main() {
                 a.slots,
                 a.error,
                 a.lost,
-                a.mean / 1e6,
-                a.percentiles.iter().map(|p| (p.ns / 1e4).round() / 100.0).collect::<Vec<_>>()
+                a.mean.ns() as f64 / 1e6,
+                a.percentiles.iter().map(|p| (p.at.ns() as f64 / 1e4).round() / 100.0).collect::<Vec<_>>()
             ),
             Some(Err(e)) => println!("{name:14} {each:9.3} ms  {e}"),
             None => {}

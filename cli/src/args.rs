@@ -2,8 +2,9 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use giusto_analysis::interface::Scheduler;
+use giusto_analysis::response::Objective;
 use giusto_measure::Resource;
-use giusto_model::{Backend, Bandwidth, Duration, Task};
+use giusto_model::{Backend, Bandwidth, Duration, Rate, Task};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -345,6 +346,16 @@ pub(crate) enum Analyze {
         after_help = "Example:\n  giusto analyze plane --scheduler rm --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --period 3ms --plot out/plane.svg"
     )]
     Plane(PlaneArgs),
+    /// Response times of requests that come at random to a share of a core (paper 000, chapter 4)
+    #[command(
+        after_help = "Example:\n  giusto analyze response --rate 0.004/ms --service 100ms --budget 120ms --period 200ms --at 200ms --percentile 99"
+    )]
+    Response(RandomArgs),
+    /// Cheapest share of a core that keeps a latency objective (paper 000, section 4.3)
+    #[command(
+        after_help = "Example:\n  giusto analyze slo --rate 0.4/ms --service 1ms --objective p90=3ms --period 2ms --period 4ms"
+    )]
+    Slo(SloArgs),
 }
 
 #[derive(Debug, Args)]
@@ -394,6 +405,77 @@ pub(crate) struct PlaneArgs {
     pub(crate) json: bool,
 }
 
+/// Requests that come at random.
+#[derive(Debug, Args)]
+pub(crate) struct RequestArgs {
+    /// How often requests come (Poisson), or batches of them, such as 40/s or 0.004/ms
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate: Rate,
+    /// A service time, and its share of all requests where there are several, such as 40ms:75%
+    #[arg(long, value_name = "TIME[:SHARE]", value_parser = weighted_time, required_unless_present = "profile")]
+    pub(crate) service: Vec<(Duration, Option<Bandwidth>)>,
+    /// Measured service times, from 'giusto measure execution'
+    #[arg(long, value_name = "FILE", conflicts_with = "service")]
+    pub(crate) profile: Option<PathBuf>,
+    /// How many come together, and the share of such batches where there are several, such as 3:50%
+    #[arg(long, value_name = "SIZE[:SHARE]", value_parser = weighted_size, default_value = "1")]
+    pub(crate) batch: Vec<(u32, Option<Bandwidth>)>,
+    /// Whether an idle server keeps its budget
+    #[arg(long, value_enum, default_value = "deferrable")]
+    pub(crate) server: Serving,
+}
+
+/// The kinds of server that can be analysed with random arrivals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Serving {
+    /// Keeps its budget while idle
+    Deferrable,
+    /// Its budget runs off at a fixed place in each period
+    Periodic,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RandomArgs {
+    #[command(flatten)]
+    pub(crate) requests: RequestArgs,
+    /// The server's budget; the period for a whole core
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) budget: Duration,
+    /// The server's period
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) period: Duration,
+    /// Tell the share of response times up to this; may be repeated
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) at: Vec<Duration>,
+    /// Tell this percentile; may be repeated [default: 50, 90, 99, 99.9]
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) percentile: Vec<f64>,
+    /// The paper's model on one grid with so many slots in a mean service time, its bias included, instead of the limit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) slots: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SloArgs {
+    #[command(flatten)]
+    pub(crate) requests: RequestArgs,
+    /// A percentile and the latency that it may have, such as p90=30ms; may be repeated
+    #[arg(long, value_name = "pN=TIME", value_parser = objective, required = true)]
+    pub(crate) objective: Vec<Objective>,
+    /// A server period to look at; may be repeated [default: from a quarter of the mean service time to 16 times it]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) period: Vec<Duration>,
+    /// Budgets are multiples of this
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = span)]
+    pub(crate) quantum: Duration,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Releases {
     /// Strictly periodic, offsets known and kept
@@ -425,4 +507,29 @@ fn part(text: &str) -> Result<Bandwidth, String> {
         return Ok(share);
     }
     Err(format!("{} is more than a whole core; for {text} percent write {text}%", share.percent()))
+}
+
+/// A value, and its share after a colon.
+fn weighted<T>(text: &str, value: impl Fn(&str) -> Result<T, String>) -> Result<(T, Option<Bandwidth>), String> {
+    match text.split_once(':') {
+        None => Ok((value(text)?, None)),
+        Some((first, share)) => Ok((value(first)?, Some(share.parse()?))),
+    }
+}
+
+fn weighted_time(text: &str) -> Result<(Duration, Option<Bandwidth>), String> {
+    weighted(text, span)
+}
+
+fn weighted_size(text: &str) -> Result<(u32, Option<Bandwidth>), String> {
+    let bad = |text: &str| format!("'{text}' is not a size; expected a number from 1 to 1000");
+    weighted(text, |text| text.parse().ok().filter(|size| (1..=1000).contains(size)).ok_or_else(|| bad(text)))
+}
+
+/// `p90=30ms`
+fn objective(text: &str) -> Result<Objective, String> {
+    let bad = || format!("'{text}' is not an objective; expected a percentile and a latency, such as p90=30ms");
+    let (percentile, within) = text.strip_prefix('p').and_then(|rest| rest.split_once('=')).ok_or_else(bad)?;
+    let percentile = percentile.parse().ok().filter(|p| *p > 0.0 && *p < 100.0).ok_or_else(bad)?;
+    Ok(Objective { percentile, within: span(within)? })
 }

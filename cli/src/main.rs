@@ -14,6 +14,7 @@ mod failure;
 mod measure;
 mod plan;
 mod plane;
+mod response;
 mod run;
 mod simulate;
 mod status;
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
         Verb::Verify(args) => verify::verify(&args),
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
         Verb::Analyze(Analyze::Plane(args)) => plane::plane(&args),
+        Verb::Analyze(Analyze::Response(args)) => response::response(&args),
+        Verb::Analyze(Analyze::Slo(args)) => response::slo(&args),
     };
     match done {
         Ok(code) => code,

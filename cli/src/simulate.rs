@@ -12,6 +12,7 @@ use giusto_simulator::{
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
+use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -67,6 +68,13 @@ impl Row {
     }
 }
 
+/// A measured service, from a file.
+pub(crate) fn profile(path: &Path) -> Result<Profile, Failure> {
+    let named = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| named(&error))?;
+    Profile::read(BufReader::new(file)).map_err(|error| named(&error))
+}
+
 /// Plays the plan of every service with tasks, each beside a competitor that takes everything else.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let plan = crate::plan::of(&args.site.site, args.insist.backend)?;
@@ -77,14 +85,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     if first.is_none() && (args.jobs.is_some() || args.trace.is_some() || args.gantt.is_some()) {
         return Err(Failure::input("there are no jobs to record or to draw: no service of this site has tasks"));
     }
-    let profile = match &args.profile {
-        Some(path) => {
-            let named = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
-            let file = File::open(path).map_err(|error| named(&error))?;
-            Some(Profile::read(BufReader::new(file)).map_err(|error| named(&error))?)
-        }
-        None => None,
-    };
+    let profile = args.profile.as_deref().map(profile).transpose()?;
     let execution = profile.as_ref().map_or(Execution::Worst, |p| Execution::Samples(p.execution.as_slice().into()));
     let transport = profile.as_ref().map_or(&[][..], |p| &p.transport);
     let mut rows = Vec::new();

@@ -99,7 +99,15 @@ impl Grid {
             jobs.push(Job { slots: whole + 1, p: p * up, ns });
         }
         jobs.retain(|job| job.p > 0.0);
-        jobs.sort_by(|a, b| (a.slots, a.ns).partial_cmp(&(b.slots, b.ns)).unwrap_or(std::cmp::Ordering::Equal));
+        jobs.sort_by_key(|job| job.slots); // stable
+        jobs.dedup_by(|next, job| {
+            let same = next.slots == job.slots;
+            if same {
+                let p = job.p + next.p;
+                *job = Job { ns: (job.ns * job.p + next.ns * next.p) / p, p, ..*job };
+            }
+            same
+        });
         jobs
     }
 

@@ -1,6 +1,7 @@
 //! From the unfinished work at the start of a period to the response time of a job.
 
 use super::chain::{Chain, Job};
+use std::collections::BTreeMap;
 
 /// A distribution of response times in slots.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +67,7 @@ impl Law {
                 let last = (first + 1).saturating_sub(slots).min(work.len());
                 tally.add(wait + slots, &work[..last], p);
                 if wait == 0 && last > 0 {
-                    tally.atom(Atom { job, gaps: 0, p: p * work[0] });
+                    tally.atom(job, 0, p * work[0]);
                 }
             }
             tally.later(work, first, wait + first + period - budget, wait == 0);
@@ -80,12 +81,13 @@ struct Tally<'a> {
     chain: &'a Chain,
     /// Pr{R = x} · P
     density: Vec<f64>,
-    atoms: Vec<Atom>,
+    /// By job and gaps.
+    atoms: BTreeMap<(usize, usize), f64>,
 }
 
 impl<'a> Tally<'a> {
     fn new(chain: &'a Chain) -> Self {
-        Tally { chain, density: Vec::new(), atoms: Vec::new() }
+        Tally { chain, density: Vec::new(), atoms: BTreeMap::new() }
     }
 
     /// `density[at + i] += p · from[i]`
@@ -96,11 +98,8 @@ impl<'a> Tally<'a> {
         self.density[at..].iter_mut().zip(from).for_each(|(to, share)| *to += p * share);
     }
 
-    fn atom(&mut self, atom: Atom) {
-        match self.atoms.iter_mut().find(|known| (known.job, known.gaps) == (atom.job, atom.gaps)) {
-            Some(known) => known.p += atom.p,
-            None => self.atoms.push(atom),
-        }
+    fn atom(&mut self, job: usize, gaps: usize, p: f64) {
+        *self.atoms.entry((job, gaps)).or_default() += p;
     }
 
     /// Jobs that need more than the `first` slots of budget: the rest of them begins `next` slots after their arrival. `at_once`:
@@ -112,7 +111,7 @@ impl<'a> Tally<'a> {
             let mut l = (first + 1).saturating_sub(slots);
             if l == 0 && at_once {
                 let gaps = (next - first) / gap.max(1) + (slots - first - 1) / chain.budget;
-                self.atom(Atom { job, gaps, p: p * work[0] });
+                self.atom(job, gaps, p * work[0]);
             }
             while l < work.len() {
                 let rest = l + slots - first;
@@ -155,7 +154,7 @@ impl<'a> Tally<'a> {
             std::mem::swap(&mut now, &mut next);
         }
         for (job, p) in atoms.into_iter().enumerate() {
-            self.atom(Atom { job, gaps: 0, p });
+            self.atom(job, 0, p);
         }
     }
 
@@ -170,9 +169,8 @@ impl<'a> Tally<'a> {
             (sum + within.get(x).or(within.last()).unwrap_or(&0.0)) * each
         });
         let up_to = up_to.collect();
-        self.atoms.retain(|atom| atom.p > 0.0);
-        self.atoms.iter_mut().for_each(|atom| atom.p *= each);
-        Law { up_to, atoms: self.atoms }
+        let there = self.atoms.into_iter().filter(|(_, p)| *p > 0.0);
+        Law { up_to, atoms: there.map(|((job, gaps), p)| Atom { job, gaps, p: p * each }).collect() }
     }
 }
 

@@ -72,7 +72,7 @@ impl Default for Precision {
 pub struct Response {
     /// Mean.
     #[serde(rename = "mean_ns")]
-    pub mean: f64,
+    pub mean: Duration,
     /// Pr{R ≤ t}.
     pub cdf: Vec<At>,
     /// Least t with Pr{R ≤ t} ≥ p.
@@ -107,8 +107,9 @@ pub struct At {
 pub struct Percentile {
     /// In percent.
     pub p: f64,
-    /// Its value in ns.
-    pub ns: f64,
+    /// The response time.
+    #[serde(rename = "ns")]
+    pub at: Duration,
 }
 
 /// Slots in a mean service time on the first grid.
@@ -199,9 +200,9 @@ pub fn response(
     }
     let told = |grid: Grid, limit: &Limit, error| -> Result<Response, Error> {
         let lost = (1.0 - limit.fine.mass()).max(0.0);
-        let percentile = |&p: &f64| Some(Percentile { p, ns: limit.percentile(p / 100.0)? });
+        let percentile = |&p: &f64| Some(Percentile { p, at: rounded(limit.percentile(p / 100.0)?) });
         Ok(Response {
-            mean: limit.mean(),
+            mean: rounded(limit.mean()),
             cdf: at.iter().map(|&at| At { at, p: limit.at(at.ns() as f64) }).collect(),
             percentiles: percentiles
                 .iter()
@@ -248,12 +249,17 @@ pub fn response(
     last.ok_or(Error::Fine { states: 1 << 32 })
 }
 
+fn rounded(ns: f64) -> Duration {
+    Duration::from_ns(ns.round() as u64)
+}
+
 /// How far `before` is from `now`; see [`Response::error`].
 fn moved(before: &Response, now: &Limit) -> f64 {
     let probabilities = before.cdf.iter().map(|at| 2.0 * (at.p - now.at(at.at.ns() as f64)).abs());
     let beyond = before.percentiles.iter().map(|p| {
         // In the jump of an atom a percentile lies exactly.
-        let (below, up_to) = (now.at(p.ns * (1.0 - 1e-9)), now.at(p.ns));
+        let at = p.at.ns() as f64;
+        let (below, up_to) = (now.at(at * (1.0 - 1e-9) - 1.0), now.at(at + 1.0));
         let p = p.p / 100.0;
         0.1 * (below - p).max(p - up_to).max(0.0) / (1.0 - p)
     });
