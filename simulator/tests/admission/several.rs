@@ -2,7 +2,7 @@
 
 use crate::plays::{assert_supplied, grown, of_kinds, play, restless, Scene, Tight};
 use crate::KINDS;
-use giusto_analysis::admission::{admit_global, Grids, Order, Refused};
+use giusto_analysis::admission::{admit_global, Grids, Known, Order, Refused};
 use giusto_model::ServerKind::{self, ConstantBandwidth, Deferrable, PeriodicStrict, Sporadic};
 use giusto_model::{Bandwidth, Duration, Server};
 use rand::{Rng, SeedableRng};
@@ -35,7 +35,7 @@ fn servers_admitted_on_several_cores_have_their_supply() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     let kinds: Vec<ServerKind> = KINDS.iter().copied().filter(|&kind| kind != Deferrable).collect();
     let (mut tight, mut by_density, mut by_interference, mut sets) = (Tight::new(), 0, 0, 0);
-    while sets < 400 {
+    while sets < 250 {
         let cores = rng.random_range(2..=4);
         let number = rng.random_range(cores as usize + 1..=2 * cores as usize + 2);
         // The second test is for kinds on a grid only.
@@ -43,9 +43,10 @@ fn servers_admitted_on_several_cores_have_their_supply() {
         let servers = of_kinds(&mut rng, number, kinds);
         let Some(servers) = grown(&mut rng, servers, |servers| fits(servers, cores)) else { continue };
         sets += 1;
-        match admit_global(&servers, cores, Bandwidth::ONE).unwrap().unwrap().slacks {
-            None => by_density += 1,
-            Some(_) => by_interference += 1,
+        match admit_global(&servers, cores, Bandwidth::ONE).unwrap().unwrap().by {
+            Known::OneEach => unreachable!("more servers than cores"),
+            Known::Density(_) => by_density += 1,
+            Known::Slacks(_) => by_interference += 1,
         }
         assert_supplied(&together(&mut rng, cores, &servers), &mut tight);
         assert_supplied(&restless(&mut rng, Order::Edf, cores, Grids::Apart, servers), &mut tight);
@@ -53,7 +54,7 @@ fn servers_admitted_on_several_cores_have_their_supply() {
     println!(
         "{sets} sets, {by_density} by density, {by_interference} by interference; just enough in {tight:?} windows"
     );
-    assert!(by_density > 100 && by_interference > 100 && tight.len() == 6, "{by_density} {by_interference} {tight:?}");
+    assert!(by_density > 60 && by_interference > 60 && tight.len() == 6, "{by_density} {by_interference} {tight:?}");
 }
 
 #[test]
@@ -73,6 +74,6 @@ fn a_set_that_misses_on_several_cores_is_refused_though_they_have_room() {
         let sums = play(&Scene { order: Order::Edf, cores, servers, first, ready: all, until: 11 });
         assert_eq!(sums[cores as usize][11], 9, "of 10");
     }
-    let mixed = [server(ConstantBandwidth, 1, 4), server(Deferrable, 1, 4)];
+    let mixed = [server(ConstantBandwidth, 1, 4), server(Deferrable, 1, 4), server(Sporadic, 1, 4)];
     assert_eq!(admit_global(&mixed, 2, Bandwidth::ONE).unwrap(), Err(Refused::Deferrable { server: 1 }));
 }
