@@ -16,7 +16,7 @@ fn server(kind: ServerKind, budget: u64, period: u64) -> Server {
     Server { kind, budget: Duration::from_ns(budget), period: Duration::from_ns(period) }
 }
 
-/// Everybody has work from an instant on, each from a beginning of its period.
+/// Everybody has work from an instant on, each from a beginning of its period; or after it used a little of its budget.
 fn together(rng: &mut ChaCha8Rng, cores: u32, servers: &[Server]) -> Scene {
     let from = rng.random_range(60..90);
     let wakes = |_| from + rng.random_range(0..=3) * rng.random_range(0..=1);
@@ -26,7 +26,17 @@ fn together(rng: &mut ChaCha8Rng, cores: u32, servers: &[Server]) -> Scene {
         _ => wakes % server.period.ns(),
     });
     let first = first.collect();
-    let ready = wakes.iter().map(|&wakes| vec![(wakes, u64::MAX)]).collect();
+    let ready = servers.iter().zip(&wakes).map(|(server, &wakes)| {
+        let before = wakes - rng.random_range(1..=server.period.ns());
+        let little = (before, before + rng.random_range(1..=server.budget.ns()).min(wakes - before));
+        let moves = matches!(server.kind, ConstantBandwidth | Sporadic) && rng.random_bool(0.7);
+        if moves {
+            vec![little, (wakes, u64::MAX)]
+        } else {
+            vec![(wakes, u64::MAX)]
+        }
+    });
+    let ready = ready.collect();
     Scene { order: Order::Edf, cores, servers: servers.to_vec(), first, ready, until: from + 150 }
 }
 
