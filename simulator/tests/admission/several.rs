@@ -2,7 +2,7 @@
 
 use crate::plays::{assert_supplied, grown, of_kinds, play, restless, Scene, Tight};
 use crate::KINDS;
-use giusto_analysis::admission::{admit_global, Grids, Order, Refused};
+use giusto_analysis::admission::{admit_global, Grids, Known, Order, Refused};
 use giusto_model::ServerKind::{self, ConstantBandwidth, Deferrable, PeriodicStrict, Sporadic};
 use giusto_model::{Bandwidth, Duration, Server};
 use rand::{Rng, SeedableRng};
@@ -16,7 +16,7 @@ fn server(kind: ServerKind, budget: u64, period: u64) -> Server {
     Server { kind, budget: Duration::from_ns(budget), period: Duration::from_ns(period) }
 }
 
-/// Everybody has work from an instant on, each from a beginning of its period.
+/// Everybody has work from an instant on, each from a beginning of its period; or after it used a little of its budget.
 fn together(rng: &mut ChaCha8Rng, cores: u32, servers: &[Server]) -> Scene {
     let from = rng.random_range(60..90);
     let wakes = |_| from + rng.random_range(0..=3) * rng.random_range(0..=1);
@@ -26,7 +26,17 @@ fn together(rng: &mut ChaCha8Rng, cores: u32, servers: &[Server]) -> Scene {
         _ => wakes % server.period.ns(),
     });
     let first = first.collect();
-    let ready = wakes.iter().map(|&wakes| vec![(wakes, u64::MAX)]).collect();
+    let ready = servers.iter().zip(&wakes).map(|(server, &wakes)| {
+        let before = wakes - rng.random_range(1..=server.period.ns());
+        let little = (before, before + rng.random_range(1..=server.budget.ns()).min(wakes - before));
+        let moves = matches!(server.kind, ConstantBandwidth | Sporadic) && rng.random_bool(0.7);
+        if moves {
+            vec![little, (wakes, u64::MAX)]
+        } else {
+            vec![(wakes, u64::MAX)]
+        }
+    });
+    let ready = ready.collect();
     Scene { order: Order::Edf, cores, servers: servers.to_vec(), first, ready, until: from + 150 }
 }
 
@@ -35,7 +45,7 @@ fn servers_admitted_on_several_cores_have_their_supply() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     let kinds: Vec<ServerKind> = KINDS.iter().copied().filter(|&kind| kind != Deferrable).collect();
     let (mut tight, mut by_density, mut by_interference, mut sets) = (Tight::new(), 0, 0, 0);
-    while sets < 400 {
+    while sets < 250 {
         let cores = rng.random_range(2..=4);
         let number = rng.random_range(cores as usize + 1..=2 * cores as usize + 2);
         // The second test is for kinds on a grid only.
@@ -43,9 +53,10 @@ fn servers_admitted_on_several_cores_have_their_supply() {
         let servers = of_kinds(&mut rng, number, kinds);
         let Some(servers) = grown(&mut rng, servers, |servers| fits(servers, cores)) else { continue };
         sets += 1;
-        match admit_global(&servers, cores, Bandwidth::ONE).unwrap().unwrap().slacks {
-            None => by_density += 1,
-            Some(_) => by_interference += 1,
+        match admit_global(&servers, cores, Bandwidth::ONE).unwrap().unwrap().by {
+            Known::OneEach => unreachable!("more servers than cores"),
+            Known::Density(_) => by_density += 1,
+            Known::Slacks(_) => by_interference += 1,
         }
         assert_supplied(&together(&mut rng, cores, &servers), &mut tight);
         assert_supplied(&restless(&mut rng, Order::Edf, cores, Grids::Apart, servers), &mut tight);
@@ -53,7 +64,7 @@ fn servers_admitted_on_several_cores_have_their_supply() {
     println!(
         "{sets} sets, {by_density} by density, {by_interference} by interference; just enough in {tight:?} windows"
     );
-    assert!(by_density > 100 && by_interference > 100 && tight.len() == 6, "{by_density} {by_interference} {tight:?}");
+    assert!(by_density > 60 && by_interference > 60 && tight.len() == 6, "{by_density} {by_interference} {tight:?}");
 }
 
 #[test]
@@ -73,6 +84,6 @@ fn a_set_that_misses_on_several_cores_is_refused_though_they_have_room() {
         let sums = play(&Scene { order: Order::Edf, cores, servers, first, ready: all, until: 11 });
         assert_eq!(sums[cores as usize][11], 9, "of 10");
     }
-    let mixed = [server(ConstantBandwidth, 1, 4), server(Deferrable, 1, 4)];
+    let mixed = [server(ConstantBandwidth, 1, 4), server(Deferrable, 1, 4), server(Sporadic, 1, 4)];
     assert_eq!(admit_global(&mixed, 2, Bandwidth::ONE).unwrap(), Err(Refused::Deferrable { server: 1 }));
 }
