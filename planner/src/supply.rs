@@ -1,13 +1,11 @@
 //! Services that are promised processor time: their servers, several on a core under EDF.
 
 use crate::backend::{choose, cost, most_of_a_core, Chosen};
-use crate::place::Unplaced;
+use crate::place::{OneHost, Unplaced};
 use crate::size::{kept, reason};
 use crate::words::{share, time};
-use crate::{Cause, Facts, Refusal};
-use giusto_model::{
-    Backend, Bandwidth, Duration, Hold, Interface, Promise, Server, ServerKind, Service, ServicePlan, Site,
-};
+use crate::{Cause, Refusal};
+use giusto_model::{Backend, Bandwidth, Duration, Hold, Interface, Promise, Server, ServerKind, Service, ServicePlan};
 use std::cmp::Reverse;
 use std::fmt;
 
@@ -44,22 +42,22 @@ enum Full {
     Grid,
 }
 
-/// Plans the services that are promised a supply on `cores`, with their places in the site.
+/// Plans the services that are promised a supply on `cores` of their host, with their places among its services.
 ///
 /// Largest bandwidth first, each on the first core that admits it; virtual CPUs of one VM go to different cores where they
 /// fit there. O(interfaces² + interfaces · cores).
-pub(crate) fn supplies(site: &Site, facts: &Facts, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
-    let mut entries = entries(site, facts).map_err(Unplaced::Other)?;
+pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
+    let mut entries = entries(on).map_err(Unplaced::Other)?;
     entries.sort_by_key(|entry| Reverse(entry.interface.bandwidth()));
     let mut cores: Vec<Core> = cores.iter().map(|&id| Core { id, on: Vec::new(), used: Bandwidth::ZERO }).collect();
     for index in 0..entries.len() {
         let admitted: Vec<Result<Bandwidth, Full>> =
-            cores.iter().map(|core| admit(core, &entries, index, site, facts)).collect();
+            cores.iter().map(|core| admit(core, &entries, index, on)).collect();
         let sibling = |core: &Core| core.on.iter().any(|&other| entries[other].order == entries[index].order);
         let free = |at: &usize| admitted[*at].is_ok();
         let apart = (0..cores.len()).find(|at| free(at) && !sibling(&cores[*at]));
         let Some(at) = apart.or_else(|| (0..cores.len()).find(free)) else {
-            return Err(refuse(&entries[index], &admitted, site, facts));
+            return Err(refuse(&entries[index], &admitted, on));
         };
         if let Ok(used) = admitted[at] {
             cores[at].used = used;
@@ -69,20 +67,20 @@ pub(crate) fn supplies(site: &Site, facts: &Facts, cores: &[u32]) -> Result<Vec<
     let mut plans = Vec::new();
     for core in &cores {
         for &index in &core.on {
-            plans.push((entries[index].order, entries[index].vcpu, place(core, &entries, index, site, facts)?));
+            plans.push((entries[index].order, entries[index].vcpu, place(core, &entries, index, on)?));
         }
     }
     plans.sort_by_key(|(order, vcpu, _)| (*order, *vcpu));
     Ok(plans.into_iter().map(|(order, _, plan)| (order, plan)).collect())
 }
 
-fn entries<'a>(site: &'a Site, facts: &Facts) -> Result<Vec<Entry<'a>>, Refusal> {
+fn entries<'a>(on: &OneHost<'a>) -> Result<Vec<Entry<'a>>, Refusal> {
     let mut entries = Vec::new();
-    for (order, service) in site.services.iter().enumerate() {
+    for (order, &service) in on.services.iter().enumerate() {
         let Promise::Supply(interfaces) = &service.promise else { continue };
         for (vcpu, &interface) in (0..).zip(interfaces) {
             let vcpu = (service.origin.has_vcpus() || interfaces.len() > 1).then_some(vcpu);
-            let chosen = choose(service, Some(interface), facts)?;
+            let chosen = choose(service, Some(interface), on.facts)?;
             entries.push(Entry { order, service, vcpu, interface, chosen });
         }
     }
@@ -95,10 +93,10 @@ fn entries<'a>(site: &'a Site, facts: &Facts) -> Result<Vec<Entry<'a>>, Refusal>
 /// in a row, so that (4, 12) and (2, 5) fail at 11/15. Where all servers share one grid, every deadline is the same instant and
 /// no budget outlives it; then the sum suffices again. One that re-anchors its period (constant_bandwidth, sporadic) is on no
 /// grid. Real-time groups have fixed priorities, so one is alone on its core.
-fn admit(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Facts) -> Result<Bandwidth, Full> {
+fn admit(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<Bandwidth, Full> {
     let entry = &entries[index];
     let backend = entry.chosen.backend;
-    let (most, _) = most_of_a_core(&site.host, facts, backend);
+    let (most, _) = most_of_a_core(on.host, on.facts, backend);
     let mut others = core.on.iter().map(|&other| &entries[other]);
     if others.clone().any(|other| other.chosen.backend != backend || backend == Backend::RtGroup) {
         return Err(Full::Room(Bandwidth::ZERO));
@@ -122,7 +120,7 @@ fn on_grid(kind: ServerKind) -> bool {
     !matches!(kind, ServerKind::ConstantBandwidth | ServerKind::Sporadic | ServerKind::Unlimited)
 }
 
-fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], site: &Site, facts: &Facts) -> Unplaced {
+fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], on: &OneHost) -> Unplaced {
     let service = entry.service.name.clone();
     if admitted.iter().any(|core| matches!(core, Err(Full::Grid))) {
         return Unplaced::Other(Refusal::Asked {
@@ -142,15 +140,15 @@ fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], site: &Site, fact
         vcpu: entry.vcpu,
         demand: entry.interface,
         supply: room.max().unwrap_or(Bandwidth::ZERO),
-        whole: most_of_a_core(&site.host, facts, entry.chosen.backend).0,
+        whole: most_of_a_core(on.host, on.facts, entry.chosen.backend).0,
         cores: admitted.len(),
     };
     Unplaced::DoesNotFit { service, cause }
 }
 
-fn place(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Facts) -> Result<ServicePlan, Unplaced> {
+fn place(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<ServicePlan, Unplaced> {
     let Entry { service, vcpu, interface, chosen, .. } = &entries[index];
-    let host = &site.host;
+    let (host, facts) = (on.host, on.facts);
     let range = || {
         let why = giusto_analysis::Error::Range;
         Unplaced::Other(Refusal::Tasks { service: service.name.clone(), why })
@@ -182,6 +180,7 @@ fn place(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Fact
     ];
     Ok(ServicePlan {
         name: service.name.clone(),
+        on: host.name.clone(),
         promise: service.promise.clone(),
         origin: service.origin.clone(),
         vcpu: *vcpu,
