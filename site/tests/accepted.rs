@@ -65,9 +65,9 @@ fn the_supplies_ask_for_60_percent_of_one_core_together() {
 fn hosts_and_services_keep_their_order_and_a_service_may_say_where_it_runs() {
     let Site { hosts, services } = example("two-hosts.yaml");
     let hosts: Vec<_> = hosts.iter().map(|h| (h.name.as_str(), h.cores.len(), h.keep_free)).collect();
-    assert_eq!(hosts, [("edge-1", 1, share("5%")), ("edge-2", 2, share("10%"))]);
+    assert_eq!(hosts, [("edge-1", 2, share("5%")), ("edge-2", 2, share("10%"))]);
     let on: Vec<_> = services.iter().map(|s| (s.name.as_str(), s.on.as_deref())).collect();
-    assert_eq!(on, [("alpha", None), ("beta", None), ("gamma", Some("edge-2")), ("batch", None)]);
+    assert_eq!(on, [("cache", None), ("alpha", None), ("beta", None), ("gamma", Some("edge-2")), ("batch", None)]);
     let backwards = "giusto: 1\nhosts:\n  z: {cores: 0}\n  a: {cores: 0}\nservices:\n  only: {start: x, on: a, promise: leftovers}\n";
     let site = parse("site.yaml", backwards).unwrap();
     assert_eq!((site.hosts[0].name.as_str(), site.hosts[1].name.as_str()), ("z", "a"));
