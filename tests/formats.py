@@ -93,7 +93,8 @@ def documents(folder):
     yield "plan", json.loads(plan.read_text())
     yield "plan", output("plan", "sites/walk.yaml", "--json")
     yield "plan", output("plan", "sites/supply.yaml", "--json")
-    for golden in ("plan", "plan-supply"):
+    yield "plan", output("plan", "sites/two-hosts.yaml", "--json")
+    for golden in ("plan", "plan-supply", "plan-hosts"):
         yield "plan", json.loads((ROOT / f"formats/goldens/{golden}.json").read_text())
     tasks = ["--task", "40ms/250ms+150ms", "--task", "200ms/500ms+100ms"]
     yield "share", output("analyze", "share", *tasks, "--json")
@@ -110,6 +111,10 @@ def documents(folder):
     yield "check", output("check", "sites/walk.yaml", "--json")
     yield "check", output("check", "sites/adopted.yaml", "--json")
     yield "check", output("check", "sites/supply.yaml", "--json")
+    yield "check", output("check", "sites/two-hosts.yaml", "--json")
+    yield "simulate", output("simulate", "sites/two-hosts.yaml", "--host", "edge-1", "--for", "1s", "--json")
+    yield "explain", output("explain", "beta", "--site", "sites/two-hosts.yaml", "--json")
+    yield "run", output("run", "sites/two-hosts.yaml", "--host", "edge-1", "--dry-run", "--json")
     for name in ("cache", "batch"):
         yield "explain", output("explain", name, "--plan", plan, "--json")
     yield "explain", output("explain", "alpha", "--site", "sites/supply.yaml", "--json")

@@ -49,7 +49,8 @@ pub(crate) enum Verb {
     Simulate(SimulateArgs),
     /// Start or adopt the services of a site and enforce the plan on this host
     ///
-    /// Runs in the foreground until interrupted, then leaves the host as it was found. With --trial it measures the
+    /// Of a site with several hosts it does this one's part, and --host or the hostname says which that is. Runs in the
+    /// foreground until interrupted, then leaves the host as it was found. With --trial it measures the
     /// service on a whole core, on a shared core without a plan, and on a shared core under the plan, in turns, and
     /// says whether the promise was kept.
     #[command(after_help = "Example:\n  giusto run sites/walk.yaml --trial --rounds 3 --for 4s")]
@@ -107,11 +108,20 @@ pub(crate) struct BackendArg {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct HostArg {
+    /// Which host of the site this machine is [default: the one with its hostname, or the only one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) site: SiteArg,
     #[command(flatten)]
     pub(crate) insist: BackendArg,
+    #[command(flatten)]
+    pub(crate) this: HostArg,
     /// Write the plan to this file too
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -130,6 +140,9 @@ pub(crate) struct ExplainArgs {
     /// With --site: insist on a backend
     #[arg(long, value_name = "NAME", requires = "site")]
     pub(crate) backend: Option<Backend>,
+    /// With --site: which host of it this machine is
+    #[arg(long, value_name = "NAME", requires = "site")]
+    pub(crate) host: Option<String>,
     /// Print JSON: the service's part of the plan
     #[arg(long)]
     pub(crate) json: bool,
@@ -141,6 +154,9 @@ pub(crate) struct SimulateArgs {
     pub(crate) site: SiteArg,
     #[command(flatten)]
     pub(crate) insist: BackendArg,
+    /// Which host of the site this machine is; only that one is played
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
     /// Virtual time to play
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = span)]
     pub(crate) horizon: Duration,
@@ -174,6 +190,8 @@ pub(crate) struct RunArgs {
     pub(crate) site: SiteArg,
     #[command(flatten)]
     pub(crate) insist: BackendArg,
+    #[command(flatten)]
+    pub(crate) this: HostArg,
     /// Measure whether the promises are kept, then stop
     #[arg(long)]
     pub(crate) trial: bool,

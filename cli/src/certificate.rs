@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::table::{json, say, table};
 use giusto_model::Duration;
-use giusto_verify::{check_plan, read_plan, Broken, Checked, CheckedService};
+use giusto_verify::{check_plan, read_plan, Broken, Checked, CheckedCore, CheckedService};
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,13 +37,20 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn words(cores: &[u32]) -> String {
-    let all = giusto_planner::cores(cores);
-    if cores.len() == 1 {
-        format!("core {all}")
-    } else {
-        format!("cores {all}")
-    }
+/// `core 1`, `cores 0-2 of edge-1 and core 1 of edge-2`
+fn words(cores: &[CheckedCore]) -> String {
+    let hosts: Vec<&[CheckedCore]> = cores.chunk_by(|a, b| a.on == b.on).collect();
+    let host = |here: &&[CheckedCore]| {
+        let numbers: Vec<u32> = here.iter().map(|core| core.core).collect();
+        let all = giusto_planner::cores(&numbers);
+        let cores = if numbers.len() == 1 { format!("core {all}") } else { format!("cores {all}") };
+        if hosts.len() > 1 {
+            format!("{cores} of {}", here[0].on)
+        } else {
+            cores
+        }
+    };
+    hosts.iter().map(host).collect::<Vec<_>>().join(" and ")
 }
 
 fn row(one: &CheckedService) -> Vec<String> {

@@ -3,7 +3,7 @@
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::table::{json, say, table};
-use giusto_model::{Origin, Promise, Service, Task};
+use giusto_model::{Host, Origin, Promise, Service, Task};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,18 +19,25 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     let site = giusto_site::read(path)?;
-    crate::plan::note_missing_cores(&site, &giusto_daemon::facts());
+    crate::plan::note_missing_cores(&site, &crate::plan::facts(&site, None, None));
     if as_json {
-        let services: Vec<_> =
-            site.services.iter().map(|s| json!({"name": s.name, "promise": s.promise, "tasks": s.tasks})).collect();
-        let host = json!({"name": site.host.name, "cores": site.host.cores, "keep_free": site.host.keep_free});
-        return json(&json!({"host": host, "services": services}));
+        let service = |s: &Service| json!({"name": s.name, "on": s.on, "promise": s.promise, "tasks": s.tasks});
+        let services: Vec<_> = site.services.iter().map(service).collect();
+        let host = |host: &Host| json!({"name": host.name, "cores": host.cores, "keep_free": host.keep_free});
+        let hosts: Vec<_> = site.hosts.iter().map(host).collect();
+        return json(&json!({"hosts": hosts, "services": services}));
     }
-    let cores = giusto_planner::cores(&site.host.cores);
-    say!("host {}: cores {cores}, {} of each kept free", site.host.name, site.host.keep_free.percent());
+    for host in &site.hosts {
+        let cores = giusto_planner::cores(&host.cores);
+        say!("host {}: cores {cores}, {} of each kept free", host.name, host.keep_free.percent());
+    }
     let mut rows = vec![["service", "promise", "from", "tasks"].map(String::from).to_vec()];
     rows.extend(site.services.iter().map(describe));
-    crate::table::print(&table(&rows, 4))?;
+    if site.hosts.len() > 1 {
+        let on = site.services.iter().map(|service| service.on.clone().unwrap_or("any host".into()));
+        rows.iter_mut().zip(std::iter::once("on".into()).chain(on)).for_each(|(row, on)| row.insert(1, on));
+    }
+    crate::table::print(&table(&rows, 5))?;
     Ok(ExitCode::SUCCESS)
 }
 

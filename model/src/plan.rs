@@ -6,22 +6,43 @@ use serde::{Deserialize, Serialize};
 /// Version of the plan file's format (`formats/plan.schema.json`).
 pub const PLAN_VERSION: u32 = 3;
 
-/// All that was decided for one host.
+/// All that was decided, for all hosts of a site or for one ([`Plan::on`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// [`PLAN_VERSION`].
     pub giusto_plan: u32,
-    /// The host it is for.
-    pub host: HostPlan,
-    /// Services with a reservation, in the order of the site file; a VM with k interfaces has k entries, one after the other.
-    /// One that is promised as-if-alone has its core to itself; the others share cores.
+    /// The hosts it is for, in the order of the site file; at least one.
+    pub hosts: Vec<HostPlan>,
+    /// Services with a reservation, in the order of the site file; a VM with k interfaces has k entries, one after the other,
+    /// all on one host. One that is promised as-if-alone has its core to itself; the others share cores.
     pub services: Vec<ServicePlan>,
     /// The others.
     pub leftovers: Vec<LeftoverPlan>,
 }
 
-/// The host's share of the plan.
+impl Plan {
+    /// The part for the host of this name: what that machine enforces. `None`: the plan has no such host. O(services).
+    pub fn on(&self, name: &str) -> Option<Plan> {
+        let host = self.hosts.iter().find(|host| host.name == name)?;
+        Some(Plan {
+            giusto_plan: self.giusto_plan,
+            hosts: vec![host.clone()],
+            services: self.services.iter().filter(|service| service.on == name).cloned().collect(),
+            leftovers: self.leftovers.iter().filter(|leftover| leftover.on == name).cloned().collect(),
+        })
+    }
+
+    /// The host of a plan that is for one; `None`: it is for several, and no machine can enforce it.
+    pub fn only_host(&self) -> Option<&HostPlan> {
+        match self.hosts.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+}
+
+/// A host's share of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPlan {
@@ -31,6 +52,8 @@ pub struct HostPlan {
     pub cores: Vec<u32>,
     /// Kept free on each core.
     pub keep_free: Bandwidth,
+    /// What was assumed of it, as it is not the machine that made the plan; `None`: that machine was looked at.
+    pub assumed: Option<String>,
     /// For each core with reservations what proves that they fit together, in the order of the cores.
     pub admission: Vec<Admission>,
 }
@@ -41,6 +64,8 @@ pub struct HostPlan {
 pub struct ServicePlan {
     /// Its name in the site file.
     pub name: String,
+    /// The host it runs on.
+    pub on: String,
     /// What it was promised.
     pub promise: Promise,
     /// Where its processes come from.
@@ -51,7 +76,7 @@ pub struct ServicePlan {
     pub tasks: Vec<Task>,
     /// How to drive it.
     pub load: Option<Load>,
-    /// The core it got.
+    /// The core of its host that it got.
     pub core: u32,
     /// Who enforces it; the same for all services of a core.
     pub backend: Backend,
@@ -127,6 +152,8 @@ pub struct Reason {
 pub struct LeftoverPlan {
     /// Its name in the site file.
     pub name: String,
+    /// The host it runs on: its processes are on one machine.
+    pub on: String,
     /// Where its processes come from.
     pub origin: Origin,
     /// Cores it may run on.

@@ -12,7 +12,8 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
     }
     if let Some(leftover) = plan.leftovers.iter().find(|s| s.name == name) {
         let rows: Vec<[String; 3]> = leftover.reasons.iter().map(row).collect();
-        return Ok(format!("{name} on {}: what the others leave\n{}", plan.host.name, table(&rows)));
+        let assumed = assumed(plan, &leftover.on);
+        return Ok(format!("{name} on {}: what the others leave\n{}{assumed}", leftover.on, table(&rows)));
     }
     let mut names: Vec<&str> = plan.services.iter().map(|s| s.name.as_str()).collect();
     names.dedup(); // a VM has an entry a virtual CPU
@@ -41,7 +42,15 @@ fn service(plan: &Plan, service: &ServicePlan) -> String {
         }
         _ => "the latency of a whole core on a share of one".into(),
     };
-    format!("{}{vcpu} on {}: {promised}\n{}", service.name, plan.host.name, table(&rows))
+    let assumed = assumed(plan, &service.on);
+    format!("{}{vcpu} on {}: {promised}\n{}{assumed}", service.name, service.on, table(&rows))
+}
+
+/// What the numbers of a host rest on, where it is not the machine that planned.
+fn assumed(plan: &Plan, on: &str) -> String {
+    let host = plan.hosts.iter().find(|host| host.name == on);
+    let assumed = host.and_then(|host| host.assumed.as_ref());
+    assumed.map_or(String::new(), |assumed| format!("  {on} is not this machine; assumed {assumed}\n"))
 }
 
 /// What decides: where the supply is nearest to what may be asked for.

@@ -1,8 +1,12 @@
-use giusto_model::{Backend, Bandwidth, Duration};
+use crate::words::{share, time};
+use crate::Refusal;
+use giusto_model::{Backend, Bandwidth, Duration, Host, Site};
 
 /// What a plan has to know about the machine; `compute` probes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
+    /// Which host of the site it is. `None`: the only one, or none of several.
+    pub host: Option<String>,
     /// The kernel's tick: budgets of SCHED_DEADLINE are enforced no finer. 0 where a timer enforces them exactly.
     pub tick: Duration,
     /// `sched_deadline_period_max_us`.
@@ -55,6 +59,7 @@ impl Facts {
             _ => BackendFact { backend, available: true, why_not: String::new() },
         };
         Facts {
+            host: None,
             tick: Duration::from_ms(4),
             deadline_period_max: Duration::from_us(4_194_304),
             deadline_period_min: Duration::from_us(100),
@@ -73,6 +78,30 @@ impl Facts {
         Bandwidth::new(1, 50).unwrap_or(Bandwidth::ZERO)
     }
 
+    /// The place in `site` of the host that these facts are of. Errors: the site has no such host.
+    pub(crate) fn place(&self, site: &Site) -> Result<Option<usize>, Refusal> {
+        match &self.host {
+            None => Ok((site.hosts.len() == 1).then_some(0)),
+            Some(name) => index(site, name).map(Some),
+        }
+    }
+
+    /// What is known of `host`, of which nobody has told anything: a stock machine; and that in words.
+    pub(crate) fn assumed(&self, host: &Host) -> (Facts, String) {
+        let stock = Facts { insist: self.insist, ..Facts::typical(host.cores.clone()) };
+        let there: Vec<String> =
+            stock.backends.iter().filter(|fact| fact.available).map(|fact| fact.backend.to_string()).collect();
+        let words = format!(
+            "a stock kernel: tick {}, SCHED_DEADLINE with periods from {} to {} and {} of a core, backends {}",
+            time(stock.tick),
+            time(stock.deadline_period_min),
+            time(stock.deadline_period_max),
+            share(stock.deadline_bandwidth_cap),
+            there.join(", ")
+        );
+        (stock, words)
+    }
+
     /// What `backend` lacks here; `None` where it is available.
     pub(crate) fn lacks(&self, backend: Backend) -> Option<&str> {
         match self.backends.iter().find(|fact| fact.backend == backend) {
@@ -80,5 +109,47 @@ impl Facts {
             Some(fact) => Some(&fact.why_not),
             None => Some("nobody has looked for it"),
         }
+    }
+}
+
+/// The place of the host `name` in `site`.
+pub(crate) fn index(site: &Site, name: &str) -> Result<usize, Refusal> {
+    site.hosts.iter().position(|host| host.name == name).ok_or_else(|| Refusal::Host {
+        named: name.into(),
+        known: site.hosts.iter().map(|host| host.name.clone()).collect(),
+    })
+}
+
+/// Which host of `site` a machine is: the one that somebody `named`, whether there is one or not; else the one with its
+/// `hostname`, up to the first dot; else the only one. `None`: none of several.
+pub fn which_host(site: &Site, named: Option<&str>, hostname: &str) -> Option<String> {
+    let short = hostname.split('.').next().unwrap_or_default();
+    let names = || site.hosts.iter().map(|host| host.name.as_str());
+    let only = names().next().filter(|_| site.hosts.len() == 1);
+    named.or_else(|| names().find(|name| *name == short)).or(only).map(String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_who_it_is_said_to_be_else_who_it_is_called_else_the_only_one() {
+        let host = |name: &str| Host { name: name.into(), cores: vec![0], keep_free: Bandwidth::ZERO };
+        let of = |names: &[&str]| Site { hosts: names.iter().map(|name| host(name)).collect(), services: Vec::new() };
+        let (one, two) = (of(&["a"]), of(&["a", "b"]));
+        for (site, named, hostname, expected) in [
+            (&one, None, "elsewhere", Some("a")),
+            (&one, Some("z"), "a", Some("z")), // is refused later, and not taken for another
+            (&two, None, "b", Some("b")),
+            (&two, None, "b.example.org", Some("b")),
+            (&two, Some("a"), "b", Some("a")),
+            (&two, None, "elsewhere", None),
+            (&two, None, "", None),
+        ] {
+            assert_eq!(which_host(site, named, hostname).as_deref(), expected, "{named:?} {hostname}");
+        }
+        let told = index(&two, "z").unwrap_err().to_string();
+        assert_eq!(told, "the site has no host 'z'; it has a, b");
     }
 }

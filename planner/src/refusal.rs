@@ -36,6 +36,45 @@ pub enum Refusal {
         /// Why.
         why: giusto_analysis::Error,
     },
+    /// One of several hosts has such a refusal (exit code as that).
+    #[error("on {host}: {refusal}")]
+    On {
+        /// Which host.
+        host: String,
+        /// What it has.
+        refusal: Box<Refusal>,
+    },
+    /// No host takes a service, and on none it is for want of room (exit 2).
+    #[error("service '{service}' has a place on no host{}", lacks.iter().map(|lack| format!("; {lack}")).collect::<String>())]
+    Nowhere {
+        /// Which service.
+        service: String,
+        /// What each host lacks.
+        lacks: Vec<Elsewhere>,
+    },
+    /// The machine is said to be a host that the site does not have (exit 2).
+    #[error("the site has no host '{named}'; it has {}", known.join(", "))]
+    Host {
+        /// Which host.
+        named: String,
+        /// Those it has.
+        known: Vec<String>,
+    },
+}
+
+/// What a host lacks for a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Which host.
+    pub host: String,
+    /// What, in words.
+    pub why: String,
+}
+
+impl fmt::Display for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "on {}: {}", self.host, self.why)
+    }
 }
 
 /// A service that does not fit.
@@ -43,10 +82,16 @@ pub enum Refusal {
 pub struct Witness {
     /// Which.
     pub service: String,
+    /// On which host; the one that lacks least where it could be on any. `None`: the site has one host.
+    pub host: Option<String>,
+    /// Whom it would leave no place there; `None`: it has none itself.
+    pub displaced: Option<String>,
     /// Why.
     pub cause: Cause,
-    /// What would make it fit, each by itself; may be empty. With any of them this service is no longer refused for this
-    /// cause (another service may then turn out not to fit either).
+    /// Why on no other host, where it could be on any.
+    pub elsewhere: Vec<Elsewhere>,
+    /// What would make it fit, each by itself; may be empty. With any of them this service is no longer refused, on a site with
+    /// one host for this cause (another service may then turn out not to fit either).
     pub nearest: Vec<NearestFit>,
 }
 
@@ -155,19 +200,47 @@ pub enum NearestFit {
     MoreCores(usize),
     /// A lower floor for the witness.
     AtLeast(Bandwidth),
+    /// Another host, where it then fits together with all others.
+    On(String),
 }
 
 impl fmt::Display for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "service '{}' does not fit: {}", self.service, self.cause)?;
-        match self.nearest.split_last() {
-            None => write!(f, "; no single change of its tasks, its margin, its supply or the cores makes it fit"),
-            Some((last, [])) => write!(f, "; it fits with {last}"),
-            Some((last, rest)) => {
-                let rest: Vec<String> = rest.iter().map(NearestFit::to_string).collect();
-                write!(f, "; it fits with {}, or with {last}", rest.join(", or with "))
-            }
+        let Witness { service, host, displaced, cause, elsewhere, nearest } = self;
+        let on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"));
+        write!(f, "service '{service}' does not fit{on}: ")?;
+        if let Some(other) = displaced {
+            write!(f, "it would leave no place for '{other}': ")?;
         }
+        write!(f, "{cause}")?;
+        elsewhere.iter().try_for_each(|lack| write!(f, "; nor {lack}"))?;
+        if nearest.is_empty() {
+            return write!(f, "; no single change of its tasks, its margin, its supply or the cores makes it fit");
+        }
+        let words = nearest.iter().map(|fit| match fit {
+            NearestFit::MoreCores(_) => format!("{fit}{on}"),
+            _ => fit.to_string(),
+        });
+        write!(f, "; it fits with {}", words.collect::<Vec<_>>().join(", or with "))
+    }
+}
+
+impl Cause {
+    /// How much is missing, in cores; what no exact fraction tells is much.
+    pub(crate) fn missing(&self) -> Bandwidth {
+        let much = Bandwidth::new(u64::MAX, 1).unwrap_or(Bandwidth::ONE);
+        let missing = match self {
+            Cause::Core { utilization, required: None, supply, .. } => utilization.checked_sub(*supply),
+            Cause::Core { required: Some((required, _)), margin, supply, .. } => {
+                required.checked_add(*margin).and_then(|demand| demand.checked_sub(*supply))
+            }
+            Cause::Cores { demand, supply } => Bandwidth::new((demand - supply) as u64, 1),
+            Cause::Supply { demand, supply, .. } => demand.bandwidth().checked_sub(*supply),
+            Cause::Deadlines(shortage) => shortage.needs.and_then(|needs| needs.bandwidth().checked_sub(shortage.room)),
+            Cause::Servers { .. } => Bandwidth::new(1, Backend::MANAGED as u64),
+            Cause::Floors { demand, supply } => demand.checked_sub(*supply),
+        };
+        missing.unwrap_or(much)
     }
 }
 
@@ -273,6 +346,7 @@ impl fmt::Display for NearestFit {
             NearestFit::MoreCores(1) => write!(f, "one core more"),
             NearestFit::MoreCores(more) => write!(f, "{more} cores more"),
             NearestFit::AtLeast(floor) => write!(f, "at-least {}", share(*floor)),
+            NearestFit::On(host) => write!(f, "on: {host}"),
         }
     }
 }

@@ -7,6 +7,7 @@ use giusto_analysis::{share, Error};
 use giusto_model::{Backend, Bandwidth, Certificate, Duration, Hold, Host, Reason, Release, Server, Service, Task};
 
 /// A service with its server, not yet on a core.
+#[derive(Clone)]
 pub(crate) struct Sized {
     pub(crate) backend: Backend,
     pub(crate) server: Server,
@@ -19,6 +20,7 @@ pub(crate) struct Sized {
 }
 
 /// Why a service has no server.
+#[derive(Clone)]
 pub(crate) enum Misfit {
     DoesNotFit(Cause),
     Other(Refusal),

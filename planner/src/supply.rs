@@ -2,13 +2,13 @@
 
 use crate::backend::{at_the_tick, choose, cost, most_of_a_core, Chosen, Wanted};
 use crate::deadlines::{self, Need};
-use crate::place::Unplaced;
+use crate::place::{OneHost, Unplaced};
 use crate::size::{kept, reason};
 use crate::sums::add_up;
 use crate::words::{share, time};
-use crate::{Cause, Facts, Refusal, Shortage};
+use crate::{Cause, Refusal, Shortage};
 use giusto_model::{
-    Backend, Bandwidth, Certificate, Duration, Hold, Interface, Promise, Server, ServerKind, Service, ServicePlan, Site,
+    Backend, Bandwidth, Certificate, Duration, Hold, Interface, Promise, Server, ServerKind, Service, ServicePlan,
 };
 use std::cmp::Reverse;
 use std::fmt;
@@ -50,22 +50,23 @@ enum Full {
     Grid,
 }
 
-/// Plans the services that are promised a supply or every deadline on `cores`, with their places in the site.
+/// Plans the services that are promised a supply or every deadline on `cores` of their host, with their places among its
+/// services.
 ///
 /// Largest bandwidth first, each on the first core that admits it; virtual CPUs of one VM go to different cores where they
 /// fit there. O(interfaces² + interfaces · cores).
-pub(crate) fn supplies(site: &Site, facts: &Facts, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
-    let mut entries = entries(site, facts)?;
+pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
+    let mut entries = entries(on)?;
     entries.sort_by_key(|entry| Reverse(entry.interface.bandwidth()));
     let mut cores: Vec<Core> = cores.iter().map(|&id| Core { id, on: Vec::new(), used: Bandwidth::ZERO }).collect();
     for index in 0..entries.len() {
         let admitted: Vec<Result<Bandwidth, Full>> =
-            cores.iter().map(|core| admit(core, &entries, index, site, facts)).collect();
+            cores.iter().map(|core| admit(core, &entries, index, on)).collect();
         let sibling = |core: &Core| core.on.iter().any(|&other| entries[other].order == entries[index].order);
         let free = |at: &usize| admitted[*at].is_ok();
         let apart = (0..cores.len()).find(|at| free(at) && !sibling(&cores[*at]));
         let Some(at) = apart.or_else(|| (0..cores.len()).find(free)) else {
-            return Err(refuse(&entries[index], &admitted, site, facts));
+            return Err(refuse(&entries[index], &admitted, on));
         };
         if let Ok(used) = admitted[at] {
             cores[at].used = used;
@@ -75,26 +76,26 @@ pub(crate) fn supplies(site: &Site, facts: &Facts, cores: &[u32]) -> Result<Vec<
     let mut plans = Vec::new();
     for core in &cores {
         for &index in &core.on {
-            plans.push((entries[index].order, entries[index].vcpu, place(core, &entries, index, site, facts)?));
+            plans.push((entries[index].order, entries[index].vcpu, place(core, &entries, index, on)?));
         }
     }
     plans.sort_by_key(|(order, vcpu, _)| (*order, *vcpu));
     Ok(plans.into_iter().map(|(order, _, plan)| (order, plan)).collect())
 }
 
-fn entries<'a>(site: &'a Site, facts: &Facts) -> Result<Vec<Entry<'a>>, Unplaced> {
+fn entries<'a>(on: &OneHost<'a>) -> Result<Vec<Entry<'a>>, Unplaced> {
     let mut entries = Vec::new();
-    for (order, service) in site.services.iter().enumerate() {
+    for (order, &service) in on.services.iter().enumerate() {
         match &service.promise {
             Promise::Supply(interfaces) => {
                 for (vcpu, &interface) in (0..).zip(interfaces) {
                     let vcpu = (service.origin.has_vcpus() || interfaces.len() > 1).then_some(vcpu);
-                    let chosen = choose(service, Wanted::Supply(interface), facts).map_err(Unplaced::Other)?;
+                    let chosen = choose(service, Wanted::Supply(interface), on.facts).map_err(Unplaced::Other)?;
                     entries.push(Entry { order, service, vcpu, interface, chosen, need: None });
                 }
             }
             Promise::EveryDeadline { .. } => {
-                for (vcpu, interface, chosen, need) in deadlines::entries(service, &site.host, facts)? {
+                for (vcpu, interface, chosen, need) in deadlines::entries(service, on.host, on.facts)? {
                     entries.push(Entry { order, service, vcpu, interface, chosen, need: Some(need) });
                 }
             }
@@ -111,10 +112,10 @@ fn entries<'a>(site: &'a Site, facts: &Facts) -> Result<Vec<Entry<'a>>, Unplaced
 /// no budget outlives it; then the sum suffices again. One that re-anchors its period (constant_bandwidth, sporadic) is on no
 /// grid. Real-time groups have fixed priorities, so one is alone on its core; where budgets end at the tick, so is one that is
 /// promised deadlines, as the others may run over by a tick each.
-fn admit(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Facts) -> Result<Bandwidth, Full> {
+fn admit(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<Bandwidth, Full> {
     let entry = &entries[index];
     let backend = entry.chosen.backend;
-    let (most, _) = most_of_a_core(&site.host, facts, backend);
+    let (most, _) = most_of_a_core(on.host, on.facts, backend);
     let mut others = core.on.iter().map(|&other| &entries[other]);
     let lonely = |entry: &Entry| backend == Backend::RtGroup || (entry.need.is_some() && at_the_tick(backend));
     if others.clone().any(|other| other.chosen.backend != backend || lonely(other) || lonely(entry)) {
@@ -142,7 +143,7 @@ fn on_grid(kind: ServerKind) -> bool {
     !matches!(kind, ServerKind::ConstantBandwidth | ServerKind::Sporadic | ServerKind::Unlimited)
 }
 
-fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], site: &Site, facts: &Facts) -> Unplaced {
+fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], on: &OneHost) -> Unplaced {
     let service = entry.service.name.clone();
     if admitted.iter().any(|core| matches!(core, Err(Full::Grid))) {
         return Unplaced::Other(Refusal::Asked {
@@ -162,7 +163,7 @@ fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], site: &Site, fact
         _ => Bandwidth::ZERO,
     });
     let (vcpu, room, cores) = (entry.vcpu, room.max().unwrap_or(Bandwidth::ZERO), admitted.len());
-    let (whole, _) = most_of_a_core(&site.host, facts, entry.chosen.backend);
+    let (whole, _) = most_of_a_core(on.host, on.facts, entry.chosen.backend);
     let Some(need) = &entry.need else {
         let cause = Cause::Supply { vcpu, demand: entry.interface, supply: room, whole, cores };
         return Unplaced::DoesNotFit { service, cause };
@@ -177,9 +178,9 @@ fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], site: &Site, fact
     }
 }
 
-fn place(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Facts) -> Result<ServicePlan, Unplaced> {
+fn place(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<ServicePlan, Unplaced> {
     let Entry { service, vcpu, interface, chosen, need, .. } = &entries[index];
-    let host = &site.host;
+    let (host, facts) = (on.host, on.facts);
     let range = || {
         let why = giusto_analysis::Error::Range;
         Unplaced::Other(Refusal::Tasks { service: service.name.clone(), why })
@@ -214,6 +215,7 @@ fn place(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Fact
     ];
     Ok(ServicePlan {
         name: service.name.clone(),
+        on: host.name.clone(),
         promise: service.promise.clone(),
         origin: service.origin.clone(),
         vcpu: *vcpu,

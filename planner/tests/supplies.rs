@@ -42,7 +42,7 @@ fn random_site(rng: &mut StdRng) -> (Site, Facts) {
     services.push(leftovers("batch", ["0%", "5%", "40%"][rng.random_range(0..3)]));
     let cores: Vec<u32> = (1..=rng.random_range(1..=3)).collect();
     let mut site = site(&cores, services);
-    site.host.keep_free = of(["0%", "5%", "10%"][rng.random_range(0..3)]);
+    site.hosts[0].keep_free = of(["0%", "5%", "10%"][rng.random_range(0..3)]);
     let mut facts = Facts { tick: Duration::from_ms([1, 4][rng.random_range(0..2)]), ..Facts::typical(cores) };
     facts.backends.iter_mut().for_each(|fact| fact.available = rng.random_bool(0.7));
     facts.insist = [None, None, Some(Backend::Manager), Some(Backend::RtGroup)][rng.random_range(0..4)];
@@ -54,7 +54,7 @@ fn sum(parts: impl IntoIterator<Item = Bandwidth>) -> Bandwidth {
 }
 
 fn check(site: &Site, facts: &Facts, plan: &Plan) {
-    for core in &site.host.cores {
+    for core in &site.hosts[0].cores {
         let here: Vec<&ServicePlan> = plan.services.iter().filter(|s| s.core == *core).collect();
         let Some(first) = here.first() else { continue };
         let alone = here.iter().any(|s| s.promise == Promise::AsIfAlone || s.backend == Backend::RtGroup);
@@ -65,7 +65,7 @@ fn check(site: &Site, facts: &Facts, plan: &Plan) {
         assert!(first.backend == Backend::Manager || reserved <= facts.deadline_bandwidth_cap);
         assert!(reserved < Bandwidth::ONE);
         for service in &here {
-            assert_eq!(sum([reserved, service.left_for_others, site.host.keep_free, cost]), Bandwidth::ONE);
+            assert_eq!(sum([reserved, service.left_for_others, site.hosts[0].keep_free, cost]), Bandwidth::ONE);
         }
         if here.iter().any(|s| s.server.kind == ServerKind::Deferrable) {
             let one_grid = |s: &&ServicePlan| s.server.period == first.server.period && on_grid(s.server.kind);
@@ -96,7 +96,7 @@ fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Si
             interfaces[vcpu.unwrap_or(0) as usize] = *at_most;
         }
         NearestFit::MoreCores(more) => {
-            site.host.cores.extend(100..100 + *more as u32);
+            site.hosts[0].cores.extend(100..100 + *more as u32);
             facts.cores.extend(100..100 + *more as u32);
         }
         other => panic!("{other}"),
@@ -192,7 +192,7 @@ fn full_core(rng: &mut StdRng) -> Site {
     }
     services.push(leftovers("batch", "0%"));
     let mut site = site(&[1], services);
-    site.host.keep_free = Bandwidth::ZERO;
+    site.hosts[0].keep_free = Bandwidth::ZERO;
     site
 }
 

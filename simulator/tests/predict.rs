@@ -11,6 +11,7 @@ fn service() -> ServicePlan {
     let [budget, period] = [500, 1000].map(Duration::from_us);
     ServicePlan {
         name: "cache".into(),
+        on: "edge-1".into(),
         promise: Promise::AsIfAlone,
         origin: Origin::Start(vec!["service".into()]),
         tasks: vec!["50us/1ms".parse().unwrap()],

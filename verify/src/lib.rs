@@ -26,7 +26,7 @@ mod words;
 
 pub use arms::{Arm, Arms, Predicted, Round, Source};
 pub use bootstrap::{Estimate, REPLICATES};
-pub use certificate::{check_plan, read_plan, Broken, Checked, CheckedService, NoPlan};
+pub use certificate::{check_plan, read_plan, Broken, Checked, CheckedCore, CheckedService, NoPlan};
 pub use compare::{compare, compare_two, Comparison, NoiseFloor, Row, TwoWay};
 pub use distance::{kolmogorov_smirnov, wasserstein};
 pub use plane::plane_svg;

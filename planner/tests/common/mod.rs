@@ -29,6 +29,7 @@ pub(crate) fn as_if_alone(name: &str, tasks: Vec<Task>, margin: &str) -> Service
     let origin = Origin::Start(vec!["work".into()]);
     Service {
         name: name.into(),
+        on: None,
         origin,
         tasks,
         promise: Promise::AsIfAlone,
@@ -56,6 +57,7 @@ pub(crate) fn every_deadline(name: &str, tasks: Vec<Task>, scheduler: GuestSched
 pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
     Service {
         name: name.into(),
+        on: None,
         origin: Origin::Adopt(Adopt::Cgroup(format!("{name}.slice"))),
         tasks: Vec::new(),
         promise: Promise::Leftovers { at_least: of(at_least), at_most: None },
@@ -67,7 +69,17 @@ pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
 }
 
 pub(crate) fn site(cores: &[u32], services: Vec<Service>) -> Site {
-    Site { host: Host { name: "edge-1".into(), cores: cores.to_vec(), keep_free: of("5%") }, services }
+    sites(&[cores], services)
+}
+
+/// A site with hosts `edge-1`, `edge-2`, … of these cores.
+pub(crate) fn sites(cores: &[&[u32]], services: Vec<Service>) -> Site {
+    let host = |(cores, number): (&&[u32], u32)| Host {
+        name: format!("edge-{number}"),
+        cores: cores.to_vec(),
+        keep_free: of("5%"),
+    };
+    Site { hosts: cores.iter().zip(1..).map(host).collect(), services }
 }
 
 /// A Redis with six clients, and a batch.

@@ -4,12 +4,33 @@
 //! no such task, as it can take two budgets in a row, unless all are on one grid with one period.
 
 use super::exact::{of, share, Exact};
-use super::Broken;
-use giusto_model::{Admission, Backend, Bandwidth, Plan, Promise, ServerKind, ServicePlan};
+use super::{Broken, CheckedCore};
+use giusto_model::{Admission, Backend, Bandwidth, HostPlan, Plan, Promise, ServerKind, ServicePlan};
 
 /// Cores with reservations, all of which fit.
-pub(super) fn check(plan: &Plan) -> Result<Vec<u32>, Broken> {
-    let host = &plan.host;
+pub(super) fn check(plan: &Plan) -> Result<Vec<CheckedCore>, Broken> {
+    let stranger = |on: &str| plan.hosts.iter().all(|host| host.name != on);
+    if let Some(stray) = plan.services.iter().find(|entry| stranger(&entry.on)) {
+        return Err(Broken::new("a host of the plan", "one of its hosts", &stray.on).of(stray));
+    }
+    if let Some(stray) = plan.leftovers.iter().find(|leftover| stranger(&leftover.on)) {
+        let broken = Broken::new("a host of the plan", "one of its hosts", &stray.on);
+        return Err(Broken { service: Some(stray.name.clone()), ..broken });
+    }
+    let mut cores = Vec::new();
+    for (nth, host) in plan.hosts.iter().enumerate() {
+        if plan.hosts[..nth].iter().any(|other| other.name == host.name) {
+            return Err(Broken::new("hosts with names of their own", "one", format!("two '{}'", host.name)));
+        }
+        let Some(part) = plan.on(&host.name) else { continue };
+        let of_host = one_host(&part, host)?;
+        cores.extend(of_host.into_iter().map(|core| CheckedCore { on: host.name.clone(), core }));
+    }
+    Ok(cores)
+}
+
+/// The part of one host.
+fn one_host(plan: &Plan, host: &HostPlan) -> Result<Vec<u32>, Broken> {
     if let Some(stray) = plan.services.iter().find(|entry| !host.cores.contains(&entry.core)) {
         return Err(Broken::new("a core of its host", "one of the plan", stray.core).of(stray));
     }
@@ -30,7 +51,7 @@ pub(super) fn check(plan: &Plan) -> Result<Vec<u32>, Broken> {
             }
         }
     }
-    floors(plan)?;
+    floors(plan, host)?;
     Ok(cores)
 }
 
@@ -92,13 +113,13 @@ fn grid(here: &[&ServicePlan]) -> Result<(), Broken> {
 }
 
 /// Leftovers get what they were promised from what is left.
-fn floors(plan: &Plan) -> Result<(), Broken> {
+fn floors(plan: &Plan, host: &HostPlan) -> Result<(), Broken> {
     let on =
         |core: u32| plan.services.iter().find(|entry| entry.core == core).map(|entry| share(entry.left_for_others));
     let one = Exact::from_integer(1u32.into());
-    let keep = share(plan.host.keep_free);
+    let keep = share(host.keep_free);
     let whole = if keep <= one { one - keep } else { share(Bandwidth::ZERO) };
-    let left: Exact = plan.host.cores.iter().map(|core| on(*core).unwrap_or_else(|| whole.clone())).sum();
+    let left: Exact = host.cores.iter().map(|core| on(*core).unwrap_or_else(|| whole.clone())).sum();
     let asked: Exact = plan.leftovers.iter().map(|leftover| share(leftover.at_least)).sum();
     if asked > left {
         return Err(Broken::new("room for all that leftovers are promised at least", asked, left));

@@ -23,7 +23,16 @@ pub struct Checked {
     /// Entry by entry, in the order of the plan.
     pub services: Vec<CheckedService>,
     /// Cores whose servers fit together.
-    pub cores: Vec<u32>,
+    pub cores: Vec<CheckedCore>,
+}
+
+/// A core whose servers fit together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckedCore {
+    /// Its host.
+    pub on: String,
+    /// Its number there.
+    pub core: u32,
 }
 
 /// One entry of a plan that keeps its promise.
@@ -119,6 +128,9 @@ fn whole(plan: &Plan) -> Result<(), Broken> {
     for one in &plan.services {
         let all: Vec<&ServicePlan> = plan.services.iter().filter(|other| other.name == one.name).collect();
         let broken = |what, needed: &dyn fmt::Display, found: usize| Err(Broken::new(what, needed, found).of(one));
+        if let Some(other) = all.iter().find(|other| other.on != one.on) {
+            return Err(Broken::new("one service is on one host", &one.on, &other.on).of(other));
+        }
         if let Some(other) = all.iter().find(|other| other.promise != one.promise) {
             return Err(Broken::new("one service has one promise", "one", "two").of(other));
         }
