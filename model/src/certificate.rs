@@ -39,7 +39,7 @@ pub enum Certificate {
 }
 
 /// One comparison.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
     /// Fixed priority: the task, by its place in the list.

@@ -149,7 +149,7 @@ fn what_the_machine_lacks_is_no_question_of_fitting() {
 /// The text of a plan with another host, which has core 0.
 fn one_more_host(text: &str, name: &str) -> String {
     let host =
-        format!("\"hosts\": [{{\"name\": \"{name}\", \"cores\": [0], \"keep_free\": \"0\", \"assumed\": null}},");
+        format!("\"hosts\": [{{\"name\": \"{name}\", \"cores\": [0], \"keep_free\": \"0\", \"assumed\": null, \"admission\": []}},");
     text.replacen("\"hosts\": [", &host, 1)
 }
 

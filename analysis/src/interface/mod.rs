@@ -11,6 +11,7 @@ pub mod demand;
 mod edf;
 mod exact;
 mod fixed;
+pub mod multi;
 pub mod plane;
 pub mod supply;
 mod table;
@@ -47,7 +48,7 @@ pub struct Certificate {
 
 /// Why a resource is not enough: where every supply falls short (fixed priority: of the points of one task the one that lacks
 /// least; EDF: the first, or where that takes more than a million steps to find, a later one).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shortfall {
     /// Where.
