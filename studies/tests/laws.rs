@@ -201,7 +201,9 @@ fn sets_are_as_described() {
             assert!(all.iter().all(|task| (2_000..=50_000).contains(&share(task))));
             let sum: u64 = all.iter().map(|task| share(task)).sum();
             assert!((percent * 10_000..percent * 10_000 + 50_000).contains(&sum), "{sum}");
-            let whole = |task: &Task| task.period.ns() % PPM == 0 && task.wcet.ns() * PPM % task.period.ns() == 0;
+            let whole = |task: &Task| {
+                task.period.ns().is_multiple_of(PPM) && (task.wcet.ns() * PPM).is_multiple_of(task.period.ns())
+            };
             let within = |task: &Task| (periods.0..=periods.1).contains(&(task.period.ns() / PPM));
             assert!(all.iter().all(|task| whole(task) && within(task) && task.offset < task.period));
         }
@@ -223,6 +225,20 @@ fn sets_are_as_described() {
                 );
                 assert!(part.tasks.iter().all(|task| task.offset.ns() % part.period.ns() == 0));
             }
+        }
+    }
+}
+
+#[test]
+fn harmonic_interfaces_cost_no_more_than_rounding_up() {
+    // Harmonic tasks fit on anything with their bandwidth if their windows begin with it (paper 002, § II-A, § IV-A).
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    for _ in 0..200 {
+        for part in harmonic(rng.random_range(3_000..950_000), rng.random_range(1..=6), None, &mut rng) {
+            let period = part.period.ns();
+            let work: u64 = part.tasks.iter().map(|task| task.wcet.ns() * (8 * period / task.period.ns())).sum();
+            let quanta = work.div_ceil(8 * QUANTUM.ns());
+            assert_eq!(aligned(&part.tasks, part.period).unwrap().budget, ms(quanta), "{part:?}");
         }
     }
 }

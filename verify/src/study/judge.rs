@@ -256,14 +256,13 @@ fn mean(sets: &[(f64, f64)], of: impl Iterator<Item = usize>) -> f64 {
 fn interval(a: &[(f64, f64)], b: Option<&[(f64, f64)]>, seed: u64) -> Estimate {
     let of = |sets: &[usize]| mean(a, sets.iter().copied()) - b.map_or(0.0, |b| mean(b, sets.iter().copied()));
     let value = of(&(0..a.len()).collect::<Vec<_>>());
+    let mut rng = stream(seed, CLAIMS, 0);
     let mut drawn = vec![0; a.len()];
-    let mut values: Vec<f64> = (0..RESAMPLES)
-        .map(|replicate| {
-            let mut rng = stream(seed, CLAIMS, replicate);
-            drawn.iter_mut().for_each(|set| *set = rng.random_range(0..a.len()));
-            of(&drawn)
-        })
-        .collect();
+    let mut resample = || {
+        drawn.iter_mut().for_each(|set| *set = rng.random_range(0..a.len()));
+        of(&drawn)
+    };
+    let mut values: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
     values.sort_unstable_by(f64::total_cmp);
     let tail = (1.0 - CONFIDENCE) / 2.0;
     let end = |share: f64| crate::bootstrap::quantile(&values, share);
