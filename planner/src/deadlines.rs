@@ -74,7 +74,7 @@ fn entry(service: &Service, part: Part, host: &Host, facts: &Facts) -> Result<En
     let points: Vec<Point> = match scheduler {
         // Of all tasks together the last one.
         GuestScheduler::Any => {
-            proof.points.last().map(|point| Point { task: None, ..point.clone() }).into_iter().collect()
+            proof.points.last().map(|point| Point { task: None, ..*point }).into_iter().collect()
         }
         GuestScheduler::Own(_) => proof.points,
     };

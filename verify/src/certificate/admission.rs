@@ -126,7 +126,7 @@ fn floors(plan: &Plan, host: &HostPlan) -> Result<(), Broken> {
     }
     match plan.leftovers.iter().find(|leftover| share(leftover.available) > left) {
         Some(leftover) => {
-            let broken = Broken::new("what is left on all cores together", &leftover.available, left);
+            let broken = Broken::new("what is left on all cores together", leftover.available, left);
             Err(Broken { service: Some(leftover.name.clone()), ..broken })
         }
         None => Ok(()),

@@ -71,9 +71,9 @@ pub struct Broken {
     #[serde(rename = "at_ns")]
     pub at: Option<Duration>,
     /// What there would have to be.
-    pub needed: String,
+    pub needed: Box<str>,
     /// What there is.
-    pub found: String,
+    pub found: Box<str>,
 }
 
 impl fmt::Display for Broken {
@@ -99,7 +99,7 @@ impl fmt::Display for Broken {
 
 impl Broken {
     pub(self) fn new(what: impl Into<String>, needed: impl ToString, found: impl ToString) -> Self {
-        let (needed, found) = (needed.to_string(), found.to_string());
+        let (needed, found) = (needed.to_string().into(), found.to_string().into());
         Broken { service: None, vcpu: None, core: None, what: what.into(), at: None, needed, found }
     }
     pub(self) fn at(self, at: u64) -> Self {
