@@ -139,6 +139,7 @@ mod tests {
     #[test]
     fn that_it_has_died_is_told_and_it_is_reaped_once() {
         let (reader, pipe) = io::pipe().unwrap();
+        #[expect(clippy::zombie_processes, reason = "the watchdog reaps it")]
         let child = process::Command::new("cat").stdin(reader).spawn().unwrap();
         let watchdog = Watchdog { pipe, process: child.id() as i32, beats: Beats::new().unwrap() };
         assert_eq!(watchdog.worry(), None);

@@ -73,9 +73,7 @@ fn entry(service: &Service, part: Part, host: &Host, facts: &Facts) -> Result<En
     let only = part.tasks.len() == 1 && part.tasks[0].copies == 1;
     let points: Vec<Point> = match scheduler {
         // Of all tasks together the last one.
-        GuestScheduler::Any => {
-            proof.points.last().map(|point| Point { task: None, ..*point }).into_iter().collect()
-        }
+        GuestScheduler::Any => proof.points.last().map(|point| Point { task: None, ..*point }).into_iter().collect(),
         GuestScheduler::Own(_) => proof.points,
     };
     let certificate =

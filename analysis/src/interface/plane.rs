@@ -5,7 +5,7 @@
 //! hull of all points: where one line takes over from another, α is the slope between their points, an exact fraction.
 
 use super::demand::{deadline_from, demand, request};
-use super::exact::Load;
+use super::exact::{as_share, Load};
 use super::{schedulable, Resource, Scheduler, Shortfall};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Task};
@@ -196,9 +196,9 @@ impl Hull {
 /// a hyperperiod H is enough too: dbf(t + H) = dbf(t) + UH.
 fn edf(tasks: &[Task], least: Bandwidth) -> Result<Vec<Piece>, Error> {
     let load = Load::new(tasks);
-    let hyperperiod = load.hyperperiod(1);
+    let hyperperiod = load.hyperperiod();
     let first = deadline_from(tasks, 0).ok_or(Error::Demand)?;
-    let until = |low| [load.crossing(low, u128::from(first)), hyperperiod].into_iter().flatten().min();
+    let until = |low| [load.crossing(as_share(low), u128::from(first)), hyperperiod].into_iter().flatten().min();
     let (mut low, mut last) = (least, until(least));
     let mut hull = Hull { upper: true, corners: Vec::new() };
     let mut next = Some(first);

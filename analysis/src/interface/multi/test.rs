@@ -1,6 +1,6 @@
 //! Global EDF on a supply of several processors (Shin, Easwaran, Lee 2008; after Baruah 2007).
 
-use super::super::exact::Load;
+use super::super::exact::{as_share, Load};
 use super::super::{Point, Shortfall};
 use super::Total;
 use crate::Error;
@@ -120,7 +120,7 @@ impl Window<'_> {
         // As a delay: fixed ≤ Θ/Π · delay.
         let delay = (fixed + 1) * u128::from(share.denom());
         let delay = delay.div_ceil(u128::from(share.numer())) + self.total.delay() + u128::from(self.latency);
-        let crossing = load.crossing(share, delay).ok_or(Error::TooClose)?;
+        let crossing = load.crossing(as_share(share), delay).ok_or(Error::TooClose)?;
         Ok(crossing.max(self.own().deadline.ns()))
     }
 
