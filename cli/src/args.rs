@@ -359,6 +359,11 @@ pub(crate) enum Analyze {
         after_help = "Example:\n  giusto analyze share --task 40ms/250ms+150ms --task 200ms/500ms+100ms --task 100ms/1000ms+50ms --task 200ms/2000ms+0ms"
     )]
     Share(ShareArgs),
+    /// Cheapest periodic resource that keeps every deadline of a task set, with its proof (papers 002 and 004)
+    #[command(
+        after_help = "Example:\n  giusto analyze interface --scheduler rm --supply general --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --quantum 1ms"
+    )]
+    Interface(InterfaceArgs),
     /// Which bandwidth with which delay is enough for a task set, and the server of a period (paper 004)
     #[command(
         after_help = "Example:\n  giusto analyze plane --scheduler rm --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --period 3ms --plot out/plane.svg"
@@ -396,6 +401,47 @@ pub(crate) struct ShareArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InterfaceArgs {
+    /// Who schedules the tasks: rm, dm or edf
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scheduler: Scheduler,
+    /// What is known of the supply
+    #[arg(long, value_enum, default_value = "general")]
+    pub(crate) supply: Supply,
+    /// A task, wcet/period[@deadline][+offset]; repeat it for each. Offsets are not counted on
+    #[arg(long = "task", value_name = "TASK", required = true)]
+    pub(crate) tasks: Vec<Task>,
+    /// Budgets, and periods that are searched, are whole multiples of this [default: 1ms, or less where periods are below 10ms]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) quantum: Option<Duration>,
+    /// The server's period; when not given, the one that needs least bandwidth
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) period: Option<Duration>,
+    /// Cost of one preemption, added to every job and to every budget
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub(crate) overhead: Duration,
+    /// How late the host's supply may come once in any window
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub(crate) latency: Duration,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is known of a supply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Supply {
+    /// A budget somewhere in every period
+    General,
+    /// The same, all periods dividing each other and all releases on the server's boundaries (ARINC 653); you assert that
+    #[value(alias = "harmonic")]
+    Aligned,
+    /// A budget within a deadline in every period (EDP)
+    #[value(alias = "explicit-deadline")]
+    Edp,
 }
 
 #[derive(Debug, Args)]

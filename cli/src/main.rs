@@ -11,6 +11,7 @@ mod args;
 mod certificate;
 mod check;
 mod failure;
+mod interface;
 mod measure;
 mod plan;
 mod plane;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Verb::Measure(verb) => measure::measure(&verb),
         Verb::Verify(args) => verify::verify(&args),
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
+        Verb::Analyze(Analyze::Interface(args)) => interface::interface(&args),
         Verb::Analyze(Analyze::Plane(args)) => plane::plane(&args),
         Verb::Analyze(Analyze::Response(args)) => response::response(&args),
         Verb::Analyze(Analyze::Slo(args)) => response::slo(&args),
