@@ -12,6 +12,7 @@ mod edf;
 mod exact;
 mod fixed;
 pub mod plane;
+pub mod sensitivity;
 pub mod supply;
 mod table;
 
