@@ -21,6 +21,7 @@ mod need;
 pub mod plane;
 mod question;
 mod ranks;
+pub mod sensitivity;
 mod server;
 pub mod supply;
 mod sweep;
