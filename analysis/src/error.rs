@@ -130,6 +130,12 @@ pub enum Error {
         /// Probability that lies beyond.
         lost: String,
     },
+    /// A range of periods with too many of them.
+    #[error("the range has more than {limit} whole quanta; ask for a larger quantum, or a smaller range")]
+    Periods {
+        /// The most that are looked at.
+        limit: u64,
+    },
     /// A time that leaves no room to add a few of them up.
     #[error("{time} is too long; times up to 73 years are supported")]
     TooLong {

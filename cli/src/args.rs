@@ -5,6 +5,7 @@ use giusto_analysis::interface::Scheduler;
 use giusto_analysis::response::Objective;
 use giusto_measure::Resource;
 use giusto_model::{Backend, Bandwidth, Duration, Rate, Task};
+use giusto_site::carts::Unit;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -406,13 +407,13 @@ pub(crate) struct ShareArgs {
 #[derive(Debug, Args)]
 pub(crate) struct InterfaceArgs {
     /// Who schedules the tasks: rm, dm or edf
-    #[arg(long, value_name = "NAME")]
-    pub(crate) scheduler: Scheduler,
+    #[arg(long, value_name = "NAME", required_unless_present = "carts", conflicts_with = "carts")]
+    pub(crate) scheduler: Option<Scheduler>,
     /// What is known of the supply
     #[arg(long, value_enum, default_value = "general")]
     pub(crate) supply: Supply,
     /// A task, wcet/period[@deadline][+offset]; repeat it for each. Offsets are not counted on
-    #[arg(long = "task", value_name = "TASK", required = true)]
+    #[arg(long = "task", value_name = "TASK", required_unless_present = "carts", conflicts_with = "carts")]
     pub(crate) tasks: Vec<Task>,
     /// Budgets, and periods that are searched, are whole multiples of this [default: 1ms, or less where periods are below 10ms]
     #[arg(long, value_name = "TIME", value_parser = span)]
@@ -426,6 +427,18 @@ pub(crate) struct InterfaceArgs {
     /// How late the host's supply may come once in any window
     #[arg(long, value_name = "TIME", default_value = "0ns")]
     pub(crate) latency: Duration,
+    /// Tell how far each number may be off, and what breaks first
+    #[arg(long, conflicts_with = "carts")]
+    pub(crate) sensitivity: bool,
+    /// A system in the XML of CARTS instead of tasks: an interface for each component, from the leaves up
+    #[arg(long, value_name = "FILE")]
+    pub(crate) carts: Option<PathBuf>,
+    /// Write the system with its interfaces to this file
+    #[arg(long, value_name = "FILE", requires = "carts")]
+    pub(crate) carts_out: Option<PathBuf>,
+    /// Unit of the numbers in that file: ns, us, ms or s
+    #[arg(long, value_name = "UNIT", default_value = "ms", requires = "carts")]
+    pub(crate) unit: Unit,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

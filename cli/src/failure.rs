@@ -49,6 +49,10 @@ impl Failure {
         }
         Failure { text: String::new(), ..self }
     }
+    /// The same, about `what`.
+    pub(crate) fn about(self, what: &str) -> Self {
+        Failure { text: format!("{what}: {}", self.text), ..self }
+    }
     /// Prints the text and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
         if !self.text.is_empty() {

@@ -8,6 +8,7 @@
 
 mod analyze;
 mod args;
+mod carts;
 mod certificate;
 mod check;
 mod failure;

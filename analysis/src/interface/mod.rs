@@ -20,6 +20,7 @@ pub mod multi;
 mod need;
 pub mod plane;
 mod question;
+mod range;
 mod ranks;
 pub mod sensitivity;
 mod server;
@@ -30,6 +31,7 @@ mod table;
 pub use exact::Fraction;
 pub use giusto_model::{Point, Scheduler};
 pub use question::{default_quantum, interface, Family, Interface, Question, Refusal};
+pub use range::interface_within;
 pub use supply::{Resource, ResourceError};
 
 use crate::Error;
