@@ -14,4 +14,5 @@ result=docs/soak.txt
 	for study in csa-period csa-etf csa-arinc; do
 		cargo run --release --locked --quiet -p giusto-studies -- $study | sed -n '1p;/ FAIL$/p'
 	done
+	/usr/bin/python3 tests/deaths.py 2>&1 | grep -E '^test_|seed|passed' || [ ${PIPESTATUS[0]} = 77 ]
 } | tee $result
