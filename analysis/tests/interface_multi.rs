@@ -94,18 +94,25 @@ fn random_total(rng: &mut StdRng, tasks: &[Task], latency: u64) -> Total {
 fn hunt() {
     let mut rng = StdRng::seed_from_u64(std::env::var("SEED").unwrap().parse().unwrap());
     for _ in 0..400_000 {
-        let longest=rng.random_range(8..40);
+        let longest = rng.random_range(8..40);
         let tasks = random_tasks(&mut rng, 5, longest, 2);
         let cores = rng.random_range(2..=4usize);
         let period: u64 = rng.random_range(1..=8);
         let least = (utilization(&tasks) / cores as f64 * period as f64) as u64;
-        let budgets = (0..cores).map(|_| ns(rng.random_range((least+1).clamp(1, period)..=period))).collect();
+        let budgets = (0..cores).map(|_| ns(rng.random_range((least + 1).clamp(1, period)..=period))).collect();
         let total = Total { period: ns(period), budgets, grids: grids(&mut rng) };
         if schedulable(&tasks, &total, Duration::ZERO).unwrap().is_ok() {
             let all = one_by_one(&tasks);
             for k in 0..all.len() {
-                if let Some(t) = (all[k].deadline.ns()..=120).find(|&t| !holds(&all, k, t, cores, total.supply(ns(t)))) {
-                    println!("FOUND {:?} {total:?} k {k} at {t}", tasks.iter().map(|t| (t.wcet.ns(),t.deadline.ns(),t.period.ns(),t.copies)).collect::<Vec<_>>());
+                if let Some(t) = (all[k].deadline.ns()..=120).find(|&t| !holds(&all, k, t, cores, total.supply(ns(t))))
+                {
+                    println!(
+                        "FOUND {:?} {total:?} k {k} at {t}",
+                        tasks
+                            .iter()
+                            .map(|t| (t.wcet.ns(), t.deadline.ns(), t.period.ns(), t.copies))
+                            .collect::<Vec<_>>()
+                    );
                     return;
                 }
             }

@@ -1,6 +1,6 @@
 //! Demands under fixed priority: for each task one of its points must be met; few tasks decide.
 
-use super::demands::{steeper, Demands, Found, Round};
+use super::demands::{steeper, Demands, Round, Verdict};
 use super::lines::Line;
 use super::need::{Grid, Need};
 use super::server::{Delay, Server};
@@ -19,15 +19,9 @@ pub(super) struct Ranks {
     latency: u64,
     /// For each task the point that was met last.
     met: Vec<Option<Need>>,
-    /// Tasks that once missed; those that ruled out a period last come first.
-    deciding: Vec<Deciding>,
+    /// The points of tasks that once missed; those that ruled out a period last come first.
+    deciding: Vec<Vec<Need>>,
     slope: (u64, u64),
-}
-
-/// A task with its points.
-struct Deciding {
-    rank: usize,
-    needs: Vec<Need>,
 }
 
 impl Ranks {
@@ -117,7 +111,7 @@ impl Ranks {
         let needs = self.needs(rank)?;
         let least = needs.iter().map(|need| (need.work, need.at)).reduce(|a, b| if steeper(a, b) == a { b } else { a });
         self.slope = steeper(self.slope, least.unwrap_or((1, 1)));
-        self.deciding.insert(0, Deciding { rank, needs });
+        self.deciding.insert(0, needs);
         Ok(())
     }
 }
@@ -126,7 +120,7 @@ impl Demands for Ranks {
     fn next(&mut self, grid: &Grid, p: u64, held: u64) -> Option<u64> {
         for i in 0..self.deciding.len() {
             let mut least: Option<u64> = None;
-            for need in &self.deciding[i].needs {
+            for need in &self.deciding[i] {
                 let next = need.next(grid, p, held);
                 least = [least, next].into_iter().flatten().min();
                 if next == Some(p) {
@@ -141,23 +135,15 @@ impl Demands for Ranks {
         Some(p)
     }
 
-    fn budget(&mut self, round: &Round) -> Result<Found, Error> {
-        let Some(mut server) = round.smallest() else { return Ok(Found::TooMuch) };
-        for deciding in &self.deciding {
-            match Self::raised(round, server, &deciding.needs) {
-                Some(raised) => server = raised,
-                None => return Ok(Found::TooMuch),
-            }
+    fn least(&self, round: &Round) -> Option<Server> {
+        self.deciding.iter().try_fold(round.smallest()?, |server, needs| Self::raised(round, server, needs))
+    }
+
+    fn check(&mut self, server: &Server) -> Result<Verdict, Error> {
+        match self.missing(server)? {
+            Some(rank) => self.decides(rank).map(|()| Verdict::Missed),
+            None => Ok(Verdict::Enough),
         }
-        while let Some(rank) = self.missing(&server)? {
-            debug_assert!(self.deciding.iter().all(|d| d.rank != rank));
-            self.decides(rank)?;
-            match Self::raised(round, server, &self.deciding[0].needs) {
-                Some(raised) => server = raised,
-                None => return Ok(Found::TooMuch),
-            }
-        }
-        Ok(Found::Least(server))
     }
 
     fn slope(&self) -> (u64, u64) {
