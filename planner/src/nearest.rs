@@ -135,7 +135,7 @@ impl Trial<'_> {
         let Some(service) = site.services.iter_mut().find(|s| s.name == self.witness.service) else { return false };
         let mut more = 0;
         change(service, &mut more);
-        let host = &mut site.hosts[0];
+        let host = &mut site.hosts[self.host];
         let next = facts.cores.iter().chain(&host.cores).max().map_or(0, |c| c + 1);
         let added: Vec<u32> = (next..).take(more).collect();
         facts.cores.extend(&added);

@@ -140,7 +140,7 @@ impl Window<'_> {
         let within = |work: u128, less: u64| u64::try_from(work + u128::from(less)).ok();
         let others = [work, work + over].map(|work| within(work, own.wcet.ns() - 1));
         let rest = work.saturating_sub(wcet.into());
-        let own = [rest, rest + over].map(|work| within(work, own.deadline.ns()).filter(|_| false));
+        let own = [rest, rest + over].map(|work| within(work, own.deadline.ns()).filter(|_| i == self.index));
         steps.into_iter().chain(others).chain(own).flatten()
     }
 
