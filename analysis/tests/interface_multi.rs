@@ -26,11 +26,6 @@ fn random_task(rng: &mut StdRng, longest: u64, copies: u32) -> Task {
     task(rng.random_range(1..=deadline.div_ceil(2)), deadline, period, rng.random_range(1..=copies))
 }
 
-fn light_task(rng: &mut StdRng) -> Task {
-    let period = rng.random_range(30..=120);
-    task(rng.random_range(period / 12..=period / 5), period, period, 1)
-}
-
 fn random_tasks(rng: &mut StdRng, most: usize, longest: u64, copies: u32) -> Vec<Task> {
     (0..rng.random_range(1..=most)).map(|_| random_task(rng, longest, copies)).collect()
 }
@@ -73,75 +68,26 @@ fn utilization(tasks: &[Task]) -> f64 {
     tasks.iter().map(|t| t.utilization().unwrap().as_f64()).sum()
 }
 
-/// Budgets at the edge of being enough, where a length that was left out shows: the least and one ns less of it; or any.
-fn random_total(rng: &mut StdRng, tasks: &[Task], latency: u64) -> Total {
-    let (cores, period) = (rng.random_range(1..=3u32), rng.random_range(1..=25));
-    let wanted = Wanted { cores, quantum: ns(1), grids: grids(rng), latency: ns(latency) };
-    let (period, grids) = (ns(period), wanted.grids);
-    match least_budget(tasks, period, &wanted).unwrap() {
-        Some(least) if rng.random_bool(0.8) => {
-            let mut budgets = least.vcpus;
-            let more = budgets.iter().rposition(|budget| *budget == budgets[0]).unwrap();
-            let less = rng.random_bool(0.5) && budgets[more] > ns(1);
-            budgets[more] = ns(budgets[more].ns() - u64::from(less));
-            Total { period, budgets, grids }
-        }
-        _ => Total { period, budgets: (0..cores).map(|_| ns(rng.random_range(1..=period.ns()))).collect(), grids },
-    }
-}
-
-#[test]
-fn hunt() {
-    let mut rng = StdRng::seed_from_u64(std::env::var("SEED").unwrap().parse().unwrap());
-    for _ in 0..400_000 {
-        let longest = rng.random_range(8..40);
-        let tasks = random_tasks(&mut rng, 5, longest, 2);
-        let cores = rng.random_range(2..=4usize);
-        let period: u64 = rng.random_range(1..=8);
-        let least = (utilization(&tasks) / cores as f64 * period as f64) as u64;
-        let budgets = (0..cores).map(|_| ns(rng.random_range((least + 1).clamp(1, period)..=period))).collect();
-        let total = Total { period: ns(period), budgets, grids: grids(&mut rng) };
-        if schedulable(&tasks, &total, Duration::ZERO).unwrap().is_ok() {
-            let all = one_by_one(&tasks);
-            for k in 0..all.len() {
-                if let Some(t) = (all[k].deadline.ns()..=120).find(|&t| !holds(&all, k, t, cores, total.supply(ns(t))))
-                {
-                    println!(
-                        "FOUND {:?} {total:?} k {k} at {t}",
-                        tasks
-                            .iter()
-                            .map(|t| (t.wcet.ns(), t.deadline.ns(), t.period.ns(), t.copies))
-                            .collect::<Vec<_>>()
-                    );
-                    return;
-                }
-            }
-        }
-    }
-    println!("nothing");
-}
-
 #[test]
 fn a_set_passes_where_the_sums_hold_at_every_length() {
     let mut rng = StdRng::seed_from_u64(1);
     let (mut passed, mut at_once, mut late, mut inside, mut trivial) = (0, 0, 0, 0, 0);
     for _ in 0..2000 {
-        // Light tasks are short of time only after many jobs.
-        let light = rng.random_bool(0.5);
-        let tasks = match light {
-            true => (0..rng.random_range(3..=6)).map(|_| light_task(&mut rng)).collect(),
-            false => random_tasks(&mut rng, 5, 40, 2),
-        };
-        let latency = if !light && rng.random_bool(0.2) { rng.random_range(1..=5) } else { 0 };
-        let total = random_total(&mut rng, &tasks, latency);
+        let tasks = random_tasks(&mut rng, 4, 30, 2);
+        let cores = rng.random_range(1..=4);
+        let period = rng.random_range(1..=12);
+        let least = (utilization(&tasks) / cores as f64 * period as f64) as u64;
+        let budgets = (0..cores).map(|_| ns(rng.random_range(least.clamp(1, period)..=period))).collect();
+        let total = Total { period: ns(period), budgets, grids: grids(&mut rng) };
+        let latency = if rng.random_bool(0.2) { rng.random_range(1..=5) } else { 0 };
         let all = one_by_one(&tasks);
         let supply = |t: u64| t.checked_sub(latency).map_or(0, |t| total.supply(ns(t)));
-        let fails = |k: usize, t: u64| !holds(&all, k, t, total.budgets.len(), supply(t));
+        let fails = |k: usize, t: u64| !holds(&all, k, t, cores, supply(t));
         match schedulable(&tasks, &total, ns(latency)).unwrap() {
             Ok(until) => {
                 passed += 1;
                 for k in 0..all.len() {
-                    let last = until.ns().clamp(300, 2000);
+                    let last = until.ns().max(300);
                     let found = (all[k].deadline.ns()..=last).find(|&t| fails(k, t));
                     assert_eq!(found, None, "{tasks:?} {total:?} task {k} until {until}");
                 }
@@ -155,7 +101,7 @@ fn a_set_passes_where_the_sums_hold_at_every_length() {
                     "{tasks:?} {total:?} {short:?}"
                 );
                 let first = (tasks[task].deadline.ns()..at).find(|&t| fails(k, t)).unwrap_or(at);
-                *(if first > 2 * tasks[task].deadline.ns() { &mut late } else { &mut at_once }) += 1;
+                *(if first > 3 * tasks[task].deadline.ns() { &mut late } else { &mut at_once }) += 1;
                 inside += usize::from(first < at);
             }
             Err(Short::Bandwidth { demand, supply }) => {
@@ -165,7 +111,7 @@ fn a_set_passes_where_the_sums_hold_at_every_length() {
         }
     }
     println!("{passed} pass; fail: {at_once} at once, {late} late, {inside} before the end of a piece, {trivial} in the long run");
-    assert!(passed > 300 && at_once > 300 && late > 4 && inside > 1 && trivial > 50);
+    assert!(passed > 300 && at_once > 300 && late > 2 && trivial > 100);
 }
 
 #[test]
