@@ -1,8 +1,8 @@
 //! Demands under EDF: every deadline is a point that must be met; few of them decide.
 
-use super::demands::{steeper, Demands, Round, Verdict};
+use super::demands::{steeper, Demands, Found, Round};
 use super::exact::{Fraction, Load};
-use super::lines::{due_lines, stretch, Line, Stretch};
+use super::lines::{due_lines, stretch, Line};
 use super::need::{Grid, Need};
 use super::server::{Delay, Server};
 use crate::Error;
@@ -21,11 +21,7 @@ pub(super) struct Deadlines {
     latency: u64,
     /// Deadlines that a budget once missed; those that ruled out a period last come first.
     needs: Vec<Need>,
-    /// A deadline that even a whole core misses.
-    hopeless: bool,
     slope: (u64, u64),
-    /// Twice the longest period.
-    near: u64,
     /// 1 − U, rounded up to a fraction of 61 bits.
     unused: (u64, u64),
     /// Tasks that may still be looked at.
@@ -38,30 +34,7 @@ impl Deadlines {
         let (lines, load) = (due_lines(tasks)?, Load::new(tasks));
         let slope = Fraction::of(&load).floor();
         let unused = (slope.1 - slope.0, slope.1);
-        let near = 2 * lines.iter().map(|line| line.period).max().unwrap_or(0);
-        Ok(Deadlines {
-            lines,
-            load,
-            latency,
-            needs: Vec::new(),
-            hopeless: false,
-            slope,
-            near,
-            unused,
-            left: MOST_LOOKS,
-        })
-    }
-
-    /// Keeps the deadline that is missed.
-    fn keep(&mut self, missed: &Stretch) {
-        let at = missed.from.checked_sub(self.latency);
-        match at.zip(u64::try_from(missed.demand).ok()).filter(|(at, work)| work <= at) {
-            Some((at, work)) => {
-                self.slope = steeper(self.slope, (work, at));
-                self.needs.insert(0, Need { at, work });
-            }
-            None => self.hopeless = true,
-        }
+        Ok(Deadlines { lines, load, latency, needs: Vec::new(), slope, unused, left: MOST_LOOKS })
     }
 
     /// The least budget with α ≥ U, and α > U where α = U cannot be enough: windows that wait for their first budget get less
@@ -116,43 +89,54 @@ impl Demands for Deadlines {
         Some(p)
     }
 
-    fn least(&self, round: &Round) -> Option<Server> {
+    /// Goes down over the deadlines as `edf::test` does. Where one is missed it raises the budget so far that it is met: those
+    /// after it are still met, and are not looked at again. O(n) a step.
+    fn budget(&mut self, round: &Round) -> Result<Found, Error> {
         let start = if round.grain.is_some() { self.long_run(round) } else { round.smallest() };
-        let start = start.filter(|_| !self.hopeless);
-        self.needs.iter().try_fold(start?, |server, need| round.raised(server, need))
-    }
-
-    /// Goes down over the deadlines as `edf::test` does, first over those up to twice the longest period, then up to four times as
-    /// far and so on: what is missed is mostly missed early. O(n) a step.
-    fn check(&mut self, server: &Server) -> Result<Verdict, Error> {
-        let Some(until) = self.bound(server) else { return Ok(Verdict::Undecided) };
+        let Some(mut server) = start else { return Ok(Found::TooMuch) };
+        for need in &self.needs {
+            match round.raised(server, need) {
+                Some(raised) => server = raised,
+                None => return Ok(Found::TooMuch),
+            }
+        }
+        let Some(until) = self.bound(&server) else { return Ok(Found::Undecided(server)) };
         let looks = self.lines.len() as u64;
         let mut left = self.left.min(MOST_LOOKS_AT_ONCE) / looks;
-        let (mut below, mut end) = (0, self.near);
-        loop {
-            let mut here = stretch(&self.lines, end.min(until));
-            while here.demand > 0 && here.from > below {
-                self.left = self.left.saturating_sub(looks);
-                let Some(rest) = left.checked_sub(1) else { return Ok(Verdict::Undecided) };
-                left = rest;
-                let met = server.inverse(here.demand).and_then(|t| t.checked_add(self.latency));
-                match met.filter(|t| *t <= here.from) {
-                    Some(t) => here = stretch(&self.lines, t - 1),
-                    None => {
-                        self.keep(&here);
-                        return Ok(Verdict::Missed);
-                    }
+        let mut here = stretch(&self.lines, until);
+        while here.demand > 0 {
+            self.left = self.left.saturating_sub(looks);
+            let Some(rest) = left.checked_sub(1) else { return Ok(Found::Undecided(server)) };
+            left = rest;
+            let met = |server: &Server| server.inverse(here.demand)?.checked_add(self.latency);
+            let mut next = met(&server).filter(|t| *t <= here.from);
+            if next.is_none() {
+                let at = here.from.checked_sub(self.latency);
+                let work = u64::try_from(here.demand).map_err(|_| Error::Demand)?;
+                let Some(at) = at.filter(|at| work <= *at) else { return Ok(Found::TooMuch) };
+                let need = Need { at, work };
+                self.slope = steeper(self.slope, (work, at));
+                self.needs.insert(0, need);
+                match round.raised(server, &need) {
+                    Some(raised) => server = raised,
+                    None => return Ok(Found::TooMuch),
                 }
+                next = met(&server).into_iter().chain(self.bound(&server).map(|t| t + 1)).min();
             }
-            if end >= until {
-                return Ok(Verdict::Enough);
-            }
-            (below, end) = (end, end.saturating_mul(4));
+            here = match next {
+                Some(t) if t > 0 => stretch(&self.lines, t - 1),
+                _ => break,
+            };
         }
+        Ok(Found::Least(server))
     }
 
     fn slope(&self) -> (u64, u64) {
         self.slope
+    }
+
+    fn spent(&self) -> bool {
+        self.left == 0
     }
 }
 

@@ -43,17 +43,6 @@ impl Round {
     }
 }
 
-/// Whether a server is enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Every deadline is met.
-    Enough,
-    /// It is not, and a point that says so is kept now.
-    Missed,
-    /// It takes too long to say.
-    Undecided,
-}
-
 /// The least budget for one period.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Found {
@@ -61,35 +50,25 @@ pub(super) enum Found {
     Least(Server),
     /// More than is allowed.
     TooMuch,
-    /// It takes too long to say.
-    Undecided,
+    /// At least this one; whether it is enough takes too long to say.
+    Undecided(Server),
 }
 
-/// A task set under one scheduler. Points that once decided are kept: what they ask for is quickly told, and is a lower bound.
+/// A task set under one scheduler. Points that once decided are kept, and speak first.
 pub(super) trait Demands {
     /// The least period ≥ `p` quanta that the kept points allow while each period holds back `held` quanta or more;
     /// `None`: no longer one is.
     fn next(&mut self, grid: &Grid, p: u64, held: u64) -> Option<u64>;
 
-    /// The least budget that the kept points allow; `None`: more than there may be.
-    fn least(&self, round: &Round) -> Option<Server>;
-
-    /// Whether a budget that the kept points allow is enough.
-    fn check(&mut self, server: &Server) -> Result<Verdict, Error>;
+    /// The least budget.
+    fn budget(&mut self, round: &Round) -> Result<Found, Error>;
 
     /// A bandwidth that all interfaces have at least, whatever their period (a fraction of at most 61 bits, at most 1).
     fn slope(&self) -> (u64, u64);
 
-    /// The least budget.
-    fn budget(&mut self, round: &Round) -> Result<Found, Error> {
-        loop {
-            let Some(server) = self.least(round) else { return Ok(Found::TooMuch) };
-            match self.check(&server)? {
-                Verdict::Enough => return Ok(Found::Least(server)),
-                Verdict::Missed => {}
-                Verdict::Undecided => return Ok(Found::Undecided),
-            }
-        }
+    /// Whether the time for undecided questions is used up.
+    fn spent(&self) -> bool {
+        false
     }
 }
 

@@ -8,7 +8,7 @@ use super::need::Grid;
 use super::ranks::Ranks;
 use super::server::Server;
 use super::supply::Resource;
-use super::sweep::{search, server, Candidate, Periods};
+use super::sweep::{among, sweep, Candidate};
 use super::Scheduler;
 use super::{check, prove, Certificate, Shortfall};
 use crate::Error;
@@ -260,24 +260,24 @@ impl Question {
             demands::Found::TooMuch => {
                 return Ok(Err(Resource::Periodic { period: self.quantum, budget: self.quantum }))
             }
-            demands::Found::Undecided => return Err(Error::TooClose),
+            demands::Found::Undecided(_) => return Err(Error::TooClose),
         }
         let Some(period) = self.period.map(Duration::ns) else {
-            let some = match self.supply {
-                Family::Aligned => Some(aligned::periods(tasks, quantum)?),
-                _ => None,
+            let swept = match self.supply {
+                Family::Aligned => among(demands, &grid, &aligned::periods(tasks, quantum)?)?,
+                _ => sweep(demands, &grid, last)?,
             };
-            let periods = some.as_deref().map_or(Periods::UpTo(last), Periods::Among);
-            let found = search(demands, &grid, periods)?;
             let share = |candidate: Candidate| Bandwidth::new(candidate.budget, candidate.period);
-            return match found.best {
+            return match swept.best {
                 Some(best) => {
-                    let (server, at_least) = (server(&grid, best), found.undecided.and_then(share));
-                    Ok(Ok(Found { server, exact: None, at_least, searched: Some(found.end * quantum) }))
+                    let (period, top) = (best.period * quantum, u128::from(best.budget * quantum - lost));
+                    let server = Server { period, top, bottom: 1, delay: grid.delay(period) };
+                    let at_least = swept.undecided.and_then(share);
+                    Ok(Ok(Found { server, exact: None, at_least, searched: Some(swept.end * quantum) }))
                 }
-                None if found.undecided.is_some() => Err(Error::TooClose),
+                None if swept.undecided.is_some() => Err(Error::TooClose),
                 None => {
-                    let period = longer(found.end * quantum);
+                    let period = longer(swept.end * quantum);
                     Ok(Err(all(period, most(period)?)))
                 }
             };
@@ -288,7 +288,8 @@ impl Question {
         let round = Round { period, delay: grid.delay(period), most, grain: Some((quantum, lost)) };
         match demands.budget(&round)? {
             demands::Found::Least(server) => {
-                let exact = match demands.budget(&Round { grain: None, ..round })? {
+                let exact = demands.budget(&Round { grain: None, ..round })?;
+                let exact = match exact {
                     demands::Found::Least(least) => {
                         Fraction::ratio(least.top + u128::from(lost) * least.bottom, least.bottom)
                     }
@@ -297,7 +298,7 @@ impl Question {
                 Ok(Ok(Found { server, exact, at_least: None, searched: None }))
             }
             demands::Found::TooMuch => Ok(Err(resource)),
-            demands::Found::Undecided => Err(Error::TooClose),
+            demands::Found::Undecided(_) => Err(Error::TooClose),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Demands under fixed priority: for each task one of its points must be met; few tasks decide.
 
-use super::demands::{steeper, Demands, Round, Verdict};
+use super::demands::{steeper, Demands, Found, Round};
 use super::lines::Line;
 use super::need::{Grid, Need};
 use super::server::{Delay, Server};
@@ -19,9 +19,15 @@ pub(super) struct Ranks {
     latency: u64,
     /// For each task the point that was met last.
     met: Vec<Option<Need>>,
-    /// The points of tasks that once missed; those that ruled out a period last come first.
-    deciding: Vec<Vec<Need>>,
+    /// Tasks that once missed; those that ruled out a period last come first.
+    deciding: Vec<Deciding>,
     slope: (u64, u64),
+}
+
+/// A task with its points.
+struct Deciding {
+    rank: usize,
+    needs: Vec<Need>,
 }
 
 impl Ranks {
@@ -111,7 +117,7 @@ impl Ranks {
         let needs = self.needs(rank)?;
         let least = needs.iter().map(|need| (need.work, need.at)).reduce(|a, b| if steeper(a, b) == a { b } else { a });
         self.slope = steeper(self.slope, least.unwrap_or((1, 1)));
-        self.deciding.insert(0, needs);
+        self.deciding.insert(0, Deciding { rank, needs });
         Ok(())
     }
 }
@@ -120,7 +126,7 @@ impl Demands for Ranks {
     fn next(&mut self, grid: &Grid, p: u64, held: u64) -> Option<u64> {
         for i in 0..self.deciding.len() {
             let mut least: Option<u64> = None;
-            for need in &self.deciding[i] {
+            for need in &self.deciding[i].needs {
                 let next = need.next(grid, p, held);
                 least = [least, next].into_iter().flatten().min();
                 if next == Some(p) {
@@ -135,15 +141,23 @@ impl Demands for Ranks {
         Some(p)
     }
 
-    fn least(&self, round: &Round) -> Option<Server> {
-        self.deciding.iter().try_fold(round.smallest()?, |server, needs| Self::raised(round, server, needs))
-    }
-
-    fn check(&mut self, server: &Server) -> Result<Verdict, Error> {
-        match self.missing(server)? {
-            Some(rank) => self.decides(rank).map(|()| Verdict::Missed),
-            None => Ok(Verdict::Enough),
+    fn budget(&mut self, round: &Round) -> Result<Found, Error> {
+        let Some(mut server) = round.smallest() else { return Ok(Found::TooMuch) };
+        for deciding in &self.deciding {
+            match Self::raised(round, server, &deciding.needs) {
+                Some(raised) => server = raised,
+                None => return Ok(Found::TooMuch),
+            }
         }
+        while let Some(rank) = self.missing(&server)? {
+            debug_assert!(self.deciding.iter().all(|d| d.rank != rank));
+            self.decides(rank)?;
+            match Self::raised(round, server, &self.deciding[0].needs) {
+                Some(raised) => server = raised,
+                None => return Ok(Found::TooMuch),
+            }
+        }
+        Ok(Found::Least(server))
     }
 
     fn slope(&self) -> (u64, u64) {

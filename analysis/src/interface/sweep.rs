@@ -1,176 +1,140 @@
 //! The period that needs least, of all whole numbers of a quantum.
 //!
 //! Θ(Π), the least budget, rises with Π by at most as much (a server can always be idle in what its period grows by). A
-//! candidate that beats the best bandwidth so far, β, is a whole number of quanta b with Θ(p) ≤ b < βp. A sweep goes up
-//! in p, with what the kept points ask for in place of Θ. It jumps over all p where no whole number lies between αp and βp,
-//! α a bandwidth that all interfaces need ([`super::lattice`]), and over all p that a kept point rules out
-//! ([`super::need::Need::next`]); it ends where one rules out all that are left.
+//! candidate that beats the best bandwidth so far, β, is a whole number of quanta b with Θ(p) ≤ b < βp. The sweep goes up
+//! in p, and jumps: over all p where no whole number lies between αp and βp, α a bandwidth that all interfaces need
+//! ([`super::lattice`]); over all p that a kept point rules out ([`super::need::Need::next`]); and it ends where a point rules out all that are
+//! left. Only what is left is tested in full, and what fails there leaves a point behind.
 //!
-//! What it finds needs no more than the true best. So it is the best if it passes the test in full; if not, the test
-//! leaves a point behind that it misses, and the next sweep knows more. Ties go to the smallest period, since that comes
-//! first.
+//! Ties go to the smallest period, since that comes first.
 
-use super::demands::{steeper, Demands, Round, Verdict};
+use super::demands::{Demands, Found, Round};
 use super::lattice::first_between;
 use super::need::Grid;
 use super::server::Server;
 use crate::Error;
 
-/// A period and a budget (lost overhead counted), in quanta.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A period and a budget, in quanta.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) period: u64,
     pub(super) budget: u64,
 }
 
-/// What a search found.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Best {
-    /// The best, as far as it is decided; `None`: nothing is enough.
+impl Candidate {
+    /// Θ/Π < that of the other.
+    fn below(self, other: Candidate) -> bool {
+        u128::from(self.budget) * u128::from(other.period) < u128::from(other.budget) * u128::from(self.period)
+    }
+}
+
+/// What a sweep found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Swept {
+    /// The best.
     pub(super) best: Option<Candidate>,
-    /// The best, had a candidate been enough for which it took too long to say. Nothing has less bandwidth than this.
+    /// Of what could not be decided, that of least bandwidth: nothing else is better than the best.
     pub(super) undecided: Option<Candidate>,
     /// As far as single periods had to be ruled out: longer ones are no better.
     pub(super) end: u64,
 }
 
-/// Which periods.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Periods<'a> {
-    /// All from 1 to so many quanta.
-    UpTo(u64),
-    /// These, in quanta, ascending.
-    Among(&'a [u64]),
-}
-
-/// The best of all `periods`.
-///
-/// Under EDF a candidate very close to U may take too long to test. It is told, and then candidates twice as far from what
-/// all need at least are tried, until one can be decided.
-pub(super) fn search(demands: &mut impl Demands, grid: &Grid, periods: Periods) -> Result<Best, Error> {
-    let (mut floor, mut undecided) = ((0, 1), None);
-    loop {
-        let mut sweep = Sweep { demands: &mut *demands, grid, floor, best: None };
-        let end = match periods {
-            Periods::UpTo(last) => sweep.up_to(last),
-            Periods::Among(all) => sweep.among(all),
-        };
-        let Some(best) = sweep.best else { return Ok(Best { best: None, undecided, end }) };
-        match demands.check(&server(grid, best))? {
-            Verdict::Enough => return Ok(Best { best: Some(best), undecided, end }),
-            Verdict::Missed => {}
-            Verdict::Undecided => {
-                undecided = undecided.or(Some(best));
-                floor = farther(best, demands.slope());
-            }
-        }
+/// The sweep over all periods from 1 to `last` quanta.
+pub(super) fn sweep(demands: &mut impl Demands, grid: &Grid, last: u64) -> Result<Swept, Error> {
+    let mut swept = Swept::default();
+    if grid.overhead > 0 {
+        survey(demands, grid, last, &mut swept)?;
     }
-}
-
-/// The server of a candidate, without what is lost of its budget.
-pub(super) fn server(grid: &Grid, candidate: Candidate) -> Server {
-    let period = candidate.period * grid.quantum;
-    let top = u128::from(candidate.budget * grid.quantum - grid.overhead);
-    Server { period, top, bottom: 1, delay: grid.delay(period) }
-}
-
-/// A bandwidth about twice as far from `low` as that of `candidate`, at least 2^-41.
-fn farther(candidate: Candidate, low: (u64, u64)) -> (u64, u64) {
-    const ONE: u64 = 1 << 61;
-    let part = |(n, d): (u64, u64)| (u128::from(n) * u128::from(ONE) / u128::from(d)) as u64; // at most 1
-    let share = part((candidate.budget, candidate.period)) + 1;
-    (share.saturating_add((share - part(low).min(share)).max(ONE >> 41)).min(ONE), ONE)
-}
-
-struct Sweep<'a, D> {
-    demands: &'a mut D,
-    grid: &'a Grid,
-    /// No candidate with less is looked at.
-    floor: (u64, u64),
-    best: Option<Candidate>,
-}
-
-impl<D: Demands> Sweep<'_, D> {
-    /// Over all periods; gives how far it had to go.
-    fn up_to(&mut self, last: u64) -> u64 {
-        if self.grid.overhead > 0 {
-            self.survey(last);
-        }
-        let low = steeper(self.demands.slope(), self.floor);
-        let mut p = 1;
-        while p <= last {
-            // Past the best, nothing but a lower bandwidth is of use.
-            if let Some(best) = self.best.filter(|best| best.period <= p) {
-                match first_between(p, last, (low.1 - low.0, low.1), (best.period - best.budget, best.period)) {
-                    Some(next) => p = next,
-                    None => break,
-                }
-            }
-            match self.demands.next(self.grid, p, self.held(p)) {
+    let mut p = 1;
+    while p <= last {
+        // Past the best, nothing but a lower bandwidth is of use.
+        if let Some(best) = swept.best.filter(|best| best.period <= p) {
+            let (low, of) = demands.slope();
+            match first_between(p, last, (of - low, of), (best.period - best.budget, best.period)) {
+                Some(next) => p = next,
                 None => break,
-                Some(next) if next > p => p = next,
-                Some(_) => {
-                    self.consider(p);
-                    p += 1;
-                }
             }
         }
-        p.min(last)
-    }
-
-    /// Over some periods only.
-    fn among(&mut self, periods: &[u64]) -> u64 {
-        for &p in periods {
-            self.look(p);
-        }
-        periods.last().copied().unwrap_or(0)
-    }
-
-    /// With something lost of each budget, short periods are dear, and coming from there each is a little better than the
-    /// one before. So some all over the range come first, then closer and closer ones around the best.
-    fn survey(&mut self, last: u64) {
-        let mut p = 1;
-        while p <= last && self.look(p) {
-            p += p / 8 + 1;
-        }
-        let mut step = self.best.map_or(0, |best| best.period / 8);
-        while step > 0 {
-            let center = self.best.map_or(1, |best| best.period);
-            self.look(center.saturating_sub(step).max(1));
-            self.look(center.saturating_add(step).min(last));
-            step /= 2;
+        match demands.next(grid, p, held(swept.best, p)) {
+            None => break,
+            Some(next) if next > p => p = next,
+            Some(_) => {
+                consider(demands, grid, p, &mut swept)?;
+                if demands.spent() {
+                    let (budget, period) = demands.slope();
+                    swept.doubt(Candidate { period, budget });
+                    break;
+                }
+                p += 1;
+            }
         }
     }
+    swept.end = p.min(last);
+    Ok(swept)
+}
 
-    /// Considers `p` quanta if the kept points allow it; whether they allow any from there on.
-    fn look(&mut self, p: u64) -> bool {
-        let next = self.demands.next(self.grid, p, self.held(p));
-        if next == Some(p) {
-            self.consider(p);
+/// Only some periods: ascending, in quanta.
+pub(super) fn among(demands: &mut impl Demands, grid: &Grid, periods: &[u64]) -> Result<Swept, Error> {
+    let mut swept = Swept { end: periods.last().copied().unwrap_or(0), ..Swept::default() };
+    for &p in periods {
+        if demands.next(grid, p, held(swept.best, p)) == Some(p) {
+            consider(demands, grid, p, &mut swept)?;
         }
-        next.is_some()
     }
+    Ok(swept)
+}
 
-    /// Quanta that a period of `p` has to hold back at least to beat the best (or to be as good, and shorter).
-    fn held(&self, p: u64) -> u64 {
-        let Some(Candidate { period, budget }) = self.best else { return 0 };
-        let (gap, of) = (u128::from(period - budget) * u128::from(p), u128::from(period));
-        let held = if p < period { gap.div_ceil(of) } else { gap / of + 1 };
-        held as u64 // at most p + 1
-    }
-
-    /// Finds the least budget for `p` quanta; what is better than the best takes its place.
-    fn consider(&mut self, p: u64) {
-        let grid = self.grid;
-        let Some(most) = p.checked_sub(self.held(p)) else { return };
-        let floor = (u128::from(self.floor.0) * u128::from(p)).div_ceil(u128::from(self.floor.1));
-        let Some(most) = (most * grid.quantum).checked_sub(grid.overhead) else { return };
-        let period = p * grid.quantum;
-        let round = Round { period, delay: grid.delay(period), most, grain: Some((grid.quantum, grid.overhead)) };
-        let least = self.demands.least(&round).map(|server| (server.top as u64 + grid.overhead) / grid.quantum);
-        let found = least.map(|least| Candidate { period: p, budget: least.max(floor as u64) });
-        if let Some(found) = found.filter(|found| found.budget * grid.quantum <= most + grid.overhead) {
-            self.best = Some(found);
+/// With something lost of each budget, short periods are dear, and coming from there each is a little better than the one before.
+/// So some all over the range come first, then closer and closer ones around the best.
+fn survey(demands: &mut impl Demands, grid: &Grid, last: u64, swept: &mut Swept) -> Result<(), Error> {
+    let mut p = 1;
+    while p <= last {
+        match demands.next(grid, p, held(swept.best, p)) {
+            None => break,
+            Some(next) if next > p => {}
+            Some(_) => consider(demands, grid, p, swept)?,
         }
+        p += p / 8 + 1;
+    }
+    let mut step = swept.best.map_or(0, |best| best.period / 8);
+    while step > 0 {
+        let center = swept.best.map_or(1, |best| best.period);
+        for p in [center.saturating_sub(step).max(1), center.saturating_add(step).min(last)] {
+            if demands.next(grid, p, held(swept.best, p)) == Some(p) {
+                consider(demands, grid, p, swept)?;
+            }
+        }
+        step /= 2;
+    }
+    Ok(())
+}
+
+/// Quanta that a period of `p` has to hold back at least to beat the best (or to be as good, and shorter).
+fn held(best: Option<Candidate>, p: u64) -> u64 {
+    let Some(Candidate { period, budget }) = best else { return 0 };
+    let (gap, of) = (u128::from(period - budget) * u128::from(p), u128::from(period));
+    let held = if p < period { gap.div_ceil(of) } else { gap / of + 1 };
+    held as u64 // at most p + 1
+}
+
+/// Finds the least budget for `p` quanta; what is better than the best takes its place.
+fn consider(demands: &mut impl Demands, grid: &Grid, p: u64, swept: &mut Swept) -> Result<(), Error> {
+    let period = p * grid.quantum;
+    let Some(most) = p.checked_sub(held(swept.best, p)) else { return Ok(()) };
+    let Some(most) = (most * grid.quantum).checked_sub(grid.overhead) else { return Ok(()) };
+    let grain = Some((grid.quantum, grid.overhead));
+    let of = |server: &Server| Candidate { period: p, budget: (server.top as u64 + grid.overhead) / grid.quantum };
+    match demands.budget(&Round { period, delay: grid.delay(period), most, grain })? {
+        Found::TooMuch => {}
+        Found::Least(server) => swept.best = Some(of(&server)),
+        Found::Undecided(server) => swept.doubt(of(&server)),
+    }
+    Ok(())
+}
+
+impl Swept {
+    /// This may be enough, or not.
+    fn doubt(&mut self, candidate: Candidate) {
+        self.undecided = Some(self.undecided.filter(|other| !candidate.below(*other)).unwrap_or(candidate));
     }
 }
