@@ -51,7 +51,7 @@ fn divisors(mut n: u64) -> Vec<u64> {
     let mut all = vec![1];
     let mut take = |prime: u64, n: &mut u64| {
         let (known, mut power) = (all.len(), 1);
-        while *n % prime == 0 {
+        while n.is_multiple_of(prime) {
             *n /= prime;
             power *= prime;
             all.extend_from_within(..known);

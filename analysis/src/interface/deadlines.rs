@@ -1,18 +1,21 @@
 //! Demands under EDF: every deadline is a point that must be met; few of them decide.
 
-use super::demands::{steeper, Demands, Found, Round};
+use super::demands::{steeper, Demands, Round, Verdict};
 use super::exact::{Fraction, Load};
-use super::lines::{due_lines, stretch, Line};
+use super::lines::{due, due_lines, last_deadline, Line, LONGEST};
 use super::need::{Grid, Need};
 use super::server::{Delay, Server};
 use crate::Error;
 use giusto_model::Task;
 use std::cmp::Ordering;
+use std::iter;
 
 /// Tasks looked at in the tests of one search, and of one budget in it. What is longer than that is undecided; it happens only where
 /// the budget is within a millionth or so of U · Π.
 const MOST_LOOKS: u64 = 60_000_000;
 const MOST_LOOKS_AT_ONCE: u64 = 6_000_000;
+/// Deadlines that are looked at before anything is asked.
+const MOST_NEAR: u128 = 1 << 12;
 
 /// See [`Demands`].
 pub(super) struct Deadlines {
@@ -21,7 +24,11 @@ pub(super) struct Deadlines {
     latency: u64,
     /// Deadlines that a budget once missed; those that ruled out a period last come first.
     needs: Vec<Need>,
+    /// A deadline that even a whole core misses.
+    hopeless: bool,
     slope: (u64, u64),
+    /// Up to here all deadlines that may decide are kept.
+    near: u64,
     /// 1 − U, rounded up to a fraction of 61 bits.
     unused: (u64, u64),
     /// Tasks that may still be looked at.
@@ -34,7 +41,63 @@ impl Deadlines {
         let (lines, load) = (due_lines(tasks)?, Load::new(tasks));
         let slope = Fraction::of(&load).floor();
         let unused = (slope.1 - slope.0, slope.1);
-        Ok(Deadlines { lines, load, latency, needs: Vec::new(), slope, unused, left: MOST_LOOKS })
+        let longest = lines.iter().map(|line| line.period).max().unwrap_or(0);
+        let mut all = Deadlines {
+            lines,
+            load,
+            latency,
+            needs: Vec::new(),
+            hopeless: false,
+            slope,
+            near: 0,
+            unused,
+            left: MOST_LOOKS,
+        };
+        all.near =
+            iter::successors(Some(2 * longest), |t| Some(t / 2)).find(|t| all.count(*t) <= MOST_NEAR).unwrap_or(0);
+        all.keep_near();
+        Ok(all)
+    }
+
+    /// At least the number of deadlines up to `t`.
+    fn count(&self, t: u64) -> u128 {
+        self.lines.iter().map(|line| u128::from(t / line.period) + 1).sum()
+    }
+
+    /// Keeps what may decide of the deadlines up to `near`.
+    ///
+    /// A point is implied by a later one with no more slack s = t − w: sbf rises by 1 at most, so
+    /// sbf(t₀) ≥ sbf(t) − (t − t₀) ≥ w − (t − t₀) ≥ w₀. So of their slack the least from behind are enough.
+    fn keep_near(&mut self) {
+        let due = |line: &Line| {
+            let (first, period, work) = (line.deadline, line.period, line.work);
+            (0..).map(move |k| (first + k * period, work)).take_while(|(t, _)| *t <= self.near)
+        };
+        let mut rises: Vec<(u64, u64)> = self.lines.iter().flat_map(due).collect();
+        rises.sort_unstable();
+        let mut demand: u128 = rises.iter().map(|rise| u128::from(rise.1)).sum();
+        let (mut behind, mut least) = (u64::MAX, None);
+        for (from, work) in rises.into_iter().rev() {
+            let slack = i128::from(from) - demand as i128; // at most 2^13 times 2^64
+            if from < behind && least.is_none_or(|least| slack < least) {
+                self.keep(from, demand);
+                least = Some(slack);
+            }
+            behind = from;
+            demand -= u128::from(work);
+        }
+    }
+
+    /// Keeps the deadline that is missed.
+    fn keep(&mut self, missed: u64, demand: u128) {
+        let at = missed.checked_sub(self.latency);
+        match at.zip(u64::try_from(demand).ok()).filter(|(at, work)| work <= at) {
+            Some((at, work)) => {
+                self.slope = steeper(self.slope, (work, at));
+                self.needs.insert(0, Need { at, work });
+            }
+            None => self.hopeless = true,
+        }
     }
 
     /// The least budget with α ≥ U, and α > U where α = U cannot be enough: windows that wait for their first budget get less
@@ -64,7 +127,7 @@ impl Deadlines {
             u64::try_from(both.checked_add(lag)?).ok()
         });
         let crossing = self.load.crossing(share, lag);
-        [crossing, whole].into_iter().flatten().min().filter(|t| *t < 1 << 62)
+        [crossing, whole].into_iter().flatten().min().filter(|t| *t < LONGEST)
     }
 }
 
@@ -89,54 +152,50 @@ impl Demands for Deadlines {
         Some(p)
     }
 
-    /// Goes down over the deadlines as `edf::test` does. Where one is missed it raises the budget so far that it is met: those
-    /// after it are still met, and are not looked at again. O(n) a step.
-    fn budget(&mut self, round: &Round) -> Result<Found, Error> {
+    fn least(&mut self, round: &Round) -> Option<Server> {
         let start = if round.grain.is_some() { self.long_run(round) } else { round.smallest() };
-        let Some(mut server) = start else { return Ok(Found::TooMuch) };
-        for need in &self.needs {
-            match round.raised(server, need) {
-                Some(raised) => server = raised,
-                None => return Ok(Found::TooMuch),
-            }
-        }
-        let Some(until) = self.bound(&server) else { return Ok(Found::Undecided(server)) };
+        let start = start.filter(|_| !self.hopeless);
+        self.needs.iter().try_fold(start?, |server, need| round.raised(server, need))
+    }
+
+    /// Goes down over the deadlines as `edf::test` does, first over the early ones, then up to four times as far and so on: what
+    /// is missed is mostly missed early. O(n) a step.
+    fn check(&mut self, server: &Server) -> Result<Verdict, Error> {
+        let Some(until) = self.bound(server) else { return Ok(Verdict::Undecided) };
         let looks = self.lines.len() as u64;
         let mut left = self.left.min(MOST_LOOKS_AT_ONCE) / looks;
-        let mut here = stretch(&self.lines, until);
-        while here.demand > 0 {
-            self.left = self.left.saturating_sub(looks);
-            let Some(rest) = left.checked_sub(1) else { return Ok(Found::Undecided(server)) };
-            left = rest;
-            let met = |server: &Server| server.inverse(here.demand)?.checked_add(self.latency);
-            let mut next = met(&server).filter(|t| *t <= here.from);
-            if next.is_none() {
-                let at = here.from.checked_sub(self.latency);
-                let work = u64::try_from(here.demand).map_err(|_| Error::Demand)?;
-                let Some(at) = at.filter(|at| work <= *at) else { return Ok(Found::TooMuch) };
-                let need = Need { at, work };
-                self.slope = steeper(self.slope, (work, at));
-                self.needs.insert(0, need);
-                match round.raised(server, &need) {
-                    Some(raised) => server = raised,
-                    None => return Ok(Found::TooMuch),
+        let (mut below, mut end) = (0, self.near.max(1));
+        loop {
+            let mut last = end.min(until);
+            let mut asked = due(&self.lines, last);
+            while asked > 0 && last > below {
+                self.left = self.left.saturating_sub(looks);
+                let Some(rest) = left.checked_sub(1) else { return Ok(Verdict::Undecided) };
+                left = rest;
+                let met = server.inverse(asked.into()).and_then(|t| t.checked_add(self.latency));
+                let rest = met.filter(|met| *met <= last).map(|met| (met - 1, due(&self.lines, met - 1)));
+                match rest.filter(|(_, rest)| *rest < asked) {
+                    Some(next) => (last, asked) = next,
+                    None => {
+                        let missed = last_deadline(&self.lines, last).unwrap_or(last);
+                        self.keep(missed, asked.into());
+                        return Ok(Verdict::Missed);
+                    }
                 }
-                next = met(&server).into_iter().chain(self.bound(&server).map(|t| t + 1)).min();
             }
-            here = match next {
-                Some(t) if t > 0 => stretch(&self.lines, t - 1),
-                _ => break,
-            };
+            if end >= until {
+                return Ok(Verdict::Enough);
+            }
+            (below, end) = (end, end.saturating_mul(4));
         }
-        Ok(Found::Least(server))
+    }
+
+    fn sharpen(&mut self, _: &Round) -> Result<Option<Server>, Error> {
+        Ok(None) // early misses are all known, late ones are dear to find
     }
 
     fn slope(&self) -> (u64, u64) {
         self.slope
-    }
-
-    fn spent(&self) -> bool {
-        self.left == 0
     }
 }
 
@@ -149,17 +208,15 @@ impl Deadlines {
         let mut server = Server { delay: Delay::Until(server.period), ..*server };
         let Some(until) = self.bound(&server) else { return Ok(None) };
         let mut left = MOST_LOOKS / self.lines.len() as u64;
-        let mut here = stretch(&self.lines, until);
-        while here.demand > 0 {
+        let mut last = until;
+        while let Some(from) = last_deadline(&self.lines, last) {
             let Some(rest) = left.checked_sub(1) else { return Ok(None) };
             left = rest;
-            let Some(met) = server.inverse(here.demand).and_then(|t| t.checked_add(self.latency)) else {
-                return Ok(None);
-            };
-            let over = met.saturating_sub(here.from);
-            let Delay::Until(longest) = server.delay else { return Ok(None) };
+            let met = server.inverse(due(&self.lines, from).into()).and_then(|t| t.checked_add(self.latency));
+            let (Some(met), Delay::Until(longest)) = (met, server.delay) else { return Ok(None) };
+            let over = met.saturating_sub(from);
             server.delay = Delay::Until(longest.saturating_sub(over));
-            here = stretch(&self.lines, met - over - 1);
+            last = met - over - 1;
         }
         match server.delay {
             Delay::Until(longest) => Ok(Some(longest)),

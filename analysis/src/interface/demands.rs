@@ -43,6 +43,17 @@ impl Round {
     }
 }
 
+/// Whether a server is enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Every deadline is met.
+    Enough,
+    /// It is not, and a point that says so is kept now.
+    Missed,
+    /// It takes too long to say.
+    Undecided,
+}
+
 /// The least budget for one period.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Found {
@@ -50,25 +61,39 @@ pub(super) enum Found {
     Least(Server),
     /// More than is allowed.
     TooMuch,
-    /// At least this one; whether it is enough takes too long to say.
-    Undecided(Server),
+    /// It takes too long to say.
+    Undecided,
 }
 
-/// A task set under one scheduler. Points that once decided are kept, and speak first.
+/// A task set under one scheduler. Points that once decided are kept: what they ask for is quickly told, and is a lower bound.
 pub(super) trait Demands {
     /// The least period ≥ `p` quanta that the kept points allow while each period holds back `held` quanta or more;
     /// `None`: no longer one is.
     fn next(&mut self, grid: &Grid, p: u64, held: u64) -> Option<u64>;
 
-    /// The least budget.
-    fn budget(&mut self, round: &Round) -> Result<Found, Error>;
+    /// The least budget that the kept points allow; `None`: more than there may be.
+    fn least(&mut self, round: &Round) -> Option<Server>;
+
+    /// Whether a budget that the kept points allow is enough.
+    fn check(&mut self, server: &Server) -> Result<Verdict, Error>;
+
+    /// After a miss with the least budget of the kept points: keeps more of what is missed with that period, as far as that is
+    /// quickly found. Gives the least budget, if it is then known.
+    fn sharpen(&mut self, round: &Round) -> Result<Option<Server>, Error>;
 
     /// A bandwidth that all interfaces have at least, whatever their period (a fraction of at most 61 bits, at most 1).
     fn slope(&self) -> (u64, u64);
 
-    /// Whether the time for undecided questions is used up.
-    fn spent(&self) -> bool {
-        false
+    /// The least budget.
+    fn budget(&mut self, round: &Round) -> Result<Found, Error> {
+        loop {
+            let Some(server) = self.least(round) else { return Ok(Found::TooMuch) };
+            match self.check(&server)? {
+                Verdict::Enough => return Ok(Found::Least(server)),
+                Verdict::Missed => {}
+                Verdict::Undecided => return Ok(Found::Undecided),
+            }
+        }
     }
 }
 

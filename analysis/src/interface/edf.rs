@@ -2,7 +2,7 @@
 
 use super::demand::{deadline_from, deadline_until, demand, due_at};
 use super::exact::Load;
-use super::lines::{due_lines, stretch};
+use super::lines::{due, due_lines, next_deadline, LONGEST};
 use super::{supplied, Point, Resource, Shortfall};
 use crate::Error;
 use giusto_model::{Duration, Task};
@@ -29,16 +29,17 @@ pub(super) fn test(
     };
     let lines = due_lines(tasks)?;
     let (mut points, mut left) = (Vec::new(), MOST_STEPS);
-    let mut here = stretch(&lines, until);
-    while here.demand > 0 {
-        let met = resource.inverse(here.demand).and_then(|t| t.checked_add(latency)).map(Duration::ns);
-        let Some(met) = met.filter(|met| *met <= here.from) else {
-            return first_miss(tasks, resource, latency, Some(here.from)).map(Err);
+    let (mut end, mut asked) = (until, due(&lines, until));
+    while asked > 0 {
+        let met = resource.inverse(asked.into()).and_then(|t| t.checked_add(latency)).map(Duration::ns);
+        let rest = met.filter(|met| *met <= end).map(|met| (met, due(&lines, met - 1)));
+        // Nothing due from `met` to `end`: what is due was so before `met`, and missed.
+        let Some((met, rest)) = rest.filter(|(_, rest)| *rest < asked) else {
+            return first_miss(tasks, resource, latency, Some(end)).map(Err);
         };
-        let before = stretch(&lines, met - 1);
-        let at = ns(before.next);
-        points.push(Point { task: None, at, demand: length(here.demand)?, supply: supplied(resource, latency, at) });
-        here = before;
+        let at = ns(next_deadline(&lines, met - 1));
+        points.push(Point { task: None, at, demand: ns(asked), supply: supplied(resource, latency, at) });
+        (end, asked) = (met - 1, rest);
         left = left.checked_sub(1).ok_or(Error::TooClose)?;
     }
     points.reverse();
@@ -65,7 +66,7 @@ fn bound(tasks: &[Task], resource: &Resource, latency: Duration) -> Bound {
     let hyperperiod = load.hyperperiod().and_then(both);
     let whole = hyperperiod.and_then(|h| u64::try_from(u128::from(h) + lag).ok());
     let crossing = load.crossing(share, lag);
-    let until = [crossing, whole].into_iter().flatten().min();
+    let until = [crossing, whole].into_iter().flatten().min().filter(|t| *t < LONGEST);
     match load.compare(share) {
         Ordering::Less => Bound { until: None, miss: load.overtaken(share, tasks) },
         Ordering::Equal => {

@@ -12,7 +12,10 @@ pub(super) fn first_between(from: u64, last: u64, above: (u64, u64), below: (u64
     if above.0 * below.1 <= below.0 * above.1 {
         return None;
     }
-    let floor = |(n, d): (u128, u128), p: u64| n * u128::from(p) / d;
+    let floor = |(n, d): (u128, u128), p: u64| match (u64::try_from(n * u128::from(p)), u64::try_from(d)) {
+        (Ok(product), Ok(d)) => u128::from(product / d), // much quicker
+        _ => n * u128::from(p) / d,
+    };
     let soon = last.min(from.saturating_add(ONE_BY_ONE));
     if let Some(p) = (from..=soon).find(|p| floor(above, *p) > floor(below, *p)) {
         return Some(p);

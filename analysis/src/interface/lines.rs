@@ -1,8 +1,11 @@
-//! A task set made ready for many questions about rbf and dbf: no division in the inner loops.
+//! A task set made ready for many questions about rbf and dbf: no division and no branch in the inner loops.
 
 use super::demand::work;
 use crate::Error;
 use giusto_model::Task;
+
+/// Times are less than this, 146 years, so that sums of two stay within 63 bits.
+pub(super) const LONGEST: u64 = 1 << 62;
 
 /// One task, all copies together.
 #[derive(Clone, Copy, Debug)]
@@ -11,38 +14,45 @@ pub(super) struct Line {
     pub(super) deadline: u64,
     /// C, copies counted.
     pub(super) work: u64,
-    /// ⌊(2^64 − 1) / T⌋
+    /// T − D
+    early: u64,
+    /// With s = ⌈log₂ T⌉, ⌈2^(63 + s) / T⌉: between 2^63 and 2^64.
     inverse: u64,
+    /// s
+    shift: u32,
 }
 
 impl Line {
-    /// Of a checked task. Errors: more than 584 years of work at once.
+    /// Of a checked task. Errors: a period that is too long, more than 584 years of work at once.
     pub(super) fn new(task: &Task) -> Result<Self, Error> {
         let (period, deadline) = (task.period.ns(), task.deadline.ns());
+        if period >= LONGEST {
+            return Err(Error::TooLong { time: task.period });
+        }
         let work = u64::try_from(work(task)).map_err(|_| Error::Demand)?;
-        Ok(Line { period, deadline, work, inverse: u64::MAX / period })
+        let shift = u64::BITS - (period - 1).leading_zeros();
+        let inverse = (1u128 << (63 + shift)).div_ceil(u128::from(period));
+        // T a power of two: 2^63 exactly.
+        Ok(Line { period, deadline, work, early: period - deadline, inverse: inverse as u64, shift })
     }
 
-    /// ⌊t / T⌋: t times the inverse is too little by less than t / 2^64 · T < T, so the quotient by at most one.
+    /// ⌊t / T⌋ for t < 2^63. The inverse is too great by less than 1, so t times it by less than 2^63 ≤ 2^(63 + s) / T: the
+    /// product divided by 2^(63 + s) is less than 1/T too great, and does not reach the next whole number.
+    #[inline]
     fn rounds(&self, t: u64) -> u64 {
-        let rounds = ((u128::from(t) * u128::from(self.inverse)) >> 64) as u64;
-        rounds + u64::from(t - rounds * self.period >= self.period)
+        (((u128::from(t << 1) * u128::from(self.inverse)) >> 64) as u64).wrapping_shr(self.shift)
+    }
+
+    /// Jobs due by `t`.
+    #[inline]
+    fn due(&self, t: u64) -> u64 {
+        self.rounds(t.wrapping_add(self.early))
     }
 
     /// Work released in [0, t) after a release at 0, for t > 0.
     pub(super) fn released(&self, t: u64) -> u128 {
-        (u128::from(self.rounds(t - 1)) + 1) * u128::from(self.work)
+        u128::from(self.rounds(t - 1) + 1) * u128::from(self.work)
     }
-}
-
-/// dbf where it does not change: from the last deadline up to some time until the next one after it.
-pub(super) struct Stretch {
-    /// The last deadline; 0: there is none yet.
-    pub(super) from: u64,
-    /// The first deadline after the time asked for; `u64::MAX` where it is beyond that.
-    pub(super) next: u64,
-    /// dbf.
-    pub(super) demand: u128,
 }
 
 /// The lines of `tasks` for dbf: those that are due alike as one.
@@ -59,19 +69,50 @@ pub(super) fn due_lines(tasks: &[Task]) -> Result<Vec<Line>, Error> {
     Ok(merged)
 }
 
-/// The stretch of dbf around `t`. O(n).
-pub(super) fn stretch(lines: &[Line], t: u64) -> Stretch {
-    let mut found = Stretch { from: 0, next: u64::MAX, demand: 0 };
-    for line in lines {
-        let Some(rest) = t.checked_sub(line.deadline) else {
-            found.next = found.next.min(line.deadline);
-            continue;
-        };
-        let rounds = line.rounds(rest);
-        let last = line.deadline + rounds * line.period;
-        found.from = found.from.max(last);
-        found.next = found.next.min(last.saturating_add(line.period));
-        found.demand += (u128::from(rounds) + 1) * u128::from(line.work);
+/// dbf(t) for t < 2^62 and lines with U ≤ 1: then dbf(t) ≤ t + max T fits, and no step overflows. O(n), about a ns a line.
+#[inline]
+pub(super) fn due(lines: &[Line], t: u64) -> u64 {
+    lines.iter().fold(0, |sum, line| sum.wrapping_add(line.due(t).wrapping_mul(line.work)))
+}
+
+/// The first deadline after t, for t < 2^62.
+pub(super) fn next_deadline(lines: &[Line], t: u64) -> u64 {
+    let next = |line: &Line| line.due(t).wrapping_mul(line.period).wrapping_add(line.deadline);
+    lines.iter().map(next).min().unwrap_or(u64::MAX)
+}
+
+/// The last deadline up to t, for t < 2^62 and if there is one.
+pub(super) fn last_deadline(lines: &[Line], t: u64) -> Option<u64> {
+    let last = |line: &Line| Some(line.deadline + line.due(t).checked_sub(1)? * line.period);
+    lines.iter().filter_map(last).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giusto_model::{Duration, Release};
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    #[test]
+    fn the_product_with_the_inverse_is_the_quotient() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let some = |rng: &mut StdRng, bits: u32| rng.random_range(1..1u64 << bits) >> rng.random_range(0..bits);
+        for _ in 0..200_000 {
+            let period = match rng.random_range(0..4) {
+                0 => 1u64 << rng.random_range(0..62),
+                1 => (1u64 << rng.random_range(1..62)) - 1,
+                _ => some(&mut rng, 62).max(1),
+            };
+            let length = Duration::from_ns(period);
+            let name = String::new();
+            let (offset, release) = (Duration::ZERO, Release::Sporadic);
+            let task = Task { name, wcet: length, period: length, deadline: length, offset, release, copies: 1 };
+            let line = Line::new(&task).unwrap();
+            let multiple = some(&mut rng, 63) / period * period;
+            for t in [some(&mut rng, 63), multiple, multiple.saturating_sub(1), (1 << 63) - 1, 0] {
+                assert_eq!(line.rounds(t), t / period, "{t} / {period}");
+            }
+        }
     }
-    found
 }

@@ -28,6 +28,26 @@ impl Grid {
             false => Delay::None,
         }
     }
+
+    /// The server of a candidate, without what is lost of its budget.
+    pub(super) fn server(&self, candidate: Candidate) -> Server {
+        let period = candidate.period * self.quantum;
+        let top = u128::from(candidate.budget * self.quantum - self.overhead);
+        Server { period, top, bottom: 1, delay: self.delay(period) }
+    }
+
+    /// The candidate of a server of this grid.
+    pub(super) fn candidate(&self, server: &Server) -> Candidate {
+        let budget = (server.top as u64 + self.overhead) / self.quantum;
+        Candidate { period: server.period / self.quantum, budget }
+    }
+}
+
+/// A period and a budget (lost overhead counted), in quanta.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) period: u64,
+    pub(super) budget: u64,
 }
 
 impl Need {

@@ -4,11 +4,11 @@ use super::aligned;
 use super::deadlines::Deadlines;
 use super::demands::{self, Demands, Round};
 use super::exact::{Fraction, Load};
-use super::need::Grid;
+use super::need::{Candidate, Grid};
 use super::ranks::Ranks;
 use super::server::Server;
 use super::supply::Resource;
-use super::sweep::{among, sweep, Candidate};
+use super::sweep::{search, Periods};
 use super::Scheduler;
 use super::{check, prove, Certificate, Shortfall};
 use crate::Error;
@@ -260,24 +260,25 @@ impl Question {
             demands::Found::TooMuch => {
                 return Ok(Err(Resource::Periodic { period: self.quantum, budget: self.quantum }))
             }
-            demands::Found::Undecided(_) => return Err(Error::TooClose),
+            demands::Found::Undecided => return Err(Error::TooClose),
         }
         let Some(period) = self.period.map(Duration::ns) else {
-            let swept = match self.supply {
-                Family::Aligned => among(demands, &grid, &aligned::periods(tasks, quantum)?)?,
-                _ => sweep(demands, &grid, last)?,
+            let some = match self.supply {
+                Family::Aligned => Some(aligned::periods(tasks, quantum)?),
+                _ => None,
             };
+            let periods = some.as_deref().map_or(Periods::UpTo(last), Periods::Among);
+            let shortest = tasks.iter().map(|task| task.deadline.ns()).min().unwrap_or(0);
+            let found = search(demands, &grid, periods, shortest / (8 * quantum))?;
             let share = |candidate: Candidate| Bandwidth::new(candidate.budget, candidate.period);
-            return match swept.best {
+            return match found.best {
                 Some(best) => {
-                    let (period, top) = (best.period * quantum, u128::from(best.budget * quantum - lost));
-                    let server = Server { period, top, bottom: 1, delay: grid.delay(period) };
-                    let at_least = swept.undecided.and_then(share);
-                    Ok(Ok(Found { server, exact: None, at_least, searched: Some(swept.end * quantum) }))
+                    let (server, at_least) = (grid.server(best), found.undecided.and_then(share));
+                    Ok(Ok(Found { server, exact: None, at_least, searched: Some(found.end * quantum) }))
                 }
-                None if swept.undecided.is_some() => Err(Error::TooClose),
+                None if found.undecided.is_some() => Err(Error::TooClose),
                 None => {
-                    let period = longer(swept.end * quantum);
+                    let period = longer(found.end * quantum);
                     Ok(Err(all(period, most(period)?)))
                 }
             };
@@ -288,8 +289,7 @@ impl Question {
         let round = Round { period, delay: grid.delay(period), most, grain: Some((quantum, lost)) };
         match demands.budget(&round)? {
             demands::Found::Least(server) => {
-                let exact = demands.budget(&Round { grain: None, ..round })?;
-                let exact = match exact {
+                let exact = match demands.budget(&Round { grain: None, ..round })? {
                     demands::Found::Least(least) => {
                         Fraction::ratio(least.top + u128::from(lost) * least.bottom, least.bottom)
                     }
@@ -298,7 +298,7 @@ impl Question {
                 Ok(Ok(Found { server, exact, at_least: None, searched: None }))
             }
             demands::Found::TooMuch => Ok(Err(resource)),
-            demands::Found::Undecided(_) => Err(Error::TooClose),
+            demands::Found::Undecided => Err(Error::TooClose),
         }
     }
 

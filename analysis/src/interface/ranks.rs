@@ -1,6 +1,6 @@
 //! Demands under fixed priority: for each task one of its points must be met; few tasks decide.
 
-use super::demands::{steeper, Demands, Found, Round};
+use super::demands::{steeper, Demands, Found, Round, Verdict};
 use super::lines::Line;
 use super::need::{Grid, Need};
 use super::server::{Delay, Server};
@@ -19,15 +19,54 @@ pub(super) struct Ranks {
     latency: u64,
     /// For each task the point that was met last.
     met: Vec<Option<Need>>,
-    /// Tasks that once missed; those that ruled out a period last come first.
+    /// The points of tasks that once missed; those that ruled out a period last come first.
     deciding: Vec<Deciding>,
     slope: (u64, u64),
 }
 
-/// A task with its points.
+/// A task by its points.
 struct Deciding {
-    rank: usize,
     needs: Vec<Need>,
+    /// One that was met or allowed last, to be asked first.
+    likely: usize,
+}
+
+impl Deciding {
+    /// See [`Demands::next`]: the least of all points.
+    fn next(&mut self, grid: &Grid, p: u64, held: u64) -> Option<u64> {
+        let allows = |need: &Need| need.next(grid, p, held);
+        if self.needs.get(self.likely).and_then(allows) == Some(p) {
+            return Some(p);
+        }
+        let mut least: Option<u64> = None;
+        for (i, need) in self.needs.iter().enumerate() {
+            let next = allows(need);
+            if next == Some(p) {
+                self.likely = i;
+                return next;
+            }
+            least = [least, next].into_iter().flatten().min();
+        }
+        least
+    }
+
+    /// `server` with at least the budget that the task needs; `None`: more than there may be.
+    fn raised(&mut self, round: &Round, server: Server) -> Option<Server> {
+        if self.needs.get(self.likely).is_some_and(|need| need.met_by(&server)) {
+            return Some(server);
+        }
+        if let Some(i) = self.needs.iter().position(|need| need.met_by(&server)) {
+            self.likely = i;
+            return Some(server);
+        }
+        let mut least: Option<Server> = None;
+        for need in &self.needs {
+            if least.is_none_or(|server| need.met_by(&server)) {
+                least = round.up(need.least(round.period, round.delay)).or(least);
+            }
+        }
+        least
+    }
 }
 
 impl Ranks {
@@ -98,26 +137,12 @@ impl Ranks {
         Ok(None)
     }
 
-    /// `server` with at least the budget that the task needs.
-    fn raised(round: &Round, server: Server, needs: &[Need]) -> Option<Server> {
-        if needs.iter().any(|need| need.met_by(&server)) {
-            return Some(server);
-        }
-        let mut least: Option<Server> = None;
-        for need in needs {
-            if least.is_none_or(|server| need.met_by(&server)) {
-                least = round.up(need.least(round.period, round.delay)).or(least);
-            }
-        }
-        least
-    }
-
     /// Takes the task in, as the first.
     fn decides(&mut self, rank: usize) -> Result<(), Error> {
         let needs = self.needs(rank)?;
         let least = needs.iter().map(|need| (need.work, need.at)).reduce(|a, b| if steeper(a, b) == a { b } else { a });
         self.slope = steeper(self.slope, least.unwrap_or((1, 1)));
-        self.deciding.insert(0, Deciding { rank, needs });
+        self.deciding.insert(0, Deciding { needs, likely: 0 });
         Ok(())
     }
 }
@@ -125,39 +150,31 @@ impl Ranks {
 impl Demands for Ranks {
     fn next(&mut self, grid: &Grid, p: u64, held: u64) -> Option<u64> {
         for i in 0..self.deciding.len() {
-            let mut least: Option<u64> = None;
-            for need in &self.deciding[i].needs {
-                let next = need.next(grid, p, held);
-                least = [least, next].into_iter().flatten().min();
-                if next == Some(p) {
-                    break;
-                }
-            }
-            if least != Some(p) {
+            let next = self.deciding[i].next(grid, p, held);
+            if next != Some(p) {
                 self.deciding[..=i].rotate_right(1);
-                return least;
+                return next;
             }
         }
         Some(p)
     }
 
-    fn budget(&mut self, round: &Round) -> Result<Found, Error> {
-        let Some(mut server) = round.smallest() else { return Ok(Found::TooMuch) };
-        for deciding in &self.deciding {
-            match Self::raised(round, server, &deciding.needs) {
-                Some(raised) => server = raised,
-                None => return Ok(Found::TooMuch),
-            }
+    fn least(&mut self, round: &Round) -> Option<Server> {
+        self.deciding.iter_mut().try_fold(round.smallest()?, |server, task| task.raised(round, server))
+    }
+
+    fn check(&mut self, server: &Server) -> Result<Verdict, Error> {
+        match self.missing(server)? {
+            Some(rank) => self.decides(rank).map(|()| Verdict::Missed),
+            None => Ok(Verdict::Enough),
         }
-        while let Some(rank) = self.missing(&server)? {
-            debug_assert!(self.deciding.iter().all(|d| d.rank != rank));
-            self.decides(rank)?;
-            match Self::raised(round, server, &self.deciding[0].needs) {
-                Some(raised) => server = raised,
-                None => return Ok(Found::TooMuch),
-            }
-        }
-        Ok(Found::Least(server))
+    }
+
+    fn sharpen(&mut self, round: &Round) -> Result<Option<Server>, Error> {
+        Ok(match self.budget(round)? {
+            Found::Least(server) => Some(server),
+            Found::TooMuch | Found::Undecided => None,
+        })
     }
 
     fn slope(&self) -> (u64, u64) {
