@@ -86,6 +86,7 @@ fn a_set_passes_where_the_sums_hold_at_every_length() {
         match schedulable(&tasks, &total, ns(latency)).unwrap() {
             Ok(until) => {
                 passed += 1;
+                #[expect(clippy::needless_range_loop, reason = "it indexes two lists")]
                 for k in 0..all.len() {
                     let last = until.ns().max(300);
                     let found = (all[k].deadline.ns()..=last).find(|&t| fails(k, t));

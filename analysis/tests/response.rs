@@ -105,6 +105,7 @@ fn a_whole_core_is_the_queue_of_the_textbooks() {
 
 /// The printed algorithms, walked state by state with the spec's corrections: Algorithm 1 by iteration, Algorithm 2 over (l, g),
 /// eqs. 4.11 and 4.13. `jobs`: work of an arrival in slots.
+#[expect(clippy::needless_range_loop, reason = "as printed")]
 fn printed(arrival: f64, jobs: &[(usize, f64)], budget: usize, period: usize, most: usize) -> Vec<f64> {
     let mut start = vec![0.0; most];
     start[0] = 1.0;
