@@ -440,7 +440,8 @@ fn the_least_share_keeps_its_objectives_and_a_little_less_does_not() {
         assert!(of(choice.budget.ns() - choice.period.ns() / 200) < 0.9, "{choice:?}: half a point less would do");
     }
     let at_4 = &found[2];
-    assert!((0.6..=0.7).contains(&at_4.bandwidth.as_f64()), "{at_4:?}");
+    // The paper reads W = 0.7 off its figure, on a grid that is optimistic by a point.
+    assert!((0.7..=0.72).contains(&at_4.bandwidth.as_f64()), "{at_4:?}");
     // None is worse in both.
     let best = pareto(&found);
     assert!(!best.is_empty());
