@@ -32,7 +32,6 @@ part "policy: deliberate faults, a sample" policy/mutants.sh
 part "policy: proofs, a sample" policy/prove.sh
 part "enforcement under cgroup v2, in a guest" tests/v2.sh
 part "release build" cargo build --release --locked --quiet
-part "deaths: the host is left as it was, a sample" /usr/bin/python3 tests/deaths.py
 part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py \
 	--enforce 'target/release/giusto run {site}'
 part "a double of the daemon" cargo build --release --locked --quiet -p giusto-daemon --example double
