@@ -160,6 +160,11 @@ fn a_plan_file_round_trips_and_a_bad_one_is_named() {
     let found = plan(&walk(), &typical(&walk())).unwrap();
     write(&found, &path).unwrap();
     assert_eq!(read(&path).unwrap(), found);
+    let (site, facts) = two_hosts();
+    let several = plan(&site, &facts).unwrap();
+    assert!(several.services.iter().any(|s| several.services.iter().any(|o| o.core == s.core && o.on != s.on)));
+    write(&several, &folder.path().join("several.json")).unwrap();
+    assert_eq!(read(&folder.path().join("several.json")).unwrap(), several);
     let text = std::fs::read_to_string(&path).unwrap();
     let bad = [
         (text.replace("\"giusto_plan\": 3", "\"giusto_plan\": 9"), "version 9, expected 3"),
