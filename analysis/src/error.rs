@@ -1,3 +1,4 @@
+use crate::admission::ServerError;
 use crate::interface::ResourceError;
 use giusto_model::{Bandwidth, Duration, TaskError};
 
@@ -63,6 +64,17 @@ pub enum Error {
     /// Too many points to compare.
     #[error("the resource has so nearly the bandwidth of the tasks that millions of points would have to be compared; give it a little more, or round the task periods down to a common step, such as 1 ms")]
     TooClose,
+    /// One of the servers makes no sense by itself.
+    #[error("server {number}: {why}")]
+    Server {
+        /// Which, from 1.
+        number: usize,
+        /// What is wrong.
+        why: ServerError,
+    },
+    /// Too many windows to compare.
+    #[error("the servers leave so little of their core that millions of windows would have to be compared; make a budget a little smaller, or round the periods to a common step, such as 1 ms")]
+    Steps,
     /// Work that is no [`Duration`].
     #[error("the tasks ask for more than 584 years of work in one window; run less, or less often")]
     Demand,

@@ -11,6 +11,7 @@ pub mod demand;
 mod edf;
 mod exact;
 mod fixed;
+pub mod multi;
 pub mod plane;
 pub mod sensitivity;
 pub mod supply;
@@ -47,7 +48,7 @@ pub struct Certificate {
 }
 
 /// One comparison.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
     /// Fixed priority: the task, by its place in the list.
@@ -65,7 +66,7 @@ pub struct Point {
 
 /// Why a resource is not enough: where every supply falls short (fixed priority: of the points of one task the one that lacks
 /// least; EDF: the first, or where that takes more than a million steps to find, a later one).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shortfall {
     /// Where.
