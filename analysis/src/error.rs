@@ -90,4 +90,26 @@ pub enum Error {
         /// Where it begins.
         from: Bandwidth,
     },
+    /// A time that leaves no room to add a few of them up.
+    #[error("{time} is too long; times up to 73 years are supported")]
+    TooLong {
+        /// Which.
+        time: Duration,
+    },
+    /// No budget at all.
+    #[error("no whole quantum of {quantum} fits into a period of {period} beside what a preemption costs")]
+    Coarse {
+        /// Of the server.
+        period: Duration,
+        /// Of the budget.
+        quantum: Duration,
+    },
+    /// A task whose test takes too long.
+    #[error("a task has {points} points to compare, and the limit is {limit}; leave out tasks with much shorter periods, or ask for EDF")]
+    TooManyPoints {
+        /// Of it.
+        points: u128,
+        /// The most.
+        limit: u64,
+    },
 }

@@ -7,17 +7,29 @@
 //! [`Resource`] is what supplies, [`demand`] what a task set asks for; `schedulable` compares the two and gives a
 //! [`Certificate`], the points that decide.
 
+mod aligned;
+mod deadlines;
 pub mod demand;
+mod demands;
 mod edf;
 mod exact;
 mod fixed;
+mod lattice;
+mod lines;
 pub mod multi;
+mod need;
 pub mod plane;
+mod question;
+mod ranks;
 pub mod sensitivity;
+mod server;
 pub mod supply;
+mod sweep;
 mod table;
 
 pub use demand::Scheduler;
+pub use exact::Fraction;
+pub use question::{default_quantum, interface, Family, Interface, Question, Refusal};
 pub use supply::{Resource, ResourceError};
 
 use crate::Error;
@@ -90,6 +102,16 @@ pub fn schedulable(
     if matches!(resource, Resource::Multi { .. }) {
         return Err(ResourceError::Cores.into());
     }
+    prove(tasks, scheduler, resource, latency)
+}
+
+/// [`schedulable`] for what is checked; C may be longer than D.
+fn prove(
+    tasks: &[Task],
+    scheduler: Scheduler,
+    resource: &Resource,
+    latency: Duration,
+) -> Result<Result<Certificate, Shortfall>, Error> {
     let found = match scheduler.order(tasks) {
         Some(order) => fixed::test(tasks, &order, resource, latency)?.map(|points| (points, None)),
         None => edf::test(tasks, resource, latency)?.map(|(points, until)| (points, Some(until))),

@@ -118,6 +118,7 @@ impl Window<'_> {
         // As a delay: fixed ≤ Θ/Π · delay.
         let delay = (fixed + 1) * u128::from(share.denom());
         let delay = delay.div_ceil(u128::from(share.numer())) + self.total.delay() + u128::from(self.latency);
+        let share = (share.numer().into(), share.denom().into());
         let crossing = load.crossing(share, delay).ok_or(Error::TooClose)?;
         Ok(crossing.max(self.own().deadline.ns()))
     }
