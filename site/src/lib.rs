@@ -5,11 +5,12 @@
 //! error names file, line and column, shows the line and says what was expected: exit code 2. Keys that the design knows
 //! and nobody has built yet are errors of their own ("not built yet"), so that nothing written is silently ignored.
 //!
-//! It does not decide whether a site fits its host (`planner`), nor whether programs, processes, cgroups or cores exist
+//! It does not decide whether a site fits its hosts (`planner`), nor whether programs, processes, cgroups or cores exist
 //! (`compute`, `daemon`).
 
 mod adopt;
 pub mod carts;
+mod deadlines;
 mod error;
 mod fields;
 mod file;
@@ -76,10 +77,9 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     }
     let fields = SITE.read(&root, root.span)?;
     version(fields.need("giusto", "giusto: 1")?)?;
-    Ok(Site {
-        host: host::read(fields.need("hosts", "hosts: {edge-1: {cores: 0-3}}")?)?,
-        services: service::read_all(fields.need("services", "services: {batch: {start: make, promise: leftovers}}")?)?,
-    })
+    let hosts = host::read_all(fields.need("hosts", "hosts: {edge-1: {cores: 0-3}}")?)?;
+    let services = fields.need("services", "services: {batch: {start: make, promise: leftovers}}")?;
+    Ok(Site { services: service::read_all(services, &hosts)?, hosts })
 }
 
 fn version(node: &Node) -> Result<(), Fault> {

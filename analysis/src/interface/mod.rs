@@ -20,6 +20,7 @@ pub mod multi;
 mod need;
 pub mod plane;
 mod question;
+mod range;
 mod ranks;
 pub mod sensitivity;
 mod server;
@@ -27,9 +28,10 @@ pub mod supply;
 mod sweep;
 mod table;
 
-pub use demand::Scheduler;
 pub use exact::Fraction;
+pub use giusto_model::{Point, Scheduler};
 pub use question::{default_quantum, interface, Family, Interface, Question, Refusal};
+pub use range::interface_within;
 pub use supply::{Resource, ResourceError};
 
 use crate::Error;
@@ -57,23 +59,6 @@ pub struct Certificate {
     /// EDF: no deadline beyond this can be the first to be missed.
     #[serde(rename = "until_ns")]
     pub until: Option<Duration>,
-}
-
-/// One comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Point {
-    /// Fixed priority: the task, by its place in the list.
-    pub task: Option<usize>,
-    /// Length of the window.
-    #[serde(rename = "at_ns")]
-    pub at: Duration,
-    /// Most that may be asked for in it; in a certificate of EDF, in any window shorter than the next point's.
-    #[serde(rename = "demand_ns")]
-    pub demand: Duration,
-    /// Least that is supplied in it.
-    #[serde(rename = "supply_ns")]
-    pub supply: Duration,
 }
 
 /// Why a resource is not enough: where every supply falls short (fixed priority: of the points of one task the one that lacks

@@ -4,9 +4,8 @@
 //! task. So the largest Δ for each α is made of pieces t − W/α, and the points they belong to are corners of the convex
 //! hull of all points: where one line takes over from another, α is the slope between their points, an exact fraction.
 
-use super::demand::request;
-use super::exact::Load;
-use super::lines::{due, due_lines, next_deadline, LONGEST};
+use super::demand::{deadline_from, demand, request};
+use super::exact::{as_share, Load};
 use super::{schedulable, Resource, Scheduler, Shortfall};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Task};
@@ -196,30 +195,24 @@ impl Hull {
 /// deadline, whose own line allows less than D. `low` is the greatest W/t so far, since less is not enough anyway. For α ≥ U
 /// a hyperperiod H is enough too: dbf(t + H) = dbf(t) + UH.
 fn edf(tasks: &[Task], least: Bandwidth) -> Result<Vec<Piece>, Error> {
-    let (load, lines) = (Load::new(tasks), due_lines(tasks)?);
+    let load = Load::new(tasks);
     let hyperperiod = load.hyperperiod();
-    let first = next_deadline(&lines, 0);
-    let until = |low: Bandwidth| {
-        let crossing = load.crossing((low.numer().into(), low.denom().into()), first.into());
-        crossing.into_iter().chain(hyperperiod).min()
-    };
+    let first = deadline_from(tasks, 0).ok_or(Error::Demand)?;
+    let until = |low| [load.crossing(as_share(low), u128::from(first)), hyperperiod].into_iter().flatten().min();
     let (mut low, mut last) = (least, until(least));
     let mut hull = Hull { upper: true, corners: Vec::new() };
-    let mut at = first;
+    let mut next = Some(first);
     for _ in 0..MOST_POINTS {
-        if last.is_some_and(|last| at > last) {
+        let Some(at) = next.filter(|at| last.is_none_or(|last| *at <= last)) else {
             return Ok(hull.pieces(None));
+        };
+        let asked = demand(tasks, Duration::from_ns(at));
+        hull.push((at, u64::try_from(asked).map_err(|_| Error::Demand)?));
+        if asked * u128::from(low.denom()) > u128::from(at) * u128::from(low.numer()) {
+            low = Bandwidth::new(asked as u64, at).unwrap_or(low);
+            last = until(low);
         }
-        if at >= LONGEST {
-            break;
-        }
-        let asked = due(&lines, at);
-        hull.push((at, asked));
-        let share = Bandwidth::new(asked, at).filter(|share| *share > low);
-        if let Some(share) = share {
-            (low, last) = (share, until(share));
-        }
-        at = next_deadline(&lines, at);
+        next = at.checked_add(1).and_then(|from| deadline_from(tasks, from));
     }
     Err(Error::Points { limit: MOST_POINTS })
 }

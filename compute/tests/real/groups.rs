@@ -7,24 +7,17 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use std::{fs, io, thread};
 
-pub(crate) const ALL: [crate::parts::Part; 4] = [
+pub(crate) const RT_GROUP: [(&str, fn()); 3] = [
     ("a_real_time_group_supplies_its_budget_and_everything_is_as_before_afterwards", in_force),
     ("groups_that_do_not_fit_together_are_refused_and_shrinking_makes_room", together),
     ("who_is_born_in_a_real_time_group_is_taken_in_or_goes_home_unbound", born),
-    ("a_quota_caps_and_everything_is_as_before_afterwards", capped),
 ];
+
+pub(crate) const QUOTA: [(&str, fn()); 1] = [("a_quota_caps_and_everything_is_as_before_afterwards", capped)];
 
 /// The last core.
 fn core() -> u32 {
     *giusto_compute::probe().cores.last().unwrap()
-}
-
-/// Whether the machine lacks the backend; says so.
-fn lacks(lack: Option<giusto_compute::Lack>) -> bool {
-    if let Some(lack) = &lack {
-        println!("  SKIPPED: {} is missing: {}", lack.what, lack.how);
-    }
-    lack.is_some()
 }
 
 /// Policy, affinity and groups of all threads of `processes`, and all groups of the cpu hierarchy with what they give.
@@ -114,9 +107,6 @@ fn percent(time: std::time::Duration, mut supplied: impl FnMut() -> u64) -> u64 
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
 fn in_force() {
-    if lacks(RtGroup::lack()) {
-        return;
-    }
     // Two threads share one budget, beside a competitor that takes every cycle.
     let (service, hog) = (Actor::new("pair"), Actor::new("hog"));
     let (ids, core) = ([service.pid()], core());
@@ -162,9 +152,6 @@ fn in_force() {
 }
 
 fn together() {
-    if lacks(RtGroup::lack()) {
-        return;
-    }
     let (one, other) = (Actor::new("hog"), Actor::new("hog"));
     let (ids, core) = ([one.pid(), other.pid()], core());
     let before = facts(&ids);
@@ -189,9 +176,6 @@ fn together() {
 }
 
 fn born() {
-    if lacks(RtGroup::lack()) {
-        return;
-    }
     let (mut service, core) = (Actor::new("parent"), core());
     let before = facts(&[service.pid()]);
     let home = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
@@ -228,9 +212,6 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 fn capped() {
-    if lacks(Quota::lack()) {
-        return;
-    }
     let (service, late) = (Actor::new("pair"), Actor::new("hog"));
     let ids = [service.pid(), late.pid()];
     let before = facts(&ids);

@@ -11,6 +11,17 @@ use std::io::Write;
 use std::path::Path;
 use std::{env, fs, io, thread, time};
 
+pub(crate) const ALL: [(&str, fn()); 8] = [
+    ("managed_servers_of_every_kind_get_their_budgets_and_no_more", budgets),
+    ("a_hard_cap_holds_on_an_idle_core_and_a_soft_one_lets_go_on", caps),
+    ("threads_and_children_that_are_born_or_change_their_policy_stay_under_their_server", members),
+    ("a_managed_process_that_becomes_another_program_in_a_later_thread_stays_counted", another_program),
+    ("two_threads_of_one_process_get_a_budget_each_and_its_third_one_is_free", threads),
+    ("who_cannot_be_held_is_let_go_and_may_be_tried_again", refusals),
+    ("a_managed_server_changes_is_boosted_pauses_and_goes_home", changes),
+    ("a_manager_that_dies_leaves_nobody_stopped", deaths),
+];
+
 fn server(kind: ServerKind, budget_ms: u64, period_ms: u64) -> Server {
     Server { kind, budget: Duration::from_ms(budget_ms), period: Duration::from_ms(period_ms) }
 }
@@ -64,7 +75,7 @@ impl Stage {
 }
 
 /// Three that never rest, beside one more of no server: 60 % of the core, each its own.
-pub(crate) fn budgets() {
+fn budgets() {
     use ServerKind::*;
     let hogs: Vec<Actor> = (0..4).map(|_| Actor::new("hog")).collect();
     let all: Vec<u32> = hogs.iter().map(Actor::pid).collect();
@@ -98,7 +109,7 @@ pub(crate) fn budgets() {
     }
 }
 
-pub(crate) fn caps() {
+fn caps() {
     let hog = Actor::new("hog");
     let before = Snapshot::take(cpusets().root(), &[hog.pid()]);
     for (cap, least, most) in [(Cap::Hard, 0.28, 0.32), (Cap::Soft, 0.5, 1.0)] {
@@ -112,7 +123,7 @@ pub(crate) fn caps() {
     }
 }
 
-pub(crate) fn members() {
+fn members() {
     let (mut parent, mut forker, mut renegade) = (Actor::new("parent"), Actor::new("forker"), Actor::new("renegade"));
     let all = [parent.pid(), forker.pid(), renegade.pid()];
     let before = Snapshot::take(cpusets().root(), &all[1..]);
@@ -146,7 +157,7 @@ pub(crate) fn members() {
 }
 
 /// The thread that executes takes the number of its process's first one, which ends.
-pub(crate) fn another_program() {
+fn another_program() {
     let mut changeling = Actor::new("successor-program");
     let mut stage = Stage::new(Order::Edf);
     let _handle = stage.add(&managed("another", server(ServerKind::Deferrable, 10, 20), Cap::Hard), &changeling);
@@ -164,8 +175,43 @@ pub(crate) fn another_program() {
     stage.undone();
 }
 
+/// As a virtual machine's: its monitor answers, whatever its virtual CPUs have used.
+fn threads() {
+    let mut machine = Actor::new("machine");
+    let all = [machine.pid()];
+    let before = Snapshot::take(cpusets().root(), &all);
+    let mut stage = Stage::new(Order::Edf);
+    let monitor = machine.pid();
+    let vcpus: Vec<u32> = sched::threads(monitor).into_iter().filter(|&tid| tid != monitor).collect();
+    let budgets = [4, 10];
+    let mut handles = Vec::new();
+    for (part, (&vcpu, budget)) in (0..).zip(vcpus.iter().zip(budgets)) {
+        let server = server(ServerKind::ConstantBandwidth, budget, 20);
+        let managed = Managed { part: Some(part), ..managed("machine", server, Cap::Hard) };
+        handles.push(stage.manager.add(&managed, &[vcpu], &mut stage.record).unwrap());
+    }
+    assert_eq!(handles.len(), 2);
+    pause(60);
+    let (shares, report) = shares(&stage.manager, 1_000);
+    for (share, budget) in shares.iter().zip(budgets) {
+        assert!((share - budget as f64 / 20.0).abs() < 0.02, "{shares:?}; {report:?}");
+    }
+    assert!(report.servers.iter().all(|server| server.threads == 1) && report.warnings.is_empty(), "{report:?}");
+    println!("  {:.2} % and {:.2} %", shares[0] * 100.0, shares[1] * 100.0);
+    (0..20).for_each(|_| machine.work());
+    let policy = |tid: u32| sched::get(tid).unwrap().policy;
+    let cores = sched::affinity(monitor).unwrap().len();
+    assert_eq!((policy(monitor), cores), (sched::OTHER, giusto_compute::probe().cores.len()), "nobody manages it");
+    // The other one keeps what it has.
+    stage.manager.let_go(handles.remove(0)).unwrap();
+    let alone = self::shares(&stage.manager, 500).0;
+    assert!(alone.len() == 1 && (alone[0] - 0.5).abs() < 0.04, "{alone:?}");
+    stage.undone();
+    assert_same(&before, &all, "after threads");
+}
+
 /// A thread under SCHED_DEADLINE, on a core that is not its only one.
-pub(crate) fn refusals() {
+fn refusals() {
     let (hog, taken) = (Actor::new("hog"), Actor::new("hog"));
     let all = [hog.pid(), taken.pid()];
     let before = Snapshot::take(cpusets().root(), &all);
@@ -181,7 +227,7 @@ pub(crate) fn refusals() {
     assert_same(&before, &all, "after a refusal");
 }
 
-pub(crate) fn changes() {
+fn changes() {
     let (hog, other) = (Actor::new("hog"), Actor::new("hog"));
     let all = [hog.pid(), other.pid()];
     let before = Snapshot::take(cpusets().root(), &all);
@@ -220,7 +266,7 @@ pub(crate) fn changes() {
 }
 
 /// Is killed again and again, at random instants of its work.
-pub(crate) fn deaths() {
+fn deaths() {
     let (hog, pair) = (Actor::new("hog"), Actor::new("pair"));
     let all = [hog.pid(), pair.pid()];
     let before = Snapshot::take(cpusets().root(), &all);
