@@ -85,6 +85,21 @@ class Analyze(unittest.TestCase):
         _, err = run("analyze", "share", "--task", "8ms/10ms", "--task", "8ms/10ms", code=1)
         self.assertIn("160 %", err)
 
+    def test_the_plane_of_paper_002_s_example_and_the_server_of_3_ms_on_it(self):
+        tasks = ["--task", "2ms/7ms", "--task", "1ms/8ms", "--task", "1ms/10ms"]
+        with tempfile.TemporaryDirectory() as folder:
+            drawing = Path(folder) / "new" / "plane.svg"
+            more = ["--period", "3ms", "--quantum", "1ns", "--plot", drawing, "--json"]
+            out = json.loads(run("analyze", "plane", "--scheduler", "rm", *tasks, *more)[0])
+            self.assertEqual(drawing.read_text()[:4], "<svg")
+        # The last task, with 4 ms in 7 ms, needs most at every bandwidth: delta <= 7 ms - 4 ms / alpha.
+        piece = {"from": "4/7", "to": "1", "task": 2, "at_ns": 7_000_000, "demand_ns": 4_000_000}
+        self.assertEqual(out["pieces"], [piece])
+        # 2 (3 - b) <= 7 - 12/b: b is the greater root of 2 b^2 + b - 12.
+        self.assertEqual(out["server"]["budget_ns"], 2_212_215)
+        _, err = run("analyze", "plane", "--scheduler", "edf", "--task", "6ms/7ms", "--task", "3ms/8ms", code=1)
+        self.assertIn("in 8 ms up to 9 ms of work", err)
+
     def test_a_task_without_unit_is_bad_input(self):
         _, err = run("analyze", "share", "--task", "2/7ms", code=2)
         self.assertIn("unit", err)
@@ -250,7 +265,8 @@ class Help(unittest.TestCase):
     @staticmethod
     def verbs():
         return [["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["status"], ["reload"], ["restore"],
-                ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["verify"], ["analyze", "share"]]
+                ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["verify"], ["analyze", "share"],
+                ["analyze", "plane"]]
 
     def test_every_example_works(self):
         """In the order in which a newcomer would type them: measuring needs the service, verifying needs a trial."""
@@ -260,7 +276,7 @@ class Help(unittest.TestCase):
             examples[" ".join(verb)] = re.search(r"Example.*:\n\s+giusto (.*(?:\n {2,}\S.*)*)", text).group(1)
         service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
         try:
-            for verb in ("check", "plan", "explain", "simulate", "analyze share", "measure execution", "measure supply"):
+            for verb in ("check", "plan", "explain", "simulate", "analyze share", "analyze plane", "measure execution", "measure supply"):
                 run(*shlex.split(examples[verb]))
             done = subprocess.run([str(GIUSTO), *shlex.split(examples["measure response"])], cwd=ROOT, capture_output=True, text=True)
             self.assertIn(done.returncode, (0, 6), done.stderr)  # 6: this machine stalled the load generator

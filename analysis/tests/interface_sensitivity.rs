@@ -78,11 +78,12 @@ type Counts = BTreeMap<String, (usize, usize)>;
 #[test]
 fn every_limit_fits_one_step_further_does_not_and_all_values_on_the_way_do() {
     let mut rng = StdRng::seed_from_u64(1);
-    let (mut counts, mut short, mut reordered): (Counts, usize, usize) = Default::default();
+    let (mut counts, mut short, mut reordered, mut before_deadline): (Counts, usize, usize, usize) = Default::default();
     let mut sets = 0;
-    while sets < 420 {
+    while sets < 900 {
         let scheduler = SCHEDULERS[sets % 3];
-        let tasks = random_set(&mut rng, &PERIODS, 0.2);
+        let load = if rng.random_bool(0.5) { 0.2 } else { 0.4 };
+        let tasks = random_set(&mut rng, &PERIODS, load);
         let (resource, latency) = (random_resource(&mut rng), rng.random_range(0..=1));
         if resource.validate_for(&tasks).is_err() {
             continue;
@@ -123,6 +124,8 @@ fn every_limit_fits_one_step_further_does_not_and_all_values_on_the_way_do() {
             let count = counts.entry(format!("{:?} {scheduler}", limit.what)).or_default();
             count.0 += usize::from(last != now);
             count.1 += usize::from(last != now && on_the_way.iter().all(Option::is_some));
+            let early = limit.task.is_some_and(|place| tasks[place].deadline < limit.limit);
+            before_deadline += usize::from(limit.what == What::Period && early);
             reordered += usize::from(
                 limit.what == What::Period && scheduler == Scheduler::Rm && {
                     let (after, ..) = put(limit, last, &tasks, &resource, latency);
@@ -131,12 +134,13 @@ fn every_limit_fits_one_step_further_does_not_and_all_values_on_the_way_do() {
             );
         }
     }
-    println!("{counts:?}, short {short}, other orders {reordered}");
+    println!("{counts:?}, short {short}, other orders {reordered}, before the deadline {before_deadline}");
     assert_eq!(counts.len(), 18);
     for (what, (moved, checked)) in &counts {
         assert!(*moved > 30 && *checked > 25, "{what}: {moved}, {checked}");
     }
     assert!(short > 100 && reordered > 20, "{short} {reordered}");
+    assert!(before_deadline > 60, "{before_deadline}");
 }
 
 /// One limit each, least slack first.

@@ -326,14 +326,16 @@ fn large_deep_and_wide_texts_are_answered_without_exhausting_stack_or_patience()
     for number in 0..100_000 {
         let _ = write!(attributes, "a{number}=\"\" ");
     }
-    for text in [
-        nested("<component name=\"a\">", "</component>"),
-        nested("<a>", "</a>"),
-        format!("<system>{}", "<a>".repeat(LARGEST_FILE / 3 - 10)),
-        format!("<system>{}</system>", "&amp;".repeat(LARGEST_FILE / 5 - 10)),
-        format!("<system {}/>", &attributes[..attributes.len().min(LARGEST_FILE - 100)].rsplit_once(' ').unwrap().0),
-        "<!--".repeat(LARGEST_FILE / 4),
+    let names = attributes[..attributes.len().min(LARGEST_FILE - 100)].rsplit_once(' ').unwrap().0;
+    for (text, found) in [
+        (nested("<component name=\"a\">", "</component>"), "another component is named 'a'"),
+        (nested("<a>", "</a>"), "<a> is not known in a system"),
+        (format!("<system>{}", "<a>".repeat(LARGEST_FILE / 3 - 10)), "never closed"),
+        (format!("<system>{}</system>", "&amp;".repeat(LARGEST_FILE / 5 - 10)), "a text stands between"),
+        (format!("<system {names}/>"), "more than 1000 attributes"),
+        ("<!--".repeat(LARGEST_FILE / 4), "this is not XML"),
     ] {
-        assert!(parse("large.xml", &text, Unit::Ms).is_err());
+        let error = parse("large.xml", &text, Unit::Ms).unwrap_err().to_string();
+        assert!(error.contains(found), "{}", error.lines().next().unwrap());
     }
 }
