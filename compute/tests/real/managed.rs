@@ -44,6 +44,30 @@ fn shares(manager: &Manager, ms: u64) -> (Vec<f64>, Report) {
     (pairs.map(|(before, after)| (after.supplied_ns - before.supplied_ns) as f64 / passed).collect(), after)
 }
 
+/// Waits for `ms` in which the servers have shares that are `right`, and returns them with the report.
+///
+/// A machine that is itself virtual is stopped now and then, for tens of ms: a window it was stopped in shows nothing. A wrong
+/// share stays wrong in all.
+fn settled(manager: &Manager, ms: u64, context: &str, right: impl Fn(&[f64]) -> bool) -> (Vec<f64>, Report) {
+    pause(60);
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        let (shares, report) = shares(manager, ms);
+        if right(&shares) {
+            return (shares, report);
+        }
+        seen.push((shares, report));
+    }
+    let (shares, mut reports): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
+    panic!("{context}: {shares:?}; {:?}", reports.pop());
+}
+
+/// As [`settled`], each within `off` of what is `wanted`.
+fn near(manager: &Manager, ms: u64, wanted: &[f64], off: f64, context: &str) -> (Vec<f64>, Report) {
+    let close = |(share, wanted): (&f64, &f64)| (share - wanted).abs() < off;
+    settled(manager, ms, context, |shares| shares.len() == wanted.len() && shares.iter().zip(wanted).all(close))
+}
+
 fn nothing_left() {
     for root in ["/sys/fs/cgroup/freezer", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
         for entry in fs::read_dir(root).into_iter().flatten().flatten() {
@@ -92,12 +116,8 @@ fn budgets() {
             managed.priority = index as u32;
             handles.push(stage.add(&managed, &hogs[index]));
         }
-        pause(60);
-        let (shares, report) = shares(&stage.manager, 1_000);
-        for (share, budget) in shares.iter().zip([0.3, 0.1, 0.2]) {
-            // One budget more or less at the edges is 2 % of a second at most.
-            assert!((share - budget).abs() < 0.02, "{kind} under {order:?}: {shares:?}; {report:?}");
-        }
+        // One budget more or less at the edges is 2 % of a second at most.
+        let (shares, report) = near(&stage.manager, 1_000, &[0.3, 0.1, 0.2], 0.02, &format!("{kind} under {order:?}"));
         assert!(report.warnings.is_empty(), "{report:?}");
         println!(
             "  {kind}: {}, own cost {:.1} %",
@@ -115,9 +135,7 @@ fn caps() {
     for (cap, least, most) in [(Cap::Hard, 0.28, 0.32), (Cap::Soft, 0.5, 1.0)] {
         let mut stage = Stage::new(Order::Edf);
         let _handle = stage.add(&managed("cap", server(ServerKind::Deferrable, 6, 20), cap), &hog);
-        pause(60);
-        let (shares, report) = shares(&stage.manager, 500);
-        assert!((least..most).contains(&shares[0]), "{cap:?}: {shares:?}; {report:?}");
+        settled(&stage.manager, 500, &format!("{cap:?}"), |shares| (least..most).contains(&shares[0]));
         stage.undone();
         assert_same(&before, &[hog.pid()], "after a cap");
     }
@@ -135,9 +153,9 @@ fn members() {
     forker.work();
     parent.work();
     parent.work();
-    pause(60);
-    let (shares, report) = shares(&stage.manager, 500);
-    assert!((0.17..0.23).contains(&shares[0]), "two children that never rest share the budget: {shares:?}; {report:?}");
+    let (_, report) = settled(&stage.manager, 500, "two children that never rest share the budget", |shares| {
+        (0.17..0.23).contains(&shares[0])
+    });
     assert!(report.servers[0].threads == 3 && report.servers[1].threads == 1, "{report:?}");
     renegade.work();
     let put_back = || {
@@ -191,11 +209,8 @@ fn threads() {
         handles.push(stage.manager.add(&managed, &[vcpu], &mut stage.record).unwrap());
     }
     assert_eq!(handles.len(), 2);
-    pause(60);
-    let (shares, report) = shares(&stage.manager, 1_000);
-    for (share, budget) in shares.iter().zip(budgets) {
-        assert!((share - budget as f64 / 20.0).abs() < 0.02, "{shares:?}; {report:?}");
-    }
+    let (shares, report) =
+        near(&stage.manager, 1_000, &budgets.map(|budget| budget as f64 / 20.0), 0.02, "two of three");
     assert!(report.servers.iter().all(|server| server.threads == 1) && report.warnings.is_empty(), "{report:?}");
     println!("  {:.2} % and {:.2} %", shares[0] * 100.0, shares[1] * 100.0);
     (0..20).for_each(|_| machine.work());
@@ -204,8 +219,7 @@ fn threads() {
     assert_eq!((policy(monitor), cores), (sched::OTHER, giusto_compute::probe().cores.len()), "nobody manages it");
     // The other one keeps what it has.
     stage.manager.let_go(handles.remove(0)).unwrap();
-    let alone = self::shares(&stage.manager, 500).0;
-    assert!(alone.len() == 1 && (alone[0] - 0.5).abs() < 0.04, "{alone:?}");
+    near(&stage.manager, 500, &[0.5], 0.04, "alone");
     stage.undone();
     assert_same(&before, &all, "after threads");
 }
@@ -236,10 +250,7 @@ fn changes() {
     let mut handle = stage.add(&managed("changes", server(kind, 4, 20), Cap::Hard), &hog);
     let _other = stage.add(&managed("stays", server(kind, 4, 20), Cap::Hard), &other);
     let near = |manager: &Manager, wanted: [f64; 2], context: &str| {
-        pause(60);
-        let (shares, report) = shares(manager, 500);
-        let near = shares.iter().zip(wanted).all(|(share, wanted)| (share - wanted).abs() < 0.04);
-        assert!(near, "{context}: {shares:?}; {report:?}");
+        self::near(manager, 500, &wanted, 0.04, context);
     };
     near(&stage.manager, [0.2, 0.2], "as added");
     stage.manager.set(&mut handle, server(kind, 10, 20), When::Now).unwrap();

@@ -31,10 +31,9 @@ pub(crate) fn manager(core: u32, journal: &mut Journal) -> Result<(), Spoilt> {
         let play = || managed(core, server, &pair(phase), None, journal);
         sum += undisturbed(play, |played| {
             let foretold = simulated(server, &played.jobs, None, None);
-            let compared = compare(&format!("phase {phase:2} ms"), played, &foretold, TOLERANCE);
+            compare(&format!("phase {phase:2} ms"), played, &foretold, TOLERANCE)?;
             let twice = [&played.responses, &foretold].map(|responses| responses[1] < 31 * MS);
             assert_eq!(twice, [phase == 70; 2], "two budgets in a row are there at phase 70 only; {:?}", played.report);
-            compared?;
             Ok(played.responses.iter().zip(&foretold).map(|(m, s)| *m as f64 - *s as f64).sum::<f64>())
         })?;
     }
