@@ -33,6 +33,7 @@ part "policy: transcripts native, sanitized and in the kernel" policy/check.sh
 part "policy: deliberate faults, a sample" policy/mutants.sh
 part "policy: proofs, a sample" policy/prove.sh
 part "enforcement under cgroup v2, in a guest" tests/v2.sh
+part "deaths: the host is left as it was, a sample" /usr/bin/python3 tests/deaths.py
 part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py \
 	--enforce 'target/release/giusto run {site}'
 part "formats" /usr/bin/python3 tests/formats.py
