@@ -7,6 +7,7 @@ result=docs/soak.txt
 {
 	echo "commit $(git rev-parse --short HEAD), $(uname -r), $(nproc) cores, $(date -u +%F)"
 	cargo test --release --locked -p giusto-compute -p giusto-daemon -- --nocapture 2>&1 | grep -E '^real:|died|deaths|middle|made:|panicked'
+	tests/v2.sh 2>&1 | grep -E "^real: [0-9]" || true
 	policy/mutants.sh --all | tail -1
 	policy/prove.sh --all | tail -1 || [ $? = 77 ]
 	policy/prove.sh --faults | tail -1 || [ $? = 77 ]
