@@ -64,17 +64,19 @@ impl Need {
     /// Πj² + (X − t)j − cw. A float guesses it; what decides is in integers.
     pub(super) fn least(&self, period: u64, delay: Delay) -> (u128, u128) {
         let (constant, times) = delay.parts();
+        // A guess at the root, whose first digits do.
+        let over = (self.at as i64 - constant as i64) as f64; // both less than 2^62
+        let (late, span) = (self.work as f64 * times as f64, 2.0 * period as f64);
+        let root = (over * over + 2.0 * span * late).sqrt();
+        let guess = match over > 0.0 {
+            true => (over + root) / span,
+            false => 2.0 * late / (root - over), // no difference of two like numbers
+        };
         let (at, work) = (i128::from(self.at), i128::from(self.work));
         let (period, constant, times) = (i128::from(period), i128::from(constant), i128::from(times));
         let rising = |j: i128| constant + j * period - (at - work);
         let crossed = |j: i128| j * rising(j) >= work * (j + times);
-        let over = (at - constant) as f64;
-        let root = (over * over + 4.0 * (period * times) as f64 * work as f64).sqrt();
-        let guess = match over > 0.0 {
-            true => (over + root) / (2 * period) as f64,
-            false => 2.0 * (work * times) as f64 / (root - over), // no difference of two like numbers
-        };
-        let mut j = (guess as i128).clamp(1, 1 << 62);
+        let mut j = i128::from((guess as u64).clamp(1, 1 << 62));
         while !crossed(j) {
             j += 1;
         }

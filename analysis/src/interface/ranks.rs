@@ -1,7 +1,7 @@
 //! Demands under fixed priority: for each task one of its points must be met; few tasks decide.
 
-use super::demands::{steeper, Demands, Found, Round, Verdict};
-use super::lines::Line;
+use super::demands::{steeper, Demands, Round, Verdict};
+use super::lines::{request, Line};
 use super::need::{Grid, Need};
 use super::server::{Delay, Server};
 use crate::Error;
@@ -77,11 +77,6 @@ impl Ranks {
         Ok(Ranks { lines, latency, met, deciding: Vec::new(), slope: (0, 1) })
     }
 
-    /// rbf of the task at `rank`, for t > 0. O(rank).
-    fn request(&self, rank: usize, t: u64) -> u128 {
-        self.lines[..=rank].iter().map(|line| line.released(t)).sum()
-    }
-
     /// The points of a task: of t in {k·T_j ≤ D_i, j of its priority or above} ∪ {D_i}, where the steps of rbf end, those that
     /// may decide.
     ///
@@ -122,7 +117,7 @@ impl Ranks {
                 continue;
             }
             loop {
-                let work = self.request(rank, at);
+                let work = request(&self.lines[..=rank], at);
                 let done = server.inverse(work).and_then(|t| t.checked_add(self.latency));
                 let Some(done) = done.filter(|t| *t <= self.lines[rank].deadline) else { return Ok(Some(rank)) };
                 if done <= at {
@@ -171,10 +166,12 @@ impl Demands for Ranks {
     }
 
     fn sharpen(&mut self, round: &Round) -> Result<Option<Server>, Error> {
-        Ok(match self.budget(round)? {
-            Found::Least(server) => Some(server),
-            Found::TooMuch | Found::Undecided => None,
-        })
+        Ok(self.budget(round)?.least)
+    }
+
+    /// Nothing is ever undecided.
+    fn keep_clear(&mut self) -> bool {
+        false
     }
 
     fn slope(&self) -> (u64, u64) {

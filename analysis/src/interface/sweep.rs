@@ -10,7 +10,7 @@
 //! leaves a point behind that it misses, and the next sweep knows more. Ties go to the smallest period, since that comes
 //! first.
 
-use super::demands::{steeper, Demands, Round, Verdict};
+use super::demands::{Demands, Round, Verdict};
 use super::lattice::first_between;
 use super::need::{Candidate, Grid};
 use crate::Error;
@@ -37,19 +37,19 @@ pub(super) enum Periods<'a> {
 
 /// The best of all `periods`.
 ///
-/// Under EDF a candidate very close to U may take too long to test. It is told, and then candidates twice as far from what
-/// all need at least are tried, until one can be decided.
+/// Under EDF a candidate very close to U may take too long to test. It is told, and the best of those that can be tested in time
+/// is found ([`Demands::keep_clear`]).
 pub(super) fn search(demands: &mut impl Demands, grid: &Grid, periods: Periods, start: u64) -> Result<Best, Error> {
-    let (mut floor, mut known, mut undecided) = ((0, 1), None, None);
+    let (mut known, mut undecided) = (None, None);
     // Something to beat, and points that decide, from a period that may be near the best.
     if let Periods::UpTo(last) = periods {
-        let sweep = Sweep { demands: &mut *demands, grid, floor, best: known };
+        let sweep = Sweep { demands: &mut *demands, grid, best: known };
         if let Some(round) = sweep.round(start.clamp(1, last)) {
             known = demands.sharpen(&round)?.map(|server| grid.candidate(&server));
         }
     }
     loop {
-        let mut sweep = Sweep { demands: &mut *demands, grid, floor, best: known };
+        let mut sweep = Sweep { demands: &mut *demands, grid, best: known };
         let end = match periods {
             Periods::UpTo(last) => sweep.up_to(last),
             Periods::Among(all) => sweep.among(all),
@@ -60,32 +60,24 @@ pub(super) fn search(demands: &mut impl Demands, grid: &Grid, periods: Periods, 
         match demands.check(&grid.server(best))? {
             Verdict::Enough => return Ok(Best { best: Some(best), undecided, end }),
             Verdict::Missed => {
-                let sweep = Sweep { demands: &mut *demands, grid, floor, best: known };
+                let sweep = Sweep { demands: &mut *demands, grid, best: known };
                 if let Some(round) = sweep.round(best.period) {
                     known = demands.sharpen(&round)?.map(|server| grid.candidate(&server)).or(known);
                 }
             }
             Verdict::Undecided => {
                 undecided = undecided.or(Some(best));
-                floor = farther(best, demands.slope());
+                if !demands.keep_clear() {
+                    return Ok(Best { best: known, undecided, end });
+                }
             }
         }
     }
 }
 
-/// A bandwidth about twice as far from `low` as that of `candidate`, at least 2^-41.
-fn farther(candidate: Candidate, low: (u64, u64)) -> (u64, u64) {
-    const ONE: u64 = 1 << 61;
-    let part = |(n, d): (u64, u64)| (u128::from(n) * u128::from(ONE) / u128::from(d)) as u64; // at most 1
-    let share = part((candidate.budget, candidate.period)) + 1;
-    (share.saturating_add((share - part(low).min(share)).max(ONE >> 41)).min(ONE), ONE)
-}
-
 struct Sweep<'a, D> {
     demands: &'a mut D,
     grid: &'a Grid,
-    /// No candidate with less is looked at.
-    floor: (u64, u64),
     best: Option<Candidate>,
 }
 
@@ -95,7 +87,7 @@ impl<D: Demands> Sweep<'_, D> {
         if self.grid.overhead > 0 {
             self.survey(last);
         }
-        let low = steeper(self.demands.slope(), self.floor);
+        let low = self.demands.slope();
         let mut p = 1;
         while p <= last {
             // Past the best, nothing but a lower bandwidth is of use.
@@ -170,11 +162,6 @@ impl<D: Demands> Sweep<'_, D> {
     fn consider(&mut self, p: u64) {
         let Some(round) = self.round(p) else { return };
         let Some(server) = self.demands.least(&round) else { return };
-        let least = self.grid.candidate(&server).budget;
-        let floor = (u128::from(self.floor.0) * u128::from(p)).div_ceil(u128::from(self.floor.1)) as u64; // at most p
-        let budget = least.max(floor);
-        if budget <= (round.most + self.grid.overhead) / self.grid.quantum {
-            self.best = Some(Candidate { period: p, budget });
-        }
+        self.best = Some(self.grid.candidate(&server));
     }
 }
