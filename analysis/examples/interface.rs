@@ -1,3 +1,5 @@
+//! How long answers take.
+
 use giusto_analysis::interface::{interface, Family, Question, Scheduler};
 use giusto_model::{Duration, Release, Task};
 use rand::rngs::StdRng;

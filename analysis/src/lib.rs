@@ -1,11 +1,13 @@
 //! The papers' mathematics as pure functions: tasks in, exact numbers out.
 //!
 //! Called by `planner`, `verify`, the command line (`giusto analyze`) and Python; calls `model` only. One module a
-//! published result; [`share`] is virtualization-agnostic scheduling (paper 000, chapter 3), [`interface`] compositional scheduling (papers 002, 004). It reads no file, knows no
-//! machine, takes no decision that needs one (that is `planner`), and uses no clock, randomness or floating point.
+//! published result; [`share`] is virtualization-agnostic scheduling (paper 000, chapter 3), [`interface`] compositional scheduling (papers 002, 004), [`admission`] whether its servers
+//! fit on the cores of a host. It reads no file, knows no machine, takes no decision that needs one (that is `planner`), and uses no clock, randomness or floating point.
 
+pub mod admission;
 mod error;
 pub mod interface;
+pub mod response;
 pub mod share;
 
 pub use error::Error;

@@ -217,7 +217,7 @@ fn the_unsafe_example_is_refused() {
             "{scheduler}"
         );
         let answer = found(&tasks, &question(scheduler, Family::Aligned));
-        assert!(answer.period != ns(7) && (5 % answer.period.ns() == 0 || answer.period.ns() % 5 == 0));
+        assert!(answer.period != ns(7) && (5 % answer.period.ns() == 0 || answer.period.ns().is_multiple_of(5)));
     }
     let coprime = implicit(&[(5, 1), (7, 1)]);
     let refused = interface(&coprime, &question(Scheduler::Rm, Family::Aligned));

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{as_if_alone, golden, leftovers, of, site, supply, task};
+use common::{as_if_alone, golden, leftovers, of, plan, site, supply, task};
 use giusto_model::{Backend, Cap, Duration, LeftoverPlan, Plan, Promise, ServerKind, Service, Site};
-use giusto_planner::{explain, plan, Facts, NearestFit, Refusal};
+use giusto_planner::{explain, Facts, NearestFit, Refusal};
 
 /// A machine with these backends and no others.
 fn with(backends: &[Backend], cores: &[u32]) -> Facts {

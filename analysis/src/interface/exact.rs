@@ -104,6 +104,11 @@ pub(super) struct Load {
 /// α as a fraction.
 pub(super) type Share = (u128, u128);
 
+/// The same from a [`Bandwidth`].
+pub(super) fn as_share(bandwidth: Bandwidth) -> Share {
+    (bandwidth.numer().into(), bandwidth.denom().into())
+}
+
 impl Load {
     /// Of checked tasks. O(n) operations on numbers of at most the digits of all periods together.
     pub(super) fn new(tasks: &[Task]) -> Self {

@@ -17,17 +17,22 @@ mod fixed;
 mod lattice;
 mod levels;
 mod lines;
+pub mod multi;
 mod need;
+pub mod plane;
 mod question;
+mod range;
 mod ranks;
+pub mod sensitivity;
 mod server;
 pub mod supply;
 mod sweep;
 mod table;
 
-pub use demand::Scheduler;
 pub use exact::Fraction;
+pub use giusto_model::{Point, Scheduler};
 pub use question::{default_quantum, interface, Family, Interface, Question, Refusal};
+pub use range::interface_within;
 pub use supply::{Resource, ResourceError};
 
 use crate::Error;
@@ -57,26 +62,9 @@ pub struct Certificate {
     pub until: Option<Duration>,
 }
 
-/// One comparison.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Point {
-    /// Fixed priority: the task, by its place in the list.
-    pub task: Option<usize>,
-    /// Length of the window.
-    #[serde(rename = "at_ns")]
-    pub at: Duration,
-    /// Most that may be asked for in it; in a certificate of EDF, in any window shorter than the next point's.
-    #[serde(rename = "demand_ns")]
-    pub demand: Duration,
-    /// Least that is supplied in it.
-    #[serde(rename = "supply_ns")]
-    pub supply: Duration,
-}
-
 /// Why a resource is not enough: where every supply falls short (fixed priority: of the points of one task the one that lacks
 /// least; EDF: the first, or where that takes more than a million steps to find, a later one).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shortfall {
     /// Where.

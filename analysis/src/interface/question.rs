@@ -2,7 +2,6 @@
 
 use super::aligned;
 use super::deadlines::Deadlines;
-use super::demand::Scheduler;
 use super::demands::{Demands, Round};
 use super::exact::{Fraction, Load};
 use super::need::{Candidate, Grid};
@@ -10,6 +9,7 @@ use super::ranks::Ranks;
 use super::server::Server;
 use super::supply::Resource;
 use super::sweep::{search, Periods};
+use super::Scheduler;
 use super::{check, prove, Certificate, Shortfall};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Task};

@@ -1,0 +1,168 @@
+//! Servers that share several cores under global EDF.
+
+use super::{check, length, on_grid, sum, Refused};
+use crate::Error;
+use giusto_model::{Bandwidth, Duration, Server, ServerKind};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Rounds in which slack is carried from server to server; more find next to nothing.
+const ROUNDS: u32 = 64;
+
+/// That a set of servers fits on several cores together, with the numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnAll {
+    /// Σ B/P.
+    pub bandwidth: Bandwidth,
+    /// How it is known.
+    pub by: Known,
+}
+
+/// How it is known that a set of servers fits on several cores.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Known {
+    /// There are as many cores as servers.
+    OneEach,
+    /// The first test.
+    Density(Density),
+    /// The second: by how much each has its budget before its period ends, at least.
+    #[serde(rename = "slacks_ns")]
+    Slacks(Vec<Duration>),
+}
+
+/// Σ U against m − (m − 1)·U_max, for m cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Density {
+    /// Σ U.
+    pub demand: Bandwidth,
+    /// m − (m − 1)·U_max.
+    pub supply: Bandwidth,
+}
+
+/// How long others can keep a server off all cores, all of them together, against what that takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interference {
+    /// Who may miss, by its place in the list.
+    pub server: usize,
+    /// A period of it.
+    #[serde(rename = "at_ns")]
+    pub at: Duration,
+    /// What the others can run in it, each counted as far as it can keep this one from its budget.
+    #[serde(rename = "demand_ns")]
+    pub demand: Duration,
+    /// From this on they can: m · (P − B + 1).
+    #[serde(rename = "supply_ns")]
+    pub supply: Duration,
+}
+
+/// Whether `servers` fit on `cores` cores under global EDF, of which all together may take cores · `capacity`.
+///
+/// As many cores as servers are enough. Else two sufficient tests:
+///
+/// - Goossens, Funk and Baruah 2003: Σ U ≤ m − (m − 1)·U_max. It holds for any jobs that cores of the speeds U_i could do, one
+///   for each server, and so for all kinds but deferrable;
+/// - Bertogna, Cirinei and Lipari 2009 (§ IV, with slack), for servers that are periodic tasks: server k has its budget in
+///   time if Σ_{i≠k} min(I_i, P_k − B_k + 1) < m(P_k − B_k + 1), where I_i = N·B_i + min(B_i, max(0, P_k − N·P_i − S_i)),
+///   N = ⌊P_k/P_i⌋ and S_i is what is known so far of how long before its deadline i is done. Not for sporadic and
+///   constant_bandwidth servers, whose budgets come in parts.
+///
+/// O(n²) a round, at most 64 rounds. Errors: as [`admit`](super::admit), no core.
+pub fn admit_global(servers: &[Server], cores: u32, capacity: Bandwidth) -> Result<Result<OnAll, Refused>, Error> {
+    check(servers)?;
+    let times = |share: Bandwidth, by: u32| Bandwidth::new(share.numer().checked_mul(by.into())?, share.denom());
+    let (bandwidth, room) = (sum(servers)?, times(capacity.min(Bandwidth::ONE), cores).ok_or(Error::Range)?);
+    if bandwidth > room {
+        return Ok(Err(Refused::Bandwidth { demand: bandwidth, supply: room }));
+    }
+    if servers.len() <= cores as usize {
+        return Ok(Ok(OnAll { bandwidth, by: Known::OneEach }));
+    }
+    if let Some(server) = servers.iter().position(|server| server.kind == ServerKind::Deferrable) {
+        return Ok(Err(Refused::Deferrable { server }));
+    }
+    let most = servers.iter().map(Server::bandwidth).max().unwrap_or(Bandwidth::ZERO);
+    let (whole, beside) = (times(Bandwidth::ONE, cores), times(most, cores.saturating_sub(1)));
+    let supply = whole.zip(beside).and_then(|(whole, beside)| whole.checked_sub(beside)).ok_or(Error::Range)?;
+    let density = Density { demand: bandwidth, supply };
+    if bandwidth <= supply {
+        return Ok(Ok(OnAll { bandwidth, by: Known::Density(density) }));
+    }
+    if !servers.iter().all(|server| on_grid(server.kind)) {
+        return Ok(Err(Refused::Global { density, interference: None }));
+    }
+    Ok(match slacks(servers, cores)? {
+        Ok(slacks) => Ok(OnAll { bandwidth, by: Known::Slacks(slacks) }),
+        Err(interference) => Err(Refused::Global { density, interference: Some(interference) }),
+    })
+}
+
+/// What is known of the slack of each, or the first server for which nothing is.
+fn slacks(servers: &[Server], cores: u32) -> Result<Result<Vec<Duration>, Interference>, Error> {
+    let mut slacks = vec![0u64; servers.len()];
+    let mut round = 1;
+    loop {
+        let (mut first, mut grown) = (None, false);
+        for (index, server) in servers.iter().enumerate() {
+            let interference = interference(servers, &slacks, index);
+            let spare = server.period.ns() - server.budget.ns();
+            // Rounded down: for so many ns all cores can be kept from it.
+            match u64::try_from(interference / u128::from(cores)).ok().and_then(|kept| spare.checked_sub(kept)) {
+                Some(slack) => {
+                    grown |= slack > slacks[index];
+                    slacks[index] = slacks[index].max(slack);
+                }
+                None => first = first.or(Some((index, interference))),
+            }
+        }
+        match first {
+            None => return Ok(Ok(slacks.into_iter().map(Duration::from_ns).collect())),
+            Some((server, demand)) if !grown || round == ROUNDS => {
+                return miss(servers, cores, server, demand).map(Err)
+            }
+            Some(_) => round += 1,
+        }
+    }
+}
+
+fn miss(servers: &[Server], cores: u32, server: usize, demand: u128) -> Result<Interference, Error> {
+    let Server { budget, period, .. } = servers[server];
+    let supply = (u128::from(period.ns() - budget.ns()) + 1) * u128::from(cores);
+    Ok(Interference { server, at: period, demand: length(demand)?, supply: length(supply)? })
+}
+
+/// Σ_{i≠k} min(I_i, P_k − B_k + 1).
+fn interference(servers: &[Server], slacks: &[u64], k: usize) -> u128 {
+    let window = servers[k].period.ns();
+    let most = u128::from(window - servers[k].budget.ns()) + 1;
+    let others = servers.iter().zip(slacks).enumerate().filter(|(i, _)| *i != k);
+    let runs = others.map(|(_, (server, &slack))| {
+        let (budget, period) = (server.budget.ns(), server.period.ns());
+        let before = (window % period).saturating_sub(slack).min(budget);
+        u128::from(window / period) * u128::from(budget) + u128::from(before)
+    });
+    runs.map(|runs| runs.min(most)).sum()
+}
+
+impl fmt::Display for Density {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Density { demand, supply } = self;
+        write!(
+            f,
+            "all together ask for {}, and {} is sure to fit beside the largest",
+            demand.percent(),
+            supply.percent()
+        )
+    }
+}
+
+impl fmt::Display for Interference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Interference { server, at, demand, supply } = self;
+        let server = server + 1;
+        write!(f, "in {at} the others can run {demand}, and {supply} can keep server {server} from its budget")
+    }
+}
