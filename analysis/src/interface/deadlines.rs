@@ -245,8 +245,8 @@ impl Demands for Deadlines {
         line.is_some()
     }
 
-    fn slope(&self) -> (u64, u64) {
-        self.slope
+    fn slope(&self, period: u64, delay: Delay) -> (u64, u64) {
+        self.needs.iter().map(|need| need.slope(period, delay)).fold(self.slope, steeper)
     }
 }
 

@@ -81,8 +81,8 @@ pub(super) trait Demands {
     /// quickly found. Gives the least budget, if it is then known.
     fn sharpen(&mut self, round: &Round) -> Result<Option<Server>, Error>;
 
-    /// A bandwidth that all interfaces have at least, whatever their period (a fraction of at most 61 bits, at most 1).
-    fn slope(&self) -> (u64, u64);
+    /// A bandwidth that all interfaces of this or a longer period have at least (a fraction of at most 61 bits, at most 1).
+    fn slope(&self, period: u64, delay: Delay) -> (u64, u64);
 
     /// After [`Verdict::Undecided`]: asks from now on for so much in the long run that less has to be looked at. Whether it could.
     fn keep_clear(&mut self) -> bool;
@@ -106,9 +106,23 @@ pub(super) trait Demands {
     }
 }
 
+/// a < b
+pub(super) fn less(a: (u64, u64), b: (u64, u64)) -> bool {
+    u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
+}
+
+/// The lesser of two fractions.
+pub(super) fn gentler(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    if less(b, a) {
+        b
+    } else {
+        a
+    }
+}
+
 /// The greater of two fractions.
 pub(super) fn steeper(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
-    if u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1) {
+    if less(a, b) {
         b
     } else {
         a

@@ -88,6 +88,35 @@ impl Need {
         (least.0 as u128, least.1 as u128)
     }
 
+    /// A bandwidth without which no server of this or a longer period is enough (a fraction of at most 61 bits). O(1).
+    ///
+    /// Where a budget ends, sbf is on the line α(t − Π(1 − α)), and never above it (without a first gap: αt). So
+    /// w ≤ α(t − Π(1 − α)), and the line falls with Π.
+    pub(super) fn slope(&self, period: u64, delay: Delay) -> (u64, u64) {
+        if delay == Delay::None {
+            return (self.work, self.at);
+        }
+        let longest = self.at.max(period);
+        let digits = (124 - (u64::BITS - longest.leading_zeros())) / 2; // so that all products fit
+        let one = i128::from(1u64 << digits);
+        let (at, work, period) = (i128::from(self.at), i128::from(self.work), i128::from(period));
+        let short = |share: i128| share * (share * period + (at - period) * one) < work * one * one;
+        let over = (self.at as i64 - period as i64) as f64;
+        let root = (over * over + 4.0 * period as f64 * self.work as f64).sqrt();
+        let guess = match over > 0.0 {
+            true => 2.0 * self.work as f64 / (root + over),
+            false => (root - over) / (2.0 * period as f64),
+        };
+        let mut share = ((guess * one as f64) as i128).clamp(0, one);
+        // A float is off by a few of its last digits.
+        let mut step = 1;
+        while !short(share) {
+            share = (share - step).max(0);
+            step *= 2;
+        }
+        (share as u64, one as u64)
+    }
+
     /// The least period ≥ `p` quanta with which this can be enough while a period holds back `held` quanta or more of itself:
     /// `p` itself if it can there; `None` if it never can. O(1).
     ///

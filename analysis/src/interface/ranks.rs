@@ -1,6 +1,6 @@
 //! Demands under fixed priority: for each task one of its points must be met; few tasks decide.
 
-use super::demands::{steeper, Demands, Round, Verdict};
+use super::demands::{gentler, steeper, Demands, Round, Verdict};
 use super::lines::{request, Line};
 use super::need::{Grid, Need};
 use super::server::{Delay, Server};
@@ -21,7 +21,6 @@ pub(super) struct Ranks {
     met: Vec<Option<Need>>,
     /// The points of tasks that once missed; those that ruled out a period last come first.
     deciding: Vec<Deciding>,
-    slope: (u64, u64),
 }
 
 /// A task by its points.
@@ -74,7 +73,7 @@ impl Ranks {
     pub(super) fn new(tasks: &[Task], order: &[usize], latency: u64) -> Result<Self, Error> {
         let lines = order.iter().map(|&k| Line::new(&tasks[k])).collect::<Result<Vec<_>, _>>()?;
         let met = vec![None; lines.len()];
-        Ok(Ranks { lines, latency, met, deciding: Vec::new(), slope: (0, 1) })
+        Ok(Ranks { lines, latency, met, deciding: Vec::new() })
     }
 
     /// The points of a task: of t in {k·T_j ≤ D_i, j of its priority or above} ∪ {D_i}, where the steps of rbf end, those that
@@ -135,8 +134,6 @@ impl Ranks {
     /// Takes the task in, as the first.
     fn decides(&mut self, rank: usize) -> Result<(), Error> {
         let needs = self.needs(rank)?;
-        let least = needs.iter().map(|need| (need.work, need.at)).reduce(|a, b| if steeper(a, b) == a { b } else { a });
-        self.slope = steeper(self.slope, least.unwrap_or((1, 1)));
         self.deciding.insert(0, Deciding { needs, likely: 0 });
         Ok(())
     }
@@ -174,8 +171,9 @@ impl Demands for Ranks {
         false
     }
 
-    fn slope(&self) -> (u64, u64) {
-        self.slope
+    fn slope(&self, period: u64, delay: Delay) -> (u64, u64) {
+        let least = |task: &Deciding| task.needs.iter().map(|need| need.slope(period, delay)).fold((1, 1), gentler);
+        self.deciding.iter().map(least).fold((0, 1), steeper)
     }
 }
 
