@@ -246,7 +246,11 @@ impl Demands for Deadlines {
     }
 
     fn slope(&self, period: u64, delay: Delay) -> (u64, u64) {
-        self.needs.iter().map(|need| need.slope(period, delay)).fold(self.slope, steeper)
+        let own = |need: &Need| {
+            let digits = Need::digits(need.at.max(period));
+            (need.slope(digits, period, delay), 1 << digits)
+        };
+        self.needs.iter().map(own).fold(self.slope, steeper)
     }
 }
 

@@ -111,15 +111,6 @@ pub(super) fn less(a: (u64, u64), b: (u64, u64)) -> bool {
     u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
 }
 
-/// The lesser of two fractions.
-pub(super) fn gentler(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
-    if less(b, a) {
-        b
-    } else {
-        a
-    }
-}
-
 /// The greater of two fractions.
 pub(super) fn steeper(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
     if less(a, b) {

@@ -88,33 +88,35 @@ impl Need {
         (least.0 as u128, least.1 as u128)
     }
 
-    /// A bandwidth without which no server of this or a longer period is enough (a fraction of at most 61 bits). O(1).
+    /// Whether no server of this or a longer period is enough with a bandwidth up to `share` (in 2^-digits).
     ///
-    /// Where a budget ends, sbf is on the line α(t − Π(1 − α)), and never above it (without a first gap: αt). So
-    /// w ≤ α(t − Π(1 − α)), and the line falls with Π.
-    pub(super) fn slope(&self, period: u64, delay: Delay) -> (u64, u64) {
-        if delay == Delay::None {
-            return (self.work, self.at);
-        }
-        let longest = self.at.max(period);
-        let digits = (124 - (u64::BITS - longest.leading_zeros())) / 2; // so that all products fit
-        let one = i128::from(1u64 << digits);
-        let (at, work, period) = (i128::from(self.at), i128::from(self.work), i128::from(period));
-        let short = |share: i128| share * (share * period + (at - period) * one) < work * one * one;
-        let over = (self.at as i64 - period as i64) as f64;
-        let root = (over * over + 4.0 * period as f64 * self.work as f64).sqrt();
-        let guess = match over > 0.0 {
-            true => 2.0 * self.work as f64 / (root + over),
-            false => (root - over) / (2.0 * period as f64),
-        };
-        let mut share = ((guess * one as f64) as i128).clamp(0, one);
+    /// Where a budget ends, sbf is on the line α(t − Π(1 − α)) (without a first gap: αt), and never above it. The line falls with Π.
+    pub(super) fn short(&self, share: u64, digits: u32, period: u64, delay: Delay) -> bool {
+        let (one, share) = (1i128 << digits, i128::from(share));
+        let gap = if delay == Delay::None { 0 } else { i128::from(period) * (one - share) };
+        share * (i128::from(self.at) * one - gap) < (i128::from(self.work) << (2 * digits))
+    }
+
+    /// A bandwidth with which it is [`Need::short`], next to the largest. O(1).
+    pub(super) fn slope(&self, digits: u32, period: u64, delay: Delay) -> u64 {
+        let (at, work) = (self.at as f64, self.work as f64);
+        let gap = if delay == Delay::None { 0.0 } else { period as f64 };
+        let over = at - gap;
+        let root = (over * over + 4.0 * gap * work).sqrt();
+        // The positive root of gap·α² + over·α − work, without a difference of two like numbers.
+        let guess = if over > 0.0 { 2.0 * work / (root + over) } else { (root - over) / (2.0 * gap) };
+        let mut share = ((guess.min(1.0) * (1u64 << digits) as f64) as u64).min(1 << digits);
         // A float is off by a few of its last digits.
-        let mut step = 1;
-        while !short(share) {
-            share = (share - step).max(0);
-            step *= 2;
+        let mut less = 1;
+        while !self.short(share, digits, period, delay) {
+            (share, less) = (share.saturating_sub(less), 2 * less);
         }
-        (share as u64, one as u64)
+        share
+    }
+
+    /// Digits with which all of that fits, for times up to `longest`.
+    pub(super) fn digits(longest: u64) -> u32 {
+        (124 - (u64::BITS - longest.leading_zeros())) / 2
     }
 
     /// The least period ≥ `p` quanta with which this can be enough while a period holds back `held` quanta or more of itself:

@@ -1,6 +1,6 @@
 //! Demands under fixed priority: for each task one of its points must be met; few tasks decide.
 
-use super::demands::{gentler, steeper, Demands, Round, Verdict};
+use super::demands::{Demands, Round, Verdict};
 use super::lines::{request, Line};
 use super::need::{Grid, Need};
 use super::server::{Delay, Server};
@@ -172,8 +172,21 @@ impl Demands for Ranks {
     }
 
     fn slope(&self, period: u64, delay: Delay) -> (u64, u64) {
-        let least = |task: &Deciding| task.needs.iter().map(|need| need.slope(period, delay)).fold((1, 1), gentler);
-        self.deciding.iter().map(least).fold((0, 1), steeper)
+        let longest = self.lines.iter().map(|line| line.deadline).fold(period, u64::max);
+        let digits = Need::digits(longest);
+        let one = 1 << digits;
+        let most = self.deciding.iter().fold(0, |most, task| {
+            let short = |share| move |need: &Need| need.short(share, digits, period, delay);
+            // Only a task of which all points need more raises it; only a point that needs less than others lowers the task's.
+            if task.needs.get(task.likely).is_some_and(|need| !short(most)(need)) || !task.needs.iter().all(short(most)) {
+                return most;
+            }
+            task.needs.iter().fold(one, |least, need| match short(least)(need) {
+                true => least,
+                false => need.slope(digits, period, delay),
+            })
+        });
+        (most, one)
     }
 }
 
