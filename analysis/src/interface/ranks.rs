@@ -178,7 +178,8 @@ impl Demands for Ranks {
         let most = self.deciding.iter().fold(0, |most, task| {
             let short = |share| move |need: &Need| need.short(share, digits, period, delay);
             // Only a task of which all points need more raises it; only a point that needs less than others lowers the task's.
-            if task.needs.get(task.likely).is_some_and(|need| !short(most)(need)) || !task.needs.iter().all(short(most)) {
+            if task.needs.get(task.likely).is_some_and(|need| !short(most)(need)) || !task.needs.iter().all(short(most))
+            {
                 return most;
             }
             task.needs.iter().fold(one, |least, need| match short(least)(need) {
