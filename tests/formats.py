@@ -111,6 +111,18 @@ def compositional(folder):
     yield "admission", output("analyze", "admission", "--scheduler", "edf", *one, "--capacity", "40%", "--json", codes=(1,))
 
 
+def certificates(folder):
+    """Plans that keep their promises, and one that lost a fifth of a budget."""
+    for site in ("walk", "supply", "flight", "two-hosts"):
+        plan = Path(folder) / f"{site}.json"
+        subprocess.run([GIUSTO, "plan", f"sites/{site}.yaml", "--out", plan], cwd=ROOT, check=True, capture_output=True)
+        yield "certificate", output("check", "--certificate", plan, "--json")
+        broken = json.loads(plan.read_text())
+        broken["services"][0]["server"]["budget_ns"] = broken["services"][0]["server"]["budget_ns"] * 4 // 5
+        plan.write_text(json.dumps(broken))
+        yield "certificate", output("check", "--certificate", plan, "--json", codes=(1,))
+
+
 def documents(folder):
     """(schema, document) for every format."""
     plan = Path(folder) / "plan.json"
@@ -128,6 +140,7 @@ def documents(folder):
         yield "plane", output("analyze", "plane", "--scheduler", "edf", *tasks, *more, "--json")
     yield "plane", output("analyze", "plane", "--scheduler", "dm", *tasks, "--json")
     yield from compositional(folder)
+    yield from certificates(folder)
     random = ["--rate", "0.004/ms", "--service", "40ms:75%", "--service", "280ms"]
     for more in ([], ["--slots", "7", "--at", "1s", "--percentile", "99"], ["--server", "periodic", "--batch", "2"]):
         yield "response", output("analyze", "response", *random, "--budget", "160ms", "--period", "200ms", *more, "--json")
