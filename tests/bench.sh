@@ -10,6 +10,9 @@ mkdir -p $out
 echo "=== simulator beside SimSo: jobs a second, 10 tasks, RM, U = 0.8"
 tests/bench-simso.sh
 
+echo "=== the cheapest interface beside searches that step through periods and budgets"
+tests/bench-interface.sh
+
 echo "=== policy core: what an event costs as servers grow"
 cargo run --release --locked --quiet -p giusto-policy --example scale
 

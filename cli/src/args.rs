@@ -1,5 +1,11 @@
 //! The command line: every verb, its flags and an example that works.
 
+// Named by its place, since packaging includes this file from elsewhere.
+#[path = "args/compositional.rs"]
+mod compositional;
+
+pub(crate) use compositional::{AdmissionArgs, Inside, GLOBAL_EDF};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use giusto_analysis::interface::Scheduler;
 use giusto_analysis::response::Objective;
@@ -362,9 +368,14 @@ pub(crate) enum Analyze {
     Share(ShareArgs),
     /// Cheapest periodic resource that keeps every deadline of a task set, with its proof (papers 002 and 004)
     #[command(
-        after_help = "Example:\n  giusto analyze interface --scheduler rm --supply general --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --quantum 1ms"
+        after_help = "Examples:\n  giusto analyze interface --scheduler rm --supply general --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --quantum 1ms\n  giusto analyze interface --scheduler global-edf --vcpus 2 --task 3ms/10ms --task 3ms/10ms --task 8ms/40ms"
     )]
     Interface(InterfaceArgs),
+    /// Whether servers of any kind fit together on a core, or the window in which they do not (papers 002 and 004)
+    #[command(
+        after_help = "Example:\n  giusto analyze admission --scheduler fixed-priority --server deferrable:2ms/5ms --server polling:1ms/10ms --sensitivity"
+    )]
+    Admission(AdmissionArgs),
     /// Which bandwidth with which delay is enough for a task set, and the server of a period (paper 004)
     #[command(
         after_help = "Example:\n  giusto analyze plane --scheduler rm --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --period 3ms --plot out/plane.svg"
@@ -406,9 +417,12 @@ pub(crate) struct ShareArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InterfaceArgs {
-    /// Who schedules the tasks: rm, dm or edf
-    #[arg(long, value_name = "NAME", required_unless_present = "carts", conflicts_with = "carts")]
-    pub(crate) scheduler: Option<Scheduler>,
+    /// Who schedules the tasks: rm, dm, edf, or global-edf on several virtual CPUs
+    #[arg(long, value_name = "NAME", required_unless_present = "carts", conflicts_with = "carts", value_parser = compositional::inside)]
+    pub(crate) scheduler: Option<Inside>,
+    /// With global-edf: how many virtual CPUs share the tasks [default: the fewest for --period]
+    #[arg(long, value_name = "N", requires = "scheduler", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) vcpus: Option<u32>,
     /// What is known of the supply
     #[arg(long, value_enum, default_value = "general")]
     pub(crate) supply: Supply,
