@@ -24,8 +24,9 @@ final class RtFollower extends Follower {
                 peer.phases().connected(System.nanoTime());
                 return;
             } catch (IOException e) {
-                // Stock gives up after 5 tries, however short its pauses are: a leader that still binds must not cost an election.
-                if (sock != null || System.nanoTime() >= end || !peer.isRunning()) {
+                // Stock gives up after 5 tries, however short its pauses are: a leader that still binds must not cost an election;
+                // one that died must not cost the rest of the pause.
+                if (sock != null || System.nanoTime() >= end || !peer.leaderIsUp()) {
                     throw e;
                 }
             }

@@ -22,7 +22,7 @@ final class RtObserver extends Observer {
                 super.connectToLeader(address, hostname);
                 return;
             } catch (IOException e) {
-                if (sock != null || System.nanoTime() >= end || !peer.isRunning()) {
+                if (sock != null || System.nanoTime() >= end || !peer.leaderIsUp()) {
                     throw e;
                 }
             }

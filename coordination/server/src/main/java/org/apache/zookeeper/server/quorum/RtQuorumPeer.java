@@ -27,8 +27,11 @@ import org.slf4j.LoggerFactory;
 final class RtQuorumPeer extends QuorumPeer {
 
     private static final Logger LOG = LoggerFactory.getLogger(RtQuorumPeer.class);
-    /** How long a learner tries to connect before it asks for another election: stock's five tries of 100 ms. */
-    static final long CONNECT_NS = TimeUnit.MILLISECONDS.toNanos(500);
+    /**
+     * How long a learner tries to connect to a leader that is up, before it asks for another election. Stock's five tries take
+     * 500 ms: a leader that starves for longer is then left alone, and only gives up after initLimit ticks.
+     */
+    static final long CONNECT_NS = TimeUnit.SECONDS.toNanos(2);
     /** A stock leader never says that it is ready: it is tried this often. */
     private static final long READY_NS = TimeUnit.MILLISECONDS.toNanos(15);
 
@@ -216,6 +219,13 @@ final class RtQuorumPeer extends QuorumPeer {
             Thread.currentThread().interrupt();
             throw new InterruptedIOException("interrupted while waiting for the leader");
         }
+    }
+
+    /** Whether this server goes on, and the election channel to the server it voted for is open. */
+    boolean leaderIsUp() {
+        Vote vote = getCurrentVote();
+        QuorumCnxManager manager = getQuorumCnxManager();
+        return isRunning() && vote != null && manager != null && manager.connectedToPeer(vote.getId());
     }
 
     /** The connection to the leader is gone, or is being closed; may be called several times. */
