@@ -273,7 +273,7 @@ fn a_length_between_two_that_pass_can_fail() {
     // Found by search: on four whole processors only where a task stops being all that fits (W_i = L − C_k + 1); with uneven
     // parts only where what is left over of a job is all of it.
     let capped = [(11, 15, 15, 1), (3, 4, 11, 1), (6, 18, 18, 1), (4, 15, 15, 1), (7, 12, 22, 1)];
-    for (tasks, period, budgets, only) in [(&capped[..], 1, vec![1; 4], 16), (&[(1, 4, 4, 2)], 7, vec![6, 3, 3], 5)] {
+    for (tasks, period, budgets, only) in [(&capped[..], 1000, vec![1000; 4], 16), (&[(1, 4, 4, 2)], 7, vec![6, 3, 3], 5)] {
         let tasks: Vec<Task> = tasks.iter().map(|&(c, d, t, copies)| task(c, d, t, copies)).collect();
         let budgets = budgets.into_iter().map(ns).collect();
         let total = Total { period: ns(period), budgets, grids: Grids::Apart };
