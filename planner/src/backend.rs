@@ -253,8 +253,8 @@ fn why_kind(kind: ServerKind, from_site: bool, supply: bool) -> String {
         }
         ServerKind::ConstantBandwidth => "a wake-up after idling begins a new period: Theorem 1 holds for it too",
         ServerKind::Deferrable if supply => {
-            "keeps its budget while idle, and so can take 2 · budget in a row: sound under EDF only among servers of one \
-             fixed grid, all with its period"
+            "keeps its budget while idle, and so can take 2 · budget in a row: sound under EDF where no window can ask for \
+             more than its length"
         }
         ServerKind::Deferrable => "full budget on a fixed grid, kept while idle: Theorem 1",
         ServerKind::PeriodicStrict | ServerKind::PeriodicConserving | ServerKind::PeriodicReclaiming => {

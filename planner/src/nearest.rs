@@ -3,7 +3,7 @@
 use crate::backend::choose;
 use crate::place::{attempt, Unplaced};
 use crate::{Cause, Facts, NearestFit};
-use giusto_model::{Bandwidth, Duration, Interface, Promise, Service, Site};
+use giusto_model::{Bandwidth, Duration, Interface, Promise, ServerKind, Service, Site};
 
 /// Margins and floors are told in tenths of a percentage point.
 const TENTHS: u64 = 1000;
@@ -22,6 +22,10 @@ pub(crate) fn nearest(site: &Site, facts: &Facts, service: &str, cause: &Cause) 
         Cause::Cores { demand, supply } => trial.more_cores(demand - supply).into_iter().collect(),
         Cause::Supply { vcpu, demand, .. } => {
             trial.smaller_supply(witness, vcpu, demand).into_iter().chain(trial.more_cores(1)).collect()
+        }
+        Cause::Window { vcpu, demand, .. } => {
+            let smaller = trial.smaller_supply(witness, vcpu, demand);
+            smaller.into_iter().chain(trial.another_kind()).chain(trial.more_cores(1)).collect()
         }
         Cause::Floors { demand, supply } => {
             let floor = trial.lower_floor(witness, demand, supply);
@@ -59,6 +63,12 @@ impl Trial<'_> {
         };
         let at_most = Interface { budget: largest(least, demand.budget, fits)?, ..demand };
         Some(NearestFit::Supply { vcpu, at_most })
+    }
+
+    /// A kind that does not take two budgets in a row.
+    fn another_kind(&self) -> Option<NearestFit> {
+        let kinds = [ServerKind::ConstantBandwidth, ServerKind::PeriodicConserving];
+        kinds.into_iter().find(|kind| self.with(|s, _| s.server = Some(*kind))).map(NearestFit::Kind)
     }
 
     /// The largest margin that the core still has room for.

@@ -1,7 +1,8 @@
 //! Why there is no plan: who does not fit, by how much, and what would.
 
 use crate::words::{share, time};
-use giusto_model::{Bandwidth, Duration, Interface};
+use giusto_analysis::admission::Window;
+use giusto_model::{Bandwidth, Duration, Interface, ServerKind};
 use std::fmt;
 
 /// Why there is no plan.
@@ -84,6 +85,17 @@ pub enum Cause {
         /// Cores that no as-if-alone service has to itself.
         cores: usize,
     },
+    /// A core has room for a supply, but not in every window, as a deferrable server keeps its budget while it is idle.
+    Window {
+        /// The virtual CPU that has no place.
+        vcpu: Option<u32>,
+        /// What it was promised.
+        demand: Interface,
+        /// Of the cores that have room, where least is lacking: how much can be asked for in which time.
+        window: Window,
+        /// Cores that no as-if-alone service has to itself.
+        cores: usize,
+    },
     /// The reservations leave too little for the floors.
     Floors {
         /// Sum of all `at-least`.
@@ -112,6 +124,8 @@ pub enum NearestFit {
         /// The largest that fits.
         at_most: Interface,
     },
+    /// Another server algorithm for the witness.
+    Kind(ServerKind),
     /// So many cores more.
     MoreCores(usize),
     /// A lower floor for the witness.
@@ -168,6 +182,21 @@ impl fmt::Display for Cause {
                 let excess = excess(Some(bandwidth), *supply);
                 write!(f, "{subject}promised {demand} ({} of a core), and {room}: {excess} too much", share(bandwidth))
             }
+            Cause::Window { vcpu, demand, window, cores } => {
+                let subject = subject(*vcpu);
+                let room = match cores {
+                    1 => "the one core for it has room, but",
+                    _ => "there are cores with room, but with it on any of them",
+                };
+                let Window { at, demand: asked, supply, .. } = window;
+                let excess = asked.checked_sub(*supply).unwrap_or(Duration::ZERO);
+                let (at, asked, excess) = (time(*at), time(*asked), time(excess));
+                write!(
+                    f,
+                    "{subject}promised {demand}, and {room} {asked} can be asked for within {at}, as a deferrable server can \
+                     use its budget up just before it gets the next: {excess} too much"
+                )
+            }
             Cause::Floors { demand, supply } => write!(
                 f,
                 "all floors together ask for {} of a core, and the reservations leave {}: {} too much",
@@ -198,6 +227,7 @@ impl fmt::Display for NearestFit {
             NearestFit::Supply { vcpu: Some(vcpu), at_most } => {
                 write!(f, "a supply of {at_most} for virtual CPU {vcpu}")
             }
+            NearestFit::Kind(kind) => write!(f, "server: {kind}"),
             NearestFit::MoreCores(1) => write!(f, "one core more"),
             NearestFit::MoreCores(more) => write!(f, "{more} cores more"),
             NearestFit::AtLeast(floor) => write!(f, "at-least {}", share(*floor)),

@@ -5,6 +5,7 @@ use crate::place::Unplaced;
 use crate::size::{kept, reason};
 use crate::words::{share, time};
 use crate::{Cause, Facts, Refusal};
+use giusto_analysis::admission::{self, Grids, Order, Refused, Window};
 use giusto_model::{
     Backend, Bandwidth, Duration, Hold, Interface, Promise, Server, ServerKind, Service, ServicePlan, Site,
 };
@@ -29,6 +30,12 @@ impl fmt::Display for Entry<'_> {
     }
 }
 
+impl Entry<'_> {
+    fn server(&self) -> Server {
+        Server { kind: self.chosen.kind, budget: self.interface.budget, period: self.interface.period }
+    }
+}
+
 /// A core and the entries on it, by their place in the list.
 struct Core {
     id: u32,
@@ -40,8 +47,8 @@ struct Core {
 enum Full {
     /// What it has left for it.
     Room(Bandwidth),
-    /// It has room, but the servers on it do not go together with this one.
-    Grid,
+    /// It has room, but in this window its servers and this one can ask for more than there is.
+    Window(Window),
 }
 
 /// Plans the services that are promised a supply on `cores`, with their places in the site.
@@ -53,8 +60,11 @@ pub(crate) fn supplies(site: &Site, facts: &Facts, cores: &[u32]) -> Result<Vec<
     entries.sort_by_key(|entry| Reverse(entry.interface.bandwidth()));
     let mut cores: Vec<Core> = cores.iter().map(|&id| Core { id, on: Vec::new(), used: Bandwidth::ZERO }).collect();
     for index in 0..entries.len() {
-        let admitted: Vec<Result<Bandwidth, Full>> =
-            cores.iter().map(|core| admit(core, &entries, index, site, facts)).collect();
+        let admitted = cores.iter().map(|core| admit(core, &entries, index, site, facts));
+        let admitted: Vec<Result<Bandwidth, Full>> = admitted.collect::<Result<_, _>>().map_err(|why| {
+            let service = entries[index].service.name.clone();
+            Unplaced::Other(Refusal::Tasks { service, why })
+        })?;
         let sibling = |core: &Core| core.on.iter().any(|&other| entries[other].order == entries[index].order);
         let free = |at: &usize| admitted[*at].is_ok();
         let apart = (0..cores.len()).find(|at| free(at) && !sibling(&cores[*at]));
@@ -91,48 +101,45 @@ fn entries<'a>(site: &'a Site, facts: &Facts) -> Result<Vec<Entry<'a>>, Refusal>
 
 /// What `core` has reserved with this entry on it, if it takes it.
 ///
-/// Σ B/P is the exact test for EDF where each server is to the others a sporadic task. A deferrable one is not: it can take 2B
-/// in a row, so that (4, 12) and (2, 5) fail at 11/15. Where all servers share one grid, every deadline is the same instant and
-/// no budget outlives it; then the sum suffices again. One that re-anchors its period (constant_bandwidth, sporadic) is on no
-/// grid. Real-time groups have fixed priorities, so one is alone on its core.
-fn admit(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Facts) -> Result<Bandwidth, Full> {
+/// The sum of bandwidths is kept below what a core can give, and no window may ask for more than its length of a whole core
+/// ([`admission::admit`]); without a deferrable server the sum says that too. Real-time groups have fixed priorities, so one is
+/// alone on its core. Errors: as `admit`.
+fn admit(
+    core: &Core,
+    entries: &[Entry],
+    index: usize,
+    site: &Site,
+    facts: &Facts,
+) -> Result<Result<Bandwidth, Full>, giusto_analysis::Error> {
     let entry = &entries[index];
     let backend = entry.chosen.backend;
     let (most, _) = most_of_a_core(&site.host, facts, backend);
     let mut others = core.on.iter().map(|&other| &entries[other]);
-    if others.clone().any(|other| other.chosen.backend != backend || backend == Backend::RtGroup) {
-        return Err(Full::Room(Bandwidth::ZERO));
+    if others.any(|other| other.chosen.backend != backend || backend == Backend::RtGroup) {
+        return Ok(Err(Full::Room(Bandwidth::ZERO)));
     }
     let used = core.used.checked_add(entry.interface.bandwidth());
     // A whole core is never given: those without a reservation would wait for ever.
     let Some(used) = used.filter(|used| *used <= most && *used < Bandwidth::ONE) else {
-        return Err(Full::Room(most.checked_sub(core.used).unwrap_or(Bandwidth::ZERO)));
+        return Ok(Err(Full::Room(most.checked_sub(core.used).unwrap_or(Bandwidth::ZERO))));
     };
-    let deferrable = |entry: &Entry| entry.chosen.kind == ServerKind::Deferrable;
-    let one_grid = |other: &Entry| {
-        other.interface.period == entry.interface.period && on_grid(other.chosen.kind) && on_grid(entry.chosen.kind)
-    };
-    if (deferrable(entry) || others.clone().any(deferrable)) && !others.all(one_grid) {
-        return Err(Full::Grid);
-    }
-    Ok(used)
-}
-
-fn on_grid(kind: ServerKind) -> bool {
-    !matches!(kind, ServerKind::ConstantBandwidth | ServerKind::Sporadic | ServerKind::Unlimited)
+    let servers: Vec<Server> = core.on.iter().chain([&index]).map(|&at| entries[at].server()).collect();
+    let found = admission::admit(&servers, Order::Edf, Grids::Apart, Bandwidth::ONE)?;
+    Ok(found.map(|_| used).map_err(|refused| match refused {
+        Refused::Window(window) => Full::Window(window),
+        _ => Full::Room(Bandwidth::ZERO),
+    }))
 }
 
 fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], site: &Site, facts: &Facts) -> Unplaced {
     let service = entry.service.name.clone();
-    if admitted.iter().any(|core| matches!(core, Err(Full::Grid))) {
-        return Unplaced::Other(Refusal::Asked {
-            service,
-            why: "a deferrable server beside servers of another period, or that start their periods anew, is not built yet: \
-                  under EDF it can take 2 · budget in a row, and no test by the sum of bandwidths holds"
-                .into(),
-            instead: "expected server: constant_bandwidth or periodic_conserving, one period for all services, or a core more"
-                .into(),
-        });
+    let windows = admitted.iter().filter_map(|core| match core {
+        Err(Full::Window(window)) => Some(*window),
+        _ => None,
+    });
+    if let Some(window) = windows.min_by_key(|window| window.demand.checked_sub(window.supply)) {
+        let cause = Cause::Window { vcpu: entry.vcpu, demand: entry.interface, window, cores: admitted.len() };
+        return Unplaced::DoesNotFit { service, cause };
     }
     let room = admitted.iter().map(|core| match core {
         Err(Full::Room(left)) => *left,
@@ -189,7 +196,7 @@ fn place(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Fact
         load: None,
         core: core.id,
         backend: chosen.backend,
-        server: Server { kind: chosen.kind, budget: interface.budget, period: interface.period },
+        server: entries[index].server(),
         cap: service.cap,
         utilization: Bandwidth::ZERO,
         required: interface.bandwidth(),

@@ -124,7 +124,7 @@ fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Si
         }
         NearestFit::Margin(margin) => witness.margin = *margin,
         NearestFit::AtLeast(at_least) => witness.promise = Promise::Leftovers { at_least: *at_least, at_most: None },
-        NearestFit::Supply { .. } => unreachable!("no service here is promised a supply"),
+        NearestFit::Supply { .. } | NearestFit::Kind(_) => unreachable!("no service here is promised a supply"),
         NearestFit::MoreCores(more) => {
             let added = 100..100 + *more as u32;
             site.host.cores.extend(added.clone());
@@ -155,7 +155,7 @@ fn every_plan_keeps_the_laws_and_every_advice_makes_the_witness_fit() {
                     Cause::Core { .. } => core += 1,
                     Cause::Cores { .. } => cores += 1,
                     Cause::Floors { .. } => floors += 1,
-                    Cause::Supply { .. } => unreachable!("no service here is promised a supply"),
+                    Cause::Supply { .. } | Cause::Window { .. } => unreachable!("no service here is promised a supply"),
                 }
                 let alone = matches!(witness.cause, Cause::Core { required: None, .. });
                 assert!(
