@@ -328,7 +328,7 @@ fn under_the_policy_core_every_supply_is_kept_and_nobody_waits_longer_than_plann
     let (mut windows, mut shared, mut longest) = (0, 0, 0.0f64);
     let (mut double, mut renewed, mut parted) = (0, 0, 0);
     let mut kinds = HashMap::new();
-    for _ in 0..6000 {
+    for _ in 0..8000 {
         let site = full_core(&mut rng);
         let Ok(plan) = plan(&site, &Facts { manager_cost: Bandwidth::ZERO, ..Facts::typical(vec![1]) }) else {
             continue;
