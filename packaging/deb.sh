@@ -18,10 +18,9 @@ said=$(dpkg-parsechangelog -l packaging/deb/changelog -S Version)
 }
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(dpkg-parsechangelog -l packaging/deb/changelog -S Timestamp)}
 
-# A build of its own, without symbols and without this machine's paths.
-export CARGO_TARGET_DIR=$PWD/target/package/build
-export CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false
-export RUSTFLAGS="--remap-path-prefix=$PWD=giusto --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+# Without symbols and without this machine's paths.
+. packaging/flags.sh
+export CARGO_TARGET_DIR=$PWD/target
 cargo build --release --locked --quiet -p giusto-cli --bin giusto --example pages
 
 work=$(mktemp -d)
@@ -29,6 +28,7 @@ trap 'rm -rf "$work"' EXIT
 tree=$work/tree
 DESTDIR=$tree PREFIX=/usr UNITS=/lib/systemd/system ZSH=/usr/share/zsh/vendor-completions packaging/install.sh install
 install -d "$tree/etc/giusto"
+strip --strip-unneeded --remove-section=.comment --remove-section=.note "$tree/usr/bin/giusto"
 doc=$tree/usr/share/doc/giusto
 install -m 644 packaging/deb/copyright "$doc/copyright"
 gzip -9nc packaging/deb/changelog >"$doc/changelog.gz"

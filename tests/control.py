@@ -97,6 +97,7 @@ class Reload(unittest.TestCase):
         with double(DOUBLE_FAILS="index") as giusto:
             before = giusto.status()["services"]
             for text, code, why in (("giusto: 1\nhosts: {}\n", 2, "site.yaml:2:"), (SITE.replace("20ms", "99ms"), 1, "fit"),
+                                    (SITE.replace("edge-1", "edge-2"), 2, "runs host edge-1, and the new plan is for edge-2"),
                                     (SITE.replace("20ms", "30ms").replace("10ms", "5ms"), 4, "the old plan is in force")):
                 giusto.site.write_text(text)
                 self.assertIn(why, giusto.giusto("reload", code=code).stderr)

@@ -85,6 +85,21 @@ class Analyze(unittest.TestCase):
         _, err = run("analyze", "share", "--task", "8ms/10ms", "--task", "8ms/10ms", code=1)
         self.assertIn("160 %", err)
 
+    def test_the_plane_of_paper_002_s_example_and_the_server_of_3_ms_on_it(self):
+        tasks = ["--task", "2ms/7ms", "--task", "1ms/8ms", "--task", "1ms/10ms"]
+        with tempfile.TemporaryDirectory() as folder:
+            drawing = Path(folder) / "new" / "plane.svg"
+            more = ["--period", "3ms", "--quantum", "1ns", "--plot", drawing, "--json"]
+            out = json.loads(run("analyze", "plane", "--scheduler", "rm", *tasks, *more)[0])
+            self.assertEqual(drawing.read_text()[:4], "<svg")
+        # The last task, with 4 ms in 7 ms, needs most at every bandwidth: delta <= 7 ms - 4 ms / alpha.
+        piece = {"from": "4/7", "to": "1", "task": 2, "at_ns": 7_000_000, "demand_ns": 4_000_000}
+        self.assertEqual(out["pieces"], [piece])
+        # 2 (3 - b) <= 7 - 12/b: b is the greater root of 2 b^2 + b - 12.
+        self.assertEqual(out["server"]["budget_ns"], 2_212_215)
+        _, err = run("analyze", "plane", "--scheduler", "edf", "--task", "6ms/7ms", "--task", "3ms/8ms", code=1)
+        self.assertIn("in 8 ms up to 9 ms of work", err)
+
     def test_a_task_without_unit_is_bad_input(self):
         _, err = run("analyze", "share", "--task", "2/7ms", code=2)
         self.assertIn("unit", err)
@@ -118,7 +133,7 @@ class SiteFiles(unittest.TestCase):
             _, err = run("explain", "cash", "--plan", plan, code=2)
             self.assertIn("cache", err)
             broken = Path(folder) / "broken.json"
-            broken.write_text(plan.read_text().replace('"giusto_plan": 2', '"giusto_plan": 99'))
+            broken.write_text(plan.read_text().replace('"giusto_plan": 3', '"giusto_plan": 99'))
             _, err = run("explain", "cache", "--plan", broken, code=2)
             self.assertIn("99", err)
 
@@ -178,6 +193,69 @@ class SiteFiles(unittest.TestCase):
             self.assertIn("credit or fair", err)
 
 
+class SeveralHosts(unittest.TestCase):
+    SITE = "sites/two-hosts.yaml"
+
+    @staticmethod
+    def places(plan):
+        return {service["name"]: service["on"] for service in plan["services"] + plan["leftovers"]}
+
+    def test_every_machine_plans_the_same_places_and_does_its_own_part(self):
+        plans = [json.loads(run("plan", self.SITE, *host, "--json")[0]) for host in ([], ["--host", "edge-1"], ["--host", "edge-2"])]
+        places = self.places(plans[0])
+        self.assertEqual(places, {"cache": "edge-1", "alpha": "edge-1", "beta": "edge-2", "gamma": "edge-2", "batch": "edge-1"})
+        for plan, here in zip(plans, (None, "edge-1", "edge-2")):
+            self.assertEqual(self.places(plan), places)
+            self.assertEqual([host["name"] for host in plan["hosts"] if host["assumed"] is None], [here] if here else [])
+        for name in ("edge-1", "edge-2"):
+            done = json.loads(run("run", self.SITE, "--host", name, "--dry-run", "--json")[0])
+            here = {service for service, on in places.items() if on == name}
+            self.assertEqual(set(self.places(done["plan"])), here)
+            started = {match for step in done["steps"] for match in re.findall(r"^start (\w+):", step)}
+            self.assertEqual(started, here)
+
+    def test_what_people_are_told_is_grouped_and_says_why(self):
+        out, _ = run("plan", self.SITE, "--host", "edge-1")
+        self.assertRegex(out, r"(?s)^edge-1:\n  cache on core 0.*\nedge-2 \(not this machine\):\n  beta on core 0.*\n"
+                              r"not this machine: assumed a stock kernel: tick 4 ms")
+        out, _ = run("explain", "beta", "--site", self.SITE, "--host", "edge-1")
+        self.assertRegex(out, r"host +edge-2 +the first host with room; not edge-1: it is promised 5 ms")
+        self.assertIn("edge-2 is not this machine; assumed a stock kernel", out)
+        out, _ = run("check", self.SITE)
+        self.assertRegex(out, r"alpha +any host(?s:.*)gamma +edge-2")
+        out, _ = run("simulate", self.SITE, "--for", "1s")
+        self.assertRegex(out, r"edge-1 \(not this machine\):\ncache (?s:.*)\nedge-2 \(not this machine\):\nbeta ")
+        out, _ = run("simulate", self.SITE, "--for", "1s", "--host", "edge-1")
+        self.assertNotIn("beta", out)
+        rows = json.loads(run("simulate", self.SITE, "--for", "1s", "--json")[0])
+        self.assertEqual([(row["service"], row["on"]) for row in rows],
+                         [("cache", "edge-1"), ("alpha", "edge-1"), ("beta", "edge-2"), ("gamma", "edge-2")])
+
+    def test_a_machine_that_is_none_of_the_hosts_or_has_nothing_to_do_is_told_so(self):
+        for verb in (["plan"], ["simulate"], ["run", "--dry-run"], ["explain", "beta", "--site"]):
+            _, err = run(*verb, self.SITE, "--host", "edge-9", code=2)
+            self.assertIn("no host 'edge-9'; it has edge-1, edge-2", err)
+        _, err = run("run", self.SITE, "--dry-run", code=2)
+        self.assertRegex(err, r"hostname is '.*', and the site's hosts are edge-1, edge-2: say with --host NAME")
+        with tempfile.TemporaryDirectory() as folder:
+            site = Path(folder) / "site.yaml"
+            site.write_text("giusto: 1\nhosts: {edge-1: {cores: 0}, edge-2: {cores: 7000}}\nservices: {a: {start: b, promise: leftovers, at-least: 1%}}\n")
+            _, err = run("run", site, "--host", "edge-2", "--dry-run", code=3)
+            self.assertIn("host 'edge-2' names core 7000", err)
+            site.write_text(site.read_text().replace("7000", "1"))
+            for more in (["--dry-run"], ["--trial", "--out", folder], ["--out", folder]):
+                _, err = run("run", site, "--host", "edge-2", *more, code=2)
+                self.assertIn("host edge-2 has no services", err)
+
+    @unittest.skipUnless(ROOT_USER, "only root can have another hostname")
+    def test_the_hostname_says_which_host_a_machine_is(self):
+        for hostname, name in (("edge-2", "beta"), ("edge-1.example.org", "alpha")):
+            done = subprocess.run(["unshare", "--uts", "sh", "-c", f"hostname {hostname} && exec {GIUSTO} run {self.SITE} --dry-run"],
+                                  cwd=ROOT, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"start {name}:", done.stdout)
+
+
 class Help(unittest.TestCase):
     def test_every_verb_shows_an_example(self):
         for verb in self.verbs():
@@ -187,7 +265,8 @@ class Help(unittest.TestCase):
     @staticmethod
     def verbs():
         return [["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["status"], ["reload"], ["restore"],
-                ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["verify"], ["analyze", "share"]]
+                ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["verify"], ["analyze", "share"],
+                ["analyze", "plane"]]
 
     def test_every_example_works(self):
         """In the order in which a newcomer would type them: measuring needs the service, verifying needs a trial."""
@@ -197,7 +276,7 @@ class Help(unittest.TestCase):
             examples[" ".join(verb)] = re.search(r"Example.*:\n\s+giusto (.*(?:\n {2,}\S.*)*)", text).group(1)
         service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
         try:
-            for verb in ("check", "plan", "explain", "simulate", "analyze share", "measure execution", "measure supply"):
+            for verb in ("check", "plan", "explain", "simulate", "analyze share", "analyze plane", "measure execution", "measure supply"):
                 run(*shlex.split(examples[verb]))
             done = subprocess.run([str(GIUSTO), *shlex.split(examples["measure response"])], cwd=ROOT, capture_output=True, text=True)
             self.assertIn(done.returncode, (0, 6), done.stderr)  # 6: this machine stalled the load generator
@@ -425,6 +504,38 @@ class ThisHost(unittest.TestCase):
             self.assertIn(str(giusto.pid), err)  # two at once are refused
             giusto.send_signal(signal.SIGTERM)
             _, err = giusto.communicate(timeout=30)
+            self.assertEqual(giusto.returncode, 0, err)
+
+    def test_one_of_several_hosts_enforces_its_part_and_stays_that_host(self):
+        """Leftovers only, as nothing has to be reserved for this."""
+        hog = '[sh, -c, "while :; do sleep 0.1; done"]'
+        text = ("giusto: 1\nhosts: {edge-1: {cores: 0}, edge-2: {cores: 1}}\nservices:\n"
+                f"  here: {{start: {hog}, promise: leftovers, on: edge-2}}\n  there: {{start: {hog}, promise: leftovers, on: edge-1}}\n")
+        with tempfile.TemporaryDirectory() as folder:
+            site = Path(folder) / "site.yaml"
+            site.write_text(text)
+            giusto = subprocess.Popen([str(GIUSTO), "run", str(site), "--host", "edge-2", "--out", folder], cwd=ROOT,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                for _ in range(100):
+                    time.sleep(0.1)
+                    done = subprocess.run([str(GIUSTO), "status", "--json"], capture_output=True, text=True)
+                    if done.returncode == 0 and json.loads(done.stdout)["state"] == "enforcing":
+                        break
+                status = json.loads(done.stdout)
+                self.assertEqual((status["host"], [s["name"] for s in status["services"]]), ("edge-2", ["here"]))
+                plan = json.loads((Path(folder) / "plan.json").read_text())
+                self.assertEqual([host["name"] for host in plan["hosts"]], ["edge-2"])
+                for new, code, told in ((text.replace("edge-2: {", "edge-3: {").replace("on: edge-2", "on: edge-3"), 2, "no host 'edge-2'; it has edge-1, edge-3"),
+                                        (text.replace("on: edge-1", "on: edge-2"), 0, "add there"),
+                                        (text.replace("on: edge-2", "on: edge-1"), 0, "remove here\nremove there")):
+                    site.write_text(new)
+                    out, err = run("reload", code=code)
+                    self.assertIn(told, out + err)
+                self.assertEqual(json.loads(run("status", "--json")[0])["services"], [])
+            finally:
+                giusto.send_signal(signal.SIGTERM)
+                _, err = giusto.communicate(timeout=30)
             self.assertEqual(giusto.returncode, 0, err)
 
     def test_without_privilege_it_plans_predicts_and_says_what_is_missing(self):

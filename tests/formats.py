@@ -93,16 +93,28 @@ def documents(folder):
     yield "plan", json.loads(plan.read_text())
     yield "plan", output("plan", "sites/walk.yaml", "--json")
     yield "plan", output("plan", "sites/supply.yaml", "--json")
-    for golden in ("plan", "plan-supply"):
+    yield "plan", output("plan", "sites/two-hosts.yaml", "--json")
+    for golden in ("plan", "plan-supply", "plan-hosts"):
         yield "plan", json.loads((ROOT / f"formats/goldens/{golden}.json").read_text())
     tasks = ["--task", "40ms/250ms+150ms", "--task", "200ms/500ms+100ms"]
     yield "share", output("analyze", "share", *tasks, "--json")
     yield "share", json.loads((ROOT / "formats/goldens/share.json").read_text())
+    for more in ([], ["--period", "200ms", "--from", "60%", "--plot", f"{folder}/plane.svg"]):
+        yield "plane", output("analyze", "plane", "--scheduler", "edf", *tasks, *more, "--json")
+    yield "plane", output("analyze", "plane", "--scheduler", "dm", *tasks, "--json")
+    random = ["--rate", "0.004/ms", "--service", "40ms:75%", "--service", "280ms"]
+    for more in ([], ["--slots", "7", "--at", "1s", "--percentile", "99"], ["--server", "periodic", "--batch", "2"]):
+        yield "response", output("analyze", "response", *random, "--budget", "160ms", "--period", "200ms", *more, "--json")
+    yield "slo", output("analyze", "slo", *random, "--objective", "p90=600ms", "--period", "100ms", "--json")
     for site in ("walk", "supply"):
         yield "simulate", output("simulate", f"sites/{site}.yaml", "--for", "1s", "--json")
     yield "check", output("check", "sites/walk.yaml", "--json")
     yield "check", output("check", "sites/adopted.yaml", "--json")
     yield "check", output("check", "sites/supply.yaml", "--json")
+    yield "check", output("check", "sites/two-hosts.yaml", "--json")
+    yield "simulate", output("simulate", "sites/two-hosts.yaml", "--host", "edge-1", "--for", "1s", "--json")
+    yield "explain", output("explain", "beta", "--site", "sites/two-hosts.yaml", "--json")
+    yield "run", output("run", "sites/two-hosts.yaml", "--host", "edge-1", "--dry-run", "--json")
     for name in ("cache", "batch"):
         yield "explain", output("explain", name, "--plan", plan, "--json")
     yield "explain", output("explain", "alpha", "--site", "sites/supply.yaml", "--json")

@@ -16,7 +16,7 @@ cp "$deb" "$work/first.deb"
 cmp "$work/first.deb" "$deb"
 echo "ok: two builds of $deb have the same bytes"
 
-export CARGO_TARGET_DIR=target/package/build DESTDIR=$work/dest PREFIX=/opt/giusto
+export DESTDIR=$work/dest PREFIX=/opt/giusto
 packaging/install.sh install
 grep -q '^ExecStart=/opt/giusto/bin/giusto ' "$DESTDIR/opt/giusto/lib/systemd/system/giusto.service"
 "$DESTDIR/opt/giusto/bin/giusto" check "$DESTDIR/opt/giusto/share/doc/giusto/examples/walk.yaml" >/dev/null

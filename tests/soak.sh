@@ -11,4 +11,8 @@ result=docs/soak.txt
 	policy/prove.sh --all | tail -1 || [ $? = 77 ]
 	policy/prove.sh --faults | tail -1 || [ $? = 77 ]
 	/usr/bin/python3 tests/e2e.py ThisHost 2>&1 | tail -3
+	for study in csa-period csa-etf csa-arinc; do
+		cargo run --release --locked --quiet -p giusto-studies -- $study | sed -n '1p;/ FAIL$/p'
+	done
+	/usr/bin/python3 tests/deaths.py 2>&1 | grep -E '^test_|seed|passed' || [ ${PIPESTATUS[0]} = 77 ]
 } | tee $result

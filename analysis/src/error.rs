@@ -78,4 +78,84 @@ pub enum Error {
     /// Work that is no [`Duration`].
     #[error("the tasks ask for more than 584 years of work in one window; run less, or less often")]
     Demand,
+    /// A curve of the (α, Δ) plane with too many points.
+    #[error("the curve takes more than {limit} points to draw; ask for it from a larger least bandwidth on, or round the task periods down to a common step, such as 1 ms")]
+    Points {
+        /// The most that are looked at.
+        limit: u64,
+    },
+    /// A curve of the (α, Δ) plane that begins after the answer.
+    #[error("the curve begins at a bandwidth of {}, and less may be enough for this period; ask for it from a smaller least bandwidth on", .from.percent())]
+    Curve {
+        /// Where it begins.
+        from: Bandwidth,
+    },
+    /// B = 0 or B > P.
+    #[error("a budget of {budget} every {period} is no share of a core; expected 0 < budget <= period")]
+    Budget {
+        /// B
+        budget: Duration,
+        /// P
+        period: Duration,
+    },
+    /// Probabilities below 0 or that do not add up to 1, or a value of 0.
+    #[error("the {what} are no distribution; expected values above 0 with probabilities that add up to 1")]
+    Distribution {
+        /// Of what.
+        what: &'static str,
+    },
+    /// U ≥ W.
+    #[error("the requests need {utilization} of a core and the server gives {bandwidth}: the queue grows without end; expected less load, or a larger budget")]
+    Unstable {
+        /// U = λ · mean work, in percent.
+        utilization: String,
+        /// W = B/P, in percent.
+        bandwidth: String,
+    },
+    /// A percentile that is none.
+    #[error("{p} is not a percentile; expected more than 0 and less than 100")]
+    Percentile {
+        /// What was asked.
+        p: String,
+    },
+    /// The slots would be too many.
+    #[error("this takes about {states} slots, and that is too many; expected a period of fewer service times, times that have a longer common divisor, or a load that is less close to the bandwidth")]
+    Fine {
+        /// How many.
+        states: u64,
+    },
+    /// A percentile beyond what was computed.
+    #[error("{lost} of all response times are beyond what can be computed, and a percentile among them was asked for; expected a lower one")]
+    Beyond {
+        /// Probability that lies beyond.
+        lost: String,
+    },
+    /// A range of periods with too many of them.
+    #[error("the range has more than {limit} whole quanta; ask for a larger quantum, or a smaller range")]
+    Periods {
+        /// The most that are looked at.
+        limit: u64,
+    },
+    /// A time that leaves no room to add a few of them up.
+    #[error("{time} is too long; times up to 73 years are supported")]
+    TooLong {
+        /// Which.
+        time: Duration,
+    },
+    /// No budget at all.
+    #[error("no whole quantum of {quantum} fits into a period of {period} beside what a preemption costs")]
+    Coarse {
+        /// Of the server.
+        period: Duration,
+        /// Of the budget.
+        quantum: Duration,
+    },
+    /// A task whose test takes too long.
+    #[error("a task has {points} points to compare, and the limit is {limit}; leave out tasks with much shorter periods, or ask for EDF")]
+    TooManyPoints {
+        /// Of it.
+        points: u128,
+        /// The most.
+        limit: u64,
+    },
 }

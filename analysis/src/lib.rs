@@ -7,6 +7,7 @@
 pub mod admission;
 mod error;
 pub mod interface;
+pub mod response;
 pub mod share;
 
 pub use error::Error;

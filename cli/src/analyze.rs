@@ -3,21 +3,37 @@
 use crate::args::{Releases, ShareArgs};
 use crate::failure::Failure;
 use crate::table;
+use giusto_analysis::interface::{Point, Shortfall};
 use giusto_analysis::share::{self, Wanted};
 use giusto_analysis::Error;
-use giusto_model::{Bandwidth, Duration, Release};
+use giusto_model::{Bandwidth, Duration, Release, Task};
 use giusto_planner::share as percent;
 use std::process::ExitCode;
 
+/// The tasks of the command line, named after their places.
+pub(crate) fn named(tasks: &[Task]) -> Vec<Task> {
+    let named = |(place, task): (usize, &Task)| Task { name: format!("task{}", place + 1), ..task.clone() };
+    tasks.iter().enumerate().map(named).collect()
+}
+
+/// The witness that `resource` is not enough for `tasks`.
+pub(crate) fn falls_short(tasks: &[Task], resource: &str, shortfall: &Shortfall) -> Failure {
+    let Shortfall { point: Point { at, demand, supply, .. }, task } = shortfall;
+    let name = &tasks[*task].name;
+    Failure::does_not_fit(format!(
+        "{resource} is not enough: '{name}' can miss its deadline, as in {at} up to {demand} of work are asked for, and as \
+         little as {supply} is supplied"
+    ))
+}
+
 /// `giusto analyze share`
 pub(crate) fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
-    let mut tasks = args.tasks.clone();
+    let mut tasks = named(&args.tasks);
     let kept = match args.releases {
         Some(releases) => releases == Releases::Kept,
         None => tasks.iter().any(|task| task.release == Release::KeptOffset),
     };
-    for (index, task) in tasks.iter_mut().enumerate() {
-        task.name = format!("task{}", index + 1);
+    for task in &mut tasks {
         task.release = if kept { Release::KeptOffset } else { Release::Sporadic };
     }
     let wanted = match (args.period, args.max_period) {

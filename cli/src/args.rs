@@ -1,8 +1,11 @@
 //! The command line: every verb, its flags and an example that works.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use giusto_analysis::interface::Scheduler;
+use giusto_analysis::response::Objective;
 use giusto_measure::Resource;
-use giusto_model::{Backend, Bandwidth, Duration, Task};
+use giusto_model::{Backend, Bandwidth, Duration, Rate, Task};
+use giusto_site::carts::Unit;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -26,9 +29,14 @@ Start with:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Read a site file and say what is wrong with it, or what it describes
-    #[command(after_help = "Example:\n  giusto check sites/walk.yaml")]
-    Check(SiteArg),
+    /// Read a site file and say what is wrong with it, or what it describes; or prove a plan once more
+    ///
+    /// With --certificate it takes nothing in the plan for granted that it can compute: it compares demand and supply of every
+    /// service and the reservations of every core by itself, and names the first that does not hold (exit code 1).
+    #[command(
+        after_help = "Examples:\n  giusto check sites/walk.yaml\n  giusto plan sites/flight.yaml --out out/plan.json && giusto check --certificate out/plan.json"
+    )]
+    Check(CheckArgs),
     /// Decide every parameter, or refuse and say why
     #[command(after_help = "Example:\n  giusto plan sites/walk.yaml --out out/plan.json")]
     Plan(PlanArgs),
@@ -42,7 +50,8 @@ pub(crate) enum Verb {
     Simulate(SimulateArgs),
     /// Start or adopt the services of a site and enforce the plan on this host
     ///
-    /// Runs in the foreground until interrupted, then leaves the host as it was found. With --trial it measures the
+    /// Of a site with several hosts it does this one's part, and --host or the hostname says which that is. Runs in the
+    /// foreground until interrupted, then leaves the host as it was found. With --trial it measures the
     /// service on a whole core, on a shared core without a plan, and on a shared core under the plan, in turns, and
     /// says whether the promise was kept.
     #[command(after_help = "Example:\n  giusto run sites/walk.yaml --trial --rounds 3 --for 4s")]
@@ -79,6 +88,19 @@ pub(crate) struct SiteArg {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The site file
+    #[arg(required_unless_present = "certificate")]
+    pub(crate) site: Option<PathBuf>,
+    /// Prove the promises of this plan from its own numbers, independently of what made it
+    #[arg(long, value_name = "PLAN", conflicts_with = "site")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct BackendArg {
     /// Insist on a backend (deadline, manager, rt-group) for all services with a reservation, instead of letting giusto
     /// choose
@@ -87,11 +109,20 @@ pub(crate) struct BackendArg {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct HostArg {
+    /// Which host of the site this machine is [default: the one with its hostname, or the only one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) site: SiteArg,
     #[command(flatten)]
     pub(crate) insist: BackendArg,
+    #[command(flatten)]
+    pub(crate) this: HostArg,
     /// Write the plan to this file too
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -110,6 +141,9 @@ pub(crate) struct ExplainArgs {
     /// With --site: insist on a backend
     #[arg(long, value_name = "NAME", requires = "site")]
     pub(crate) backend: Option<Backend>,
+    /// With --site: which host of it this machine is
+    #[arg(long, value_name = "NAME", requires = "site")]
+    pub(crate) host: Option<String>,
     /// Print JSON: the service's part of the plan
     #[arg(long)]
     pub(crate) json: bool,
@@ -121,6 +155,9 @@ pub(crate) struct SimulateArgs {
     pub(crate) site: SiteArg,
     #[command(flatten)]
     pub(crate) insist: BackendArg,
+    /// Which host of the site this machine is; only that one is played
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
     /// Virtual time to play
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = span)]
     pub(crate) horizon: Duration,
@@ -154,6 +191,8 @@ pub(crate) struct RunArgs {
     pub(crate) site: SiteArg,
     #[command(flatten)]
     pub(crate) insist: BackendArg,
+    #[command(flatten)]
+    pub(crate) this: HostArg,
     /// Measure whether the promises are kept, then stop
     #[arg(long)]
     pub(crate) trial: bool,
@@ -321,6 +360,26 @@ pub(crate) enum Analyze {
         after_help = "Example:\n  giusto analyze share --task 40ms/250ms+150ms --task 200ms/500ms+100ms --task 100ms/1000ms+50ms --task 200ms/2000ms+0ms"
     )]
     Share(ShareArgs),
+    /// Cheapest periodic resource that keeps every deadline of a task set, with its proof (papers 002 and 004)
+    #[command(
+        after_help = "Example:\n  giusto analyze interface --scheduler rm --supply general --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --quantum 1ms"
+    )]
+    Interface(InterfaceArgs),
+    /// Which bandwidth with which delay is enough for a task set, and the server of a period (paper 004)
+    #[command(
+        after_help = "Example:\n  giusto analyze plane --scheduler rm --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --period 3ms --plot out/plane.svg"
+    )]
+    Plane(PlaneArgs),
+    /// Response times of requests that come at random to a share of a core (paper 000, chapter 4)
+    #[command(
+        after_help = "Example:\n  giusto analyze response --rate 0.004/ms --service 100ms --budget 120ms --period 200ms --at 200ms --percentile 99"
+    )]
+    Response(RandomArgs),
+    /// Cheapest share of a core that keeps a latency objective (paper 000, section 4.3)
+    #[command(
+        after_help = "Example:\n  giusto analyze slo --rate 0.4/ms --service 1ms --objective p90=3ms --period 2ms --period 4ms"
+    )]
+    Slo(SloArgs),
 }
 
 #[derive(Debug, Args)]
@@ -340,6 +399,155 @@ pub(crate) struct ShareArgs {
     /// Percentage points of a core to add in practice
     #[arg(long, default_value = "5%", value_parser = part)]
     pub(crate) margin: Bandwidth,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InterfaceArgs {
+    /// Who schedules the tasks: rm, dm or edf
+    #[arg(long, value_name = "NAME", required_unless_present = "carts", conflicts_with = "carts")]
+    pub(crate) scheduler: Option<Scheduler>,
+    /// What is known of the supply
+    #[arg(long, value_enum, default_value = "general")]
+    pub(crate) supply: Supply,
+    /// A task, wcet/period[@deadline][+offset]; repeat it for each. Offsets are not counted on
+    #[arg(long = "task", value_name = "TASK", required_unless_present = "carts", conflicts_with = "carts")]
+    pub(crate) tasks: Vec<Task>,
+    /// Budgets, and periods that are searched, are whole multiples of this [default: 1ms, or less where periods are below 10ms]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) quantum: Option<Duration>,
+    /// The server's period; when not given, the one that needs least bandwidth
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) period: Option<Duration>,
+    /// Cost of one preemption, added to every job and to every budget
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub(crate) overhead: Duration,
+    /// How late the host's supply may come once in any window
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub(crate) latency: Duration,
+    /// Tell how far each number may be off, and what breaks first
+    #[arg(long, conflicts_with = "carts")]
+    pub(crate) sensitivity: bool,
+    /// A system in the XML of CARTS instead of tasks: an interface for each component, from the leaves up
+    #[arg(long, value_name = "FILE")]
+    pub(crate) carts: Option<PathBuf>,
+    /// Write the system with its interfaces to this file
+    #[arg(long, value_name = "FILE", requires = "carts")]
+    pub(crate) carts_out: Option<PathBuf>,
+    /// Unit of the numbers in that file: ns, us, ms or s
+    #[arg(long, value_name = "UNIT", default_value = "ms", requires = "carts")]
+    pub(crate) unit: Unit,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is known of a supply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Supply {
+    /// A budget somewhere in every period
+    General,
+    /// The same, all periods dividing each other and all releases on the server's boundaries (ARINC 653); you assert that
+    #[value(alias = "harmonic")]
+    Aligned,
+    /// A budget within a deadline in every period (EDP)
+    #[value(alias = "explicit-deadline")]
+    Edp,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlaneArgs {
+    /// Who schedules the tasks: rm, dm or edf
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scheduler: Scheduler,
+    /// A task, wcet/period[@deadline][+offset]; repeat it for each. Offsets are not counted on
+    #[arg(long = "task", value_name = "TASK", required = true)]
+    pub(crate) tasks: Vec<Task>,
+    /// Least bandwidth to begin with; when not given, the least that can be enough
+    #[arg(long, value_name = "SHARE", value_parser = part)]
+    pub(crate) from: Option<Bandwidth>,
+    /// Find the least budget of a server of this period
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) period: Option<Duration>,
+    /// Budgets are whole multiples of this
+    #[arg(long, value_name = "TIME", default_value = "1us", requires = "period", value_parser = span)]
+    pub(crate) quantum: Duration,
+    /// Draw it (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Requests that come at random.
+#[derive(Debug, Args)]
+pub(crate) struct RequestArgs {
+    /// How often requests come (Poisson), or batches of them, such as 40/s or 0.004/ms
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate: Rate,
+    /// A service time, and its share of all requests where there are several, such as 40ms:75%
+    #[arg(long, value_name = "TIME[:SHARE]", value_parser = weighted_time, required_unless_present = "profile")]
+    pub(crate) service: Vec<(Duration, Option<Bandwidth>)>,
+    /// Measured service times, from 'giusto measure execution'
+    #[arg(long, value_name = "FILE", conflicts_with = "service")]
+    pub(crate) profile: Option<PathBuf>,
+    /// How many come together, and the share of such batches where there are several, such as 3:50%
+    #[arg(long, value_name = "SIZE[:SHARE]", value_parser = weighted_size, default_value = "1")]
+    pub(crate) batch: Vec<(u32, Option<Bandwidth>)>,
+    /// Whether an idle server keeps its budget
+    #[arg(long, value_enum, default_value = "deferrable")]
+    pub(crate) server: Serving,
+}
+
+/// The kinds of server that can be analysed with random arrivals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Serving {
+    /// Keeps its budget while idle
+    Deferrable,
+    /// Its budget runs off at a fixed place in each period
+    Periodic,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RandomArgs {
+    #[command(flatten)]
+    pub(crate) requests: RequestArgs,
+    /// The server's budget; the period for a whole core
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) budget: Duration,
+    /// The server's period
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) period: Duration,
+    /// Tell the share of response times up to this; may be repeated
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) at: Vec<Duration>,
+    /// Tell this percentile; may be repeated [default: 50, 90, 99, 99.9]
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) percentile: Vec<f64>,
+    /// The paper's model on one grid with so many slots in a mean service time, its bias included, instead of the limit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) slots: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SloArgs {
+    #[command(flatten)]
+    pub(crate) requests: RequestArgs,
+    /// A percentile and the latency that it may have, such as p90=30ms; may be repeated
+    #[arg(long, value_name = "pN=TIME", value_parser = objective, required = true)]
+    pub(crate) objective: Vec<Objective>,
+    /// A server period to look at; may be repeated [default: from a quarter of the mean service time to 16 times it]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) period: Vec<Duration>,
+    /// Budgets are multiples of this
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = span)]
+    pub(crate) quantum: Duration,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -376,4 +584,29 @@ fn part(text: &str) -> Result<Bandwidth, String> {
         return Ok(share);
     }
     Err(format!("{} is more than a whole core; for {text} percent write {text}%", share.percent()))
+}
+
+/// A value, and its share after a colon.
+fn weighted<T>(text: &str, value: impl Fn(&str) -> Result<T, String>) -> Result<(T, Option<Bandwidth>), String> {
+    match text.split_once(':') {
+        None => Ok((value(text)?, None)),
+        Some((first, share)) => Ok((value(first)?, Some(share.parse()?))),
+    }
+}
+
+fn weighted_time(text: &str) -> Result<(Duration, Option<Bandwidth>), String> {
+    weighted(text, span)
+}
+
+fn weighted_size(text: &str) -> Result<(u32, Option<Bandwidth>), String> {
+    let bad = |text: &str| format!("'{text}' is not a size; expected a number from 1 to 1000");
+    weighted(text, |text| text.parse().ok().filter(|size| (1..=1000).contains(size)).ok_or_else(|| bad(text)))
+}
+
+/// `p90=30ms`
+fn objective(text: &str) -> Result<Objective, String> {
+    let bad = || format!("'{text}' is not an objective; expected a percentile and a latency, such as p90=30ms");
+    let (percentile, within) = text.strip_prefix('p').and_then(|rest| rest.split_once('=')).ok_or_else(bad)?;
+    let percentile = percentile.parse().ok().filter(|p| *p > 0.0 && *p < 100.0).ok_or_else(bad)?;
+    Ok(Objective { percentile, within: span(within)? })
 }

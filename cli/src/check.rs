@@ -1,33 +1,53 @@
 //! `giusto check`.
 
-use crate::args::SiteArg;
+use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::table::{json, say, table};
-use giusto_model::{Origin, Promise, Service, Task};
+use giusto_model::{Host, Origin, Promise, Service, Task};
 use serde_json::json;
+use std::path::Path;
 use std::process::ExitCode;
 
-/// Reads the site and says what it describes.
-pub(crate) fn check(args: &SiteArg) -> Result<ExitCode, Failure> {
-    let site = giusto_site::read(&args.site)?;
-    crate::plan::note_missing_cores(&site, &giusto_daemon::facts());
-    if args.json {
-        let services: Vec<_> =
-            site.services.iter().map(|s| json!({"name": s.name, "promise": s.promise, "tasks": s.tasks})).collect();
-        let host = json!({"name": site.host.name, "cores": site.host.cores, "keep_free": site.host.keep_free});
-        return json(&json!({"host": host, "services": services}));
+/// Reads the site and says what it describes, or proves a plan.
+pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    match (&args.site, &args.certificate) {
+        (_, Some(plan)) => crate::certificate::check(plan, args.json),
+        (Some(site), None) => describe_site(site, args.json),
+        (None, None) => Err(Failure::input("name a site file, or a plan with --certificate")),
     }
-    let cores = giusto_planner::cores(&site.host.cores);
-    say!("host {}: cores {cores}, {} of each kept free", site.host.name, site.host.keep_free.percent());
+}
+
+fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
+    let site = giusto_site::read(path)?;
+    crate::plan::note_missing_cores(&site, &crate::plan::facts(&site, None, None));
+    if as_json {
+        let service = |s: &Service| json!({"name": s.name, "on": s.on, "promise": s.promise, "tasks": s.tasks});
+        let services: Vec<_> = site.services.iter().map(service).collect();
+        let host = |host: &Host| json!({"name": host.name, "cores": host.cores, "keep_free": host.keep_free});
+        let hosts: Vec<_> = site.hosts.iter().map(host).collect();
+        return json(&json!({"hosts": hosts, "services": services}));
+    }
+    for host in &site.hosts {
+        let cores = giusto_planner::cores(&host.cores);
+        say!("host {}: cores {cores}, {} of each kept free", host.name, host.keep_free.percent());
+    }
     let mut rows = vec![["service", "promise", "from", "tasks"].map(String::from).to_vec()];
     rows.extend(site.services.iter().map(describe));
-    crate::table::print(&table(&rows, 4))?;
+    if site.hosts.len() > 1 {
+        let on = site.services.iter().map(|service| service.on.clone().unwrap_or("any host".into()));
+        rows.iter_mut().zip(std::iter::once("on".into()).chain(on)).for_each(|(row, on)| row.insert(1, on));
+    }
+    crate::table::print(&table(&rows, 5))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn describe(service: &Service) -> Vec<String> {
     let promise = match &service.promise {
         Promise::AsIfAlone => "as-if-alone".to_string(),
+        Promise::EveryDeadline { scheduler, vcpus, .. } => {
+            let on = if *vcpus > 1 { format!(" on {vcpus} virtual CPUs") } else { String::new() };
+            format!("every-deadline, scheduler {scheduler}{on}")
+        }
         Promise::Supply(interfaces) => {
             let each: Vec<String> = interfaces.iter().map(ToString::to_string).collect();
             format!("supply of {}", each.join(", "))

@@ -49,6 +49,10 @@ impl Failure {
         }
         Failure { text: String::new(), ..self }
     }
+    /// The same, about `what`.
+    pub(crate) fn about(self, what: &str) -> Self {
+        Failure { text: format!("{what}: {}", self.text), ..self }
+    }
     /// Prints the text and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
         if !self.text.is_empty() {
@@ -72,11 +76,15 @@ impl From<giusto_site::SiteError> for Failure {
 
 impl From<giusto_planner::Refusal> for Failure {
     fn from(refusal: giusto_planner::Refusal) -> Self {
-        use giusto_planner::Refusal::{Asked, DoesNotFit, Machine, Tasks};
+        use giusto_planner::Refusal::{Asked, DoesNotFit, Host, Machine, Nowhere, On, Tasks};
         match refusal {
             DoesNotFit(_) => Failure::does_not_fit(refusal),
             Machine { .. } => Failure::lacks(refusal),
-            Asked { .. } | Tasks { .. } => Failure::input(refusal),
+            Asked { .. } | Tasks { .. } | Nowhere { .. } | Host { .. } => Failure::input(refusal),
+            On { host, refusal } => {
+                let inner = Failure::from(*refusal);
+                Failure { text: format!("on {host}: {inner}"), ..inner }
+            }
         }
     }
 }

@@ -8,10 +8,15 @@
 
 mod analyze;
 mod args;
+mod carts;
+mod certificate;
 mod check;
 mod failure;
+mod interface;
 mod measure;
 mod plan;
+mod plane;
+mod response;
 mod run;
 mod simulate;
 mod status;
@@ -38,6 +43,10 @@ fn main() -> ExitCode {
         Verb::Measure(verb) => measure::measure(&verb),
         Verb::Verify(args) => verify::verify(&args),
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
+        Verb::Analyze(Analyze::Interface(args)) => interface::interface(&args),
+        Verb::Analyze(Analyze::Plane(args)) => plane::plane(&args),
+        Verb::Analyze(Analyze::Response(args)) => response::response(&args),
+        Verb::Analyze(Analyze::Slo(args)) => response::slo(&args),
     };
     match done {
         Ok(code) => code,

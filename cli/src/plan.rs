@@ -3,7 +3,7 @@
 use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::Failure;
 use crate::table;
-use giusto_model::{Backend, Bandwidth, Duration, LeftoverPlan, Plan, Promise, ServicePlan, Site};
+use giusto_model::{Backend, Bandwidth, Duration, HostPlan, LeftoverPlan, Plan, Promise, ServicePlan, Site};
 use giusto_planner::{share, Facts, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
 use std::path::Path;
@@ -12,26 +12,59 @@ use std::process::ExitCode;
 /// Virtual time of a prediction.
 const PREDICTED: Duration = Duration::from_secs(10);
 
-/// Plans a site for exactly this machine.
-pub(crate) fn here(site: &Site, insist: Option<Backend>) -> Result<Plan, Failure> {
-    Ok(giusto_planner::plan(site, &Facts { insist, ..giusto_daemon::facts() })?)
+/// What the planner has to know of this machine; which host of `site` it is, unless it is none of several.
+pub(crate) fn facts(site: &Site, insist: Option<Backend>, named: Option<&str>) -> Facts {
+    Facts { insist, host: this_host(site, named), ..giusto_daemon::facts() }
+}
+
+fn this_host(site: &Site, named: Option<&str>) -> Option<String> {
+    giusto_planner::which_host(site, named, &hostname())
+}
+
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Plans for exactly this machine what it has to do: its part of the site.
+pub(crate) fn here(site: &Site, insist: Option<Backend>, named: Option<&str>) -> Result<Plan, Failure> {
+    let facts = facts(site, insist, named);
+    let names = || site.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
+    let Some(host) = facts.host.clone() else {
+        return Err(Failure::input(format!(
+            "this machine's hostname is '{}', and the site's hosts are {}: say with --host NAME which of them it is",
+            hostname(),
+            names()
+        )));
+    };
+    let plan = giusto_planner::plan_on(site, &facts, &host)?;
+    if plan.services.is_empty() && plan.leftovers.is_empty() {
+        return Err(Failure::input(format!(
+            "host {host} has no services: the plan puts all of them on the others of {}; 'giusto plan' says why",
+            names()
+        )));
+    }
+    Ok(plan)
 }
 
 /// Plans the site in `path` for this machine, or for the site's own cores where they are not this machine's: planning looks
 /// ahead, `run` is what refuses those. Says so.
-pub(crate) fn of(path: &Path, insist: Option<Backend>) -> Result<Plan, Failure> {
+pub(crate) fn of(path: &Path, insist: Option<Backend>, named: Option<&str>) -> Result<Plan, Failure> {
     let site = giusto_site::read(path)?;
-    let mut facts = Facts { insist, ..giusto_daemon::facts() };
+    let mut facts = facts(&site, insist, named);
     note_missing_cores(&site, &facts);
-    facts.cores.extend(&site.host.cores);
+    for host in site.hosts.iter().filter(|host| facts.host.as_ref() == Some(&host.name)) {
+        facts.cores.extend(&host.cores);
+    }
     facts.cores.sort_unstable();
     facts.cores.dedup();
     Ok(giusto_planner::plan(&site, &facts)?)
 }
 
-/// Says which cores of the site this machine lacks.
+/// Says which cores this machine lacks of those that the site says it has.
 pub(crate) fn note_missing_cores(site: &Site, facts: &Facts) {
-    let missing: Vec<u32> = site.host.cores.iter().copied().filter(|core| !facts.cores.contains(core)).collect();
+    let here = site.hosts.iter().filter(|host| facts.host.as_ref() == Some(&host.name));
+    let missing: Vec<u32> =
+        here.flat_map(|host| host.cores.iter().copied()).filter(|core| !facts.cores.contains(core)).collect();
     if !missing.is_empty() {
         let cores = giusto_planner::cores(&missing);
         table::tell(format_args!("note: this machine has no core {cores}: 'giusto run' would refuse this site here"));
@@ -49,7 +82,7 @@ pub(crate) fn predict_all(plan: &mut Plan, seed: u64) -> Result<(), Failure> {
 
 /// `giusto plan`
 pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
-    let mut plan = of(&args.site.site, args.insist.backend)?;
+    let mut plan = of(&args.site.site, args.insist.backend, args.this.host.as_deref())?;
     if let Some(out) = &args.out {
         predict_all(&mut plan, 1)?;
         crate::failure::create(out)?;
@@ -65,7 +98,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
 /// `giusto explain`
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let plan = match &args.site {
-        Some(site) => of(site, args.backend)?,
+        Some(site) => of(site, args.backend, args.host.as_deref())?,
         None if !args.plan.exists() => {
             let shown = args.plan.display();
             return Err(Failure::input(format!(
@@ -87,9 +120,32 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A line a service.
+/// A line a service; with several hosts under the host's own.
 pub(crate) fn describe(plan: &Plan) -> String {
-    plan.services.iter().map(service).chain(plan.leftovers.iter().map(leftover)).map(|line| line + "\n").collect()
+    let lines = |plan: &Plan, indent: &str| -> String {
+        let lines = plan.services.iter().map(service).chain(plan.leftovers.iter().map(leftover));
+        lines.map(|line| format!("{indent}{line}\n")).collect()
+    };
+    if plan.only_host().is_some() {
+        return lines(plan, "");
+    }
+    let part = |host: &HostPlan| {
+        let part = plan.on(&host.name).map_or(String::new(), |part| lines(&part, "  "));
+        format!("{}{}", heading(host), if part.is_empty() { "  no services\n".into() } else { part })
+    };
+    plan.hosts.iter().map(part).collect::<String>() + &assumed(plan)
+}
+
+/// `edge-2 (not this machine):`
+pub(crate) fn heading(host: &HostPlan) -> String {
+    format!("{}{}:\n", host.name, if host.assumed.is_some() { " (not this machine)" } else { "" })
+}
+
+/// What was assumed of hosts that are not this machine, a line each.
+pub(crate) fn assumed(plan: &Plan) -> String {
+    let mut all: Vec<&String> = plan.hosts.iter().filter_map(|host| host.assumed.as_ref()).collect();
+    all.dedup();
+    all.iter().map(|assumed| format!("not this machine: assumed {assumed}\n")).collect()
 }
 
 /// `cache on core 1: 14 ms every 40 ms (30 % + 5 points of margin)`, and by whom if not by the kernel's deadline scheduler.
@@ -98,6 +154,7 @@ pub(crate) fn service(plan: &ServicePlan) -> String {
     let vcpu = plan.vcpu.map_or(String::new(), |vcpu| format!(", virtual CPU {vcpu},"));
     let share = match plan.promise {
         Promise::Supply(_) => format!("{} as promised", share(plan.required)),
+        Promise::EveryDeadline { .. } => format!("{} for every deadline + {margin} loss", share(plan.required)),
         _ => format!("{} + {} points of margin", share(plan.required), margin.trim_end_matches(" %")),
     };
     let by = if plan.backend == Backend::Deadline { String::new() } else { format!(", backend {}", plan.backend) };

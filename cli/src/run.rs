@@ -9,7 +9,7 @@ use giusto_daemon::{
     Arm, Error, Journal, Notify, Observer, Operator, Options, Planner, Restored, Scene, Settings, Signals, Trial,
     Watchdog,
 };
-use giusto_model::{Duration, JobRecord, Plan, ServicePlan};
+use giusto_model::{Bandwidth, Duration, JobRecord, Plan, ServicePlan};
 use giusto_planner::Facts;
 use giusto_simulator::{predict, Execution, Gantt};
 use giusto_verify::{Arms, Comparison, Predicted, ReportMeta, Round, Sample, Verdict};
@@ -35,14 +35,14 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
         Notify::from_environment().map_err(|error| Failure::input(format!("NOTIFY_SOCKET is no address: {error}")))?;
     let site = giusto_site::read(&args.site.site)?;
     if args.dry_run {
-        return dry_run(args, &plan::here(&site, args.insist.backend)?);
+        return dry_run(args, &plan::here(&site, args.insist.backend, args.this.host.as_deref())?);
     }
     let watchdog = Watchdog::start()?;
     // First of all: what an earlier giusto left is undone, as looking at the machine may hide it. Without the privilege
     // there is nothing of it.
     let journal = Journal::open();
     let machine = giusto_compute::probe();
-    let mut plan = plan::here(&site, args.insist.backend)?;
+    let mut plan = plan::here(&site, args.insist.backend, args.this.host.as_deref())?;
     if args.trial {
         giusto_daemon::loads(&plan).map_err(Failure::input)?;
     }
@@ -85,21 +85,14 @@ fn enforce(
     watchdog: &Watchdog,
 ) -> Result<ExitCode, Failure> {
     let plan_file = args.out.join("plan.json");
-    let facts = Facts { insist: args.insist.backend, ..giusto_daemon::facts_of(machine) };
+    let host = plan.only_host().ok_or(Error::ManyHosts(plan.hosts.len()))?.name.clone();
+    let facts = Facts { insist: args.insist.backend, host: Some(host.clone()), ..giusto_daemon::facts_of(machine) };
     let settings = Settings { plan_file, facts: facts.clone(), metrics: args.metrics, notify, signals };
     let site = std::path::absolute(&args.site.site).map_err(Failure::input)?;
-    let mut operator = Operator::open(journal, plan, site, planner(facts), settings)?;
+    let mut operator = Operator::open(journal, plan, site, planner(facts, host), settings)?;
     let mut observer = Observer::default();
     let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"), watchdog.beats())?;
-    let mut turn = |scene: &mut Scene, mut warnings: Vec<String>| {
-        if !watchdog.lives() {
-            warnings.push(
-                "giusto's watchdog was killed: should giusto die now, 'giusto restore' is up to you; start it again"
-                    .into(),
-            );
-        }
-        operator.turn(&mut observer.stage(scene, warnings));
-    };
+    let mut turn = |scene: &mut Scene, warnings: Vec<String>| operator.turn(&mut observer.stage(scene, warnings));
     let stop = || signals.stopped();
     let done = giusto_daemon::enforce(&mut scene, watchdog, &stop, &mut turn);
     operator.stopping();
@@ -109,12 +102,13 @@ fn enforce(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Plans a site file for this machine as it was at the start: looking at it again while threads may die under SCHED_DEADLINE
-/// would make the kernel miscount.
-fn planner(facts: Facts) -> Planner {
+/// Plans a site file for this machine as it was at the start, as the `host` that it was then: looking at it again while threads
+/// may die under SCHED_DEADLINE would make the kernel miscount.
+fn planner(facts: Facts, host: String) -> Planner {
     Box::new(move |site| {
         let site = giusto_site::read(site).map_err(|error| Failure::from(error).into_refused())?;
-        let mut plan = giusto_planner::plan(&site, &facts).map_err(|refusal| Failure::from(refusal).into_refused())?;
+        let planned = giusto_planner::plan_on(&site, &facts, &host);
+        let mut plan = planned.map_err(|refusal| Failure::from(refusal).into_refused())?;
         plan::predict_all(&mut plan, 1).map_err(Failure::into_refused)?;
         Ok(plan)
     })
@@ -228,7 +222,8 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
 
 /// `60 % of the core left for others (5 % kept free), who had 79 %`: what a service does not use of its share is theirs too.
 fn left_for_others(plan: &Plan, service: &ServicePlan, trial: &Trial) -> String {
-    let (left, free) = (service.left_for_others.percent(), plan.host.keep_free.percent());
+    let kept = plan.hosts.iter().find(|host| host.name == service.on).map_or(Bandwidth::ZERO, |host| host.keep_free);
+    let (left, free) = (service.left_for_others.percent(), kept.percent());
     let used: Vec<f64> =
         trial.runs.iter().filter(|run| run.arm == Arm::Giusto).map(|run| run.others.as_f64()).collect();
     let used = used.iter().sum::<f64>() * 100.0 / used.len().max(1) as f64;

@@ -12,6 +12,7 @@ use giusto_simulator::{
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
+use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 #[derive(Serialize)]
 struct Row {
     service: String,
+    /// The host.
+    on: String,
     /// The virtual CPU, where it is one of a VM.
     vcpu: Option<u32>,
     /// A server kind, `credit` or `fair`.
@@ -41,6 +44,7 @@ impl Row {
     fn unpredicted(service: &ServicePlan, under: Under, seed: u64) -> Row {
         Row {
             service: service.name.clone(),
+            on: service.on.clone(),
             vcpu: service.vcpu,
             scheduler: under.to_string(),
             seed,
@@ -67,24 +71,28 @@ impl Row {
     }
 }
 
+/// A measured service, from a file.
+pub(crate) fn profile(path: &Path) -> Result<Profile, Failure> {
+    let named = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| named(&error))?;
+    Profile::read(BufReader::new(file)).map_err(|error| named(&error))
+}
+
 /// Plays the plan of every service with tasks, each beside a competitor that takes everything else.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
-    let plan = crate::plan::of(&args.site.site, args.insist.backend)?;
+    let whole = crate::plan::of(&args.site.site, args.insist.backend, args.host.as_deref())?;
+    let (plan, whose) = match &args.host {
+        None => (whole, "this site".to_string()),
+        Some(name) => (whole.on(name).unwrap_or(whole), format!("host {name}")),
+    };
     if plan.services.is_empty() {
-        return Err(Failure::input("there is nothing to simulate: no service of this site has a reservation; promise one as-if-alone or {supply: 3ms/10ms}"));
+        return Err(Failure::input(format!("there is nothing to simulate: no service of {whose} has a reservation; promise one as-if-alone or {{supply: 3ms/10ms}}")));
     }
     let first = plan.services.iter().position(|service| !service.tasks.is_empty());
     if first.is_none() && (args.jobs.is_some() || args.trace.is_some() || args.gantt.is_some()) {
-        return Err(Failure::input("there are no jobs to record or to draw: no service of this site has tasks"));
+        return Err(Failure::input(format!("there are no jobs to record or to draw: no service of {whose} has tasks")));
     }
-    let profile = match &args.profile {
-        Some(path) => {
-            let named = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
-            let file = File::open(path).map_err(|error| named(&error))?;
-            Some(Profile::read(BufReader::new(file)).map_err(|error| named(&error))?)
-        }
-        None => None,
-    };
+    let profile = args.profile.as_deref().map(profile).transpose()?;
     let execution = profile.as_ref().map_or(Execution::Worst, |p| Execution::Samples(p.execution.as_slice().into()));
     let transport = profile.as_ref().map_or(&[][..], |p| &p.transport);
     let mut rows = Vec::new();
@@ -144,7 +152,21 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             share.percent(),
         ]);
     }
-    crate::table::print(&table(&lines, 2))?;
+    let lines = table(&lines, 2);
+    if plan.only_host().is_some() {
+        crate::table::print(&lines)?;
+    } else {
+        let mut lines = lines.lines();
+        say!("{}", lines.next().unwrap_or_default());
+        let lines: Vec<(&Row, &str)> = rows.iter().zip(lines).collect();
+        for host in &plan.hosts {
+            crate::table::print(&crate::plan::heading(host))?;
+            for (_, line) in lines.iter().filter(|(row, _)| row.on == host.name) {
+                say!("{line}");
+            }
+        }
+        crate::table::print(&crate::plan::assumed(&plan))?;
+    }
     if rows.iter().any(|row| row.prediction.is_none()) {
         say!("-: its promise is a supply, and it has no tasks whose response times could be predicted");
     }

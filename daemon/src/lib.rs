@@ -3,7 +3,7 @@
 //! metrics, reload by difference, logs, the service manager's protocol.
 //!
 //! Called by the command line (`giusto run`, `giusto restore`, `giusto measure`, `giusto status`, `giusto reload`). Sites and
-//! plans flow in; job records, a judgement and the status flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
+//! plans of one host flow in; job records, a judgement and the status flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
 
 mod change;
 mod control;
@@ -75,6 +75,9 @@ pub enum Error {
     /// Measuring failed.
     #[error(transparent)]
     Measure(#[from] giusto_measure::Error),
+    /// The plan is for several hosts, and this is one.
+    #[error("a plan for {} hosts cannot be enforced on one; expected the part of one host", .0)]
+    ManyHosts(usize),
     /// Told to stop before the end.
     #[error("interrupted; the host is as it was")]
     Interrupted,
@@ -109,7 +112,7 @@ fn busy(pid: Option<u32>) -> String {
     }
 }
 
-/// What the planner has to know about this machine; nobody insists on a backend.
+/// What the planner has to know about this machine; nobody insists on a backend, or has said which host of a site it is.
 pub fn facts() -> Facts {
     facts_of(&giusto_compute::probe())
 }
@@ -123,11 +126,14 @@ pub fn facts_of(machine: &Machine) -> Facts {
     };
     let backends = Backend::ALL.map(fact).to_vec();
     Facts {
+        host: None,
         tick: machine.tick,
         deadline_period_max: machine.period_max,
         deadline_period_min: machine.period_min,
         deadline_bandwidth_cap: machine.cap,
         manager_cost: Facts::manager_cost(),
+        loss: Facts::LOSS,
+        lateness: Facts::LATENESS,
         cores: machine.cores.clone(),
         backends,
         insist: None,

@@ -8,7 +8,7 @@ use crate::desk::{Desk, Order};
 use crate::difference::{difference, Layout};
 use crate::metrics::Metrics;
 use crate::{Change, CoreStatus, Error, Host, Journal, Notify, Planner, Refused, ServiceStatus, Signals, State, Step};
-use giusto_model::{Backend, Bandwidth, Plan};
+use giusto_model::{Backend, Bandwidth, HostPlan, Plan};
 use giusto_planner::Facts;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -65,8 +65,8 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Opens the control socket beside `journal`, and the metrics, for a `plan` that comes from the file `site`. Errors: one
-    /// of them cannot be listened on.
+    /// Opens the control socket beside `journal`, and the metrics, for a `plan` of one host that comes from the file `site`.
+    /// Errors: one of them cannot be listened on; the plan is for several hosts.
     pub fn open(
         journal: &Journal,
         plan: &Plan,
@@ -74,7 +74,8 @@ impl Operator {
         planner: Planner,
         mut settings: Settings,
     ) -> Result<Operator, Error> {
-        let (desk, orders) = Desk::new(&plan.host.name, site, planner, &settings.signals.stop);
+        let host = plan.only_host().ok_or(Error::ManyHosts(plan.hosts.len()))?;
+        let (desk, orders) = Desk::new(&host.name, site, planner, &settings.signals.stop);
         let desk = Arc::new(desk);
         let control = Control::listen(journal, desk.clone())?;
         let metrics = settings.metrics.map(|address| Metrics::listen(address, desk.clone())).transpose()?;
@@ -129,8 +130,7 @@ impl Operator {
         };
         let mut status = self.desk.publish();
         let before = std::mem::replace(&mut status.state, state);
-        (status.host, status.notes, status.services) = (self.plan.host.name.clone(), notes, services);
-        (status.cores, status.warnings) = (cores, warnings);
+        (status.notes, status.services, status.cores, status.warnings) = (notes, services, cores, warnings);
         drop(status);
         if before != state {
             self.settings.notify.status(&line);
@@ -171,9 +171,20 @@ impl Operator {
         let _ = order.answer.send(done); // it may have gone
     }
 
+    /// The host of `new`, if it is the one that runs: what another one has to do is not to be done here.
+    fn same_host<'p>(&self, new: &'p Plan) -> Result<&'p HostPlan, Refused> {
+        let names = |plan: &Plan| plan.hosts.iter().map(|host| host.name.clone()).collect::<Vec<_>>().join(", ");
+        let same = |host: &&HostPlan| self.plan.hosts.iter().any(|before| before.name == host.name);
+        new.only_host().filter(same).ok_or_else(|| {
+            let reason = format!("this giusto runs host {}, and the new plan is for {}", names(&self.plan), names(new));
+            Refused { exit: 2, reason: format!("{reason}; start it again for another host") }
+        })
+    }
+
     /// From what is held to `new`, or back where a step fails.
     fn change(&mut self, stage: &mut dyn Stage, new: &Plan) -> Result<Change, Refused> {
-        let (facts, keep_free) = (self.settings.facts.clone(), new.host.keep_free);
+        let host = self.same_host(new)?;
+        let (facts, keep_free) = (self.settings.facts.clone(), host.keep_free);
         let capacity = |backend| giusto_planner::capacity(keep_free, &facts, backend).0;
         let (old, goal) = (Layout::of(&self.plan), Layout::of(new));
         let steps = difference(&self.layout, &goal, &capacity);

@@ -106,6 +106,28 @@ fn a_site_that_is_bad_or_does_not_fit_changes_nothing() {
 }
 
 #[test]
+fn what_another_host_has_to_do_or_several_is_not_done_here() {
+    let (mut house, mut stage) = (house(), Double::default());
+    let before = house.operator.plan.clone();
+    let more = SITE.replace("{h: {cores: 0-1}}", "{h: {cores: 0-1}, i: {cores: 0-1}}");
+    for (site, names) in [(SITE.replace("{h:", "{i:"), "is for i;"), (more, "is for h, i;")] {
+        let refused = house.reload(&site, &mut stage).unwrap_err();
+        assert!(refused.exit == 2 && refused.reason.contains(names), "{refused}");
+    }
+    assert!(stage.done.is_empty() && house.operator.plan == before);
+    let several = Plan { hosts: [before.hosts.clone(), before.hosts.clone()].concat(), ..before };
+    let settings = Settings {
+        plan_file: PathBuf::new(),
+        facts: facts(),
+        metrics: None,
+        notify: Notify::default(),
+        signals: Box::leak(Box::new(Signals::default())),
+    };
+    let opened = Operator::open(&house._journal, &several, PathBuf::new(), Box::new(plan), settings);
+    assert!(matches!(opened, Err(Error::ManyHosts(2))));
+}
+
+#[test]
 fn a_step_that_fails_is_gone_back_from_wherever_it_is() {
     // Both change cores, one its start, and a fourth comes.
     let next = SITE.replace("10ms, period", "60ms, period").replace("c: {start: sleep 1", "c: {start: sleep 2")

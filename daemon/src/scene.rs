@@ -57,6 +57,7 @@ impl<'j> Scene<'j> {
         logs: &Path,
         beats: &Beats,
     ) -> Result<Self, Error> {
+        plan.only_host().ok_or(Error::ManyHosts(plan.hosts.len()))?;
         if let Some(lack) = crate::missing(plan, machine).into_iter().next() {
             return Err(Error::Lacks { what: lack.what, how: lack.how });
         }

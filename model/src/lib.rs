@@ -5,18 +5,24 @@
 //! checked arithmetic. It does not read site files (`site`), compute a parameter (`analysis`, `planner`) or touch a machine.
 
 mod bandwidth;
+mod certificate;
 mod jobs;
 mod plan;
 mod promise;
+mod rate;
+mod scheduler;
 mod server;
 mod site;
 mod task;
 mod time;
 
 pub use bandwidth::Bandwidth;
+pub use certificate::{Admission, Certificate, Point};
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};
 pub use plan::{CurvePoint, Hold, HostPlan, LeftoverPlan, Plan, Prediction, Reason, ServicePlan, PLAN_VERSION};
 pub use promise::Promise;
+pub use rate::Rate;
+pub use scheduler::{GuestScheduler, Scheduler};
 pub use server::{Backend, Cap, Interface, InterfaceError, Server, ServerKind};
 pub use site::{Adopt, Host, Load, Origin, Service, Site};
 pub use task::{Release, Task, TaskError};

@@ -1,27 +1,48 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
-use crate::{Backend, Bandwidth, Cap, Duration, Load, Origin, Promise, Server, Task};
+use crate::{Admission, Backend, Bandwidth, Cap, Certificate, Duration, Load, Origin, Promise, Server, Task};
 use serde::{Deserialize, Serialize};
 
 /// Version of the plan file's format (`formats/plan.schema.json`).
-pub const PLAN_VERSION: u32 = 2;
+pub const PLAN_VERSION: u32 = 3;
 
-/// All that was decided for one host.
+/// All that was decided, for all hosts of a site or for one ([`Plan::on`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// [`PLAN_VERSION`].
     pub giusto_plan: u32,
-    /// The host it is for.
-    pub host: HostPlan,
-    /// Services with a reservation, in the order of the site file; a VM with k interfaces has k entries, one after the other.
-    /// One that is promised as-if-alone has its core to itself; the others share cores.
+    /// The hosts it is for, in the order of the site file; at least one.
+    pub hosts: Vec<HostPlan>,
+    /// Services with a reservation, in the order of the site file; a VM with k interfaces has k entries, one after the other,
+    /// all on one host. One that is promised as-if-alone has its core to itself; the others share cores.
     pub services: Vec<ServicePlan>,
     /// The others.
     pub leftovers: Vec<LeftoverPlan>,
 }
 
-/// The host's share of the plan.
+impl Plan {
+    /// The part for the host of this name: what that machine enforces. `None`: the plan has no such host. O(services).
+    pub fn on(&self, name: &str) -> Option<Plan> {
+        let host = self.hosts.iter().find(|host| host.name == name)?;
+        Some(Plan {
+            giusto_plan: self.giusto_plan,
+            hosts: vec![host.clone()],
+            services: self.services.iter().filter(|service| service.on == name).cloned().collect(),
+            leftovers: self.leftovers.iter().filter(|leftover| leftover.on == name).cloned().collect(),
+        })
+    }
+
+    /// The host of a plan that is for one; `None`: it is for several, and no machine can enforce it.
+    pub fn only_host(&self) -> Option<&HostPlan> {
+        match self.hosts.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+}
+
+/// A host's share of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPlan {
@@ -31,6 +52,10 @@ pub struct HostPlan {
     pub cores: Vec<u32>,
     /// Kept free on each core.
     pub keep_free: Bandwidth,
+    /// What was assumed of it, as it is not the machine that made the plan; `None`: that machine was looked at.
+    pub assumed: Option<String>,
+    /// For each core with reservations what proves that they fit together, in the order of the cores.
+    pub admission: Vec<Admission>,
 }
 
 /// A service with a reservation.
@@ -39,17 +64,19 @@ pub struct HostPlan {
 pub struct ServicePlan {
     /// Its name in the site file.
     pub name: String,
+    /// The host it runs on.
+    pub on: String,
     /// What it was promised.
     pub promise: Promise,
     /// Where its processes come from.
     pub origin: Origin,
     /// The virtual CPU that this entry is for, from 0; `None`: all threads of the service together.
     pub vcpu: Option<u32>,
-    /// What it runs; empty unless it is promised as-if-alone.
+    /// What it runs, on this virtual CPU if it has several; empty unless it is promised every deadline or as-if-alone.
     pub tasks: Vec<Task>,
     /// How to drive it.
     pub load: Option<Load>,
-    /// The core it got.
+    /// The core of its host that it got.
     pub core: u32,
     /// Who enforces it; the same for all services of a core.
     pub backend: Backend,
@@ -59,14 +86,16 @@ pub struct ServicePlan {
     pub cap: Cap,
     /// Σ C/T of its tasks; 0 without tasks.
     pub utilization: Bandwidth,
-    /// Least bandwidth at this period: W(P) by theory, or what was promised.
+    /// Least bandwidth at this period: by theory, or what was promised.
     pub required: Bandwidth,
-    /// What was added to it.
+    /// What was added to it: the margin of the site, or what may be lost of each budget.
     pub margin: Bandwidth,
     /// How long it can hold the core.
     pub hold: Hold,
     /// What all reservations of its core leave of it: 1 − Σ bandwidth − keep-free − what the manager costs.
     pub left_for_others: Bandwidth,
+    /// What proves that it keeps its promise.
+    pub certificate: Certificate,
     /// What the simulator says; filled in by whoever ran it. `None` without tasks.
     pub prediction: Option<Prediction>,
     /// Where each number comes from, in the order in which they were decided.
@@ -123,6 +152,8 @@ pub struct Reason {
 pub struct LeftoverPlan {
     /// Its name in the site file.
     pub name: String,
+    /// The host it runs on: its processes are on one machine.
+    pub on: String,
     /// Where its processes come from.
     pub origin: Origin,
     /// Cores it may run on.

@@ -58,6 +58,8 @@ pub enum Backend {
 impl Backend {
     /// All of them.
     pub const ALL: [Backend; 4] = [Backend::Deadline, Backend::Manager, Backend::RtGroup, Backend::Quota];
+    /// Servers that [`Backend::Manager`] keeps on one core at most.
+    pub const MANAGED: usize = 64;
 }
 
 /// What happens to the threads of a server that has used up its budget.

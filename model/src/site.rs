@@ -6,11 +6,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// One site: its host (the walk knows one) and its services, in the order of the file.
+/// One site: its hosts and its services, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// The host.
-    pub host: Host,
+    /// Hosts, at least one, names unique.
+    pub hosts: Vec<Host>,
     /// Services, at least one, names unique.
     pub services: Vec<Service>,
 }
@@ -31,9 +31,11 @@ pub struct Host {
 pub struct Service {
     /// Its name.
     pub name: String,
+    /// The host it has to run on, one of the site's; `None`: the planner chooses.
+    pub on: Option<String>,
     /// Where its processes come from.
     pub origin: Origin,
-    /// What it runs; empty unless it is promised [`Promise::AsIfAlone`].
+    /// What it runs; empty unless it is promised [`Promise::EveryDeadline`] or [`Promise::AsIfAlone`].
     pub tasks: Vec<Task>,
     /// What it was promised.
     pub promise: Promise,

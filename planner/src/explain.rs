@@ -1,6 +1,6 @@
 use crate::words::time;
 use crate::Error;
-use giusto_model::{Plan, Promise, Reason, ServicePlan};
+use giusto_model::{Certificate, Plan, Point, Promise, Reason, ServicePlan};
 
 /// Where each number of the service `name` comes from, as an aligned table with one line a number.
 ///
@@ -12,7 +12,8 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
     }
     if let Some(leftover) = plan.leftovers.iter().find(|s| s.name == name) {
         let rows: Vec<[String; 3]> = leftover.reasons.iter().map(row).collect();
-        return Ok(format!("{name} on {}: what the others leave\n{}", plan.host.name, table(&rows)));
+        let assumed = assumed(plan, &leftover.on);
+        return Ok(format!("{name} on {}: what the others leave\n{}{assumed}", leftover.on, table(&rows)));
     }
     let mut names: Vec<&str> = plan.services.iter().map(|s| s.name.as_str()).collect();
     names.dedup(); // a VM has an entry a virtual CPU
@@ -25,6 +26,7 @@ fn service(plan: &Plan, service: &ServicePlan) -> String {
     let mut rows: Vec<[String; 3]> =
         service.tasks.iter().map(|t| ["task".into(), t.to_string(), format!("'{}', from the site", t.name)]).collect();
     rows.extend(service.reasons.iter().map(row));
+    rows.extend(proof(service));
     if let Some(p) = &service.prediction {
         let why =
             format!("simulated, {} jobs; p50 {}, p99.9 {}, max {}", p.jobs, time(p.p50), time(p.p99_9), time(p.max));
@@ -35,9 +37,56 @@ fn service(plan: &Plan, service: &ServicePlan) -> String {
         Promise::Supply(_) => {
             format!("{} of processor time in every {}", time(service.server.budget), time(service.server.period))
         }
+        Promise::EveryDeadline { .. } => {
+            format!("no job late, with {} in every {}", time(service.server.budget), time(service.server.period))
+        }
         _ => "the latency of a whole core on a share of one".into(),
     };
-    format!("{}{vcpu} on {}: {promised}\n{}", service.name, plan.host.name, table(&rows))
+    let assumed = assumed(plan, &service.on);
+    format!("{}{vcpu} on {}: {promised}\n{}{assumed}", service.name, service.on, table(&rows))
+}
+
+/// What the numbers of a host rest on, where it is not the machine that planned.
+fn assumed(plan: &Plan, on: &str) -> String {
+    let host = plan.hosts.iter().find(|host| host.name == on);
+    let assumed = host.and_then(|host| host.assumed.as_ref());
+    assumed.map_or(String::new(), |assumed| format!("  {on} is not this machine; assumed {assumed}\n"))
+}
+
+/// What decides: where the supply is nearest to what may be asked for.
+fn proof(service: &ServicePlan) -> Vec<[String; 3]> {
+    match &service.certificate {
+        Certificate::EveryDeadline { points, .. } => {
+            let spare = |point: &&Point| point.supply.ns().saturating_sub(point.demand.ns());
+            let tightest = points.iter().min_by_key(spare);
+            tightest.map(|point| decides(service, point, points.len())).into_iter().collect()
+        }
+        Certificate::AsIfAlone { from, demand } => {
+            let (budget, period) = (service.server.budget, service.server.period);
+            let place = match from {
+                None => "in every one, as it is a multiple of the hyperperiod".to_string(),
+                Some(from) => format!("the most of all windows, for example from {} on", time(*from)),
+            };
+            let why = format!("of work on a whole core in {}, {place}; the budget is {}", time(period), time(budget));
+            vec![["decides".into(), time(*demand), why]]
+        }
+        Certificate::Supply => Vec::new(),
+    }
+}
+
+/// One comparison in words.
+fn decides(service: &ServicePlan, point: &Point, compared: usize) -> [String; 3] {
+    let Point { task, at, demand, supply } = point;
+    let who = match task.and_then(|task| service.tasks.get(task)) {
+        Some(task) => format!("'{}' and what goes before it are", task.name),
+        None => "all that may be asked for in it is".into(),
+    };
+    let why = format!(
+        "window in which {who} done with least to spare: up to {} asked for, at least {} supplied; {compared} compared",
+        time(*demand),
+        time(*supply)
+    );
+    ["decides".into(), time(*at), why]
 }
 
 fn row(reason: &Reason) -> [String; 3] {

@@ -1,8 +1,12 @@
-use giusto_model::{Backend, Bandwidth, Duration};
+use crate::words::{share, time};
+use crate::Refusal;
+use giusto_model::{Backend, Bandwidth, Duration, Host, Site};
 
 /// What a plan has to know about the machine; `compute` probes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
+    /// Which host of the site it is. `None`: the only one, or none of several.
+    pub host: Option<String>,
     /// The kernel's tick: budgets of SCHED_DEADLINE are enforced no finer. 0 where a timer enforces them exactly.
     pub tick: Duration,
     /// `sched_deadline_period_max_us`.
@@ -13,6 +17,12 @@ pub struct Facts {
     pub deadline_bandwidth_cap: Bandwidth,
     /// What the manager itself takes of each core that it manages.
     pub manager_cost: Bandwidth,
+    /// Of each budget what a program may not see of it, on top of the tick's overrun: interrupts, and being stopped and let
+    /// go on. Promises of deadlines do without it.
+    pub loss: Duration,
+    /// By how much a supply may come late, once in any window: timers, wake-ups, work of the kernel. Promises of deadlines
+    /// wait for it.
+    pub lateness: Duration,
     /// Cores that are online, ascending.
     pub cores: Vec<u32>,
     /// Which mechanisms there are; one that is not listed is not there.
@@ -33,6 +43,11 @@ pub struct BackendFact {
 }
 
 impl Facts {
+    /// 24 to 48 us a period were missing on average under the manager, with a deviation of 13 to 29 us (docs/decisions/0009).
+    pub const LOSS: Duration = Duration::from_us(100);
+    /// In the worst of 7,200 periods 530 us were missing; jobs came up to 240 us late (docs/decisions/0009).
+    pub const LATENESS: Duration = Duration::from_us(500);
+
     /// A stock Linux machine with these `cores`, for planning without one: 250 Hz, periods from 100 us to 4.194304 s,
     /// 95 % of a core, every backend but real-time groups.
     pub fn typical(cores: Vec<u32>) -> Self {
@@ -44,11 +59,14 @@ impl Facts {
             _ => BackendFact { backend, available: true, why_not: String::new() },
         };
         Facts {
+            host: None,
             tick: Duration::from_ms(4),
             deadline_period_max: Duration::from_us(4_194_304),
             deadline_period_min: Duration::from_us(100),
             deadline_bandwidth_cap: Bandwidth::new(19, 20).unwrap_or(Bandwidth::ONE),
             manager_cost: Facts::manager_cost(),
+            loss: Facts::LOSS,
+            lateness: Facts::LATENESS,
             cores,
             backends: Backend::ALL.map(there).to_vec(),
             insist: None,
@@ -60,6 +78,30 @@ impl Facts {
         Bandwidth::new(1, 50).unwrap_or(Bandwidth::ZERO)
     }
 
+    /// The place in `site` of the host that these facts are of. Errors: the site has no such host.
+    pub(crate) fn place(&self, site: &Site) -> Result<Option<usize>, Refusal> {
+        match &self.host {
+            None => Ok((site.hosts.len() == 1).then_some(0)),
+            Some(name) => index(site, name).map(Some),
+        }
+    }
+
+    /// What is known of `host`, of which nobody has told anything: a stock machine; and that in words.
+    pub(crate) fn assumed(&self, host: &Host) -> (Facts, String) {
+        let stock = Facts { insist: self.insist, ..Facts::typical(host.cores.clone()) };
+        let there: Vec<String> =
+            stock.backends.iter().filter(|fact| fact.available).map(|fact| fact.backend.to_string()).collect();
+        let words = format!(
+            "a stock kernel: tick {}, SCHED_DEADLINE with periods from {} to {} and {} of a core, backends {}",
+            time(stock.tick),
+            time(stock.deadline_period_min),
+            time(stock.deadline_period_max),
+            share(stock.deadline_bandwidth_cap),
+            there.join(", ")
+        );
+        (stock, words)
+    }
+
     /// What `backend` lacks here; `None` where it is available.
     pub(crate) fn lacks(&self, backend: Backend) -> Option<&str> {
         match self.backends.iter().find(|fact| fact.backend == backend) {
@@ -67,5 +109,47 @@ impl Facts {
             Some(fact) => Some(&fact.why_not),
             None => Some("nobody has looked for it"),
         }
+    }
+}
+
+/// The place of the host `name` in `site`.
+pub(crate) fn index(site: &Site, name: &str) -> Result<usize, Refusal> {
+    site.hosts.iter().position(|host| host.name == name).ok_or_else(|| Refusal::Host {
+        named: name.into(),
+        known: site.hosts.iter().map(|host| host.name.clone()).collect(),
+    })
+}
+
+/// Which host of `site` a machine is: the one that somebody `named`, whether there is one or not; else the one with its
+/// `hostname`, up to the first dot; else the only one. `None`: none of several.
+pub fn which_host(site: &Site, named: Option<&str>, hostname: &str) -> Option<String> {
+    let short = hostname.split('.').next().unwrap_or_default();
+    let names = || site.hosts.iter().map(|host| host.name.as_str());
+    let only = names().next().filter(|_| site.hosts.len() == 1);
+    named.or_else(|| names().find(|name| *name == short)).or(only).map(String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_who_it_is_said_to_be_else_who_it_is_called_else_the_only_one() {
+        let host = |name: &str| Host { name: name.into(), cores: vec![0], keep_free: Bandwidth::ZERO };
+        let of = |names: &[&str]| Site { hosts: names.iter().map(|name| host(name)).collect(), services: Vec::new() };
+        let (one, two) = (of(&["a"]), of(&["a", "b"]));
+        for (site, named, hostname, expected) in [
+            (&one, None, "elsewhere", Some("a")),
+            (&one, Some("z"), "a", Some("z")), // is refused later, and not taken for another
+            (&two, None, "b", Some("b")),
+            (&two, None, "b.example.org", Some("b")),
+            (&two, Some("a"), "b", Some("a")),
+            (&two, None, "elsewhere", None),
+            (&two, None, "", None),
+        ] {
+            assert_eq!(which_host(site, named, hostname).as_deref(), expected, "{named:?} {hostname}");
+        }
+        let told = index(&two, "z").unwrap_err().to_string();
+        assert_eq!(told, "the site has no host 'z'; it has a, b");
     }
 }

@@ -1,14 +1,17 @@
 //! plan.json.
 
+use crate::backend::at_the_tick;
 use crate::Error;
-use giusto_model::{Plan, Promise, ServicePlan, PLAN_VERSION};
+use giusto_model::{Backend, Plan, Promise, ServicePlan, PLAN_VERSION};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 /// Reads a plan to be explained; nobody applies one that was read (`giusto run` plans anew, for the machine as it is then).
-/// Checks that it is one that [`crate::plan`] can have made: its version, a core to each as-if-alone service, one backend a core, cores of its host, and
-/// 0 < budget ≤ period. Errors name the file.
+/// Checks that it is one that [`crate::plan`] can have made: its version, hosts with names of their own, services on these
+/// hosts and on their cores, a core to each service that needs one alone, one backend a core, and 0 < budget ≤ period.
+/// Errors name the file.
 pub fn read(path: &Path) -> Result<Plan, Error> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|why| Error::Io { what: "read", path: name.clone(), why })?;
@@ -40,16 +43,41 @@ fn parse(text: &str) -> Result<Plan, String> {
 
 /// What the types do not say.
 fn check(plan: &Plan) -> Result<(), String> {
+    if plan.hosts.is_empty() {
+        return Err("it is for no host".into());
+    }
+    let mut hosts = BTreeMap::new();
+    for host in &plan.hosts {
+        if hosts.insert(host.name.as_str(), host).is_some() {
+            return Err(format!("host '{}' is there twice", host.name));
+        }
+    }
+    let host =
+        |name: &str, on: &str| hosts.get(on).ok_or_else(|| format!("'{name}' is on '{on}', which is no host of it"));
+    for leftover in &plan.leftovers {
+        let host = host(&leftover.name, &leftover.on)?;
+        if let Some(core) = leftover.cores.iter().find(|core| !host.cores.contains(core)) {
+            return Err(format!("service '{}': core {core} is not one of its host's cores", leftover.name));
+        }
+    }
     for (index, service) in plan.services.iter().enumerate() {
-        let (name, core, server) = (&service.name, service.core, service.server);
+        let (name, on, core, server) = (&service.name, &service.on, service.core, service.server);
         if server.budget.is_zero() || server.budget > server.period {
             return Err(format!("service '{name}': expected 0 < budget_ns ≤ period_ns"));
         }
-        if !plan.host.cores.contains(&core) {
+        if !host(name, on)?.cores.contains(&core) {
             return Err(format!("service '{name}': core {core} is not one of its host's cores"));
         }
-        let alone = |service: &ServicePlan| service.promise == Promise::AsIfAlone;
-        let clash = |s: &&ServicePlan| s.core == core && (alone(s) || alone(service) || s.backend != service.backend);
+        let alone = |service: &ServicePlan| match service.promise {
+            Promise::AsIfAlone => true,
+            Promise::EveryDeadline { .. } => at_the_tick(service.backend),
+            Promise::Supply(_) | Promise::Leftovers { .. } => service.backend == Backend::RtGroup,
+        };
+        let here = |s: &ServicePlan| s.on == *on && s.core == core;
+        let clash = |s: &&ServicePlan| here(s) && (alone(s) || alone(service) || s.backend != service.backend);
+        if let Some(torn) = plan.services[..index].iter().find(|s| s.name == *name && s.on != *on) {
+            return Err(format!("service '{name}' is on '{}' and on '{on}'", torn.on));
+        }
         if let Some(other) = plan.services[..index].iter().find(clash) {
             return Err(format!("services '{}' and '{name}' cannot share core {core}", other.name));
         }

@@ -1,12 +1,13 @@
 //! What the reservations leave, and to whom.
 
 use crate::backend::cost;
-use crate::place::Unplaced;
+use crate::place::{OneHost, Unplaced};
 use crate::size::reason;
+use crate::sums::{add_down, add_up};
 use crate::supply::longest_busy;
 use crate::words::{share, time};
 use crate::{Cause, Facts, Refusal};
-use giusto_model::{Backend, Bandwidth, Cap, Duration, LeftoverPlan, Promise, Reason, Service, ServicePlan, Site};
+use giusto_model::{Backend, Bandwidth, Cap, Duration, Host, LeftoverPlan, Promise, Reason, Service, ServicePlan};
 use std::cmp::Reverse;
 
 /// The name of the reason that says how many processes of a service have to be busy for its floor, where it is more than one.
@@ -16,23 +17,23 @@ pub const BUSY_PROCESSES: &str = "busy processes";
 type Left = (u32, Bandwidth);
 
 /// Plans the services that get what is left: each on all cores of the host, the first of them those that hold its floor.
-pub(crate) fn leftovers(site: &Site, services: &[ServicePlan], facts: &Facts) -> Result<Vec<LeftoverPlan>, Unplaced> {
-    let host = &site.host;
-    quota(site, facts).map_err(Unplaced::Other)?;
-    let asked: Vec<(&Service, Bandwidth)> = site.services.iter().filter_map(floor_of).collect();
+pub(crate) fn leftovers(on: &OneHost, services: &[ServicePlan]) -> Result<Vec<LeftoverPlan>, Unplaced> {
+    let (host, facts) = (on.host, on.facts);
+    quota(on).map_err(Unplaced::Other)?;
+    let asked: Vec<(&Service, Bandwidth)> = on.services.iter().filter_map(|service| floor_of(service)).collect();
     let Some(&(largest, _)) = asked.iter().max_by_key(|(_, floor)| *floor) else { return Ok(Vec::new()) };
     let range =
         || Unplaced::Other(Refusal::Tasks { service: largest.name.clone(), why: giusto_analysis::Error::Range });
-    let cores = preference(site, services).ok_or_else(range)?;
-    let available = sum(cores.iter().map(|(_, left)| *left)).ok_or_else(range)?;
+    let cores = preference(host, services).ok_or_else(range)?;
+    let available = sum_down(cores.iter().map(|(_, left)| *left)).ok_or_else(range)?;
     let floors: Vec<Bandwidth> = asked.iter().map(|(_, floor)| *floor).collect();
-    let demand = sum(floors.iter().copied()).ok_or_else(range)?;
+    let demand = sum_up(floors.iter().copied()).ok_or_else(range)?;
     if demand > available {
         let cause = Cause::Floors { demand, supply: available };
         return Err(Unplaced::DoesNotFit { service: largest.name.clone(), cause });
     }
     let held = hold(&cores, &floors).ok_or_else(range)?;
-    let (wait, why_wait) = longest_wait(site, services, facts).ok_or_else(range)?;
+    let (wait, why_wait) = longest_wait(host, services, facts).ok_or_else(range)?;
     let soft: Vec<&str> = services.iter().filter(|s| s.cap == Cap::Soft).map(|s| s.name.as_str()).collect();
     let plan = |((service, at_least), held): (&(&Service, Bandwidth), Vec<u32>)| {
         let rest = cores.iter().map(|(core, _)| *core).filter(|core| !held.contains(core));
@@ -70,6 +71,7 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan], facts: &Facts) ->
         reasons.push(reason("longest wait", time(wait), why_wait));
         LeftoverPlan {
             name: service.name.clone(),
+            on: host.name.clone(),
             origin: service.origin.clone(),
             cores: held.iter().copied().chain(rest).collect(),
             at_least: *at_least,
@@ -83,9 +85,9 @@ pub(crate) fn leftovers(site: &Site, services: &[ServicePlan], facts: &Facts) ->
 }
 
 /// A cap needs the kernel's quota.
-fn quota(site: &Site, facts: &Facts) -> Result<(), Refusal> {
-    let capped = |s: &&Service| matches!(s.promise, Promise::Leftovers { at_most: Some(_), .. });
-    match (site.services.iter().find(capped), facts.lacks(Backend::Quota)) {
+fn quota(on: &OneHost) -> Result<(), Refusal> {
+    let capped = |s: &&&Service| matches!(s.promise, Promise::Leftovers { at_most: Some(_), .. });
+    match (on.services.iter().find(capped), on.facts.lacks(Backend::Quota)) {
         (Some(service), Some(why)) => Err(Refusal::Machine {
             lacks: format!("service '{}': at-most needs the backend quota: {why}", service.name),
             remedy: "or leave at-most out".into(),
@@ -95,12 +97,12 @@ fn quota(site: &Site, facts: &Facts) -> Result<(), Refusal> {
 }
 
 /// The longest that the reservations of one core can hold it, where every core has some, and why. `None` beyond 584 years.
-fn longest_wait(site: &Site, services: &[ServicePlan], facts: &Facts) -> Option<(Duration, &'static str)> {
+fn longest_wait(host: &Host, services: &[ServicePlan], facts: &Facts) -> Option<(Duration, &'static str)> {
     let (mut wait, mut several) = (Duration::ZERO, false);
-    for core in &site.host.cores {
+    for core in &host.cores {
         let here: Vec<&ServicePlan> = services.iter().filter(|s| s.core == *core).collect();
         let Some(first) = here.first() else { return Some((Duration::ZERO, "a core has no reservation")) };
-        let rest = [sum(here.iter().map(|s| s.server.bandwidth()))?, cost(first.backend, facts)];
+        let rest = [sum_up(here.iter().map(|s| s.server.bandwidth()))?, cost(first.backend, facts)];
         let busy = longest_busy(&here, rest.into_iter().try_fold(Bandwidth::ONE, Bandwidth::checked_sub)?)?;
         if busy > wait {
             (wait, several) = (busy, here.len() > 1);
@@ -125,7 +127,7 @@ fn managed(services: &[ServicePlan], facts: &Facts) -> String {
 fn floor_of(service: &Service) -> Option<(&Service, Bandwidth)> {
     match service.promise {
         Promise::Leftovers { at_least, .. } => Some((service, at_least)),
-        Promise::AsIfAlone | Promise::Supply(_) => None,
+        Promise::EveryDeadline { .. } | Promise::AsIfAlone | Promise::Supply(_) => None,
     }
 }
 
@@ -148,10 +150,10 @@ fn floor(at_least: Bandwidth, demand: Bandwidth, held: &[u32]) -> Reason {
 
 /// The cores with 1 − reservation − keep-free, most first: those without a reservation have most. Equal ones in the order of
 /// the site. `None` if an exact share needs more than 64 bits.
-fn preference(site: &Site, services: &[ServicePlan]) -> Option<Vec<Left>> {
-    let whole = Bandwidth::ONE.checked_sub(site.host.keep_free)?;
+fn preference(host: &Host, services: &[ServicePlan]) -> Option<Vec<Left>> {
+    let whole = Bandwidth::ONE.checked_sub(host.keep_free)?;
     let on = |core: u32| services.iter().find(|s| s.core == core).map_or(whole, |s| s.left_for_others);
-    let mut cores: Vec<Left> = site.host.cores.iter().map(|&core| (core, on(core))).collect();
+    let mut cores: Vec<Left> = host.cores.iter().map(|&core| (core, on(core))).collect();
     cores.sort_by_key(|(_, left)| Reverse(*left));
     Some(cores)
 }
@@ -191,6 +193,10 @@ fn list(cores: &[u32]) -> String {
     cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn sum(mut parts: impl Iterator<Item = Bandwidth>) -> Option<Bandwidth> {
-    parts.try_fold(Bandwidth::ZERO, Bandwidth::checked_add)
+fn sum_up(mut parts: impl Iterator<Item = Bandwidth>) -> Option<Bandwidth> {
+    parts.try_fold(Bandwidth::ZERO, add_up)
+}
+
+fn sum_down(mut parts: impl Iterator<Item = Bandwidth>) -> Option<Bandwidth> {
+    parts.try_fold(Bandwidth::ZERO, add_down)
 }

@@ -1,4 +1,4 @@
-//! From a site to a plan: placement, admission and every real-time parameter, each with its reason, or a refusal with a
+//! From a site to a plan: placement on hosts and cores, admission and every real-time parameter, each with its reason, or a refusal with a
 //! witness and the nearest fit.
 //!
 //! Called by the command line and the daemon with a [`giusto_model::Site`] and the machine's [`Facts`]; calls `analysis`
@@ -7,24 +7,30 @@
 //! simulator.
 
 mod backend;
+mod cheapest;
+mod choice;
+mod deadlines;
 mod explain;
 mod facts;
 mod file;
+mod hosts;
 mod leftovers;
 mod nearest;
 mod place;
 mod refusal;
 mod size;
+mod spread;
+mod sums;
 mod supply;
 mod words;
 
 pub use backend::capacity;
 pub use explain::explain;
-pub use facts::{BackendFact, Facts};
+pub use facts::{which_host, BackendFact, Facts};
 pub use file::{read, write};
+pub use hosts::{plan, plan_on};
 pub use leftovers::BUSY_PROCESSES;
-pub use place::plan;
-pub use refusal::{Cause, NearestFit, Refusal, Witness};
+pub use refusal::{Cause, Elsewhere, Lack, NearestFit, Refusal, Shortage, Witness};
 pub use words::{cores, share};
 
 /// Why a plan cannot be read, written or explained.

@@ -1,8 +1,8 @@
 //! The nearest changes of a site with which a refused service fits. Every one is tried before it is told.
 
-use crate::backend::choose;
-use crate::place::{attempt, Unplaced};
-use crate::{Cause, Facts, NearestFit};
+use crate::backend::{choose, Wanted};
+use crate::hosts::{attempt, known};
+use crate::{Cause, Facts, NearestFit, Refusal, Shortage, Witness};
 use giusto_model::{Bandwidth, Duration, Interface, Promise, ServerKind, Service, Site};
 
 /// Margins and floors are told in tenths of a percentage point.
@@ -10,49 +10,88 @@ const TENTHS: u64 = 1000;
 /// More cores than this are not suggested.
 const MOST_CORES: usize = 64;
 
-/// Changes with which `service` is no longer refused for `cause`.
-pub(crate) fn nearest(site: &Site, facts: &Facts, service: &str, cause: &Cause) -> Vec<NearestFit> {
-    let Some(witness) = site.services.iter().find(|s| s.name == service) else { return Vec::new() };
-    let trial = Trial { site, facts, service, cause };
-    match *cause {
-        Cause::Core { required, supply, .. } => {
-            let wcet = trial.shorter_task(witness);
-            wcet.into_iter().chain(required.and_then(|(required, _)| trial.smaller_margin(required, supply))).collect()
+/// Changes with which the service of `witness` is no longer refused, when all hosts are planned or the `only` one.
+pub(crate) fn nearest(site: &Site, facts: &Facts, only: Option<usize>, witness: &Witness) -> Vec<NearestFit> {
+    let Some(service) = site.services.iter().find(|s| s.name == witness.service) else { return Vec::new() };
+    let host =
+        witness.host.as_ref().and_then(|name| site.hosts.iter().position(|host| host.name == *name)).unwrap_or(0);
+    let trial = Trial { site, facts, only, witness, host };
+    let here = match (&witness.displaced, &witness.cause) {
+        (None, Cause::Core { required, supply, .. }) => {
+            let margin = required.and_then(|(required, _)| trial.smaller_margin(required, *supply));
+            trial.shorter_task(service).into_iter().chain(margin).collect()
         }
-        Cause::Cores { demand, supply } => trial.more_cores(demand - supply).into_iter().collect(),
-        Cause::Supply { vcpu, demand, .. } => {
-            trial.smaller_supply(witness, vcpu, demand).into_iter().chain(trial.more_cores(1)).collect()
-        }
-        Cause::Window { vcpu, demand, .. } => {
-            let smaller = trial.smaller_supply(witness, vcpu, demand);
+        (None, Cause::Cores { demand, supply }) => trial.more_cores(demand - supply).into_iter().collect(),
+        (None, Cause::Supply { vcpu, demand, .. }) => trial.smaller_supply(service, *vcpu, *demand),
+        (None, Cause::Window { vcpu, demand, .. }) => {
+            let smaller = match &service.promise {
+                Promise::Supply(_) => trial.smaller_budget(service, *vcpu, *demand),
+                _ => trial.shorter_task(service),
+            };
             smaller.into_iter().chain(trial.another_kind()).chain(trial.more_cores(1)).collect()
         }
-        Cause::Floors { demand, supply } => {
-            let floor = trial.lower_floor(witness, demand, supply);
-            floor.into_iter().chain(trial.more_cores(1)).collect()
+        (None, Cause::Floors { demand, supply }) => {
+            trial.lower_floor(service, *demand, *supply).into_iter().chain(trial.more_cores(1)).collect()
         }
-    }
+        (None, Cause::Deadlines(shortage)) => {
+            let wcet = trial.shorter_jobs(service, shortage);
+            let whole = shortage.needs.is_some_and(|needs| needs.bandwidth() <= shortage.whole);
+            wcet.into_iter().chain(whole.then(|| trial.more_cores(1)).flatten()).collect()
+        }
+        (None, Cause::Servers { .. }) => trial.more_cores(1).into_iter().collect(),
+        (Some(_), _) => match &service.promise {
+            Promise::AsIfAlone | Promise::EveryDeadline { .. } => {
+                trial.shorter_task(service).into_iter().chain(trial.more_cores(1)).collect()
+            }
+            Promise::Supply(interfaces) => {
+                let largest = (0..).zip(interfaces).max_by_key(|(_, interface)| interface.bandwidth());
+                let vcpu = |vcpu| (interfaces.len() > 1).then_some(vcpu);
+                largest.map_or(Vec::new(), |(at, &demand)| trial.smaller_supply(service, vcpu(at), demand))
+            }
+            Promise::Leftovers { .. } => Vec::new(), // they come last and displace nobody
+        },
+    };
+    here.into_iter().chain(trial.another_host()).collect()
 }
 
 struct Trial<'a> {
     site: &'a Site,
     facts: &'a Facts,
-    service: &'a str,
-    cause: &'a Cause,
+    only: Option<usize>,
+    witness: &'a Witness,
+    /// The witness's.
+    host: usize,
 }
 
 impl Trial<'_> {
     /// The longest wcet of the task with the largest utilization that fits, by bisection: demand grows with it.
     fn shorter_task(&self, witness: &Service) -> Option<NearestFit> {
-        let (index, task) = witness.tasks.iter().enumerate().max_by_key(|(_, t)| t.utilization())?;
+        let (index, _) = witness.tasks.iter().enumerate().max_by_key(|(_, t)| t.utilization())?;
+        self.longest_wcet(witness, index)
+    }
+
+    /// The same for the task that is late, or, where that is not to blame, for the one with the largest utilization.
+    fn shorter_jobs(&self, witness: &Service, shortage: &Shortage) -> Option<NearestFit> {
+        let late = witness.tasks.iter().position(|task| task.name == shortage.lack.task)?;
+        self.longest_wcet(witness, late).or_else(|| self.shorter_task(witness))
+    }
+
+    fn longest_wcet(&self, witness: &Service, index: usize) -> Option<NearestFit> {
+        let task = &witness.tasks[index];
         let fits = |wcet| self.with(|s, _| s.tasks[index].wcet = wcet);
         let at_most = largest(Duration::from_ns(1), task.wcet, fits)?;
         Some(NearestFit::Wcet { task: task.name.clone(), at_most })
     }
 
-    /// The largest budget that fits in the same period, by bisection.
-    fn smaller_supply(&self, witness: &Service, vcpu: Option<u32>, demand: Interface) -> Option<NearestFit> {
-        let least = choose(witness, Some(demand), self.facts).ok()?.limits.budget;
+    /// The largest budget that fits in the same period, or more cores.
+    fn smaller_supply(&self, witness: &Service, vcpu: Option<u32>, demand: Interface) -> Vec<NearestFit> {
+        self.smaller_budget(witness, vcpu, demand).into_iter().chain(self.more_cores(1)).collect()
+    }
+
+    /// By bisection.
+    fn smaller_budget(&self, witness: &Service, vcpu: Option<u32>, demand: Interface) -> Option<NearestFit> {
+        let facts = known(self.site, self.facts, self.facts.place(self.site).ok()?, self.host).0;
+        let least = choose(witness, Wanted::Supply(demand), &facts).ok()?.limits.budget;
         let at = vcpu.unwrap_or(0) as usize;
         let fits = |budget| {
             self.with(|s, _| {
@@ -91,22 +130,36 @@ impl Trial<'_> {
         (first..=MOST_CORES).find(|more| self.with(|_, cores| *cores = *more)).map(NearestFit::MoreCores)
     }
 
-    /// Whether the witness is no longer refused for its cause after `change` of it, or with more cores.
+    /// The first other host where it fits together with all others, and the rest of the plan with it.
+    fn another_host(&self) -> Option<NearestFit> {
+        let others = (0..self.site.hosts.len()).filter(|&host| host != self.host || !self.witness.elsewhere.is_empty());
+        others.map(|host| (host, &self.site.hosts[host].name)).find_map(|(host, name)| {
+            let mut site = self.site.clone();
+            site.services.iter_mut().find(|s| s.name == self.witness.service)?.on = Some(name.clone());
+            let fits = |only| attempt(&site, self.facts, only).is_ok();
+            (fits(Some(host)) && self.with(|s, _| s.on = Some(name.clone()))).then(|| NearestFit::On(name.clone()))
+        })
+    }
+
+    /// Whether the witness is no longer refused (on a site with one host: for its cause) after `change` of it, or with more
+    /// cores.
     fn with(&self, change: impl FnOnce(&mut Service, &mut usize)) -> bool {
         let (mut site, mut facts) = (self.site.clone(), self.facts.clone());
-        let Some(service) = site.services.iter_mut().find(|s| s.name == self.service) else { return false };
+        let Some(service) = site.services.iter_mut().find(|s| s.name == self.witness.service) else { return false };
         let mut more = 0;
         change(service, &mut more);
-        let next = facts.cores.iter().chain(&site.host.cores).max().map_or(0, |c| c + 1);
+        let host = &mut site.hosts[self.host];
+        let next = facts.cores.iter().chain(&host.cores).max().map_or(0, |c| c + 1);
         let added: Vec<u32> = (next..).take(more).collect();
         facts.cores.extend(&added);
-        site.host.cores.extend(&added);
-        match attempt(&site, &facts) {
+        host.cores.extend(&added);
+        match attempt(&site, &facts, self.only) {
             Ok(_) => true,
-            Err(Unplaced::Other(_)) => false,
-            Err(Unplaced::DoesNotFit { service, cause }) => {
-                service != self.service || std::mem::discriminant(&cause) != std::mem::discriminant(self.cause)
+            Err(Refusal::DoesNotFit(next)) => {
+                let same = std::mem::discriminant(&next.cause) == std::mem::discriminant(&self.witness.cause);
+                next.service != self.witness.service || (site.hosts.len() == 1 && !same)
             }
+            Err(_) => false,
         }
     }
 }

@@ -1,66 +1,86 @@
-//! Which service gets which core.
+//! Which service gets which core of its host.
 
+use crate::backend::{cost, most_of_a_core};
 use crate::leftovers::leftovers;
-use crate::nearest::nearest;
-use crate::size::{reason, size, Misfit, Sized};
+use crate::size::{reason, Misfit, Sized};
 use crate::supply::supplies;
 use crate::words::cores;
-use crate::{Cause, Facts, Refusal, Witness};
-use giusto_model::{Host, HostPlan, Plan, Promise, Service, ServicePlan, Site, PLAN_VERSION};
+use crate::{Cause, Facts, Refusal};
+use giusto_model::{Admission, Bandwidth, Host, LeftoverPlan, Promise, Service, ServicePlan};
+use std::cmp::Reverse;
 
-/// Decides every parameter for `site` on the machine that `facts` describe.
-///
-/// A service that is promised as-if-alone has a core to itself: EDF among reservations does not give the highest priority
-/// that Theorem 1 asks for to a long period beside a short one. The largest of them is placed first, on the first core. On
-/// the cores that remain, supplies share: the largest first, each on the first core that admits it. A core is under one
-/// backend. Predictions are left empty. O(services · (analysis + cores)). Errors: see [`Refusal`].
-pub fn plan(site: &Site, facts: &Facts) -> Result<Plan, Refusal> {
-    attempt(site, facts).map_err(|misfit| match misfit {
-        Unplaced::Other(refusal) => refusal,
-        Unplaced::DoesNotFit { service, cause } => {
-            let nearest = nearest(site, facts, &service, &cause);
-            Refusal::DoesNotFit(Box::new(Witness { service, cause, nearest }))
-        }
-    })
+/// A host, what is known of it, and the services that are to run on it, in the order of the site.
+pub(crate) struct OneHost<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) facts: &'a Facts,
+    pub(crate) services: Vec<&'a Service>,
 }
 
-/// Why an attempt failed, before anybody looked for what would fit.
+/// The plan of one host, in the order of its services.
+#[derive(Default)]
+pub(crate) struct Placed {
+    pub(crate) services: Vec<ServicePlan>,
+    pub(crate) leftovers: Vec<LeftoverPlan>,
+    pub(crate) admission: Vec<Admission>,
+}
+
+/// Why the services of a host do not go together there.
 pub(crate) enum Unplaced {
     DoesNotFit { service: String, cause: Cause },
     Other(Refusal),
 }
 
-/// A plan, or who does not fit.
-pub(crate) fn attempt(site: &Site, facts: &Facts) -> Result<Plan, Unplaced> {
-    let host = &site.host;
-    online(host, facts).map_err(Unplaced::Other)?;
+/// A service's server on a host.
+pub(crate) type Size<'s, 'a> = &'s mut dyn FnMut(&'a Service) -> Result<Sized, Misfit>;
+
+/// Places all services of one host; `size` gives the servers of those that are promised as-if-alone.
+///
+/// A service that is promised as-if-alone has a core to itself: EDF among reservations does not give the highest priority
+/// that Theorem 1 asks for to a long period beside a short one. The largest of them is placed first, on the first core. On
+/// the cores that remain, supplies share: the largest first, each on the first core that admits it. A core is under one
+/// backend. O(services · cores) without the analysis.
+pub(crate) fn one_host<'a>(on: &OneHost<'a>, size: Size<'_, 'a>) -> Result<Placed, Unplaced> {
+    let host = on.host;
+    online(host, on.facts).map_err(Unplaced::Other)?;
     let mut sized = Vec::new();
-    for (order, service) in site.services.iter().enumerate().filter(|(_, s)| s.promise == Promise::AsIfAlone) {
-        let found = size(service, host, facts).map_err(|misfit| match misfit {
+    for (order, &service) in on.services.iter().enumerate().filter(|(_, s)| s.promise == Promise::AsIfAlone) {
+        let found = size(service).map_err(|misfit| match misfit {
             Misfit::Other(refusal) => Unplaced::Other(refusal),
             Misfit::DoesNotFit(cause) => Unplaced::DoesNotFit { service: service.name.clone(), cause },
         })?;
         sized.push((order, service, found));
     }
     // Stable: equal ones stay in the order of the site.
-    sized.sort_by_key(|(_, _, s)| std::cmp::Reverse(s.server.bandwidth()));
+    sized.sort_by_key(|(_, _, s)| Reverse(s.server.bandwidth()));
     if let Some((_, service, _)) = sized.get(host.cores.len()) {
         let cause = Cause::Cores { demand: sized.len(), supply: host.cores.len() };
         return Err(Unplaced::DoesNotFit { service: service.name.clone(), cause });
     }
     let count = sized.len();
     let mut placed: Vec<(usize, ServicePlan)> = (sized.into_iter().zip(&host.cores).enumerate())
-        .map(|(rank, ((order, service, found), &core))| (order, place(service, found, core, rank, count)))
+        .map(|(rank, ((order, service, found), &core))| (order, place(service, host, found, core, rank, count)))
         .collect();
-    placed.extend(supplies(site, facts, &host.cores[count..])?);
+    placed.extend(supplies(on, &host.cores[count..])?);
     placed.sort_by_key(|(order, _)| *order);
     let services: Vec<ServicePlan> = placed.into_iter().map(|(_, plan)| plan).collect();
-    let leftovers = leftovers(site, &services, facts)?;
-    let host = HostPlan { name: host.name.clone(), cores: host.cores.clone(), keep_free: host.keep_free };
-    Ok(Plan { giusto_plan: PLAN_VERSION, host, services, leftovers })
+    let leftovers = leftovers(on, &services)?;
+    let admission = admission(host, &services, on.facts);
+    Ok(Placed { services, leftovers, admission })
 }
 
-fn place(service: &Service, found: Sized, core: u32, rank: usize, count: usize) -> ServicePlan {
+/// For each core with reservations what proves that they fit together.
+pub(crate) fn admission(host: &Host, services: &[ServicePlan], facts: &Facts) -> Vec<Admission> {
+    let core = |&core: &u32| {
+        let one = services.iter().find(|service| service.core == core)?;
+        let (cost, (most, _)) = (cost(one.backend, facts), most_of_a_core(host, facts, one.backend));
+        let taken = [one.left_for_others, host.keep_free, cost];
+        let reserved = taken.into_iter().try_fold(Bandwidth::ONE, Bandwidth::checked_sub)?;
+        Some(Admission { core, backend: one.backend, cost, reserved, most })
+    };
+    host.cores.iter().filter_map(core).collect()
+}
+
+fn place(service: &Service, host: &Host, found: Sized, core: u32, rank: usize, count: usize) -> ServicePlan {
     let core_reason = reason(
         "core",
         core,
@@ -69,9 +89,10 @@ fn place(service: &Service, found: Sized, core: u32, rank: usize, count: usize) 
             rank + 1
         ),
     );
-    let Sized { backend, server, utilization, required, hold, left_for_others, reasons } = found;
+    let Sized { backend, server, utilization, required, hold, left_for_others, certificate, reasons } = found;
     ServicePlan {
         name: service.name.clone(),
+        on: host.name.clone(),
         promise: service.promise.clone(),
         origin: service.origin.clone(),
         vcpu: service.origin.has_vcpus().then_some(0),
@@ -86,6 +107,7 @@ fn place(service: &Service, found: Sized, core: u32, rank: usize, count: usize) 
         margin: service.margin,
         hold,
         left_for_others,
+        certificate,
         prediction: None,
         reasons: std::iter::once(core_reason).chain(reasons).collect(),
     }

@@ -2,7 +2,7 @@
 
 use crate::words::{share, time};
 use giusto_analysis::admission::Window;
-use giusto_model::{Bandwidth, Duration, Interface, ServerKind};
+use giusto_model::{Backend, Bandwidth, Duration, Interface, ServerKind};
 use std::fmt;
 
 /// Why there is no plan.
@@ -37,6 +37,45 @@ pub enum Refusal {
         /// Why.
         why: giusto_analysis::Error,
     },
+    /// One of several hosts has such a refusal (exit code as that).
+    #[error("on {host}: {refusal}")]
+    On {
+        /// Which host.
+        host: String,
+        /// What it has.
+        refusal: Box<Refusal>,
+    },
+    /// No host takes a service, and on none it is for want of room (exit 2).
+    #[error("service '{service}' has a place on no host{}", lacks.iter().map(|lack| format!("; {lack}")).collect::<String>())]
+    Nowhere {
+        /// Which service.
+        service: String,
+        /// What each host lacks.
+        lacks: Vec<Elsewhere>,
+    },
+    /// The machine is said to be a host that the site does not have (exit 2).
+    #[error("the site has no host '{named}'; it has {}", known.join(", "))]
+    Host {
+        /// Which host.
+        named: String,
+        /// Those it has.
+        known: Vec<String>,
+    },
+}
+
+/// What a host lacks for a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Which host.
+    pub host: String,
+    /// What, in words.
+    pub why: String,
+}
+
+impl fmt::Display for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "on {}: {}", self.host, self.why)
+    }
 }
 
 /// A service that does not fit.
@@ -44,10 +83,16 @@ pub enum Refusal {
 pub struct Witness {
     /// Which.
     pub service: String,
+    /// On which host; the one that lacks least where it could be on any. `None`: the site has one host.
+    pub host: Option<String>,
+    /// Whom it would leave no place there; `None`: it has none itself.
+    pub displaced: Option<String>,
     /// Why.
     pub cause: Cause,
-    /// What would make it fit, each by itself; may be empty. With any of them this service is no longer refused for this
-    /// cause (another service may then turn out not to fit either).
+    /// Why on no other host, where it could be on any.
+    pub elsewhere: Vec<Elsewhere>,
+    /// What would make it fit, each by itself; may be empty. With any of them this service is no longer refused, on a site with
+    /// one host for this cause (another service may then turn out not to fit either).
     pub nearest: Vec<NearestFit>,
 }
 
@@ -85,14 +130,21 @@ pub enum Cause {
         /// Cores that no as-if-alone service has to itself.
         cores: usize,
     },
-    /// A core has room for a supply, but not in every window, as a deferrable server keeps its budget while it is idle.
+    /// A core has room for a server, but not in every window, as a deferrable server keeps its budget while it is idle.
     Window {
         /// The virtual CPU that has no place.
         vcpu: Option<u32>,
-        /// What it was promised.
+        /// What it was promised, or needs.
         demand: Interface,
         /// Of the cores that have room, where least is lacking: how much can be asked for in which time.
         window: Window,
+        /// Cores that no as-if-alone service has to itself.
+        cores: usize,
+    },
+    /// No core has room for a server that keeps all deadlines.
+    Deadlines(Box<Shortage>),
+    /// No core has room for a supply whose manager does not keep as many servers as it can ([`Backend::MANAGED`]).
+    Servers {
         /// Cores that no as-if-alone service has to itself.
         cores: usize,
     },
@@ -103,6 +155,38 @@ pub enum Cause {
         /// What is left on all cores together.
         supply: Bandwidth,
     },
+}
+
+/// A server that keeps all deadlines of one virtual CPU, and what there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// The virtual CPU that has no place.
+    pub vcpu: Option<u32>,
+    /// The cheapest server that is enough; `None`: not even whole cores are.
+    pub needs: Option<Interface>,
+    /// The most that a core has left for it.
+    pub room: Bandwidth,
+    /// Of a core without reservations.
+    pub whole: Bandwidth,
+    /// Cores that no as-if-alone service has to itself.
+    pub cores: usize,
+    /// What goes wrong in that room.
+    pub lack: Lack,
+}
+
+/// Work that comes too late.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// With this server, the largest that there is room for.
+    pub given: Interface,
+    /// A task that misses a deadline.
+    pub task: String,
+    /// In a window of this length ...
+    pub at: Duration,
+    /// ... so much may be asked for ...
+    pub demand: Duration,
+    /// ... and only this much is sure to be supplied.
+    pub supply: Duration,
 }
 
 /// A change of the site with which it fits.
@@ -130,19 +214,51 @@ pub enum NearestFit {
     MoreCores(usize),
     /// A lower floor for the witness.
     AtLeast(Bandwidth),
+    /// Another host, where it then fits together with all others.
+    On(String),
 }
 
 impl fmt::Display for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "service '{}' does not fit: {}", self.service, self.cause)?;
-        match self.nearest.split_last() {
-            None => write!(f, "; no single change of its tasks, its margin, its supply or the cores makes it fit"),
-            Some((last, [])) => write!(f, "; it fits with {last}"),
-            Some((last, rest)) => {
-                let rest: Vec<String> = rest.iter().map(NearestFit::to_string).collect();
-                write!(f, "; it fits with {}, or with {last}", rest.join(", or with "))
-            }
+        let Witness { service, host, displaced, cause, elsewhere, nearest } = self;
+        let on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"));
+        write!(f, "service '{service}' does not fit{on}: ")?;
+        if let Some(other) = displaced {
+            write!(f, "it would leave no place for '{other}': ")?;
         }
+        write!(f, "{cause}")?;
+        elsewhere.iter().try_for_each(|lack| write!(f, "; nor {lack}"))?;
+        if nearest.is_empty() {
+            return write!(f, "; no single change of its tasks, its margin, its supply or the cores makes it fit");
+        }
+        let words = nearest.iter().map(|fit| match fit {
+            NearestFit::MoreCores(_) => format!("{fit}{on}"),
+            _ => fit.to_string(),
+        });
+        write!(f, "; it fits with {}", words.collect::<Vec<_>>().join(", or with "))
+    }
+}
+
+impl Cause {
+    /// How much is missing, in cores; what no exact fraction tells is much.
+    pub(crate) fn missing(&self) -> Bandwidth {
+        let much = Bandwidth::new(u64::MAX, 1).unwrap_or(Bandwidth::ONE);
+        let missing = match self {
+            Cause::Core { utilization, required: None, supply, .. } => utilization.checked_sub(*supply),
+            Cause::Core { required: Some((required, _)), margin, supply, .. } => {
+                required.checked_add(*margin).and_then(|demand| demand.checked_sub(*supply))
+            }
+            Cause::Cores { demand, supply } => Bandwidth::new((demand - supply) as u64, 1),
+            Cause::Supply { demand, supply, .. } => demand.bandwidth().checked_sub(*supply),
+            Cause::Window { window, .. } => {
+                let over = window.demand.checked_sub(window.supply);
+                over.and_then(|over| Bandwidth::of(over, window.at))
+            }
+            Cause::Deadlines(shortage) => shortage.needs.and_then(|needs| needs.bandwidth().checked_sub(shortage.room)),
+            Cause::Servers { .. } => Bandwidth::new(1, Backend::MANAGED as u64),
+            Cause::Floors { demand, supply } => demand.checked_sub(*supply),
+        };
+        missing.unwrap_or(much)
     }
 }
 
@@ -183,7 +299,7 @@ impl fmt::Display for Cause {
                 write!(f, "{subject}promised {demand} ({} of a core), and {room}: {excess} too much", share(bandwidth))
             }
             Cause::Window { vcpu, demand, window, cores } => {
-                let subject = subject(*vcpu);
+                let subject = vcpu.map_or("it has".into(), |vcpu| format!("its virtual CPU {vcpu} has"));
                 let room = match cores {
                     1 => "the one core for it has room, but",
                     _ => "there are cores with room, but with it on any of them",
@@ -193,9 +309,14 @@ impl fmt::Display for Cause {
                 let (at, asked, excess) = (time(*at), time(*asked), time(excess));
                 write!(
                     f,
-                    "{subject}promised {demand}, and {room} {asked} can be asked for within {at}, as a deferrable server can \
-                     use its budget up just before it gets the next: {excess} too much"
+                    "{subject} a server of {demand}, and {room} {asked} can be asked for within {at}, as a deferrable \
+                     server can use its budget up just before it gets the next: {excess} too much"
                 )
+            }
+            Cause::Deadlines(shortage) => shortage.fmt(f),
+            Cause::Servers { cores } => {
+                let (most, cores) = (Backend::MANAGED, if *cores == 1 { "the one core" } else { "every core" });
+                write!(f, "a manager keeps {most} servers at most, and {cores} with room for its supply has {most} already")
             }
             Cause::Floors { demand, supply } => write!(
                 f,
@@ -205,6 +326,34 @@ impl fmt::Display for Cause {
                 excess(Some(*demand), *supply)
             ),
         }
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shortage { vcpu, needs, room, whole, cores, lack } = self;
+        let subject = vcpu.map_or("it needs".into(), |vcpu| format!("its virtual CPU {vcpu} needs"));
+        match needs {
+            None => write!(f, "{subject} more than a whole core for its deadlines")?,
+            Some(needs) => {
+                write!(f, "{subject} {needs} ({} of a core) for its deadlines, and ", share(needs.bandwidth()))?;
+                match cores {
+                    0 => return write!(f, "as-if-alone services have every core to themselves"),
+                    _ if needs.bandwidth() > *whole => write!(f, "a core can give {}", share(*whole))?,
+                    1 => write!(f, "the one core for it has {} of {} left", share(*room), share(*whole))?,
+                    _ => write!(f, "of {cores} cores none has more than {} of {} left", share(*room), share(*whole))?,
+                }
+            }
+        }
+        let Lack { given, task, at, demand, supply } = lack;
+        let given = if given.budget.is_zero() { "nothing".into() } else { given.to_string() };
+        write!(
+            f,
+            ": with {given} task '{task}' can be late, as in {} up to {} may be asked for and {} is sure to be supplied",
+            time(*at),
+            time(*demand),
+            time(*supply)
+        )
     }
 }
 
@@ -231,6 +380,7 @@ impl fmt::Display for NearestFit {
             NearestFit::MoreCores(1) => write!(f, "one core more"),
             NearestFit::MoreCores(more) => write!(f, "{more} cores more"),
             NearestFit::AtLeast(floor) => write!(f, "at-least {}", share(*floor)),
+            NearestFit::On(host) => write!(f, "on: {host}"),
         }
     }
 }

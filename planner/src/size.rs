@@ -1,12 +1,13 @@
 //! The server of one service: period, budget and what they mean for its core.
 
-use crate::backend::{choose, cost, most_of_a_core, Chosen, Limits};
+use crate::backend::{choose, cost, most_of_a_core, Chosen, Limits, Wanted};
 use crate::words::{share as percent, time};
 use crate::{Cause, Facts, Refusal};
 use giusto_analysis::{share, Error};
-use giusto_model::{Backend, Bandwidth, Duration, Hold, Host, Reason, Release, Server, Service, Task};
+use giusto_model::{Backend, Bandwidth, Certificate, Duration, Hold, Host, Reason, Release, Server, Service, Task};
 
 /// A service with its server, not yet on a core.
+#[derive(Clone)]
 pub(crate) struct Sized {
     pub(crate) backend: Backend,
     pub(crate) server: Server,
@@ -14,10 +15,12 @@ pub(crate) struct Sized {
     pub(crate) required: Bandwidth,
     pub(crate) hold: Hold,
     pub(crate) left_for_others: Bandwidth,
+    pub(crate) certificate: Certificate,
     pub(crate) reasons: Vec<Reason>,
 }
 
 /// Why a service has no server.
+#[derive(Clone)]
 pub(crate) enum Misfit {
     DoesNotFit(Cause),
     Other(Refusal),
@@ -32,7 +35,8 @@ pub(crate) fn reason(what: &str, value: impl ToString, why: impl Into<String>) -
 pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Sized, Misfit> {
     let tasks = |why| Misfit::Other(Refusal::Tasks { service: service.name.clone(), why });
     let margin = service.margin;
-    let Chosen { backend, kind, limits, mut reasons } = choose(service, None, facts).map_err(Misfit::Other)?;
+    let Chosen { backend, kind, limits, mut reasons } =
+        choose(service, Wanted::WholeCore, facts).map_err(Misfit::Other)?;
     let (supply, limit) = most_of_a_core(host, facts, backend);
     let utilization = share::utilization(&service.tasks).map_err(tasks)?;
     let misfit = |required| Misfit::DoesNotFit(Cause::Core { utilization, required, margin, supply });
@@ -89,7 +93,9 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
         ),
     ]);
     let hold = Hold { conforming, enforced };
-    Ok(Sized { backend, server, utilization, required, hold, left_for_others, reasons })
+    let from = share::deciding_window(&service.tasks, period).map_err(tasks)?;
+    let certificate = Certificate::AsIfAlone { from, demand: least };
+    Ok(Sized { backend, server, utilization, required, hold, left_for_others, certificate, reasons })
 }
 
 /// What no service gets of a core: `5 % kept free − 2 % for the manager`.

@@ -1,13 +1,16 @@
-//! Services that are promised processor time: their servers, several on a core under EDF.
+//! Services that are promised processor time or every deadline: their servers, several on a core under EDF.
 
-use crate::backend::{choose, cost, most_of_a_core, Chosen};
-use crate::place::Unplaced;
+use crate::backend::{at_the_tick, choose, cost, most_of_a_core, Chosen, Wanted};
+use crate::deadlines::{self, Need};
+use crate::place::{OneHost, Unplaced};
 use crate::size::{kept, reason};
+use crate::sums::add_up;
 use crate::words::{share, time};
-use crate::{Cause, Facts, Refusal};
+use crate::{Cause, Refusal, Shortage};
 use giusto_analysis::admission::{self, Grids, Order, Refused, Window};
+use giusto_analysis::Error;
 use giusto_model::{
-    Backend, Bandwidth, Duration, Hold, Interface, Promise, Server, ServerKind, Service, ServicePlan, Site,
+    Backend, Bandwidth, Certificate, Duration, Hold, Interface, Promise, Server, ServerKind, Service, ServicePlan,
 };
 use std::cmp::Reverse;
 use std::fmt;
@@ -19,6 +22,8 @@ struct Entry<'a> {
     vcpu: Option<u32>,
     interface: Interface,
     chosen: Chosen,
+    /// Of a service that is promised every deadline: what the interface rests on.
+    need: Option<Need>,
 }
 
 impl fmt::Display for Entry<'_> {
@@ -47,29 +52,31 @@ struct Core {
 enum Full {
     /// What it has left for it.
     Room(Bandwidth),
+    /// It has room, but its manager keeps as many servers as it can.
+    Servers,
     /// It has room, but in this window its servers and this one can ask for more than there is.
     Window(Window),
+    /// It has room, but whether they go together cannot be computed.
+    Unknown(Error),
 }
 
-/// Plans the services that are promised a supply on `cores`, with their places in the site.
+/// Plans the services that are promised a supply or every deadline on `cores` of their host, with their places among its
+/// services.
 ///
 /// Largest bandwidth first, each on the first core that admits it; virtual CPUs of one VM go to different cores where they
 /// fit there. O(interfaces² + interfaces · cores).
-pub(crate) fn supplies(site: &Site, facts: &Facts, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
-    let mut entries = entries(site, facts).map_err(Unplaced::Other)?;
+pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
+    let mut entries = entries(on)?;
     entries.sort_by_key(|entry| Reverse(entry.interface.bandwidth()));
     let mut cores: Vec<Core> = cores.iter().map(|&id| Core { id, on: Vec::new(), used: Bandwidth::ZERO }).collect();
     for index in 0..entries.len() {
-        let admitted = cores.iter().map(|core| admit(core, &entries, index, site, facts));
-        let admitted: Vec<Result<Bandwidth, Full>> = admitted.collect::<Result<_, _>>().map_err(|why| {
-            let service = entries[index].service.name.clone();
-            Unplaced::Other(Refusal::Tasks { service, why })
-        })?;
+        let admitted: Vec<Result<Bandwidth, Full>> =
+            cores.iter().map(|core| admit(core, &entries, index, on)).collect();
         let sibling = |core: &Core| core.on.iter().any(|&other| entries[other].order == entries[index].order);
         let free = |at: &usize| admitted[*at].is_ok();
         let apart = (0..cores.len()).find(|at| free(at) && !sibling(&cores[*at]));
         let Some(at) = apart.or_else(|| (0..cores.len()).find(free)) else {
-            return Err(refuse(&entries[index], &admitted, site, facts));
+            return Err(refuse(&entries[index], &admitted, on));
         };
         if let Ok(used) = admitted[at] {
             cores[at].used = used;
@@ -79,21 +86,30 @@ pub(crate) fn supplies(site: &Site, facts: &Facts, cores: &[u32]) -> Result<Vec<
     let mut plans = Vec::new();
     for core in &cores {
         for &index in &core.on {
-            plans.push((entries[index].order, entries[index].vcpu, place(core, &entries, index, site, facts)?));
+            plans.push((entries[index].order, entries[index].vcpu, place(core, &entries, index, on)?));
         }
     }
     plans.sort_by_key(|(order, vcpu, _)| (*order, *vcpu));
     Ok(plans.into_iter().map(|(order, _, plan)| (order, plan)).collect())
 }
 
-fn entries<'a>(site: &'a Site, facts: &Facts) -> Result<Vec<Entry<'a>>, Refusal> {
+fn entries<'a>(on: &OneHost<'a>) -> Result<Vec<Entry<'a>>, Unplaced> {
     let mut entries = Vec::new();
-    for (order, service) in site.services.iter().enumerate() {
-        let Promise::Supply(interfaces) = &service.promise else { continue };
-        for (vcpu, &interface) in (0..).zip(interfaces) {
-            let vcpu = (service.origin.has_vcpus() || interfaces.len() > 1).then_some(vcpu);
-            let chosen = choose(service, Some(interface), facts)?;
-            entries.push(Entry { order, service, vcpu, interface, chosen });
+    for (order, &service) in on.services.iter().enumerate() {
+        match &service.promise {
+            Promise::Supply(interfaces) => {
+                for (vcpu, &interface) in (0..).zip(interfaces) {
+                    let vcpu = (service.origin.has_vcpus() || interfaces.len() > 1).then_some(vcpu);
+                    let chosen = choose(service, Wanted::Supply(interface), on.facts).map_err(Unplaced::Other)?;
+                    entries.push(Entry { order, service, vcpu, interface, chosen, need: None });
+                }
+            }
+            Promise::EveryDeadline { .. } => {
+                for (vcpu, interface, chosen, need) in deadlines::entries(service, on.host, on.facts)? {
+                    entries.push(Entry { order, service, vcpu, interface, chosen, need: Some(need) });
+                }
+            }
+            Promise::AsIfAlone | Promise::Leftovers { .. } => {}
         }
     }
     Ok(entries)
@@ -101,37 +117,41 @@ fn entries<'a>(site: &'a Site, facts: &Facts) -> Result<Vec<Entry<'a>>, Refusal>
 
 /// What `core` has reserved with this entry on it, if it takes it.
 ///
-/// The sum of bandwidths is kept below what a core can give, and no window may ask for more than its length of a whole core
-/// ([`admission::admit`]); without a deferrable server the sum says that too. Real-time groups have fixed priorities, so one is
-/// alone on its core. Errors: as `admit`.
-fn admit(
-    core: &Core,
-    entries: &[Entry],
-    index: usize,
-    site: &Site,
-    facts: &Facts,
-) -> Result<Result<Bandwidth, Full>, giusto_analysis::Error> {
+/// Σ B/P is the exact test for EDF where each server is to the others a sporadic task. A deferrable one is not: it can take 2B
+/// in a row, so that (4, 12) and (2, 5) fail at 11/15. Then no window may ask for more than its length of a whole core
+/// ([`admission::admit`]). Real-time groups have fixed priorities, so one is alone on its core; where budgets end at the tick,
+/// so is one that is promised deadlines, as the others may run over by a tick each.
+fn admit(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<Bandwidth, Full> {
     let entry = &entries[index];
     let backend = entry.chosen.backend;
-    let (most, _) = most_of_a_core(&site.host, facts, backend);
+    let (most, _) = most_of_a_core(on.host, on.facts, backend);
     let mut others = core.on.iter().map(|&other| &entries[other]);
-    if others.any(|other| other.chosen.backend != backend || backend == Backend::RtGroup) {
-        return Ok(Err(Full::Room(Bandwidth::ZERO)));
+    let lonely = |entry: &Entry| backend == Backend::RtGroup || (entry.need.is_some() && at_the_tick(backend));
+    if others.any(|other| other.chosen.backend != backend || lonely(other) || lonely(entry)) {
+        return Err(Full::Room(Bandwidth::ZERO));
     }
-    let used = core.used.checked_add(entry.interface.bandwidth());
+    let used = add_up(core.used, entry.interface.bandwidth());
     // A whole core is never given: those without a reservation would wait for ever.
     let Some(used) = used.filter(|used| *used <= most && *used < Bandwidth::ONE) else {
-        return Ok(Err(Full::Room(most.checked_sub(core.used).unwrap_or(Bandwidth::ZERO))));
+        return Err(Full::Room(most.checked_sub(core.used).unwrap_or(Bandwidth::ZERO)));
     };
+    if backend == Backend::Manager && core.on.len() == Backend::MANAGED {
+        return Err(Full::Servers);
+    }
     let servers: Vec<Server> = core.on.iter().chain([&index]).map(|&at| entries[at].server()).collect();
-    let found = admission::admit(&servers, Order::Edf, Grids::Apart, Bandwidth::ONE)?;
-    Ok(found.map(|_| used).map_err(|refused| match refused {
-        Refused::Window(window) => Full::Window(window),
-        _ => Full::Room(Bandwidth::ZERO),
-    }))
+    // Without a deferrable server the sum is the whole test; here it may be rounded, there it has to be exact.
+    if servers.len() == 1 || servers.iter().all(|server| server.kind != ServerKind::Deferrable) {
+        return Ok(used);
+    }
+    match admission::admit(&servers, Order::Edf, Grids::Apart, Bandwidth::ONE) {
+        Ok(Ok(_)) => Ok(used),
+        Ok(Err(Refused::Window(window))) => Err(Full::Window(window)),
+        Ok(Err(_)) => Err(Full::Room(Bandwidth::ZERO)),
+        Err(why) => Err(Full::Unknown(why)),
+    }
 }
 
-fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], site: &Site, facts: &Facts) -> Unplaced {
+fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], on: &OneHost) -> Unplaced {
     let service = entry.service.name.clone();
     let windows = admitted.iter().filter_map(|core| match core {
         Err(Full::Window(window)) => Some(*window),
@@ -141,23 +161,38 @@ fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], site: &Site, fact
         let cause = Cause::Window { vcpu: entry.vcpu, demand: entry.interface, window, cores: admitted.len() };
         return Unplaced::DoesNotFit { service, cause };
     }
+    if let Some(why) = admitted.iter().find_map(|core| match core {
+        Err(Full::Unknown(why)) => Some(why.clone()),
+        _ => None,
+    }) {
+        return Unplaced::Other(Refusal::Tasks { service, why });
+    }
+    if admitted.iter().any(|core| matches!(core, Err(Full::Servers))) {
+        return Unplaced::DoesNotFit { service, cause: Cause::Servers { cores: admitted.len() } };
+    }
     let room = admitted.iter().map(|core| match core {
         Err(Full::Room(left)) => *left,
         _ => Bandwidth::ZERO,
     });
-    let cause = Cause::Supply {
-        vcpu: entry.vcpu,
-        demand: entry.interface,
-        supply: room.max().unwrap_or(Bandwidth::ZERO),
-        whole: most_of_a_core(&site.host, facts, entry.chosen.backend).0,
-        cores: admitted.len(),
+    let (vcpu, room, cores) = (entry.vcpu, room.max().unwrap_or(Bandwidth::ZERO), admitted.len());
+    let (whole, _) = most_of_a_core(on.host, on.facts, entry.chosen.backend);
+    let Some(need) = &entry.need else {
+        let cause = Cause::Supply { vcpu, demand: entry.interface, supply: room, whole, cores };
+        return Unplaced::DoesNotFit { service, cause };
     };
-    Unplaced::DoesNotFit { service, cause }
+    match need.lack(entry.interface.period, room) {
+        Ok(lack) => {
+            let needs = Some(entry.interface);
+            let cause = Cause::Deadlines(Box::new(Shortage { vcpu, needs, room, whole, cores, lack }));
+            Unplaced::DoesNotFit { service, cause }
+        }
+        Err(why) => Unplaced::Other(Refusal::Tasks { service, why }),
+    }
 }
 
-fn place(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Facts) -> Result<ServicePlan, Unplaced> {
-    let Entry { service, vcpu, interface, chosen, .. } = &entries[index];
-    let host = &site.host;
+fn place(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<ServicePlan, Unplaced> {
+    let Entry { service, vcpu, interface, chosen, need, .. } = &entries[index];
+    let (host, facts) = (on.host, on.facts);
     let range = || {
         let why = giusto_analysis::Error::Range;
         Unplaced::Other(Refusal::Tasks { service: service.name.clone(), why })
@@ -178,8 +213,11 @@ fn place(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Fact
         core.id,
         format!("largest supply first, on the first core with room that no as-if-alone service has; {together}"),
     );
-    let numbers = [
-        reason("supply", interface, format!("{bandwidth} of a core, as promised, whatever runs; no margin is added")),
+    let supply = || {
+        reason("supply", interface, format!("{bandwidth} of a core, as promised, whatever runs; no margin is added"))
+    };
+    let numbers = need.as_ref().map_or_else(|| vec![supply()], |need| need.reasons.clone());
+    let consequences = [
         reason("hold", time(hold.enforced), why_hold),
         reason(
             "left for others",
@@ -189,22 +227,27 @@ fn place(core: &Core, entries: &[Entry], index: usize, site: &Site, facts: &Fact
     ];
     Ok(ServicePlan {
         name: service.name.clone(),
+        on: host.name.clone(),
         promise: service.promise.clone(),
         origin: service.origin.clone(),
         vcpu: *vcpu,
-        tasks: Vec::new(),
+        tasks: need.as_ref().map_or(Vec::new(), |need| need.tasks.clone()),
         load: None,
         core: core.id,
         backend: chosen.backend,
         server: entries[index].server(),
         cap: service.cap,
-        utilization: Bandwidth::ZERO,
-        required: interface.bandwidth(),
-        margin: Bandwidth::ZERO,
+        utilization: need.as_ref().map_or(Bandwidth::ZERO, |need| need.utilization),
+        required: need.as_ref().map_or(interface.bandwidth(), |need| need.required),
+        margin: need.as_ref().map_or(Bandwidth::ZERO, |need| need.margin),
         hold,
         left_for_others,
+        certificate: need.as_ref().map_or(Certificate::Supply, |need| need.certificate.clone()),
         prediction: None,
-        reasons: std::iter::once(core_reason).chain(chosen.reasons.iter().cloned()).chain(numbers).collect(),
+        reasons: (std::iter::once(core_reason).chain(chosen.reasons.iter().cloned()))
+            .chain(numbers)
+            .chain(consequences)
+            .collect(),
     })
 }
 

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{as_if_alone, golden, leftovers, of, site, supply, task};
+use common::{as_if_alone, golden, leftovers, of, plan, site, supply, task};
 use giusto_model::{Backend, Cap, Duration, LeftoverPlan, Plan, Promise, ServerKind, Service, Site};
-use giusto_planner::{explain, plan, Facts, NearestFit, Refusal};
+use giusto_planner::{explain, Facts, NearestFit, Refusal};
 
 /// A machine with these backends and no others.
 fn with(backends: &[Backend], cores: &[u32]) -> Facts {
@@ -184,7 +184,7 @@ fn deferrable_servers_share_a_core_where_no_window_asks_for_more_than_its_length
     let Refusal::DoesNotFit(witness) = plan(&site, &facts).unwrap_err() else { panic!() };
     assert_eq!(
         witness.to_string(),
-        "service '4ms-12ms' does not fit: it is promised 4 ms every 12 ms, and the one core for it has room, but 8 ms can be \
+        "service '4ms-12ms' does not fit: it has a server of 4 ms every 12 ms, and the one core for it has room, but 8 ms can be \
          asked for within 7 ms, as a deferrable server can use its budget up just before it gets the next: 1 ms too much; it \
          fits with a supply of 3 ms every 12 ms, or with server: constant_bandwidth, or with one core more"
     );

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{as_if_alone, leftovers, of, site};
+use common::{as_if_alone, leftovers, of, plan, site};
 use giusto_model::{Bandwidth, Duration, Plan, Promise, Release, Site, Task};
-use giusto_planner::{plan, Cause, Facts, NearestFit, Refusal, BUSY_PROCESSES};
+use giusto_planner::{Cause, Facts, NearestFit, Refusal, BUSY_PROCESSES};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -38,7 +38,7 @@ fn random_site(rng: &mut StdRng) -> (Site, Facts) {
     }
     let cores: Vec<u32> = (1..=rng.random_range(1..=4)).collect();
     let mut site = site(&cores, services);
-    site.host.keep_free = of(["0%", "5%", "10%"][rng.random_range(0..3)]);
+    site.hosts[0].keep_free = of(["0%", "5%", "10%"][rng.random_range(0..3)]);
     let tick = Duration::from_ms(rng.random_range(1..=2));
     let deadline_period_max = Duration::from_ms(rng.random_range(20..=200));
     (site, Facts { tick, deadline_period_max, ..Facts::typical(cores) })
@@ -68,7 +68,7 @@ fn demand_by_ticking(tasks: &[Task], window: u64) -> u64 {
 }
 
 fn check(site: &Site, facts: &Facts, plan: &Plan) {
-    let host = &site.host;
+    let host = &site.hosts[0];
     let limit = facts.deadline_bandwidth_cap.min(Bandwidth::ONE.checked_sub(host.keep_free).unwrap());
     let mut left = host.cores.len() as f64 * (1.0 - host.keep_free.as_f64());
     for (index, service) in plan.services.iter().enumerate() {
@@ -125,9 +125,10 @@ fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Si
         NearestFit::Margin(margin) => witness.margin = *margin,
         NearestFit::AtLeast(at_least) => witness.promise = Promise::Leftovers { at_least: *at_least, at_most: None },
         NearestFit::Supply { .. } | NearestFit::Kind(_) => unreachable!("no service here is promised a supply"),
+        NearestFit::On(_) => unreachable!("there is one host"),
         NearestFit::MoreCores(more) => {
             let added = 100..100 + *more as u32;
-            site.host.cores.extend(added.clone());
+            site.hosts[0].cores.extend(added.clone());
             facts.cores.extend(added);
         }
     }
@@ -155,7 +156,9 @@ fn every_plan_keeps_the_laws_and_every_advice_makes_the_witness_fit() {
                     Cause::Core { .. } => core += 1,
                     Cause::Cores { .. } => cores += 1,
                     Cause::Floors { .. } => floors += 1,
-                    Cause::Supply { .. } | Cause::Window { .. } => unreachable!("no service here is promised a supply"),
+                    Cause::Supply { .. } | Cause::Window { .. } | Cause::Deadlines(_) | Cause::Servers { .. } => {
+                        unreachable!("all here are promised as-if-alone")
+                    }
                 }
                 let alone = matches!(witness.cause, Cause::Core { required: None, .. });
                 assert!(

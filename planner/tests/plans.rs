@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::{as_if_alone, golden, leftovers, of, site, task, walk};
-use giusto_model::{Backend, Bandwidth, Duration, LeftoverPlan, Server, ServerKind, Site};
-use giusto_planner::{explain, plan, read, write, Cause, Error, Facts, NearestFit, Refusal, BUSY_PROCESSES};
+use common::{as_if_alone, golden, leftovers, of, plan, site, sites, supply, task, walk};
+use giusto_model::{Backend, Bandwidth, Duration, LeftoverPlan, Plan, Server, ServerKind, Service, Site};
+use giusto_planner::{explain, plan_on, read, write, Cause, Error, Facts, NearestFit, Refusal, BUSY_PROCESSES};
 use std::path::Path;
 
 fn typical(site: &Site) -> Facts {
-    Facts::typical(site.host.cores.clone())
+    Facts::typical(site.hosts[0].cores.clone())
 }
 
 fn refusal(site: &Site) -> Refusal {
@@ -146,6 +146,13 @@ fn what_the_machine_lacks_is_no_question_of_fitting() {
     assert!(matches!(told, Refusal::Machine { .. }) && told.to_string().contains("up to 99 ms"), "{told}");
 }
 
+/// The text of a plan with another host, which has core 0.
+fn one_more_host(text: &str, name: &str) -> String {
+    let host =
+        format!("\"hosts\": [{{\"name\": \"{name}\", \"cores\": [0], \"keep_free\": \"0\", \"assumed\": null, \"admission\": []}},");
+    text.replacen("\"hosts\": [", &host, 1)
+}
+
 #[test]
 fn a_plan_file_round_trips_and_a_bad_one_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -153,12 +160,24 @@ fn a_plan_file_round_trips_and_a_bad_one_is_named() {
     let found = plan(&walk(), &typical(&walk())).unwrap();
     write(&found, &path).unwrap();
     assert_eq!(read(&path).unwrap(), found);
+    let (site, facts) = two_hosts();
+    let several = plan(&site, &facts).unwrap();
+    assert!(several.services.iter().any(|s| several.services.iter().any(|o| o.core == s.core && o.on != s.on)));
+    write(&several, &folder.path().join("several.json")).unwrap();
+    assert_eq!(read(&folder.path().join("several.json")).unwrap(), several);
     let text = std::fs::read_to_string(&path).unwrap();
     let bad = [
-        (text.replace("\"giusto_plan\": 2", "\"giusto_plan\": 9"), "version 9, expected 2"),
+        (text.replace("\"giusto_plan\": 3", "\"giusto_plan\": 9"), "version 9, expected 3"),
         (text.replace("\"core\": 1", "\"core\": 7"), "core 7"),
         (text.replace("\"budget_ns\": 14000000", "\"budget_ns\": 0"), "0 < budget_ns"),
         (text.replace("\"backend\"", "\"backends\""), "backends"),
+        (text.replace("\"on\": \"edge-1\"", "\"on\": \"edge-7\""), "'batch' is on 'edge-7', which is no host of it"),
+        (text.replacen("\"name\": \"edge-1\"", "\"name\": \"edge-7\"", 1), "no host of it"),
+        (one_more_host(&text, "edge-1"), "host 'edge-1' is there twice"),
+        (
+            one_more_host(&text, "edge-2").replacen("\"on\": \"edge-1\"", "\"on\": \"edge-2\"", 1),
+            "core 1 is not one of",
+        ),
         ("{".into(), "EOF"),
     ];
     for (text, expected) in bad {
@@ -179,4 +198,132 @@ fn a_tiny_service_gets_the_least_runtime_that_the_kernel_accepts() {
     assert_eq!(found.services[0].required, Bandwidth::new(1, 40_000_000).unwrap());
     let told = explain(&found, "tiny").unwrap();
     assert!(told.contains("utilization      0.0000025 %"), "{told}");
+}
+
+fn bound(service: Service, on: &str) -> Service {
+    Service { on: Some(on.into()), ..service }
+}
+
+/// Four services on a machine with one core, which is this one, and one with two.
+fn two_hosts() -> (Site, Facts) {
+    let services = vec![
+        supply("alpha", &["6ms/10ms"], None),
+        supply("beta", &["5ms/10ms"], None),
+        bound(supply("gamma", &["2ms/10ms"], None), "edge-2"),
+        as_if_alone("cache", vec![task("1ms/10ms", 1)], "5%"),
+        leftovers("batch", "40%"),
+        leftovers("rest", "0%"),
+    ];
+    (sites(&[&[1], &[0, 1, 2]], services), Facts { host: Some("edge-1".into()), ..Facts::typical(vec![0, 1]) })
+}
+
+#[test]
+fn who_is_where_and_why_on_several_hosts_is_as_reviewed() {
+    let (site, facts) = two_hosts();
+    let found = plan(&site, &facts).unwrap();
+    let text: Vec<String> = site.services.iter().map(|s| explain(&found, &s.name).unwrap()).collect();
+    golden("two-hosts.explain.txt", &text.join("\n"));
+    assert_eq!(found.hosts[0].assumed, None);
+    assert!(found.hosts[1].assumed.as_ref().is_some_and(|assumed| assumed.starts_with("a stock kernel: tick 4 ms")));
+    let nobody = plan(&site, &Facts { host: None, ..facts }).unwrap();
+    assert!(nobody.hosts.iter().all(|host| host.assumed.is_some()), "planned from elsewhere");
+}
+
+#[test]
+fn a_service_that_no_host_takes_is_told_what_each_lacks_and_what_would_fit() {
+    let told = |cores: &[&[u32]], services: Vec<Service>| {
+        plan(&sites(cores, services), &Facts::typical(vec![0])).unwrap_err().to_string()
+    };
+    let three = || {
+        vec![supply("a", &["6ms/10ms"], None), supply("b", &["5ms/10ms"], None), supply("c", &["4500us/10ms"], None)]
+    };
+    assert_eq!(
+        told(&[&[0], &[0]], three()),
+        "service 'c' does not fit on edge-2: it is promised 4.5 ms every 10 ms (45 % of a core), and the one core for it can \
+         give 93 % and has 43 % left: 2 % too much; nor on edge-1: it is promised 4.5 ms every 10 ms (45 % of a core), and the \
+         one core for it can give 93 % and has 33 % left: 12 % too much; it fits with a supply of 4.3 ms every 10 ms, or with \
+         one core more on edge-2"
+    );
+    // Bound, it is told of that host alone; and that another one would take it.
+    let bound_to =
+        |on: &str| vec![bound(supply("a", &["6ms/10ms"], None), on), bound(supply("b", &["5ms/10ms"], None), on)];
+    assert_eq!(
+        told(&[&[0], &[0]], bound_to("edge-2")),
+        "service 'b' does not fit on edge-2: it is promised 5 ms every 10 ms (50 % of a core), and the one core for it can \
+         give 93 % and has 33 % left: 17 % too much; it fits with a supply of 3.3 ms every 10 ms, or with one core more on \
+         edge-2, or with on: edge-1"
+    );
+    // The floor came first, as it is bound: the free one is refused, not the floor.
+    let floor = bound(leftovers("batch", "50%"), "edge-1");
+    assert_eq!(
+        told(&[&[0], &[0]], vec![floor, bound(supply("a", &["9ms/10ms"], None), "edge-2"), supply("b", &["6ms/10ms"], None)]),
+        "service 'b' does not fit on edge-2: it is promised 6 ms every 10 ms (60 % of a core), and the one core for it can \
+         give 93 % and has 3 % left: 57 % too much; nor on edge-1: it would leave no place for 'batch': all floors together \
+         ask for 50 % of a core, and the reservations leave 33 %: 17 % too much; it fits with a supply of 4.3 ms every 10 ms, or with one core \
+         more on edge-2"
+    );
+}
+
+#[test]
+fn a_host_that_cannot_keep_what_the_site_binds_to_it_takes_nobody_else_and_holds_up_no_other_host() {
+    let full =
+        || vec![bound(supply("a", &["9ms/10ms"], None), "edge-1"), bound(supply("b", &["1ms/10ms"], None), "edge-1")];
+    let site = sites(&[&[0], &[0]], [full(), vec![supply("c", &["1ms/10ms"], None)]].concat());
+    assert!(plan(&site, &typical(&site)).is_err());
+    assert!(plan_on(&site, &typical(&site), "edge-1").is_err());
+    let part = plan_on(&site, &typical(&site), "edge-2").unwrap();
+    assert_eq!(part.services.iter().map(|s| (s.name.as_str(), s.on.as_str())).collect::<Vec<_>>(), [("c", "edge-2")]);
+    let why = &part.services[0].reasons[0].why;
+    assert!(
+        why.starts_with("the first host with room; not edge-1: what the site puts there does not fit a stock machine"),
+        "{why}"
+    );
+    // Elsewhere it is no question of room: each host's reason is told.
+    let short = vec![supply("e", &["1ms/2ms"], None)];
+    let site = sites(&[&[0], &[0]], [full(), short].concat());
+    let told = plan_on(&site, &typical(&site), "edge-2").unwrap_err();
+    assert!(matches!(&told, Refusal::Nowhere { service, lacks } if service == "e" && lacks.len() == 2));
+    let told = told.to_string();
+    assert!(told.starts_with("service 'e' has a place on no host; on edge-1: what the site puts there"), "{told}");
+    assert!(told.contains("; on edge-2: service 'e': nothing here can enforce it: not manager"), "{told}");
+}
+
+#[test]
+fn all_vcpus_of_a_virtual_machine_are_on_the_first_host_that_takes_all_of_them() {
+    let services = vec![supply("big", &["7ms/10ms"], None), supply("vm", &["3ms/10ms", "2ms/10ms"], None)];
+    let site = sites(&[&[0], &[4, 5]], services);
+    let found = plan(&site, &Facts::typical(vec![0])).unwrap();
+    let places: Vec<_> = found.services.iter().map(|s| (s.name.as_str(), s.on.as_str(), s.core)).collect();
+    // 70 + 20 % would fit on edge-1.
+    assert_eq!(places, [("big", "edge-1", 0), ("vm", "edge-2", 4), ("vm", "edge-2", 5)]);
+}
+
+#[test]
+fn what_this_machine_lacks_moves_nobody_to_another_host() {
+    let (site, facts) = two_hosts();
+    let hosts = |plan: &Plan| plan.services.iter().map(|s| (s.name.clone(), s.on.clone())).collect::<Vec<_>>();
+    let stock = plan(&site, &facts).unwrap();
+    let cache =
+        |plan: &Plan| plan.services.iter().find(|s| s.name == "cache").map(|s| (s.on.clone(), s.backend)).unwrap();
+    let with = |backend, tick, deadline_period_max| {
+        let mut facts = Facts { tick, deadline_period_max, ..facts.clone() };
+        facts.backends.retain(|fact| fact.backend == backend);
+        plan(&site, &facts)
+    };
+    let (fine, coarse) = (Duration::from_ms(1), Duration::from_ms(10));
+    let here = with(Backend::Manager, fine, fine).unwrap();
+    assert_eq!(hosts(&here), hosts(&stock));
+    assert_eq!(
+        (cache(&stock), cache(&here)),
+        (("edge-1".into(), Backend::Deadline), ("edge-1".into(), Backend::Manager))
+    );
+    let told = with(Backend::Deadline, coarse, fine).unwrap_err();
+    assert!(matches!(told, Refusal::On { .. }));
+    let told = told.to_string();
+    assert!(
+        told.starts_with("on edge-1: service 'cache': nothing here can enforce it: not deadline: it allows"),
+        "{told}"
+    );
+    let told = plan(&site, &Facts { host: Some("edge-9".into()), ..facts }).unwrap_err().to_string();
+    assert_eq!(told, "the site has no host 'edge-9'; it has edge-1, edge-2");
 }

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{as_if_alone, leftovers, of, site, supply, task};
+use common::{as_if_alone, leftovers, of, plan, site, supply, task};
 use giusto_model::{Backend, Bandwidth, Duration, Interface, Plan, Promise, ServerKind, ServicePlan, Site, Task};
-use giusto_planner::{plan, Cause, Facts, NearestFit, Refusal};
+use giusto_planner::{Cause, Facts, NearestFit, Refusal};
 use giusto_policy::Order;
 use giusto_simulator::{simulate, Error, Execution, Guest, Observer, ServerSpec, Sporadic, System, Workload};
 use rand::rngs::StdRng;
@@ -43,7 +43,7 @@ fn random_site(rng: &mut StdRng) -> (Site, Facts) {
     services.push(leftovers("batch", ["0%", "5%", "40%"][rng.random_range(0..3)]));
     let cores: Vec<u32> = (1..=rng.random_range(1..=3)).collect();
     let mut site = site(&cores, services);
-    site.host.keep_free = of(["0%", "5%", "10%"][rng.random_range(0..3)]);
+    site.hosts[0].keep_free = of(["0%", "5%", "10%"][rng.random_range(0..3)]);
     let mut facts = Facts { tick: Duration::from_ms([1, 4][rng.random_range(0..2)]), ..Facts::typical(cores) };
     facts.backends.iter_mut().for_each(|fact| fact.available = rng.random_bool(0.7));
     facts.insist = [None, None, Some(Backend::Manager), Some(Backend::RtGroup)][rng.random_range(0..4)];
@@ -81,7 +81,7 @@ fn asked_for(here: &[&ServicePlan], t: u64) -> f64 {
 }
 
 fn check(site: &Site, facts: &Facts, plan: &Plan) {
-    for core in &site.host.cores {
+    for core in &site.hosts[0].cores {
         let here: Vec<&ServicePlan> = plan.services.iter().filter(|s| s.core == *core).collect();
         let Some(first) = here.first() else { continue };
         let alone = here.iter().any(|s| s.promise == Promise::AsIfAlone || s.backend == Backend::RtGroup);
@@ -92,7 +92,7 @@ fn check(site: &Site, facts: &Facts, plan: &Plan) {
         assert!(first.backend == Backend::Manager || reserved <= facts.deadline_bandwidth_cap);
         assert!(reserved < Bandwidth::ONE);
         for service in &here {
-            assert_eq!(sum([reserved, service.left_for_others, site.host.keep_free, cost]), Bandwidth::ONE);
+            assert_eq!(sum([reserved, service.left_for_others, site.hosts[0].keep_free, cost]), Bandwidth::ONE);
         }
         if here.len() > 1 && here.iter().any(|s| s.server.kind == ServerKind::Deferrable) {
             let least = here.iter().map(|s| ms(s.server.period)).min().unwrap();
@@ -127,7 +127,7 @@ fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Si
             site.services.iter_mut().find(|s| s.name == service).unwrap().server = Some(*kind);
         }
         NearestFit::MoreCores(more) => {
-            site.host.cores.extend(100..100 + *more as u32);
+            site.hosts[0].cores.extend(100..100 + *more as u32);
             facts.cores.extend(100..100 + *more as u32);
         }
         other => panic!("{other}"),
@@ -191,6 +191,32 @@ fn every_plan_of_supplies_keeps_the_laws_and_every_advice_makes_the_witness_fit(
     assert!(seen.iter().all(|n| *n > 10), "the cases that the law is about must occur: {seen:?}");
 }
 
+#[test]
+fn a_manager_is_never_given_more_servers_than_it_keeps() {
+    let facts = |cores: &[u32]| Facts { insist: Some(Backend::Manager), ..Facts::typical(cores.to_vec()) };
+    let many = |count: usize, cores: &[u32]| {
+        let services = (0..count).map(|number| supply(&format!("s{number:03}"), &["1ms/100ms"], None)).collect();
+        plan(&site(cores, services), &facts(cores))
+    };
+    for cores in [&[1][..], &[1, 2]] {
+        let full = many(64 * cores.len(), cores).unwrap();
+        let on = |core: &u32| full.services.iter().filter(|service| service.core == *core).count();
+        assert!(cores.iter().all(|core| on(core) == 64), "as many as there are places, though there is room for 93");
+        let Err(Refusal::DoesNotFit(witness)) = many(64 * cores.len() + 1, cores) else { panic!("{cores:?}") };
+        assert_eq!(witness.service, format!("s{:03}", 64 * cores.len()));
+        assert_eq!(
+            (witness.cause, &witness.nearest[..]),
+            (Cause::Servers { cores: cores.len() }, &[NearestFit::MoreCores(1)][..])
+        );
+    }
+    let Err(Refusal::DoesNotFit(witness)) = many(65, &[1]) else { panic!() };
+    assert_eq!(
+        witness.to_string(),
+        "service 's064' does not fit: a manager keeps 64 servers at most, and the one core with room for its supply has 64 \
+         already; it fits with one core more"
+    );
+}
+
 /// One core, nothing kept free, reserved as far as whole milliseconds go.
 fn full_core(rng: &mut StdRng) -> Site {
     // Beside a deferrable server a core is seldom reserved to the end.
@@ -216,7 +242,7 @@ fn full_core(rng: &mut StdRng) -> Site {
     }
     services.push(leftovers("batch", "0%"));
     let mut site = site(&[1], services);
-    site.host.keep_free = Bandwidth::ZERO;
+    site.hosts[0].keep_free = Bandwidth::ZERO;
     site
 }
 

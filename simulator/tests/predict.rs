@@ -1,7 +1,7 @@
 //! Predictions: exact where the truth is known, and an error with words where there is none.
 
 use giusto_model::{
-    Backend, Bandwidth, Cap, Duration, Hold, Origin, Prediction, Promise, Server, ServerKind, ServicePlan,
+    Backend, Bandwidth, Cap, Certificate, Duration, Hold, Origin, Prediction, Promise, Server, ServerKind, ServicePlan,
 };
 use giusto_simulator::{predict, Error, Execution, Unobserved};
 
@@ -11,6 +11,7 @@ fn service() -> ServicePlan {
     let [budget, period] = [500, 1000].map(Duration::from_us);
     ServicePlan {
         name: "cache".into(),
+        on: "edge-1".into(),
         promise: Promise::AsIfAlone,
         origin: Origin::Start(vec!["service".into()]),
         tasks: vec!["50us/1ms".parse().unwrap()],
@@ -25,6 +26,7 @@ fn service() -> ServicePlan {
         margin: Bandwidth::ZERO,
         hold: Hold { conforming: budget, enforced: period },
         left_for_others: half,
+        certificate: Certificate::AsIfAlone { from: None, demand: budget },
         prediction: None,
         reasons: Vec::new(),
     }

@@ -1,9 +1,8 @@
-//! What can be wrong with a site file, and where.
+//! What can be wrong with a file, and where.
 
 use std::fmt;
-use std::io;
 
-/// Why there is no site. Each text says where, what was found, what was expected and, where sensible, what to write
+/// Why a file is not what it should be. Each text says where, what was found, what was expected and, where sensible, what to write
 /// instead. Always bad input: exit code 2.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
@@ -51,19 +50,6 @@ impl fmt::Display for Located {
         writeln!(f, "  {}", format!("{line} | {excerpt}").trim_end())?;
         writeln!(f, "  {:gutter$} | {:indent$}{:^<width$}", "", "", "")?;
         write!(f, "  {expected}")
-    }
-}
-
-impl SiteError {
-    pub(crate) fn unreadable(file: &str, error: &io::Error) -> Self {
-        let expected = match error.kind() {
-            io::ErrorKind::NotFound => "expected the path of a site file, such as sites/walk.yaml; check its spelling",
-            io::ErrorKind::PermissionDenied => "expected a file this user may read; check its owner and mode",
-            io::ErrorKind::IsADirectory => "expected a file; name a site file in this directory",
-            _ => "expected the path of a site file, such as sites/walk.yaml",
-        };
-        let found = format!("cannot read the site file: {error}");
-        SiteError::File { file: file.to_string(), found, expected: expected.into() }
     }
 }
 

@@ -1,8 +1,8 @@
-//! `hosts:`, of which there is one.
+//! `hosts:`: the machines of the site.
 
 use crate::error::Fault;
 use crate::fields::Grammar;
-use crate::tree::{Kind, Node};
+use crate::tree::{Kind, Node, Text};
 use crate::value::{name, number, scalar, share, shown};
 use giusto_model::{Bandwidth, Host};
 use std::collections::BTreeSet;
@@ -12,20 +12,19 @@ use std::ops::RangeInclusive;
 const CORES: u32 = 8192;
 
 pub(crate) const HOST: Grammar = Grammar { what: "a host", keys: &["cores", "keep-free"], later: &[] };
-const HOSTS: &str = "expected one host by its name, such as hosts: {edge-1: {cores: 0-3}}";
+const HOSTS: &str = "expected hosts by their names, such as hosts: {edge-1: {cores: 0-3}}";
 const CORE_LIST: &str = "expected core numbers from 0 to 8191, each once: 1, 0-3, '0-1,3' or [1, 3]";
 
-/// Reads the only host.
-pub(crate) fn read(node: &Node) -> Result<Host, Fault> {
+/// Reads all hosts, in the order of the file.
+pub(crate) fn read_all(node: &Node) -> Result<Vec<Host>, Fault> {
     let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), HOSTS))?;
-    let (key, value) = match entries {
-        [] => return Err(node.fault("there is no host", HOSTS)),
-        [only] => only,
-        [_, (second, _), ..] => {
-            let expected = "expected one host; write one site file for each host";
-            return Err(Fault::new(second.span, "more than one host is not built yet", expected));
-        }
-    };
+    if entries.is_empty() {
+        return Err(node.fault("there is no host", HOSTS));
+    }
+    entries.iter().map(|(key, value)| host(key, value)).collect()
+}
+
+fn host(key: &Text, value: &Node) -> Result<Host, Fault> {
     let name = name(key, "a host")?;
     comma_in_braces(value)?;
     let fields = HOST.read(value, key.span)?;

@@ -1,15 +1,19 @@
-//! Reads a site file (YAML, `formats/site.md`) into the words of `model`.
+//! Reads a site file (YAML, `formats/site.md`) into the words of `model`; reads and writes the field's exchange format for
+//! trees of components ([`carts`]).
 //!
 //! `cli` calls it for every verb that takes a site. Text comes in; a checked [`Site`] or the first error goes out. An
 //! error names file, line and column, shows the line and says what was expected: exit code 2. Keys that the design knows
 //! and nobody has built yet are errors of their own ("not built yet"), so that nothing written is silently ignored.
 //!
-//! It does not decide whether a site fits its host (`planner`), nor whether programs, processes, cgroups or cores exist
+//! It does not decide whether a site fits its hosts (`planner`), nor whether programs, processes, cgroups or cores exist
 //! (`compute`, `daemon`).
 
 mod adopt;
+pub mod carts;
+mod deadlines;
 mod error;
 mod fields;
+mod file;
 mod host;
 mod load;
 mod promise;
@@ -22,18 +26,17 @@ mod tree;
 mod value;
 
 pub use error::{Located, SiteError};
+pub use file::LARGEST_FILE;
 
 use error::Fault;
 use fields::Grammar;
+use file::Form;
 use giusto_model::Site;
 use source::Source;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 use tree::Node;
 
-/// Largest site file, in bytes: 1 MiB.
-pub const LARGEST_FILE: usize = 1 << 20;
+const FORM: Form = Form { what: "a site file", example: "sites/walk.yaml", like: "a few lines of YAML" };
 
 const SITE: Grammar = Grammar {
     what: "a site",
@@ -50,28 +53,8 @@ const SITE: Grammar = Grammar {
 /// # Errors
 /// [`SiteError::File`] if it cannot be read, [`SiteError::Text`] if it is not a site.
 pub fn read(path: &Path) -> Result<Site, SiteError> {
-    let name = path.display().to_string();
-    let mut bytes = Vec::new();
-    // A pipe or a terminal would be waited for; a directory says itself what it is.
-    let regular = |found: std::fs::Metadata| match found.is_file() || found.is_dir() {
-        true => Ok(()),
-        false => Err(io::Error::other("it is a pipe or a device; write the site to a file")),
-    };
-    path.metadata()
-        .and_then(regular)
-        .and_then(|()| File::open(path))
-        .and_then(|file| file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| SiteError::unreadable(&name, &error))?;
-    match std::str::from_utf8(&bytes) {
-        Ok(text) => parse(&name, text),
-        Err(_) if bytes.len() > LARGEST_FILE => Err(too_large(&name)),
-        Err(error) => {
-            let text = String::from_utf8_lossy(&bytes);
-            let source = Source::new(&name, &text);
-            let at = source.at_char(String::from_utf8_lossy(&bytes[..error.valid_up_to()]).chars().count());
-            Err(source.error(Fault::new(at, "this is not UTF-8 text", "expected a site file, saved as UTF-8")))
-        }
-    }
+    let (name, text) = FORM.read(path)?;
+    parse(&name, &text)
 }
 
 /// Reads a site from `text`; `name` stands for the file in errors. O(n) for n bytes of text with ordinary keys.
@@ -79,9 +62,7 @@ pub fn read(path: &Path) -> Result<Site, SiteError> {
 /// # Errors
 /// [`SiteError::Text`] for the first thing in it that makes no sense; [`SiteError::File`] beyond [`LARGEST_FILE`].
 pub fn parse(name: &str, text: &str) -> Result<Site, SiteError> {
-    if text.len() > LARGEST_FILE {
-        return Err(too_large(name));
-    }
+    FORM.bounded(name, text.len())?;
     let source = Source::new(name, text);
     site(&source).map_err(|fault| source.error(fault))
 }
@@ -96,10 +77,9 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     }
     let fields = SITE.read(&root, root.span)?;
     version(fields.need("giusto", "giusto: 1")?)?;
-    Ok(Site {
-        host: host::read(fields.need("hosts", "hosts: {edge-1: {cores: 0-3}}")?)?,
-        services: service::read_all(fields.need("services", "services: {batch: {start: make, promise: leftovers}}")?)?,
-    })
+    let hosts = host::read_all(fields.need("hosts", "hosts: {edge-1: {cores: 0-3}}")?)?;
+    let services = fields.need("services", "services: {batch: {start: make, promise: leftovers}}")?;
+    Ok(Site { services: service::read_all(services, &hosts)?, hosts })
 }
 
 fn version(node: &Node) -> Result<(), Fault> {
@@ -107,14 +87,6 @@ fn version(node: &Node) -> Result<(), Fault> {
     match value::text(node, expected)? {
         "1" => Ok(()),
         other => Err(node.fault(format!("version '{}' is unknown to this Giusto", value::shown(other)), expected)),
-    }
-}
-
-fn too_large(name: &str) -> SiteError {
-    SiteError::File {
-        file: name.to_string(),
-        found: format!("the file is larger than {} KiB", LARGEST_FILE / 1024),
-        expected: "expected a site file, which is a few lines of YAML".into(),
     }
 }
 

@@ -1,39 +1,45 @@
 //! `promise:`, `at-least:` and `at-most:`.
 
+use crate::deadlines;
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
 use crate::suggest::did_you_mean;
+use crate::task;
 use crate::tree::{Kind, Node};
 use crate::value::{parsed, scalar, share, shown};
-use giusto_model::{Bandwidth, Interface, Origin, Promise};
+use giusto_model::{Bandwidth, Interface, Origin, Promise, Task};
 
-const PROMISES: [&str; 2] = ["as-if-alone", "leftovers"];
+const PROMISES: [&str; 3] = ["as-if-alone", "every-deadline", "leftovers"];
 const EXPECTED: &str =
-    "expected as-if-alone (the latency of a whole core), {supply: 3ms/10ms} (so much processor time in \
-                        every period) or leftovers (throughput)";
+    "expected every-deadline (no job late), as-if-alone (the latency of a whole core), {supply: 3ms/10ms} (so much \
+     processor time in every period) or leftovers (throughput)";
 /// Most virtual CPUs of one VM.
-const VCPUS: usize = 256;
+pub(crate) const VCPUS: usize = 256;
 const SUPPLY: &str = "expected a budget in every period, such as 3ms/10ms, or a list with one for each virtual CPU";
 
 pub(crate) const PROMISE: Grammar = Grammar { what: "a promise", keys: &["supply"], later: &[] };
 
-/// Reads what a service from `origin` was promised.
-pub(crate) fn read(fields: &Fields<'_>, origin: &Origin) -> Result<Promise, Fault> {
+/// Reads what a service from `origin` was promised, and the tasks that the promise is about.
+pub(crate) fn read(fields: &Fields<'_>, origin: &Origin) -> Result<(Promise, Vec<Task>), Fault> {
     let node = fields.need("promise", "promise: as-if-alone, or promise: leftovers")?;
     if is_percentiles(node) {
         return Err(node.fault("a promise of percentiles is not built yet", EXPECTED));
     }
     if node.entries().is_some_and(|entries| entries.iter().any(|(key, _)| key.text == "supply")) {
         not_of_leftovers(fields, "leave it out: the supply is the share that this promise needs")?;
-        return supply(PROMISE.read(node, node.span)?.need("supply", "promise: {supply: 3ms/10ms}")?, origin);
+        let promise = supply(PROMISE.read(node, node.span)?.need("supply", "promise: {supply: 3ms/10ms}")?, origin)?;
+        return Ok((promise, Vec::new()));
     }
     match scalar(node, EXPECTED)?.text.as_str() {
-        "as-if-alone" => {
+        timely @ ("as-if-alone" | "every-deadline") => {
             not_of_leftovers(fields, "leave it out: Giusto computes the share that this promise needs")?;
-            Ok(Promise::AsIfAlone)
+            if timely == "every-deadline" {
+                return deadlines::read(fields, origin);
+            }
+            let tasks = fields.need("tasks", "tasks: [{wcet: 50us, period: 1ms}]")?;
+            Ok((Promise::AsIfAlone, task::read_unplaced(tasks)?))
         }
-        "leftovers" => leftovers(fields),
-        "every-deadline" => Err(node.fault("'every-deadline' is not built yet", EXPECTED)),
+        "leftovers" => Ok((leftovers(fields)?, Vec::new())),
         other => {
             let expected = format!("{EXPECTED}{}", did_you_mean(other, PROMISES));
             Err(node.fault(format!("'{}' is not a promise", shown(other)), expected))

@@ -8,61 +8,81 @@ use crate::load;
 use crate::promise;
 use crate::start;
 use crate::suggest::did_you_mean;
-use crate::task;
 use crate::tree::{Node, Text};
 use crate::value::{name, scalar, share, shown};
-use giusto_model::{Bandwidth, Cap, Origin, Promise, ServerKind, Service};
+use giusto_model::{Bandwidth, Cap, Host, Origin, Promise, ServerKind, Service};
 
 pub(crate) const SERVICE: Grammar = Grammar {
     what: "a service",
-    keys: &["start", "adopt", "tasks", "load", "promise", "at-least", "at-most", "margin", "server", "cap"],
+    keys: &[
+        "on",
+        "start",
+        "adopt",
+        "tasks",
+        "scheduler",
+        "vcpus",
+        "load",
+        "promise",
+        "at-least",
+        "at-most",
+        "margin",
+        "server",
+        "cap",
+    ],
     later: &[
         ("arrivals", "expected tasks with a wcet and a period instead, or 'promise: leftovers'"),
         ("execution", "expected tasks with a wcet instead"),
         ("criticality", "leave it out: all services are equally critical"),
         ("modes", "expected tasks instead: a service runs in one mode"),
         ("network", "leave it out: packets are not prioritised"),
-        ("on", "leave it out: the site has one host"),
     ],
 };
 const SERVICES: &str = "expected services by their names, such as services: {batch: {start: make, promise: leftovers}}";
 
-/// Reads all services, in the order of the file.
-pub(crate) fn read_all(node: &Node) -> Result<Vec<Service>, Fault> {
+/// Reads all services, in the order of the file; `hosts` are those that they can be on.
+pub(crate) fn read_all(node: &Node, hosts: &[Host]) -> Result<Vec<Service>, Fault> {
     let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), SERVICES))?;
     if entries.is_empty() {
         return Err(node.fault("there is no service", SERVICES));
     }
-    entries.iter().map(|(key, value)| service(key, value)).collect()
+    entries.iter().map(|(key, value)| service(key, value, hosts)).collect()
 }
 
-fn service(key: &Text, value: &Node) -> Result<Service, Fault> {
+fn service(key: &Text, value: &Node, hosts: &[Host]) -> Result<Service, Fault> {
     let name = name(key, "a service")?;
     let fields = SERVICE.read(value, key.span)?;
+    let on = fields.get("on").map(|node| on(node, hosts)).transpose()?;
     let origin = origin(&fields)?;
-    let promise = promise::read(&fields, &origin)?;
+    let (promise, tasks) = promise::read(&fields, &origin)?;
     let (foreign, why): (&[&str], &str) = match promise {
-        Promise::AsIfAlone => (&[], ""),
+        Promise::AsIfAlone => (
+            &["scheduler", "vcpus"],
+            "'promise: as-if-alone', for which any order of its jobs and one virtual CPU are assumed",
+        ),
+        Promise::EveryDeadline { .. } => {
+            (&["load", "margin"], "'promise: every-deadline', which is proven, not measured")
+        }
         Promise::Supply(_) => (
-            &["tasks", "load", "margin"],
+            &["tasks", "scheduler", "vcpus", "load", "margin"],
             "'promise: {supply: ...}', which is about processor time, not about response times",
         ),
-        Promise::Leftovers { .. } => {
-            (&["tasks", "load", "margin", "server", "cap"], "'promise: leftovers', which is about throughput, not time")
-        }
+        Promise::Leftovers { .. } => (
+            &["tasks", "scheduler", "vcpus", "load", "margin", "server", "cap"],
+            "'promise: leftovers', which is about throughput, not time",
+        ),
     };
     for key in foreign {
         let found = format!("'{key}' does not go with {why}");
-        fields.forbid(key, &found, "leave it out, or promise as-if-alone")?;
+        let instead = match *key {
+            "scheduler" | "vcpus" => "leave it out, or promise every-deadline",
+            _ => "leave it out, or promise as-if-alone",
+        };
+        fields.forbid(key, &found, instead)?;
     }
-    let (tasks, margin) = match promise {
-        Promise::AsIfAlone => {
-            (task::read_all(fields.need("tasks", "tasks: [{wcet: 50us, period: 1ms}]")?)?, five_percent())
-        }
-        Promise::Supply(_) | Promise::Leftovers { .. } => (Vec::new(), Bandwidth::ZERO),
-    };
+    let margin = if promise == Promise::AsIfAlone { five_percent() } else { Bandwidth::ZERO };
     Ok(Service {
         name,
+        on,
         origin,
         tasks,
         promise,
@@ -71,6 +91,20 @@ fn service(key: &Text, value: &Node) -> Result<Service, Fault> {
         cap: fields.get("cap").map_or(Ok(Cap::default()), cap)?,
         load: fields.get("load").map(load::read).transpose()?,
     })
+}
+
+/// The name of a host of the site.
+fn on(node: &Node, hosts: &[Host]) -> Result<String, Fault> {
+    let text = &scalar(node, "expected the name of a host of this site, such as on: edge-1")?.text;
+    let names = hosts.iter().map(|host| host.name.as_str());
+    if names.clone().any(|name| name == text) {
+        return Ok(text.clone());
+    }
+    let expected = match hosts {
+        [only] => format!("expected {}, the only host", only.name),
+        _ => format!("expected one of {}", names.clone().collect::<Vec<_>>().join(", ")),
+    };
+    Err(node.fault(format!("'{}' is not a host of this site", shown(text)), expected + &did_you_mean(text, names)))
 }
 
 /// A server algorithm that has a budget.

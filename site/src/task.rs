@@ -12,20 +12,26 @@ const COPIES: u32 = 10_000;
 
 pub(crate) const TASK: Grammar = Grammar {
     what: "a task",
-    keys: &["name", "wcet", "period", "deadline", "offset", "release", "copies"],
+    keys: &["name", "wcet", "period", "deadline", "offset", "release", "copies", "vcpu"],
     later: &[("worst-wcet", "expected the larger of the two execution times as wcet")],
 };
 const TASKS: &str = "expected a list of one task or more, such as [{wcet: 50us, period: 1ms}]";
 
+/// A task, and where it says on which virtual CPU it is.
+pub(crate) struct Placed<'a> {
+    pub(crate) task: Task,
+    pub(crate) vcpu: Option<&'a Node>,
+}
+
 /// Reads one task or more; names are unique within the list.
-pub(crate) fn read_all(node: &Node) -> Result<Vec<Task>, Fault> {
+pub(crate) fn read_all(node: &Node) -> Result<Vec<Placed<'_>>, Fault> {
     let Kind::List(items) = &node.kind else {
         return Err(node.fault(format!("found {} here", node.form()), TASKS));
     };
     if items.is_empty() {
         return Err(node.fault("there is no task in this list", TASKS));
     }
-    let mut tasks: Vec<Task> = Vec::new();
+    let mut tasks = Vec::new();
     let mut names = std::collections::HashSet::new();
     for (index, item) in items.iter().enumerate() {
         let fields = TASK.read(item, item.span)?;
@@ -35,9 +41,18 @@ pub(crate) fn read_all(node: &Node) -> Result<Vec<Task>, Fault> {
             let found = format!("another task of this service is named '{}'", task.name);
             return Err(at.fault(found, "expected different names; a task without one is named after its place: task1"));
         }
-        tasks.push(task);
+        tasks.push(Placed { task, vcpu: fields.get("vcpu") });
     }
     Ok(tasks)
+}
+
+/// As [`read_all`], for a promise that knows no virtual CPUs.
+pub(crate) fn read_unplaced(node: &Node) -> Result<Vec<Task>, Fault> {
+    let unplaced = |Placed { task, vcpu }: Placed<'_>| match vcpu {
+        None => Ok(task),
+        Some(vcpu) => Err(vcpu.fault("'vcpu' goes with 'promise: every-deadline' only", "leave it out")),
+    };
+    read_all(node)?.into_iter().map(unplaced).collect()
 }
 
 fn task(fields: &Fields<'_>, number: usize) -> Result<Task, Fault> {

@@ -1,7 +1,8 @@
 //! Sites that are read, and what they mean.
 
 use giusto_model::{
-    Adopt, Bandwidth, Cap, Duration, Interface, Load, Origin, Promise, Release, ServerKind, Site, TaskError,
+    Adopt, Bandwidth, Cap, Duration, GuestScheduler, Interface, Load, Origin, Promise, Release, Scheduler, ServerKind,
+    Site, TaskError,
 };
 use giusto_site::{parse, read, SiteError, LARGEST_FILE};
 use std::path::Path;
@@ -25,8 +26,9 @@ fn words(words: &[&str]) -> Origin {
 
 #[test]
 fn the_walk_means_what_its_comments_say() {
-    let Site { host, services } = example("walk.yaml");
-    assert_eq!((host.name.as_str(), host.cores, host.keep_free), ("edge-1", vec![1], share("5%")));
+    let Site { hosts, services } = example("walk.yaml");
+    let [host] = hosts.as_slice() else { panic!("{hosts:?}") };
+    assert_eq!((host.name.as_str(), &host.cores, host.keep_free), ("edge-1", &vec![1], share("5%")));
     let [cache, batch] = services.as_slice() else { panic!("{services:?}") };
     let command = "redis-server --port 7001 --bind 127.0.0.1 --save  --appendonly no";
     assert_eq!(cache.origin, words(&command.split(' ').collect::<Vec<_>>()));
@@ -44,7 +46,7 @@ fn the_walk_means_what_its_comments_say() {
 #[test]
 fn the_site_that_is_too_much_asks_for_60_percent_twice_on_one_core() {
     let site = example("too-much.yaml");
-    assert_eq!(site.host.cores.len(), 1);
+    assert_eq!(site.hosts[0].cores.len(), 1);
     let asked: Vec<_> = site.services.iter().map(|service| service.tasks[0].utilization()).collect();
     assert_eq!(asked, [Some(share("60%")), Some(share("60%"))]);
 }
@@ -56,8 +58,21 @@ fn the_supplies_ask_for_60_percent_of_one_core_together() {
         Promise::Supply(interfaces) => Some(interfaces[0].bandwidth()),
         _ => None,
     });
-    assert_eq!((site.host.cores.len(), asked.collect::<Vec<_>>()), (1, ["30%", "10%", "20%"].map(share).to_vec()));
+    assert_eq!((site.hosts[0].cores.len(), asked.collect::<Vec<_>>()), (1, ["30%", "10%", "20%"].map(share).to_vec()));
     assert_eq!(site.services[3].promise, Promise::Leftovers { at_least: share("20%"), at_most: None });
+}
+
+#[test]
+fn hosts_and_services_keep_their_order_and_a_service_may_say_where_it_runs() {
+    let Site { hosts, services } = example("two-hosts.yaml");
+    let hosts: Vec<_> = hosts.iter().map(|h| (h.name.as_str(), h.cores.len(), h.keep_free)).collect();
+    assert_eq!(hosts, [("edge-1", 2, share("5%")), ("edge-2", 2, share("10%"))]);
+    let on: Vec<_> = services.iter().map(|s| (s.name.as_str(), s.on.as_deref())).collect();
+    assert_eq!(on, [("cache", None), ("alpha", None), ("beta", None), ("gamma", Some("edge-2")), ("batch", None)]);
+    let backwards = "giusto: 1\nhosts:\n  z: {cores: 0}\n  a: {cores: 0}\nservices:\n  only: {start: x, on: a, promise: leftovers}\n";
+    let site = parse("site.yaml", backwards).unwrap();
+    assert_eq!((site.hosts[0].name.as_str(), site.hosts[1].name.as_str()), ("z", "a"));
+    assert_eq!(site.services[0].on.as_deref(), Some("a"));
 }
 
 #[test]
@@ -104,19 +119,19 @@ fn cores_have_four_forms() {
         ("\"8191\"", vec![8191]),
     ] {
         assert_eq!(
-            site(&format!("{{cores: {written}}}"), "{start: a, promise: leftovers}").host.cores,
+            site(&format!("{{cores: {written}}}"), "{start: a, promise: leftovers}").hosts[0].cores,
             cores,
             "{written}"
         );
     }
     let block = "giusto: 1\nhosts:\n  edge-1:\n    cores: 0-1,3\nservices: {a: {start: a, promise: leftovers}}\n";
-    assert_eq!(parse("site.yaml", block).unwrap().host.cores, [0, 1, 3]);
+    assert_eq!(parse("site.yaml", block).unwrap().hosts[0].cores, [0, 1, 3]);
 }
 
 #[test]
 fn what_is_not_written_has_its_documented_default() {
     let site = site("{cores: 0}", "{start: a b, tasks: [{wcet: 1ms, period: 9ms}], promise: as-if-alone}");
-    assert_eq!(site.host.keep_free, share("5%"));
+    assert_eq!(site.hosts[0].keep_free, share("5%"));
     let service = &site.services[0];
     assert_eq!((service.margin, &service.load), (share("5%"), &None));
     let task = &service.tasks[0];
@@ -215,4 +230,33 @@ fn a_supply_is_a_budget_in_a_period_with_a_server_and_a_cap_of_choice() {
     assert_eq!((chosen.server, chosen.cap), (Some(ServerKind::Polling), Cap::Soft));
     let capped = read("{start: a, promise: leftovers, at-least: 10%, at-most: 40%}");
     assert_eq!(capped.promise, Promise::Leftovers { at_least: share("10%"), at_most: Some(share("40%")) });
+}
+
+#[test]
+fn every_deadline_has_tasks_a_scheduler_and_virtual_cpus() {
+    let read =
+        |service: &str| site("{cores: 0}", &format!("{{{service}, promise: every-deadline}}")).services.remove(0);
+    let promise =
+        |scheduler, vcpus, placed: &[u32]| Promise::EveryDeadline { scheduler, vcpus, placed: placed.to_vec() };
+    let plain = read("start: a, tasks: [{wcet: 1ms, period: 9ms}]");
+    assert_eq!(plain.promise, promise(GuestScheduler::Any, 1, &[]), "nothing is known of its order");
+    assert_eq!((plain.margin, plain.tasks.len(), plain.cap), (Bandwidth::ZERO, 1, Cap::Hard));
+    for (written, scheduler) in [
+        ("any", GuestScheduler::Any),
+        ("rm", GuestScheduler::Own(Scheduler::Rm)),
+        ("dm", GuestScheduler::Own(Scheduler::Dm)),
+        ("edf", GuestScheduler::Own(Scheduler::Edf)),
+    ] {
+        let service = read(&format!("start: a, tasks: [{{wcet: 1ms, period: 9ms}}], scheduler: {written}"));
+        assert_eq!(service.promise, promise(scheduler, 1, &[]), "{written}");
+    }
+    let edf = GuestScheduler::Own(Scheduler::Edf);
+    let vm = |tasks: &str| read(&format!("adopt: {{qmp: /vm}}, vcpus: 2, scheduler: edf, tasks: [{tasks}]"));
+    let spread = vm("{wcet: 1ms, period: 9ms, copies: 2}");
+    assert_eq!(spread.promise, promise(edf, 2, &[]), "copies count");
+    let placed =
+        vm("{wcet: 1ms, period: 9ms, vcpu: 1}, {wcet: 1ms, period: 9ms, vcpu: 0}, {wcet: 1ms, period: 9ms, vcpu: 1}");
+    assert_eq!(placed.promise, promise(edf, 2, &[1, 0, 1]));
+    let chosen = read("start: a, tasks: [{wcet: 1ms, period: 9ms}], server: deferrable, cap: soft");
+    assert_eq!((chosen.server, chosen.cap), (Some(ServerKind::Deferrable), Cap::Soft));
 }

@@ -10,11 +10,13 @@ use std::panic::catch_unwind;
 
 const SEED: u64 = 7;
 const ROUNDS: usize = 12_000;
-const SITES: [&str; 4] = [
+const SITES: [&str; 6] = [
     include_str!("../../sites/walk.yaml"),
     include_str!("../../sites/too-much.yaml"),
     include_str!("../../sites/adopted.yaml"),
     include_str!("../../sites/supply.yaml"),
+    include_str!("../../sites/flight.yaml"),
+    include_str!("../../sites/two-hosts.yaml"),
 ];
 /// What YAML and the grammar find interesting.
 const PIECES: [&str; 40] = [
@@ -93,12 +95,25 @@ fn mutate(text: &str, rng: &mut ChaCha8Rng) -> String {
 
 /// Every rule that `giusto_model` states for a site.
 fn keeps_the_rules(site: &Site) {
-    assert!(!site.host.cores.is_empty() && site.host.cores.windows(2).all(|pair| pair[0] < pair[1]));
-    assert!(site.host.keep_free.as_f64() < 1.0);
+    for host in &site.hosts {
+        assert!(!host.cores.is_empty() && host.cores.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(host.keep_free.as_f64() < 1.0);
+    }
+    let hosts: BTreeSet<_> = site.hosts.iter().map(|host| &host.name).collect();
+    assert!(!hosts.is_empty() && hosts.len() == site.hosts.len());
+    assert!(site.services.iter().filter_map(|service| service.on.as_ref()).all(|on| hosts.contains(on)));
     let names: BTreeSet<_> = site.services.iter().map(|service| &service.name).collect();
     assert!(!names.is_empty() && names.len() == site.services.len());
     for service in &site.services {
-        assert_eq!(service.tasks.is_empty(), service.promise != Promise::AsIfAlone);
+        let timely = matches!(service.promise, Promise::AsIfAlone | Promise::EveryDeadline { .. });
+        assert_eq!(service.tasks.is_empty(), !timely);
+        if let Promise::EveryDeadline { vcpus, placed, .. } = &service.promise {
+            assert!(*vcpus == 1 || service.origin.has_vcpus());
+            assert!(placed.is_empty() || placed.len() == service.tasks.len());
+            assert!((0..*vcpus).all(|vcpu| placed.is_empty() || placed.contains(&vcpu)));
+            let jobs: u64 = service.tasks.iter().map(|task| u64::from(task.copies)).sum();
+            assert!(u64::from(*vcpus) <= jobs);
+        }
         if let Promise::Supply(interfaces) = &service.promise {
             let fits = |i: &Interface| !i.budget.is_zero() && i.budget <= i.period;
             assert!(!interfaces.is_empty() && interfaces.iter().all(fits));

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Resamples behind every interval.
 pub const REPLICATES: usize = 200;
 
-/// A statistic with its 95 % interval; `low ≤ value ≤ high`. Infinite (null in JSON) where jobs never finished.
+/// A statistic with its interval, 95 % unless said otherwise; `low ≤ value ≤ high`. Infinite (null in JSON) where jobs never finished.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The statistic as observed.
@@ -38,10 +38,11 @@ pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-/// Numbers of random streams: of runs, of rounds, and of the percentiles of pooled arms.
+/// Numbers of random streams: of runs, of rounds, of the percentiles of pooled arms, and of the claims of a study.
 const RUNS: u32 = 1 << 24;
 pub(crate) const ROUNDS: u32 = 2 << 24;
 pub(crate) const POOLED: u32 = 3 << 24;
+pub(crate) const CLAIMS: u32 = 4 << 24;
 
 /// A random stream of its own for every replicate, so that the number of threads changes nothing.
 pub(crate) fn stream(seed: u64, what: u32, replicate: usize) -> ChaCha8Rng {

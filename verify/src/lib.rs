@@ -1,28 +1,35 @@
 //! Was the promise kept? Pure statistics on job records: distributions, distances between them, how much they vary by
-//! chance, a verdict, and a report for people.
+//! chance, a verdict, and a report for people. And will it be kept? An independent check of the certificates of a plan.
 //!
-//! Called by the command line (`giusto verify`, `run --trial`) and the studies. In flow response times, run by run
+//! Called by the command line (`giusto verify`, `run --trial`, `check --certificate`) and the studies. A plan flows in, and
+//! what holds or the first thing that does not flows out ([`check_plan`]). In flow response times, run by run
 //! ([`Sample`], from [`giusto_model::JobRecord`]), grouped in [`Arms`]; out flow a [`Comparison`] (serialisable), a
-//! terminal [`table()`] and a self-contained HTML page ([`report_html`]), both as text. It reads and writes no file, takes
+//! terminal [`table()`] and a self-contained HTML page ([`report_html`]), both as text. Its drawing serves one result of
+//! `analysis` too ([`plane_svg`]). It reads and writes no file, takes
 //! no measurement, decides no parameter, and uses no randomness but a seed that is handed in: the same seed gives the
 //! same bytes on any number of threads.
 
 mod arms;
 mod block;
 mod bootstrap;
+mod certificate;
 mod compare;
 mod distance;
+mod plane;
 mod plot;
 mod report;
 mod sample;
+pub mod study;
 mod table;
 mod verdict;
 mod words;
 
 pub use arms::{Arm, Arms, Predicted, Round, Source};
 pub use bootstrap::{Estimate, REPLICATES};
+pub use certificate::{check_plan, read_plan, Broken, Checked, CheckedCore, CheckedService, NoPlan};
 pub use compare::{compare, compare_two, Comparison, NoiseFloor, Row, TwoWay};
 pub use distance::{kolmogorov_smirnov, wasserstein};
+pub use plane::plane_svg;
 pub use report::{report_html, ReportMeta};
 pub use sample::{Percentile, Sample, PERCENTILES};
 pub use table::{table, table_two};

@@ -61,11 +61,11 @@ impl Curve {
     }
 }
 
-/// A scale from response times to columns.
-struct Axis {
-    low: f64,
-    high: f64,
-    logarithmic: bool,
+/// A scale from times to columns.
+pub(crate) struct Axis {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) logarithmic: bool,
 }
 
 impl Axis {
@@ -89,7 +89,7 @@ impl Axis {
         LEFT + share.clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
     }
 
-    fn ticks(&self) -> Vec<f64> {
+    pub(crate) fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
             let decade = |k: i32| 10f64.powi(k);
@@ -228,7 +228,7 @@ fn name_curve(svg: &mut String, view: View, curve: &Curve, axis: &Axis, y: &dyn 
 }
 
 /// A tick's time without idle decimals: `5 ms`, `12.5 ms`.
-fn short(ns: f64) -> String {
+pub(crate) fn short(ns: f64) -> String {
     let words = time(ns);
     match words.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {

@@ -26,10 +26,12 @@ mod edf;
 mod fixed;
 mod global;
 mod place;
+mod sensitivity;
 
 pub use edf::Demand;
 pub use global::{admit_global, Density, Interference, Known, OnAll};
 pub use place::{place, Fit, Unplaced};
+pub use sensitivity::{sensitivity, Room};
 
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Server, ServerKind};

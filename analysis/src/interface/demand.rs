@@ -1,43 +1,6 @@
 //! What a task set asks for: rbf and dbf.
 
 use giusto_model::{Duration, Task};
-use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// The scheduler inside a component, on one processor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scheduler {
-    /// Rate monotonic: shorter period first; ties in the order of the list.
-    Rm,
-    /// Deadline monotonic: shorter relative deadline first; ties in the order of the list.
-    Dm,
-    /// Earliest deadline first.
-    Edf,
-}
-
-impl Scheduler {
-    /// The places of `tasks` from the highest to the lowest priority; `None` under EDF.
-    pub fn order(self, tasks: &[Task]) -> Option<Vec<usize>> {
-        let mut order: Vec<usize> = (0..tasks.len()).collect();
-        match self {
-            Scheduler::Rm => order.sort_by_key(|&i| tasks[i].period), // stable
-            Scheduler::Dm => order.sort_by_key(|&i| tasks[i].deadline),
-            Scheduler::Edf => return None,
-        }
-        Some(order)
-    }
-}
-
-impl fmt::Display for Scheduler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Scheduler::Rm => "rm",
-            Scheduler::Dm => "dm",
-            Scheduler::Edf => "edf",
-        })
-    }
-}
 
 /// rbf_i(t): work of the task at `order[rank]` and of all before it in `order` that a synchronous release brings in [0, t), in
 /// ns (paper 002, § II-A; it prints p_i for p_k, and the sum has a ceiling). t > 0. O(rank).

@@ -2,6 +2,7 @@
 
 use super::demand::{deadline_from, deadline_until, demand, due_at};
 use super::exact::Load;
+use super::lines::{due, due_lines, next_deadline, LONGEST};
 use super::{supplied, Point, Resource, Shortfall};
 use crate::Error;
 use giusto_model::{Duration, Task};
@@ -15,41 +16,39 @@ pub(super) type Covered = (Vec<Point>, Duration);
 
 /// Whether dbf(t) ≤ sbf(t − L) for all t.
 ///
-/// Goes from one deadline to the next at which more is asked for than is supplied at this one: until then nothing can be
-/// missed, since supply never falls. Stops at the first miss, or at a bound from which on there is none.
+/// Goes down from the bound (QPA, Zhang and Burns 2009): where dbf(t) is supplied by some x ≤ t, nothing is missed from x to t,
+/// since dbf never falls. So the next time to look at is just before x.
 pub(super) fn test(
     tasks: &[Task],
     resource: &Resource,
     latency: Duration,
 ) -> Result<Result<Covered, Shortfall>, Error> {
     let Bound { until, miss } = bound(tasks, resource, latency);
-    let last = until.unwrap_or(u64::MAX);
+    let Some(until) = until else {
+        return first_miss(tasks, resource, latency, miss).map(Err);
+    };
+    let lines = due_lines(tasks)?;
     let (mut points, mut left) = (Vec::new(), MOST_STEPS);
-    let mut next = deadline_from(tasks, 0);
-    while let Some(at) = next.filter(|at| *at <= last) {
-        let supply = supplied(resource, latency, ns(at));
-        if demand(tasks, ns(at)) > u128::from(supply.ns()) {
-            return shortfall(tasks, at, supply).map(Err);
-        }
-        let Some(rest) = left.checked_sub(1) else {
-            // The first miss is too far away to be found; here is one.
-            let at = miss.and_then(|at| deadline_until(tasks, at)).ok_or(Error::TooClose)?;
-            return shortfall(tasks, at, supplied(resource, latency, ns(at))).map(Err);
+    let (mut end, mut asked) = (until, due(&lines, until));
+    while asked > 0 {
+        let met = resource.inverse(asked.into()).and_then(|t| t.checked_add(latency)).map(Duration::ns);
+        let rest = met.filter(|met| *met <= end).map(|met| (met, due(&lines, met - 1)));
+        // Nothing due from `met` to `end`: what is due was so before `met`, and missed.
+        let Some((met, rest)) = rest.filter(|(_, rest)| *rest < asked) else {
+            return first_miss(tasks, resource, latency, Some(end)).map(Err);
         };
-        left = rest;
-        next = first_above(tasks, at, last, u128::from(supply.ns()));
-        let asked = demand(tasks, next.map_or(ns(last), |next| ns(next - 1)));
-        points.push(Point { task: None, at: ns(at), demand: length(asked)?, supply });
+        let at = ns(next_deadline(&lines, met - 1));
+        points.push(Point { task: None, at, demand: ns(asked), supply: supplied(resource, latency, at) });
+        (end, asked) = (met - 1, rest);
+        left = left.checked_sub(1).ok_or(Error::TooClose)?;
     }
-    match until {
-        Some(until) => Ok(Ok((points, ns(until)))),
-        None => Err(Error::TooClose),
-    }
+    points.reverse();
+    Ok(Ok((points, ns(until))))
 }
 
 /// How far to look.
 struct Bound {
-    /// No deadline after this one can be the first to be missed; `None`: not known.
+    /// No deadline after this one can be the first to be missed; `None`: there is a miss, or it is too far to say.
     until: Option<u64>,
     /// A time by which one is missed for sure, if known.
     miss: Option<u64>,
@@ -61,20 +60,43 @@ struct Bound {
 /// miss is certain ([`Load::overtaken`]).
 fn bound(tasks: &[Task], resource: &Resource, latency: Duration) -> Bound {
     let (load, share) = (Load::new(tasks), resource.bandwidth());
-    let delay = resource.delay() + u128::from(latency.ns());
-    let hyperperiod = load.hyperperiod(resource.repeats());
-    let whole = hyperperiod.and_then(|h| u64::try_from(u128::from(h) + delay).ok());
+    let share = (u128::from(share.numer()), u128::from(share.denom()));
+    let lag = resource.delay() + u128::from(latency.ns());
+    let both = |h| u64::try_from(num_integer::lcm(u128::from(h), u128::from(resource.repeats()))).ok();
+    let hyperperiod = load.hyperperiod().and_then(both);
+    let whole = hyperperiod.and_then(|h| u64::try_from(u128::from(h) + lag).ok());
+    let crossing = load.crossing(share, lag);
+    let until = [crossing, whole].into_iter().flatten().min().filter(|t| *t < LONGEST);
     match load.compare(share) {
         Ordering::Less => Bound { until: None, miss: load.overtaken(share, tasks) },
         Ordering::Equal => {
             let short = |h: &u64| u128::from(supplied(resource, latency, ns(*h)).ns()) < demand(tasks, ns(*h));
-            Bound { until: whole, miss: hyperperiod.filter(short) }
+            Bound { until, miss: hyperperiod.filter(short) }
         }
-        Ordering::Greater => {
-            let crossing = load.crossing(share, delay);
-            Bound { until: [crossing, whole].into_iter().flatten().min(), miss: None }
-        }
+        Ordering::Greater => Bound { until, miss: None },
     }
+}
+
+/// The first deadline that is missed, if there is one by `miss`.
+///
+/// Goes from one deadline to the next at which more is asked for than is supplied at this one: until then nothing can be
+/// missed, since supply never falls.
+fn first_miss(tasks: &[Task], resource: &Resource, latency: Duration, miss: Option<u64>) -> Result<Shortfall, Error> {
+    let mut left = MOST_STEPS / tasks.len() as u64;
+    let last = miss.unwrap_or(u64::MAX);
+    let mut next = deadline_from(tasks, 0);
+    while let Some(at) = next {
+        let supply = supplied(resource, latency, ns(at));
+        if demand(tasks, ns(at)) > u128::from(supply.ns()) {
+            return shortfall(tasks, at, supply);
+        }
+        let Some(rest) = left.checked_sub(1) else { break };
+        left = rest;
+        next = first_above(tasks, at, last, u128::from(supply.ns()));
+    }
+    // The first miss is too far away to be found; there may be one that is known.
+    let at = miss.and_then(|at| deadline_until(tasks, at)).ok_or(Error::TooClose)?;
+    shortfall(tasks, at, supplied(resource, latency, ns(at)))
 }
 
 /// The first deadline in (from, last] with more than `supply` due by it, which is not so at `from`. O(n log) demands.

@@ -7,15 +7,31 @@
 //! [`Resource`] is what supplies, [`demand`] what a task set asks for; `schedulable` compares the two and gives a
 //! [`Certificate`], the points that decide.
 
+mod aligned;
+mod deadlines;
 pub mod demand;
+mod demands;
 mod edf;
 mod exact;
 mod fixed;
+mod lattice;
+mod lines;
 pub mod multi;
+mod need;
+pub mod plane;
+mod question;
+mod range;
+mod ranks;
+pub mod sensitivity;
+mod server;
 pub mod supply;
+mod sweep;
 mod table;
 
-pub use demand::Scheduler;
+pub use exact::Fraction;
+pub use giusto_model::{Point, Scheduler};
+pub use question::{default_quantum, interface, Family, Interface, Question, Refusal};
+pub use range::interface_within;
 pub use supply::{Resource, ResourceError};
 
 use crate::Error;
@@ -45,23 +61,6 @@ pub struct Certificate {
     pub until: Option<Duration>,
 }
 
-/// One comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Point {
-    /// Fixed priority: the task, by its place in the list.
-    pub task: Option<usize>,
-    /// Length of the window.
-    #[serde(rename = "at_ns")]
-    pub at: Duration,
-    /// Most that may be asked for in it; in a certificate of EDF, in any window shorter than the next point's.
-    #[serde(rename = "demand_ns")]
-    pub demand: Duration,
-    /// Least that is supplied in it.
-    #[serde(rename = "supply_ns")]
-    pub supply: Duration,
-}
-
 /// Why a resource is not enough: where every supply falls short (fixed priority: of the points of one task the one that lacks
 /// least; EDF: the first, or where that takes more than a million steps to find, a later one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +87,16 @@ pub fn schedulable(
     if matches!(resource, Resource::Multi { .. }) {
         return Err(ResourceError::Cores.into());
     }
+    prove(tasks, scheduler, resource, latency)
+}
+
+/// [`schedulable`] for what is checked; C may be longer than D.
+fn prove(
+    tasks: &[Task],
+    scheduler: Scheduler,
+    resource: &Resource,
+    latency: Duration,
+) -> Result<Result<Certificate, Shortfall>, Error> {
     let found = match scheduler.order(tasks) {
         Some(order) => fixed::test(tasks, &order, resource, latency)?.map(|points| (points, None)),
         None => edf::test(tasks, resource, latency)?.map(|(points, until)| (points, Some(until))),

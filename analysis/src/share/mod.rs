@@ -128,6 +128,17 @@ pub fn budget(tasks: &[Task], period: Duration) -> Result<Duration, Error> {
     Supply::of(&load, period.ns())?.budget(period)
 }
 
+/// Where a window of B(P) begins: after a joint release of sporadic tasks (0), or, where all keep their offsets, so long after
+/// any multiple of the hyperperiod once all have started. `None` for a multiple of the hyperperiod: every window has as much.
+/// Errors: as [`budget`].
+pub fn deciding_window(tasks: &[Task], period: Duration) -> Result<Option<Duration>, Error> {
+    let load = Workload::new(tasks)?;
+    if !period.is_zero() && period.ns().is_multiple_of(load.hyperperiod) {
+        return Ok(None);
+    }
+    Supply::of(&load, period.ns())?.deciding(period).map(Some)
+}
+
 /// The point of least W(P) with `shortest` ≤ P ≤ `longest`.
 ///
 /// Exact for sporadic tasks and for up to some thousands of busy periods with kept offsets; beyond that the best of

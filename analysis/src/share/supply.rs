@@ -42,6 +42,8 @@ pub struct Supply {
     hyperperiod: u64,
     work: u64,
     reach: u64,
+    /// Where time 0 is, after a multiple of the hyperperiod.
+    origin: u64,
     busy: Vec<Busy>,
 }
 
@@ -62,17 +64,18 @@ impl Supply {
             return Err(Error::TooManyJobs { jobs, limit: MOST_JOBS });
         }
         let mut busy = busy_periods(load.streams.iter().copied(), reach);
+        let mut origin = 0;
         if releases == Release::KeptOffset {
             // The last busy period that starts in [0, hyperperiod) from an empty core also starts one in the steady
             // state: what it carries over the end cannot reach itself again, because U ≤ 1.
-            let origin = busy.last().map_or(0, |b| b.start);
+            origin = busy.last().map_or(0, |b| b.start);
             let turned = load
                 .streams
                 .iter()
                 .map(|s| Stream { offset: (s.offset + s.period - origin % s.period) % s.period, ..*s });
             busy = busy_periods(turned, reach);
         }
-        Ok(Supply { releases, hyperperiod, work, reach, busy })
+        Ok(Supply { releases, hyperperiod, work, reach, origin, busy })
     }
 
     /// B(P) = max over t of S(t + P) − S(t): the least budget that is never exhausted in any period P, wherever the
@@ -93,9 +96,19 @@ impl Supply {
         let whole = period.ns() / self.hyperperiod * self.work;
         let part = match self.releases {
             Release::Sporadic => self.since_zero(rest),
-            Release::KeptOffset => self.most_in_any(rest),
+            Release::KeptOffset => self.most_in_any(rest).0,
         };
         Ok(ns(whole + part))
+    }
+
+    /// A t with S(t + P) − S(t) = B(P), in [0, hyperperiod). Errors: as [`Supply::budget`].
+    pub(super) fn deciding(&self, period: Duration) -> Result<Duration, Error> {
+        self.budget(period)?;
+        let (_, start) = match self.releases {
+            Release::Sporadic => (0, 0),
+            Release::KeptOffset => self.most_in_any(period.ns() % self.hyperperiod),
+        };
+        Ok(ns((self.origin + start) % self.hyperperiod))
     }
 
     /// The busy periods of one hyperperiod, each as start and length; time 0 is the start of one. Sporadic: after a
@@ -130,10 +143,10 @@ impl Supply {
         after.checked_sub(1).map_or(0, |last| supplied(&self.busy[last], t))
     }
 
-    /// Greatest S(t + length) − S(t) over the starts t of busy periods; both ends move on together.
-    fn most_in_any(&self, length: u64) -> u64 {
+    /// Greatest S(t + length) − S(t) over the starts t of busy periods, and the first such t; both ends move on together.
+    fn most_in_any(&self, length: u64) -> (u64, u64) {
         let (mut index, mut round) = (0, 0); // busy period of the window's end, in this hyperperiod or the next
-        let mut most = 0;
+        let mut most = (0, 0);
         for from in &self.busy {
             let end = from.start + length;
             loop {
@@ -144,7 +157,9 @@ impl Supply {
                 (index, round) = (next, next_round);
             }
             let to = round * self.work + supplied(&self.busy[index], end - round * self.hyperperiod);
-            most = most.max(to - from.before);
+            if to - from.before > most.0 {
+                most = (to - from.before, from.start);
+            }
         }
         most
     }

@@ -128,17 +128,37 @@ pub(crate) fn horizon(tasks: &[Task], repeats_after: u64, latency: u64) -> u64 {
     repeats(tasks, repeats_after) + 2 * repeats_after + latency + 2
 }
 
-/// Every deadline is met, by trying all integers; `supply` as of [`supplies`], up to the horizon.
-pub(crate) fn enough(tasks: &[Task], scheduler: Scheduler, supply: &[u64], latency: u64) -> bool {
-    let supplied = |t: u64| if t < latency { 0 } else { supply[(t - latency) as usize] };
-    if scheduler == Scheduler::Edf {
-        return (0..).zip(dues(tasks, supply.len() as u64 - 1)).all(|(t, due)| due <= supplied(t));
+/// All that a task set asks for, counted out.
+pub(crate) struct Asked {
+    latency: u64,
+    /// Fixed priority: for each task what must be supplied in windows of 1, 2, … units up to its deadline, at one of them.
+    ranks: Vec<Vec<u64>>,
+    /// EDF: what must be supplied in windows of 0, 1, … units, in each.
+    dues: Vec<u64>,
+}
+
+impl Asked {
+    /// `longest`: as far as EDF is ever looked at.
+    pub(crate) fn new(tasks: &[Task], scheduler: Scheduler, latency: u64, longest: u64) -> Self {
+        if scheduler == Scheduler::Edf {
+            return Asked { latency, ranks: Vec::new(), dues: dues(tasks, longest) };
+        }
+        let order = priorities(tasks, scheduler);
+        let rank = |r: usize| (1..=tasks[order[r]].deadline.ns()).map(|t| released(tasks, &order[..=r], t)).collect();
+        Asked { latency, ranks: (0..order.len()).map(rank).collect(), dues: Vec::new() }
     }
-    let order = priorities(tasks, scheduler);
-    (0..order.len()).all(|rank| {
-        let deadline = tasks[order[rank]].deadline.ns();
-        (1..=deadline).any(|t| supplied(t) >= released(tasks, &order[..=rank], t))
-    })
+
+    /// Every deadline is met, by trying all integers; `supply` as of [`supplies`], up to the horizon.
+    pub(crate) fn met(&self, supply: &[u64]) -> bool {
+        let supplied = |t: u64| if t < self.latency { 0 } else { supply[(t - self.latency) as usize] };
+        let each = (0..supply.len() as u64).zip(&self.dues).all(|(t, due)| *due <= supplied(t));
+        each && self.ranks.iter().all(|asked| (1..).zip(asked).any(|(t, work)| supplied(t) >= *work))
+    }
+}
+
+/// The same, at once.
+pub(crate) fn enough(tasks: &[Task], scheduler: Scheduler, supply: &[u64], latency: u64) -> bool {
+    Asked::new(tasks, scheduler, latency, supply.len() as u64 - 1).met(supply)
 }
 
 /// Panics unless the certificate proves by itself what it says: only its points, the definitions, and for EDF that its bound

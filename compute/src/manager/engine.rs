@@ -84,14 +84,24 @@ pub(super) struct Engine {
     boosts: u64,
     next_beat: u64,
     looked_at: usize,
-    started: u64,
+    /// When it was ready to manage, and the processor time that loading the watch had taken by then.
+    started: (u64, u64),
     wakeups: u64,
     late: (u64, u64, u64),
     warnings: Vec<String>,
 }
 
 pub(super) fn monotonic() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    clock(rustix::time::ClockId::Monotonic)
+}
+
+/// Processor time of this thread.
+fn own_ns() -> u64 {
+    clock(rustix::time::ClockId::ThreadCPUTime)
+}
+
+fn clock(id: rustix::time::ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(id);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
@@ -137,7 +147,7 @@ impl Engine {
             boosts: 0,
             next_beat: at,
             looked_at: 0,
-            started: at,
+            started: (at, own_ns()),
             wakeups: 0,
             late: (0, 0, 0),
             warnings: Vec::new(),
@@ -490,7 +500,6 @@ impl Engine {
     }
 
     fn report(&mut self) -> Report {
-        let own = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let servers = self.servers.iter().enumerate().filter_map(|(slot, server)| {
             let server = server.as_ref()?;
             let account = self.watch.account(slot);
@@ -512,8 +521,8 @@ impl Engine {
         Report {
             core: self.core,
             servers: servers.collect(),
-            for_ns: self.at - self.started,
-            own_ns: own.tv_sec as u64 * 1_000_000_000 + own.tv_nsec as u64,
+            for_ns: self.at - self.started.0,
+            own_ns: own_ns() - self.started.1,
             wakeups: self.wakeups,
             late_mean_ns: self.late.1 / self.late.0.max(1),
             late_max_ns: self.late.2,

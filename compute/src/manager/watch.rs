@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Servers that one watch keeps accounts of (`WATCH_SERVERS`).
-pub(super) const SERVERS: usize = 64;
+pub(super) const SERVERS: usize = giusto_model::Backend::MANAGED;
 
 /// The last running thread of a server fell asleep.
 pub(super) const IDLE: u32 = 1;

@@ -184,6 +184,13 @@ pub(crate) fn play(role: &str, words: &[String]) {
             ready();
             one();
         }
+        // Two threads that never rest, beside the first one, which answers.
+        "machine" => {
+            let vcpus = [(); 2].map(|()| thread::spawn(|| burn(time::Duration::from_secs(600))));
+            ready();
+            io::stdin().lines().for_each(|_| println!("rests"));
+            drop(vcpus);
+        }
         // Starts 100 processes and as many threads when asked to, says so and rests.
         "forker" => {
             burn(time::Duration::from_millis(3));

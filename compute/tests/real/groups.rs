@@ -3,28 +3,22 @@
 use crate::actors::{server, Actor};
 use giusto_compute::{sched, undo, Error, Quota, Recorder, RtGroup, Undo};
 use giusto_model::{Bandwidth, Duration};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use std::{fs, io, thread};
 
-pub(crate) const ALL: [crate::parts::Part; 4] = [
+pub(crate) const RT_GROUP: [(&str, fn()); 3] = [
     ("a_real_time_group_supplies_its_budget_and_everything_is_as_before_afterwards", in_force),
     ("groups_that_do_not_fit_together_are_refused_and_shrinking_makes_room", together),
     ("who_is_born_in_a_real_time_group_is_taken_in_or_goes_home_unbound", born),
-    ("a_quota_caps_and_everything_is_as_before_afterwards", capped),
 ];
+
+pub(crate) const QUOTA: [(&str, fn()); 1] = [("a_quota_caps_and_everything_is_as_before_afterwards", capped)];
 
 /// The last core.
 fn core() -> u32 {
     *giusto_compute::probe().cores.last().unwrap()
-}
-
-/// Whether the machine lacks the backend; says so.
-fn lacks(lack: Option<giusto_compute::Lack>) -> bool {
-    if let Some(lack) = &lack {
-        println!("  SKIPPED: {} is missing: {}", lack.what, lack.how);
-    }
-    lack.is_some()
 }
 
 /// Policy, affinity and groups of all threads of `processes`, and all groups of the cpu hierarchy with what they give.
@@ -104,19 +98,28 @@ impl Drop for Record {
     }
 }
 
-/// What a group gets while it may take all, in percent of the time.
-fn percent(time: std::time::Duration, mut supplied: impl FnMut() -> u64) -> u64 {
-    let (start, before) = (Instant::now(), supplied());
-    thread::sleep(time);
-    (supplied() - before) * 100 / start.elapsed().as_nanos() as u64
+/// What a group gets of a second while it may take all, in percent. Of up to five seconds the first that is within `right`: a
+/// machine that is itself virtual is stopped now and then, and a wrong share stays wrong.
+fn percent(right: RangeInclusive<u64>, mut supplied: impl FnMut() -> u64) -> u64 {
+    let mut second = || {
+        let (start, before) = (Instant::now(), supplied());
+        thread::sleep(SECOND);
+        (supplied() - before) * 100 / start.elapsed().as_nanos() as u64
+    };
+    let mut seen = Vec::new();
+    while seen.len() < 5 {
+        let percent = second();
+        if right.contains(&percent) {
+            return percent;
+        }
+        seen.push(percent);
+    }
+    panic!("{seen:?} % instead of {right:?} %");
 }
 
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
 fn in_force() {
-    if lacks(RtGroup::lack()) {
-        return;
-    }
     // Two threads share one budget, beside a competitor that takes every cycle.
     let (service, hog) = (Actor::new("pair"), Actor::new("hog"));
     let (ids, core) = ([service.pid()], core());
@@ -142,15 +145,14 @@ fn in_force() {
             let now = sched::get(tid).unwrap();
             assert_eq!((now.policy, now.priority, sched::affinity(tid).unwrap()), (sched::FIFO, 1, vec![core]));
         }
-        let first = percent(SECOND, || group.supplied_ns());
+        let first = percent(10..=27, || group.supplied_ns());
         group.set(&server(50, 200)).unwrap();
-        let second = percent(SECOND, || group.supplied_ns());
+        let second = percent(14..=33, || group.supplied_ns());
         group.set(&server(5, 50)).unwrap();
         // What it used of the old budget is paid back from the new ones first: 50 ms, at 5 ms in every 50 ms.
         thread::sleep(SECOND * 6 / 10);
-        let third = percent(SECOND, || group.supplied_ns());
+        let third = percent(4..=16, || group.supplied_ns());
         println!("  supplied {first} % of 20 %, {second} % of 25 %, {third} % of 10 %");
-        assert!((10..=27).contains(&first) && (14..=33).contains(&second) && (4..=16).contains(&third));
         let again = RtGroup::new("real-test", core, &server(1, 100), &ids, &mut Record::new());
         assert!(matches!(again, Err(Error::Leftover(_))), "{again:?}");
         sched::set(ids[0], &sched::Attr::default()).unwrap();
@@ -162,9 +164,6 @@ fn in_force() {
 }
 
 fn together() {
-    if lacks(RtGroup::lack()) {
-        return;
-    }
     let (one, other) = (Actor::new("hog"), Actor::new("hog"));
     let (ids, core) = ([one.pid(), other.pid()], core());
     let before = facts(&ids);
@@ -189,9 +188,6 @@ fn together() {
 }
 
 fn born() {
-    if lacks(RtGroup::lack()) {
-        return;
-    }
     let (mut service, core) = (Actor::new("parent"), core());
     let before = facts(&[service.pid()]);
     let home = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
@@ -210,8 +206,7 @@ fn born() {
     group.take_in(&[service.pid(), child], &mut record).unwrap();
     group.check().unwrap();
     assert_eq!(sched::get(child).unwrap().policy, sched::FIFO);
-    let budget = percent(SECOND, || sched::cpu_time_ns(child));
-    assert!((10..=27).contains(&budget), "the one that was taken in has the budget: {budget} %");
+    percent(10..=27, || sched::cpu_time_ns(child)); // the one that was taken in has the budget
     let both = group.supplied_ns();
     assert!(both >= sched::cpu_time_ns(other), "all members count");
     record.assert_undone();
@@ -228,9 +223,6 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 fn capped() {
-    if lacks(Quota::lack()) {
-        return;
-    }
     let (service, late) = (Actor::new("pair"), Actor::new("hog"));
     let ids = [service.pid(), late.pid()];
     let before = facts(&ids);
@@ -239,13 +231,13 @@ fn capped() {
     let mut quota = Quota::new("real-test", share(20), Duration::from_ms(50), &ids[..1], &mut record).unwrap();
     quota.take_in(&ids[1..], &mut record).unwrap();
     let used = || ids.iter().flat_map(|&pid| sched::threads(pid)).map(sched::cpu_time_ns).sum::<u64>();
-    let first = percent(SECOND, used);
+    let first = percent(1..=30, used);
     quota.set(share(50), Duration::from_ms(100)).unwrap();
-    let second = percent(SECOND, used);
+    let second = percent(0..=65, used);
     let throttled = quota.throttled().unwrap();
     println!("  used {first} % of 20 %, {second} % of 50 %; {throttled:?}");
     // A cap, so that only the upper bound is the kernel's word: what comes late is one slice of 5 ms a core.
-    assert!((1..=30).contains(&first) && second <= 65 && throttled.throttled > 0 && !throttled.time.is_zero());
+    assert!(throttled.throttled > 0 && !throttled.time.is_zero());
     record.assert_undone();
     assert_same(&before, &ids, "after a quota");
 }

@@ -13,6 +13,7 @@ mod managed;
 mod parts;
 mod snapshot;
 
+use parts::Part;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::Instant;
 use std::{env, fs, process};
@@ -45,15 +46,20 @@ fn main() {
         return;
     }
     let _alone = alone();
-    let (mut passed, mut failed) = (0, 0);
-    for (name, part) in wanted {
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for Part { name, run, lack } in wanted {
+        if let Some(lack) = lack() {
+            println!("real: {name} ... SKIPPED: {} is missing: {}", lack.what, lack.how);
+            skipped += 1;
+            continue;
+        }
         let start = Instant::now();
-        let outcome = panic::catch_unwind(AssertUnwindSafe(part));
+        let outcome = panic::catch_unwind(AssertUnwindSafe(run));
         let word = if outcome.is_ok() { "ok" } else { "FAILED" };
         println!("real: {name} ... {word} ({} ms)", start.elapsed().as_millis());
         *if outcome.is_ok() { &mut passed } else { &mut failed } += 1;
     }
-    println!("real: {passed} passed, {failed} failed, 0 skipped");
+    println!("real: {passed} passed, {failed} failed, {skipped} skipped");
     process::exit(i32::from(failed > 0));
 }
 

@@ -11,6 +11,17 @@ use std::io::Write;
 use std::path::Path;
 use std::{env, fs, io, thread, time};
 
+pub(crate) const ALL: [(&str, fn()); 8] = [
+    ("managed_servers_of_every_kind_get_their_budgets_and_no_more", budgets),
+    ("a_hard_cap_holds_on_an_idle_core_and_a_soft_one_lets_go_on", caps),
+    ("threads_and_children_that_are_born_or_change_their_policy_stay_under_their_server", members),
+    ("a_managed_process_that_becomes_another_program_in_a_later_thread_stays_counted", another_program),
+    ("two_threads_of_one_process_get_a_budget_each_and_its_third_one_is_free", threads),
+    ("who_cannot_be_held_is_let_go_and_may_be_tried_again", refusals),
+    ("a_managed_server_changes_is_boosted_pauses_and_goes_home", changes),
+    ("a_manager_that_dies_leaves_nobody_stopped", deaths),
+];
+
 fn server(kind: ServerKind, budget_ms: u64, period_ms: u64) -> Server {
     Server { kind, budget: Duration::from_ms(budget_ms), period: Duration::from_ms(period_ms) }
 }
@@ -31,6 +42,30 @@ fn shares(manager: &Manager, ms: u64) -> (Vec<f64>, Report) {
     let passed = (after.for_ns - before.for_ns) as f64;
     let pairs = before.servers.iter().zip(&after.servers);
     (pairs.map(|(before, after)| (after.supplied_ns - before.supplied_ns) as f64 / passed).collect(), after)
+}
+
+/// Waits for `ms` in which the servers have shares that are `right`, and returns them with the report.
+///
+/// A machine that is itself virtual is stopped now and then, for tens of ms: a window it was stopped in shows nothing. A wrong
+/// share stays wrong in all.
+fn settled(manager: &Manager, ms: u64, context: &str, right: impl Fn(&[f64]) -> bool) -> (Vec<f64>, Report) {
+    pause(60);
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        let (shares, report) = shares(manager, ms);
+        if right(&shares) {
+            return (shares, report);
+        }
+        seen.push((shares, report));
+    }
+    let (shares, mut reports): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
+    panic!("{context}: {shares:?}; {:?}", reports.pop());
+}
+
+/// As [`settled`], each within `off` of what is `wanted`.
+fn near(manager: &Manager, ms: u64, wanted: &[f64], off: f64, context: &str) -> (Vec<f64>, Report) {
+    let close = |(share, wanted): (&f64, &f64)| (share - wanted).abs() < off;
+    settled(manager, ms, context, |shares| shares.len() == wanted.len() && shares.iter().zip(wanted).all(close))
 }
 
 fn nothing_left() {
@@ -64,7 +99,7 @@ impl Stage {
 }
 
 /// Three that never rest, beside one more of no server: 60 % of the core, each its own.
-pub(crate) fn budgets() {
+fn budgets() {
     use ServerKind::*;
     let hogs: Vec<Actor> = (0..4).map(|_| Actor::new("hog")).collect();
     let all: Vec<u32> = hogs.iter().map(Actor::pid).collect();
@@ -81,12 +116,8 @@ pub(crate) fn budgets() {
             managed.priority = index as u32;
             handles.push(stage.add(&managed, &hogs[index]));
         }
-        pause(60);
-        let (shares, report) = shares(&stage.manager, 1_000);
-        for (share, budget) in shares.iter().zip([0.3, 0.1, 0.2]) {
-            // One budget more or less at the edges is 2 % of a second at most.
-            assert!((share - budget).abs() < 0.02, "{kind} under {order:?}: {shares:?}; {report:?}");
-        }
+        // One budget more or less at the edges is 2 % of a second at most.
+        let (shares, report) = near(&stage.manager, 1_000, &[0.3, 0.1, 0.2], 0.02, &format!("{kind} under {order:?}"));
         assert!(report.warnings.is_empty(), "{report:?}");
         println!(
             "  {kind}: {}, own cost {:.1} %",
@@ -98,21 +129,19 @@ pub(crate) fn budgets() {
     }
 }
 
-pub(crate) fn caps() {
+fn caps() {
     let hog = Actor::new("hog");
     let before = Snapshot::take(cpusets().root(), &[hog.pid()]);
     for (cap, least, most) in [(Cap::Hard, 0.28, 0.32), (Cap::Soft, 0.5, 1.0)] {
         let mut stage = Stage::new(Order::Edf);
         let _handle = stage.add(&managed("cap", server(ServerKind::Deferrable, 6, 20), cap), &hog);
-        pause(60);
-        let (shares, report) = shares(&stage.manager, 500);
-        assert!((least..most).contains(&shares[0]), "{cap:?}: {shares:?}; {report:?}");
+        settled(&stage.manager, 500, &format!("{cap:?}"), |shares| (least..most).contains(&shares[0]));
         stage.undone();
         assert_same(&before, &[hog.pid()], "after a cap");
     }
 }
 
-pub(crate) fn members() {
+fn members() {
     let (mut parent, mut forker, mut renegade) = (Actor::new("parent"), Actor::new("forker"), Actor::new("renegade"));
     let all = [parent.pid(), forker.pid(), renegade.pid()];
     let before = Snapshot::take(cpusets().root(), &all[1..]);
@@ -124,9 +153,9 @@ pub(crate) fn members() {
     forker.work();
     parent.work();
     parent.work();
-    pause(60);
-    let (shares, report) = shares(&stage.manager, 500);
-    assert!((0.17..0.23).contains(&shares[0]), "two children that never rest share the budget: {shares:?}; {report:?}");
+    let (_, report) = settled(&stage.manager, 500, "two children that never rest share the budget", |shares| {
+        (0.17..0.23).contains(&shares[0])
+    });
     assert!(report.servers[0].threads == 3 && report.servers[1].threads == 1, "{report:?}");
     renegade.work();
     let put_back = || {
@@ -146,7 +175,7 @@ pub(crate) fn members() {
 }
 
 /// The thread that executes takes the number of its process's first one, which ends.
-pub(crate) fn another_program() {
+fn another_program() {
     let mut changeling = Actor::new("successor-program");
     let mut stage = Stage::new(Order::Edf);
     let _handle = stage.add(&managed("another", server(ServerKind::Deferrable, 10, 20), Cap::Hard), &changeling);
@@ -164,8 +193,39 @@ pub(crate) fn another_program() {
     stage.undone();
 }
 
+/// As a virtual machine's: its monitor answers, whatever its virtual CPUs have used.
+fn threads() {
+    let mut machine = Actor::new("machine");
+    let all = [machine.pid()];
+    let before = Snapshot::take(cpusets().root(), &all);
+    let mut stage = Stage::new(Order::Edf);
+    let monitor = machine.pid();
+    let vcpus: Vec<u32> = sched::threads(monitor).into_iter().filter(|&tid| tid != monitor).collect();
+    let budgets = [4, 10];
+    let mut handles = Vec::new();
+    for (part, (&vcpu, budget)) in (0..).zip(vcpus.iter().zip(budgets)) {
+        let server = server(ServerKind::ConstantBandwidth, budget, 20);
+        let managed = Managed { part: Some(part), ..managed("machine", server, Cap::Hard) };
+        handles.push(stage.manager.add(&managed, &[vcpu], &mut stage.record).unwrap());
+    }
+    assert_eq!(handles.len(), 2);
+    let (shares, report) =
+        near(&stage.manager, 1_000, &budgets.map(|budget| budget as f64 / 20.0), 0.02, "two of three");
+    assert!(report.servers.iter().all(|server| server.threads == 1) && report.warnings.is_empty(), "{report:?}");
+    println!("  {:.2} % and {:.2} %", shares[0] * 100.0, shares[1] * 100.0);
+    (0..20).for_each(|_| machine.work());
+    let policy = |tid: u32| sched::get(tid).unwrap().policy;
+    let cores = sched::affinity(monitor).unwrap().len();
+    assert_eq!((policy(monitor), cores), (sched::OTHER, giusto_compute::probe().cores.len()), "nobody manages it");
+    // The other one keeps what it has.
+    stage.manager.let_go(handles.remove(0)).unwrap();
+    near(&stage.manager, 500, &[0.5], 0.04, "alone");
+    stage.undone();
+    assert_same(&before, &all, "after threads");
+}
+
 /// A thread under SCHED_DEADLINE, on a core that is not its only one.
-pub(crate) fn refusals() {
+fn refusals() {
     let (hog, taken) = (Actor::new("hog"), Actor::new("hog"));
     let all = [hog.pid(), taken.pid()];
     let before = Snapshot::take(cpusets().root(), &all);
@@ -181,7 +241,7 @@ pub(crate) fn refusals() {
     assert_same(&before, &all, "after a refusal");
 }
 
-pub(crate) fn changes() {
+fn changes() {
     let (hog, other) = (Actor::new("hog"), Actor::new("hog"));
     let all = [hog.pid(), other.pid()];
     let before = Snapshot::take(cpusets().root(), &all);
@@ -190,10 +250,7 @@ pub(crate) fn changes() {
     let mut handle = stage.add(&managed("changes", server(kind, 4, 20), Cap::Hard), &hog);
     let _other = stage.add(&managed("stays", server(kind, 4, 20), Cap::Hard), &other);
     let near = |manager: &Manager, wanted: [f64; 2], context: &str| {
-        pause(60);
-        let (shares, report) = shares(manager, 500);
-        let near = shares.iter().zip(wanted).all(|(share, wanted)| (share - wanted).abs() < 0.04);
-        assert!(near, "{context}: {shares:?}; {report:?}");
+        self::near(manager, 500, &wanted, 0.04, context);
     };
     near(&stage.manager, [0.2, 0.2], "as added");
     stage.manager.set(&mut handle, server(kind, 10, 20), When::Now).unwrap();
@@ -220,7 +277,7 @@ pub(crate) fn changes() {
 }
 
 /// Is killed again and again, at random instants of its work.
-pub(crate) fn deaths() {
+fn deaths() {
     let (hog, pair) = (Actor::new("hog"), Actor::new("pair"));
     let all = [hog.pid(), pair.pid()];
     let before = Snapshot::take(cpusets().root(), &all);

@@ -2,9 +2,10 @@
 
 use crate::actors::{server, Actor};
 use crate::journal::Journal;
-use crate::managed;
 use crate::snapshot::Snapshot;
-use giusto_compute::{probe, sched, undo, Cpusets, Error, Isolated, Machine, Recorder, Undo};
+use crate::{groups, managed};
+use giusto_compute::{probe, sched, undo, Cpusets, Error, Isolated, Lack, Machine, Quota, Recorder, RtGroup, Undo};
+use giusto_model::Backend;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::{fs::PermissionsExt, process::CommandExt};
@@ -17,9 +18,16 @@ use std::{env, fs, thread};
 /// When the kernel has taken back what a thread held that left or died under 70 ms / 200 ms: a wrong sum shows then.
 const PAST_ZERO_LAG: Duration = Duration::from_millis(250);
 
-pub(crate) type Part = (&'static str, fn());
+/// A law, and what the machine may lack for it beyond what all need.
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(),
+    pub(crate) lack: fn() -> Option<Lack>,
+}
 
-const ALL: [Part; 20] = [
+type Named = (&'static str, fn());
+
+const DEADLINE: [Named; 13] = [
     ("a_reservation_pins_its_thread_and_everything_is_as_before_afterwards", applied_and_released),
     ("a_service_that_sleeps_on_another_core_gets_its_reservation", asleep),
     ("leaving_and_reserving_again_at_once_books_nothing_twice", left_and_reserved_again),
@@ -33,22 +41,20 @@ const ALL: [Part; 20] = [
     ("without_privilege_the_probe_says_what_is_missing_and_nothing_changes", unprivileged),
     ("dying_at_every_step_is_undone", every_step),
     ("dying_at_any_instant_also_while_undoing_is_undone", any_instant),
-    ("managed_servers_of_every_kind_get_their_budgets_and_no_more", managed::budgets),
-    ("a_hard_cap_holds_on_an_idle_core_and_a_soft_one_lets_go_on", managed::caps),
-    ("threads_and_children_that_are_born_or_change_their_policy_stay_under_their_server", managed::members),
-    ("a_managed_process_that_becomes_another_program_in_a_later_thread_stays_counted", managed::another_program),
-    ("who_cannot_be_held_is_let_go_and_may_be_tried_again", managed::refusals),
-    ("a_managed_server_changes_is_boosted_pauses_and_goes_home", managed::changes),
-    ("a_manager_that_dies_leaves_nobody_stopped", managed::deaths),
 ];
 
 pub(crate) fn named(name: &str) -> Option<Part> {
-    all().find(|part| part.0 == name)
+    all().find(|part| part.name == name)
 }
 
-/// With those of the other backends.
+/// Of all backends.
 pub(crate) fn all() -> impl Iterator<Item = Part> {
-    ALL.into_iter().chain(crate::groups::ALL)
+    let of = |lack| move |(name, run)| Part { name, run, lack };
+    let manager = || machine().lacks(Backend::Manager).first().cloned();
+    let deadline = DEADLINE.into_iter().map(of(|| None));
+    let groups =
+        groups::RT_GROUP.into_iter().map(of(RtGroup::lack)).chain(groups::QUOTA.into_iter().map(of(Quota::lack)));
+    deadline.chain(managed::ALL.into_iter().map(of(manager))).chain(groups)
 }
 
 /// Why these tests cannot run here.

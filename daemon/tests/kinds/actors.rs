@@ -1,14 +1,11 @@
 //! The processes of these tests: this program again, in a role.
 
 use giusto_compute::sched;
-use giusto_measure::steal;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{channel, Sender};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
-use std::{env, hint};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{env, thread};
 
 /// A job as it is sent: when it comes and what it needs, in ns.
 #[derive(Clone, Copy, Debug)]
@@ -26,10 +23,17 @@ pub(crate) enum Clock {
     Wall,
 }
 
+/// What a server did: of each job when it was done, and what was consumed for it (with [`Clock::Own`] also what waiting took).
+pub(crate) type Served = Vec<(u64, u64)>;
+/// When a process did not run, in ns of CLOCK_MONOTONIC.
+pub(crate) type Away = Vec<(u64, u64)>;
+
 /// A process in a role; killed and reaped at the end, and dead with its parent at the latest.
 pub(crate) struct Actor {
     child: Child,
+    asked: Option<ChildStdin>,
     lines: io::Lines<io::BufReader<ChildStdout>>,
+    done: Served,
 }
 
 impl Actor {
@@ -46,9 +50,9 @@ impl Actor {
                 Ok(())
             });
         }
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = io::BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut actor = Actor { child, lines };
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (asked, lines) = (child.stdin.take(), io::BufReader::new(child.stdout.take().unwrap()).lines());
+        let mut actor = Actor { child, asked, lines, done: Served::new() };
         assert_eq!(actor.lines.next().and_then(Result::ok).as_deref(), Some("ready"), "{words:?}");
         actor
     }
@@ -69,11 +73,29 @@ impl Actor {
         self.child.id()
     }
 
-    /// Of each job of a server: when it was done, and what was consumed for it; with [`Clock::Own`] also what waiting took.
-    pub(crate) fn served(mut self) -> Vec<(u64, u64)> {
-        let lines = std::iter::from_fn(|| self.lines.next().and_then(Result::ok));
-        let number = |text: &str| text.parse().unwrap();
-        lines.map(|line| line.split_once(' ').map(|(at, used)| (number(at), number(used))).unwrap()).collect()
+    /// Waits until a server has served all its jobs.
+    pub(crate) fn wait(&mut self) {
+        self.done = self.pairs("done");
+    }
+
+    /// What a server did.
+    pub(crate) fn served(mut self) -> (Served, Away) {
+        (std::mem::take(&mut self.done), self.pairs("away"))
+    }
+
+    /// Ends a hog.
+    pub(crate) fn away(mut self) -> Away {
+        drop(self.asked.take());
+        self.pairs("away")
+    }
+
+    /// Its next line, which begins with `what`.
+    fn pairs(&mut self, what: &str) -> Vec<(u64, u64)> {
+        let line = self.lines.next().and_then(Result::ok).unwrap_or_default();
+        let mut words = line.split(' ');
+        assert_eq!(words.next(), Some(what), "it has died");
+        let pair = |word: &str| word.split_once(':').map(|(a, b)| (a.parse().unwrap(), b.parse().unwrap())).unwrap();
+        words.map(pair).collect()
     }
 }
 
@@ -93,13 +115,15 @@ pub(crate) fn play(role: &str, words: &[String]) {
     }
     match role {
         "hog" => {
-            let at = words[0].parse().unwrap();
+            static ASKED: AtomicBool = AtomicBool::new(false);
+            thread::spawn(|| (io::stdin().read_to_end(&mut Vec::new()), ASKED.store(true, Relaxed)));
+            let mut presence = Presence::new();
             ready();
-            sleep_until(at);
-            let end = Instant::now() + Duration::from_secs(60);
-            while Instant::now() < end {
-                hint::spin_loop();
+            sleep_until(words[0].parse().unwrap());
+            while !ASKED.load(Relaxed) {
+                presence.look();
             }
+            tell("away", &presence.away);
         }
         "server" => serve(words),
         other => panic!("no role {other}"),
@@ -111,45 +135,69 @@ fn ready() {
     io::stdout().flush().unwrap();
 }
 
+fn tell(what: &str, pairs: &[(u64, u64)]) {
+    let pairs: String = pairs.iter().map(|(a, b)| format!(" {a}:{b}")).collect();
+    println!("{what}{pairs}");
+}
+
+/// When this thread runs, by looking often.
+struct Presence {
+    last: u64,
+    away: Away,
+}
+
+impl Presence {
+    fn new() -> Presence {
+        Presence { last: monotonic(), away: Vec::with_capacity(10_000) }
+    }
+
+    /// What it has run since it looked last, in ns: nothing, if it was away in between.
+    fn look(&mut self) -> u64 {
+        /// No look is longer after another but where somebody else ran.
+        const GAP: u64 = 50_000;
+        let now = monotonic();
+        let last = std::mem::replace(&mut self.last, now);
+        if now - last < GAP {
+            return now - last;
+        }
+        self.away.push((last, now));
+        0
+    }
+}
+
 fn serve(words: &[String]) {
     let number = |text: &str| text.parse::<u64>().unwrap();
     let jobs = words[1..].iter().map(|word| word.split_once(':').unwrap());
     let jobs: Vec<Job> = jobs.map(|(at, need)| Job { arrival: number(at), demand: number(need) }).collect();
     let mut done = Vec::with_capacity(jobs.len());
     let own = words[0] == "Own";
+    let mut presence = Presence::new();
     ready();
     let mut before = used();
     for job in jobs {
         if monotonic() < job.arrival {
             sleep_until(job.arrival);
         }
+        presence.look();
         if own {
             let end = used() + job.demand;
-            while used() < end {}
+            while used() < end {
+                presence.look();
+            }
             let after = used();
             done.push((monotonic(), after - before));
             before = after;
         } else {
-            let worked = work(job.demand);
+            // Without asking the kernel.
+            let mut worked = 0;
+            while worked < job.demand {
+                worked += presence.look();
+            }
             done.push((monotonic(), worked));
         }
     }
-    for (at, used) in done {
-        println!("{at} {used}");
-    }
-}
-
-/// Runs for `ns`, without asking the kernel; how long it ran.
-fn work(ns: u64) -> u64 {
-    /// No step is longer but where somebody else ran.
-    const GAP: u64 = 50_000;
-    let (mut done, mut last) = (0, monotonic());
-    while done < ns {
-        let now = monotonic();
-        done += if now - last < GAP { now - last } else { 0 };
-        last = now;
-    }
-    done
+    tell("done", &done);
+    tell("away", &presence.away);
 }
 
 fn clock(which: rustix::time::ClockId) -> u64 {
@@ -171,43 +219,6 @@ pub(crate) fn sleep_until(at: u64) {
     let sleep =
         || unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &wake, std::ptr::null_mut()) };
     while sleep() == libc::EINTR {}
-}
-
-/// Looks from another core when processor time of this one was stolen.
-pub(crate) struct Watch {
-    end: Sender<()>,
-    thread: JoinHandle<Vec<(u64, u64)>>,
-}
-
-/// Between two looks at what was stolen, in ns.
-const LOOK: u64 = 5_000_000;
-
-impl Watch {
-    pub(crate) fn new(core: u32) -> Watch {
-        let (end, ended) = channel();
-        let look = move || {
-            let mut stolen = Vec::new();
-            let mut before = (monotonic(), steal(&[core]).unwrap()[0].steal_ns);
-            while ended
-                .recv_timeout(Duration::from_nanos(LOOK))
-                .is_err_and(|why| why == std::sync::mpsc::RecvTimeoutError::Timeout)
-            {
-                let now = (monotonic(), steal(&[core]).unwrap()[0].steal_ns);
-                if now.1 > before.1 {
-                    stolen.push((before.0, now.0));
-                }
-                before = now;
-            }
-            stolen
-        };
-        Watch { end, thread: thread::spawn(look) }
-    }
-
-    /// The windows in which something was stolen.
-    pub(crate) fn stolen(self) -> Vec<(u64, u64)> {
-        let _ = self.end.send(());
-        self.thread.join().unwrap()
-    }
 }
 
 /// Binds an ordinary process to a core; it ends with its test, so nothing has to be recorded.

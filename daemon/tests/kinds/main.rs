@@ -11,10 +11,11 @@ mod traces;
 
 use giusto_daemon::Journal;
 use giusto_model::Backend;
+use stage::Spoilt;
 use std::panic::{self, AssertUnwindSafe};
 use std::{env, fs, process};
 
-type Part = fn(u32, &mut Journal);
+type Part = fn(u32, &mut Journal) -> Result<(), Spoilt>;
 
 const PARTS: [(&str, Part); 4] = [
     ("a late arrival under manager", late::manager),
@@ -41,15 +42,21 @@ fn main() {
     // Survives a death of this program: the next run undoes what it had done.
     let (mut journal, _) = Journal::open_in(&env::temp_dir().join("giusto-kinds")).unwrap();
     let core = machine.cores[machine.cores.len() - 1];
-    let (mut passed, mut failed) = (0, 0);
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for (name, part) in PARTS {
         println!("kinds: {name}");
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| part(core, &mut journal)));
-        let restored = journal.restore().unwrap();
-        let ok = outcome.is_ok() && restored.failed.is_empty();
-        println!("kinds: {name} ... {} {}", if ok { "ok" } else { "FAILED" }, restored.failed.join("; "));
-        *if ok { &mut passed } else { &mut failed } += 1;
+        let left = journal.restore().unwrap().failed;
+        let (count, word) = match outcome {
+            Ok(Ok(())) if left.is_empty() => (&mut passed, "ok"),
+            Ok(Err(Spoilt)) if left.is_empty() => {
+                (&mut skipped, "SKIPPED: the core was lost in every play; run it on a quieter machine")
+            }
+            _ => (&mut failed, "FAILED"),
+        };
+        *count += 1;
+        println!("kinds: {name} ... {word} {}", left.join("; "));
     }
-    println!("kinds: {passed} passed, {failed} failed, 0 skipped");
+    println!("kinds: {passed} passed, {failed} failed, {skipped} skipped");
     process::exit(i32::from(failed > 0));
 }

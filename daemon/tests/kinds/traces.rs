@@ -1,7 +1,7 @@
 //! Traces of jobs: what was recorded of each on the machine is simulated, and the response times are compared one by one.
 
 use crate::actors::{Clock, Job};
-use crate::stage::{managed, reserved, server, simulated, ticks, undisturbed, Other, Played, MS};
+use crate::stage::{managed, reserved, server, simulated, ticks, undisturbed, Other, Played, Spoilt, MS};
 use giusto_daemon::Journal;
 use giusto_model::{Duration, Server, ServerKind};
 use giusto_verify::{wasserstein, Sample};
@@ -18,34 +18,37 @@ const MOST: u64 = 300_000;
 const EDGE: i64 = 60_000;
 const SMALL: u64 = 500_000;
 
-pub(crate) fn manager(core: u32, journal: &mut Journal) {
+pub(crate) fn manager(core: u32, journal: &mut Journal) -> Result<(), Spoilt> {
     use ServerKind::*;
     header();
     let kinds =
         [PeriodicStrict, PeriodicConserving, PeriodicReclaiming, Polling, Deferrable, Sporadic, ConstantBandwidth];
-    let worst = kinds.map(|kind| {
+    kinds.into_iter().try_for_each(|kind| {
         let server = server(kind, 4, 20);
         let other = Some(Other { server: crate::stage::server(kind, 8, 20), from: 3 * MS });
         let jobs = trace(server, other, None);
-        let played = undisturbed(|| managed(core, server, &jobs, other, journal));
-        let foretold = |kind| simulated(Server { kind, ..server }, &played.jobs, other, None);
-        // Were another kind's server in its place, it would show.
-        let wrong = kinds.iter().filter(|&&another| another != kind).map(|&another| mean(&played, &foretold(another)));
-        row(&kind.to_string(), &played, &foretold(kind), wrong.min().unwrap_or(0))
-    });
-    judge(&worst, 0);
+        let play = || managed(core, server, &jobs, other, journal);
+        undisturbed(play, |played| {
+            let foretold = |kind| simulated(Server { kind, ..server }, &played.jobs, other, None);
+            // Were another kind's server in its place, it would show.
+            let wrong =
+                kinds.iter().filter(|&&another| another != kind).map(|&another| mean(played, &foretold(another)));
+            judge(&kind.to_string(), played, &foretold(kind), wrong.min().unwrap_or(0), 0)
+        })
+    })
 }
 
-pub(crate) fn deadline(core: u32, journal: &mut Journal) {
+pub(crate) fn deadline(core: u32, journal: &mut Journal) -> Result<(), Spoilt> {
     header();
     let server = server(ServerKind::ConstantBandwidth, 4, 20);
     let tick = giusto_compute::probe().tick;
     let jobs = trace(server, None, Some(tick));
-    let played = undisturbed(|| reserved(core, Clock::Wall, server, &jobs, journal));
-    let at_once = mean(&played, &simulated(server, &played.jobs, None, None));
-    let foretold = simulated(server, &played.jobs, None, Some(tick));
-    let worst = row("constant_bandwidth", &played, &foretold, at_once);
-    judge(&[worst], if ticks(tick) { 0 } else { tick.ns() });
+    let play = || reserved(core, Clock::Wall, server, &jobs, journal);
+    undisturbed(play, |played| {
+        let at_once = mean(played, &simulated(server, &played.jobs, None, None));
+        let foretold = simulated(server, &played.jobs, None, Some(tick));
+        judge("constant_bandwidth", played, &foretold, at_once, if ticks(tick) { 0 } else { tick.ns() })
+    })
 }
 
 /// Arrivals 1 to 48 ms apart, 16 ms on average, of 0.5 to 3.5 ms: 60 % of the server's budget. The first from the seed on
@@ -88,14 +91,6 @@ fn header() {
     );
 }
 
-/// What is compared of a trace.
-struct Row {
-    name: String,
-    jobs: usize,
-    mean: u64,
-    most: u64,
-}
-
 /// How far apart undisturbed jobs are on average, in ns.
 fn mean(played: &Played, foretold: &[u64]) -> u64 {
     let apart = apart(played, foretold);
@@ -110,8 +105,9 @@ fn apart(played: &Played, foretold: &[u64]) -> Vec<u64> {
     apart
 }
 
-/// Prints a line of the table; `wrong`: how far apart a wrong model would be on average.
-fn row(name: &str, played: &Played, foretold: &[u64], wrong: u64) -> Row {
+/// Prints a line of the table and says whether the trace is as foretold, within `more` ns than usual; `wrong`: how far apart a
+/// wrong model would be on average.
+fn judge(name: &str, played: &Played, foretold: &[u64], wrong: u64, more: u64) -> Result<(), String> {
     let apart = apart(played, foretold);
     // One job in 60 may arrive so near the end of a period, or end so near that of a budget, that 20 us put it on the other side,
     // and it waits for somebody's whole budget; which side is chance, so it counts among the 5 % only.
@@ -133,13 +129,6 @@ fn row(name: &str, played: &Played, foretold: &[u64], wrong: u64) -> Row {
         us(played.report.late_mean_ns),
         us(wrong)
     );
-    Row { name: name.into(), jobs, mean, most }
-}
-
-fn judge(rows: &[Row], more: u64) {
-    for Row { name, jobs, mean, most } in rows {
-        // Too much time was stolen to say anything.
-        assert!(*jobs >= JOBS / 2, "{name}: only {jobs} jobs are left; run it on a quieter machine");
-        assert!(*mean <= MEAN + more && *most <= MOST + more, "{name}: mean {mean} ns, 95 % within {most} ns");
-    }
+    let near = mean <= MEAN + more && most <= MOST + more;
+    near.then_some(()).ok_or_else(|| format!("{name}: mean {mean} ns, 95 % within {most} ns"))
 }

@@ -1,9 +1,21 @@
 //! Sites built by hand.
 
 use giusto_model::{
-    Adopt, Bandwidth, Cap, Duration, Host, Load, Origin, Promise, Release, ServerKind, Service, Site, Task,
+    Adopt, Bandwidth, Cap, Duration, GuestScheduler, Host, Load, Origin, Plan, Promise, Release, ServerKind, Service,
+    Site, Task,
 };
+use giusto_planner::{Facts, Refusal};
+use giusto_verify::{check_plan, read_plan};
 use std::path::Path;
+
+/// Plans, and has whatever is planned proven once more from its file.
+pub(crate) fn plan(site: &Site, facts: &Facts) -> Result<Plan, Refusal> {
+    let plan = giusto_planner::plan(site, facts)?;
+    let read = read_plan(&serde_json::to_string(&plan).unwrap()).unwrap();
+    assert_eq!(read, plan);
+    check_plan(&read).unwrap_or_else(|broken| panic!("{broken}: {read:#?}"));
+    Ok(plan)
+}
 
 pub(crate) fn of(text: &str) -> Bandwidth {
     text.parse().unwrap()
@@ -17,6 +29,7 @@ pub(crate) fn as_if_alone(name: &str, tasks: Vec<Task>, margin: &str) -> Service
     let origin = Origin::Start(vec!["work".into()]);
     Service {
         name: name.into(),
+        on: None,
         origin,
         tasks,
         promise: Promise::AsIfAlone,
@@ -34,9 +47,17 @@ pub(crate) fn supply(name: &str, interfaces: &[&str], server: Option<ServerKind>
     Service { promise: Promise::Supply(interfaces), margin: Bandwidth::ZERO, server, ..as_if_alone(name, vec![], "0%") }
 }
 
+/// A service that is promised every deadline; started, on one virtual CPU.
+#[allow(dead_code)]
+pub(crate) fn every_deadline(name: &str, tasks: Vec<Task>, scheduler: GuestScheduler) -> Service {
+    let promise = Promise::EveryDeadline { scheduler, vcpus: 1, placed: Vec::new() };
+    Service { promise, ..as_if_alone(name, tasks, "0%") }
+}
+
 pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
     Service {
         name: name.into(),
+        on: None,
         origin: Origin::Adopt(Adopt::Cgroup(format!("{name}.slice"))),
         tasks: Vec::new(),
         promise: Promise::Leftovers { at_least: of(at_least), at_most: None },
@@ -48,7 +69,17 @@ pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
 }
 
 pub(crate) fn site(cores: &[u32], services: Vec<Service>) -> Site {
-    Site { host: Host { name: "edge-1".into(), cores: cores.to_vec(), keep_free: of("5%") }, services }
+    sites(&[cores], services)
+}
+
+/// A site with hosts `edge-1`, `edge-2`, … of these cores.
+pub(crate) fn sites(cores: &[&[u32]], services: Vec<Service>) -> Site {
+    let host = |(cores, number): (&&[u32], u32)| Host {
+        name: format!("edge-{number}"),
+        cores: cores.to_vec(),
+        keep_free: of("5%"),
+    };
+    Site { hosts: cores.iter().zip(1..).map(host).collect(), services }
 }
 
 /// A Redis with six clients, and a batch.

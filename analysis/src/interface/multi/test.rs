@@ -1,6 +1,6 @@
 //! Global EDF on a supply of several processors (Shin, Easwaran, Lee 2008; after Baruah 2007).
 
-use super::super::exact::Load;
+use super::super::exact::{as_share, Load};
 use super::super::{Point, Shortfall};
 use super::Total;
 use crate::Error;
@@ -17,8 +17,8 @@ const MOST_STEPS: u64 = 1_000_000;
 /// Let a job of k miss, as the first one, and let the window begin at the last instant before its release at which a processor
 /// that was supplied was idle. At most m − 1 jobs are left over from before; and all that is supplied is used, but while the
 /// job itself runs, for C_k − 1 at most. Of the other ns, take L − C_k + 1. Task i runs in them for at most
-/// Î_i = min(W_i, L − C_k + 1), or Ī_i with what is left over of it. k's earlier jobs run before its release, and are never
-/// more than fits there. All of that is at least what is supplied in them. Here W_i is the work released and due in the window.
+/// Î_i = min(W_i, L − C_k + 1), or Ī_i with what is left over of it; k's earlier jobs run before its release, for L − D_k at
+/// most. All of that is at least what is supplied in them. Here W_i is the work released and due in the window.
 ///
 /// The paper takes L − C_k, and allows equality: then one processor "does" two jobs of 2 and 1 that are both due in 2.
 pub(super) fn test(tasks: &[Task], total: &Total, latency: Duration) -> Result<Result<Duration, Shortfall>, Error> {
@@ -95,11 +95,13 @@ impl Window<'_> {
         let (task, own) = (&self.tasks[i], self.own());
         let wcet = u128::from(task.wcet.ns());
         let (work, over) = runs(task, t);
-        let room = u128::from(t - own.wcet.ns() + 1);
-        let earlier = work.saturating_sub(wcet);
-        let itself = (i == self.index).then_some(Part { without: earlier, with: earlier + over, count: 1 });
-        let count = task.copies - u32::from(i == self.index);
-        let others = Part { without: work.min(room), with: (work + over).min(room), count };
+        let within = |work: u128, most: u64, count: u32| {
+            let most = u128::from(most);
+            Part { without: work.min(most), with: (work + over).min(most), count }
+        };
+        let room = t - own.wcet.ns() + 1;
+        let itself = (i == self.index).then(|| within(work.saturating_sub(wcet), t - own.deadline.ns(), 1));
+        let others = within(work, room, task.copies - u32::from(i == self.index));
         itself.into_iter().chain([others])
     }
 
@@ -118,25 +120,28 @@ impl Window<'_> {
         // As a delay: fixed ≤ Θ/Π · delay.
         let delay = (fixed + 1) * u128::from(share.denom());
         let delay = delay.div_ceil(u128::from(share.numer())) + self.total.delay() + u128::from(self.latency);
-        let crossing = load.crossing(share, delay).ok_or(Error::TooClose)?;
+        let crossing = load.crossing(as_share(share), delay).ok_or(Error::TooClose)?;
         Ok(crossing.max(self.own().deadline.ns()))
     }
 
     /// The first instant after `from` at which a side may change its slope or jump.
     fn next_corner(&self, from: u64) -> Option<u64> {
-        let tasks = self.tasks.iter().flat_map(|task| self.task_corners(task, from));
+        let tasks = self.tasks.iter().enumerate().flat_map(|(i, task)| self.task_corners(i, task, from));
         let period = self.total.period.ns();
         let supply = self.corners.iter().filter_map(|corner| next_on(corner.checked_add(self.latency)?, period, from));
         tasks.chain(supply).filter(|corner| *corner > from).min()
     }
 
-    /// Where W_i jumps, what is left over grows or is all, and either becomes less than what is counted of it at most.
-    fn task_corners(&self, task: &Task, from: u64) -> impl Iterator<Item = u64> {
-        let steps = [task.deadline.ns(), 0, task.wcet.ns()].map(|phase| next_on(phase, task.period.ns(), from));
+    /// Where W_i jumps, what is left over grows or is all, and either passes what is counted of it at most.
+    fn task_corners(&self, i: usize, task: &Task, from: u64) -> impl Iterator<Item = u64> {
+        let (period, wcet, own) = (task.period.ns(), task.wcet.ns(), self.own());
+        let steps = [task.deadline.ns(), 0, wcet].map(|phase| next_on(phase, period, from));
         let (work, over) = runs(task, from);
-        let aside = u128::from(self.own().wcet.ns() - 1);
-        let capped = [work, work + over].map(|work| u64::try_from(work + aside).ok());
-        steps.into_iter().chain(capped).flatten()
+        let within = |work: u128, less: u64| u64::try_from(work + u128::from(less)).ok();
+        let others = [work, work + over].map(|work| within(work, own.wcet.ns() - 1));
+        let rest = work.saturating_sub(wcet.into());
+        let own = [rest, rest + over].map(|work| within(work, own.deadline.ns()).filter(|_| i == self.index));
+        steps.into_iter().chain(others).chain(own).flatten()
     }
 
     /// The first t after `from`, up to `last`, that asks for more than `supply`.

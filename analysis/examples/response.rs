@@ -1,0 +1,52 @@
+//! How long answers take.
+use giusto_analysis::response::{response, Precision, Question, Server};
+use giusto_model::Duration;
+use std::time::Instant;
+
+fn main() {
+    let d = |ms: f64| Duration::from_ns((ms * 1e6) as u64);
+    let q = |b: f64, p: f64, s: f64, rate: &str| Question {
+        server: Server::Deferrable,
+        budget: d(b),
+        period: d(p),
+        rate: rate.parse().unwrap(),
+        service: vec![(d(s), 1.0)],
+        batch: vec![(1, 1.0)],
+    };
+    let base = q(1.2, 2.0, 1.0, "0.4/ms");
+    let cases = [
+        ("base N=20", base.clone(), Precision::Slots(20)),
+        ("base N=40", base.clone(), Precision::Slots(40)),
+        ("base default", base.clone(), Precision::default()),
+        ("base N=1000", base.clone(), Precision::Slots(1000)),
+        ("redis", q(6.0, 10.0, 8.55, "0.004/ms"), Precision::default()),
+        ("U/W=.99", q(1.0, 2.0, 1.0, "0.495/ms"), Precision::default()),
+        ("P=20d", q(12.0, 20.0, 1.0, "0.4/ms"), Precision::default()),
+        ("P=100d", q(60.0, 100.0, 1.0, "0.4/ms"), Precision::default()),
+        ("P=d/100", q(0.006, 0.01, 1.0, "0.4/ms"), Precision::default()),
+        ("odd budget", q(1.2000001, 2.0, 1.0, "0.4/ms"), Precision::default()),
+        ("whole", q(2.0, 2.0, 1.0, "0.4/ms"), Precision::default()),
+    ];
+    for (name, question, precision) in cases {
+        let start = Instant::now();
+        let mut runs = 0;
+        let mut answer = None;
+        while runs < 200 && start.elapsed().as_millis() < 200 {
+            answer = Some(response(&question, &[question.service[0].0], &[50.0, 90.0, 99.0, 99.9], precision));
+            runs += 1;
+        }
+        let each = start.elapsed().as_secs_f64() / f64::from(runs) * 1e3;
+        match answer {
+            Some(Ok(a)) => println!(
+                "{name:14} {each:9.3} ms  N={:<6.0} error {:?} lost {:.1e} mean {:.4} ms p {:?}",
+                a.slots,
+                a.error,
+                a.lost,
+                a.mean.ns() as f64 / 1e6,
+                a.percentiles.iter().map(|p| (p.at.ns() as f64 / 1e4).round() / 100.0).collect::<Vec<_>>()
+            ),
+            Some(Err(e)) => println!("{name:14} {each:9.3} ms  {e}"),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The discrete queue: a slotted budget, and the stationary unfinished work at the start of its periods.
+
+use super::roots;
+use crate::Error;
+use realfft::num_complex::Complex;
+use realfft::RealFftPlanner;
+use std::f64::consts::TAU;
+
+/// Work that may come in one slot: so many slots of it with so much probability. Sparse, ascending, Σ = 1.
+pub(super) type Pmf = Vec<(usize, f64)>;
+
+/// B/G(DS)/1 and B/G(PS)/1 (paper 000, § 4.1): in each slot one arrival with probability η, just after the slot begins; a slot
+/// of budget does a slot of work.
+#[derive(Clone, Debug)]
+pub(super) struct Chain {
+    /// P in slots.
+    pub(super) period: usize,
+    /// B in slots, 1 to P.
+    pub(super) budget: usize,
+    /// η.
+    pub(super) arrival: f64,
+    /// Work of one arrival, a batch as a whole.
+    pub(super) work: Pmf,
+    /// What a job waits for from its arrival on, beside the work it finds. Ascending, Σ p = 1.
+    pub(super) jobs: Vec<Job>,
+}
+
+/// A job and those of its batch that are before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    /// Their work, on the grid.
+    pub(super) slots: usize,
+    /// How many of all jobs are so.
+    pub(super) p: f64,
+    /// Their work itself, where it is not that many slots but was put on the grid.
+    pub(super) ns: f64,
+}
+
+/// States kept: what is beyond has a probability of about e⁻²⁷ (2·10⁻¹²).
+const DEPTH: f64 = 27.0;
+/// The circle that is inverted on is R^0.3, R > 1 being the nearest pole: clear of the roots on the unit circle that lattices
+/// have, and errors fall towards the tail. What folds over is e^(−0.7·27) of the value it falls on.
+const CIRCLE: f64 = 0.3;
+/// Most states of one distribution.
+const MOST_STATES: f64 = 2e7;
+
+impl Chain {
+    /// λ times the mean work: how much of a slot is asked for in a slot.
+    pub(super) fn load(&self) -> f64 {
+        self.arrival * mean(&self.work)
+    }
+
+    /// Pr{l + c ≤ x}, with `sums[l]` = Pr{work ≤ l} for l < x at least.
+    pub(super) fn done(&self, sums: &[f64], x: usize) -> f64 {
+        let fits = self.jobs.iter().take_while(|job| job.slots <= x);
+        fits.map(|job| job.p * sums[(x - job.slots).min(sums.len() - 1)]).sum()
+    }
+
+    /// ln a(e^s) for real s, a being the generating function of the work of one slot.
+    fn log_arrivals(&self, s: f64) -> f64 {
+        let excess: f64 = self.work.iter().map(|&(slots, p)| p * (s * slots as f64).exp_m1()).sum();
+        (self.arrival * excess).ln_1p()
+    }
+
+    /// The decay of the tail: P(V > l) falls like e^(−decay · l). The positive root of P · ln a(e^s) = B · s.
+    pub(super) fn decay(&self) -> f64 {
+        let (period, budget) = (self.period as f64, self.budget as f64);
+        let rises = |s: f64| period * self.log_arrivals(s) >= budget * s; // convex, below 0 right of 0
+        let mut high = 1e-9;
+        while !rises(high) {
+            high *= 2.0;
+        }
+        let mut low = high / 2.0;
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            *(if rises(middle) { &mut high } else { &mut low }) = middle;
+        }
+        low
+    }
+
+    /// Pr{V = l}: the work that is unfinished when a period begins, the same under a deferrable server and under a periodic one
+    /// that has its budget at the end of its period (Theorem 5, Corollary 9). Replaces the iteration of Algorithm 1 by its fixed
+    /// point. O(B · M + M log M) for M states.
+    ///
+    /// Let a(z) be the generating function of the work of a slot, y = a(z)/z, and x_n the probability of an idle slot n of the
+    /// budget. P − B slots multiply V(z) by a; one slot of budget makes y·V + (1 − 1/z)·x_n of V. So in the steady state
+    ///
+    /// V(z)·(1 − a^(P−B)·y^B) = (1 − 1/z) · Σ x_n y^(B−1−n).
+    ///
+    /// The sum is a polynomial in y of degree B − 1, and it vanishes where the left side does: at the B − 1 roots z_k ≠ 1 of
+    /// z^B = a(z)^P in the closed unit disk. Hence it is c · Π (y − y(z_k)), with c from V(1) = 1.
+    pub(super) fn unfinished(&self) -> Result<Vec<f64>, Error> {
+        let decay = self.decay();
+        let most = self.work.last().map_or(0, |&(slots, _)| slots);
+        let states = (DEPTH / decay).max((2 * self.budget + 4 * most) as f64);
+        if states > MOST_STATES {
+            return Err(Error::Fine { states: states as u64 });
+        }
+        let states = smooth(states as usize);
+        let radius = (CIRCLE * decay).exp();
+        let mut planner = RealFftPlanner::<f64>::new();
+        let mut points = self.on_circle(&mut planner, states, radius);
+        let half = roots::outside(self)?;
+        multiply(&mut points, &half);
+        let (period, budget) = (self.period as f64, self.budget as f64);
+        let scale = budget - period * self.load(); // the derivative of the left factor at 1, and of the right one's (1 − 1/z)
+        let mut values: Vec<Complex<f64>> = points
+            .iter()
+            .enumerate()
+            .map(|(m, point)| {
+                let z = Complex::from_polar(radius, -TAU * m as f64 / states as f64);
+                let turns = (m * self.budget) % states;
+                let back = Complex::from_polar((-budget * radius.ln()).exp(), TAU * turns as f64 / states as f64);
+                let returns = (point.log_a * period).exp() * back;
+                (1.0 - z.inv()) * point.product * scale / (1.0 - returns)
+            })
+            .collect();
+        // What a real transform has no imaginary part in.
+        values[0].im = 0.0;
+        if let (true, Some(last)) = (states.is_multiple_of(2), values.last_mut()) {
+            last.im = 0.0;
+        }
+        let inverse = planner.plan_fft_inverse(states);
+        let mut shares = inverse.make_output_vec();
+        inverse.process(&mut values, &mut shares).map_err(|_| Error::Fine { states: states as u64 })?;
+        let (mut power, step) = (1.0 / states as f64, 1.0 / radius);
+        for share in &mut shares {
+            *share = (*share * power).max(0.0); // rounding
+            power *= step;
+        }
+        Ok(shares)
+    }
+
+    /// y and ln a at z = radius · e^(−2πi·m/states), for the half of the circle that determines the other.
+    fn on_circle(&self, planner: &mut RealFftPlanner<f64>, states: usize, radius: f64) -> Vec<At> {
+        let forward = planner.plan_fft_forward(states);
+        let mut spread = forward.make_input_vec();
+        for &(slots, p) in &self.work {
+            spread[slots] += p * (radius.ln() * slots as f64).exp();
+        }
+        let mut transformed = forward.make_output_vec();
+        // Lengths agree by construction.
+        let _ = forward.process(&mut spread, &mut transformed);
+        let at = |(m, jobs): (usize, &Complex<f64>)| {
+            let a = Complex::new(1.0 - self.arrival, 0.0) + jobs * self.arrival;
+            let z = Complex::from_polar(radius, -TAU * m as f64 / states as f64);
+            At { y: a / z, log_a: a.ln(), product: Complex::new(1.0, 0.0) }
+        };
+        transformed.iter().enumerate().map(at).collect()
+    }
+
+    /// One slot without budget (eq. 4.3), or with it (eq. 4.4): `from` becomes `to`. What would be beyond the end is lost.
+    pub(super) fn slot(&self, from: &[f64], to: &mut [f64], budget: bool) {
+        let end = from.len();
+        let stay = 1.0 - self.arrival;
+        let down = usize::from(budget);
+        for (l, value) in to[..end - down].iter_mut().enumerate() {
+            *value = stay * from[l + down];
+        }
+        to[end - down..].fill(0.0);
+        if budget {
+            to[0] += stay * from[0];
+        }
+        for &(slots, p) in &self.work {
+            let (up, weight) = (slots - down, p * self.arrival); // a job has a slot of work at least
+            for (value, l) in to[up.min(end)..].iter_mut().zip(from) {
+                *value += weight * l;
+            }
+        }
+    }
+}
+
+/// Mean of a distribution.
+pub(super) fn mean(pmf: &Pmf) -> f64 {
+    pmf.iter().map(|&(slots, p)| p * slots as f64).sum()
+}
+
+/// A point of the circle.
+struct At {
+    y: Complex<f64>,
+    log_a: Complex<f64>,
+    /// Π (y − y_k)/(1 − y_k) so far.
+    product: Complex<f64>,
+}
+
+/// Multiplies in (y − y_k)/(1 − y_k) for each y_k of `half` and, unless it is real, for its conjugate.
+fn multiply(points: &mut [At], half: &[Complex<f64>]) {
+    for yk in half {
+        if yk.im == 0.0 {
+            let norm = 1.0 / (1.0 - yk.re);
+            points.iter_mut().for_each(|at| at.product *= (at.y - yk.re) * norm);
+            continue;
+        }
+        let norm = 1.0 / (1.0 - yk).norm_sqr();
+        let (twice, square) = (2.0 * yk.re, yk.norm_sqr());
+        for at in points.iter_mut() {
+            at.product *= ((at.y - twice) * at.y + square) * norm;
+        }
+    }
+}
+
+/// The least number from `least` on that has no prime factor above 5: transforms of such lengths are fast.
+fn smooth(least: usize) -> usize {
+    let plain = |mut n: usize| {
+        for prime in [2, 3, 5] {
+            while n.is_multiple_of(prime) {
+                n /= prime;
+            }
+        }
+        n == 1
+    };
+    (least.max(2)..).find(|&n| n.is_multiple_of(2) && plain(n)).unwrap_or(least)
+}

@@ -1,0 +1,136 @@
+//! A distribution function over time, and its extrapolation to slots of no length.
+
+use super::chain::Chain;
+use super::grid::Grid;
+use super::law::Law;
+use super::Server;
+use crate::Error;
+
+/// Pr{R ≤ t} on one grid: a continuous part, known at the ends of slots, and atoms, each at its own time.
+#[derive(Clone, Debug)]
+pub(super) struct Curve {
+    slot: f64,
+    /// Without atoms, up to the end of slot i.
+    spread: Vec<f64>,
+    /// Times in ns, ascending, and Pr{R is an atom ≤ t}.
+    atoms: Vec<(f64, f64)>,
+    /// In ns.
+    pub(super) mean: f64,
+}
+
+impl Curve {
+    /// The weighted sum of the laws of `chains`.
+    pub(super) fn new(chains: &[(Chain, f64)], grid: Grid, server: Server) -> Result<Curve, Error> {
+        let slot = grid.slot();
+        let mut curve = Curve { slot, spread: Vec::new(), atoms: Vec::new(), mean: 0.0 };
+        for (chain, weight) in chains {
+            let unfinished = chain.unfinished()?;
+            let law = match server {
+                Server::Deferrable => Law::deferrable(chain, &unfinished),
+                Server::Periodic => Law::periodic(chain, &unfinished),
+            };
+            curve.add(chain, law, *weight);
+        }
+        curve.atoms.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut sum = 0.0;
+        for (_, p) in &mut curve.atoms {
+            sum += *p;
+            *p = sum;
+        }
+        Ok(curve)
+    }
+
+    fn add(&mut self, chain: &Chain, law: Law, weight: f64) {
+        let gap = chain.period - chain.budget;
+        let mut all = law.up_to;
+        let top = all.last().copied().unwrap_or(0.0);
+        self.mean += weight * self.slot * all.iter().map(|up_to| top - up_to).sum::<f64>();
+        let mut here = vec![0.0; all.len()];
+        for atom in law.atoms {
+            let job = chain.jobs[atom.job];
+            here[job.slots + atom.gaps * gap] += atom.p;
+            self.atoms.push((job.ns + (atom.gaps * gap) as f64 * self.slot, weight * atom.p));
+        }
+        let mut atoms = 0.0;
+        for (up_to, atom) in all.iter_mut().zip(here) {
+            atoms += atom;
+            *up_to -= atoms;
+        }
+        let last = |values: &[f64]| values.last().copied().unwrap_or(0.0);
+        let (mine, its) = (last(&self.spread), last(&all));
+        let length = self.spread.len().max(all.len());
+        self.spread.resize(length, mine);
+        all.resize(length, its);
+        self.spread.iter_mut().zip(all).for_each(|(sum, p)| *sum += weight * p);
+    }
+
+    /// Probability of all that was computed: what lacks of 1 is beyond the last slot.
+    pub(super) fn mass(&self) -> f64 {
+        self.at(f64::MAX)
+    }
+
+    /// Pr{R ≤ ns}.
+    pub(super) fn at(&self, ns: f64) -> f64 {
+        self.spread_at(ns) + self.atoms_at(ns)
+    }
+
+    fn spread_at(&self, ns: f64) -> f64 {
+        let slots = ns / self.slot;
+        let i = slots as usize; // saturates
+        match (self.spread.get(i), self.spread.get(i.saturating_add(1))) {
+            (Some(low), Some(high)) => low + (slots - i as f64) * (high - low),
+            _ => self.spread.last().copied().unwrap_or(0.0),
+        }
+    }
+
+    fn atoms_at(&self, ns: f64) -> f64 {
+        match self.atoms.partition_point(|(at, _)| *at <= ns * (1.0 + 1e-12)) {
+            0 => 0.0,
+            n => self.atoms[n - 1].1,
+        }
+    }
+}
+
+/// 2·F(half the slot) − F(slot): the bias of one grid halves with its slots. Or one grid as it is.
+pub(super) struct Limit<'a> {
+    pub(super) coarse: Option<&'a Curve>,
+    pub(super) fine: &'a Curve,
+}
+
+impl Limit<'_> {
+    fn extrapolate(&self, value: impl Fn(&Curve) -> f64) -> f64 {
+        self.coarse.map_or(value(self.fine), |coarse| 2.0 * value(self.fine) - value(coarse))
+    }
+
+    /// In ns.
+    pub(super) fn mean(&self) -> f64 {
+        self.extrapolate(|curve| curve.mean)
+    }
+
+    /// Pr{R ≤ ns}.
+    pub(super) fn at(&self, ns: f64) -> f64 {
+        self.extrapolate(|curve| curve.at(ns)).clamp(0.0, 1.0)
+    }
+
+    /// The least t, in ns, with Pr{R ≤ t} ≥ p; `None` beyond what was computed.
+    pub(super) fn percentile(&self, p: f64) -> Option<f64> {
+        let slot = self.coarse.unwrap_or(self.fine).slot;
+        let end = self.fine.spread.len() as f64 * self.fine.slot;
+        if self.at(end) < p {
+            return None;
+        }
+        // The end of the slot in which p is reached: F is monotone but for errors of extrapolation, which are small.
+        let (mut low, mut high) = (0u64, (end / slot).ceil() as u64);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            *(if self.at(middle as f64 * slot) >= p { &mut high } else { &mut low }) = middle;
+        }
+        // In it, an atom may be passed or reached; elsewhere F is a line.
+        let (mut from, mut to) = (low as f64 * slot, high as f64 * slot);
+        for _ in 0..60 {
+            let middle = 0.5 * (from + to);
+            *(if self.at(middle) >= p { &mut to } else { &mut from }) = middle;
+        }
+        Some(to)
+    }
+}

@@ -1,0 +1,156 @@
+//! From times to slots.
+
+use super::chain::{Chain, Job, Pmf};
+use super::Question;
+use crate::Error;
+
+/// The length of a slot, as a fraction of ns: `unit / parts`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Grid {
+    pub(super) unit: u64,
+    pub(super) parts: u64,
+}
+
+/// How work between two slots' ends is put on the grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rounding {
+    /// On both neighbours, keeping the mean.
+    Split,
+    /// Up.
+    Up,
+}
+
+/// Most slots of a period.
+const MOST_SLOTS: u128 = 4_000_000;
+
+impl Grid {
+    /// Slots that divide B and P, at least `slots` of them in the mean service time; of those the longest that divide the service
+    /// time as well, if one of up to twice as many does. Where B and P have no common part so long, slots divide P only, and
+    /// the answer lies between those of the budgets next to B.
+    pub(super) fn new(question: &Question, mean: f64, slots: u32) -> Result<Grid, Error> {
+        let common = num_integer::gcd(question.budget.ns(), question.period.ns());
+        let least = |unit: u64| ((unit as f64 * f64::from(slots) / mean).ceil() as u64).max(1);
+        let coarse = least(question.period.ns());
+        let parts = least(common);
+        let count = |unit: u64, parts: u64| u128::from(question.period.ns() / unit) * u128::from(parts);
+        let grid = if count(common, parts) <= 2 * u128::from(coarse) {
+            let divides = |parts: &u64| {
+                let whole = |&(time, _): &(giusto_model::Duration, f64)| {
+                    (u128::from(time.ns()) * u128::from(*parts)).is_multiple_of(u128::from(common))
+                };
+                question.service.iter().all(whole)
+            };
+            let parts = (parts..2 * parts).take(1000).find(divides).unwrap_or(parts);
+            Grid { unit: common, parts }
+        } else {
+            Grid { unit: question.period.ns(), parts: coarse }
+        };
+        let count = count(grid.unit, grid.parts);
+        if count > MOST_SLOTS {
+            return Err(Error::Fine { states: count as u64 });
+        }
+        Ok(grid)
+    }
+
+    /// Half as long slots.
+    pub(super) fn finer(self) -> Grid {
+        Grid { parts: 2 * self.parts, ..self }
+    }
+
+    /// The length of a slot in ns.
+    pub(super) fn slot(self) -> f64 {
+        self.unit as f64 / self.parts as f64
+    }
+
+    /// `ns` in slots: whole ones, and the part of one more.
+    fn slots(self, ns: u64) -> (usize, f64) {
+        let parts = u128::from(ns) * u128::from(self.parts);
+        let unit = u128::from(self.unit);
+        ((parts / unit) as usize, (parts % unit) as f64 / self.unit as f64)
+    }
+
+    /// The chains whose answers, with these weights, make that for B: one where B is a whole number of slots.
+    pub(super) fn chains(self, question: &Question, rounding: Rounding) -> Result<Vec<(Chain, f64)>, Error> {
+        let (period, _) = self.slots(question.period.ns());
+        let (budget, part) = self.slots(question.budget.ns());
+        let single = self.on_grid(question, rounding);
+        let (work, jobs) = self.batches(&single, &question.batch);
+        let arrival = question.rate_per_ns() * self.slot();
+        let chain = |budget: usize| {
+            let chain = Chain { period, budget, arrival, work: work.clone(), jobs: jobs.clone() };
+            let stable = budget > 0 && chain.load() * (period as f64) < budget as f64 * (1.0 - 1e-9);
+            // A slot must not be asked for by more than every fourth arrival, or it is too long to tell them apart.
+            (stable && arrival <= 0.25).then_some(chain).ok_or(Error::Fine { states: period as u64 })
+        };
+        if part == 0.0 {
+            return Ok(vec![(chain(budget)?, 1.0)]);
+        }
+        Ok(vec![(chain(budget)?, 1.0 - part), (chain(budget + 1)?, part)])
+    }
+
+    /// The service time of one job.
+    fn on_grid(self, question: &Question, rounding: Rounding) -> Vec<Job> {
+        let mut jobs: Vec<Job> = Vec::new();
+        for &(time, p) in &question.service {
+            let ns = time.ns() as f64;
+            let (whole, part) = self.slots(time.ns());
+            let up = if rounding == Rounding::Up { part.ceil() } else { part };
+            jobs.push(Job { slots: whole.max(1), p: p * (1.0 - up), ns });
+            jobs.push(Job { slots: whole + 1, p: p * up, ns });
+        }
+        jobs.retain(|job| job.p > 0.0);
+        jobs.sort_by_key(|job| job.slots); // stable
+        jobs.dedup_by(|next, job| {
+            let same = next.slots == job.slots;
+            if same {
+                let p = job.p + next.p;
+                *job = Job { ns: (job.ns * job.p + next.ns * next.p) / p, p, ..*job };
+            }
+            same
+        });
+        jobs
+    }
+
+    /// The work of a whole batch, and what a job of one waits for: it is the j-th with probability Pr{size ≥ j} / mean size.
+    fn batches(self, single: &[Job], batch: &[(u32, f64)]) -> (Pmf, Vec<Job>) {
+        let most = batch.iter().map(|&(size, _)| size).max().unwrap_or(1);
+        let sizes: f64 = batch.iter().map(|&(size, p)| p * f64::from(size)).sum();
+        let (mut work, mut later) = (Vec::new(), Vec::new());
+        let mut sum = vec![1.0];
+        let mut first = 0.0;
+        for size in 1..=most {
+            sum = convolve(&sum, single);
+            let exactly: f64 = batch.iter().filter(|(s, _)| *s == size).map(|(_, p)| p).sum();
+            let at_least: f64 = batch.iter().filter(|(s, _)| *s >= size).map(|(_, p)| p / sizes).sum();
+            add(&mut work, &sum, exactly);
+            if size == 1 {
+                first = at_least;
+            } else {
+                add(&mut later, &sum, at_least);
+            }
+        }
+        let first = single.iter().map(|job| Job { p: job.p * first, ..*job });
+        let later = sparse(&later).into_iter().map(|(slots, p)| Job { slots, p, ns: slots as f64 * self.slot() });
+        let mut jobs: Vec<Job> = first.chain(later).collect();
+        jobs.sort_by_key(|job| job.slots);
+        (sparse(&work), jobs)
+    }
+}
+
+fn add(to: &mut Vec<f64>, from: &[f64], weight: f64) {
+    to.resize(to.len().max(from.len()), 0.0);
+    to.iter_mut().zip(from).for_each(|(to, p)| *to += weight * p);
+}
+
+fn convolve(dense: &[f64], with: &[Job]) -> Vec<f64> {
+    let most = with.last().map_or(0, |job| job.slots);
+    let mut sum = vec![0.0; dense.len() + most];
+    for &Job { slots, p, .. } in with {
+        sum[slots..].iter_mut().zip(dense).for_each(|(to, share)| *to += p * share);
+    }
+    sum
+}
+
+fn sparse(dense: &[f64]) -> Pmf {
+    dense.iter().enumerate().filter(|(_, p)| **p > 0.0).map(|(slots, p)| (slots, *p)).collect()
+}

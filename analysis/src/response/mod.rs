@@ -1,0 +1,267 @@
+//! Response times of a service whose requests come at random and that has a share of a core: M/D(DS)/1, M/G(DS)/1 and their
+//! relatives (paper 000, chapter 4).
+//!
+//! Requests, alone or in batches, arrive as a Poisson process and are served first come, first served, by a server (B, P) that
+//! has the highest priority. Time is divided into slots ([`grid`]); the slotted queue is solved exactly ([`chain`], [`roots`])
+//! and turned into the law of the response time ([`law`], eqs. 4.11 and 4.13); two grids, one twice as fine, extrapolate to
+//! slots of no length ([`curve`]). Probabilities are floating point; times come in and go out as integers.
+
+mod chain;
+mod curve;
+mod grid;
+mod law;
+mod roots;
+mod slo;
+
+pub use slo::{pareto, slo, Choice, Objective, Verdict};
+
+use crate::Error;
+use curve::{Curve, Limit};
+use giusto_model::{Bandwidth, Duration, Rate};
+use grid::{Grid, Rounding};
+use serde::{Deserialize, Serialize};
+
+/// Who serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Server {
+    /// Keeps its budget while idle: M/G(DS)/1.
+    Deferrable,
+    /// Its budget runs off at a fixed place in each period: M/G(PS)/1. Poisson arrivals do not care where that place is.
+    Periodic,
+}
+
+/// A service and its share. Budget = period is the whole core, M/G/1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// Who serves.
+    pub server: Server,
+    /// B
+    pub budget: Duration,
+    /// P
+    pub period: Duration,
+    /// λ: how often a request, or a batch of them, comes.
+    pub rate: Rate,
+    /// Service times and their probabilities (Σ = 1): one for M/D/1, a measured histogram as it is.
+    pub service: Vec<(Duration, f64)>,
+    /// Sizes of batches and their probabilities (Σ = 1); `[(1, 1.0)]` where requests come alone.
+    pub batch: Vec<(u32, f64)>,
+}
+
+/// How fine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Precision {
+    /// Slots are halved until what was asked for moves by less than this: see [`Response::error`].
+    Within(f64),
+    /// The paper's model on one grid with so many slots (or a few more, to divide B and P) in a mean service time, its bias
+    /// included: N of Table 4.1.
+    Slots(u32),
+    /// The same, with service times between two slots' ends rounded up: never too optimistic about them.
+    SlotsUp(u32),
+}
+
+impl Default for Precision {
+    fn default() -> Self {
+        Precision::Within(2e-3)
+    }
+}
+
+/// The law of the response time, where it was asked for. What `giusto analyze response --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Response {
+    /// Mean.
+    #[serde(rename = "mean_ns")]
+    pub mean: Duration,
+    /// Pr{R ≤ t}.
+    pub cdf: Vec<At>,
+    /// Least t with Pr{R ≤ t} ≥ p.
+    pub percentiles: Vec<Percentile>,
+    /// Slots in a mean service time on the finest grid.
+    pub slots: f64,
+    /// How far the last halving of the slots moved the answers at most: probabilities twice, and the probability of what lies
+    /// beyond a percentile by a tenth of itself. About three times the error that is left. `None` for the model on one grid.
+    pub error: Option<f64>,
+    /// Probability that lies beyond what was computed.
+    pub lost: f64,
+    /// U = λ · mean work.
+    pub utilization: f64,
+    /// W = B/P
+    pub bandwidth: Bandwidth,
+}
+
+/// A point of the distribution function.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct At {
+    /// t
+    #[serde(rename = "at_ns")]
+    pub at: Duration,
+    /// Pr{R ≤ t}
+    pub p: f64,
+}
+
+/// A percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Percentile {
+    /// In percent.
+    pub p: f64,
+    /// The response time.
+    #[serde(rename = "ns")]
+    pub at: Duration,
+}
+
+/// Slots in a mean service time on the first grid.
+const FIRST: u32 = 10;
+/// The grid is made finer at most so many times.
+const MOST_HALVINGS: u32 = 9;
+/// Slots of work times slots of period on a grid that is still tried.
+const MOST_STEPS: f64 = 2e9;
+
+impl Question {
+    /// λ in 1/ns.
+    fn rate_per_ns(&self) -> f64 {
+        self.rate.per_ns()
+    }
+
+    /// Mean service time of one request in ns.
+    fn mean_service(&self) -> f64 {
+        self.service.iter().map(|(time, p)| p * time.ns() as f64).sum()
+    }
+
+    /// U = λ · mean size · mean service.
+    pub fn utilization(&self) -> f64 {
+        let size: f64 = self.batch.iter().map(|&(size, p)| p * f64::from(size)).sum();
+        self.rate_per_ns() * size * self.mean_service()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.period.is_zero() {
+            return Err(Error::Period);
+        }
+        if self.budget.is_zero() || self.budget > self.period {
+            return Err(Error::Budget { budget: self.budget, period: self.period });
+        }
+        let sums_to_one = |sum: f64| (sum - 1.0).abs() < 1e-6;
+        let fair = |p: f64| p.is_finite() && p >= 0.0;
+        let service = self.service.iter().all(|(time, p)| !time.is_zero() && fair(*p));
+        if !service || !sums_to_one(self.service.iter().map(|(_, p)| p).sum()) {
+            return Err(Error::Distribution { what: "service times" });
+        }
+        let batch = self.batch.iter().all(|(size, p)| *size > 0 && fair(*p));
+        if !batch || !sums_to_one(self.batch.iter().map(|(_, p)| p).sum()) {
+            return Err(Error::Distribution { what: "batch sizes" });
+        }
+        let bandwidth = self.budget.ns() as f64 / self.period.ns() as f64;
+        if self.rate_per_ns() <= 0.0 || self.utilization() >= bandwidth * (1.0 - 1e-6) {
+            let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+            let (utilization, bandwidth) = (percent(self.utilization()), percent(bandwidth));
+            return Err(Error::Unstable { utilization, bandwidth });
+        }
+        Ok(())
+    }
+
+    fn curve(&self, grid: Grid, rounding: Rounding) -> Result<Curve, Error> {
+        let chains = grid.chains(self, rounding)?;
+        let steps = |chain: &chain::Chain| chain.period as f64 * (34.0 / chain.decay()).max(chain.period as f64);
+        if let Some((chain, _)) = chains.iter().find(|(chain, _)| steps(chain) > MOST_STEPS) {
+            return Err(Error::Fine { states: steps(chain) as u64 });
+        }
+        Curve::new(&chains, grid, self.server)
+    }
+
+    /// The first grid that is fine enough for the queue to be stable on it and to tell arrivals apart.
+    fn first(&self, slots: u32, rounding: Rounding) -> Result<(Grid, Curve), Error> {
+        let mut grid = Grid::new(self, self.mean_service(), slots)?;
+        for _ in 0..MOST_HALVINGS {
+            match grid.chains(self, rounding) {
+                Ok(_) => break,
+                Err(_) => grid = grid.finer(),
+            }
+        }
+        Ok((grid, self.curve(grid, rounding)?))
+    }
+}
+
+/// The response time of `question` at the times `at` and the `percentiles` (in percent, each in (0, 100)).
+///
+/// O(M·P + B·M) on a grid of P slots in a period, with M slots of work that can be waiting. Errors: a distribution that is none,
+/// U ≥ W, a percentile out of range, and a grid that would be too large, which says what to change.
+pub fn response(
+    question: &Question,
+    at: &[Duration],
+    percentiles: &[f64],
+    precision: Precision,
+) -> Result<Response, Error> {
+    question.check()?;
+    if let Some(&p) = percentiles.iter().find(|p| !(**p > 0.0 && **p < 100.0)) {
+        return Err(Error::Percentile { p: p.to_string() });
+    }
+    let told = |grid: Grid, limit: &Limit, error| -> Result<Response, Error> {
+        let lost = (1.0 - limit.fine.mass()).max(0.0);
+        let percentile = |&p: &f64| Some(Percentile { p, at: rounded(limit.percentile(p / 100.0)?) });
+        Ok(Response {
+            mean: rounded(limit.mean()),
+            cdf: at.iter().map(|&at| At { at, p: limit.at(at.ns() as f64) }).collect(),
+            percentiles: percentiles
+                .iter()
+                .map(percentile)
+                .collect::<Option<_>>()
+                .ok_or(Error::Beyond { lost: format!("{lost:.1e}") })?,
+            slots: question.mean_service() / grid.slot(),
+            error,
+            lost,
+            utilization: question.utilization(),
+            bandwidth: Bandwidth::of(question.budget, question.period).ok_or(Error::Period)?,
+        })
+    };
+    let (slots, rounding) = match precision {
+        Precision::Slots(slots) => (slots, Rounding::Split),
+        Precision::SlotsUp(slots) => (slots, Rounding::Up),
+        Precision::Within(_) => (FIRST, Rounding::Split),
+    };
+    let (mut grid, mut coarse) = question.first(slots, rounding)?;
+    let Precision::Within(tolerance) = precision else {
+        return told(grid, &Limit { coarse: None, fine: &coarse }, None);
+    };
+    let mut last: Option<Response> = None;
+    for _ in 0..MOST_HALVINGS {
+        grid = grid.finer();
+        let fine = match (question.curve(grid, rounding), last.take()) {
+            (Ok(fine), before) => {
+                last = before;
+                fine
+            }
+            (Err(Error::Fine { .. }), Some(answer)) => return Ok(answer),
+            (Err(error), _) => return Err(error),
+        };
+        let limit = Limit { coarse: Some(&coarse), fine: &fine };
+        let mut answer = told(grid, &limit, None)?;
+        answer.error = last.as_ref().map(|before| moved(before, &limit));
+        let enough = answer.error.is_some_and(|error| error <= tolerance);
+        last = Some(answer);
+        coarse = fine;
+        if enough {
+            break;
+        }
+    }
+    last.ok_or(Error::Fine { states: 1 << 32 })
+}
+
+fn rounded(ns: f64) -> Duration {
+    Duration::from_ns(ns.round() as u64)
+}
+
+/// How far `before` is from `now`; see [`Response::error`].
+fn moved(before: &Response, now: &Limit) -> f64 {
+    let probabilities = before.cdf.iter().map(|at| 2.0 * (at.p - now.at(at.at.ns() as f64)).abs());
+    let beyond = before.percentiles.iter().map(|p| {
+        // In the jump of an atom a percentile lies exactly.
+        let at = p.at.ns() as f64;
+        let (below, up_to) = (now.at(at * (1.0 - 1e-9) - 1.0), now.at(at + 1.0));
+        let p = p.p / 100.0;
+        0.1 * (below - p).max(p - up_to).max(0.0) / (1.0 - p)
+    });
+    probabilities.chain(beyond).fold(0.0, f64::max)
+}

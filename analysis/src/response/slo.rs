@@ -1,0 +1,141 @@
+//! The cheapest share of a core that keeps a latency objective (paper 000, § 4.3).
+
+use super::{response, Precision, Question};
+use crate::Error;
+use giusto_model::{Bandwidth, Duration};
+use serde::{Deserialize, Serialize};
+
+/// So many of all response times (in percent) are at most so long.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Objective {
+    /// In percent, between 0 and 100.
+    pub percentile: f64,
+    /// The latency.
+    #[serde(rename = "within_ns")]
+    pub within: Duration,
+}
+
+/// A share that keeps all objectives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// B, the least at this period.
+    #[serde(rename = "budget_ns")]
+    pub budget: Duration,
+    /// P
+    #[serde(rename = "period_ns")]
+    pub period: Duration,
+    /// B/P
+    pub bandwidth: Bandwidth,
+    /// How long it can keep others off the core: 2B, the end of one period and the start of the next.
+    #[serde(rename = "hold_ns")]
+    pub hold: Duration,
+    /// What it gives for each objective, in percent.
+    pub reached: Vec<f64>,
+}
+
+/// What can be had.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// For each period asked for, the least budget, if any.
+    Achievable(Vec<Option<Choice>>),
+    /// Not even a whole core does (M/G/1): the objective that it misses, and what it reaches of it, in percent.
+    Unachievable {
+        /// The first that is missed.
+        objective: Objective,
+        /// Percent of response times within it on a whole core.
+        limit: f64,
+    },
+}
+
+/// While looking, and for the answer itself.
+const LOOKING: Precision = Precision::Within(4e-3);
+const ANSWER: Precision = Precision::Within(1e-3);
+
+/// For each of `periods` the least budget, a whole number of `quantum` (and exact to 1/2000 of the period), with which all `objectives` are kept. The budget and period
+/// of `question` do not matter.
+///
+/// Percentiles fall as B grows at one P, so B is found by bisection; they are *not* monotone in P at one W, so each P is looked
+/// at. Errors: as [`response`]; no objective.
+pub fn slo(
+    question: &Question,
+    objectives: &[Objective],
+    periods: &[Duration],
+    quantum: Duration,
+) -> Result<Verdict, Error> {
+    if let Some(o) = objectives.iter().find(|o| !(o.percentile > 0.0 && o.percentile < 100.0)) {
+        return Err(Error::Percentile { p: o.percentile.to_string() });
+    }
+    if quantum.is_zero() || periods.iter().any(|period| period.is_zero()) {
+        return Err(Error::Period);
+    }
+    let whole = whole_core(question);
+    let limit = reached(&whole, objectives, ANSWER)?;
+    if let Some((objective, limit)) = objectives.iter().zip(&limit).find(|(o, limit)| **limit < o.percentile) {
+        return Ok(Verdict::Unachievable { objective: *objective, limit: *limit });
+    }
+    let choices = periods.iter().map(|&period| least(question, objectives, period, quantum));
+    Ok(Verdict::Achievable(choices.collect::<Result<_, _>>()?))
+}
+
+/// The same service on a whole core: M/G/1. With B = P the period does not matter; a short one is solved fastest.
+fn whole_core(question: &Question) -> Question {
+    let shortest = question.service.iter().map(|(time, _)| *time).min().unwrap_or(question.period);
+    Question { budget: shortest, period: shortest, ..question.clone() }
+}
+
+/// Percent of response times within each objective.
+fn reached(question: &Question, objectives: &[Objective], precision: Precision) -> Result<Vec<f64>, Error> {
+    let at: Vec<Duration> = objectives.iter().map(|objective| objective.within).collect();
+    Ok(response(question, &at, &[], precision)?.cdf.into_iter().map(|at| 100.0 * at.p).collect())
+}
+
+/// The least budget at `period`.
+fn least(
+    question: &Question,
+    objectives: &[Objective],
+    period: Duration,
+    quantum: Duration,
+) -> Result<Option<Choice>, Error> {
+    let kept = |budget: u64, precision| -> Result<Option<Vec<f64>>, Error> {
+        let question = Question { budget: Duration::from_ns(budget * quantum.ns()), period, ..question.clone() };
+        match reached(&question, objectives, precision) {
+            Err(Error::Unstable { .. }) => Ok(None),
+            other => Ok(Some(other?).filter(|r| r.iter().zip(objectives).all(|(r, o)| *r >= o.percentile))),
+        }
+    };
+    let (mut low, mut high) = (0, period.ns() / quantum.ns() + 1); // low is too little
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        *(if kept(middle, LOOKING)?.is_some() { &mut high } else { &mut low }) = middle;
+    }
+    // What was found in haste is looked at again, from a little below.
+    let step = (period.ns() / quantum.ns() / 2000).max(1);
+    let mut budget = high.saturating_sub(step).max(1);
+    while budget * quantum.ns() <= period.ns() {
+        if let Some(reached) = kept(budget, ANSWER)? {
+            let budget = Duration::from_ns(budget * quantum.ns());
+            let bandwidth = Bandwidth::of(budget, period).ok_or(Error::Period)?;
+            let hold = budget.checked_mul(2).ok_or(Error::Range)?;
+            return Ok(Some(Choice { budget, period, bandwidth, hold, reached }));
+        }
+        budget += step;
+    }
+    Ok(None)
+}
+
+/// Those of `choices` than which no other has both less bandwidth and a shorter hold; by bandwidth.
+pub fn pareto(choices: &[Choice]) -> Vec<&Choice> {
+    let mut sorted: Vec<&Choice> = choices.iter().collect();
+    sorted.sort_by_key(|choice| (choice.bandwidth, choice.hold));
+    let mut shortest = None;
+    sorted.retain(|choice| {
+        let keep = shortest.is_none_or(|hold| choice.hold < hold);
+        if keep {
+            shortest = Some(choice.hold);
+        }
+        keep
+    });
+    sorted
+}

@@ -1,0 +1,140 @@
+//! `giusto analyze response` and `giusto analyze slo`.
+
+use crate::args::{RandomArgs, RequestArgs, Serving, SloArgs};
+use crate::failure::Failure;
+use crate::table::{json, print, say, table};
+use giusto_analysis::response::{pareto, response as analyse, slo as search};
+use giusto_analysis::response::{Choice, Objective, Precision, Question, Response, Server, Verdict};
+use giusto_analysis::Error;
+use giusto_model::{Bandwidth, Duration};
+use giusto_planner::share as percent;
+use serde::Serialize;
+use std::process::ExitCode;
+
+const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+
+/// What `response --json` prints (`formats/response.schema.json`).
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    response: &'a Response,
+    /// With service times rounded up to whole slots, where they are not: never too optimistic about them.
+    bound: Option<Response>,
+}
+
+/// `giusto analyze response`
+pub(crate) fn response(args: &RandomArgs) -> Result<ExitCode, Failure> {
+    let question = question(&args.requests, args.budget, args.period)?;
+    let percentiles =
+        if args.percentile.is_empty() && args.at.is_empty() { &PERCENTILES[..] } else { &args.percentile };
+    let of = |precision| analyse(&question, &args.at, percentiles, precision).map_err(refused);
+    let answer = of(args.slots.map_or(Precision::default(), Precision::Slots))?;
+    let up = args.slots.map(|slots| of(Precision::SlotsUp(slots))).transpose()?;
+    let bound = up.filter(|bound| *bound != answer);
+    if args.json {
+        return json(&Answer { response: &answer, bound });
+    }
+    let time = |time: Duration| format!("{time:.3}");
+    let mut rows = vec![vec!["mean".into(), time(answer.mean)]];
+    rows.extend(answer.percentiles.iter().map(|p| vec![format!("p{}", p.p), time(p.at)]));
+    rows.extend(answer.cdf.iter().map(|at| vec![format!("within {:.3}", at.at), format!("{:.4} %", 100.0 * at.p)]));
+    if let Some(bound) = &bound {
+        let values = std::iter::once(time(bound.mean)).chain(bound.percentiles.iter().map(|p| time(p.at)));
+        let values = values.chain(bound.cdf.iter().map(|at| format!("{:.4} %", 100.0 * at.p)));
+        rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
+        rows.insert(0, vec![String::new(), "estimate".into(), "bound".into()]);
+    }
+    print(&table(&rows, 1))?;
+    let error =
+        answer.error.map_or("the bias of the grid is in it".into(), |error| format!("last changed by {error:.1e}"));
+    say!(
+        "load {:.2} % of a core, server {}; {:.0} slots a service time, {error}",
+        100.0 * answer.utilization,
+        percent(answer.bandwidth),
+        answer.slots
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `slo --json` prints (`formats/slo.schema.json`).
+#[derive(Serialize)]
+struct Found<'a> {
+    /// One a period with which the objectives can be kept.
+    choices: &'a [Choice],
+    /// Those of them that no other beats both in bandwidth and in hold, by their periods.
+    pareto_period_ns: Vec<Duration>,
+}
+
+/// `giusto analyze slo`
+pub(crate) fn slo(args: &SloArgs) -> Result<ExitCode, Failure> {
+    let question = question(&args.requests, Duration::from_ns(1), Duration::from_ns(1))?;
+    let mean: f64 = question.service.iter().map(|(time, p)| time.ns() as f64 * p).sum();
+    let scan = (-2..=4).map(|power| (mean * f64::from(power).exp2()) as u64 / args.quantum.ns() * args.quantum.ns());
+    let scan = scan.filter(|ns| *ns > 0).map(Duration::from_ns).collect();
+    let periods = if args.period.is_empty() { scan } else { args.period.clone() };
+    let found = match search(&question, &args.objective, &periods, args.quantum).map_err(refused)? {
+        Verdict::Unachievable { objective: Objective { percentile, within }, limit } => {
+            return Err(Failure::does_not_fit(format!(
+                "p{percentile} = {within} is unachievable: even a whole core serves only {limit:.2} % within it (M/G/1); \
+                 expected a longer latency, shorter service times, or fewer requests"
+            )));
+        }
+        Verdict::Achievable(found) => found,
+    };
+    let choices: Vec<Choice> = found.iter().flatten().cloned().collect();
+    let best: Vec<Duration> = pareto(&choices).iter().map(|choice| choice.period).collect();
+    if args.json {
+        return json(&Found { choices: &choices, pareto_period_ns: best });
+    }
+    let mut rows = vec![["period", "budget", "bandwidth", "hold"].map(str::to_string).to_vec()];
+    rows[0].extend(args.objective.iter().map(|o| format!("within {}", o.within)));
+    for (period, choice) in periods.iter().zip(&found) {
+        let Some(choice) = choice else {
+            rows.push(vec![format!("{period:.3}"), "none".into()]);
+            continue;
+        };
+        let mut row = vec![
+            format!("{period:.3}"),
+            format!("{:.3}", choice.budget),
+            percent(choice.bandwidth),
+            format!("{:.3}", choice.hold),
+        ];
+        row.extend(choice.reached.iter().map(|reached| format!("{reached:.3} %")));
+        row.push(if best.contains(period) { "*" } else { "" }.into());
+        rows.push(row);
+    }
+    print(&table(&rows, 0))?;
+    say!("* nothing else here has both less bandwidth and a shorter hold (2B, what others may have to wait)");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The shares of those that have none written: what is left, evenly.
+fn shares<T: Copy>(values: &[(T, Option<Bandwidth>)]) -> Vec<(T, f64)> {
+    let written: f64 = values.iter().filter_map(|(_, share)| *share).map(Bandwidth::as_f64).sum();
+    let open = values.iter().filter(|(_, share)| share.is_none()).count();
+    let rest = (1.0 - written) / open.max(1) as f64;
+    values.iter().map(|(value, share)| (*value, share.map_or(rest, Bandwidth::as_f64))).collect()
+}
+
+fn question(args: &RequestArgs, budget: Duration, period: Duration) -> Result<Question, Failure> {
+    let service = match &args.profile {
+        None => shares(&args.service),
+        Some(path) => {
+            let measured = crate::simulate::profile(path)?.execution;
+            let each = 1.0 / measured.len() as f64;
+            measured.into_iter().map(|ns| (Duration::from_ns(ns), each)).collect()
+        }
+    };
+    let server = match args.server {
+        Serving::Deferrable => Server::Deferrable,
+        Serving::Periodic => Server::Periodic,
+    };
+    Ok(Question { server, budget, period, rate: args.rate, service, batch: shares(&args.batch) })
+}
+
+fn refused(error: Error) -> Failure {
+    match error {
+        Error::Unstable { .. } => Failure::does_not_fit(error),
+        _ => Failure::input(error),
+    }
+}

@@ -1,0 +1,74 @@
+//! What proves that a plan keeps its promises: numbers that anybody can compute again (`giusto check --certificate`).
+
+use crate::{Backend, Bandwidth, Duration};
+use serde::{Deserialize, Serialize};
+
+/// What proves that one entry of a plan keeps its promise, given that its server gets its budget in every period, which is
+/// what [`Admission`] proves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Certificate {
+    /// In every window the server supplies in time what the tasks may ask for.
+    EveryDeadline {
+        /// What is counted on in every period: the budget less what may be lost of it.
+        #[serde(rename = "budget_ns")]
+        budget: Duration,
+        /// Nothing is counted on in the first so much of any window.
+        #[serde(rename = "latency_ns")]
+        latency: Duration,
+        /// Where it was compared. Fixed priority: for each task one instant up to its deadline at which its work and all
+        /// above it is done. Any order: one instant up to the shortest deadline at which all work is done. EDF: ascending
+        /// deadlines from the first on, each with a supply that is enough until the next (the last one: until `until`).
+        points: Vec<Point>,
+        /// EDF: no deadline beyond this can be the first to be missed.
+        #[serde(rename = "until_ns")]
+        until: Option<Duration>,
+    },
+    /// No window as long as the server's period has more work on a whole core than the budget.
+    AsIfAlone {
+        /// A window that has most begins here: after a joint release of all tasks, or, where all keep their offsets, so long
+        /// after any multiple of their hyperperiod once all have started. `None`: every one has as much.
+        #[serde(rename = "from_ns")]
+        from: Option<Duration>,
+        /// Work in it.
+        #[serde(rename = "demand_ns")]
+        demand: Duration,
+    },
+    /// Budget and period are what was promised.
+    Supply,
+}
+
+/// One comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// Fixed priority: the task, by its place in the list.
+    pub task: Option<usize>,
+    /// Length of the window.
+    #[serde(rename = "at_ns")]
+    pub at: Duration,
+    /// Most that may be asked for in it; in a certificate of EDF, in any window shorter than the next point's.
+    #[serde(rename = "demand_ns")]
+    pub demand: Duration,
+    /// Least that is supplied in it.
+    #[serde(rename = "supply_ns")]
+    pub supply: Duration,
+}
+
+/// What proves that each server of one core gets its budget in every period beside the others: Σ B/P ≤ `most`, and, where one
+/// is deferrable and can take two budgets in a row, that no window asks for more than its length, which follows from the
+/// servers alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admission {
+    /// The core.
+    pub core: u32,
+    /// Who enforces its servers.
+    pub backend: Backend,
+    /// What the backend itself takes of the core.
+    pub cost: Bandwidth,
+    /// Σ B/P of its servers.
+    pub reserved: Bandwidth,
+    /// Most that may be reserved: at most 1 − keep-free − cost.
+    pub most: Bandwidth,
+}

@@ -1,0 +1,103 @@
+//! How often something comes.
+
+use num_rational::Ratio;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// Events in a time, exactly: `40/s`, `0.004/ms`. In JSON a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(Ratio<u64>);
+
+/// Names of units and their ns.
+const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+
+impl Rate {
+    /// Events in a nanosecond.
+    pub fn per_ns(self) -> f64 {
+        *self.0.numer() as f64 / *self.0.denom() as f64
+    }
+    /// Events in a second.
+    pub fn per_second(self) -> f64 {
+        self.per_ns() * 1e9
+    }
+    /// Whether nothing ever comes.
+    pub fn is_zero(self) -> bool {
+        *self.0.numer() == 0
+    }
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    /// A decimal number, perhaps with `k` or `M` for a thousand or a million, a slash, and one of ns, us, ms, s.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad =
+            || format!("'{text}' is not a rate; expected a number and a unit of time, such as 40/s, 20k/s or 0.004/ms");
+        let (number, unit) = text.split_once('/').ok_or_else(bad)?;
+        let (_, per) = UNITS.into_iter().find(|(name, _)| *name == unit.trim()).ok_or_else(bad)?;
+        let number = number.trim();
+        let (number, scale) = match (number.strip_suffix('k'), number.strip_suffix('M')) {
+            (Some(number), _) => (number, 1_000),
+            (_, Some(number)) => (number, 1_000_000),
+            _ => (number, 1),
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let digits = format!("{whole}{fraction}");
+        if whole.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(bad());
+        }
+        let top = digits.parse::<u64>().ok().and_then(|top| top.checked_mul(scale)).ok_or_else(bad)?;
+        let bottom = 10u64.checked_pow(fraction.len() as u32).and_then(|ten| ten.checked_mul(per)).ok_or_else(bad)?;
+        Ok(Rate(Ratio::new(top, bottom)))
+    }
+}
+
+impl fmt::Display for Rate {
+    /// Exact, in events a second: every rate that can be written is a finite decimal number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (top, bottom) = (u128::from(*self.0.numer()) * 1_000_000_000, u128::from(*self.0.denom()));
+        let (whole, mut rest) = (top / bottom, top % bottom);
+        let mut text = whole.to_string();
+        if rest > 0 {
+            text.push('.');
+        }
+        while rest > 0 {
+            rest *= 10;
+            text += &(rest / bottom).to_string();
+            rest %= bottom;
+        }
+        f.pad(&format!("{text}/s"))
+    }
+}
+
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_exact_and_round_trip() {
+        let of = |text: &str| text.parse::<Rate>().unwrap();
+        assert_eq!(of("0.004/ms"), of("4/s"));
+        assert_eq!(of("20k/s"), of("20/ms"));
+        for text in ["4/s", "0.5/s", "10000/s", "0/s", "1.25/s", "0.000000001/s"] {
+            assert_eq!(of(text).to_string(), text);
+            assert_eq!(of(&of(text).to_string()), of(text));
+        }
+        for bad in ["", "4", "4/h", "/s", "-1/s", "1e3/s", ".5/s", "1.5.5/s", "99999999999999999999/s"] {
+            assert!(bad.parse::<Rate>().unwrap_err().contains("not a rate"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The cheapest server that keeps every deadline of a task set.
+
+use crate::backend::Deviation;
+use giusto_analysis::interface::demand::request;
+use giusto_analysis::interface::{least_budget, schedulable, Certificate, Resource, Scheduler, Shortfall};
+use giusto_analysis::Error;
+use giusto_model::{Duration, GuestScheduler, Interface, Point, Task};
+use std::borrow::Cow;
+
+/// Periods and budgets are whole multiples of this.
+pub(crate) const QUANTUM: Duration = Duration::from_us(1);
+
+/// A task set on one virtual CPU, and what of a server it cannot count on.
+pub(crate) struct Demand<'a> {
+    tasks: Cow<'a, [Task]>,
+    scheduler: Scheduler,
+    /// Nothing is known of the order: the place of the task with the shortest deadline.
+    any: Option<usize>,
+    /// Of each budget.
+    loss: Duration,
+    /// Once in any window.
+    latency: Duration,
+    /// The least budget that the backend keeps.
+    least: Duration,
+}
+
+/// Why a server is enough, or where it falls short.
+pub(crate) type Verdict = Result<Certificate, Shortfall>;
+
+impl<'a> Demand<'a> {
+    /// Where nothing is known of the order, each task may have to wait for all others: as the last of all, with the shortest
+    /// deadline of all.
+    pub(crate) fn new(tasks: &'a [Task], scheduler: GuestScheduler, deviation: &Deviation, least: Duration) -> Self {
+        let Deviation { loss, latency, .. } = *deviation;
+        let own = |tasks, scheduler, any| Demand { tasks, scheduler, any, loss, latency, least };
+        match scheduler {
+            GuestScheduler::Own(scheduler) => own(Cow::from(tasks), scheduler, None),
+            GuestScheduler::Any => {
+                let shortest = (0..tasks.len()).min_by_key(|&place| tasks[place].deadline);
+                let deadline = shortest.map_or(Duration::ZERO, |place| tasks[place].deadline);
+                let all: Vec<Task> = tasks.iter().map(|task| Task { deadline, ..task.clone() }).collect();
+                own(all.into(), Scheduler::Dm, shortest)
+            }
+        }
+    }
+
+    /// The least B/P with `shortest` ≤ P ≤ `longest`; ties to the shortest period. `None`: not even whole cores are enough.
+    ///
+    /// With P the least budget b(P) rises, since the same budget in a longer period supplies less. So no period in [p, q] is
+    /// cheaper than the best so far, if at p a budget is not enough that would be as cheap at q: then the stretch is left
+    /// out, else halved. Errors: tasks that cannot be analysed.
+    pub(crate) fn cheapest(&self, shortest: Duration, longest: Duration) -> Result<Option<Interface>, Error> {
+        if self.beyond_hope() {
+            return Ok(None);
+        }
+        let (first, last) = (shortest.ns().div_ceil(QUANTUM.ns()), longest.ns() / QUANTUM.ns());
+        let mut best = None;
+        // Good ones early leave more out: some periods up to the longest deadline.
+        let reach =
+            self.tasks.iter().map(|task| task.deadline.ns() / QUANTUM.ns()).max().unwrap_or(0).clamp(first, last);
+        let mut seed = first;
+        while seed <= reach {
+            self.improve(seed, &mut best)?;
+            seed += seed / 2 + 1;
+        }
+        let mut open = vec![(first, last)];
+        while let Some((p, q)) = open.pop() {
+            if p > q || !self.may_improve(p, q, best)? {
+                continue;
+            }
+            if p == q {
+                self.improve(p, &mut best)?;
+                continue;
+            }
+            let middle = p + (q - p) / 2;
+            open.extend([(middle + 1, q), (p, middle)]); // the shorter ones first
+        }
+        Ok(best)
+    }
+
+    /// Whether `server` keeps all deadlines: the certificate, or where it falls short. `None` if nothing of it can be counted on.
+    pub(crate) fn kept(&self, server: Interface) -> Result<Option<Verdict>, Error> {
+        let counted =
+            server.budget.checked_sub(self.loss).filter(|budget| !budget.is_zero() && server.budget >= self.least);
+        let Some(budget) = counted else { return Ok(None) };
+        let resource = Resource::Periodic { period: server.period, budget };
+        if self.beyond_hope() {
+            return Ok(self.any.map(|task| Err(Shortfall { point: self.at_once(task, &resource), task })));
+        }
+        let found = self.test(server.period, budget)?;
+        Ok(Some(found.map_err(|short| Shortfall { task: self.any.unwrap_or(short.task), ..short })))
+    }
+
+    /// In any order: a job that is longer than the shortest deadline may come first.
+    fn beyond_hope(&self) -> bool {
+        self.tasks.iter().any(|task| task.wcet > task.deadline)
+    }
+
+    /// All that may be asked for until the deadline of `task`, in any order.
+    fn at_once(&self, task: usize, resource: &Resource) -> Point {
+        let at = self.tasks[task].deadline;
+        let places: Vec<usize> = (0..self.tasks.len()).collect();
+        let demand = request(&self.tasks, &places, places.len() - 1, at);
+        let supply = at.checked_sub(self.latency).map_or(Duration::ZERO, |t| resource.supply(t));
+        Point { task: Some(task), at, demand: Duration::from_ns(u64::try_from(demand).unwrap_or(u64::MAX)), supply }
+    }
+
+    /// Takes the least budget at this period, if that is cheaper.
+    fn improve(&self, period: u64, best: &mut Option<Interface>) -> Result<(), Error> {
+        let period = quanta(period);
+        let shape = Resource::Periodic { period, budget: period };
+        let Some(counted) = least_budget(&self.tasks, self.scheduler, &shape, QUANTUM, self.latency)? else {
+            return Ok(());
+        };
+        let Some(budget) = counted.checked_add(self.loss).map(|b| b.max(self.least)).filter(|b| *b <= period) else {
+            return Ok(());
+        };
+        let found = Interface { budget, period };
+        let better = |old: &Interface| (found.bandwidth(), period) < (old.bandwidth(), old.period);
+        if best.as_ref().is_none_or(better) {
+            *best = Some(found);
+        }
+        Ok(())
+    }
+
+    /// Whether a period in [p, q] may be cheaper than `best`, or as cheap and shorter.
+    fn may_improve(&self, p: u64, q: u64, best: Option<Interface>) -> Result<bool, Error> {
+        let most = match best {
+            None => u128::from(quanta(q).ns()),
+            Some(best) => {
+                let product = u128::from(best.budget.ns()) * u128::from(quanta(q).ns());
+                let equal_counts = p < best.period.ns() / QUANTUM.ns();
+                (product - u128::from(!equal_counts)) / u128::from(best.period.ns())
+            }
+        };
+        if most < u128::from(self.least.ns()) {
+            return Ok(false);
+        }
+        let counted = most.saturating_sub(u128::from(self.loss.ns())).min(u128::from(quanta(p).ns())) as u64;
+        let counted = counted / QUANTUM.ns() * QUANTUM.ns();
+        Ok(counted > 0 && self.test(quanta(p), Duration::from_ns(counted))?.is_ok())
+    }
+
+    fn test(&self, period: Duration, budget: Duration) -> Result<Verdict, Error> {
+        schedulable(&self.tasks, self.scheduler, &Resource::Periodic { period, budget }, self.latency)
+    }
+}
+
+fn quanta(count: u64) -> Duration {
+    Duration::from_ns(count * QUANTUM.ns())
+}

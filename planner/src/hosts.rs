@@ -1,0 +1,109 @@
+//! The plan of a site: every host's own, put together.
+
+use crate::choice::{choose_hosts, Choice};
+use crate::nearest::nearest;
+use crate::place::{one_host, OneHost, Placed, Unplaced};
+use crate::size::{reason, size};
+use crate::{facts, Facts, Refusal, Witness};
+use giusto_model::{HostPlan, Plan, Service, Site, PLAN_VERSION};
+use std::collections::HashMap;
+
+/// Decides every parameter for `site`; `facts` are those of the host that is this machine, and for the others a stock
+/// machine is assumed.
+///
+/// A service that the site binds to a host is placed there, before all others. The others go to the first host with room
+/// ([`Facts::host`] does not matter for that: the machines of a site choose alike). Each host is then planned by itself, by
+/// what is known of it. Predictions are left empty. O(services · hosts) plans of a host, of O(services · (analysis + cores))
+/// each. Errors: see [`Refusal`].
+pub fn plan(site: &Site, facts: &Facts) -> Result<Plan, Refusal> {
+    told(site, facts, None)
+}
+
+/// The part of [`plan`] for one host; what else the site asks of others is no matter as long as the services that are bound
+/// to none find a place. Errors: as there, and the site has no such host.
+pub fn plan_on(site: &Site, facts: &Facts, host: &str) -> Result<Plan, Refusal> {
+    told(site, facts, Some(facts::index(site, host)?))
+}
+
+fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
+    attempt(site, facts, only).map_err(|refusal| match refusal {
+        Refusal::DoesNotFit(witness) => {
+            let nearest = nearest(site, facts, only, &witness);
+            Refusal::DoesNotFit(Box::new(Witness { nearest, ..*witness }))
+        }
+        other => other,
+    })
+}
+
+/// A plan of all hosts, or of the `only` one, or why not, before anybody looked for what would fit.
+pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
+    let here = facts.place(site)?;
+    let one = |index: usize, services: &[usize]| on(site, index, &known(site, facts, here, index).0, services);
+    let wanted: Vec<usize> = (0..site.hosts.len()).filter(|index| only.is_none_or(|only| only == *index)).collect();
+    let bound: Vec<Vec<usize>> = (0..site.hosts.len()).map(|index| bound(site, index)).collect();
+    // Those first that have no choice: if they do not fit, it is not because of others.
+    let mut parts: Vec<Placed> = wanted.iter().map(|&index| one(index, &bound[index])).collect::<Result<_, _>>()?;
+    let Choice { sets, whys } = choose_hosts(site, bound.clone())?;
+    for (part, &index) in parts.iter_mut().zip(&wanted) {
+        if sets[index].len() > bound[index].len() {
+            *part = one(index, &sets[index])?;
+        }
+    }
+    let order: HashMap<&str, usize> = site.services.iter().map(|s| s.name.as_str()).zip(0..).collect();
+    let place = |name: &str| order.get(name).copied().unwrap_or(usize::MAX);
+    let (mut services, mut leftovers, mut admissions) = (Vec::new(), Vec::new(), Vec::new());
+    for part in parts {
+        services.extend(part.services);
+        leftovers.extend(part.leftovers);
+        admissions.push(part.admission);
+    }
+    services.sort_by_key(|service| place(&service.name));
+    leftovers.sort_by_key(|leftover| place(&leftover.name));
+    if site.hosts.len() > 1 {
+        let why = |name: &str, on: &str| reason("host", on, whys.get(place(name)).cloned().unwrap_or_default());
+        services.iter_mut().for_each(|s| s.reasons.insert(0, why(&s.name, &s.on)));
+        leftovers.iter_mut().for_each(|l| l.reasons.insert(0, why(&l.name, &l.on)));
+    }
+    let hosts = wanted.iter().zip(admissions).map(|(&index, admission)| {
+        let host = &site.hosts[index];
+        let assumed = known(site, facts, here, index).1;
+        HostPlan { name: host.name.clone(), cores: host.cores.clone(), keep_free: host.keep_free, assumed, admission }
+    });
+    Ok(Plan { giusto_plan: PLAN_VERSION, hosts: hosts.collect(), services, leftovers })
+}
+
+/// What is known of a host, and what was assumed if it is not this machine.
+pub(crate) fn known(site: &Site, facts: &Facts, here: Option<usize>, index: usize) -> (Facts, Option<String>) {
+    if here == Some(index) {
+        return (facts.clone(), None);
+    }
+    let (assumed, words) = facts.assumed(&site.hosts[index]);
+    (assumed, Some(words))
+}
+
+/// The services that can be nowhere else.
+fn bound(site: &Site, index: usize) -> Vec<usize> {
+    let host = &site.hosts[index];
+    let here = |service: &Service| service.on.as_ref().map_or(site.hosts.len() == 1, |on| *on == host.name);
+    (0..site.services.len()).filter(|&service| here(&site.services[service])).collect()
+}
+
+/// The plan of one host.
+fn on(site: &Site, index: usize, facts: &Facts, services: &[usize]) -> Result<Placed, Refusal> {
+    let host = &site.hosts[index];
+    let several = site.hosts.len() > 1;
+    let services = services.iter().map(|&service| &site.services[service]).collect();
+    let placed = one_host(&OneHost { host, facts, services }, &mut |service| size(service, host, facts));
+    placed.map_err(|unplaced| match unplaced {
+        Unplaced::DoesNotFit { service, cause } => Refusal::DoesNotFit(Box::new(Witness {
+            service,
+            host: several.then(|| host.name.clone()),
+            displaced: None,
+            cause,
+            elsewhere: Vec::new(),
+            nearest: Vec::new(),
+        })),
+        Unplaced::Other(refusal) if several => Refusal::On { host: host.name.clone(), refusal: Box::new(refusal) },
+        Unplaced::Other(refusal) => refusal,
+    })
+}

@@ -1,0 +1,266 @@
+//! Services that are promised every deadline, played with the policy core: beside servers that take every cycle of their
+//! budgets no job is ever late, on cores as full as they get, and where budgets end at the tick, too.
+
+mod common;
+
+use common::{every_deadline, leftovers, of, plan, site, supply};
+use giusto_model::{
+    Adopt, Backend, Bandwidth, Certificate, Duration, GuestScheduler, JobRecord, Origin, Plan, Promise, Release,
+    Scheduler, ServerKind, Service, ServicePlan, Site, Task,
+};
+use giusto_planner::{Facts, Refusal};
+use giusto_policy::Order;
+use giusto_simulator::{simulate, Error, Execution, Guest, Observer, ServerSpec, Sporadic, System, Workload};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use std::collections::HashMap;
+
+const HORIZON: u64 = 800_000_000;
+/// Those whose supply can be counted on at any time.
+const KINDS: [ServerKind; 5] = [
+    ServerKind::PeriodicStrict,
+    ServerKind::PeriodicConserving,
+    ServerKind::PeriodicReclaiming,
+    ServerKind::Deferrable,
+    ServerKind::ConstantBandwidth,
+];
+
+fn random_tasks(rng: &mut StdRng, share: u64) -> Vec<Task> {
+    let count = rng.random_range(1..=3);
+    let task = |number| {
+        let period = *[10_000u64, 12_500, 16_000, 20_000, 25_000, 40_000, 50_000, 80_000].choose(rng).unwrap();
+        let wcet = (period * rng.random_range(share / 2..=share) / 100 / count).max(1);
+        let deadline =
+            if rng.random_bool(0.5) { period } else { rng.random_range((period * 6 / 10).max(wcet)..=period) };
+        let copies = if rng.random_bool(0.1) { 2 } else { 1 };
+        let (wcet, period, deadline) =
+            (Duration::from_us(wcet / u64::from(copies) + 1), Duration::from_us(period), Duration::from_us(deadline));
+        let deadline = deadline.max(wcet);
+        let (name, offset) = (format!("t{number}"), Duration::ZERO);
+        Task { name, wcet, period, deadline, offset, release: Release::Sporadic, copies }
+    };
+    (0..count).map(task).collect()
+}
+
+/// Some services on one or two cores, of which nothing is kept free.
+fn random_site(rng: &mut StdRng) -> Site {
+    let one_kind = *KINDS.choose(rng).unwrap();
+    let count = rng.random_range(1..=4);
+    let mut services: Vec<Service> = (0..count)
+        .map(|number| {
+            let scheduler = *GuestScheduler::ALL.choose(rng).unwrap();
+            let share = rng.random_range(2..=50 / count);
+            let mut service = every_deadline(&format!("s{number}"), random_tasks(rng, share), scheduler);
+            service.server = [None, Some(one_kind), Some(*KINDS.choose(rng).unwrap())][rng.random_range(0..3)];
+            if service.tasks.len() > 1 && rng.random_bool(0.3) {
+                service.origin = Origin::Adopt(Adopt::Qmp("/run/vm".into()));
+                service.promise = Promise::EveryDeadline { scheduler, vcpus: 2, placed: Vec::new() };
+            }
+            service
+        })
+        .collect();
+    services.push(leftovers("batch", "0%"));
+    let cores: Vec<u32> = (1..=rng.random_range(1..=2)).collect();
+    let mut site = site(&cores, services);
+    site.hosts[0].keep_free = Bandwidth::ZERO;
+    site
+}
+
+/// A plan for it, and for as much as is left of the first core a service that was promised just that.
+fn filled(mut site: Site, facts: &Facts, rng: &mut StdRng) -> Result<Plan, Refusal> {
+    let first = plan(&site, facts)?;
+    let left =
+        first.services.iter().find(|entry| entry.core == 1).map_or(Bandwidth::ZERO, |entry| entry.left_for_others);
+    let period = *[5_000u64, 10_000, 20_000, 40_000].choose(rng).unwrap();
+    let budget = (left.as_f64() * period as f64) as u64;
+    if budget < 101 {
+        return Ok(first);
+    }
+    site.services.push(supply("rest", &[&format!("{}us/{period}us", budget - 1)], None));
+    // Beside a deferrable server not every window has room for it.
+    Ok(plan(&site, facts).unwrap_or(first))
+}
+
+fn deadlines(entry: &ServicePlan) -> bool {
+    matches!(entry.promise, Promise::EveryDeadline { .. })
+}
+
+/// The order of jobs, where nothing is known of it any that does not rest.
+fn guest(promise: &Promise, rng: &mut StdRng) -> Guest {
+    match promise {
+        Promise::EveryDeadline { scheduler: GuestScheduler::Own(Scheduler::Rm), .. } => Guest::RateMonotonic,
+        Promise::EveryDeadline { scheduler: GuestScheduler::Own(Scheduler::Dm), .. } => Guest::DeadlineMonotonic,
+        Promise::EveryDeadline { scheduler: GuestScheduler::Own(Scheduler::Edf), .. } => Guest::Edf,
+        _ => *[Guest::Fifo, Guest::Listed, Guest::Edf, Guest::RateMonotonic, Guest::DeadlineMonotonic]
+            .choose(rng)
+            .unwrap(),
+    }
+}
+
+/// Deadlines of one server, copies one by one, and how many of its jobs were late.
+struct Late {
+    server: usize,
+    deadlines: Vec<u64>,
+    jobs: u64,
+    late: Vec<JobRecord>,
+    /// The least time to spare, as a share of the deadline.
+    spare: f64,
+}
+
+impl Observer for Late {
+    fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
+        if server == self.server {
+            let (deadline, response) = (self.deadlines[job.task as usize], job.response_ns().unwrap());
+            self.jobs += 1;
+            self.spare = self.spare.min(deadline as f64 - response as f64) / deadline as f64;
+            if response > deadline {
+                self.late.push(*job);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Plays the core of entry `victim`: its tasks at their worst, all others hungry or in bursts.
+fn play(plan: &Plan, victim: usize, tick: Option<Duration>, rng: &mut StdRng) -> (Late, u64) {
+    let core = plan.services[victim].core;
+    let here: Vec<&ServicePlan> = plan.services.iter().filter(|entry| entry.core == core).collect();
+    let place = here.iter().position(|entry| std::ptr::eq(*entry, &plan.services[victim])).unwrap();
+    let together = Duration::from_us(rng.random_range(0..60_000) * rng.random_range(0..=1));
+    let servers = here.iter().enumerate().map(|(index, entry)| {
+        let workload = if index == place {
+            let phase = |rng: &mut StdRng| {
+                if rng.random_bool(0.5) {
+                    together
+                } else {
+                    Duration::from_us(rng.random_range(0..60_000))
+                }
+            };
+            let tasks: Vec<Task> = entry.tasks.iter().map(|task| Task { offset: phase(rng), ..task.clone() }).collect();
+            let sporadic = if rng.random_bool(0.3) { Sporadic::Random } else { Sporadic::Densest };
+            Some(Workload { tasks, guest: guest(&entry.promise, rng), execution: Execution::Worst, sporadic })
+        } else {
+            rng.random_bool(0.5).then(|| burst(entry, together, rng))
+        };
+        spec(entry, workload)
+    });
+    let mut servers: Vec<ServerSpec> = servers.collect();
+    servers.push(ServerSpec { kind: ServerKind::Unlimited, workload: None, priority: 1, ..servers[0].clone() });
+    let system = System { tick, ..System::new(Order::Edf, servers) };
+    let deadlines = here[place].tasks.iter().flat_map(|t| std::iter::repeat_n(t.deadline.ns(), t.copies as usize));
+    let mut late = Late { server: place, deadlines: deadlines.collect(), jobs: 0, late: Vec::new(), spare: 1.0 };
+    let stats = simulate(&system, Duration::from_ns(HORIZON), rng.random(), &mut late).unwrap();
+    (late, stats[place].unfinished)
+}
+
+fn spec(entry: &ServicePlan, workload: Option<Workload>) -> ServerSpec {
+    let server = entry.server;
+    let (kind, budget, period, first) = (server.kind, server.budget, server.period, Duration::ZERO);
+    ServerSpec { kind, budget, period, first, priority: 0, vcpus: 1, workload }
+}
+
+/// Work that comes now and then, up to two budgets at a time, or from `at` on without end.
+fn burst(entry: &ServicePlan, at: Duration, rng: &mut StdRng) -> Workload {
+    let (budget, period) = (entry.server.budget.ns(), entry.server.period.ns());
+    let wcet = [budget / 2 + 1, budget, 2 * budget, 9_000_000_000][rng.random_range(0..4)];
+    let gap = Duration::from_ns(wcet.max(rng.random_range(budget / 2..3 * period)) + 1);
+    let task = Task {
+        name: "burst".into(),
+        wcet: Duration::from_ns(wcet),
+        period: gap,
+        deadline: gap,
+        offset: at,
+        release: Release::Sporadic,
+        copies: 1,
+    };
+    let sporadic = if rng.random_bool(0.5) { Sporadic::Random } else { Sporadic::Densest };
+    Workload { tasks: vec![task], guest: Guest::Fifo, execution: Execution::Worst, sporadic }
+}
+
+/// No job late, and none that is left lying.
+fn kept(plan: &Plan, victim: usize, tick: Option<Duration>, rng: &mut StdRng) -> Late {
+    let entry = &plan.services[victim];
+    let (late, unfinished) = play(plan, victim, tick, rng);
+    assert!(late.late.is_empty(), "{:?} of {}: {:#?}", late.late[0], late.jobs, plan.services);
+    // At most one job a task can be on its way, and each must have come at least every second period.
+    let copies: u64 = entry.tasks.iter().map(|task| u64::from(task.copies)).sum();
+    let least: u64 =
+        entry.tasks.iter().map(|t| u64::from(t.copies) * ((HORIZON - 60_000_000) / (2 * t.period.ns()))).sum();
+    assert!(
+        unfinished <= copies && late.jobs + unfinished >= least,
+        "{unfinished} unfinished, {} done: {entry:#?}",
+        late.jobs
+    );
+    late
+}
+
+#[test]
+fn beside_whatever_others_do_no_job_is_late_on_cores_as_full_as_they_get() {
+    let mut rng = StdRng::seed_from_u64(11);
+    let (mut sites, mut jobs, mut shared, mut full, mut three, mut vms, mut refused, mut tight) =
+        (0, 0, 0, 0, 0, 0, 0, 0);
+    let (mut kinds, mut orders) = (HashMap::new(), HashMap::new());
+    let soak = std::env::var_os("GIUSTO_SOAK").is_some();
+    let (most, enough) = if soak { (2000, 100) } else { (200, 20) };
+    while sites < most {
+        let site = random_site(&mut rng);
+        let facts = Facts { manager_cost: Bandwidth::ZERO, ..Facts::typical(site.hosts[0].cores.clone()) };
+        let exact = Facts { loss: Duration::ZERO, lateness: Duration::ZERO, ..facts.clone() };
+        let Ok(plan) = filled(site, if rng.random_bool(0.7) { &exact } else { &facts }, &mut rng) else {
+            refused += 1;
+            continue;
+        };
+        sites += 1;
+        for (victim, entry) in plan.services.iter().enumerate().filter(|(_, entry)| deadlines(entry)) {
+            *kinds.entry(entry.server.kind).or_insert(0) += 1;
+            if let Promise::EveryDeadline { scheduler, .. } = entry.promise {
+                *orders.entry(scheduler).or_insert(0) += 1;
+            }
+            let beside = plan.services.iter().filter(|other| other.core == entry.core).count();
+            shared += usize::from(beside > 1);
+            three += usize::from(beside > 2);
+            full += usize::from(entry.left_for_others < of("10%"));
+            vms += usize::from(entry.vcpu == Some(1));
+            let late = kept(&plan, victim, None, &mut rng);
+            (jobs, tight) = (jobs + late.jobs, tight + usize::from(late.spare < 0.1));
+        }
+    }
+    println!("{sites} sites, {jobs} jobs, {shared} servers share a core, {three} with two others or more, {full} on a core that is full to 90 %, {vms} second virtual CPUs, {refused} sites refused, {tight} with less than a tenth to spare; {kinds:?} {orders:?}");
+    assert!([shared, three, full, vms, refused, tight].iter().all(|n| *n > enough), "the cases that matter must occur");
+    assert!(kinds.len() == 5 && kinds.values().all(|n| *n > enough) && orders.len() == 4, "{kinds:?} {orders:?}");
+}
+
+#[test]
+fn where_budgets_end_at_the_tick_what_runs_over_is_allowed_for() {
+    let mut rng = StdRng::seed_from_u64(12);
+    let (mut played, mut jobs, mut without) = (0, 0, 0);
+    let most = if std::env::var_os("GIUSTO_SOAK").is_some() { 300 } else { 30 };
+    while played < most {
+        let mut tasks = random_tasks(&mut rng, 40);
+        for task in &mut tasks {
+            let longer = |time: Duration| Duration::from_ns(4 * time.ns());
+            (task.wcet, task.period, task.deadline) = (longer(task.wcet), longer(task.period), longer(task.deadline));
+        }
+        let scheduler = *GuestScheduler::ALL.choose(&mut rng).unwrap();
+        let mut site = site(&[1], vec![every_deadline("only", tasks, scheduler), leftovers("batch", "0%")]);
+        site.hosts[0].keep_free = Bandwidth::ZERO;
+        let tick = Duration::from_ms([1, 4][rng.random_range(0..2)]);
+        let facts = Facts { insist: Some(Backend::Deadline), tick, ..Facts::typical(vec![1]) };
+        let facts = Facts { loss: Duration::ZERO, lateness: Duration::ZERO, ..facts };
+        let Ok(plan) = plan(&site, &facts) else { continue };
+        let Certificate::EveryDeadline { budget, .. } = plan.services[0].certificate else { panic!() };
+        assert_eq!(
+            plan.services[0].server.budget.ns() - budget.ns(),
+            tick.ns(),
+            "a tick of each budget is not counted on"
+        );
+        jobs += kept(&plan, 0, Some(tick), &mut rng).jobs;
+        played += 1;
+        // Without it jobs are late.
+        let mut less = plan.clone();
+        less.services[0].server.budget = budget;
+        without += usize::from(!play(&less, 0, Some(tick), &mut rng).0.late.is_empty());
+    }
+    println!("{played} plans, {jobs} jobs; without the tick's allowance {without} had jobs late");
+}

@@ -1,0 +1,105 @@
+//! The published experiments, played again: random task sets in, tables out.
+//!
+//! Called by its own program (`giusto-studies`) and by tests; calls `analysis` for interfaces, `simulator` for schedules and
+//! `verify` for what the tables say. One module an experiment; each has a folder beside `src` with its `study.toml` (sizes
+//! and claims) and a README (what the paper says, what comes out here). It decides nothing that a host would use.
+
+mod csa_arinc;
+mod csa_etf;
+mod csa_period;
+pub mod interfaces;
+pub mod play;
+pub mod sets;
+mod tables;
+
+use giusto_model::Duration;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+
+/// A study whose experiment is built in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Name {
+    /// Paper 002, § IV-B, Figs 5 to 12.
+    CsaPeriod,
+    /// Paper 002, § IV-B, Figs 13 and 14.
+    CsaEtf,
+    /// Paper 002, § IV-C, Table I, Figs 15 and 16.
+    CsaArinc,
+}
+
+impl Name {
+    /// All of them.
+    pub const ALL: [Name; 3] = [Name::CsaPeriod, Name::CsaEtf, Name::CsaArinc];
+
+    /// As its folder is called.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Name::CsaPeriod => "csa-period",
+            Name::CsaEtf => "csa-etf",
+            Name::CsaArinc => "csa-arinc",
+        }
+    }
+}
+
+/// How much is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Random sets in each case.
+    pub sets: u64,
+    /// Simulated time of each.
+    pub length: Duration,
+    /// Of all randomness.
+    pub seed: u64,
+}
+
+impl Size {
+    /// From a size of a `study.toml`: `sets` and `seconds`. Errors: another key, or one that lacks.
+    pub fn read(numbers: &BTreeMap<String, u64>, seed: u64) -> Result<Size, Error> {
+        if let Some(unknown) = numbers.keys().find(|key| !["sets", "seconds"].contains(&key.as_str())) {
+            return Err(Error::Size(format!("unknown key '{unknown}'")));
+        }
+        let number = |key: &str| match numbers.get(key) {
+            Some(&number) if number > 0 && number < 1 << 30 => Ok(number),
+            _ => Err(Error::Size(format!("'{key}' must be there, more than 0 and less than {}", 1u64 << 30))),
+        };
+        Ok(Size { sets: number("sets")?, length: Duration::from_ms(number("seconds")? * 1000), seed })
+    }
+
+    /// The random stream of a set: sets of a case do not depend on how many there are.
+    fn stream(&self, case: usize, set: u64) -> ChaCha8Rng {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        rng.set_stream((case as u64) << 32 | set);
+        rng
+    }
+}
+
+/// Plays a study and returns its tables as CSV, by name. `played` is called after each set, with how many there are in all.
+/// The same size gives the same bytes, whatever the machine.
+pub fn run(name: Name, size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
+    match name {
+        Name::CsaPeriod => csa_period::run(size, played),
+        Name::CsaEtf => csa_etf::run(size, played),
+        Name::CsaArinc => csa_arinc::run(size, played),
+    }
+}
+
+/// Why a study cannot be played.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// A size of a `study.toml`.
+    #[error("size: {0}; expected sets and seconds")]
+    Size(String),
+    /// A domain that not even a whole core can serve.
+    #[error("no interface serves a generated domain: it needs more than a core")]
+    NoInterface,
+    /// The mathematics refuses.
+    #[error(transparent)]
+    Analysis(#[from] giusto_analysis::Error),
+    /// The simulator refuses.
+    #[error(transparent)]
+    Simulator(#[from] giusto_simulator::Error),
+    /// Claims or tables.
+    #[error(transparent)]
+    Claims(#[from] giusto_verify::study::Error),
+}

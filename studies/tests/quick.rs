@@ -1,0 +1,57 @@
+//! Every study in its quick size: it can be played, and no claim fails.
+
+use giusto_studies::{run, Name, Size};
+use giusto_verify::study::{failures, findings, judge, Finding, Study, Table};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn study(name: Name) -> Study {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(name.folder()).join("study.toml");
+    Study::read(&std::fs::read_to_string(file).unwrap()).unwrap()
+}
+
+#[test]
+fn no_claim_fails_in_the_quick_size() {
+    for name in Name::ALL {
+        let study = study(name);
+        let size = Size::read(&study.size["quick"], study.seed).unwrap();
+        let csv = run(name, size, &|_| ()).unwrap();
+        let tables: BTreeMap<String, Table> =
+            csv.iter().map(|(name, text)| (name.clone(), Table::read(name, text).unwrap())).collect();
+        let judgements = judge(&study, &tables).unwrap();
+        let text = findings(&study, &judgements);
+        assert!(failures(&study, &judgements).is_empty(), "{text}");
+        let held = judgements.iter().filter(|judgement| judgement.finding == Finding::Holds).count();
+        println!("{}: {}", study.title, text.lines().last().unwrap());
+        // So few sets cannot tell everything, but much.
+        assert!(held * 10 >= judgements.len() * 7, "{text}");
+    }
+}
+
+#[test]
+fn the_same_seed_plays_the_same_and_another_does_not() {
+    let size = |seed| Size::read(&BTreeMap::from([("sets".into(), 1), ("seconds".into(), 4)]), seed).unwrap();
+    for name in Name::ALL {
+        let play = |seed| run(name, size(seed), &|_| ()).unwrap();
+        assert_eq!(play(1), play(1));
+        assert_ne!(play(1), play(2));
+    }
+}
+
+#[test]
+fn sizes_are_sets_and_seconds_and_each_study_says_how_it_is_run() {
+    for name in Name::ALL {
+        let study = study(name);
+        assert_eq!(study.run.split(" -- ").nth(1), Some(format!("{} {{size}}", name.folder()).as_str()));
+        assert!(Size::read(&study.size["full"], 0).unwrap().sets >= 30, "intervals need sets");
+    }
+    let read = |numbers: &[(&str, u64)]| Size::read(&numbers.iter().map(|&(k, n)| (k.into(), n)).collect(), 0);
+    for (numbers, word) in [
+        (&[("sets", 1)][..], "'seconds'"),
+        (&[("sets", 0), ("seconds", 1)], "'sets'"),
+        (&[("sets", 1), ("seconds", 1), ("minutes", 1)], "'minutes'"),
+    ] {
+        let error = read(numbers).unwrap_err().to_string();
+        assert!(error.contains(word) && error.contains("expected"), "{error}");
+    }
+}

@@ -1,0 +1,161 @@
+//! The checker: whether a plan keeps its promises, by its own numbers.
+//!
+//! It shares no code with what made the plan, and trusts no claim that it can compute: supplies, demands, how far one has to
+//! look, sums of shares are its own, in exact integers. What it cannot know it says in [`Checked`]: that servers lack no more
+//! of their budgets than the certificates allow for, and that tasks are what the plan says.
+
+mod admission;
+mod alone;
+mod demand;
+mod entry;
+mod exact;
+mod read;
+mod windows;
+
+pub use read::{read_plan, NoPlan};
+
+use giusto_model::{Duration, Plan, Promise, ServicePlan};
+use serde::Serialize;
+use std::fmt;
+
+/// What was checked, of a plan in which all holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Entry by entry, in the order of the plan.
+    pub services: Vec<CheckedService>,
+    /// Cores whose servers fit together.
+    pub cores: Vec<CheckedCore>,
+}
+
+/// A core whose servers fit together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckedCore {
+    /// Its host.
+    pub on: String,
+    /// Its number there.
+    pub core: u32,
+}
+
+/// One entry of a plan that keeps its promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckedService {
+    /// Its service.
+    pub service: String,
+    /// Its virtual CPU.
+    pub vcpu: Option<u32>,
+    /// Its core.
+    pub core: u32,
+    /// What holds.
+    pub promise: &'static str,
+    /// Comparisons of demand and supply that were made.
+    pub compared: usize,
+    /// What the server may lack of each budget.
+    #[serde(rename = "loss_ns")]
+    pub loss: Duration,
+    /// How late its supply may come, once in any window.
+    #[serde(rename = "latency_ns")]
+    pub latency: Duration,
+}
+
+/// The first thing in a plan that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+pub struct Broken {
+    /// Whose claim; `None`: a core's.
+    pub service: Option<String>,
+    /// Its virtual CPU.
+    pub vcpu: Option<u32>,
+    /// The core.
+    pub core: Option<u32>,
+    /// The claim.
+    pub what: String,
+    /// Length of the window that the claim is about.
+    #[serde(rename = "at_ns")]
+    pub at: Option<Duration>,
+    /// What there would have to be.
+    pub needed: Box<str>,
+    /// What there is.
+    pub found: Box<str>,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.service, self.core) {
+            (Some(service), _) => write!(f, "service '{service}'")?,
+            (None, Some(core)) => write!(f, "core {core}")?,
+            (None, None) => write!(f, "the plan")?,
+        }
+        if let Some(vcpu) = self.vcpu {
+            write!(f, ", virtual CPU {vcpu}")?;
+        }
+        if let (Some(_), Some(core)) = (&self.service, self.core) {
+            write!(f, " on core {core}")?;
+        }
+        write!(f, ": {}", self.what)?;
+        if let Some(at) = self.at {
+            write!(f, " in a window of {at}")?;
+        }
+        write!(f, ": needed {}, found {}", self.needed, self.found)
+    }
+}
+
+impl Broken {
+    pub(self) fn new(what: impl Into<String>, needed: impl ToString, found: impl ToString) -> Self {
+        let (needed, found) = (needed.to_string().into(), found.to_string().into());
+        Broken { service: None, vcpu: None, core: None, what: what.into(), at: None, needed, found }
+    }
+    pub(self) fn at(self, at: u64) -> Self {
+        Broken { at: Some(Duration::from_ns(at)), ..self }
+    }
+    pub(self) fn of(self, entry: &ServicePlan) -> Self {
+        Broken { service: Some(entry.name.clone()), vcpu: entry.vcpu, core: Some(entry.core), ..self }
+    }
+}
+
+/// Whether all promises of `plan` are kept, given that tasks and servers are what it says: each entry by its certificate, each
+/// core by its admission, the floors by what is left.
+///
+/// # Errors
+/// The first that does not hold, or that would take more than some seconds to establish.
+pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
+    let services = plan.services.iter().map(|one| entry::check(one).map_err(|broken| broken.of(one)));
+    let services = services.collect::<Result<_, _>>()?;
+    whole(plan)?;
+    let cores = admission::check(plan)?;
+    Ok(Checked { services, cores })
+}
+
+/// Whether each service has all entries that it was promised.
+fn whole(plan: &Plan) -> Result<(), Broken> {
+    for one in &plan.services {
+        let all: Vec<&ServicePlan> = plan.services.iter().filter(|other| other.name == one.name).collect();
+        let broken = |what, needed: &dyn fmt::Display, found: usize| Err(Broken::new(what, needed, found).of(one));
+        if let Some(other) = all.iter().find(|other| other.on != one.on) {
+            return Err(Broken::new("one service is on one host", &one.on, &other.on).of(other));
+        }
+        if let Some(other) = all.iter().find(|other| other.promise != one.promise) {
+            return Err(Broken::new("one service has one promise", "one", "two").of(other));
+        }
+        let entries = match &one.promise {
+            Promise::AsIfAlone => 1,
+            Promise::Supply(interfaces) => interfaces.len(),
+            Promise::EveryDeadline { vcpus, .. } => *vcpus as usize,
+            Promise::Leftovers { .. } => return broken("it is promised no reservation", &0, all.len()),
+        };
+        if all.len() != entries {
+            return broken("entries of this service", &entries, all.len());
+        }
+        let numbered = |(nth, entry): (usize, &&ServicePlan)| entry.vcpu.is_none_or(|vcpu| vcpu as usize == nth);
+        if !all.iter().enumerate().all(numbered) || (entries > 1 && all.iter().any(|entry| entry.vcpu.is_none())) {
+            return broken("virtual CPUs of its entries, one by one from 0", &entries, all.len());
+        }
+        if let Promise::EveryDeadline { placed, .. } = &one.promise {
+            let there = |vcpu: u32| placed.iter().filter(|on| **on == vcpu).count();
+            if let Some(entry) = all.iter().find(|e| !placed.is_empty() && there(e.vcpu.unwrap_or(0)) != e.tasks.len())
+            {
+                let needed = there(entry.vcpu.unwrap_or(0));
+                return Err(Broken::new("tasks on this virtual CPU", needed, entry.tasks.len()).of(entry));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Does a published experiment come out again? The claims of a `study.toml`, judged on the tables that its commands wrote.
+//!
+//! A study plays many random task sets where a paper shows one, so that "A is below B" can have an interval: the sets are
+//! resampled ([`judge`]). Form of the file: `studies/README.md`. Nothing is read or written here; texts come in.
+
+mod claim;
+mod judge;
+mod table;
+
+pub use claim::{Claim, Measure, Rule, Study};
+pub use judge::{failures, findings, judge, Finding, Judgement, CONFIDENCE, RESAMPLES};
+pub use table::Table;
+
+/// Why a study cannot be judged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// `study.toml` is not of its form.
+    #[error("{0}")]
+    Form(String),
+    /// A table is not one.
+    #[error("table '{table}': {why}; expected comma-separated values below one line of column names")]
+    Table {
+        /// Its name.
+        table: String,
+        /// What is wrong, with the line.
+        why: String,
+    },
+    /// A claim about a table that is not there.
+    #[error("claim '{claim}': there is no table '{table}'; expected one of {known}")]
+    NoTable {
+        /// What is claimed.
+        claim: String,
+        /// The table's name.
+        table: String,
+        /// Those that are there.
+        known: String,
+    },
+    /// A claim about a column that is not there.
+    #[error("claim '{claim}': table '{table}' has no column '{column}'; expected one of {known}")]
+    NoColumn {
+        /// What is claimed.
+        claim: String,
+        /// The table's name.
+        table: String,
+        /// The column's name.
+        column: String,
+        /// Those that are there.
+        known: String,
+    },
+    /// A column that must hold numbers holds something else.
+    #[error("table '{table}', column '{column}': '{text}' is no number")]
+    NoNumber {
+        /// The table's name.
+        table: String,
+        /// The column's name.
+        column: String,
+        /// What stands there.
+        text: String,
+    },
+    /// A claim about nothing.
+    #[error("claim '{claim}': no row of table '{table}' is meant{of}; check 'where' and 'values'")]
+    NoRow {
+        /// What is claimed.
+        claim: String,
+        /// The table's name.
+        table: String,
+        /// Where the claim compares: the value without a row, and the set.
+        of: String,
+    },
+    /// A mean over nothing.
+    #[error("claim '{claim}': the column '{column}' adds up to 0 in {case}, so there is no mean")]
+    NoMean {
+        /// What is claimed.
+        claim: String,
+        /// The divisor.
+        column: String,
+        /// Of which rows.
+        case: String,
+    },
+}
