@@ -204,6 +204,7 @@ fn follow(site: &Site, facts: &Facts, service: &str, host: Option<&str>, advice:
         (NearestFit::Margin(margin), _) => witness.margin = *margin,
         (NearestFit::AtLeast(floor), Promise::Leftovers { at_least, .. }) => *at_least = *floor,
         (NearestFit::Supply { vcpu, at_most }, Promise::Supply(all)) => all[vcpu.unwrap_or(0) as usize] = *at_most,
+        (NearestFit::Kind(kind), _) => witness.server = Some(*kind),
         (NearestFit::On(host), _) => witness.on = Some(host.clone()),
         (NearestFit::MoreCores(more), _) => {
             let added = 100..100 + *more as u32;
