@@ -1,12 +1,13 @@
-//! Services that are promised processor time or every deadline: their servers, several on a core under EDF.
+//! Services that are promised processor time, every deadline or percentiles: their servers, several on a core under EDF.
 
 use crate::backend::{at_the_tick, choose, cost, most_of_a_core, Chosen, Wanted};
 use crate::deadlines::{self, Need};
+use crate::percentiles::{self, Company, Tail};
 use crate::place::{OneHost, Unplaced};
 use crate::size::{kept, reason};
 use crate::sums::add_up;
 use crate::words::{share, time};
-use crate::{Cause, Refusal, Shortage};
+use crate::{Cause, Miss, Missed, Refusal, Shortage};
 use giusto_analysis::admission::{self, Grids, Order, Refused, Window};
 use giusto_analysis::Error;
 use giusto_model::{
@@ -24,6 +25,8 @@ struct Entry<'a> {
     chosen: Chosen,
     /// Of a service that is promised every deadline: what the interface rests on.
     need: Option<Need>,
+    /// Of one that is promised percentiles likewise.
+    tail: Option<Tail>,
 }
 
 impl fmt::Display for Entry<'_> {
@@ -60,13 +63,33 @@ enum Full {
     Unknown(Error),
 }
 
-/// Plans the services that are promised a supply or every deadline on `cores` of their host, with their places among its
-/// services.
+/// Plans the services that are promised a supply, every deadline or percentiles on `cores` of their host, with their places
+/// among its services.
 ///
+/// A server for percentiles is cheaper alone on a core, where it has the highest priority; where there are too few cores for
+/// that, all of them share.
+pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
+    let alone = place_all(on, cores, Company::Alone);
+    let random = on.services.iter().any(|service| matches!(service.promise, Promise::Percentiles { .. }));
+    let Err(why) = alone else { return alone };
+    if !random {
+        return Err(why);
+    }
+    place_all(on, cores, Company::Beside).map_err(|beside| match &beside {
+        // Not for want of cores: it cannot be had beside others.
+        Unplaced::DoesNotFit { cause: Cause::Percentiles(miss), .. }
+            if !matches!(miss.how, Missed::Room { needs: Some(needs), whole, .. } if needs.bandwidth() <= whole) =>
+        {
+            why
+        }
+        _ => beside,
+    })
+}
+
 /// Largest bandwidth first, each on the first core that admits it; virtual CPUs of one VM go to different cores where they
 /// fit there. O(interfaces² + interfaces · cores).
-pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
-    let mut entries = entries(on)?;
+fn place_all(on: &OneHost, cores: &[u32], company: Company) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
+    let mut entries = entries(on, company)?;
     entries.sort_by_key(|entry| Reverse(entry.interface.bandwidth()));
     let mut cores: Vec<Core> = cores.iter().map(|&id| Core { id, on: Vec::new(), used: Bandwidth::ZERO }).collect();
     for index in 0..entries.len() {
@@ -93,7 +116,7 @@ pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Vec<(usize, Servic
     Ok(plans.into_iter().map(|(order, _, plan)| (order, plan)).collect())
 }
 
-fn entries<'a>(on: &OneHost<'a>) -> Result<Vec<Entry<'a>>, Unplaced> {
+fn entries<'a>(on: &OneHost<'a>, company: Company) -> Result<Vec<Entry<'a>>, Unplaced> {
     let mut entries = Vec::new();
     for (order, &service) in on.services.iter().enumerate() {
         match &service.promise {
@@ -101,13 +124,18 @@ fn entries<'a>(on: &OneHost<'a>) -> Result<Vec<Entry<'a>>, Unplaced> {
                 for (vcpu, &interface) in (0..).zip(interfaces) {
                     let vcpu = (service.origin.has_vcpus() || interfaces.len() > 1).then_some(vcpu);
                     let chosen = choose(service, Wanted::Supply(interface), on.facts).map_err(Unplaced::Other)?;
-                    entries.push(Entry { order, service, vcpu, interface, chosen, need: None });
+                    entries.push(Entry { order, service, vcpu, interface, chosen, need: None, tail: None });
                 }
             }
             Promise::EveryDeadline { .. } => {
                 for (vcpu, interface, chosen, need) in deadlines::entries(service, on.host, on.facts)? {
-                    entries.push(Entry { order, service, vcpu, interface, chosen, need: Some(need) });
+                    entries.push(Entry { order, service, vcpu, interface, chosen, need: Some(need), tail: None });
                 }
+            }
+            Promise::Percentiles { .. } => {
+                let (interface, chosen, tail) = percentiles::entry(service, on.host, on.facts, company, on.answers)?;
+                let vcpu = service.origin.has_vcpus().then_some(0);
+                entries.push(Entry { order, service, vcpu, interface, chosen, need: None, tail: Some(tail) });
             }
             Promise::AsIfAlone | Promise::Leftovers { .. } => {}
         }
@@ -120,13 +148,17 @@ fn entries<'a>(on: &OneHost<'a>) -> Result<Vec<Entry<'a>>, Unplaced> {
 /// Σ B/P is the exact test for EDF where each server is to the others a sporadic task. A deferrable one is not: it can take 2B
 /// in a row, so that (4, 12) and (2, 5) fail at 11/15. Then no window may ask for more than its length of a whole core
 /// ([`admission::admit`]). Real-time groups have fixed priorities, so one is alone on its core; where budgets end at the tick,
-/// so is one that is promised deadlines, as the others may run over by a tick each.
+/// so is one that is promised deadlines, as the others may run over by a tick each. So is one whose percentiles were computed
+/// for the highest priority.
 fn admit(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<Bandwidth, Full> {
     let entry = &entries[index];
     let backend = entry.chosen.backend;
     let (most, _) = most_of_a_core(on.host, on.facts, backend);
     let mut others = core.on.iter().map(|&other| &entries[other]);
-    let lonely = |entry: &Entry| backend == Backend::RtGroup || (entry.need.is_some() && at_the_tick(backend));
+    let lonely = |entry: &Entry| {
+        let alone = entry.tail.as_ref().is_some_and(Tail::alone);
+        alone || backend == Backend::RtGroup || (entry.need.is_some() && at_the_tick(backend))
+    };
     if others.any(|other| other.chosen.backend != backend || lonely(other) || lonely(entry)) {
         return Err(Full::Room(Bandwidth::ZERO));
     }
@@ -176,6 +208,11 @@ fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], on: &OneHost) -> 
     });
     let (vcpu, room, cores) = (entry.vcpu, room.max().unwrap_or(Bandwidth::ZERO), admitted.len());
     let (whole, _) = most_of_a_core(on.host, on.facts, entry.chosen.backend);
+    if let (Some(_), Promise::Percentiles { points, .. }) = (&entry.tail, &entry.service.promise) {
+        let how = Missed::Room { needs: Some(entry.interface), room, whole, cores };
+        let cause = Cause::Percentiles(Box::new(Miss { points: points.clone(), how }));
+        return Unplaced::DoesNotFit { service, cause };
+    }
     let Some(need) = &entry.need else {
         let cause = Cause::Supply { vcpu, demand: entry.interface, supply: room, whole, cores };
         return Unplaced::DoesNotFit { service, cause };
@@ -191,7 +228,7 @@ fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], on: &OneHost) -> 
 }
 
 fn place(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<ServicePlan, Unplaced> {
-    let Entry { service, vcpu, interface, chosen, need, .. } = &entries[index];
+    let Entry { service, vcpu, interface, chosen, need, tail, .. } = &entries[index];
     let (host, facts) = (on.host, on.facts);
     let range = || {
         let why = giusto_analysis::Error::Range;
@@ -216,7 +253,16 @@ fn place(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<S
     let supply = || {
         reason("supply", interface, format!("{bandwidth} of a core, as promised, whatever runs; no margin is added"))
     };
-    let numbers = need.as_ref().map_or_else(|| vec![supply()], |need| need.reasons.clone());
+    let numbers = match (need, tail) {
+        (Some(need), _) => need.reasons.clone(),
+        (None, Some(tail)) => tail.reasons.clone(),
+        (None, None) => vec![supply()],
+    };
+    let (required, margin, certificate) = match (need, tail) {
+        (Some(need), _) => (need.required, need.margin, need.certificate.clone()),
+        (None, Some(tail)) => (tail.required, tail.margin, tail.certificate.clone()),
+        (None, None) => (interface.bandwidth(), Bandwidth::ZERO, Certificate::Supply),
+    };
     let consequences = [
         reason("hold", time(hold.enforced), why_hold),
         reason(
@@ -232,17 +278,17 @@ fn place(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<S
         origin: service.origin.clone(),
         vcpu: *vcpu,
         tasks: need.as_ref().map_or(Vec::new(), |need| need.tasks.clone()),
-        load: None,
+        load: service.load.clone(),
         core: core.id,
         backend: chosen.backend,
         server: entries[index].server(),
         cap: service.cap,
         utilization: need.as_ref().map_or(Bandwidth::ZERO, |need| need.utilization),
-        required: need.as_ref().map_or(interface.bandwidth(), |need| need.required),
-        margin: need.as_ref().map_or(Bandwidth::ZERO, |need| need.margin),
+        required,
+        margin,
         hold,
         left_for_others,
-        certificate: need.as_ref().map_or(Certificate::Supply, |need| need.certificate.clone()),
+        certificate,
         prediction: None,
         reasons: (std::iter::once(core_reason).chain(chosen.reasons.iter().cloned()))
             .chain(numbers)

@@ -5,7 +5,7 @@
 
 use super::exact::{of, share, Exact};
 use super::{windows, Broken, CheckedCore};
-use giusto_model::{Admission, Backend, Bandwidth, HostPlan, Plan, Promise, ServicePlan};
+use giusto_model::{Admission, Backend, Bandwidth, Certificate, HostPlan, Plan, Promise, ServicePlan};
 
 /// Cores with reservations, all of which fit.
 pub(super) fn check(plan: &Plan) -> Result<Vec<CheckedCore>, Broken> {
@@ -94,6 +94,10 @@ fn alone(entry: &ServicePlan) -> bool {
         (Promise::AsIfAlone, _) | (_, Backend::RtGroup) => true,
         // Budgets that end at the tick: each of the others may run over by one.
         (Promise::EveryDeadline { .. }, backend) => backend != Backend::Manager,
+        // Its response times are those of the highest priority.
+        (Promise::Percentiles { .. }, _) => {
+            matches!(entry.certificate, Certificate::Percentiles { wait, .. } if wait.is_zero())
+        }
         (Promise::Supply(_) | Promise::Leftovers { .. }, _) => false,
     }
 }

@@ -9,6 +9,7 @@ mod alone;
 mod demand;
 mod entry;
 mod exact;
+mod percentiles;
 mod read;
 mod windows;
 
@@ -136,7 +137,7 @@ fn whole(plan: &Plan) -> Result<(), Broken> {
             return Err(Broken::new("one service has one promise", "one", "two").of(other));
         }
         let entries = match &one.promise {
-            Promise::AsIfAlone => 1,
+            Promise::AsIfAlone | Promise::Percentiles { .. } => 1,
             Promise::Supply(interfaces) => interfaces.len(),
             Promise::EveryDeadline { vcpus, .. } => *vcpus as usize,
             Promise::Leftovers { .. } => return broken("it is promised no reservation", &0, all.len()),
