@@ -131,7 +131,9 @@ def documents(folder):
     yield "plan", output("plan", "sites/walk.yaml", "--json")
     yield "plan", output("plan", "sites/supply.yaml", "--json")
     yield "plan", output("plan", "sites/two-hosts.yaml", "--json")
-    for golden in ("plan", "plan-supply", "plan-hosts"):
+    yield "plan", output("plan", "sites/flight.yaml", "--json")
+    yield "plan", output("plan", "sites/percentiles.yaml", "--json")
+    for golden in ("plan", "plan-supply", "plan-hosts", "plan-percentiles"):
         yield "plan", json.loads((ROOT / f"formats/goldens/{golden}.json").read_text())
     tasks = ["--task", "40ms/250ms+150ms", "--task", "200ms/500ms+100ms"]
     yield "share", output("analyze", "share", *tasks, "--json")
@@ -145,12 +147,13 @@ def documents(folder):
     for more in ([], ["--slots", "7", "--at", "1s", "--percentile", "99"], ["--server", "periodic", "--batch", "2"]):
         yield "response", output("analyze", "response", *random, "--budget", "160ms", "--period", "200ms", *more, "--json")
     yield "slo", output("analyze", "slo", *random, "--objective", "p90=600ms", "--period", "100ms", "--json")
-    for site in ("walk", "supply"):
+    for site in ("walk", "supply", "percentiles"):
         yield "simulate", output("simulate", f"sites/{site}.yaml", "--for", "1s", "--json")
     yield "check", output("check", "sites/walk.yaml", "--json")
     yield "check", output("check", "sites/adopted.yaml", "--json")
     yield "check", output("check", "sites/supply.yaml", "--json")
     yield "check", output("check", "sites/two-hosts.yaml", "--json")
+    yield "check", output("check", "sites/percentiles.yaml", "--json")
     yield "simulate", output("simulate", "sites/two-hosts.yaml", "--host", "edge-1", "--for", "1s", "--json")
     yield "explain", output("explain", "beta", "--site", "sites/two-hosts.yaml", "--json")
     yield "run", output("run", "sites/two-hosts.yaml", "--host", "edge-1", "--dry-run", "--json")
@@ -172,6 +175,7 @@ def documents(folder):
     more = [word for file in baseline for word in ("--baseline", file)]
     comparison = output("verify", whole, measured_file, *more, "--json", codes=(0, 5, 6))
     yield "verify", comparison
+    yield "verify", output("verify", whole, measured_file, "--promise", "p90=1ms", "--json", codes=(0, 5, 6))
     yield "run", output("run", "sites/walk.yaml", "--dry-run", "--json")
     yield "run", without_privilege(folder)
     # A real trial takes a core for a minute: its shape is made here, around a real comparison.

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use giusto_analysis::interface::Scheduler;
 use giusto_analysis::response::Objective;
 use giusto_measure::Resource;
-use giusto_model::{Backend, Bandwidth, Duration, Rate, Task};
+use giusto_model::{Backend, Bandwidth, Duration, Rate, Task, Within};
 use giusto_site::carts::Unit;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -344,10 +344,14 @@ pub(crate) struct SupplyArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// Job records of the reference: the service on a whole core
+    /// Job records of the reference: the service on a whole core. With --promise: job records to judge
     pub(crate) reference: PathBuf,
     /// Job records to judge
-    pub(crate) measured: PathBuf,
+    #[arg(required_unless_present = "promise")]
+    pub(crate) measured: Option<PathBuf>,
+    /// Judge this percentile by its measured interval, such as p99=50ms; the reference is then a run to be judged too
+    #[arg(long, value_name = "PERCENTILE", value_parser = within)]
+    pub(crate) promise: Vec<Within>,
     /// More runs of the reference; with two of them there is a noise floor, hence a verdict
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Vec<PathBuf>,
@@ -615,6 +619,13 @@ fn weighted_time(text: &str) -> Result<(Duration, Option<Bandwidth>), String> {
 fn weighted_size(text: &str) -> Result<(u32, Option<Bandwidth>), String> {
     let bad = |text: &str| format!("'{text}' is not a size; expected a number from 1 to 1000");
     weighted(text, |text| text.parse().ok().filter(|size| (1..=1000).contains(size)).ok_or_else(|| bad(text)))
+}
+
+/// `p90=30ms`, exactly
+fn within(text: &str) -> Result<Within, String> {
+    let bad = || format!("'{text}' is not a promise; expected a percentile and a latency, such as p90=30ms");
+    let (percentile, within) = text.split_once('=').ok_or_else(bad)?;
+    Ok(Within { percentile: percentile.parse()?, within: span(within)? })
 }
 
 /// `p90=30ms`

@@ -3,7 +3,7 @@
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::table::{json, say, table};
-use giusto_model::{Host, Origin, Promise, Service, Task};
+use giusto_model::{Host, Origin, Promise, Service, Task, Within};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -47,6 +47,10 @@ fn describe(service: &Service) -> Vec<String> {
         Promise::EveryDeadline { scheduler, vcpus, .. } => {
             let on = if *vcpus > 1 { format!(" on {vcpus} virtual CPUs") } else { String::new() };
             format!("every-deadline, scheduler {scheduler}{on}")
+        }
+        Promise::Percentiles { points, arrivals, service } => {
+            let points: Vec<String> = points.iter().map(Within::to_string).collect();
+            format!("{}; {arrivals}, {service}", points.join(", "))
         }
         Promise::Supply(interfaces) => {
             let each: Vec<String> = interfaces.iter().map(ToString::to_string).collect();

@@ -4,7 +4,7 @@ use crate::args::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs};
 use crate::failure::{create, Failure};
 use crate::table::{json, say, table, tell};
 use giusto_measure::{Generator, LoadPlan, Profile};
-use giusto_model::{Bandwidth, Duration, JobWriter, Load, Service, Task};
+use giusto_model::{Bandwidth, Duration, JobWriter, Load, Promise, Service, Task};
 use giusto_verify::Verdict;
 use serde_json::json;
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ fn execution(ExecutionArgs { measure: args, requests }: &ExecutionArgs) -> Resul
     }
     say!("{}: {} requests, one at a time", service.name, profile.execution.len());
     crate::table::print(&spread(&[("execution", &execution), ("round trip beyond it", &transport)]))?;
-    say!("{}", conformance(&service.tasks, &profile));
+    say!("{}", conformance(&service.promise, &service.tasks, &profile));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -45,6 +45,7 @@ fn response(ResponseArgs { measure: args, length }: &ResponseArgs) -> Result<Exi
     let plan = LoadPlan {
         load: &load,
         tasks: &service.tasks,
+        arrivals: service.promise.arrivals(),
         warm_up: Duration::from_ms(300),
         run: *length,
         seed: args.seed,
@@ -120,8 +121,11 @@ fn spread(rows: &[(&str, &[u64; 4])]) -> String {
 }
 
 /// Theory speaks of tasks that keep to their worst case; says how many requests do not.
-pub(crate) fn conformance(tasks: &[Task], profile: &Profile) -> String {
-    let declared = tasks.iter().map(|task| task.wcet.ns()).max().unwrap_or(0);
+pub(crate) fn conformance(promise: &Promise, tasks: &[Task], profile: &Profile) -> String {
+    let declared = match promise {
+        Promise::Percentiles { service, .. } => service.longest().ns(),
+        _ => tasks.iter().map(|task| task.wcet.ns()).max().unwrap_or(0),
+    };
     let above = profile.execution.iter().filter(|&&ns| ns > declared).count();
     let median = Duration::from_ns(quantiles(&profile.execution)[0]);
     let percent =

@@ -3,7 +3,9 @@
 use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::Failure;
 use crate::table;
-use giusto_model::{Backend, Bandwidth, Duration, HostPlan, LeftoverPlan, Plan, Promise, ServicePlan, Site};
+use giusto_model::{
+    Backend, Bandwidth, Certificate, Duration, HostPlan, LeftoverPlan, Plan, Promise, ServicePlan, Site, Within,
+};
 use giusto_planner::{share, Facts, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
 use std::path::Path;
@@ -155,10 +157,22 @@ pub(crate) fn service(plan: &ServicePlan) -> String {
     let share = match plan.promise {
         Promise::Supply(_) => format!("{} as promised", share(plan.required)),
         Promise::EveryDeadline { .. } => format!("{} for every deadline + {margin} loss", share(plan.required)),
+        Promise::Percentiles { ref points, .. } => {
+            let points: Vec<String> = points.iter().map(Within::to_string).collect();
+            format!("{} for {} + {margin} loss", share(plan.required), points.join(", "))
+        }
         _ => format!("{} + {} points of margin", share(plan.required), margin.trim_end_matches(" %")),
     };
     let by = if plan.backend == Backend::Deadline { String::new() } else { format!(", backend {}", plan.backend) };
-    format!("{}{vcpu} on core {}: {:.3} every {:.3} ({share}){by}", plan.name, plan.core, server.budget, server.period)
+    let predicted = match &plan.certificate {
+        Certificate::Percentiles { predicted, .. } => {
+            let each = predicted.iter().map(|one| format!("{} {:.3}", one.percentile, one.at));
+            format!(", predicted {}", each.collect::<Vec<_>>().join(", "))
+        }
+        _ => String::new(),
+    };
+    let (name, core, budget, period) = (&plan.name, plan.core, server.budget, server.period);
+    format!("{name}{vcpu} on core {core}: {budget:.3} every {period:.3} ({share}){by}{predicted}")
 }
 
 fn leftover(plan: &LeftoverPlan) -> String {

@@ -9,10 +9,10 @@ use giusto_daemon::{
     Arm, Error, Journal, Notify, Observer, Operator, Options, Planner, Restored, Scene, Settings, Signals, Trial,
     Watchdog,
 };
-use giusto_model::{Bandwidth, Duration, JobRecord, Plan, ServicePlan};
+use giusto_model::{Bandwidth, Certificate, Duration, JobRecord, Plan, Promise, ServicePlan, Within};
 use giusto_planner::Facts;
 use giusto_simulator::{predict, Execution, Gantt};
-use giusto_verify::{Arms, Comparison, Predicted, ReportMeta, Round, Sample, Verdict};
+use giusto_verify::{Arms, Predicted, ReportMeta, Round, Sample, Verdict};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -188,6 +188,12 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
     for trial in trials {
         let Some(service) = plan.services.iter().find(|service| service.name == trial.service) else { continue };
         save(&args.out, trial)?;
+        if let Promise::Percentiles { points, .. } = &service.promise {
+            let (verdict, found) = judge_percentiles(args, service, points, trial)?;
+            all.extend(found);
+            worst = worse(worst, verdict);
+            continue;
+        }
         let (arms, competitor) = arms(service, trial, args.seed)?;
         let comparison = giusto_verify::compare(&arms, args.seed).map_err(Failure::running)?;
         let note = left_for_others(plan, service, trial);
@@ -206,18 +212,74 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
         } else {
             table::print(&giusto_verify::table(&comparison, &note))?;
             say!("{}", comparison.why);
-            say!("{}", crate::measure::conformance(&service.tasks, &trial.profile));
+            say!("{}", crate::measure::conformance(&service.promise, &service.tasks, &trial.profile));
             for why in &trial.voided {
                 say!("voided: {why}");
             }
             say!("report: {}", report.display());
         }
-        worst = worse(worst, &comparison);
+        worst = worse(worst, comparison.verdict);
     }
     if args.site.json {
         table::json(&all)?;
     }
     Ok(ExitCode::from(worst.exit_code()))
+}
+
+/// Judges percentiles by the runs under the plan, and tells them, or hands out the JSON; those without a plan are shown beside.
+fn judge_percentiles(
+    args: &RunArgs,
+    service: &ServicePlan,
+    points: &[Within],
+    trial: &Trial,
+) -> Result<(Verdict, Option<serde_json::Value>), Failure> {
+    let mut voided = trial.voided.clone();
+    let mut runs = |arm: Arm| -> Result<Vec<Sample>, Failure> {
+        let mut samples = Vec::new();
+        for run in trial.runs.iter().filter(|run| run.arm == arm) {
+            match Sample::from_jobs(&run.jobs) {
+                Ok(sample) => samples.push(sample),
+                Err(stalled @ giusto_verify::Error::Stalled { .. }) => {
+                    voided.push(format!("round {}, {}: {stalled}", run.round, arm.name()));
+                }
+                Err(error) => return Err(Failure::running(error)),
+            }
+        }
+        Ok(samples)
+    };
+    let (ours, others) = (runs(Arm::Giusto)?, runs(Arm::NoPlan)?);
+    let kept = |runs: &[Sample]| giusto_verify::kept(points, runs, args.seed);
+    let judged = match kept(&ours) {
+        Err(giusto_verify::Error::Empty { .. }) => None,
+        other => Some(other.map_err(Failure::running)?),
+    };
+    let unprotected = kept(&others).ok();
+    let verdict = judged.as_ref().map_or(Verdict::CannotTell, |kept| kept.verdict);
+    if args.site.json {
+        let found = json!({"service": service.name, "kept": judged, "no_plan": unprotected, "voided": voided});
+        return Ok((verdict, Some(found)));
+    }
+    let predicted = match &service.certificate {
+        Certificate::Percentiles { predicted, .. } => predicted.as_slice(),
+        _ => &[],
+    };
+    if let Some(unprotected) = &unprotected {
+        say!("{} beside others without a plan, {} requests", service.name, unprotected.jobs);
+        table::print(&giusto_verify::table_kept(unprotected, &[], "measured"))?;
+    }
+    match &judged {
+        Some(kept) => {
+            say!("{} under its plan, {} requests in {} runs, 95 % intervals", service.name, kept.jobs, kept.runs);
+            table::print(&giusto_verify::table_kept(kept, predicted, "measured"))?;
+            say!("{}", kept.why);
+        }
+        None => say!("cannot tell: no run of {} counts; measure again on a quieter machine", service.name),
+    }
+    say!("{}", crate::measure::conformance(&service.promise, &service.tasks, &trial.profile));
+    for why in &voided {
+        say!("voided: {why}");
+    }
+    Ok((verdict, None))
 }
 
 /// `60 % of the core left for others (5 % kept free), who had 79 %`: what a service does not use of its share is theirs too.
@@ -231,8 +293,8 @@ fn left_for_others(plan: &Plan, service: &ServicePlan, trial: &Trial) -> String 
 }
 
 /// A missed promise outweighs one that cannot be told, and that a kept one.
-fn worse(so_far: Verdict, now: &Comparison) -> Verdict {
-    match (so_far, now.verdict) {
+fn worse(so_far: Verdict, now: Verdict) -> Verdict {
+    match (so_far, now) {
         (Verdict::Missed, _) | (_, Verdict::Missed) => Verdict::Missed,
         (Verdict::CannotTell, _) | (_, Verdict::CannotTell) => Verdict::CannotTell,
         _ => Verdict::Kept,

@@ -4,11 +4,12 @@ use crate::args::SimulateArgs;
 use crate::failure::{create, Failure};
 use crate::table::{json, say, table};
 use giusto_measure::Profile;
-use giusto_model::{Bandwidth, JobRecord, JobWriter, Prediction, ServicePlan};
+use giusto_model::{Bandwidth, Certificate, JobRecord, JobWriter, Plan, Prediction, Promise, ServicePlan};
 use giusto_simulator::{
-    in_parallel, predict_under, Error, Execution, Gantt, Observer, Predicted, Trace, Under, Unobserved,
+    in_parallel, predict_random, predict_under, Error, Execution, Gantt, Observer, Predicted, Trace, Under, Unobserved,
     PERCENTILE_ERROR,
 };
+use giusto_verify::{Kept, Sample};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -37,6 +38,8 @@ struct Row {
     mean_ns: Option<f64>,
     unfinished: u64,
     competitor_share: Option<f64>,
+    /// Of a service that is promised percentiles: each as played, with its interval.
+    promised: Option<Kept>,
 }
 
 impl Row {
@@ -54,6 +57,7 @@ impl Row {
             mean_ns: None,
             unfinished: 0,
             competitor_share: None,
+            promised: None,
         }
     }
 
@@ -78,7 +82,7 @@ pub(crate) fn profile(path: &Path) -> Result<Profile, Failure> {
     Profile::read(BufReader::new(file)).map_err(|error| named(&error))
 }
 
-/// Plays the plan of every service with tasks, each beside a competitor that takes everything else.
+/// Plays the plan of every service with tasks or requests at random, each beside a competitor that takes everything else.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let whole = crate::plan::of(&args.site.site, args.insist.backend, args.host.as_deref())?;
     let (plan, whose) = match &args.host {
@@ -88,7 +92,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     if plan.services.is_empty() {
         return Err(Failure::input(format!("there is nothing to simulate: no service of {whose} has a reservation; promise one as-if-alone or {{supply: 3ms/10ms}}")));
     }
-    let first = plan.services.iter().position(|service| !service.tasks.is_empty());
+    let first = plan.services.iter().position(|service| !service.tasks.is_empty() || random(service));
     if first.is_none() && (args.jobs.is_some() || args.trace.is_some() || args.gantt.is_some()) {
         return Err(Failure::input(format!("there are no jobs to record or to draw: no service of {whose} has tasks")));
     }
@@ -100,6 +104,12 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|nth| args.seed.wrapping_add(nth)).collect();
         let under: Vec<Under> =
             std::iter::once(Under::Server(service.server.kind)).chain(args.compare.iter().copied()).collect();
+        if random(service) {
+            let mut files = Files::new(args, &service.name, first == Some(index))?;
+            rows.extend(at_random(args, &plan, service, &under, &seeds, &mut files)?);
+            files.finish(args)?;
+            continue;
+        }
         if service.tasks.is_empty() {
             rows.push(Row::unpredicted(service, under[0], args.seed));
             continue;
@@ -167,10 +177,69 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         }
         crate::table::print(&crate::plan::assumed(&plan))?;
     }
+    for (row, service) in
+        rows.iter().filter_map(|row| Some((row, plan.services.iter().find(|s| s.name == row.service)?)))
+    {
+        if let (Some(kept), Certificate::Percentiles { predicted, wait, .. }) = (&row.promised, &service.certificate) {
+            let beside = if wait.is_zero() { "" } else { "; beside others the prediction is a bound" };
+            say!("{}, {}: {} requests at random, 95 % intervals{beside}", row.service, row.scheduler, kept.jobs);
+            crate::table::print(&giusto_verify::table_kept(kept, predicted, "simulated"))?;
+        }
+    }
     if rows.iter().any(|row| row.prediction.is_none()) {
         say!("-: its promise is a supply, and it has no tasks whose response times could be predicted");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether its requests come at random.
+fn random(service: &ServicePlan) -> bool {
+    service.promise.arrivals().is_some()
+}
+
+/// Plays a service that is promised percentiles; the first run is observed by `files`.
+fn at_random(
+    args: &SimulateArgs,
+    plan: &Plan,
+    service: &ServicePlan,
+    under: &[Under],
+    seeds: &[u64],
+    files: &mut Files,
+) -> Result<Vec<Row>, Failure> {
+    let Promise::Percentiles { points, .. } = &service.promise else { return Ok(Vec::new()) };
+    let neighbour =
+        |other: &&ServicePlan| other.on == service.on && other.core == service.core && other.name != service.name;
+    let others: Vec<&ServicePlan> = plan.services.iter().filter(neighbour).collect();
+    let mut rows = Vec::new();
+    for (nth, &under) in under.iter().enumerate() {
+        let (mut runs, mut samples) = (Vec::new(), Vec::new());
+        for (run, &seed) in seeds.iter().enumerate() {
+            let mut jobs = Responses { all: Vec::new(), files: (nth == 0 && run == 0).then_some(&mut *files) };
+            runs.push(predict_random(service, &others, under, args.horizon, seed, &mut jobs)?);
+            samples.push(Sample::from_responses(jobs.all).map_err(Failure::running)?);
+        }
+        let kept = giusto_verify::kept(points, &samples, args.seed).map_err(Failure::running)?;
+        rows.push(Row { promised: Some(kept), ..Row::new(service, under, args.seed, &runs) });
+    }
+    Ok(rows)
+}
+
+/// Keeps the response times of server 0, in the order of their ends, which is that of their arrivals.
+struct Responses<'a> {
+    all: Vec<Option<u64>>,
+    files: Option<&'a mut Files>,
+}
+
+impl Observer for Responses<'_> {
+    fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
+        if server == 0 {
+            self.all.push(job.response_ns());
+        }
+        self.files.as_mut().map_or(Ok(()), |files| files.job(server, job))
+    }
+    fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
+        self.files.as_mut().map_or(Ok(()), |files| files.slice(server, job, from, to))
+    }
 }
 
 /// The files that were asked for, and how far the simulation is.

@@ -9,11 +9,11 @@ use std::fs::File;
 use std::io::BufReader;
 use std::process::ExitCode;
 
-/// Compares two job files; with more runs of the reference there is a noise floor, hence a verdict.
+/// Compares two job files; with more runs of the reference there is a noise floor, hence a verdict. Or judges percentiles.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let mut runs: Vec<(String, Vec<JobRecord>)> = Vec::new();
     let mut samples = Vec::new();
-    for path in [&args.reference, &args.measured].into_iter().chain(&args.baseline) {
+    for path in std::iter::once(&args.reference).chain(&args.measured).chain(&args.baseline) {
         let name = path.display().to_string();
         let named = |error: &dyn std::fmt::Display| Failure::input(format!("{name}: {error}"));
         let file = File::open(path).map_err(|error| named(&error))?;
@@ -22,6 +22,16 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         runs.push((name, jobs));
     }
     giusto_verify::distinct(&runs).map_err(Failure::input)?;
+    if !args.promise.is_empty() {
+        let kept = giusto_verify::kept(&args.promise, &samples, args.seed).map_err(Failure::input)?;
+        if args.json {
+            json(&kept)?;
+        } else {
+            print(&giusto_verify::table_kept(&kept, &[], "measured"))?;
+            say!("{}", kept.why);
+        }
+        return Ok(ExitCode::from(kept.verdict.exit_code()));
+    }
     let measured = samples.remove(1);
     if args.baseline.is_empty() {
         let two = giusto_verify::compare_two(&samples[0], &measured, args.seed).map_err(Failure::input)?;

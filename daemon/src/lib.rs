@@ -82,7 +82,7 @@ pub enum Error {
     #[error("interrupted; the host is as it was")]
     Interrupted,
     /// A trial without a time-sensitive service.
-    #[error("there is nothing to try: no service of this site is promised as-if-alone")]
+    #[error("there is nothing to try: no service of this site is promised as-if-alone or percentiles")]
     NothingToTry,
     /// Not everything could be undone.
     #[error("not everything could be undone, the rest stays in the journal: {0}; try 'giusto restore'")]

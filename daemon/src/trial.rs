@@ -86,7 +86,8 @@ const WARM_UP: Duration = Duration::from_ms(300);
 /// The generator's real-time priority, on a core of its own.
 const GENERATOR_PRIORITY: u8 = 50;
 
-/// Runs the trial of every service that is promised as-if-alone, one after another. `stop` is asked ten times a second.
+/// Runs the trial of every service that is promised as-if-alone or percentiles, one after another; percentiles are judged by
+/// themselves, so that no run on a whole core is needed. `stop` is asked ten times a second.
 pub fn trial(
     scene: &mut Scene,
     plan: &Plan,
@@ -110,10 +111,11 @@ pub fn trial(
     Ok(trials)
 }
 
-/// The services that are promised as-if-alone, with their place in the plan and the load that a trial drives them with.
+/// The services whose response times are promised, with their place in the plan and the load that a trial drives them with.
 /// Errors: nothing to try, a service without a load.
 pub fn loads(plan: &Plan) -> Result<Vec<(usize, &ServicePlan, &Load)>, Error> {
-    let alone = plan.services.iter().enumerate().filter(|(_, service)| service.promise == Promise::AsIfAlone);
+    let tried = |promise: &Promise| matches!(promise, Promise::AsIfAlone | Promise::Percentiles { .. });
+    let alone = plan.services.iter().enumerate().filter(|(_, service)| tried(&service.promise));
     if alone.clone().next().is_none() {
         return Err(Error::NothingToTry);
     }
@@ -152,7 +154,10 @@ impl Bench<'_, '_> {
         let mut trial = Trial { service: self.service.name.clone(), profile, runs: Vec::new(), voided: Vec::new() };
         let mut random = self.options.seed;
         for round in 1..=self.options.rounds {
-            let mut arms = [Arm::Whole, Arm::NoPlan, Arm::Giusto, Arm::Whole];
+            let mut arms = match self.service.promise.arrivals() {
+                None => vec![Arm::Whole, Arm::NoPlan, Arm::Giusto, Arm::Whole],
+                Some(_) => vec![Arm::NoPlan, Arm::Giusto],
+            };
             shuffle(&mut arms, &mut random); // no arm always follows the same other
             for arm in arms {
                 for attempt in 1..=TRIES {
@@ -180,6 +185,7 @@ impl Bench<'_, '_> {
         let plan = LoadPlan {
             load: self.load,
             tasks: &self.service.tasks,
+            arrivals: self.service.promise.arrivals(),
             warm_up: WARM_UP,
             run: self.options.length,
             seed: self.options.seed.wrapping_add(u64::from(round)),

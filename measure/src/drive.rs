@@ -10,7 +10,7 @@ use crate::request::{address, Request};
 use crate::schedule::Schedule;
 use crate::thread::waited_ns;
 use crate::{Error, Generator};
-use giusto_model::{Duration, Instant, JobRecord, Lateness, Load, Task};
+use giusto_model::{Arrivals, Duration, Instant, JobRecord, Lateness, Load, Task};
 use hdrhistogram::Histogram;
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
@@ -35,6 +35,8 @@ pub struct LoadPlan<'a> {
     /// offset A is due at A + n·T. A sporadic task's is due at n·T: of all that its promise of *at least T apart*
     /// allows, that is the most work.
     pub tasks: &'a [Task],
+    /// Instead of the tasks, of which there are none then: requests at random, all from one client.
+    pub arrivals: Option<Arrivals>,
     /// Before this, requests are sent but leave no record.
     pub warm_up: Duration,
     /// How long after the warm-up requests are due, from its end inclusive to this exclusive.

@@ -115,12 +115,4 @@ pub enum Error {
     /// A profile file cannot be read.
     #[error("cannot read the profile: {0}")]
     Read(#[from] io::Error),
-    /// A line of a profile file makes no sense.
-    #[error("line {line}: {found}; expected execution_ns,transport_ns and below it two times a line in whole ns, at most one hour each, execution at least 1: measure it again with 'giusto measure execution'")]
-    Line {
-        /// Line number, from 1.
-        line: usize,
-        /// What is wrong.
-        found: String,
-    },
 }

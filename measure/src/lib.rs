@@ -14,7 +14,6 @@ mod generator;
 mod listener;
 mod listening;
 mod noise;
-mod profile;
 mod profiler;
 mod reply;
 mod request;
@@ -26,10 +25,10 @@ pub use awake::{stay_awake, Awake};
 pub use drive::{drive, LoadPlan, LoadReport};
 pub use error::Error;
 pub use generator::Generator;
+pub use giusto_model::Profile;
 pub use listener::listener;
 pub use listening::wait_listening;
 pub use noise::{steal, Noise};
-pub use profile::Profile;
 pub use profiler::profile;
 pub use supply::{
     supply, Asked, BoundPoint, Gap, Linear, Probed, Recording, Resource, Spread, SupplyPlan, SupplyProcess,

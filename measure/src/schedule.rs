@@ -1,7 +1,9 @@
 //! When which client's next request is due.
 
 use crate::{Error, LoadPlan};
-use giusto_model::Release;
+use giusto_model::{Arrivals, Release};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -19,11 +21,46 @@ pub(crate) struct Due {
     pub(crate) job: Option<u64>,
 }
 
+/// The time from one request of a client to its next.
+enum Gap {
+    Period(u64),
+    /// Exponentially distributed with this mean in ns; in batches, of which so many are sent.
+    Random {
+        mean_ns: f64,
+        batch: u32,
+        sent: u32,
+        rng: ChaCha8Rng,
+    },
+}
+
+impl Gap {
+    fn random(arrivals: Arrivals, seed: u64) -> Gap {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(1); // the bytes are drawn from another
+        Gap::Random { mean_ns: 1.0 / arrivals.rate.per_ns(), batch: arrivals.batch, sent: 0, rng }
+    }
+
+    /// From a request to the next; beyond the clock where it never comes.
+    fn next(&mut self) -> u64 {
+        match self {
+            Gap::Period(period) => *period,
+            Gap::Random { batch, sent, .. } if *sent % *batch != 0 => {
+                *sent += 1;
+                0
+            }
+            Gap::Random { mean_ns, sent, rng, .. } => {
+                *sent = 1;
+                (-(1.0 - rng.random::<f64>()).ln() * *mean_ns) as u64
+            }
+        }
+    }
+}
+
 /// Every request of a plan in the order of the times they are due; at equal times lower clients first.
 pub(crate) struct Schedule {
     next: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Of each client: period, and how many requests it recorded.
-    clients: Vec<(u64, u64)>,
+    /// Of each client: the time between two requests, and how many requests it recorded.
+    clients: Vec<(Gap, u64)>,
     warm_up: u64,
     end: u64,
     jobs: u64,
@@ -37,7 +74,9 @@ impl Schedule {
         let end = plan.warm_up.checked_add(plan.run).map(|d| d.ns()).filter(|&end| end <= u64::MAX / 4);
         let end = end.ok_or_else(|| Error::Plan("warm-up and run are longer than a century; shorten them".into()))?;
         let mut schedule = Schedule { next: BinaryHeap::new(), clients: Vec::new(), warm_up, end, jobs: 0 };
-        if plan.tasks.is_empty() {
+        if let Some(arrivals) = plan.arrivals {
+            schedule.at_random(arrivals, plan.seed);
+        } else if plan.tasks.is_empty() {
             return Err(Error::Plan("a load without tasks; give the service tasks:".into()));
         }
         for task in plan.tasks {
@@ -57,7 +96,7 @@ impl Schedule {
                 if first < end {
                     schedule.next.push(Reverse((first, schedule.clients.len())));
                 }
-                schedule.clients.push((task.period.ns(), 0));
+                schedule.clients.push((Gap::Period(task.period.ns()), 0));
             }
         }
         if schedule.jobs > MOST_JOBS {
@@ -69,11 +108,23 @@ impl Schedule {
         Ok(schedule)
     }
 
+    /// One client; how many requests it will send is known only roughly.
+    fn at_random(&mut self, arrivals: Arrivals, seed: u64) {
+        let mut gap = Gap::random(arrivals, seed);
+        let first = gap.next();
+        let mean = (self.end - self.warm_up) as f64 * arrivals.rate.per_ns();
+        self.jobs = ((mean + 6.0 * mean.sqrt() + 10.0) * f64::from(arrivals.batch)) as u64;
+        if first < self.end {
+            self.next.push(Reverse((first, 0)));
+        }
+        self.clients.push((gap, 0));
+    }
+
     pub(crate) fn clients(&self) -> usize {
         self.clients.len()
     }
 
-    /// Requests after the warm-up.
+    /// Requests after the warm-up; of those that come at random about so many, seldom more.
     pub(crate) fn jobs(&self) -> u64 {
         self.jobs
     }
@@ -87,13 +138,13 @@ impl Schedule {
     pub(crate) fn pop_due(&mut self, now: u64) -> Option<Due> {
         let &Reverse((at, client)) = self.next.peek().filter(|Reverse((at, _))| *at <= now)?;
         self.next.pop();
-        let (period, recorded) = &mut self.clients[client];
+        let (gap, recorded) = &mut self.clients[client];
         let job = (at >= self.warm_up).then(|| {
             *recorded += 1;
             *recorded - 1
         });
         // A period may be as long as the clock; what does not fit in it is not due in this run.
-        if let Some(following) = at.checked_add(*period).filter(|&t| t < self.end) {
+        if let Some(following) = at.checked_add(gap.next()).filter(|&t| t < self.end) {
             self.next.push(Reverse((following, client)));
         }
         Some(Due { client, at, job })
@@ -110,7 +161,15 @@ mod tests {
         let load = Load::Redis { address: "127.0.0.1:1".parse().unwrap(), fields: 1, value: 1 };
         let of = |&(text, copies): &(&str, u32)| Task { copies, ..text.parse().unwrap() };
         let tasks: Vec<Task> = tasks.iter().map(of).collect();
-        Schedule::new(&LoadPlan { load: &load, tasks: &tasks, warm_up, run, seed: 0, generator: Generator::default() })
+        Schedule::new(&LoadPlan {
+            load: &load,
+            tasks: &tasks,
+            arrivals: None,
+            warm_up,
+            run,
+            seed: 0,
+            generator: Generator::default(),
+        })
     }
 
     #[test]
@@ -137,6 +196,49 @@ mod tests {
                 found.extend(schedule.pop_due(next));
             }
             assert_eq!(found, expected, "warm-up {warm_up}, run {run}");
+        }
+    }
+
+    #[test]
+    fn requests_at_random_come_as_often_as_they_should_in_whole_batches_and_as_irregularly() {
+        let load = Load::Redis { address: "127.0.0.1:1".parse().unwrap(), fields: 1, value: 1 };
+        let (warm_up, run) = (Duration::from_secs(1), Duration::from_secs(400));
+        for batch in [1u32, 3] {
+            let arrivals = Some(Arrivals { rate: "100/s".parse().unwrap(), batch });
+            let plan = |seed| LoadPlan {
+                load: &load,
+                tasks: &[],
+                arrivals,
+                warm_up,
+                run,
+                seed,
+                generator: Generator::default(),
+            };
+            let all = |seed| {
+                let mut schedule = Schedule::new(&plan(seed)).unwrap();
+                let mut dues = Vec::new();
+                while let Some(next) = schedule.next() {
+                    dues.push(schedule.pop_due(next).unwrap());
+                }
+                assert!(schedule.clients() == 1 && schedule.jobs() as usize > dues.len() * 399 / 401);
+                dues
+            };
+            let dues = all(5);
+            assert_eq!(dues, all(5));
+            assert_ne!(dues[0].at, all(6)[0].at);
+            let mut times: Vec<u64> = dues.iter().map(|due| due.at).collect();
+            assert!(times.chunks(batch as usize).all(|chunk| chunk.iter().all(|at| *at == chunk[0])));
+            times.dedup();
+            // 40,100 batches on average, with a deviation of 200; gaps with mean and deviation of 10 ms.
+            assert!((39_100..41_100).contains(&times.len()), "{}", times.len());
+            let gaps: Vec<f64> = times.windows(2).map(|two| (two[1] - two[0]) as f64 / 1e6).collect();
+            let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+            let spread = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
+            assert!((mean - 10.0).abs() < 0.3 && (spread - 10.0).abs() < 0.4, "{mean} {spread}");
+            assert!(dues
+                .iter()
+                .filter_map(|due| due.job)
+                .eq(0..dues.iter().filter(|due| due.job.is_some()).count() as u64));
         }
     }
 

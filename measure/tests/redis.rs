@@ -44,7 +44,8 @@ fn six_clients_of_redis_are_all_answered_and_its_requests_cost_processor_time() 
     let load = Load::Redis { address, fields: 10, value: 8 };
     let tasks = [Task { copies: 6, .."50us/1ms".parse().unwrap() }];
     let (warm_up, run, generator) = (Duration::from_ms(100), Duration::from_secs(1), Generator::default());
-    let plan = LoadPlan { load: &load, tasks: &tasks, warm_up, run, seed: 1, generator: generator.clone() };
+    let plan =
+        LoadPlan { load: &load, tasks: &tasks, arrivals: None, warm_up, run, seed: 1, generator: generator.clone() };
     let report = drive(&plan, &mut |_| true).unwrap();
     assert_eq!((report.jobs.len(), report.lost, report.errors), (6000, 0, 0), "{:?}", report.first_error);
 

@@ -1,6 +1,6 @@
 //! What proves that a plan keeps its promises: numbers that anybody can compute again (`giusto check --certificate`).
 
-use crate::{Backend, Bandwidth, Duration};
+use crate::{Backend, Bandwidth, Duration, Percentile};
 use serde::{Deserialize, Serialize};
 
 /// What proves that one entry of a plan keeps its promise, given that its server gets its budget in every period, which is
@@ -34,8 +34,40 @@ pub enum Certificate {
         #[serde(rename = "demand_ns")]
         demand: Duration,
     },
+    /// The law of the response time on the server, as computed (paper 000, chapter 4).
+    Percentiles {
+        /// What is counted on in every period: the budget less what may be lost of it.
+        #[serde(rename = "budget_ns")]
+        budget: Duration,
+        /// What is added to every response time for what comes late.
+        #[serde(rename = "latency_ns")]
+        latency: Duration,
+        /// What is added to every response time as others of the core may go first: the period; 0 where it is alone.
+        #[serde(rename = "wait_ns")]
+        wait: Duration,
+        /// Each that was promised, with all of that in it.
+        predicted: Vec<PredictedPercentile>,
+        /// N: slots in a mean service time on the finest grid.
+        slots: u64,
+        /// How far the last halving of the slots moved probabilities, in millionths; about three times the error that is left.
+        error_ppm: u32,
+    },
     /// Budget and period are what was promised.
     Supply,
+}
+
+/// A percentile that was promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PredictedPercentile {
+    /// Which.
+    pub percentile: Percentile,
+    /// It is at most this.
+    #[serde(rename = "at_ns")]
+    pub at: Duration,
+    /// What to expect if every request takes the mean, where only a bound and a mean are known; no bound on anything.
+    #[serde(rename = "expected_ns")]
+    pub expected: Option<Duration>,
 }
 
 /// One comparison.
@@ -55,8 +87,9 @@ pub struct Point {
     pub supply: Duration,
 }
 
-/// What proves that each server of one core gets its budget in every period beside the others: Σ B/P ≤ `most`, and the rules
-/// for kinds that need more than the sum.
+/// What proves that each server of one core gets its budget in every period beside the others: Σ B/P ≤ `most`, and, where one
+/// is deferrable and can take two budgets in a row, that no window asks for more than its length, which follows from the
+/// servers alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Admission {

@@ -7,7 +7,9 @@
 mod bandwidth;
 mod certificate;
 mod jobs;
+mod percentile;
 mod plan;
+mod profile;
 mod promise;
 mod rate;
 mod scheduler;
@@ -17,9 +19,11 @@ mod task;
 mod time;
 
 pub use bandwidth::Bandwidth;
-pub use certificate::{Admission, Certificate, Point};
+pub use certificate::{Admission, Certificate, Point, PredictedPercentile};
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};
+pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
 pub use plan::{CurvePoint, Hold, HostPlan, LeftoverPlan, Plan, Prediction, Reason, ServicePlan, PLAN_VERSION};
+pub use profile::{Profile, ProfileError};
 pub use promise::Promise;
 pub use rate::Rate;
 pub use scheduler::{GuestScheduler, Scheduler};

@@ -1,6 +1,6 @@
 //! What a service was promised.
 
-use crate::{Bandwidth, GuestScheduler, Interface};
+use crate::{Arrivals, Bandwidth, GuestScheduler, Interface, ServiceTime, Within};
 use serde::{Deserialize, Serialize};
 
 /// The promise chooses the method (DESIGN, "The promise chooses the method"); the site room refuses the others with "not
@@ -19,6 +19,15 @@ pub enum Promise {
         /// The virtual CPU of each task, in their order; empty: the planner chooses.
         placed: Vec<u32>,
     },
+    /// Percentiles of the response time of requests that come at random (paper 000, chapter 4).
+    Percentiles {
+        /// What was promised, ascending in both; at least one.
+        points: Vec<Within>,
+        /// How requests come.
+        arrivals: Arrivals,
+        /// How long each takes.
+        service: ServiceTime,
+    },
     /// Processor time B in every P, whatever runs: one interface a virtual CPU of a VM, else one for the service.
     Supply(Vec<Interface>),
     /// Throughput only: whatever the others leave, but at least this much.
@@ -28,4 +37,14 @@ pub enum Promise {
         /// `at-most: 40%`: a cap on all its processes together, never a guarantee.
         at_most: Option<Bandwidth>,
     },
+}
+
+impl Promise {
+    /// How requests come, where that is at random.
+    pub fn arrivals(&self) -> Option<Arrivals> {
+        match self {
+            Promise::Percentiles { arrivals, .. } => Some(*arrivals),
+            _ => None,
+        }
+    }
 }

@@ -36,6 +36,8 @@ pub(crate) enum Wanted {
     Supply(Interface),
     /// Every deadline; the budget follows from what the backend can do.
     Deadlines,
+    /// Percentiles of response time; budget and period follow likewise.
+    Percentiles,
 }
 
 /// How far what a program gets may lie below what its server promises.
@@ -182,7 +184,9 @@ pub(crate) fn choose(service: &Service, wanted: Wanted, facts: &Facts) -> Result
     }
     let order = match wanted {
         Wanted::WholeCore => [Backend::Deadline, Backend::Manager, Backend::RtGroup],
-        Wanted::Supply(_) | Wanted::Deadlines => [Backend::Manager, Backend::Deadline, Backend::RtGroup],
+        Wanted::Supply(_) | Wanted::Deadlines | Wanted::Percentiles => {
+            [Backend::Manager, Backend::Deadline, Backend::RtGroup]
+        }
     };
     let elsewhere = order.iter().all(|backend| facts.lacks(*backend).is_some());
     let mut passed = Vec::new();
@@ -209,13 +213,16 @@ fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> R
     let no = |why: String| Err(Unable { why, remedy: None });
     let kind = match (backend, service.server) {
         (Backend::Quota, _) => return no("it is a cap, never a guarantee".into()),
+        (Backend::Deadline | Backend::RtGroup, _) if matches!(wanted, Wanted::Percentiles) => {
+            return no("it is a constant_bandwidth server, and percentiles are known for deferrable ones".into());
+        }
         (Backend::Deadline | Backend::RtGroup, Some(kind)) if kind != ServerKind::ConstantBandwidth => {
             return no(format!("it is a constant_bandwidth server and cannot be {kind}"));
         }
         (Backend::Deadline | Backend::RtGroup, _) if service.cap == Cap::Soft => {
             return no("its cap is hard, and a soft one was asked for".into());
         }
-        (Backend::Manager, None) if matches!(wanted, Wanted::WholeCore) => ServerKind::Deferrable,
+        (Backend::Manager, None) if matches!(wanted, Wanted::WholeCore | Wanted::Percentiles) => ServerKind::Deferrable,
         (_, kind) => kind.unwrap_or(ServerKind::ConstantBandwidth),
     };
     let limits = limits(backend, facts);
@@ -238,13 +245,18 @@ fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> R
     Ok(kind)
 }
 
-/// Which kinds keep what is wanted: W(P) is proven for two, and deadlines need a supply at any instant at which work may come.
+/// Which kinds keep what is wanted: W(P) is proven for two, the law of response times known for one, and deadlines need a supply
+/// at any instant at which work may come.
 fn sound_kinds(service: &Service, wanted: Wanted) -> Result<(), Refusal> {
     use ServerKind::{ConstantBandwidth, Deferrable, Polling, Sporadic};
     match (service.server, wanted) {
         (Some(kind), Wanted::WholeCore) if ![ConstantBandwidth, Deferrable].contains(&kind) => {
             let why = format!("as-if-alone on a {kind} server is not built yet: W(P) is not proven for it");
             Err(asked(service, why, "expected server: constant_bandwidth or deferrable, or leave it out"))
+        }
+        (Some(kind), Wanted::Percentiles) if kind != Deferrable => {
+            let why = format!("percentiles on a {kind} server are not built yet: their law is not known here");
+            Err(asked(service, why, "expected server: deferrable, or leave it out"))
         }
         (Some(kind @ (Polling | Sporadic)), Wanted::Deadlines) => {
             let why = match kind {
@@ -310,8 +322,8 @@ fn why_kind(kind: ServerKind, from_site: bool, wanted: Wanted) -> String {
         }
         ServerKind::ConstantBandwidth => "a wake-up after idling begins a new period: Theorem 1 holds for it too",
         ServerKind::Deferrable if supply => {
-            "keeps its budget while idle, and so can take 2 · budget in a row: sound under EDF only among servers of one \
-             fixed grid, all with its period"
+            "keeps its budget while idle, and so can take 2 · budget in a row: sound under EDF where no window can ask for \
+             more than its length"
         }
         ServerKind::Deferrable => "full budget on a fixed grid, kept while idle: Theorem 1",
         ServerKind::PeriodicStrict | ServerKind::PeriodicConserving | ServerKind::PeriodicReclaiming => {

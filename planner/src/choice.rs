@@ -3,6 +3,7 @@
 //! Every machine of a site plans for itself and can look only at itself. So this choice rests on the site alone, with a stock
 //! machine in the place of every host: all machines choose alike, and no service runs on two of them, or on none.
 
+use crate::percentiles::Answers;
 use crate::place::{one_host, OneHost, Placed, Unplaced};
 use crate::size::{size, Misfit, Sized};
 use crate::words::share;
@@ -34,14 +35,14 @@ enum Why {
 /// In the order in which cores are given, largest first: as-if-alone, then supplies (by their largest interface), then
 /// leftovers (by their floor). Each goes to the first host, in the order of the site, whose plan still works with it; one
 /// without a floor goes where most is left. O(services · hosts) plans of a host. Errors: one that no host takes.
-pub(crate) fn choose_hosts(site: &Site, sets: Vec<Vec<usize>>) -> Result<Choice, Refusal> {
+pub(crate) fn choose_hosts(site: &Site, sets: Vec<Vec<usize>>, answers: &Answers) -> Result<Choice, Refusal> {
     let mut whys = vec!["from the site".to_string(); site.services.len()];
     let free: Vec<usize> = (0..whys.len()).filter(|&index| site.services[index].on.is_none()).collect();
     if site.hosts.len() == 1 || free.is_empty() {
         return Ok(Choice { sets, whys });
     }
     let stock: Vec<Facts> = site.hosts.iter().map(|host| Facts::typical(host.cores.clone())).collect();
-    let mut chooser = Chooser { site, stock: &stock, sizes: Sizes::default(), sets };
+    let mut chooser = Chooser { site, stock: &stock, sizes: Sizes::default(), sets, answers };
     let closed: Vec<Option<String>> = (0..site.hosts.len()).map(|host| chooser.closed(host)).collect();
     for index in chooser.in_order(free) {
         let (host, why) = chooser.host_for(index, &closed)?;
@@ -57,6 +58,7 @@ struct Chooser<'a> {
     stock: &'a [Facts],
     sizes: Sizes<'a>,
     sets: Vec<Vec<usize>>,
+    answers: &'a Answers,
 }
 
 /// The servers of services on stock machines, by what is kept free there: nothing else of a host matters to them.
@@ -86,7 +88,9 @@ impl<'a> Chooser<'a> {
         indices.sort_unstable();
         let services = indices.iter().map(|&index| &self.site.services[index]).collect();
         let (host, facts, sizes) = (&self.site.hosts[host], &self.stock[host], &mut self.sizes);
-        one_host(&OneHost { host, facts, services }, &mut |service| sizes.of(service, host, facts))
+        one_host(&OneHost { host, facts, services, answers: self.answers }, &mut |service| {
+            sizes.of(service, host, facts)
+        })
     }
 
     /// Stable: equal ones stay in the order of the site.
@@ -96,6 +100,9 @@ impl<'a> Chooser<'a> {
             Promise::AsIfAlone => (0, Reverse(self.bandwidth(&site.services[index]))),
             Promise::Supply(all) => (1, Reverse(all.iter().map(|i| i.bandwidth()).max().unwrap_or(Bandwidth::ZERO))),
             Promise::EveryDeadline { .. } => (1, Reverse(utilization(&site.services[index]))),
+            Promise::Percentiles { arrivals, service, .. } => {
+                (1, Reverse(crate::percentiles::load(*arrivals, service)))
+            }
             Promise::Leftovers { at_least, .. } => (2, Reverse(*at_least)),
         });
         free

@@ -1,6 +1,6 @@
 use crate::words::time;
 use crate::Error;
-use giusto_model::{Certificate, Plan, Point, Promise, Reason, ServicePlan};
+use giusto_model::{Certificate, Plan, Point, PredictedPercentile, Promise, Reason, ServicePlan, Within};
 
 /// Where each number of the service `name` comes from, as an aligned table with one line a number.
 ///
@@ -40,6 +40,11 @@ fn service(plan: &Plan, service: &ServicePlan) -> String {
         Promise::EveryDeadline { .. } => {
             format!("no job late, with {} in every {}", time(service.server.budget), time(service.server.period))
         }
+        Promise::Percentiles { points, .. } => {
+            let points: Vec<String> = points.iter().map(Within::to_string).collect();
+            let (budget, period) = (time(service.server.budget), time(service.server.period));
+            format!("{}, with {budget} in every {period}", points.join(", "))
+        }
         _ => "the latency of a whole core on a share of one".into(),
     };
     let assumed = assumed(plan, &service.on);
@@ -69,6 +74,16 @@ fn proof(service: &ServicePlan) -> Vec<[String; 3]> {
             };
             let why = format!("of work on a whole core in {}, {place}; the budget is {}", time(period), time(budget));
             vec![["decides".into(), time(*demand), why]]
+        }
+        Certificate::Percentiles { predicted, slots, error_ppm, .. } => {
+            let row = |one: &PredictedPercentile| {
+                let expected = one.expected.map_or(String::new(), |at| {
+                    format!("; {} if every request takes the mean, which is no bound", time(at))
+                });
+                let grid = format!("{slots} slots a request, probabilities last moved by {error_ppm} millionths");
+                [format!("predicted {}", one.percentile), time(one.at), format!("computed: {grid}{expected}")]
+            };
+            predicted.iter().map(row).collect()
         }
         Certificate::Supply => Vec::new(),
     }

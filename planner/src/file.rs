@@ -2,7 +2,7 @@
 
 use crate::backend::at_the_tick;
 use crate::Error;
-use giusto_model::{Backend, Plan, Promise, ServicePlan, PLAN_VERSION};
+use giusto_model::{Backend, Certificate, Plan, Promise, ServicePlan, PLAN_VERSION};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -71,6 +71,9 @@ fn check(plan: &Plan) -> Result<(), String> {
         let alone = |service: &ServicePlan| match service.promise {
             Promise::AsIfAlone => true,
             Promise::EveryDeadline { .. } => at_the_tick(service.backend),
+            Promise::Percentiles { .. } => {
+                matches!(service.certificate, Certificate::Percentiles { wait, .. } if wait.is_zero())
+            }
             Promise::Supply(_) | Promise::Leftovers { .. } => service.backend == Backend::RtGroup,
         };
         let here = |s: &ServicePlan| s.on == *on && s.core == core;

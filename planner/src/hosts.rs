@@ -2,6 +2,7 @@
 
 use crate::choice::{choose_hosts, Choice};
 use crate::nearest::nearest;
+use crate::percentiles::Answers;
 use crate::place::{one_host, OneHost, Placed, Unplaced};
 use crate::size::{reason, size};
 use crate::{facts, Facts, Refusal, Witness};
@@ -26,9 +27,10 @@ pub fn plan_on(site: &Site, facts: &Facts, host: &str) -> Result<Plan, Refusal> 
 }
 
 fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
-    attempt(site, facts, only).map_err(|refusal| match refusal {
+    let answers = Answers::default();
+    attempt(site, facts, only, &answers).map_err(|refusal| match refusal {
         Refusal::DoesNotFit(witness) => {
-            let nearest = nearest(site, facts, only, &witness);
+            let nearest = nearest(site, facts, only, &witness, &answers);
             Refusal::DoesNotFit(Box::new(Witness { nearest, ..*witness }))
         }
         other => other,
@@ -36,14 +38,14 @@ fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal
 }
 
 /// A plan of all hosts, or of the `only` one, or why not, before anybody looked for what would fit.
-pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
+pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: &Answers) -> Result<Plan, Refusal> {
     let here = facts.place(site)?;
-    let one = |index: usize, services: &[usize]| on(site, index, &known(site, facts, here, index).0, services);
+    let one = |index: usize, services: &[usize]| on(site, index, &known(site, facts, here, index).0, services, answers);
     let wanted: Vec<usize> = (0..site.hosts.len()).filter(|index| only.is_none_or(|only| only == *index)).collect();
     let bound: Vec<Vec<usize>> = (0..site.hosts.len()).map(|index| bound(site, index)).collect();
     // Those first that have no choice: if they do not fit, it is not because of others.
     let mut parts: Vec<Placed> = wanted.iter().map(|&index| one(index, &bound[index])).collect::<Result<_, _>>()?;
-    let Choice { sets, whys } = choose_hosts(site, bound.clone())?;
+    let Choice { sets, whys } = choose_hosts(site, bound.clone(), answers)?;
     for (part, &index) in parts.iter_mut().zip(&wanted) {
         if sets[index].len() > bound[index].len() {
             *part = one(index, &sets[index])?;
@@ -89,11 +91,11 @@ fn bound(site: &Site, index: usize) -> Vec<usize> {
 }
 
 /// The plan of one host.
-fn on(site: &Site, index: usize, facts: &Facts, services: &[usize]) -> Result<Placed, Refusal> {
+fn on(site: &Site, index: usize, facts: &Facts, services: &[usize], answers: &Answers) -> Result<Placed, Refusal> {
     let host = &site.hosts[index];
     let several = site.hosts.len() > 1;
     let services = services.iter().map(|&service| &site.services[service]).collect();
-    let placed = one_host(&OneHost { host, facts, services }, &mut |service| size(service, host, facts));
+    let placed = one_host(&OneHost { host, facts, services, answers }, &mut |service| size(service, host, facts));
     placed.map_err(|unplaced| match unplaced {
         Unplaced::DoesNotFit { service, cause } => Refusal::DoesNotFit(Box::new(Witness {
             service,

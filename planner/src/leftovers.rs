@@ -127,7 +127,7 @@ fn managed(services: &[ServicePlan], facts: &Facts) -> String {
 fn floor_of(service: &Service) -> Option<(&Service, Bandwidth)> {
     match service.promise {
         Promise::Leftovers { at_least, .. } => Some((service, at_least)),
-        Promise::EveryDeadline { .. } | Promise::AsIfAlone | Promise::Supply(_) => None,
+        Promise::EveryDeadline { .. } | Promise::AsIfAlone | Promise::Percentiles { .. } | Promise::Supply(_) => None,
     }
 }
 

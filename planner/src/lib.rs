@@ -16,6 +16,7 @@ mod file;
 mod hosts;
 mod leftovers;
 mod nearest;
+mod percentiles;
 mod place;
 mod refusal;
 mod size;
@@ -30,7 +31,7 @@ pub use facts::{which_host, BackendFact, Facts};
 pub use file::{read, write};
 pub use hosts::{plan, plan_on};
 pub use leftovers::BUSY_PROCESSES;
-pub use refusal::{Cause, Elsewhere, Lack, NearestFit, Refusal, Shortage, Witness};
+pub use refusal::{Cause, Elsewhere, Lack, Miss, Missed, NearestFit, Refusal, Shortage, Witness};
 pub use words::{cores, share};
 
 /// Why a plan cannot be read, written or explained.

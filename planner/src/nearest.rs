@@ -2,8 +2,9 @@
 
 use crate::backend::{choose, Wanted};
 use crate::hosts::{attempt, known};
-use crate::{Cause, Facts, NearestFit, Refusal, Shortage, Witness};
-use giusto_model::{Bandwidth, Duration, Interface, Promise, Service, Site};
+use crate::percentiles::{shortest_latency, Answers};
+use crate::{Cause, Facts, Miss, Missed, NearestFit, Refusal, Shortage, Witness};
+use giusto_model::{Bandwidth, Duration, Interface, Promise, ServerKind, Service, Site, Within};
 
 /// Margins and floors are told in tenths of a percentage point.
 const TENTHS: u64 = 1000;
@@ -11,11 +12,17 @@ const TENTHS: u64 = 1000;
 const MOST_CORES: usize = 64;
 
 /// Changes with which the service of `witness` is no longer refused, when all hosts are planned or the `only` one.
-pub(crate) fn nearest(site: &Site, facts: &Facts, only: Option<usize>, witness: &Witness) -> Vec<NearestFit> {
+pub(crate) fn nearest(
+    site: &Site,
+    facts: &Facts,
+    only: Option<usize>,
+    witness: &Witness,
+    answers: &Answers,
+) -> Vec<NearestFit> {
     let Some(service) = site.services.iter().find(|s| s.name == witness.service) else { return Vec::new() };
     let host =
         witness.host.as_ref().and_then(|name| site.hosts.iter().position(|host| host.name == *name)).unwrap_or(0);
-    let trial = Trial { site, facts, only, witness, host };
+    let trial = Trial { site, facts, only, witness, host, answers };
     let here = match (&witness.displaced, &witness.cause) {
         (None, Cause::Core { required, supply, .. }) => {
             let margin = required.and_then(|(required, _)| trial.smaller_margin(required, *supply));
@@ -23,6 +30,13 @@ pub(crate) fn nearest(site: &Site, facts: &Facts, only: Option<usize>, witness: 
         }
         (None, Cause::Cores { demand, supply }) => trial.more_cores(demand - supply).into_iter().collect(),
         (None, Cause::Supply { vcpu, demand, .. }) => trial.smaller_supply(service, *vcpu, *demand),
+        (None, Cause::Window { vcpu, demand, .. }) => {
+            let smaller = match &service.promise {
+                Promise::Supply(_) => trial.smaller_budget(service, *vcpu, *demand),
+                _ => trial.shorter_task(service),
+            };
+            smaller.into_iter().chain(trial.another_kind()).chain(trial.more_cores(1)).collect()
+        }
         (None, Cause::Floors { demand, supply }) => {
             trial.lower_floor(service, *demand, *supply).into_iter().chain(trial.more_cores(1)).collect()
         }
@@ -31,6 +45,7 @@ pub(crate) fn nearest(site: &Site, facts: &Facts, only: Option<usize>, witness: 
             let whole = shortage.needs.is_some_and(|needs| needs.bandwidth() <= shortage.whole);
             wcet.into_iter().chain(whole.then(|| trial.more_cores(1)).flatten()).collect()
         }
+        (None, Cause::Percentiles(miss)) => trial.longer_latency(service, miss),
         (None, Cause::Servers { .. }) => trial.more_cores(1).into_iter().collect(),
         (Some(_), _) => match &service.promise {
             Promise::AsIfAlone | Promise::EveryDeadline { .. } => {
@@ -41,6 +56,7 @@ pub(crate) fn nearest(site: &Site, facts: &Facts, only: Option<usize>, witness: 
                 let vcpu = |vcpu| (interfaces.len() > 1).then_some(vcpu);
                 largest.map_or(Vec::new(), |(at, &demand)| trial.smaller_supply(service, vcpu(at), demand))
             }
+            Promise::Percentiles { .. } => trial.more_cores(1).into_iter().collect(),
             Promise::Leftovers { .. } => Vec::new(), // they come last and displace nobody
         },
     };
@@ -54,6 +70,7 @@ struct Trial<'a> {
     witness: &'a Witness,
     /// The witness's.
     host: usize,
+    answers: &'a Answers,
 }
 
 impl Trial<'_> {
@@ -97,6 +114,36 @@ impl Trial<'_> {
         Some(NearestFit::Supply { vcpu, at_most })
     }
 
+    /// The shortest latency of a percentile that one core can keep, or more cores where that is enough.
+    fn longer_latency(&self, witness: &Service, miss: &Miss) -> Vec<NearestFit> {
+        let Ok(here) = self.facts.place(self.site) else { return Vec::new() };
+        let facts = known(self.site, self.facts, here, self.host).0;
+        let host = &self.site.hosts[self.host];
+        let whole = match miss.how {
+            Missed::Overload { .. } => return Vec::new(),
+            Missed::WholeCore { .. } => false,
+            Missed::Room { needs, whole, .. } => needs.is_some_and(|needs| needs.bandwidth() <= whole),
+        };
+        let points = miss.points.iter().filter_map(|point| {
+            let within = shortest_latency(witness, host, &facts, *point).filter(|within| *within > point.within)?;
+            Some(Within { within, ..*point })
+        });
+        let longer = points.filter(|longer| {
+            self.with(|s, _| {
+                if let Promise::Percentiles { points, .. } = &mut s.promise {
+                    points.iter_mut().filter(|p| p.percentile == longer.percentile).for_each(|p| *p = *longer);
+                }
+            })
+        });
+        longer.map(NearestFit::Within).chain(whole.then(|| self.more_cores(1)).flatten()).collect()
+    }
+
+    /// A kind that does not take two budgets in a row.
+    fn another_kind(&self) -> Option<NearestFit> {
+        let kinds = [ServerKind::ConstantBandwidth, ServerKind::PeriodicConserving];
+        kinds.into_iter().find(|kind| self.with(|s, _| s.server = Some(*kind))).map(NearestFit::Kind)
+    }
+
     /// The largest margin that the core still has room for.
     fn smaller_margin(&self, required: Bandwidth, most: Bandwidth) -> Option<NearestFit> {
         let tenths = in_tenths(most.checked_sub(required)?);
@@ -123,7 +170,7 @@ impl Trial<'_> {
         others.map(|host| (host, &self.site.hosts[host].name)).find_map(|(host, name)| {
             let mut site = self.site.clone();
             site.services.iter_mut().find(|s| s.name == self.witness.service)?.on = Some(name.clone());
-            let fits = |only| attempt(&site, self.facts, only).is_ok();
+            let fits = |only| attempt(&site, self.facts, only, self.answers).is_ok();
             (fits(Some(host)) && self.with(|s, _| s.on = Some(name.clone()))).then(|| NearestFit::On(name.clone()))
         })
     }
@@ -140,7 +187,7 @@ impl Trial<'_> {
         let added: Vec<u32> = (next..).take(more).collect();
         facts.cores.extend(&added);
         host.cores.extend(&added);
-        match attempt(&site, &facts, self.only) {
+        match attempt(&site, &facts, self.only, self.answers) {
             Ok(_) => true,
             Err(Refusal::DoesNotFit(next)) => {
                 let same = std::mem::discriminant(&next.cause) == std::mem::discriminant(&self.witness.cause);

@@ -2,6 +2,7 @@
 
 use crate::backend::{cost, most_of_a_core};
 use crate::leftovers::leftovers;
+use crate::percentiles::Answers;
 use crate::size::{reason, Misfit, Sized};
 use crate::supply::supplies;
 use crate::words::cores;
@@ -14,6 +15,7 @@ pub(crate) struct OneHost<'a> {
     pub(crate) host: &'a Host,
     pub(crate) facts: &'a Facts,
     pub(crate) services: Vec<&'a Service>,
+    pub(crate) answers: &'a Answers,
 }
 
 /// The plan of one host, in the order of its services.

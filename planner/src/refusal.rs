@@ -1,7 +1,8 @@
 //! Why there is no plan: who does not fit, by how much, and what would.
 
 use crate::words::{share, time};
-use giusto_model::{Backend, Bandwidth, Duration, Interface};
+use giusto_analysis::admission::Window;
+use giusto_model::{Backend, Bandwidth, Duration, Interface, ServerKind, Within};
 use std::fmt;
 
 /// Why there is no plan.
@@ -129,8 +130,21 @@ pub enum Cause {
         /// Cores that no as-if-alone service has to itself.
         cores: usize,
     },
+    /// A core has room for a server, but not in every window, as a deferrable server keeps its budget while it is idle.
+    Window {
+        /// The virtual CPU that has no place.
+        vcpu: Option<u32>,
+        /// What it was promised, or needs.
+        demand: Interface,
+        /// Of the cores that have room, where least is lacking: how much can be asked for in which time.
+        window: Window,
+        /// Cores that no as-if-alone service has to itself.
+        cores: usize,
+    },
     /// No core has room for a server that keeps all deadlines.
     Deadlines(Box<Shortage>),
+    /// No core has room for a server that keeps all percentiles.
+    Percentiles(Box<Miss>),
     /// No core has room for a supply whose manager does not keep as many servers as it can ([`Backend::MANAGED`]).
     Servers {
         /// Cores that no as-if-alone service has to itself.
@@ -160,6 +174,47 @@ pub struct Shortage {
     pub cores: usize,
     /// What goes wrong in that room.
     pub lack: Lack,
+}
+
+/// Percentiles that cannot be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Miss {
+    /// What was promised.
+    pub points: Vec<Within>,
+    /// What is in the way.
+    pub how: Missed,
+}
+
+/// Why percentiles cannot be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// All requests together need a whole core or more.
+    Overload {
+        /// U in percent of a core, rounded up.
+        percent: u64,
+    },
+    /// Not even a whole core keeps one of them (M/G/1).
+    WholeCore {
+        /// Which.
+        point: Within,
+        /// What part of all it serves within that, in thousandths of a percent.
+        thousandths: u32,
+        /// What the percentile is there.
+        at: Duration,
+        /// What comes on top on a real machine.
+        latency: Duration,
+    },
+    /// There is no room for a server that is enough.
+    Room {
+        /// The cheapest; `None`: of the periods that can be enforced none.
+        needs: Option<Interface>,
+        /// The most that a core has left for it.
+        room: Bandwidth,
+        /// Of a core without reservations.
+        whole: Bandwidth,
+        /// Cores that no as-if-alone service has to itself.
+        cores: usize,
+    },
 }
 
 /// Work that comes too late.
@@ -196,8 +251,12 @@ pub enum NearestFit {
         /// The largest that fits.
         at_most: Interface,
     },
+    /// Another server algorithm for the witness.
+    Kind(ServerKind),
     /// So many cores more.
     MoreCores(usize),
+    /// A longer latency for a percentile of the witness.
+    Within(Within),
     /// A lower floor for the witness.
     AtLeast(Bandwidth),
     /// Another host, where it then fits together with all others.
@@ -215,7 +274,10 @@ impl fmt::Display for Witness {
         write!(f, "{cause}")?;
         elsewhere.iter().try_for_each(|lack| write!(f, "; nor {lack}"))?;
         if nearest.is_empty() {
-            return write!(f, "; no single change of its tasks, its margin, its supply or the cores makes it fit");
+            return write!(
+                f,
+                "; no single change of its tasks, its margin, its supply, a latency or the cores makes it fit"
+            );
         }
         let words = nearest.iter().map(|fit| match fit {
             NearestFit::MoreCores(_) => format!("{fit}{on}"),
@@ -236,7 +298,15 @@ impl Cause {
             }
             Cause::Cores { demand, supply } => Bandwidth::new((demand - supply) as u64, 1),
             Cause::Supply { demand, supply, .. } => demand.bandwidth().checked_sub(*supply),
+            Cause::Window { window, .. } => {
+                let over = window.demand.checked_sub(window.supply);
+                over.and_then(|over| Bandwidth::of(over, window.at))
+            }
             Cause::Deadlines(shortage) => shortage.needs.and_then(|needs| needs.bandwidth().checked_sub(shortage.room)),
+            Cause::Percentiles(miss) => match &miss.how {
+                Missed::Room { needs: Some(needs), room, .. } => needs.bandwidth().checked_sub(*room),
+                _ => None,
+            },
             Cause::Servers { .. } => Bandwidth::new(1, Backend::MANAGED as u64),
             Cause::Floors { demand, supply } => demand.checked_sub(*supply),
         };
@@ -280,7 +350,23 @@ impl fmt::Display for Cause {
                 let excess = excess(Some(bandwidth), *supply);
                 write!(f, "{subject}promised {demand} ({} of a core), and {room}: {excess} too much", share(bandwidth))
             }
+            Cause::Window { vcpu, demand, window, cores } => {
+                let subject = vcpu.map_or("it has".into(), |vcpu| format!("its virtual CPU {vcpu} has"));
+                let room = match cores {
+                    1 => "the one core for it has room, but",
+                    _ => "there are cores with room, but with it on any of them",
+                };
+                let Window { at, demand: asked, supply, .. } = window;
+                let excess = asked.checked_sub(*supply).unwrap_or(Duration::ZERO);
+                let (at, asked, excess) = (time(*at), time(*asked), time(excess));
+                write!(
+                    f,
+                    "{subject} a server of {demand}, and {room} {asked} can be asked for within {at}, as a deferrable \
+                     server can use its budget up just before it gets the next: {excess} too much"
+                )
+            }
             Cause::Deadlines(shortage) => shortage.fmt(f),
+            Cause::Percentiles(miss) => miss.fmt(f),
             Cause::Servers { cores } => {
                 let (most, cores) = (Backend::MANAGED, if *cores == 1 { "the one core" } else { "every core" });
                 write!(f, "a manager keeps {most} servers at most, and {cores} with room for its supply has {most} already")
@@ -292,6 +378,45 @@ impl fmt::Display for Cause {
                 share(*supply),
                 excess(Some(*demand), *supply)
             ),
+        }
+    }
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.how {
+            Missed::Overload { percent } => {
+                write!(f, "its requests alone need {percent} % of one core, so that they would wait ever longer")
+            }
+            Missed::WholeCore { point, thousandths, at, latency } => write!(
+                f,
+                "{point} is out of reach: even a whole core serves only {} % within it (M/G/1), as {} is {} there, and {} of \
+                 latency come on top: {} too much",
+                f64::from(*thousandths) / 1000.0,
+                point.percentile,
+                time(*at),
+                time(*latency),
+                at.checked_add(*latency).and_then(|all| all.checked_sub(point.within)).map_or("much".into(), time)
+            ),
+            Missed::Room { needs, room, whole, cores } => {
+                let points: Vec<String> = self.points.iter().map(ToString::to_string).collect();
+                let points = points.join(", ");
+                let Some(needs) = needs else {
+                    return write!(
+                        f,
+                        "for {points} it needs nearly a whole core, and of the servers that can be enforced, which give up to {} \
+                         of one, none is enough",
+                        share(*whole)
+                    );
+                };
+                write!(f, "it needs {needs} ({} of a core) for {points}, and ", share(needs.bandwidth()))?;
+                match cores {
+                    0 => write!(f, "as-if-alone services have every core to themselves"),
+                    _ if needs.bandwidth() > *whole => write!(f, "a core can give {}", share(*whole)),
+                    1 => write!(f, "the one core for it has {} of {} left", share(*room), share(*whole)),
+                    _ => write!(f, "of {cores} cores none has more than {} of {} left", share(*room), share(*whole)),
+                }
+            }
         }
     }
 }
@@ -343,8 +468,10 @@ impl fmt::Display for NearestFit {
             NearestFit::Supply { vcpu: Some(vcpu), at_most } => {
                 write!(f, "a supply of {at_most} for virtual CPU {vcpu}")
             }
+            NearestFit::Kind(kind) => write!(f, "server: {kind}"),
             NearestFit::MoreCores(1) => write!(f, "one core more"),
             NearestFit::MoreCores(more) => write!(f, "{more} cores more"),
+            NearestFit::Within(within) => write!(f, "{within}"),
             NearestFit::AtLeast(floor) => write!(f, "at-least {}", share(*floor)),
             NearestFit::On(host) => write!(f, "on: {host}"),
         }

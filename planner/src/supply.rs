@@ -1,12 +1,15 @@
-//! Services that are promised processor time or every deadline: their servers, several on a core under EDF.
+//! Services that are promised processor time, every deadline or percentiles: their servers, several on a core under EDF.
 
 use crate::backend::{at_the_tick, choose, cost, most_of_a_core, Chosen, Wanted};
 use crate::deadlines::{self, Need};
+use crate::percentiles::{self, Company, Tail};
 use crate::place::{OneHost, Unplaced};
 use crate::size::{kept, reason};
 use crate::sums::add_up;
 use crate::words::{share, time};
-use crate::{Cause, Refusal, Shortage};
+use crate::{Cause, Miss, Missed, Refusal, Shortage};
+use giusto_analysis::admission::{self, Grids, Order, Refused, Window};
+use giusto_analysis::Error;
 use giusto_model::{
     Backend, Bandwidth, Certificate, Duration, Hold, Interface, Promise, Server, ServerKind, Service, ServicePlan,
 };
@@ -22,6 +25,8 @@ struct Entry<'a> {
     chosen: Chosen,
     /// Of a service that is promised every deadline: what the interface rests on.
     need: Option<Need>,
+    /// Of one that is promised percentiles likewise.
+    tail: Option<Tail>,
 }
 
 impl fmt::Display for Entry<'_> {
@@ -30,6 +35,12 @@ impl fmt::Display for Entry<'_> {
             Some(vcpu) => write!(f, "{} (virtual CPU {vcpu})", self.service.name),
             None => f.write_str(&self.service.name),
         }
+    }
+}
+
+impl Entry<'_> {
+    fn server(&self) -> Server {
+        Server { kind: self.chosen.kind, budget: self.interface.budget, period: self.interface.period }
     }
 }
 
@@ -46,17 +57,39 @@ enum Full {
     Room(Bandwidth),
     /// It has room, but its manager keeps as many servers as it can.
     Servers,
-    /// It has room, but the servers on it do not go together with this one.
-    Grid,
+    /// It has room, but in this window its servers and this one can ask for more than there is.
+    Window(Window),
+    /// It has room, but whether they go together cannot be computed.
+    Unknown(Error),
 }
 
-/// Plans the services that are promised a supply or every deadline on `cores` of their host, with their places among its
-/// services.
+/// Plans the services that are promised a supply, every deadline or percentiles on `cores` of their host, with their places
+/// among its services.
 ///
+/// A server for percentiles is cheaper alone on a core, where it has the highest priority; where there are too few cores for
+/// that, all of them share.
+pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
+    let alone = place_all(on, cores, Company::Alone);
+    let random = on.services.iter().any(|service| matches!(service.promise, Promise::Percentiles { .. }));
+    let Err(why) = alone else { return alone };
+    if !random {
+        return Err(why);
+    }
+    place_all(on, cores, Company::Beside).map_err(|beside| match &beside {
+        // Not for want of cores: it cannot be had beside others.
+        Unplaced::DoesNotFit { cause: Cause::Percentiles(miss), .. }
+            if !matches!(miss.how, Missed::Room { needs: Some(needs), whole, .. } if needs.bandwidth() <= whole) =>
+        {
+            why
+        }
+        _ => beside,
+    })
+}
+
 /// Largest bandwidth first, each on the first core that admits it; virtual CPUs of one VM go to different cores where they
 /// fit there. O(interfaces² + interfaces · cores).
-pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
-    let mut entries = entries(on)?;
+fn place_all(on: &OneHost, cores: &[u32], company: Company) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
+    let mut entries = entries(on, company)?;
     entries.sort_by_key(|entry| Reverse(entry.interface.bandwidth()));
     let mut cores: Vec<Core> = cores.iter().map(|&id| Core { id, on: Vec::new(), used: Bandwidth::ZERO }).collect();
     for index in 0..entries.len() {
@@ -83,7 +116,7 @@ pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Vec<(usize, Servic
     Ok(plans.into_iter().map(|(order, _, plan)| (order, plan)).collect())
 }
 
-fn entries<'a>(on: &OneHost<'a>) -> Result<Vec<Entry<'a>>, Unplaced> {
+fn entries<'a>(on: &OneHost<'a>, company: Company) -> Result<Vec<Entry<'a>>, Unplaced> {
     let mut entries = Vec::new();
     for (order, &service) in on.services.iter().enumerate() {
         match &service.promise {
@@ -91,13 +124,18 @@ fn entries<'a>(on: &OneHost<'a>) -> Result<Vec<Entry<'a>>, Unplaced> {
                 for (vcpu, &interface) in (0..).zip(interfaces) {
                     let vcpu = (service.origin.has_vcpus() || interfaces.len() > 1).then_some(vcpu);
                     let chosen = choose(service, Wanted::Supply(interface), on.facts).map_err(Unplaced::Other)?;
-                    entries.push(Entry { order, service, vcpu, interface, chosen, need: None });
+                    entries.push(Entry { order, service, vcpu, interface, chosen, need: None, tail: None });
                 }
             }
             Promise::EveryDeadline { .. } => {
                 for (vcpu, interface, chosen, need) in deadlines::entries(service, on.host, on.facts)? {
-                    entries.push(Entry { order, service, vcpu, interface, chosen, need: Some(need) });
+                    entries.push(Entry { order, service, vcpu, interface, chosen, need: Some(need), tail: None });
                 }
+            }
+            Promise::Percentiles { .. } => {
+                let (interface, chosen, tail) = percentiles::entry(service, on.host, on.facts, company, on.answers)?;
+                let vcpu = service.origin.has_vcpus().then_some(0);
+                entries.push(Entry { order, service, vcpu, interface, chosen, need: None, tail: Some(tail) });
             }
             Promise::AsIfAlone | Promise::Leftovers { .. } => {}
         }
@@ -108,17 +146,20 @@ fn entries<'a>(on: &OneHost<'a>) -> Result<Vec<Entry<'a>>, Unplaced> {
 /// What `core` has reserved with this entry on it, if it takes it.
 ///
 /// Σ B/P is the exact test for EDF where each server is to the others a sporadic task. A deferrable one is not: it can take 2B
-/// in a row, so that (4, 12) and (2, 5) fail at 11/15. Where all servers share one grid, every deadline is the same instant and
-/// no budget outlives it; then the sum suffices again. One that re-anchors its period (constant_bandwidth, sporadic) is on no
-/// grid. Real-time groups have fixed priorities, so one is alone on its core; where budgets end at the tick, so is one that is
-/// promised deadlines, as the others may run over by a tick each.
+/// in a row, so that (4, 12) and (2, 5) fail at 11/15. Then no window may ask for more than its length of a whole core
+/// ([`admission::admit`]). Real-time groups have fixed priorities, so one is alone on its core; where budgets end at the tick,
+/// so is one that is promised deadlines, as the others may run over by a tick each. So is one whose percentiles were computed
+/// for the highest priority.
 fn admit(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<Bandwidth, Full> {
     let entry = &entries[index];
     let backend = entry.chosen.backend;
     let (most, _) = most_of_a_core(on.host, on.facts, backend);
     let mut others = core.on.iter().map(|&other| &entries[other]);
-    let lonely = |entry: &Entry| backend == Backend::RtGroup || (entry.need.is_some() && at_the_tick(backend));
-    if others.clone().any(|other| other.chosen.backend != backend || lonely(other) || lonely(entry)) {
+    let lonely = |entry: &Entry| {
+        let alone = entry.tail.as_ref().is_some_and(Tail::alone);
+        alone || backend == Backend::RtGroup || (entry.need.is_some() && at_the_tick(backend))
+    };
+    if others.any(|other| other.chosen.backend != backend || lonely(other) || lonely(entry)) {
         return Err(Full::Room(Bandwidth::ZERO));
     }
     let used = add_up(core.used, entry.interface.bandwidth());
@@ -129,31 +170,34 @@ fn admit(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<B
     if backend == Backend::Manager && core.on.len() == Backend::MANAGED {
         return Err(Full::Servers);
     }
-    let deferrable = |entry: &Entry| entry.chosen.kind == ServerKind::Deferrable;
-    let one_grid = |other: &Entry| {
-        other.interface.period == entry.interface.period && on_grid(other.chosen.kind) && on_grid(entry.chosen.kind)
-    };
-    if (deferrable(entry) || others.clone().any(deferrable)) && !others.all(one_grid) {
-        return Err(Full::Grid);
+    let servers: Vec<Server> = core.on.iter().chain([&index]).map(|&at| entries[at].server()).collect();
+    // Without a deferrable server the sum is the whole test; here it may be rounded, there it has to be exact.
+    if servers.len() == 1 || servers.iter().all(|server| server.kind != ServerKind::Deferrable) {
+        return Ok(used);
     }
-    Ok(used)
-}
-
-fn on_grid(kind: ServerKind) -> bool {
-    !matches!(kind, ServerKind::ConstantBandwidth | ServerKind::Sporadic | ServerKind::Unlimited)
+    match admission::admit(&servers, Order::Edf, Grids::Apart, Bandwidth::ONE) {
+        Ok(Ok(_)) => Ok(used),
+        Ok(Err(Refused::Window(window))) => Err(Full::Window(window)),
+        Ok(Err(_)) => Err(Full::Room(Bandwidth::ZERO)),
+        Err(why) => Err(Full::Unknown(why)),
+    }
 }
 
 fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], on: &OneHost) -> Unplaced {
     let service = entry.service.name.clone();
-    if admitted.iter().any(|core| matches!(core, Err(Full::Grid))) {
-        return Unplaced::Other(Refusal::Asked {
-            service,
-            why: "a deferrable server beside servers of another period, or that start their periods anew, is not built yet: \
-                  under EDF it can take 2 · budget in a row, and no test by the sum of bandwidths holds"
-                .into(),
-            instead: "expected server: constant_bandwidth or periodic_conserving, one period for all services, or a core more"
-                .into(),
-        });
+    let windows = admitted.iter().filter_map(|core| match core {
+        Err(Full::Window(window)) => Some(*window),
+        _ => None,
+    });
+    if let Some(window) = windows.min_by_key(|window| window.demand.checked_sub(window.supply)) {
+        let cause = Cause::Window { vcpu: entry.vcpu, demand: entry.interface, window, cores: admitted.len() };
+        return Unplaced::DoesNotFit { service, cause };
+    }
+    if let Some(why) = admitted.iter().find_map(|core| match core {
+        Err(Full::Unknown(why)) => Some(why.clone()),
+        _ => None,
+    }) {
+        return Unplaced::Other(Refusal::Tasks { service, why });
     }
     if admitted.iter().any(|core| matches!(core, Err(Full::Servers))) {
         return Unplaced::DoesNotFit { service, cause: Cause::Servers { cores: admitted.len() } };
@@ -164,6 +208,11 @@ fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], on: &OneHost) -> 
     });
     let (vcpu, room, cores) = (entry.vcpu, room.max().unwrap_or(Bandwidth::ZERO), admitted.len());
     let (whole, _) = most_of_a_core(on.host, on.facts, entry.chosen.backend);
+    if let (Some(_), Promise::Percentiles { points, .. }) = (&entry.tail, &entry.service.promise) {
+        let how = Missed::Room { needs: Some(entry.interface), room, whole, cores };
+        let cause = Cause::Percentiles(Box::new(Miss { points: points.clone(), how }));
+        return Unplaced::DoesNotFit { service, cause };
+    }
     let Some(need) = &entry.need else {
         let cause = Cause::Supply { vcpu, demand: entry.interface, supply: room, whole, cores };
         return Unplaced::DoesNotFit { service, cause };
@@ -179,7 +228,7 @@ fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], on: &OneHost) -> 
 }
 
 fn place(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<ServicePlan, Unplaced> {
-    let Entry { service, vcpu, interface, chosen, need, .. } = &entries[index];
+    let Entry { service, vcpu, interface, chosen, need, tail, .. } = &entries[index];
     let (host, facts) = (on.host, on.facts);
     let range = || {
         let why = giusto_analysis::Error::Range;
@@ -204,7 +253,16 @@ fn place(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<S
     let supply = || {
         reason("supply", interface, format!("{bandwidth} of a core, as promised, whatever runs; no margin is added"))
     };
-    let numbers = need.as_ref().map_or_else(|| vec![supply()], |need| need.reasons.clone());
+    let numbers = match (need, tail) {
+        (Some(need), _) => need.reasons.clone(),
+        (None, Some(tail)) => tail.reasons.clone(),
+        (None, None) => vec![supply()],
+    };
+    let (required, margin, certificate) = match (need, tail) {
+        (Some(need), _) => (need.required, need.margin, need.certificate.clone()),
+        (None, Some(tail)) => (tail.required, tail.margin, tail.certificate.clone()),
+        (None, None) => (interface.bandwidth(), Bandwidth::ZERO, Certificate::Supply),
+    };
     let consequences = [
         reason("hold", time(hold.enforced), why_hold),
         reason(
@@ -220,17 +278,17 @@ fn place(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<S
         origin: service.origin.clone(),
         vcpu: *vcpu,
         tasks: need.as_ref().map_or(Vec::new(), |need| need.tasks.clone()),
-        load: None,
+        load: service.load.clone(),
         core: core.id,
         backend: chosen.backend,
-        server: Server { kind: chosen.kind, budget: interface.budget, period: interface.period },
+        server: entries[index].server(),
         cap: service.cap,
         utilization: need.as_ref().map_or(Bandwidth::ZERO, |need| need.utilization),
-        required: need.as_ref().map_or(interface.bandwidth(), |need| need.required),
-        margin: need.as_ref().map_or(Bandwidth::ZERO, |need| need.margin),
+        required,
+        margin,
         hold,
         left_for_others,
-        certificate: need.as_ref().map_or(Certificate::Supply, |need| need.certificate.clone()),
+        certificate,
         prediction: None,
         reasons: (std::iter::once(core_reason).chain(chosen.reasons.iter().cloned()))
             .chain(numbers)

@@ -28,7 +28,7 @@ fn chosen(service: Service, facts: &Facts) -> Result<(Backend, ServerKind, Durat
 }
 
 use Backend::{Deadline, Manager, Quota, RtGroup};
-use ServerKind::{ConstantBandwidth, Deferrable, PeriodicConserving, Polling};
+use ServerKind::{ConstantBandwidth, Deferrable, PeriodicConserving, Polling, Sporadic};
 
 #[test]
 fn as_if_alone_gets_the_first_backend_that_the_machine_has_and_never_quota() {
@@ -172,21 +172,43 @@ fn a_supply_that_does_not_fit_is_told_with_demand_supply_and_the_nearest_fit() {
 }
 
 #[test]
-fn deferrable_servers_share_a_core_only_on_one_grid() {
+fn deferrable_servers_share_a_core_where_no_window_asks_for_more_than_its_length() {
     let of = |interface: &str, kind| supply(&interface.replace('/', "-"), &[interface], Some(kind));
     let fits = |services| {
         let (site, facts) = supplies(&[1], services);
         plan(&site, &facts).map(|_| ()).map_err(|refusal| refusal.to_string())
     };
     // specs: under EDF (4, 12) with (2, 5) fails although U = 11/15.
-    let told = fits(vec![of("4ms/12ms", Deferrable), of("2ms/5ms", Deferrable)]).unwrap_err();
-    assert!(told.contains("not built yet") && told.contains("constant_bandwidth or periodic_conserving"), "{told}");
+    let two = || vec![of("4ms/12ms", Deferrable), of("2ms/5ms", Deferrable)];
+    let (site, facts) = supplies(&[1], two());
+    let Refusal::DoesNotFit(witness) = plan(&site, &facts).unwrap_err() else { panic!() };
+    assert_eq!(
+        witness.to_string(),
+        "service '4ms-12ms' does not fit: it has a server of 4 ms every 12 ms, and the one core for it has room, but 8 ms can be \
+         asked for within 7 ms, as a deferrable server can use its budget up just before it gets the next: 1 ms too much; it \
+         fits with a supply of 3 ms every 12 ms, or with server: constant_bandwidth, or with one core more"
+    );
+    assert_eq!(fits(vec![of("3ms/12ms", Deferrable), of("2ms/5ms", Deferrable)]), Ok(()));
+    assert_eq!(fits(vec![of("4ms/12ms", ConstantBandwidth), of("2ms/5ms", Deferrable)]), Ok(()));
+    let told = fits(vec![of("4ms/12ms", Deferrable), of("2ms/5ms", ConstantBandwidth)]).unwrap_err();
+    assert!(told.contains("6 ms can be asked for within 5 ms"), "{told}");
+    // A budget that is renewed early comes more often than once a period: 4 + 4 + ⌊14 · 5/10⌋ in 14.
+    let beside = |kind| fits(vec![of("4ms/10ms", Deferrable), of("5ms/10ms", kind)]);
+    let told = beside(ConstantBandwidth).unwrap_err();
+    assert!(told.contains("15 ms can be asked for within 14 ms"), "{told}");
+    assert_eq!((beside(PeriodicConserving), beside(Sporadic), beside(Deferrable)), (Ok(()), Ok(()), Ok(())));
     assert_eq!(fits(vec![of("4ms/12ms", Deferrable), of("5ms/12ms", Deferrable)]), Ok(()));
-    assert_eq!(fits(vec![of("4ms/12ms", Deferrable), of("5ms/12ms", PeriodicConserving)]), Ok(()));
-    assert!(fits(vec![of("4ms/12ms", Deferrable), of("5ms/12ms", ConstantBandwidth)]).is_err());
+    assert_eq!(fits(vec![of("4ms/12ms", Deferrable), of("5ms/12ms", ConstantBandwidth)]), Ok(()));
     assert_eq!(fits(vec![of("4ms/12ms", PeriodicConserving), of("2ms/5ms", ConstantBandwidth)]), Ok(()));
-    let (site, facts) = supplies(&[1, 2], vec![of("4ms/12ms", Deferrable), of("2ms/5ms", Deferrable)]);
+    let (site, facts) = supplies(&[1, 2], two());
     assert_eq!(plan(&site, &facts).unwrap().services[1].core, 1, "the larger; the other has core 2");
+    let three = [two(), vec![of("4ms/6ms", Deferrable)]].concat();
+    let (site, facts) = supplies(&[1, 2], three);
+    let told = plan(&site, &facts).unwrap_err().to_string();
+    assert!(
+        told.contains("there are cores with room, but with it on any of them 8 ms can be asked for within 7 ms"),
+        "{told}"
+    );
 }
 
 #[test]

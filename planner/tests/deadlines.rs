@@ -74,11 +74,12 @@ fn filled(mut site: Site, facts: &Facts, rng: &mut StdRng) -> Result<Plan, Refus
         first.services.iter().find(|entry| entry.core == 1).map_or(Bandwidth::ZERO, |entry| entry.left_for_others);
     let period = *[5_000u64, 10_000, 20_000, 40_000].choose(rng).unwrap();
     let budget = (left.as_f64() * period as f64) as u64;
-    if budget < 101 {
+    // Beside a deferrable server not every window has room for it, and what would fit is looked for long.
+    let deferrable = first.services.iter().any(|entry| entry.server.kind == ServerKind::Deferrable);
+    if budget < 101 || (deferrable && rng.random_bool(0.8)) {
         return Ok(first);
     }
     site.services.push(supply("rest", &[&format!("{}us/{period}us", budget - 1)], None));
-    // Deferrable servers do not go with it.
     Ok(plan(&site, facts).unwrap_or(first))
 }
 

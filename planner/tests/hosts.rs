@@ -111,6 +111,7 @@ fn places(site: &Site, facts: &Facts, plan: &Plan) -> BTreeMap<String, String> {
             Promise::AsIfAlone => 1,
             Promise::Supply(interfaces) => interfaces.len(),
             Promise::EveryDeadline { vcpus, .. } => *vcpus as usize,
+            Promise::Percentiles { .. } => 1,
             Promise::Leftovers { .. } => 0,
         };
         assert_eq!(entries, expected);
@@ -162,7 +163,9 @@ fn first_fit(site: &Site) -> Result<BTreeMap<String, String>, String> {
         .map(|&index| match &site.services[index].promise {
             Promise::AsIfAlone => (index, (0, server(index))),
             Promise::Supply(all) => (index, (1, all.iter().map(|i| i.bandwidth()).max().unwrap())),
-            Promise::EveryDeadline { .. } => unreachable!("no service here is promised deadlines"),
+            Promise::EveryDeadline { .. } | Promise::Percentiles { .. } => {
+                unreachable!("no service here is promised deadlines or percentiles")
+            }
             Promise::Leftovers { at_least, .. } => (index, (2, *at_least)),
         })
         .collect();
@@ -204,6 +207,7 @@ fn follow(site: &Site, facts: &Facts, service: &str, host: Option<&str>, advice:
         (NearestFit::Margin(margin), _) => witness.margin = *margin,
         (NearestFit::AtLeast(floor), Promise::Leftovers { at_least, .. }) => *at_least = *floor,
         (NearestFit::Supply { vcpu, at_most }, Promise::Supply(all)) => all[vcpu.unwrap_or(0) as usize] = *at_most,
+        (NearestFit::Kind(kind), _) => witness.server = Some(*kind),
         (NearestFit::On(host), _) => witness.on = Some(host.clone()),
         (NearestFit::MoreCores(more), _) => {
             let added = 100..100 + *more as u32;

@@ -124,7 +124,8 @@ fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Si
         }
         NearestFit::Margin(margin) => witness.margin = *margin,
         NearestFit::AtLeast(at_least) => witness.promise = Promise::Leftovers { at_least: *at_least, at_most: None },
-        NearestFit::Supply { .. } => unreachable!("no service here is promised a supply"),
+        NearestFit::Supply { .. } | NearestFit::Kind(_) => unreachable!("no service here is promised a supply"),
+        NearestFit::Within(_) => unreachable!("no service here is promised percentiles"),
         NearestFit::On(_) => unreachable!("there is one host"),
         NearestFit::MoreCores(more) => {
             let added = 100..100 + *more as u32;
@@ -156,7 +157,11 @@ fn every_plan_keeps_the_laws_and_every_advice_makes_the_witness_fit() {
                     Cause::Core { .. } => core += 1,
                     Cause::Cores { .. } => cores += 1,
                     Cause::Floors { .. } => floors += 1,
-                    Cause::Supply { .. } | Cause::Deadlines(_) | Cause::Servers { .. } => {
+                    Cause::Supply { .. }
+                    | Cause::Window { .. }
+                    | Cause::Deadlines(_)
+                    | Cause::Percentiles(_)
+                    | Cause::Servers { .. } => {
                         unreachable!("all here are promised as-if-alone")
                     }
                 }

@@ -279,16 +279,13 @@ fn a_host_that_cannot_keep_what_the_site_binds_to_it_takes_nobody_else_and_holds
         "{why}"
     );
     // Elsewhere it is no question of room: each host's reason is told.
-    let grids = vec![
-        bound(supply("d", &["2ms/10ms"], Some(ServerKind::Deferrable)), "edge-2"),
-        supply("e", &["2ms/40ms"], Some(ServerKind::Deferrable)),
-    ];
-    let site = sites(&[&[0], &[0]], [full(), grids].concat());
+    let short = vec![supply("e", &["1ms/2ms"], None)];
+    let site = sites(&[&[0], &[0]], [full(), short].concat());
     let told = plan_on(&site, &typical(&site), "edge-2").unwrap_err();
     assert!(matches!(&told, Refusal::Nowhere { service, lacks } if service == "e" && lacks.len() == 2));
     let told = told.to_string();
     assert!(told.starts_with("service 'e' has a place on no host; on edge-1: what the site puts there"), "{told}");
-    assert!(told.contains("; on edge-2: service 'e': a deferrable server beside servers of another period"), "{told}");
+    assert!(told.contains("; on edge-2: service 'e': nothing here can enforce it: not manager"), "{told}");
 }
 
 #[test]

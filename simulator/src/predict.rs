@@ -6,7 +6,9 @@ use crate::guest::bounded;
 use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
-use giusto_model::{Duration, Instant, JobRecord, ServerKind, ServicePlan};
+use giusto_model::{
+    Arrivals, Certificate, Duration, Instant, JobRecord, Promise, Release, Server, ServerKind, ServicePlan, Task,
+};
 use giusto_policy::Order;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -90,18 +92,75 @@ pub fn predict_under(
     bounded(transport, 0, "transport", 0)?;
     let workload =
         Workload { tasks: service.tasks.clone(), guest: Guest::Fifo, execution, sporadic: Sporadic::Densest };
-    let top = ServerSpec {
-        kind: if let Under::Server(kind) = under { kind } else { ServerKind::Unlimited },
-        budget: service.server.budget,
-        period: service.server.period,
-        first: Duration::ZERO,
-        priority: 0,
-        vcpus: 1,
-        workload: Some(workload),
+    play(service.server, workload, under, (transport, Duration::ZERO), &[], horizon, seed, observer)
+}
+
+/// Simulates a `service` that is promised percentiles, under a scheduler of choice: requests at random, each as long as the
+/// promise says (where it says only a bound: that), on what is counted on of its budget. What the plan adds for a late supply is
+/// added to each. Where it shares its core, the `others` of it take all they can get, under EDF; else a competitor does.
+///
+/// The observer sees the service as server 0. Errors: as [`predict_under`].
+pub fn predict_random(
+    service: &ServicePlan,
+    others: &[&ServicePlan],
+    under: Under,
+    horizon: Duration,
+    seed: u64,
+    observer: &mut dyn Observer,
+) -> Result<Predicted, Error> {
+    let (Promise::Percentiles { arrivals, service: times, .. }, Certificate::Percentiles { budget, latency, .. }) =
+        (&service.promise, &service.certificate)
+    else {
+        return Err(Error::NoJob { within: horizon });
     };
-    let rest = ServerSpec { kind: ServerKind::Unlimited, priority: 1, workload: None, ..top.clone() };
-    let system = System::new(Order::FixedPriority, vec![top, rest]);
-    let mut outside = Outside { transport, rng: ChaCha8Rng::seed_from_u64(seed), stats: Stats::new(), inner: observer };
+    let (sporadic, execution) = (Sporadic::Batches(arrivals.batch), Execution::Samples(times.samples().into()));
+    let workload = Workload { tasks: vec![request(*arrivals)], guest: Guest::Fifo, execution, sporadic };
+    let counted = Server { budget: *budget, ..service.server };
+    play(counted, workload, under, (&[], *latency), others, horizon, seed, observer)
+}
+
+/// One request on average every 1/λ, to whole ns; how long it takes is drawn.
+fn request(arrivals: Arrivals) -> Task {
+    let gap = 1.0 / (arrivals.rate.per_ns() * f64::from(arrivals.batch));
+    let period = Duration::from_ns((gap.round() as u64).max(1));
+    let (wcet, name) = (Duration::from_ns(1), "request".to_string());
+    Task { name, wcet, period, deadline: period, offset: Duration::ZERO, release: Release::Sporadic, copies: 1 }
+}
+
+/// Plays `server` beside `others`, or, without any, above a competitor. To each response an outside is added: one of some times,
+/// drawn, and a fixed one.
+#[allow(clippy::too_many_arguments)] // all of them are what is played
+fn play(
+    server: Server,
+    workload: Workload,
+    under: Under,
+    (transport, latency): (&[u64], Duration),
+    others: &[&ServicePlan],
+    horizon: Duration,
+    seed: u64,
+    observer: &mut dyn Observer,
+) -> Result<Predicted, Error> {
+    let spec = |server: Server, priority, workload| ServerSpec {
+        kind: server.kind,
+        budget: server.budget,
+        period: server.period,
+        first: Duration::ZERO,
+        priority,
+        vcpus: 1,
+        workload,
+    };
+    let kind = if let Under::Server(kind) = under { kind } else { ServerKind::Unlimited };
+    let top = spec(Server { kind, ..server }, 0, Some(workload));
+    let rest = Server { kind: ServerKind::Unlimited, ..server };
+    let system = match (under, others) {
+        (Under::Server(_), [_, ..]) => {
+            let others = others.iter().map(|other| spec(other.server, 0, None));
+            System::new(Order::Edf, std::iter::once(top).chain(others).collect())
+        }
+        _ => System::new(Order::FixedPriority, vec![top, spec(rest, 1, None)]),
+    };
+    let mut outside =
+        Outside { transport, latency, rng: ChaCha8Rng::seed_from_u64(seed), stats: Stats::new(), inner: observer };
     let all = match under {
         Under::Server(_) => simulate(&system, horizon, seed, &mut outside)?,
         Under::Credit => {
@@ -116,12 +175,14 @@ pub fn predict_under(
         return Err(Error::NoJob { within: horizon });
     }
     (stats.unfinished, stats.consumed) = (all[0].unfinished, all[0].consumed);
-    Ok(Predicted { stats, competitor: all[1].consumed.ns() as f64 / horizon.ns() as f64 })
+    let rest: u64 = all[1..].iter().map(|other| other.consumed.ns()).sum();
+    Ok(Predicted { stats, competitor: rest as f64 / horizon.ns() as f64 })
 }
 
 /// Adds what happens outside of the service.
 struct Outside<'a> {
     transport: &'a [u64],
+    latency: Duration,
     rng: ChaCha8Rng,
     stats: Stats,
     inner: &'a mut dyn Observer,
@@ -130,6 +191,7 @@ struct Outside<'a> {
 impl Observer for Outside<'_> {
     fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
         let mut job = *job;
+        job.finish = job.finish.and_then(|finish| finish.checked_add(self.latency));
         if !self.transport.is_empty() {
             let more = self.transport[self.rng.random_range(0..self.transport.len())];
             // Both below 2^62, see `bounded`.

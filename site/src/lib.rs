@@ -16,6 +16,7 @@ mod fields;
 mod file;
 mod host;
 mod load;
+mod percentiles;
 mod promise;
 mod service;
 mod source;
@@ -57,7 +58,7 @@ pub fn read(path: &Path) -> Result<Site, SiteError> {
     parse(&name, &text)
 }
 
-/// Reads a site from `text`; `name` stands for the file in errors. O(n) for n bytes of text with ordinary keys.
+/// Reads a site from `text`; `name` stands for the file in errors, and the files that it names are looked for in the same folder. O(n) for n bytes of text with ordinary keys.
 ///
 /// # Errors
 /// [`SiteError::Text`] for the first thing in it that makes no sense; [`SiteError::File`] beyond [`LARGEST_FILE`].
@@ -79,7 +80,8 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     version(fields.need("giusto", "giusto: 1")?)?;
     let hosts = host::read_all(fields.need("hosts", "hosts: {edge-1: {cores: 0-3}}")?)?;
     let services = fields.need("services", "services: {batch: {start: make, promise: leftovers}}")?;
-    Ok(Site { services: service::read_all(services, &hosts)?, hosts })
+    let base = Path::new(source.name()).parent().unwrap_or(Path::new(""));
+    Ok(Site { services: service::read_all(services, &hosts, base)?, hosts })
 }
 
 fn version(node: &Node) -> Result<(), Fault> {
@@ -98,9 +100,17 @@ mod tests {
 
     #[test]
     fn the_page_of_the_format_has_a_row_for_every_key_and_names_all_that_is_not_built_yet() {
-        for grammar in
-            [&SITE, &host::HOST, &service::SERVICE, &promise::PROMISE, &task::TASK, &load::LOAD, &adopt::ADOPT]
-        {
+        for grammar in [
+            &SITE,
+            &host::HOST,
+            &service::SERVICE,
+            &promise::PROMISE,
+            &percentiles::ARRIVALS,
+            &percentiles::EXECUTION,
+            &task::TASK,
+            &load::LOAD,
+            &adopt::ADOPT,
+        ] {
             for key in grammar.keys {
                 assert!(PAGE.contains(&format!("\n| `{key}` |")), "{}: {key}", grammar.what);
             }

@@ -3,27 +3,30 @@
 use crate::deadlines;
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
+use crate::percentiles::{self, is_percentiles};
 use crate::suggest::did_you_mean;
 use crate::task;
 use crate::tree::{Kind, Node};
 use crate::value::{parsed, scalar, share, shown};
 use giusto_model::{Bandwidth, Interface, Origin, Promise, Task};
+use std::path::Path;
 
 const PROMISES: [&str; 3] = ["as-if-alone", "every-deadline", "leftovers"];
 const EXPECTED: &str =
-    "expected every-deadline (no job late), as-if-alone (the latency of a whole core), {supply: 3ms/10ms} (so much \
-     processor time in every period) or leftovers (throughput)";
+    "expected every-deadline (no job late), as-if-alone (the latency of a whole core), {p90: 30ms, p99: 80ms} (percentiles \
+     of response time), {supply: 3ms/10ms} (so much processor time in every period) or leftovers (throughput)";
 /// Most virtual CPUs of one VM.
 pub(crate) const VCPUS: usize = 256;
 const SUPPLY: &str = "expected a budget in every period, such as 3ms/10ms, or a list with one for each virtual CPU";
 
 pub(crate) const PROMISE: Grammar = Grammar { what: "a promise", keys: &["supply"], later: &[] };
 
-/// Reads what a service from `origin` was promised, and the tasks that the promise is about.
-pub(crate) fn read(fields: &Fields<'_>, origin: &Origin) -> Result<(Promise, Vec<Task>), Fault> {
+/// Reads what a service from `origin` was promised, and the tasks that the promise is about; files are named from `base` on.
+pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<(Promise, Vec<Task>), Fault> {
     let node = fields.need("promise", "promise: as-if-alone, or promise: leftovers")?;
     if is_percentiles(node) {
-        return Err(node.fault("a promise of percentiles is not built yet", EXPECTED));
+        not_of_leftovers(fields, "leave it out: Giusto computes the share that this promise needs")?;
+        return Ok((percentiles::read(fields, node, base)?, Vec::new()));
     }
     if node.entries().is_some_and(|entries| entries.iter().any(|(key, _)| key.text == "supply")) {
         not_of_leftovers(fields, "leave it out: the supply is the share that this promise needs")?;
@@ -82,10 +85,4 @@ fn supply(node: &Node, origin: &Origin) -> Result<Promise, Fault> {
         _ => {}
     }
     Ok(Promise::Supply(items.iter().map(|item| parsed::<Interface>(item, SUPPLY)).collect::<Result<_, _>>()?))
-}
-
-/// `{p90: 30ms, p99: 80ms}`.
-fn is_percentiles(node: &Node) -> bool {
-    let percentile = |key: &str| key.strip_prefix('p').is_some_and(|p| p.starts_with(|c: char| c.is_ascii_digit()));
-    matches!(&node.kind, Kind::Map(entries) if entries.iter().any(|(key, _)| percentile(&key.text)))
 }

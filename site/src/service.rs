@@ -11,6 +11,7 @@ use crate::suggest::did_you_mean;
 use crate::tree::{Node, Text};
 use crate::value::{name, scalar, share, shown};
 use giusto_model::{Bandwidth, Cap, Host, Origin, Promise, ServerKind, Service};
+use std::path::Path;
 
 pub(crate) const SERVICE: Grammar = Grammar {
     what: "a service",
@@ -19,6 +20,8 @@ pub(crate) const SERVICE: Grammar = Grammar {
         "start",
         "adopt",
         "tasks",
+        "arrivals",
+        "execution",
         "scheduler",
         "vcpus",
         "load",
@@ -30,8 +33,6 @@ pub(crate) const SERVICE: Grammar = Grammar {
         "cap",
     ],
     later: &[
-        ("arrivals", "expected tasks with a wcet and a period instead, or 'promise: leftovers'"),
-        ("execution", "expected tasks with a wcet instead"),
         ("criticality", "leave it out: all services are equally critical"),
         ("modes", "expected tasks instead: a service runs in one mode"),
         ("network", "leave it out: packets are not prioritised"),
@@ -39,35 +40,39 @@ pub(crate) const SERVICE: Grammar = Grammar {
 };
 const SERVICES: &str = "expected services by their names, such as services: {batch: {start: make, promise: leftovers}}";
 
-/// Reads all services, in the order of the file; `hosts` are those that they can be on.
-pub(crate) fn read_all(node: &Node, hosts: &[Host]) -> Result<Vec<Service>, Fault> {
+/// Reads all services, in the order of the file; `hosts` are those that they can be on, and files are named from `base` on.
+pub(crate) fn read_all(node: &Node, hosts: &[Host], base: &Path) -> Result<Vec<Service>, Fault> {
     let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), SERVICES))?;
     if entries.is_empty() {
         return Err(node.fault("there is no service", SERVICES));
     }
-    entries.iter().map(|(key, value)| service(key, value, hosts)).collect()
+    entries.iter().map(|(key, value)| service(key, value, hosts, base)).collect()
 }
 
-fn service(key: &Text, value: &Node, hosts: &[Host]) -> Result<Service, Fault> {
+fn service(key: &Text, value: &Node, hosts: &[Host], base: &Path) -> Result<Service, Fault> {
     let name = name(key, "a service")?;
     let fields = SERVICE.read(value, key.span)?;
     let on = fields.get("on").map(|node| on(node, hosts)).transpose()?;
     let origin = origin(&fields)?;
-    let (promise, tasks) = promise::read(&fields, &origin)?;
+    let (promise, tasks) = promise::read(&fields, &origin, base)?;
     let (foreign, why): (&[&str], &str) = match promise {
         Promise::AsIfAlone => (
-            &["scheduler", "vcpus"],
+            &["scheduler", "vcpus", "arrivals", "execution"],
             "'promise: as-if-alone', for which any order of its jobs and one virtual CPU are assumed",
         ),
         Promise::EveryDeadline { .. } => {
-            (&["load", "margin"], "'promise: every-deadline', which is proven, not measured")
+            (&["load", "margin", "arrivals", "execution"], "'promise: every-deadline', which is proven, not measured")
         }
+        Promise::Percentiles { .. } => (
+            &["tasks", "scheduler", "vcpus", "margin"],
+            "a promise of percentiles, which is about requests that come at random",
+        ),
         Promise::Supply(_) => (
-            &["tasks", "scheduler", "vcpus", "load", "margin"],
+            &["tasks", "scheduler", "vcpus", "load", "margin", "arrivals", "execution"],
             "'promise: {supply: ...}', which is about processor time, not about response times",
         ),
         Promise::Leftovers { .. } => (
-            &["tasks", "scheduler", "vcpus", "load", "margin", "server", "cap"],
+            &["tasks", "scheduler", "vcpus", "load", "margin", "server", "cap", "arrivals", "execution"],
             "'promise: leftovers', which is about throughput, not time",
         ),
     };
@@ -75,6 +80,10 @@ fn service(key: &Text, value: &Node, hosts: &[Host]) -> Result<Service, Fault> {
         let found = format!("'{key}' does not go with {why}");
         let instead = match *key {
             "scheduler" | "vcpus" => "leave it out, or promise every-deadline",
+            "arrivals" | "execution" => "leave it out, or promise percentiles, such as {p90: 30ms, p99: 80ms}",
+            "tasks" if matches!(promise, Promise::Percentiles { .. }) => {
+                "leave it out: 'arrivals' and 'execution' say what it has to do"
+            }
             _ => "leave it out, or promise as-if-alone",
         };
         fields.forbid(key, &found, instead)?;

@@ -18,6 +18,11 @@ impl<'a> Source<'a> {
         Source { name, text, lines }
     }
 
+    /// Name of the file.
+    pub(crate) fn name(&self) -> &str {
+        self.name
+    }
+
     /// Refuses control characters: some end the YAML stream silently, others would garble the terminal.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         for (index, line) in self.lines.iter().enumerate() {

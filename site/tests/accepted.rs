@@ -2,7 +2,7 @@
 
 use giusto_model::{
     Adopt, Bandwidth, Cap, Duration, GuestScheduler, Interface, Load, Origin, Promise, Release, Scheduler, ServerKind,
-    Site, TaskError,
+    Service, ServiceTime, Site, TaskError,
 };
 use giusto_site::{parse, read, SiteError, LARGEST_FILE};
 use std::path::Path;
@@ -259,4 +259,44 @@ fn every_deadline_has_tasks_a_scheduler_and_virtual_cpus() {
     assert_eq!(placed.promise, promise(edf, 2, &[1, 0, 1]));
     let chosen = read("start: a, tasks: [{wcet: 1ms, period: 9ms}], server: deferrable, cap: soft");
     assert_eq!((chosen.server, chosen.cap), (Some(ServerKind::Deferrable), Cap::Soft));
+}
+
+#[test]
+fn percentiles_have_arrivals_and_an_execution_time() {
+    let read = |rest: &str| {
+        let service = format!("{{start: a, promise: {{p99: 80ms, p50: 10ms, p99.9: 0.2s}}, {rest}}}");
+        site("{cores: 0}", &service).services.remove(0)
+    };
+    let of = |service: &Service| match service.promise.clone() {
+        Promise::Percentiles { points, arrivals, service } => (points, arrivals, service),
+        other => panic!("{other:?}"),
+    };
+    let plain = read("arrivals: {poisson: 40/s}, execution: 8ms");
+    let (points, arrivals, service) = of(&plain);
+    let points: Vec<String> = points.iter().map(ToString::to_string).collect();
+    assert_eq!(points, ["p50 ≤ 10 ms", "p99 ≤ 80 ms", "p99.9 ≤ 200 ms"], "ascending, however they are written");
+    assert_eq!((arrivals.rate, arrivals.batch), ("40/s".parse().unwrap(), 1));
+    assert_eq!(service, ServiceTime::Constant { time: Duration::from_ms(8) });
+    assert_eq!((plain.margin, plain.tasks.len(), plain.load), (Bandwidth::ZERO, 0, None));
+    let (_, arrivals, service) = of(&read("arrivals: {poisson: 0.5/ms, batch: 3}, execution: {mean: 1ms, wcet: 2ms}"));
+    assert_eq!((arrivals.rate, arrivals.batch), ("500/s".parse().unwrap(), 3));
+    assert_eq!(service, ServiceTime::Bounded { mean: Duration::from_ms(1), wcet: Duration::from_ms(2) });
+    // Rounded up to a 500th of the longest, 4 ms: 8 us.
+    let (_, _, service) = of(&read("arrivals: {poisson: 40/s}, execution: {histogram: tests/profiles/four.csv}"));
+    let times = [(1_000_000, 2), (2_008_000, 1), (4_000_000, 1)].map(|(ns, n)| (Duration::from_ns(ns), n)).to_vec();
+    assert_eq!(service, ServiceTime::Measured { from: "tests/profiles/four.csv".into(), times });
+}
+
+#[test]
+fn a_histogram_is_looked_for_beside_the_site_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("profiles")).unwrap();
+    std::fs::write(folder.path().join("profiles/p.csv"), "execution_ns,transport_ns\n7,1\n").unwrap();
+    let site = folder.path().join("site.yaml");
+    let text =
+        "giusto: 1\nhosts: {a: {cores: 0}}\nservices:\n  s: {start: a, promise: {p90: 1ms}, arrivals: {poisson: 1/s}, \
+                execution: {histogram: profiles/p.csv}}\n";
+    std::fs::write(&site, text).unwrap();
+    let service = giusto_site::read(&site).unwrap().services.remove(0);
+    assert!(matches!(service.promise, Promise::Percentiles { service: ServiceTime::Measured { .. }, .. }));
 }

@@ -38,11 +38,13 @@ pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-/// Numbers of random streams: of runs, of rounds, of the percentiles of pooled arms, and of the claims of a study.
+/// Numbers of random streams: of runs, of rounds, of the percentiles of pooled arms, of the claims of a study, and of promised
+/// percentiles.
 const RUNS: u32 = 1 << 24;
 pub(crate) const ROUNDS: u32 = 2 << 24;
 pub(crate) const POOLED: u32 = 3 << 24;
 pub(crate) const CLAIMS: u32 = 4 << 24;
+pub(crate) const KEPT: u32 = 5 << 24;
 
 /// A random stream of its own for every replicate, so that the number of threads changes nothing.
 pub(crate) fn stream(seed: u64, what: u32, replicate: usize) -> ChaCha8Rng {
@@ -167,26 +169,31 @@ fn pair_distances(a: &Run, b: &Run, seed: u64) -> PairDistances {
     PairDistances { w1, ks, w1_error, ks_error }
 }
 
-/// The table's percentiles of `sample`, each with the middle 95 % of its resampled values. The upper end is open where
-/// pⁿ > 2.5 %: so few jobs may well hold none of the slow ones. O(n) a replicate.
+/// The table's percentiles of `sample`, see [`percentiles_at`].
 pub(crate) fn percentiles(sample: &Sample, seed: u64, what: u32) -> Vec<Percentile> {
+    percentiles_at(&PERCENTILES, sample, seed, what)
+}
+
+/// The `wanted` percentiles of `sample`, each with the middle 95 % of its resampled values. The upper end is open where
+/// pⁿ > 2.5 %: so few jobs may well hold none of the slow ones. O(n) a replicate.
+pub(crate) fn percentiles_at(wanted: &[f64], sample: &Sample, seed: u64, what: u32) -> Vec<Percentile> {
     let n = sample.len();
     let mut support = sample.sorted().to_vec();
     support.dedup();
     let places: Vec<u32> =
         sample.arrival().iter().map(|&ns| support.partition_point(|&other| other < ns) as u32).collect();
     let block = block_length(sample);
-    let resampled: Vec<[u64; PERCENTILES.len()]> = (0..if n == 0 { 0 } else { REPLICATES })
+    let resampled: Vec<Vec<u64>> = (0..if n == 0 { 0 } else { REPLICATES })
         .into_par_iter()
         .map_init(
             || vec![0u32; support.len()],
             |counts, replicate| {
                 draw_blocks(&places, block, &mut stream(seed, what, replicate), |place| counts[place as usize] += 1);
-                let mut found = [NEVER; PERCENTILES.len()];
+                let mut found = vec![NEVER; wanted.len()];
                 let mut below = 0;
                 for (count, &ns) in counts.iter_mut().zip(&support) {
                     let reached = below + std::mem::take(count) as usize;
-                    for (slot, p) in found.iter_mut().zip(PERCENTILES) {
+                    for (slot, &p) in found.iter_mut().zip(wanted) {
                         if below < rank(p, n) && rank(p, n) <= reached {
                             *slot = ns;
                         }
@@ -209,5 +216,5 @@ pub(crate) fn percentiles(sample: &Sample, seed: u64, what: u32) -> Vec<Percenti
         let bounded = (p / 100.0).powf(n as f64) <= 0.025;
         Percentile { p, value, low: end(0.025), high: end(0.975).filter(|_| bounded) }
     };
-    PERCENTILES.into_iter().enumerate().map(describe).collect()
+    wanted.iter().copied().enumerate().map(describe).collect()
 }

@@ -1,8 +1,8 @@
 //! Sites built by hand.
 
 use giusto_model::{
-    Adopt, Bandwidth, Cap, Duration, GuestScheduler, Host, Load, Origin, Plan, Promise, Release, ServerKind, Service,
-    Site, Task,
+    Adopt, Arrivals, Bandwidth, Cap, Duration, GuestScheduler, Host, Load, Origin, Plan, Promise, Release, ServerKind,
+    Service, ServiceTime, Site, Task, Within,
 };
 use giusto_planner::{Facts, Refusal};
 use giusto_verify::{check_plan, read_plan};
@@ -52,6 +52,18 @@ pub(crate) fn supply(name: &str, interfaces: &[&str], server: Option<ServerKind>
 pub(crate) fn every_deadline(name: &str, tasks: Vec<Task>, scheduler: GuestScheduler) -> Service {
     let promise = Promise::EveryDeadline { scheduler, vcpus: 1, placed: Vec::new() };
     Service { promise, ..as_if_alone(name, tasks, "0%") }
+}
+
+/// A service that is promised percentiles such as `p90=30ms`.
+#[allow(dead_code)]
+pub(crate) fn percentiles(name: &str, points: &[&str], rate: &str, batch: u32, service: ServiceTime) -> Service {
+    let point = |text: &&str| {
+        let (percentile, within) = text.split_once('=').unwrap();
+        Within { percentile: percentile.parse().unwrap(), within: within.parse().unwrap() }
+    };
+    let points = points.iter().map(point).collect();
+    let promise = Promise::Percentiles { points, arrivals: Arrivals { rate: rate.parse().unwrap(), batch }, service };
+    Service { promise, ..as_if_alone(name, vec![], "0%") }
 }
 
 pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {

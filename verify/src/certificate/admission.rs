@@ -1,11 +1,11 @@
 //! Cores: each server gets its budget in every period beside the others of its core, and the floors of leftovers fit.
 //!
 //! Under EDF servers of which each is to the others a sporadic task all get their budgets if Σ B/P ≤ 1. A deferrable server is
-//! no such task, as it can take two budgets in a row, unless all are on one grid with one period.
+//! no such task, as it can take two budgets in a row: then every window is looked at ([`windows`]).
 
 use super::exact::{of, share, Exact};
-use super::{Broken, CheckedCore};
-use giusto_model::{Admission, Backend, Bandwidth, HostPlan, Plan, Promise, ServerKind, ServicePlan};
+use super::{windows, Broken, CheckedCore};
+use giusto_model::{Admission, Backend, Bandwidth, Certificate, HostPlan, Plan, Promise, ServicePlan};
 
 /// Cores with reservations, all of which fit.
 pub(super) fn check(plan: &Plan) -> Result<Vec<CheckedCore>, Broken> {
@@ -85,7 +85,7 @@ fn core(here: &[&ServicePlan], admission: &Admission, keep_free: Bandwidth) -> R
             return Err(Broken::new("what is left for others: 1 − reserved − kept", one, left).of(entry));
         }
     }
-    grid(here)
+    windows::check(here)
 }
 
 /// Whether the entry's proof needs a core without others.
@@ -94,21 +94,11 @@ fn alone(entry: &ServicePlan) -> bool {
         (Promise::AsIfAlone, _) | (_, Backend::RtGroup) => true,
         // Budgets that end at the tick: each of the others may run over by one.
         (Promise::EveryDeadline { .. }, backend) => backend != Backend::Manager,
-        (Promise::Supply(_) | Promise::Leftovers { .. }, _) => false,
-    }
-}
-
-fn grid(here: &[&ServicePlan]) -> Result<(), Broken> {
-    let Some(deferrable) = here.iter().find(|entry| entry.server.kind == ServerKind::Deferrable) else { return Ok(()) };
-    let re_anchored = |kind| matches!(kind, ServerKind::ConstantBandwidth | ServerKind::Sporadic);
-    let off = |entry: &&&ServicePlan| entry.server.period != deferrable.server.period || re_anchored(entry.server.kind);
-    match here.iter().find(off) {
-        None => Ok(()),
-        Some(other) => {
-            let found = format!("{} every {}", other.server.kind, other.server.period);
-            let needed = format!("one grid of {}, as a deferrable server is there", deferrable.server.period);
-            Err(Broken::new("a test for servers of these kinds", needed, found).of(other))
+        // Its response times are those of the highest priority.
+        (Promise::Percentiles { .. }, _) => {
+            matches!(entry.certificate, Certificate::Percentiles { wait, .. } if wait.is_zero())
         }
+        (Promise::Supply(_) | Promise::Leftovers { .. }, _) => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::demand::{self, Counted};
 use super::exact::{of, share, utilization};
-use super::{alone, Broken, CheckedService};
+use super::{alone, percentiles, Broken, CheckedService};
 use giusto_model::{Backend, Certificate, Duration, Promise, ServerKind, ServicePlan};
 
 pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
@@ -54,6 +54,14 @@ pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
             }
             ("as-if-alone", alone::check(tasks, server, *from, *demand)?, Duration::ZERO)
         }
+        (
+            Promise::Percentiles { points, arrivals, service },
+            Certificate::Percentiles { budget, latency, wait, predicted, .. },
+        ) => {
+            let counted = percentiles::Counted { server, budget: *budget, latency: *latency, wait: *wait };
+            let played = percentiles::check(points, *arrivals, service, &counted, predicted)?;
+            ("percentiles", played, *latency)
+        }
         (Promise::Supply(interfaces), Certificate::Supply) => {
             let own = interfaces.get(entry.vcpu.unwrap_or(0) as usize);
             let given = |i: &&giusto_model::Interface| i.period == server.period && i.budget <= server.budget;
@@ -70,7 +78,9 @@ pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
         _ => return Err(Broken::new("a certificate of its promise", "of the same name", "of another")),
     };
     let loss = match entry.promise {
-        Promise::EveryDeadline { .. } => Duration::from_ns(server.budget.ns() - counted.ns()),
+        Promise::EveryDeadline { .. } | Promise::Percentiles { .. } => {
+            Duration::from_ns(server.budget.ns() - counted.ns())
+        }
         _ => Duration::ZERO,
     };
     let (service, vcpu, core) = (entry.name.clone(), entry.vcpu, entry.core);
@@ -81,8 +91,9 @@ pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
 fn counted(entry: &ServicePlan) -> Result<Duration, Broken> {
     let server = entry.server;
     match entry.certificate {
-        Certificate::EveryDeadline { budget, .. } => {
-            let lost = server.budget.checked_sub(budget).filter(|_| !budget.is_zero() && !entry.tasks.is_empty());
+        Certificate::EveryDeadline { budget, .. } | Certificate::Percentiles { budget, .. } => {
+            let jobs = !entry.tasks.is_empty() || matches!(entry.promise, Promise::Percentiles { .. });
+            let lost = server.budget.checked_sub(budget).filter(|_| !budget.is_zero() && jobs);
             let lost = lost.ok_or_else(|| Broken::new("a part of the budget to count on", budget, server.budget))?;
             match of(lost, server.period) == Some(share(entry.margin)) {
                 true => Ok(budget),

@@ -9,7 +9,9 @@ mod alone;
 mod demand;
 mod entry;
 mod exact;
+mod percentiles;
 mod read;
+mod windows;
 
 pub use read::{read_plan, NoPlan};
 
@@ -135,7 +137,7 @@ fn whole(plan: &Plan) -> Result<(), Broken> {
             return Err(Broken::new("one service has one promise", "one", "two").of(other));
         }
         let entries = match &one.promise {
-            Promise::AsIfAlone => 1,
+            Promise::AsIfAlone | Promise::Percentiles { .. } => 1,
             Promise::Supply(interfaces) => interfaces.len(),
             Promise::EveryDeadline { vcpus, .. } => *vcpus as usize,
             Promise::Leftovers { .. } => return broken("it is promised no reservation", &0, all.len()),

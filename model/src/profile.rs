@@ -1,6 +1,5 @@
-//! A profile: what each request cost the service and what came on top, and its file (`formats/profile.md`).
+//! A profile: what each request cost a service and what came on top, and its file (`formats/profile.md`).
 
-use crate::Error;
 use std::io::{self, BufRead, Write};
 
 /// First line of a profile file.
@@ -36,21 +35,21 @@ impl Profile {
     /// # Errors
     /// The reader's, or the first line that makes no sense: execution must be 1 ns to one hour, transport 0 to one hour.
     /// A file without requests is empty, not wrong.
-    pub fn read(r: impl BufRead) -> Result<Profile, Error> {
+    pub fn read(r: impl BufRead) -> Result<Profile, ProfileError> {
         let mut profile = Profile::default();
         let mut lines = r.lines().enumerate();
-        let bad = |index: usize, found: String| Error::Line { line: index + 1, found };
+        let bad = |index: usize, found: String| ProfileError::Line { line: index + 1, found };
         match lines.next() {
             None => return Err(bad(0, "the file is empty".into())),
             Some((_, header)) => {
-                let header = header?;
+                let header = header.map_err(ProfileError::Io)?;
                 if header.trim_end() != HEADER {
                     return Err(bad(0, format!("'{header}' is not the header")));
                 }
             }
         }
         for (index, text) in lines {
-            let text = text?;
+            let text = text.map_err(ProfileError::Io)?;
             let number = |t: &str, least: u64| match t.parse() {
                 Ok(ns) if (least..=LONGEST_NS).contains(&ns) => Ok(ns),
                 Ok(ns) => Err(bad(index, format!("{ns} ns is not between {least} and {LONGEST_NS} (one hour)"))),
@@ -63,6 +62,22 @@ impl Profile {
         }
         Ok(profile)
     }
+}
+
+/// Why a file is no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The reader's.
+    #[error("cannot read it: {0}")]
+    Io(io::Error),
+    /// A line makes no sense.
+    #[error("line {line}: {found}; expected execution_ns,transport_ns and below it two times a line in whole ns, at most one hour each, execution at least 1: measure it again with 'giusto measure execution'")]
+    Line {
+        /// Line number, from 1.
+        line: usize,
+        /// What is wrong.
+        found: String,
+    },
 }
 
 #[cfg(test)]
@@ -89,7 +104,7 @@ mod tests {
         let times = [below("0,2"), below("18446744073709551615,1"), below("1,18446744073709551615")];
         for (file, expected) in files.into_iter().chain(numbers.into_iter().chain(times).map(|f| (f, 3))) {
             match Profile::read(file.as_bytes()) {
-                Err(Error::Line { line, .. }) => assert_eq!(line, expected, "{file}"),
+                Err(ProfileError::Line { line, .. }) => assert_eq!(line, expected, "{file}"),
                 other => panic!("{file}: {other:?}"),
             }
         }

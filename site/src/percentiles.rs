@@ -1,0 +1,147 @@
+//! `promise: {p90: 30ms, p99: 80ms}` and what goes with it: `arrivals:` and `execution:`.
+
+use crate::error::{Fault, SiteError};
+use crate::fields::{Fields, Grammar};
+use crate::file::Form;
+use crate::tree::{Kind, Node};
+use crate::value::{count, duration, parsed, shown, text};
+use giusto_model::{Arrivals, Duration, Percentile, Profile, Promise, Rate, ServiceTime, Within};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub(crate) const ARRIVALS: Grammar = Grammar { what: "an arrival process", keys: &["poisson", "batch"], later: &[] };
+pub(crate) const EXECUTION: Grammar =
+    Grammar { what: "an execution time", keys: &["histogram", "mean", "wcet"], later: &[] };
+
+const POINT: &str = "expected percentiles with their latencies, such as {p90: 30ms, p99: 80ms}";
+const TIME: &str =
+    "expected the processor time of a request, such as 8ms, {mean: 8ms, wcet: 10ms} or {histogram: search.csv}";
+const PROFILE: Form =
+    Form { what: "a profile", example: "profiles/search.csv", like: "what 'giusto measure execution --out' writes" };
+/// A measured time is rounded up to whole parts of the longest, one of so many.
+const PARTS: u64 = 500;
+/// The longest execution time, as in a profile.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// Most requests that come at once.
+const BATCH: u32 = 1000;
+
+/// Whether the promise at `node` is one of percentiles: a map with such a key.
+pub(crate) fn is_percentiles(node: &Node) -> bool {
+    let percentile = |key: &str| key.strip_prefix('p').is_some_and(|p| p.starts_with(|c: char| c.is_ascii_digit()));
+    matches!(&node.kind, Kind::Map(entries) if entries.iter().any(|(key, _)| percentile(&key.text)))
+}
+
+/// Reads the promise at `node`; files are named from `base` on.
+pub(crate) fn read(fields: &Fields<'_>, node: &Node, base: &Path) -> Result<Promise, Fault> {
+    Ok(Promise::Percentiles {
+        points: points(node)?,
+        arrivals: arrivals(fields.need("arrivals", "arrivals: {poisson: 40/s}")?)?,
+        service: execution(fields.need("execution", "execution: 8ms, or execution: {mean: 8ms, wcet: 10ms}")?, base)?,
+    })
+}
+
+fn points(node: &Node) -> Result<Vec<Within>, Fault> {
+    let mut points: Vec<(Within, &Node)> = Vec::new();
+    for (key, value) in node.entries().unwrap_or_default() {
+        let percentile: Percentile = key
+            .text
+            .parse()
+            .map_err(|_| Fault::new(key.span, format!("'{}' is not a percentile", shown(&key.text)), POINT))?;
+        if points.iter().any(|(point, _)| point.percentile == percentile) {
+            return Err(Fault::new(
+                key.span,
+                format!("{percentile} is written twice"),
+                "expected each percentile once; delete one of the two",
+            ));
+        }
+        let within = duration(value)?;
+        if within.is_zero() {
+            return Err(value.fault("nothing is done in no time", POINT));
+        }
+        points.push((Within { percentile, within }, value));
+    }
+    points.sort_by_key(|(point, _)| point.percentile);
+    let idle = points.windows(2).find(|pair| pair[0].0.within >= pair[1].0.within);
+    if let Some([(lower, node), (higher, _)]) = idle {
+        let found = format!("{lower} says nothing, as {higher} is promised");
+        return Err(node
+            .fault(found, format!("expected less than {} for {}, or leave it out", higher.within, lower.percentile)));
+    }
+    Ok(points.into_iter().map(|(point, _)| point).collect())
+}
+
+fn arrivals(node: &Node) -> Result<Arrivals, Fault> {
+    let fields = ARRIVALS.read(node, node.span)?;
+    let rate = fields.need("poisson", "arrivals: {poisson: 40/s}")?;
+    let expected = "expected how often a request comes, such as poisson: 40/s";
+    let found: Rate = parsed(rate, expected)?;
+    if found.is_zero() {
+        return Err(rate.fault("nothing ever comes at this rate", expected));
+    }
+    let batch = fields.get("batch").map(|node| count(node, "a number of requests that come at once", 1..=BATCH));
+    Ok(Arrivals { rate: found, batch: batch.transpose()?.unwrap_or(1) })
+}
+
+fn execution(node: &Node, base: &Path) -> Result<ServiceTime, Fault> {
+    if !matches!(node.kind, Kind::Map(_)) {
+        text(node, TIME)?;
+        return Ok(ServiceTime::Constant { time: time(node)? });
+    }
+    let fields = EXECUTION.read(node, node.span)?;
+    let Some(histogram) = fields.get("histogram") else {
+        let mean_node = fields.need("mean", "execution: {mean: 8ms, wcet: 10ms}")?;
+        let (mean, wcet) = (time(mean_node)?, time(fields.need("wcet", "execution: {mean: 8ms, wcet: 10ms}")?)?);
+        if mean > wcet {
+            let found = format!("a mean of {mean} is more than the longest, {wcet}");
+            return Err(mean_node.fault(found, "expected a mean of at most wcet"));
+        }
+        return Ok(ServiceTime::Bounded { mean, wcet });
+    };
+    for key in ["mean", "wcet"] {
+        fields.forbid(
+            key,
+            &format!("'{key}' does not go with 'histogram', which has all times"),
+            "leave one of the two out",
+        )?;
+    }
+    measured(histogram, base)
+}
+
+fn time(node: &Node) -> Result<Duration, Fault> {
+    let time = duration(node)?;
+    match time {
+        Duration::ZERO => Err(node.fault("a request of nothing is none", TIME)),
+        time if time > LONGEST => Err(node.fault(format!("{time} is more than an hour"), TIME)),
+        time => Ok(time),
+    }
+}
+
+/// The execution times of a profile.
+fn measured(node: &Node, base: &Path) -> Result<ServiceTime, Fault> {
+    let name =
+        text(node, "expected a profile, as 'giusto measure execution --out' writes it, such as profiles/search.csv")?;
+    let unreadable = |error: SiteError| match error {
+        SiteError::File { found, expected, .. } => node.fault(format!("'{}': {found}", shown(name)), expected),
+        SiteError::Text(at) => node.fault(format!("'{}', line {}: {}", shown(name), at.line, at.found), at.expected),
+    };
+    let (_, text) = PROFILE.read(&base.join(name)).map_err(unreadable)?;
+    let expected = "expected a profile (formats/profile.md): measure it with 'giusto measure execution'";
+    let profile = Profile::read(text.as_bytes()).map_err(|error| {
+        let error = error.to_string();
+        let (found, expected) = error.split_once("; ").unwrap_or((&error, expected));
+        node.fault(format!("'{}': {}", shown(name), shown(found)), expected)
+    })?;
+    let longest = profile
+        .execution
+        .iter()
+        .copied()
+        .max()
+        .ok_or_else(|| node.fault(format!("'{}' has no request", shown(name)), expected))?;
+    let part = longest.div_ceil(PARTS);
+    let mut times = BTreeMap::new();
+    for time in &profile.execution {
+        *times.entry(time.div_ceil(part) * part).or_insert(0u32) += 1;
+    }
+    let times = times.into_iter().map(|(time, requests)| (Duration::from_ns(time), requests)).collect();
+    Ok(ServiceTime::Measured { from: name.to_string(), times })
+}

@@ -1,0 +1,108 @@
+//! Were promised percentiles kept? Each is judged by the interval of the measured one.
+
+use crate::bootstrap::{percentiles_at, KEPT};
+use crate::words::time;
+use crate::{Error, Percentile, Sample, Verdict};
+use giusto_model::{Duration, PredictedPercentile, Within};
+use serde::Serialize;
+
+/// What the runs say of a promise of percentiles. Serialises as the JSON of `giusto verify --promise`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Kept {
+    /// How many runs, pooled.
+    pub runs: usize,
+    /// How many jobs in all of them.
+    pub jobs: u64,
+    /// How many of them never finished.
+    pub unfinished: u64,
+    /// Each percentile that was promised.
+    pub points: Vec<KeptPoint>,
+    /// Missed if one was missed, kept if all were kept.
+    pub verdict: Verdict,
+    /// Why, in words for people.
+    pub why: String,
+    /// Seed of the bootstrap.
+    pub seed: u64,
+}
+
+/// One percentile that was promised.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeptPoint {
+    /// What was promised.
+    #[serde(flatten)]
+    pub promised: Within,
+    /// What was measured, with its 95 % interval.
+    pub measured: Percentile,
+    /// Kept if the whole interval is within the promise, missed if it is beyond.
+    pub verdict: Verdict,
+}
+
+/// Judges the `runs`, pooled. The interval of a percentile is that of the block bootstrap, as neighbouring requests wait for
+/// each other; it is open where there are too few jobs for so high a percentile.
+///
+/// # Errors
+/// [`Error::Empty`] without a job, [`Error::TooManyJobs`]. O(resamples · jobs).
+pub fn kept(points: &[Within], runs: &[Sample], seed: u64) -> Result<Kept, Error> {
+    let pooled = Sample::pool(runs)?;
+    if pooled.is_empty() {
+        return Err(Error::Empty { side: "the runs to be judged" });
+    }
+    let wanted: Vec<f64> = points.iter().map(|point| point.percentile.percent()).collect();
+    let measured = percentiles_at(&wanted, &pooled, seed, KEPT);
+    let judged = points.iter().zip(measured).map(|(&promised, measured)| {
+        let within = promised.within.ns();
+        let verdict = match (measured.low, measured.high) {
+            (_, Some(high)) if high <= within => Verdict::Kept,
+            (low, _) if low.is_none_or(|low| low > within) => Verdict::Missed,
+            _ => Verdict::CannotTell,
+        };
+        KeptPoint { promised, measured, verdict }
+    });
+    let points: Vec<KeptPoint> = judged.collect();
+    let any = |verdict| points.iter().find(|point| point.verdict == verdict);
+    let (verdict, why) = if let Some(point) = any(Verdict::Missed) {
+        (Verdict::Missed, words(point))
+    } else if let Some(point) = any(Verdict::CannotTell) {
+        let why = format!("{}: more or longer runs, or a quieter machine, would tell", words(point));
+        (Verdict::CannotTell, why)
+    } else {
+        (Verdict::Kept, points.iter().map(words).collect::<Vec<_>>().join("; "))
+    };
+    let (jobs, unfinished) = (pooled.len() as u64, pooled.unfinished() as u64);
+    Ok(Kept { runs: runs.len(), jobs, unfinished, points, verdict, why, seed })
+}
+
+/// `p90 was 12.1 ms (95 % interval 11.8 to 12.6 ms), and 20 ms was promised`
+fn words(point: &KeptPoint) -> String {
+    let Percentile { value, low, high, .. } = point.measured;
+    let end = |ns: Option<u64>, open: &str| ns.map_or(open.to_string(), |ns| time(ns as f64));
+    format!(
+        "{} was {} (95 % interval {} to {}), and {} was promised",
+        point.promised.percentile,
+        end(value, "never"),
+        end(low, "never"),
+        end(high, "what so few jobs cannot tell"),
+        time(point.promised.within.ns() as f64)
+    )
+}
+
+/// An aligned table: each percentile as promised, as predicted where that is known, and as `measured` is called.
+pub fn table_kept(kept: &Kept, predicted: &[PredictedPercentile], measured: &str) -> String {
+    let cell = |text: String| format!("{text:>12}");
+    let known = |ns: Option<u64>| cell(ns.map_or("-".into(), |ns| time(ns as f64)));
+    let head: String = ["promised", "predicted", measured, "from", "to"].map(|head| cell(head.into())).concat();
+    let mut text = format!("{:8}{head}\n", "");
+    for KeptPoint { promised, measured, verdict } in &kept.points {
+        let predicted = predicted.iter().find(|one| one.percentile == promised.percentile);
+        let cells = [
+            Some(promised.within).map(Duration::ns),
+            predicted.map(|one| one.at.ns()),
+            measured.value,
+            measured.low,
+            measured.high,
+        ];
+        let name = promised.percentile.to_string();
+        text += &format!("{name:8}{}  {} {}\n", cells.map(known).concat(), verdict.mark(), verdict.words());
+    }
+    text
+}
