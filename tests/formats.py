@@ -146,7 +146,12 @@ def documents(folder):
     random = ["--rate", "0.004/ms", "--service", "40ms:75%", "--service", "280ms"]
     for more in ([], ["--slots", "7", "--at", "1s", "--percentile", "99"], ["--server", "periodic", "--batch", "2"]):
         yield "response", output("analyze", "response", *random, "--budget", "160ms", "--period", "200ms", *more, "--json")
+    anew = [*random, "--server", "constant_bandwidth", "--at", "1s"]
+    yield "response", output("analyze", "response", *anew, "--budget", "160ms", "--period", "200ms", "--json")
+    yield "response", output("analyze", "response", *anew, "--budget", "160s", "--period", "200s", "--json")
     yield "slo", output("analyze", "slo", *random, "--objective", "p90=600ms", "--period", "100ms", "--json")
+    drawn = ["--csv", f"{folder}/map.csv", "--plot", f"{folder}/map.svg"]
+    yield "map", output("analyze", "map", *random, "--steps", "3", "--bandwidth", "30%..100%", *drawn, "--json")
     for site in ("walk", "supply", "percentiles"):
         yield "simulate", output("simulate", f"sites/{site}.yaml", "--for", "1s", "--json")
     yield "check", output("check", "sites/walk.yaml", "--json")

@@ -14,6 +14,7 @@ mod certificate;
 mod check;
 mod failure;
 mod interface;
+mod map;
 mod measure;
 mod plan;
 mod plane;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Analyze(Analyze::Plane(args)) => plane::plane(&args),
         Verb::Analyze(Analyze::Response(args)) => response::response(&args),
         Verb::Analyze(Analyze::Slo(args)) => response::slo(&args),
+        Verb::Analyze(Analyze::Map(args)) => map::map(&args),
     };
     match done {
         Ok(code) => code,

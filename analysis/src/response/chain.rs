@@ -78,6 +78,11 @@ impl Chain {
         low
     }
 
+    /// How much work must be told apart from less, so that what is beyond can be left out.
+    pub(super) fn states(&self, decay: f64) -> f64 {
+        DEPTH / decay
+    }
+
     /// Pr{V = l}: the work that is unfinished when a period begins, the same under a deferrable server and under a periodic one
     /// that has its budget at the end of its period (Theorem 5, Corollary 9). Replaces the iteration of Algorithm 1 by its fixed
     /// point. O(B · M + M log M) for M states.
@@ -92,7 +97,7 @@ impl Chain {
     pub(super) fn unfinished(&self) -> Result<Vec<f64>, Error> {
         let decay = self.decay();
         let most = self.work.last().map_or(0, |&(slots, _)| slots);
-        let states = (DEPTH / decay).max((2 * self.budget + 4 * most) as f64);
+        let states = self.states(decay).max((2 * self.budget + 4 * most) as f64);
         if states > MOST_STATES {
             return Err(Error::Fine { states: states as u64 });
         }

@@ -10,9 +10,12 @@ mod chain;
 mod curve;
 mod grid;
 mod law;
+mod map;
+mod reanchored;
 mod roots;
 mod slo;
 
+pub use map::{map, Cell, Map};
 pub use slo::{pareto, slo, Choice, Objective, Verdict};
 
 use crate::Error;
@@ -23,12 +26,14 @@ use serde::{Deserialize, Serialize};
 
 /// Who serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Server {
     /// Keeps its budget while idle: M/G(DS)/1.
     Deferrable,
     /// Its budget runs off at a fixed place in each period: M/G(PS)/1. Poisson arrivals do not care where that place is.
     Periodic,
+    /// Its period begins anew with a request after a rest, as SCHED_DEADLINE's does: [`reanchored`].
+    ConstantBandwidth,
 }
 
 /// A service and its share. Budget = period is the whole core, M/G/1.
@@ -164,7 +169,10 @@ impl Question {
 
     fn curve(&self, grid: Grid, rounding: Rounding) -> Result<Curve, Error> {
         let chains = grid.chains(self, rounding)?;
-        let steps = |chain: &chain::Chain| chain.period as f64 * (34.0 / chain.decay()).max(chain.period as f64);
+        let steps = |chain: &chain::Chain| match self.server {
+            Server::ConstantBandwidth => reanchored::steps(chain),
+            _ => chain.period as f64 * chain.states(chain.decay()).max(chain.period as f64),
+        };
         if let Some((chain, _)) = chains.iter().find(|(chain, _)| steps(chain) > MOST_STEPS) {
             return Err(Error::Fine { states: steps(chain) as u64 });
         }
@@ -233,7 +241,8 @@ pub fn response(
                 last = before;
                 fine
             }
-            (Err(Error::Fine { .. }), Some(answer)) => return Ok(answer),
+            // Of two grids alone nobody knows how good they are.
+            (Err(Error::Fine { .. }), Some(answer)) if answer.error.is_some() => return Ok(answer),
             (Err(error), _) => return Err(error),
         };
         let limit = Limit { coarse: Some(&coarse), fine: &fine };
