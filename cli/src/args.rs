@@ -2,9 +2,9 @@
 
 // Named by its place, since packaging includes this file from elsewhere.
 #[path = "args/compositional.rs"]
-mod compositional;
+pub(crate) mod compositional;
 
-pub(crate) use compositional::{AdmissionArgs, Inside, GLOBAL_EDF};
+pub(crate) use compositional::{AdmissionArgs, Inside};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use giusto_analysis::interface::Scheduler;
