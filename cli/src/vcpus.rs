@@ -1,6 +1,7 @@
 //! `giusto analyze interface --scheduler global-edf`: virtual CPUs that share the tasks.
 
-use crate::args::{compositional::GLOBAL_EDF, InterfaceArgs, Supply};
+use crate::args::compositional::GLOBAL_EDF;
+use crate::args::{InterfaceArgs, Supply};
 use crate::failure::Failure;
 use crate::table::{json, print, table};
 use giusto_analysis::admission::Grids;
