@@ -15,5 +15,6 @@ result=docs/soak.txt
 	for study in csa-period csa-etf csa-arinc; do
 		cargo run --release --locked --quiet -p giusto-studies -- $study | sed -n '1p;/ FAIL$/p'
 	done
+	tests/coordination.sh soak 2>&1 | grep -E '^(seed|[A-Z_]+: 3 servers|epochs)|VIOLATED' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/deaths.py 2>&1 | grep -E '^test_|seed|passed' || [ ${PIPESTATUS[0]} = 77 ]
 } | tee $result

@@ -43,6 +43,8 @@ final class RtQuorumPeer extends QuorumPeer {
     private final AtomicLong answers = new AtomicLong();
     private EpochStore epochs;
     private volatile long lostLeader = -1;
+    /** Whether this process ever served. */
+    private volatile boolean served;
 
     RtQuorumPeer(Settings settings) throws SaslException {
         this.settings = settings;
@@ -156,15 +158,10 @@ final class RtQuorumPeer extends QuorumPeer {
     }
 
     @Override
-    public synchronized void startLeaderElection() {
-        reserve();
-        super.startLeaderElection();
-    }
-
-    @Override
     public void setZabState(ZabState state) {
         super.setZabState(state);
         if (state == ZabState.BROADCAST) {
+            served = true;
             phases.serving(System.nanoTime());
             epochs.settle();
         }
@@ -239,9 +236,13 @@ final class RtQuorumPeer extends QuorumPeer {
 
     // Epochs.
 
+    /**
+     * Only a server that has lost its ensemble reserves. One that starts most often finds a leader, whose epoch it would refuse
+     * were it killed and started again before it took the reservation back.
+     */
     private void reserve() {
         try {
-            if (epochs != null && isRunning()) {
+            if (served && isRunning()) {
                 epochs.reserve(getAcceptedEpoch());
             }
         } catch (IOException e) {
