@@ -13,11 +13,11 @@ done
 [ "${1:-}" != soak ] || export GIUSTO_SOAK=1
 
 maven() {
-	mvn -B -q -o "$@" 2>/dev/null >"$log" || mvn -B -q "$@" >"$log" || {
+	mvn -B -q -o -Dstyle.color=never "$@" 2>/dev/null >"$log" || mvn -B -q -Dstyle.color=never "$@" >"$log" || {
 		cat "$log"
 		return 1
 	}
-	grep -E '^(epochs|wait|votes|ZooKeeper client|[A-Z_]+: 3 servers)' "$log" || true
+	grep -oE '(epochs: |wait: |votes: |ZooKeeper client|[A-Z_]+: 3 servers).*' "$log" || true
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -39,7 +39,7 @@ fi
 python=$venv/bin/python3
 $python harness/test_history.py
 $python harness/test_start.py
-$python harness/recovery.py --kills 1 --out ../target/coordination 2>/dev/null
+$python harness/recovery.py --kills 1 --arms stock,giusto --out ../target/coordination 2>/dev/null
 if [ -n "${GIUSTO_SOAK:-}" ]; then
 	$python harness/faults.py --runs 60 --seed 1
 	$python harness/faults.py --runs 20 --seed 2 --arm overlap

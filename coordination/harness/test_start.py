@@ -135,7 +135,7 @@ class Orphans(unittest.TestCase):
     def test_no_server_outlives_its_harness(self):
         """A harness that is killed in the middle leaves no JVM behind."""
         with tempfile.TemporaryDirectory() as d:
-            code = f"import time; from ensemble import Ensemble; e = Ensemble('{d}/e', ['giusto'] * 3); e.__enter__(); " \
+            code = f"import time; from ensemble import Ensemble; e = Ensemble('{d}/e', ['giusto'] * 3); [s.start() for s in e.servers]; " \
                    "print(*[s.process.pid for s in e.servers], flush=True); time.sleep(60)"
             program = subprocess.Popen([sys.executable, "-c", code], cwd=ROOM / "harness", stdout=subprocess.PIPE, text=True)
             pids = [int(p) for p in program.stdout.readline().split()]
