@@ -10,6 +10,9 @@ mkdir -p $out
 echo "=== simulator beside SimSo: jobs a second, 10 tasks, RM, U = 0.8"
 tests/bench-simso.sh
 
+echo "=== response times at random beside plain NumPy of the printed algorithms: base case, N = 20"
+tests/bench-response.sh
+
 echo "=== policy core: what an event costs as servers grow"
 cargo run --release --locked --quiet -p giusto-policy --example scale
 
