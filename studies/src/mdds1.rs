@@ -33,18 +33,18 @@ impl Case {
 }
 
 /// The share of response times up to each of `at` by three methods: `numerical` (the limit of no slots), `n20` (the paper's model
-/// with its N = 20), and `simulated` by the policy core.
+/// with its N = 20), and `simulated` by the policy core, with random numbers of their own for each `stream`.
 pub(crate) fn shares(
     question: &Question,
     at: &[Duration],
     size: &Size,
-    set: u64,
+    stream: u64,
 ) -> Result<[(&'static str, Vec<f64>); 3], Error> {
     let analysed = |precision| -> Result<Vec<f64>, Error> {
         Ok(response(question, at, &[], precision)?.cdf.into_iter().map(|at| at.p).collect())
     };
     let jobs = (question.rate.per_ns() * size.length.ns() as f64) as u64;
-    let simulated = sample(question, at, &[], jobs, size.seed + set)?;
+    let simulated = sample(question, at, &[], jobs, size.seed << 32 | stream)?;
     Ok([
         ("numerical", analysed(Precision::default())?),
         ("n20", analysed(Precision::Slots(20))?),

@@ -37,11 +37,10 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
     let cases = cases();
     let all = cases.len() as u64 * size.sets;
     let one = |index: usize| {
-        let set = index as u64 % size.sets;
         let question = cases[index / size.sets as usize].2.question();
         // Times are the base's, as in the figure, where d is varied too.
         let at = AT.map(|k| tenths(giusto_model::Duration::from_ms(1), k));
-        let shares = shares(&question, &at, &size, set)?;
+        let shares = shares(&question, &at, &size, index as u64)?;
         let percentiles = response(&question, &[], &PERCENTILES, Precision::default())?.percentiles;
         played(all);
         Ok::<_, Error>((shares, percentiles))

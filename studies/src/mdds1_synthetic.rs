@@ -21,7 +21,7 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
         let (budget, period) = SERVERS[index / size.sets as usize];
         let case = Case { budget: 1000 * budget, period: 1000 * period, ..BASE };
         let at = AT.map(|k| tenths(Duration::from_us(BASE.service), k));
-        let found = shares(&case.question(), &at, &size, index as u64 % size.sets)?;
+        let found = shares(&case.question(), &at, &size, index as u64)?;
         played(all);
         Ok::<_, Error>(found)
     };
