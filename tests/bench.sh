@@ -12,6 +12,8 @@ tests/bench-simso.sh
 
 echo "=== the cheapest interface beside searches that step through periods and budgets"
 tests/bench-interface.sh
+echo "=== response times at random beside plain NumPy of the printed algorithms: base case, N = 20"
+tests/bench-response.sh
 
 echo "=== policy core: what an event costs as servers grow"
 cargo run --release --locked --quiet -p giusto-policy --example scale

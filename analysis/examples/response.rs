@@ -3,7 +3,11 @@ use giusto_analysis::response::{response, Precision, Question, Server};
 use giusto_model::Duration;
 use std::time::Instant;
 
+/// Of the line that the bench compares, with shares up to the times that it tells (in ms).
+const COMPARED: [(&str, &str); 3] = [("base N=20", "N=20"), ("base default", "default"), ("base N=1000", "N=1000")];
+
 fn main() {
+    let as_json = std::env::args().any(|word| word == "--json");
     let d = |ms: f64| Duration::from_ns((ms * 1e6) as u64);
     let q = |b: f64, p: f64, s: f64, rate: &str| Question {
         server: Server::Deferrable,
@@ -41,6 +45,14 @@ fn main() {
             let one = Instant::now();
             answer = Some(response(&question, &[question.service[0].0], &[50.0, 90.0, 99.0, 99.9], precision));
             each = each.min(one.elapsed().as_secs_f64() * 1e3);
+        }
+        if as_json {
+            let Some((_, case)) = COMPARED.iter().find(|(of, _)| *of == name) else { continue };
+            let at: Vec<Duration> = [1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0].map(d).to_vec();
+            let cdf = response(&question, &at, &[], precision).expect("as above").cdf;
+            let cdf: Vec<(f64, f64)> = cdf.iter().map(|at| (at.at.ns() as f64 / 1e6, at.p)).collect();
+            println!("{}", serde_json::json!({"case": case, "seconds": each / 1e3, "cdf": cdf}));
+            continue;
         }
         match answer {
             Some(Ok(a)) => println!(

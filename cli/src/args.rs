@@ -589,7 +589,7 @@ pub(crate) struct MapArgs {
     /// Bandwidths [default: from a little more than the load to the whole core]
     #[arg(long, value_name = "FROM..TO", value_parser = bandwidths)]
     pub(crate) bandwidth: Option<(Bandwidth, Bandwidth)>,
-    /// Server periods [default: from a quarter of the mean service time to 16 times it]
+    /// Server periods [default: from half the mean service time to 16 times it]
     #[arg(long, value_name = "FROM..TO", value_parser = periods)]
     pub(crate) period: Option<(Duration, Duration)>,
     /// How many bandwidths, evenly spaced, and how many periods, each the same multiple of the one before

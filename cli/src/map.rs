@@ -24,12 +24,12 @@ const HIGHEST: f64 = 6.0;
 pub(crate) fn map(args: &MapArgs) -> Result<ExitCode, Failure> {
     let question = question(&args.requests, Duration::from_ns(1), Duration::from_ns(1))?;
     let mean: f64 = question.service.iter().map(|(time, p)| time.ns() as f64 * p).sum();
-    let load = (question.utilization() * PARTS as f64 * 1.02).ceil() as u64;
+    let load = (question.utilization() * PARTS as f64 * 1.05).ceil() as u64;
     let least = Bandwidth::new(load.min(PARTS - 1), PARTS).unwrap_or(Bandwidth::ONE);
     let (from, to) = args.bandwidth.unwrap_or((least, Bandwidth::ONE));
     let (shortest, longest) = args
         .period
-        .unwrap_or((Duration::from_ns((mean / 4.0).ceil() as u64), Duration::from_ns((mean * 16.0).ceil() as u64)));
+        .unwrap_or((Duration::from_ns((mean / 2.0).ceil() as u64), Duration::from_ns((mean * 16.0).ceil() as u64)));
     let part = |step: u16| f64::from(step) / f64::from(args.steps - 1);
     let share = |step| {
         let share = from.as_f64() + part(step) * (to.as_f64() - from.as_f64());

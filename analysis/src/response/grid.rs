@@ -28,7 +28,7 @@ const MOST_SLOTS: u128 = 4_000_000;
 impl Grid {
     /// Slots that divide B and P, at least `slots` of them in the mean service time; of those the longest that divide the service
     /// time as well, if one of up to twice as many does. Where B and P have no common part so long, slots divide P only, into
-    /// [`FEW`] at least, and the answer lies between those of the budgets next to B.
+    /// [`FEW`] at least, and the answer lies between those of the budgets next to B: as near as can be.
     pub(super) fn new(question: &Question, mean: f64, slots: u32) -> Result<Grid, Error> {
         let common = num_integer::gcd(question.budget.ns(), question.period.ns());
         let least = |unit: u64| ((unit as f64 * f64::from(slots) / mean).ceil() as u64).max(1);
@@ -46,7 +46,20 @@ impl Grid {
             let parts = (parts..2 * parts).take(1000).find(divides).unwrap_or(parts);
             Grid { unit: common, parts }
         } else {
-            Grid { unit: question.period.ns(), parts: coarse.max(FEW) }
+            // Of up to twice as many the first that has B and the service times nearest to whole slots.
+            let unit = question.period.ns();
+            let off = |ns: u64, parts: u64| {
+                let part = (u128::from(ns) * u128::from(parts) % u128::from(unit)) as f64 / unit as f64;
+                part * (1.0 - part)
+            };
+            let misses = |parts: u64| {
+                let service: f64 = question.service.iter().map(|(time, p)| p * off(time.ns(), parts)).sum();
+                off(question.budget.ns(), parts) + service
+            };
+            let least = coarse.max(FEW);
+            let candidates = (least..=2 * least).take(1000);
+            let best = candidates.map(|parts| (misses(parts), parts)).min_by(|a, b| a.0.total_cmp(&b.0));
+            Grid { unit, parts: best.map_or(least, |(_, parts)| parts) }
         };
         let count = count(grid.unit, grid.parts);
         if count > MOST_SLOTS {

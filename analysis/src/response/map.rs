@@ -1,7 +1,7 @@
 //! Percentiles over a plane of bandwidths and periods (paper 000, Figs 4.10 and 4.11).
 
 use super::slo::{whole_core, LOOKING};
-use super::{response, Question};
+use super::{glance, response, Question};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration};
 use rayon::prelude::*;
@@ -40,7 +40,8 @@ pub struct Cell {
 }
 
 /// The response times of `percentiles` (in percent) for every share of `bandwidths` and `periods`, on all processors. The budget
-/// and period of `question` do not matter. `done` is called after each cell, from any thread.
+/// and period of `question` do not matter. `done` is called after each cell, from any thread. A cell is read off one pair of grids,
+/// without an error of its own: what decides is asked for with [`response`].
 ///
 /// Errors: as [`response`]; a bandwidth of 0 or above 1, a period of 0. What a single cell is refused for is in the cell.
 pub fn map(
@@ -56,7 +57,7 @@ pub fn map(
         let budget = share.times_ceil(period).filter(|budget| !budget.is_zero() && *budget <= period);
         let budget = budget.ok_or(Error::Share { what: "a bandwidth of the map", value: share })?;
         let bandwidth = Bandwidth::of(budget, period).ok_or(Error::Period)?;
-        let answer = response(&Question { budget, period, ..question.clone() }, &[], percentiles, LOOKING);
+        let answer = glance(&Question { budget, period, ..question.clone() }, percentiles);
         done();
         let (at, refused) = match answer {
             Ok(answer) => (answer.percentiles.into_iter().map(|p| p.at).collect(), None),
