@@ -1,7 +1,7 @@
 """Faults under load, each history checked (history.py): kazoo clients write and read while servers are killed, stopped, slowed and
 cut off.
 
-    coordination/harness/venv python3 coordination/harness/faults.py [--runs 20] [--seed 1] [--arm giusto|mixed] [--rolling]
+    coordination/.venv/bin/python3 coordination/harness/faults.py [--runs 20] [--seed 1] [--arm giusto|mixed] [--rolling]
 
 Prints a line a run and what occurred; exit 1 where a history cannot be. --arm mixed: each server is stock or Giusto's by chance,
 anew whenever it starts. --rolling: stock -> Giusto -> stock, one server after the other, under load.

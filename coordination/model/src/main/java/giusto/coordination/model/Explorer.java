@@ -59,7 +59,7 @@ final class Explorer {
                 });
             }
             r.complete = index[0] == count;
-        } catch (Model.Broken e) {
+        } catch (Clients.Broken e) {
             r.broken = e.getMessage();
             r.history = history(index[0], e);
         }
@@ -117,7 +117,7 @@ final class Explorer {
      * The steps to a state and one more that breaks the law. Names of servers are those of one run: every state is searched for
      * among the successors of the real one before it, up to names.
      */
-    private List<String> history(int last, Model.Broken broken) {
+    private List<String> history(int last, Clients.Broken broken) {
         List<Integer> path = new ArrayList<>();
         for (int i = last; i >= 0; i = parents[i]) {
             path.add(i);
@@ -136,7 +136,7 @@ final class Explorer {
                         name[0] = n;
                     }
                 });
-            } catch (Model.Broken e) {
+            } catch (Clients.Broken e) {
                 // A law is broken on the way as well; the state wanted came before it.
             }
             if (found[0] == null) {

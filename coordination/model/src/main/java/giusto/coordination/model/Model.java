@@ -37,17 +37,6 @@ final class Model {
     private final int epochs;
     private final int txns;
 
-    /** Where a law is broken: how. */
-    static final class Broken extends RuntimeException {
-        private static final long serialVersionUID = 1L;
-        final transient State state;
-
-        Broken(String law, State state) {
-            super(law, null, false, false);
-            this.state = state;
-        }
-    }
-
     Model(Variant variant, int epochs, int txns) {
         this.variant = variant;
         this.epochs = epochs;
@@ -79,7 +68,7 @@ final class Model {
         return s;
     }
 
-    /** Calls {@code to} with every state that can follow, and the step's name; throws Broken where one breaks a law. */
+    /** Calls {@code to} with every state that can follow, and the step's name; throws Clients.Broken where one breaks a law. */
     void next(State s, BiConsumer<String, State> to) {
         for (int a = 0; a < SERVERS; a++) {
             local(s, a, to);
@@ -161,10 +150,10 @@ final class Model {
             if (t.get(b, PHASE) == SYNCHRONISING) {
                 t.set(b, PHASE, SERVING);
                 settle(t, b);
-                serves(t, b);
+                Clients.serves(t, b);
             }
             settle(t, a);
-            agrees(t, a);
+            Clients.agrees(t, a);
             to.accept("acknowledges NEWLEADER: " + both, t);
             break;
         case ACKNOWLEDGED:
@@ -261,7 +250,7 @@ final class Model {
         State t = lost.copy();
         look(lost, a);
         to.accept("logs a proposal, but the word is lost: " + both, lost);
-        commits(t, b, place + 1);
+        Clients.commits(t, b, place + 1);
         to.accept("logs a proposal, which commits it: " + both, t);
     }
 
@@ -389,36 +378,5 @@ final class Model {
             t.set(a, ROLE, DOWN);
         }
         to.accept(name(how, a), t);
-    }
-
-    // What clients see.
-
-    private void serves(State t, int leader) {
-        int n = t.get(leader, LENGTH);
-        if (n < t.f[SEEN_LENGTH]) {
-            throw new Broken("a leader serves without what a client has seen", t);
-        }
-        commits(t, leader, n);
-    }
-
-    private void commits(State t, int leader, int length) {
-        for (int i = 0; i < length; i++) {
-            if (i < t.f[SEEN_LENGTH] && t.f[SEEN + i] != t.log(leader, i)) {
-                throw new Broken("a commit contradicts what a client has seen", t);
-            }
-        }
-        for (int i = t.f[SEEN_LENGTH]; i < length; i++) {
-            t.f[SEEN + i] = (byte) t.log(leader, i);
-        }
-        t.f[SEEN_LENGTH] = (byte) Math.max(t.f[SEEN_LENGTH], length);
-    }
-
-    private void agrees(State t, int follower) {
-        int n = Math.min(t.get(follower, LENGTH), t.f[SEEN_LENGTH]);
-        for (int i = 0; i < n; i++) {
-            if (t.f[SEEN + i] != t.log(follower, i)) {
-                throw new Broken("a follower serves what contradicts what a client has seen", t);
-            }
-        }
     }
 }

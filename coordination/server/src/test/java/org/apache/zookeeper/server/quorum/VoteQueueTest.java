@@ -71,6 +71,7 @@ class VoteQueueTest {
             }
         });
         chatter.setDaemon(true);
+        queue.offer(agrees(1));
         chatter.start();
         // Stock's loop: it would wait for 200 ms of silence, which never comes.
         int messages = 0;
