@@ -29,13 +29,13 @@ enum Gap {
         mean_ns: f64,
         batch: u32,
         sent: u32,
-        rng: ChaCha8Rng,
+        rng: Box<ChaCha8Rng>,
     },
 }
 
 impl Gap {
     fn random(arrivals: Arrivals, seed: u64) -> Gap {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut rng = Box::new(ChaCha8Rng::seed_from_u64(seed));
         rng.set_stream(1); // the bytes are drawn from another
         Gap::Random { mean_ns: 1.0 / arrivals.rate.per_ns(), batch: arrivals.batch, sent: 0, rng }
     }

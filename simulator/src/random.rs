@@ -69,8 +69,8 @@ pub fn sample(
         let nth = |p: &f64| responses[((p / 100.0 * count as f64).ceil() as usize).clamp(1, count) - 1] as f64;
         Ok::<_, Error>((mean, at.iter().map(share).collect(), percentiles.iter().map(nth).collect()))
     })?;
-    let runs: Vec<(f64, Vec<f64>, Vec<f64>)> = runs;
-    let of = |value: &dyn Fn(&(f64, Vec<f64>, Vec<f64>)) -> f64| interval(runs.iter().map(value).collect());
+    let runs: Vec<Run> = runs;
+    let of = |value: &dyn Fn(&Run) -> f64| interval(runs.iter().map(value).collect());
     Ok(Sampled {
         mean_ns: of(&|run| run.0),
         cdf: (0..at.len()).map(|i| of(&|run| run.1[i])).collect(),
@@ -79,6 +79,9 @@ pub fn sample(
         seed,
     })
 }
+
+/// Mean, shares and percentiles of a run.
+type Run = (f64, Vec<f64>, Vec<f64>);
 
 fn interval(runs: Vec<f64>) -> Interval {
     let count = runs.len() as f64;

@@ -3,7 +3,7 @@
 use crate::bootstrap::{percentiles_at, KEPT};
 use crate::words::time;
 use crate::{Error, Percentile, Sample, Verdict};
-use giusto_model::{Duration, PredictedPercentile, Within};
+use giusto_model::{PredictedPercentile, Within};
 use serde::Serialize;
 
 /// What the runs say of a promise of percentiles. Serialises as the JSON of `giusto verify --promise`.
@@ -94,13 +94,8 @@ pub fn table_kept(kept: &Kept, predicted: &[PredictedPercentile], measured: &str
     let mut text = format!("{:8}{head}\n", "");
     for KeptPoint { promised, measured, verdict } in &kept.points {
         let predicted = predicted.iter().find(|one| one.percentile == promised.percentile);
-        let cells = [
-            Some(promised.within).map(Duration::ns),
-            predicted.map(|one| one.at.ns()),
-            measured.value,
-            measured.low,
-            measured.high,
-        ];
+        let cells =
+            [Some(promised.within.ns()), predicted.map(|one| one.at.ns()), measured.value, measured.low, measured.high];
         let name = promised.percentile.to_string();
         text += &format!("{name:8}{}  {} {}\n", cells.map(known).concat(), verdict.mark(), verdict.words());
     }
