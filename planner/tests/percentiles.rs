@@ -209,7 +209,7 @@ struct Fractions {
 impl Observer for Fractions {
     fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
         if server == 0 {
-            if self.jobs % self.each == 0 {
+            if self.jobs.is_multiple_of(self.each) {
                 self.groups.push(vec![0.0; self.limits.len()]);
             }
             self.jobs += 1;
