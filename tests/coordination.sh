@@ -45,7 +45,7 @@ if [ -n "${GIUSTO_SOAK:-}" ]; then
 	$python harness/faults.py --runs 20 --seed 2 --arm overlap
 	$python harness/faults.py --runs 20 --seed 3 --arm mixed
 	$python harness/faults.py --runs 20 --seed 4 --servers 5
+	$python harness/faults.py --rolling
 else
-	$python harness/faults.py --runs 7
+	$python harness/faults.py --runs 4
 fi
-$python harness/faults.py --rolling

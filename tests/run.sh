@@ -46,5 +46,4 @@ part "the operator's side" /usr/bin/python3 tests/control.py
 part "end to end" /usr/bin/python3 tests/e2e.py
 part "coordination: epochs, faults, real clients" tests/coordination.sh
 part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh
-part "package: under systemd, in a guest" tests/package-guest.sh
 echo "$passed passed, 0 failed, $skipped skipped"
