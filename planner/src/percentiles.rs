@@ -27,9 +27,11 @@ const PERIODS: [u64; 8] = [10, 15, 20, 25, 30, 40, 60, 80];
 /// No period is looked at that is longer than the longest latency that was promised or so many mean service times, which would
 /// need grids too fine.
 const SERVICES: f64 = 1000.0;
-/// As [`slo`] answers.
+/// What is counted on is more than so much of the load: nearer to it a rate that is a little higher than the site says would make
+/// the queue grow for ever (and the law takes ever longer to compute).
+const LEAST_OF_LOAD: f64 = 1.05;
+/// As [`slo`] answers, and while looking.
 const ANSWER: Precision = Precision::Within(1e-3);
-/// While looking.
 const LOOKING: Precision = Precision::Within(4e-3);
 
 /// Who else is on its core.
@@ -80,12 +82,24 @@ struct Asked {
 /// What a search found.
 #[derive(Clone)]
 enum Found {
-    /// The cheapest server, and what of its budget is counted on; `None`: of these periods none.
-    Server(Option<(Interface, Duration)>),
+    /// The cheapest server; `None`: of these periods none.
+    Server(Option<Chose>),
     /// Not even a whole core serves all requests.
     Overload,
-    /// Not even a whole core keeps this point: what part of all it serves within it, in thousandths of a percent.
-    Missed(Within, u32),
+    /// Not even a whole core keeps this point: what part of all it serves within it, in thousandths of a percent, and where the
+    /// percentile is there.
+    Missed(Within, u32, Duration),
+}
+
+/// A server, and what it gives.
+#[derive(Clone)]
+struct Chose {
+    server: Interface,
+    /// Of the budget.
+    counted: Duration,
+    predicted: Vec<PredictedPercentile>,
+    slots: u64,
+    error_ppm: u32,
 }
 
 /// The server of `service`, with the reasons. Errors: no backend, requests that cannot be analysed, percentiles for which no
@@ -117,23 +131,22 @@ pub(crate) fn entry(
     let fault = |why| refused(service, why);
     let mut shortest = limits.chosen;
     let mut found = answers.to(&asked(shortest)).map_err(fault)?;
-    let fits = |found: &Found| matches!(found, Found::Server(Some((server, _))) if server.bandwidth() <= most);
+    let fits = |found: &Found| matches!(found, Found::Server(Some(chose)) if chose.server.bandwidth() <= most);
     if matches!(found, Found::Server(_)) && !fits(&found) && limits.shortest < shortest {
         shortest = limits.shortest;
         found = answers.to(&asked(shortest)).map_err(fault)?;
     }
-    let (server, counted) = match found {
-        Found::Server(Some(found)) if found.0.bandwidth() <= most => found,
+    let chose = match found {
+        Found::Server(Some(chose)) if chose.server.bandwidth() <= most => chose,
         other => {
-            let question = question(*arrivals, times, Company::Alone);
+            let utilization = question(*arrivals, times, company).utilization();
             let how = match other {
-                Found::Overload => Missed::Overload { percent: (100.0 * question.utilization()).ceil() as u64 },
-                Found::Missed(point, thousandths) => {
-                    let at = whole_core(&question, point).map_err(fault)?;
+                Found::Overload => Missed::Overload { percent: (100.0 * utilization).ceil() as u64 },
+                Found::Missed(point, thousandths, at) => {
                     Missed::WholeCore { point, thousandths, at, latency: deviation.latency }
                 }
                 Found::Server(needs) => {
-                    let needs = needs.map(|(needs, _)| needs);
+                    let needs = needs.map(|chose| chose.server);
                     Missed::Room { needs, room: most, whole: most, cores: 1 }
                 }
             };
@@ -141,14 +154,9 @@ pub(crate) fn entry(
             return Err(Unplaced::DoesNotFit { service: service.name.clone(), cause });
         }
     };
-    let tail = tail(
-        Context { points, arrivals: *arrivals, times, company, server, counted },
-        limits,
-        &deviation,
-        shortest,
-        (most, limit),
-    );
-    Ok((server, chosen, tail.map_err(fault)?))
+    let server = chose.server;
+    let tail = tail(chose, &asked(shortest), limits, &deviation, (most, limit));
+    Ok((server, chosen, tail))
 }
 
 impl Answers {
@@ -218,51 +226,76 @@ fn search(asked: &Asked) -> Result<Found, Error> {
         Ok(Verdict::Unachievable { objective, limit }) => {
             let missed = asked.points.iter().find(|point| point.percentile.percent() == objective.percentile);
             let missed = missed.ok_or(Error::Range)?;
-            return Ok(Found::Missed(*missed, (1000.0 * limit) as u32));
+            return Ok(Found::Missed(*missed, (1000.0 * limit) as u32, whole_core(&whole, *missed)?));
         }
         other => drop(other?),
     }
     let latest = asked.points.iter().map(|point| point.within.ns()).max().unwrap_or(0);
     let mean: f64 = question.service.iter().map(|(time, p)| p * time.ns() as f64).sum();
     let most = latest.min((SERVICES * mean) as u64);
+    let bounded: Vec<Duration> =
+        periods(asked.shortest, asked.longest.min(Duration::from_ns(most).max(asked.shortest))).collect();
     let mut best: Option<(Interface, Duration)> = None;
-    for period in periods(asked.shortest, asked.longest.min(Duration::from_ns(most).max(asked.shortest))) {
+    // Longer ones first: seldom is a shorter one cheaper, and then that is seen at once.
+    for period in bounded.into_iter().rev() {
         let less = asked.latency.checked_add(wait(asked.company, period)).ok_or(Error::Range)?;
         let objectives = objectives(&asked.points, less);
-        // Percentiles fall as the budget grows: if with as much as the best so far they are not kept, nothing here is cheaper.
-        if let Some((best, _)) = best {
-            let as_much = u128::from(best.budget.ns()) * u128::from(period.ns()) / u128::from(best.period.ns());
-            let counted = u64::try_from(as_much).unwrap_or(u64::MAX).saturating_sub(asked.loss.ns());
-            if !kept(&question, Interface { budget: Duration::from_ns(counted), period }, &objectives)? {
-                continue;
-            }
-        }
-        let found = match slo(&question, &objectives, &[period], quantum(period))? {
-            Verdict::Achievable(choices) => choices.into_iter().flatten().next(),
-            Verdict::Unachievable { .. } => None,
-        };
-        let Some(counted) = found.map(|choice| choice.budget) else { continue };
+        // As much as the best so far, ties to the shorter period.
+        let most = best.map_or(u128::from(period.ns()), |(best, _)| {
+            u128::from(best.budget.ns()) * u128::from(period.ns()) / u128::from(best.period.ns())
+        });
+        let most = Duration::from_ns(u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(asked.loss.ns()));
+        let Some(counted) = least(&question, &objectives, period, most)? else { continue };
         let Some(budget) = counted.checked_add(asked.loss).map(|b| b.max(asked.least)).filter(|b| *b <= period) else {
             continue;
         };
         let server = Interface { budget, period };
-        if best.is_none_or(|(best, _)| server.bandwidth() < best.bandwidth()) {
+        if best.is_none_or(|(best, _)| server.bandwidth() <= best.bandwidth()) {
             best = Some((server, counted));
         }
     }
-    Ok(Found::Server(best))
+    let chose = best.map(|(server, counted)| chose(asked, &question, server, counted));
+    Ok(Found::Server(chose.transpose()?))
 }
 
-/// Whether this server keeps all of them, seen quickly: what is near the edge may be told either way.
-fn kept(question: &Question, server: Interface, objectives: &[Objective]) -> Result<bool, Error> {
-    let step = quantum(server.period).ns();
-    let budget = Duration::from_ns(server.budget.ns().div_ceil(step) * step).min(server.period);
-    let question = Question { budget, period: server.period, ..question.clone() };
+/// The least budget at `period`, in whole quanta, with which all are kept; `None` if `most` is too little.
+///
+/// Percentiles fall as the budget grows. Near U·P, below which the queue is not stable, nothing is looked for.
+fn least(
+    question: &Question,
+    objectives: &[Objective],
+    period: Duration,
+    most: Duration,
+) -> Result<Option<Duration>, Error> {
+    let step = quantum(period).ns();
     let at: Vec<Duration> = objectives.iter().map(|objective| objective.within).collect();
-    match response(&question, &at, &[], LOOKING) {
-        Err(Error::Unstable { .. } | Error::Budget { .. }) => Ok(false),
-        found => Ok(found?.cdf.iter().zip(objectives).all(|(at, o)| 100.0 * at.p >= o.percentile)),
+    let kept = |count: u64, precision| -> Result<bool, Error> {
+        let question = Question { budget: Duration::from_ns(count * step), period, ..question.clone() };
+        match response(&question, &at, &[], precision) {
+            Err(Error::Unstable { .. } | Error::Budget { .. }) => Ok(false),
+            found => Ok(found?.cdf.iter().zip(objectives).all(|(at, o)| 100.0 * at.p >= o.percentile)),
+        }
+    };
+    let unstable = (LEAST_OF_LOAD * question.utilization() * period.ns() as f64 / step as f64) as u64;
+    let (mut low, mut high) = (unstable, most.ns() / step);
+    if high <= low || !kept(high, LOOKING)? {
+        return Ok(None);
     }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        *(if kept(middle, LOOKING)? { &mut high } else { &mut low }) = middle;
+    }
+    // What was found in haste is looked at again.
+    while high - 1 > unstable && kept(high - 1, ANSWER)? {
+        high -= 1;
+    }
+    while high * step <= period.ns() {
+        if kept(high, ANSWER)? {
+            return Ok(Some(Duration::from_ns(high * step)));
+        }
+        high += 1;
+    }
+    Ok(None)
 }
 
 /// The percentile of `point` on a whole core.
@@ -289,40 +322,25 @@ pub(crate) fn shortest_latency(service: &Service, host: &Host, facts: &Facts, po
         found.percentiles.first()?.at.checked_add(deviation.latency)
     };
     let longest = chosen.limits.longest.min(Duration::from_ms(100));
-    let least = periods(chosen.limits.shortest, longest).filter_map(largest).min()?;
+    // As in the search, no period is longer than the latency, unless there is no shorter one.
+    let chosen_anyway = chosen.limits.chosen;
+    let fits = |period: Duration| largest(period).filter(|latency| *latency >= period || period <= chosen_anyway);
+    let least = periods(chosen.limits.shortest, longest).filter_map(fits).min()?;
     // A little more than the last digit: what is looked for is found in steps.
     let tenths = least.ns().div_ceil(QUANTUM.ns()) + 1 + least.ns() / QUANTUM.ns() / 500;
     Some(Duration::from_ns(tenths * QUANTUM.ns()))
 }
 
-/// What is planned.
-struct Context<'a> {
-    points: &'a [Within],
-    arrivals: Arrivals,
-    times: &'a ServiceTime,
-    company: Company,
-    server: Interface,
-    counted: Duration,
-}
-
-fn tail(
-    plan: Context<'_>,
-    limits: &Limits,
-    deviation: &Deviation,
-    shortest: Duration,
-    (most, limit): (Bandwidth, &str),
-) -> Result<Tail, Error> {
-    let Context { points, arrivals, times, company, server, counted } = plan;
-    let Interface { budget, period } = server;
-    let wait = wait(company, period);
-    let later = deviation.latency.checked_add(wait).ok_or(Error::Range)?;
-    let percents: Vec<f64> = points.iter().map(|point| point.percentile.percent()).collect();
-    let on_server = Question { budget: counted, period, ..question(arrivals, times, company) };
+/// What this server gives.
+fn chose(asked: &Asked, question: &Question, server: Interface, counted: Duration) -> Result<Chose, Error> {
+    let later = asked.latency.checked_add(wait(asked.company, server.period)).ok_or(Error::Range)?;
+    let percents: Vec<f64> = asked.points.iter().map(|point| point.percentile.percent()).collect();
+    let on_server = Question { budget: counted, period: server.period, ..question.clone() };
     let bound = response(&on_server, &[], &percents, ANSWER)?;
-    let expected = times.expected().map(|service| Question { service, ..on_server.clone() });
+    let expected = asked.service.expected().map(|service| Question { service, ..on_server.clone() });
     let expected = expected.map(|question| response(&question, &[], &percents, ANSWER)).transpose()?;
     let mut predicted = Vec::new();
-    for (nth, point) in points.iter().enumerate() {
+    for (nth, point) in asked.points.iter().enumerate() {
         let at = |found: &response::Response| found.percentiles.get(nth).and_then(|p| p.at.checked_add(later));
         // That it is within what was promised is what the budget was chosen for.
         let at_most = at(&bound).ok_or(Error::Range)?.min(point.within);
@@ -330,7 +348,16 @@ fn tail(
         predicted.push(PredictedPercentile { percentile: point.percentile, at: at_most, expected });
     }
     let error_ppm = (bound.error.unwrap_or(0.0) * 1e6).ceil() as u32;
-    let slots = bound.slots.round() as u64;
+    Ok(Chose { server, counted, predicted, slots: bound.slots.round() as u64, error_ppm })
+}
+
+/// The server with its reasons.
+fn tail(chose: Chose, asked: &Asked, limits: &Limits, deviation: &Deviation, (most, limit): (Bandwidth, &str)) -> Tail {
+    let Chose { server, counted, predicted, slots, error_ppm } = chose;
+    let Interface { budget, period } = server;
+    let (company, shortest) = (asked.company, asked.shortest);
+    let wait = wait(company, period);
+    let utilization = question(asked.arrivals, &asked.service, company).utilization();
     let part_of = |time: Duration| Bandwidth::of(time, period).unwrap_or(Bandwidth::ZERO);
     let (required, margin) = (part_of(counted), part_of(budget.checked_sub(counted).unwrap_or(Duration::ZERO)));
     let law = match company {
@@ -340,7 +367,7 @@ fn tail(
         }
     };
     let mut reasons = vec![
-        reason("requests", arrivals, format!("{times}: {:.1} % of a core", 100.0 * on_server.utilization())),
+        reason("requests", asked.arrivals, format!("{}: {:.1} % of a core", asked.service, 100.0 * utilization)),
         reason("law", if company == Company::Alone { "M/G(DS)/1" } else { "P + M/G(PS)/1" }, law),
         reason(
             "period",
@@ -355,7 +382,8 @@ fn tail(
             "required",
             format!("{} ({})", time(counted), share(required)),
             format!(
-                "the least, in steps of {}, with which all percentiles are kept (paper 000, § 4.3)",
+                "the least, in steps of {}, with which all percentiles are kept (paper 000, § 4.3), and at least 5 % more than \
+                 the load",
                 time(quantum(period))
             ),
         ),
@@ -376,5 +404,5 @@ fn tail(
     ));
     let certificate =
         Certificate::Percentiles { budget: counted, latency: deviation.latency, wait, predicted, slots, error_ppm };
-    Ok(Tail { required, margin, certificate, reasons, company })
+    Tail { required, margin, certificate, reasons, company }
 }

@@ -11,10 +11,10 @@ use rand::Rng;
 use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};
 
 /// Requests played, in groups whose spread tells chance.
-const GROUPS: usize = 25;
-const EACH: usize = 10_000;
+const GROUPS: usize = 10;
+const EACH: usize = 25_000;
 /// Standard errors that chance explains.
-const CHANCE: f64 = 4.0;
+const CHANCE: f64 = 5.0;
 /// Of the probability beyond a percentile, what a computation on a grid may be off.
 const GRID: f64 = 0.1;
 
