@@ -59,7 +59,7 @@ copy() {
 	sed -i 's/\bp->/pool./g' "$work"/source/{policy.h,core/{account,change,choose,heap}.h}
 }
 
-# prove HARNESS CALL ORDER KINDS BITS WITH: runs CBMC on $work/source; its report is in $work/report.
+# prove HARNESS CALL ORDER KINDS BITS WITH: runs CBMC on $work/source; what it says is in $report.
 prove() {
 	local harness=$1 call=$2 order=$3 kinds=${4^^} bits=$5 with=,$6, now rounds apart checks=--conversion-check
 	now=$(grep -o 'now=[0-9]*' <<<"$with") now=${now#now=} now=${now:-$((1 << (bits - 1)))}
@@ -72,16 +72,31 @@ prove() {
 		-DBETWEEN="${apart%+*}" -DBEYOND="${apart#*+}" \
 		-DCALL="$call" -DHEAP="GI_$call" -DORDER="GI_${order^^}" -DKIND0="GI_$first" -DKIND1="GI_$second" -DKIND2="GI_$third" \
 		-DCALM="$(of calm)" -DBOOSTS="$(of boost)" -DCHANGES="$(of set)" $checks --slice-formula --unwinding-assertions \
-		--unwind "$((rounds + 1))" --unwindset "gi_decide.1:$(($(of calm) ? 1 : 5))" >"$work/report" 2>&1
+		--unwind "$((rounds + 1))" --unwindset "gi_decide.1:$(($(of calm) ? 1 : 5))" >"$report" 2>&1
 }
 of() { [[ $with == *,$1,* ]] && echo 1 || echo 0; }
 
 # red: the properties that do not hold, once each.
 red() {
-	grep ': FAILURE$' "$work/report" | sed -E 's/^\[[^]]*\] line [0-9]+ //; s/: FAILURE$//' | sort -u
+	grep ': FAILURE$' "$report" | sed -E 's/^\[[^]]*\] line [0-9]+ //; s/: FAILURE$//' | sort -u
 }
 
-failed=0 done=0
+# proof RUN: proves it, and says so on a line.
+proof() {
+	local run=$1 start=$SECONDS
+	read -r harness call order kinds bits with <<<"$run"
+	prove "$harness" "$call" "$order" "$kinds" "$bits" "${with-}"
+	if grep -q '^VERIFICATION SUCCESSFUL' "$report"; then
+		echo "proven: $run: $(grep -oE 'of [0-9]+ failed' "$report" | grep -o '[0-9]*') properties, $((SECONDS - start)) s"
+	else
+		echo "NOT PROVEN: $run"
+		red
+		grep -q ': FAILURE$' "$report" || tail -3 "$report"
+		false
+	fi
+}
+
+failed=0 done=0 report=$work/report
 if [ "${1-}" = --faults ]; then
 	while IFS= read -r line; do
 		[[ $line == *' :: '* && $line != '#'* ]] || continue
@@ -97,7 +112,7 @@ if [ "${1-}" = --faults ]; then
 		if red | grep -qF "$expected"; then
 			echo "| $file | $name | $expected | $((SECONDS - start)) s |"
 		else
-			echo "| $file | $name | NOT NOTICED by '$expected' in: $run; $(red | head -3 | tr '\n' ';') $(tail -1 "$work/report") |"
+			echo "| $file | $name | NOT NOTICED by '$expected' in: $run; $(red | head -3 | tr '\n' ';') $(tail -1 "$report") |"
 			failed=$((failed + 1))
 		fi
 	done <proofs/faults.txt
@@ -110,18 +125,13 @@ else
 		-) [ "${1-}" = --all ] || continue ;;
 		*) continue ;;
 		esac
-		start=$SECONDS done=$((done + 1))
-		read -r harness call order kinds bits with <<<"$run"
-		prove "$harness" "$call" "$order" "$kinds" "$bits" "${with-}"
-		if grep -q '^VERIFICATION SUCCESSFUL' "$work/report"; then
-			echo "proven: $run: $(grep -oE 'of [0-9]+ failed' "$work/report" | grep -o '[0-9]*') properties, $((SECONDS - start)) s"
-		else
-			echo "NOT PROVEN: $run"
-			red
-			grep -q ': FAILURE$' "$work/report" || tail -3 "$work/report"
-			failed=$((failed + 1))
-		fi
+		done=$((done + 1))
+		# As many at a time as there are cores.
+		while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+		(report=$work/report.$done && proof "$run" || touch "$work/failed.$done") </dev/null &
 	done <proofs/runs.txt
+	wait
+	failed=$(find "$work" -name 'failed.*' | wc -l)
 	echo "$done proofs, $((done - failed)) hold: 3 servers, 2 cores, 2 chunks, times of 8 bits below 2^(bits + 2)"
 fi
 [ "$done" -gt 0 ] && [ $failed = 0 ]

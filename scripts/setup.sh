@@ -14,6 +14,9 @@ python3          /usr/bin/python3
 python3-jsonschema /usr/lib/python3/dist-packages/jsonschema/__init__.py
 util-linux       /usr/bin/setpriv
 dpkg-dev         /usr/bin/dpkg-gencontrol
+openjdk-17-jdk-headless /usr/bin/javac
+maven            /usr/bin/mvn
+python3-venv     /usr/lib/python3.11/ensurepip/__init__.py
 '
 missing=()
 while read -r package proof; do

@@ -10,11 +10,24 @@ mkdir -p $out
 echo "=== simulator beside SimSo: jobs a second, 10 tasks, RM, U = 0.8"
 tests/bench-simso.sh
 
+echo "=== the cheapest interface beside searches that step through periods and budgets"
+tests/bench-interface.sh
+echo "=== response times at random beside plain NumPy of the printed algorithms: base case, N = 20"
+tests/bench-response.sh
+
 echo "=== policy core: what an event costs as servers grow"
 cargo run --release --locked --quiet -p giusto-policy --example scale
 
 echo "=== servers of 3, 1 and 2 ms every 10 ms beside a hog: the manager and SCHED_DEADLINE in turns, 3 rounds of 8 s"
 cargo run --release --locked --quiet -p giusto-daemon --example servers -- target/release/giusto 3 8
+
+echo "=== coordination: kill -9 the leader, stock ZooKeeper, RTZK-L and Giusto in turns, 30 kills each"
+if command -v mvn >/dev/null && command -v java >/dev/null; then
+	mvn -B -q -f coordination/pom.xml -pl server package -DskipTests
+	python3 coordination/harness/recovery.py --kills 30 --out $out --gate 2>/dev/null
+else
+	echo "skipped: apt-get install openjdk-17-jdk-headless maven"
+fi
 
 echo "=== VAS: a whole core, no plan and Giusto in turns, $rounds rounds of 8 s"
 code=0

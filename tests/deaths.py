@@ -236,11 +236,11 @@ class Deaths(unittest.TestCase):
         except OSError as why:
             self.skipTest(f"no memory cgroup (v1) to run out of: {why}")
         enter = lambda: (MEMORY / "cgroup.procs").write_text(str(os.getpid()))
-        daemon = self.start(preexec=enter).ready()
+        chosen = lambda: (enter(), Path("/proc/self/oom_score_adj").write_text("1000"))
+        daemon = self.start(preexec=chosen).ready()
         self.is_enforced()
         grow = "import time\nall = []\nwhile True:\n  all.append(b'x' * (1 << 20)); time.sleep(0.005)"
-        spared = lambda: (enter(), Path("/proc/self/oom_score_adj").write_text("-1000"))
-        hog = subprocess.Popen([sys.executable, "-c", grow], preexec_fn=lambda: (mortal(), spared()))
+        hog = subprocess.Popen([sys.executable, "-c", grow], preexec_fn=lambda: (mortal(), enter()))
         try:
             self.wait(lambda: daemon.process.poll() is not None, 10, "an OOM kill")
         finally:
@@ -314,6 +314,7 @@ class Deaths(unittest.TestCase):
         os.kill(self.one, signal.SIGKILL)
         self.assertEqual(daemon.process.wait(timeout=10), 4, daemon.said())
         self.assertIn("'one': has ended", daemon.said())
+        self.workers[0].wait(timeout=5)
         self.before.pop(f"thread {self.one}")
         self.as_before()
 

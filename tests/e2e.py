@@ -100,6 +100,38 @@ class Analyze(unittest.TestCase):
         _, err = run("analyze", "plane", "--scheduler", "edf", "--task", "6ms/7ms", "--task", "3ms/8ms", code=1)
         self.assertIn("in 8 ms up to 9 ms of work", err)
 
+    def test_the_interface_of_paper_002_s_example(self):
+        tasks = ["--task", "2ms/7ms", "--task", "1ms/8ms", "--task", "1ms/10ms", "--quantum", "1ms", "--json"]
+        for scheduler, period, budget, share in [("rm", 3, 2, "2/3"), ("edf", 5, 3, "3/5")]:
+            out = json.loads(run("analyze", "interface", "--scheduler", scheduler, *tasks)[0])
+            found = (out["period_ns"], out["budget_ns"], out["bandwidth"], out["at_least"], out["utilization"])
+            self.assertEqual(found, (period * 10**6, budget * 10**6, share, share, "143/280"))
+
+    def test_several_virtual_cpus_under_global_edf(self):
+        tasks = ["--task", "6ms/10ms", "--task", "6ms/10ms"]
+        out = json.loads(run("analyze", "interface", "--scheduler", "global-edf", "--vcpus", "2", *tasks, "--json")[0])
+        self.assertEqual(len(out["vcpus_ns"]), 2)
+        self.assertEqual(sum(out["vcpus_ns"]), out["budget_ns"])
+        self.assertGreater(out["budget_ns"] * 5, out["period_ns"] * 6)  # U = 6/5, and it cannot be just that
+        _, err = run("analyze", "interface", "--scheduler", "global-edf", "--vcpus", "1", *tasks, code=1)
+        self.assertIn("--vcpus", err)
+        for wrong in (["--scheduler", "global-edf"], ["--scheduler", "edf", "--vcpus", "2"], ["--scheduler", "cfs"],
+                      ["--scheduler", "global-edf", "--vcpus", "2", "--sensitivity"]):
+            run("analyze", "interface", *wrong, *tasks, code=2)
+
+    def test_the_deferrable_counterexamples_are_refused_and_would_fit_as_periodic_servers(self):
+        """Spec compositional.md, system level."""
+        for scheduler, servers, window in [("fixed-priority", ("2ms/4ms", "3ms/7ms"), "7 ms"), ("edf", ("4ms/12ms", "2ms/5ms"), "in ")]:
+            def flags(kind):
+                return ["--scheduler", scheduler, *[word for server in servers for word in ("--server", f"{kind}:{server}")]]
+            _, err = run("analyze", "admission", *flags("deferrable"), code=1)
+            self.assertRegex(err, f"refused: .*{window}.*can be asked for")
+            self.assertIn("periodic_strict or polling, as which they would fit", err)
+            self.assertIn("admitted", run("analyze", "admission", *flags("periodic_strict"), "--sensitivity")[0])
+        for wrong in ("2ms/4ms", "deferable:2ms/4ms", "unlimited:2ms/4ms", "polling:5ms/4ms", "polling:0ms/4ms"):
+            _, err = run("analyze", "admission", "--scheduler", "edf", "--server", wrong, code=2)
+            self.assertIn("expected", err)
+
     def test_a_task_without_unit_is_bad_input(self):
         _, err = run("analyze", "share", "--task", "2/7ms", code=2)
         self.assertIn("unit", err)
@@ -266,17 +298,18 @@ class Help(unittest.TestCase):
     def verbs():
         return [["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["status"], ["reload"], ["restore"],
                 ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["verify"], ["analyze", "share"],
-                ["analyze", "plane"]]
+                ["analyze", "plane"], ["analyze", "interface"], ["analyze", "admission"]]
 
     def test_every_example_works(self):
         """In the order in which a newcomer would type them: measuring needs the service, verifying needs a trial."""
         examples = {}
         for verb in self.verbs():
             text = run(*verb, "--help")[0]
-            examples[" ".join(verb)] = re.search(r"Example.*:\n\s+giusto (.*(?:\n {2,}\S.*)*)", text).group(1)
+            examples[" ".join(verb)] = re.search(r"Example.*:\n\s+giusto (.*(?:\n {2,}(?!giusto )\S.*)*)", text).group(1)
         service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
         try:
-            for verb in ("check", "plan", "explain", "simulate", "analyze share", "analyze plane", "measure execution", "measure supply"):
+            for verb in ("check", "plan", "explain", "simulate", "analyze share", "analyze plane", "analyze interface",
+                         "analyze admission", "measure execution", "measure supply"):
                 run(*shlex.split(examples[verb]))
             done = subprocess.run([str(GIUSTO), *shlex.split(examples["measure response"])], cwd=ROOT, capture_output=True, text=True)
             self.assertIn(done.returncode, (0, 6), done.stderr)  # 6: this machine stalled the load generator

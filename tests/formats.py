@@ -86,6 +86,43 @@ def operated():
         yield "reload", json.loads(giusto.giusto("reload", "--json").stdout)
 
 
+def compositional(folder):
+    """Interfaces of every kind, and servers that are admitted and refused."""
+    tasks = ["--task", "2ms/7ms", "--task", "1ms/8ms", "--task", "1ms/10ms"]
+    harmonic = ["--task", "1ms/4ms", "--task", "2ms/8ms"]
+    for scheduler in ("rm", "dm", "edf"):
+        for more in ([], ["--supply", "edp"], ["--period", "3ms", "--sensitivity"], ["--overhead", "10us", "--latency", "50us"]):
+            yield "interface", output("analyze", "interface", "--scheduler", scheduler, *tasks, *more, "--json")
+        yield "interface", output("analyze", "interface", "--scheduler", scheduler, *harmonic, "--supply", "aligned", "--json")
+    for more in (["--vcpus", 2], ["--vcpus", 1, "--period", "2ms"], ["--period", "2ms", "--latency", "10us"]):
+        yield "interface", output("analyze", "interface", "--scheduler", "global-edf", *tasks, *more, "--json")
+    system = Path(folder) / "system.xml"
+    system.write_text('<system os_scheduler="EDF" period="4"><component name="a" scheduler="RM" period="3">'
+                      '<task name="t" p="7" d="7" e="2"/></component></system>')
+    yield "interface", output("analyze", "interface", "--carts", system, "--json")
+    one, other = ["--server", "deferrable:2ms/4ms"], ["--server", "deferrable:3ms/7ms"]
+    for scheduler in ("edf", "fixed-priority"):
+        for more in ([], ["--sensitivity"], ["--aligned", "--server", "polling:1ms/40ms"]):
+            yield "admission", output("analyze", "admission", "--scheduler", scheduler, *one, *more, "--json")
+    # Windows that are too short (spec: the two counterexamples), and a sum that is too much.
+    yield "admission", output("analyze", "admission", "--scheduler", "fixed-priority", *one, *other, "--json", codes=(1,))
+    edf = ["--server", "deferrable:4ms/12ms", "--server", "deferrable:2ms/5ms"]
+    yield "admission", output("analyze", "admission", "--scheduler", "edf", *edf, "--json", codes=(1,))
+    yield "admission", output("analyze", "admission", "--scheduler", "edf", *one, "--capacity", "40%", "--json", codes=(1,))
+
+
+def certificates(folder):
+    """Plans that keep their promises, and one that lost a fifth of a budget."""
+    for site in ("walk", "supply", "flight", "two-hosts"):
+        plan = Path(folder) / f"{site}.json"
+        subprocess.run([GIUSTO, "plan", f"sites/{site}.yaml", "--out", plan], cwd=ROOT, check=True, capture_output=True)
+        yield "certificate", output("check", "--certificate", plan, "--json")
+        broken = json.loads(plan.read_text())
+        broken["services"][0]["server"]["budget_ns"] = broken["services"][0]["server"]["budget_ns"] * 4 // 5
+        plan.write_text(json.dumps(broken))
+        yield "certificate", output("check", "--certificate", plan, "--json", codes=(1,))
+
+
 def documents(folder):
     """(schema, document) for every format."""
     plan = Path(folder) / "plan.json"
@@ -104,10 +141,17 @@ def documents(folder):
     for more in ([], ["--period", "200ms", "--from", "60%", "--plot", f"{folder}/plane.svg"]):
         yield "plane", output("analyze", "plane", "--scheduler", "edf", *tasks, *more, "--json")
     yield "plane", output("analyze", "plane", "--scheduler", "dm", *tasks, "--json")
+    yield from compositional(folder)
+    yield from certificates(folder)
     random = ["--rate", "0.004/ms", "--service", "40ms:75%", "--service", "280ms"]
     for more in ([], ["--slots", "7", "--at", "1s", "--percentile", "99"], ["--server", "periodic", "--batch", "2"]):
-        yield "response", output("analyze", "response", *random, "--budget", "160ms", "--period", "200ms", *more, "--json")
+        yield "response", output("analyze", "response", *random, "--budget", "180ms", "--period", "200ms", *more, "--json")
+    anew = [*random, "--server", "constant_bandwidth", "--at", "1s"]
+    yield "response", output("analyze", "response", *anew, "--budget", "160ms", "--period", "200ms", "--json")
+    yield "response", output("analyze", "response", *anew, "--budget", "160s", "--period", "200s", "--json")
     yield "slo", output("analyze", "slo", *random, "--objective", "p90=600ms", "--period", "100ms", "--json")
+    drawn = ["--csv", f"{folder}/map.csv", "--plot", f"{folder}/map.svg"]
+    yield "map", output("analyze", "map", *random, "--steps", "3", "--bandwidth", "30%..100%", *drawn, "--json")
     for site in ("walk", "supply", "percentiles"):
         yield "simulate", output("simulate", f"sites/{site}.yaml", "--for", "1s", "--json")
     yield "check", output("check", "sites/walk.yaml", "--json")

@@ -3,6 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo fmt --all --check
-cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+cargo clippy --release --workspace --all-targets --locked --quiet -- -D warnings
 git ls-files '*.c' '*.h' | xargs -r clang-format-19 --dry-run -Werror
 git ls-files '*.sh' .ci/run | xargs -n1 bash -n

@@ -152,16 +152,26 @@ echo "ok: giusto's watchdog ends what hangs, and it is started again"
 # systemd kills what is left in the unit, giusto's watchdog too, whatever that has undone by then; ExecStopPost does the rest.
 settings Restart=no
 ended() { [ "$(systemctl show -P ActiveState giusto)" = failed ]; }
-for turn in 1 2 3; do
+for turn in 1 2 3 4; do
 	managed || fail "turn $turn: not managed"
-	if [ $turn = 3 ]; then
+	case $turn in
+	3)
 		echo 0 >/sys/devices/system/cpu/cpu1/online
 		await ended
 		echo 1 >/sys/devices/system/cpu/cpu1/online
-	else
+		;;
+	4)
+		# What it has locked cannot be taken from it: the kernel ends it.
+		systemctl set-property --runtime giusto.service MemoryMax=1M
+		await ended
+		[ "$(systemctl show -P Result giusto)" = oom-kill ] || fail "ended by $(systemctl show -P Result giusto), not for memory"
+		systemctl set-property --runtime giusto.service MemoryMax=infinity
+		;;
+	*)
 		systemctl kill -s KILL --kill-who=main giusto
 		await ended
-	fi
+		;;
+	esac
 	# The controller goes when systemd next looks over its cgroups, not yet with a unit that has failed.
 	after=$(changes)
 	[ "$after" = "$unchanged" ] || fail "turn $turn: $after; before: $unchanged"
@@ -173,7 +183,7 @@ done
 systemctl stop giusto
 after=$(state)
 [ "$after" = "$before" ] || fail "after stop: $after; before: $before"
-echo "ok: killed twice, its core switched off, stopped: each time the host is as it was"
+echo "ok: killed twice, its core switched off, out of memory, stopped: each time the host is as it was"
 
 # By hand, in a scope that asks for cpusets as the unit does. What it leaves when it is killed, its watchdog before it, is
 # undone when the package goes.

@@ -25,6 +25,10 @@ part() {
 		;;
 	esac
 }
+# Fetched once, while this machine compiles. Who needs it later fetches it again if need be, and says what it could not get.
+mkdir -p target
+{ tests/guest-kernel.sh; tests/root.sh; } >target/fetch.log 2>&1 &
+fetching=$!
 part "lint" tests/lint.sh
 part "release build" cargo build --release --workspace --all-targets --locked --quiet
 # Where this is root: compute's `real` and the daemon's `kinds` take the last core, one after the other.
@@ -32,6 +36,7 @@ part "rooms" cargo test --release --workspace --locked --quiet
 part "policy: transcripts native, sanitized and in the kernel" policy/check.sh
 part "policy: deliberate faults, a sample" policy/mutants.sh
 part "policy: proofs, a sample" policy/prove.sh
+wait $fetching || true
 part "enforcement under cgroup v2, in a guest" tests/v2.sh
 part "deaths: the host is left as it was, a sample" /usr/bin/python3 tests/deaths.py
 part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py \
@@ -39,6 +44,7 @@ part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests
 part "formats" /usr/bin/python3 tests/formats.py
 part "the operator's side" /usr/bin/python3 tests/control.py
 part "end to end" /usr/bin/python3 tests/e2e.py
+part "coordination: epochs, faults, real clients" tests/coordination.sh
 part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh
 part "package: under systemd, in a guest" tests/package-guest.sh
 echo "$passed passed, 0 failed, $skipped skipped"

@@ -225,16 +225,45 @@ fn the_printed_algorithms_walked_state_by_state_give_the_same() {
 struct Played {
     budget: f64,
     period: f64,
-    /// Periodic: the budget is the first B of each period. Deferrable: it is kept.
-    deferrable: bool,
+    /// Periodic: the budget is the first B of each period. Deferrable: it is kept. Constant bandwidth: [`Played::anew`].
+    server: Server,
     /// When the last job ended, and what was used of the budget of the period of that time.
     now: f64,
     used: f64,
+    /// Constant bandwidth: when its period ends.
+    deadline: f64,
 }
 
 impl Played {
+    /// When a job that comes at `at` with `work` is done, under SCHED_DEADLINE's rules as its documentation has them: a wake-up
+    /// keeps (left, deadline) unless left / (deadline − now) > B/P; used up, the budget is back at the deadline.
+    fn anew(&mut self, at: f64, mut work: f64) -> f64 {
+        let left = self.budget - self.used;
+        if at > self.now {
+            self.now = at;
+            if left > 0.0 && (self.deadline <= at || left * self.period > self.budget * (self.deadline - at))
+                || left <= 0.0 && self.deadline <= at
+            {
+                (self.used, self.deadline) = (0.0, at + self.period);
+            }
+        }
+        loop {
+            let left = self.budget - self.used;
+            if work <= left {
+                (self.now, self.used) = (self.now + work, self.used + work);
+                return self.now;
+            }
+            work -= left;
+            (self.now, self.used) = ((self.now + left).max(self.deadline), 0.0);
+            self.deadline += self.period;
+        }
+    }
+
     /// When a job that comes at `at` with `work` is done.
     fn serve(&mut self, at: f64, mut work: f64) -> f64 {
+        if self.server == Server::ConstantBandwidth {
+            return self.anew(at, work);
+        }
         let start = at.max(self.now);
         if (start / self.period).floor() > (self.now / self.period).floor() {
             self.used = 0.0;
@@ -242,7 +271,11 @@ impl Played {
         self.now = start;
         loop {
             let begin = (self.now / self.period).floor() * self.period;
-            let left = if self.deferrable { self.budget - self.used } else { begin + self.budget - self.now };
+            let left = if self.server == Server::Deferrable {
+                self.budget - self.used
+            } else {
+                begin + self.budget - self.now
+            };
             let left = left.min(begin + self.period - self.now).max(0.0);
             if work <= left {
                 (self.now, self.used) = (self.now + work, self.used + work);
@@ -263,7 +296,7 @@ fn simulated(q: &Question, at: &[Duration], jobs: usize, seed: u64) -> Vec<(f64,
     let mut rng = StdRng::seed_from_u64(seed);
     let period = q.period.ns() as f64;
     let budget = q.budget.ns() as f64;
-    let mut server = Played { budget, period, deferrable: q.server == Server::Deferrable, now: 0.0, used: 0.0 };
+    let mut server = Played { budget, period, server: q.server, now: 0.0, used: 0.0, deadline: 0.0 };
     let pick = |rng: &mut StdRng, all: &[(f64, f64)]| {
         let mut u: f64 = rng.random();
         let found = all.iter().find(|(_, p)| {
@@ -283,7 +316,7 @@ fn simulated(q: &Question, at: &[Duration], jobs: usize, seed: u64) -> Vec<(f64,
         // Absolute times stay small enough for exact floors.
         if time > 1e6 * period {
             let back = (time.min(server.now) / period).floor() * period;
-            (time, server.now) = (time - back, server.now - back);
+            (time, server.now, server.deadline) = (time - back, server.now - back, server.deadline - back);
         }
         for _ in 0..pick(&mut rng, &sizes) as u32 {
             let work = pick(&mut rng, &service);
@@ -310,29 +343,39 @@ fn us(n: u64) -> Duration {
     Duration::from_us(n)
 }
 
-/// Ten million jobs for the first two cases, and for all in the long campaign; a million for the others.
+/// Ten million jobs a case in the long campaign, half a million else.
 #[test]
-fn ten_million_simulated_jobs_agree() {
+fn simulated_jobs_agree() {
     let soak = std::env::var_os("GIUSTO_SOAK").is_some();
     let base = question(120, 200);
     let redis = Question { budget: ms(6), period: ms(10), service: vec![(us(8550), 1.0)], ..base.clone() };
     let two = vec![(ms(40), 0.75), (ms(280), 0.25)];
+    let anew = Question { server: Server::ConstantBandwidth, ..base.clone() };
     let cases = [
         ("two service times", Question { service: two.clone(), ..base.clone() }),
         ("long period", Question { budget: ms(240), period: ms(400), ..base.clone() }),
         ("short period", Question { budget: ms(6), period: ms(10), ..base.clone() }),
         ("Redis", redis),
         ("batches", Question { batch: vec![(1, 0.5), (3, 0.5)], rate: "0.002/ms".parse().unwrap(), ..base.clone() }),
-        ("periodic", Question { server: Server::Periodic, service: two, ..base.clone() }),
+        ("periodic", Question { server: Server::Periodic, service: two.clone(), ..base.clone() }),
         ("budget off the grid", Question { budget: us(120_001), ..base.clone() }),
-        ("heavy load", Question { rate: "0.0057/ms".parse().unwrap(), ..base }),
+        ("heavy load", Question { rate: "0.0057/ms".parse().unwrap(), ..base.clone() }),
+        ("anew", anew.clone()),
+        ("anew, two service times", Question { service: two, ..anew.clone() }),
+        ("anew, short period", Question { budget: ms(6), period: ms(10), ..anew.clone() }),
+        ("anew, long period", Question { budget: ms(600), period: ms(1000), ..anew.clone() }),
+        (
+            "anew, batches",
+            Question { batch: vec![(1, 0.5), (3, 0.5)], rate: "0.002/ms".parse().unwrap(), ..anew.clone() },
+        ),
+        ("anew, heavy load", Question { rate: "0.0057/ms".parse().unwrap(), ..anew }),
     ];
     for (seed, (name, question)) in (1..).zip(cases) {
         let middle = question.service.iter().map(|(t, p)| t.ns() as f64 * p).sum::<f64>();
         let at: Vec<Duration> =
             [1.0f64, 1.3, 2.0, 3.1, 5.0, 8.0, 16.0].iter().map(|x| Duration::from_ns((x * middle) as u64)).collect();
         let answer = response(&question, &at, &[50.0], Precision::default()).unwrap();
-        let jobs = if soak || seed <= 2 { 10_000_000 } else { 1_000_000 };
+        let jobs = if soak { 10_000_000 } else { 500_000 };
         let played = simulated(&question, &at, jobs, seed);
         for (at, (share, error)) in answer.cdf.iter().zip(played) {
             let apart = (at.p - share).abs();
@@ -451,7 +494,11 @@ fn the_least_share_keeps_its_objectives_and_a_little_less_does_not() {
     }
     // Half within 1.0 is not to be had (M/D/1: 60 %), nor 99 % within 1.5.
     let hard = [Objective { percentile: 50.0, within: ms(3) }, Objective { percentile: 99.0, within: us(1500) }];
-    let Verdict::Unachievable { objective, limit } = slo(&question, &hard, &periods, us(1)).unwrap() else { panic!() };
+    let Verdict::Unachievable { objective, limit, least } = slo(&question, &hard, &periods, us(1)).unwrap() else {
+        panic!()
+    };
     assert_eq!(objective, hard[1]);
     assert!((limit - 73.284).abs() < 0.06, "{limit}: M/D/1 has 0.73284 there");
+    // M/D/1 has 0.99 at 3.52 (simulated, in the reference).
+    assert!((least.ns() as f64 / 3.521e6 - 1.0).abs() < 2e-3, "{least}");
 }

@@ -1,5 +1,11 @@
 //! The command line: every verb, its flags and an example that works.
 
+// Named by its place, since packaging includes this file from elsewhere.
+#[path = "args/compositional.rs"]
+pub(crate) mod compositional;
+
+pub(crate) use compositional::{AdmissionArgs, Inside};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use giusto_analysis::interface::Scheduler;
 use giusto_analysis::response::Objective;
@@ -366,9 +372,14 @@ pub(crate) enum Analyze {
     Share(ShareArgs),
     /// Cheapest periodic resource that keeps every deadline of a task set, with its proof (papers 002 and 004)
     #[command(
-        after_help = "Example:\n  giusto analyze interface --scheduler rm --supply general --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --quantum 1ms"
+        after_help = "Examples:\n  giusto analyze interface --scheduler rm --supply general --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --quantum 1ms\n  giusto analyze interface --scheduler global-edf --vcpus 2 --task 3ms/10ms --task 3ms/10ms --task 8ms/40ms"
     )]
     Interface(InterfaceArgs),
+    /// Whether servers of any kind fit together on a core, or the window in which they do not (papers 002 and 004)
+    #[command(
+        after_help = "Example:\n  giusto analyze admission --scheduler fixed-priority --server deferrable:2ms/5ms --server polling:1ms/10ms --sensitivity"
+    )]
+    Admission(AdmissionArgs),
     /// Which bandwidth with which delay is enough for a task set, and the server of a period (paper 004)
     #[command(
         after_help = "Example:\n  giusto analyze plane --scheduler rm --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --period 3ms --plot out/plane.svg"
@@ -384,6 +395,11 @@ pub(crate) enum Analyze {
         after_help = "Example:\n  giusto analyze slo --rate 0.4/ms --service 1ms --objective p90=3ms --period 2ms --period 4ms"
     )]
     Slo(SloArgs),
+    /// Percentiles over bandwidths and periods, as table, CSV and drawing (paper 000, Figs 4.10 and 4.11)
+    #[command(
+        after_help = "Example:\n  giusto analyze map --rate 0.4/ms --service 1ms --percentile 90 --csv out/map.csv --plot out/map.svg"
+    )]
+    Map(MapArgs),
 }
 
 #[derive(Debug, Args)]
@@ -410,9 +426,12 @@ pub(crate) struct ShareArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InterfaceArgs {
-    /// Who schedules the tasks: rm, dm or edf
-    #[arg(long, value_name = "NAME", required_unless_present = "carts", conflicts_with = "carts")]
-    pub(crate) scheduler: Option<Scheduler>,
+    /// Who schedules the tasks: rm, dm, edf, or global-edf on several virtual CPUs
+    #[arg(long, value_name = "NAME", required_unless_present = "carts", conflicts_with = "carts", value_parser = compositional::inside)]
+    pub(crate) scheduler: Option<Inside>,
+    /// With global-edf: how many virtual CPUs share the tasks [default: the fewest for --period]
+    #[arg(long, value_name = "N", requires = "scheduler", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) vcpus: Option<u32>,
     /// What is known of the supply
     #[arg(long, value_enum, default_value = "general")]
     pub(crate) supply: Supply,
@@ -501,7 +520,7 @@ pub(crate) struct RequestArgs {
     /// How many come together, and the share of such batches where there are several, such as 3:50%
     #[arg(long, value_name = "SIZE[:SHARE]", value_parser = weighted_size, default_value = "1")]
     pub(crate) batch: Vec<(u32, Option<Bandwidth>)>,
-    /// Whether an idle server keeps its budget
+    /// What becomes of the budget of an idle server
     #[arg(long, value_enum, default_value = "deferrable")]
     pub(crate) server: Serving,
 }
@@ -513,6 +532,9 @@ pub(crate) enum Serving {
     Deferrable,
     /// Its budget runs off at a fixed place in each period
     Periodic,
+    /// Its period begins anew with a request after a rest, as SCHED_DEADLINE's does
+    #[value(name = "constant_bandwidth")]
+    ConstantBandwidth,
 }
 
 #[derive(Debug, Args)]
@@ -557,6 +579,33 @@ pub(crate) struct SloArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct MapArgs {
+    #[command(flatten)]
+    pub(crate) requests: RequestArgs,
+    /// A percentile to map; may be repeated
+    #[arg(long, value_name = "PERCENT", default_value = "90")]
+    pub(crate) percentile: Vec<f64>,
+    /// Bandwidths [default: from a little more than the load to the whole core]
+    #[arg(long, value_name = "FROM..TO", value_parser = bandwidths)]
+    pub(crate) bandwidth: Option<(Bandwidth, Bandwidth)>,
+    /// Server periods [default: from half the mean service time to 16 times it]
+    #[arg(long, value_name = "FROM..TO", value_parser = periods)]
+    pub(crate) period: Option<(Duration, Duration)>,
+    /// How many bandwidths, evenly spaced, and how many periods, each the same multiple of the one before
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pub(crate) steps: u16,
+    /// Write all of it to this file (CSV)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Draw the first percentile over bandwidths and over periods (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Releases {
     /// Strictly periodic, offsets known and kept
@@ -571,6 +620,27 @@ fn span(text: &str) -> Result<Duration, String> {
         Ok(time) if time.is_zero() => Err("expected more than nothing, such as 5s".into()),
         other => other.map_err(|error| error.to_string()),
     }
+}
+
+/// Two ends of a range, the first one below the other.
+fn range<T: PartialOrd>(text: &str, of: impl Fn(&str) -> Result<T, String>, example: &str) -> Result<(T, T), String> {
+    let bad = || format!("'{text}' is no range; expected two ends, the lower one first, such as {example}");
+    let (from, to) = text.split_once("..").ok_or_else(bad)?;
+    let (from, to) = (of(from)?, of(to)?);
+    if from < to {
+        Ok((from, to))
+    } else {
+        Err(bad())
+    }
+}
+
+fn periods(text: &str) -> Result<(Duration, Duration), String> {
+    range(text, span, "1ms..20ms")
+}
+
+/// Shares of a core, which may be all of it.
+fn bandwidths(text: &str) -> Result<(Bandwidth, Bandwidth), String> {
+    range(text, part, "50%..100%")
 }
 
 /// A budget in every period.

@@ -1,6 +1,6 @@
 //! `giusto analyze interface`.
 
-use crate::args::{InterfaceArgs, Supply};
+use crate::args::{Inside, InterfaceArgs, Supply};
 use crate::failure::Failure;
 use crate::table::{json, print, say, table};
 use giusto_analysis::interface::sensitivity::{sensitivity, Limit, What};
@@ -25,8 +25,15 @@ pub(crate) fn interface(args: &InterfaceArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.carts {
         return crate::carts::interfaces(path, args);
     }
+    let scheduler = match args.scheduler {
+        Some(Inside::Global) => return crate::vcpus::vcpus(args),
+        Some(Inside::One(_)) if args.vcpus.is_some() => {
+            return Err(Failure::input("--vcpus goes with --scheduler global-edf only"))
+        }
+        Some(Inside::One(scheduler)) => scheduler,
+        None => return Err(Failure::input("expected --scheduler rm, dm, edf or global-edf")),
+    };
     let tasks = crate::analyze::named(&args.tasks);
-    let scheduler = args.scheduler.ok_or_else(|| Failure::input("expected --scheduler rm, dm or edf"))?;
     let question = question(args, &tasks, scheduler, args.period);
     let found = cheapest(&tasks, &question).map_err(Failure::input)?.map_err(|refusal| refused(&tasks, &refusal))?;
     let limits = if args.sensitivity { Some(limits(&tasks, &found)?) } else { None };

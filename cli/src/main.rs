@@ -6,6 +6,7 @@
 // They panic where nobody listens or the disk is full: see `table`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod admission;
 mod analyze;
 mod args;
 mod carts;
@@ -13,6 +14,7 @@ mod certificate;
 mod check;
 mod failure;
 mod interface;
+mod map;
 mod measure;
 mod plan;
 mod plane;
@@ -22,6 +24,7 @@ mod simulate;
 mod status;
 mod supply;
 mod table;
+mod vcpus;
 mod verify;
 mod watch;
 
@@ -44,9 +47,11 @@ fn main() -> ExitCode {
         Verb::Verify(args) => verify::verify(&args),
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
         Verb::Analyze(Analyze::Interface(args)) => interface::interface(&args),
+        Verb::Analyze(Analyze::Admission(args)) => admission::admission(&args),
         Verb::Analyze(Analyze::Plane(args)) => plane::plane(&args),
         Verb::Analyze(Analyze::Response(args)) => response::response(&args),
         Verb::Analyze(Analyze::Slo(args)) => response::slo(&args),
+        Verb::Analyze(Analyze::Map(args)) => map::map(&args),
     };
     match done {
         Ok(code) => code,

@@ -4,10 +4,11 @@ use crate::args::{RandomArgs, RequestArgs, Serving, SloArgs};
 use crate::failure::Failure;
 use crate::table::{json, print, say, table};
 use giusto_analysis::response::{pareto, response as analyse, slo as search};
-use giusto_analysis::response::{Choice, Objective, Precision, Question, Response, Server, Verdict};
+use giusto_analysis::response::{At, Choice, Objective, Percentile, Precision, Question, Response, Server, Verdict};
 use giusto_analysis::Error;
 use giusto_model::{Bandwidth, Duration};
 use giusto_planner::share as percent;
+use giusto_simulator::{sample, Interval, Sampled};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -16,23 +17,45 @@ const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 /// What `response --json` prints (`formats/response.schema.json`).
 #[derive(Serialize)]
 struct Answer<'a> {
+    method: Method,
     #[serde(flatten)]
     response: &'a Response,
     /// With service times rounded up to whole slots, where they are not: never too optimistic about them.
     bound: Option<Response>,
+    /// The intervals, where it was simulated.
+    simulated: Option<&'a Sampled>,
 }
+
+/// Where the numbers come from.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Method {
+    Analysis,
+    Simulation,
+}
+
+/// Jobs of a simulation, and their seed.
+const JOBS: u64 = 2_000_000;
+const SEED: u64 = 1;
 
 /// `giusto analyze response`
 pub(crate) fn response(args: &RandomArgs) -> Result<ExitCode, Failure> {
     let question = question(&args.requests, args.budget, args.period)?;
     let percentiles =
         if args.percentile.is_empty() && args.at.is_empty() { &PERCENTILES[..] } else { &args.percentile };
-    let of = |precision| analyse(&question, &args.at, percentiles, precision).map_err(refused);
-    let answer = of(args.slots.map_or(Precision::default(), Precision::Slots))?;
+    let of = |precision| analyse(&question, &args.at, percentiles, precision);
+    let answer = match of(args.slots.map_or(Precision::default(), Precision::Slots)) {
+        // The chain of the re-anchored server takes the square of the budget's slots.
+        Err(Error::Fine { .. }) if question.server == Server::ConstantBandwidth => {
+            return simulated(&question, &args.at, percentiles, args.json);
+        }
+        other => other.map_err(refused)?,
+    };
+    let of = |precision| of(precision).map_err(refused);
     let up = args.slots.map(|slots| of(Precision::SlotsUp(slots))).transpose()?;
     let bound = up.filter(|bound| *bound != answer);
     if args.json {
-        return json(&Answer { response: &answer, bound });
+        return json(&Answer { method: Method::Analysis, response: &answer, bound, simulated: None });
     }
     let time = |time: Duration| format!("{time:.3}");
     let mut rows = vec![vec!["mean".into(), time(answer.mean)]];
@@ -56,6 +79,45 @@ pub(crate) fn response(args: &RandomArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Where the chain is too large to be solved.
+fn simulated(question: &Question, at: &[Duration], percentiles: &[f64], as_json: bool) -> Result<ExitCode, Failure> {
+    let found = sample(question, at, percentiles, JOBS, SEED).map_err(Failure::running)?;
+    let time = |ns: f64| Duration::from_ns(ns.max(0.0).round() as u64);
+    let bandwidth = Bandwidth::of(question.budget, question.period).unwrap_or(Bandwidth::ONE);
+    if as_json {
+        let cdf = at.iter().zip(&found.cdf).map(|(&at, share)| At { at, p: share.value });
+        let tiles = percentiles.iter().zip(&found.percentiles_ns);
+        let response = Response {
+            mean: time(found.mean_ns.value),
+            cdf: cdf.collect(),
+            percentiles: tiles.map(|(&p, at)| Percentile { p, at: time(at.value) }).collect(),
+            slots: 0.0,
+            error: None,
+            lost: 0.0,
+            utilization: question.utilization(),
+            bandwidth,
+        };
+        let simulated = Some(&found);
+        return json(&Answer { method: Method::Simulation, response: &response, bound: None, simulated });
+    }
+    let times = |of: Interval| [of.value, of.low, of.high].map(|ns| format!("{:.3}", time(ns)));
+    let shares = |of: Interval| [of.value, of.low, of.high].map(|share| format!("{:.4} %", 100.0 * share));
+    let row = |name: String, cells: [String; 3]| [vec![name], cells.to_vec()].concat();
+    let mut rows = vec![row(String::new(), ["simulated", "from", "to"].map(str::to_string))];
+    rows.push(row("mean".into(), times(found.mean_ns)));
+    rows.extend(percentiles.iter().zip(&found.percentiles_ns).map(|(p, of)| row(format!("p{p}"), times(*of))));
+    rows.extend(at.iter().zip(&found.cdf).map(|(at, of)| row(format!("within {at:.3}"), shares(*of))));
+    print(&table(&rows, 1))?;
+    say!(
+        "load {:.2} % of a core, server {}; simulated, since the chain would be too large: {} jobs, seed {}, 95 % intervals",
+        100.0 * question.utilization(),
+        percent(bandwidth),
+        found.jobs,
+        found.seed
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
 /// What `slo --json` prints (`formats/slo.schema.json`).
 #[derive(Serialize)]
 struct Found<'a> {
@@ -73,10 +135,10 @@ pub(crate) fn slo(args: &SloArgs) -> Result<ExitCode, Failure> {
     let scan = scan.filter(|ns| *ns > 0).map(Duration::from_ns).collect();
     let periods = if args.period.is_empty() { scan } else { args.period.clone() };
     let found = match search(&question, &args.objective, &periods, args.quantum).map_err(refused)? {
-        Verdict::Unachievable { objective: Objective { percentile, within }, limit } => {
+        Verdict::Unachievable { objective: Objective { percentile, within }, limit, least } => {
             return Err(Failure::does_not_fit(format!(
-                "p{percentile} = {within} is unachievable: even a whole core serves only {limit:.2} % within it (M/G/1); \
-                 expected a longer latency, shorter service times, or fewer requests"
+                "p{percentile} = {within} is unachievable: even a whole core serves only {limit:.2} % within it, and its \
+                 p{percentile} is {least:.3} (M/G/1); expected a longer latency, shorter service times, or fewer requests"
             )));
         }
         Verdict::Achievable(found) => found,
@@ -116,7 +178,7 @@ fn shares<T: Copy>(values: &[(T, Option<Bandwidth>)]) -> Vec<(T, f64)> {
     values.iter().map(|(value, share)| (*value, share.map_or(rest, Bandwidth::as_f64))).collect()
 }
 
-fn question(args: &RequestArgs, budget: Duration, period: Duration) -> Result<Question, Failure> {
+pub(crate) fn question(args: &RequestArgs, budget: Duration, period: Duration) -> Result<Question, Failure> {
     let service = match &args.profile {
         None => shares(&args.service),
         Some(path) => {
@@ -128,11 +190,12 @@ fn question(args: &RequestArgs, budget: Duration, period: Duration) -> Result<Qu
     let server = match args.server {
         Serving::Deferrable => Server::Deferrable,
         Serving::Periodic => Server::Periodic,
+        Serving::ConstantBandwidth => Server::ConstantBandwidth,
     };
     Ok(Question { server, budget, period, rate: args.rate, service, batch: shares(&args.batch) })
 }
 
-fn refused(error: Error) -> Failure {
+pub(crate) fn refused(error: Error) -> Failure {
     match error {
         Error::Unstable { .. } => Failure::does_not_fit(error),
         _ => Failure::input(error),

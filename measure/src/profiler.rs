@@ -55,11 +55,11 @@ pub fn profile(load: &Load, pid: u32, requests: u32, seed: u64, generator: &Gene
     let mut due = now();
     for _ in 0..requests {
         sleep(Duration::from_nanos(due.saturating_sub(now())));
-        let before = settled(pid, thread).map_err(gone)?;
+        let before = settled(pid, thread, None).map_err(gone)?;
         let sent = now();
         caller.call()?;
         let round_trip = now() - sent;
-        let execution = settled(pid, thread).map_err(gone)?.saturating_sub(before);
+        let execution = settled(pid, thread, Some(before)).map_err(gone)?.saturating_sub(before);
         if execution == 0 {
             return Err(idle(1));
         }

@@ -27,17 +27,21 @@ pub(crate) fn threads(pid: u32) -> io::Result<Vec<(u32, u64)>> {
 }
 
 /// Processor time of a thread in ns once it sleeps again: two equal readings, and state S. `TimedOut` if it never does.
-pub(crate) fn settled(pid: u32, tid: u32) -> io::Result<u64> {
+///
+/// A thread that is about to sleep is in state S while the kernel has not yet counted what it ran: where it must have run,
+/// its time has to be beyond `before`, and is `before` only if it has not become that in [`AT_MOST`].
+pub(crate) fn settled(pid: u32, tid: u32, before: Option<u64>) -> io::Result<u64> {
     let started = Instant::now();
     let mut last = cpu_time(pid, tid)?;
     loop {
         thread::sleep(APART);
         let asleep = state(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"))?) == Some('S');
         let ns = cpu_time(pid, tid)?;
-        if asleep && ns == last {
+        let late = started.elapsed() >= AT_MOST;
+        if asleep && ns == last && (late || before != Some(ns)) {
             return Ok(ns);
         }
-        if started.elapsed() >= AT_MOST {
+        if late {
             let why = format!("its thread {tid} never sleeps, so the cost of one request cannot be told apart");
             return Err(io::Error::new(io::ErrorKind::TimedOut, why));
         }
@@ -105,7 +109,7 @@ mod tests {
             while !seen.load(std::sync::atomic::Ordering::Relaxed) {}
         });
         let tid = tid.recv().unwrap();
-        let found = settled(std::process::id(), tid);
+        let found = settled(std::process::id(), tid, None);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         spinner.join().unwrap();
         assert_eq!(found.unwrap_err().kind(), io::ErrorKind::TimedOut);
@@ -126,10 +130,10 @@ mod tests {
         });
         let (pid, tid) = (std::process::id(), tid.recv().map(|t| (t, tid)).unwrap());
         let (tid, done) = tid;
-        let before = settled(pid, tid).unwrap();
+        let before = settled(pid, tid, None).unwrap();
         to_worker.send(()).unwrap();
         done.recv().unwrap();
-        assert!(settled(pid, tid).unwrap() - before >= 2_000_000);
+        assert!(settled(pid, tid, Some(before)).unwrap() - before >= 2_000_000);
         assert!(threads(pid).unwrap().iter().any(|&(t, ns)| t == tid && ns >= before));
         drop(to_worker);
         worker.join().unwrap();

@@ -223,7 +223,7 @@ fn search(asked: &Asked) -> Result<Found, Error> {
     let whole = Question { server: response::Server::Deferrable, ..question.clone() };
     match slo(&whole, &objectives(&asked.points, asked.latency), &[], QUANTUM) {
         Err(Error::Unstable { .. }) => return Ok(Found::Overload),
-        Ok(Verdict::Unachievable { objective, limit }) => {
+        Ok(Verdict::Unachievable { objective, limit, .. }) => {
             let missed = asked.points.iter().find(|point| point.percentile.percent() == objective.percentile);
             let missed = missed.ok_or(Error::Range)?;
             return Ok(Found::Missed(*missed, (1000.0 * limit) as u32, whole_core(&whole, *missed)?));

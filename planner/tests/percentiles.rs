@@ -116,6 +116,7 @@ fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Si
 }
 
 #[test]
+#[ignore = "takes minutes; `make soak` runs it"]
 fn every_planned_server_keeps_all_points_and_one_a_quantum_cheaper_does_not() {
     let mut rng = StdRng::seed_from_u64(11);
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -242,6 +243,7 @@ fn played(entry: &ServicePlan, others: &[&ServicePlan]) -> Vec<(f64, f64)> {
 }
 
 #[test]
+#[ignore = "takes minutes; `make soak` runs it"]
 fn played_alone_the_percentiles_are_as_predicted_and_beside_others_no_worse() {
     let mut rng = StdRng::seed_from_u64(12);
     let (mut alone, mut beside, mut exact) = (0, 0, 0);

@@ -1,6 +1,7 @@
 //! Virtual time: plays servers, guests and tasks on the cores of a pool, with the very policy core that runs on hosts.
 //!
-//! Called by the command line (`simulate`, and the prediction of a plan) and by tests of the theorems. Flows in: servers with
+//! Called by the command line (`simulate`, the prediction of a plan, `analyze response` where theory has no answer) and by
+//! tests of the theorems. Flows in: servers with
 //! their workloads, a horizon and a seed. Flows out: statistics of flat size and, to an [`Observer`], every job and every
 //! slice of the schedule. It knows no machine; what mechanisms add is modelled by a tick and a cost of switching.
 
@@ -9,6 +10,7 @@ mod engine;
 mod gantt;
 mod guest;
 mod predict;
+mod random;
 mod scheduler;
 mod seeds;
 mod stats;
@@ -18,6 +20,7 @@ mod trace;
 pub use engine::{simulate, simulate_with};
 pub use gantt::Gantt;
 pub use predict::{predict, predict_random, predict_under, Predicted, Under};
+pub use random::{sample, Interval, Sampled};
 pub use scheduler::Scheduler;
 pub use seeds::{in_parallel, simulate_seeds};
 pub use stats::{Stats, PERCENTILE_ERROR};

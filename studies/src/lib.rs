@@ -1,4 +1,4 @@
-//! The published experiments, played again: random task sets in, tables out.
+//! The published experiments, played again: random task sets or arrivals in, tables out.
 //!
 //! Called by its own program (`giusto-studies`) and by tests; calls `analysis` for interfaces, `simulator` for schedules and
 //! `verify` for what the tables say. One module an experiment; each has a folder beside `src` with its `study.toml` (sizes
@@ -8,6 +8,10 @@ mod csa_arinc;
 mod csa_etf;
 mod csa_period;
 pub mod interfaces;
+mod mdds1;
+mod mdds1_select;
+mod mdds1_sweep;
+mod mdds1_synthetic;
 pub mod play;
 pub mod sets;
 mod tables;
@@ -26,11 +30,18 @@ pub enum Name {
     CsaEtf,
     /// Paper 002, § IV-C, Table I, Figs 15 and 16.
     CsaArinc,
+    /// Paper 000, § 4.3, Fig. 4.10.
+    Mdds1Sweep,
+    /// Paper 000, § 4.3, Fig. 4.11.
+    Mdds1Select,
+    /// Paper 000, § 4.4, Figs 4.13 and 4.14.
+    Mdds1Synthetic,
 }
 
 impl Name {
     /// All of them.
-    pub const ALL: [Name; 3] = [Name::CsaPeriod, Name::CsaEtf, Name::CsaArinc];
+    pub const ALL: [Name; 6] =
+        [Name::CsaPeriod, Name::CsaEtf, Name::CsaArinc, Name::Mdds1Sweep, Name::Mdds1Select, Name::Mdds1Synthetic];
 
     /// As its folder is called.
     pub fn folder(self) -> &'static str {
@@ -38,6 +49,9 @@ impl Name {
             Name::CsaPeriod => "csa-period",
             Name::CsaEtf => "csa-etf",
             Name::CsaArinc => "csa-arinc",
+            Name::Mdds1Sweep => "mdds1-sweep",
+            Name::Mdds1Select => "mdds1-select",
+            Name::Mdds1Synthetic => "mdds1-synthetic",
         }
     }
 }
@@ -81,6 +95,9 @@ pub fn run(name: Name, size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTre
         Name::CsaPeriod => csa_period::run(size, played),
         Name::CsaEtf => csa_etf::run(size, played),
         Name::CsaArinc => csa_arinc::run(size, played),
+        Name::Mdds1Sweep => mdds1_sweep::run(size, played),
+        Name::Mdds1Select => mdds1_select::run(size, played),
+        Name::Mdds1Synthetic => mdds1_synthetic::run(size, played),
     }
 }
 

@@ -92,20 +92,21 @@ pub(crate) fn tables(case: &[&str], arm: &[&str], played: &[Played]) -> BTreeMap
     named.into_iter().map(|(name, table)| (name.to_string(), table.text())).collect()
 }
 
-struct Csv(csv::Writer<Vec<u8>>);
+/// A table that is being written.
+pub(crate) struct Csv(csv::Writer<Vec<u8>>);
 
 impl Csv {
-    fn new(columns: Vec<&str>) -> Csv {
+    pub(crate) fn new(columns: Vec<&str>) -> Csv {
         let mut csv = Csv(csv::Writer::from_writer(Vec::new()));
         csv.0.write_record(columns).expect("memory takes everything");
         csv
     }
 
-    fn row<'a>(&mut self, fields: impl IntoIterator<Item = &'a String>) {
+    pub(crate) fn row<'a>(&mut self, fields: impl IntoIterator<Item = &'a String>) {
         self.0.write_record(fields).expect("as many fields as columns");
     }
 
-    fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         String::from_utf8(self.0.into_inner().expect("memory takes everything")).expect("texts went in")
     }
 }

@@ -34,7 +34,8 @@ fn the_same_seed_plays_the_same_and_another_does_not() {
     for name in Name::ALL {
         let play = |seed| run(name, size(seed), &|_| ()).unwrap();
         assert_eq!(play(1), play(1));
-        assert_ne!(play(1), play(2));
+        // What is computed and nothing else does not depend on a seed.
+        assert_eq!(play(1) == play(2), name == Name::Mdds1Select, "{name:?}");
     }
 }
 
@@ -43,7 +44,8 @@ fn sizes_are_sets_and_seconds_and_each_study_says_how_it_is_run() {
     for name in Name::ALL {
         let study = study(name);
         assert_eq!(study.run.split(" -- ").nth(1), Some(format!("{} {{size}}", name.folder()).as_str()));
-        assert!(Size::read(&study.size["full"], 0).unwrap().sets >= 30, "intervals need sets");
+        let sets = Size::read(&study.size["full"], 0).unwrap().sets;
+        assert!(sets >= 30 || name == Name::Mdds1Select, "intervals need sets");
     }
     let read = |numbers: &[(&str, u64)]| Size::read(&numbers.iter().map(|&(k, n)| (k.into(), n)).collect(), 0);
     for (numbers, word) in [

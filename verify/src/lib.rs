@@ -4,8 +4,8 @@
 //! Called by the command line (`giusto verify`, `run --trial`, `check --certificate`) and the studies. A plan flows in, and
 //! what holds or the first thing that does not flows out ([`check_plan`]). In flow response times, run by run
 //! ([`Sample`], from [`giusto_model::JobRecord`]), grouped in [`Arms`]; out flow a [`Comparison`] (serialisable), a
-//! terminal [`table()`] and a self-contained HTML page ([`report_html`]), both as text. Its drawing serves one result of
-//! `analysis` too ([`plane_svg`]). It reads and writes no file, takes
+//! terminal [`table()`] and a self-contained HTML page ([`report_html`]), both as text. Its drawing serves results of
+//! `analysis` and of studies too ([`plane_svg`], [`curves_svg`]). It reads and writes no file, takes
 //! no measurement, decides no parameter, and uses no randomness but a seed that is handed in: the same seed gives the
 //! same bytes on any number of threads.
 
@@ -14,6 +14,7 @@ mod block;
 mod bootstrap;
 mod certificate;
 mod compare;
+mod curves;
 mod distance;
 mod kept;
 mod plane;
@@ -29,6 +30,7 @@ pub use arms::{Arm, Arms, Predicted, Round, Source};
 pub use bootstrap::{Estimate, REPLICATES};
 pub use certificate::{check_plan, read_plan, Broken, Checked, CheckedCore, CheckedService, NoPlan};
 pub use compare::{compare, compare_two, Comparison, NoiseFloor, Row, TwoWay};
+pub use curves::{curves_svg, Line, Panel};
 pub use distance::{kolmogorov_smirnov, wasserstein};
 pub use kept::{kept, table_kept, Kept, KeptPoint};
 pub use plane::plane_svg;

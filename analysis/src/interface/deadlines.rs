@@ -2,6 +2,7 @@
 
 use super::demands::{steeper, Demands, Round, Verdict};
 use super::exact::{Fraction, Load};
+use super::levels::Levels;
 use super::lines::{due, due_lines, last_deadline, Line, LONGEST};
 use super::need::{Grid, Need};
 use super::server::{Delay, Server};
@@ -10,16 +11,15 @@ use giusto_model::Task;
 use std::cmp::Ordering;
 use std::iter;
 
-/// Tasks looked at in the tests of one search, and of one budget in it. What is longer than that is undecided; it happens only where
-/// the budget is within a millionth or so of U · Π.
-const MOST_LOOKS: u64 = 60_000_000;
-const MOST_LOOKS_AT_ONCE: u64 = 6_000_000;
+/// Tasks looked at in one test, some tens of milliseconds. What takes longer is undecided; that happens only where the budget is within a
+/// millionth or so of U · Π.
+const MOST_LOOKS: u64 = 10_000_000;
 /// Deadlines that are looked at before anything is asked.
 const MOST_NEAR: u128 = 1 << 12;
 
 /// See [`Demands`].
 pub(super) struct Deadlines {
-    lines: Vec<Line>,
+    levels: Levels,
     load: Load,
     latency: u64,
     /// Deadlines that a budget once missed; those that ruled out a period last come first.
@@ -31,8 +31,14 @@ pub(super) struct Deadlines {
     near: u64,
     /// 1 − U, rounded up to a fraction of 61 bits.
     unused: (u64, u64),
-    /// Tasks that may still be looked at.
+    /// How far the last step went that looked at all tasks.
+    stride: u64,
+    /// Tasks that may still be looked at in this test.
     left: u64,
+    /// A length that was tested, and for how many looks.
+    pace: (u64, u64),
+    /// As far as tests are to go from now on.
+    reach: Option<u64>,
 }
 
 impl Deadlines {
@@ -42,8 +48,9 @@ impl Deadlines {
         let slope = Fraction::of(&load).floor();
         let unused = (slope.1 - slope.0, slope.1);
         let longest = lines.iter().map(|line| line.period).max().unwrap_or(0);
+        let count = lines.len() as u64;
         let mut all = Deadlines {
-            lines,
+            levels: Levels::new(lines),
             load,
             latency,
             needs: Vec::new(),
@@ -51,7 +58,10 @@ impl Deadlines {
             slope,
             near: 0,
             unused,
+            stride: 0,
             left: MOST_LOOKS,
+            pace: (2 * longest, 16 * count),
+            reach: None,
         };
         all.near =
             iter::successors(Some(2 * longest), |t| Some(t / 2)).find(|t| all.count(*t) <= MOST_NEAR).unwrap_or(0);
@@ -61,7 +71,7 @@ impl Deadlines {
 
     /// At least the number of deadlines up to `t`.
     fn count(&self, t: u64) -> u128 {
-        self.lines.iter().map(|line| u128::from(t / line.period) + 1).sum()
+        self.levels.lines().iter().map(|line| u128::from(t / line.period) + 1).sum()
     }
 
     /// Keeps what may decide of the deadlines up to `near`.
@@ -73,7 +83,7 @@ impl Deadlines {
             let (first, period, work) = (line.deadline, line.period, line.work);
             (0..).map(move |k| (first + k * period, work)).take_while(|(t, _)| *t <= self.near)
         };
-        let mut rises: Vec<(u64, u64)> = self.lines.iter().flat_map(due).collect();
+        let mut rises: Vec<(u64, u64)> = self.levels.lines().iter().flat_map(due).collect();
         rises.sort_unstable();
         let mut demand: u128 = rises.iter().map(|rise| u128::from(rise.1)).sum();
         let (mut behind, mut least) = (u64::MAX, None);
@@ -110,6 +120,37 @@ impl Deadlines {
             return round.up((u128::from(least) + 1, 1));
         }
         Some(server)
+    }
+
+    /// A time t such that nothing is missed from behind it up to `last`; `last` itself if a deadline up to there is missed, and kept;
+    /// `None` if nothing is due by then.
+    fn step(&mut self, server: &Server, last: u64) -> Option<u64> {
+        let met = |demand: u64| server.inverse(demand.into()).and_then(|t| t.checked_add(self.latency));
+        let whole = self.levels.lines().len() as u64;
+        for above in self.levels.above(last) {
+            self.left = self.left.saturating_sub(above.looks);
+            // A short way for a few looks is worth as much as a long way for many.
+            let far = |t: &u64| {
+                *t <= last
+                    && u128::from(last - t) * u128::from(whole) >= u128::from(self.stride) * u128::from(above.looks)
+            };
+            if let Some(t) = met(above.demand).filter(far) {
+                return Some(t - 1);
+            }
+        }
+        self.left = self.left.saturating_sub(whole);
+        let from = last_deadline(self.levels.lines(), last)?;
+        let asked = due(self.levels.lines(), from);
+        match met(asked).filter(|t| *t <= from) {
+            Some(t) => {
+                self.stride = last - t;
+                Some(t - 1)
+            }
+            None => {
+                self.keep(from, asked.into());
+                Some(last)
+            }
+        }
     }
 
     /// A time after which `server` misses no deadline first; `None`: there is none, or beyond 62 bits.
@@ -162,29 +203,26 @@ impl Demands for Deadlines {
     /// is missed is mostly missed early. O(n) a step.
     fn check(&mut self, server: &Server) -> Result<Verdict, Error> {
         let Some(until) = self.bound(server) else { return Ok(Verdict::Undecided) };
-        let looks = self.lines.len() as u64;
-        let mut left = self.left.min(MOST_LOOKS_AT_ONCE) / looks;
+        self.left = MOST_LOOKS;
         let (mut below, mut end) = (0, self.near.max(1));
         loop {
-            let mut last = end.min(until);
-            let mut asked = due(&self.lines, last);
-            while asked > 0 && last > below {
-                self.left = self.left.saturating_sub(looks);
-                let Some(rest) = left.checked_sub(1) else { return Ok(Verdict::Undecided) };
-                left = rest;
-                let met = server.inverse(asked.into()).and_then(|t| t.checked_add(self.latency));
-                let rest = met.filter(|met| *met <= last).map(|met| (met - 1, due(&self.lines, met - 1)));
-                match rest.filter(|(_, rest)| *rest < asked) {
-                    Some(next) => (last, asked) = next,
-                    None => {
-                        let missed = last_deadline(&self.lines, last).unwrap_or(last);
-                        self.keep(missed, asked.into());
-                        return Ok(Verdict::Missed);
-                    }
+            let (looked, mut last) = (self.left, Some(end.min(until)));
+            while let Some(t) = last.filter(|t| *t > below) {
+                if self.left == 0 {
+                    return Ok(Verdict::Undecided);
+                }
+                last = self.step(server, t);
+                if last == Some(t) {
+                    return Ok(Verdict::Missed);
                 }
             }
             if end >= until {
                 return Ok(Verdict::Enough);
+            }
+            // What is to come at this pace; the early deadlines are closer to being missed than others.
+            self.pace = (end - below, looked - self.left);
+            if below > 0 && until / self.pace.0 > 4 * MOST_LOOKS / self.pace.1.max(1) {
+                return Ok(Verdict::Undecided);
             }
             (below, end) = (end, end.saturating_mul(4));
         }
@@ -194,8 +232,25 @@ impl Demands for Deadlines {
         Ok(None) // early misses are all known, late ones are dear to find
     }
 
-    fn slope(&self) -> (u64, u64) {
-        self.slope
+    /// What is supplied up to some time must be as much as the line above dbf, so that the lines of sbf and dbf cross soon after.
+    fn keep_clear(&mut self) -> bool {
+        let (length, looks) = self.pace;
+        let most = (MOST_LOOKS / looks.max(1)).max(1).saturating_mul(length / 4).min(LONGEST - 1);
+        let reach = self.reach.map_or(most, |reach| reach / 2);
+        self.reach = Some(reach);
+        let line = self.load.line(reach).filter(|line| *line < reach.saturating_sub(self.latency));
+        if let Some(line) = line {
+            self.keep(reach, line.into());
+        }
+        line.is_some()
+    }
+
+    fn slope(&self, period: u64, delay: Delay) -> (u64, u64) {
+        let own = |need: &Need| {
+            let digits = Need::digits(need.at.max(period));
+            (need.slope(digits, period, delay), 1 << digits)
+        };
+        self.needs.iter().map(own).fold(self.slope, steeper)
     }
 }
 
@@ -207,12 +262,12 @@ impl Deadlines {
         }
         let mut server = Server { delay: Delay::Until(server.period), ..*server };
         let Some(until) = self.bound(&server) else { return Ok(None) };
-        let mut left = MOST_LOOKS / self.lines.len() as u64;
+        let mut left = 4 * MOST_LOOKS / self.levels.lines().len() as u64;
         let mut last = until;
-        while let Some(from) = last_deadline(&self.lines, last) {
+        while let Some(from) = last_deadline(self.levels.lines(), last) {
             let Some(rest) = left.checked_sub(1) else { return Ok(None) };
             left = rest;
-            let met = server.inverse(due(&self.lines, from).into()).and_then(|t| t.checked_add(self.latency));
+            let met = server.inverse(due(self.levels.lines(), from).into()).and_then(|t| t.checked_add(self.latency));
             let (Some(met), Delay::Until(longest)) = (met, server.delay) else { return Ok(None) };
             let over = met.saturating_sub(from);
             server.delay = Delay::Until(longest.saturating_sub(over));

@@ -31,10 +31,12 @@ impl Round {
         fits.then_some(Server { period: self.period, top, bottom, delay: self.delay })
     }
 
-    /// The same, not less than `other`.
-    pub(super) fn raised(&self, other: Server, need: &Need) -> Option<Server> {
-        let least = self.up(need.least(self.period, self.delay))?;
-        Some(if other.top * least.bottom < least.top * other.bottom { least } else { other })
+    /// The least allowed budget, not less than that of `server`, with which `need` is met.
+    pub(super) fn raised(&self, server: Server, need: &Need) -> Option<Server> {
+        if need.met_by(&server) {
+            return Some(server);
+        }
+        self.up(need.least(self.period, self.delay))
     }
 
     /// The least allowed budget of all.
@@ -54,15 +56,13 @@ pub(super) enum Verdict {
     Undecided,
 }
 
-/// The least budget for one period.
+/// What one period needs.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Found {
-    /// This is it.
-    Least(Server),
-    /// More than is allowed.
-    TooMuch,
-    /// It takes too long to say.
-    Undecided,
+pub(super) struct Found {
+    /// The least budget that is known to be enough; `None`: more than there may be.
+    pub(super) least: Option<Server>,
+    /// The least that may be enough, if for a smaller one it took too long to say.
+    pub(super) undecided: Option<Server>,
 }
 
 /// A task set under one scheduler. Points that once decided are kept: what they ask for is quickly told, and is a lower bound.
@@ -81,25 +81,39 @@ pub(super) trait Demands {
     /// quickly found. Gives the least budget, if it is then known.
     fn sharpen(&mut self, round: &Round) -> Result<Option<Server>, Error>;
 
-    /// A bandwidth that all interfaces have at least, whatever their period (a fraction of at most 61 bits, at most 1).
-    fn slope(&self) -> (u64, u64);
+    /// A bandwidth that all interfaces of this or a longer period have at least (a fraction of at most 61 bits, at most 1).
+    fn slope(&self, period: u64, delay: Delay) -> (u64, u64);
+
+    /// After [`Verdict::Undecided`]: asks from now on for so much in the long run that less has to be looked at. Whether it could.
+    fn keep_clear(&mut self) -> bool;
 
     /// The least budget.
     fn budget(&mut self, round: &Round) -> Result<Found, Error> {
+        let mut undecided = None;
         loop {
-            let Some(server) = self.least(round) else { return Ok(Found::TooMuch) };
+            let Some(server) = self.least(round) else { return Ok(Found { least: None, undecided }) };
             match self.check(&server)? {
-                Verdict::Enough => return Ok(Found::Least(server)),
+                Verdict::Enough => return Ok(Found { least: Some(server), undecided }),
                 Verdict::Missed => {}
-                Verdict::Undecided => return Ok(Found::Undecided),
+                Verdict::Undecided => {
+                    undecided = undecided.or(Some(server));
+                    if !self.keep_clear() {
+                        return Ok(Found { least: None, undecided });
+                    }
+                }
             }
         }
     }
 }
 
+/// a < b
+pub(super) fn less(a: (u64, u64), b: (u64, u64)) -> bool {
+    u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
+}
+
 /// The greater of two fractions.
 pub(super) fn steeper(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
-    if u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1) {
+    if less(a, b) {
         b
     } else {
         a

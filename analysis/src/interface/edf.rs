@@ -2,7 +2,7 @@
 
 use super::demand::{deadline_from, deadline_until, demand, due_at};
 use super::exact::Load;
-use super::lines::{due, due_lines, next_deadline, LONGEST};
+use super::lines::{due, due_and_next, due_lines, LONGEST};
 use super::{supplied, Point, Resource, Shortfall};
 use crate::Error;
 use giusto_model::{Duration, Task};
@@ -32,12 +32,12 @@ pub(super) fn test(
     let (mut end, mut asked) = (until, due(&lines, until));
     while asked > 0 {
         let met = resource.inverse(asked.into()).and_then(|t| t.checked_add(latency)).map(Duration::ns);
-        let rest = met.filter(|met| *met <= end).map(|met| (met, due(&lines, met - 1)));
+        let rest = met.filter(|met| *met <= end).map(|met| (met, due_and_next(&lines, met - 1)));
         // Nothing due from `met` to `end`: what is due was so before `met`, and missed.
-        let Some((met, rest)) = rest.filter(|(_, rest)| *rest < asked) else {
+        let Some((met, (rest, next))) = rest.filter(|(_, (rest, _))| *rest < asked) else {
             return first_miss(tasks, resource, latency, Some(end)).map(Err);
         };
-        let at = ns(next_deadline(&lines, met - 1));
+        let at = ns(next);
         points.push(Point { task: None, at, demand: ns(asked), supply: supplied(resource, latency, at) });
         (end, asked) = (met - 1, rest);
         left = left.checked_sub(1).ok_or(Error::TooClose)?;

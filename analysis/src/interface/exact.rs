@@ -148,6 +148,12 @@ impl Load {
         Some((floor.checked_add(u64::from(!rest))?, rest))
     }
 
+    /// U·t + Σ U_i (T_i − D_i), which dbf(t) never passes, rounded up; `None` beyond 64 bits.
+    pub(super) fn line(&self, t: u64) -> Option<u64> {
+        let top = &self.work * t + &self.early;
+        u64::try_from((top + &self.period - 1u32) / &self.period).ok()
+    }
+
     /// No t ≥ this has dbf(t) > α(t − lag): the least whole t with α(t − lag) ≥ U·t + Σ U_i (T_i − D_i), the line that no dbf
     /// passes. `None` if there is none, or beyond 584 years.
     pub(super) fn crossing(&self, (top, bottom): Share, lag: u128) -> Option<u64> {

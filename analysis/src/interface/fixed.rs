@@ -1,6 +1,6 @@
 //! Fixed priority on a resource (paper 002, Lemma 1).
 
-use super::demand::request;
+use super::lines::{request, Line};
 use super::{Point, Resource, Shortfall};
 use crate::Error;
 use giusto_model::{Duration, Task};
@@ -19,15 +19,16 @@ pub(super) fn test(
     resource: &Resource,
     latency: Duration,
 ) -> Result<Result<Vec<Point>, Shortfall>, Error> {
+    let lines = order.iter().map(|&k| Line::new(&tasks[k])).collect::<Result<Vec<_>, _>>()?;
     let done = |demand: u128| resource.inverse(demand)?.checked_add(latency);
     let mut points = Vec::with_capacity(tasks.len());
     let (mut at, mut left) = (Duration::from_ns(1), MOST_STEPS);
     for (rank, &place) in order.iter().enumerate() {
         let deadline = tasks[place].deadline;
         loop {
-            let demand = request(tasks, order, rank, at);
+            let demand = request(&lines[..=rank], at.ns());
             let Some(next) = done(demand).filter(|t| *t <= deadline) else {
-                return shortfall(tasks, order, rank, resource, latency, &mut left).map(Err);
+                return shortfall(place, &lines[..=rank], resource, latency, &mut left).map(Err);
             };
             if next <= at {
                 points.push(point(place, at, demand, resource, latency)?);
@@ -40,32 +41,27 @@ pub(super) fn test(
     Ok(Ok(points))
 }
 
-/// Of all points of the task at `order[rank]`, none of which has enough, the one that lacks least; of several the first.
+/// Of all points of the task at `place`, the last of `lines`, none of which has enough, the one that lacks least; of several the first.
 ///
 /// Only the ends of the steps of rbf count: multiples of the periods, and the deadline. With the least lack so far, the next
 /// point that could lack less is where supply has caught up so far with what is asked for now.
 fn shortfall(
-    tasks: &[Task],
-    order: &[usize],
-    rank: usize,
+    place: usize,
+    lines: &[Line],
     resource: &Resource,
     latency: Duration,
     left: &mut u64,
 ) -> Result<Shortfall, Error> {
-    let place = order[rank];
-    let deadline = tasks[place].deadline.ns();
+    let deadline = lines.last().map_or(0, |line| line.deadline);
     let step = |t: u64| {
-        let ends = order[..=rank].iter().filter_map(|&k| {
-            let period = tasks[k].period.ns();
-            t.div_ceil(period).checked_mul(period)
-        });
+        let ends = lines.iter().map(|line| t.div_ceil(line.period).saturating_mul(line.period));
         ends.fold(deadline, u64::min)
     };
     let mut best: Option<(u128, Point)> = None;
     let mut at = step(1);
     loop {
         let t = Duration::from_ns(at);
-        let demand = request(tasks, order, rank, t);
+        let demand = request(lines, at);
         let here = point(place, t, demand, resource, latency)?;
         let lack = demand.saturating_sub(u128::from(here.supply.ns()));
         if best.as_ref().is_none_or(|(least, _)| lack < *least) {
@@ -76,7 +72,7 @@ fn shortfall(
             break;
         }
         // Whatever comes after `at` asks for a job more at least.
-        let after = request(tasks, order, rank, Duration::from_ns(at + 1));
+        let after = request(lines, at + 1);
         let needed = (after + 1).saturating_sub(least);
         let caught_up = resource.inverse(needed).and_then(|t| t.checked_add(latency)).map_or(u64::MAX, Duration::ns);
         if caught_up > deadline {

@@ -1,5 +1,7 @@
 //! Whole numbers between two lines through the origin.
 
+use num_integer::Integer;
+
 /// The first p in from..=last with a whole b so that low · p ≤ b < high · p, where low = 1 − `above` and high = 1 − `below`
 /// (fractions of at most 61 bits): so with ⌊above · p⌋ > ⌊below · p⌋. `None` if there is none.
 ///
@@ -47,6 +49,16 @@ pub(super) fn first_between(from: u64, last: u64, above: (u64, u64), below: (u64
         }
     }
     Some(start)
+}
+
+/// The largest fraction with a denominator up to `most` that is less than `top`/`bottom`; 0 < top < bottom ≤ most.
+pub(super) fn before(top: u64, bottom: u64, most: u64) -> (u64, u64) {
+    let common = num_integer::gcd(top, bottom);
+    let (top, bottom) = (i128::from(top / common), i128::from(bottom / common));
+    // Neighbours have x·bottom = y·top − 1, and of all such y the largest is nearest.
+    let inverse = top.extended_gcd(&bottom).x.rem_euclid(bottom);
+    let y = inverse + (i128::from(most) - inverse) / bottom * bottom;
+    ((((y * top) - 1) / bottom) as u64, y as u64)
 }
 
 /// Σ ⌊(a·i + b)/m⌋ over 0 ≤ i < n, by Euclid's steps: whole parts are summed at once, what is left is the same sum with the axes
@@ -98,6 +110,24 @@ mod tests {
             }
         }
         assert!(far > 100 && none > 100 && near > 500, "{far} {none} {near}");
+    }
+
+    #[test]
+    fn the_fraction_before_is_the_largest_that_is_less() {
+        let mut reducible = 0;
+        for bottom in 2..=24u64 {
+            for top in 1..bottom {
+                for most in bottom..40 {
+                    let less = (1..=most).map(|y| ((y * top - 1) / bottom, y));
+                    let largest = less.reduce(|a, b| if a.0 * b.1 < b.0 * a.1 { b } else { a }).unwrap();
+                    let found = before(top, bottom, most);
+                    assert_eq!(found.0 * largest.1, largest.0 * found.1, "{top}/{bottom} up to {most}");
+                    assert!(found.1 <= most);
+                    reducible += u32::from(top.gcd(&bottom) > 1);
+                }
+            }
+        }
+        assert!(reducible > 1000, "{reducible}");
     }
 
     #[test]

@@ -49,10 +49,15 @@ impl Line {
         self.rounds(t.wrapping_add(self.early))
     }
 
-    /// Work released in [0, t) after a release at 0, for t > 0.
-    pub(super) fn released(&self, t: u64) -> u128 {
+    /// Work released in [0, t) after a release at 0, for 0 < t < 2^63.
+    fn released(&self, t: u64) -> u128 {
         u128::from(self.rounds(t - 1) + 1) * u128::from(self.work)
     }
+}
+
+/// rbf(t) of the last of `lines`, those of its priority and above, for 0 < t < 2^63. O(n).
+pub(super) fn request(lines: &[Line], t: u64) -> u128 {
+    lines.iter().map(|line| line.released(t)).sum()
 }
 
 /// The lines of `tasks` for dbf: those that are due alike as one.
@@ -75,10 +80,13 @@ pub(super) fn due(lines: &[Line], t: u64) -> u64 {
     lines.iter().fold(0, |sum, line| sum.wrapping_add(line.due(t).wrapping_mul(line.work)))
 }
 
-/// The first deadline after t, for t < 2^62.
-pub(super) fn next_deadline(lines: &[Line], t: u64) -> u64 {
-    let next = |line: &Line| line.due(t).wrapping_mul(line.period).wrapping_add(line.deadline);
-    lines.iter().map(next).min().unwrap_or(u64::MAX)
+/// dbf(t), as [`due`], and the first deadline after t.
+pub(super) fn due_and_next(lines: &[Line], t: u64) -> (u64, u64) {
+    lines.iter().fold((0, u64::MAX), |(sum, next), line| {
+        let jobs = line.due(t);
+        let own = jobs.wrapping_mul(line.period).wrapping_add(line.deadline);
+        (sum.wrapping_add(jobs.wrapping_mul(line.work)), next.min(own))
+    })
 }
 
 /// The last deadline up to t, for t < 2^62 and if there is one.

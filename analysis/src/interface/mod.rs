@@ -15,6 +15,7 @@ mod edf;
 mod exact;
 mod fixed;
 mod lattice;
+mod levels;
 mod lines;
 pub mod multi;
 mod need;

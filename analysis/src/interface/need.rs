@@ -64,17 +64,19 @@ impl Need {
     /// Πj² + (X − t)j − cw. A float guesses it; what decides is in integers.
     pub(super) fn least(&self, period: u64, delay: Delay) -> (u128, u128) {
         let (constant, times) = delay.parts();
+        // A guess at the root, whose first digits do.
+        let over = (self.at as i64 - constant as i64) as f64; // both less than 2^62
+        let (late, span) = (self.work as f64 * times as f64, 2.0 * period as f64);
+        let root = (over * over + 2.0 * span * late).sqrt();
+        let guess = match over > 0.0 {
+            true => (over + root) / span,
+            false => 2.0 * late / (root - over), // no difference of two like numbers
+        };
         let (at, work) = (i128::from(self.at), i128::from(self.work));
         let (period, constant, times) = (i128::from(period), i128::from(constant), i128::from(times));
         let rising = |j: i128| constant + j * period - (at - work);
         let crossed = |j: i128| j * rising(j) >= work * (j + times);
-        let over = (at - constant) as f64;
-        let root = (over * over + 4.0 * (period * times) as f64 * work as f64).sqrt();
-        let guess = match over > 0.0 {
-            true => (over + root) / (2 * period) as f64,
-            false => 2.0 * (work * times) as f64 / (root - over), // no difference of two like numbers
-        };
-        let mut j = (guess as i128).clamp(1, 1 << 62);
+        let mut j = i128::from((guess as u64).clamp(1, 1 << 62));
         while !crossed(j) {
             j += 1;
         }
@@ -84,6 +86,37 @@ impl Need {
         let (up, down) = ((rising(j), j + times), (work, j - 1));
         let least = if j > 1 && down.0 * up.1 < up.0 * down.1 { down } else { up };
         (least.0 as u128, least.1 as u128)
+    }
+
+    /// Whether no server of this or a longer period is enough with a bandwidth up to `share` (in 2^-digits).
+    ///
+    /// Where a budget ends, sbf is on the line α(t − Π(1 − α)) (without a first gap: αt), and never above it. The line falls with Π.
+    pub(super) fn short(&self, share: u64, digits: u32, period: u64, delay: Delay) -> bool {
+        let (one, share) = (1i128 << digits, i128::from(share));
+        let gap = if delay == Delay::None { 0 } else { i128::from(period) * (one - share) };
+        share * (i128::from(self.at) * one - gap) < (i128::from(self.work) << (2 * digits))
+    }
+
+    /// A bandwidth with which it is [`Need::short`], next to the largest. O(1).
+    pub(super) fn slope(&self, digits: u32, period: u64, delay: Delay) -> u64 {
+        let (at, work) = (self.at as f64, self.work as f64);
+        let gap = if delay == Delay::None { 0.0 } else { period as f64 };
+        let over = at - gap;
+        let root = (over * over + 4.0 * gap * work).sqrt();
+        // The positive root of gap·α² + over·α − work, without a difference of two like numbers.
+        let guess = if over > 0.0 { 2.0 * work / (root + over) } else { (root - over) / (2.0 * gap) };
+        let mut share = ((guess.min(1.0) * (1u64 << digits) as f64) as u64).min(1 << digits);
+        // A float is off by a few of its last digits.
+        let mut less = 1;
+        while !self.short(share, digits, period, delay) {
+            (share, less) = (share.saturating_sub(less), 2 * less);
+        }
+        share
+    }
+
+    /// Digits with which all of that fits, for times up to `longest`.
+    pub(super) fn digits(longest: u64) -> u32 {
+        (124 - (u64::BITS - longest.leading_zeros())) / 2
     }
 
     /// The least period ≥ `p` quanta with which this can be enough while a period holds back `held` quanta or more of itself:

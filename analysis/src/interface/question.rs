@@ -2,7 +2,7 @@
 
 use super::aligned;
 use super::deadlines::Deadlines;
-use super::demands::{self, Demands, Round};
+use super::demands::{Demands, Round};
 use super::exact::{Fraction, Load};
 use super::need::{Candidate, Grid};
 use super::ranks::Ranks;
@@ -146,13 +146,13 @@ pub fn interface(tasks: &[Task], question: &Question) -> Result<Result<Interface
             let last =
                 demanding.iter().map(|task| task.deadline.ns()).max().unwrap_or(0).div_ceil(question.quantum.ns());
             let demands = Ranks::new(&demanding, &order, waiting)?;
-            answer(tasks, &demanding, question, demands, last, |server| {
+            answer(tasks, &demanding, &load, question, demands, last, |server| {
                 Ranks::new(&demanding, &order, question.latency.ns())?.longest_delay(server).map(Some)
             })
         }
         None => {
             let demands = Deadlines::new(&demanding, waiting)?;
-            answer(tasks, &demanding, question, demands, LONGEST / question.quantum.ns(), |server| {
+            answer(tasks, &demanding, &load, question, demands, LONGEST / question.quantum.ns(), |server| {
                 Deadlines::new(&demanding, question.latency.ns())?.longest_delay(server)
             })
         }
@@ -163,6 +163,7 @@ pub fn interface(tasks: &[Task], question: &Question) -> Result<Result<Interface
 fn answer(
     tasks: &[Task],
     demanding: &[Task],
+    load: &Load,
     question: &Question,
     mut demands: impl Demands,
     last: u64,
@@ -191,14 +192,15 @@ fn answer(
         Ok(certificate) => certificate,
         Err(_) => return short(resource),
     };
-    let load = Load::new(tasks);
+    let own = (!question.preemption.is_zero()).then(|| Load::new(tasks));
+    let load = own.as_ref().unwrap_or(load);
     let bandwidth = Bandwidth::new(budget + lost, server.period).ok_or(Error::Period)?;
     Ok(Ok(Interface {
         period: ns(server.period),
         budget: ns(budget + lost),
         bandwidth,
-        utilization: Fraction::of(&load),
-        overhead_bandwidth: Fraction::beyond(bandwidth, &load).ok_or(Error::TooClose)?,
+        utilization: Fraction::of(load),
+        overhead_bandwidth: Fraction::beyond(bandwidth, load).ok_or(Error::TooClose)?,
         at_least: at_least.map_or(bandwidth, |share| share.min(bandwidth)),
         deadline,
         exact_budget: exact,
@@ -251,16 +253,13 @@ impl Question {
         };
         let longer = |period: u64| period * (lost / period + 1);
         let whole = Round { period: quantum, delay: grid.delay(quantum), most: quantum, grain: Some((quantum, 0)) };
-        match demands.budget(&whole)? {
-            demands::Found::Least(_) => {}
-            demands::Found::TooMuch if self.supply == Family::ExplicitDeadline => {
-                let period = longer(quantum);
-                return Ok(Err(all(period, most(period)?)));
-            }
-            demands::Found::TooMuch => {
-                return Ok(Err(Resource::Periodic { period: self.quantum, budget: self.quantum }))
-            }
-            demands::Found::Undecided => return Err(Error::TooClose),
+        let found = demands.budget(&whole)?;
+        if found.least.is_none() {
+            return match self.supply {
+                _ if found.undecided.is_some() => Err(Error::TooClose),
+                Family::ExplicitDeadline => Ok(Err(all(longer(quantum), most(longer(quantum))?))),
+                _ => Ok(Err(Resource::Periodic { period: self.quantum, budget: self.quantum })),
+            };
         }
         let Some(period) = self.period.map(Duration::ns) else {
             let some = match self.supply {
@@ -287,19 +286,15 @@ impl Question {
         let resource = all(period, most);
         resource.validate_for(tasks)?;
         let round = Round { period, delay: grid.delay(period), most, grain: Some((quantum, lost)) };
-        match demands.budget(&round)? {
-            demands::Found::Least(server) => {
-                let exact = match demands.budget(&Round { grain: None, ..round })? {
-                    demands::Found::Least(least) => {
-                        Fraction::ratio(least.top + u128::from(lost) * least.bottom, least.bottom)
-                    }
-                    _ => None,
-                };
-                Ok(Ok(Found { server, exact, at_least: None, searched: None }))
-            }
-            demands::Found::TooMuch => Ok(Err(resource)),
-            demands::Found::Undecided => Err(Error::TooClose),
-        }
+        let found = demands.budget(&round)?;
+        let Some(server) = found.least else {
+            return if found.undecided.is_some() { Err(Error::TooClose) } else { Ok(Err(resource)) };
+        };
+        let at_least = found.undecided.and_then(|least| Bandwidth::new(least.top as u64 + lost, period));
+        let exact = demands.budget(&Round { grain: None, ..round })?;
+        let exact = exact.least.filter(|_| exact.undecided.or(found.undecided).is_none());
+        let exact = exact.and_then(|least| Fraction::ratio(least.top + u128::from(lost) * least.bottom, least.bottom));
+        Ok(Ok(Found { server, exact, at_least, searched: None }))
     }
 
     /// The resource of this family.

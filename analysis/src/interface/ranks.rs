@@ -1,7 +1,7 @@
 //! Demands under fixed priority: for each task one of its points must be met; few tasks decide.
 
-use super::demands::{steeper, Demands, Found, Round, Verdict};
-use super::lines::Line;
+use super::demands::{Demands, Round, Verdict};
+use super::lines::{request, Line};
 use super::need::{Grid, Need};
 use super::server::{Delay, Server};
 use crate::Error;
@@ -21,7 +21,6 @@ pub(super) struct Ranks {
     met: Vec<Option<Need>>,
     /// The points of tasks that once missed; those that ruled out a period last come first.
     deciding: Vec<Deciding>,
-    slope: (u64, u64),
 }
 
 /// A task by its points.
@@ -74,12 +73,7 @@ impl Ranks {
     pub(super) fn new(tasks: &[Task], order: &[usize], latency: u64) -> Result<Self, Error> {
         let lines = order.iter().map(|&k| Line::new(&tasks[k])).collect::<Result<Vec<_>, _>>()?;
         let met = vec![None; lines.len()];
-        Ok(Ranks { lines, latency, met, deciding: Vec::new(), slope: (0, 1) })
-    }
-
-    /// rbf of the task at `rank`, for t > 0. O(rank).
-    fn request(&self, rank: usize, t: u64) -> u128 {
-        self.lines[..=rank].iter().map(|line| line.released(t)).sum()
+        Ok(Ranks { lines, latency, met, deciding: Vec::new() })
     }
 
     /// The points of a task: of t in {k·T_j ≤ D_i, j of its priority or above} ∪ {D_i}, where the steps of rbf end, those that
@@ -122,7 +116,7 @@ impl Ranks {
                 continue;
             }
             loop {
-                let work = self.request(rank, at);
+                let work = request(&self.lines[..=rank], at);
                 let done = server.inverse(work).and_then(|t| t.checked_add(self.latency));
                 let Some(done) = done.filter(|t| *t <= self.lines[rank].deadline) else { return Ok(Some(rank)) };
                 if done <= at {
@@ -140,8 +134,6 @@ impl Ranks {
     /// Takes the task in, as the first.
     fn decides(&mut self, rank: usize) -> Result<(), Error> {
         let needs = self.needs(rank)?;
-        let least = needs.iter().map(|need| (need.work, need.at)).reduce(|a, b| if steeper(a, b) == a { b } else { a });
-        self.slope = steeper(self.slope, least.unwrap_or((1, 1)));
         self.deciding.insert(0, Deciding { needs, likely: 0 });
         Ok(())
     }
@@ -171,14 +163,31 @@ impl Demands for Ranks {
     }
 
     fn sharpen(&mut self, round: &Round) -> Result<Option<Server>, Error> {
-        Ok(match self.budget(round)? {
-            Found::Least(server) => Some(server),
-            Found::TooMuch | Found::Undecided => None,
-        })
+        Ok(self.budget(round)?.least)
     }
 
-    fn slope(&self) -> (u64, u64) {
-        self.slope
+    /// Nothing is ever undecided.
+    fn keep_clear(&mut self) -> bool {
+        false
+    }
+
+    fn slope(&self, period: u64, delay: Delay) -> (u64, u64) {
+        let longest = self.lines.iter().map(|line| line.deadline).fold(period, u64::max);
+        let digits = Need::digits(longest);
+        let one = 1 << digits;
+        let most = self.deciding.iter().fold(0, |most, task| {
+            let short = |share| move |need: &Need| need.short(share, digits, period, delay);
+            // Only a task of which all points need more raises it; only a point that needs less than others lowers the task's.
+            if task.needs.get(task.likely).is_some_and(|need| !short(most)(need)) || !task.needs.iter().all(short(most))
+            {
+                return most;
+            }
+            task.needs.iter().fold(one, |least, need| match short(least)(need) {
+                true => least,
+                false => need.slope(digits, period, delay),
+            })
+        });
+        (most, one)
     }
 }
 

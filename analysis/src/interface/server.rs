@@ -32,18 +32,25 @@ impl Server {
     /// sbf⁻¹(w), rounded up: the first whole t with sbf(t) ≥ w, which is Δ − Θ + ⌈w/Θ⌉(Π − Θ) + w for w > 0. `None` if that is
     /// beyond 64 bits. O(1).
     pub(super) fn inverse(&self, work: u128) -> Option<u64> {
+        self.narrow(work).or_else(|| self.wide(work))
+    }
+
+    /// For whole budgets, if all steps fit in 64 bits.
+    #[inline]
+    fn narrow(&self, work: u128) -> Option<u64> {
+        let (constant, times) = self.delay.parts();
+        let (work, budget) = (u64::try_from(work).ok()?, u64::try_from(self.top).ok().filter(|_| self.bottom == 1)?);
+        let held = self.period.checked_sub(budget)?.checked_mul(work.div_ceil(budget))?;
+        constant.checked_sub(times * budget)?.checked_add(held)?.checked_add(work)
+    }
+
+    fn wide(&self, work: u128) -> Option<u64> {
         let (constant, times) = self.delay.parts();
         let (top, bottom) = (self.top, self.bottom);
-        let first = u128::from(constant).checked_mul(bottom)? - u128::from(times) * top;
-        let held = u128::from(self.period).checked_mul(bottom)? - top;
-        let scaled = work.checked_mul(bottom)?;
-        let budgets = match (u64::try_from(scaled), u64::try_from(top)) {
-            (Ok(work), Ok(budget)) => u128::from(work.div_ceil(budget)),
-            _ => scaled.div_ceil(top),
-        };
-        let waited = first.checked_add(held.checked_mul(budgets)?)?;
-        let waited = if bottom == 1 { waited } else { waited.div_ceil(bottom) };
-        u64::try_from(waited.checked_add(work)?).ok()
+        let first = u128::from(constant).checked_mul(bottom)?.checked_sub(u128::from(times) * top)?;
+        let held = u128::from(self.period).checked_mul(bottom)?.checked_sub(top)?;
+        let waited = first.checked_add(held.checked_mul(work.checked_mul(bottom)?.div_ceil(top))?)?;
+        u64::try_from(waited.div_ceil(bottom).checked_add(work)?).ok()
     }
 
     /// The most that sbf falls behind its line: sbf(t) ≥ α(t − this), rounded up.

@@ -1,5 +1,6 @@
 //! What a resource supplies: the least processor time in any window of a length.
 
+use super::server::{Delay, Server};
 use super::table;
 use giusto_model::{Bandwidth, Duration, Task};
 use serde::{Deserialize, Serialize};
@@ -192,17 +193,15 @@ impl Resource {
         if work == 0 {
             return Some(Duration::ZERO);
         }
-        // With k = ⌈w/Θ⌉ − 1 full budgets before the last one, every period up to it holds back Π − Θ first.
-        let waited = |period: Duration, budget: Duration, first: u64| {
-            let gaps = u128::from(period.ns() - budget.ns()).checked_mul(work.div_ceil(u128::from(budget.ns())))?;
-            gaps.checked_add(work)?.checked_add(u128::from(first))
+        let served = |period: Duration, budget: Duration, delay: Delay| {
+            Server { period: period.ns(), top: budget.ns().into(), bottom: 1, delay }.inverse(work).map(u128::from)
         };
         let t = match *self {
-            Resource::Periodic { period, budget } => waited(period, budget, period.ns() - budget.ns()),
+            Resource::Periodic { period, budget } => served(period, budget, Delay::Until(period.ns())),
             Resource::ExplicitDeadline { period, budget, deadline } => {
-                waited(period, budget, deadline.ns() - budget.ns())
+                served(period, budget, Delay::Until(deadline.ns()))
             }
-            Resource::Aligned { period, budget } => waited(period, budget, 0),
+            Resource::Aligned { period, budget } => served(period, budget, Delay::None),
             Resource::Linear { bandwidth, delay } => {
                 let rest = work.checked_mul(u128::from(bandwidth.denom()));
                 rest.and_then(|rest| rest.div_ceil(u128::from(bandwidth.numer())).checked_add(u128::from(delay.ns())))

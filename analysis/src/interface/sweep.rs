@@ -10,8 +10,8 @@
 //! leaves a point behind that it misses, and the next sweep knows more. Ties go to the smallest period, since that comes
 //! first.
 
-use super::demands::{steeper, Demands, Round, Verdict};
-use super::lattice::first_between;
+use super::demands::{less, Demands, Round, Verdict};
+use super::lattice::{before, first_between};
 use super::need::{Candidate, Grid};
 use crate::Error;
 
@@ -37,19 +37,19 @@ pub(super) enum Periods<'a> {
 
 /// The best of all `periods`.
 ///
-/// Under EDF a candidate very close to U may take too long to test. It is told, and then candidates twice as far from what
-/// all need at least are tried, until one can be decided.
+/// Under EDF a candidate very close to U may take too long to test. It is told, and the best of those that can be tested in time
+/// is found ([`Demands::keep_clear`]).
 pub(super) fn search(demands: &mut impl Demands, grid: &Grid, periods: Periods, start: u64) -> Result<Best, Error> {
-    let (mut floor, mut known, mut undecided) = ((0, 1), None, None);
+    let (mut known, mut undecided) = (None, None);
     // Something to beat, and points that decide, from a period that may be near the best.
     if let Periods::UpTo(last) = periods {
-        let sweep = Sweep { demands: &mut *demands, grid, floor, best: known };
+        let sweep = Sweep { demands: &mut *demands, grid, best: known };
         if let Some(round) = sweep.round(start.clamp(1, last)) {
             known = demands.sharpen(&round)?.map(|server| grid.candidate(&server));
         }
     }
     loop {
-        let mut sweep = Sweep { demands: &mut *demands, grid, floor, best: known };
+        let mut sweep = Sweep { demands: &mut *demands, grid, best: known };
         let end = match periods {
             Periods::UpTo(last) => sweep.up_to(last),
             Periods::Among(all) => sweep.among(all),
@@ -60,32 +60,24 @@ pub(super) fn search(demands: &mut impl Demands, grid: &Grid, periods: Periods, 
         match demands.check(&grid.server(best))? {
             Verdict::Enough => return Ok(Best { best: Some(best), undecided, end }),
             Verdict::Missed => {
-                let sweep = Sweep { demands: &mut *demands, grid, floor, best: known };
+                let sweep = Sweep { demands: &mut *demands, grid, best: known };
                 if let Some(round) = sweep.round(best.period) {
                     known = demands.sharpen(&round)?.map(|server| grid.candidate(&server)).or(known);
                 }
             }
             Verdict::Undecided => {
                 undecided = undecided.or(Some(best));
-                floor = farther(best, demands.slope());
+                if !demands.keep_clear() {
+                    return Ok(Best { best: known, undecided, end });
+                }
             }
         }
     }
 }
 
-/// A bandwidth about twice as far from `low` as that of `candidate`, at least 2^-41.
-fn farther(candidate: Candidate, low: (u64, u64)) -> (u64, u64) {
-    const ONE: u64 = 1 << 61;
-    let part = |(n, d): (u64, u64)| (u128::from(n) * u128::from(ONE) / u128::from(d)) as u64; // at most 1
-    let share = part((candidate.budget, candidate.period)) + 1;
-    (share.saturating_add((share - part(low).min(share)).max(ONE >> 41)).min(ONE), ONE)
-}
-
 struct Sweep<'a, D> {
     demands: &'a mut D,
     grid: &'a Grid,
-    /// No candidate with less is looked at.
-    floor: (u64, u64),
     best: Option<Candidate>,
 }
 
@@ -95,26 +87,62 @@ impl<D: Demands> Sweep<'_, D> {
         if self.grid.overhead > 0 {
             self.survey(last);
         }
-        let low = steeper(self.demands.slope(), self.floor);
-        let mut p = 1;
+        let (mut p, mut low, mut known_to) = (1, (0, 1), 0);
         while p <= last {
-            // Past the best, nothing but a lower bandwidth is of use.
-            if let Some(best) = self.best.filter(|best| best.period <= p) {
-                match first_between(p, last, (low.1 - low.0, low.1), (best.period - best.budget, best.period)) {
+            if p > known_to {
+                let period = p * self.grid.quantum;
+                low = self.demands.slope(period, self.grid.delay(period));
+                known_to = p.saturating_mul(2).min(last);
+            }
+            if let Some((below, until)) = self.beats(p, known_to) {
+                let above = (low.1 - low.0, low.1);
+                match first_between(p, until, above, below) {
                     Some(next) => p = next,
-                    None => break,
+                    None if until == known_to && !less(below, above) => break,
+                    None => {
+                        p = until + 1;
+                        continue;
+                    }
                 }
             }
             match self.demands.next(self.grid, p, self.held(p)) {
                 None => break,
                 Some(next) if next > p => p = next,
                 Some(_) => {
-                    self.consider(p);
+                    let before = self.best;
+                    if self.consider(p) {
+                        self.leap(before.map_or(0, |best| p.saturating_sub(best.period)), last);
+                    }
                     p += 1;
                 }
             }
         }
         p.min(last)
+    }
+
+    /// What a period of `p` or more quanta, up to the second, must hold back more than, as a part of itself, to beat the best.
+    fn beats(&self, p: u64, last: u64) -> Option<((u64, u64), u64)> {
+        let Candidate { period, budget } = self.best?;
+        match period - budget {
+            // Shorter ones need only be as good, so more than the fraction before.
+            0 if p < period => None,
+            gap if p < period => Some((before(gap, period, period), last.min(period - 1))),
+            gap => Some(((gap, period), last)),
+        }
+    }
+
+    /// Where bandwidths approach a limit they do so for a while at equal distances: goes on at `step` while that is better.
+    fn leap(&mut self, step: u64, last: u64) {
+        let mut times = u64::from(step > 0);
+        let mut grows = true;
+        while times > 0 {
+            let from = self.best.map_or(0, |best| best.period);
+            let to = step.checked_mul(times).and_then(|far| from.checked_add(far)).filter(|p| *p <= last);
+            let before = self.best;
+            to.map(|p| self.look(p));
+            grows &= self.best != before;
+            times = if grows { times.saturating_mul(2) } else { times / 2 };
+        }
     }
 
     /// Over some periods only.
@@ -166,15 +194,10 @@ impl<D: Demands> Sweep<'_, D> {
         Some(Round { period, delay: self.grid.delay(period), most, grain: Some((quantum, overhead)) })
     }
 
-    /// Finds the least budget for `p` quanta; what is better than the best takes its place.
-    fn consider(&mut self, p: u64) {
-        let Some(round) = self.round(p) else { return };
-        let Some(server) = self.demands.least(&round) else { return };
-        let least = self.grid.candidate(&server).budget;
-        let floor = (u128::from(self.floor.0) * u128::from(p)).div_ceil(u128::from(self.floor.1)) as u64; // at most p
-        let budget = least.max(floor);
-        if budget <= (round.most + self.grid.overhead) / self.grid.quantum {
-            self.best = Some(Candidate { period: p, budget });
-        }
+    /// Finds the least budget for `p` quanta; what is better than the best takes its place. Whether it was.
+    fn consider(&mut self, p: u64) -> bool {
+        let found = self.round(p).and_then(|round| self.demands.least(&round));
+        self.best = found.map(|server| self.grid.candidate(&server)).or(self.best);
+        found.is_some()
     }
 }

@@ -3,8 +3,10 @@
 use super::roots;
 use crate::Error;
 use realfft::num_complex::Complex;
-use realfft::RealFftPlanner;
+use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+use std::cell::RefCell;
 use std::f64::consts::TAU;
+use std::sync::Arc;
 
 /// Work that may come in one slot: so many slots of it with so much probability. Sparse, ascending, Σ = 1.
 pub(super) type Pmf = Vec<(usize, f64)>;
@@ -36,11 +38,11 @@ pub(super) struct Job {
     pub(super) ns: f64,
 }
 
-/// States kept: what is beyond has a probability of about e⁻²⁷ (2·10⁻¹²).
-const DEPTH: f64 = 27.0;
-/// The circle that is inverted on is R^0.3, R > 1 being the nearest pole: clear of the roots on the unit circle that lattices
-/// have, and errors fall towards the tail. What folds over is e^(−0.7·27) of the value it falls on.
-const CIRCLE: f64 = 0.3;
+/// States kept: what is beyond has a probability of about e⁻²⁴ (4·10⁻¹¹).
+const DEPTH: f64 = 24.0;
+/// The circle that is inverted on is R^0.2, R > 1 being the nearest pole: clear of the roots on the unit circle that lattices
+/// have, and errors fall towards the tail. What folds over is e^(−0.8·24) of the value it falls on.
+const CIRCLE: f64 = 0.2;
 /// Most states of one distribution.
 const MOST_STATES: f64 = 2e7;
 
@@ -78,6 +80,11 @@ impl Chain {
         low
     }
 
+    /// How much work must be told apart from less, so that what is beyond can be left out.
+    pub(super) fn states(&self, decay: f64) -> f64 {
+        DEPTH / decay
+    }
+
     /// Pr{V = l}: the work that is unfinished when a period begins, the same under a deferrable server and under a periodic one
     /// that has its budget at the end of its period (Theorem 5, Corollary 9). Replaces the iteration of Algorithm 1 by its fixed
     /// point. O(B · M + M log M) for M states.
@@ -92,35 +99,32 @@ impl Chain {
     pub(super) fn unfinished(&self) -> Result<Vec<f64>, Error> {
         let decay = self.decay();
         let most = self.work.last().map_or(0, |&(slots, _)| slots);
-        let states = (DEPTH / decay).max((2 * self.budget + 4 * most) as f64);
+        let states = self.states(decay).max((2 * self.budget + 4 * most) as f64);
         if states > MOST_STATES {
             return Err(Error::Fine { states: states as u64 });
         }
         let states = smooth(states as usize);
         let radius = (CIRCLE * decay).exp();
-        let mut planner = RealFftPlanner::<f64>::new();
-        let mut points = self.on_circle(&mut planner, states, radius);
-        let half = roots::outside(self)?;
-        multiply(&mut points, &half);
+        let (forward, inverse) = transforms(states);
+        let circle = unit_circle(states);
+        let mut points = self.on_circle(&*forward, &circle, radius);
+        multiply(&mut points, &roots::outside(self)?);
         let (period, budget) = (self.period as f64, self.budget as f64);
         let scale = budget - period * self.load(); // the derivative of the left factor at 1, and of the right one's (1 − 1/z)
-        let mut values: Vec<Complex<f64>> = points
-            .iter()
-            .enumerate()
-            .map(|(m, point)| {
-                let z = Complex::from_polar(radius, -TAU * m as f64 / states as f64);
-                let turns = (m * self.budget) % states;
-                let back = Complex::from_polar((-budget * radius.ln()).exp(), TAU * turns as f64 / states as f64);
-                let returns = (point.log_a * period).exp() * back;
-                (1.0 - z.inv()) * point.product * scale / (1.0 - returns)
-            })
-            .collect();
+        let shrink = (-budget * radius.ln()).exp();
+        let mut turns = 0;
+        let mut value = |(point, turn): (&At, &Complex<f64>)| {
+            let back = circle[turns].conj() * shrink; // z^(−B)
+            turns = (turns + self.budget) % states;
+            let returns = point.a.powu(self.period as u32) * back;
+            (1.0 - turn.conj() / radius) * point.product * scale / (1.0 - returns)
+        };
+        let mut values: Vec<Complex<f64>> = points.iter().zip(&circle).map(&mut value).collect();
         // What a real transform has no imaginary part in.
         values[0].im = 0.0;
         if let (true, Some(last)) = (states.is_multiple_of(2), values.last_mut()) {
             last.im = 0.0;
         }
-        let inverse = planner.plan_fft_inverse(states);
         let mut shares = inverse.make_output_vec();
         inverse.process(&mut values, &mut shares).map_err(|_| Error::Fine { states: states as u64 })?;
         let (mut power, step) = (1.0 / states as f64, 1.0 / radius);
@@ -131,9 +135,8 @@ impl Chain {
         Ok(shares)
     }
 
-    /// y and ln a at z = radius · e^(−2πi·m/states), for the half of the circle that determines the other.
-    fn on_circle(&self, planner: &mut RealFftPlanner<f64>, states: usize, radius: f64) -> Vec<At> {
-        let forward = planner.plan_fft_forward(states);
+    /// y and a at z = radius · e^(−2πi·m/states), for the half of the circle that determines the other.
+    fn on_circle(&self, forward: &dyn RealToComplex<f64>, circle: &[Complex<f64>], radius: f64) -> Vec<At> {
         let mut spread = forward.make_input_vec();
         for &(slots, p) in &self.work {
             spread[slots] += p * (radius.ln() * slots as f64).exp();
@@ -141,12 +144,11 @@ impl Chain {
         let mut transformed = forward.make_output_vec();
         // Lengths agree by construction.
         let _ = forward.process(&mut spread, &mut transformed);
-        let at = |(m, jobs): (usize, &Complex<f64>)| {
+        let at = |(jobs, turn): (&Complex<f64>, &Complex<f64>)| {
             let a = Complex::new(1.0 - self.arrival, 0.0) + jobs * self.arrival;
-            let z = Complex::from_polar(radius, -TAU * m as f64 / states as f64);
-            At { y: a / z, log_a: a.ln(), product: Complex::new(1.0, 0.0) }
+            At { y: a * turn.conj() / radius, a, product: Complex::new(1.0, 0.0) }
         };
-        transformed.iter().enumerate().map(at).collect()
+        transformed.iter().zip(circle).map(at).collect()
     }
 
     /// One slot without budget (eq. 4.3), or with it (eq. 4.4): `from` becomes `to`. What would be beyond the end is lost.
@@ -154,16 +156,22 @@ impl Chain {
         let end = from.len();
         let stay = 1.0 - self.arrival;
         let down = usize::from(budget);
-        for (l, value) in to[..end - down].iter_mut().enumerate() {
-            *value = stay * from[l + down];
-        }
-        to[end - down..].fill(0.0);
-        if budget {
+        // The first in one go with what stays, since that is all where service times are constant.
+        let (&(slots, p), others) = self.work.split_first().expect("a chain has work");
+        let (up, weight) = ((slots - down).min(end), p * self.arrival); // a job has a slot of work at least
+        let kept = from[down..].iter().chain(std::iter::repeat_n(&0.0, down));
+        to[..up].iter_mut().zip(kept).for_each(|(value, kept)| *value = stay * kept);
+        let both = to[up..end - down.min(end - up)].iter_mut().zip(&from[(up + down).min(end)..]).zip(from);
+        both.for_each(|((value, kept), new)| *value = stay * kept + weight * new);
+        if down == 1 {
+            if up < end {
+                to[end - 1] = weight * from[end - 1 - up];
+            }
             to[0] += stay * from[0];
         }
-        for &(slots, p) in &self.work {
-            let (up, weight) = (slots - down, p * self.arrival); // a job has a slot of work at least
-            for (value, l) in to[up.min(end)..].iter_mut().zip(from) {
+        for &(slots, p) in others {
+            let (up, weight) = (slots - down, p * self.arrival);
+            for (value, l) in to[up.min(end)..end].iter_mut().zip(from) {
                 *value += weight * l;
             }
         }
@@ -175,10 +183,36 @@ pub(super) fn mean(pmf: &Pmf) -> f64 {
     pmf.iter().map(|&(slots, p)| p * slots as f64).sum()
 }
 
+/// The transforms of `n` real numbers there and back. Short ones are kept for the next chain: to plan one takes as long as to use it.
+fn transforms(n: usize) -> (Arc<dyn RealToComplex<f64>>, Arc<dyn ComplexToReal<f64>>) {
+    const SHORT: usize = 1 << 14;
+    thread_local! { static KEPT: RefCell<RealFftPlanner<f64>> = RefCell::new(RealFftPlanner::new()) }
+    let plan = |planner: &mut RealFftPlanner<f64>| (planner.plan_fft_forward(n), planner.plan_fft_inverse(n));
+    if n > SHORT {
+        return plan(&mut RealFftPlanner::new());
+    }
+    KEPT.with_borrow_mut(plan)
+}
+
+/// e^(−2πi·m/n) for all m < n. Each from one not far away, which is exact to rounding.
+fn unit_circle(n: usize) -> Vec<Complex<f64>> {
+    const EXACT: usize = 32;
+    let exact = |m: usize| Complex::from_polar(1.0, -TAU * m as f64 / n as f64);
+    let turns: Vec<Complex<f64>> = (0..EXACT).map(exact).collect();
+    (0..n)
+        .step_by(EXACT)
+        .flat_map(|m| {
+            let at = exact(m);
+            turns.iter().map(move |turn| at * turn)
+        })
+        .take(n)
+        .collect()
+}
+
 /// A point of the circle.
 struct At {
     y: Complex<f64>,
-    log_a: Complex<f64>,
+    a: Complex<f64>,
     /// Π (y − y_k)/(1 − y_k) so far.
     product: Complex<f64>,
 }

@@ -3,7 +3,7 @@
 use super::chain::Chain;
 use super::grid::Grid;
 use super::law::Law;
-use super::Server;
+use super::{reanchored, Server};
 use crate::Error;
 
 /// Pr{R ≤ t} on one grid: a continuous part, known at the ends of slots, and atoms, each at its own time.
@@ -24,10 +24,10 @@ impl Curve {
         let slot = grid.slot();
         let mut curve = Curve { slot, spread: Vec::new(), atoms: Vec::new(), mean: 0.0 };
         for (chain, weight) in chains {
-            let unfinished = chain.unfinished()?;
             let law = match server {
-                Server::Deferrable => Law::deferrable(chain, &unfinished),
-                Server::Periodic => Law::periodic(chain, &unfinished),
+                Server::Deferrable => Law::deferrable(chain, &chain.unfinished()?),
+                Server::Periodic => Law::periodic(chain, &chain.unfinished()?),
+                Server::ConstantBandwidth => reanchored::law(chain)?,
             };
             curve.add(chain, law, *weight);
         }

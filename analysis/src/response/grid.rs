@@ -20,20 +20,23 @@ pub(super) enum Rounding {
     Up,
 }
 
+/// So many slots of a period are always worth it: next to B two of them may be far apart.
+const FEW: u64 = 32;
 /// Most slots of a period.
 const MOST_SLOTS: u128 = 4_000_000;
 
 impl Grid {
     /// Slots that divide B and P, at least `slots` of them in the mean service time; of those the longest that divide the service
-    /// time as well, if one of up to twice as many does. Where B and P have no common part so long, slots divide P only, and
-    /// the answer lies between those of the budgets next to B.
+    /// time as well, if one of up to twice as many does. Where B and P have no common part so long, slots divide P only, into
+    /// [`FEW`] at least, and the answer lies between those of the budgets next to B: as near as can be.
     pub(super) fn new(question: &Question, mean: f64, slots: u32) -> Result<Grid, Error> {
         let common = num_integer::gcd(question.budget.ns(), question.period.ns());
         let least = |unit: u64| ((unit as f64 * f64::from(slots) / mean).ceil() as u64).max(1);
         let coarse = least(question.period.ns());
+        let most = u128::from(2 * coarse.min(1 << 32)).max(u128::from(FEW));
         let parts = least(common);
         let count = |unit: u64, parts: u64| u128::from(question.period.ns() / unit) * u128::from(parts);
-        let grid = if count(common, parts) <= 2 * u128::from(coarse) {
+        let grid = if count(common, parts) <= most {
             let divides = |parts: &u64| {
                 let whole = |&(time, _): &(giusto_model::Duration, f64)| {
                     (u128::from(time.ns()) * u128::from(*parts)).is_multiple_of(u128::from(common))
@@ -43,7 +46,20 @@ impl Grid {
             let parts = (parts..2 * parts).take(1000).find(divides).unwrap_or(parts);
             Grid { unit: common, parts }
         } else {
-            Grid { unit: question.period.ns(), parts: coarse }
+            // Of up to twice as many the first that has B and the service times nearest to whole slots.
+            let unit = question.period.ns();
+            let off = |ns: u64, parts: u64| {
+                let part = (u128::from(ns) * u128::from(parts) % u128::from(unit)) as f64 / unit as f64;
+                part * (1.0 - part)
+            };
+            let misses = |parts: u64| {
+                let service: f64 = question.service.iter().map(|(time, p)| p * off(time.ns(), parts)).sum();
+                off(question.budget.ns(), parts) + service
+            };
+            let least = coarse.max(FEW);
+            let candidates = (least..=2 * least).take(1000);
+            let best = candidates.map(|parts| (misses(parts), parts)).min_by(|a, b| a.0.total_cmp(&b.0));
+            Grid { unit, parts: best.map_or(least, |(_, parts)| parts) }
         };
         let count = count(grid.unit, grid.parts);
         if count > MOST_SLOTS {

@@ -53,7 +53,7 @@ impl Law {
             *by = sum;
         });
         tally.within(&mut within, waited, unfinished);
-        tally.law(Some(within))
+        tally.law(Some(within), period as f64)
     }
 
     /// Periodic server. Where in its period the budget lies does not matter: Poisson arrivals look the same from everywhere.
@@ -72,39 +72,39 @@ impl Law {
             }
             tally.later(work, first, wait + first + period - budget, wait == 0);
         });
-        tally.law(None)
+        tally.law(None, period as f64)
     }
 }
 
-/// What is being added up, over the slots of a period.
-struct Tally<'a> {
+/// What is being added up, over the slots of a period, or of all that a job may find.
+pub(super) struct Tally<'a> {
     chain: &'a Chain,
-    /// Pr{R = x} · P
+    /// Pr{R = x}, times the slots.
     density: Vec<f64>,
     /// By job and gaps.
     atoms: BTreeMap<(usize, usize), f64>,
 }
 
 impl<'a> Tally<'a> {
-    fn new(chain: &'a Chain) -> Self {
+    pub(super) fn new(chain: &'a Chain) -> Self {
         Tally { chain, density: Vec::new(), atoms: BTreeMap::new() }
     }
 
     /// `density[at + i] += p · from[i]`
-    fn add(&mut self, at: usize, from: &[f64], p: f64) {
+    pub(super) fn add(&mut self, at: usize, from: &[f64], p: f64) {
         if self.density.len() < at + from.len() {
             self.density.resize(at + from.len(), 0.0);
         }
         self.density[at..].iter_mut().zip(from).for_each(|(to, share)| *to += p * share);
     }
 
-    fn atom(&mut self, job: usize, gaps: usize, p: f64) {
+    pub(super) fn atom(&mut self, job: usize, gaps: usize, p: f64) {
         *self.atoms.entry((job, gaps)).or_default() += p;
     }
 
     /// Jobs that need more than the `first` slots of budget: the rest of them begins `next` slots after their arrival. `at_once`:
     /// one that finds no work begins when it comes, so that only gaps come to its own work.
-    fn later(&mut self, work: &[f64], first: usize, next: usize, at_once: bool) {
+    pub(super) fn later(&mut self, work: &[f64], first: usize, next: usize, at_once: bool) {
         let (chain, gap) = (self.chain, self.chain.period - self.chain.budget);
         for (job, &Job { slots, p, .. }) in chain.jobs.iter().enumerate() {
             // y = l + slots − first > 0, in turns of B.
@@ -158,9 +158,9 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Divides by the slots of the period and adds up; `within` is what is not in the density.
-    fn law(mut self, within: Option<Vec<f64>>) -> Law {
-        let each = 1.0 / self.chain.period as f64;
+    /// Divides by the `slots` that were looked at and adds up; `within` is what is not in the density.
+    pub(super) fn law(mut self, within: Option<Vec<f64>>, slots: f64) -> Law {
+        let each = 1.0 / slots;
         let within = within.unwrap_or_else(|| vec![0.0]);
         self.density.resize(self.density.len().max(within.len()), 0.0);
         let mut sum = 0.0;

@@ -10,9 +10,12 @@ mod chain;
 mod curve;
 mod grid;
 mod law;
+mod map;
+mod reanchored;
 mod roots;
 mod slo;
 
+pub use map::{map, Cell, Map};
 pub use slo::{pareto, slo, Choice, Objective, Verdict};
 
 use crate::Error;
@@ -23,12 +26,14 @@ use serde::{Deserialize, Serialize};
 
 /// Who serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Server {
     /// Keeps its budget while idle: M/G(DS)/1.
     Deferrable,
     /// Its budget runs off at a fixed place in each period: M/G(PS)/1. Poisson arrivals do not care where that place is.
     Periodic,
+    /// Its period begins anew with a request after a rest, as SCHED_DEADLINE's does: [`reanchored`].
+    ConstantBandwidth,
 }
 
 /// A service and its share. Budget = period is the whole core, M/G/1.
@@ -164,7 +169,10 @@ impl Question {
 
     fn curve(&self, grid: Grid, rounding: Rounding) -> Result<Curve, Error> {
         let chains = grid.chains(self, rounding)?;
-        let steps = |chain: &chain::Chain| chain.period as f64 * (34.0 / chain.decay()).max(chain.period as f64);
+        let steps = |chain: &chain::Chain| match self.server {
+            Server::ConstantBandwidth => reanchored::steps(chain),
+            _ => chain.period as f64 * chain.states(chain.decay()).max(chain.period as f64),
+        };
         if let Some((chain, _)) = chains.iter().find(|(chain, _)| steps(chain) > MOST_STEPS) {
             return Err(Error::Fine { states: steps(chain) as u64 });
         }
@@ -198,24 +206,7 @@ pub fn response(
     if let Some(&p) = percentiles.iter().find(|p| !(**p > 0.0 && **p < 100.0)) {
         return Err(Error::Percentile { p: p.to_string() });
     }
-    let told = |grid: Grid, limit: &Limit, error| -> Result<Response, Error> {
-        let lost = (1.0 - limit.fine.mass()).max(0.0);
-        let percentile = |&p: &f64| Some(Percentile { p, at: rounded(limit.percentile(p / 100.0)?) });
-        Ok(Response {
-            mean: rounded(limit.mean()),
-            cdf: at.iter().map(|&at| At { at, p: limit.at(at.ns() as f64) }).collect(),
-            percentiles: percentiles
-                .iter()
-                .map(percentile)
-                .collect::<Option<_>>()
-                .ok_or(Error::Beyond { lost: format!("{lost:.1e}") })?,
-            slots: question.mean_service() / grid.slot(),
-            error,
-            lost,
-            utilization: question.utilization(),
-            bandwidth: Bandwidth::of(question.budget, question.period).ok_or(Error::Period)?,
-        })
-    };
+    let told = |grid: Grid, limit: &Limit, error| told(question, at, percentiles, (grid, limit), error);
     let (slots, rounding) = match precision {
         Precision::Slots(slots) => (slots, Rounding::Split),
         Precision::SlotsUp(slots) => (slots, Rounding::Up),
@@ -233,7 +224,8 @@ pub fn response(
                 last = before;
                 fine
             }
-            (Err(Error::Fine { .. }), Some(answer)) => return Ok(answer),
+            // Of two grids alone nobody knows how good they are.
+            (Err(Error::Fine { .. }), Some(answer)) if answer.error.is_some() => return Ok(answer),
             (Err(error), _) => return Err(error),
         };
         let limit = Limit { coarse: Some(&coarse), fine: &fine };
@@ -247,6 +239,41 @@ pub fn response(
         }
     }
     last.ok_or(Error::Fine { states: 1 << 32 })
+}
+
+/// As [`response`] from one pair of grids, whose error nobody knows but for its order: some thousandths of probability at most in
+/// what was tried. An eighth of the time and less, for looking around.
+fn glance(question: &Question, percentiles: &[f64]) -> Result<Response, Error> {
+    question.check()?;
+    let (grid, coarse) = question.first(FIRST, Rounding::Split)?;
+    let fine = question.curve(grid.finer(), Rounding::Split)?;
+    told(question, &[], percentiles, (grid.finer(), &Limit { coarse: Some(&coarse), fine: &fine }), None)
+}
+
+/// What `limit` says, its finest grid being `grid`.
+fn told(
+    question: &Question,
+    at: &[Duration],
+    percentiles: &[f64],
+    (grid, limit): (Grid, &Limit),
+    error: Option<f64>,
+) -> Result<Response, Error> {
+    let lost = (1.0 - limit.fine.mass()).max(0.0);
+    let percentile = |&p: &f64| Some(Percentile { p, at: rounded(limit.percentile(p / 100.0)?) });
+    Ok(Response {
+        mean: rounded(limit.mean()),
+        cdf: at.iter().map(|&at| At { at, p: limit.at(at.ns() as f64) }).collect(),
+        percentiles: percentiles
+            .iter()
+            .map(percentile)
+            .collect::<Option<_>>()
+            .ok_or(Error::Beyond { lost: format!("{lost:.1e}") })?,
+        slots: question.mean_service() / grid.slot(),
+        error,
+        lost,
+        utilization: question.utilization(),
+        bandwidth: Bandwidth::of(question.budget, question.period).ok_or(Error::Period)?,
+    })
 }
 
 fn rounded(ns: f64) -> Duration {

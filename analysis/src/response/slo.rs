@@ -1,8 +1,9 @@
 //! The cheapest share of a core that keeps a latency objective (paper 000, § 4.3).
 
-use super::{response, Precision, Question};
+use super::{response, Precision, Question, Server};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// So many of all response times (in percent) are at most so long.
@@ -46,18 +47,20 @@ pub enum Verdict {
         objective: Objective,
         /// Percent of response times within it on a whole core.
         limit: f64,
+        /// Its percentile on a whole core: the least latency that could be promised.
+        least: Duration,
     },
 }
 
 /// While looking, and for the answer itself.
-const LOOKING: Precision = Precision::Within(4e-3);
+pub(super) const LOOKING: Precision = Precision::Within(4e-3);
 const ANSWER: Precision = Precision::Within(1e-3);
 
-/// For each of `periods` the least budget, a whole number of `quantum` (and exact to 1/2000 of the period), with which all `objectives` are kept. The budget and period
-/// of `question` do not matter.
+/// For each of `periods` the least budget, a whole number of `quantum` (and exact to 1/2000 of the period), with which all
+/// `objectives` are kept. The budget and period of `question` do not matter.
 ///
 /// Percentiles fall as B grows at one P, so B is found by bisection; they are *not* monotone in P at one W, so each P is looked
-/// at. Errors: as [`response`]; no objective.
+/// at, all of them in parallel. Errors: as [`response`]; no objective.
 pub fn slo(
     question: &Question,
     objectives: &[Objective],
@@ -73,16 +76,17 @@ pub fn slo(
     let whole = whole_core(question);
     let limit = reached(&whole, objectives, ANSWER)?;
     if let Some((objective, limit)) = objectives.iter().zip(&limit).find(|(o, limit)| **limit < o.percentile) {
-        return Ok(Verdict::Unachievable { objective: *objective, limit: *limit });
+        let least = response(&whole, &[], &[objective.percentile], ANSWER)?.percentiles[0].at;
+        return Ok(Verdict::Unachievable { objective: *objective, limit: *limit, least });
     }
-    let choices = periods.iter().map(|&period| least(question, objectives, period, quantum));
+    let choices = periods.par_iter().with_max_len(1).map(|&period| least(question, objectives, period, quantum));
     Ok(Verdict::Achievable(choices.collect::<Result<_, _>>()?))
 }
 
 /// The same service on a whole core: M/G/1. With B = P the period does not matter; a short one is solved fastest.
-fn whole_core(question: &Question) -> Question {
+pub(super) fn whole_core(question: &Question) -> Question {
     let shortest = question.service.iter().map(|(time, _)| *time).min().unwrap_or(question.period);
-    Question { budget: shortest, period: shortest, ..question.clone() }
+    Question { server: Server::Deferrable, budget: shortest, period: shortest, ..question.clone() }
 }
 
 /// Percent of response times within each objective.
@@ -105,16 +109,29 @@ fn least(
             other => Ok(Some(other?).filter(|r| r.iter().zip(objectives).all(|(r, o)| *r >= o.percentile))),
         }
     };
-    let (mut low, mut high) = (0, period.ns() / quantum.ns() + 1); // low is too little
+    let whole = period.ns() / quantum.ns();
+    if whole == 0 || kept(whole, LOOKING)?.is_none() && kept(whole, ANSWER)?.is_none() {
+        return Ok(None);
+    }
+    let (mut low, mut high) = (0, whole); // low is too little
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        *(if kept(middle, LOOKING)?.is_some() { &mut high } else { &mut low }) = middle;
+        let enough = match kept(middle, LOOKING) {
+            // So near the load that the queue is too long to be computed, or a percentile lies beyond: far too little.
+            Err(Error::Fine { .. } | Error::Beyond { .. }) => false,
+            other => other?.is_some(),
+        };
+        *(if enough { &mut high } else { &mut low }) = middle;
     }
     // What was found in haste is looked at again, from a little below.
     let step = (period.ns() / quantum.ns() / 2000).max(1);
     let mut budget = high.saturating_sub(step).max(1);
     while budget * quantum.ns() <= period.ns() {
-        if let Some(reached) = kept(budget, ANSWER)? {
+        let answer = match kept(budget, ANSWER) {
+            Err(Error::Fine { .. } | Error::Beyond { .. }) => None,
+            other => other?,
+        };
+        if let Some(reached) = answer {
             let budget = Duration::from_ns(budget * quantum.ns());
             let bandwidth = Bandwidth::of(budget, period).ok_or(Error::Period)?;
             let hold = budget.checked_mul(2).ok_or(Error::Range)?;

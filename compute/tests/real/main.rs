@@ -1,7 +1,8 @@
 //! What holds on a real machine: everything is as it was, whatever happens. Needs root, two cores and cpusets.
 //!
 //! One program in several roles (see `actors`), its parts in order, as they share the machine. Prints each part's outcome and
-//! a line with what passed, failed and was skipped. `GIUSTO_SOAK=1` makes the random part longer, `GIUSTO_SEED` chooses it.
+//! a line with what passed, failed and was skipped. `GIUSTO_SOAK=1` makes the random part longer, `GIUSTO_SEED` chooses it;
+//! `GIUSTO_FEW=1` plays a sample.
 
 mod actors;
 mod groups;

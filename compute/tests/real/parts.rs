@@ -280,15 +280,18 @@ fn who_works() {
 fn bystanders() {
     let _away = Home::new(&[]); // the tree is not empty
     let mut bystander = Actor::new("bursts");
-    sched::set_affinity(bystander.pid(), &[core()]).unwrap();
-    bystander.work();
-    sched::set_affinity(bystander.pid(), &machine().cores).unwrap();
     let pid = bystander.pid();
     let last = || -> u32 {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         stat.rsplit_once(')').unwrap().1.split_whitespace().nth(36).unwrap().parse().unwrap()
     };
-    assert_eq!(last(), core(), "it has run on the core");
+    let asleep_there = || {
+        sched::set_affinity(pid, &[core()]).unwrap();
+        bystander.work();
+        sched::set_affinity(pid, &machine().cores).unwrap();
+        last() == core()
+    };
+    assert!(std::iter::repeat_with(asleep_there).take(50).any(|there| there), "it has run on the core");
     let before = Snapshot::take(cpusets().root(), &[bystander.pid()]);
     let mut record = Record::default();
     let _isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
@@ -430,6 +433,11 @@ impl Stage {
     }
 }
 
+/// Whether a sample is asked for where each part is slow, as in an emulated guest.
+pub(crate) fn few() -> bool {
+    env::var_os("GIUSTO_FEW").is_some()
+}
+
 /// Processes of this program in a role.
 fn running(role: &str) -> Vec<u32> {
     let program = env::current_exe().unwrap();
@@ -451,7 +459,7 @@ fn every_step() {
     let mut stage = Stage::new();
     let mut matrix = [String::new(), String::new()];
     for (row, when) in ["unrecorded", "recorded"].into_iter().enumerate() {
-        for step in 0.. {
+        for step in (0..).step_by(if few() { 3 } else { 1 }) {
             assert!(step < 500, "the victim does not come to an end");
             let mut victim = stage.victim(&step.to_string(), when);
             let lines: Vec<String> = std::iter::from_fn(|| victim.line()).collect();

@@ -1,0 +1,148 @@
+//! `giusto analyze map`.
+
+use crate::args::MapArgs;
+use crate::failure::{create, Failure};
+use crate::response::{question, refused};
+use crate::table::{json, print, say, table};
+use giusto_analysis::response::{map as over, Cell, Map};
+use giusto_model::{Bandwidth, Duration};
+use giusto_planner::share as percent;
+use giusto_verify::{curves_svg, Line, Panel};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Bandwidths are whole multiples of this part of a core.
+const PARTS: u64 = 10_000;
+/// Lines of a drawing, and rows and columns of the table.
+const SHOWN: usize = 6;
+/// The drawing ends at so many times what a whole core has.
+const HIGHEST: f64 = 6.0;
+
+/// `giusto analyze map`
+pub(crate) fn map(args: &MapArgs) -> Result<ExitCode, Failure> {
+    let question = question(&args.requests, Duration::from_ns(1), Duration::from_ns(1))?;
+    let mean: f64 = question.service.iter().map(|(time, p)| time.ns() as f64 * p).sum();
+    let load = (question.utilization() * PARTS as f64 * 1.05).ceil() as u64;
+    let least = Bandwidth::new(load.min(PARTS - 1), PARTS).unwrap_or(Bandwidth::ONE);
+    let (from, to) = args.bandwidth.unwrap_or((least, Bandwidth::ONE));
+    let (shortest, longest) = args
+        .period
+        .unwrap_or((Duration::from_ns((mean / 2.0).ceil() as u64), Duration::from_ns((mean * 16.0).ceil() as u64)));
+    let part = |step: u16| f64::from(step) / f64::from(args.steps - 1);
+    let share = |step| {
+        let share = from.as_f64() + part(step) * (to.as_f64() - from.as_f64());
+        Bandwidth::new((share * PARTS as f64).round() as u64, PARTS).unwrap_or(to)
+    };
+    let period = |step| {
+        let ns = shortest.ns() as f64 * (longest.ns() as f64 / shortest.ns() as f64).powf(part(step));
+        Duration::from_ns(ns.round() as u64)
+    };
+    let mut bandwidths: Vec<Bandwidth> = (0..args.steps).map(share).collect();
+    let mut periods: Vec<Duration> = (0..args.steps).map(period).collect();
+    bandwidths.dedup();
+    periods.dedup();
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} shares, {eta} left");
+    let bar = ProgressBar::new((bandwidths.len() * periods.len()) as u64)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let found = over(&question, &args.percentile, &bandwidths, &periods, &|| bar.inc(1)).map_err(refused)?;
+    bar.finish_and_clear();
+    let widths = bandwidths.len();
+    if let Some(path) = &args.csv {
+        write(path, &csv(&found))?;
+    }
+    if let Some(path) = &args.plot {
+        write(path, &curves_svg(&panels(&found, widths)))?;
+    }
+    if args.json {
+        return json(&found);
+    }
+    let (columns, rows) = (spread(widths), spread(periods.len()));
+    let mut lines = vec![vec!["period".to_string()]];
+    lines[0].extend(columns.iter().map(|&column| percent(bandwidths[column])));
+    for row in rows {
+        let cells = columns.iter().map(|&column| &found.cells[row * widths + column]);
+        let cells = cells.map(|cell| cell.at.first().map_or("-".into(), |at| format!("{at:.3}")));
+        lines.push([format!("{:.3}", periods[row])].into_iter().chain(cells).collect());
+    }
+    print(&table(&lines, 0))?;
+    let answered = found.cells.iter().filter(|cell| cell.refused.is_none()).count();
+    say!(
+        "p{} over bandwidths and periods, {answered} of {} shares; {:.3} on a whole core (M/G/1)",
+        args.percentile[0],
+        found.cells.len(),
+        found.whole[0]
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut file = create(path)?;
+    let cannot = |error| Failure::running(format!("cannot write {}: {error}", path.display()));
+    file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(cannot)
+}
+
+/// Some of so many, evenly, the first and the last among them.
+fn spread(count: usize) -> Vec<usize> {
+    let shown = SHOWN.min(count);
+    (0..shown).map(|k| k * (count - 1) / (shown - 1).max(1)).collect()
+}
+
+fn csv(map: &Map) -> String {
+    let mut text = String::from("period_ns,budget_ns,bandwidth");
+    map.percentiles.iter().for_each(|p| text += &format!(",p{p}_ns"));
+    text += ",refused\n";
+    for cell in &map.cells {
+        text += &format!("{},{},{:.6}", cell.period.ns(), cell.budget.ns(), cell.bandwidth.as_f64());
+        for place in 0..map.percentiles.len() {
+            text += &cell.at.get(place).map_or(",".into(), |at| format!(",{}", at.ns()));
+        }
+        text += &cell.refused.as_ref().map_or(",\n".into(), |why| format!(",\"{}\"\n", why.replace('"', "'")));
+    }
+    text
+}
+
+/// The first percentile over bandwidths, for some periods, and over periods, for some bandwidths; ms.
+fn panels(map: &Map, widths: usize) -> [Panel; 2] {
+    let ms = |time: Duration| time.ns() as f64 / 1e6;
+    let (p, whole) = (map.percentiles[0], ms(map.whole[0]));
+    let up = |cell: &Cell| cell.at.first().map_or(f64::NAN, |at| ms(*at));
+    let limit =
+        |from: f64, to: f64| Line { name: "whole core".into(), points: vec![[from, whole], [to, whole]], limit: true };
+    let rows: Vec<&[Cell]> = map.cells.chunks(widths).collect();
+    let across = |cell: &Cell| 100.0 * cell.bandwidth.as_f64();
+    let (first, last) = (&map.cells[0], &map.cells[map.cells.len() - 1]);
+    let of_period = spread(rows.len()).into_iter().map(|row| Line {
+        name: format!("P = {:.3}", rows[row][0].period),
+        points: rows[row].iter().map(|cell| [across(cell), up(cell)]).collect(),
+        limit: false,
+    });
+    let of_share = spread(widths).into_iter().map(|column| Line {
+        name: format!("W = {:.1} %", across(&rows[0][column])),
+        points: rows.iter().map(|row| [ms(row[column].period), up(&row[column])]).collect(),
+        limit: false,
+    });
+    let panel = |title: &str, across: &str, logarithmic, lines: Vec<Line>| Panel {
+        title: title.into(),
+        across: across.into(),
+        up: format!("p{p} of the response time, ms"),
+        logarithmic,
+        top: Some(HIGHEST * whole),
+        lines,
+    };
+    [
+        panel(
+            "Response time over the bandwidth",
+            "bandwidth W, %",
+            false,
+            of_period.chain([limit(across(first), across(last))]).collect(),
+        ),
+        panel(
+            "Response time over the period",
+            "period P, ms",
+            true,
+            of_share.chain([limit(ms(first.period), ms(last.period))]).collect(),
+        ),
+    ]
+}

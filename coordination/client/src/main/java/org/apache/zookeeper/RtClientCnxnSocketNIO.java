@@ -1,0 +1,99 @@
+package org.apache.zookeeper;
+
+import java.io.IOException;
+import java.lang.reflect.Field;
+import java.net.InetSocketAddress;
+import java.util.Collection;
+import java.util.concurrent.LinkedBlockingDeque;
+import org.apache.zookeeper.client.HostProvider;
+import org.apache.zookeeper.client.ZKClientConfig;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A client's socket that comes back fast: {@code -Dzookeeper.clientCnxnSocket=org.apache.zookeeper.RtClientCnxnSocketNIO} and this
+ * jar on the class path, nothing else in the application.
+ *
+ * <p>Stock's client sleeps a random time of up to a second before every connection but its first, and a second more when it has
+ * tried every server once. With this socket it tries the next server at once, and rests 50 ms when it has tried all. Everything
+ * on the wire is stock's. For clients of ZooKeeper 3.8 and 3.9; where another version has no such fields, the client refuses to
+ * start and says so, rather than being slow in secret.
+ */
+public class RtClientCnxnSocketNIO extends ClientCnxnSocketNIO {
+
+    private static final Logger LOG = LoggerFactory.getLogger(RtClientCnxnSocketNIO.class);
+    /** The rest after all servers were tried. */
+    static final long REST_MS = 50;
+
+    private final Field firstConnect;
+    private final Field hostProvider;
+
+    /** Called by ZooKeeper's constructor. */
+    public RtClientCnxnSocketNIO(ZKClientConfig config) throws IOException {
+        super(config);
+        try {
+            firstConnect = ClientCnxn.SendThread.class.getDeclaredField("isFirstConnect");
+            firstConnect.setAccessible(true);
+            hostProvider = ClientCnxn.class.getDeclaredField("hostProvider");
+            hostProvider.setAccessible(true);
+        } catch (ReflectiveOperationException e) {
+            throw new IOException("this ZooKeeper client is neither 3.8 nor 3.9: " + e.getMessage()
+                + "; leave zookeeper.clientCnxnSocket out", e);
+        }
+    }
+
+    /** The client's thread calls this before it knows any server. */
+    @Override
+    void introduce(ClientCnxn.SendThread thread, long session, LinkedBlockingDeque<ClientCnxn.Packet> queue) {
+        super.introduce(thread, session, queue);
+        try {
+            Field outer = ClientCnxn.SendThread.class.getDeclaredField("this$0");
+            outer.setAccessible(true);
+            ClientCnxn client = (ClientCnxn) outer.get(thread);
+            hostProvider.set(client, new Impatient((HostProvider) hostProvider.get(client)));
+        } catch (ReflectiveOperationException e) {
+            LOG.warn("The client will rest for a second when it has tried all servers", e);
+        }
+    }
+
+    /** Called whenever a connection ends. A client that has never connected does not sleep: it is one again. */
+    @Override
+    void cleanup() {
+        super.cleanup();
+        try {
+            firstConnect.setBoolean(sendThread, true);
+        } catch (IllegalAccessException e) {
+            LOG.warn("The client will sleep before it connects again", e);
+        }
+    }
+
+    /** Servers in the order of another provider, with shorter rests. */
+    static final class Impatient implements HostProvider {
+
+        private final HostProvider servers;
+
+        Impatient(HostProvider servers) {
+            this.servers = servers;
+        }
+
+        @Override
+        public int size() {
+            return servers.size();
+        }
+
+        @Override
+        public InetSocketAddress next(long rest) {
+            return servers.next(Math.min(rest, REST_MS));
+        }
+
+        @Override
+        public void onConnected() {
+            servers.onConnected();
+        }
+
+        @Override
+        public boolean updateServerList(Collection<InetSocketAddress> addresses, InetSocketAddress current) {
+            return servers.updateServerList(addresses, current);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+"""Ensembles of real servers on loopback, each a JVM of its own: stock ZooKeeper, Giusto's, or any mix.
+
+Nothing outlives the program that started it: every JVM has a parent-death signal.
+"""
+import ctypes
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import wire
+
+ROOM = Path(__file__).resolve().parent.parent
+LIB = ROOM / "server" / "target"
+STOCK = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+OURS = "org.apache.zookeeper.server.quorum.RtQuorumPeerMain"
+# What each arm of an experiment starts: the main class and lines of zoo.cfg.
+ARMS = {
+    "stock": (STOCK, {}),
+    # Paper 000's RTZK-L: faster election and channel, epochs as stock writes them, w = 20 ms.
+    "rtzk-l": (OURS, {"giusto.features": "fcle,fqce", "giusto.epochs": "strict", "giusto.wait": "20ms"}),
+    "giusto": (OURS, {}),
+    "strict": (OURS, {"giusto.epochs": "strict"}),
+    "overlap": (OURS, {"giusto.epochs": "overlap"}),
+}
+_libc = ctypes.CDLL(None)
+
+
+def _die_with_parent():
+    _libc.prctl(1, signal.SIGKILL)
+    os.setpgid(0, 0)
+
+
+def free_ports(count):
+    """Ports below the range the kernel hands out by itself, bound once to see that they are free."""
+    ports = []
+    while len(ports) < count:
+        port = random.randrange(15000, 32000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
+    return ports
+
+
+class Server:
+    def __init__(self, ensemble, number, arm):
+        self.ensemble, self.number, self.arm = ensemble, number, arm
+        self.dir = ensemble.dir / f"s{number}"
+        self.log = self.dir / "log"
+        self.client, self.quorum, self.election = free_ports(3)
+        # Where peers reach it; a proxy may stand between.
+        self.seen_quorum, self.seen_election = self.quorum, self.election
+        self.process = None
+
+    def write_config(self):
+        (self.dir / "data").mkdir(parents=True, exist_ok=True)
+        (self.dir / "data" / "myid").write_text(str(self.number))
+        lines = {"tickTime": 1000, "initLimit": 10, "syncLimit": 4, "dataDir": self.dir / "data", "clientPort": self.client,
+                 "clientPortAddress": "127.0.0.1", "admin.enableServer": "false", "maxClientCnxns": 0,
+                 "4lw.commands.whitelist": "*", **self.ensemble.config, **ARMS[self.arm][1]}
+        for s in self.ensemble.servers:
+            ports = (s.quorum, s.election) if s is self else self.ensemble.route(self, s)
+            lines[f"server.{s.number}"] = f"127.0.0.1:{ports[0]}:{ports[1]}"
+        (self.dir / "zoo.cfg").write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
+
+    def command(self):
+        jar = next(LIB.glob("giusto-zookeeper-*.jar"))
+        return ["java", "-Xmx128m", "-XX:+UseSerialGC", *self.ensemble.flags,
+                "-cp", f"{ROOM / 'conf'}:{jar}:{LIB / 'lib'}/*", ARMS[self.arm][0], str(self.dir / "zoo.cfg")]
+
+    def start(self, arm=None):
+        self.arm = arm or self.arm
+        self.write_config()
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            preexec_fn=_die_with_parent, env={**os.environ, **self.ensemble.environment})
+
+    def kill(self, how=signal.SIGKILL):
+        if self.process:
+            self.process.send_signal(how)
+            if how in (signal.SIGKILL, signal.SIGTERM):
+                self.process.wait()
+                self.process = None
+
+    def mode(self):
+        for line in wire.ask(self.client, "srvr").splitlines():
+            if line.startswith("Mode: "):
+                return line[6:]
+        return ""
+
+    def metrics(self):
+        rows = (line.split("\t") for line in wire.ask(self.client, "mntr").splitlines())
+        return {row[0][3:]: row[1] for row in rows if len(row) == 2}
+
+    def text(self):
+        return self.log.read_text(errors="replace")
+
+
+class Ensemble:
+    """size servers of one arm, or of a list of arms. Use it with 'with'."""
+
+    def __init__(self, directory, arms, config=None, flags=(), environment=None):
+        self.dir = Path(directory)
+        shutil.rmtree(self.dir, ignore_errors=True)
+        self.dir.mkdir(parents=True)
+        self.config, self.flags, self.environment = config or {}, list(flags), environment or {}
+        self.servers = []
+        for number, arm in enumerate(arms, 1):
+            self.servers.append(Server(self, number, arm))
+
+    def route(self, source, target):
+        """The ports at which one server reaches another."""
+        return target.quorum, target.election
+
+    def __enter__(self):
+        for s in self.servers:
+            s.start()
+        self.wait_whole()
+        return self
+
+    def __exit__(self, *_):
+        for s in self.servers:
+            s.kill(signal.SIGCONT)
+            s.kill()
+
+    def wait_whole(self, timeout=60):
+        """Until every server serves; the leader."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            for s in self.servers:
+                if s.process is None or s.process.poll() is not None:
+                    raise RuntimeError(f"server {s.number} ended; see {s.log}")
+            modes = [s.mode() for s in self.servers]
+            if all(modes) and modes.count("leader") == 1:
+                return self.leader()
+            time.sleep(0.1)
+        raise RuntimeError(f"the ensemble did not come up: {modes}; see {self.dir}")
+
+    def leader(self):
+        for s in self.servers:
+            if s.process and s.mode() == "leader":
+                return s
+        return None
+
+    def ports(self):
+        return [s.client for s in self.servers]

@@ -1,0 +1,227 @@
+"""How long an ensemble is without a leader: kill -9 the leader, time to the first acknowledged write.
+
+    python3 coordination/harness/recovery.py [--servers 3] [--kills 30] [--arms stock,rtzk-l,giusto] [--out DIR]
+
+Arms take turns, kill by kill, each on an ensemble of its own; the others idle meanwhile.
+A client polls every survivor every 5 ms with a new session and a write; the first acknowledgement counts. Writes DIR/recovery.json,
+DIR/recovery.csv (the distribution: arm, ms, fraction) and a table. --gate: exit 5 unless median and p95 of giusto are at most a
+third of stock's. A kill during which the machine lost more than --steal of a core, or waited longer than --runqueue, is void.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from datetime import datetime
+from pathlib import Path
+
+import wire
+from ensemble import Ensemble
+
+POLL_S = 0.005
+STAMP = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ")
+PHASES = ("detect", "election", "connect", "sync", "client")
+
+
+def percentile(values, p):
+    """Nearest rank: the smallest value that p percent do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * p // 100) - 1)]
+
+
+def machine():
+    """Load average, stolen seconds of all cores, seconds tasks waited for a core."""
+    with open("/proc/stat") as f:
+        stolen = int(f.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+    waited = 0
+    try:
+        with open("/proc/schedstat") as f:
+            waited = sum(int(line.split()[8]) for line in f if line.startswith("cpu")) / 1e9
+    except OSError:
+        pass
+    return os.getloadavg()[0], stolen, waited
+
+
+def first_write(ports, stop_after=30.0):
+    """Polls all ports until a write is acknowledged: its wall time, or None."""
+    done = threading.Event()
+    won = []
+
+    def poll(port):
+        while not done.is_set():
+            session = None
+            try:
+                session = wire.Session(port)
+                session.set("/recovery", b"x")
+                won.append(time.time())
+                done.set()
+            except wire.Refused:
+                pass
+            finally:
+                if session:
+                    session.drop()
+            done.wait(POLL_S)
+
+    threads = [threading.Thread(target=poll, args=(p,), daemon=True) for p in ports]
+    for t in threads:
+        t.start()
+    done.wait(stop_after)
+    done.set()
+    for t in threads:
+        t.join(5)
+    return min(won) if won else None
+
+
+def events(server, offset):
+    """(seconds, line) of a server's log since an offset in bytes."""
+    with open(server.log, "rb") as f:
+        f.seek(offset)
+        for line in f.read().decode(errors="replace").splitlines():
+            m = STAMP.match(line)
+            if m:
+                yield datetime.strptime(m[1], "%Y-%m-%d %H:%M:%S,%f").timestamp(), line
+
+
+def when(log, text, after):
+    return next((t for t, line in log if text in line and t >= after - 0.002), None)
+
+
+def phases(survivors, offsets, killed, acknowledged):
+    """ms of each phase along the new leader: notice, elect, get a quorum connected and into the new epoch, synchronise, serve."""
+    logs = {s: list(events(s, offsets[s])) for s in survivors}
+    for s, log in logs.items():
+        leading = when(log, "- LEADING - LEADER ELECTION TOOK", killed)
+        broadcast = when(log, "leading - broadcast", killed)
+        if not leading or not broadcast:
+            continue
+        # The last to lead counts, where the first one failed.
+        looking = [t for t, line in log if line.endswith("- LOOKING") and killed - 0.002 <= t <= broadcast]
+        marks = [killed, looking[0] if looking else leading, leading, when(log, "leading - synchronization", killed), broadcast,
+                 acknowledged]
+        row = {name: 1000 * (b - a) for name, a, b in zip(PHASES, marks, marks[1:])}
+        every = [line for each in logs.values() for _, line in each]
+        row["refused"] = sum("tries=" in line for line in every)
+        row["resent"] = sum("Notification time out" in line for line in every)
+        row["rounds"] = max(sum(line.endswith("- LOOKING") for _, line in each) for each in logs.values())
+        return row
+    return {}
+
+
+class Arm:
+    def __init__(self, name, size, directory, config, flags):
+        self.name = name
+        self.ensemble = Ensemble(directory, [name] * size, config, flags)
+        self.samples, self.void = [], 0
+
+    def kill_leader(self, limits):
+        leader = self.ensemble.wait_whole()
+        survivors = [s for s in self.ensemble.servers if s is not leader]
+        bounds = [int(s.metrics().get("giusto_first_write_bound_us", 0)) / 1000 for s in survivors]
+        offsets = {s: s.log.stat().st_size for s in survivors}
+        load, stolen, waited = machine()
+        killed = time.time()
+        leader.kill()
+        acknowledged = first_write([s.client for s in survivors])
+        _, stolen_after, waited_after = machine()
+        if acknowledged is None:
+            raise RuntimeError(f"{self.name}: no write was acknowledged within 30 s; see {self.ensemble.dir}")
+        time.sleep(0.2)
+        sample = {"arm": self.name, "total_ms": 1000 * (acknowledged - killed), "bound_ms": max(bounds), "load": load,
+                  "stolen_s": stolen_after - stolen, "runqueue_s": waited_after - waited,
+                  **phases(survivors, offsets, killed, acknowledged)}
+        sample["void"] = sample["stolen_s"] > limits[0] or sample["runqueue_s"] > limits[1]
+        leader.start()
+        self.ensemble.wait_whole()
+        self.samples.append(sample)
+        return sample
+
+
+def report(arms, out):
+    print(f"{'ms':<10}{'n':>4}{'void':>5}{'min':>7}{'p50':>7}{'p95':>7}{'p99':>7}{'max':>7}   phases, median:",
+          *(f"{p:>9}" for p in PHASES), f"{'refused':>8}{'resent':>7}{'> bound':>8}")
+    rows, result = [], {}
+    for arm in arms:
+        good = [s for s in arm.samples if not s["void"]]
+        if not good:
+            continue
+        totals = [s["total_ms"] for s in good]
+        over = sum(s["total_ms"] > s["bound_ms"] > 0 for s in good)
+        medians = [statistics.median([s[p] for s in good if p in s] or [0]) for p in PHASES]
+        stats = {"n": len(good), "void": len(arm.samples) - len(good), "min": min(totals),
+                 **{f"p{p}": percentile(totals, p) for p in (50, 95, 99)}, "max": max(totals)}
+        refused, resent = (sum(s.get(k, 0) for s in good) for k in ("refused", "resent"))
+        bounded = any(s["bound_ms"] for s in good)
+        print(f"{arm.name:<10}{stats['n']:>4}{stats['void']:>5}", *(f"{stats[k]:>6.0f}" for k in ("min", "p50", "p95", "p99", "max")),
+              " " * 17, *(f"{m:>9.1f}" for m in medians), f"{refused:>8}{resent:>7}", f"{over if bounded else '-':>7}")
+        rows += [(arm.name, t, (i + 1) / len(totals)) for i, t in enumerate(sorted(totals))]
+        result[arm.name] = {**stats, "phases_median_ms": dict(zip(PHASES, medians)), "refused": refused, "resent": resent,
+                            "over_bound": over if bounded else None, "samples": arm.samples}
+    (out / "recovery.csv").write_text("arm,ms,fraction\n" + "".join(f"{a},{t:.1f},{f:.4f}\n" for a, t, f in rows))
+    loads = [s["load"] for arm in arms for s in arm.samples]
+    stolen = sum(s["stolen_s"] for arm in arms for s in arm.samples)
+    result["machine"] = {"cores": os.cpu_count(), "load_median": statistics.median(loads), "load_max": max(loads), "stolen_s": stolen}
+    print(f"machine: {os.cpu_count()} cores, load {statistics.median(loads):.1f} (at most {max(loads):.1f}), stolen {stolen:.2f} s while recovering")
+    (out / "recovery.json").write_text(json.dumps(result, indent=1))
+    return result
+
+
+def gate(result, third=1 / 3):
+    ours, stock = result.get("giusto"), result.get("stock")
+    if not ours or not stock:
+        sys.exit("void: too many kills were void, the machine was too noisy; run it again")
+    ok = True
+    for key in ("p50", "p95"):
+        ratio = ours[key] / stock[key]
+        ok &= ratio <= third
+        print(f"{key}: {ratio:.2f} of stock (gate: <= 0.33)")
+    if not ok:
+        print("gate missed")
+        sys.exit(5)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--servers", type=int, default=3)
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--arms", default="stock,rtzk-l,giusto")
+    parser.add_argument("--out", type=Path, default=Path("target/bench"))
+    parser.add_argument("--steal", type=float, default=0.05, help="seconds; more of it in a recovery and the kill is void")
+    parser.add_argument("--runqueue", type=float, default=5.0, help="seconds, of all tasks together")
+    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a line of every zoo.cfg")
+    parser.add_argument("--java", action="append", default=[], metavar="FLAG", help="a flag of every JVM")
+    parser.add_argument("--gate", action="store_true")
+    parser.add_argument("--keep", action="store_true", help="keep data and logs, and say where")
+    a = parser.parse_args()
+    a.out.mkdir(parents=True, exist_ok=True)
+    config = dict(line.split("=", 1) for line in a.config)
+    with tempfile.TemporaryDirectory(prefix="giusto-zk-") as scratch:
+        base = Path(tempfile.mkdtemp(prefix="giusto-zk-kept-")) if a.keep else Path(scratch)
+        if a.keep:
+            print(f"data and logs: {base}")
+        arms = [Arm(name, a.servers, base / name, config, a.java) for name in a.arms.split(",")]
+        try:
+            for arm in arms:
+                arm.ensemble.__enter__()
+                session = wire.Session(arm.ensemble.ports()[0])
+                session.create("/recovery")
+                session.close()
+            for k in range(a.kills):
+                # Order turns too, so that no arm always follows the same one.
+                for arm in arms[k % len(arms):] + arms[:k % len(arms)]:
+                    time.sleep(1.0)
+                    sample = arm.kill_leader((a.steal, a.runqueue))
+                    print(f"{k + 1}/{a.kills} {arm.name}: {sample['total_ms']:.0f} ms{' void' if sample['void'] else ''}", file=sys.stderr)
+        finally:
+            for arm in arms:
+                arm.ensemble.__exit__()
+        result = report(arms, a.out)
+    if a.gate:
+        gate(result)
+
+
+if __name__ == "__main__":
+    main()

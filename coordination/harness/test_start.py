@@ -1,0 +1,153 @@
+"""Starting a server: what is refused and how; the start script; real clients, unchanged, through a leader's death."""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import wire
+from ensemble import ROOM, Ensemble, free_ports
+
+SCRIPT = ROOM / "bin" / "giusto-zookeeper"
+QUIETLY = ["-Dzookeeper.loglevel=ERROR"]
+CLIENTS = f"{ROOM / 'conf'}:{ROOM / 'clients' / 'target'}/*:{ROOM / 'clients' / 'target' / 'lib'}/*"
+QUIET = {**os.environ, "JVMFLAGS": "-Xmx64m"}
+
+
+class Refused(unittest.TestCase):
+    def start(self, *lines):
+        with tempfile.TemporaryDirectory() as d:
+            ports = free_ports(3)
+            config = Path(d) / "zoo.cfg"
+            (Path(d) / "myid").write_text("1")
+            servers = [f"server.{i}=127.0.0.1:{ports[1]}:{ports[2]}" for i in (1, 2, 3)]
+            config.write_text("\n".join([f"dataDir={d}", f"clientPort={ports[0]}", "tickTime=1000", "initLimit=5", "syncLimit=2",
+                                         "admin.enableServer=false", *servers, *lines]))
+            done = subprocess.run([SCRIPT, "start-foreground", config], env=QUIET, capture_output=True, text=True, timeout=60)
+            return done.returncode, done.stderr
+
+    def test_an_unknown_key(self):
+        code, text = self.start("giusto.epoch=strict")
+        self.assertEqual(2, code)
+        self.assertIn("unknown property giusto.epoch; did you mean giusto.epochs?", text)
+
+    def test_memory_without_acceptance(self):
+        code, text = self.start("giusto.epochs=memory")
+        self.assertEqual(2, code)
+        self.assertIn("giusto.epochs.accept = acknowledged-writes-may-be-lost", text)
+
+    def test_an_interval_that_would_hide_the_wait(self):
+        code, text = self.start("fastleader.minNotificationInterval=50")
+        self.assertEqual(2, code)
+        self.assertIn("comes to 200 ms when it is doubled", text)
+
+    def test_the_script_itself(self):
+        for arguments, text in ((["go"], "start-foreground, start, stop"), (["start", "/nonexistent"], "cannot be read")):
+            done = subprocess.run([SCRIPT, *arguments], env=QUIET, capture_output=True, text=True, timeout=60)
+            self.assertEqual(2, done.returncode)
+            self.assertIn(text, done.stderr)
+
+
+class Clients(unittest.TestCase):
+    """One ensemble: its first server is started and stopped by the script, its leader dies under Curator."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.ensemble = Ensemble(Path(cls.scratch.name) / "e", ["giusto", "giusto", "stock"])
+        cls.ensemble.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.ensemble.__exit__()
+        cls.scratch.cleanup()
+
+    def script(self, verb, server):
+        return subprocess.run([SCRIPT, verb, server.dir / "zoo.cfg"], env=QUIET, capture_output=True, text=True, timeout=60)
+
+    def test_metrics_say_what_is_used_and_the_bound(self):
+        metrics = self.ensemble.servers[0].metrics()
+        for name in ("giusto_wait_us", "giusto_jitter_us", "giusto_delay_us", "giusto_recovery_bound_us", "giusto_first_write_bound_us"):
+            self.assertGreater(int(metrics[name]), 0, name)
+        self.assertGreater(int(metrics["giusto_wait_us"]), int(metrics["giusto_jitter_us"]) + int(metrics["giusto_delay_us"])
+                           if int(metrics["giusto_wait_us"]) < 200_000 else 0)
+        self.assertNotIn("giusto_wait_us", self.ensemble.servers[2].metrics())
+
+    def test_start_status_stop(self):
+        server = self.ensemble.servers[0]
+        server.kill(signal.SIGTERM)
+        started = self.script("start", server)
+        try:
+            self.assertEqual(0, started.returncode, started.stderr)
+            end = time.monotonic() + 60
+            while not server.mode() and time.monotonic() < end:
+                time.sleep(0.1)
+            status = self.script("status", server)
+            self.assertEqual((0, True), (status.returncode, status.stdout.startswith("Mode: ")), status.stderr)
+            self.assertEqual(2, self.script("start", server).returncode)
+        finally:
+            stopped = self.script("stop", server)
+        self.assertEqual("stopped\n", stopped.stdout)
+        self.assertEqual(4, self.script("status", server).returncode)
+        server.start()
+        self.ensemble.wait_whole()
+
+    def curator(self, *flags):
+        hosts = ",".join(f"127.0.0.1:{p}" for p in self.ensemble.ports())
+        program = subprocess.Popen(["java", "-Xmx64m", *flags, *QUIETLY, "-cp", f"{ROOM / 'client' / 'target'}/*:{CLIENTS}",
+                                    "giusto.coordination.clients.Curator", hosts, f"/curator{len(flags)}"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            while program.stdout.readline() not in ("counting\n", ""):
+                pass
+            leader = self.ensemble.leader()
+            leader.kill()
+            time.sleep(1)
+            leader.start()
+            self.ensemble.wait_whole()
+            out, errors = program.communicate("end\n", timeout=60)
+        finally:
+            program.kill()
+        self.assertEqual(0, program.returncode, errors)
+        print(out.strip())
+
+    def test_curator(self):
+        self.curator()
+
+    def test_curator_with_our_socket(self):
+        self.curator("-Dzookeeper.clientCnxnSocket=org.apache.zookeeper.RtClientCnxnSocketNIO")
+
+    def test_zkcli(self):
+        def cli(*words):
+            return subprocess.run(["java", "-Xmx64m", *QUIETLY, "-cp", CLIENTS, "org.apache.zookeeper.ZooKeeperMain", "-server", f"127.0.0.1:{self.ensemble.ports()[0]}", *words],
+                                  capture_output=True, text=True, timeout=60)
+        self.assertEqual(0, cli("create", "/cli", "hello").returncode)
+        self.assertIn("hello", cli("get", "/cli").stdout)
+
+    def test_a_version_that_stock_speaks(self):
+        self.assertTrue(wire.ask(self.ensemble.ports()[0], "srvr").startswith("Zookeeper version: 3.9.5"))
+
+
+class Orphans(unittest.TestCase):
+    def test_no_server_outlives_its_harness(self):
+        """A harness that is killed in the middle leaves no JVM behind."""
+        with tempfile.TemporaryDirectory() as d:
+            code = f"import time; from ensemble import Ensemble; e = Ensemble('{d}/e', ['giusto'] * 3); [s.start() for s in e.servers]; " \
+                   "print(*[s.process.pid for s in e.servers], flush=True); time.sleep(60)"
+            program = subprocess.Popen([sys.executable, "-c", code], cwd=ROOM / "harness", stdout=subprocess.PIPE, text=True)
+            pids = [int(p) for p in program.stdout.readline().split()]
+            self.assertEqual(3, len(pids))
+            program.kill()
+            program.wait()
+            program.stdout.close()
+            end = time.monotonic() + 10
+            while time.monotonic() < end and any(Path(f"/proc/{p}").exists() for p in pids):
+                time.sleep(0.05)
+            self.assertEqual([], [p for p in pids if Path(f"/proc/{p}/cmdline").exists() and Path(f"/proc/{p}/cmdline").read_bytes()])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,289 @@
+package org.apache.zookeeper.server.quorum;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.lang.reflect.Field;
+import java.nio.ByteBuffer;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import javax.security.sasl.SaslException;
+import org.apache.zookeeper.common.X509Exception;
+import org.apache.zookeeper.metrics.MetricsContext;
+import org.apache.zookeeper.server.ServerMetrics;
+import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
+import org.apache.zookeeper.server.quorum.FastLeaderElection.ToSend;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Stock's peer with our parts in it: the election's queue (FCLE), word from the leader when its socket is bound (FQCE), the
+ * leader's snapshot after it serves, epochs reserved beforehand, phases and bound as metrics. Messages, files and states are
+ * stock's, so that ours and stock servers mix.
+ */
+final class RtQuorumPeer extends QuorumPeer {
+
+    private static final Logger LOG = LoggerFactory.getLogger(RtQuorumPeer.class);
+    /**
+     * How long a learner tries to connect to a leader that is up, before it asks for another election. Stock's five tries take
+     * 500 ms: a leader that starves for longer is then left alone, and only gives up after initLimit ticks.
+     */
+    static final long CONNECT_NS = TimeUnit.SECONDS.toNanos(2);
+    /** A stock leader never says that it is ready: it is tried this often. */
+    private static final long READY_NS = TimeUnit.MILLISECONDS.toNanos(15);
+
+    private final Settings settings;
+    private final Ready ready = new Ready();
+    private final WaitEstimator waiting;
+    private final RecoveryBound bound;
+    private final Phases phases;
+    private final AtomicLong answers = new AtomicLong();
+    private EpochStore epochs;
+    private volatile long lostLeader = -1;
+    /** Whether this process ever served. */
+    private volatile boolean served;
+
+    RtQuorumPeer(Settings settings) throws SaslException {
+        this.settings = settings;
+        this.waiting = new WaitEstimator(settings);
+        this.bound = new RecoveryBound(settings.epochs, waiting);
+        this.phases = new Phases(bound, waiting);
+    }
+
+    @Override
+    public void setTxnFactory(FileTxnSnapLog log) {
+        super.setTxnFactory(log);
+        ExecutorService writer = Executors.newSingleThreadExecutor(work -> {
+            Thread thread = new Thread(work, "giusto-epochs");
+            thread.setDaemon(true);
+            return thread;
+        });
+        epochs = new EpochStore(settings.epochs, new EpochFiles(log.getSnapDir().toPath(), bound.forced::add), writer);
+    }
+
+    @Override
+    public synchronized void start() {
+        registerMetrics();
+        super.start();
+    }
+
+    private void registerMetrics() {
+        phases.register();
+        MetricsContext metrics = ServerMetrics.getMetrics().getMetricsProvider().getRootContext();
+        metrics.registerGauge("giusto_wait_us", () -> TimeUnit.NANOSECONDS.toMicros(waiting.waitNs()));
+        metrics.registerGauge("giusto_jitter_us", () -> TimeUnit.NANOSECONDS.toMicros(waiting.jitterNs()));
+        metrics.registerGauge("giusto_delay_us", () -> TimeUnit.NANOSECONDS.toMicros(waiting.delayNs()));
+        metrics.registerGauge("giusto_recovery_bound_us", () -> TimeUnit.NANOSECONDS.toMicros(bound.boundNs(getQuorumSize())));
+        metrics.registerGauge("giusto_first_write_bound_us",
+            () -> TimeUnit.NANOSECONDS.toMicros(bound.firstWriteNs(getQuorumSize())));
+        metrics.registerGauge("giusto_answers", answers::get);
+    }
+
+    // The election.
+
+    @Override
+    protected Election createElectionAlgorithm(int algorithm) {
+        if (algorithm != 3 || !settings.has(Settings.Feature.FCLE)) {
+            return super.createElectionAlgorithm(algorithm);
+        }
+        QuorumCnxManager manager = createCnxnManager();
+        QuorumCnxManager old = managers().getAndSet(manager);
+        if (old != null) {
+            old.halt();
+        }
+        manager.listener.start();
+        FastLeaderElection election = new FastLeaderElection(this, manager);
+        // Before its threads start: nobody has seen the queue that is replaced.
+        election.recvqueue = new VoteQueue(this, election, settings.has(Settings.Feature.UNANIMOUS));
+        election.start();
+        return election;
+    }
+
+    @SuppressWarnings("unchecked")
+    private AtomicReference<QuorumCnxManager> managers() {
+        try {
+            Field field = QuorumPeer.class.getDeclaredField("qcmRef");
+            field.setAccessible(true);
+            return (AtomicReference<QuorumCnxManager>) field.get(this);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException("this ZooKeeper is not 3.9.x: QuorumPeer has no qcmRef", e);
+        }
+    }
+
+    @Override
+    public QuorumCnxManager createCnxnManager() {
+        // Stock's only access to this property is private.
+        int timeout = Integer.getInteger(QUORUM_CNXN_TIMEOUT_MS, -1);
+        return new QuorumCnxManager(this, getMyId(), getView(), authServer, authLearner,
+            timeout > 0 ? timeout : tickTime * syncLimit, getQuorumListenOnAllIPs(), quorumCnxnThreadsSize,
+            isQuorumSaslAuthEnabled()) {
+            @Override
+            public void addToRecvQueue(Message message) {
+                peek(message);
+                super.addToRecvQueue(message);
+            }
+        };
+    }
+
+    /** A notification starts with state, leader, zxid and round; everything else of it is stock's. */
+    private void peek(QuorumCnxManager.Message message) {
+        ByteBuffer buffer = message.buffer.duplicate();
+        buffer.clear();
+        if (message.sid == getMyId() || buffer.remaining() < 28) {
+            return;
+        }
+        int state = buffer.getInt();
+        long leader = buffer.getLong();
+        buffer.getLong();
+        long round = buffer.getLong();
+        if (state == ServerState.LEADING.ordinal() && leader == message.sid) {
+            ready.says(message.sid, round);
+        } else if (state == ServerState.LOOKING.ordinal()) {
+            waiting.vote(message.sid, round, System.nanoTime());
+        }
+    }
+
+    @Override
+    public synchronized void setPeerState(ServerState state) {
+        if (state == ServerState.LOOKING) {
+            phases.lost(System.nanoTime());
+            reserve();
+        } else {
+            phases.elected(System.nanoTime());
+        }
+        super.setPeerState(state);
+    }
+
+    @Override
+    public void setZabState(ZabState state) {
+        super.setZabState(state);
+        if (state == ZabState.BROADCAST) {
+            served = true;
+            phases.serving(System.nanoTime());
+            epochs.settle();
+        }
+    }
+
+    // The parts of a recovery.
+
+    @Override
+    protected Leader makeLeader(FileTxnSnapLog log) throws IOException, X509Exception {
+        lostLeader = -1;
+        LeaderZooKeeperServer server = settings.has(Settings.Feature.SNAPSHOT)
+            ? new RtLeaderServer(log, this, getZkDb()) : new LeaderZooKeeperServer(log, this, getZkDb());
+        Leader made = new Leader(this, server);
+        if (settings.has(Settings.Feature.FQCE)) {
+            sayReady();
+        }
+        return made;
+    }
+
+    /** The socket is bound: from here on the kernel takes connections, whatever the leader still has to do. */
+    private void sayReady() {
+        Vote vote = getCurrentVote();
+        FastLeaderElection election = (FastLeaderElection) getElectionAlg();
+        byte[] config = getQuorumVerifier().toString().getBytes(UTF_8);
+        for (long sid : getView().keySet()) {
+            if (sid != getMyId()) {
+                election.sendqueue.offer(new ToSend(ToSend.mType.notification, vote.getId(), vote.getZxid(),
+                    vote.getElectionEpoch(), ServerState.LEADING, sid, vote.getPeerEpoch(), config));
+            }
+        }
+    }
+
+    @Override
+    protected Follower makeFollower(FileTxnSnapLog log) throws IOException {
+        return new RtFollower(this, new FollowerZooKeeperServer(log, this, getZkDb()));
+    }
+
+    @Override
+    protected Observer makeObserver(FileTxnSnapLog log) throws IOException {
+        return new RtObserver(this, new ObserverZooKeeperServer(log, this, getZkDb()));
+    }
+
+    /** Until the leader we voted for says that it is ready, or some milliseconds have passed. */
+    void awaitReady() throws InterruptedIOException {
+        if (!settings.has(Settings.Feature.FQCE)) {
+            return;
+        }
+        Vote vote = getCurrentVote();
+        try {
+            ready.await(vote.getId(), vote.getElectionEpoch(), READY_NS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new InterruptedIOException("interrupted while waiting for the leader");
+        }
+    }
+
+    /** Whether this server goes on, and the election channel to the server it voted for is open. */
+    boolean leaderIsUp() {
+        Vote vote = getCurrentVote();
+        QuorumCnxManager manager = getQuorumCnxManager();
+        return isRunning() && vote != null && manager != null && manager.connectedToPeer(vote.getId());
+    }
+
+    /** The connection to the leader is gone, or is being closed; may be called several times. */
+    void leaderLost() {
+        Vote vote = getCurrentVote();
+        lostLeader = vote == null ? -1 : vote.getId();
+        phases.lost(System.nanoTime());
+        waiting.silence();
+        reserve();
+    }
+
+    // Epochs.
+
+    /**
+     * Only a server that has lost its ensemble reserves. One that starts most often finds a leader, whose epoch it would refuse
+     * were it killed and started again before it took the reservation back.
+     */
+    private void reserve() {
+        try {
+            if (served && isRunning()) {
+                epochs.reserve(getAcceptedEpoch());
+            }
+        } catch (IOException e) {
+            LOG.warn("The epoch promised last cannot be read", e);
+        }
+    }
+
+    @Override
+    void writeLongToFile(String name, long value) throws IOException {
+        if (name.equals(ACCEPTED_EPOCH_FILENAME)) {
+            epochs.promise(value);
+        } else if (name.equals(CURRENT_EPOCH_FILENAME)) {
+            epochs.enter(value);
+        } else {
+            super.writeLongToFile(name, value);
+        }
+    }
+
+    // What our parts ask.
+
+    long lostLeader() {
+        return lostLeader;
+    }
+
+    long waitNs() {
+        return waiting.waitNs();
+    }
+
+    WaitEstimator waiting() {
+        return waiting;
+    }
+
+    Phases phases() {
+        return phases;
+    }
+
+    void roundStarted(long round, long nowNs) {
+        phases.roundStarted(round, nowNs);
+    }
+
+    void answeredPeer() {
+        answers.incrementAndGet();
+    }
+}

@@ -1,0 +1,115 @@
+package org.apache.zookeeper.server.quorum;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import java.util.Properties;
+import java.util.Random;
+import org.junit.jupiter.api.Test;
+
+class WaitTest {
+
+    private static final long MS = 1_000_000;
+
+    private static WaitEstimator waiting(String... pairs) {
+        Properties p = new Properties();
+        for (int i = 0; i < pairs.length; i += 2) {
+            p.setProperty(pairs[i], pairs[i + 1]);
+        }
+        return new WaitEstimator(Settings.of(p));
+    }
+
+    @Test
+    void untilAnythingIsMeasuredItIsThePapersTwentyMilliseconds() {
+        assertEquals(20 * MS, waiting().waitNs());
+        assertEquals(25 * MS, waiting("giusto.wait", "25ms").waitNs());
+    }
+
+    @Test
+    void theSpreadOfDetectionsCountsWhicheverServerWasFirst() {
+        for (long off : new long[] {-30 * MS, 30 * MS}) {
+            WaitEstimator w = waiting();
+            w.vote(2, 7, 1000 * MS + off);
+            w.vote(2, 7, 1500 * MS);
+            w.elected(7, 1000 * MS);
+            assertEquals(30 * MS, w.jitterNs());
+            assertEquals(37 * MS, w.waitNs());
+        }
+    }
+
+    @Test
+    void votesOfOtherRoundsAndOfServersThatCameUpLateAreNoJitter() {
+        WaitEstimator w = waiting();
+        w.vote(2, 6, 0);
+        w.vote(2, 7, 1010 * MS);
+        w.vote(3, 7, 1900 * MS);
+        w.vote(4, 6, 2000 * MS);
+        w.elected(7, 1000 * MS);
+        assertEquals(13 * MS, w.jitterNs(), "10 ms is below the prior, 900 ms is no jitter");
+    }
+
+    @Test
+    void heartbeatsMeasureDelayButNotAcrossLeaders() {
+        WaitEstimator w = waiting();
+        w.heartbeat(0, 500 * MS);
+        w.heartbeat(509 * MS, 500 * MS);
+        assertEquals(9 * MS, w.delayNs());
+        w.silence();
+        w.heartbeat(9000 * MS, 500 * MS);
+        assertEquals(9 * MS, w.delayNs());
+    }
+
+    @Test
+    void moreThanJitterAndDelayAlwaysAndNeverMoreThanStock() {
+        Random random = new Random(5);
+        int capped = 0, shorter = 0;
+        for (int system = 0; system < 2000; system++) {
+            WaitEstimator w = waiting();
+            long now = 0, range = 1 + random.nextInt(250);
+            for (int i = 0; i < 100; i++) {
+                now += (500 + random.nextInt((int) range)) * MS;
+                w.heartbeat(now, 500 * MS);
+                if (random.nextInt(3) == 0) {
+                    w.vote(2, i, now + random.nextInt((int) range) * MS);
+                    w.elected(i, now);
+                }
+                long jd = w.jitterNs() + w.delayNs();
+                assertTrue(w.waitNs() > jd || w.waitNs() == 200 * MS);
+                assertTrue(w.waitNs() <= 200 * MS);
+                capped += w.waitNs() == 200 * MS ? 1 : 0;
+                shorter += w.waitNs() < 20 * MS ? 1 : 0;
+            }
+        }
+        System.out.printf("wait: %d of 200000 at stock's limit, %d below the paper's 20 ms%n", capped, shorter);
+        assertTrue(capped > 100 && shorter > 100);
+    }
+
+    @Test
+    void theBoundIsThePapersFormWithTable53() {
+        // N = 2 left of 3, w = 20: T = d + s_e + (j + d + w + 3h) + (s_r + 2 h_r + k b), k = 1.
+        WaitEstimator w = waiting();
+        RecoveryBound bound = new RecoveryBound(EpochStore.Mode.RESERVE, w);
+        assertEquals((3 + 35 + (13 + 3 + 20 + 9) + (55 + 50 + 5)) * MS, bound.boundNs(3));
+        assertEquals(10 * MS, new RecoveryBound(EpochStore.Mode.STRICT, w).boundNs(3) - bound.boundNs(3));
+        assertEquals(((10 - 3) * 3 + 2 * 25) * MS, bound.boundNs(5) - bound.boundNs(3));
+    }
+
+    @Test
+    void theBoundIsNeverBelowWhatWasSeenInItsWindow() {
+        Random random = new Random(1);
+        RecoveryBound bound = new RecoveryBound(EpochStore.Mode.RESERVE, waiting());
+        long[] sums = new long[64];
+        int above = 0;
+        for (int i = 0; i < 1000; i++) {
+            long leave = random.nextInt(80) * MS, election = random.nextInt(150) * MS, recovery = random.nextInt(300) * MS;
+            bound.leave.add(leave);
+            bound.election.add(election);
+            bound.recovery.add(recovery);
+            sums[i % 64] = leave + election + recovery;
+            above += sums[i % 64] > 193 * MS ? 1 : 0;
+            for (long sum : sums) {
+                assertTrue(bound.boundNs(3) >= sum);
+            }
+        }
+        assertTrue(above > 100);
+    }
+}

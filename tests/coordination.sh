@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Coordination: laws of the parts, every behaviour of epochs in small ensembles, and real servers under faults. No time is asserted.
+#   tests/coordination.sh [soak]      soak: 120 fault runs, mixed ensembles, five servers, wide bounds
+# Fetches once what it needs (Maven Central, PyPI); works offline after that. Exit 77: this machine has no Java or Maven.
+set -euo pipefail
+cd "$(dirname "$0")/../coordination"
+for tool in java mvn python3 gcc; do
+	command -v $tool >/dev/null || {
+		echo "coordination: $tool is missing: apt-get install openjdk-17-jdk-headless maven python3-venv gcc" >&2
+		exit 77
+	}
+done
+[ "${1:-}" != soak ] || export GIUSTO_SOAK=1
+
+maven() {
+	mvn -B -q -o -Dstyle.color=never "$@" 2>/dev/null >"$log" || mvn -B -q -Dstyle.color=never "$@" >"$log" || {
+		cat "$log"
+		return 1
+	}
+	grep -oE '(epochs: |wait: |votes: |ZooKeeper client|[A-Z_]+: 3 servers).*' "$log" || true
+}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+echo "laws of the parts; the client's socket with 3.9.5"
+maven -pl server,client,clients package
+echo "every behaviour of epochs: what is safe, and what is found"
+maven -pl model test
+echo "the client's socket with 3.8.6"
+maven -pl client -Dzookeeper.version=3.8.6 -DbuildDirectory=target-3.8 test
+
+venv=.venv
+if ! cmp -s harness/requirements.txt $venv/installed; then
+	rm -rf $venv
+	python3 -m venv $venv
+	$venv/bin/pip install -q --disable-pip-version-check --require-virtualenv -r harness/requirements.txt
+	cp harness/requirements.txt $venv/installed
+fi
+python=$venv/bin/python3
+$python harness/test_history.py
+$python harness/test_start.py
+$python harness/recovery.py --kills 1 --arms stock,giusto --out ../target/coordination 2>/dev/null
+if [ -n "${GIUSTO_SOAK:-}" ]; then
+	$python harness/faults.py --runs 60 --seed 1
+	$python harness/faults.py --runs 20 --seed 2 --arm overlap
+	$python harness/faults.py --runs 20 --seed 3 --arm mixed
+	$python harness/faults.py --runs 20 --seed 4 --servers 5
+else
+	$python harness/faults.py --runs 7
+fi
+$python harness/faults.py --rolling

@@ -1,0 +1,225 @@
+//! Curves over one quantity, as a drawing: panels one below the other, each with its axes.
+
+use std::fmt::Write;
+
+const WIDTH: f64 = 700.0;
+const HEIGHT: f64 = 380.0;
+const LEFT: f64 = 74.0;
+const RIGHT: f64 = 150.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 52.0;
+
+/// As the other drawings, in the reader's light or dark scheme.
+const STYLE: &str = "\
+.curves{--paper:#fff;--ink:#1c1c1e;--soft:#5b5b62;--grid:#dcdce0;--c0:#1466b8;--c1:#c2410c;--c2:#15803d;--c3:#7c3aed;--c4:#a16207;--c5:#be185d}\
+@media(prefers-color-scheme:dark){.curves{--paper:#161618;--ink:#ececf0;--soft:#a8a8b2;--grid:#38383e;--c0:#6cb4ff;--c1:#ff9563;--c2:#5fd38a;--c3:#b99bff;--c4:#e0b84a;--c5:#ff84b8}}\
+.curves .paper{fill:var(--paper)}.curves text{fill:var(--soft)}.curves .grid{stroke:var(--grid);fill:none}\
+.curves .title{fill:var(--ink);font-weight:600}.curves .line{stroke-width:2;fill:none;stroke-linejoin:round}\
+.curves .limit{stroke:var(--ink);stroke-width:1.5;stroke-dasharray:6 4;fill:none}";
+/// Colours of [`STYLE`].
+const COLOURS: usize = 6;
+/// Dashes of lines beyond the colours.
+const DASHES: [&str; 3] = ["", "7 3", "2 3"];
+
+/// One pair of axes.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// Above it.
+    pub title: String,
+    /// What grows to the right, with its unit.
+    pub across: String,
+    /// What grows upward, with its unit.
+    pub up: String,
+    /// Whether steps to the right multiply instead of adding.
+    pub logarithmic: bool,
+    /// The highest value that is drawn; none: all.
+    pub top: Option<f64>,
+    /// What is drawn.
+    pub lines: Vec<Line>,
+}
+
+/// One curve.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Beside its end, where names are listed.
+    pub name: String,
+    /// Ascending to the right. What is not finite is left out and breaks the line.
+    pub points: Vec<[f64; 2]>,
+    /// A limit, not a result: drawn with dashes.
+    pub limit: bool,
+}
+
+/// `panels` as one self-contained SVG.
+pub fn curves_svg(panels: &[Panel]) -> String {
+    let height = HEIGHT * panels.len() as f64;
+    let mut svg = format!(
+        "<svg class=\"curves\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+         font-family=\"system-ui,sans-serif\" font-size=\"12\">\n<title>{}</title>\n<style>{STYLE}</style>\n\
+         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n",
+        escaped(panels.first().map_or("", |panel| &panel.title))
+    );
+    for (number, panel) in panels.iter().enumerate() {
+        let _ = writeln!(svg, "<g transform=\"translate(0 {})\">", HEIGHT * number as f64);
+        draw(&mut svg, panel);
+        svg += "</g>\n";
+    }
+    svg + "</svg>\n"
+}
+
+fn draw(svg: &mut String, panel: &Panel) {
+    let (right, floor) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    let seen = || panel.lines.iter().flat_map(|line| &line.points).filter(|point| point.iter().all(|x| x.is_finite()));
+    let least = seen().map(|point| point[0]).fold(f64::INFINITY, f64::min);
+    let most = seen().map(|point| point[0]).fold(f64::NEG_INFINITY, f64::max);
+    let top = panel.top.unwrap_or_else(|| seen().map(|point| point[1]).fold(0.0, f64::max) * 1.05);
+    let (least, most, top) =
+        if least < most && top > 0.0 { (least, most, top) } else { (least.min(0.0), least.max(0.0) + 1.0, 1.0) };
+    let logarithmic = panel.logarithmic && least > 0.0;
+    let x = |value: f64| {
+        let share =
+            if logarithmic { (value / least).ln() / (most / least).ln() } else { (value - least) / (most - least) };
+        LEFT + share * (right - LEFT)
+    };
+    let y = |value: f64| floor - (value / top).min(1.0) * (floor - TOP);
+    let across = if logarithmic { decades(least, most) } else { round_steps(least, most) };
+    for value in across {
+        let _ = writeln!(
+            svg,
+            "<path class=\"grid\" d=\"M{0:.1} {floor:.1}V{TOP}\"/><text x=\"{0:.1}\" y=\"{1:.1}\" text-anchor=\"middle\">{2}</text>",
+            x(value),
+            floor + 17.0,
+            shown(value)
+        );
+    }
+    for value in round_steps(0.0, top) {
+        let _ = writeln!(
+            svg,
+            "<path class=\"grid\" d=\"M{LEFT} {0:.1}H{right}\"/><text x=\"{1}\" y=\"{2:.1}\" text-anchor=\"end\">{3}</text>",
+            y(value),
+            LEFT - 7.0,
+            y(value) + 4.0,
+            shown(value)
+        );
+    }
+    let _ = writeln!(
+        svg,
+        "<text class=\"title\" x=\"{LEFT}\" y=\"20\">{}</text>\n<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
+         <text transform=\"translate(16 {:.1})rotate(-90)\" text-anchor=\"middle\">{}</text>",
+        escaped(&panel.title),
+        (LEFT + right) / 2.0,
+        HEIGHT - 12.0,
+        escaped(&panel.across),
+        (TOP + floor) / 2.0,
+        escaped(&panel.up)
+    );
+    let mut colour = 0;
+    for (place, line) in panel.lines.iter().enumerate() {
+        let style = if line.limit {
+            "class=\"limit\"".to_string()
+        } else {
+            colour += 1;
+            let dashes = DASHES[(colour - 1) / COLOURS % DASHES.len()];
+            format!("class=\"line\" stroke=\"var(--c{})\" stroke-dasharray=\"{dashes}\"", (colour - 1) % COLOURS)
+        };
+        let mut path = String::new();
+        let mut before: Option<[f64; 2]> = None;
+        for &point in &line.points {
+            let there = point.iter().all(|x| x.is_finite());
+            // Above the top a line is not drawn, but how it gets there is.
+            let above = there && point[1] > top && before.is_none_or(|before| before[1] > top);
+            if !there || above {
+                before = there.then_some(point);
+                continue;
+            }
+            if let Some(before) = before.filter(|before| before[1] > top) {
+                let share = (top - before[1]) / (point[1] - before[1]);
+                let _ = write!(path, "M{:.1} {:.1}", x(before[0] + share * (point[0] - before[0])), y(top));
+            }
+            let command = if before.is_some() { "L" } else { "M" };
+            let end = match before {
+                Some(before) if point[1] > top => {
+                    let share = (top - before[1]) / (point[1] - before[1]);
+                    [before[0] + share * (point[0] - before[0]), top]
+                }
+                _ => point,
+            };
+            let _ = write!(path, "{command}{:.1} {:.1}", x(end[0]), y(end[1]));
+            before = Some(point);
+        }
+        let at = TOP + 8.0 + 17.0 * place as f64;
+        let _ = writeln!(
+            svg,
+            "<path {style} d=\"{path}\"/>\n<path {style} d=\"M{:.1} {at}h22\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            right + 12.0,
+            right + 40.0,
+            at + 4.0,
+            escaped(&line.name)
+        );
+    }
+}
+
+/// Four to ten round values within.
+fn round_steps(low: f64, high: f64) -> Vec<f64> {
+    let rough = (high - low) / 5.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|k| k * power).find(|step| *step >= rough).unwrap_or(rough);
+    let first = (low / step).ceil() as i64;
+    (first..).map(|k| k as f64 * step).take_while(|value| *value <= high * (1.0 + 1e-9)).take(20).collect()
+}
+
+/// 1, 2 and 5 times powers of ten.
+fn decades(low: f64, high: f64) -> Vec<f64> {
+    let first = low.log10().floor() as i32;
+    let all = (first..first + 20).flat_map(|power| [1.0, 2.0, 5.0].map(|k| k * 10f64.powi(power)));
+    all.filter(|value| (low * (1.0 - 1e-9)..=high * (1.0 + 1e-9)).contains(value)).collect()
+}
+
+fn shown(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn panel(lines: Vec<Line>) -> Panel {
+        let words = |text: &str| text.to_string();
+        Panel { title: words("a < b & c"), across: words("W"), up: words("ms"), logarithmic: false, top: None, lines }
+    }
+
+    #[test]
+    fn a_drawing_is_xml_with_a_path_for_every_line_and_breaks_where_nothing_is_known() {
+        let line = |points: &[[f64; 2]]| Line { name: "P = 1 <ms>".into(), points: points.to_vec(), limit: false };
+        let broken = line(&[[0.0, 1.0], [1.0, f64::NAN], [2.0, 3.0], [3.0, 2.0]]);
+        let svg = curves_svg(&[panel(vec![broken]), panel(vec![]), panel(vec![line(&[[1.0, 1.0]])])]);
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let first = document.descendants().find(|node| node.attribute("class") == Some("line")).unwrap();
+        let path = first.attribute("d").unwrap();
+        assert_eq!((path.matches('M').count(), path.matches('L').count()), (2, 1), "{path}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_line_that_leaves_at_the_top_is_cut_there() {
+        let points = vec![[0.0, 30.0], [1.0, 20.0], [2.0, 10.0], [3.0, 0.0]];
+        let cut = Panel { top: Some(15.0), ..panel(vec![Line { name: String::new(), points, limit: false }]) };
+        let svg = curves_svg(&[cut]);
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let path = document.descendants().find(|node| node.attribute("class") == Some("line")).unwrap();
+        // From (1.5, 15), half way: 15 is the top.
+        let (left, right) = (LEFT, WIDTH - RIGHT);
+        let from = format!("M{:.1} {TOP:.1}", left + (right - left) / 2.0);
+        assert!(path.attribute("d").unwrap().starts_with(&from), "{path:?} {from}");
+    }
+
+    #[test]
+    fn steps_are_round_and_within() {
+        assert_eq!(round_steps(0.0, 10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(decades(0.3, 6.0), [0.5, 1.0, 2.0, 5.0]);
+    }
+}
