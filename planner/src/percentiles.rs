@@ -322,8 +322,9 @@ pub(crate) fn shortest_latency(service: &Service, host: &Host, facts: &Facts, po
         found.percentiles.first()?.at.checked_add(deviation.latency)
     };
     let longest = chosen.limits.longest.min(Duration::from_ms(100));
-    // As in the search, no period is longer than the latency.
-    let fits = |period: Duration| largest(period).filter(|latency| *latency >= period);
+    // As in the search, no period is longer than the latency, unless there is no shorter one.
+    let chosen_anyway = chosen.limits.chosen;
+    let fits = |period: Duration| largest(period).filter(|latency| *latency >= period || period <= chosen_anyway);
     let least = periods(chosen.limits.shortest, longest).filter_map(fits).min()?;
     // A little more than the last digit: what is looked for is found in steps.
     let tenths = least.ns().div_ceil(QUANTUM.ns()) + 1 + least.ns() / QUANTUM.ns() / 500;
