@@ -34,7 +34,7 @@ impl Supplies {
             Resource::Periodic { period, budget } => (0, period.ns(), budget.ns(), 0),
             Resource::Aligned { period, budget } => (1, period.ns(), budget.ns(), 0),
             Resource::ExplicitDeadline { period, budget, deadline } => (2, period.ns(), budget.ns(), deadline.ns()),
-            _ => unimplemented!(),
+            _ => panic!("drawn out are the supplies of one server, not {resource:?}"),
         };
         let drawn = self.0.entry(key).or_default();
         if drawn.len() as u64 <= longest {

@@ -90,7 +90,7 @@ pub(crate) fn supplies(resource: &Resource, longest: u64) -> Vec<u64> {
         Resource::Linear { bandwidth, delay } => {
             (0..=longest).map(|t| t.saturating_sub(delay.ns()) * bandwidth.numer() / bandwidth.denom()).collect()
         }
-        Resource::Multi { .. } => unimplemented!("one core"),
+        Resource::Multi { .. } => panic!("several virtual CPUs have no supply of their own"),
     }
 }
 
