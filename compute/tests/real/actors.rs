@@ -10,6 +10,7 @@ use std::time::{self, Instant};
 use std::{env, fs, hint, thread};
 
 use crate::journal::Journal;
+use crate::parts::few;
 
 /// Reservations as a plan would hold them.
 pub(crate) fn server(budget_ms: u64, period_ms: u64) -> Server {
@@ -191,12 +192,12 @@ pub(crate) fn play(role: &str, words: &[String]) {
             io::stdin().lines().for_each(|_| println!("rests"));
             drop(vcpus);
         }
-        // Starts 100 processes and as many threads when asked to, says so and rests.
+        // Starts 100 processes and as many threads when asked to, says so and rests. In an emulator each takes a second.
         "forker" => {
             burn(time::Duration::from_millis(3));
             ready();
             for _ in io::stdin().lines() {
-                for _ in 0..100 {
+                for _ in 0..if few() { 10 } else { 100 } {
                     assert!(Command::new("true").status().unwrap().success());
                     thread::Builder::new().spawn(|| ()).unwrap().join().unwrap();
                 }

@@ -189,7 +189,8 @@ fn another_program() {
     pause(100);
     let after = server(&stage);
     let burst = (after.supplied_ns - before.supplied_ns) / 1_000_000;
-    assert!((60..70).contains(&burst) && !after.is_ready, "its work of 60 ms: {before:?}, {after:?}");
+    // And what it takes to begin and to say so, which an emulator makes long.
+    assert!((60..90).contains(&burst) && !after.is_ready, "its work of 60 ms: {before:?}, {after:?}");
     stage.undone();
 }
 
@@ -261,7 +262,10 @@ fn changes() {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let until = (now.tv_sec as u64 + 60) * 1_000_000_000;
     stage.manager.boost(&handle, until).unwrap();
-    near(&stage.manager, [1.0, 0.0], "boosted: above all, whatever its budget");
+    // All but what the manager itself needs, which is a tenth in an emulator.
+    settled(&stage.manager, 500, "boosted: above all, whatever its budget", |shares| {
+        shares[0] > 0.8 && shares[1] < 0.04
+    });
     stage.manager.boost(&handle, 0).unwrap();
     near(&stage.manager, [0.1, 0.2], "boosted no more");
     stage.manager.pause(&mut handle).unwrap();
