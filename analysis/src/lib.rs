@@ -6,6 +6,7 @@
 
 pub mod admission;
 mod error;
+mod gallop;
 pub mod interface;
 pub mod response;
 pub mod share;

@@ -1,19 +1,24 @@
 //! The command line: every verb, its flags and an example that works.
 
-// Named by its place, since packaging includes this file from elsewhere.
+// Named by their places, since packaging includes this file from elsewhere.
 #[path = "args/compositional.rs"]
 pub(crate) mod compositional;
+#[path = "args/measure.rs"]
+mod measure;
+#[path = "args/random.rs"]
+mod random;
+#[path = "args/values.rs"]
+mod values;
 
-pub(crate) use compositional::{AdmissionArgs, Inside};
+pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
+pub(crate) use measure::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs, SupplyArgs};
+pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use giusto_analysis::interface::Scheduler;
-use giusto_analysis::response::Objective;
-use giusto_measure::Resource;
-use giusto_model::{Backend, Bandwidth, Duration, Rate, Task, Within};
-use giusto_site::carts::Unit;
+use giusto_model::{Backend, Bandwidth, Duration, Task, Within};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use values::{part, span, within};
 
 /// Latency you can plan: real-time shares of a core on stock Linux.
 ///
@@ -259,89 +264,6 @@ pub(crate) struct RestoreArgs {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Measure {
-    /// Profile a service that runs: processor time and round trip of single requests
-    #[command(
-        after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure execution sites/walk.yaml cache --out out/profile.csv"
-    )]
-    Execution(ExecutionArgs),
-    /// Drive a service that runs with its own tasks, open loop, and record every job
-    #[command(
-        after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure response sites/walk.yaml cache --for 5s --out out/jobs.csv"
-    )]
-    Response(ResponseArgs),
-    /// Measure what processor time whoever calls this really gets
-    ///
-    /// Spins at the present policy and priority and reads the clock: where two readings lie apart, there was no processor.
-    /// So it measures a whole core, a container, a virtual machine from inside, or the server that 'giusto run' has put it
-    /// under as a service. Interrupted, it tells what it has seen until then.
-    #[command(
-        after_help = "Example, of 3 ms asked for in every 10 ms:\n  giusto measure supply --for 2s --window 10ms --ask 3ms/10ms --out out/gaps.csv"
-    )]
-    Supply(SupplyArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct MeasureArgs {
-    #[command(flatten)]
-    pub(crate) site: SiteArg,
-    /// The service
-    pub(crate) service: String,
-    /// Seed of keys and values
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Write the records to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ExecutionArgs {
-    #[command(flatten)]
-    pub(crate) measure: MeasureArgs,
-    /// How many requests to profile
-    #[arg(long, default_value_t = 2000)]
-    pub(crate) requests: u32,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ResponseArgs {
-    #[command(flatten)]
-    pub(crate) measure: MeasureArgs,
-    /// How long to drive it
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = span)]
-    pub(crate) length: Duration,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SupplyArgs {
-    /// How long to spin
-    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = span)]
-    pub(crate) length: Duration,
-    /// Length of a window [default: the period asked for, or 10ms]
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) window: Option<Duration>,
-    /// A time of CLOCK_MONOTONIC at which a window begins, such as a replenishment; one period is as good as any other
-    #[arg(long = "at", value_name = "TIME", default_value = "0ns")]
-    pub(crate) phase: Duration,
-    /// Run on this core only
-    #[arg(long, value_name = "N")]
-    pub(crate) core: Option<u32>,
-    /// What the supply should be, budget/period, such as 3ms/10ms
-    #[arg(long, value_name = "B/P", value_parser = resource)]
-    pub(crate) ask: Option<Resource>,
-    /// Write the times without supply to this file (CSV)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// Write the supply of each window to this file (CSV)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) windows: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// Job records of the reference: the service on a whole core. With --promise: job records to judge
@@ -424,270 +346,10 @@ pub(crate) struct ShareArgs {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct InterfaceArgs {
-    /// Who schedules the tasks: rm, dm, edf, or global-edf on several virtual CPUs
-    #[arg(long, value_name = "NAME", required_unless_present = "carts", conflicts_with = "carts", value_parser = compositional::inside)]
-    pub(crate) scheduler: Option<Inside>,
-    /// With global-edf: how many virtual CPUs share the tasks [default: the fewest for --period]
-    #[arg(long, value_name = "N", requires = "scheduler", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) vcpus: Option<u32>,
-    /// What is known of the supply
-    #[arg(long, value_enum, default_value = "general")]
-    pub(crate) supply: Supply,
-    /// A task, wcet/period[@deadline][+offset]; repeat it for each. Offsets are not counted on
-    #[arg(long = "task", value_name = "TASK", required_unless_present = "carts", conflicts_with = "carts")]
-    pub(crate) tasks: Vec<Task>,
-    /// Budgets, and periods that are searched, are whole multiples of this [default: 1ms, or less where periods are below 10ms]
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) quantum: Option<Duration>,
-    /// The server's period; when not given, the one that needs least bandwidth
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) period: Option<Duration>,
-    /// Cost of one preemption, added to every job and to every budget
-    #[arg(long, value_name = "TIME", default_value = "0ns")]
-    pub(crate) overhead: Duration,
-    /// How late the host's supply may come once in any window
-    #[arg(long, value_name = "TIME", default_value = "0ns")]
-    pub(crate) latency: Duration,
-    /// Tell how far each number may be off, and what breaks first
-    #[arg(long, conflicts_with = "carts")]
-    pub(crate) sensitivity: bool,
-    /// A system in the XML of CARTS instead of tasks: an interface for each component, from the leaves up
-    #[arg(long, value_name = "FILE")]
-    pub(crate) carts: Option<PathBuf>,
-    /// Write the system with its interfaces to this file
-    #[arg(long, value_name = "FILE", requires = "carts")]
-    pub(crate) carts_out: Option<PathBuf>,
-    /// Unit of the numbers in that file: ns, us, ms or s
-    #[arg(long, value_name = "UNIT", default_value = "ms", requires = "carts")]
-    pub(crate) unit: Unit,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// What is known of a supply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Supply {
-    /// A budget somewhere in every period
-    General,
-    /// The same, all periods dividing each other and all releases on the server's boundaries (ARINC 653); you assert that
-    #[value(alias = "harmonic")]
-    Aligned,
-    /// A budget within a deadline in every period (EDP)
-    #[value(alias = "explicit-deadline")]
-    Edp,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PlaneArgs {
-    /// Who schedules the tasks: rm, dm or edf
-    #[arg(long, value_name = "NAME")]
-    pub(crate) scheduler: Scheduler,
-    /// A task, wcet/period[@deadline][+offset]; repeat it for each. Offsets are not counted on
-    #[arg(long = "task", value_name = "TASK", required = true)]
-    pub(crate) tasks: Vec<Task>,
-    /// Least bandwidth to begin with; when not given, the least that can be enough
-    #[arg(long, value_name = "SHARE", value_parser = part)]
-    pub(crate) from: Option<Bandwidth>,
-    /// Find the least budget of a server of this period
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) period: Option<Duration>,
-    /// Budgets are whole multiples of this
-    #[arg(long, value_name = "TIME", default_value = "1us", requires = "period", value_parser = span)]
-    pub(crate) quantum: Duration,
-    /// Draw it (SVG)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) plot: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Requests that come at random.
-#[derive(Debug, Args)]
-pub(crate) struct RequestArgs {
-    /// How often requests come (Poisson), or batches of them, such as 40/s or 0.004/ms
-    #[arg(long, value_name = "RATE")]
-    pub(crate) rate: Rate,
-    /// A service time, and its share of all requests where there are several, such as 40ms:75%
-    #[arg(long, value_name = "TIME[:SHARE]", value_parser = weighted_time, required_unless_present = "profile")]
-    pub(crate) service: Vec<(Duration, Option<Bandwidth>)>,
-    /// Measured service times, from 'giusto measure execution'
-    #[arg(long, value_name = "FILE", conflicts_with = "service")]
-    pub(crate) profile: Option<PathBuf>,
-    /// How many come together, and the share of such batches where there are several, such as 3:50%
-    #[arg(long, value_name = "SIZE[:SHARE]", value_parser = weighted_size, default_value = "1")]
-    pub(crate) batch: Vec<(u32, Option<Bandwidth>)>,
-    /// What becomes of the budget of an idle server
-    #[arg(long, value_enum, default_value = "deferrable")]
-    pub(crate) server: Serving,
-}
-
-/// The kinds of server that can be analysed with random arrivals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Serving {
-    /// Keeps its budget while idle
-    Deferrable,
-    /// Its budget runs off at a fixed place in each period
-    Periodic,
-    /// Its period begins anew with a request after a rest, as SCHED_DEADLINE's does
-    #[value(name = "constant_bandwidth")]
-    ConstantBandwidth,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RandomArgs {
-    #[command(flatten)]
-    pub(crate) requests: RequestArgs,
-    /// The server's budget; the period for a whole core
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) budget: Duration,
-    /// The server's period
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) period: Duration,
-    /// Tell the share of response times up to this; may be repeated
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) at: Vec<Duration>,
-    /// Tell this percentile; may be repeated [default: 50, 90, 99, 99.9]
-    #[arg(long, value_name = "PERCENT")]
-    pub(crate) percentile: Vec<f64>,
-    /// The paper's model on one grid with so many slots in a mean service time, its bias included, instead of the limit
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) slots: Option<u32>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SloArgs {
-    #[command(flatten)]
-    pub(crate) requests: RequestArgs,
-    /// A percentile and the latency that it may have, such as p90=30ms; may be repeated
-    #[arg(long, value_name = "pN=TIME", value_parser = objective, required = true)]
-    pub(crate) objective: Vec<Objective>,
-    /// A server period to look at; may be repeated [default: from a quarter of the mean service time to 16 times it]
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) period: Vec<Duration>,
-    /// Budgets are multiples of this
-    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = span)]
-    pub(crate) quantum: Duration,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct MapArgs {
-    #[command(flatten)]
-    pub(crate) requests: RequestArgs,
-    /// A percentile to map; may be repeated
-    #[arg(long, value_name = "PERCENT", default_value = "90")]
-    pub(crate) percentile: Vec<f64>,
-    /// Bandwidths [default: from a little more than the load to the whole core]
-    #[arg(long, value_name = "FROM..TO", value_parser = bandwidths)]
-    pub(crate) bandwidth: Option<(Bandwidth, Bandwidth)>,
-    /// Server periods [default: from half the mean service time to 16 times it]
-    #[arg(long, value_name = "FROM..TO", value_parser = periods)]
-    pub(crate) period: Option<(Duration, Duration)>,
-    /// How many bandwidths, evenly spaced, and how many periods, each the same multiple of the one before
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(2..=1000))]
-    pub(crate) steps: u16,
-    /// Write all of it to this file (CSV)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) csv: Option<PathBuf>,
-    /// Draw the first percentile over bandwidths and over periods (SVG)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) plot: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Releases {
     /// Strictly periodic, offsets known and kept
     Kept,
     /// Sporadic, jittered, or offsets unknown
     Sporadic,
-}
-
-/// Some time.
-fn span(text: &str) -> Result<Duration, String> {
-    match text.parse::<Duration>() {
-        Ok(time) if time.is_zero() => Err("expected more than nothing, such as 5s".into()),
-        other => other.map_err(|error| error.to_string()),
-    }
-}
-
-/// Two ends of a range, the first one below the other.
-fn range<T: PartialOrd>(text: &str, of: impl Fn(&str) -> Result<T, String>, example: &str) -> Result<(T, T), String> {
-    let bad = || format!("'{text}' is no range; expected two ends, the lower one first, such as {example}");
-    let (from, to) = text.split_once("..").ok_or_else(bad)?;
-    let (from, to) = (of(from)?, of(to)?);
-    if from < to {
-        Ok((from, to))
-    } else {
-        Err(bad())
-    }
-}
-
-fn periods(text: &str) -> Result<(Duration, Duration), String> {
-    range(text, span, "1ms..20ms")
-}
-
-/// Shares of a core, which may be all of it.
-fn bandwidths(text: &str) -> Result<(Bandwidth, Bandwidth), String> {
-    range(text, part, "50%..100%")
-}
-
-/// A budget in every period.
-fn resource(text: &str) -> Result<Resource, String> {
-    let (budget, period) = text
-        .split_once('/')
-        .ok_or_else(|| format!("'{text}' is no supply; expected budget/period, such as 3ms/10ms"))?;
-    Ok(Resource { budget: span(budget)?, period: span(period)? })
-}
-
-/// At most a whole.
-fn part(text: &str) -> Result<Bandwidth, String> {
-    let share: Bandwidth = text.parse()?;
-    if share <= Bandwidth::ONE {
-        return Ok(share);
-    }
-    Err(format!("{} is more than a whole core; for {text} percent write {text}%", share.percent()))
-}
-
-/// A value, and its share after a colon.
-fn weighted<T>(text: &str, value: impl Fn(&str) -> Result<T, String>) -> Result<(T, Option<Bandwidth>), String> {
-    match text.split_once(':') {
-        None => Ok((value(text)?, None)),
-        Some((first, share)) => Ok((value(first)?, Some(share.parse()?))),
-    }
-}
-
-fn weighted_time(text: &str) -> Result<(Duration, Option<Bandwidth>), String> {
-    weighted(text, span)
-}
-
-fn weighted_size(text: &str) -> Result<(u32, Option<Bandwidth>), String> {
-    let bad = |text: &str| format!("'{text}' is not a size; expected a number from 1 to 1000");
-    weighted(text, |text| text.parse().ok().filter(|size| (1..=1000).contains(size)).ok_or_else(|| bad(text)))
-}
-
-/// `p90=30ms`, exactly
-fn within(text: &str) -> Result<Within, String> {
-    let bad = || format!("'{text}' is not a promise; expected a percentile and a latency, such as p90=30ms");
-    let (percentile, within) = text.split_once('=').ok_or_else(bad)?;
-    Ok(Within { percentile: percentile.parse()?, within: span(within)? })
-}
-
-/// `p90=30ms`
-fn objective(text: &str) -> Result<Objective, String> {
-    let bad = || format!("'{text}' is not an objective; expected a percentile and a latency, such as p90=30ms");
-    let (percentile, within) = text.strip_prefix('p').and_then(|rest| rest.split_once('=')).ok_or_else(bad)?;
-    let percentile = percentile.parse().ok().filter(|p| *p > 0.0 && *p < 100.0).ok_or_else(bad)?;
-    Ok(Objective { percentile, within: span(within)? })
 }

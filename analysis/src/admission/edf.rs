@@ -1,6 +1,7 @@
 //! Windows that end with a deadline, under EDF.
 
 use super::{length, sum, Window};
+use crate::gallop::first;
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Server, ServerKind};
 
@@ -77,27 +78,6 @@ impl<'a> Demand<'a> {
         let more = u64::try_from(waiting.saturating_sub(room)).unwrap_or(u64::MAX);
         begin.saturating_add(more).min(last)
     }
-
-    /// The first t after `from`, up to `last`, at which more than `supply` is asked for.
-    fn first_above(&self, supply: u64, from: u64, last: u64) -> Option<u64> {
-        let above = |t: u64| self.at(Duration::from_ns(t)) > u128::from(supply);
-        let (mut low, mut step, mut high) = (from, 1u64, from);
-        while !above(high) {
-            if high >= last {
-                return None;
-            }
-            (low, high, step) = (high, high.saturating_add(step).min(last), step.saturating_mul(2));
-        }
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if above(middle) {
-                high = middle;
-            } else {
-                low = middle;
-            }
-        }
-        Some(high)
-    }
 }
 
 /// Whether no window asks for more than its length, from the shortest period on: `Ok(Ok(bound))`, or the shortest stretch of
@@ -123,7 +103,7 @@ pub(super) fn windows(servers: &[Server], bandwidth: Bandwidth) -> Result<Result
             let at = Duration::from_ns(at);
             return Ok(Err(Window { server, at, demand: length(asked)?, supply: at }));
         }
-        match demand.first_above(until, until, last) {
+        match first(until, last, |t| demand.at(Duration::from_ns(t)) > u128::from(until)) {
             Some(next) => from = next,
             None => return Ok(Ok(Some(Duration::from_ns(last)))),
         }

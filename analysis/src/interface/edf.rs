@@ -4,6 +4,7 @@ use super::demand::{deadline_from, deadline_until, demand, due_at};
 use super::exact::Load;
 use super::lines::{due, due_and_next, due_lines, LONGEST};
 use super::{supplied, Point, Resource, Shortfall};
+use crate::gallop::first;
 use crate::Error;
 use giusto_model::{Duration, Task};
 use std::cmp::Ordering;
@@ -92,36 +93,11 @@ fn first_miss(tasks: &[Task], resource: &Resource, latency: Duration, miss: Opti
         }
         let Some(rest) = left.checked_sub(1) else { break };
         left = rest;
-        next = first_above(tasks, at, last, u128::from(supply.ns()));
+        next = first(at, last, |t| demand(tasks, ns(t)) > u128::from(supply.ns()));
     }
     // The first miss is too far away to be found; there may be one that is known.
     let at = miss.and_then(|at| deadline_until(tasks, at)).ok_or(Error::TooClose)?;
     shortfall(tasks, at, supplied(resource, latency, ns(at)))
-}
-
-/// The first deadline in (from, last] with more than `supply` due by it, which is not so at `from`. O(n log) demands.
-fn first_above(tasks: &[Task], from: u64, last: u64, supply: u128) -> Option<u64> {
-    let above = |t: u64| demand(tasks, ns(t)) > supply;
-    let (mut low, mut step) = (from, 1u64);
-    let mut high = loop {
-        let high = low.saturating_add(step).min(last);
-        if above(high) {
-            break high;
-        }
-        if high == last {
-            return None;
-        }
-        (low, step) = (high, step.saturating_mul(2));
-    };
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if above(middle) {
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-    Some(high)
 }
 
 fn shortfall(tasks: &[Task], at: u64, supply: Duration) -> Result<Shortfall, Error> {

@@ -1,10 +1,12 @@
-//! Flags of compositional analysis: who schedules inside, and which servers share a core.
+//! Flags of compositional analysis: task sets, who schedules inside, and which servers share a core.
 
-use super::{part, span};
+use super::values::{part, span};
 use clap::{Args, ValueEnum};
 use giusto_analysis::admission::Order;
 use giusto_analysis::interface::Scheduler;
-use giusto_model::{Bandwidth, Duration, Server, ServerKind};
+use giusto_model::{Bandwidth, Duration, Server, ServerKind, Task};
+use giusto_site::carts::Unit;
+use std::path::PathBuf;
 
 /// Who schedules tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,87 @@ impl From<ServerOrder> for Order {
             ServerOrder::Edf => Order::Edf,
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InterfaceArgs {
+    /// Who schedules the tasks: rm, dm, edf, or global-edf on several virtual CPUs
+    #[arg(long, value_name = "NAME", required_unless_present = "carts", conflicts_with = "carts", value_parser = inside)]
+    pub(crate) scheduler: Option<Inside>,
+    /// With global-edf: how many virtual CPUs share the tasks [default: the fewest for --period]
+    #[arg(long, value_name = "N", requires = "scheduler", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) vcpus: Option<u32>,
+    /// What is known of the supply
+    #[arg(long, value_enum, default_value = "general")]
+    pub(crate) supply: Supply,
+    /// A task, wcet/period[@deadline][+offset]; repeat it for each. Offsets are not counted on
+    #[arg(long = "task", value_name = "TASK", required_unless_present = "carts", conflicts_with = "carts")]
+    pub(crate) tasks: Vec<Task>,
+    /// Budgets, and periods that are searched, are whole multiples of this [default: 1ms, or less where periods are below 10ms]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) quantum: Option<Duration>,
+    /// The server's period; when not given, the one that needs least bandwidth
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) period: Option<Duration>,
+    /// Cost of one preemption, added to every job and to every budget
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub(crate) overhead: Duration,
+    /// How late the host's supply may come once in any window
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub(crate) latency: Duration,
+    /// Tell how far each number may be off, and what breaks first
+    #[arg(long, conflicts_with = "carts")]
+    pub(crate) sensitivity: bool,
+    /// A system in the XML of CARTS instead of tasks: an interface for each component, from the leaves up
+    #[arg(long, value_name = "FILE")]
+    pub(crate) carts: Option<PathBuf>,
+    /// Write the system with its interfaces to this file
+    #[arg(long, value_name = "FILE", requires = "carts")]
+    pub(crate) carts_out: Option<PathBuf>,
+    /// Unit of the numbers in that file: ns, us, ms or s
+    #[arg(long, value_name = "UNIT", default_value = "ms", requires = "carts")]
+    pub(crate) unit: Unit,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is known of a supply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Supply {
+    /// A budget somewhere in every period
+    General,
+    /// The same, all periods dividing each other and all releases on the server's boundaries (ARINC 653); you assert that
+    #[value(alias = "harmonic")]
+    Aligned,
+    /// A budget within a deadline in every period (EDP)
+    #[value(alias = "explicit-deadline")]
+    Edp,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlaneArgs {
+    /// Who schedules the tasks: rm, dm or edf
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scheduler: Scheduler,
+    /// A task, wcet/period[@deadline][+offset]; repeat it for each. Offsets are not counted on
+    #[arg(long = "task", value_name = "TASK", required = true)]
+    pub(crate) tasks: Vec<Task>,
+    /// Least bandwidth to begin with; when not given, the least that can be enough
+    #[arg(long, value_name = "SHARE", value_parser = part)]
+    pub(crate) from: Option<Bandwidth>,
+    /// Find the least budget of a server of this period
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) period: Option<Duration>,
+    /// Budgets are whole multiples of this
+    #[arg(long, value_name = "TIME", default_value = "1us", requires = "period", value_parser = span)]
+    pub(crate) quantum: Duration,
+    /// Draw it (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

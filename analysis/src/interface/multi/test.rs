@@ -3,6 +3,7 @@
 use super::super::exact::{as_share, Load};
 use super::super::{Point, Shortfall};
 use super::Total;
+use crate::gallop::first;
 use crate::Error;
 use giusto_model::{Duration, Task};
 use std::cmp::Reverse;
@@ -37,7 +38,8 @@ pub(super) fn test(tasks: &[Task], total: &Total, latency: Duration) -> Result<R
                 return window.shortfall(at).map(Err);
             }
             left = left.checked_sub(1).ok_or(Error::TooClose)?;
-            match window.first_above(window.supply(end), end, last) {
+            let supply = window.supply(end);
+            match first(end, last, |t| window.demand(t) > supply) {
                 Some(next) => from = next,
                 None => break,
             }
@@ -142,27 +144,6 @@ impl Window<'_> {
         let rest = work.saturating_sub(wcet.into());
         let own = [rest, rest + over].map(|work| within(work, own.deadline.ns()).filter(|_| i == self.index));
         steps.into_iter().chain(others).chain(own).flatten()
-    }
-
-    /// The first t after `from`, up to `last`, that asks for more than `supply`.
-    fn first_above(&self, supply: u128, from: u64, last: u64) -> Option<u64> {
-        let above = |t: u64| self.demand(t) > supply;
-        let (mut low, mut step, mut high) = (from, 1u64, from);
-        while !above(high) {
-            if high >= last {
-                return None;
-            }
-            (low, high, step) = (high, high.saturating_add(step).min(last), step.saturating_mul(2));
-        }
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if above(middle) {
-                high = middle;
-            } else {
-                low = middle;
-            }
-        }
-        Some(high)
     }
 
     fn shortfall(&self, at: u64) -> Result<Shortfall, Error> {

@@ -17,20 +17,8 @@ final class RtFollower extends Follower {
 
     @Override
     protected void connectToLeader(MultipleAddresses address, String hostname) throws IOException {
-        long end = System.nanoTime() + RtQuorumPeer.CONNECT_NS;
-        while (true) {
-            try {
-                super.connectToLeader(address, hostname);
-                peer.phases().connected(System.nanoTime());
-                return;
-            } catch (IOException e) {
-                // Stock gives up after 5 tries, however short its pauses are: a leader that still binds must not cost an election;
-                // one that died must not cost the rest of the pause.
-                if (sock != null || System.nanoTime() >= end || !peer.leaderIsUp()) {
-                    throw e;
-                }
-            }
-        }
+        peer.connect(() -> super.connectToLeader(address, hostname), () -> sock != null);
+        peer.phases().connected(System.nanoTime());
     }
 
     @Override

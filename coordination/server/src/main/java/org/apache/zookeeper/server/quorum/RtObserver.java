@@ -16,17 +16,7 @@ final class RtObserver extends Observer {
 
     @Override
     protected void connectToLeader(MultipleAddresses address, String hostname) throws IOException {
-        long end = System.nanoTime() + RtQuorumPeer.CONNECT_NS;
-        while (true) {
-            try {
-                super.connectToLeader(address, hostname);
-                return;
-            } catch (IOException e) {
-                if (sock != null || System.nanoTime() >= end || !peer.leaderIsUp()) {
-                    throw e;
-                }
-            }
-        }
+        peer.connect(() -> super.connectToLeader(address, hostname), () -> sock != null);
     }
 
     @Override

@@ -10,6 +10,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BooleanSupplier;
 import javax.security.sasl.SaslException;
 import org.apache.zookeeper.common.X509Exception;
 import org.apache.zookeeper.metrics.MetricsContext;
@@ -31,7 +32,7 @@ final class RtQuorumPeer extends QuorumPeer {
      * How long a learner tries to connect to a leader that is up, before it asks for another election. Stock's five tries take
      * 500 ms: a leader that starves for longer is then left alone, and only gives up after initLimit ticks.
      */
-    static final long CONNECT_NS = TimeUnit.SECONDS.toNanos(2);
+    private static final long CONNECT_NS = TimeUnit.SECONDS.toNanos(2);
     /** A stock leader never says that it is ready: it is tried this often. */
     private static final long READY_NS = TimeUnit.MILLISECONDS.toNanos(15);
 
@@ -218,8 +219,32 @@ final class RtQuorumPeer extends QuorumPeer {
         }
     }
 
+    /** One try to connect to a leader. */
+    interface Attempt {
+        void run() throws IOException;
+    }
+
+    /**
+     * Tries to connect until it is done, or the socket was handed over, or there is nothing to connect to. Stock gives up after 5
+     * tries, however short its pauses are: a leader that still binds must not cost an election; one that died must not cost the
+     * rest of the pause.
+     */
+    void connect(Attempt attempt, BooleanSupplier connected) throws IOException {
+        long end = System.nanoTime() + CONNECT_NS;
+        while (true) {
+            try {
+                attempt.run();
+                return;
+            } catch (IOException e) {
+                if (connected.getAsBoolean() || System.nanoTime() >= end || !leaderIsUp()) {
+                    throw e;
+                }
+            }
+        }
+    }
+
     /** Whether this server goes on, and the election channel to the server it voted for is open. */
-    boolean leaderIsUp() {
+    private boolean leaderIsUp() {
         Vote vote = getCurrentVote();
         QuorumCnxManager manager = getQuorumCnxManager();
         return isRunning() && vote != null && manager != null && manager.connectedToPeer(vote.getId());

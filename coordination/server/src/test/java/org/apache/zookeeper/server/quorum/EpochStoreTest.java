@@ -72,13 +72,18 @@ class EpochStoreTest {
         }
     }
 
+    private static EpochStore reserved(Disk disk, Deque<Runnable> work) {
+        EpochStore store = new EpochStore(EpochStore.Mode.RESERVE, disk, work::add);
+        store.reserve(4);
+        drain(work);
+        return store;
+    }
+
     @Test
     void aReservedPromiseWritesNothing() throws IOException {
         Disk disk = new Disk();
         Deque<Runnable> work = new ArrayDeque<>();
-        EpochStore store = new EpochStore(EpochStore.Mode.RESERVE, disk, work::add);
-        store.reserve(4);
-        drain(work);
+        EpochStore store = reserved(disk, work);
         assertEquals(List.of("force acceptedEpoch 5"), disk.writes);
         store.promise(5);
         assertEquals(1, disk.writes.size());
@@ -90,9 +95,7 @@ class EpochStoreTest {
     void aReservationThatWasNotPromisedIsTakenBackAndOneThatWasIsNot() throws IOException {
         Disk disk = new Disk();
         Deque<Runnable> work = new ArrayDeque<>();
-        EpochStore store = new EpochStore(EpochStore.Mode.RESERVE, disk, work::add);
-        store.reserve(4);
-        drain(work);
+        EpochStore store = reserved(disk, work);
         store.settle();
         drain(work);
         assertEquals(4, disk.accepted());

@@ -1,0 +1,99 @@
+//! Flags of what measures on this machine.
+
+use super::values::span;
+use super::SiteArg;
+use clap::{Args, Subcommand};
+use giusto_measure::Resource;
+use giusto_model::Duration;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Measure {
+    /// Profile a service that runs: processor time and round trip of single requests
+    #[command(
+        after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure execution sites/walk.yaml cache --out out/profile.csv"
+    )]
+    Execution(ExecutionArgs),
+    /// Drive a service that runs with its own tasks, open loop, and record every job
+    #[command(
+        after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure response sites/walk.yaml cache --for 5s --out out/jobs.csv"
+    )]
+    Response(ResponseArgs),
+    /// Measure what processor time whoever calls this really gets
+    ///
+    /// Spins at the present policy and priority and reads the clock: where two readings lie apart, there was no processor.
+    /// So it measures a whole core, a container, a virtual machine from inside, or the server that 'giusto run' has put it
+    /// under as a service. Interrupted, it tells what it has seen until then.
+    #[command(
+        after_help = "Example, of 3 ms asked for in every 10 ms:\n  giusto measure supply --for 2s --window 10ms --ask 3ms/10ms --out out/gaps.csv"
+    )]
+    Supply(SupplyArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MeasureArgs {
+    #[command(flatten)]
+    pub(crate) site: SiteArg,
+    /// The service
+    pub(crate) service: String,
+    /// Seed of keys and values
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the records to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecutionArgs {
+    #[command(flatten)]
+    pub(crate) measure: MeasureArgs,
+    /// How many requests to profile
+    #[arg(long, default_value_t = 2000)]
+    pub(crate) requests: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResponseArgs {
+    #[command(flatten)]
+    pub(crate) measure: MeasureArgs,
+    /// How long to drive it
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = span)]
+    pub(crate) length: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SupplyArgs {
+    /// How long to spin
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = span)]
+    pub(crate) length: Duration,
+    /// Length of a window [default: the period asked for, or 10ms]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) window: Option<Duration>,
+    /// A time of CLOCK_MONOTONIC at which a window begins, such as a replenishment; one period is as good as any other
+    #[arg(long = "at", value_name = "TIME", default_value = "0ns")]
+    pub(crate) phase: Duration,
+    /// Run on this core only
+    #[arg(long, value_name = "N")]
+    pub(crate) core: Option<u32>,
+    /// What the supply should be, budget/period, such as 3ms/10ms
+    #[arg(long, value_name = "B/P", value_parser = resource)]
+    pub(crate) ask: Option<Resource>,
+    /// Write the times without supply to this file (CSV)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write the supply of each window to this file (CSV)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) windows: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A budget in every period.
+fn resource(text: &str) -> Result<Resource, String> {
+    let (budget, period) = text
+        .split_once('/')
+        .ok_or_else(|| format!("'{text}' is no supply; expected budget/period, such as 3ms/10ms"))?;
+    Ok(Resource { budget: span(budget)?, period: span(period)? })
+}
