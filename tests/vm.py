@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "vm"))
 import guest
 from guest import CannotRun, Guest, Monitor, ROOT, cpu_time
 
-VCPUS = ROOT / "target" / "debug" / "examples" / "vcpus"
+VCPUS = ROOT / "target" / "release" / "examples" / "vcpus"
 ENFORCE = None
 # What giusto ends with where it cannot enforce.
 LACKS = 3

@@ -3,7 +3,7 @@
 
 use clap::Parser;
 use giusto_studies::{run, Error, Name, Size};
-use giusto_verify::study::{failures, findings, judge, Study, Table};
+use giusto_verify::study::{failures, figures, findings, judge, Study, Table};
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,15 +56,19 @@ fn play(args: &Args) -> Result<bool, (u8, String)> {
     let csv = run(args.study, size, &played).map_err(failed)?;
     bar.finish_and_clear();
     let folder = args.out.join(args.study.folder());
-    let write = || {
-        fs::create_dir_all(&folder)?;
-        csv.iter().try_for_each(|(name, text)| fs::write(folder.join(format!("{name}.csv")), text))
+    let write = |file: String, text: &str| {
+        let path = folder.join(file);
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&path, text))
+            .map_err(|why| (4, format!("{}: {why}", path.display())))
     };
-    write().map_err(|why| (4, format!("{}: {why}", folder.display())))?;
+    csv.iter().try_for_each(|(name, text)| write(format!("{name}.csv"), text))?;
     let read = csv.iter().map(|(name, text)| Ok((name.clone(), Table::read(name, text)?)));
     let tables = read.collect::<Result<BTreeMap<_, _>, Error>>().map_err(failed)?;
     let judgements = judge(&study, &tables).map_err(|why| input(&why))?;
     print!("{}", findings(&study, &judgements));
-    println!("tables in {}", folder.display());
+    let drawings = figures(&study, &tables).map_err(|why| input(&why))?;
+    drawings.iter().try_for_each(|(name, svg)| write(format!("{name}.svg"), svg))?;
+    println!("tables and figures in {}", folder.display());
     Ok(failures(&study, &judgements).is_empty())
 }

@@ -1,6 +1,7 @@
 //! Claims of studies against tables whose truth is known.
 
-use giusto_verify::study::{failures, findings, judge, Error, Finding, Judgement, Study, Table, CONFIDENCE};
+use giusto_verify::study::{failures, figures, findings, judge, Error, Finding, Judgement, Study, Table, CONFIDENCE};
+use giusto_verify::{curves_svg, Line, Panel};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
@@ -152,4 +153,40 @@ fn what_cannot_be_judged_is_refused_with_what_was_expected() {
         .unwrap_err()
         .to_string()
         .contains("expected 1"));
+}
+
+#[test]
+fn a_figure_has_a_panel_and_a_line_for_each_value_and_draws_means() {
+    let read = |figure: &str| {
+        study(&format!("measure = {{ sum = 'y' }}\nrule = 'zero'\n[[figure]]\nname = 'f'\ntable = 't'\n{figure}"))
+            .unwrap()
+    };
+    let csv = "set,place,arm,x,y\n0,p,a,2,4\n1,p,a,2,6\n0,p,a,1,1\n0,p,b,1,2\n0,q,a,1,3\n0,r,a,1,900\n";
+    let drawn =
+        |figure: &str| figures(&read(figure), &BTreeMap::from([("t".to_string(), Table::read("t", csv).unwrap())]));
+    let axes = "across = { column = 'x', says = 'time' }\nup = { column = 'y', says = 'share' }";
+    let whole = format!("where = {{ place = ['p', 'q'] }}\npanels = ['place']\nlines = ['arm']\n{axes}");
+    let found = drawn(&whole).unwrap();
+    let [(name, svg)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(name, "f");
+    // The same as drawn by hand: means of the two sets at 2, points in order, and not the place that was left out.
+    let line = |name: &str, points: &[[f64; 2]]| Line { name: name.into(), points: points.to_vec(), limit: false };
+    let panel = |title: &str, lines| Panel {
+        title: title.into(),
+        across: "time".into(),
+        up: "share".into(),
+        logarithmic: false,
+        top: None,
+        lines,
+    };
+    let by_hand = [
+        panel("place p", vec![line("a", &[[1.0, 1.0], [2.0, 5.0]]), line("b", &[[1.0, 2.0]])]),
+        panel("place q", vec![line("a", &[[1.0, 3.0]])]),
+    ];
+    assert_eq!(*svg, curves_svg(&by_hand));
+    let refused = |figure: &str| drawn(figure).unwrap_err().to_string();
+    assert!(refused(&whole.replace("'x'", "'z'")).contains("no column 'z'"));
+    assert!(refused(&whole.replace("'x'", "'arm'")).contains("'a' is no number"));
+    assert!(refused(&whole.replace("['p', 'q']", "['s']")).contains("no row"));
+    assert!(refused(&format!("lines = ['what']\n{axes}")).contains("expected one of set, place, arm"));
 }

@@ -22,6 +22,41 @@ pub struct Study {
     pub size: BTreeMap<String, BTreeMap<String, u64>>,
     /// What must come out.
     pub claim: Vec<Claim>,
+    /// What is drawn of it.
+    #[serde(default)]
+    pub figure: Vec<Figure>,
+}
+
+/// A drawing: panels with lines, see [`super::figures`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Of its file, without `.svg`.
+    pub name: String,
+    /// Table with the rows.
+    pub table: String,
+    /// Only rows that have one of these values in these columns.
+    #[serde(default)]
+    pub r#where: BTreeMap<String, Vec<String>>,
+    /// A panel for every combination of values in these columns.
+    #[serde(default)]
+    pub panels: Vec<String>,
+    /// A line for every combination of values in these columns.
+    pub lines: Vec<String>,
+    /// What grows to the right.
+    pub across: Axis,
+    /// What grows upward.
+    pub up: Axis,
+}
+
+/// One side of a figure.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// Column of numbers.
+    pub column: String,
+    /// What stands beside it, with the unit.
+    pub says: String,
 }
 
 /// One claim.

@@ -51,11 +51,7 @@ pub struct Judgement {
 pub fn judge(study: &Study, tables: &BTreeMap<String, Table>) -> Result<Vec<Judgement>, Error> {
     let mut all = Vec::new();
     for (index, claim) in study.claim.iter().enumerate() {
-        let table = tables.get(&claim.table).ok_or_else(|| Error::NoTable {
-            claim: claim.says.clone(),
-            table: claim.table.clone(),
-            known: tables.keys().cloned().collect::<Vec<_>>().join(", "),
-        })?;
+        let table = super::named(&claim.says, &claim.table, tables)?;
         let rows = Rows::of(claim, table)?;
         for (case, rows) in rows.cases() {
             rows.judge(claim, &case, study.seed, |of, estimate, finding| {
@@ -82,22 +78,8 @@ struct Rows(Vec<Row>);
 
 impl Rows {
     fn of(claim: &Claim, table: &Table) -> Result<Rows, Error> {
-        let place = |column: &String| {
-            table.columns().iter().position(|name| name == column).ok_or_else(|| Error::NoColumn {
-                claim: claim.says.clone(),
-                table: claim.table.clone(),
-                column: column.clone(),
-                known: table.columns().join(", "),
-            })
-        };
-        let number = |row: &[String], at: usize| match row[at].parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(number),
-            _ => Err(Error::NoNumber {
-                table: claim.table.clone(),
-                column: table.columns()[at].clone(),
-                text: row[at].clone(),
-            }),
-        };
+        let place = |column: &String| table.place(&claim.says, &claim.table, column);
+        let number = |row: &[String], at| table.number(&claim.table, row, at);
         let wanted = claim.r#where.iter().map(|(column, values)| Ok((place(column)?, values)));
         let wanted = wanted.collect::<Result<Vec<_>, Error>>()?;
         let each = claim.each.iter().map(&place).collect::<Result<Vec<_>, _>>()?;

@@ -1,17 +1,30 @@
-//! Does a published experiment come out again? The claims of a `study.toml`, judged on the tables that its commands wrote.
+//! Does a published experiment come out again? The claims of a `study.toml`, judged on the tables that its commands wrote, and its figures.
 //!
 //! A study plays many random task sets where a paper shows one, so that "A is below B" can have an interval: the sets are
 //! resampled ([`judge`]). Form of the file: `studies/README.md`. Nothing is read or written here; texts come in.
 
 mod claim;
+mod figure;
 mod judge;
 mod table;
 
-pub use claim::{Claim, Measure, Rule, Study};
+pub use claim::{Axis, Claim, Figure, Measure, Rule, Study};
+pub use figure::figures;
 pub use judge::{failures, findings, judge, Finding, Judgement, CONFIDENCE, RESAMPLES};
 pub use table::Table;
 
-/// Why a study cannot be judged.
+use std::collections::BTreeMap;
+
+/// The table of which `who` says something.
+fn named<'a>(who: &str, table: &str, tables: &'a BTreeMap<String, Table>) -> Result<&'a Table, Error> {
+    tables.get(table).ok_or_else(|| Error::NoTable {
+        claim: who.into(),
+        table: table.into(),
+        known: tables.keys().cloned().collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// Why a study cannot be judged. What is said of a `claim` is said of a figure too, by its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// `study.toml` is not of its form.
@@ -26,7 +39,7 @@ pub enum Error {
         why: String,
     },
     /// A claim about a table that is not there.
-    #[error("claim '{claim}': there is no table '{table}'; expected one of {known}")]
+    #[error("'{claim}': there is no table '{table}'; expected one of {known}")]
     NoTable {
         /// What is claimed.
         claim: String,
@@ -35,8 +48,8 @@ pub enum Error {
         /// Those that are there.
         known: String,
     },
-    /// A claim about a column that is not there.
-    #[error("claim '{claim}': table '{table}' has no column '{column}'; expected one of {known}")]
+    /// A claim about, or a figure of, a column that is not there.
+    #[error("'{claim}': table '{table}' has no column '{column}'; expected one of {known}")]
     NoColumn {
         /// What is claimed.
         claim: String,
@@ -58,7 +71,7 @@ pub enum Error {
         text: String,
     },
     /// A claim about nothing.
-    #[error("claim '{claim}': no row of table '{table}' is meant{of}; check 'where' and 'values'")]
+    #[error("'{claim}': no row of table '{table}' is meant{of}; check 'where' and 'values'")]
     NoRow {
         /// What is claimed.
         claim: String,
@@ -68,7 +81,7 @@ pub enum Error {
         of: String,
     },
     /// A mean over nothing.
-    #[error("claim '{claim}': the column '{column}' adds up to 0 in {case}, so there is no mean")]
+    #[error("'{claim}': the column '{column}' adds up to 0 in {case}, so there is no mean")]
     NoMean {
         /// What is claimed.
         claim: String,

@@ -23,8 +23,26 @@ impl Table {
         Ok(Table { columns, rows })
     }
 
-    pub(super) fn columns(&self) -> &[String] {
-        &self.columns
+    /// Where a `column` is of which `who` says something.
+    pub(super) fn place(&self, who: &str, table: &str, column: &str) -> Result<usize, Error> {
+        self.columns.iter().position(|name| name == column).ok_or_else(|| Error::NoColumn {
+            claim: who.into(),
+            table: table.into(),
+            column: column.into(),
+            known: self.columns.join(", "),
+        })
+    }
+
+    /// The number at `place` of a row.
+    pub(super) fn number(&self, table: &str, row: &[String], place: usize) -> Result<f64, Error> {
+        match row[place].parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(number),
+            _ => Err(Error::NoNumber {
+                table: table.into(),
+                column: self.columns[place].clone(),
+                text: row[place].clone(),
+            }),
+        }
     }
 
     pub(super) fn rows(&self) -> &[Vec<String>] {
