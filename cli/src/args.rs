@@ -65,7 +65,7 @@ pub(crate) enum Verb {
     /// foreground until interrupted, then leaves the host as it was found. With --trial it measures the
     /// service on a whole core, on a shared core without a plan, and on a shared core under the plan, in turns, and
     /// says whether the promise was kept.
-    #[command(after_help = "Example:\n  giusto run sites/walk.yaml --trial --rounds 3 --for 4s")]
+    #[command(after_help = "Example:\n  giusto run sites/walk.yaml --trial --rounds 3 --for 2s")]
     Run(RunArgs),
     /// How a giusto that runs on this host stands: supply, budgets, cores, warnings
     #[command(after_help = "Example, where one runs:\n  giusto status --watch")]

@@ -203,7 +203,7 @@ fn beside_whatever_others_do_no_job_is_late_on_cores_as_full_as_they_get() {
         (0, 0, 0, 0, 0, 0, 0, 0);
     let (mut kinds, mut orders) = (HashMap::new(), HashMap::new());
     let soak = std::env::var_os("GIUSTO_SOAK").is_some();
-    let (most, enough) = if soak { (2000, 100) } else { (200, 20) };
+    let (most, enough) = if soak { (2000, 100) } else { (100, 10) };
     while sites < most {
         let site = random_site(&mut rng);
         let facts = Facts { manager_cost: Bandwidth::ZERO, ..Facts::typical(site.hosts[0].cores.clone()) };
