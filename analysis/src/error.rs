@@ -1,10 +1,14 @@
 use crate::admission::ServerError;
+use crate::bucket::BucketError;
 use crate::interface::ResourceError;
 use giusto_model::{Bandwidth, Duration, TaskError};
 
 /// Why there is no answer. Each text says what was expected and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
+    /// A token bucket that makes no sense.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
     /// An empty task set.
     #[error("there is no task; expected at least one")]
     NoTasks,

@@ -5,6 +5,7 @@
 //! fit on the cores of a host. It reads no file, knows no machine, takes no decision that needs one (that is `planner`), and uses no clock, randomness or floating point.
 
 pub mod admission;
+pub mod bucket;
 mod error;
 mod gallop;
 pub mod interface;

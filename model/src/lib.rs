@@ -17,6 +17,7 @@ mod server;
 mod site;
 mod task;
 mod time;
+mod tokens;
 
 pub use bandwidth::Bandwidth;
 pub use certificate::{Admission, Certificate, Point, PredictedPercentile};
@@ -31,3 +32,4 @@ pub use server::{Backend, Cap, Interface, InterfaceError, Server, ServerKind};
 pub use site::{Adopt, Host, Load, Origin, Service, Site};
 pub use task::{Release, Task, TaskError};
 pub use time::{Duration, Instant, TimeError};
+pub use tokens::Tokens;

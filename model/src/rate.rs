@@ -1,5 +1,6 @@
 //! How often something comes.
 
+use crate::Duration;
 use num_rational::Ratio;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -17,6 +18,19 @@ impl Rate {
     pub fn per_ns(self) -> f64 {
         *self.0.numer() as f64 / *self.0.denom() as f64
     }
+    /// So many events in a time; `None` in no time.
+    pub fn of(events: u64, time: Duration) -> Option<Rate> {
+        (!time.is_zero()).then(|| Rate(Ratio::new(events, time.ns())))
+    }
+    /// One of `count` equal shares; `None` of no shares, or beyond 64 bits.
+    pub fn share(self, count: u32) -> Option<Rate> {
+        let bottom = self.0.denom().checked_mul(count.into()).filter(|bottom| *bottom > 0)?;
+        Some(Rate(Ratio::new(*self.0.numer(), bottom)))
+    }
+    /// Events and the ns in which they come, in lowest terms.
+    pub fn fraction(self) -> (u64, u64) {
+        (*self.0.numer(), *self.0.denom())
+    }
     /// Events in a second.
     pub fn per_second(self) -> f64 {
         self.per_ns() * 1e9
@@ -30,13 +44,21 @@ impl Rate {
 impl FromStr for Rate {
     type Err = String;
 
-    /// A decimal number, perhaps with `k` or `M` for a thousand or a million, a slash, and one of ns, us, ms, s.
+    /// A decimal number, perhaps with `k` or `M` for a thousand or a million, or a fraction; a slash, and one of ns, us, ms, s.
     fn from_str(text: &str) -> Result<Self, String> {
         let bad =
             || format!("'{text}' is not a rate; expected a number and a unit of time, such as 40/s, 20k/s or 0.004/ms");
-        let (number, unit) = text.split_once('/').ok_or_else(bad)?;
+        let (number, unit) = text.rsplit_once('/').ok_or_else(bad)?;
         let (_, per) = UNITS.into_iter().find(|(name, _)| *name == unit.trim()).ok_or_else(bad)?;
         let number = number.trim();
+        if let Some((top, bottom)) = number.split_once('/') {
+            let parts =
+                (top.parse::<u64>().ok(), bottom.parse::<u64>().ok().and_then(|bottom| bottom.checked_mul(per)));
+            return match parts {
+                (Some(top), Some(bottom)) if bottom > 0 => Ok(Rate(Ratio::new(top, bottom))),
+                _ => Err(bad()),
+            };
+        }
         let (number, scale) = match (number.strip_suffix('k'), number.strip_suffix('M')) {
             (Some(number), _) => (number, 1_000),
             (_, Some(number)) => (number, 1_000_000),
@@ -54,9 +76,19 @@ impl FromStr for Rate {
 }
 
 impl fmt::Display for Rate {
-    /// Exact, in events a second: every rate that can be written is a finite decimal number.
+    /// Exact, in events a second: a decimal number, or a fraction where that would not end (11000/3/s).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (top, bottom) = (u128::from(*self.0.numer()) * 1_000_000_000, u128::from(*self.0.denom()));
+        let a_second = Ratio::new(u128::from(*self.0.numer()) * 1_000_000_000, u128::from(*self.0.denom()));
+        let (top, bottom) = (*a_second.numer(), *a_second.denom());
+        let mut odd = bottom;
+        for factor in [2, 5] {
+            while odd % factor == 0 {
+                odd /= factor;
+            }
+        }
+        if odd > 1 {
+            return f.pad(&format!("{a_second}/s"));
+        }
         let (whole, mut rest) = (top / bottom, top % bottom);
         let mut text = whole.to_string();
         if rest > 0 {
@@ -92,11 +124,11 @@ mod tests {
         let of = |text: &str| text.parse::<Rate>().unwrap();
         assert_eq!(of("0.004/ms"), of("4/s"));
         assert_eq!(of("20k/s"), of("20/ms"));
-        for text in ["4/s", "0.5/s", "10000/s", "0/s", "1.25/s", "0.000000001/s"] {
+        for text in ["11000/3/s", "4/s", "0.5/s", "10000/s", "0/s", "1.25/s", "0.000000001/s"] {
             assert_eq!(of(text).to_string(), text);
             assert_eq!(of(&of(text).to_string()), of(text));
         }
-        for bad in ["", "4", "4/h", "/s", "-1/s", "1e3/s", ".5/s", "1.5.5/s", "99999999999999999999/s"] {
+        for bad in ["", "4", "4/h", "/s", "-1/s", "1e3/s", ".5/s", "1.5.5/s", "1/0/s", "1//s", "1.5/2/s", "99999999999999999999/s"] {
             assert!(bad.parse::<Rate>().unwrap_err().contains("not a rate"), "{bad}");
         }
     }

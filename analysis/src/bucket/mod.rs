@@ -1,0 +1,191 @@
+//! How long messages wait for tokens, and what splitting a token bucket costs (paper 001, section 2.2.1).
+//!
+//! Tokens come at rate r, at most b are kept, a message takes one. A message that comes at random (Poisson, alone or in
+//! batches of j) finds the unfinished work U of M/D/1 with a service time of j tokens; the i-th of its batch waits for
+//! (U + i − b)⁺ tokens ([`law`]). That is exact. Eq. (2.1) of the paper is so for b = 1 only: given that a message waits,
+//! how long it does depends on b.
+
+mod law;
+mod trace;
+
+pub use trace::{least_depth_of_trace, mean_rate};
+
+use crate::Error;
+use giusto_model::{Arrivals, Duration, Percentile, Rate, Tokens};
+use law::Law;
+use serde::{Deserialize, Serialize};
+
+/// What makes no sense of a bucket. Each text says what was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BucketError {
+    /// ρ is not below 1, or so near that nothing can be computed, or nothing comes.
+    #[error("messages take {:.2} % of the tokens; expected more than 0 and less than 99 %: give tokens at a higher rate", *.hundredths as f64 / 100.0)]
+    Load {
+        /// 10,000 ρ
+        hundredths: u64,
+    },
+    /// Fewer tokens than one are kept, so that no message is ever let through.
+    #[error("a depth of {0} tokens lets no message through; expected at least 1")]
+    Depth(Tokens),
+    /// More shares than whole tokens.
+    #[error(
+        "{depth} tokens cannot be split over {shares} brokers: each needs at least one; split over at most {most}"
+    )]
+    Shares {
+        /// b
+        depth: Tokens,
+        /// k
+        shares: u32,
+        /// ⌊b⌋
+        most: u64,
+    },
+    /// No depth within reason.
+    #[error("no depth up to {most} tokens is enough; give tokens at a higher rate")]
+    TooDeep {
+        /// The largest that was tried.
+        most: u64,
+    },
+    /// Of a trace.
+    #[error("{0}")]
+    Trace(&'static str),
+}
+
+/// A token bucket, or an equal share of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bucket {
+    /// r
+    pub rate: Rate,
+    /// b
+    pub depth: Tokens,
+}
+
+/// How long messages wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wait {
+    /// Over how many brokers bucket and messages are split.
+    pub shares: u32,
+    /// The bucket at each.
+    pub bucket: Bucket,
+    /// The part of all messages that wait.
+    pub delayed: f64,
+    /// Of all messages.
+    #[serde(rename = "mean_ns")]
+    pub mean: Duration,
+    /// Percentiles that were asked for.
+    #[serde(rename = "percentiles_ns")]
+    pub percentiles: Vec<Duration>,
+}
+
+/// One arrival process at one bucket, in units of 1/r and of a batch's tokens.
+struct Queue {
+    law: Law,
+    batch: f64,
+    depth: f64,
+    /// r in tokens a ns.
+    rate: f64,
+}
+
+impl Queue {
+    fn new(arrivals: Arrivals, bucket: Bucket, shares: u32) -> Result<Queue, Error> {
+        let (depth, batch) = (bucket.depth, f64::from(arrivals.batch));
+        if depth < Tokens::whole(1) {
+            return Err(BucketError::Depth(depth).into());
+        }
+        let rate = bucket.rate.per_ns();
+        let load = arrivals.rate.per_ns() / f64::from(shares) * batch / rate;
+        Ok(Queue { law: Law::new(load)?, batch, depth: depth.as_f64(), rate })
+    }
+
+    /// Each place in the batch, as what it leaves of the depth.
+    fn left(&self) -> impl Iterator<Item = f64> + '_ {
+        (1..=self.batch as u32).map(|place| self.depth - f64::from(place))
+    }
+
+    /// The part of messages that wait for more than `time` ns.
+    fn beyond(&self, time: f64) -> f64 {
+        let later = |left: f64| self.law.beyond((left + self.rate * time) / self.batch);
+        self.left().map(later).sum::<f64>() / self.batch
+    }
+
+    /// In ns.
+    fn mean(&self) -> f64 {
+        self.left().map(|left| self.law.excess(left / self.batch)).sum::<f64>() / self.rate
+    }
+
+    /// Least time in ns within which so many are let through.
+    fn percentile(&self, part: f64) -> f64 {
+        let later = |time: f64| self.beyond(time) > 1.0 - part;
+        if !later(0.0) {
+            return 0.0;
+        }
+        let mut high = self.batch / self.rate;
+        while later(high) {
+            high *= 2.0;
+        }
+        let mut low = 0.0;
+        while high - low > 0.25 {
+            let middle = low + (high - low) / 2.0;
+            *(if later(middle) { &mut low } else { &mut high }) = middle;
+        }
+        high
+    }
+}
+
+/// How long messages wait if bucket and messages are split evenly over `shares` brokers.
+///
+/// A message goes to a broker at random, so that each sees a Poisson process of its share: time passes `shares` times more
+/// slowly for a bucket `shares` times smaller. Source: paper 001, eq. (2.1), made exact. O(1/(1 − ρ)²) a percentile.
+///
+/// # Errors
+/// [`Error::Bucket`]: a load that is not below the rate of tokens, a depth below 1, more shares than whole tokens.
+pub fn wait(arrivals: Arrivals, bucket: Bucket, shares: u32, percentiles: &[Percentile]) -> Result<Wait, Error> {
+    let each = share(bucket, shares)?;
+    let queue = Queue::new(arrivals, each, shares)?;
+    let time = |ns: f64| Duration::from_ns(ns.round() as u64);
+    Ok(Wait {
+        shares,
+        bucket: each,
+        delayed: queue.beyond(0.0),
+        mean: time(queue.mean()),
+        percentiles: percentiles.iter().map(|p| time(queue.percentile(p.percent() / 100.0))).collect(),
+    })
+}
+
+fn share(bucket: Bucket, shares: u32) -> Result<Bucket, Error> {
+    let (depth, most) = (bucket.depth, bucket.depth.at_once());
+    let refused = BucketError::Shares { depth, shares, most };
+    if shares == 0 || u64::from(shares) > most.max(1) {
+        return Err(refused.into());
+    }
+    let both = bucket.rate.share(shares).zip(depth.share(shares));
+    let (rate, depth) = both.ok_or(Error::Range)?;
+    Ok(Bucket { rate, depth })
+}
+
+/// The largest depth that is looked at.
+const DEEPEST: u64 = 1 << 32;
+
+/// The least whole depth with which so many messages do not wait at all. O(log b) evaluations of the law.
+///
+/// # Errors
+/// As [`wait`]; and if none up to 2^32 is enough.
+pub fn least_depth(arrivals: Arrivals, rate: Rate, access: Percentile) -> Result<Tokens, Error> {
+    let enough = |depth: u64| -> Result<bool, Error> {
+        let queue = Queue::new(arrivals, Bucket { rate, depth: Tokens::whole(depth) }, 1)?;
+        Ok(queue.beyond(0.0) <= 1.0 - access.percent() / 100.0)
+    };
+    let (mut low, mut high) = (0, 1);
+    while !enough(high)? {
+        (low, high) = (high, 2 * high);
+        if high > DEEPEST {
+            return Err(BucketError::TooDeep { most: DEEPEST }.into());
+        }
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        *(if enough(middle)? { &mut high } else { &mut low }) = middle;
+    }
+    Ok(Tokens::whole(high))
+}
