@@ -132,6 +132,17 @@ class Analyze(unittest.TestCase):
             _, err = run("analyze", "admission", "--scheduler", "edf", "--server", wrong, code=2)
             self.assertIn("expected", err)
 
+    def test_a_split_token_bucket_costs_as_much_as_in_paper_001(self):
+        """λ = 10,000/s, r = 11,000/s, b = 26, in units of µs; spec messaging.md."""
+        out, _ = run("analyze", "bucket", "--rate", "10k/s", "--tokens", "11k/s", "--depth", "26", "--split", "6", "--json")
+        found = json.loads(out)["waits"]
+        self.assertEqual([round(w["percentiles_ns"][0] / 1000) for w in found], [0, 2219, 4510, 6801, 9092, 11384])
+        self.assertEqual([w["bucket"]["depth"] for w in found], ["26", "13", "26/3", "13/2", "26/5", "13/3"])
+        _, err = run("analyze", "bucket", "--rate", "10k/s", "--tokens", "11k/s", "--depth", "5.5", "--split", "6", code=2)
+        self.assertIn("split over at most 5", err)
+        _, err = run("analyze", "bucket", "--rate", "10k/s", "--tokens", "10k/s", "--depth", "26", code=2)
+        self.assertIn("give tokens at a higher rate", err)
+
     def test_a_task_without_unit_is_bad_input(self):
         _, err = run("analyze", "share", "--task", "2/7ms", code=2)
         self.assertIn("unit", err)
@@ -305,7 +316,7 @@ class Help(unittest.TestCase):
         return [["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["status"], ["reload"], ["restore"],
                 ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["verify"], ["analyze", "share"],
                 ["analyze", "plane"], ["analyze", "interface"], ["analyze", "admission"], ["analyze", "response"],
-                ["analyze", "slo"], ["analyze", "map"]]
+                ["analyze", "slo"], ["analyze", "map"], ["analyze", "bucket"], ["analyze", "trace"]]
 
     def test_every_example_works(self):
         """In the order in which a newcomer would type them: measuring needs the service."""
@@ -313,7 +324,7 @@ class Help(unittest.TestCase):
         service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
         try:
             for verb in ("check", "plan", "explain", "simulate", "analyze share", "analyze plane", "analyze interface",
-                         "analyze admission", "analyze response", "analyze slo", "analyze map", "measure execution",
+                         "analyze admission", "analyze response", "analyze slo", "analyze map", "analyze bucket", "measure execution",
                          "measure supply"):
                 run(*shlex.split(examples[verb]))
             done = subprocess.run([str(GIUSTO), *shlex.split(examples["measure response"])], cwd=ROOT, capture_output=True, text=True)
@@ -498,6 +509,8 @@ class ThisHost(unittest.TestCase):
         self.assertNotIn("http://", report.replace("http://www.w3.org/2000/svg", ""))
         done = subprocess.run([str(GIUSTO), *shlex.split(example("verify"))], cwd=ROOT, capture_output=True, text=True)
         self.assertIn(done.returncode, (0, 5, 6), done.stderr)
+        out, _ = run(*shlex.split(example("analyze", "trace")))
+        self.assertIn("would not have waited", out)
 
     def test_after_kill_9_restore_undoes_everything(self):
         for delay in (0.3, 1.5, 3.5, 6.0):

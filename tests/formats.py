@@ -111,6 +111,17 @@ def compositional(folder):
     yield "admission", output("analyze", "admission", "--scheduler", "edf", *one, "--capacity", "40%", "--json", codes=(1,))
 
 
+def buckets(folder):
+    """Token buckets, also split into shares that are no finite decimal numbers, and of a trace."""
+    messages = ["--rate", "10k/s", "--percentile", "p99", "--percentile", "p99.9"]
+    yield "bucket", output("analyze", "bucket", *messages, "--tokens", "11k/s", "--depth", "26.5", "--split", 7, "--json")
+    yield "bucket", output("analyze", "bucket", *messages, "--batch", 3, "--access", "p90", "--json")
+    trace = Path(folder) / "trace.csv"
+    trace.write_text("arrival_ns\n" + "".join(f"{n * n % 7 + 1_000_003 * n}\n" for n in range(50)))
+    for more in ([], ["--tokens", "1100.5/s", "--access", "p90"]):
+        yield "trace", output("analyze", "trace", trace, *more, "--json")
+
+
 def certificates(folder):
     """Plans that keep their promises, and one that lost a fifth of a budget."""
     for site in ("walk", "supply", "flight", "two-hosts"):
@@ -143,6 +154,7 @@ def documents(folder):
     yield "plane", output("analyze", "plane", "--scheduler", "dm", *tasks, "--json")
     yield from compositional(folder)
     yield from certificates(folder)
+    yield from buckets(folder)
     random = ["--rate", "0.004/ms", "--service", "40ms:75%", "--service", "280ms"]
     for more in ([], ["--slots", "7", "--at", "1s", "--percentile", "99"], ["--server", "periodic", "--batch", "2"]):
         yield "response", output("analyze", "response", *random, "--budget", "180ms", "--period", "200ms", *more, "--json")

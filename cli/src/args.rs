@@ -1,6 +1,8 @@
 //! The command line: every verb, its flags and an example that works.
 
 // Named by their places, since packaging includes this file from elsewhere.
+#[path = "args/bucket.rs"]
+mod bucket;
 #[path = "args/compositional.rs"]
 pub(crate) mod compositional;
 #[path = "args/measure.rs"]
@@ -10,6 +12,7 @@ mod random;
 #[path = "args/values.rs"]
 mod values;
 
+pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
 pub(crate) use measure::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs, SupplyArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
@@ -322,6 +325,16 @@ pub(crate) enum Analyze {
         after_help = "Example:\n  giusto analyze map --rate 0.4/ms --service 1ms --percentile 90 --csv out/map.csv --plot out/map.svg"
     )]
     Map(MapArgs),
+    /// How long messages wait for tokens, and what splitting a token bucket over brokers costs (paper 001, section 2.2)
+    #[command(
+        after_help = "Examples:\n  giusto analyze bucket --rate 10k/s --tokens 11k/s --depth 26 --split 6\n  giusto analyze bucket --rate 10k/s --access p99"
+    )]
+    Bucket(BucketArgs),
+    /// The least token buckets with which recorded messages would not have waited
+    #[command(
+        after_help = "Example, of the requests of a trial:\n  giusto analyze trace out/jobs/cache-whole-1.csv --access p99"
+    )]
+    Trace(TraceArgs),
 }
 
 #[derive(Debug, Args)]

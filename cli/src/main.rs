@@ -9,6 +9,7 @@
 mod admission;
 mod analyze;
 mod args;
+mod bucket;
 mod carts;
 mod certificate;
 mod check;
@@ -52,6 +53,8 @@ fn main() -> ExitCode {
         Verb::Analyze(Analyze::Response(args)) => response::response(&args),
         Verb::Analyze(Analyze::Slo(args)) => response::slo(&args),
         Verb::Analyze(Analyze::Map(args)) => map::map(&args),
+        Verb::Analyze(Analyze::Bucket(args)) => bucket::bucket(&args),
+        Verb::Analyze(Analyze::Trace(args)) => bucket::trace(&args),
     };
     match done {
         Ok(code) => code,

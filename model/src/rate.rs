@@ -27,6 +27,11 @@ impl Rate {
         let bottom = self.0.denom().checked_mul(count.into()).filter(|bottom| *bottom > 0)?;
         Some(Rate(Ratio::new(*self.0.numer(), bottom)))
     }
+    /// So many times as often; `None` beyond 64 bits.
+    pub fn times(self, count: u32) -> Option<Rate> {
+        let top = self.0.numer().checked_mul(count.into())?;
+        Some(Rate(Ratio::new(top, *self.0.denom())))
+    }
     /// Events and the ns in which they come, in lowest terms.
     pub fn fraction(self) -> (u64, u64) {
         (*self.0.numer(), *self.0.denom())
@@ -128,7 +133,20 @@ mod tests {
             assert_eq!(of(text).to_string(), text);
             assert_eq!(of(&of(text).to_string()), of(text));
         }
-        for bad in ["", "4", "4/h", "/s", "-1/s", "1e3/s", ".5/s", "1.5.5/s", "1/0/s", "1//s", "1.5/2/s", "99999999999999999999/s"] {
+        for bad in [
+            "",
+            "4",
+            "4/h",
+            "/s",
+            "-1/s",
+            "1e3/s",
+            ".5/s",
+            "1.5.5/s",
+            "1/0/s",
+            "1//s",
+            "1.5/2/s",
+            "99999999999999999999/s",
+        ] {
             assert!(bad.parse::<Rate>().unwrap_err().contains("not a rate"), "{bad}");
         }
     }

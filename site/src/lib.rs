@@ -9,6 +9,7 @@
 //! (`compute`, `daemon`).
 
 mod adopt;
+mod arrivals;
 pub mod carts;
 mod deadlines;
 mod error;
@@ -26,6 +27,7 @@ mod task;
 mod tree;
 mod value;
 
+pub use arrivals::{read_arrivals, TraceError};
 pub use error::{Located, SiteError};
 pub use file::LARGEST_FILE;
 
