@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# rustfmt, clippy and clang-format as errors; every shell script must parse.
+# rustfmt, clippy, clang-format and gofmt as errors; every shell script must parse.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo fmt --all --check
 cargo clippy --release --workspace --all-targets --locked --quiet -- -D warnings
 git ls-files '*.c' '*.h' | xargs -r clang-format-19 --dry-run -Werror
+if command -v gofmt >/dev/null; then
+	unformatted=$(git ls-files '*.go' | xargs -r gofmt -l)
+	[ -z "$unformatted" ] || { echo "not as gofmt has it: $unformatted" >&2; exit 1; }
+fi
 git ls-files '*.sh' .ci/run | xargs -n1 bash -n

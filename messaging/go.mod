@@ -1,0 +1,3 @@
+module giusto.dev/messaging
+
+go 1.22
