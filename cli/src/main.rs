@@ -12,6 +12,7 @@ mod args;
 mod carts;
 mod certificate;
 mod check;
+mod coordination;
 mod failure;
 mod interface;
 mod map;
@@ -28,7 +29,7 @@ mod vcpus;
 mod verify;
 mod watch;
 
-use args::{Analyze, Cli, Verb};
+use args::{Analyze, Cli, Export, Verb};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Verb::Restore(args) => run::restore(&args),
         Verb::Measure(verb) => measure::measure(&verb),
         Verb::Verify(args) => verify::verify(&args),
+        Verb::Export(Export::Zookeeper(args)) => coordination::zookeeper(&args),
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
         Verb::Analyze(Analyze::Interface(args)) => interface::interface(&args),
         Verb::Analyze(Analyze::Admission(args)) => admission::admission(&args),
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Verb::Analyze(Analyze::Response(args)) => response::response(&args),
         Verb::Analyze(Analyze::Slo(args)) => response::slo(&args),
         Verb::Analyze(Analyze::Map(args)) => map::map(&args),
+        Verb::Analyze(Analyze::Recovery(args)) => coordination::recovery(&args),
     };
     match done {
         Ok(code) => code,
