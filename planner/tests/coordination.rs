@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{leftovers, site};
+use common::{leftovers, plan, site};
 use giusto_model::{Coordination, Duration, Epochs, Member, Plan, RecoveryTimes, Site};
-use giusto_planner::{explain, plan, slow_to_see, zookeeper, Facts, Faster, Refusal};
+use giusto_planner::{explain, slow_to_see, zookeeper, Facts, Faster, Refusal};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
