@@ -4,7 +4,7 @@
 //! `packaging/install.sh`. Flows in: a folder; out: `*.1`, `giusto.bash`, `_giusto`, `giusto.fish` there. Pages take their
 //! examples and exit codes from the help texts: nothing stands here twice.
 
-#[allow(dead_code)] // only the definition is used here, never what was parsed
+#[allow(dead_code, unused_imports)] // only the definition is used here, never what was parsed
 #[path = "../cli/src/args.rs"]
 mod args;
 

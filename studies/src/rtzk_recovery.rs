@@ -19,17 +19,18 @@ const CASES: [(&str, &str, &[&str]); 5] = [
 ];
 
 /// Tables `kills` (a row a kill and arm: time to the first acknowledged write, its phases, the bound that was exported before),
-/// `pairs` (a row a kill: all arms beside each other) and `cdf`. A set is a kill of each arm's leader, one after the other; its
-/// size has `cases` of [`CASES`], from the first on. Real time: no two runs give the same bytes.
+/// `pairs` (a row a kill: all arms beside each other) and `cdf`. A set is a kill of each arm's leader, one after the other. Real time: no two runs give the same bytes.
 ///
 /// # Errors
 /// [`Error::Ensemble`] where the harness of `coordination/` cannot do it, for example without Java or the built server.
 pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
-    let mut kills = Csv::new([&["case", "servers", "arm", "set", "void"][..], &["total_ms", "bound_ms", "over_bound"], &PHASES].concat());
+    let mut kills = Csv::new(
+        [&["case", "servers", "arm", "set", "void"][..], &["total_ms", "bound_ms", "over_bound"], &PHASES].concat(),
+    );
     let mut pairs = Csv::new(vec!["case", "servers", "set", "stock_ms", "rtzk_l_ms", "giusto_ms"]);
     let mut cdf = Csv::new(vec!["case", "servers", "arm", "set", "ms", "fraction"]);
-    let cases = &CASES[..CASES.len().min(usize::try_from(size.length.ns() / 1_000_000_000).unwrap_or(usize::MAX))];
-    for &(case, servers, more) in cases {
+    let wanted = size.cases.and_then(|cases| usize::try_from(cases).ok()).unwrap_or(CASES.len());
+    for &(case, servers, more) in CASES.iter().take(wanted) {
         let result = measure(servers, size.sets, more)?;
         let samples = |arm: &str| result[arm]["samples"].as_array().cloned().unwrap_or_default();
         let number = |sample: &Value, key: &str| sample[key].as_f64().unwrap_or(0.0);
@@ -51,14 +52,17 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
                 cdf.row(&[case.into(), servers.into(), arm.into(), "0".into(), format!("{total:.3}"), fraction]);
             }
         }
-        let all = ARMS.map(samples);
-        for set in 0..all.iter().map(Vec::len).min().unwrap_or(0) {
-            let [stock, lite, ours] = [0, 1, 2].map(|arm: usize| format!("{:.3}", number(&all[arm][set], "total_ms")));
-            pairs.row(&[case.into(), servers.into(), set.to_string(), stock, lite, ours]);
+        let [stock, lite, ours] = ARMS.map(samples);
+        for (set, ((stock, lite), ours)) in stock.iter().zip(&lite).zip(&ours).enumerate() {
+            let totals = [stock, lite, ours].map(|one| format!("{:.3}", number(one, "total_ms")));
+            pairs.row([case.into(), servers.into(), set.to_string()].iter().chain(&totals));
         }
-        played(cases.len() as u64);
+        played(wanted.min(CASES.len()) as u64);
     }
-    Ok([("kills", kills), ("pairs", pairs), ("cdf", cdf)].into_iter().map(|(name, csv)| (name.into(), csv.text())).collect())
+    Ok([("kills", kills), ("pairs", pairs), ("cdf", cdf)]
+        .into_iter()
+        .map(|(name, csv)| (name.into(), csv.text()))
+        .collect())
 }
 
 /// Lets the harness kill leaders, arm by arm in turns, and reads what it has written.
