@@ -143,9 +143,56 @@ class Analyze(unittest.TestCase):
         _, err = run("analyze", "bucket", "--rate", "10k/s", "--tokens", "10k/s", "--depth", "26", code=2)
         self.assertIn("give tokens at a higher rate", err)
 
+    def test_table_5_3_of_paper_000_and_what_replaces_its_epoch_table(self):
+        for servers, paper, ours in [(3, 211, 200), (5, 303, 292), (7, 419, 408)]:
+            out = json.loads(run("analyze", "recovery", "--servers", servers, "--epochs", "overlap", "--json")[0])
+            self.assertEqual((out["paper"]["total_ns"], out["bound"]["total_ns"]), (paper * 10**6, ours * 10**6))
+        for wrong in (["--servers", "1"], ["--epochs", "memory"], ["--wait", "0ms"], ["--delay", "3"]):
+            run("analyze", "recovery", *wrong, code=2)
+
     def test_a_task_without_unit_is_bad_input(self):
         _, err = run("analyze", "share", "--task", "2/7ms", code=2)
         self.assertIn("unit", err)
+
+
+class Ensemble(unittest.TestCase):
+    """coordination: in a site file: planned or refused, proven, exported."""
+
+    def site(self, folder, **keys):
+        text = (ROOT / "sites/ensemble.yaml").read_text()
+        for old, new in keys.values():
+            assert old in text, old
+            text = text.replace(old, new)
+        path = Path(folder) / "site.yaml"
+        path.write_text(text)
+        return path
+
+    def test_planned_explained_proven_and_exported(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site, plan, out = self.site(folder), Path(folder) / "plan.json", Path(folder) / "zookeeper"
+            text, _ = run("plan", site, "--out", plan)
+            self.assertIn("another leader within 200 ms at most (200 ms promised), epochs: overlap", text)
+            self.assertIn("reserve would take up to 205 ms", run("explain", "coordination", "--plan", plan)[0])
+            self.assertIn("the ensemble of 3 servers recovers within 200 ms", run("check", "--certificate", plan)[0])
+            run("export", "zookeeper", site, "--out", out)
+            for number in (1, 2, 3):
+                config = (out / f"edge-{number}" / "zoo.cfg").read_text().splitlines()
+                for line in ("tickTime=200", "syncLimit=5", "clientPort=2181", "server.2=edge-2:2888:3888", "giusto.epochs=overlap"):
+                    self.assertIn(line, config)
+                self.assertEqual((out / f"edge-{number}" / "myid").read_text(), f"{number}\n")
+
+    def test_refused_with_how_much_is_missing_and_a_lost_machine_is_warned_of(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, err = run("plan", self.site(folder, promise=("recovery: 200ms", "recovery: 190ms")), code=1)
+            self.assertIn("10 ms later than promised (190 ms); it would fit with promise: {recovery: 200ms}", err)
+            strict = self.site(folder, epochs=("  tick:", "  epochs: strict\n  tick:"))
+            self.assertIn("15 ms later than promised (200 ms); it would fit with epochs: overlap", run("plan", strict, code=1)[1])
+            self.assertNotIn("warning", run("check", self.site(folder))[1])
+            slow = self.site(folder, tick=("tick: 200ms", "tick: 2s"))
+            self.assertIn("warning: coordination: ", run("check", slow)[1])
+            self.assertIn("2 s x 5 = 10 s", json.loads(run("check", slow, "--json")[0])["warnings"][0])
+            _, err = run("export", "zookeeper", ROOT / "sites/walk.yaml", code=2)
+            self.assertIn("has no 'coordination'", err)
 
 
 class SiteFiles(unittest.TestCase):

@@ -124,14 +124,31 @@ def buckets(folder):
 
 def certificates(folder):
     """Plans that keep their promises, and one that lost a fifth of a budget."""
-    for site in ("walk", "supply", "flight", "two-hosts"):
+    for site in ("walk", "supply", "flight", "two-hosts", "ensemble"):
         plan = Path(folder) / f"{site}.json"
         subprocess.run([GIUSTO, "plan", f"sites/{site}.yaml", "--out", plan], cwd=ROOT, check=True, capture_output=True)
         yield "certificate", output("check", "--certificate", plan, "--json")
         broken = json.loads(plan.read_text())
-        broken["services"][0]["server"]["budget_ns"] = broken["services"][0]["server"]["budget_ns"] * 4 // 5
+        if site == "ensemble":
+            broken["coordination"]["times"]["message_ns"] *= 2
+        else:
+            broken["services"][0]["server"]["budget_ns"] = broken["services"][0]["server"]["budget_ns"] * 4 // 5
         plan.write_text(json.dumps(broken))
         yield "certificate", output("check", "--certificate", plan, "--json", codes=(1,))
+
+
+def ensembles():
+    """Longest recoveries, those of the golden too, and what servers read."""
+    yield "plan", output("plan", "sites/ensemble.yaml", "--json")
+    yield "check", output("check", "sites/ensemble.yaml", "--json")
+    yield "export", output("export", "zookeeper", "sites/ensemble.yaml", "--json")
+    for one in json.loads((ROOT / "formats/goldens/recovery.json").read_text()):
+        yield "recovery", one
+        flags = [word for key, ns in one["times"].items() for word in (f"--{key[:-3]}", f"{ns}ns")]
+        more = ["--servers", one["servers"], "--epochs", one["epochs"], "--wait", f"{one['wait_ns']}ns"]
+        found = output("analyze", "recovery", *flags, *more, "--json")
+        if found != one:
+            sys.exit(f"not the golden's: {found}, expected {one}")
 
 
 def documents(folder):
@@ -155,6 +172,7 @@ def documents(folder):
     yield from compositional(folder)
     yield from certificates(folder)
     yield from buckets(folder)
+    yield from ensembles()
     random = ["--rate", "0.004/ms", "--service", "40ms:75%", "--service", "280ms"]
     for more in ([], ["--slots", "7", "--at", "1s", "--percentile", "99"], ["--server", "periodic", "--batch", "2"]):
         yield "response", output("analyze", "response", *random, "--budget", "180ms", "--period", "200ms", *more, "--json")

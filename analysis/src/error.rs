@@ -162,4 +162,10 @@ pub enum Error {
         /// The most.
         limit: u64,
     },
+    /// An ensemble of one, whose leader is all there is.
+    #[error("nobody is left when the leader dies; expected an ensemble of three servers or more")]
+    NobodyLeft,
+    /// A recovery beyond what a duration holds.
+    #[error("the recovery takes longer than 584 years; expected shorter parts")]
+    Recovery,
 }

@@ -5,6 +5,8 @@
 mod bucket;
 #[path = "args/compositional.rs"]
 pub(crate) mod compositional;
+#[path = "args/coordination.rs"]
+mod coordination;
 #[path = "args/measure.rs"]
 mod measure;
 #[path = "args/random.rs"]
@@ -14,6 +16,7 @@ mod values;
 
 pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
+pub(crate) use coordination::{Export, RecoveryArgs, ZookeeperArgs};
 pub(crate) use measure::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs, SupplyArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 
@@ -87,6 +90,9 @@ pub(crate) enum Verb {
         after_help = "Example:\n  giusto verify out/jobs/cache-whole-1.csv out/jobs/cache-giusto-1.csv --baseline out/jobs/cache-whole-2.csv --baseline out/jobs/cache-whole-3.csv"
     )]
     Verify(VerifyArgs),
+    /// Write the plan in the files of stock software
+    #[command(subcommand)]
+    Export(Export),
     /// Calculators, one for each published result; they need no site
     #[command(subcommand)]
     Analyze(Analyze),
@@ -144,7 +150,7 @@ pub(crate) struct PlanArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The service
+    /// The service, or 'coordination'
     pub(crate) name: String,
     /// The plan to explain
     #[arg(long, value_name = "FILE", default_value = "out/plan.json", conflicts_with = "site")]
@@ -335,6 +341,11 @@ pub(crate) enum Analyze {
         after_help = "Example, of the requests of a trial:\n  giusto analyze trace out/jobs/cache-whole-1.csv --access p99"
     )]
     Trace(TraceArgs),
+    /// How long an ensemble of coordination servers is without a leader (paper 000, chapter 5)
+    #[command(
+        after_help = "Example:\n  giusto analyze recovery --servers 5 --epochs overlap --jitter 8ms --message 500us --learner 3ms"
+    )]
+    Recovery(RecoveryArgs),
 }
 
 #[derive(Debug, Args)]

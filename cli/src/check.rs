@@ -2,8 +2,8 @@
 
 use crate::args::CheckArgs;
 use crate::failure::Failure;
-use crate::table::{json, say, table};
-use giusto_model::{Host, Origin, Promise, Service, Task, Within};
+use crate::table::{json, say, table, tell};
+use giusto_model::{Coordination, Host, Origin, Promise, Service, Task, Within};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,12 +20,23 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
 fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     let site = giusto_site::read(path)?;
     crate::plan::note_missing_cores(&site, &crate::plan::facts(&site, None, None));
+    let warning = site.coordination.as_ref().and_then(giusto_planner::slow_to_see);
+    if let Some(warning) = &warning {
+        tell(format_args!("warning: {warning}"));
+    }
     if as_json {
         let service = |s: &Service| json!({"name": s.name, "on": s.on, "promise": s.promise, "tasks": s.tasks});
         let services: Vec<_> = site.services.iter().map(service).collect();
         let host = |host: &Host| json!({"name": host.name, "cores": host.cores, "keep_free": host.keep_free});
         let hosts: Vec<_> = site.hosts.iter().map(host).collect();
-        return json(&json!({"hosts": hosts, "services": services}));
+        let warnings: Vec<_> = warning.into_iter().collect();
+        let mut found = json!({"hosts": hosts, "services": services, "warnings": warnings});
+        if let Some(ensemble) = &site.coordination {
+            let Coordination { servers, recovery, epochs, wait, times, tick, sync_limit } = ensemble;
+            found["coordination"] = json!({"servers": servers, "recovery_ns": recovery, "epochs": epochs, "wait_ns": wait,
+                "times": times, "tick_ns": tick, "sync_limit": sync_limit});
+        }
+        return json(&found);
     }
     for host in &site.hosts {
         let cores = giusto_planner::cores(&host.cores);
@@ -38,6 +49,10 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         rows.iter_mut().zip(std::iter::once("on".into()).chain(on)).for_each(|(row, on)| row.insert(1, on));
     }
     crate::table::print(&table(&rows, 5))?;
+    if let Some(Coordination { servers, recovery, .. }) = &site.coordination {
+        let each: Vec<String> = servers.iter().map(|member| format!("{}:{}", member.host, member.port)).collect();
+        say!("coordination: {}; a recovery within {recovery}", each.join(", "));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -76,11 +76,11 @@ impl From<giusto_site::SiteError> for Failure {
 
 impl From<giusto_planner::Refusal> for Failure {
     fn from(refusal: giusto_planner::Refusal) -> Self {
-        use giusto_planner::Refusal::{Asked, DoesNotFit, Host, Machine, Nowhere, On, Tasks};
+        use giusto_planner::Refusal::{Asked, DoesNotFit, Host, Machine, NoRecovery, Nowhere, On, Recovery, Tasks};
         match refusal {
-            DoesNotFit(_) => Failure::does_not_fit(refusal),
+            DoesNotFit(_) | Recovery(_) => Failure::does_not_fit(refusal),
             Machine { .. } => Failure::lacks(refusal),
-            Asked { .. } | Tasks { .. } | Nowhere { .. } | Host { .. } => Failure::input(refusal),
+            Asked { .. } | Tasks { .. } | Nowhere { .. } | Host { .. } | NoRecovery(_) => Failure::input(refusal),
             On { host, refusal } => {
                 let inner = Failure::from(*refusal);
                 Failure { text: format!("on {host}: {inner}"), ..inner }

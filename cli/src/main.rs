@@ -13,6 +13,7 @@ mod bucket;
 mod carts;
 mod certificate;
 mod check;
+mod coordination;
 mod failure;
 mod interface;
 mod map;
@@ -29,7 +30,7 @@ mod vcpus;
 mod verify;
 mod watch;
 
-use args::{Analyze, Cli, Verb};
+use args::{Analyze, Cli, Export, Verb};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Verb::Restore(args) => run::restore(&args),
         Verb::Measure(verb) => measure::measure(&verb),
         Verb::Verify(args) => verify::verify(&args),
+        Verb::Export(Export::Zookeeper(args)) => coordination::zookeeper(&args),
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
         Verb::Analyze(Analyze::Interface(args)) => interface::interface(&args),
         Verb::Analyze(Analyze::Admission(args)) => admission::admission(&args),
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Verb::Analyze(Analyze::Map(args)) => map::map(&args),
         Verb::Analyze(Analyze::Bucket(args)) => bucket::bucket(&args),
         Verb::Analyze(Analyze::Trace(args)) => bucket::trace(&args),
+        Verb::Analyze(Analyze::Recovery(args)) => coordination::recovery(&args),
     };
     match done {
         Ok(code) => code,

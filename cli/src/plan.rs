@@ -4,7 +4,8 @@ use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::Failure;
 use crate::table;
 use giusto_model::{
-    Backend, Bandwidth, Certificate, Duration, HostPlan, LeftoverPlan, Plan, Promise, ServicePlan, Site, Within,
+    Backend, Bandwidth, Certificate, CoordinationPlan, Duration, HostPlan, LeftoverPlan, Plan, Promise, ServicePlan,
+    Site, Within,
 };
 use giusto_planner::{share, Facts, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
@@ -113,6 +114,9 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     if args.json {
         let reserved: Vec<&ServicePlan> = plan.services.iter().filter(|service| service.name == args.name).collect();
         return match reserved[..] {
+            [] if args.name == "coordination" && !plan.leftovers.iter().any(|service| service.name == args.name) => {
+                table::json(&plan.coordination)
+            }
             [] => table::json(&plan.leftovers.iter().find(|service| service.name == args.name)),
             [service] => table::json(service),
             _ => table::json(&reserved), // a VM: an entry a virtual CPU
@@ -128,14 +132,25 @@ pub(crate) fn describe(plan: &Plan) -> String {
         let lines = plan.services.iter().map(service).chain(plan.leftovers.iter().map(leftover));
         lines.map(|line| format!("{indent}{line}\n")).collect()
     };
+    let ensemble: String = plan.coordination.iter().map(ensemble).collect();
     if plan.only_host().is_some() {
-        return lines(plan, "");
+        return lines(plan, "") + &ensemble;
     }
     let part = |host: &HostPlan| {
         let part = plan.on(&host.name).map_or(String::new(), |part| lines(&part, "  "));
         format!("{}{}", heading(host), if part.is_empty() { "  no services\n".into() } else { part })
     };
-    plan.hosts.iter().map(part).collect::<String>() + &assumed(plan)
+    plan.hosts.iter().map(part).collect::<String>() + &assumed(plan) + &ensemble
+}
+
+/// `coordination: 3 servers, another leader within 200 ms at most (200 ms promised), epochs: overlap, a wait of 20 ms`
+fn ensemble(plan: &CoordinationPlan) -> String {
+    let CoordinationPlan { servers, bound, recovery, epochs, wait, .. } = plan;
+    format!(
+        "coordination: {} servers, another leader within {bound:.3} at most ({recovery:.3} promised), epochs: {epochs}, a wait of \
+         {wait:.3}; 'giusto export zookeeper' writes their files\n",
+        servers.len()
+    )
 }
 
 /// `edge-2 (not this machine):`

@@ -1,6 +1,6 @@
 """How long an ensemble is without a leader: kill -9 the leader, time to the first acknowledged write.
 
-    python3 coordination/harness/recovery.py [--servers 3] [--kills 30] [--arms stock,rtzk-l,giusto] [--out DIR]
+    python3 coordination/harness/recovery.py [--servers 3] [--kills 30] [--arms stock,rtzk-l,giusto] [--out DIR] [--slow MS] [--tree MB]
 
 Arms take turns, kill by kill, each on an ensemble of its own; the others idle meanwhile.
 A client polls every survivor every 5 ms with a new session and a write; the first acknowledgement counts. Writes DIR/recovery.json,
@@ -12,6 +12,7 @@ import json
 import os
 import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -20,11 +21,11 @@ from datetime import datetime
 from pathlib import Path
 
 import wire
-from ensemble import Ensemble
+from ensemble import ROOM, Ensemble
 
 POLL_S = 0.005
 STAMP = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ")
-PHASES = ("detect", "election", "connect", "sync", "client")
+PHASES = ("die", "detect", "election", "connect", "sync", "client")
 
 
 def percentile(values, p):
@@ -90,8 +91,8 @@ def when(log, text, after):
     return next((t for t, line in log if text in line and t >= after - 0.002), None)
 
 
-def phases(survivors, offsets, killed, acknowledged):
-    """ms of each phase along the new leader: notice, elect, get a quorum connected and into the new epoch, synchronise, serve."""
+def phases(survivors, offsets, killed, gone, acknowledged):
+    """ms of each phase along the new leader: the kernel takes the old one apart, notice, elect, get a quorum connected and into the new epoch, synchronise, serve."""
     logs = {s: list(events(s, offsets[s])) for s in survivors}
     for s, log in logs.items():
         leading = when(log, "- LEADING - LEADER ELECTION TOOK", killed)
@@ -100,7 +101,9 @@ def phases(survivors, offsets, killed, acknowledged):
             continue
         # The last to lead counts, where the first one failed.
         looking = [t for t, line in log if line.endswith("- LOOKING") and killed - 0.002 <= t <= broadcast]
-        marks = [killed, looking[0] if looking else leading, leading, when(log, "leading - synchronization", killed), broadcast,
+        # Sockets close before the process is gone.
+        lost = looking[0] if looking else leading
+        marks = [killed, min(gone, lost), lost, leading, when(log, "leading - synchronization", killed), broadcast,
                  acknowledged]
         row = {name: 1000 * (b - a) for name, a, b in zip(PHASES, marks, marks[1:])}
         every = [line for each in logs.values() for _, line in each]
@@ -111,10 +114,18 @@ def phases(survivors, offsets, killed, acknowledged):
     return {}
 
 
+def slow_disk(directory, ms):
+    """The environment in which every forced write takes so much longer."""
+    library, flag = directory / "slowdisk.so", directory / "slow"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", library, ROOM / "harness" / "slowdisk.c", "-ldl"], check=True)
+    flag.touch()
+    return {"LD_PRELOAD": str(library), "GIUSTO_SLOW_FLAG": str(flag), "GIUSTO_SLOW_US": str(1000 * ms)}
+
+
 class Arm:
-    def __init__(self, name, size, directory, config, flags):
+    def __init__(self, name, size, directory, config, flags, environment):
         self.name = name
-        self.ensemble = Ensemble(directory, [name] * size, config, flags)
+        self.ensemble = Ensemble(directory, [name] * size, config, flags, environment)
         self.samples, self.void = [], 0
 
     def kill_leader(self, limits):
@@ -125,6 +136,7 @@ class Arm:
         load, stolen, waited = machine()
         killed = time.time()
         leader.kill()
+        gone = time.time()
         acknowledged = first_write([s.client for s in survivors])
         _, stolen_after, waited_after = machine()
         if acknowledged is None:
@@ -132,7 +144,7 @@ class Arm:
         time.sleep(0.2)
         sample = {"arm": self.name, "total_ms": 1000 * (acknowledged - killed), "bound_ms": max(bounds), "load": load,
                   "stolen_s": stolen_after - stolen, "runqueue_s": waited_after - waited,
-                  **phases(survivors, offsets, killed, acknowledged)}
+                  **phases(survivors, offsets, killed, gone, acknowledged)}
         sample["void"] = sample["stolen_s"] > limits[0] or sample["runqueue_s"] > limits[1]
         leader.start()
         self.ensemble.wait_whole()
@@ -193,6 +205,8 @@ def main():
     parser.add_argument("--runqueue", type=float, default=5.0, help="seconds, of all tasks together")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a line of every zoo.cfg")
     parser.add_argument("--java", action="append", default=[], metavar="FLAG", help="a flag of every JVM")
+    parser.add_argument("--slow", type=int, default=0, metavar="MS", help="every forced write takes so much longer")
+    parser.add_argument("--tree", type=int, default=0, metavar="MB", help="data in the tree")
     parser.add_argument("--gate", action="store_true")
     parser.add_argument("--keep", action="store_true", help="keep data and logs, and say where")
     a = parser.parse_args()
@@ -202,12 +216,16 @@ def main():
         base = Path(tempfile.mkdtemp(prefix="giusto-zk-kept-")) if a.keep else Path(scratch)
         if a.keep:
             print(f"data and logs: {base}")
-        arms = [Arm(name, a.servers, base / name, config, a.java) for name in a.arms.split(",")]
+        environment = slow_disk(Path(scratch), a.slow) if a.slow else {}
+        java = [*a.java, f"-Xmx{128 + 8 * a.tree}m"]
+        arms = [Arm(name, a.servers, base / name, config, java, environment) for name in a.arms.split(",")]
         try:
             for arm in arms:
                 arm.ensemble.__enter__()
                 session = wire.Session(arm.ensemble.ports()[0])
                 session.create("/recovery")
+                for node in range(2 * a.tree):
+                    session.create(f"/tree{node}", bytes(500_000))
                 session.close()
             for k in range(a.kills):
                 # Order turns too, so that no arm always follows the same one.

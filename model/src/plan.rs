@@ -1,6 +1,8 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
-use crate::{Admission, Backend, Bandwidth, Cap, Certificate, Duration, Load, Origin, Promise, Server, Task};
+use crate::{
+    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Duration, Load, Origin, Promise, Server, Task,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of the plan file's format (`formats/plan.schema.json`).
@@ -19,6 +21,9 @@ pub struct Plan {
     pub services: Vec<ServicePlan>,
     /// The others.
     pub leftovers: Vec<LeftoverPlan>,
+    /// The site's ensemble; not written where it has none, so that such plans are what they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coordination: Option<CoordinationPlan>,
 }
 
 impl Plan {
@@ -30,6 +35,7 @@ impl Plan {
             hosts: vec![host.clone()],
             services: self.services.iter().filter(|service| service.on == name).cloned().collect(),
             leftovers: self.leftovers.iter().filter(|leftover| leftover.on == name).cloned().collect(),
+            coordination: self.coordination.clone().filter(|all| all.servers.iter().any(|member| member.host == name)),
         })
     }
 

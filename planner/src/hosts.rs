@@ -5,8 +5,8 @@ use crate::nearest::nearest;
 use crate::percentiles::Answers;
 use crate::place::{one_host, OneHost, Placed, Unplaced};
 use crate::size::{reason, size};
-use crate::{facts, Facts, Refusal, Witness};
-use giusto_model::{HostPlan, Plan, Service, Site, PLAN_VERSION};
+use crate::{coordination, facts, Facts, Refusal, Witness};
+use giusto_model::{HostPlan, Member, Plan, Service, Site, PLAN_VERSION};
 use std::collections::HashMap;
 
 /// Decides every parameter for `site`; `facts` are those of the host that is this machine, and for the others a stock
@@ -28,13 +28,16 @@ pub fn plan_on(site: &Site, facts: &Facts, host: &str) -> Result<Plan, Refusal> 
 
 fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
     let answers = Answers::default();
-    attempt(site, facts, only, &answers).map_err(|refusal| match refusal {
+    let plan = attempt(site, facts, only, &answers).map_err(|refusal| match refusal {
         Refusal::DoesNotFit(witness) => {
             let nearest = nearest(site, facts, only, &witness, &answers);
             Refusal::DoesNotFit(Box::new(Witness { nearest, ..*witness }))
         }
         other => other,
-    })
+    })?;
+    let here = |member: &Member| only.is_none_or(|only| site.hosts[only].name == member.host);
+    let ensemble = site.coordination.as_ref().filter(|ensemble| ensemble.servers.iter().any(here));
+    Ok(Plan { coordination: ensemble.map(coordination::plan).transpose()?, ..plan })
 }
 
 /// A plan of all hosts, or of the `only` one, or why not, before anybody looked for what would fit.
@@ -71,7 +74,7 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
         let assumed = known(site, facts, here, index).1;
         HostPlan { name: host.name.clone(), cores: host.cores.clone(), keep_free: host.keep_free, assumed, admission }
     });
-    Ok(Plan { giusto_plan: PLAN_VERSION, hosts: hosts.collect(), services, leftovers })
+    Ok(Plan { giusto_plan: PLAN_VERSION, hosts: hosts.collect(), services, leftovers, coordination: None })
 }
 
 /// What is known of a host, and what was assumed if it is not this machine.

@@ -3,14 +3,16 @@
 //!
 //! Called by the command line and the daemon with a [`giusto_model::Site`] and the machine's [`Facts`]; calls `analysis`
 //! for the mathematics. Flows out: a [`giusto_model::Plan`], to be written as plan.json ([`write()`], [`read()`]) and told to
-//! people ([`explain`]). It touches no machine and simulates nothing: predictions are filled in by whoever ran the
+//! people ([`explain`]), with the files of its ensemble ([`zookeeper`]). It touches no machine and simulates nothing: predictions are filled in by whoever ran the
 //! simulator.
 
 mod backend;
 mod cheapest;
 mod choice;
+mod coordination;
 mod deadlines;
 mod explain;
+mod export;
 mod facts;
 mod file;
 mod hosts;
@@ -26,12 +28,14 @@ mod supply;
 mod words;
 
 pub use backend::capacity;
+pub use coordination::slow_to_see;
 pub use explain::explain;
+pub use export::{zookeeper, ServerFiles};
 pub use facts::{which_host, BackendFact, Facts};
 pub use file::{read, write};
 pub use hosts::{plan, plan_on};
 pub use leftovers::BUSY_PROCESSES;
-pub use refusal::{Cause, Elsewhere, Lack, Miss, Missed, NearestFit, Refusal, Shortage, Witness};
+pub use refusal::{Cause, Elsewhere, Faster, Lack, Miss, Missed, NearestFit, Refusal, Shortage, SlowRecovery, Witness};
 pub use words::{cores, share};
 
 /// Why a plan cannot be read, written or explained.

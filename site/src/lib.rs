@@ -11,6 +11,7 @@
 mod adopt;
 mod arrivals;
 pub mod carts;
+mod coordination;
 mod deadlines;
 mod error;
 mod fields;
@@ -43,11 +44,10 @@ const FORM: Form = Form { what: "a site file", example: "sites/walk.yaml", like:
 
 const SITE: Grammar = Grammar {
     what: "a site",
-    keys: &["giusto", "hosts", "services"],
+    keys: &["giusto", "hosts", "services", "coordination"],
     later: &[
         ("modes", "leave it out: services run in one mode"),
         ("topics", "leave it out: messaging is configured by hand"),
-        ("coordination", "leave it out: ZooKeeper is configured by hand"),
     ],
 };
 
@@ -83,7 +83,9 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     let hosts = host::read_all(fields.need("hosts", "hosts: {edge-1: {cores: 0-3}}")?)?;
     let services = fields.need("services", "services: {batch: {start: make, promise: leftovers}}")?;
     let base = Path::new(source.name()).parent().unwrap_or(Path::new(""));
-    Ok(Site { services: service::read_all(services, &hosts, base)?, hosts })
+    let services = service::read_all(services, &hosts, base)?;
+    let coordination = fields.get("coordination").map(|node| coordination::read(node, &hosts)).transpose()?;
+    Ok(Site { services, hosts, coordination })
 }
 
 fn version(node: &Node) -> Result<(), Fault> {
@@ -112,6 +114,9 @@ mod tests {
             &task::TASK,
             &load::LOAD,
             &adopt::ADOPT,
+            &coordination::COORDINATION,
+            &coordination::PROMISE,
+            &coordination::MEASURED,
         ] {
             for key in grammar.keys {
                 assert!(PAGE.contains(&format!("\n| `{key}` |")), "{}: {key}", grammar.what);

@@ -26,7 +26,7 @@ fn words(words: &[&str]) -> Origin {
 
 #[test]
 fn the_walk_means_what_its_comments_say() {
-    let Site { hosts, services } = example("walk.yaml");
+    let Site { hosts, services, .. } = example("walk.yaml");
     let [host] = hosts.as_slice() else { panic!("{hosts:?}") };
     assert_eq!((host.name.as_str(), &host.cores, host.keep_free), ("edge-1", &vec![1], share("5%")));
     let [cache, batch] = services.as_slice() else { panic!("{services:?}") };
@@ -64,7 +64,7 @@ fn the_supplies_ask_for_60_percent_of_one_core_together() {
 
 #[test]
 fn hosts_and_services_keep_their_order_and_a_service_may_say_where_it_runs() {
-    let Site { hosts, services } = example("two-hosts.yaml");
+    let Site { hosts, services, .. } = example("two-hosts.yaml");
     let hosts: Vec<_> = hosts.iter().map(|h| (h.name.as_str(), h.cores.len(), h.keep_free)).collect();
     assert_eq!(hosts, [("edge-1", 2, share("5%")), ("edge-2", 2, share("10%"))]);
     let on: Vec<_> = services.iter().map(|s| (s.name.as_str(), s.on.as_deref())).collect();

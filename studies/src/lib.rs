@@ -13,6 +13,7 @@ mod mdds1_select;
 mod mdds1_sweep;
 mod mdds1_synthetic;
 pub mod play;
+mod rtzk_recovery;
 pub mod sets;
 mod tables;
 
@@ -36,11 +37,13 @@ pub enum Name {
     Mdds1Select,
     /// Paper 000, § 4.4, Figs 4.13 and 4.14.
     Mdds1Synthetic,
+    /// Paper 000, § 5.4, Figs 5.8 to 5.10; on real ensembles.
+    RtzkRecovery,
 }
 
 impl Name {
-    /// All of them.
-    pub const ALL: [Name; 6] =
+    /// Those that are played in virtual time, so that one seed gives the same bytes.
+    pub const VIRTUAL: [Name; 6] =
         [Name::CsaPeriod, Name::CsaEtf, Name::CsaArinc, Name::Mdds1Sweep, Name::Mdds1Select, Name::Mdds1Synthetic];
 
     /// As its folder is called.
@@ -52,6 +55,7 @@ impl Name {
             Name::Mdds1Sweep => "mdds1-sweep",
             Name::Mdds1Select => "mdds1-select",
             Name::Mdds1Synthetic => "mdds1-synthetic",
+            Name::RtzkRecovery => "rtzk-recovery",
         }
     }
 }
@@ -65,19 +69,22 @@ pub struct Size {
     pub length: Duration,
     /// Of all randomness.
     pub seed: u64,
+    /// How many of the study's cases, from the first on; `None`: all.
+    pub cases: Option<u64>,
 }
 
 impl Size {
-    /// From a size of a `study.toml`: `sets` and `seconds`. Errors: another key, or one that lacks.
+    /// From a size of a `study.toml`: `sets`, `seconds` and, if not all, `cases`. Errors: another key, or one that lacks.
     pub fn read(numbers: &BTreeMap<String, u64>, seed: u64) -> Result<Size, Error> {
-        if let Some(unknown) = numbers.keys().find(|key| !["sets", "seconds"].contains(&key.as_str())) {
+        if let Some(unknown) = numbers.keys().find(|key| !["sets", "seconds", "cases"].contains(&key.as_str())) {
             return Err(Error::Size(format!("unknown key '{unknown}'")));
         }
         let number = |key: &str| match numbers.get(key) {
             Some(&number) if number > 0 && number < 1 << 30 => Ok(number),
             _ => Err(Error::Size(format!("'{key}' must be there, more than 0 and less than {}", 1u64 << 30))),
         };
-        Ok(Size { sets: number("sets")?, length: Duration::from_ms(number("seconds")? * 1000), seed })
+        let cases = numbers.contains_key("cases").then(|| number("cases")).transpose()?;
+        Ok(Size { sets: number("sets")?, length: Duration::from_ms(number("seconds")? * 1000), seed, cases })
     }
 
     /// The random stream of a set: sets of a case do not depend on how many there are.
@@ -89,7 +96,7 @@ impl Size {
 }
 
 /// Plays a study and returns its tables as CSV, by name. `played` is called after each set, with how many there are in all.
-/// The same size gives the same bytes, whatever the machine.
+/// The same size gives the same bytes, whatever the machine, for [`Name::VIRTUAL`].
 pub fn run(name: Name, size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
     match name {
         Name::CsaPeriod => csa_period::run(size, played),
@@ -98,6 +105,7 @@ pub fn run(name: Name, size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTre
         Name::Mdds1Sweep => mdds1_sweep::run(size, played),
         Name::Mdds1Select => mdds1_select::run(size, played),
         Name::Mdds1Synthetic => mdds1_synthetic::run(size, played),
+        Name::RtzkRecovery => rtzk_recovery::run(size, played),
     }
 }
 
@@ -110,6 +118,9 @@ pub enum Error {
     /// A domain that not even a whole core can serve.
     #[error("no interface serves a generated domain: it needs more than a core")]
     NoInterface,
+    /// Real servers, or the harness that kills them.
+    #[error("the ensembles cannot be measured: {0}; expected java, python3 and a built server (mvn -f coordination/pom.xml -pl server package)")]
+    Ensemble(String),
     /// The mathematics refuses.
     #[error(transparent)]
     Analysis(#[from] giusto_analysis::Error),

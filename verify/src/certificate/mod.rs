@@ -11,9 +11,11 @@ mod entry;
 mod exact;
 mod percentiles;
 mod read;
+mod recovery;
 mod windows;
 
 pub use read::{read_plan, NoPlan};
+pub use recovery::CheckedEnsemble;
 
 use giusto_model::{Duration, Plan, Promise, ServicePlan};
 use serde::Serialize;
@@ -26,6 +28,9 @@ pub struct Checked {
     pub services: Vec<CheckedService>,
     /// Cores whose servers fit together.
     pub cores: Vec<CheckedCore>,
+    /// The ensemble, if the plan has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coordination: Option<CheckedEnsemble>,
 }
 
 /// A core whose servers fit together.
@@ -113,7 +118,7 @@ impl Broken {
 }
 
 /// Whether all promises of `plan` are kept, given that tasks and servers are what it says: each entry by its certificate, each
-/// core by its admission, the floors by what is left.
+/// core by its admission, the floors by what is left, the ensemble by the parts of its recovery.
 ///
 /// # Errors
 /// The first that does not hold, or that would take more than some seconds to establish.
@@ -122,7 +127,8 @@ pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
     let services = services.collect::<Result<_, _>>()?;
     whole(plan)?;
     let cores = admission::check(plan)?;
-    Ok(Checked { services, cores })
+    let coordination = plan.coordination.as_ref().map(recovery::check).transpose()?;
+    Ok(Checked { services, cores, coordination })
 }
 
 /// Whether each service has all entries that it was promised.

@@ -57,6 +57,16 @@ final class State {
         return new State(f.clone());
     }
 
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof State && Arrays.equals(f, ((State) other).f);
+    }
+
+    @Override
+    public int hashCode() {
+        return Arrays.hashCode(f);
+    }
+
     int get(int server, int field) {
         return f[server * WIDTH + field];
     }

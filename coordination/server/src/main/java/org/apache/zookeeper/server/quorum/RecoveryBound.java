@@ -5,11 +5,11 @@ import java.util.concurrent.TimeUnit;
 /**
  * How long a recovery takes at most, from the death of the leader's process to a new one that serves. All in ns.
  *
- * <p>The form of paper 000 (5.8) for our protocol, which floods votes once and has no epoch table; docs/coordination.md derives
- * it. With n servers left:
+ * <p>The form of paper 000 (5.8) for our protocol, which floods votes once, tells again what came too early, and has no epoch
+ * table; docs/coordination.md derives it. With n servers left:
  *
  * <pre>
- *   T = d + s_e + E + R      E = max(j + d + w + h n(n+1)/2, E seen)
+ *   T = d + s_e + E + R      E = max(j + 2 d + w + h n(n+1), E seen)
  *                            R = max(s_r + n h_r + k b, R seen)
  * </pre>
  *
@@ -44,13 +44,28 @@ final class RecoveryBound {
      */
     long boundNs(int voters) {
         long n = Math.max(1, voters - 1);
-        long phase1 = waiting.jitterNs() + waiting.delayNs() + waiting.waitNs() + MESSAGE_NS * (n * (n + 1) / 2);
-        long phase2 = RECOVER_NS + n * LEARNER_NS + forcedWrites * forced.max();
+        long phase1 = electionNs(n, waiting.jitterNs(), waiting.delayNs(), waiting.waitNs(), MESSAGE_NS);
+        long phase2 = recoveryNs(n, RECOVER_NS, LEARNER_NS, forcedWrites, forced.max());
         return waiting.delayNs() + leave.max() + Math.max(phase1, election.max()) + Math.max(phase2, recovery.max());
     }
 
     /** The same to the first acknowledged write of a client that opens a session: two proposals, each a round trip and a log force. */
     long firstWriteNs(int voters) {
-        return boundNs(voters) + 2 * (2 * waiting.delayNs() + LEARNER_NS + forced.max());
+        return boundNs(voters) + writeNs(waiting.delayNs(), LEARNER_NS, forced.max());
+    }
+
+    /** E of n servers: j, d, w and h. */
+    static long electionNs(long n, long jitter, long delay, long wait, long message) {
+        return jitter + 2 * delay + wait + message * n * (n + 1);
+    }
+
+    /** R of n servers: s_r, h_r, k and b. */
+    static long recoveryNs(long n, long recover, long learner, long forcedWrites, long write) {
+        return recover + n * learner + forcedWrites * write;
+    }
+
+    /** A session and a write in it: d, h_r and b. */
+    static long writeNs(long delay, long learner, long write) {
+        return 2 * (2 * delay + learner + write);
     }
 }

@@ -2,8 +2,15 @@ package org.apache.zookeeper.server.quorum;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.Properties;
 import java.util.Random;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
 class WaitTest {
@@ -42,9 +49,9 @@ class WaitTest {
         w.vote(2, 6, 0);
         w.vote(2, 7, 1010 * MS);
         w.vote(3, 7, 1900 * MS);
-        w.vote(4, 6, 2000 * MS);
+        w.vote(4, 6, 1100 * MS);
         w.elected(7, 1000 * MS);
-        assertEquals(13 * MS, w.jitterNs(), "10 ms is below the prior, 900 ms is no jitter");
+        assertEquals(13 * MS, w.jitterNs(), "10 ms is below the prior, 900 ms is no jitter, 100 ms of a round before neither");
     }
 
     @Test
@@ -84,13 +91,54 @@ class WaitTest {
     }
 
     @Test
-    void theBoundIsThePapersFormWithTable53() {
-        // N = 2 left of 3, w = 20: T = d + s_e + (j + d + w + 3h) + (s_r + 2 h_r + k b), k = 1.
+    void theBoundWithTable53IsWhatOneAddsUpByHand() {
+        // n = 2 left of 3, w = 20: T = d + s_e + (j + 2 d + w + 6 h) + (s_r + 2 h_r + k b), k = 1.
         WaitEstimator w = waiting();
         RecoveryBound bound = new RecoveryBound(EpochStore.Mode.RESERVE, w);
-        assertEquals((3 + 35 + (13 + 3 + 20 + 9) + (55 + 50 + 5)) * MS, bound.boundNs(3));
+        assertEquals((3 + 35 + (13 + 6 + 20 + 18) + (55 + 50 + 5)) * MS, bound.boundNs(3));
         assertEquals(10 * MS, new RecoveryBound(EpochStore.Mode.STRICT, w).boundNs(3) - bound.boundNs(3));
-        assertEquals(((10 - 3) * 3 + 2 * 25) * MS, bound.boundNs(5) - bound.boundNs(3));
+        assertEquals(((20 - 6) * 3 + 2 * 25) * MS, bound.boundNs(5) - bound.boundNs(3));
+        assertEquals(2 * (6 + 25 + 5) * MS, bound.firstWriteNs(3) - bound.boundNs(3));
+    }
+
+    /** formats/goldens/recovery.json: 'giusto analyze recovery' is tested with the same numbers. */
+    @Test
+    void theBoundIsTheOneThatThePlannerUses() throws IOException {
+        int cases = 0;
+        for (String line : Files.readAllLines(Path.of("../../formats/goldens/recovery.json"))) {
+            Map<String, Long> all = numbers(line.replaceAll("\\{[^{}]*}", ""));
+            Map<String, Long> times = part(line, "times");
+            Map<String, Long> bound = part(line, "bound");
+            long n = all.get("servers") - 1;
+            long delay = times.get("delay_ns");
+            long election = RecoveryBound.electionNs(n, times.get("jitter_ns"), delay, all.get("wait_ns"), times.get("message_ns"));
+            long recovery = RecoveryBound.recoveryNs(n, times.get("recover_ns"), times.get("learner_ns"), all.get("forced_writes"),
+                times.get("write_ns"));
+            long total = delay + times.get("leave_ns") + election + recovery;
+            assertEquals(bound.get("election_ns"), election);
+            assertEquals(bound.get("recovery_ns"), recovery);
+            assertEquals(bound.get("total_ns"), total);
+            assertEquals(bound.get("first_write_ns"),
+                total + RecoveryBound.writeNs(delay, times.get("learner_ns"), times.get("write_ns")));
+            cases++;
+        }
+        System.out.printf("wait: %d bounds are the planner's%n", cases);
+        assertTrue(cases >= 20);
+    }
+
+    private static Map<String, Long> part(String line, String name) {
+        Matcher m = Pattern.compile("\"" + name + "\": \\{([^}]*)}").matcher(line);
+        assertTrue(m.find(), name);
+        return numbers(m.group(1));
+    }
+
+    private static Map<String, Long> numbers(String text) {
+        Map<String, Long> found = new HashMap<>();
+        Matcher m = Pattern.compile("\"(\\w+)\": (\\d+)").matcher(text);
+        while (m.find()) {
+            found.put(m.group(1), Long.valueOf(m.group(2)));
+        }
+        return found;
     }
 
     @Test

@@ -1,0 +1,63 @@
+//! Flags about the ensemble of coordination servers.
+
+use super::values::span;
+use clap::{Args, Subcommand};
+use giusto_model::{Duration, Epochs};
+use std::path::PathBuf;
+
+/// The defaults are the paper's measurement (Table 5.3, section 5.4); it gives none for a forced write.
+#[derive(Debug, Args)]
+pub(crate) struct RecoveryArgs {
+    /// Servers of the ensemble, the dead leader among them
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(2..=255))]
+    pub(crate) servers: u64,
+    /// How epochs reach the disk: strict, reserve or overlap
+    #[arg(long, value_name = "WAY", default_value = "reserve")]
+    pub(crate) epochs: Epochs,
+    /// w: how long an election waits for votes [default: jitter + delay + 4ms, at most 200ms]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) wait: Option<Duration>,
+    /// s_e: from a broken connection to the first vote
+    #[arg(long, value_name = "TIME", default_value = "35ms")]
+    pub(crate) leave: Duration,
+    /// j: how far apart servers notice a dead leader
+    #[arg(long, value_name = "TIME", default_value = "13ms")]
+    pub(crate) jitter: Duration,
+    /// d: how long a message takes at most
+    #[arg(long, value_name = "TIME", default_value = "3ms")]
+    pub(crate) delay: Duration,
+    /// h: to handle one vote
+    #[arg(long, value_name = "TIME", default_value = "3ms")]
+    pub(crate) message: Duration,
+    /// s_r: of the recovery after the election, whatever the number of servers
+    #[arg(long, value_name = "TIME", default_value = "55ms")]
+    pub(crate) recover: Duration,
+    /// h_r: of the recovery, for each server left
+    #[arg(long, value_name = "TIME", default_value = "25ms")]
+    pub(crate) learner: Duration,
+    /// b: a forced write of an epoch
+    #[arg(long, value_name = "TIME", default_value = "5ms")]
+    pub(crate) write: Duration,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Export {
+    /// zoo.cfg and myid of every server of the site's ensemble, each in a folder of its host's name
+    #[command(after_help = "Example:\n  giusto export zookeeper sites/ensemble.yaml --out out/zookeeper")]
+    Zookeeper(ZookeeperArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ZookeeperArgs {
+    /// The site file
+    pub(crate) site: PathBuf,
+    /// Where the folders go
+    #[arg(long, value_name = "DIR", default_value = "out/zookeeper")]
+    pub(crate) out: PathBuf,
+    /// Print JSON: the same texts; writes nothing
+    #[arg(long, conflicts_with = "out")]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,183 @@
+//! An ensemble of coordination servers (ZooKeeper), what it was promised, and what of its recovery is known.
+
+use crate::{Duration, Reason};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The longest that any server waits for votes: stock ZooKeeper's `finalizeWait`.
+pub const STOCK_WAIT: Duration = Duration::from_ms(200);
+/// Added to j + d where servers measure both: `giusto.margin` when it is not written.
+pub const WAIT_MARGIN: Duration = Duration::from_ms(4);
+
+/// `coordination:` of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coordination {
+    /// At least three, each on a host of its own.
+    pub servers: Vec<Member>,
+    /// From the death of the leader's process to a leader that serves, at most.
+    pub recovery: Duration,
+    /// How epochs reach the disk; `None`: the planner chooses.
+    pub epochs: Option<Epochs>,
+    /// w, fixed, more than j + d and at most [`STOCK_WAIT`]; `None`: servers measure j and d.
+    pub wait: Option<Duration>,
+    /// What a recovery consists of, measured or the paper's.
+    pub times: RecoveryTimes,
+    /// `tickTime`, whole milliseconds.
+    pub tick: Duration,
+    /// `syncLimit`: ticks without a word before a follower or leader counts as lost.
+    pub sync_limit: u32,
+}
+
+impl Coordination {
+    /// w in a recovery.
+    pub fn wait(&self) -> Duration {
+        self.times.wait(self.wait)
+    }
+
+    /// How long a dead machine, or a cut wire, goes unnoticed; `None` beyond 584 years.
+    pub fn silence(&self) -> Option<Duration> {
+        self.tick.checked_mul(u64::from(self.sync_limit))
+    }
+}
+
+/// A server of an ensemble.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// The host of the site that it is on.
+    pub host: String,
+    /// Where clients reach it there.
+    pub port: u16,
+}
+
+/// When an epoch is on disk (docs/coordination.md, "Epochs"); all three lose nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Epochs {
+    /// Forced when it changes, as stock does.
+    Strict,
+    /// The next promise is written while the election runs.
+    Reserve,
+    /// Moreover the epoch that is entered is written while history is transferred.
+    Overlap,
+}
+
+impl Epochs {
+    /// From the slowest recovery to the fastest.
+    pub const ALL: [Epochs; 3] = [Epochs::Strict, Epochs::Reserve, Epochs::Overlap];
+
+    /// k: how many forced writes of an epoch a recovery waits for.
+    pub fn forced_writes(self) -> u64 {
+        match self {
+            Epochs::Strict => 3,
+            Epochs::Reserve => 1,
+            Epochs::Overlap => 0,
+        }
+    }
+}
+
+impl fmt::Display for Epochs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Epochs::Strict => "strict",
+            Epochs::Reserve => "reserve",
+            Epochs::Overlap => "overlap",
+        })
+    }
+}
+
+impl FromStr for Epochs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Epochs::ALL.into_iter().find(|epochs| epochs.to_string() == text);
+        found.ok_or_else(|| format!("'{text}' is no way to keep epochs; expected one of strict, reserve, overlap"))
+    }
+}
+
+/// What a recovery consists of (paper 000, Table 5.1). The default is the paper's measurement, Table 5.3 and section 5.4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecoveryTimes {
+    /// s_e: from a broken connection to the first vote.
+    #[serde(rename = "leave_ns")]
+    pub leave: Duration,
+    /// j: how far apart servers notice a dead leader.
+    #[serde(rename = "jitter_ns")]
+    pub jitter: Duration,
+    /// d: how long a message takes at most.
+    #[serde(rename = "delay_ns")]
+    pub delay: Duration,
+    /// h: to handle one vote, with what it makes others answer.
+    #[serde(rename = "message_ns")]
+    pub message: Duration,
+    /// s_r: of the recovery after the election, whatever the number of servers.
+    #[serde(rename = "recover_ns")]
+    pub recover: Duration,
+    /// h_r: of the recovery, for each server left.
+    #[serde(rename = "learner_ns")]
+    pub learner: Duration,
+    /// b: a forced write of an epoch.
+    #[serde(rename = "write_ns")]
+    pub write: Duration,
+}
+
+impl RecoveryTimes {
+    /// w: as it was fixed, else j + d and the margin, at most stock's.
+    pub fn wait(&self, fixed: Option<Duration>) -> Duration {
+        let measured = || self.jitter.checked_add(self.delay)?.checked_add(WAIT_MARGIN);
+        fixed.unwrap_or_else(|| measured().map_or(STOCK_WAIT, |wait| wait.min(STOCK_WAIT)))
+    }
+}
+
+impl Default for RecoveryTimes {
+    fn default() -> Self {
+        RecoveryTimes {
+            leave: Duration::from_ms(35),
+            jitter: Duration::from_ms(13),
+            delay: Duration::from_ms(3),
+            message: Duration::from_ms(3),
+            recover: Duration::from_ms(55),
+            learner: Duration::from_ms(25),
+            // The paper gives no number for b.
+            write: Duration::from_ms(5),
+        }
+    }
+}
+
+/// What was decided for an ensemble.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoordinationPlan {
+    /// Its servers; the i-th has the id i, from 1.
+    pub servers: Vec<Member>,
+    /// What was promised.
+    #[serde(rename = "recovery_ns")]
+    pub recovery: Duration,
+    /// How epochs reach the disk.
+    pub epochs: Epochs,
+    /// w.
+    #[serde(rename = "wait_ns")]
+    pub wait: Duration,
+    /// Whether servers replace w by what they measure of j and d.
+    pub adaptive: bool,
+    /// What the bound rests on.
+    pub times: RecoveryTimes,
+    /// `tickTime`.
+    #[serde(rename = "tick_ns")]
+    pub tick: Duration,
+    /// `syncLimit`.
+    pub sync_limit: u32,
+    /// T: the death of the leader's process to a leader that serves, at most.
+    #[serde(rename = "bound_ns")]
+    pub bound: Duration,
+    /// The same to the first write that is acknowledged to a new session.
+    #[serde(rename = "first_write_ns")]
+    pub first_write: Duration,
+    /// T where the leader's machine dies, or its wire is cut.
+    #[serde(rename = "machine_loss_ns")]
+    pub machine_loss: Duration,
+    /// Where each number comes from.
+    pub reasons: Vec<Reason>,
+}

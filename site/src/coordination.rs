@@ -1,0 +1,180 @@
+//! `coordination:`: an ensemble of ZooKeeper servers.
+
+use crate::error::Fault;
+use crate::fields::Grammar;
+use crate::suggest::did_you_mean;
+use crate::tree::{Kind, Node};
+use crate::value::{count, duration, number, scalar, shown, text};
+use giusto_model::{Coordination, Duration, Epochs, Host, Member, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN};
+
+pub(crate) const COORDINATION: Grammar = Grammar {
+    what: "coordination",
+    keys: &["servers", "promise", "epochs", "wait", "measured", "tick", "sync-limit"],
+    later: &[],
+};
+pub(crate) const PROMISE: Grammar = Grammar { what: "a promise of coordination", keys: &["recovery"], later: &[] };
+pub(crate) const MEASURED: Grammar = Grammar {
+    what: "what was measured of a recovery",
+    keys: &["leave", "jitter", "delay", "message", "recover", "learner", "write"],
+    later: &[],
+};
+
+const SERVERS: &str = "expected three servers or more, each a host of this site and the port for clients, such as \
+                       [edge-1:2181, edge-2:2181, edge-3:2181]";
+/// ZooKeeper's ids go to 255.
+const MOST: usize = 255;
+/// ZooKeeper's sample configuration.
+const TICK: Duration = Duration::from_secs(2);
+const SYNC_LIMIT: u32 = 5;
+const LONGEST_TICK: Duration = Duration::from_secs(60);
+const LONGEST_PART: Duration = Duration::from_secs(3600);
+
+/// Reads the ensemble; its servers are on `hosts`.
+pub(crate) fn read(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
+    let fields = COORDINATION.read(node, node.span)?;
+    let servers = servers(fields.need("servers", "servers: [edge-1:2181, edge-2:2181, edge-3:2181]")?, hosts)?;
+    let promise = fields.need("promise", "promise: {recovery: 200ms}")?;
+    let recovery = positive(PROMISE.read(promise, promise.span)?.need("recovery", "recovery: 200ms")?)?;
+    let times = fields.get("measured").map_or(Ok(RecoveryTimes::default()), times)?;
+    let epochs = fields.get("epochs").map(epochs).transpose()?;
+    let wait = fields.get("wait").map(|node| wait(node, &times)).transpose()?;
+    let spread = times.jitter.checked_add(times.delay).and_then(|sum| sum.checked_add(WAIT_MARGIN));
+    if wait.is_none() && spread.is_none_or(|spread| spread > STOCK_WAIT) {
+        let at = fields.get("measured").unwrap_or(node);
+        let found = format!(
+            "jitter and delay with a margin of {WAIT_MARGIN} are more than the {STOCK_WAIT} that a stock server waits"
+        );
+        return Err(at.fault(found, "expected a jitter and a delay that are shorter together"));
+    }
+    Ok(Coordination {
+        servers,
+        recovery,
+        epochs,
+        wait,
+        times,
+        tick: fields.get("tick").map_or(Ok(TICK), tick)?,
+        sync_limit: fields
+            .get("sync-limit")
+            .map_or(Ok(SYNC_LIMIT), |node| count(node, "a number of ticks", 1..=1000))?,
+    })
+}
+
+fn servers(node: &Node, hosts: &[Host]) -> Result<Vec<Member>, Fault> {
+    let Kind::List(items) = &node.kind else { return Err(node.fault(format!("found {} here", node.form()), SERVERS)) };
+    if items.len() < 3 {
+        let found = format!("an ensemble of {} does not survive its leader", items.len());
+        return Err(node.fault(found, SERVERS));
+    }
+    if let Some(more) = items.get(MOST) {
+        return Err(more.fault(format!("ZooKeeper has ids for {MOST} servers"), SERVERS));
+    }
+    let mut members: Vec<Member> = Vec::new();
+    for item in items {
+        let member = member(item, hosts)?;
+        if members.iter().any(|other| other.host == member.host) {
+            let found = format!("two servers on '{}' would be lost together", member.host);
+            return Err(item.fault(found, "expected each server on a host of its own"));
+        }
+        members.push(member);
+    }
+    Ok(members)
+}
+
+fn member(node: &Node, hosts: &[Host]) -> Result<Member, Fault> {
+    let written = scalar(node, SERVERS)?.text.as_str();
+    let bad = || node.fault(format!("'{}' is no server", shown(written)), SERVERS);
+    let (host, port) = written.rsplit_once(':').ok_or_else(bad)?;
+    let port = number(port).and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).ok_or_else(bad)?;
+    let names = hosts.iter().map(|host| host.name.as_str());
+    if !names.clone().any(|name| name == host) {
+        let hint = did_you_mean(host, names.clone());
+        let known = names.collect::<Vec<_>>().join(", ");
+        let expected = format!("expected one of {known}{hint}");
+        return Err(node.fault(format!("the site has no host '{}'", shown(host)), expected));
+    }
+    Ok(Member { host: host.to_string(), port })
+}
+
+fn epochs(node: &Node) -> Result<Epochs, Fault> {
+    let expected = "expected strict, reserve or overlap; when it is not written, the planner chooses";
+    let written = text(node, expected)?;
+    if written == "memory" {
+        let found = "epochs only in memory lose acknowledged writes when machines lose power";
+        return Err(node.fault(found, format!("{expected} (docs/coordination.md)")));
+    }
+    written.parse().map_err(|_| {
+        let hint = did_you_mean(written, Epochs::ALL.map(|epochs| epochs.to_string()).iter().map(String::as_str));
+        node.fault(format!("'{}' is no way to keep epochs", shown(written)), format!("{expected}{hint}"))
+    })
+}
+
+/// (5.2) of paper 000: w > j + d.
+fn wait(node: &Node, times: &RecoveryTimes) -> Result<Duration, Fault> {
+    let wait = whole(node, Duration::from_us(1), "microseconds")?;
+    let spread = times.jitter.checked_add(times.delay).filter(|spread| *spread < wait);
+    if spread.is_none() || wait > STOCK_WAIT {
+        let found = format!("a wait of {wait} is not between {} and {STOCK_WAIT}", shown_sum(times));
+        let expected = "expected more than jitter and delay together, so that all votes are in, and at most what stock servers wait";
+        return Err(node.fault(found, expected));
+    }
+    Ok(wait)
+}
+
+fn shown_sum(times: &RecoveryTimes) -> String {
+    times.jitter.checked_add(times.delay).map_or("jitter and delay".into(), |sum| sum.to_string())
+}
+
+fn times(node: &Node) -> Result<RecoveryTimes, Fault> {
+    let fields = MEASURED.read(node, node.span)?;
+    let default = RecoveryTimes::default();
+    // Servers read jitter and delay, in whole microseconds.
+    let read = |key: &str, or: Duration| fields.get(key).map_or(Ok(or), part);
+    let exact = |key: &str, or: Duration| {
+        fields.get(key).map_or(Ok(or), |node| whole(node, Duration::from_us(1), "microseconds"))
+    };
+    Ok(RecoveryTimes {
+        leave: read("leave", default.leave)?,
+        jitter: exact("jitter", default.jitter)?,
+        delay: exact("delay", default.delay)?,
+        message: read("message", default.message)?,
+        recover: read("recover", default.recover)?,
+        learner: read("learner", default.learner)?,
+        write: read("write", default.write)?,
+    })
+}
+
+fn part(node: &Node) -> Result<Duration, Fault> {
+    let time = duration(node)?;
+    if time > LONGEST_PART {
+        return Err(node.fault(format!("{time} is no part of a recovery"), format!("expected at most {LONGEST_PART}")));
+    }
+    Ok(time)
+}
+
+fn positive(node: &Node) -> Result<Duration, Fault> {
+    let time = part(node)?;
+    if time.is_zero() {
+        return Err(node.fault("0 is no length of time here", "expected a duration above 0, such as 200ms"));
+    }
+    Ok(time)
+}
+
+/// A positive number of whole `unit`s.
+fn whole(node: &Node, unit: Duration, name: &str) -> Result<Duration, Fault> {
+    let time = positive(node)?;
+    match time.ns().is_multiple_of(unit.ns()) {
+        true => Ok(time),
+        false => Err(node.fault(
+            format!("{time} is no whole number of {name}"),
+            format!("expected whole {name}, as ZooKeeper reads it"),
+        )),
+    }
+}
+
+fn tick(node: &Node) -> Result<Duration, Fault> {
+    let tick = whole(node, Duration::from_ms(1), "milliseconds")?;
+    if tick > LONGEST_TICK {
+        return Err(node.fault(format!("{tick} is too long for a tick"), format!("expected at most {LONGEST_TICK}")));
+    }
+    Ok(tick)
+}

@@ -1,0 +1,60 @@
+//! An ensemble's promise: the longest recovery, added up vote by vote and write by write.
+
+use super::Broken;
+use giusto_model::{CoordinationPlan, Duration, Epochs, RecoveryTimes};
+use serde::Serialize;
+
+/// An ensemble that keeps its promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckedEnsemble {
+    /// Its servers.
+    pub servers: usize,
+    /// The longest recovery.
+    #[serde(rename = "bound_ns")]
+    pub bound: Duration,
+}
+
+pub(super) fn check(plan: &CoordinationPlan) -> Result<CheckedEnsemble, Broken> {
+    let hosts: std::collections::BTreeSet<&str> = plan.servers.iter().map(|member| member.host.as_str()).collect();
+    if hosts.len() < 3 || hosts.len() != plan.servers.len() {
+        return Err(Broken::new(
+            "hosts of the ensemble, one for each of three servers or more",
+            plan.servers.len().max(3),
+            hosts.len(),
+        ));
+    }
+    let RecoveryTimes { leave, jitter, delay, message, recover, learner, write } = plan.times;
+    let ns = |time: Duration| u128::from(time.ns());
+    let (wait, spread) = (ns(plan.wait), ns(jitter) + ns(delay));
+    if wait <= spread || plan.wait > Duration::from_ms(200) {
+        let needed = format!("more than {spread} ns, at most 200 ms");
+        return Err(Broken::new("a wait in which all votes come (5.2)", needed, plan.wait));
+    }
+    let left = plan.servers.len() - 1;
+    // A server with the i-th largest vote tells i votes; whoever is last handles them, then the leader does.
+    let votes = (1..=left as u128).map(|place| 2 * place * ns(message)).sum::<u128>();
+    // Its vote comes too early for who is last (d), whose vote comes back (j, d), to be answered.
+    let election = ns(jitter) + ns(delay) + ns(delay) + votes + wait;
+    let writes = match plan.epochs {
+        Epochs::Strict => ns(write) + ns(write) + ns(write),
+        Epochs::Reserve => ns(write),
+        Epochs::Overlap => 0,
+    };
+    let learners = (0..left).map(|_| ns(learner)).sum::<u128>();
+    let bound = ns(delay) + ns(leave) + election + ns(recover) + learners + writes;
+    let first_write = bound + 2 * (2 * ns(delay) + ns(learner) + ns(write));
+    let lost = bound + ns(plan.tick) * u128::from(plan.sync_limit);
+    for (what, claimed, needed) in [
+        ("longest recovery of the ensemble", plan.bound, bound),
+        ("longest time to its first write", plan.first_write, first_write),
+        ("longest recovery where a machine is lost", plan.machine_loss, lost),
+    ] {
+        if ns(claimed) < needed {
+            return Err(Broken::new(what, format!("{needed} ns"), claimed));
+        }
+    }
+    if plan.bound > plan.recovery {
+        return Err(Broken::new("the promised recovery of the ensemble", plan.bound, plan.recovery));
+    }
+    Ok(CheckedEnsemble { servers: plan.servers.len(), bound: plan.bound })
+}
