@@ -25,6 +25,7 @@ cargo run --release --locked --quiet -p giusto-daemon --example servers -- targe
 echo "=== coordination: kill -9 the leader, stock ZooKeeper, RTZK-L and Giusto in turns, 30 kills each"
 if command -v mvn >/dev/null && command -v java >/dev/null; then
 	mvn -B -q -f coordination/pom.xml -pl server package -DskipTests
+	python3 coordination/harness/archive.py
 	python3 coordination/harness/recovery.py --kills 30 --out $out --gate 2>/dev/null || missed+=(coordination)
 else
 	echo "skipped: apt-get install openjdk-17-jdk-headless maven"

@@ -30,13 +30,15 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         let host = |host: &Host| json!({"name": host.name, "cores": host.cores, "keep_free": host.keep_free});
         let hosts: Vec<_> = site.hosts.iter().map(host).collect();
         let warnings: Vec<_> = warning.into_iter().collect();
-        let mut found = json!({"hosts": hosts, "services": services, "warnings": warnings});
-        if let Some(ensemble) = &site.coordination {
+        let ensemble = |ensemble: &Coordination| {
             let Coordination { servers, recovery, epochs, wait, times, tick, sync_limit } = ensemble;
-            found["coordination"] = json!({"servers": servers, "recovery_ns": recovery, "epochs": epochs, "wait_ns": wait,
-                "times": times, "tick_ns": tick, "sync_limit": sync_limit});
-        }
-        return json(&found);
+            json!({"servers": servers, "recovery_ns": recovery, "epochs": epochs, "wait_ns": wait, "times": times,
+                "tick_ns": tick, "sync_limit": sync_limit})
+        };
+        let coordination = site.coordination.as_ref().map(ensemble);
+        return json(
+            &json!({"hosts": hosts, "services": services, "coordination": coordination, "warnings": warnings}),
+        );
     }
     for host in &site.hosts {
         let cores = giusto_planner::cores(&host.cores);

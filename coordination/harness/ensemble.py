@@ -16,6 +16,7 @@ import wire
 
 ROOM = Path(__file__).resolve().parent.parent
 LIB = ROOM / "server" / "target"
+ARCHIVE = LIB / "classes.jsa"
 STOCK = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 OURS = "org.apache.zookeeper.server.quorum.RtQuorumPeerMain"
 # What each arm of an experiment starts: the main class and lines of zoo.cfg.
@@ -73,8 +74,12 @@ class Server:
 
     def command(self):
         jar = next(LIB.glob("giusto-zookeeper-*.jar"))
-        return ["java", "-Xmx128m", "-XX:+UseSerialGC", *self.ensemble.flags,
-                "-cp", f"{ROOM / 'conf'}:{jar}:{LIB / 'lib'}/*", ARMS[self.arm][0], str(self.dir / "zoo.cfg")]
+        main = ARMS[self.arm][0]
+        # As bin/giusto-zookeeper starts ours; RTZK-L is the paper's.
+        ours = main == OURS and self.arm != "rtzk-l" and ARCHIVE.exists()
+        archive = [f"-XX:SharedArchiveFile={ARCHIVE}"] if ours else []
+        return ["java", "-Xmx128m", "-XX:+UseSerialGC", f"-Dlogback.configurationFile={ROOM / 'conf' / 'logback.xml'}", *archive,
+                *self.ensemble.flags, "-cp", f"{jar}:{LIB / 'lib'}/*", main, str(self.dir / "zoo.cfg")]
 
     def start(self, arm=None):
         self.arm = arm or self.arm

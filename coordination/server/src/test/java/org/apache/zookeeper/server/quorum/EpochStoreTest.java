@@ -86,6 +86,7 @@ class EpochStoreTest {
         EpochStore store = reserved(disk, work);
         assertEquals(List.of("force acceptedEpoch 5"), disk.writes);
         store.promise(5);
+        drain(work);
         assertEquals(1, disk.writes.size());
         store.promise(6);
         assertEquals(6, disk.accepted());
@@ -126,6 +127,30 @@ class EpochStoreTest {
         assertEquals(-1, disk.current());
         store.enter(5);
         assertEquals(List.of("force acceptedEpoch 5", "stage currentEpoch 5", "publish currentEpoch 5"), disk.writes);
+    }
+
+    @Test
+    void whatWasStagedIsPublishedOnceAndNotAfterAFailureToStageAnother() throws IOException {
+        Disk disk = new Disk();
+        Deque<Runnable> work = new ArrayDeque<>();
+        EpochStore store = new EpochStore(EpochStore.Mode.OVERLAP, disk, work::add);
+        store.promise(5);
+        drain(work);
+        store.enter(5);
+        // It lost its leader, and the same one takes it back.
+        store.enter(5);
+        assertEquals(5, disk.current());
+        assertEquals(List.of("force acceptedEpoch 5", "stage currentEpoch 5", "publish currentEpoch 5", "force currentEpoch 5"), disk.writes);
+        store.promise(6);
+        drain(work);
+        store.promise(7);
+        disk.fails = true;
+        drain(work);
+        disk.fails = false;
+        // The file may hold anything now.
+        disk.writes.clear();
+        store.enter(6);
+        assertEquals(List.of("force currentEpoch 6"), disk.writes);
     }
 
     @Test
