@@ -70,7 +70,7 @@ pub enum Precision {
 
 impl Default for Precision {
     fn default() -> Self {
-        Precision::Within(2e-3)
+        Precision::Within(1e-3)
     }
 }
 
