@@ -146,3 +146,64 @@ fn panels(map: &Map, widths: usize) -> [Panel; 2] {
         ),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two periods with three bandwidths each, of which the first is refused.
+    fn two_by_three() -> Map {
+        let ms = Duration::from_ms;
+        let cell = |(period, percent): (u64, u64)| {
+            let bandwidth = Bandwidth::new(percent, 100).unwrap();
+            let answered = percent > 40;
+            Cell {
+                period: ms(period),
+                budget: bandwidth.times_ceil(ms(period)).unwrap(),
+                bandwidth,
+                at: if answered { vec![ms(period + percent), ms(2 * percent)] } else { Vec::new() },
+                refused: (!answered).then(|| "says \"no\"".to_string()),
+            }
+        };
+        let cells = [10, 20].into_iter().flat_map(|period| [40, 60, 100].map(|percent| (period, percent)));
+        Map { percentiles: vec![90.0, 99.0], whole: vec![ms(5), ms(9)], cells: cells.map(cell).collect() }
+    }
+
+    #[test]
+    fn what_is_shown_begins_with_the_first_and_ends_with_the_last_and_each_is_shown_once() {
+        for count in 1..100 {
+            let shown = spread(count);
+            assert_eq!(shown.len(), count.min(SHOWN));
+            assert_eq!((shown[0], shown[shown.len() - 1]), (0, count - 1));
+            let gaps: Vec<usize> = shown.windows(2).map(|two| two[1] - two[0]).collect();
+            let (least, most) = (gaps.iter().min(), gaps.iter().max());
+            assert!(gaps.is_empty() || least >= Some(&1) && most.unwrap() - least.unwrap() <= 1, "{count}: {shown:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_a_share_with_all_percentiles_or_the_reason() {
+        let text = csv(&two_by_three());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 7);
+        assert_eq!(lines[0], "period_ns,budget_ns,bandwidth,p90_ns,p99_ns,refused");
+        assert_eq!(lines[1], "10000000,4000000,0.400000,,,\"says 'no'\"");
+        assert_eq!(lines[6], "20000000,20000000,1.000000,120000000,200000000,");
+        assert!(lines.iter().all(|line| line.split(',').count() == 6), "{text}");
+    }
+
+    #[test]
+    fn a_line_a_period_over_bandwidths_and_a_line_a_bandwidth_over_periods_and_the_whole_core_beside() {
+        let [over_shares, over_periods] = panels(&two_by_three(), 3);
+        assert_eq!((over_shares.lines.len(), over_periods.lines.len()), (3, 4));
+        let second = &over_shares.lines[1];
+        assert!(second.points[0][1].is_nan(), "a refused share is a gap");
+        assert_eq!(second.points[1..], [[60.0, 80.0], [100.0, 120.0]]);
+        assert_eq!(over_periods.lines[2].points, [[10.0, 110.0], [20.0, 120.0]]);
+        for panel in [over_shares, over_periods] {
+            let limits: Vec<&Line> = panel.lines.iter().filter(|line| line.limit).collect();
+            assert!(limits.len() == 1 && limits[0].points.iter().all(|point| point[1] == 5.0));
+            assert_eq!(panel.top, Some(30.0));
+        }
+    }
+}

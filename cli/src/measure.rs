@@ -20,8 +20,7 @@ pub(crate) fn measure(verb: &Measure) -> Result<ExitCode, Failure> {
 
 fn execution(ExecutionArgs { measure: args, requests }: &ExecutionArgs) -> Result<ExitCode, Failure> {
     let (service, load) = service(args)?;
-    let Load::Redis { address, .. } = load;
-    let pid = giusto_measure::listener(address)?;
+    let pid = giusto_measure::listener(load.address())?;
     let profile = giusto_measure::profile(&load, pid, *requests, args.seed, &Generator::default())?;
     if let Some(out) = &args.out {
         profile

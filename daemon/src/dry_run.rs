@@ -1,7 +1,7 @@
 //! What a run would do, without doing it.
 
 use giusto_compute::{Cpusets, Machine};
-use giusto_model::{Backend, Load, Origin, Plan};
+use giusto_model::{Backend, Origin, Plan};
 use std::path::Path;
 
 /// What `run` would do to this host, in order: files written, programs started, system calls.
@@ -52,8 +52,8 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
             }
             Origin::Adopt(adopt) => format!("adopt {name}: {adopt}"),
         });
-        if let Some(Load::Redis { address, .. }) = load {
-            lines.push(format!("wait until {name} listens on {address}"));
+        if let Some(load) = load {
+            lines.push(format!("wait until {name} listens on {}", load.address()));
         }
     }
     for service in &plan.services {

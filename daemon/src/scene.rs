@@ -7,7 +7,7 @@ use crate::{Error, Journal, Running};
 use giusto_compute::manager::{Beats, Manager, Order, Report};
 use giusto_compute::sched::{self, Attr};
 use giusto_compute::{bind, Isolated, Machine, Quota, Recorder, Undo};
-use giusto_model::{Backend, Cap, Duration, LeftoverPlan, Load, Origin, Plan, ServicePlan};
+use giusto_model::{Backend, Cap, Duration, LeftoverPlan, Origin, Plan, ServicePlan};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -99,10 +99,10 @@ impl<'j> Scene<'j> {
     pub(crate) fn enter(&mut self, plan: &ServicePlan) -> Result<(), Error> {
         if !self.services.iter().any(|running| running.name == plan.name) {
             let mut running = self.begin(&plan.name, &plan.origin)?;
-            if let Some(Load::Redis { address, .. }) = &plan.load {
+            if let Some(load) = &plan.load {
                 let patience = Duration::from_secs(10);
                 let listening =
-                    giusto_measure::wait_listening(*address, patience, &mut || !running.processes().is_empty());
+                    giusto_measure::wait_listening(load.address(), patience, &mut || !running.processes().is_empty());
                 running.check()?; // how it ended says more than that nobody listens
                 listening?;
             }

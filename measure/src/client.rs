@@ -1,8 +1,9 @@
 //! One client of the load: a connection, the next request, what is not sent yet and what is not answered yet.
 
 use crate::reply::{Reply, ReplyParser};
-use crate::request::Request;
+use crate::request::{preparation, Request};
 use crate::Error;
+use giusto_model::Load;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 /// Requests that may wait for replies before a queue must grow.
 const OUTSTANDING: usize = 4096;
+/// A reply to [`Asking`] that takes longer is lost.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Connects, without Nagle's delay.
 pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream, Error> {
@@ -33,6 +36,61 @@ fn not_to_itself(stream: TcpStream, address: SocketAddr) -> io::Result<TcpStream
     // Reset instead of TIME_WAIT, which would keep the port from the service for a minute.
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
     Err(io::ErrorKind::ConnectionRefused.into())
+}
+
+/// Fills what the requests of `load` work on.
+pub(crate) fn prepare(load: &Load, seed: u64) -> Result<(), Error> {
+    let commands = preparation(load, seed);
+    if commands.is_empty() {
+        return Ok(());
+    }
+    let mut asking = Asking::to(load.address())?;
+    commands.iter().try_for_each(|command| asking.ask(command))
+}
+
+/// A connection that waits for each reply.
+pub(crate) struct Asking {
+    stream: TcpStream,
+    address: SocketAddr,
+    replies: ReplyParser,
+}
+
+impl Asking {
+    pub(crate) fn to(address: SocketAddr) -> Result<Asking, Error> {
+        let stream = connect(address)?;
+        let patience = stream.set_read_timeout(Some(PATIENCE)).and(stream.set_write_timeout(Some(PATIENCE)));
+        patience.map_err(|why| Error::Connection { address, why })?;
+        Ok(Asking { stream, address, replies: ReplyParser::default() })
+    }
+
+    /// Sends `request` and waits for its reply. Errors: one as reply, and those of the connection.
+    pub(crate) fn ask(&mut self, request: &[u8]) -> Result<(), Error> {
+        let address = self.address;
+        let failed = |why: io::Error| match why.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::Closed { address, client: 0 },
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                Error::Connection { address, why: io::Error::new(ErrorKind::TimedOut, "no reply within 2 s") }
+            }
+            _ => Error::Connection { address, why },
+        };
+        self.stream.write_all(request).map_err(failed)?;
+        let mut reply = None;
+        let mut buffer = [0; 512];
+        while reply.is_none() {
+            let bytes = match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(Error::Closed { address, client: 0 }),
+                Ok(bytes) => bytes,
+                Err(why) if why.kind() == ErrorKind::Interrupted => continue,
+                Err(why) => return Err(failed(why)),
+            };
+            let parsed = self.replies.feed(&buffer[..bytes], |r| reply = Some(r));
+            parsed.map_err(|found| Error::Protocol { address, found })?;
+        }
+        match reply {
+            Some(Reply::Refused(text)) => Err(Error::Refused { address, text }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// One client. Its tags come back in the order of its requests: Redis answers each connection in order.

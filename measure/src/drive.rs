@@ -3,10 +3,10 @@
 //! A closed loop would wait for a slow reply and so leave out just the requests that would have suffered from it
 //! (coordinated omission). Here a service that stalls finds every request of the stall waiting for it.
 
-use crate::client::{connect, Client};
+use crate::client::{connect, prepare, Client};
 use crate::clock::now;
 use crate::reply::Reply;
-use crate::request::{address, Request};
+use crate::request::Request;
 use crate::schedule::Schedule;
 use crate::thread::waited_ns;
 use crate::{Error, Generator};
@@ -88,7 +88,8 @@ impl LoadReport {
 pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> Result<LoadReport, Error> {
     let mut schedule = Schedule::new(plan)?;
     let mut run = Run::new(schedule.jobs())?;
-    let (request, address) = (Request::new(plan.load)?, address(plan.load));
+    let (request, address) = (Request::new(plan.load)?, plan.load.address());
+    prepare(plan.load, plan.seed)?;
     let streams = (0..schedule.clients()).map(|_| connect(address)).collect::<Result<Vec<_>, _>>()?;
     for stream in &streams {
         stream.set_nonblocking(true).map_err(|why| Error::Connection { address, why })?;

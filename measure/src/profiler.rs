@@ -1,17 +1,14 @@
 //! Profiling: one request at a time, so that the processor time between two sleeps belongs to just one.
 
-use crate::client::connect;
+use crate::client::{prepare, Asking};
 use crate::clock::now;
-use crate::reply::{Reply, ReplyParser};
-use crate::request::{address, Request};
+use crate::request::Request;
 use crate::thread::{settled, threads};
 use crate::{Error, Generator, Profile};
 use giusto_model::Load;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -21,8 +18,6 @@ const WARM_UP: u32 = 200;
 const LEAST_NS: u64 = 1_000;
 /// Between two requests of the profile, at least.
 const PACE_NS: u64 = 1_000_000;
-/// A reply that takes longer is lost.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Measures `requests` requests to process `pid`, which serves `load`: closed loop, about one a millisecond, after 200
 /// that warm up. Execution time is the processor time (ns, of the kernel's accounting) by which the service's busiest
@@ -47,7 +42,7 @@ pub fn profile(load: &Load, pid: u32, requests: u32, seed: u64, generator: &Gene
     let grown = |(tid, ns): (u32, u64)| (ns.saturating_sub(before.get(&tid).copied().unwrap_or(0)), tid);
     let busiest = threads(pid).map_err(gone)?.into_iter().map(grown).max();
     let serving = busiest.filter(|&(ns, _)| ns >= u64::from(WARM_UP) * LEAST_NS);
-    let address = caller.address;
+    let address = load.address();
     let idle = |requests| Error::Idle { pid, requests, address };
     let (_, thread) = serving.ok_or_else(|| idle(WARM_UP))?;
 
@@ -72,50 +67,24 @@ pub fn profile(load: &Load, pid: u32, requests: u32, seed: u64, generator: &Gene
 
 /// Sends a request and waits for its reply.
 struct Caller {
-    stream: TcpStream,
-    address: SocketAddr,
+    asking: Asking,
     request: Request,
     rng: ChaCha8Rng,
-    replies: ReplyParser,
 }
 
 impl Caller {
     fn new(load: &Load, seed: u64) -> Result<Caller, Error> {
-        let (address, mut request) = (address(load), Request::new(load)?);
-        let stream = connect(address)?;
-        let patience = stream.set_read_timeout(Some(PATIENCE)).and(stream.set_write_timeout(Some(PATIENCE)));
-        patience.map_err(|why| Error::Connection { address, why })?;
+        let mut request = Request::new(load)?;
+        prepare(load, seed)?;
+        let asking = Asking::to(load.address())?;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         request.draw(&mut rng);
-        Ok(Caller { stream, address, request, rng, replies: ReplyParser::default() })
+        Ok(Caller { asking, request, rng })
     }
 
     fn call(&mut self) -> Result<(), Error> {
-        let address = self.address;
-        let failed = |why: std::io::Error| match why.kind() {
-            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::Closed { address, client: 0 },
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                Error::Connection { address, why: std::io::Error::new(ErrorKind::TimedOut, "no reply within 2 s") }
-            }
-            _ => Error::Connection { address, why },
-        };
-        self.stream.write_all(self.request.bytes()).map_err(failed)?;
-        let mut reply = None;
-        let mut buffer = [0; 512];
-        while reply.is_none() {
-            let bytes = match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(Error::Closed { address, client: 0 }),
-                Ok(bytes) => bytes,
-                Err(why) if why.kind() == ErrorKind::Interrupted => continue,
-                Err(why) => return Err(failed(why)),
-            };
-            let parsed = self.replies.feed(&buffer[..bytes], |r| reply = Some(r));
-            parsed.map_err(|found| Error::Protocol { address, found })?;
-        }
+        self.asking.ask(self.request.bytes())?;
         self.request.draw(&mut self.rng);
-        match reply {
-            Some(Reply::Refused(text)) => Err(Error::Refused { address, text }),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -1,19 +1,37 @@
-//! The request: `HSET k0042 f00 … f01 …` under a random key with random digits as values.
+//! The request: `HSET k0042 f00 … f01 …` under a random key with random digits as values, or `SORT items STORE sorted`.
 
 use crate::Error;
 use giusto_model::Load;
 use rand::RngCore;
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use std::net::SocketAddr;
 use std::ops::Range;
 
 /// Digits of a key: keys are k0000 to k9999.
 const KEY: usize = 4;
 
-/// The address that `load` names.
-pub(crate) fn address(load: &Load) -> SocketAddr {
-    let Load::Redis { address, .. } = load;
-    *address
+/// What `SORT` sorts.
+const LIST: &str = "items";
+/// So many items of it in one command.
+const CHUNK: u32 = 1000;
+
+/// What must be there before the first request: the list of `SORT`, of random numbers. Each command has one reply.
+pub(crate) fn preparation(load: &Load, seed: u64) -> Vec<Vec<u8>> {
+    let Load::RedisSort { items, .. } = *load else { return Vec::new() };
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut all = vec![command(&["DEL", LIST])];
+    for from in (0..items).step_by(CHUNK as usize) {
+        let numbers: Vec<String> = (from..items.min(from + CHUNK)).map(|_| rng.next_u32().to_string()).collect();
+        let words: Vec<&str> = ["RPUSH", LIST].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+        all.push(command(&words));
+    }
+    all
+}
+
+/// In Redis' protocol.
+fn command(words: &[&str]) -> Vec<u8> {
+    let words_of = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    std::iter::once(format!("*{}\r\n", words.len())).chain(words_of).collect::<String>().into_bytes()
 }
 
 /// A whole request in memory, of which only random digits change, so that the next one is ready before it is due.
@@ -27,7 +45,12 @@ pub(crate) struct Request {
 impl Request {
     /// Lays the request out. `Err` for sizes that the site file would not allow.
     pub(crate) fn new(load: &Load) -> Result<Request, Error> {
-        let Load::Redis { fields, value, .. } = *load;
+        let (fields, value) = match *load {
+            Load::Redis { fields, value, .. } => (fields, value),
+            Load::RedisSort { .. } => {
+                return Ok(Request { bytes: command(&["SORT", LIST, "STORE", "sorted"]), digits: Vec::new() })
+            }
+        };
         if !(1..=1000).contains(&fields) || !(1..=4096).contains(&value) {
             return Err(Error::Plan(format!(
                 "a request of {fields} fields of {value} bytes; expected fields: 1 to 1000, value: 1 to 4096"
@@ -97,6 +120,20 @@ mod tests {
             blank.bytes[range].fill(b'0');
         }
         assert_eq!(blank.bytes, Request::new(&load(101, 8)).unwrap().bytes);
+    }
+
+    #[test]
+    fn a_list_is_filled_once_with_the_numbers_of_its_seed_and_then_sorted() {
+        let load = Load::RedisSort { address: "127.0.0.1:1".parse().unwrap(), items: 2500 };
+        let request = Request::new(&load).unwrap();
+        let expected = "*4\r\n$4\r\nSORT\r\n$5\r\nitems\r\n$5\r\nSTORE\r\n$6\r\nsorted\r\n";
+        assert_eq!(String::from_utf8_lossy(request.bytes()), expected);
+        let all = preparation(&load, 1);
+        let words = |bytes: &Vec<u8>| bytes.iter().filter(|byte| **byte == b'$').count();
+        assert_eq!(all.iter().map(words).collect::<Vec<_>>(), [2, 1002, 1002, 502]);
+        assert_eq!(all, preparation(&load, 1));
+        assert_ne!(all, preparation(&load, 2));
+        assert!(preparation(&super::tests::load(1, 1), 1).is_empty());
     }
 
     #[test]

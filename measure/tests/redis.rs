@@ -58,6 +58,21 @@ fn six_clients_of_redis_are_all_answered_and_its_requests_cost_processor_time() 
     assert_eq!((profiled.execution.len(), profiled.transport.len()), (200, 200));
     assert!(profiled.execution.iter().all(|&ns| ns > 0));
 
+    // A list that is sorted: each request costs more the longer it is.
+    let sort = |items| Load::RedisSort { address, items };
+    let median = |items| {
+        let mut times = profile(&sort(items), redis.0.id(), 20, 1, &generator).unwrap().execution;
+        times.sort_unstable();
+        times[10]
+    };
+    let (short, long) = (median(1), median(5000));
+    assert!(long > 10 * short, "{short} ns, {long} ns");
+    let report = drive(&LoadPlan { load: &sort(300), run: Duration::from_ms(200), ..plan }, &mut |_| true).unwrap();
+    assert_eq!((report.jobs.len(), report.lost, report.errors), (1200, 0, 0), "{:?}", report.first_error);
+    for list in ["items", "sorted"] {
+        assert_eq!(ask(address, &format!("LLEN {list}")).trim_end(), ":300");
+    }
+
     // A process that waits for something else does not serve that port, and one that ended does not at all.
     let piped = || Stdio::piped();
     let mut other = Running(Command::new("cat").stdin(piped()).stdout(piped()).spawn().unwrap());

@@ -112,4 +112,20 @@ pub enum Load {
         /// Bytes a value, 1 to 4096.
         value: u32,
     },
+    /// A Redis server: `SORT` of a list of random numbers, whose result it stores, so that the reply is short.
+    RedisSort {
+        /// Its address, loopback only.
+        address: SocketAddr,
+        /// Length of the list, 1 to 1000000.
+        items: u32,
+    },
+}
+
+impl Load {
+    /// The service's.
+    pub fn address(&self) -> SocketAddr {
+        match *self {
+            Load::Redis { address, .. } | Load::RedisSort { address, .. } => address,
+        }
+    }
 }

@@ -30,9 +30,12 @@ const SERVICES: f64 = 1000.0;
 /// What is counted on is more than so much of the load: nearer to it a rate that is a little higher than the site says would make
 /// the queue grow for ever (and the law takes ever longer to compute).
 const LEAST_OF_LOAD: f64 = 1.05;
-/// As [`slo`] answers, and while looking.
+/// As [`slo`] answers.
 const ANSWER: Precision = Precision::Within(1e-3);
-const LOOKING: Precision = Precision::Within(4e-3);
+/// For what is only told beside it.
+const ASIDE: Precision = Precision::Within(1e-2);
+/// Where a glance sees less than this missing of a percentile, as a part of what may lie beyond it, it is looked at again.
+const UNSURE: f64 = 0.2;
 
 /// Who else is on its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -269,28 +272,36 @@ fn least(
 ) -> Result<Option<Duration>, Error> {
     let step = quantum(period).ns();
     let at: Vec<Duration> = objectives.iter().map(|objective| objective.within).collect();
-    let kept = |count: u64, precision| -> Result<bool, Error> {
+    // What part of those that may be later than a percentile are too many; below 0 if none.
+    let missing = |count: u64, precision| -> Result<f64, Error> {
         let question = Question { budget: Duration::from_ns(count * step), period, ..question.clone() };
+        let missing = |(at, o): (&response::At, &Objective)| (o.percentile - 100.0 * at.p) / (100.0 - o.percentile);
         match response(&question, &at, &[], precision) {
-            Err(Error::Unstable { .. } | Error::Budget { .. }) => Ok(false),
-            found => Ok(found?.cdf.iter().zip(objectives).all(|(at, o)| 100.0 * at.p >= o.percentile)),
+            Err(Error::Unstable { .. } | Error::Budget { .. }) => Ok(f64::INFINITY),
+            found => Ok(found?.cdf.iter().zip(objectives).map(missing).fold(f64::NEG_INFINITY, f64::max)),
         }
     };
+    let kept = |count| Ok::<_, Error>(missing(count, ANSWER)? <= 0.0);
     let unstable = (LEAST_OF_LOAD * question.utilization() * period.ns() as f64 / step as f64) as u64;
     let (mut low, mut high) = (unstable, most.ns() / step);
-    if high <= low || !kept(high, LOOKING)? {
+    if high <= low {
+        return Ok(None);
+    }
+    let seen = missing(high, Precision::Glance)?;
+    if seen > UNSURE || seen > 0.0 && !kept(high)? {
         return Ok(None);
     }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        *(if kept(middle, LOOKING)? { &mut high } else { &mut low }) = middle;
+        *(if missing(middle, Precision::Glance)? <= 0.0 { &mut high } else { &mut low }) = middle;
     }
     // What was found in haste is looked at again.
-    while high - 1 > unstable && kept(high - 1, ANSWER)? {
+    let found = high;
+    while high - 1 > unstable && kept(high - 1)? {
         high -= 1;
     }
     while high * step <= period.ns() {
-        if kept(high, ANSWER)? {
+        if high < found || kept(high)? {
             return Ok(Some(Duration::from_ns(high * step)));
         }
         high += 1;
@@ -316,16 +327,22 @@ pub(crate) fn shortest_latency(service: &Service, host: &Host, facts: &Facts, po
         let budget = u128::from(period.ns()) * u128::from(most.numer()) / u128::from(most.denom());
         let step = quantum(period).ns();
         let counted = u64::try_from(budget).ok()?.checked_sub(deviation.loss.ns())? / step * step;
-        let question =
-            Question { budget: Duration::from_ns(counted), period, ..question(*arrivals, times, Company::Alone) };
-        let found = response(&question, &[], &[point.percentile.percent()], ANSWER).ok()?;
+        Some(Question { budget: Duration::from_ns(counted), period, ..question(*arrivals, times, Company::Alone) })
+    };
+    let latency = |question: &Question, precision| {
+        let found = response(question, &[], &[point.percentile.percent()], precision).ok()?;
         found.percentiles.first()?.at.checked_add(deviation.latency)
     };
     let longest = chosen.limits.longest.min(Duration::from_ms(100));
     // As in the search, no period is longer than the latency, unless there is no shorter one.
     let chosen_anyway = chosen.limits.chosen;
-    let fits = |period: Duration| largest(period).filter(|latency| *latency >= period || period <= chosen_anyway);
-    let least = periods(chosen.limits.shortest, longest).filter_map(fits).min()?;
+    let seen = periods(chosen.limits.shortest, longest).filter_map(|period| {
+        let question = largest(period)?;
+        let seen = latency(&question, Precision::Glance)?;
+        (seen >= period || period <= chosen_anyway).then_some((seen, question))
+    });
+    let (_, best) = seen.min_by_key(|(seen, _)| *seen)?;
+    let least = latency(&best, ANSWER)?;
     // A little more than the last digit: what is looked for is found in steps.
     let tenths = least.ns().div_ceil(QUANTUM.ns()) + 1 + least.ns() / QUANTUM.ns() / 500;
     Some(Duration::from_ns(tenths * QUANTUM.ns()))
@@ -338,7 +355,7 @@ fn chose(asked: &Asked, question: &Question, server: Interface, counted: Duratio
     let on_server = Question { budget: counted, period: server.period, ..question.clone() };
     let bound = response(&on_server, &[], &percents, ANSWER)?;
     let expected = asked.service.expected().map(|service| Question { service, ..on_server.clone() });
-    let expected = expected.map(|question| response(&question, &[], &percents, ANSWER)).transpose()?;
+    let expected = expected.map(|question| response(&question, &[], &percents, ASIDE)).transpose()?;
     let mut predicted = Vec::new();
     for (nth, point) in asked.points.iter().enumerate() {
         let at = |found: &response::Response| found.percentiles.get(nth).and_then(|p| p.at.checked_add(later));

@@ -15,6 +15,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 fn ms(text: &str) -> Duration {
     text.parse().unwrap()
@@ -24,7 +25,13 @@ fn constant(text: &str) -> ServiceTime {
     ServiceTime::Constant { time: ms(text) }
 }
 
-fn random_service(name: &str, rng: &mut StdRng) -> Service {
+/// Whether this is the campaign; else it is a fixed sample, of latencies that are not too long for a quick answer.
+fn soak() -> bool {
+    std::env::var_os("GIUSTO_SOAK").is_some()
+}
+
+/// The first percentile is `latencies` mean service times, in the campaign up to 80 of them.
+fn random_service(name: &str, latencies: Range<u64>, rng: &mut StdRng) -> Service {
     let mean_us = [300u64, 1000, 2000, 8000][rng.random_range(0..4)];
     let us = Duration::from_us;
     let service = match rng.random_range(0..3) {
@@ -39,15 +46,15 @@ fn random_service(name: &str, rng: &mut StdRng) -> Service {
     // 5 to 50 % of a core.
     let load = rng.random_range(5..50) as f64 / 100.0;
     let rate = (load / (mean_us as f64 / 1e6) / f64::from(batch) * 10.0).ceil() / 10.0;
-    let scale = rng.random_range(8..80) * mean_us;
+    let scale = rng.random_range(if soak() { 8..80 } else { latencies }) * mean_us;
     let (p90, p99) = (format!("p90={scale}us"), format!("p99={}us", scale * rng.random_range(15..40) / 10));
     let points = if rng.random_bool(0.5) { vec![p90.as_str(), &p99] } else { vec![p99.as_str()] };
     percentiles(name, &points, &format!("{rate}/s"), batch, service)
 }
 
-fn random_site(rng: &mut StdRng) -> Site {
+fn random_site(latencies: Range<u64>, rng: &mut StdRng) -> Site {
     let mut services: Vec<Service> =
-        (0..rng.random_range(1..=2)).map(|nth| random_service(&format!("r{nth}"), rng)).collect();
+        (0..rng.random_range(1..=2)).map(|nth| random_service(&format!("r{nth}"), latencies.clone(), rng)).collect();
     for nth in 0..rng.random_range(0..=1) {
         let period = *[10u64, 20, 40].choose(rng).unwrap();
         services.push(supply(&format!("s{nth}"), &[&format!("{}ms/{period}ms", period / 5)], None));
@@ -116,13 +123,12 @@ fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Si
 }
 
 #[test]
-#[ignore = "takes minutes; `make soak` runs it"]
 fn every_planned_server_keeps_all_points_and_one_a_quantum_cheaper_does_not() {
     let mut rng = StdRng::seed_from_u64(11);
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let mut count = |what| *seen.entry(what).or_default() += 1;
-    for _ in 0..40 {
-        let site = random_site(&mut rng);
+    for _ in 0..if soak() { 40 } else { 20 } {
+        let site = random_site(3..12, &mut rng);
         let facts = Facts::typical(site.hosts[0].cores.clone());
         match plan(&site, &facts) {
             Ok(found) => {
@@ -192,7 +198,7 @@ fn every_planned_server_keeps_all_points_and_one_a_quantum_cheaper_does_not() {
         "longer latency",
     ] {
         assert!(
-            seen.get(what).is_some_and(|n| *n >= 3),
+            seen.get(what).is_some_and(|n| *n >= if soak() { 3 } else { 2 }),
             "the cases that the law is about must occur: {what}: {seen:?}"
         );
     }
@@ -243,12 +249,11 @@ fn played(entry: &ServicePlan, others: &[&ServicePlan]) -> Vec<(f64, f64)> {
 }
 
 #[test]
-#[ignore = "takes minutes; `make soak` runs it"]
 fn played_alone_the_percentiles_are_as_predicted_and_beside_others_no_worse() {
     let mut rng = StdRng::seed_from_u64(12);
     let (mut alone, mut beside, mut exact) = (0, 0, 0);
-    for _ in 0..30 {
-        let site = random_site(&mut rng);
+    for _ in 0..if soak() { 30 } else { 20 } {
+        let site = random_site(8..20, &mut rng);
         let Ok(found) = plan(&site, &Facts::typical(site.hosts[0].cores.clone())) else { continue };
         for rests in found.services.iter().filter_map(rests) {
             // Only of a queue that forgets soon so short a play tells anything.
@@ -279,7 +284,8 @@ fn played_alone_the_percentiles_are_as_predicted_and_beside_others_no_worse() {
         }
     }
     println!("alone {alone}, beside {beside}, compared from above {exact}");
-    assert!(alone >= 8 && beside >= 3 && exact >= 3, "alone {alone}, beside {beside}, exact {exact}");
+    let fewest = if soak() { 3 } else { 2 };
+    assert!(alone >= 8 && beside >= fewest && exact >= 3, "alone {alone}, beside {beside}, exact {exact}");
 }
 
 fn told(services: Vec<Service>, cores: &[u32]) -> Result<Plan, Refusal> {

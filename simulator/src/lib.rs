@@ -20,7 +20,7 @@ mod trace;
 pub use engine::{simulate, simulate_with};
 pub use gantt::Gantt;
 pub use predict::{predict, predict_random, predict_under, Predicted, Under};
-pub use random::{sample, Interval, Sampled};
+pub use random::{replay, sample, Interval, Sampled};
 pub use scheduler::Scheduler;
 pub use seeds::{in_parallel, simulate_seeds};
 pub use stats::{Stats, PERCENTILE_ERROR};

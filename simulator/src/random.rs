@@ -96,17 +96,27 @@ fn play(question: &Question, jobs: usize, rng: &mut ChaCha8Rng) -> Result<Vec<u6
     let of = |what: &dyn std::fmt::Display| Error::Server { index: 0, why: what.to_string() };
     let sizes = WeightedIndex::new(question.batch.iter().map(|(_, p)| *p)).map_err(|why| of(&why))?;
     let rate = question.rate.per_ns();
-    let mut gaps = Vec::with_capacity(jobs);
-    while gaps.len() < jobs {
+    let mut releases = Vec::with_capacity(jobs);
+    let mut now = 0u64;
+    while releases.len() < jobs {
         let uniform: f64 = rng.random_range(f64::MIN_POSITIVE..1.0);
-        gaps.push((-uniform.ln() / rate) as u64);
-        (1..question.batch[sizes.sample(rng)].0).for_each(|_| gaps.push(0));
+        now = now.checked_add((-uniform.ln() / rate) as u64).ok_or(Error::Horizon)?;
+        (0..question.batch[sizes.sample(rng)].0).for_each(|_| releases.push(now));
     }
-    gaps.truncate(jobs);
-    let first = Duration::from_ns(gaps[0]);
-    gaps.remove(0);
-    let all = gaps.iter().try_fold(first.ns(), |sum, gap| sum.checked_add(*gap)).and_then(|sum| sum.checked_mul(DRAIN));
-    let horizon = Duration::from_ns(all.ok_or(Error::Horizon)?.max(1));
+    releases.truncate(jobs);
+    replay(question, &releases, rng.random())
+}
+
+/// Response times in ns of requests that come at `releases` (ns, ascending, one at least), in their order, on the server of
+/// `question` alone on a core; a period begins at 0. Service times are drawn from the question's; its rate and batches do not
+/// matter. Errors: as [`simulate`]; releases that descend.
+pub fn replay(question: &Question, releases: &[u64], seed: u64) -> Result<Vec<u64>, Error> {
+    let jobs = releases.len();
+    let (Some(&first), Some(&last)) = (releases.first(), releases.last()) else { return Err(Error::Horizon) };
+    let first = Duration::from_ns(first);
+    let gaps = releases.windows(2).map(|two| two[1].checked_sub(two[0]).ok_or(Error::Horizon));
+    let mut gaps = gaps.collect::<Result<Vec<u64>, Error>>()?;
+    let horizon = Duration::from_ns(last.checked_mul(DRAIN).ok_or(Error::Horizon)?.max(1));
     gaps.push(horizon.ns()); // never again
     let values = question.service.iter().flat_map(|&(time, p)| {
         let count = (p * VALUES).round() as usize;
@@ -146,7 +156,7 @@ fn play(question: &Question, jobs: usize, rng: &mut ChaCha8Rng) -> Result<Vec<u6
             done += 1;
         }
     };
-    simulate(&system, horizon, rng.random(), &mut keep)?;
+    simulate(&system, horizon, seed, &mut keep)?;
     if done < jobs {
         return Err(Error::NoJob { within: horizon });
     }

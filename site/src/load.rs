@@ -7,13 +7,20 @@ use crate::value::{count, shown, text};
 use giusto_model::Load;
 use std::net::SocketAddr;
 
-pub(crate) const LOAD: Grammar = Grammar { what: "a load", keys: &["redis", "fields", "value"], later: &[] };
+pub(crate) const LOAD: Grammar = Grammar { what: "a load", keys: &["redis", "fields", "value", "sort"], later: &[] };
 
 /// Reads a load.
 pub(crate) fn read(node: &Node) -> Result<Load, Fault> {
     let fields = LOAD.read(node, node.span)?;
+    let address = address(fields.need("redis", "redis: 127.0.0.1:7001")?)?;
+    if let Some(items) = fields.get("sort") {
+        for key in ["fields", "value"] {
+            fields.forbid(key, &format!("'{key}' does not go with 'sort'"), "leave one of them out")?;
+        }
+        return Ok(Load::RedisSort { address, items: count(items, "a length of a list", 1..=1_000_000)? });
+    }
     Ok(Load::Redis {
-        address: address(fields.need("redis", "redis: 127.0.0.1:7001")?)?,
+        address,
         fields: count(fields.need("fields", "fields: 80")?, "a number of fields a request", 1..=1000)?,
         value: count(fields.need("value", "value: 8")?, "a number of bytes a value", 1..=4096)?,
     })

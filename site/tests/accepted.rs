@@ -281,6 +281,9 @@ fn percentiles_have_arrivals_and_an_execution_time() {
     let (_, arrivals, service) = of(&read("arrivals: {poisson: 0.5/ms, batch: 3}, execution: {mean: 1ms, wcet: 2ms}"));
     assert_eq!((arrivals.rate, arrivals.batch), ("500/s".parse().unwrap(), 3));
     assert_eq!(service, ServiceTime::Bounded { mean: Duration::from_ms(1), wcet: Duration::from_ms(2) });
+    let sorting = read("arrivals: {poisson: 4/s}, execution: 9ms, load: {redis: 127.0.0.1:7001, sort: 20000}");
+    let address = "127.0.0.1:7001".parse().unwrap();
+    assert_eq!(sorting.load, Some(Load::RedisSort { address, items: 20_000 }));
     // Rounded up to a 500th of the longest, 4 ms: 8 us.
     let (_, _, service) = of(&read("arrivals: {poisson: 40/s}, execution: {histogram: tests/profiles/four.csv}"));
     let times = [(1_000_000, 2), (2_008_000, 1), (4_000_000, 1)].map(|(ns, n)| (Duration::from_ns(ns), n)).to_vec();

@@ -122,8 +122,12 @@ fn keeps_the_rules(site: &Site) {
         if let Origin::Start(words) = &service.origin {
             assert!(!words[0].is_empty() && words.iter().all(|word| !word.contains('\0')));
         }
-        if let Some(Load::Redis { address, fields, value }) = &service.load {
-            assert!(address.ip().is_loopback() && (1..=1000).contains(fields) && (1..=4096).contains(value));
+        if let Some(load) = &service.load {
+            let sizes = match load {
+                Load::Redis { fields, value, .. } => (1..=1000).contains(fields) && (1..=4096).contains(value),
+                Load::RedisSort { items, .. } => (1..=1_000_000).contains(items),
+            };
+            assert!(load.address().ip().is_loopback() && sizes);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The published experiments, played again: random task sets or arrivals in, tables out.
 //!
-//! Called by its own program (`giusto-studies`) and by tests; calls `analysis` for interfaces, `simulator` for schedules and
-//! `verify` for what the tables say. One module an experiment; each has a folder beside `src` with its `study.toml` (sizes
+//! Called by its own program (`giusto-studies`) and by tests; calls `analysis` for interfaces, `simulator` for schedules, `measure`
+//! where a study is about this machine, and `verify` for what the tables say. One module an experiment; each has a folder beside `src` with its `study.toml` (sizes
 //! and claims) and a README (what the paper says, what comes out here). It decides nothing that a host would use.
 
 mod csa_arinc;
@@ -9,9 +9,12 @@ mod csa_etf;
 mod csa_period;
 pub mod interfaces;
 mod mdds1;
+mod mdds1_measured;
+mod mdds1_redis;
 mod mdds1_select;
 mod mdds1_sweep;
 mod mdds1_synthetic;
+mod measured;
 pub mod play;
 mod rtzk_recovery;
 pub mod sets;
@@ -21,6 +24,7 @@ use giusto_model::Duration;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A study whose experiment is built in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -37,12 +41,16 @@ pub enum Name {
     Mdds1Select,
     /// Paper 000, § 4.4, Figs 4.13 and 4.14.
     Mdds1Synthetic,
-    /// Paper 000, § 5.4, Figs 5.8 to 5.10; on real ensembles.
+    /// The same, measured on this machine.
+    Mdds1Measured,
+    /// Paper 000, § 4.4, Figs 4.15 and 4.16, measured on this machine.
+    Mdds1Redis,
+    /// Paper 000, § 5.4, Figs 5.8 to 5.10, on real ensembles.
     RtzkRecovery,
 }
 
 impl Name {
-    /// Those that are played in virtual time, so that one seed gives the same bytes.
+    /// All that are played in virtual time.
     pub const VIRTUAL: [Name; 6] =
         [Name::CsaPeriod, Name::CsaEtf, Name::CsaArinc, Name::Mdds1Sweep, Name::Mdds1Select, Name::Mdds1Synthetic];
 
@@ -55,6 +63,8 @@ impl Name {
             Name::Mdds1Sweep => "mdds1-sweep",
             Name::Mdds1Select => "mdds1-select",
             Name::Mdds1Synthetic => "mdds1-synthetic",
+            Name::Mdds1Measured => "mdds1-measured",
+            Name::Mdds1Redis => "mdds1-redis",
             Name::RtzkRecovery => "rtzk-recovery",
         }
     }
@@ -96,8 +106,14 @@ impl Size {
 }
 
 /// Plays a study and returns its tables as CSV, by name. `played` is called after each set, with how many there are in all.
-/// The same size gives the same bytes, whatever the machine, for [`Name::VIRTUAL`].
-pub fn run(name: Name, size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
+/// The same size gives the same bytes, whatever the machine, of those that are played in virtual time. The others measure this
+/// machine and write what they need to `folder`.
+pub fn run(
+    name: Name,
+    size: Size,
+    folder: &Path,
+    played: &(dyn Fn(u64) + Sync),
+) -> Result<BTreeMap<String, String>, Error> {
     match name {
         Name::CsaPeriod => csa_period::run(size, played),
         Name::CsaEtf => csa_etf::run(size, played),
@@ -105,12 +121,14 @@ pub fn run(name: Name, size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTre
         Name::Mdds1Sweep => mdds1_sweep::run(size, played),
         Name::Mdds1Select => mdds1_select::run(size, played),
         Name::Mdds1Synthetic => mdds1_synthetic::run(size, played),
+        Name::Mdds1Measured => mdds1_measured::run(size, folder, played),
+        Name::Mdds1Redis => mdds1_redis::run(size, folder, played),
         Name::RtzkRecovery => rtzk_recovery::run(size, played),
     }
 }
 
 /// Why a study cannot be played.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A size of a `study.toml`.
     #[error("size: {0}; expected sets and seconds")]
@@ -118,6 +136,15 @@ pub enum Error {
     /// A domain that not even a whole core can serve.
     #[error("no interface serves a generated domain: it needs more than a core")]
     NoInterface,
+    /// This machine cannot be measured.
+    #[error("nothing was measured; this machine lacks: {0}")]
+    Lacks(String),
+    /// Something failed while it was.
+    #[error("while this machine was measured: {0}")]
+    Machine(String),
+    /// A measurement.
+    #[error(transparent)]
+    Measure(#[from] giusto_measure::Error),
     /// Real servers, or the harness that kills them.
     #[error("the ensembles cannot be measured: {0}; expected java, python3 and a built server (mvn -f coordination/pom.xml -pl server package)")]
     Ensemble(String),
@@ -130,4 +157,10 @@ pub enum Error {
     /// Claims or tables.
     #[error(transparent)]
     Claims(#[from] giusto_verify::study::Error),
+}
+
+impl Error {
+    fn machine(why: impl std::fmt::Display) -> Error {
+        Error::Machine(why.to_string())
+    }
 }

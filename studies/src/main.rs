@@ -1,5 +1,5 @@
 //! `giusto-studies STUDY SIZE`: plays a study, writes its tables, judges its claims. Exit code 0: none fails but those
-//! known to differ; 1: one fails; 2: bad input; 4: could not be played.
+//! known to differ; 1: one fails; 2: bad input; 4: could not be played; 77: left out, since this machine lacks what it measures.
 
 use clap::Parser;
 use giusto_studies::{run, Error, Name, Size};
@@ -52,10 +52,10 @@ fn play(args: &Args) -> Result<bool, (u8, String)> {
         bar.set_length(all);
         bar.inc(1);
     };
-    let failed = |why: Error| (4, why.to_string());
-    let csv = run(args.study, size, &played).map_err(failed)?;
-    bar.finish_and_clear();
+    let failed = |why: Error| (if matches!(why, Error::Lacks(_)) { 77 } else { 4 }, why.to_string());
     let folder = args.out.join(args.study.folder());
+    let csv = run(args.study, size, &folder, &played).map_err(failed)?;
+    bar.finish_and_clear();
     let write = |file: String, text: &str| {
         let path = folder.join(file);
         fs::create_dir_all(&folder)

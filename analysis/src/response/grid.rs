@@ -22,6 +22,10 @@ pub(super) enum Rounding {
 
 /// So many slots of a period are always worth it: next to B two of them may be far apart.
 const FEW: u64 = 32;
+/// So many times as many slots as asked for, and up to so many in a period, are worth it if they divide B: near the load the
+/// answers for two budgets next to B lie far apart, and halving after halving is not enough.
+const DIVIDED: u64 = 16;
+const MANY: u64 = 256;
 /// Most slots of a period.
 const MOST_SLOTS: u128 = 4_000_000;
 
@@ -33,7 +37,8 @@ impl Grid {
         let common = num_integer::gcd(question.budget.ns(), question.period.ns());
         let least = |unit: u64| ((unit as f64 * f64::from(slots) / mean).ceil() as u64).max(1);
         let coarse = least(question.period.ns());
-        let most = u128::from(2 * coarse.min(1 << 32)).max(u128::from(FEW));
+        let coarse_or_more = coarse.min(1 << 32);
+        let most = u128::from((2 * coarse_or_more).max(FEW).max(MANY.min(DIVIDED * coarse_or_more)));
         let parts = least(common);
         let count = |unit: u64, parts: u64| u128::from(question.period.ns() / unit) * u128::from(parts);
         let grid = if count(common, parts) <= most {

@@ -1,7 +1,7 @@
 //! Percentiles over a plane of bandwidths and periods (paper 000, Figs 4.10 and 4.11).
 
 use super::slo::{whole_core, LOOKING};
-use super::{glance, response, Question};
+use super::{response, Precision, Question};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration};
 use rayon::prelude::*;
@@ -57,7 +57,8 @@ pub fn map(
         let budget = share.times_ceil(period).filter(|budget| !budget.is_zero() && *budget <= period);
         let budget = budget.ok_or(Error::Share { what: "a bandwidth of the map", value: share })?;
         let bandwidth = Bandwidth::of(budget, period).ok_or(Error::Period)?;
-        let answer = glance(&Question { budget, period, ..question.clone() }, percentiles);
+        let question = Question { budget, period, ..question.clone() };
+        let answer = response(&question, &[], percentiles, Precision::Glance);
         done();
         let (at, refused) = match answer {
             Ok(answer) => (answer.percentiles.into_iter().map(|p| p.at).collect(), None),

@@ -58,6 +58,9 @@ pub struct Question {
 pub enum Precision {
     /// Slots are halved until what was asked for moves by less than this: see [`Response::error`].
     Within(f64),
+    /// One pair of grids, whose error nobody knows but for its order: some thousandths of probability at most in what was tried.
+    /// An eighth of the time and less, for looking around.
+    Glance,
     /// The paper's model on one grid with so many slots (or a few more, to divide B and P) in a mean service time, its bias
     /// included: N of Table 4.1.
     Slots(u32),
@@ -67,7 +70,7 @@ pub enum Precision {
 
 impl Default for Precision {
     fn default() -> Self {
-        Precision::Within(2e-3)
+        Precision::Within(1e-3)
     }
 }
 
@@ -85,7 +88,8 @@ pub struct Response {
     /// Slots in a mean service time on the finest grid.
     pub slots: f64,
     /// How far the last halving of the slots moved the answers at most: probabilities twice, and the probability of what lies
-    /// beyond a percentile by a tenth of itself. About three times the error that is left. `None` for the model on one grid.
+    /// beyond a percentile by a tenth of itself. About three times the error that is left. `None` for the model on one grid, and
+    /// for a glance.
     pub error: Option<f64>,
     /// Probability that lies beyond what was computed.
     pub lost: f64,
@@ -117,8 +121,11 @@ pub struct Percentile {
     pub at: Duration,
 }
 
-/// Slots in a mean service time on the first grid.
+/// Slots in a mean service time on the first grid; with a period of many service times fewer, as responses are as long then and
+/// work grows with the square: so many of them times the service times in a period, but [`FEWEST`] at least.
 const FIRST: u32 = 10;
+const FIRST_IN_PERIOD: f64 = 400.0;
+const FEWEST: f64 = 3.0;
 /// The grid is made finer at most so many times.
 const MOST_HALVINGS: u32 = 9;
 /// Slots of work times slots of period on a grid that is still tried.
@@ -179,6 +186,12 @@ impl Question {
         Curve::new(&chains, grid, self.server)
     }
 
+    /// Slots in a mean service time to begin with.
+    fn few(&self) -> u32 {
+        let services = self.period.ns() as f64 / self.mean_service();
+        FIRST.min((FIRST_IN_PERIOD / services).max(FEWEST) as u32)
+    }
+
     /// The first grid that is fine enough for the queue to be stable on it and to tell arrivals apart.
     fn first(&self, slots: u32, rounding: Rounding) -> Result<(Grid, Curve), Error> {
         let mut grid = Grid::new(self, self.mean_service(), slots)?;
@@ -210,11 +223,16 @@ pub fn response(
     let (slots, rounding) = match precision {
         Precision::Slots(slots) => (slots, Rounding::Split),
         Precision::SlotsUp(slots) => (slots, Rounding::Up),
-        Precision::Within(_) => (FIRST, Rounding::Split),
+        Precision::Within(_) | Precision::Glance => (question.few(), Rounding::Split),
     };
     let (mut grid, mut coarse) = question.first(slots, rounding)?;
-    let Precision::Within(tolerance) = precision else {
-        return told(grid, &Limit { coarse: None, fine: &coarse }, None);
+    let tolerance = match precision {
+        Precision::Within(tolerance) => tolerance,
+        Precision::Glance => {
+            let fine = question.curve(grid.finer(), rounding)?;
+            return told(grid.finer(), &Limit { coarse: Some(&coarse), fine: &fine }, None);
+        }
+        _ => return told(grid, &Limit { coarse: None, fine: &coarse }, None),
     };
     let mut last: Option<Response> = None;
     for _ in 0..MOST_HALVINGS {
@@ -239,15 +257,6 @@ pub fn response(
         }
     }
     last.ok_or(Error::Fine { states: 1 << 32 })
-}
-
-/// As [`response`] from one pair of grids, whose error nobody knows but for its order: some thousandths of probability at most in
-/// what was tried. An eighth of the time and less, for looking around.
-fn glance(question: &Question, percentiles: &[f64]) -> Result<Response, Error> {
-    question.check()?;
-    let (grid, coarse) = question.first(FIRST, Rounding::Split)?;
-    let fine = question.curve(grid.finer(), Rounding::Split)?;
-    told(question, &[], percentiles, (grid.finer(), &Limit { coarse: Some(&coarse), fine: &fine }), None)
 }
 
 /// What `limit` says, its finest grid being `grid`.
