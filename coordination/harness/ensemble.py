@@ -36,8 +36,11 @@ def _die_with_parent():
     os.setpgid(0, 0)
 
 
+_given = set()
+
+
 def free_ports(count):
-    """Ports below the range the kernel hands out by itself, bound once to see that they are free."""
+    """Ports below the range the kernel hands out by itself, bound once to see that they are free; none is given twice."""
     ports = []
     while len(ports) < count:
         port = random.randrange(15000, 32000)
@@ -46,7 +49,8 @@ def free_ports(count):
                 s.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in ports:
+        if port not in _given:
+            _given.add(port)
             ports.append(port)
     return ports
 
