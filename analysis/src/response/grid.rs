@@ -3,6 +3,7 @@
 use super::chain::{Chain, Job, Pmf};
 use super::Question;
 use crate::Error;
+use giusto_model::Duration;
 
 /// The length of a slot, as a fraction of ns: `unit / parts`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +44,7 @@ impl Grid {
         let count = |unit: u64, parts: u64| u128::from(question.period.ns() / unit) * u128::from(parts);
         let grid = if count(common, parts) <= most {
             let divides = |parts: &u64| {
-                let whole = |&(time, _): &(giusto_model::Duration, f64)| {
+                let whole = |&(time, _): &(Duration, f64)| {
                     (u128::from(time.ns()) * u128::from(*parts)).is_multiple_of(u128::from(common))
                 };
                 question.service.iter().all(whole)
@@ -81,6 +82,11 @@ impl Grid {
     /// The length of a slot in ns.
     pub(super) fn slot(self) -> f64 {
         self.unit as f64 / self.parts as f64
+    }
+
+    /// Whether this is a whole number of slots.
+    pub(super) fn divides(self, time: Duration) -> bool {
+        self.slots(time.ns()).1 == 0.0
     }
 
     /// `ns` in slots: whole ones, and the part of one more.

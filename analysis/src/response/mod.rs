@@ -56,7 +56,8 @@ pub struct Question {
 /// How fine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Precision {
-    /// Slots are halved until what was asked for moves by less than this: see [`Response::error`].
+    /// Slots are halved until what was asked for moves by less than this, or by less than 1e-3 where service times are no whole slots:
+    /// see [`Response::error`].
     Within(f64),
     /// One pair of grids, whose error nobody knows but for its order: some thousandths of probability at most in what was tried.
     /// An eighth of the time and less, for looking around.
@@ -70,7 +71,7 @@ pub enum Precision {
 
 impl Default for Precision {
     fn default() -> Self {
-        Precision::Within(1e-3)
+        Precision::Within(2e-3)
     }
 }
 
@@ -126,6 +127,8 @@ pub struct Percentile {
 const FIRST: u32 = 10;
 const FIRST_IN_PERIOD: f64 = 400.0;
 const FEWEST: f64 = 3.0;
+/// With service times between two slots' ends answers do not settle as regularly: then they must not move by more than this.
+const BETWEEN: f64 = 1e-3;
 /// The grid is made finer at most so many times.
 const MOST_HALVINGS: u32 = 9;
 /// Slots of work times slots of period on a grid that is still tried.
@@ -249,6 +252,8 @@ pub fn response(
         let limit = Limit { coarse: Some(&coarse), fine: &fine };
         let mut answer = told(grid, &limit, None)?;
         answer.error = last.as_ref().map(|before| moved(before, &limit));
+        let whole = question.service.iter().all(|(time, _)| grid.divides(*time));
+        let tolerance = if whole { tolerance } else { tolerance.min(BETWEEN) };
         let enough = answer.error.is_some_and(|error| error <= tolerance);
         last = Some(answer);
         coarse = fine;
