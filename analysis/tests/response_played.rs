@@ -162,6 +162,7 @@ fn simulated_jobs_agree() {
         ),
         ("anew, heavy load", Question { rate: "0.0057/ms".parse().unwrap(), ..anew }),
     ];
+    let mut compared = 0;
     for (seed, (name, question)) in (1..).zip(cases) {
         let middle = question.service.iter().map(|(t, p)| t.ns() as f64 * p).sum::<f64>();
         let at: Vec<Duration> = [1.0f64, 1.3, 2.0, 3.1, 5.0, 8.0, 16.0, 100.0]
@@ -171,7 +172,15 @@ fn simulated_jobs_agree() {
         let answer = response(&question, &at, &[50.0], Precision::default()).unwrap();
         let jobs = if soak { 10_000_000 } else { 500_000 };
         let played = simulated(&question, &at, jobs, seed);
+        // Responses are alike within about 1/(1 − U/W)² jobs. Of what is so rare that it was seen a few times the spread tells
+        // nothing.
+        let apart = (1.0 - answer.utilization / answer.bandwidth.as_f64()).powi(2);
         for (at, (share, error)) in answer.cdf.iter().zip(played) {
+            let times = (1.0 - at.p) * jobs as f64 * apart;
+            if (5e-4..1.0).contains(&(1.0 - at.p)) && times < 20.0 {
+                continue;
+            }
+            compared += 1;
             let apart = (at.p - share).abs();
             assert!(
                 apart <= (4.0 * error).max(5e-4),
@@ -181,4 +190,6 @@ fn simulated_jobs_agree() {
             );
         }
     }
+    println!("{compared} points of 120 compared");
+    assert!(compared >= 110, "{compared}");
 }
