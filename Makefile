@@ -32,7 +32,7 @@ lint: setup
 
 # What `make install` installs besides the program; builds both, so that the installing root needs no Rust.
 pages: setup build
-	@$(CARGO) build --release --locked -p giusto-cli --example pages
+	@$(CARGO) build --release --locked --workspace --example pages
 
 # PREFIX (/usr/local) and DESTDIR as usual.
 install:

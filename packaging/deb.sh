@@ -21,7 +21,7 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(dpkg-parsechangelog -l packaging
 # Without symbols and without this machine's paths.
 . packaging/flags.sh
 export CARGO_TARGET_DIR=$PWD/target
-cargo build --release --locked --quiet -p giusto-cli --bin giusto --example pages
+cargo build --release --locked --quiet --workspace --bin giusto --example pages
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

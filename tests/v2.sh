@@ -2,7 +2,7 @@
 # The tests that change a machine, in a guest with cgroup v2 and Debian's stock kernel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-binary=$(cargo test --release --locked --quiet -p giusto-compute --test real --no-run --message-format=json |
+binary=$(cargo test --release --locked --quiet --workspace --test real --no-run --message-format=json |
 	sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
 # An emulated processor is ten times slower: a sample of what this machine plays in full by itself.
 few=

@@ -251,6 +251,6 @@ if __name__ == "__main__":
     except CannotRun as why:
         print(f"virtual machines: SKIPPED: {why}", file=sys.stderr)
         sys.exit(guest.SKIPPED)
-    subprocess.run(["cargo", "build", "--release", "--quiet", "--locked", "-p", "giusto-daemon", "--example", "vcpus"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "build", "--release", "--quiet", "--locked", "--workspace", "--example", "vcpus"], cwd=ROOT, check=True)
     main = unittest.main(exit=False, verbosity=2)
     sys.exit(1 if not main.result.wasSuccessful() else guest.SKIPPED if main.result.skipped or lacking else 0)

@@ -151,12 +151,13 @@ fn members() {
     let _forks = stage.add(&managed("forks", server(kind, 8, 20), Cap::Hard), &forker);
     let _free = stage.add(&managed("free", server(kind, 2, 20), Cap::Hard), &renegade);
     forker.work();
-    parent.work();
-    parent.work();
-    let (_, report) = settled(&stage.manager, 500, "two children that never rest share the budget", |shares| {
+    // In an emulator a second one is ready after a minute, beside the first on a fifth of a core.
+    let children = if few() { 1 } else { 2 };
+    (0..children).for_each(|_| parent.work());
+    let (_, report) = settled(&stage.manager, 500, "children that never rest share the budget", |shares| {
         (0.17..0.23).contains(&shares[0])
     });
-    assert!(report.servers[0].threads == 3 && report.servers[1].threads == 1, "{report:?}");
+    assert!(report.servers[0].threads == 1 + children && report.servers[1].threads == 1, "{report:?}");
     renegade.work();
     let put_back = || {
         let attr = sched::get(renegade.pid()).unwrap();
