@@ -1,0 +1,133 @@
+"""End to end: what is computed and decided without this machine, as a user types it."""
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from typed import ROOT, run
+
+
+class Analyze(unittest.TestCase):
+    GAMMA1 = ["--task", "40ms/250ms+150ms", "--task", "200ms/500ms+100ms", "--task", "100ms/1000ms+50ms", "--task", "200ms/2000ms"]
+    GAMMA2 = ["--task", "4ms/20ms+15ms", "--task", "6ms/30ms+10ms", "--task", "10ms/50ms+5ms", "--task", "7ms/70ms"]
+
+    def test_gamma1_and_gamma2_of_paper_000(self):
+        for tasks, period, budget, share in [(self.GAMMA1, 2000, 1520, "19/25"), (self.GAMMA2, 2100, 1470, "7/10")]:
+            out = json.loads(run("analyze", "share", *tasks, "--json")[0])
+            self.assertEqual(out["period_ns"], period * 10**6)
+            self.assertEqual(out["budget_ns"], budget * 10**6)
+            self.assertEqual(out["bandwidth"], share)
+            self.assertEqual(out["hold_ns"]["enforced"], 2 * budget * 10**6)
+
+    def test_an_overloaded_core_is_refused(self):
+        _, err = run("analyze", "share", "--task", "8ms/10ms", "--task", "8ms/10ms", code=1)
+        self.assertIn("160 %", err)
+
+    def test_the_plane_of_paper_002_s_example_and_the_server_of_3_ms_on_it(self):
+        tasks = ["--task", "2ms/7ms", "--task", "1ms/8ms", "--task", "1ms/10ms"]
+        with tempfile.TemporaryDirectory() as folder:
+            drawing = Path(folder) / "new" / "plane.svg"
+            more = ["--period", "3ms", "--quantum", "1ns", "--plot", drawing, "--json"]
+            out = json.loads(run("analyze", "plane", "--scheduler", "rm", *tasks, *more)[0])
+            self.assertEqual(drawing.read_text()[:4], "<svg")
+        # The last task, with 4 ms in 7 ms, needs most at every bandwidth: delta <= 7 ms - 4 ms / alpha.
+        piece = {"from": "4/7", "to": "1", "task": 2, "at_ns": 7_000_000, "demand_ns": 4_000_000}
+        self.assertEqual(out["pieces"], [piece])
+        # 2 (3 - b) <= 7 - 12/b: b is the greater root of 2 b^2 + b - 12.
+        self.assertEqual(out["server"]["budget_ns"], 2_212_215)
+        _, err = run("analyze", "plane", "--scheduler", "edf", "--task", "6ms/7ms", "--task", "3ms/8ms", code=1)
+        self.assertIn("in 8 ms up to 9 ms of work", err)
+
+    def test_the_interface_of_paper_002_s_example(self):
+        tasks = ["--task", "2ms/7ms", "--task", "1ms/8ms", "--task", "1ms/10ms", "--quantum", "1ms", "--json"]
+        for scheduler, period, budget, share in [("rm", 3, 2, "2/3"), ("edf", 5, 3, "3/5")]:
+            out = json.loads(run("analyze", "interface", "--scheduler", scheduler, *tasks)[0])
+            found = (out["period_ns"], out["budget_ns"], out["bandwidth"], out["at_least"], out["utilization"])
+            self.assertEqual(found, (period * 10**6, budget * 10**6, share, share, "143/280"))
+
+    def test_several_virtual_cpus_under_global_edf(self):
+        tasks = ["--task", "6ms/10ms", "--task", "6ms/10ms"]
+        out = json.loads(run("analyze", "interface", "--scheduler", "global-edf", "--vcpus", "2", *tasks, "--json")[0])
+        self.assertEqual(len(out["vcpus_ns"]), 2)
+        self.assertEqual(sum(out["vcpus_ns"]), out["budget_ns"])
+        self.assertGreater(out["budget_ns"] * 5, out["period_ns"] * 6)  # U = 6/5, and it cannot be just that
+        _, err = run("analyze", "interface", "--scheduler", "global-edf", "--vcpus", "1", *tasks, code=1)
+        self.assertIn("--vcpus", err)
+        for wrong in (["--scheduler", "global-edf"], ["--scheduler", "edf", "--vcpus", "2"], ["--scheduler", "cfs"],
+                      ["--scheduler", "global-edf", "--vcpus", "2", "--sensitivity"]):
+            run("analyze", "interface", *wrong, *tasks, code=2)
+
+    def test_the_deferrable_counterexamples_are_refused_and_would_fit_as_periodic_servers(self):
+        """Spec compositional.md, system level."""
+        for scheduler, servers, window in [("fixed-priority", ("2ms/4ms", "3ms/7ms"), "7 ms"), ("edf", ("4ms/12ms", "2ms/5ms"), "in ")]:
+            def flags(kind):
+                return ["--scheduler", scheduler, *[word for server in servers for word in ("--server", f"{kind}:{server}")]]
+            _, err = run("analyze", "admission", *flags("deferrable"), code=1)
+            self.assertRegex(err, f"refused: .*{window}.*can be asked for")
+            self.assertIn("periodic_strict or polling, as which they would fit", err)
+            self.assertIn("admitted", run("analyze", "admission", *flags("periodic_strict"), "--sensitivity")[0])
+        for wrong in ("2ms/4ms", "deferable:2ms/4ms", "unlimited:2ms/4ms", "polling:5ms/4ms", "polling:0ms/4ms"):
+            _, err = run("analyze", "admission", "--scheduler", "edf", "--server", wrong, code=2)
+            self.assertIn("expected", err)
+
+    def test_a_split_token_bucket_costs_as_much_as_in_paper_001(self):
+        """λ = 10,000/s, r = 11,000/s, b = 26, in units of µs; spec messaging.md."""
+        out, _ = run("analyze", "bucket", "--rate", "10k/s", "--tokens", "11k/s", "--depth", "26", "--split", "6", "--json")
+        found = json.loads(out)["waits"]
+        self.assertEqual([round(w["percentiles_ns"][0] / 1000) for w in found], [0, 2219, 4510, 6801, 9092, 11384])
+        self.assertEqual([w["bucket"]["depth"] for w in found], ["26", "13", "26/3", "13/2", "26/5", "13/3"])
+        _, err = run("analyze", "bucket", "--rate", "10k/s", "--tokens", "11k/s", "--depth", "5.5", "--split", "6", code=2)
+        self.assertIn("split over at most 5", err)
+        _, err = run("analyze", "bucket", "--rate", "10k/s", "--tokens", "10k/s", "--depth", "26", code=2)
+        self.assertIn("give tokens at a higher rate", err)
+
+    def test_table_5_3_of_paper_000_and_what_replaces_its_epoch_table(self):
+        for servers, paper, ours in [(3, 211, 200), (5, 303, 292), (7, 419, 408)]:
+            out = json.loads(run("analyze", "recovery", "--servers", servers, "--epochs", "overlap", "--json")[0])
+            self.assertEqual((out["paper"]["total_ns"], out["bound"]["total_ns"]), (paper * 10**6, ours * 10**6))
+        for wrong in (["--servers", "1"], ["--epochs", "memory"], ["--wait", "0ms"], ["--delay", "3"]):
+            run("analyze", "recovery", *wrong, code=2)
+
+    def test_a_task_without_unit_is_bad_input(self):
+        _, err = run("analyze", "share", "--task", "2/7ms", code=2)
+        self.assertIn("unit", err)
+
+
+class Ensemble(unittest.TestCase):
+    """coordination: in a site file: planned or refused, proven, exported."""
+
+    def site(self, folder, **keys):
+        text = (ROOT / "sites/ensemble.yaml").read_text()
+        for old, new in keys.values():
+            assert old in text, old
+            text = text.replace(old, new)
+        path = Path(folder) / "site.yaml"
+        path.write_text(text)
+        return path
+
+    def test_planned_explained_proven_and_exported(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site, plan, out = self.site(folder), Path(folder) / "plan.json", Path(folder) / "zookeeper"
+            text, _ = run("plan", site, "--out", plan)
+            self.assertIn("another leader within 200 ms at most (200 ms promised), epochs: overlap", text)
+            self.assertIn("reserve would take up to 205 ms", run("explain", "coordination", "--plan", plan)[0])
+            self.assertIn("the ensemble of 3 servers recovers within 200 ms", run("check", "--certificate", plan)[0])
+            run("export", "zookeeper", site, "--out", out)
+            for number in (1, 2, 3):
+                config = (out / f"edge-{number}" / "zoo.cfg").read_text().splitlines()
+                for line in ("tickTime=200", "syncLimit=5", "clientPort=2181", "server.2=edge-2:2888:3888", "giusto.epochs=overlap"):
+                    self.assertIn(line, config)
+                self.assertEqual((out / f"edge-{number}" / "myid").read_text(), f"{number}\n")
+
+    def test_refused_with_how_much_is_missing_and_a_lost_machine_is_warned_of(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, err = run("plan", self.site(folder, promise=("recovery: 200ms", "recovery: 190ms")), code=1)
+            self.assertIn("10 ms later than promised (190 ms); it would fit with promise: {recovery: 200ms}", err)
+            strict = self.site(folder, epochs=("  tick:", "  epochs: strict\n  tick:"))
+            self.assertIn("15 ms later than promised (200 ms); it would fit with epochs: overlap", run("plan", strict, code=1)[1])
+            self.assertNotIn("warning", run("check", self.site(folder))[1])
+            slow = self.site(folder, tick=("tick: 200ms", "tick: 2s"))
+            self.assertIn("warning: coordination: ", run("check", slow)[1])
+            self.assertIn("2 s x 5 = 10 s", json.loads(run("check", slow, "--json")[0])["warnings"][0])
+            _, err = run("export", "zookeeper", ROOT / "sites/walk.yaml", code=2)
+            self.assertIn("has no 'coordination'", err)
