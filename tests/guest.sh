@@ -47,7 +47,7 @@ chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >$store/initramfs.$$
 trap 'rm -rf "$root" '"$store/initramfs.$$" EXIT
 
-log=$(timeout "${GUEST_TIMEOUT:-300}" qemu-system-x86_64 -nodefaults -no-user-config -display none -serial stdio -no-reboot \
+log=$(timeout "${GUEST_TIMEOUT:-600}" qemu-system-x86_64 -nodefaults -no-user-config -display none -serial stdio -no-reboot \
 	-m 1024 -M q35 -cpu max -smp 2 -accel tcg,thread=multi -kernel $store/boot/vmlinuz-* -initrd $store/initramfs.$$ \
 	-append 'console=ttyS0 panic=-1 quiet mitigations=off no_timer_check cgroup_no_v1=all' </dev/null | sed -u 's/\r$//' | tee -a /dev/stderr)
 code=$(sed -n 's/^guest exit code: //p' <<<"$log" | tail -1)
