@@ -151,7 +151,7 @@ class Clients(unittest.TestCase):
                         pass
             start = time.monotonic()
             giusto.wait(lambda: "status" in giusto.ask('{"do":"status"}'), "answer")
-            self.assertLess(time.monotonic() - start, 3)
+            self.assertLess(time.monotonic() - start, 10)
             for idler in idlers:
                 with idler, idler.makefile() as told:
                     self.assertIn("no whole request", told.readline())
@@ -254,7 +254,7 @@ class Watch(unittest.TestCase):
                 self.assertNotEqual(termios.tcgetattr(slave), before)
                 end(watch, master)
                 end = None
-        self.assertEqual(watch.wait(timeout=1), 0, shown)
+        self.assertEqual(watch.wait(timeout=10), 0, shown)
         while select.select([master], [], [], 0.1)[0]:
             shown += os.read(master, 65536)
         self.assertEqual(termios.tcgetattr(slave), before)

@@ -413,8 +413,11 @@ class ThisHost(unittest.TestCase):
     def test_the_trial_of_the_help_prints_the_table_is_verified_and_leaves_the_host_as_it_was(self):
         trial = subprocess.run([str(GIUSTO), *shlex.split(example("run"))], cwd=ROOT, capture_output=True, text=True, timeout=300)
         self.assertIn(trial.returncode, (0, 5, 6), trial.stderr)
-        for row in ("predicted", "a whole core", "shared, no plan", "shared, Giusto", "noise floor"):
-            self.assertIn(row, trial.stdout)
+        self.assertIn("predicted", trial.stdout)
+        for row, kind in (("a whole core", "whole"), ("shared, no plan", "no-plan"), ("shared, Giusto", "giusto"), ("noise floor", "whole")):
+            if row not in trial.stdout:  # where a hypervisor took every run of it, the trial must say so and must not judge
+                self.assertRegex(trial.stdout, rf"voided: round \d+, {kind}, ")
+                self.assertEqual(trial.returncode, 6)
         report = (ROOT / "out/report.html").read_text()
         self.assertIn("<svg", report)
         self.assertNotIn("http://", report.replace("http://www.w3.org/2000/svg", ""))
@@ -468,7 +471,7 @@ class ThisHost(unittest.TestCase):
                                       stderr=subprocess.PIPE, text=True)
             try:
                 shares = {}
-                for _ in range(150):  # a machine that is itself virtual is stopped now and then
+                for _ in range(600):  # a machine that is itself virtual is stopped now and then
                     time.sleep(0.1)
                     done = subprocess.run([str(GIUSTO), "status", "--json"], capture_output=True, text=True)
                     if done.returncode == 0:

@@ -1,14 +1,25 @@
 #!/usr/bin/env bash
-# Everything `make test` proves, in order of cost; stops at the first part that fails and says which.
+# Everything `make test` proves, in order of cost; stops at the first part that fails and says which. A part that fails
+# while a hypervisor takes more than 1 % of this machine's time is run once more, and it says so: then it was no test of ours.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . packaging/flags.sh
 passed=0 skipped=0
+stolen() { # ticks of 10 ms, of all processors together
+	awk '$1 == "cpu" { print $9 }' /proc/stat
+}
 part() {
-	local name=$1 start=$SECONDS code=0
+	local name=$1 start=$SECONDS code=0 before lost
 	shift
 	echo "=== $name"
+	before=$(stolen)
 	"$@" || code=$?
+	lost=$(($(stolen) - before))
+	if ((code != 0 && code != 77 && lost > (SECONDS - start) * $(nproc))); then
+		echo "--- $name: failed (exit $code), but a hypervisor took $((lost * 10)) ms of $((SECONDS - start)) s; once more"
+		code=0
+		"$@" || code=$?
+	fi
 	case $code in
 	0)
 		echo "--- $name: passed in $((SECONDS - start)) s"
