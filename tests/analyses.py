@@ -1,5 +1,6 @@
 """End to end: what is computed and decided without this machine, as a user types it."""
 import json
+import re
 import tempfile
 import unittest
 from pathlib import Path
@@ -87,6 +88,28 @@ class Analyze(unittest.TestCase):
             self.assertEqual((out["paper"]["total_ns"], out["bound"]["total_ns"]), (paper * 10**6, ours * 10**6))
         for wrong in (["--servers", "1"], ["--epochs", "memory"], ["--wait", "0ms"], ["--delay", "3"]):
             run("analyze", "recovery", *wrong, code=2)
+
+    def test_topics_are_planned_explained_proven_and_exported(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan, out = Path(folder) / "plan.json", Path(folder) / "nsq"
+            text, _ = run("plan", "sites/messages.yaml", "--out", plan)
+            self.assertRegex(text, r"topic alarms: on edge-1, bucket {rate: 11000/s, depth: \d+}; p99 ≤ .* predicted")
+            self.assertRegex(text, r"topic readings: on edge-2, ")
+            self.assertIn("M/D/1 (2.1), exact", run("explain", "alarms", "--plan", plan)[0])
+            self.assertIn("topic readings, on one broker: p99 ≤", run("check", "--certificate", plan)[0])
+            self.assertEqual(run("check", "sites/messages.yaml")[1], "")
+            run("export", "nsq", "sites/messages.yaml", "--lookupd", "edge-1:4160", "--out", out)
+            self.assertEqual(sorted(path.name for path in out.iterdir()), ["edge-1", "edge-2"])
+            self.assertRegex((out / "edge-2/broker.yaml").read_text(),
+                             r"announce: edge-2\nnode: 1\nlookupd: \[edge-1:4160\]\ntopics:\n  readings: {rate: 11000/s, depth: \d+}\n$")
+            site = Path(folder) / "site.yaml"
+            site.write_text((ROOT / "sites/messages.yaml").read_text().replace("p99: 5ms", "p99: 3.5ms"))
+            _, err = run("plan", site, code=1)
+            self.assertIn("a broker alone takes 4 ms; it would fit with promise: {p99: 4ms}", err)
+            site.write_text(re.sub(r"(?m)^    measured: .*\n", "", (ROOT / "sites/messages.yaml").read_text()))
+            self.assertIn("warning: topic 'alarms': nobody says", run("check", site)[1])
+            self.assertIn("has no 'topics'", run("export", "nsq", "sites/walk.yaml", code=2)[1])
+            self.assertIn("such as edge-1:4160", run("export", "nsq", "sites/messages.yaml", "--lookupd", "edge-1", code=2)[1])
 
     def test_a_task_without_unit_is_bad_input(self):
         _, err = run("analyze", "share", "--task", "2/7ms", code=2)

@@ -1,8 +1,8 @@
 //! Waiting for tokens: the reference values, a simulation and a plain token bucket that share no code with the analysis.
 
-use giusto_analysis::bucket::{least_depth, least_depth_of_trace, mean_rate, wait, Bucket, BucketError};
+use giusto_analysis::bucket::{least_depth, least_depth_of_trace, mean_rate, wait, BucketError};
 use giusto_analysis::Error;
-use giusto_model::{Arrivals, Duration, Percentile, Rate, Tokens};
+use giusto_model::{Arrivals, Bucket, Duration, Percentile, Rate, Tokens};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 

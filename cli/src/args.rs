@@ -16,7 +16,7 @@ mod values;
 
 pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
-pub(crate) use coordination::{Export, RecoveryArgs, ZookeeperArgs};
+pub(crate) use coordination::{Export, NsqArgs, RecoveryArgs, ZookeeperArgs};
 pub(crate) use measure::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs, SupplyArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 
@@ -150,7 +150,7 @@ pub(crate) struct PlanArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The service, or 'coordination'
+    /// The service or topic, or 'coordination'
     pub(crate) name: String,
     /// The plan to explain
     #[arg(long, value_name = "FILE", default_value = "out/plan.json", conflicts_with = "site")]

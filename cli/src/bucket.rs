@@ -1,10 +1,11 @@
-//! `giusto analyze bucket` and `giusto analyze trace`.
+//! `giusto analyze bucket`, `giusto analyze trace` and `giusto export nsq`.
 
-use crate::args::{BucketArgs, TraceArgs};
+use crate::args::{BucketArgs, NsqArgs, TraceArgs};
+use crate::coordination::written;
 use crate::failure::Failure;
 use crate::table::{json, print, say, table};
-use giusto_analysis::bucket::{least_depth, least_depth_of_trace, mean_rate, wait, Bucket, Wait};
-use giusto_model::{Arrivals, Percentile, Rate};
+use giusto_analysis::bucket::{least_depth, least_depth_of_trace, mean_rate, wait, Wait};
+use giusto_model::{Arrivals, Bucket, Percentile, Rate};
 use giusto_site::read_arrivals;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -107,4 +108,24 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<ExitCode, Failure> {
 fn above(messages: Rate) -> Result<Vec<Rate>, Failure> {
     let more = |percent: u32| messages.times(100 + percent)?.share(100);
     HEADROOM.into_iter().map(more).collect::<Option<_>>().ok_or_else(|| Failure::input("the rate is beyond 64 bits"))
+}
+
+/// `giusto export nsq`
+pub(crate) fn nsq(args: &NsqArgs) -> Result<ExitCode, Failure> {
+    let plan = crate::plan::of(&args.site, None, None)?;
+    let all = giusto_planner::nsq(&plan, &args.lookupd);
+    if all.is_empty() {
+        return Err(Failure::input(format!(
+            "{} has no 'topics'; expected, for example, topics: {{alarms: {{publishers: 1000, each: 10/s, brokers: [edge-1], \
+             promise: {{p99: 1ms}}}}}}",
+            args.site.display()
+        )));
+    }
+    if args.json {
+        return json(&all);
+    }
+    for file in &all {
+        written(&args.out.join(&file.host).join("broker.yaml"), &file.config)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,9 @@
 use crate::failure::Failure;
 use crate::table::{json, say, table};
 use giusto_model::Duration;
-use giusto_verify::{check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedService};
+use giusto_verify::{
+    check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedService, CheckedTopic,
+};
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,7 +30,7 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         json(&Verdict { holds: found.is_ok(), checked: found.as_ref().ok(), broken: found.as_ref().err() })?;
         return Ok(ExitCode::from(u8::from(found.is_err())));
     }
-    let Checked { services, cores, coordination } = found
+    let Checked { services, cores, topics, coordination } = found
         .map_err(|broken| Failure::does_not_fit(format!("{}: a promise does not hold: {broken}", path.display())))?;
     let head = ["service", "core", "promise", "compared", "if it lacks", "once late"].map(String::from).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(services.iter().map(row)).collect();
@@ -36,6 +38,11 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     match cores.is_empty() {
         true => say!("all hold"),
         false => say!("all hold; the servers of {} fit together", words(&cores)),
+    }
+    for CheckedTopic { name, brokers, predicted } in &topics {
+        let points: Vec<String> = predicted.iter().map(ToString::to_string).collect();
+        let brokers = if *brokers == 1 { "one broker".into() } else { format!("{brokers} brokers") };
+        say!("topic {name}, on {brokers}: {}", points.join(", "));
     }
     if let Some(CheckedEnsemble { servers, bound }) = coordination {
         say!("the ensemble of {servers} servers recovers within {bound:.3}");

@@ -3,7 +3,7 @@
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::table::{json, say, table, tell};
-use giusto_model::{Coordination, Host, Origin, Promise, Service, Task, Within};
+use giusto_model::{Coordination, Host, Origin, Promise, Service, Task, Topic, Within};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,8 +20,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
 fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     let site = giusto_site::read(path)?;
     crate::plan::note_missing_cores(&site, &crate::plan::facts(&site, None, None));
-    let warning = site.coordination.as_ref().and_then(giusto_planner::slow_to_see);
-    if let Some(warning) = &warning {
+    let slow = site.coordination.as_ref().and_then(giusto_planner::slow_to_see);
+    let warnings: Vec<String> = site.topics.iter().filter_map(giusto_planner::unmeasured).chain(slow).collect();
+    for warning in &warnings {
         tell(format_args!("warning: {warning}"));
     }
     if as_json {
@@ -29,16 +30,20 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         let services: Vec<_> = site.services.iter().map(service).collect();
         let host = |host: &Host| json!({"name": host.name, "cores": host.cores, "keep_free": host.keep_free});
         let hosts: Vec<_> = site.hosts.iter().map(host).collect();
-        let warnings: Vec<_> = warning.into_iter().collect();
         let ensemble = |ensemble: &Coordination| {
             let Coordination { servers, recovery, epochs, wait, times, tick, sync_limit } = ensemble;
             json!({"servers": servers, "recovery_ns": recovery, "epochs": epochs, "wait_ns": wait, "times": times,
                 "tick_ns": tick, "sync_limit": sync_limit})
         };
         let coordination = site.coordination.as_ref().map(ensemble);
-        return json(
-            &json!({"hosts": hosts, "services": services, "coordination": coordination, "warnings": warnings}),
-        );
+        let topic = |topic: &Topic| {
+            let Topic { name, publishers, each, batch, brokers, promise, bucket, measured } = topic;
+            json!({"name": name, "publishers": publishers, "each": each, "batch": batch, "brokers": brokers, "promise": promise,
+                "bucket": bucket, "measured": measured})
+        };
+        let topics: Vec<_> = site.topics.iter().map(topic).collect();
+        return json(&json!({"hosts": hosts, "services": services, "topics": topics, "coordination": coordination,
+            "warnings": warnings}));
     }
     for host in &site.hosts {
         let cores = giusto_planner::cores(&host.cores);
@@ -51,11 +56,25 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         rows.iter_mut().zip(std::iter::once("on".into()).chain(on)).for_each(|(row, on)| row.insert(1, on));
     }
     crate::table::print(&table(&rows, 5))?;
+    for one in &site.topics {
+        say!("{}", topic(one));
+    }
     if let Some(Coordination { servers, recovery, .. }) = &site.coordination {
         let each: Vec<String> = servers.iter().map(|member| format!("{}:{}", member.host, member.port)).collect();
         say!("coordination: {}; a recovery within {recovery}", each.join(", "));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn topic(topic: &Topic) -> String {
+    let Topic { name, publishers, each, batch, brokers, promise, .. } = topic;
+    let points: Vec<String> = promise.iter().map(Within::to_string).collect();
+    let batches = if *batch > 1 { format!(" in batches of {batch}") } else { String::new() };
+    format!(
+        "topic {name}: {publishers} publishers of {each} each{batches}, on {}; {}",
+        brokers.join(", "),
+        points.join(", ")
+    )
 }
 
 fn describe(service: &Service) -> Vec<String> {

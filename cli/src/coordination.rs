@@ -8,6 +8,7 @@ use giusto_model::{Duration, Epochs, RecoveryTimes};
 use giusto_planner::ServerFiles;
 use serde::Serialize;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// What `--json` prints (`formats/recovery.schema.json`).
@@ -52,6 +53,15 @@ pub(crate) fn recovery(args: &RecoveryArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A file of an export, and its name on standard output.
+pub(crate) fn written(path: &Path, text: &str) -> Result<(), Failure> {
+    let cannot = |error| Failure::running(format!("cannot write {}: {error}", path.display()));
+    let mut file = create(path)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(cannot)?;
+    say!("{}", path.display());
+    Ok(())
+}
+
 /// `giusto export zookeeper`
 pub(crate) fn zookeeper(args: &ZookeeperArgs) -> Result<ExitCode, Failure> {
     let plan = crate::plan::of(&args.site, None, None)?;
@@ -68,11 +78,7 @@ pub(crate) fn zookeeper(args: &ZookeeperArgs) -> Result<ExitCode, Failure> {
     }
     for ServerFiles { host, config, id } in &all {
         for (name, text) in [("zoo.cfg", config), ("myid", id)] {
-            let path = args.out.join(host).join(name);
-            let cannot = |error| Failure::running(format!("cannot write {}: {error}", path.display()));
-            let mut file = create(&path)?;
-            file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(cannot)?;
-            say!("{}", path.display());
+            written(&args.out.join(host).join(name), text)?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Verb::Measure(verb) => measure::measure(&verb),
         Verb::Verify(args) => verify::verify(&args),
         Verb::Export(Export::Zookeeper(args)) => coordination::zookeeper(&args),
+        Verb::Export(Export::Nsq(args)) => bucket::nsq(&args),
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
         Verb::Analyze(Analyze::Interface(args)) => interface::interface(&args),
         Verb::Analyze(Analyze::Admission(args)) => admission::admission(&args),

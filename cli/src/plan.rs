@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::table;
 use giusto_model::{
     Backend, Bandwidth, Certificate, CoordinationPlan, Duration, HostPlan, LeftoverPlan, Plan, Promise, ServicePlan,
-    Site, Within,
+    Site, TopicPlan, Within,
 };
 use giusto_planner::{share, Facts, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
@@ -113,7 +113,11 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let text = giusto_planner::explain(&plan, &args.name)?;
     if args.json {
         let reserved: Vec<&ServicePlan> = plan.services.iter().filter(|service| service.name == args.name).collect();
+        let topic = plan.topics.iter().find(|topic| topic.name == args.name);
         return match reserved[..] {
+            [] if topic.is_some() && !plan.leftovers.iter().any(|service| service.name == args.name) => {
+                table::json(&topic)
+            }
             [] if args.name == "coordination" && !plan.leftovers.iter().any(|service| service.name == args.name) => {
                 table::json(&plan.coordination)
             }
@@ -132,7 +136,8 @@ pub(crate) fn describe(plan: &Plan) -> String {
         let lines = plan.services.iter().map(service).chain(plan.leftovers.iter().map(leftover));
         lines.map(|line| format!("{indent}{line}\n")).collect()
     };
-    let ensemble: String = plan.coordination.iter().map(ensemble).collect();
+    let topics: String = plan.topics.iter().map(topic).collect();
+    let ensemble = topics + &plan.coordination.iter().map(ensemble).collect::<String>();
     if plan.only_host().is_some() {
         return lines(plan, "") + &ensemble;
     }
@@ -141,6 +146,22 @@ pub(crate) fn describe(plan: &Plan) -> String {
         format!("{}{}", heading(host), if part.is_empty() { "  no services\n".into() } else { part })
     };
     plan.hosts.iter().map(part).collect::<String>() + &assumed(plan) + &ensemble
+}
+
+/// `topic alarms: on edge-1, bucket {rate: 11000/s, depth: 26}, 0.9 % of messages wait; p99 ≤ 800 us predicted (p99 ≤ 1 ms promised)`
+fn topic(plan: &TopicPlan) -> String {
+    let points = |points: &[Within]| {
+        points.iter().map(|point| format!("{} ≤ {:.3}", point.percentile, point.within)).collect::<Vec<_>>().join(", ")
+    };
+    let share = if plan.brokers.len() > 1 { format!(", {} at each", plan.share) } else { String::new() };
+    format!(
+        "topic {}: on {}, bucket {}{share}; {} predicted ({} promised); 'giusto export nsq' writes their brokers' files\n",
+        plan.name,
+        plan.brokers.join(", "),
+        plan.bucket,
+        points(&plan.predicted),
+        points(&plan.promise)
+    )
 }
 
 /// `coordination: 3 servers, another leader within 200 ms at most (200 ms promised), epochs: overlap, a wait of 20 ms`

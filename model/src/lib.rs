@@ -19,6 +19,7 @@ mod site;
 mod task;
 mod time;
 mod tokens;
+mod topic;
 
 pub use bandwidth::Bandwidth;
 pub use certificate::{Admission, Certificate, Point, PredictedPercentile};
@@ -35,3 +36,4 @@ pub use site::{Adopt, Host, Load, Origin, Service, Site};
 pub use task::{Release, Task, TaskError};
 pub use time::{Duration, Instant, TimeError};
 pub use tokens::Tokens;
+pub use topic::{BrokerTimes, Bucket, Topic, TopicPlan};

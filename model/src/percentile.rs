@@ -21,6 +21,12 @@ impl Percentile {
     pub fn thousandths(self) -> u32 {
         self.0
     }
+    /// This one for so many fewer of all as `other` leaves out; `None` if that leaves none. What is kept by all but 1 − q of
+    /// one thing and by all but q − p of another is kept by p of both together.
+    pub fn beside(self, other: Percentile) -> Option<Percentile> {
+        let left_out = other.0.checked_sub(self.0).filter(|both| *both > 0)?;
+        Some(Percentile(ALL - left_out))
+    }
 }
 
 impl FromStr for Percentile {

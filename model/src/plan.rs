@@ -2,6 +2,7 @@
 
 use crate::{
     Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Duration, Load, Origin, Promise, Server, Task,
+    TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,10 @@ pub struct Plan {
     pub services: Vec<ServicePlan>,
     /// The others.
     pub leftovers: Vec<LeftoverPlan>,
-    /// The site's ensemble; not written where it has none, so that such plans are what they were.
+    /// Topics of messages; not written where there are none, so that such plans are what they were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<TopicPlan>,
+    /// The site's ensemble; not written where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordination: Option<CoordinationPlan>,
 }
@@ -35,6 +39,7 @@ impl Plan {
             hosts: vec![host.clone()],
             services: self.services.iter().filter(|service| service.on == name).cloned().collect(),
             leftovers: self.leftovers.iter().filter(|leftover| leftover.on == name).cloned().collect(),
+            topics: self.topics.iter().filter(|topic| topic.brokers.iter().any(|on| on == name)).cloned().collect(),
             coordination: self.coordination.clone().filter(|all| all.servers.iter().any(|member| member.host == name)),
         })
     }

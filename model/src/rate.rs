@@ -32,6 +32,13 @@ impl Rate {
         let top = self.0.numer().checked_mul(count.into())?;
         Some(Rate(Ratio::new(top, *self.0.denom())))
     }
+    /// Both together; `None` beyond 64 bits.
+    pub fn plus(self, other: Rate) -> Option<Rate> {
+        let parts = |rate: Rate| (u128::from(*rate.0.numer()), u128::from(*rate.0.denom()));
+        let ((a, b), (c, d)) = (parts(self), parts(other));
+        let sum = Ratio::new(a.checked_mul(d)?.checked_add(c.checked_mul(b)?)?, b.checked_mul(d)?);
+        Some(Rate(Ratio::new_raw(u64::try_from(*sum.numer()).ok()?, u64::try_from(*sum.denom()).ok()?)))
+    }
     /// Events and the ns in which they come, in lowest terms.
     pub fn fraction(self) -> (u64, u64) {
         (*self.0.numer(), *self.0.denom())

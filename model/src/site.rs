@@ -1,18 +1,20 @@
 //! A site as the operator described it, already checked for meaning; `site` reads it from a file.
 
-use crate::{Bandwidth, Cap, Coordination, Promise, ServerKind, Task};
+use crate::{Bandwidth, Cap, Coordination, Promise, ServerKind, Task, Topic};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// One site: its hosts, its services, in the order of the file, and its ensemble.
+/// One site: its hosts, its services and topics, in the order of the file, and its ensemble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// Hosts, at least one, names unique.
     pub hosts: Vec<Host>,
     /// Services, at least one, names unique.
     pub services: Vec<Service>,
+    /// Topics of messages, names unique.
+    pub topics: Vec<Topic>,
     /// Its ensemble of ZooKeeper servers, if it has one.
     pub coordination: Option<Coordination>,
 }

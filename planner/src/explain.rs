@@ -2,7 +2,7 @@ use crate::words::time;
 use crate::Error;
 use giusto_model::{Certificate, Plan, Point, PredictedPercentile, Promise, Reason, ServicePlan, Within};
 
-/// Where each number of the service `name` comes from (or of the ensemble: `coordination`), as an aligned table with one line a number.
+/// Where each number of the service `name` comes from (or topic, or of the ensemble: `coordination`), as an aligned table with one line a number.
 ///
 /// Errors: a name that the plan does not have (the text lists those it has).
 pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
@@ -14,6 +14,11 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
         let rows: Vec<[String; 3]> = leftover.reasons.iter().map(row).collect();
         let assumed = assumed(plan, &leftover.on);
         return Ok(format!("{name} on {}: what the others leave\n{}{assumed}", leftover.on, table(&rows)));
+    }
+    if let Some(topic) = plan.topics.iter().find(|topic| topic.name == name) {
+        let rows: Vec<[String; 3]> = topic.reasons.iter().map(row).collect();
+        let points: Vec<String> = topic.promise.iter().map(Within::to_string).collect();
+        return Ok(format!("topic {name} on {}: {}\n{}", topic.brokers.join(", "), points.join(", "), table(&rows)));
     }
     if let Some(ensemble) = plan.coordination.as_ref().filter(|_| name == "coordination") {
         let rows: Vec<[String; 3]> = ensemble.reasons.iter().map(row).collect();
@@ -27,6 +32,7 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
     let mut names: Vec<&str> = plan.services.iter().map(|s| s.name.as_str()).collect();
     names.dedup(); // a VM has an entry a virtual CPU
     names.extend(plan.leftovers.iter().map(|s| s.name.as_str()));
+    names.extend(plan.topics.iter().map(|topic| topic.name.as_str()));
     names.extend(plan.coordination.iter().map(|_| "coordination"));
     let known = names.join(", ");
     Err(Error::UnknownName { name: name.into(), known })

@@ -1,6 +1,6 @@
-//! The plan in the words of stock software: what a ZooKeeper server reads.
+//! The plan in the words of other programs: what a ZooKeeper server and a broker for NSQ's clients read.
 
-use giusto_model::{CoordinationPlan, Duration, Member};
+use giusto_model::{CoordinationPlan, Duration, Member, Plan};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -49,4 +49,38 @@ pub fn zookeeper(plan: &CoordinationPlan) -> Vec<ServerFiles> {
         ServerFiles { host: member.host.clone(), config, id: format!("{id}\n") }
     };
     ids().map(files).collect()
+}
+
+/// What the broker on one host reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BrokerFile {
+    /// The host it is on.
+    pub host: String,
+    /// Its static file (messaging/README.md).
+    pub config: String,
+}
+
+/// Where brokers listen, NSQ's own ports, and keep what is not delivered yet.
+const LISTEN: &str = "listen: 0.0.0.0:4150\nhttp: 0.0.0.0:4151\ndata: /var/lib/giusto-broker\n";
+
+/// The files of all brokers that carry topics, each with its share of their buckets, in the order of the site's hosts.
+/// `lookupd`: TCP addresses of nsqlookupds. O(hosts · topics).
+pub fn nsq(plan: &Plan, lookupd: &[String]) -> Vec<BrokerFile> {
+    let carried = |host: &str| plan.topics.iter().filter(|topic| topic.brokers.iter().any(|on| on == host)).collect();
+    let file = |(node, host): (usize, &str)| {
+        let topics: Vec<_> = carried(host);
+        let mut config = format!(
+            "# The broker on {host}, by 'giusto export nsq'; 'giusto explain TOPIC' says why.\n\
+             {LISTEN}announce: {host}\nnode: {node}\n"
+        );
+        if !lookupd.is_empty() {
+            let _ = writeln!(config, "lookupd: [{}]", lookupd.join(", "));
+        }
+        config += "topics:\n";
+        for topic in &topics {
+            let _ = writeln!(config, "  {}: {}", topic.name, topic.share);
+        }
+        (!topics.is_empty()).then(|| BrokerFile { host: host.to_string(), config })
+    };
+    plan.hosts.iter().map(|host| host.name.as_str()).enumerate().filter_map(file).collect()
 }

@@ -139,6 +139,7 @@ mod tests {
         let of = |names: &[&str]| Site {
             hosts: names.iter().map(|name| host(name)).collect(),
             services: Vec::new(),
+            topics: Vec::new(),
             coordination: None,
         };
         let (one, two) = (of(&["a"]), of(&["a", "b"]));

@@ -5,8 +5,8 @@ use crate::nearest::nearest;
 use crate::percentiles::Answers;
 use crate::place::{one_host, OneHost, Placed, Unplaced};
 use crate::size::{reason, size};
-use crate::{coordination, facts, Facts, Refusal, Witness};
-use giusto_model::{HostPlan, Member, Plan, Service, Site, PLAN_VERSION};
+use crate::{coordination, facts, topics, Facts, Refusal, Witness};
+use giusto_model::{HostPlan, Member, Plan, Service, Site, TopicPlan, PLAN_VERSION};
 use std::collections::HashMap;
 
 /// Decides every parameter for `site`; `facts` are those of the host that is this machine, and for the others a stock
@@ -37,7 +37,11 @@ fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal
     })?;
     let here = |member: &Member| only.is_none_or(|only| site.hosts[only].name == member.host);
     let ensemble = site.coordination.as_ref().filter(|ensemble| ensemble.servers.iter().any(here));
-    Ok(Plan { coordination: ensemble.map(coordination::plan).transpose()?, ..plan })
+    let coordination = ensemble.map(coordination::plan).transpose()?;
+    let topics = topics::plan(&site.topics).map_err(|refusal| Refusal::Topic(Box::new(refusal)))?;
+    let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
+    let topics = topics.into_iter().filter(here).collect();
+    Ok(Plan { topics, coordination, ..plan })
 }
 
 /// A plan of all hosts, or of the `only` one, or why not, before anybody looked for what would fit.
@@ -74,7 +78,14 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
         let assumed = known(site, facts, here, index).1;
         HostPlan { name: host.name.clone(), cores: host.cores.clone(), keep_free: host.keep_free, assumed, admission }
     });
-    Ok(Plan { giusto_plan: PLAN_VERSION, hosts: hosts.collect(), services, leftovers, coordination: None })
+    Ok(Plan {
+        giusto_plan: PLAN_VERSION,
+        hosts: hosts.collect(),
+        services,
+        leftovers,
+        topics: Vec::new(),
+        coordination: None,
+    })
 }
 
 /// What is known of a host, and what was assumed if it is not this machine.

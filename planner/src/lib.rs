@@ -3,7 +3,7 @@
 //!
 //! Called by the command line and the daemon with a [`giusto_model::Site`] and the machine's [`Facts`]; calls `analysis`
 //! for the mathematics. Flows out: a [`giusto_model::Plan`], to be written as plan.json ([`write()`], [`read()`]) and told to
-//! people ([`explain`]), with the files of its ensemble ([`zookeeper`]). It touches no machine and simulates nothing: predictions are filled in by whoever ran the
+//! people ([`explain`]), with the files of its brokers ([`nsq`]) and its ensemble ([`zookeeper`]). It touches no machine and simulates nothing: predictions are filled in by whoever ran the
 //! simulator.
 
 mod backend;
@@ -25,17 +25,19 @@ mod size;
 mod spread;
 mod sums;
 mod supply;
+mod topics;
 mod words;
 
 pub use backend::capacity;
 pub use coordination::slow_to_see;
 pub use explain::explain;
-pub use export::{zookeeper, ServerFiles};
+pub use export::{nsq, zookeeper, BrokerFile, ServerFiles};
 pub use facts::{which_host, BackendFact, Facts};
 pub use file::{read, write};
 pub use hosts::{plan, plan_on};
 pub use leftovers::BUSY_PROCESSES;
 pub use refusal::{Cause, Elsewhere, Faster, Lack, Miss, Missed, NearestFit, Refusal, Shortage, SlowRecovery, Witness};
+pub use topics::{unmeasured, TopicCause, TopicFit, TopicRefusal};
 pub use words::{cores, share};
 
 /// Why a plan cannot be read, written or explained.

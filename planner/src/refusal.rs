@@ -1,5 +1,6 @@
 //! Why there is no plan: who does not fit, by how much, and what would.
 
+use crate::topics::TopicRefusal;
 use crate::words::{share, time};
 use giusto_analysis::admission::Window;
 use giusto_model::{Backend, Bandwidth, Duration, Epochs, Interface, ServerKind, Within};
@@ -59,6 +60,9 @@ pub enum Refusal {
     /// A recovery that cannot be computed (exit 2).
     #[error("coordination: {0}")]
     NoRecovery(giusto_analysis::Error),
+    /// A topic does not keep its promise (exit 1).
+    #[error("{0}")]
+    Topic(Box<TopicRefusal>),
     /// The machine is said to be a host that the site does not have (exit 2).
     #[error("the site has no host '{named}'; it has {}", known.join(", "))]
     Host {

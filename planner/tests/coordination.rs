@@ -33,7 +33,12 @@ fn planned(ensemble: &Coordination) -> Result<Plan, Refusal> {
         host
     };
     let hosts = ensemble.servers.iter().map(host).collect();
-    let site = Site { hosts, services: vec![leftovers("batch", "0%")], coordination: Some(ensemble.clone()) };
+    let site = Site {
+        hosts,
+        services: vec![leftovers("batch", "0%")],
+        topics: Vec::new(),
+        coordination: Some(ensemble.clone()),
+    };
     plan(&site, &Facts::typical(vec![0]))
 }
 

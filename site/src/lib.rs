@@ -25,6 +25,7 @@ mod source;
 mod start;
 mod suggest;
 mod task;
+mod topic;
 mod tree;
 mod value;
 
@@ -44,11 +45,8 @@ const FORM: Form = Form { what: "a site file", example: "sites/walk.yaml", like:
 
 const SITE: Grammar = Grammar {
     what: "a site",
-    keys: &["giusto", "hosts", "services", "coordination"],
-    later: &[
-        ("modes", "leave it out: services run in one mode"),
-        ("topics", "leave it out: messaging is configured by hand"),
-    ],
+    keys: &["giusto", "hosts", "services", "topics", "coordination"],
+    later: &[("modes", "leave it out: services run in one mode")],
 };
 
 /// Reads the site file at `path`, of at most [`LARGEST_FILE`] bytes.
@@ -85,7 +83,8 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     let base = Path::new(source.name()).parent().unwrap_or(Path::new(""));
     let services = service::read_all(services, &hosts, base)?;
     let coordination = fields.get("coordination").map(|node| coordination::read(node, &hosts)).transpose()?;
-    Ok(Site { services, hosts, coordination })
+    let topics = fields.get("topics").map_or(Ok(Vec::new()), |node| topic::read_all(node, &hosts))?;
+    Ok(Site { hosts, services, topics, coordination })
 }
 
 fn version(node: &Node) -> Result<(), Fault> {
@@ -117,6 +116,9 @@ mod tests {
             &coordination::COORDINATION,
             &coordination::PROMISE,
             &coordination::MEASURED,
+            &topic::TOPIC,
+            &topic::BUCKET,
+            &topic::MEASURED,
         ] {
             for key in grammar.keys {
                 assert!(PAGE.contains(&format!("\n| `{key}` |")), "{}: {key}", grammar.what);

@@ -40,7 +40,7 @@ pub(crate) fn read(fields: &Fields<'_>, node: &Node, base: &Path) -> Result<Prom
     })
 }
 
-fn points(node: &Node) -> Result<Vec<Within>, Fault> {
+pub(crate) fn points(node: &Node) -> Result<Vec<Within>, Fault> {
     let mut points: Vec<(Within, &Node)> = Vec::new();
     for (key, value) in node.entries().unwrap_or_default() {
         let percentile: Percentile = key

@@ -4,6 +4,8 @@ use super::BucketError;
 
 /// From here on P(U > x) is C·e^(−θx) to ten digits: the next root of its transform has a real part of 2 or more.
 const FAR: f64 = 12.0;
+/// Above this load the series has thousands of terms and more.
+const HIGH: f64 = 0.8;
 /// Terms of the series that are looked at.
 const MOST_TERMS: usize = 2_000_000;
 /// Gauss-Legendre on [−1, 1], eight points: half of the places, and their weights.
@@ -43,10 +45,12 @@ impl Law {
         Ok(Law { load, decay, height: (1.0 - load) / (load * decay.exp() - 1.0) })
     }
 
-    /// P(U > x). O(1/(1 − ρ)²) below 12, O(1) above.
+    /// P(U > x). O(1).
     pub(super) fn beyond(&self, x: f64) -> f64 {
         if x < 0.0 {
             1.0
+        } else if x < FAR && self.load > HIGH {
+            self.textbook(x)
         } else if x < FAR {
             self.series(x)
         } else {
@@ -75,6 +79,18 @@ impl Law {
         ((1.0 - self.load) * sum).min(1.0)
     }
 
+    /// P(U > x), Erlang's form: 1 − (1 − ρ) Σ (ρ(n − x))^n e^(ρ(x − n))/n! for n up to x. Its terms alternate, and below 12
+    /// ten digits are left of them; that is enough where P(U > x) is not small.
+    fn textbook(&self, x: f64) -> f64 {
+        let (mut power, mut sum) = (1.0, 0.0);
+        for n in 0..=x as i32 {
+            let far = x - f64::from(n);
+            sum += (-self.load * far).powi(n) / power * (self.load * far).exp();
+            power *= f64::from(n + 1);
+        }
+        (1.0 - (1.0 - self.load) * sum).clamp(0.0, 1.0)
+    }
+
     /// ∫ P(U > u) du from x on; E[U] − x where x < 0. P(U > x) has its kinks at whole numbers, between which it is smooth.
     pub(super) fn excess(&self, x: f64) -> f64 {
         if x < 0.0 {
@@ -97,6 +113,17 @@ impl Law {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_forms_are_one_law() {
+        for load in [0.5, 0.81, 0.9, 0.98] {
+            let law = Law::new(load).unwrap();
+            for x in (0..120).map(|tenths| f64::from(tenths) / 10.0) {
+                let (series, textbook) = (law.series(x), law.textbook(x));
+                assert!((series - textbook).abs() < 1e-10, "{load} {x}: {series} {textbook}");
+            }
+        }
+    }
 
     #[test]
     fn far_out_the_series_is_exponential_and_its_integral_is_that_of_pollaczek_and_khinchine() {

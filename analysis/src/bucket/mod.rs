@@ -11,7 +11,7 @@ mod trace;
 pub use trace::{least_depth_of_trace, mean_rate};
 
 use crate::Error;
-use giusto_model::{Arrivals, Duration, Percentile, Rate, Tokens};
+use giusto_model::{Arrivals, Bucket, Duration, Percentile, Rate, Tokens};
 use law::Law;
 use serde::{Deserialize, Serialize};
 
@@ -48,16 +48,6 @@ pub enum BucketError {
     /// Of a trace.
     #[error("{0}")]
     Trace(&'static str),
-}
-
-/// A token bucket, or an equal share of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bucket {
-    /// r
-    pub rate: Rate,
-    /// b
-    pub depth: Tokens,
 }
 
 /// How long messages wait.
@@ -149,7 +139,8 @@ pub fn wait(arrivals: Arrivals, bucket: Bucket, shares: u32, percentiles: &[Perc
         bucket: each,
         delayed: queue.beyond(0.0),
         mean: time(queue.mean()),
-        percentiles: percentiles.iter().map(|p| time(queue.percentile(p.percent() / 100.0))).collect(),
+        // Rounded up, so that as many are let through within it.
+        percentiles: percentiles.iter().map(|p| time(queue.percentile(p.percent() / 100.0).ceil())).collect(),
     })
 }
 
@@ -159,9 +150,7 @@ fn share(bucket: Bucket, shares: u32) -> Result<Bucket, Error> {
     if shares == 0 || u64::from(shares) > most.max(1) {
         return Err(refused.into());
     }
-    let both = bucket.rate.share(shares).zip(depth.share(shares));
-    let (rate, depth) = both.ok_or(Error::Range)?;
-    Ok(Bucket { rate, depth })
+    bucket.share(shares).ok_or(Error::Range)
 }
 
 /// The largest depth that is looked at.

@@ -48,6 +48,34 @@ pub(crate) enum Export {
     /// zoo.cfg and myid of every server of the site's ensemble, each in a folder of its host's name
     #[command(after_help = "Example:\n  giusto export zookeeper sites/ensemble.yaml --out out/zookeeper")]
     Zookeeper(ZookeeperArgs),
+    /// broker.yaml of every broker that carries a topic of the site, each in a folder of its host's name
+    #[command(after_help = "Example:\n  giusto export nsq sites/messages.yaml --out out/nsq")]
+    Nsq(NsqArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NsqArgs {
+    /// The site file
+    pub(crate) site: PathBuf,
+    /// Where the folders go
+    #[arg(long, value_name = "DIR", default_value = "out/nsq")]
+    pub(crate) out: PathBuf,
+    /// TCP address of an nsqlookupd that the brokers register with; may be repeated
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    pub(crate) lookupd: Vec<String>,
+    /// Print JSON: the same texts; writes nothing
+    #[arg(long, conflicts_with = "out")]
+    pub(crate) json: bool,
+}
+
+/// A host and a port that can be written into a file as they are.
+fn address(text: &str) -> Result<String, String> {
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", ""));
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_[]:".contains(c);
+    match !host.is_empty() && host.chars().all(plain) && port.parse::<u16>().is_ok_and(|port| port > 0) {
+        true => Ok(text.to_string()),
+        false => Err("expected a host and a port, such as edge-1:4160".to_string()),
+    }
 }
 
 #[derive(Debug, Args)]

@@ -91,7 +91,7 @@ pub(crate) fn sites(cores: &[&[u32]], services: Vec<Service>) -> Site {
         cores: cores.to_vec(),
         keep_free: of("5%"),
     };
-    Site { hosts: cores.iter().zip(1..).map(host).collect(), services, coordination: None }
+    Site { hosts: cores.iter().zip(1..).map(host).collect(), services, topics: Vec::new(), coordination: None }
 }
 
 /// A Redis with six clients, and a batch.

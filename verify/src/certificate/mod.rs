@@ -12,10 +12,12 @@ mod exact;
 mod percentiles;
 mod read;
 mod recovery;
+mod topic;
 mod windows;
 
 pub use read::{read_plan, NoPlan};
 pub use recovery::CheckedEnsemble;
+pub use topic::CheckedTopic;
 
 use giusto_model::{Duration, Plan, Promise, ServicePlan};
 use serde::Serialize;
@@ -28,6 +30,9 @@ pub struct Checked {
     pub services: Vec<CheckedService>,
     /// Cores whose servers fit together.
     pub cores: Vec<CheckedCore>,
+    /// Topics, in the order of the plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<CheckedTopic>,
     /// The ensemble, if the plan has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coordination: Option<CheckedEnsemble>,
@@ -118,7 +123,7 @@ impl Broken {
 }
 
 /// Whether all promises of `plan` are kept, given that tasks and servers are what it says: each entry by its certificate, each
-/// core by its admission, the floors by what is left, the ensemble by the parts of its recovery.
+/// core by its admission, the floors by what is left, topics by the law of their buckets, the ensemble by the parts of its recovery.
 ///
 /// # Errors
 /// The first that does not hold, or that would take more than some seconds to establish.
@@ -127,8 +132,9 @@ pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
     let services = services.collect::<Result<_, _>>()?;
     whole(plan)?;
     let cores = admission::check(plan)?;
+    let topics = plan.topics.iter().map(|one| topic::check(plan, one)).collect::<Result<_, _>>()?;
     let coordination = plan.coordination.as_ref().map(recovery::check).transpose()?;
-    Ok(Checked { services, cores, coordination })
+    Ok(Checked { services, cores, topics, coordination })
 }
 
 /// Whether each service has all entries that it was promised.

@@ -1,0 +1,97 @@
+//! A topic of messages: who publishes how much, what was promised, and what is known of its brokers.
+
+use crate::{Arrivals, Rate, Reason, Tokens, Within};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A token bucket, or an equal share of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bucket {
+    /// r
+    pub rate: Rate,
+    /// b
+    pub depth: Tokens,
+}
+
+impl Bucket {
+    /// One of `count` equal shares; `None` of no shares, or beyond 64 bits.
+    pub fn share(self, count: u32) -> Option<Bucket> {
+        Some(Bucket { rate: self.rate.share(count)?, depth: self.depth.share(count)? })
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{rate: {}, depth: {}}}", self.rate, self.depth)
+    }
+}
+
+/// A topic of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Its name.
+    pub name: String,
+    /// How many publish, each at random and by itself; at least one.
+    pub publishers: u32,
+    /// Messages of each of them.
+    pub each: Rate,
+    /// Messages that come at once; at least one.
+    pub batch: u32,
+    /// Hosts of the site whose brokers may carry it, at least one, each once.
+    pub brokers: Vec<String>,
+    /// From being sent to being received; ascending.
+    pub promise: Vec<Within>,
+    /// The bucket that was agreed on; `None`: the planner chooses.
+    pub bucket: Option<Bucket>,
+    /// What each of the brokers can do; `None`: not known, and the promise is about the wait for tokens alone.
+    pub measured: Option<BrokerTimes>,
+}
+
+impl Topic {
+    /// λ, of all its publishers together; `None` beyond 64 bits.
+    pub fn messages(&self) -> Option<Rate> {
+        self.each.times(self.publishers)
+    }
+
+    /// How they come; `None` beyond 64 bits.
+    pub fn arrivals(&self) -> Option<Arrivals> {
+        Some(Arrivals { rate: self.messages()?.share(self.batch)?, batch: self.batch })
+    }
+}
+
+/// A broker without its token buckets, as it was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrokerTimes {
+    /// Messages of all topics at which `latency` was measured: it carries no more.
+    pub capacity: Rate,
+    /// From being sent to being received, with so many messages; ascending, at least one.
+    pub latency: Vec<Within>,
+}
+
+/// What was decided for a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicPlan {
+    /// Its name.
+    pub name: String,
+    /// How its messages come, all publishers together.
+    pub arrivals: Arrivals,
+    /// What was promised.
+    pub promise: Vec<Within>,
+    /// Hosts whose brokers carry it, an equal part each.
+    pub brokers: Vec<String>,
+    /// Its bucket.
+    pub bucket: Bucket,
+    /// What each of its brokers enforces of it.
+    pub share: Bucket,
+    /// What the prediction rests on, beside the law of the bucket.
+    pub measured: Option<BrokerTimes>,
+    /// Millionths of all messages that wait for a token.
+    pub delayed_ppm: u32,
+    /// A latency that holds for each percentile that was promised, in the same order.
+    pub predicted: Vec<Within>,
+    /// Where each number comes from.
+    pub reasons: Vec<Reason>,
+}

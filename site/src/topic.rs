@@ -1,0 +1,132 @@
+//! `topics:`: messages with a rate and a promise.
+
+use crate::error::Fault;
+use crate::fields::Grammar;
+use crate::percentiles::points;
+use crate::suggest::did_you_mean;
+use crate::tree::{Kind, Node, Text};
+use crate::value::{count, name, parsed, scalar, shown};
+use giusto_model::{BrokerTimes, Bucket, Host, Rate, Tokens, Topic};
+
+pub(crate) const TOPIC: Grammar = Grammar {
+    what: "a topic",
+    keys: &["publishers", "each", "batch", "brokers", "promise", "bucket", "measured"],
+    later: &[],
+};
+pub(crate) const BUCKET: Grammar = Grammar { what: "a token bucket", keys: &["rate", "depth"], later: &[] };
+pub(crate) const MEASURED: Grammar =
+    Grammar { what: "what was measured of a broker", keys: &["capacity", "latency"], later: &[] };
+
+const TOPICS: &str = "expected topics by their names, such as \
+                      alarms: {publishers: 1000, each: 10/s, brokers: [edge-1], promise: {p99: 1ms}}";
+const BROKERS: &str = "expected hosts of this site whose brokers may carry the topic, such as [edge-1, edge-2]";
+const MOST_PUBLISHERS: u32 = 10_000_000;
+/// Most messages that come at once.
+const BATCH: u32 = 1000;
+/// NSQ takes up to 64 characters, dots too; a name of Giusto is one of NSQ.
+const WHAT: &str = "a topic";
+
+/// Reads all topics, in the order of the file; their brokers are on `hosts`.
+pub(crate) fn read_all(node: &Node, hosts: &[Host]) -> Result<Vec<Topic>, Fault> {
+    let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), TOPICS))?;
+    if entries.is_empty() {
+        return Err(node.fault("there is no topic", TOPICS));
+    }
+    entries.iter().map(|(key, value)| topic(key, value, hosts)).collect()
+}
+
+fn topic(key: &Text, value: &Node, hosts: &[Host]) -> Result<Topic, Fault> {
+    let name = name(key, WHAT)?;
+    let fields = TOPIC.read(value, key.span)?;
+    let publishers =
+        count(fields.need("publishers", "publishers: 1000")?, "a number of publishers", 1..=MOST_PUBLISHERS)?;
+    let promise_node = fields.need("promise", "promise: {p99: 1ms}")?;
+    let promise = points(promise_node)?;
+    let highest =
+        promise.last().ok_or_else(|| promise_node.fault("nothing is promised", "expected, for example, {p99: 1ms}"))?;
+    let measured = fields.get("measured").map(measured).transpose()?;
+    if let Some(latest) = measured.as_ref().and_then(|measured| measured.latency.last()) {
+        if latest.percentile <= highest.percentile {
+            let found = format!(
+                "{} is promised, and of a broker no higher percentile than {} is known",
+                highest.percentile, latest.percentile
+            );
+            let expected = "expected a higher one, such as latency: {p99.9: 800us} for a p99, as some messages wait for a token too";
+            return Err(fields.get("measured").unwrap_or(value).fault(found, expected));
+        }
+    }
+    Ok(Topic {
+        name,
+        publishers,
+        each: rate(fields.need("each", "each: 10/s")?, "expected the messages of each publisher, such as each: 10/s")?,
+        batch: fields
+            .get("batch")
+            .map_or(Ok(1), |node| count(node, "a number of messages that come at once", 1..=BATCH))?,
+        brokers: brokers(fields.need("brokers", "brokers: [edge-1]")?, hosts)?,
+        promise,
+        bucket: fields.get("bucket").map(bucket).transpose()?,
+        measured,
+    })
+}
+
+fn rate(node: &Node, expected: &str) -> Result<Rate, Fault> {
+    let rate: Rate = parsed(node, expected)?;
+    match rate.is_zero() {
+        true => Err(node.fault("nothing ever comes at this rate", expected)),
+        false => Ok(rate),
+    }
+}
+
+fn brokers(node: &Node, hosts: &[Host]) -> Result<Vec<String>, Fault> {
+    let Kind::List(items) = &node.kind else { return Err(node.fault(format!("found {} here", node.form()), BROKERS)) };
+    if items.is_empty() {
+        return Err(node.fault("there is no broker", BROKERS));
+    }
+    let mut found: Vec<String> = Vec::new();
+    for item in items {
+        let written = scalar(item, BROKERS)?.text.as_str();
+        let names = hosts.iter().map(|host| host.name.as_str());
+        if !names.clone().any(|name| name == written) {
+            let hint = did_you_mean(written, names.clone());
+            let known = names.collect::<Vec<_>>().join(", ");
+            return Err(item.fault(
+                format!("the site has no host '{}'", shown(written)),
+                format!("expected some of {known}{hint}"),
+            ));
+        }
+        if found.iter().any(|other| other == written) {
+            return Err(
+                item.fault(format!("'{written}' is written twice"), "expected each host once: a host has one broker")
+            );
+        }
+        found.push(written.to_string());
+    }
+    Ok(found)
+}
+
+fn bucket(node: &Node) -> Result<Bucket, Fault> {
+    let fields = BUCKET.read(node, node.span)?;
+    let depth_node = fields.need("depth", "bucket: {rate: 11k/s, depth: 26}")?;
+    let depth: Tokens = parsed(depth_node, "expected a number of tokens, such as depth: 26")?;
+    if depth < Tokens::whole(1) {
+        return Err(depth_node.fault("less than one token lets no message through", "expected at least 1"));
+    }
+    let rate_node = fields.need("rate", "bucket: {rate: 11k/s, depth: 26}")?;
+    Ok(Bucket { rate: rate(rate_node, "expected how often tokens come, such as rate: 11k/s")?, depth })
+}
+
+fn measured(node: &Node) -> Result<BrokerTimes, Fault> {
+    let fields = MEASURED.read(node, node.span)?;
+    let capacity = fields.need("capacity", "measured: {capacity: 10k/s, latency: {p99.9: 800us}}")?;
+    let latency_node = fields.need("latency", "measured: {capacity: 10k/s, latency: {p99.9: 800us}}")?;
+    let latency = points(latency_node)?;
+    if latency.is_empty() {
+        return Err(
+            latency_node.fault("nothing is known here", "expected percentiles, such as {p50: 300us, p99.9: 800us}")
+        );
+    }
+    Ok(BrokerTimes {
+        capacity: rate(capacity, "expected messages at which the latency was measured, such as capacity: 10k/s")?,
+        latency,
+    })
+}
