@@ -168,7 +168,7 @@ func (c *connection) tell(err error) bool {
 	}
 	c.broker.metrics.failure(r.code)
 	c.frame(frameError, []byte(r.Error()))
-	return r.open && c.flush() == nil
+	return c.flush() == nil && r.open
 }
 
 func (c *connection) interval() time.Duration {
