@@ -188,8 +188,8 @@ func (b *Broker) connections() (all, consuming int) {
 // Ended tells why nsqd ended, if it did by itself.
 func (b *Broker) Ended() <-chan error { return b.engine.ended }
 
-// Stop ends the broker; nothing that was acknowledged is lost. Producers are told nothing more; what waits goes out at its pace
-// for as long as `drain` says, and the rest at once. nsqd then writes to disk what consumers did not take.
+// Stop ends the broker; nothing that was acknowledged is lost. No command is read any more; what waits goes out at
+// its rate for as long as `drain` says, and the rest to nsqd's disk, as what consumers did not take.
 func (b *Broker) Stop() {
 	b.stopping.Store(true)
 	b.listener.Close()
@@ -214,6 +214,11 @@ func (b *Broker) Stop() {
 			break
 		}
 	}
+	// Consumers leave first: what now goes to nsqd at once is for its disk, and must not reach them faster than the limit.
+	b.disconnect()
+	for end := time.Now().Add(time.Second); b.consuming.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 	// nsqd's disk may be full: what it does not take within a moment is lost, and said to be.
 	last := time.AfterFunc(2*time.Second, func() { close(b.lastCall) })
 	for _, t := range topics {
@@ -223,10 +228,15 @@ func (b *Broker) Stop() {
 		close(b.lastCall)
 	}
 	b.engine.stop()
+	b.disconnect()
+	b.serving.Wait()
+}
+
+// disconnect ends all connections.
+func (b *Broker) disconnect() {
 	b.mutex.Lock()
+	defer b.mutex.Unlock()
 	for c := range b.clients {
 		c.conn.Close()
 	}
-	b.mutex.Unlock()
-	b.serving.Wait()
 }

@@ -220,11 +220,58 @@ func transcripts() []transcript {
 func TestTheAnswersAreThoseOfNsqd(t *testing.T) {
 	n, b := stock(t, nil), start(t, "topics: {limited: {rate: 1M/s, depth: 1000}}")
 	defer b.Stop()
-	same, different := 0, 0
-	var all sync.WaitGroup
+	same, different := beside(t, n.RealTCPAddr().String(), b.Addr().String(), transcripts())
+	fmt.Printf("broker: %d transcripts answered as nsqd does, %d differently, with a reason\n", same, different)
+}
+
+// The same where TLS is required, and where an auth server must be asked.
+func TestTheAnswersAreThoseOfNsqdWithTLSAndAuth(t *testing.T) {
+	pair := certificate(t)
+	paths := strings.Fields(strings.NewReplacer(",", "", "certificate:", "", "key:", "").Replace(pair))
+	auth, _ := authServer(t)
+	strict := stock(t, func(o *nsqd.Options) { o.TLSCert, o.TLSKey, o.TLSRequired = paths[0], paths[1], nsqd.TLSRequired })
+	b := start(t, "tls: {"+pair+", required: true}")
+	defer b.Stop()
+	one := func(name, sent, wants string) transcript {
+		return transcript{name: name, sent: []string{v2 + sent}, wants: wants}
+	}
+	none, other := beside(t, strict.RealTCPAddr().String(), b.Addr().String(), []transcript{
+		one("PUB without TLS", "PUB t\n"+sized("x"), "E_INVALID cannot PUB in current state (TLS required)"),
+		one("SUB without TLS", "SUB t c\n", "TLS required"),
+		one("AUTH without TLS", "AUTH\n"+sized("x"), "TLS required"),
+		one("NOP without TLS", "NOP\n", "TLS required"),
+		one("negotiated without TLS", identify(`{"feature_negotiation":true}`)+"NOP\n", "TLS required"),
+		{name: "no handshake", sent: []string{v2 + identify(`{"feature_negotiation":true,"tls_v1":true}`), "PUB t\n" + sized("x")}, wants: "E_IDENTIFY_FAILED"},
+		{name: "no handshake, in one write", sent: []string{v2 + identify(`{"feature_negotiation":true,"tls_v1":true}`) + "PUB t\n" + sized("x")},
+			why: "nsqd drops what came in one read with IDENTIFY and waits", ours: "E_IDENTIFY_FAILED"},
+	})
+	asking := stock(t, func(o *nsqd.Options) { o.AuthHTTPAddresses = []string{auth} })
+	a := start(t, "auth: ["+auth+"]")
+	defer a.Stop()
+	good := "AUTH\n" + sized("good")
+	some, _ := beside(t, asking.RealTCPAddr().String(), a.Addr().String(), []transcript{
+		one("PUB before AUTH", "PUB mine\n"+sized("x"), "E_AUTH_FIRST"),
+		one("MPUB before AUTH", "MPUB mine\n", "E_AUTH_FIRST"),
+		one("DPUB before AUTH", "DPUB mine 1\n"+sized("x"), "E_AUTH_FIRST"),
+		one("SUB before AUTH", "SUB mine c\n", "E_AUTH_FIRST"),
+		one("negotiated", identify(`{"feature_negotiation":true}`), `"auth_required":true`),
+		one("a good secret", good+"PUB mine\n"+sized("x")+"MPUB mine\n"+sized(be(1)+sized("x"))+"DPUB mine 1\n"+sized("x"), "0 OK\n0 OK\n0 OK"),
+		one("another topic", good+"PUB yours\n"+sized("x"), "E_UNAUTHORIZED"),
+		one("another topic, MPUB", good+"MPUB yours\n", "E_UNAUTHORIZED"),
+		one("another topic, SUB", good+"SUB yours c\n", "E_UNAUTHORIZED"),
+		one("SUB", good+"SUB mine c#ephemeral\n", "0 OK"),
+		one("a bad secret", "AUTH\n"+sized("bad"), "E_AUTH_FAILED"),
+		one("AUTH twice", good+good, "E_INVALID"),
+	})
+	fmt.Printf("broker: %d transcripts with TLS required, %d with AUTH answered as nsqd does, %d differently, with a reason\n", none, some, other)
+}
+
+// beside plays transcripts to both, and says how many were answered alike, and how many differently as written.
+func beside(t *testing.T, nsqd, broker string, all []transcript) (same, different int) {
+	var playing sync.WaitGroup
 	var counting sync.Mutex
 	turns := make(chan struct{}, 24)
-	for number, tr := range transcripts() {
+	for number, tr := range all {
 		for _, topic := range []string{"t", "limited"} {
 			parts := append([]string{}, tr.sent...)
 			for i := range parts {
@@ -238,12 +285,12 @@ func TestTheAnswersAreThoseOfNsqd(t *testing.T) {
 					continue
 				}
 			}
-			all.Add(1)
+			playing.Add(1)
 			go func() {
-				defer all.Done()
+				defer playing.Done()
 				turns <- struct{}{}
-				theirs := said(t, n.RealTCPAddr().String(), parts, tr.half)
-				ours := said(t, b.Addr().String(), parts, tr.half)
+				theirs := said(t, nsqd, parts, tr.half)
+				ours := said(t, broker, parts, tr.half)
 				<-turns
 				if tr.why == "" && ours != theirs {
 					t.Errorf("%s, %s:\nours %q\nnsqd %q", tr.name, topic, ours, theirs)
@@ -264,6 +311,6 @@ func TestTheAnswersAreThoseOfNsqd(t *testing.T) {
 			}()
 		}
 	}
-	all.Wait()
-	fmt.Printf("broker: %d transcripts answered as nsqd does, %d differently, with a reason\n", same, different)
+	playing.Wait()
+	return same, different
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -78,13 +79,13 @@ func (c *consumer) Read(into []byte) (int, error) {
 		c.fresh = true
 		line, err := c.stream.line()
 		if err != nil {
-			return given, err
+			return given, io.EOF // why, is of no use to nsqd's log
 		}
 		c.params = split(c.params[:0], line)
 		switch string(c.params[0]) {
 		case "PUB", "DPUB", "MPUB":
 			if err := c.execute(); err != nil && !c.tell(err) {
-				return given, net.ErrClosed
+				return given, io.EOF
 			}
 			continue
 		}
