@@ -19,6 +19,9 @@ var (
 	errStopping = errors.New("exiting")
 )
 
+// oldest: a stamp further back than this counts as this far back. The kernel stamps by a clock that may be set.
+const oldest = int64(time.Second)
+
 // arrival is when a message came (CLOCK_REALTIME, ns) and when it was read.
 type arrival struct {
 	stamp int64
@@ -100,7 +103,7 @@ func weight(m *nsqd.Message) int64 { return int64(len(m.Body)+1023) >> 10 }
 
 // publish takes all messages of a command, or none. nil: they may be acknowledged. `before` is called before it waits.
 func (t *topic) publish(messages []*nsqd.Message, deferral time.Duration, came arrival, before func() error) error {
-	lag := min(max(came.read.UnixNano()-came.stamp, 0), gate.Oldest)
+	lag := min(max(came.read.UnixNano()-came.stamp, 0), oldest)
 	read := t.broker.now(came.read)
 	stamp := read - min(uint64(lag), read)
 	t.counts.lag.observe(time.Duration(lag))

@@ -21,8 +21,6 @@ const (
 	Late = 500_000
 	// Hold is the longest that the inbox holds a message.
 	Hold = 1_500_000
-	// Oldest: a stamp further back than this counts as this far back.
-	Oldest = 1_000_000_000
 )
 
 type held[T any] struct {
@@ -55,9 +53,6 @@ type Gate[T any] struct {
 // An error is the bucket's; nothing was kept then.
 func (g *Gate[T]) Arrive(stamp, now uint64, message T) (bool, error) {
 	stamp = min(stamp, now)
-	if now > Oldest {
-		stamp = max(stamp, now-Oldest)
-	}
 	g.Counts.Passed++
 	if lag := now - stamp; lag > Late {
 		g.until = max(g.until, now+min(lag, Hold))
