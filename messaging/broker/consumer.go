@@ -58,6 +58,9 @@ func (c *connection) subscribe() error {
 	if err := c.flush(); err != nil {
 		return err
 	}
+	if nsq, err := c.broker.engine.topic(topic).GetExistingChannel(channel); err != nil || nsq.Exiting() {
+		c.broker.engine.prepare(topic + ":" + channel)
+	}
 	c.consuming.Store(true)
 	c.broker.consuming.Add(1)
 	defer c.broker.consuming.Add(-1)

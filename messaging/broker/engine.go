@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -120,6 +121,30 @@ func port(a net.Addr) int {
 		return tcp.Port
 	}
 	return 0
+}
+
+// topic is nsqd's topic; it is made if need be.
+func (e *engine) topic(name string) *nsqd.Topic {
+	if t, err := e.GetExistingTopic(name); err == nil {
+		return t
+	}
+	e.prepare(name)
+	return e.GetTopic(name)
+}
+
+// prepare makes the record that nsqd's disk queue of this name starts from, where there is none. nsqd writes it only after two
+// seconds or `sync_every` messages; killed before, it would start the file anew when it comes back, and lose what is in it.
+func (e *engine) prepare(queue string) {
+	if strings.HasSuffix(queue, "#ephemeral") {
+		return
+	}
+	path := filepath.Join(e.options.DataPath, queue+".diskqueue.meta.dat")
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return // it is there, or nsqd will say what is wrong
+	}
+	fmt.Fprint(file, "0\n0,0\n0,0\n")
+	file.Close()
 }
 
 // stop writes what is in memory to disk and ends nsqd.

@@ -40,7 +40,7 @@ func (c *connection) nsq(t target) *nsqd.Topic {
 		return t.limited.nsq.Load()
 	}
 	if c.unlimitedName != t.name || c.unlimited.Exiting() {
-		c.unlimited, c.unlimitedName = c.broker.engine.GetTopic(t.name), t.name
+		c.unlimited, c.unlimitedName = c.broker.engine.topic(t.name), t.name
 	}
 	return c.unlimited
 }

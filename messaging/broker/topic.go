@@ -79,7 +79,7 @@ func (b *Broker) newTopic(name string, s settings.Topic) (*topic, error) {
 	}
 	t := &topic{broker: b, name: name, alarm: alarm, counts: b.metrics.topic(name),
 		limit: s.Queue, late: s.Ok == settings.Released}
-	t.nsq.Store(b.engine.GetTopic(name))
+	t.nsq.Store(b.engine.topic(name))
 	if t.gate.Bucket, err = bucket.New(s.Rate.Rate, uint64(s.Depth), uint64(s.Depth), b.now(time.Now())); err != nil {
 		alarm.close()
 		return nil, err
@@ -295,7 +295,7 @@ func (t *topic) put(m *nsqd.Message, deferral time.Duration, came time.Time) err
 	}
 	topic := t.nsq.Load()
 	if topic.Exiting() && !t.broker.stopping.Load() {
-		topic = t.broker.engine.GetTopic(t.name)
+		topic = t.broker.engine.topic(t.name)
 		t.nsq.Store(topic)
 	}
 	err := topic.PutMessage(m)

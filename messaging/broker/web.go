@@ -115,7 +115,7 @@ func (b *Broker) webTarget(r *http.Request) (target, *nsqd.Topic, url.Values, er
 	if t != nil {
 		return target{t, names[0]}, t.nsq.Load(), parameters, nil
 	}
-	return target{nil, names[0]}, b.engine.GetTopic(names[0]), parameters, nil
+	return target{nil, names[0]}, b.engine.topic(names[0]), parameters, nil
 }
 
 func (b *Broker) webPublish(to target, topic *nsqd.Topic, messages []*nsqd.Message, deferral time.Duration) error {
