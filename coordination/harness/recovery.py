@@ -141,7 +141,7 @@ class Arm:
         _, stolen_after, waited_after = machine()
         if acknowledged is None:
             raise RuntimeError(f"{self.name}: no write was acknowledged within 30 s; see {self.ensemble.dir}")
-        time.sleep(0.2)
+        time.sleep(0.6)  # ours writes its log a little later
         sample = {"arm": self.name, "total_ms": 1000 * (acknowledged - killed), "bound_ms": max(bounds), "load": load,
                   "stolen_s": stolen_after - stolen, "runqueue_s": waited_after - waited,
                   **phases(survivors, offsets, killed, gone, acknowledged)}
@@ -217,8 +217,7 @@ def main():
         if a.keep:
             print(f"data and logs: {base}")
         environment = slow_disk(Path(scratch), a.slow) if a.slow else {}
-        java = [*a.java, f"-Xmx{128 + 8 * a.tree}m"]
-        arms = [Arm(name, a.servers, base / name, config, java, environment) for name in a.arms.split(",")]
+        arms = [Arm(name, a.servers, base / name, config, a.java, environment) for name in a.arms.split(",")]
         try:
             for arm in arms:
                 arm.ensemble.__enter__()
