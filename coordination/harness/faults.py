@@ -27,7 +27,8 @@ from history import Op, check
 from wires import WiredEnsemble
 
 CLIENTS = 4
-CONFIG = {"tickTime": 200, "initLimit": 15, "syncLimit": 4, "maxSessionTimeout": 10000}
+# Nothing that makes a start longer: servers start often here.
+CONFIG = {"giusto.features": "fcle,fqce,unanimous,snapshot", "tickTime": 200, "initLimit": 15, "syncLimit": 4, "maxSessionTimeout": 10000}
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 

@@ -21,6 +21,13 @@ final class Aside {
     private final ILoggerFactory loggers = LoggerFactory.getILoggerFactory();
     private final Silence silence = new Silence();
 
+    /**
+     * Whether a process can be kept apart at all: a login (SASL) is not repeated for a rehearsal, and an audit log would list its servers.
+     */
+    static boolean possible() {
+        return System.getProperty("java.security.auth.login.config") == null && !Boolean.getBoolean("zookeeper.audit.enable");
+    }
+
     Aside() {
         if (loggers instanceof LoggerContext) {
             ((LoggerContext) loggers).addTurboFilter(silence);

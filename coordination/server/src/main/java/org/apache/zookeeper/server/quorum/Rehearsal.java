@@ -50,24 +50,32 @@ final class Rehearsal {
         this.ports = ports(3 * SERVERS);
     }
 
-    /** How many recoveries were played. */
-    static int play(Settings settings) {
+    /**
+     * How many recoveries were played.
+     *
+     * @param scratch where a directory may be made for the time of it
+     */
+    static int play(Settings settings, Path scratch) {
         long end = System.nanoTime() + LONGEST_NS;
         int played = 0;
+        Exception failure = null;
         Aside aside = new Aside();
         try {
-            Path directory = Files.createTempDirectory("giusto-rehearsal-");
+            Path directory = Files.createTempDirectory(scratch, "giusto-rehearsal-");
             try {
                 played = new Rehearsal(settings, directory).play(end);
             } finally {
                 delete(directory);
             }
         } catch (IOException | RuntimeException e) {
-            LOG.warn("No rehearsal: the first recovery may take longer", e);
+            failure = e;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
             aside.end();
+        }
+        if (played == 0) {
+            LOG.warn("No recovery was rehearsed: the first one may take longer", failure);
         }
         return played;
     }

@@ -1,6 +1,7 @@
 package org.apache.zookeeper.server.quorum;
 
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
 import javax.security.sasl.SaslException;
 import org.apache.zookeeper.server.ExitCode;
@@ -86,9 +87,9 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
         if (settings.has(Settings.Feature.WARM)) {
             LOG.info("{} classes are loaded for a recovery", WarmStart.load());
         }
-        if (settings.has(Settings.Feature.REHEARSE)) {
+        if (settings.has(Settings.Feature.REHEARSE) && Aside.possible()) {
             long start = System.nanoTime();
-            int played = Rehearsal.play(settings);
+            int played = Rehearsal.play(settings, Path.of(System.getProperty("java.io.tmpdir")));
             LOG.info("{} recoveries rehearsed in {} ms", played, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start));
         }
     }
