@@ -144,7 +144,7 @@ class Ensemble:
             s.kill(signal.SIGCONT)
             s.kill()
 
-    def wait_whole(self, timeout=60):
+    def wait_whole(self, timeout=180):
         """Until every server serves; the leader."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
@@ -156,6 +156,16 @@ class Ensemble:
                 return self.leader()
             time.sleep(0.1)
         raise RuntimeError(f"the ensemble did not come up: {modes}; see {self.dir}")
+
+    def wait_leader(self, timeout=180):
+        """The leader, as soon as there is one."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            leader = self.leader()
+            if leader:
+                return leader
+            time.sleep(0.05)
+        raise RuntimeError(f"nobody leads; see {self.dir}")
 
     def leader(self):
         for s in self.servers:

@@ -13,7 +13,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.zookeeper.server.quorum.QuorumPeer.ServerState;
@@ -33,20 +32,21 @@ final class Rehearsal {
 
     private static final Logger LOG = LoggerFactory.getLogger(Rehearsal.class);
     private static final int SERVERS = 3;
-    /** Recoveries, and when none more is begun. */
     private static final int TIMES = 6;
-    private static final long LONGEST_NS = TimeUnit.SECONDS.toNanos(4);
-    private static final long PATIENCE_NS = TimeUnit.SECONDS.toNanos(3);
     private static final long POLL_MS = 3;
+    /** For a server that was told to end; its thread is a daemon. */
+    private static final long JOIN_MS = 3000;
 
     private final Settings settings;
     private final Path directory;
+    private final long longestNs;
     private final List<Integer> ports;
     private final Player[] players = new Player[SERVERS];
 
-    private Rehearsal(Settings settings, Path directory) throws IOException {
+    private Rehearsal(Settings settings, Path directory, long longestNs) throws IOException {
         this.settings = settings;
         this.directory = directory;
+        this.longestNs = longestNs;
         this.ports = ports(3 * SERVERS);
     }
 
@@ -54,16 +54,16 @@ final class Rehearsal {
      * How many recoveries were played.
      *
      * @param scratch where a directory may be made for the time of it
+     * @param longestNs when no other is begun, and how long a single step may take
      */
-    static int play(Settings settings, Path scratch) {
-        long end = System.nanoTime() + LONGEST_NS;
+    static int play(Settings settings, Path scratch, long longestNs) {
         int played = 0;
         Exception failure = null;
         Aside aside = new Aside();
         try {
             Path directory = Files.createTempDirectory(scratch, "giusto-rehearsal-");
             try {
-                played = new Rehearsal(settings, directory).play(end);
+                played = new Rehearsal(settings, directory, longestNs).play();
             } finally {
                 delete(directory);
             }
@@ -80,7 +80,8 @@ final class Rehearsal {
         return played;
     }
 
-    private int play(long end) throws IOException, InterruptedException {
+    private int play() throws IOException, InterruptedException {
+        long end = System.nanoTime() + longestNs;
         int played = 0;
         try {
             for (int i = 0; i < SERVERS; i++) {
@@ -109,8 +110,8 @@ final class Rehearsal {
         boolean holds() throws IOException;
     }
 
-    private static boolean await(Condition condition) throws IOException, InterruptedException {
-        long end = System.nanoTime() + PATIENCE_NS;
+    private boolean await(Condition condition) throws IOException, InterruptedException {
+        long end = System.nanoTime() + longestNs;
         while (!condition.holds()) {
             if (System.nanoTime() >= end) {
                 return false;
@@ -150,7 +151,7 @@ final class Rehearsal {
 
         void end() throws InterruptedException {
             close();
-            thread.join(TimeUnit.NANOSECONDS.toMillis(PATIENCE_NS));
+            thread.join(JOIN_MS);
         }
     }
 

@@ -22,6 +22,9 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
     private static final Logger LOG = LoggerFactory.getLogger(RtQuorumPeerMain.class);
     private static final String CONNECT_DELAY = "zookeeper.leaderConnectDelayDuringRetryMs";
 
+    /** What a start may take longer for it. */
+    private static final long REHEARSAL_NS = TimeUnit.SECONDS.toNanos(4);
+
     private Settings settings;
 
     RtQuorumPeerMain() {
@@ -89,7 +92,7 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
         }
         if (settings.has(Settings.Feature.REHEARSE) && Aside.possible()) {
             long start = System.nanoTime();
-            int played = Rehearsal.play(settings, Path.of(System.getProperty("java.io.tmpdir")));
+            int played = Rehearsal.play(settings, Path.of(System.getProperty("java.io.tmpdir")), REHEARSAL_NS);
             LOG.info("{} recoveries rehearsed in {} ms", played, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start));
         }
     }

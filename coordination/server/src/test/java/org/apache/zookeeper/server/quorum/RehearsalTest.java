@@ -10,6 +10,7 @@ import java.util.HashSet;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -20,6 +21,8 @@ import org.junit.jupiter.api.Test;
 class RehearsalTest {
 
     private static final Path SCRATCH = Path.of(System.getProperty("java.io.tmpdir"));
+    /** Generous: a busy machine is no failure. */
+    private static final long PATIENCE_NS = TimeUnit.SECONDS.toNanos(60);
 
     private static Set<String> threads() {
         return Thread.getAllStackTraces().keySet().stream().map(Thread::getName).collect(Collectors.toCollection(TreeSet::new));
@@ -35,7 +38,6 @@ class RehearsalTest {
         }
     }
 
-    /** Generous: a busy machine is no failure. */
     private static boolean comes(BooleanSupplier condition) throws InterruptedException {
         for (int i = 0; i < 300 && !condition.getAsBoolean(); i++) {
             Thread.sleep(100);
@@ -47,7 +49,7 @@ class RehearsalTest {
     void recoveriesArePlayedAndNothingIsLeft() throws Exception {
         System.setProperty("zookeeper.admin.enableServer", "true");
         Set<Path> before = scratch();
-        int played = Rehearsal.play(Settings.of(new Properties()), SCRATCH);
+        int played = Rehearsal.play(Settings.of(new Properties()), SCRATCH, PATIENCE_NS);
         assertTrue(played > 0, "none was played");
         Set<Path> left = new HashSet<>(scratch());
         left.removeAll(before);
@@ -64,7 +66,7 @@ class RehearsalTest {
     @Test
     void whereItCannotBePlayedTheServerStartsWithout() throws Exception {
         Set<String> before = threads();
-        assertEquals(0, Rehearsal.play(Settings.of(new Properties()), Path.of("/nonexistent")));
+        assertEquals(0, Rehearsal.play(Settings.of(new Properties()), Path.of("/nonexistent"), PATIENCE_NS));
         assertTrue(comes(() -> before.containsAll(threads())));
     }
 }
