@@ -19,14 +19,21 @@ LIB = ROOM / "server" / "target"
 ARCHIVE = LIB / "classes.jsa"
 STOCK = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 OURS = "org.apache.zookeeper.server.quorum.RtQuorumPeerMain"
-# What each arm of an experiment starts: the main class and lines of zoo.cfg.
+# As bin/giusto-zookeeper starts java.
+OUR_SCRIPT = [f"@{ROOM / 'conf' / 'java.args'}", f"-Dlogback.configurationFile={ROOM / 'conf' / 'logback.xml'}"]
+# As zkServer.sh and zkEnv.sh of 3.9.5 do; lines of its log are spared class and line number, which stock pays for.
+STOCK_SCRIPT = ["-Xmx1000m", "-XX:+HeapDumpOnOutOfMemoryError", "-XX:OnOutOfMemoryError=kill -9 %p", "-Dcom.sun.management.jmxremote",
+                "-Dcom.sun.management.jmxremote.local.only=false", f"-Dlogback.configurationFile={ROOM / 'harness' / 'logback-stock.xml'}"]
+# What each arm of an experiment starts: the main class, lines of zoo.cfg, and how.
 ARMS = {
-    "stock": (STOCK, {}),
+    "stock": (STOCK, {}, STOCK_SCRIPT),
+    # Stock's classes started our way: what flags alone do.
+    "lean": (STOCK, {}, OUR_SCRIPT),
     # Paper 000's RTZK-L: faster election and channel, epochs as stock writes them, w = 20 ms.
-    "rtzk-l": (OURS, {"giusto.features": "fcle,fqce", "giusto.epochs": "strict", "giusto.wait": "20ms"}),
-    "giusto": (OURS, {}),
-    "strict": (OURS, {"giusto.epochs": "strict"}),
-    "overlap": (OURS, {"giusto.epochs": "overlap"}),
+    "rtzk-l": (OURS, {"giusto.features": "fcle,fqce", "giusto.epochs": "strict", "giusto.wait": "20ms"}, STOCK_SCRIPT),
+    "giusto": (OURS, {}, OUR_SCRIPT),
+    "strict": (OURS, {"giusto.epochs": "strict"}, OUR_SCRIPT),
+    "overlap": (OURS, {"giusto.epochs": "overlap"}, OUR_SCRIPT),
 }
 _libc = ctypes.CDLL(None)
 
@@ -78,12 +85,9 @@ class Server:
 
     def command(self):
         jar = next(LIB.glob("giusto-zookeeper-*.jar"))
-        main = ARMS[self.arm][0]
-        # As bin/giusto-zookeeper starts ours; RTZK-L is the paper's.
-        ours = main == OURS and self.arm != "rtzk-l" and ARCHIVE.exists()
-        archive = [f"-XX:SharedArchiveFile={ARCHIVE}"] if ours else []
-        return ["java", "-Xmx128m", "-XX:+UseSerialGC", f"-Dlogback.configurationFile={ROOM / 'conf' / 'logback.xml'}", *archive,
-                *self.ensemble.flags, "-cp", f"{jar}:{LIB / 'lib'}/*", main, str(self.dir / "zoo.cfg")]
+        main, _, script = ARMS[self.arm]
+        archive = [f"-XX:SharedArchiveFile={ARCHIVE}"] if script is OUR_SCRIPT and ARCHIVE.exists() else []
+        return ["java", *script, *archive, *self.ensemble.flags, "-cp", f"{jar}:{LIB / 'lib'}/*", main, str(self.dir / "zoo.cfg")]
 
     def start(self, arm=None):
         self.arm = arm or self.arm
@@ -140,7 +144,7 @@ class Ensemble:
             s.kill(signal.SIGCONT)
             s.kill()
 
-    def wait_whole(self, timeout=60):
+    def wait_whole(self, timeout=180):
         """Until every server serves; the leader."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
@@ -152,6 +156,16 @@ class Ensemble:
                 return self.leader()
             time.sleep(0.1)
         raise RuntimeError(f"the ensemble did not come up: {modes}; see {self.dir}")
+
+    def wait_leader(self, timeout=180):
+        """The leader, as soon as there is one."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            leader = self.leader()
+            if leader:
+                return leader
+            time.sleep(0.05)
+        raise RuntimeError(f"nobody leads; see {self.dir}")
 
     def leader(self):
         for s in self.servers:

@@ -4,13 +4,15 @@
 
 Arms take turns, kill by kill, each on an ensemble of its own; the others idle meanwhile.
 A client polls every survivor every 5 ms with a new session and a write; the first acknowledgement counts. Writes DIR/recovery.json,
-DIR/recovery.csv (the distribution: arm, ms, fraction) and a table. --gate: exit 5 unless median and p95 of giusto are at most a
-third of stock's. A kill during which the machine lost more than --steal of a core, or waited longer than --runqueue, is void.
+DIR/recovery.csv (the distribution: arm, ms, fraction) and a table. A kill during which others had the processors (disturbed()) is
+void. --gate: exit 5 unless median and p95 of giusto are at most a third of stock's, no sample is above the bound exported before it, no
+notification was lost, and at most 5 % of either arm's kills are void.
 """
 import argparse
 import json
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -34,17 +36,39 @@ def percentile(values, p):
     return ordered[max(0, -(-len(ordered) * p // 100) - 1)]
 
 
-def machine():
-    """Load average, stolen seconds of all cores, seconds tasks waited for a core."""
-    with open("/proc/stat") as f:
-        stolen = int(f.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
-    waited = 0
-    try:
-        with open("/proc/schedstat") as f:
-            waited = sum(int(line.split()[8]) for line in f if line.startswith("cpu")) / 1e9
-    except OSError:
-        pass
-    return os.getloadavg()[0], stolen, waited
+class Machine:
+    """What the machine gave to others: an instant's state, and the difference of two."""
+
+    def __init__(self, pids):
+        self.pids = pids
+        self.load, self.at = os.getloadavg()[0], time.monotonic()
+        with open("/proc/stat") as f:
+            fields = [int(x) / os.sysconf("SC_CLK_TCK") for x in f.readline().split()[1:9]]
+        self.idle, self.stolen = fields[3] + fields[4], fields[7]
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.ended, self.self = ended.ru_utime + ended.ru_stime, time.process_time()
+        self.of = {pid: self._cpu(pid) for pid in pids}
+
+    @staticmethod
+    def _cpu(pid):
+        try:
+            return time.clock_gettime((~pid << 3) | 2)  # all threads of a process, ns
+        except OSError:
+            return None  # it has ended: what it used is in 'ended'
+
+    def since(self, before):
+        """Seconds of processor time that neither we nor our servers nor nobody had; and of these, what the hypervisor took."""
+        ours = self.self - before.self + self.ended - before.ended
+        for pid, used in before.of.items():
+            ours += (self.of[pid] or 0) - used
+        elapsed = os.cpu_count() * (self.at - before.at)
+        return elapsed - (self.idle - before.idle) - ours, self.stolen - before.stolen
+
+
+def disturbed(others_s, elapsed_s):
+    """The rule that excuses a sample, fixed before anything is measured: others had more than a tenth of the processors and 30 ms, which
+    is what the kernel's clock ticks can hide."""
+    return others_s > 0.03 + 0.1 * os.cpu_count() * elapsed_s
 
 
 def first_write(ports, stop_after=30.0):
@@ -128,24 +152,24 @@ class Arm:
         self.ensemble = Ensemble(directory, [name] * size, config, flags, environment)
         self.samples, self.void = [], 0
 
-    def kill_leader(self, limits):
+    def kill_leader(self, pids):
         leader = self.ensemble.wait_whole()
         survivors = [s for s in self.ensemble.servers if s is not leader]
         bounds = [int(s.metrics().get("giusto_first_write_bound_us", 0)) / 1000 for s in survivors]
         offsets = {s: s.log.stat().st_size for s in survivors}
-        load, stolen, waited = machine()
+        before = Machine(pids())
         killed = time.time()
         leader.kill()
         gone = time.time()
         acknowledged = first_write([s.client for s in survivors])
-        _, stolen_after, waited_after = machine()
+        after = Machine(before.pids)
         if acknowledged is None:
             raise RuntimeError(f"{self.name}: no write was acknowledged within 30 s; see {self.ensemble.dir}")
-        time.sleep(0.2)
-        sample = {"arm": self.name, "total_ms": 1000 * (acknowledged - killed), "bound_ms": max(bounds), "load": load,
-                  "stolen_s": stolen_after - stolen, "runqueue_s": waited_after - waited,
+        time.sleep(0.6)  # ours writes its log a little later
+        others, stolen = after.since(before)
+        sample = {"arm": self.name, "total_ms": 1000 * (acknowledged - killed), "bound_ms": max(bounds), "load": before.load,
+                  "others_s": others, "stolen_s": stolen, "void": disturbed(others, after.at - before.at),
                   **phases(survivors, offsets, killed, gone, acknowledged)}
-        sample["void"] = sample["stolen_s"] > limits[0] or sample["runqueue_s"] > limits[1]
         leader.start()
         self.ensemble.wait_whole()
         self.samples.append(sample)
@@ -153,39 +177,53 @@ class Arm:
 
 
 def report(arms, out):
-    print(f"{'ms':<10}{'n':>4}{'void':>5}{'min':>7}{'p50':>7}{'p95':>7}{'p99':>7}{'max':>7}   phases, median:",
+    print(f"{'ms':<10}{'n':>4}{'void':>5}{'min':>7}{'p50':>7}{'p95':>7}{'p99':>7}{'max':>7}   phases, p50/p95:",
           *(f"{p:>9}" for p in PHASES), f"{'refused':>8}{'resent':>7}{'> bound':>8}")
     rows, result = [], {}
     for arm in arms:
         good = [s for s in arm.samples if not s["void"]]
         if not good:
+            print(f"{arm.name:<10}{0:>4}{len(arm.samples):>5}")
+            result[arm.name] = {"n": 0, "void": len(arm.samples), "samples": arm.samples}
             continue
         totals = [s["total_ms"] for s in good]
         over = sum(s["total_ms"] > s["bound_ms"] > 0 for s in good)
-        medians = [statistics.median([s[p] for s in good if p in s] or [0]) for p in PHASES]
+        parts = {p: [s[p] for s in good if p in s] or [0] for p in PHASES}
         stats = {"n": len(good), "void": len(arm.samples) - len(good), "min": min(totals),
                  **{f"p{p}": percentile(totals, p) for p in (50, 95, 99)}, "max": max(totals)}
         refused, resent = (sum(s.get(k, 0) for s in good) for k in ("refused", "resent"))
         bounded = any(s["bound_ms"] for s in good)
         print(f"{arm.name:<10}{stats['n']:>4}{stats['void']:>5}", *(f"{stats[k]:>6.0f}" for k in ("min", "p50", "p95", "p99", "max")),
-              " " * 17, *(f"{m:>9.1f}" for m in medians), f"{refused:>8}{resent:>7}", f"{over if bounded else '-':>7}")
+              " " * 18, *(f"{statistics.median(v):>5.0f}/{percentile(v, 95):<3.0f}" for v in parts.values()), f"{refused:>8}{resent:>7}",
+              f"{over if bounded else '-':>7}")
         rows += [(arm.name, t, (i + 1) / len(totals)) for i, t in enumerate(sorted(totals))]
-        result[arm.name] = {**stats, "phases_median_ms": dict(zip(PHASES, medians)), "refused": refused, "resent": resent,
+        result[arm.name] = {**stats, "phases_median_ms": {p: statistics.median(v) for p, v in parts.items()},
+                            "phases_p95_ms": {p: percentile(v, 95) for p, v in parts.items()}, "refused": refused, "resent": resent,
                             "over_bound": over if bounded else None, "samples": arm.samples}
     (out / "recovery.csv").write_text("arm,ms,fraction\n" + "".join(f"{a},{t:.1f},{f:.4f}\n" for a, t, f in rows))
-    loads = [s["load"] for arm in arms for s in arm.samples]
-    stolen = sum(s["stolen_s"] for arm in arms for s in arm.samples)
-    result["machine"] = {"cores": os.cpu_count(), "load_median": statistics.median(loads), "load_max": max(loads), "stolen_s": stolen}
-    print(f"machine: {os.cpu_count()} cores, load {statistics.median(loads):.1f} (at most {max(loads):.1f}), stolen {stolen:.2f} s while recovering")
+    every = [s for arm in arms for s in arm.samples]
+    loads, others = [s["load"] for s in every], [1000 * s["others_s"] for s in every]
+    stolen = sum(s["stolen_s"] for s in every)
+    result["machine"] = {"cores": os.cpu_count(), "load_median": statistics.median(loads), "load_max": max(loads), "stolen_s": stolen,
+                         "others_ms_median": statistics.median(others), "others_ms_max": max(others)}
+    print(f"machine: {os.cpu_count()} cores, load {statistics.median(loads):.1f} (at most {max(loads):.1f}); of a recovery's processor time "
+          f"others had {statistics.median(others):.0f} ms (at most {max(others):.0f}), stolen {stolen:.2f} s in all")
     (out / "recovery.json").write_text(json.dumps(result, indent=1))
     return result
 
 
-def gate(result, third=1 / 3):
+def gate(result, third=1 / 3, excused=0.05):
+    """What must hold of the samples; few may be excused, or the run says nothing."""
     ours, stock = result.get("giusto"), result.get("stock")
     if not ours or not stock:
-        sys.exit("void: too many kills were void, the machine was too noisy; run it again")
-    ok = True
+        sys.exit("--gate compares the arms stock and giusto")
+    noisy = [f"{name}: {r['void']} of {r['n'] + r['void']}" for name, r in (("giusto", ours), ("stock", stock))
+             if r["void"] > excused * (r["n"] + r["void"])]
+    if noisy:
+        print(f"gate missed: too noisy, more than {excused:.0%} of the kills are void ({', '.join(noisy)}); run it again")
+        sys.exit(5)
+    ok = ours["over_bound"] == 0 and ours["resent"] == 0
+    print(f"over the exported bound: {ours['over_bound']}, second rounds of an election: {ours['resent']} (gate: 0)")
     for key in ("p50", "p95"):
         ratio = ours[key] / stock[key]
         ok &= ratio <= third
@@ -201,8 +239,6 @@ def main():
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--arms", default="stock,rtzk-l,giusto")
     parser.add_argument("--out", type=Path, default=Path("target/bench"))
-    parser.add_argument("--steal", type=float, default=0.05, help="seconds; more of it in a recovery and the kill is void")
-    parser.add_argument("--runqueue", type=float, default=5.0, help="seconds, of all tasks together")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a line of every zoo.cfg")
     parser.add_argument("--java", action="append", default=[], metavar="FLAG", help="a flag of every JVM")
     parser.add_argument("--slow", type=int, default=0, metavar="MS", help="every forced write takes so much longer")
@@ -217,8 +253,7 @@ def main():
         if a.keep:
             print(f"data and logs: {base}")
         environment = slow_disk(Path(scratch), a.slow) if a.slow else {}
-        java = [*a.java, f"-Xmx{128 + 8 * a.tree}m"]
-        arms = [Arm(name, a.servers, base / name, config, java, environment) for name in a.arms.split(",")]
+        arms = [Arm(name, a.servers, base / name, config, a.java, environment) for name in a.arms.split(",")]
         try:
             for arm in arms:
                 arm.ensemble.__enter__()
@@ -227,11 +262,14 @@ def main():
                 for node in range(2 * a.tree):
                     session.create(f"/tree{node}", bytes(500_000))
                 session.close()
+            def pids():
+                return [s.process.pid for arm in arms for s in arm.ensemble.servers if s.process]
+
             for k in range(a.kills):
                 # Order turns too, so that no arm always follows the same one.
                 for arm in arms[k % len(arms):] + arms[:k % len(arms)]:
                     time.sleep(1.0)
-                    sample = arm.kill_leader((a.steal, a.runqueue))
+                    sample = arm.kill_leader(pids)
                     print(f"{k + 1}/{a.kills} {arm.name}: {sample['total_ms']:.0f} ms{' void' if sample['void'] else ''}", file=sys.stderr)
         finally:
             for arm in arms:

@@ -12,8 +12,8 @@ import wire
 from ensemble import ROOM, Ensemble, free_ports
 
 SCRIPT = ROOM / "bin" / "giusto-zookeeper"
-QUIETLY = ["-Dzookeeper.loglevel=ERROR"]
-CLIENTS = f"{ROOM / 'conf'}:{ROOM / 'clients' / 'target'}/*:{ROOM / 'clients' / 'target' / 'lib'}/*"
+QUIETLY = ["-Dzookeeper.loglevel=ERROR", f"-Dlogback.configurationFile={ROOM / 'harness' / 'logback-stock.xml'}"]
+CLIENTS = f"{ROOM / 'clients' / 'target'}/*:{ROOM / 'clients' / 'target' / 'lib'}/*"
 QUIET = {**os.environ, "JVMFLAGS": "-Xmx64m"}
 
 

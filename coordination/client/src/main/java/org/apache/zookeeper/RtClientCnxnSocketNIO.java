@@ -15,15 +15,15 @@ import org.slf4j.LoggerFactory;
  * jar on the class path, nothing else in the application.
  *
  * <p>Stock's client sleeps a random time of up to a second before every connection but its first, and a second more when it has
- * tried every server once. With this socket it tries the next server at once, and rests 50 ms when it has tried all. Everything
- * on the wire is stock's. For clients of ZooKeeper 3.8 and 3.9; where another version has no such fields, the client refuses to
+ * tried every server once. With this socket it tries the next server at once, and rests when it has tried all: 5, 10, 20, then 50 ms.
+ * Everything on the wire is stock's. For clients of ZooKeeper 3.8 and 3.9; where another version has no such fields, the client refuses to
  * start and says so, rather than being slow in secret.
  */
 public class RtClientCnxnSocketNIO extends ClientCnxnSocketNIO {
 
     private static final Logger LOG = LoggerFactory.getLogger(RtClientCnxnSocketNIO.class);
-    /** The rest after all servers were tried. */
-    static final long REST_MS = 50;
+    /** The rests after all servers were tried once, twice, and so on; the last one from then on. */
+    static final long[] RESTS_MS = {5, 10, 20, 50};
 
     private final Field firstConnect;
     private final Field hostProvider;
@@ -71,6 +71,8 @@ public class RtClientCnxnSocketNIO extends ClientCnxnSocketNIO {
     static final class Impatient implements HostProvider {
 
         private final HostProvider servers;
+        /** How many servers were tried since one took us. */
+        private int tried;
 
         Impatient(HostProvider servers) {
             this.servers = servers;
@@ -83,11 +85,17 @@ public class RtClientCnxnSocketNIO extends ClientCnxnSocketNIO {
 
         @Override
         public InetSocketAddress next(long rest) {
-            return servers.next(Math.min(rest, REST_MS));
+            // The provider rests with the last server of a round only.
+            int round = Math.min(tried / Math.max(1, servers.size()), RESTS_MS.length - 1);
+            if (round < RESTS_MS.length - 1) {
+                tried++;
+            }
+            return servers.next(Math.min(rest, RESTS_MS[round]));
         }
 
         @Override
         public void onConnected() {
+            tried = 0;
             servers.onConnected();
         }
 

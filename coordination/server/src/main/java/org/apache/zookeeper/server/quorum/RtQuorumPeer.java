@@ -6,7 +6,8 @@ import java.io.InterruptedIOException;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
 import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
@@ -43,6 +44,7 @@ final class RtQuorumPeer extends QuorumPeer {
     private final Phases phases;
     private final AtomicLong answers = new AtomicLong();
     private EpochStore epochs;
+    private ExecutorService writer;
     private volatile long lostLeader = -1;
     /** Whether this process ever served. */
     private volatile boolean served;
@@ -57,11 +59,12 @@ final class RtQuorumPeer extends QuorumPeer {
     @Override
     public void setTxnFactory(FileTxnSnapLog log) {
         super.setTxnFactory(log);
-        ExecutorService writer = Executors.newSingleThreadExecutor(work -> {
+        // What is still to be written when the server is shut down can be left: it is written in advance.
+        writer = new ThreadPoolExecutor(1, 1, 0, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), work -> {
             Thread thread = new Thread(work, "giusto-epochs");
             thread.setDaemon(true);
             return thread;
-        });
+        }, new ThreadPoolExecutor.DiscardPolicy());
         epochs = new EpochStore(settings.epochs, new EpochFiles(log.getSnapDir().toPath(), bound.forced::add), writer);
     }
 
@@ -69,6 +72,12 @@ final class RtQuorumPeer extends QuorumPeer {
     public synchronized void start() {
         registerMetrics();
         super.start();
+    }
+
+    @Override
+    public void shutdown() {
+        super.shutdown();
+        writer.shutdown();
     }
 
     private void registerMetrics() {

@@ -1,6 +1,8 @@
 package org.apache.zookeeper.server.quorum;
 
 import java.io.IOException;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
 import javax.security.sasl.SaslException;
 import org.apache.zookeeper.server.ExitCode;
 import org.apache.zookeeper.server.admin.AdminServer.AdminServerException;
@@ -15,12 +17,22 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Exit codes are stock's: 2 where the configuration is wrong.
  */
-public final class RtQuorumPeerMain extends QuorumPeerMain {
+public class RtQuorumPeerMain extends QuorumPeerMain {
 
     private static final Logger LOG = LoggerFactory.getLogger(RtQuorumPeerMain.class);
     private static final String CONNECT_DELAY = "zookeeper.leaderConnectDelayDuringRetryMs";
 
+    /** What a start may take longer for it. */
+    private static final long REHEARSAL_NS = TimeUnit.SECONDS.toNanos(4);
+
     private Settings settings;
+
+    RtQuorumPeerMain() {
+    }
+
+    RtQuorumPeerMain(Settings settings) {
+        this.settings = settings;
+    }
 
     /**
      * @param args the path of zoo.cfg
@@ -76,9 +88,12 @@ public final class RtQuorumPeerMain extends QuorumPeerMain {
             System.setProperty(CONNECT_DELAY, "2");
         }
         if (settings.has(Settings.Feature.WARM)) {
-            Thread warm = new Thread(() -> LOG.info("{} classes are loaded for a recovery", WarmStart.load()), "giusto-warm");
-            warm.setDaemon(true);
-            warm.start();
+            LOG.info("{} classes are loaded for a recovery", WarmStart.load());
+        }
+        if (settings.has(Settings.Feature.REHEARSE) && Aside.possible()) {
+            long start = System.nanoTime();
+            int played = Rehearsal.play(settings, Path.of(System.getProperty("java.io.tmpdir")), REHEARSAL_NS);
+            LOG.info("{} recoveries rehearsed in {} ms", played, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start));
         }
     }
 

@@ -30,7 +30,9 @@ final class Settings {
         /** A new leader takes its snapshot after it serves, not before. */
         SNAPSHOT,
         /** The classes of a recovery are loaded at start. */
-        WARM
+        WARM,
+        /** Recoveries are rehearsed before the server starts. */
+        REHEARSE
     }
 
     /** Wrong settings: the text names the key, what is wrong and what to write instead. */

@@ -76,6 +76,6 @@ class SettingsTest {
         Settings s = of("giusto.features", "fcle, fqce");
         assertTrue(s.has(Settings.Feature.FCLE) && s.has(Settings.Feature.FQCE));
         assertFalse(s.has(Settings.Feature.SNAPSHOT) || s.has(Settings.Feature.UNANIMOUS) || s.has(Settings.Feature.WARM));
-        assertTrue(refusal("giusto.features", "fcle,").contains("known are fcle, fqce, unanimous, snapshot, warm"));
+        assertTrue(refusal("giusto.features", "fcle,").contains("known are fcle, fqce, unanimous, snapshot, warm, rehearse"));
     }
 }

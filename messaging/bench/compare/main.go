@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// compare measures nsqd and giusto-broker in turns under the same load, or a giusto-broker that is stopped again and again.
+package main
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+
+	"giusto.dev/messaging/bench"
+)
+
+// broker is a running one.
+type broker struct {
+	command *exec.Cmd
+	address string
+	http    string
+}
+
+func launch(path string, arguments ...string) *broker {
+	command := exec.Command(path, arguments...)
+	command.Stderr = os.Stderr
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	words := strings.Fields(line)
+	if err != nil || len(words) < 5 {
+		log.Fatalf("%s did not start: %s %v", path, line, err)
+	}
+	return &broker{command, strings.TrimSuffix(words[2], ","), words[4]}
+}
+
+// cpu is the processor time it has used.
+func (b *broker) cpu() time.Duration {
+	total := int64(0)
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", b.command.Process.Pid))
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task)
+		var ran int64
+		fmt.Sscan(string(text), &ran)
+		total += ran
+	}
+	return time.Duration(total)
+}
+
+func (b *broker) end() {
+	b.command.Process.Signal(syscall.SIGTERM)
+	b.command.Wait()
+}
+
+// steal is the part of the machine's time that others took, in ticks of 10 ms, and all ticks.
+func steal() (stolen, all int64) {
+	text, _ := os.ReadFile("/proc/stat")
+	for n, word := range strings.Fields(strings.SplitN(string(text), "\n", 2)[0])[1:9] {
+		var ticks int64
+		fmt.Sscan(word, &ticks)
+		if all += ticks; n == 7 {
+			stolen = ticks
+		}
+	}
+	return stolen, all
+}
+
+func median(values []float64) float64 {
+	sort.Float64s(values)
+	return values[len(values)/2]
+}
+
+func main() {
+	log.SetFlags(0)
+	programs := flag.String("programs", "", "directory with giusto-broker and stock")
+	rounds := flag.Int("rounds", 3, "rounds")
+	length := flag.Duration("for", 5*time.Second, "of one load")
+	flag.Parse()
+	missed := false
+	for _, load := range []bench.Load{
+		{Publishers: 200, Each: 10}, {Publishers: 200, Each: 10, Unbuffered: true},
+		{Publishers: 1000, Each: 10}, {Publishers: 1000, Each: 10, Unbuffered: true},
+	} {
+		load.For, load.Size, load.Topic = *length, 100, "alarms"
+		if !compare(load, *programs, *rounds) {
+			missed = true
+		}
+	}
+	if missed {
+		os.Exit(1)
+	}
+}
+
+// The bucket of the load: a tenth of headroom, and a tenth of a second's messages deep. What is measured is the broker, and not how
+// evenly a load generator on the same cores sends.
+const form = "listen: 127.0.0.1:0\nhttp: 127.0.0.1:0\nnode: 1\ndata: %s\ntopics: {alarms: {rate: %d/s, depth: %d}}\n"
+
+func compare(load bench.Load, programs string, rounds int) bool {
+	total := float64(load.Publishers) * load.Each
+	kind := "default settings"
+	if load.Unbuffered {
+		kind = "no output buffer"
+	}
+	fmt.Printf("%d publishers x %v/s, consumer with RDY > 1, %s\n", load.Publishers, load.Each, kind)
+	values := map[string]map[string][]float64{"nsqd": {}, "giusto": {}}
+	for round := range rounds {
+		for n := range 2 {
+			name := []string{"nsqd", "giusto"}[(n+round)%2]
+			stolen, ticks := steal()
+			r, cpu := once(load, programs, name, int(total))
+			after, all := steal()
+			void := ""
+			if share := float64(after-stolen) / float64(max(all-ticks, 1)); share > 0.05 {
+				void = fmt.Sprintf(" VOID: %.0f %% stolen", 100*share)
+			}
+			fmt.Printf("  %-7s %6.1f us CPU/msg, p50 %8.3f p99 %8.3f p99.9 %8.3f ms, %d of %d%s\n", name, float64(cpu.Nanoseconds())/1e3/float64(max(r.Sent, 1)),
+				r.Percentile(.5).Seconds()*1e3, r.Percentile(.99).Seconds()*1e3, r.Percentile(.999).Seconds()*1e3, r.Received, r.Sent, void)
+			if void != "" {
+				continue
+			}
+			v := values[name]
+			v["cpu"] = append(v["cpu"], float64(cpu.Nanoseconds())/1e3/float64(max(r.Sent, 1)))
+			v["p50"] = append(v["p50"], r.Percentile(.5).Seconds()*1e3)
+			v["p99"] = append(v["p99"], r.Percentile(.99).Seconds()*1e3)
+		}
+	}
+	for _, name := range []string{"nsqd", "giusto"} {
+		if len(values[name]["cpu"]) == 0 {
+			fmt.Println("  void: the machine was too noisy; run it again")
+			return false
+		}
+	}
+	ratio := func(key string) float64 { return median(values["giusto"][key]) / median(values["nsqd"][key]) }
+	fmt.Printf("  medians, giusto over nsqd: CPU %.2f, p50 %.3f, p99 %.3f; giusto's p99 %.3f ms\n", ratio("cpu"), ratio("p50"), ratio("p99"), median(values["giusto"]["p99"]))
+	return true
+}
+
+func once(load bench.Load, programs, name string, rate int) (bench.Result, time.Duration) {
+	directory, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(directory)
+	var b *broker
+	if name == "nsqd" {
+		b = launch(filepath.Join(programs, "stock"), directory)
+	} else {
+		file := filepath.Join(directory, "broker.yaml")
+		os.WriteFile(file, []byte(fmt.Sprintf(form, directory, rate*11/10, rate/10)), 0o600)
+		b = launch(filepath.Join(programs, "giusto-broker"), file)
+	}
+	defer b.end()
+	var before, after time.Duration
+	r, err := load.Run(b.address, func() { before = b.cpu() }, func() { after = b.cpu() })
+	if err != nil {
+		log.Print(err)
+	}
+	return r, after - before
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package broker is a message broker that speaks NSQ's protocol: stock nsqd embedded behind our own listeners, with exact rate
+// limits for topics and no avoidable latency.
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"giusto.dev/messaging/settings"
+)
+
+// Broker is one running broker.
+type Broker struct {
+	log      logger
+	epoch    time.Time // the gates' time 0
+	settings atomic.Pointer[settings.Settings]
+	topics   atomic.Pointer[map[string]*topic] // those with a limit; replaced, never changed
+	engine   *engine
+	metrics  *metrics
+	tls      *tls.Config
+	asking   *http.Client // of auth servers
+	listener net.Listener
+	web      *http.Server
+	webAddr  net.Addr
+
+	assembling atomic.Int64 // bytes allocated for bodies that are not here yet
+	crowded    int64
+	consuming  atomic.Int64
+	stopping   atomic.Bool
+	lastCall   chan struct{} // closed: what nsqd does not take now is lost
+
+	mutex   sync.Mutex // of clients and of reloads
+	clients map[*connection]struct{}
+	serving sync.WaitGroup
+}
+
+// Start starts a broker. log gets a line for what an operator should know.
+func Start(s settings.Settings, log func(format string, words ...any)) (*Broker, error) {
+	b := &Broker{log: log, epoch: time.Now().Add(-10 * time.Second), clients: map[*connection]struct{}{}, lastCall: make(chan struct{}),
+		crowded: max(int64(s.Memory)/4, 2*int64(s.MaxBody)), asking: &http.Client{Timeout: 5 * time.Second}}
+	b.settings.Store(&s)
+	b.topics.Store(&map[string]*topic{})
+	b.metrics = &metrics{broker: b, topics: map[string]*counts{}, errors: map[string]uint64{}}
+	var err error
+	if b.tls, err = tlsConfig(s.TLS); err != nil {
+		return nil, err
+	}
+	listening := net.ListenConfig{Control: stampAll}
+	if b.listener, err = listening.Listen(context.Background(), "tcp", s.Listen); err != nil {
+		return nil, err
+	}
+	web, err := net.Listen("tcp", s.HTTP)
+	if err != nil {
+		b.listener.Close()
+		return nil, err
+	}
+	b.webAddr = web.Addr()
+	if b.engine, err = startEngine(s, b.listener.Addr(), web.Addr(), log); err == nil {
+		err = b.limit(s.Topics)
+	}
+	if err != nil {
+		b.listener.Close()
+		web.Close()
+		if b.engine != nil {
+			b.engine.stop()
+		}
+		return nil, err
+	}
+	b.web = b.newWeb()
+	b.serving.Add(2)
+	go func() { defer b.serving.Done(); b.web.Serve(web) }()
+	go func() { defer b.serving.Done(); b.accept() }()
+	return b, nil
+}
+
+// Addr is where producers and consumers connect.
+func (b *Broker) Addr() net.Addr { return b.listener.Addr() }
+
+// HTTPAddr is where HTTP is served.
+func (b *Broker) HTTPAddr() net.Addr { return b.webAddr }
+
+// limit makes the topics' limits what they are to be.
+func (b *Broker) limit(wanted map[string]settings.Topic) error {
+	old := *b.topics.Load()
+	next := make(map[string]*topic, len(wanted))
+	var err error
+	for name, s := range wanted {
+		t := old[name]
+		if t != nil {
+			err = errors.Join(err, t.set(s))
+		} else {
+			var failed error
+			if t, failed = b.newTopic(name, s); failed != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w", name, failed))
+				continue
+			}
+		}
+		next[name] = t
+	}
+	b.topics.Store(&next)
+	for name, t := range old {
+		if next[name] == nil {
+			t.end()
+		}
+	}
+	return err
+}
+
+// Reload takes over the topics of a file read anew. What else differs needs a restart, and is refused with all the rest.
+func (b *Broker) Reload(path string) error {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	err := b.reload(path)
+	if err != nil {
+		b.metrics.failed.Add(1)
+		return fmt.Errorf("not reloaded: %w", err)
+	}
+	b.metrics.reloaded.Add(1)
+	return nil
+}
+
+func (b *Broker) reload(path string) error {
+	if b.stopping.Load() {
+		return errStopping
+	}
+	s, err := settings.Read(path)
+	if err != nil {
+		return err
+	}
+	if key := s.Differs(*b.settings.Load()); key != "" {
+		return fmt.Errorf("%s: %s has changed, which needs a restart", path, key)
+	}
+	if err := b.limit(s.Topics); err != nil {
+		return err
+	}
+	b.settings.Store(&s)
+	return nil
+}
+
+// accept serves connections until the listener is closed.
+func (b *Broker) accept() {
+	for {
+		conn, err := b.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			b.log("accept: %v", err)
+			time.Sleep(50 * time.Millisecond) // out of files, most likely: others must close some
+			continue
+		}
+		b.metrics.opened.Add(1)
+		c, err := b.newConnection(conn.(*net.TCPConn))
+		if err != nil {
+			conn.Close()
+			continue
+		}
+		b.mutex.Lock()
+		b.clients[c] = struct{}{}
+		b.mutex.Unlock()
+		b.serving.Add(1)
+		go func() {
+			defer b.serving.Done()
+			c.serve()
+			b.mutex.Lock()
+			delete(b.clients, c)
+			b.mutex.Unlock()
+		}()
+	}
+}
+
+// connections is how many there are, and how many of these consume.
+func (b *Broker) connections() (all, consuming int) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return len(b.clients), int(b.consuming.Load())
+}
+
+// Ended tells why nsqd ended, if it did by itself.
+func (b *Broker) Ended() <-chan error { return b.engine.ended }
+
+// Stop ends the broker; nothing that was acknowledged is lost. No command is read any more; what waits goes out at
+// its rate for as long as `drain` says, and the rest to nsqd's disk, as what consumers did not take.
+func (b *Broker) Stop() {
+	b.stopping.Store(true)
+	b.listener.Close()
+	ending, cancel := context.WithTimeout(context.Background(), time.Second)
+	b.web.Shutdown(ending)
+	cancel()
+	b.web.Close()
+	b.mutex.Lock()
+	for c := range b.clients {
+		if !c.consuming.Load() {
+			c.conn.SetReadDeadline(time.Unix(1, 0)) // wakes it; it sees that we stop
+		}
+	}
+	b.mutex.Unlock()
+	topics := *b.topics.Load()
+	for end := time.Now().Add(time.Duration(b.settings.Load().Drain)); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		kept := 0
+		for _, t := range topics {
+			kept += t.kept()
+		}
+		if kept == 0 {
+			break
+		}
+	}
+	// Consumers leave first: what now goes to nsqd at once is for its disk, and must not reach them faster than the limit.
+	b.disconnect()
+	for end := time.Now().Add(time.Second); b.consuming.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	// nsqd's disk may be full: what it does not take within a moment is lost, and said to be.
+	last := time.AfterFunc(2*time.Second, func() { close(b.lastCall) })
+	for _, t := range topics {
+		t.end()
+	}
+	if last.Stop() {
+		close(b.lastCall)
+	}
+	b.engine.stop()
+	b.disconnect()
+	b.serving.Wait()
+}
+
+// disconnect ends all connections.
+func (b *Broker) disconnect() {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	for c := range b.clients {
+		c.conn.Close()
+	}
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package broker
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// bounds of the histograms of times.
+var bounds = [...]time.Duration{50e3, 100e3, 200e3, 500e3, 1e6, 2e6, 5e6, 10e6, 20e6, 50e6, 100e6, 200e6, 500e6, 1e9, 10e9}
+
+type histogram struct {
+	counts [len(bounds) + 1]atomic.Uint64
+	sum    atomic.Int64
+}
+
+func (h *histogram) observe(d time.Duration) {
+	n := 0
+	for n < len(bounds) && d > bounds[n] {
+		n++
+	}
+	h.counts[n].Add(1)
+	h.sum.Add(int64(d))
+}
+
+func (h *histogram) metric(about *prometheus.Desc, labels ...string) prometheus.Metric {
+	upTo, total := map[float64]uint64{}, uint64(0)
+	for n, bound := range bounds {
+		total += h.counts[n].Load()
+		upTo[bound.Seconds()] = total
+	}
+	total += h.counts[len(bounds)].Load()
+	return prometheus.MustNewConstHistogram(about, total, time.Duration(h.sum.Load()).Seconds(), upTo, labels...)
+}
+
+// counts of one topic with a limit. They outlive the limit, as counters must.
+type counts struct {
+	accepted, released, refused, lost atomic.Uint64
+	access, lag                       histogram
+}
+
+func about(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("giusto_broker_"+name, help, labels, nil)
+}
+
+var (
+	aboutAccepted = about("accepted_messages_total", "Messages accepted from producers, of topics with a limit.", "topic")
+	aboutReleased = about("released_messages_total", "Messages released to nsqd.", "topic")
+	aboutRefused  = about("refused_messages_total", "Messages refused because the topic's queue stayed full.", "topic")
+	aboutLost     = about("lost_messages_total", "Acknowledged messages that nsqd did not take until the broker ended.", "topic")
+	aboutHeld     = about("held_messages_total", "Messages that the inbox held because they, or one before, were read late.", "topic")
+	aboutDelayed  = about("delayed_messages_total", "Messages that waited for tokens.", "topic")
+	aboutKept     = about("kept_messages", "Messages in the inbox and waiting for tokens, now.", "topic")
+	aboutQueue    = about("queue_used", "How much of the queue is taken, now: messages, one for each KiB begun.", "topic")
+	aboutLimit    = about("queue_limit", "How much the queue takes.", "topic")
+	aboutAccess   = about("access_seconds", "From the kernel's stamp of a message to its release to nsqd.", "topic")
+	aboutLag      = about("read_lag_seconds", "From the kernel's stamp of a message to when it was read.", "topic")
+	aboutUnlisted = about("unlimited_messages_total", "Messages released to nsqd, of topics without a limit.")
+	aboutClients  = about("connections", "Connections, now.", "role")
+	aboutOpened   = about("connections_total", "Connections accepted.")
+	aboutErrors   = about("error_frames_total", "Error frames sent.", "code")
+	aboutReloads  = about("reloads_total", "Reloads of the static file.", "result")
+)
+
+type metrics struct {
+	mutex            sync.Mutex
+	topics           map[string]*counts
+	errors           map[string]uint64
+	unlimited        atomic.Uint64
+	opened           atomic.Uint64
+	reloaded, failed atomic.Uint64
+	broker           *Broker
+}
+
+func (m *metrics) topic(name string) *counts {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.topics[name] == nil {
+		m.topics[name] = &counts{}
+	}
+	return m.topics[name]
+}
+
+func (m *metrics) failure(code string) {
+	m.mutex.Lock()
+	m.errors[code]++
+	m.mutex.Unlock()
+}
+
+// registry gathers ours, the process's and the Go runtime's.
+func (m *metrics) registry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// Describe sends nothing: topics come and go.
+func (m *metrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect tells all counts as they are now.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	counter := func(about *prometheus.Desc, value uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(about, prometheus.CounterValue, float64(value), labels...)
+	}
+	gauge := func(about *prometheus.Desc, value int64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(about, prometheus.GaugeValue, float64(value), labels...)
+	}
+	counter(aboutUnlisted, m.unlimited.Load())
+	counter(aboutOpened, m.opened.Load())
+	counter(aboutReloads, m.reloaded.Load(), "done")
+	counter(aboutReloads, m.failed.Load(), "refused")
+	all, consumers := m.broker.connections()
+	gauge(aboutClients, int64(all-consumers), "producer")
+	gauge(aboutClients, int64(consumers), "consumer")
+	m.mutex.Lock()
+	topics := make(map[string]*counts, len(m.topics))
+	for name, c := range m.topics {
+		topics[name] = c
+	}
+	for code, count := range m.errors {
+		counter(aboutErrors, count, code)
+	}
+	m.mutex.Unlock()
+	for name, c := range topics {
+		counter(aboutAccepted, c.accepted.Load(), name)
+		counter(aboutReleased, c.released.Load(), name)
+		counter(aboutRefused, c.refused.Load(), name)
+		counter(aboutLost, c.lost.Load(), name)
+		out <- c.access.metric(aboutAccess, name)
+		out <- c.lag.metric(aboutLag, name)
+	}
+	for name, t := range *m.broker.topics.Load() {
+		t.mutex.Lock()
+		held, delayed, kept, used, limit := t.gate.Counts.Held, t.gate.Counts.Delayed, t.gate.Kept(), t.used, t.limit
+		t.mutex.Unlock()
+		counter(aboutHeld, held, name)
+		counter(aboutDelayed, delayed, name)
+		gauge(aboutKept, int64(kept), name)
+		gauge(aboutQueue, used, name)
+		gauge(aboutLimit, limit, name)
+	}
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// giusto-broker is a message broker that speaks NSQ's protocol, with exact rate limits for topics. See README.md.
+package main
+
+import (
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"giusto.dev/messaging/broker"
+	"giusto.dev/messaging/settings"
+)
+
+const usage = `giusto-broker FILE          runs a broker by a static file, until SIGTERM; SIGHUP reloads the file's topics
+giusto-broker --check FILE  says what is wrong with a file, if anything
+`
+
+func main() {
+	arguments := os.Args[1:]
+	check := len(arguments) > 0 && arguments[0] == "--check"
+	if check {
+		arguments = arguments[1:]
+	}
+	if len(arguments) != 1 || arguments[0] == "" || arguments[0][0] == '-' {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	log.SetFlags(0)
+	log.SetPrefix("giusto-broker: ")
+	path := arguments[0]
+	s, err := settings.Read(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if check {
+		fmt.Printf("%s: %d topics with a limit\n", path, len(s.Topics))
+		return
+	}
+	// The collector runs when the limit is near, and not before: its pauses are what a tail of latencies is made of.
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(int64(s.Memory))
+	b, err := broker.Start(s, log.Printf)
+	if err != nil {
+		log.Fatal(err)
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT)
+	fmt.Printf("giusto-broker: ready: %s, http %s\n", b.Addr(), b.HTTPAddr())
+	for {
+		select {
+		case got := <-signals:
+			if got == syscall.SIGHUP {
+				if err := b.Reload(path); err != nil {
+					log.Print(err)
+				} else {
+					log.Print("reloaded ", path)
+				}
+				continue
+			}
+			b.Stop()
+			return
+		case err := <-b.Ended():
+			log.Fatal("nsqd ended: ", err)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package settings is the broker's static file: YAML (or JSON, which is YAML). README.md says what each key means.
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"reflect"
+	"regexp"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Largest is the most bytes a file may have.
+const Largest = 1 << 20
+
+// Topic is one topic's limit.
+type Topic struct {
+	// Rate and Depth of its token bucket: in any window of length t at most Depth + Rate·t messages are released.
+	Rate  Rate   `yaml:"rate"`
+	Depth Tokens `yaml:"depth"`
+	// Queue bounds what waits, in messages; one of more than 1 KiB counts once for each KiB begun.
+	Queue int64 `yaml:"queue"`
+	// Ok says when a producer is answered: accepted (default), or released.
+	Ok string `yaml:"ok"`
+}
+
+// TLS is what the listener needs to speak it.
+type TLS struct {
+	Certificate string `yaml:"certificate"`
+	Key         string `yaml:"key"`
+	// ClientCA, when given, makes clients show a certificate signed by it.
+	ClientCA string `yaml:"client_ca"`
+	// Required refuses every command but IDENTIFY until TLS is on.
+	Required bool `yaml:"required"`
+}
+
+// Settings is the whole file, with defaults filled in.
+type Settings struct {
+	Listen     string           `yaml:"listen"`
+	HTTP       string           `yaml:"http"`
+	Announce   string           `yaml:"announce"`
+	Lookupd    []string         `yaml:"lookupd"`
+	Data       string           `yaml:"data"`
+	Node       int64            `yaml:"node"`
+	Memory     Size             `yaml:"memory"`
+	MaxMessage Size             `yaml:"max_message"`
+	MaxBody    Size             `yaml:"max_body"`
+	MemQueue   int64            `yaml:"mem_queue"`
+	SyncEvery  int64            `yaml:"sync_every"`
+	MsgTimeout Duration         `yaml:"msg_timeout"`
+	Patience   Duration         `yaml:"patience"`
+	Drain      Duration         `yaml:"drain"`
+	TLS        *TLS             `yaml:"tls"`
+	Auth       []string         `yaml:"auth"`
+	Topics     map[string]Topic `yaml:"topics"`
+}
+
+// Defaults is what holds for keys that the file does not have.
+func Defaults() Settings {
+	return Settings{
+		Listen: "127.0.0.1:4150", HTTP: "127.0.0.1:4151", Data: "giusto-broker.data", Node: -1,
+		Memory: 512 << 20, MaxMessage: 1 << 20, MaxBody: 5 << 20, MemQueue: 10_000, SyncEvery: 2_500,
+		MsgTimeout: Duration(60 * time.Second),
+		// Less than go-nsq's write time-out of one second.
+		Patience: Duration(500 * time.Millisecond),
+		Drain:    Duration(5 * time.Second),
+	}
+}
+
+// Where `ok` may stand.
+const (
+	Accepted = "accepted"
+	Released = "released"
+)
+
+// Topic and channel names as nsqd 1.3.0 has them.
+var name = regexp.MustCompile(`^[.a-zA-Z0-9_-]+(#ephemeral)?$`)
+
+// ValidName says whether a topic or channel may be called so.
+func ValidName(text string) bool {
+	return len(text) >= 1 && len(text) <= 64 && name.MatchString(text)
+}
+
+// Read reads a file.
+func Read(path string) (Settings, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Settings{}, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, Largest+1))
+	if err != nil {
+		return Settings{}, err
+	}
+	s, err := Parse(text)
+	if err != nil {
+		return Settings{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Parse reads a file's text.
+func Parse(text []byte) (Settings, error) {
+	s := Defaults()
+	if len(text) > Largest {
+		return s, errors.New("more than 1 MiB")
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&s); err != nil && err != io.EOF {
+		return s, err
+	}
+	if err := decoder.Decode(new(any)); err != io.EOF {
+		return s, errors.New("more than one document")
+	}
+	return s, s.check()
+}
+
+func (s *Settings) check() error {
+	for key, address := range map[string]string{"listen": s.Listen, "http": s.HTTP} {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return fmt.Errorf("%s: %q is not HOST:PORT", key, address)
+		}
+	}
+	for _, bound := range []struct {
+		key               string
+		value, least, top int64
+	}{
+		{"memory", int64(s.Memory), 32 << 20, 1 << 40},
+		{"max_message", int64(s.MaxMessage), 1, 1 << 30},
+		{"max_body", int64(s.MaxBody), int64(s.MaxMessage), 1 << 30},
+		{"mem_queue", s.MemQueue, 0, 1 << 24},
+		{"sync_every", s.SyncEvery, 1, 1 << 30},
+		{"node", s.Node, -1, 1023},
+		{"patience", int64(s.Patience), 0, int64(30 * time.Second)},
+		{"drain", int64(s.Drain), 0, int64(time.Hour)},
+		{"msg_timeout", int64(s.MsgTimeout), int64(time.Second), int64(15 * time.Minute)},
+	} {
+		if bound.value < bound.least || bound.value > bound.top {
+			return fmt.Errorf("%s: %d is not in %d to %d", bound.key, bound.value, bound.least, bound.top)
+		}
+	}
+	if s.TLS != nil && (s.TLS.Certificate == "" || s.TLS.Key == "") {
+		return errors.New("tls: certificate and key must both be given")
+	}
+	for topic, t := range s.Topics {
+		if !ValidName(topic) {
+			return fmt.Errorf("topics: %q is not a topic's name: 1 to 64 of . a-z A-Z 0-9 _ -, perhaps #ephemeral", topic)
+		}
+		switch {
+		case t.Rate.Num == 0:
+			return fmt.Errorf("topics: %s: it has no rate (leave the topic out, if it has no limit)", topic)
+		case t.Depth == 0:
+			return fmt.Errorf("topics: %s: it has no depth", topic)
+		case t.Queue < 0 || t.Queue > 1<<24:
+			return fmt.Errorf("topics: %s: queue: %d is not in 1 to %d", topic, t.Queue, 1<<24)
+		case t.Ok != "" && t.Ok != Accepted && t.Ok != Released:
+			return fmt.Errorf("topics: %s: ok: %q is neither %s nor %s", topic, t.Ok, Accepted, Released)
+		}
+		if t.Queue == 0 {
+			t.Queue = 10_000
+		}
+		// What waits is in memory. Where nsqd keeps nothing in memory, it is acknowledged when nsqd has it.
+		if t.Ok == "" && s.MemQueue == 0 {
+			t.Ok = Released
+		} else if t.Ok == "" {
+			t.Ok = Accepted
+		}
+		s.Topics[topic] = t
+	}
+	return nil
+}
+
+// Differs names a key other than `topics` in which the two differ; empty: none.
+func (s Settings) Differs(t Settings) string {
+	s.Topics, t.Topics = nil, nil
+	one, other := reflect.ValueOf(s), reflect.ValueOf(t)
+	for n := range one.NumField() {
+		if !reflect.DeepEqual(one.Field(n).Interface(), other.Field(n).Interface()) {
+			return one.Type().Field(n).Tag.Get("yaml")
+		}
+	}
+	return ""
+}
