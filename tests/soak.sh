@@ -8,13 +8,13 @@ result=docs/soak.txt
 	echo "commit $(git rev-parse --short HEAD), $(uname -r), $(nproc) cores, $(date -u +%F)"
 	cargo test --release --locked -p giusto-compute -p giusto-daemon -- --nocapture 2>&1 | grep -E '^real:|died|deaths|middle|made:|panicked'
 	tests/v2.sh 2>&1 | grep -E "^real: [0-9]" || true
-	cargo test --release --locked -p giusto-analysis --test response -- --nocapture 2>&1 | grep -E '^test result|panicked'
+	cargo test --release --locked -p giusto-analysis --test response --test response_corners --test response_played -- --nocapture 2>&1 | grep -E '^test result|refused$|panicked'
 	cargo test --release --locked -p giusto-planner --test percentiles -- --nocapture 2>&1 | grep -E '^test|panicked|alone'
 	policy/mutants.sh --all | tail -1
 	policy/prove.sh --all | tail -1 || [ $? = 77 ]
 	policy/prove.sh --faults | tail -1 || [ $? = 77 ]
 	/usr/bin/python3 tests/e2e.py ThisHost 2>&1 | tail -3
-	for study in csa-period csa-etf csa-arinc mdds1-sweep mdds1-select mdds1-synthetic mdds1-measured mdds1-redis; do
+	for study in csa-period csa-etf csa-arinc mdds1-sweep mdds1-select mdds1-synthetic mdds1-measured mdds1-redis srtm-penalty; do
 		cargo run --release --locked --quiet -p giusto-studies -- $study | sed -n '1p;/ FAIL$/p' || [ ${PIPESTATUS[0]} = 77 ]
 	done
 	tests/messaging.sh soak | grep -E '^(bucket|FAIL|ok)' || [ ${PIPESTATUS[0]} = 77 ]

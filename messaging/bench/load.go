@@ -25,12 +25,14 @@ type Load struct {
 	Size       int
 	Unbuffered bool // the consumer asks for no output buffer
 	Topic      string
+	Seed       uint64
 }
 
 // Result is what came of it. Latencies are from just before Publish to the handler.
 type Result struct {
 	Sent, Received int
 	Latencies      []time.Duration // sorted
+	Sends          []int64         // when, in ns; in no order
 	First, Last    time.Time
 }
 
@@ -63,6 +65,7 @@ func (l Load) Run(address string, started, ended func()) (Result, error) {
 		if sent := int64(binary.BigEndian.Uint64(m.Body)); sent > 0 {
 			mutex.Lock()
 			result.Latencies = append(result.Latencies, time.Duration(now-sent))
+			result.Sends = append(result.Sends, sent)
 			mutex.Unlock()
 		}
 		return nil
@@ -96,7 +99,7 @@ func (l Load) Run(address string, started, ended func()) (Result, error) {
 		publishers.Add(1)
 		go func() {
 			defer publishers.Done()
-			random := rand.New(rand.NewPCG(uint64(n), 1))
+			random := rand.New(rand.NewPCG(uint64(n), l.Seed))
 			next := result.First.Add(time.Duration(random.Float64() / l.Each * 1e9))
 			for next.Sub(result.First) < l.For {
 				time.Sleep(time.Until(next))

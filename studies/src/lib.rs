@@ -18,6 +18,7 @@ mod measured;
 pub mod play;
 mod rtzk_recovery;
 pub mod sets;
+mod srtm_penalty;
 mod tables;
 
 use giusto_model::Duration;
@@ -47,6 +48,8 @@ pub enum Name {
     Mdds1Redis,
     /// Paper 000, § 5.4, Figs 5.8 to 5.10, on real ensembles.
     RtzkRecovery,
+    /// Paper 001, § 2.6.1, Fig. 2.6, in virtual time and with real brokers.
+    SrtmPenalty,
 }
 
 impl Name {
@@ -66,6 +69,7 @@ impl Name {
             Name::Mdds1Measured => "mdds1-measured",
             Name::Mdds1Redis => "mdds1-redis",
             Name::RtzkRecovery => "rtzk-recovery",
+            Name::SrtmPenalty => "srtm-penalty",
         }
     }
 }
@@ -124,6 +128,7 @@ pub fn run(
         Name::Mdds1Measured => mdds1_measured::run(size, folder, played),
         Name::Mdds1Redis => mdds1_redis::run(size, folder, played),
         Name::RtzkRecovery => rtzk_recovery::run(size, played),
+        Name::SrtmPenalty => srtm_penalty::run(size, folder, played),
     }
 }
 

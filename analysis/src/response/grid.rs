@@ -27,6 +27,10 @@ const FEW: u64 = 32;
 /// answers for two budgets next to B lie far apart, and halving after halving is not enough.
 const DIVIDED: u64 = 16;
 const MANY: u64 = 256;
+/// A budget of fewer slots than this is one of which the two next to it say little: then up to [`SCARCE`] slots in a period
+/// are worth it.
+const FEW_IN_BUDGET: u128 = 4;
+const SCARCE: u64 = 4096;
 /// Most slots of a period.
 const MOST_SLOTS: u128 = 4_000_000;
 
@@ -39,7 +43,10 @@ impl Grid {
         let least = |unit: u64| ((unit as f64 * f64::from(slots) / mean).ceil() as u64).max(1);
         let coarse = least(question.period.ns());
         let coarse_or_more = coarse.min(1 << 32);
-        let most = u128::from((2 * coarse_or_more).max(FEW).max(MANY.min(DIVIDED * coarse_or_more)));
+        let (budget, period) = (u128::from(question.budget.ns()), u128::from(question.period.ns()));
+        let scarce = budget * u128::from(coarse_or_more) < FEW_IN_BUDGET * period;
+        let divided = if scarce { SCARCE } else { MANY.min(DIVIDED * coarse_or_more) };
+        let most = u128::from((2 * coarse_or_more).max(FEW).max(divided));
         let parts = least(common);
         let count = |unit: u64, parts: u64| u128::from(question.period.ns() / unit) * u128::from(parts);
         let grid = if count(common, parts) <= most {
@@ -90,7 +97,7 @@ impl Grid {
     }
 
     /// `ns` in slots: whole ones, and the part of one more.
-    fn slots(self, ns: u64) -> (usize, f64) {
+    pub(super) fn slots(self, ns: u64) -> (usize, f64) {
         let parts = u128::from(ns) * u128::from(self.parts);
         let unit = u128::from(self.unit);
         ((parts / unit) as usize, (parts % unit) as f64 / self.unit as f64)

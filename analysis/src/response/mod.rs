@@ -129,6 +129,8 @@ const FIRST_IN_PERIOD: f64 = 400.0;
 const FEWEST: f64 = 3.0;
 /// With service times between two slots' ends answers do not settle as regularly: then they must not move by more than this.
 const BETWEEN: f64 = 1e-3;
+/// An answer that the last halving moved by more is none.
+const NONE: f64 = 2e-2;
 /// The grid is made finer at most so many times.
 const MOST_HALVINGS: u32 = 9;
 /// Slots of work times slots of period on a grid that is still tried.
@@ -246,7 +248,7 @@ pub fn response(
                 fine
             }
             // Of two grids alone nobody knows how good they are.
-            (Err(Error::Fine { .. }), Some(answer)) if answer.error.is_some() => return Ok(answer),
+            (Err(error @ Error::Fine { .. }), before) => return before.filter(settled).ok_or(error),
             (Err(error), _) => return Err(error),
         };
         let limit = Limit { coarse: Some(&coarse), fine: &fine };
@@ -261,7 +263,11 @@ pub fn response(
             break;
         }
     }
-    last.ok_or(Error::Fine { states: 1 << 32 })
+    last.filter(settled).ok_or(Error::Fine { states: grid.slots(question.period.ns()).0 as u64 })
+}
+
+fn settled(answer: &Response) -> bool {
+    answer.error.is_some_and(|error| error <= NONE)
 }
 
 /// What `limit` says, its finest grid being `grid`.

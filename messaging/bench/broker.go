@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Broker is a running giusto-broker, or the stock nsqd of bench/stock.
+type Broker struct {
+	command *exec.Cmd
+	// Address for producers and consumers.
+	Address string
+	// HTTP is where statistics are.
+	HTTP string
+}
+
+// Start runs a program that tells its two addresses in its first line, and dies with whoever started it.
+func Start(path string, arguments ...string) (*Broker, error) {
+	command := exec.Command(path, arguments...)
+	command.Stderr = os.Stderr
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	words := strings.Fields(line)
+	if err != nil || len(words) < 5 {
+		command.Process.Kill()
+		command.Wait()
+		return nil, fmt.Errorf("%s did not start: %s %v", path, line, err)
+	}
+	return &Broker{command, strings.TrimSuffix(words[2], ","), words[4]}, nil
+}
+
+// CPU is the processor time it has used.
+func (b *Broker) CPU() time.Duration {
+	total := int64(0)
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", b.command.Process.Pid))
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task)
+		var ran int64
+		fmt.Sscan(string(text), &ran)
+		total += ran
+	}
+	return time.Duration(total)
+}
+
+// Signal sends it one.
+func (b *Broker) Signal(signal os.Signal) { b.command.Process.Signal(signal) }
+
+// End asks it to end, and waits.
+func (b *Broker) End() {
+	b.Signal(syscall.SIGTERM)
+	b.command.Wait()
+}
