@@ -9,13 +9,15 @@ const RIGHT: f64 = 150.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 52.0;
 
-/// As the other drawings, in the reader's light or dark scheme.
+/// As the other drawings, in the reader's light or dark scheme; without variables, which not all programs that draw know.
 const STYLE: &str = "\
-.curves{--paper:#fff;--ink:#1c1c1e;--soft:#5b5b62;--grid:#dcdce0;--c0:#1466b8;--c1:#c2410c;--c2:#15803d;--c3:#7c3aed;--c4:#a16207;--c5:#be185d}\
-@media(prefers-color-scheme:dark){.curves{--paper:#161618;--ink:#ececf0;--soft:#a8a8b2;--grid:#38383e;--c0:#6cb4ff;--c1:#ff9563;--c2:#5fd38a;--c3:#b99bff;--c4:#e0b84a;--c5:#ff84b8}}\
-.curves .paper{fill:var(--paper)}.curves text{fill:var(--soft)}.curves .grid{stroke:var(--grid);fill:none}\
-.curves .title{fill:var(--ink);font-weight:600}.curves .line{stroke-width:2;fill:none;stroke-linejoin:round}\
-.curves .limit{stroke:var(--ink);stroke-width:1.5;stroke-dasharray:6 4;fill:none}";
+.curves .paper{fill:#fff}.curves text{fill:#5b5b62}.curves .grid{stroke:#dcdce0;fill:none}\
+.curves .title{fill:#1c1c1e;font-weight:600}.curves .line{stroke-width:2;fill:none;stroke-linejoin:round}\
+.curves .limit{stroke:#1c1c1e;stroke-width:1.5;stroke-dasharray:6 4;fill:none}\
+.curves .c0{stroke:#1466b8}.curves .c1{stroke:#c2410c}.curves .c2{stroke:#15803d}.curves .c3{stroke:#7c3aed}.curves .c4{stroke:#a16207}.curves .c5{stroke:#be185d}\
+@media(prefers-color-scheme:dark){.curves .paper{fill:#161618}.curves text{fill:#a8a8b2}.curves .grid{stroke:#38383e}\
+.curves .title{fill:#ececf0}.curves .limit{stroke:#ececf0}\
+.curves .c0{stroke:#6cb4ff}.curves .c1{stroke:#ff9563}.curves .c2{stroke:#5fd38a}.curves .c3{stroke:#b99bff}.curves .c4{stroke:#e0b84a}.curves .c5{stroke:#ff84b8}}";
 /// Colours of [`STYLE`].
 const COLOURS: usize = 6;
 /// Dashes of lines beyond the colours.
@@ -119,7 +121,7 @@ fn draw(svg: &mut String, panel: &Panel) {
         } else {
             colour += 1;
             let dashes = DASHES[(colour - 1) / COLOURS % DASHES.len()];
-            format!("class=\"line\" stroke=\"var(--c{})\" stroke-dasharray=\"{dashes}\"", (colour - 1) % COLOURS)
+            format!("class=\"line c{}\" stroke-dasharray=\"{dashes}\"", (colour - 1) % COLOURS)
         };
         let mut path = String::new();
         let mut before: Option<[f64; 2]> = None;

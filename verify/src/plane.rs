@@ -14,15 +14,16 @@ const BOTTOM: f64 = 52.0;
 /// Points of each piece of the curve.
 const STEPS: u32 = 24;
 
-/// As the report's, in the reader's light or dark scheme.
+/// As the report's, in the reader's light or dark scheme; without variables, which not all programs that draw know.
 const STYLE: &str = "\
-.plane{--paper:#fff;--ink:#1c1c1e;--soft:#5b5b62;--grid:#dcdce0;--curve:#1466b8;--server:#c2410c}\
-@media(prefers-color-scheme:dark){.plane{--paper:#161618;--ink:#ececf0;--soft:#a8a8b2;--grid:#38383e;--curve:#6cb4ff;--server:#ff9563}}\
-.plane .paper{fill:var(--paper)}.plane text{fill:var(--soft)}.plane .grid{stroke:var(--grid);fill:none}\
-.plane .name{fill:var(--ink);font-weight:600;paint-order:stroke;stroke:var(--paper);stroke-width:4px;stroke-linejoin:round}\
-.plane .enough{fill:var(--curve);fill-opacity:.16}.plane .curve{stroke:var(--curve);stroke-width:2;fill:none;stroke-linejoin:round}\
-.plane .joint{fill:var(--curve)}.plane .servers{stroke:var(--server);stroke-width:1.5;stroke-dasharray:6 4;fill:none}\
-.plane .server{fill:var(--server);stroke:var(--paper);stroke-width:1.5}";
+.plane .paper{fill:#fff}.plane text{fill:#5b5b62}.plane .grid{stroke:#dcdce0;fill:none}\
+.plane .name{fill:#1c1c1e;font-weight:600;paint-order:stroke;stroke:#fff;stroke-width:4px;stroke-linejoin:round}\
+.plane .enough{fill:#1466b8;fill-opacity:.16}.plane .curve{stroke:#1466b8;stroke-width:2;fill:none;stroke-linejoin:round}\
+.plane .joint{fill:#1466b8}.plane .servers{stroke:#c2410c;stroke-width:1.5;stroke-dasharray:6 4;fill:none}\
+.plane .server{fill:#c2410c;stroke:#fff;stroke-width:1.5}\
+@media(prefers-color-scheme:dark){.plane .paper{fill:#161618}.plane text{fill:#a8a8b2}.plane .grid{stroke:#38383e}\
+.plane .name{fill:#ececf0;stroke:#161618}.plane .enough{fill:#6cb4ff}.plane .curve{stroke:#6cb4ff}.plane .joint{fill:#6cb4ff}\
+.plane .servers{stroke:#ff9563}.plane .server{fill:#ff9563;stroke:#161618}}";
 
 /// `plane` as a self-contained SVG: bandwidths to the right, delays upward, what is enough shaded. With `server` also the line
 /// of all servers of its period, Δ = 2Π(1 − α), and the server on it.
