@@ -1,6 +1,9 @@
 //! The ensemble: how it keeps epochs, how long it waits for votes, and whether it recovers within what was promised.
 
-use crate::refusal::{Faster, SlowRecovery};
+mod refusal;
+
+pub use refusal::{Faster, SlowRecovery};
+
 use crate::size::reason;
 use crate::words::time;
 use crate::Refusal;

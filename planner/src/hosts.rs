@@ -38,7 +38,7 @@ fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal
     let here = |member: &Member| only.is_none_or(|only| site.hosts[only].name == member.host);
     let ensemble = site.coordination.as_ref().filter(|ensemble| ensemble.servers.iter().any(here));
     let coordination = ensemble.map(coordination::plan).transpose()?;
-    let topics = topics::plan(&site.topics).map_err(|refusal| Refusal::Topic(Box::new(refusal)))?;
+    let topics = topics::plan(&site.topics).map_err(Refusal::Topic)?;
     let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
     let topics = topics.into_iter().filter(here).collect();
     Ok(Plan { topics, coordination, ..plan })

@@ -29,14 +29,14 @@ mod topics;
 mod words;
 
 pub use backend::capacity;
-pub use coordination::slow_to_see;
+pub use coordination::{slow_to_see, Faster, SlowRecovery};
 pub use explain::explain;
 pub use export::{nsq, zookeeper, BrokerFile, ServerFiles};
 pub use facts::{which_host, BackendFact, Facts};
 pub use file::{read, write};
 pub use hosts::{plan, plan_on};
 pub use leftovers::BUSY_PROCESSES;
-pub use refusal::{Cause, Elsewhere, Faster, Lack, Miss, Missed, NearestFit, Refusal, Shortage, SlowRecovery, Witness};
+pub use refusal::{Cause, Elsewhere, Lack, Miss, Missed, NearestFit, Refusal, Shortage, Witness};
 pub use topics::{unmeasured, TopicCause, TopicFit, TopicRefusal};
 pub use words::{cores, share};
 

@@ -36,13 +36,13 @@ impl Carried {
 
 /// Plans topic after topic: each on as few of its brokers as can carry it, since splitting a bucket makes messages wait, and
 /// among those with room on the least loaded. O(topics · brokers² log brokers), and some ms of analysis a topic.
-pub(crate) fn plan(topics: &[Topic]) -> Result<Vec<TopicPlan>, TopicRefusal> {
+pub(crate) fn plan(topics: &[Topic]) -> Result<Vec<TopicPlan>, Box<TopicRefusal>> {
     let mut carried = BTreeMap::new();
     topics.iter().map(|topic| one(topic, &mut carried)).collect()
 }
 
-fn one<'a>(topic: &'a Topic, carried: &mut BTreeMap<&'a str, Carried>) -> Result<TopicPlan, TopicRefusal> {
-    let refused = |cause, nearest| TopicRefusal { topic: topic.name.clone(), cause, nearest };
+fn one<'a>(topic: &'a Topic, carried: &mut BTreeMap<&'a str, Carried>) -> Result<TopicPlan, Box<TopicRefusal>> {
+    let refused = |cause, nearest| Box::new(TopicRefusal { topic: topic.name.clone(), cause, nearest });
     let failed = |why: Error| refused(TopicCause::Analysis(why), Vec::new());
     let arrivals = topic.arrivals().ok_or_else(|| failed(Error::Range))?;
     let messages = topic.messages().ok_or_else(|| failed(Error::Range))?;

@@ -36,12 +36,12 @@ fn measured(capacity: &str, latency: &[(&str, u64)]) -> Option<BrokerTimes> {
     Some(BrokerTimes { capacity: rate(capacity), latency: points(latency) })
 }
 
-fn planned(topics: Vec<Topic>) -> Result<Plan, TopicRefusal> {
+fn planned(topics: Vec<Topic>) -> Result<Plan, Box<TopicRefusal>> {
     let cores: Vec<&[u32]> = vec![&[0]; HOSTS as usize];
     let mut site = sites(&cores, vec![leftovers("batch", "0%")]);
     site.topics = topics;
     plan(&site, &Facts::typical(vec![0])).map_err(|refusal| match refusal {
-        Refusal::Topic(refusal) => *refusal,
+        Refusal::Topic(refusal) => refusal,
         other => panic!("{other}"),
     })
 }
@@ -194,7 +194,8 @@ fn plans_are_proven_least_and_few_and_what_a_refusal_proposes_fits() {
                 }
                 continue;
             }
-            Err(TopicRefusal { topic, cause, nearest }) => {
+            Err(refusal) => {
+                let TopicRefusal { topic, cause, nearest } = *refusal;
                 causes[match cause {
                     TopicCause::Capacity { .. } => 0,
                     TopicCause::Broker { .. } => 1,
@@ -219,7 +220,8 @@ fn plans_are_proven_least_and_few_and_what_a_refusal_proposes_fits() {
                     topic.promise[0] = point;
                 }
             }
-            if let Err(TopicRefusal { cause, .. }) = planned(changed) {
+            if let Err(refusal) = planned(changed) {
+                let cause = refusal.cause;
                 // What is enough for one reason may not be for another, which is said next.
                 let other = match fit {
                     TopicFit::Publishers(_) => {
