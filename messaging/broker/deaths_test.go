@@ -212,6 +212,48 @@ func TestAFullDisk(t *testing.T) {
 	fmt.Printf("broker: disk full: clear errors, another topic unharmed; %d acknowledged meanwhile all came after\n", all)
 }
 
+// A message's stamp is the kernel's: it tells when a message came though the broker was stopped then.
+func TestStampsAreTheKernels(t *testing.T) {
+	command, address, _ := child(t, t.TempDir(), "topics: {t: {rate: 10k/s, depth: 100}}")
+	defer func() {
+		command.Process.Signal(syscall.SIGTERM)
+		command.Wait()
+	}()
+	c, got := consume(t, address, "t", nil)
+	defer c.Stop()
+	conns := make([]net.Conn, 20)
+	for n := range conns {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, v2)
+		conns[n] = conn
+	}
+	time.Sleep(50 * time.Millisecond)
+	command.Process.Signal(syscall.SIGSTOP)
+	for _, conn := range conns {
+		fmt.Fprint(conn, "PUB t\n"+sized(fmt.Sprint(time.Now().UnixNano())))
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(100 * time.Millisecond)
+	command.Process.Signal(syscall.SIGCONT)
+	near := 0
+	for range conns {
+		m := <-got
+		var sent int64
+		fmt.Sscan(m.body, &sent)
+		if off := m.stamp.Sub(time.Unix(0, sent)); off >= -time.Millisecond && off < 50*time.Millisecond {
+			near++
+		}
+	}
+	fmt.Printf("broker: stopped for 300 ms: %d of %d stamps within 50 ms of sending\n", near, len(conns))
+	if near < 15 {
+		t.Error("not the kernel's stamps")
+	}
+}
+
 // A queue that stays full stops its producers for a moment, and then refuses; it does not stop other topics' producers, and what was
 // accepted all comes.
 func TestAFullQueueRefusesAfterAMoment(t *testing.T) {
