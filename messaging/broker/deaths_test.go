@@ -46,7 +46,7 @@ func child(t testing.TB, data, text string) (command *exec.Cmd, tcp, http string
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "broker.yaml")
 	os.WriteFile(file, []byte(fmt.Sprintf("listen: 127.0.0.1:0\nhttp: 127.0.0.1:0\nnode: 1\ndata: %s\n%s", data, text)), 0o600)
-	command = exec.Command(os.Args[0])
+	command = exec.Command("/bin/sh", "-c", "ulimit -n ${FILES:-$(ulimit -Hn)}; exec \"$0\"", os.Args[0])
 	command.Env = append(os.Environ(), "BROKER_FILE="+file)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := command.StdoutPipe()

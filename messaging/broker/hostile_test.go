@@ -9,8 +9,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -78,6 +80,12 @@ func FuzzCommands(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// end stops a broker that has a process of its own.
+func end(command *exec.Cmd) {
+	command.Process.Signal(syscall.SIGTERM)
+	command.Wait()
 }
 
 // settled waits until a count is at most so many.
@@ -197,53 +205,6 @@ func TestSizesAndSlowClients(t *testing.T) {
 	}
 	if took < 1900*time.Millisecond || took > 15*time.Second {
 		t.Error("let go after", took)
-	}
-}
-
-// Idle connections hold no buffers; when they are gone nothing is left of them.
-func TestIdleConnections(t *testing.T) {
-	count := 1000
-	if soak {
-		count = 9_000
-	}
-	b := start(t, "")
-	defer b.Stop()
-	p := producer(t, b.Addr().String(), nil)
-	defer p.Stop()
-	p.Publish("t", []byte("x"))
-	goroutines := runtime.NumGoroutine()
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	heap, stack := m.HeapAlloc, m.StackInuse
-	conns := make([]net.Conn, count)
-	for n := range conns {
-		var err error
-		if conns[n], err = net.Dial("tcp", b.Addr().String()); err != nil {
-			t.Fatal(n, err, "(soak needs ulimit -n 20000)")
-		}
-		io.WriteString(conns[n], v2+"PUB t\n"+sized("x"))
-	}
-	for _, conn := range conns {
-		var answer [10]byte
-		if _, err := io.ReadFull(conn, answer[:]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	each := (int64(m.HeapAlloc+m.StackInuse) - int64(heap+stack)) / int64(count)
-	if err := p.Publish("t", []byte("y")); err != nil {
-		t.Fatal(err)
-	}
-	for _, conn := range conns {
-		conn.Close()
-	}
-	settled(t, "goroutines", goroutines+2, runtime.NumGoroutine)
-	fmt.Printf("broker: %d idle connections, %d bytes each with their clients' here; none is left\n", count, each)
-	if each > 14_000 {
-		t.Error("an idle connection takes", each)
 	}
 }
 
