@@ -4,6 +4,7 @@ package broker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -65,5 +66,25 @@ func TestAConsumerNeedNotWaitForABufferToFill(t *testing.T) {
 	fmt.Printf("broker: RDY 200, default buffers: %d of 100 within 100 ms, the slowest of them %v\n", fast, slowest)
 	if fast < 90 {
 		t.Fatal("consumers wait")
+	}
+}
+
+// Who consumes may publish on the same connection: under the limit, too.
+func TestAConsumerThatPublishesKeepsTheLimit(t *testing.T) {
+	b := start(t, "topics: {limited: {rate: 100/s, depth: 4}}")
+	defer b.Stop()
+	c, got := consume(t, b.Addr().String(), "limited", nil)
+	defer c.Stop()
+	began := time.Now()
+	answers := said(t, b.Addr().String(), []string{v2 + "SUB s c#ephemeral\nRDY 1\n" + strings.Repeat("PUB limited\n"+sized("x"), 19) +
+		"DPUB limited 1\n" + sized("x")}, false)
+	if strings.Count(answers, "0 OK") != 21 {
+		t.Error(answers)
+	}
+	for range 20 {
+		<-got
+	}
+	if took := time.Since(began); took < 160*time.Millisecond {
+		t.Error("20 messages at 100/s, depth 4, after", took)
 	}
 }
