@@ -301,7 +301,11 @@ func TestAFullQueueRefusesAfterAMoment(t *testing.T) {
 		}
 	}
 	narrow := (*b.topics.Load())["narrow"]
-	settled(t, "queue", 0, func() int { narrow.mutex.Lock(); defer narrow.mutex.Unlock(); return int(narrow.used) + len(narrow.places) })
+	settled(t, "queue", 0, func() int {
+		narrow.mutex.Lock()
+		defer narrow.mutex.Unlock()
+		return int(narrow.used) + len(narrow.places)
+	})
 	fmt.Printf("broker: a full queue: %d accepted, %d refused, none later than %v\n", accepted, refused, slowest.Round(time.Millisecond))
 	if accepted < 6 || refused < 5 || slowest > time.Second {
 		t.Error("not as it should be")
