@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nsqio/nsq/nsqd"
 )
 
 // soak is whether the long tests are wanted.
@@ -73,8 +75,8 @@ func FuzzCommands(f *testing.F) {
 	for _, text := range corpus() {
 		f.Add(text)
 	}
+	tuned(f, silent)
 	b := start(f, "topics: {limited: {rate: 1M/s, depth: 1000}}\nmax_message: 1KiB\nmax_body: 4KiB")
-	b.engine.options.LogLevel = 5
 	f.Fuzz(func(t *testing.T, input []byte) {
 		if _, err := feed(b.Addr().String(), input); err != nil {
 			t.Fatal(err)
@@ -101,8 +103,8 @@ func settled(t testing.TB, what string, most int, count func() int) {
 // Random changes of all transcripts: the broker ends each connection, answers in whole frames, keeps no goroutine and no memory, and
 // serves others all the while.
 func TestNoBytesUpsetTheBroker(t *testing.T) {
+	tuned(t, silent)
 	b := start(t, "topics: {limited: {rate: 1M/s, depth: 1000}}\nmax_message: 1KiB\nmax_body: 4KiB")
-	b.engine.options.LogLevel = 5
 	defer b.Stop()
 	p := producer(t, b.Addr().String(), nil)
 	defer p.Stop()
@@ -162,9 +164,9 @@ func TestNoBytesUpsetTheBroker(t *testing.T) {
 
 // A size alone takes no memory, and who sends a byte now and then is not waited for longer than twice the heartbeat interval.
 func TestSizesAndSlowClients(t *testing.T) {
+	tuned(t, func(o *nsqd.Options) { o.ClientTimeout = 2 * time.Second })
 	b := start(t, "max_message: 100MiB\nmax_body: 100MiB")
 	defer b.Stop()
-	b.engine.options.ClientTimeout = 2 * time.Second
 	dial := func(text string) net.Conn {
 		conn, err := net.Dial("tcp", b.Addr().String())
 		if err != nil {

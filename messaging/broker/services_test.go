@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,7 +48,10 @@ func certificate(t testing.TB) string {
 // authServer grants the secret "good" the topic "mine"; it counts questions.
 func authServer(t testing.TB) (address string, asked *[]string) {
 	asked = &[]string{}
+	var mutex sync.Mutex
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mutex.Lock()
+		defer mutex.Unlock()
 		*asked = append(*asked, r.URL.RawQuery)
 		if r.FormValue("secret") != "good" {
 			w.WriteHeader(403)

@@ -4,6 +4,7 @@ package broker
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,6 +115,10 @@ func (t *topic) publish(messages []*nsqd.Message, deferral time.Duration, came a
 	}
 	since := came.read.Add(-time.Duration(lag))
 	var reply *answer
+	if lag <= gate.Late {
+		// After a pause Go wakes the readers of what came last first. Those of what came before run now, and show that there was one.
+		runtime.Gosched()
+	}
 	t.mutex.Lock()
 	if room := min(total, t.limit); t.used > 0 && (t.used+room > t.limit || len(t.places) > 0) {
 		if err := t.await(room, before); err != nil {
