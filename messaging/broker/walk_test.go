@@ -76,8 +76,7 @@ func TestAConsumerThatPublishesKeepsTheLimit(t *testing.T) {
 	c, got := consume(t, b.Addr().String(), "limited", nil)
 	defer c.Stop()
 	began := time.Now()
-	answers := said(t, b.Addr().String(), []string{v2 + "SUB s c#ephemeral\nRDY 1\n" + strings.Repeat("PUB limited\n"+sized("x"), 19) +
-		"DPUB limited 1\n" + sized("x")}, false)
+	answers := said(t, b.Addr().String(), []string{v2 + "SUB s c#ephemeral\nRDY 1\n" + strings.Repeat("PUB limited\n"+sized("x"), 20)}, false)
 	if strings.Count(answers, "0 OK") != 21 {
 		t.Error(answers)
 	}
