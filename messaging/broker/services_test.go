@@ -156,8 +156,13 @@ func TestHTTP(t *testing.T) {
 		t.Error(get(t, ours, "/info"), get(t, ours, "/ping"))
 	}
 	began := time.Now()
-	if got := post(t, ours, "/mpub?topic=limited", strings.Repeat("x\n", 14)); got != "200 OK" {
+	if got := post(t, ours, "/mpub?topic=limited", strings.Repeat("x\n", 11)); got != "200 OK" {
 		t.Fatal(got)
+	}
+	for _, spelled := range []string{"/%70ub?topic=limited", "//pub?topic=limited", "/PUB?topic=limited"} { // however it is spelled
+		if got := post(t, ours, spelled, "x"); got != "200 OK" {
+			t.Error(spelled, got)
+		}
 	}
 	c, got := consume(t, b.Addr().String(), "limited", nil)
 	defer c.Stop()

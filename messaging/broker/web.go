@@ -37,7 +37,6 @@ func (b *Broker) newWeb() *http.Server {
 			MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
 		},
 		ModifyResponse: b.publicPorts,
-		ErrorLog:       nil,
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", proxy)

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// Late: what was read later than this after its stamp is held.
+	// Late: what was read later than this after its stamp shows a pause. It is held, and what comes while it is.
 	Late = 500_000
-	// Hold is the longest that the inbox holds a message.
+	// Hold is the longest that the inbox holds a message; it holds as long as the latest of the pause was late.
 	Hold = 1_500_000
 )
 
