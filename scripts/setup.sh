@@ -17,6 +17,9 @@ dpkg-dev         /usr/bin/dpkg-gencontrol
 openjdk-17-jdk-headless /usr/bin/javac
 maven            /usr/bin/mvn
 python3-venv     /usr/lib/python3.11/ensurepip/__init__.py
+openssl          /usr/bin/openssl
+nodejs           /usr/bin/node
+npm              /usr/bin/npm
 '
 missing=()
 while read -r package proof; do
@@ -27,7 +30,7 @@ if ! command -v cargo >/dev/null; then
 	echo "cargo is missing: install Rust 1.87 or later (rustup.rs), then run 'make setup' again" >&2
 	exit 3
 fi
-command -v go >/dev/null || echo "go is missing: messaging is not built or tested; install Go 1.22 or later (go.dev/dl)" >&2
+command -v go >/dev/null || echo "go is missing: messaging is not built or tested; install Go 1.23 or later (go.dev/dl)" >&2
 rustup component list --installed 2>/dev/null | grep -q clippy || rustup component add clippy rustfmt 2>/dev/null || true
 
 if [ ${#missing[@]} -gt 0 ]; then

@@ -31,6 +31,13 @@ else
 	echo "skipped: apt-get install openjdk-17-jdk-headless maven"
 fi
 
+echo "=== messaging: giusto-broker beside nsqd, 200 and 1,000 connections; a broker that is stopped again and again"
+if command -v go >/dev/null; then
+	tests/bench-messaging.sh || missed+=(messaging)
+else
+	echo "skipped: install Go 1.23 or later (go.dev/dl)"
+fi
+
 echo "=== VAS: a whole core, no plan and Giusto in turns, $rounds rounds of 8 s"
 code=0
 target/release/giusto run sites/walk.yaml --trial --rounds "$rounds" --for 8s --out $out --json >$out/trial.json || code=$?

@@ -55,7 +55,7 @@ part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests
 part "formats" /usr/bin/python3 tests/formats.py
 part "the operator's side" /usr/bin/python3 tests/control.py
 part "end to end" /usr/bin/python3 tests/e2e.py
-part "messaging: the bucket in Go" tests/messaging.sh
+part "messaging: bucket, broker, real clients" tests/messaging.sh
 part "coordination: epochs, faults, real clients" tests/coordination.sh
 part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh
 echo "$passed passed, 0 failed, $skipped skipped"

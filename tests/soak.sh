@@ -17,7 +17,7 @@ result=docs/soak.txt
 	for study in csa-period csa-etf csa-arinc mdds1-sweep mdds1-select mdds1-synthetic mdds1-measured mdds1-redis srtm-penalty; do
 		cargo run --release --locked --quiet -p giusto-studies -- $study | sed -n '1p;/ FAIL$/p' || [ ${PIPESTATUS[0]} = 77 ]
 	done
-	tests/messaging.sh soak | grep -E '^(bucket|FAIL|ok)' || [ ${PIPESTATUS[0]} = 77 ]
+	tests/messaging.sh soak | grep -E '^(bucket|gate|broker|messaging|FAIL|ok)' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/coordination.sh soak 2>&1 | grep -E '^(seed|[A-Z_]+: 3 servers|epochs)|VIOLATED' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/package-guest.sh 2>&1 | grep -E "^ok|FAILED" || true
 	/usr/bin/python3 tests/deaths.py 2>&1 | grep -E '^test_|seed|passed' || [ ${PIPESTATUS[0]} = 77 ]

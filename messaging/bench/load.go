@@ -100,7 +100,7 @@ func (l Load) Run(address string, started, ended func()) (Result, error) {
 		go func() {
 			defer publishers.Done()
 			random := rand.New(rand.NewPCG(uint64(n), l.Seed))
-			next := result.First.Add(time.Duration(random.Float64() / l.Each * 1e9))
+			next := result.First.Add(time.Duration(random.ExpFloat64() / l.Each * 1e9)) // not evenly: that would double the rate at first
 			for next.Sub(result.First) < l.For {
 				time.Sleep(time.Until(next))
 				body := make([]byte, l.Size)

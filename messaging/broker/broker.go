@@ -38,9 +38,10 @@ type Broker struct {
 	stopping   atomic.Bool
 	lastCall   chan struct{} // closed: what nsqd does not take now is lost
 
-	mutex   sync.Mutex // of clients and of reloads
-	clients map[*connection]struct{}
-	serving sync.WaitGroup
+	mutex     sync.Mutex // of clients
+	clients   map[*connection]struct{}
+	serving   sync.WaitGroup
+	reloading sync.Mutex
 }
 
 // Start starts a broker. log gets a line for what an operator should know.
@@ -88,28 +89,34 @@ func (b *Broker) Addr() net.Addr { return b.listener.Addr() }
 // HTTPAddr is where HTTP is served.
 func (b *Broker) HTTPAddr() net.Addr { return b.webAddr }
 
-// limit makes the topics' limits what they are to be.
+// limit makes the topics' limits what they are to be; with an error nothing changes.
 func (b *Broker) limit(wanted map[string]settings.Topic) error {
 	old := *b.topics.Load()
-	next := make(map[string]*topic, len(wanted))
-	var err error
+	next, made := make(map[string]*topic, len(wanted)), []*topic{}
 	for name, s := range wanted {
-		t := old[name]
-		if t != nil {
-			err = errors.Join(err, t.set(s))
-		} else {
-			var failed error
-			if t, failed = b.newTopic(name, s); failed != nil {
-				err = errors.Join(err, fmt.Errorf("%s: %w", name, failed))
-				continue
-			}
+		if next[name] = old[name]; next[name] != nil {
+			continue
 		}
-		next[name] = t
+		t, err := b.newTopic(name, s)
+		if err != nil {
+			for _, t := range made {
+				t.end()
+			}
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		next[name], made = t, append(made, t)
+	}
+	var err error
+	for name, t := range old {
+		if s, stays := wanted[name]; stays {
+			err = errors.Join(err, t.set(s)) // the file was checked: the bucket takes it
+		}
 	}
 	b.topics.Store(&next)
 	for name, t := range old {
 		if next[name] == nil {
-			t.end()
+			b.serving.Add(1)
+			go func() { defer b.serving.Done(); t.end() }() // nsqd's disk may be full
 		}
 	}
 	return err
@@ -117,8 +124,8 @@ func (b *Broker) limit(wanted map[string]settings.Topic) error {
 
 // Reload takes over the topics of a file read anew. What else differs needs a restart, and is refused with all the rest.
 func (b *Broker) Reload(path string) error {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
+	b.reloading.Lock()
+	defer b.reloading.Unlock()
 	err := b.reload(path)
 	if err != nil {
 		b.metrics.failed.Add(1)
@@ -148,14 +155,18 @@ func (b *Broker) reload(path string) error {
 
 // accept serves connections until the listener is closed.
 func (b *Broker) accept() {
+	told := time.Time{}
 	for {
 		conn, err := b.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			b.log("accept: %v", err)
-			time.Sleep(50 * time.Millisecond) // out of files, most likely: others must close some
+			if time.Since(told) > time.Minute {
+				b.log("accept: %v", err)
+				told = time.Now()
+			}
+			time.Sleep(20 * time.Millisecond) // out of files, most likely: others must close some
 			continue
 		}
 		b.metrics.opened.Add(1)

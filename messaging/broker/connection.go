@@ -61,6 +61,7 @@ type connection struct {
 	broken  error
 
 	consuming atomic.Bool
+	over      atomic.Bool
 	pulse     *time.Timer // sends the next heartbeat
 }
 
@@ -94,7 +95,8 @@ func (c *connection) serve() {
 		c.flush()
 		return
 	}
-	c.pulse = time.AfterFunc(c.interval(), c.beat)
+	c.pulse = time.AfterFunc(time.Hour, c.beat)
+	c.pulse.Reset(c.interval())
 	for {
 		c.fresh = true
 		line, err := c.stream.line()
@@ -191,6 +193,9 @@ func (c *connection) beat() {
 		}
 	}
 	c.pulse.Reset(c.interval())
+	if c.over.Load() {
+		c.pulse.Stop()
+	}
 }
 
 // beforeRead is called before every read that may block: what was answered goes out, and a command has twice the heartbeat
@@ -252,6 +257,7 @@ func (c *connection) write() error {
 
 // end lets go of everything.
 func (c *connection) end() {
+	c.over.Store(true)
 	if c.pulse != nil {
 		c.pulse.Stop()
 	}

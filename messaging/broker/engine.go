@@ -49,6 +49,9 @@ func (l logger) Output(_ int, line string) error {
 	return nil
 }
 
+// tune changes nsqd's options; for tests.
+var tune = func(*nsqd.Options) {}
+
 // startEngine starts nsqd, which announces our public addresses.
 func startEngine(s settings.Settings, tcp, http net.Addr, log logger) (*engine, error) {
 	if !hasDeferral || deferral.Type != reflect.TypeOf(time.Duration(0)) {
@@ -74,6 +77,7 @@ func startEngine(s settings.Settings, tcp, http net.Addr, log logger) (*engine, 
 	o.MemQueueSize, o.SyncEvery = s.MemQueue, s.SyncEvery
 	o.MsgTimeout = time.Duration(s.MsgTimeout)
 	o.NSQLookupdTCPAddresses = append([]string{}, s.Lookupd...)
+	tune(o)
 	if err = announce(o, s, tcp, http); err == nil {
 		e.NSQD, err = nsqd.New(o)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nsqio/go-nsq"
+	"github.com/nsqio/nsq/nsqd"
 	"giusto.dev/messaging/settings"
 )
 
@@ -26,6 +27,15 @@ func start(t testing.TB, text string) *Broker {
 	}
 	return b
 }
+
+// tuned changes nsqd's options for brokers that this test starts.
+func tuned(t testing.TB, change func(*nsqd.Options)) {
+	tune = change
+	t.Cleanup(func() { tune = func(*nsqd.Options) {} })
+}
+
+// silent makes nsqd say nothing.
+func silent(o *nsqd.Options) { o.LogLevel = nsqd.LOG_FATAL }
 
 // quiet is where go-nsq's lines go.
 var quiet = log.New(io.Discard, "", 0)

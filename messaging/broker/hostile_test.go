@@ -9,10 +9,14 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nsqio/nsq/nsqd"
 )
 
 // soak is whether the long tests are wanted.
@@ -71,13 +75,19 @@ func FuzzCommands(f *testing.F) {
 	for _, text := range corpus() {
 		f.Add(text)
 	}
+	tuned(f, silent)
 	b := start(f, "topics: {limited: {rate: 1M/s, depth: 1000}}\nmax_message: 1KiB\nmax_body: 4KiB")
-	b.engine.options.LogLevel = 5
 	f.Fuzz(func(t *testing.T, input []byte) {
 		if _, err := feed(b.Addr().String(), input); err != nil {
 			t.Fatal(err)
 		}
 	})
+}
+
+// end stops a broker that has a process of its own.
+func end(command *exec.Cmd) {
+	command.Process.Signal(syscall.SIGTERM)
+	command.Wait()
 }
 
 // settled waits until a count is at most so many.
@@ -93,8 +103,8 @@ func settled(t testing.TB, what string, most int, count func() int) {
 // Random changes of all transcripts: the broker ends each connection, answers in whole frames, keeps no goroutine and no memory, and
 // serves others all the while.
 func TestNoBytesUpsetTheBroker(t *testing.T) {
+	tuned(t, silent)
 	b := start(t, "topics: {limited: {rate: 1M/s, depth: 1000}}\nmax_message: 1KiB\nmax_body: 4KiB")
-	b.engine.options.LogLevel = 5
 	defer b.Stop()
 	p := producer(t, b.Addr().String(), nil)
 	defer p.Stop()
@@ -154,9 +164,9 @@ func TestNoBytesUpsetTheBroker(t *testing.T) {
 
 // A size alone takes no memory, and who sends a byte now and then is not waited for longer than twice the heartbeat interval.
 func TestSizesAndSlowClients(t *testing.T) {
+	tuned(t, func(o *nsqd.Options) { o.ClientTimeout = 2 * time.Second })
 	b := start(t, "max_message: 100MiB\nmax_body: 100MiB")
 	defer b.Stop()
-	b.engine.options.ClientTimeout = 2 * time.Second
 	dial := func(text string) net.Conn {
 		conn, err := net.Dial("tcp", b.Addr().String())
 		if err != nil {
@@ -197,53 +207,6 @@ func TestSizesAndSlowClients(t *testing.T) {
 	}
 	if took < 1900*time.Millisecond || took > 15*time.Second {
 		t.Error("let go after", took)
-	}
-}
-
-// Idle connections hold no buffers; when they are gone nothing is left of them.
-func TestIdleConnections(t *testing.T) {
-	count := 1000
-	if soak {
-		count = 9_000
-	}
-	b := start(t, "")
-	defer b.Stop()
-	p := producer(t, b.Addr().String(), nil)
-	defer p.Stop()
-	p.Publish("t", []byte("x"))
-	goroutines := runtime.NumGoroutine()
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	heap, stack := m.HeapAlloc, m.StackInuse
-	conns := make([]net.Conn, count)
-	for n := range conns {
-		var err error
-		if conns[n], err = net.Dial("tcp", b.Addr().String()); err != nil {
-			t.Fatal(n, err, "(soak needs ulimit -n 20000)")
-		}
-		io.WriteString(conns[n], v2+"PUB t\n"+sized("x"))
-	}
-	for _, conn := range conns {
-		var answer [10]byte
-		if _, err := io.ReadFull(conn, answer[:]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	each := (int64(m.HeapAlloc+m.StackInuse) - int64(heap+stack)) / int64(count)
-	if err := p.Publish("t", []byte("y")); err != nil {
-		t.Fatal(err)
-	}
-	for _, conn := range conns {
-		conn.Close()
-	}
-	settled(t, "goroutines", goroutines+2, runtime.NumGoroutine)
-	fmt.Printf("broker: %d idle connections, %d bytes each with their clients' here; none is left\n", count, each)
-	if each > 14_000 {
-		t.Error("an idle connection takes", each)
 	}
 }
 

@@ -116,7 +116,7 @@ func (c *stampedConn) fetch(into []byte) (int, *[bufferSize]byte, error) {
 func (c *stampedConn) told() int64 {
 	const size = int(unsafe.Sizeof(unix.Timespec{}))
 	header := (*unix.Cmsghdr)(unsafe.Pointer(&c.control))
-	if int(c.message.Controllen) < unix.CmsgLen(size) || header.Level != unix.SOL_SOCKET || header.Type != unix.SCM_TIMESTAMPNS {
+	if !kernelStamps || int(c.message.Controllen) < unix.CmsgLen(size) || header.Level != unix.SOL_SOCKET || header.Type != unix.SCM_TIMESTAMPNS {
 		return c.read.UnixNano()
 	}
 	return (*unix.Timespec)(unsafe.Add(unsafe.Pointer(&c.control), unix.CmsgLen(0))).Nano()

@@ -4,6 +4,7 @@ package broker
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,15 +115,19 @@ func (t *topic) publish(messages []*nsqd.Message, deferral time.Duration, came a
 	}
 	since := came.read.Add(-time.Duration(lag))
 	var reply *answer
+	if lag <= gate.Late {
+		// After a pause Go wakes the readers of what came last first. Those of what came before run now, and show that there was one.
+		runtime.Gosched()
+	}
 	t.mutex.Lock()
-	if t.used > 0 && (t.used+min(total, t.limit) > t.limit || len(t.places) > 0) {
-		if err := t.await(min(total, t.limit), before); err != nil {
+	if room := min(total, t.limit); t.used > 0 && (t.used+room > t.limit || len(t.places) > 0) {
+		if err := t.await(room, before); err != nil {
 			t.mutex.Unlock()
 			t.counts.refused.Add(uint64(len(messages)))
 			return err
 		}
 		// It waited for room, not to be read: nothing is to be put in order any more.
-		t.used -= min(total, t.limit)
+		t.used -= room
 		read = t.broker.now(time.Now())
 		stamp = read
 	}

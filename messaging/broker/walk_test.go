@@ -4,12 +4,13 @@ package broker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
 
 // A producer publishes five times what the topic lets through; a consumer gets every message once, at the topic's rate. The law,
-// by the consumer's own clock: of n messages the last comes no earlier than (n − b) / r after the first was sent.
+// by the consumer's own clock: at any time t after the first was sent, at most b + r·t have come.
 func TestWhatIsPublishedComesAtTheTopicsRate(t *testing.T) {
 	b := start(t, "topics: {alarms: {rate: 1k/s, depth: 20}}")
 	p := producer(t, b.Addr().String(), nil)
@@ -28,6 +29,9 @@ func TestWhatIsPublishedComesAtTheTopicsRate(t *testing.T) {
 			t.Fatal("twice", m.body)
 		}
 		seen[m.body] = true
+		if most := 20 + m.at.Sub(began).Seconds()*1000; float64(len(seen)) > most {
+			t.Fatalf("%d have come, at most %.1f may", len(seen), most)
+		}
 	}
 	took := time.Since(began)
 	if took < (count-20)*time.Millisecond {
@@ -62,5 +66,24 @@ func TestAConsumerNeedNotWaitForABufferToFill(t *testing.T) {
 	fmt.Printf("broker: RDY 200, default buffers: %d of 100 within 100 ms, the slowest of them %v\n", fast, slowest)
 	if fast < 90 {
 		t.Fatal("consumers wait")
+	}
+}
+
+// Who consumes may publish on the same connection: under the limit, too.
+func TestAConsumerThatPublishesKeepsTheLimit(t *testing.T) {
+	b := start(t, "topics: {limited: {rate: 100/s, depth: 4}}")
+	defer b.Stop()
+	c, got := consume(t, b.Addr().String(), "limited", nil)
+	defer c.Stop()
+	began := time.Now()
+	answers := said(t, b.Addr().String(), []string{v2 + "SUB s c#ephemeral\nRDY 1\n" + strings.Repeat("PUB limited\n"+sized("x"), 20)}, false)
+	if strings.Count(answers, "0 OK") != 21 {
+		t.Error(answers)
+	}
+	for range 20 {
+		<-got
+	}
+	if took := time.Since(began); took < 160*time.Millisecond {
+		t.Error("20 messages at 100/s, depth 4, after", took)
 	}
 }

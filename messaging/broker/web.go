@@ -37,12 +37,11 @@ func (b *Broker) newWeb() *http.Server {
 			MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
 		},
 		ModifyResponse: b.publicPorts,
-		ErrorLog:       nil,
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", proxy)
-	mux.HandleFunc("POST /pub", b.handlePub)
-	mux.HandleFunc("POST /mpub", b.handleMpub)
+	mux.HandleFunc("POST /pub", b.bounded(b.handlePub))
+	mux.HandleFunc("POST /mpub", b.bounded(b.handleMpub))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(b.metrics.registry(), promhttp.HandlerOpts{}))
 	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10}
@@ -130,6 +129,22 @@ func (b *Broker) webPublish(to target, topic *nsqd.Topic, messages []*nsqd.Messa
 		return b.unlimited(topic, messages, deferral)
 	}
 	return to.limited.publish(messages, deferral, arrival{now.UnixNano(), now}, func() error { return nil })
+}
+
+// bounded refuses what would need more memory for bodies than there is for all connections together.
+func (b *Broker) bounded(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		takes := b.engine.options.MaxBodySize
+		if r.ContentLength >= 0 {
+			takes = min(takes, r.ContentLength)
+		}
+		defer b.assembling.Add(-takes)
+		if b.assembling.Add(takes) > b.crowded {
+			respond(w, webError{503, "TOO_MUCH_AT_ONCE"})
+			return
+		}
+		handle(w, r)
+	}
 }
 
 // handlePub does POST /pub?topic=T[&defer=MS].

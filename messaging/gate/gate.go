@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// Late: what was read later than this after its stamp is held.
+	// Late: what was read later than this after its stamp shows a pause. It is held, and what comes while it is.
 	Late = 500_000
-	// Hold is the longest that the inbox holds a message.
+	// Hold is the longest that the inbox holds a message; it holds as long as the latest of the pause was late.
 	Hold = 1_500_000
 )
 
@@ -28,7 +28,7 @@ type held[T any] struct {
 	message    T
 }
 
-type due struct{ at, stamp uint64 }
+type late struct{ read, stamp uint64 }
 
 type waiting[T any] struct {
 	at      uint64
@@ -43,8 +43,8 @@ type Gate[T any] struct {
 	Bucket bucket.Bucket
 	Counts Counts
 	inbox  inbox[T]
-	dues   fifo[due] // when what is in the inbox is decided at the latest; never earlier than the one before
-	until  uint64    // the last of these
+	dues   fifo[late] // what the inbox has, as it was read
+	until  uint64     // when the inbox need not hold anything any more, as far as is known
 	queue  fifo[waiting[T]]
 	seq    uint64
 }
@@ -63,7 +63,7 @@ func (g *Gate[T]) Arrive(stamp, now uint64, message T) (bool, error) {
 	g.Counts.Held++
 	g.seq++
 	heap.Push(&g.inbox, held[T]{stamp, g.seq, message})
-	g.dues.push(due{max(g.until, now), stamp})
+	g.dues.push(late{now, stamp})
 	return false, nil
 }
 
@@ -82,10 +82,16 @@ func (g *Gate[T]) decide(stamp, now uint64, message T) (bool, error) {
 	return false, nil
 }
 
+// due is when the first of the inbox is decided at the latest. Others of the same pause that turn out to be later make it wait
+// longer, for Hold at most.
+func (g *Gate[T]) due() uint64 {
+	return max(g.dues.first().read, min(g.dues.first().read+Hold, g.until))
+}
+
 // Due hands out, in order, what passes by now. What the bucket refuses (no such settings are accepted) goes to `lost`.
 func (g *Gate[T]) Due(now uint64, pass func(T), lost func(T, error)) {
 	latest, any := uint64(0), false
-	for g.dues.len() > 0 && g.dues.first().at <= now {
+	for g.dues.len() > 0 && g.due() <= now {
 		latest, any = max(latest, g.dues.pop().stamp), true
 	}
 	for any && len(g.inbox) > 0 && g.inbox[0].stamp <= latest {
@@ -110,7 +116,7 @@ func (g *Gate[T]) Due(now uint64, pass func(T), lost func(T, error)) {
 func (g *Gate[T]) Next() (uint64, bool) {
 	next, any := uint64(0), false
 	if g.dues.len() > 0 {
-		next, any = g.dues.first().at, true
+		next, any = g.due(), true
 	}
 	if g.queue.len() > 0 && (!any || g.queue.first().at < next) {
 		next, any = g.queue.first().at, true
@@ -129,7 +135,7 @@ func (g *Gate[T]) Flush(pass func(T)) {
 	for len(g.inbox) > 0 {
 		pass(heap.Pop(&g.inbox).(held[T]).message)
 	}
-	g.dues = fifo[due]{}
+	g.dues = fifo[late]{}
 }
 
 // inbox is a heap by stamp; equal stamps in the order in which they came.

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"giusto.dev/messaging/bucket"
+)
+
+// The spelling of rates, tokens and times is that of site files, and exact.
+func TestValuesAreExact(t *testing.T) {
+	for text, want := range map[string]bucket.Rate{
+		"11k/s": {Num: 11_000, Den: 1}, "0.004/ms": {Num: 4, Den: 1}, "11000/3/s": {Num: 11_000, Den: 3}, "1.5M/s": {Num: 1_500_000, Den: 1},
+		"1/3/ms": {Num: 1000, Den: 3}, "40 / s": {Num: 40, Den: 1}, "4./s": {Num: 4, Den: 1}, "0.1/s": {Num: 1, Den: 10},
+	} {
+		if got, err := ParseRate(text); err != nil || got.Rate != want {
+			t.Errorf("%s: %v %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"", "40", "40/h", "-1/s", "1e3/s", "0/s", "0.0/s", "1/0/s", "k/s", "11k/3/s", "1.5/2/s", "99999999999/ns",
+		strings.Repeat("9", 50) + "/s", "nan/s", "inf/s", "0x10/s", "1_0/s"} {
+		if got, err := ParseRate(bad); err == nil {
+			t.Errorf("%s is taken as %v", bad, got)
+		}
+	}
+	for text, want := range map[string]Tokens{"26": 26 << 20, "4.5": 9 << 19, "13/3": 13 << 20 / 3, "1": 1 << 20, "4398046511104": 1 << 62} {
+		if got, err := ParseTokens(text); err != nil || got != want {
+			t.Errorf("%s: %v %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"", "0", "0.99", "-1", "1e3", "1/0", "4398046511105", "x"} {
+		if got, err := ParseTokens(bad); err == nil {
+			t.Errorf("%s is taken as %v", bad, got)
+		}
+	}
+	for text, want := range map[string]time.Duration{"30s": 30 * time.Second, "1.5ms": 1500 * time.Microsecond, "0.001us": 1, "7 ns": 7} {
+		if got, err := ParseDuration(text); err != nil || time.Duration(got) != want {
+			t.Errorf("%s: %v %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"", "30", "1m", "0.5ns", "-1s", "99999999999s"} {
+		if got, err := ParseDuration(bad); err == nil {
+			t.Errorf("%s is taken as %v", bad, got)
+		}
+	}
+	if got, err := ParseSize("512MiB"); err != nil || got != 512<<20 {
+		t.Error(got, err)
+	}
+}
+
+// What is wrong is refused, and named with its line or key.
+func TestWhatIsWrongIsNamed(t *testing.T) {
+	for text, named := range map[string]string{
+		"lissten: 1.2.3.4:5":                           "lissten",
+		"listen: nowhere":                              "listen",
+		"topics: {a: {depth: 2}}":                      "a: it has no rate",
+		"topics: {a: {rate: 1/s}}":                     "a: it has no depth",
+		"topics: {a: {rate: 1/h, depth: 2}}":           "1/h",
+		"topics:\n  a: {rate: 1/s, depth: [2]}":        "line 2",
+		"topics: {a: {rate: 1/s, depth: 2, ok: soon}}": "soon",
+		"topics: {a b: {rate: 1/s, depth: 2}}":         "a b",
+		"memory: 1MiB":                                 "memory",
+		"max_body: 1KiB":                               "max_body",
+		"patience: 31s":                                "patience",
+		"node: 1024":                                   "node",
+		"tls: {key: k}":                                "tls",
+		"data: a\n---\ndata: b":                        "more than one document",
+		"data: a\ndata: b":                             "data",
+		strings.Repeat("#", Largest+1):                 "1 MiB",
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), named) {
+			t.Errorf("%.60s: %v", text, err)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	s, err := Parse(nil)
+	if err != nil || s.Listen != "127.0.0.1:4150" || len(s.Topics) != 0 {
+		t.Error(s, err)
+	}
+	s, err = Parse([]byte(`{"topics": {"a": {"rate": "1k/s", "depth": 4.5}}, "mem_queue": 0}`)) // JSON
+	if err != nil || s.Topics["a"].Ok != Released || s.Topics["a"].Queue != 10_000 || s.Topics["a"].Depth != 9<<19 {
+		t.Error(s, err)
+	}
+	text, _ := os.ReadFile("../broker.yaml")
+	s, err = Parse(text)
+	if err != nil || s.Topics["reports"].Ok != Released || s.Topics["alarms"].Ok != Accepted || Defaults().Differs(s) != "" {
+		t.Error(s, err)
+	}
+}
