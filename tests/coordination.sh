@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Coordination: laws of the parts, every behaviour of epochs in small ensembles, and real servers under faults. No time is asserted.
-#   tests/coordination.sh [soak]      soak: 120 fault runs, long traces, mixed ensembles, five servers, wide bounds
+#   tests/coordination.sh [soak]      soak: 160 fault runs, long traces, mixed ensembles, five servers, wide bounds
 # Fetches once what it needs (Maven Central, PyPI); works offline after that. Exit 77: this machine has no Java or Maven.
 set -euo pipefail
 cd "$(dirname "$0")/../coordination"
@@ -59,11 +59,12 @@ else
 fi
 $python harness/recovery.py --kills 1 --arms stock,giusto --out ../target/coordination 2>/dev/null
 if [ -n "${GIUSTO_SOAK:-}" ]; then
-	$python harness/faults.py --runs 60 --seed 1
+	$python harness/faults.py --runs 100 --seed 1
 	$python harness/faults.py --runs 20 --seed 2 --arm overlap
 	$python harness/faults.py --runs 20 --seed 3 --arm mixed
 	$python harness/faults.py --runs 20 --seed 4 --servers 5
 	$python harness/faults.py --rolling
 else
-	$python harness/faults.py --runs 4
+	# The first of the hundred above.
+	$python harness/faults.py --runs 4 --seed 1
 fi

@@ -31,9 +31,9 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         let host = |host: &Host| json!({"name": host.name, "cores": host.cores, "keep_free": host.keep_free});
         let hosts: Vec<_> = site.hosts.iter().map(host).collect();
         let ensemble = |ensemble: &Coordination| {
-            let Coordination { servers, recovery, epochs, wait, times, tick, sync_limit } = ensemble;
+            let Coordination { servers, recovery, epochs, wait, times, tick, sync_limit, places } = ensemble;
             json!({"servers": servers, "recovery_ns": recovery, "epochs": epochs, "wait_ns": wait, "times": times,
-                "tick_ns": tick, "sync_limit": sync_limit})
+                "tick_ns": tick, "sync_limit": sync_limit, "places": places})
         };
         let coordination = site.coordination.as_ref().map(ensemble);
         let topic = |topic: &Topic| {

@@ -27,6 +27,8 @@ pub struct Coordination {
     pub tick: Duration,
     /// `syncLimit`: ticks without a word before a follower or leader counts as lost.
     pub sync_limit: u32,
+    /// Where servers keep their data and reach each other.
+    pub places: Places,
 }
 
 impl Coordination {
@@ -49,6 +51,25 @@ pub struct Member {
     pub host: String,
     /// Where clients reach it there.
     pub port: u16,
+}
+
+/// Where each server keeps its data, and reaches the others: the same on every host of the ensemble.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Places {
+    /// `dataDir`, a full path.
+    pub data: String,
+    /// Followers reach the leader there.
+    pub quorum_port: u16,
+    /// Servers elect there.
+    pub election_port: u16,
+}
+
+impl Default for Places {
+    /// As in ZooKeeper's own documentation.
+    fn default() -> Self {
+        Places { data: "/var/lib/zookeeper".into(), quorum_port: 2888, election_port: 3888 }
+    }
 }
 
 /// When an epoch is on disk (docs/coordination.md, "Epochs"); all three lose nothing.
@@ -169,6 +190,8 @@ pub struct CoordinationPlan {
     pub tick: Duration,
     /// `syncLimit`.
     pub sync_limit: u32,
+    /// Where servers keep their data and reach each other.
+    pub places: Places,
     /// T: the death of the leader's process to a leader that serves, at most.
     #[serde(rename = "bound_ns")]
     pub bound: Duration,

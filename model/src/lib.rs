@@ -23,7 +23,9 @@ mod topic;
 
 pub use bandwidth::Bandwidth;
 pub use certificate::{Admission, Certificate, Point, PredictedPercentile};
-pub use coordination::{Coordination, CoordinationPlan, Epochs, Member, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN};
+pub use coordination::{
+    Coordination, CoordinationPlan, Epochs, Member, Places, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN,
+};
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
 pub use plan::{CurvePoint, Hold, HostPlan, LeftoverPlan, Plan, Prediction, Reason, ServicePlan, PLAN_VERSION};

@@ -130,6 +130,7 @@ fn written(
         times: ensemble.times,
         tick: ensemble.tick,
         sync_limit: ensemble.sync_limit,
+        places: ensemble.places.clone(),
         bound: bound.total,
         first_write: bound.first_write,
         machine_loss,

@@ -1,13 +1,9 @@
 //! The plan in the words of other programs: what a ZooKeeper server and a broker for NSQ's clients read.
 
-use giusto_model::{CoordinationPlan, Duration, Member, Plan};
+use giusto_model::{CoordinationPlan, Duration, Member, Places, Plan};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Ports between servers, ZooKeeper's own.
-const QUORUM: u16 = 2888;
-const ELECTION: u16 = 3888;
-const DATA: &str = "/var/lib/zookeeper";
 /// To connect and to take over the data, and the longest session, whatever the tick: ZooKeeper's with its own tick of 2 s.
 const INITIAL: Duration = Duration::from_secs(20);
 const SESSION: Duration = Duration::from_secs(40);
@@ -30,12 +26,14 @@ pub fn zookeeper(plan: &CoordinationPlan) -> Vec<ServerFiles> {
     let ticks = |time: Duration| time.ns().div_ceil(plan.tick.ns().max(1));
     let micros = |time: Duration| format!("{}us", time.ns() / 1000);
     let session = SESSION.ns() / Duration::from_ms(1).ns();
-    let all: String = ids().map(|(member, id)| format!("server.{id}={}:{QUORUM}:{ELECTION}\n", member.host)).collect();
+    let Places { data, quorum_port, election_port } = &plan.places;
+    let line = |(member, id): (&Member, u32)| format!("server.{id}={}:{quorum_port}:{election_port}\n", member.host);
+    let all: String = ids().map(line).collect();
     let files = |(member, id): (&Member, u32)| {
         let mut config = format!(
             "# Server {id} of {}, by 'giusto export zookeeper'. Another leader serves within {:.3} at most;\n\
              # 'giusto explain coordination' says why. A stock server ignores the lines with giusto.\n\
-             tickTime={tick}\ninitLimit={}\nsyncLimit={}\nmaxSessionTimeout={session}\ndataDir={DATA}\nclientPort={}\n{all}",
+             tickTime={tick}\ninitLimit={}\nsyncLimit={}\nmaxSessionTimeout={session}\ndataDir={data}\nclientPort={}\n{all}",
             plan.servers.len(),
             plan.bound,
             ticks(INITIAL),

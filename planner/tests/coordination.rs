@@ -3,7 +3,7 @@
 mod common;
 
 use common::{leftovers, plan, site};
-use giusto_model::{Coordination, Duration, Epochs, Member, Plan, RecoveryTimes, Site};
+use giusto_model::{Coordination, Duration, Epochs, Member, Places, Plan, RecoveryTimes, Site};
 use giusto_planner::{explain, slow_to_see, zookeeper, Facts, Faster, Refusal};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
@@ -23,6 +23,7 @@ fn ensemble(servers: u32, recovery: Duration) -> Coordination {
         times: RecoveryTimes::default(),
         tick: ms(200),
         sync_limit: 5,
+        places: Places::default(),
     }
 }
 
@@ -189,6 +190,7 @@ fn every_server_gets_a_file_with_all_servers_and_the_numbers_of_the_plan() {
             "syncLimit=5",
             "maxSessionTimeout=40000",
             "clientPort=2181",
+            "dataDir=/var/lib/zookeeper",
             "server.1=edge-1:2888:3888",
             "server.3=edge-3:2888:3888",
             "giusto.epochs=reserve",
@@ -201,6 +203,11 @@ fn every_server_gets_a_file_with_all_servers_and_the_numbers_of_the_plan() {
     }
     let files = zookeeper(&planned(&ensemble(3, ms(250))).unwrap().coordination.unwrap());
     assert!(files[0].config.contains("\ngiusto.wait=adaptive\n"));
+    let places = Places { data: "/srv/zk".into(), quorum_port: 12888, election_port: 13888 };
+    let files = zookeeper(&planned(&Coordination { places, ..ensemble(3, ms(250)) }).unwrap().coordination.unwrap());
+    for line in ["\ndataDir=/srv/zk\n", "\nserver.1=edge-1:12888:13888\n", "\nserver.3=edge-3:12888:13888\n"] {
+        assert!(files.iter().all(|file| file.config.contains(line)), "{line}");
+    }
 }
 
 #[test]

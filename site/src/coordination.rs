@@ -1,15 +1,26 @@
 //! `coordination:`: an ensemble of ZooKeeper servers.
 
 use crate::error::Fault;
-use crate::fields::Grammar;
+use crate::fields::{Fields, Grammar};
 use crate::suggest::did_you_mean;
 use crate::tree::{Kind, Node};
 use crate::value::{count, duration, number, scalar, shown, text};
-use giusto_model::{Coordination, Duration, Epochs, Host, Member, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN};
+use giusto_model::{Coordination, Duration, Epochs, Host, Member, Places, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN};
 
 pub(crate) const COORDINATION: Grammar = Grammar {
     what: "coordination",
-    keys: &["servers", "promise", "epochs", "wait", "measured", "tick", "sync-limit"],
+    keys: &[
+        "servers",
+        "promise",
+        "epochs",
+        "wait",
+        "measured",
+        "tick",
+        "sync-limit",
+        "data",
+        "quorum-port",
+        "election-port",
+    ],
     later: &[],
 };
 pub(crate) const PROMISE: Grammar = Grammar { what: "a promise of coordination", keys: &["recovery"], later: &[] };
@@ -46,6 +57,7 @@ pub(crate) fn read(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
         );
         return Err(at.fault(found, "expected a jitter and a delay that are shorter together"));
     }
+    let places = places(&fields, &servers)?;
     Ok(Coordination {
         servers,
         recovery,
@@ -56,7 +68,47 @@ pub(crate) fn read(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
         sync_limit: fields
             .get("sync-limit")
             .map_or(Ok(SYNC_LIMIT), |node| count(node, "a number of ticks", 1..=1000))?,
+        places,
     })
+}
+
+/// Where servers keep their data and reach each other; three ports on each host, all different.
+fn places(fields: &Fields<'_>, servers: &[Member]) -> Result<Places, Fault> {
+    let default = Places::default();
+    let read = |key: &str, or: u16| fields.get(key).map_or(Ok(or), port);
+    let data = fields.get("data").map_or(Ok(default.data), data)?;
+    let quorum_port = read("quorum-port", default.quorum_port)?;
+    let election_port = read("election-port", default.election_port)?;
+    let taken = |port: u16| servers.iter().find(|member| member.port == port);
+    for (key, port) in [("quorum-port", quorum_port), ("election-port", election_port)] {
+        let at = || fields.get(key).or_else(|| fields.get("servers"));
+        if let (Some(member), Some(at)) = (taken(port), at()) {
+            let found = format!("port {port} of '{}' is for clients, and for servers ({key}) as well", member.host);
+            return Err(at.fault(found, "expected different ports for clients, quorum-port and election-port"));
+        }
+    }
+    if let Some(at) =
+        fields.get("election-port").or_else(|| fields.get("quorum-port")).filter(|_| quorum_port == election_port)
+    {
+        let found = format!("quorum-port and election-port are both {quorum_port}");
+        return Err(at.fault(found, "expected different ports for clients, quorum-port and election-port"));
+    }
+    Ok(Places { data, quorum_port, election_port })
+}
+
+fn port(node: &Node) -> Result<u16, Fault> {
+    Ok(u16::try_from(count(node, "a port", 1..=65535)?).unwrap_or(u16::MAX))
+}
+
+/// A path as both zoo.cfg and a shell's `sed` read it: zoo.cfg knows escapes, and takes spaces at its ends away.
+fn data(node: &Node) -> Result<String, Fault> {
+    let expected = "expected the full path of a directory, such as /var/lib/zookeeper";
+    let path = text(node, expected)?;
+    if !path.starts_with('/') || path.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\') {
+        let found = format!("'{}' is no full path without spaces and backslashes", shown(path));
+        return Err(node.fault(found, expected));
+    }
+    Ok(path.to_string())
 }
 
 fn servers(node: &Node, hosts: &[Host]) -> Result<Vec<Member>, Fault> {

@@ -38,8 +38,11 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
             let mut totals: Vec<f64> = Vec::new();
             for (set, one) in samples(arm).iter().enumerate() {
                 let (total, bound) = (number(one, "total_ms"), number(one, "bound_ms"));
-                totals.push(total);
-                let void = u8::from(one["void"].as_bool().unwrap_or(false)).to_string();
+                let void = one["void"].as_bool().unwrap_or(false);
+                if !void {
+                    totals.push(total);
+                }
+                let void = u8::from(void).to_string();
                 let over = u8::from(bound > 0.0 && total > bound).to_string();
                 let mut cells: Vec<String> = vec![case.into(), servers.into(), arm.into(), set.to_string(), void];
                 cells.extend([format!("{total:.3}"), format!("{bound:.3}"), over]);

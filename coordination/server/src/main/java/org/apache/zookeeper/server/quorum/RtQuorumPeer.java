@@ -106,8 +106,9 @@ final class RtQuorumPeer extends QuorumPeer {
         }
         manager.listener.start();
         FastLeaderElection election = new FastLeaderElection(this, manager);
-        // Before its threads start: nobody has seen the queue that is replaced.
+        // Before its threads start: nobody has seen the queues that are replaced.
         election.recvqueue = new VoteQueue(this, election, settings.has(Settings.Feature.UNANIMOUS));
+        election.sendqueue = new WordQueue(election);
         election.start();
         return election;
     }

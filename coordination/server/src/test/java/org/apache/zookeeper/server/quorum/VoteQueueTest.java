@@ -182,4 +182,17 @@ class VoteQueueTest {
         assertTrue(election.sendqueue.isEmpty());
         assertFalse(queue.isEmpty(), "they are read all the same");
     }
+
+    @Test
+    void theVoteOfAnElectionThatIsOverIsNotTold() {
+        WordQueue words = new WordQueue(election);
+        for (ServerState state : ServerState.values()) {
+            for (long round = 5; round <= 8; round++) {
+                boolean told = state == ServerState.LOOKING || round >= 7;
+                words.clear();
+                assertTrue(words.offer(new ToSend(ToSend.mType.notification, 3, 100, round, state, 1, 1, new byte[0])));
+                assertEquals(told ? 1 : 0, words.size(), state + " in round " + round);
+            }
+        }
+    }
 }

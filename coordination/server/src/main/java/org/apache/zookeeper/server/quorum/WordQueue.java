@@ -1,0 +1,31 @@
+package org.apache.zookeeper.server.quorum;
+
+import java.util.concurrent.LinkedBlockingQueue;
+import org.apache.zookeeper.server.quorum.FastLeaderElection.ToSend;
+import org.apache.zookeeper.server.quorum.QuorumPeer.ServerState;
+
+/**
+ * What this server has to say to its peers, in the place of the queue that stock's election sends from: all of it but what is
+ * out of date.
+ *
+ * <p>Between the end of an election and the moment the peer notes its outcome, stock answers a peer that still looks for a leader
+ * with the state of now and the vote of the election before. The peer has no use for that; and because stock keeps only the last
+ * unsent message to each peer, it can take the place of the vote that peer waits for, who then waits until it asks again.
+ * Otherwise the round of a server that has a leader is that of its vote.
+ */
+final class WordQueue extends LinkedBlockingQueue<ToSend> {
+
+    private static final long serialVersionUID = 1L;
+
+    private final transient FastLeaderElection election;
+
+    WordQueue(FastLeaderElection election) {
+        this.election = election;
+    }
+
+    @Override
+    public boolean offer(ToSend word) {
+        boolean outdated = word.state != ServerState.LOOKING && word.electionEpoch < election.logicalclock.get();
+        return outdated || super.offer(word);
+    }
+}
