@@ -200,7 +200,7 @@ mod tests {
         let broken = line(&[[0.0, 1.0], [1.0, f64::NAN], [2.0, 3.0], [3.0, 2.0]]);
         let svg = curves_svg(&[panel(vec![broken]), panel(vec![]), panel(vec![line(&[[1.0, 1.0]])])]);
         let document = roxmltree::Document::parse(&svg).unwrap();
-        let first = document.descendants().find(|node| node.attribute("class") == Some("line")).unwrap();
+        let first = document.descendants().find(|node| node.attribute("class") == Some("line c0")).unwrap();
         let path = first.attribute("d").unwrap();
         assert_eq!((path.matches('M').count(), path.matches('L').count()), (2, 1), "{path}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
@@ -212,7 +212,7 @@ mod tests {
         let cut = Panel { top: Some(15.0), ..panel(vec![Line { name: String::new(), points, limit: false }]) };
         let svg = curves_svg(&[cut]);
         let document = roxmltree::Document::parse(&svg).unwrap();
-        let path = document.descendants().find(|node| node.attribute("class") == Some("line")).unwrap();
+        let path = document.descendants().find(|node| node.attribute("class") == Some("line c0")).unwrap();
         // From (1.5, 15), half way: 15 is the top.
         let (left, right) = (LEFT, WIDTH - RIGHT);
         let from = format!("M{:.1} {TOP:.1}", left + (right - left) / 2.0);
