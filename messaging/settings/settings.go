@@ -12,6 +12,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -115,12 +116,32 @@ func Parse(text []byte) (Settings, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&s); err != nil && err != io.EOF {
-		return s, err
+		return s, errors.New(unknown.ReplaceAllStringFunc(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n  "), named))
 	}
 	if err := decoder.Decode(new(any)); err != io.EOF {
 		return s, errors.New("more than one document")
 	}
 	return s, s.check()
+}
+
+// How the decoder says that a key is unknown.
+var unknown = regexp.MustCompile(`field (\S+) not found in type settings\.(\w+)`)
+
+// named says the same with the keys that there are.
+func named(text string) string {
+	parts := unknown.FindStringSubmatch(text)
+	var of any = Settings{}
+	switch parts[2] {
+	case "Topic":
+		of = Topic{}
+	case "TLS":
+		of = TLS{}
+	}
+	var keys []string
+	for n := range reflect.TypeOf(of).NumField() {
+		keys = append(keys, reflect.TypeOf(of).Field(n).Tag.Get("yaml"))
+	}
+	return fmt.Sprintf("'%s' is not a key here; expected one of %s", parts[1], strings.Join(keys, ", "))
 }
 
 func (s *Settings) check() error {

@@ -34,7 +34,8 @@ func main() {
 	path := arguments[0]
 	s, err := settings.Read(path)
 	if err != nil {
-		log.Fatal(err)
+		log.Print(err)
+		os.Exit(2)
 	}
 	if check {
 		fmt.Printf("%s: %d topics with a limit\n", path, len(s.Topics))
