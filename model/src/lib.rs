@@ -8,6 +8,7 @@ mod bandwidth;
 mod certificate;
 mod coordination;
 mod jobs;
+mod network;
 mod percentile;
 mod plan;
 mod profile;
@@ -27,6 +28,7 @@ pub use coordination::{
     Coordination, CoordinationPlan, Epochs, Member, Places, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN,
 };
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};
+pub use network::{HostNetwork, NetworkPlan, PacketClass, PacketUnit, Uplink, UplinkPlan, Vif, VifPlan};
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
 pub use plan::{CurvePoint, Hold, HostPlan, LeftoverPlan, Plan, Prediction, Reason, ServicePlan, PLAN_VERSION};
 pub use profile::{Profile, ProfileError};

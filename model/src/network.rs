@@ -1,0 +1,141 @@
+//! Packets: whose are processed before whose, how many of them, on which core.
+
+use crate::{Bucket, Duration, Rate, Reason, Within};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Whose packets wait for whose (paper 001, chapter 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PacketClass {
+    /// Processed before all of the low class, never more of them than a token bucket lets through.
+    High,
+    /// Processed when nothing of the high class waits.
+    Low,
+}
+
+impl fmt::Display for PacketClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            PacketClass::High => "high",
+            PacketClass::Low => "low",
+        })
+    }
+}
+
+/// What a packet bucket counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PacketUnit {
+    /// A buffer of the kernel: what costs processor time. A large segment that is cut up later is one.
+    #[default]
+    Skb,
+    /// A packet on the wire: a large segment counts as many times as it will be cut into.
+    Segment,
+}
+
+impl fmt::Display for PacketUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            PacketUnit::Skb => "skb",
+            PacketUnit::Segment => "segment",
+        })
+    }
+}
+
+/// A virtual interface of a service, by its end on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vif {
+    /// Its name on the host: `vnet3`.
+    pub name: String,
+    /// Whose packets wait for whose.
+    pub class: PacketClass,
+    /// What it may send and receive together; always there in the high class.
+    pub bucket: Option<Bucket>,
+    /// How long its packets may wait for the host's processing; ascending, only in the high class.
+    pub promise: Vec<Within>,
+}
+
+/// What a host gives to packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostNetwork {
+    /// Cores that process packets, none of them one that services may use; ascending, at least one.
+    pub cores: Vec<u32>,
+    /// Interfaces to the outside, above all others; what arrives there is taken to keep to the bucket, nothing enforces it.
+    pub uplinks: Vec<Uplink>,
+    /// Packets that one core processes, as `giusto measure packets` says.
+    pub capacity: Rate,
+    /// Most packets that the kernel processes of one interface before it looks for another; 64 for every driver known.
+    pub poll: u32,
+    /// What buckets count, and what `capacity` counted.
+    pub count: PacketUnit,
+}
+
+/// An interface to the outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Uplink {
+    /// Its name: `eth0`.
+    pub name: String,
+    /// What arrives there at most.
+    pub bucket: Bucket,
+}
+
+/// What was decided for the packets of one host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkPlan {
+    /// The host.
+    pub on: String,
+    /// Cores that process packets, ascending.
+    pub cores: Vec<u32>,
+    /// Packets that one core processes.
+    pub capacity: Rate,
+    /// Most packets of one interface in a row.
+    pub poll: u32,
+    /// What buckets count.
+    pub count: PacketUnit,
+    /// Interfaces to the outside, in the order of the site file.
+    pub uplinks: Vec<UplinkPlan>,
+    /// Virtual interfaces, in the order of the site file.
+    pub vifs: Vec<VifPlan>,
+    /// Where the numbers above come from.
+    pub reasons: Vec<Reason>,
+}
+
+/// What was decided for an interface to the outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UplinkPlan {
+    /// It, with what is taken to arrive there.
+    pub uplink: Uplink,
+    /// The core that processes what arrives.
+    pub core: u32,
+    /// Its thread's SCHED_FIFO priority, above those of all virtual interfaces of the core and different from all others.
+    pub priority: u8,
+}
+
+/// What was decided for a virtual interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VifPlan {
+    /// Its name on the host.
+    pub name: String,
+    /// The service it belongs to.
+    pub service: String,
+    /// Whose packets wait for whose.
+    pub class: PacketClass,
+    /// The core that processes its packets.
+    pub core: u32,
+    /// SCHED_FIFO priority of its threads, different from all others of the core; `None`: SCHED_OTHER.
+    pub priority: Option<u8>,
+    /// What it may send and receive together.
+    pub bucket: Option<Bucket>,
+    /// What was promised.
+    pub promise: Vec<Within>,
+    /// No packet that keeps to the bucket waits longer for the host's processing (D_i); `None` in the low class.
+    #[serde(rename = "bound_ns")]
+    pub bound: Option<Duration>,
+    /// Where its numbers come from.
+    pub reasons: Vec<Reason>,
+}
