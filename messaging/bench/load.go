@@ -32,16 +32,20 @@ type Load struct {
 type Result struct {
 	Sent, Received int
 	Latencies      []time.Duration // sorted
+	Inside         []time.Duration // sorted; from the time that the broker gave the message, which for ours is when the kernel had it
 	Sends          []int64         // when, in ns; in no order
 	First, Last    time.Time
 }
 
 // Percentile of the latencies.
-func (r Result) Percentile(p float64) time.Duration {
-	if len(r.Latencies) == 0 {
+func (r Result) Percentile(p float64) time.Duration { return Percentile(r.Latencies, p) }
+
+// Percentile of what is sorted; 0 of nothing.
+func Percentile(sorted []time.Duration, p float64) time.Duration {
+	if len(sorted) == 0 {
 		return 0
 	}
-	return r.Latencies[min(int(p*float64(len(r.Latencies))), len(r.Latencies)-1)]
+	return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)]
 }
 
 var quiet = log.New(io.Discard, "", 0)
@@ -65,6 +69,7 @@ func (l Load) Run(address string, started, ended func()) (Result, error) {
 		if sent := int64(binary.BigEndian.Uint64(m.Body)); sent > 0 {
 			mutex.Lock()
 			result.Latencies = append(result.Latencies, time.Duration(now-sent))
+			result.Inside = append(result.Inside, time.Duration(now-m.Timestamp))
 			result.Sends = append(result.Sends, sent)
 			mutex.Unlock()
 		}
@@ -129,6 +134,7 @@ func (l Load) Run(address string, started, ended func()) (Result, error) {
 	mutex.Lock()
 	defer mutex.Unlock()
 	slices.Sort(result.Latencies)
+	slices.Sort(result.Inside)
 	if err := failed.Load(); err != nil {
 		return result, err.(error)
 	}

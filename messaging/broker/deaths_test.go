@@ -102,7 +102,11 @@ func TestNothingAcknowledgedIsLostWhenKilled(t *testing.T) {
 		command.Wait()
 		publishers.Wait()
 		total += len(acknowledged)
+		dead := filepath.Join(os.TempDir(), fmt.Sprintf("giusto-broker-%d-*", command.Process.Pid))
 		command, address, _ = child(t, data, text)
+		if left, _ := filepath.Glob(dead); len(left) > 0 {
+			t.Errorf("the dead broker's sockets are still there: %v", left)
+		}
 		for _, topic := range []string{"kept", "free"} {
 			c, got := consume(t, address, topic, nil)
 			left := 0

@@ -60,7 +60,8 @@ func startEngine(s settings.Settings, tcp, http net.Addr, log logger) (*engine, 
 	if err := os.MkdirAll(s.Data, 0o755); err != nil {
 		return nil, err
 	}
-	sockets, err := os.MkdirTemp("", "giusto-broker-") // mode 0700, and a path short enough for a socket
+	sweep()
+	sockets, err := os.MkdirTemp("", fmt.Sprintf("giusto-broker-%d-", os.Getpid())) // mode 0700, and a path short enough for a socket
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +103,20 @@ func startEngine(s settings.Settings, tcp, http net.Addr, log logger) (*engine, 
 	e.version = e.GetMetadata(false).Version
 	go func() { e.ended <- e.Main() }()
 	return e, nil
+}
+
+// sweep removes the sockets' directories of brokers that were killed.
+func sweep() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "giusto-broker-*-*"))
+	for _, directory := range left {
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(directory), "giusto-broker-%d-", &pid); err != nil || pid <= 0 {
+			continue
+		}
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, os.ErrNotExist) {
+			os.RemoveAll(directory) // refused where it is somebody else's
+		}
+	}
 }
 
 // announce sets what nsqlookupd is told: host and ports of `announce`, else the host's name and the ports we listen on.

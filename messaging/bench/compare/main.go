@@ -86,8 +86,8 @@ func compare(load bench.Load, programs string, rounds int) bool {
 			if share := float64(after-stolen) / float64(max(all-ticks, 1)); share > 0.05 {
 				void = fmt.Sprintf(" VOID: %.0f %% stolen", 100*share)
 			}
-			fmt.Printf("  %-7s %6.1f us CPU/msg, p50 %8.3f p99 %8.3f p99.9 %8.3f ms, %d of %d%s\n", name, float64(cpu.Nanoseconds())/1e3/float64(max(r.Sent, 1)),
-				r.Percentile(.5).Seconds()*1e3, r.Percentile(.99).Seconds()*1e3, r.Percentile(.999).Seconds()*1e3, r.Received, r.Sent, void)
+			fmt.Printf("  %-7s %6.1f us CPU/msg, p50 %8.3f p99 %8.3f p99.9 %8.3f ms, %.3f of p99 from the broker on, %d of %d%s\n", name, float64(cpu.Nanoseconds())/1e3/float64(max(r.Sent, 1)),
+				r.Percentile(.5).Seconds()*1e3, r.Percentile(.99).Seconds()*1e3, r.Percentile(.999).Seconds()*1e3, bench.Percentile(r.Inside, .99).Seconds()*1e3, r.Received, r.Sent, void)
 			if void != "" {
 				continue
 			}
@@ -105,18 +105,20 @@ func compare(load bench.Load, programs string, rounds int) bool {
 	}
 	ratio := func(key string) float64 { return median(values["giusto"][key]) / median(values["nsqd"][key]) }
 	fmt.Printf("  medians, giusto over nsqd: CPU %.2f, p50 %.3f, p99 %.3f; giusto's p99 %.3f ms\n", ratio("cpu"), ratio("p50"), ratio("p99"), median(values["giusto"]["p99"]))
-	// Who lets messages wait saves processor time, so that is compared where both hand them out at once.
-	switch {
-	case load.Unbuffered && ratio("cpu") > 1.1:
-		fmt.Println("  MISSED: CPU at most 1.1 x nsqd's")
-	case !load.Unbuffered && ratio("p50") > 0.1 && load.Publishers <= 200:
-		fmt.Println("  MISSED: p50 at most a tenth of nsqd's")
-	case !load.Unbuffered && ratio("p99") > 1:
-		fmt.Println("  MISSED: p99 not above nsqd's")
-	default:
-		return true
+	// With an output buffer nsqd's messages wait for it, for 250 ms at most: the more there are, the less. Without, both do the same,
+	// and of a few rounds' p99 on a shared machine a quarter is noise.
+	limits := map[string]float64{"cpu": 1.1, "p50": 0.2, "p99": 1}
+	if load.Unbuffered {
+		limits = map[string]float64{"cpu": 1.1, "p50": 1.1, "p99": 1.25}
 	}
-	return false
+	held := true
+	for _, key := range []string{"cpu", "p50", "p99"} {
+		if ratio(key) > limits[key] {
+			fmt.Printf("  MISSED: %s at most %g x nsqd's\n", key, limits[key])
+			held = false
+		}
+	}
+	return held
 }
 
 func once(load bench.Load, programs, name string, rate int) (bench.Result, time.Duration) {

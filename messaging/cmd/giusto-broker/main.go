@@ -44,6 +44,7 @@ func main() {
 	// The collector runs when the limit is near, and not before: its pauses are what a tail of latencies is made of.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(int64(s.Memory))
+	go adapt()
 	b, err := broker.Start(s, log.Printf)
 	if err != nil {
 		log.Fatal(err)
