@@ -8,16 +8,16 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nsqio/go-nsq"
 )
 
-// Load is publishers at random, each with a connection of its own, and one consumer with RDY above 1.
+// Load is publishers at random, each with a connection of its own, and one consumer of go-nsq with RDY above 1.
 type Load struct {
 	Publishers int
 	Each       float64 // messages a second of one publisher
@@ -28,12 +28,13 @@ type Load struct {
 	Seed       uint64
 }
 
-// Result is what came of it. Latencies are from just before Publish to the handler.
+// Result is what came of it. Latencies are from just before the message is written to the handler.
 type Result struct {
 	Sent, Received int
 	Latencies      []time.Duration // sorted
 	Inside         []time.Duration // sorted; from the time that the broker gave the message, which for ours is when the kernel had it
 	Sends          []int64         // when, in ns; in no order
+	Lateness       []time.Duration // of the sends against their schedule, sorted
 	First, Last    time.Time
 }
 
@@ -52,6 +53,9 @@ var quiet = log.New(io.Discard, "", 0)
 
 // Run runs the load against a broker. started is called when all are connected, ended when the last message was sent.
 func (l Load) Run(address string, started, ended func()) (Result, error) {
+	// The collector of the load would stop the load, and its tail is not the broker's.
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	config := nsq.NewConfig()
 	config.MaxInFlight = 1000
 	if l.Unbuffered {
@@ -82,61 +86,37 @@ func (l Load) Run(address string, started, ended func()) (Result, error) {
 		consumer.Stop()
 		<-consumer.StopChan
 	}()
-	producers := make([]*nsq.Producer, l.Publishers)
-	for n := range producers {
-		producers[n], err = nsq.NewProducer(address, nsq.NewConfig())
+	publishers := make([]*publisher, l.Publishers)
+	for n := range publishers {
+		publishers[n], err = connect(address, l.Topic, l.Size)
 		if err != nil {
-			return Result{}, err
-		}
-		producers[n].SetLogger(quiet, nsq.LogLevelError)
-		if err := producers[n].Publish(l.Topic, make([]byte, l.Size)); err != nil {
 			return Result{}, fmt.Errorf("publisher %d: %w", n, err)
 		}
-		defer producers[n].Stop()
+		defer publishers[n].conn.Close()
 	}
 	time.Sleep(300 * time.Millisecond)
 	started()
-	var sent atomic.Int64
-	var failed atomic.Value
-	var publishers sync.WaitGroup
 	result.First = time.Now()
-	for n, p := range producers {
-		publishers.Add(1)
-		go func() {
-			defer publishers.Done()
-			random := rand.New(rand.NewPCG(uint64(n), l.Seed))
-			next := result.First.Add(time.Duration(random.ExpFloat64() / l.Each * 1e9)) // not evenly: that would double the rate at first
-			for next.Sub(result.First) < l.For {
-				time.Sleep(time.Until(next))
-				body := make([]byte, l.Size)
-				binary.BigEndian.PutUint64(body, uint64(time.Now().UnixNano()))
-				if err := p.Publish(l.Topic, body); err != nil {
-					failed.Store(err)
-					return
-				}
-				sent.Add(1)
-				next = next.Add(time.Duration(random.ExpFloat64() / l.Each * 1e9))
-			}
-		}()
-	}
-	publishers.Wait()
+	sent, lateness := l.send(publishers, result.First)
 	result.Last = time.Now()
+	result.Sent, result.Lateness = sent, lateness
 	ended()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		mutex.Lock()
 		result.Received = len(result.Latencies)
 		mutex.Unlock()
-		if result.Received >= int(sent.Load()) {
+		if result.Received >= result.Sent {
 			break
 		}
 	}
-	result.Sent = int(sent.Load())
 	mutex.Lock()
 	defer mutex.Unlock()
 	slices.Sort(result.Latencies)
 	slices.Sort(result.Inside)
-	if err := failed.Load(); err != nil {
-		return result, err.(error)
+	for n, p := range publishers {
+		if err := p.failure(); err != nil {
+			return result, fmt.Errorf("publisher %d: %w", n, err)
+		}
 	}
 	return result, nil
 }
