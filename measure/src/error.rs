@@ -86,6 +86,12 @@ pub enum Error {
         /// What was tried.
         what: String,
     },
+    /// Only root may.
+    #[error("cannot {what}: this needs root; run it as root")]
+    Root {
+        /// What was tried.
+        what: String,
+    },
     /// The machine refuses for another reason.
     #[error("cannot {what}: {why}")]
     System {

@@ -14,6 +14,7 @@ mod generator;
 mod listener;
 mod listening;
 mod noise;
+pub mod packets;
 mod profiler;
 mod reply;
 mod request;

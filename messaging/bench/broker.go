@@ -44,17 +44,16 @@ func Start(path string, arguments ...string) (*Broker, error) {
 	return &Broker{command, strings.TrimSuffix(words[2], ","), words[4]}, nil
 }
 
-// CPU is the processor time it has used.
-func (b *Broker) CPU() time.Duration {
-	total := int64(0)
+// CPU is the processor time it has used, and the time its threads have waited for a processor.
+func (b *Broker) CPU() (used, waited time.Duration) {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", b.command.Process.Pid))
 	for _, task := range tasks {
 		text, _ := os.ReadFile(task)
-		var ran int64
-		fmt.Sscan(string(text), &ran)
-		total += ran
+		var ran, delay int64
+		fmt.Sscan(string(text), &ran, &delay)
+		used, waited = used+time.Duration(ran), waited+time.Duration(delay)
 	}
-	return time.Duration(total)
+	return used, waited
 }
 
 // Signal sends it one.

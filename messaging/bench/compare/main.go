@@ -80,20 +80,20 @@ func compare(load bench.Load, programs string, rounds int) bool {
 		for n := range 2 {
 			name := []string{"nsqd", "giusto"}[(n+round)%2]
 			stolen, ticks := steal()
-			r, cpu := once(load, programs, name, int(total))
+			r, cpu, waited := once(load, programs, name, int(total))
 			after, all := steal()
 			void := ""
 			if share := float64(after-stolen) / float64(max(all-ticks, 1)); share > 0.05 {
 				void = fmt.Sprintf(" VOID: %.0f %% stolen", 100*share)
 			}
-			fmt.Printf("  %-7s %6.1f us CPU/msg, p50 %8.3f p99 %8.3f p99.9 %8.3f, p99 from the broker on %.3f, of sending late %.3f ms, %d of %d%s\n", name, float64(cpu.Nanoseconds())/1e3/float64(max(r.Sent, 1)),
+			fmt.Printf("  %-7s %6.1f us CPU/msg and %.1f waited for it, p50 %8.3f p99 %8.3f p99.9 %8.3f, p99 from the broker on %.3f, of sending late %.3f ms, %d of %d%s\n", name, each(cpu, r), each(waited, r),
 				r.Percentile(.5).Seconds()*1e3, r.Percentile(.99).Seconds()*1e3, r.Percentile(.999).Seconds()*1e3, bench.Percentile(r.Inside, .99).Seconds()*1e3,
 				bench.Percentile(r.Lateness, .99).Seconds()*1e3, r.Received, r.Sent, void)
 			if void != "" {
 				continue
 			}
 			v := values[name]
-			v["cpu"] = append(v["cpu"], float64(cpu.Nanoseconds())/1e3/float64(max(r.Sent, 1)))
+			v["cpu"] = append(v["cpu"], each(cpu, r))
 			v["p50"] = append(v["p50"], r.Percentile(.5).Seconds()*1e3)
 			v["p99"] = append(v["p99"], r.Percentile(.99).Seconds()*1e3)
 		}
@@ -121,7 +121,12 @@ func compare(load bench.Load, programs string, rounds int) bool {
 	return held
 }
 
-func once(load bench.Load, programs, name string, rate int) (bench.Result, time.Duration) {
+// each is a time for each message, in us.
+func each(time time.Duration, r bench.Result) float64 {
+	return float64(time.Nanoseconds()) / 1e3 / float64(max(r.Sent, 1))
+}
+
+func once(load bench.Load, programs, name string, rate int) (r bench.Result, used, waited time.Duration) {
 	directory, err := os.MkdirTemp("", "bench-")
 	if err != nil {
 		log.Fatal(err)
@@ -136,10 +141,10 @@ func once(load bench.Load, programs, name string, rate int) (bench.Result, time.
 		b = launch(filepath.Join(programs, "giusto-broker"), file)
 	}
 	defer b.End()
-	var before, after time.Duration
-	r, err := load.Run(b.Address, func() { before = b.CPU() }, func() { after = b.CPU() })
+	var before, delay time.Duration
+	r, err = load.Run(b.Address, func() { before, delay = b.CPU() }, func() { used, waited = b.CPU() })
 	if err != nil {
 		log.Print(err)
 	}
-	return r, after - before
+	return r, used - before, waited - delay
 }
