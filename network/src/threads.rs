@@ -104,11 +104,12 @@ pub(crate) fn polling(
             .map_err(|source| Error::kernel(format!("ask which thread processes the packets of {}", link.name), source))?,
         None => None,
     };
-    if let Some(tids) = told {
-        let mut threads: Vec<Thread> = tids.into_iter().filter_map(Thread::of).collect();
+    let mut threads: Vec<Thread> = told.into_iter().flatten().filter_map(Thread::of).collect();
+    if !threads.is_empty() {
         threads.sort_unstable();
         return Ok(threads);
     }
+    // An older kernel; or a tap, whose NAPI has no number to be listed by.
     let all = kernel_threads().into_iter().filter(|(_, name)| is_of(name, &link.name));
     by_name(link, queues, all.map(|(thread, _)| thread).filter(|thread| !claimed.contains(thread)).collect())
 }
