@@ -15,6 +15,7 @@ use std::fmt;
 pub struct Network {
     home: Namespace,
     events: Events,
+    event: bool,
     cores: Vec<u32>,
     held: Vec<Held>,
 }
@@ -61,13 +62,18 @@ pub struct LinkStatus {
 
 impl Network {
     /// Puts the plan in force in the network namespace of the calling thread, and records before each change. An interface that is down gets
-    /// what it can, and the rest when it is up. Errors: anything missing or refused; what was done stands in `record`.
+    /// what it can, and the rest when it is up. Errors: anything missing or refused; what was done is undone, as far as it can be, and stands in `record`.
     pub fn apply(plan: &NetworkPlan, record: &mut dyn Recorder) -> Result<Network, Error> {
         let home = Namespace::here()?;
         let events = Events::new().map_err(|source| Error::kernel("listen to changes of interfaces", source))?;
-        let mut network = Network { home, events, cores: vec![], held: vec![] };
-        network.set(plan, record)?;
-        Ok(network)
+        let mut network = Network { home, events, event: false, cores: vec![], held: vec![] };
+        match network.set(plan, record) {
+            Ok(()) => Ok(network),
+            Err(error) => {
+                let _ = network.clear(); // what cannot be undone now stands in the record
+                Err(error)
+            }
+        }
     }
 
     /// Another plan: interfaces that are not in it any more are let go first, those that stay are changed in place, then new ones
@@ -105,10 +111,26 @@ impl Network {
         first
     }
 
+    /// Lets all interfaces go. Errors: what could not be undone; the recorder's records stay the way back.
+    pub fn clear(&mut self) -> Result<(), Error> {
+        let failed: Vec<String> = std::mem::take(&mut self.held).into_iter().flat_map(Held::let_go).collect();
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(Error::kernel("let an interface go", std::io::Error::other(failed.join("; ")))),
+        }
+    }
+
+    /// Whether any interface has changed since the last [`Network::check`], which should be called then.
+    pub fn changed(&mut self) -> bool {
+        self.event |= self.events.any();
+        self.event
+    }
+
     /// Looks after everything: what events, ended threads or others have undone is done again. Call it ten times a second or less. Returns
     /// what is wrong.
     pub fn check(&mut self, record: &mut dyn Recorder) -> Vec<String> {
-        let event = self.events.any();
+        let event = self.changed();
+        self.event = false;
         for index in 0..self.held.len() {
             let claimed = self.claimed(index);
             self.held[index].check(&self.home, event, &claimed, record);
