@@ -20,6 +20,11 @@ python3-venv     /usr/lib/python3.11/ensurepip/__init__.py
 openssl          /usr/bin/openssl
 nodejs           /usr/bin/node
 npm              /usr/bin/npm
+iproute2         /usr/sbin/tc
+ethtool          /usr/sbin/ethtool
+nftables         /usr/sbin/nft
+iputils-ping     /usr/bin/ping
+iperf3           /usr/bin/iperf3
 '
 missing=()
 while read -r package proof; do

@@ -231,12 +231,21 @@ pub(crate) struct RunArgs {
     /// Print what would be done and do nothing
     #[arg(long, conflicts_with = "trial")]
     pub(crate) dry_run: bool,
+    /// Enforce this part of the plan alone: packets get their threads and buckets, no service is started or touched
+    #[arg(long, value_enum, value_name = "PART", conflicts_with = "trial")]
+    pub(crate) only: Option<Only>,
     /// Answer Prometheus at http://ADDRESS/metrics
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["trial", "dry_run"])]
     pub(crate) metrics: Option<SocketAddr>,
     /// How events are said on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     pub(crate) log: Log,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Only {
+    /// How packets are processed
+    Network,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -102,11 +102,16 @@ impl From<giusto_planner::Error> for Failure {
 
 impl From<giusto_daemon::Error> for Failure {
     fn from(error: giusto_daemon::Error) -> Self {
-        use giusto_daemon::Error::{Compute, Io, Lacks, Measure, NothingToTry};
+        use giusto_daemon::Error::{Compute, Io, Lacks, Measure, Network, NothingToTry};
         match error {
             Lacks { .. } => Failure::lacks(error),
             Io { ref source, .. } if source.kind() == PermissionDenied => Failure::lacks(format!("{error}; {AS_ROOT}")),
             Compute(error) => error.into(),
+            Network(ref network) if network.is_lack() => Failure::lacks(error),
+            Network(giusto_network::Error::Plan { .. }) => Failure::input(error),
+            Network(giusto_network::Error::Journal(ref why)) if why.kind() == PermissionDenied => {
+                Failure::lacks(format!("{error}; {AS_ROOT}"))
+            }
             Measure(error) => error.into(),
             NothingToTry => Failure::input(error),
             _ => Failure::running(error),
@@ -174,6 +179,13 @@ mod tests {
         assert_eq!(measuring(giusto_measure::Error::Privilege { what: "set a priority".into() }), 3);
         assert_eq!(measuring(giusto_measure::Error::Plan("no time".into())), 2);
         assert_eq!(measuring(giusto_measure::Error::Closed { address, client: 0 }), 4);
+        let packets = |error: giusto_network::Error| Failure::from(giusto_daemon::Error::from(error)).code;
+        assert_eq!(packets(giusto_network::Error::NoDevice("vnet3".into())), 3);
+        assert_eq!(packets(giusto_network::Error::Privilege { doing: "mount sysfs".into() }), 3);
+        assert_eq!(packets(giusto_network::Error::NoPeer("vnet3".into())), 3);
+        assert_eq!(packets(giusto_network::Error::Plan { name: "vnet3".into(), what: "no token".into() }), 2);
+        assert_eq!(packets(giusto_network::Error::Kernel { doing: "add clsact".into(), source: io::Error::other("no") }), 4);
+        assert_eq!(packets(giusto_network::Error::Journal(denied())), 3);
         let state = Failure::from(giusto_daemon::Error::Io { doing: "open the journal".into(), source: denied() });
         assert!(state.code == 3 && state.text.contains("as root"), "{state:?}");
         assert_eq!(Failure::from(giusto_simulator::Error::Write("full".into())).code, 4);

@@ -1,6 +1,6 @@
 //! `giusto run` and `giusto restore`.
 
-use crate::args::{Log, RestoreArgs, RunArgs};
+use crate::args::{Log, Only, RestoreArgs, RunArgs};
 use crate::failure::{create, Failure};
 use crate::table::{say, tell};
 use crate::{plan, table};
@@ -35,7 +35,8 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
         Notify::from_environment().map_err(|error| Failure::input(format!("NOTIFY_SOCKET is no address: {error}")))?;
     let site = giusto_site::read(&args.site.site)?;
     if args.dry_run {
-        return dry_run(args, &plan::here(&site, args.insist.backend, args.this.host.as_deref())?);
+        let plan = plan::here(&site, args.insist.backend, args.this.host.as_deref())?;
+        return dry_run(args, &part(plan, args.only)?);
     }
     let watchdog = Watchdog::start()?;
     // First of all: what an earlier giusto left is undone, as looking at the machine may hide it. Without the privilege
@@ -50,9 +51,10 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     let plan_file = args.out.join("plan.json");
     create(&plan_file)?;
     giusto_planner::write(&plan, &plan_file)?;
-    if !args.site.json {
+    if !args.site.json && args.only.is_none() {
         introduce(&plan, &plan_file)?;
     }
+    let plan = part(plan, args.only)?;
     let missing = giusto_daemon::missing(&plan, &machine);
     if !missing.is_empty() {
         return Err(lacks(args, &plan, &missing)?);
@@ -89,7 +91,7 @@ fn enforce(
     let facts = Facts { insist: args.insist.backend, host: Some(host.clone()), ..giusto_daemon::facts_of(machine) };
     let settings = Settings { plan_file, facts: facts.clone(), metrics: args.metrics, notify, signals };
     let site = std::path::absolute(&args.site.site).map_err(Failure::input)?;
-    let mut operator = Operator::open(journal, plan, site, planner(facts, host), settings)?;
+    let mut operator = Operator::open(journal, plan, site, planner(facts, host, args.only), settings)?;
     let mut observer = Observer::default();
     let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"), watchdog.beats())?;
     let mut turn = |scene: &mut Scene, warnings: Vec<String>| operator.turn(&mut observer.stage(scene, warnings));
@@ -104,14 +106,28 @@ fn enforce(
 
 /// Plans a site file for this machine as it was at the start, as the `host` that it was then: looking at it again while threads
 /// may die under SCHED_DEADLINE would make the kernel miscount.
-fn planner(facts: Facts, host: String) -> Planner {
+fn planner(facts: Facts, host: String, only: Option<Only>) -> Planner {
     Box::new(move |site| {
         let site = giusto_site::read(site).map_err(|error| Failure::from(error).into_refused())?;
         let planned = giusto_planner::plan_on(&site, &facts, &host);
         let mut plan = planned.map_err(|refusal| Failure::from(refusal).into_refused())?;
         plan::predict_all(&mut plan, 1).map_err(Failure::into_refused)?;
-        Ok(plan)
+        part(plan, only).map_err(Failure::into_refused)
     })
+}
+
+/// What is to be enforced of a plan.
+fn part(plan: Plan, only: Option<Only>) -> Result<Plan, Failure> {
+    match only {
+        None => Ok(plan),
+        Some(Only::Network) if plan.network.is_empty() => {
+            Err(Failure::input("--only network: the site says nothing about packets on this host; expected 'network' of a host and of its services"))
+        }
+        Some(Only::Network) => {
+            let (services, leftovers, topics) = (Vec::new(), Vec::new(), Vec::new());
+            Ok(Plan { services, leftovers, topics, coordination: None, ..plan })
+        }
+    }
 }
 
 fn dry_run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, Failure> {

@@ -3,7 +3,7 @@
 use crate::args::{ReloadArgs, StatusArgs};
 use crate::failure::Failure;
 use crate::table::{json, print, say, table};
-use giusto_daemon::{ask, Answer, CoreStatus, Request, ServiceStatus, Status};
+use giusto_daemon::{ask, Answer, CoreStatus, LinkStatus, Request, ServiceStatus, Status};
 use giusto_model::Duration;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -84,6 +84,13 @@ pub(crate) fn lines(status: &Status) -> Vec<String> {
         lines.push(String::new());
         lines.extend(aligned(&rows, &[2, 3, 4, 5]));
     }
+    if !status.network.is_empty() {
+        let heads = ["interface", "class", "core", "priority", "packets/s", "moved", "passed", "dropped", "service"];
+        let mut rows = vec![heads.map(String::from).to_vec()];
+        rows.extend(status.network.iter().map(interface));
+        lines.push(String::new());
+        lines.extend(aligned(&rows, &[2, 3, 4, 6, 7]));
+    }
     let told = status.warnings.iter().map(|warning| format!("warning: {warning}"));
     let told: Vec<String> = told.chain(status.notes.iter().map(|note| format!("note: {note}"))).collect();
     if !told.is_empty() {
@@ -147,6 +154,21 @@ fn core(core: &CoreStatus) -> Vec<String> {
         known(core.wakeups_per_s.map(|wakeups| format!("{wakeups:.0}"))),
         known(core.lateness_mean_ns.map(time)),
         known(core.lateness_max_ns.map(time)),
+    ]
+}
+
+fn interface(link: &LinkStatus) -> Vec<String> {
+    let count = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
+    vec![
+        link.name.clone(),
+        link.class.map_or("uplink".into(), |class| class.to_string()),
+        link.core.to_string(),
+        link.priority.map_or("-".into(), |priority| priority.to_string()),
+        format!("{:.0}", link.packets_per_s),
+        link.proof.to_string(),
+        count(link.passed),
+        count(link.dropped),
+        link.service.clone().unwrap_or("-".into()),
     ]
 }
 

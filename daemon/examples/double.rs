@@ -43,6 +43,7 @@ impl Stage for Double {
             notes: vec!["backend double: nothing is enforced".into()],
             services: services.collect(),
             cores: cores.collect(),
+            network: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -65,6 +65,7 @@ pub(crate) fn apply(scene: &mut Scene, step: &Step, plan: &Plan) -> Result<(), E
             scene.confine()
         }
         Step::Add { service } => add(scene, service, plan),
+        Step::Packets { .. } => scene.change_packets(plan),
     }
 }
 

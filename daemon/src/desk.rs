@@ -78,6 +78,7 @@ impl Desk {
             notes: Vec::new(),
             services: Vec::new(),
             cores: Vec::new(),
+            network: Vec::new(),
             warnings: Vec::new(),
         };
         let (orders, taken) = channel();

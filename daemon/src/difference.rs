@@ -4,7 +4,7 @@
 //! counted on both its cores while it does. So bandwidth is given back before it is taken: remove, release, decrease, move,
 //! increase, add. Services that stay keep their processes; one whose origin changed is removed and added.
 
-use giusto_model::{Backend, Bandwidth, Cap, Duration, Origin, Plan, Server, ServicePlan};
+use giusto_model::{Backend, Bandwidth, Cap, Duration, NetworkPlan, Origin, Plan, Server, ServicePlan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,6 +31,8 @@ pub enum Step {
     Spread { service: String, cores: Vec<u32> },
     /// Start or adopt it and put it in its place.
     Add { service: String },
+    /// Other interfaces, classes, buckets, cores or priorities for packets; `interfaces`: all that are looked after then.
+    Packets { interfaces: Vec<String> },
 }
 
 /// What was done to get from one plan to the next; empty where they do not differ in what is enforced.
@@ -43,7 +45,7 @@ pub struct Change {
 
 /// Who holds what: as much of a plan as enforcement changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout(BTreeMap<Key, Held>);
+pub struct Layout(BTreeMap<Key, Held>, Vec<NetworkPlan>);
 
 /// A service, and which of its vCPUs.
 type Key = (String, Option<u32>);
@@ -82,11 +84,15 @@ impl Layout {
             let place = Place::Spread { cores: leftover.cores.clone(), at_most: leftover.at_most };
             ((leftover.name.clone(), None), Held { origin: leftover.origin.clone(), place })
         });
-        Layout(services.chain(leftovers).collect())
+        Layout(services.chain(leftovers).collect(), plan.network.iter().map(enforced).collect())
     }
 
     /// Does `step` on the way to `target`.
     pub(crate) fn apply(&mut self, step: &Step, target: &Layout) {
+        if let Step::Packets { .. } = step {
+            self.1.clone_from(&target.1);
+            return;
+        }
         let key = step.key();
         match (step, target.0.get(&key)) {
             (Step::Remove { service }, _) => self.0.retain(|(name, _), _| name != service),
@@ -134,6 +140,25 @@ impl Held {
             _ => Part(0),
         }
     }
+}
+
+/// What of a plan for packets is enforced: not where its numbers come from.
+fn enforced(plan: &NetworkPlan) -> NetworkPlan {
+    let mut plan = plan.clone();
+    plan.reasons.clear();
+    for vif in &mut plan.vifs {
+        vif.bound = None;
+        vif.reasons.clear();
+    }
+    plan
+}
+
+fn interfaces(plans: &[NetworkPlan]) -> Vec<String> {
+    let of = |plan: &NetworkPlan| -> Vec<String> {
+        let uplinks = plan.uplinks.iter().map(|uplink| uplink.uplink.name.clone());
+        uplinks.chain(plan.vifs.iter().map(|vif| vif.name.clone())).collect()
+    };
+    plans.iter().flat_map(of).collect()
 }
 
 /// A share of a core in units of 10^-15, rounded down as the kernel does (at 2^-20): sums of exact fractions outgrow 64 bits,
@@ -202,6 +227,10 @@ pub fn difference(old: &Layout, new: &Layout, capacity: &dyn Fn(Backend) -> Band
         .into_iter()
         .filter(|name| !running.contains(name))
         .for_each(|service| way.take(Step::Add { service }));
+    // Last: interfaces come with their services.
+    if old.1 != new.1 {
+        way.take(Step::Packets { interfaces: interfaces(&new.1) });
+    }
     way.steps
 }
 
@@ -267,12 +296,12 @@ impl Step {
             | Step::Move { vcpu, .. }
             | Step::Reserve { vcpu, .. }
             | Step::Increase { vcpu, .. } => *vcpu,
-            Step::Remove { .. } | Step::Spread { .. } | Step::Add { .. } => None,
+            Step::Remove { .. } | Step::Spread { .. } | Step::Add { .. } | Step::Packets { .. } => None,
         };
         (self.service().to_string(), vcpu)
     }
 
-    /// Whom it is about.
+    /// Whom it is about; packets are nobody's alone.
     pub fn service(&self) -> &str {
         match self {
             Step::Remove { service }
@@ -283,6 +312,7 @@ impl Step {
             | Step::Increase { service, .. }
             | Step::Spread { service, .. }
             | Step::Add { service } => service,
+            Step::Packets { .. } => "",
         }
     }
 }
@@ -305,6 +335,8 @@ impl fmt::Display for Step {
             Step::Increase { server: to, .. } => write!(f, "increase {whom} to {}", server(to)),
             Step::Spread { cores, .. } => write!(f, "spread {whom} over cores {cores:?}"),
             Step::Add { .. } => write!(f, "add {whom}"),
+            Step::Packets { interfaces } if interfaces.is_empty() => write!(f, "leave packets to the kernel"),
+            Step::Packets { interfaces } => write!(f, "give packets of {} their threads", interfaces.join(", ")),
         }
     }
 }

@@ -21,7 +21,7 @@ fn held(word: &str, core: u32, percent: u64) -> Held {
 }
 
 fn layout(all: &[(&str, Held)]) -> Layout {
-    Layout(all.iter().map(|(name, held)| ((name.to_string(), None), held.clone())).collect())
+    Layout(all.iter().map(|(name, held)| ((name.to_string(), None), held.clone())).collect(), vec![])
 }
 
 fn steps(old: &[(&str, Held)], new: &[(&str, Held)]) -> Vec<String> {
@@ -82,7 +82,7 @@ fn a_service_that_gets_leftovers_now_gives_its_server_back_and_the_other_way_rou
 #[test]
 fn a_vcpu_that_comes_or_goes_is_reserved_or_released_and_its_vm_goes_on() {
     let vm =
-        |vcpus: &[u32]| Layout(vcpus.iter().map(|&vcpu| (("vm".into(), Some(vcpu)), held("q", vcpu, 30))).collect());
+        |vcpus: &[u32]| Layout(vcpus.iter().map(|&vcpu| (("vm".into(), Some(vcpu)), held("q", vcpu, 30))).collect(), vec![]);
     let words = |old: &[u32], new: &[u32]| {
         let steps = difference(&vm(old), &vm(new), &capacity);
         steps.iter().map(Step::to_string).collect::<Vec<_>>()
@@ -137,7 +137,7 @@ fn plans() -> impl Strategy<Value = Layout> {
             let program = if name < 3 { program } else { "qemu" };
             Some((key, Held { origin: Origin::Start(vec![program.into()]), place }))
         };
-        Layout(there.filter_map(place).collect())
+        Layout(there.filter_map(place).collect(), vec![])
     })
 }
 
@@ -159,6 +159,7 @@ fn rank(step: &Step) -> u8 {
         Step::Move { .. } => 2,
         Step::Reserve { .. } | Step::Increase { .. } | Step::Spread { .. } => 3,
         Step::Add { .. } => 4,
+        Step::Packets { .. } => 5,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a run would do, without doing it.
 
 use giusto_compute::{Cpusets, Machine};
-use giusto_model::{Backend, Origin, Plan};
+use giusto_model::{Backend, NetworkPlan, Origin, Plan};
 use std::path::Path;
 
 /// What `run` would do to this host, in order: files written, programs started, system calls.
@@ -98,9 +98,49 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
             ));
         }
     }
+    plan.network.iter().for_each(|network| packets(network, &mut lines));
+    if plan.services.is_empty() && plan.leftovers.is_empty() {
+        lines.push("undo all of it at the end, the latest first".into());
+        return lines;
+    }
     lines.push("look once a second for new processes and for threads that have taken over".into());
     lines.push("undo all of it at the end, the latest first; services that giusto started end last".into());
     lines
+}
+
+/// Interfaces, their threads and their buckets.
+fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
+    let how = |priority: Option<u8>| priority.map_or("SCHED_OTHER".into(), |priority| format!("SCHED_FIFO {priority}"));
+    let threads = |name: &str, core: u32, priority| {
+        format!(
+            "find the threads that process the packets of {name} (netlink napi-get, or their names; of a plain tap vhost-PID),              sched_setaffinity(core {core}), sched_setscheduler({})",
+            how(priority)
+        )
+    };
+    lines.push("listen to RTM_NEWLINK and RTM_DELLINK, and do again what a link event has undone".into());
+    for uplink in &network.uplinks {
+        let name = &uplink.uplink.name;
+        lines.push(format!("write 1 to /sys/class/net/{name}/threaded, and 0 to its queues' rps_cpus"));
+        lines.push(threads(name, uplink.core, Some(uplink.priority)));
+    }
+    for vif in &network.vifs {
+        let name = &vif.name;
+        if let Some(bucket) = &vif.bucket {
+            lines.push(format!(
+                "tc qdisc add dev {name} clsact, with the BPF programs giusto_from and giusto_to: drop beyond {} and bursts of {}, counted in {}",
+                bucket.rate, bucket.depth, network.count
+            ));
+        }
+        lines.push(format!(
+            "of a veth pair: ethtool -K {name} gro on tso off, and the same at its other end, whose network namespace is entered (setns)"
+        ));
+        lines.push(format!("write 1 to /sys/class/net/{name}/threaded and that of its other end, and 0 to their queues' rps_cpus"));
+        lines.push(threads(name, vif.core, vif.priority));
+    }
+    lines.push(format!(
+        "look every second whether those threads process the packets, and every ten whether those without a promise are spread well over cores {:?}",
+        network.cores
+    ));
 }
 
 fn isolate(cpusets: &Cpusets, cores: &[u32], online: &[u32], lines: &mut Vec<String>) {

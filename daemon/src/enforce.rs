@@ -24,11 +24,21 @@ pub fn enforce(
             now.iter().filter(|worry| !worries.contains(*worry)).for_each(|worry| tracing::warn!("{worry}"));
             worries = now;
         }
-        turn(scene, worries.clone());
+        let mut wrong = worries.clone();
+        wrong.extend(look_at_packets(scene, turns % 10 == 0));
+        turn(scene, wrong);
         std::thread::sleep(Duration::from_millis(100));
         turns += 1;
     }
     Ok(())
+}
+
+/// What is wrong with how packets are processed.
+fn look_at_packets(scene: &mut Scene, due: bool) -> Vec<String> {
+    match &mut scene.packets {
+        Some(packets) => packets.look(due, scene.journal).to_vec(),
+        None => vec![],
+    }
 }
 
 fn reserve(scene: &mut Scene, index: usize) -> Result<(), Error> {

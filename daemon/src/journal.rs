@@ -4,8 +4,9 @@
 //! after the line is on disk), so a torn last line is dropped. The journal lives in /run/giusto (or $GIUSTO_STATE), which a
 //! reboot empties together with everything that it would undo; one from an earlier boot is dropped too.
 
+use crate::changes::{of_compute, undo, Change};
 use crate::Error;
-use giusto_compute::{undo, Recorder, Report, Undo};
+use giusto_compute::{Recorder, Report, Undo};
 use rustix::fs::{flock, FlockOperation, OFlags};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File};
@@ -28,7 +29,7 @@ pub struct Journal {
     /// Whole lines on disk end here; `None` when a torn one could not be cut off.
     end: Option<u64>,
     /// What stands in the file and is not undone.
-    pending: Vec<Undo>,
+    pending: Vec<Change>,
     /// Lines in the middle that cannot be read.
     damaged: usize,
 }
@@ -89,8 +90,8 @@ impl Journal {
         let Report { undone, notes, mut failed } = undo(&self.pending);
         if self.damaged > 0 {
             failed.push(format!(
-                "{} lines of {} are damaged, what they say cannot be undone: look for cpusets named giusto.* and for threads under \
-                 SCHED_DEADLINE (ps -eLo tid,cls,comm), then remove the file",
+                "{} lines of {} are damaged, what they say cannot be undone: look for cpusets named giusto.*, for threads under \
+                 SCHED_DEADLINE (ps -eLo tid,cls,comm) and for filters giusto_* (tc filter show), then remove the file",
                 self.damaged,
                 self.path.display()
             ));
@@ -112,6 +113,13 @@ impl Journal {
         self.append(&Head { boot: boot() })
     }
 
+    /// On disk when this returns; not at all after an error.
+    pub(crate) fn write_down(&mut self, change: Change) -> io::Result<()> {
+        self.append(&change)?;
+        self.pending.push(change);
+        Ok(())
+    }
+
     fn append(&mut self, line: &impl Serialize) -> io::Result<()> {
         let Some(end) = self.end else { return Err(io::Error::other("an earlier line of it is torn")) };
         let text = serde_json::to_string(line)?;
@@ -129,9 +137,7 @@ impl Journal {
 
 impl Recorder for Journal {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
-        self.append(undo)?;
-        self.pending.push(undo.clone());
-        Ok(())
+        self.write_down(of_compute(undo))
     }
 }
 
@@ -204,7 +210,7 @@ fn boot() -> String {
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     head: Option<Head>,
-    changes: Vec<Undo>,
+    changes: Vec<Change>,
     /// Unreadable lines, a torn last one not counted.
     damaged: usize,
     /// Where the readable part ends.
@@ -290,7 +296,7 @@ mod tests {
             assert_eq!((restored.undone, restored.failed), (expected, vec![]), "cut at {cut}");
             journal.begin().unwrap();
             journal.intend(&change("c")).unwrap();
-            assert_eq!(found(folder.path()).changes, [change("c")], "cut at {cut}");
+            assert_eq!(found(folder.path()).changes, [of_compute(&change("c"))], "cut at {cut}");
         }
     }
 

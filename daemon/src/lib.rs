@@ -6,6 +6,7 @@
 //! plans of one host flow in; job records, a judgement and the status flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
 
 mod change;
+mod changes;
 mod control;
 mod desk;
 mod difference;
@@ -19,6 +20,7 @@ mod metrics;
 mod notify;
 mod observe;
 mod operator;
+mod packets;
 mod protocol;
 mod scene;
 mod services;
@@ -36,6 +38,7 @@ pub use difference::{difference, Change, Layout, Step};
 pub use dry_run::dry_run;
 pub use enforce::enforce;
 pub use journal::{Journal, Restored};
+pub use giusto_network::{LinkStatus, Network};
 pub use log::log;
 pub use notify::Notify;
 pub use observe::Observer;
@@ -72,6 +75,9 @@ pub enum Error {
     /// Enforcement failed.
     #[error(transparent)]
     Compute(#[from] giusto_compute::Error),
+    /// Packets could not be given their threads.
+    #[error(transparent)]
+    Network(#[from] giusto_network::Error),
     /// Measuring failed.
     #[error(transparent)]
     Measure(#[from] giusto_measure::Error),
@@ -140,8 +146,11 @@ pub fn facts_of(machine: &Machine) -> Facts {
     }
 }
 
-/// What the plan's backends lack on this machine; of a plan without any, what it takes to place processes.
+/// What the plan's backends lack on this machine; of a plan without any, what it takes to place processes, unless it is about packets alone.
 pub fn missing(plan: &Plan, machine: &Machine) -> Vec<Lack> {
+    if plan.services.is_empty() && plan.leftovers.is_empty() && !plan.network.is_empty() {
+        return vec![];
+    }
     let quota = plan.leftovers.iter().filter(|leftover| leftover.at_most.is_some()).map(|_| Backend::Quota);
     let used: Vec<Backend> = plan.services.iter().map(|service| service.backend).chain(quota).collect();
     let used = if used.is_empty() { vec![Backend::Deadline] } else { used };

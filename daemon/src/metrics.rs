@@ -1,7 +1,7 @@
 //! The status for Prometheus: OpenMetrics text, over the control socket and, where asked for, HTTP.
 
 use crate::listening::{Client, Server};
-use crate::{CoreStatus, Error, Host, ServiceStatus, Status};
+use crate::{CoreStatus, Error, Host, LinkStatus, ServiceStatus, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -150,6 +150,21 @@ impl Collector for Shown {
         })?;
         cores("giusto_core_manager_lateness_max", "How late it woke up at most, last second", time, false, |c| {
             c.lateness_max_ns.map(seconds)
+        })?;
+        let mut links = |name, help, counts, value: fn(&LinkStatus) -> Option<f64>| {
+            let known = status.network.iter().filter_map(|link| Some((interface(link), value(link)?)));
+            family(&mut encoder, name, help, None, counts, known)
+        };
+        links("giusto_interface_passed", "Packets that its bucket let through", true, |l| l.passed.map(|n| n as f64))?;
+        links("giusto_interface_dropped", "Packets that its bucket dropped", true, |l| l.dropped.map(|n| n as f64))?;
+        links("giusto_interface_packets_per_second", "Packets both ways, last second", false, |l| Some(l.packets_per_s))?;
+        links("giusto_interface_priority", "SCHED_FIFO priority of its threads, 0: SCHED_OTHER", false, |l| {
+            Some(f64::from(l.priority.unwrap_or(0)))
+        })?;
+        links("giusto_interface_moved", "1: its threads process its packets, 0: something else does", false, |l| match l.proof {
+            giusto_network::Proof::Moved => Some(1.0),
+            giusto_network::Proof::NotMoved { .. } => Some(0.0),
+            giusto_network::Proof::Idle => None,
         })
     }
 }
@@ -161,6 +176,12 @@ fn seconds(ns: u64) -> f64 {
 fn labels(service: &ServiceStatus) -> Labels {
     let number = |value: Option<u32>| value.map(|value| value.to_string()).unwrap_or_default();
     vec![("service", service.name.clone()), ("vcpu", number(service.vcpu)), ("core", number(service.core))]
+}
+
+fn interface(link: &LinkStatus) -> Labels {
+    let class = link.class.map_or("uplink".into(), |class| class.to_string());
+    let service = link.service.clone().unwrap_or_default();
+    vec![("interface", link.name.clone()), ("service", service), ("class", class), ("core", link.core.to_string())]
 }
 
 /// A family of counters (`counts`) or gauges. Nothing where no value is known.

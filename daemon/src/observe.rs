@@ -77,7 +77,11 @@ impl Stage for Observed<'_, '_, '_> {
         if used(Backend::Manager) {
             notes.push("backend manager: giusto enforces; should it die, its watchdog restores the host".into());
         }
-        Report { notes, services, cores, warnings: self.warnings.clone() }
+        let network = scene.packets.as_ref().map(|packets| packets.status()).unwrap_or_default();
+        if network.iter().any(|link| link.limit == giusto_network::Limit::Drop) {
+            notes.push("packets beyond a bucket are dropped before the host works on them".into());
+        }
+        Report { notes, services, cores, network, warnings: self.warnings.clone() }
     }
 
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use crate::control::Control;
 use crate::desk::{Desk, Order};
 use crate::difference::{difference, Layout};
 use crate::metrics::Metrics;
-use crate::{Change, CoreStatus, Error, Host, Journal, Notify, Planner, Refused, ServiceStatus, Signals, State, Step};
+use crate::{Change, CoreStatus, Error, Host, Journal, LinkStatus, Notify, Planner, Refused, ServiceStatus, Signals, State, Step};
 use giusto_model::{Backend, Bandwidth, HostPlan, Plan};
 use giusto_planner::Facts;
 use std::net::SocketAddr;
@@ -33,6 +33,7 @@ pub struct Report {
     pub notes: Vec<String>,
     pub services: Vec<ServiceStatus>,
     pub cores: Vec<CoreStatus>,
+    pub network: Vec<LinkStatus>,
     pub warnings: Vec<String>,
 }
 
@@ -120,7 +121,7 @@ impl Operator {
 
     /// Brings the status up to date; returns it in a line.
     fn report(&mut self, stage: &mut dyn Stage) -> String {
-        let Report { notes, services, cores, mut warnings } = stage.report(&self.plan);
+        let Report { notes, services, cores, network, mut warnings } = stage.report(&self.plan);
         self.reported = Some(Instant::now());
         warnings.extend(self.stuck.clone());
         let state = if warnings.is_empty() { State::Enforcing } else { State::Degraded };
@@ -131,6 +132,7 @@ impl Operator {
         let mut status = self.desk.publish();
         let before = std::mem::replace(&mut status.state, state);
         (status.notes, status.services, status.cores, status.warnings) = (notes, services, cores, warnings);
+        status.network = network;
         drop(status);
         if before != state {
             self.settings.notify.status(&line);

@@ -3,6 +3,7 @@
 
 use crate::hold::Hold;
 use crate::spinner::Spinner;
+use crate::packets::Packets;
 use crate::{Error, Journal, Running};
 use giusto_compute::manager::{Beats, Manager, Order, Report};
 use giusto_compute::sched::{self, Attr};
@@ -29,6 +30,7 @@ pub struct Scene<'j> {
     /// Servers in the order of the plan; a virtual machine has one a vCPU.
     pub(crate) parts: Vec<Part>,
     pub(crate) leftovers: Vec<Leftover>,
+    pub(crate) packets: Option<Packets>,
     finished: bool,
 }
 
@@ -72,6 +74,7 @@ impl<'j> Scene<'j> {
             services: Vec::new(),
             parts: Vec::new(),
             leftovers: Vec::new(),
+            packets: None,
             finished: false,
         };
         // From here on, whatever fails is undone when the scene is dropped.
@@ -92,6 +95,8 @@ impl<'j> Scene<'j> {
             scene.enter_leftover(plan)?;
         }
         scene.confine()?;
+        // Once the services are there: their interfaces come with them.
+        scene.packets = Packets::set(plan, scene.journal)?;
         Ok(scene)
     }
 
@@ -326,6 +331,22 @@ impl<'j> Scene<'j> {
         self.services.iter_mut().chain(leftovers).try_for_each(Running::check)
     }
 
+    /// Another plan for packets, or none.
+    pub(crate) fn change_packets(&mut self, plan: &Plan) -> Result<(), Error> {
+        match (&mut self.packets, plan.network.first()) {
+            (Some(packets), Some(network)) => packets.change(network, self.journal),
+            (Some(packets), None) => {
+                packets.let_go()?;
+                self.packets = None;
+                Ok(())
+            }
+            (none, _) => {
+                *none = Packets::set(plan, self.journal)?;
+                Ok(())
+            }
+        }
+    }
+
     /// Undoes everything.
     pub fn finish(mut self) -> Result<(), Error> {
         self.undo()
@@ -337,6 +358,7 @@ impl<'j> Scene<'j> {
         }
         // First those who would do it all again.
         self.managers.clear();
+        self.packets = None;
         // Threads leave their reservations, cpusets go, and only then do the services end (the journal's order).
         let restored = self.journal.restore()?;
         restored.notes.iter().for_each(|note| tracing::warn!("{note}"));

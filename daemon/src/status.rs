@@ -3,6 +3,7 @@
 //! Filled in by whoever enforces ([`crate::Stage::report`]). What a backend cannot know is `None`: the kernel does not say how
 //! much of a SCHED_DEADLINE budget is left, the user-space manager does. Form: formats/status.schema.json.
 
+use crate::LinkStatus;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -31,6 +32,9 @@ pub struct Status {
     pub services: Vec<ServiceStatus>,
     /// Cores with a reservation.
     pub cores: Vec<CoreStatus>,
+    /// Interfaces whose packets are looked after, uplinks first; not written where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<LinkStatus>,
     /// What is wrong now, each with what to do; not empty: [`State::Degraded`].
     pub warnings: Vec<String>,
 }

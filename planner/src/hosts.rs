@@ -85,6 +85,7 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
         leftovers,
         topics: Vec::new(),
         coordination: None,
+        network: Vec::new(),
     })
 }
 

@@ -5,6 +5,7 @@
 //! `GIUSTO_FEW=1` plays a sample.
 
 mod actors;
+mod changes;
 mod groups;
 // The journal of the room above: dying must be tried with the one that is used.
 #[allow(dead_code, unused_imports, unreachable_pub)]

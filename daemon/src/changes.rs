@@ -1,0 +1,71 @@
+//! What this program changes on a host, whichever room does it: one journal holds all of it.
+
+use crate::Journal;
+use giusto_compute::Report;
+use serde::{Deserialize, Serialize};
+use std::io;
+
+/// A change, as its undoing. On disk it is what its room writes: the names of its variants tell the room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Change {
+    /// To threads and cgroups.
+    Compute(giusto_compute::Undo),
+    /// To interfaces and the threads that process their packets.
+    Network(giusto_network::Undo),
+}
+
+/// Undoes all, packets first: what `compute` undoes last ends services, and their interfaces with them.
+pub(crate) fn undo(all: &[Change]) -> Report {
+    let (mut compute, mut network) = (Vec::new(), Vec::new());
+    for change in all {
+        match change {
+            Change::Compute(undo) => compute.push(undo.clone()),
+            Change::Network(undo) => network.push(undo.clone()),
+        }
+    }
+    let packets = giusto_network::undo(&network);
+    let mut report = giusto_compute::undo(&compute);
+    report.undone += packets.undone;
+    report.failed.extend(packets.failed);
+    report
+}
+
+/// What `compute` records.
+pub(crate) fn of_compute(undo: &giusto_compute::Undo) -> Change {
+    Change::Compute(undo.clone())
+}
+
+impl giusto_network::Recorder for Journal {
+    fn intend(&mut self, undo: &giusto_network::Undo) -> io::Result<()> {
+        self.write_down(Change::Network(undo.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giusto_compute::Undo;
+
+    /// Lines as earlier releases wrote them, and of both rooms.
+    #[test]
+    fn each_line_is_read_by_the_room_that_wrote_it() {
+        let link = giusto_network::Link { name: "vnet0".into(), index: 2, namespace: 7 };
+        for (line, change) in [
+            (r#"{"folder":"/a"}"#, Change::Compute(Undo::Folder("/a".into()))),
+            (r#"{"file":{"path":"/a","value":"1"}}"#, Change::Compute(Undo::File { path: "/a".into(), value: "1".into() })),
+            (
+                r#"{"clsact":{"name":"vnet0","index":2,"namespace":7}}"#,
+                Change::Network(giusto_network::Undo::Clsact(link.clone())),
+            ),
+            (
+                r#"{"interface-file":{"link":{"name":"vnet0","index":2,"namespace":7},"file":"threaded","value":"0"}}"#,
+                Change::Network(giusto_network::Undo::InterfaceFile { link, file: "threaded".into(), value: "0".into() }),
+            ),
+        ] {
+            assert_eq!(serde_json::from_str::<Change>(line).unwrap(), change);
+            assert_eq!(serde_json::to_string(&change).unwrap(), line);
+        }
+        assert!(serde_json::from_str::<Change>(r#"{"of another release":1}"#).is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! The part of a scene that gives packets their threads.
+
+use crate::{Error, Journal, LinkStatus, Network};
+use giusto_model::{NetworkPlan, Origin, Plan};
+use std::time::{Duration, Instant};
+
+/// How long a service that was just started may take until its interface is there.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often cores are looked at for a better place.
+const BALANCE: Duration = Duration::from_secs(10);
+
+/// The network of this host in force.
+pub(crate) struct Packets {
+    network: Network,
+    plan: NetworkPlan,
+    balanced: Instant,
+    /// What was wrong when it was looked at last.
+    worries: Vec<String>,
+}
+
+impl Packets {
+    /// Puts the plan in force, if it has one for this host.
+    pub(crate) fn set(plan: &Plan, journal: &mut Journal) -> Result<Option<Packets>, Error> {
+        let Some(goal) = plan.network.first() else { return Ok(None) };
+        let begin = Instant::now();
+        loop {
+            match Network::apply(goal, journal) {
+                Ok(network) => {
+                    tell(&network);
+                    return Ok(Some(Packets { network, plan: goal.clone(), balanced: Instant::now(), worries: vec![] }));
+                }
+                Err(giusto_network::Error::NoDevice(name)) if is_coming(plan, goal, &name) && begin.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Everything goes back.
+    pub(crate) fn let_go(&mut self) -> Result<(), Error> {
+        Ok(self.network.clear()?)
+    }
+
+    /// Another plan. Errors: it could not be put in force, and the old one is.
+    pub(crate) fn change(&mut self, plan: &NetworkPlan, journal: &mut Journal) -> Result<(), Error> {
+        if let Err(error) = self.network.set(plan, journal) {
+            if let Err(again) = self.network.set(&self.plan, journal) {
+                tracing::warn!("going back after a failure: {again}");
+            }
+            return Err(error.into());
+        }
+        self.plan = plan.clone();
+        tell(&self.network);
+        Ok(())
+    }
+
+    /// Looks after it, when something has changed or when it is `due`; returns what is wrong.
+    pub(crate) fn look(&mut self, due: bool, journal: &mut Journal) -> &[String] {
+        if !self.network.changed() && !due {
+            return &self.worries;
+        }
+        let mut now = self.network.check(journal);
+        if self.balanced.elapsed() >= BALANCE {
+            self.balanced = Instant::now();
+            match self.network.rebalance(journal) {
+                Ok(moves) => moves.iter().for_each(|way| {
+                    tracing::info!(interface = way.name, "packets of {} go from core {} to core {}", way.name, way.from, way.to);
+                }),
+                Err(error) => now.push(error.to_string()),
+            }
+        }
+        now.iter().filter(|worry| !self.worries.contains(worry)).for_each(|worry| tracing::warn!("{worry}"));
+        self.worries = now;
+        &self.worries
+    }
+
+    pub(crate) fn status(&self) -> Vec<LinkStatus> {
+        self.network.status()
+    }
+}
+
+/// Whether a service that this run has started will make the interface.
+fn is_coming(plan: &Plan, network: &NetworkPlan, name: &str) -> bool {
+    let Some(vif) = network.vifs.iter().find(|vif| vif.name == name) else { return false };
+    let services = plan.services.iter().map(|service| (&service.name, &service.origin));
+    let leftovers = plan.leftovers.iter().map(|leftover| (&leftover.name, &leftover.origin));
+    services.chain(leftovers).any(|(name, origin)| *name == vif.service && matches!(origin, Origin::Start(_)))
+}
+
+fn tell(network: &Network) {
+    for link in network.status() {
+        let class = link.class.map_or("uplink".into(), |class| format!("{class} class"));
+        let how = link.priority.map_or("SCHED_OTHER".into(), |priority| format!("SCHED_FIFO {priority}"));
+        tracing::info!(
+            interface = link.name,
+            core = link.core,
+            "packets of {} ({class}): {how} on core {}, threads {:?}, {}",
+            link.name,
+            link.core,
+            link.threads,
+            link.limit
+        );
+    }
+}

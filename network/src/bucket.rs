@@ -1,0 +1,197 @@
+//! The packet bucket in the kernel (bpf/bucket.bpf.c): loaded once an interface, changed while it works.
+
+use crate::namespace::Namespace;
+use crate::tc::{self, Direction};
+use crate::{Error, Link, Recorder, Undo};
+use aya::maps::Array;
+use aya::programs::SchedClassifier;
+use aya::{Ebpf, Pod};
+use giusto_model::{Bucket, PacketUnit};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+const BPF_F_LOCK: u64 = 4;
+/// GI_BUCKET_TOKEN, GI_BUCKET_LAST, GI_BUCKET_NUM, GI_BUCKET_DEN.
+const TOKEN: u128 = 1 << 20;
+const LAST: u128 = 1 << 62;
+const NUM: u128 = 1 << 52;
+const DEN: u128 = 1 << 42;
+
+/// `struct goal`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Goal {
+    lock: u32,
+    segments: u32,
+    version: u64,
+    num: u64,
+    den: u64,
+    burst: u64,
+}
+
+/// `struct counted`; `bucket` is `struct gi_bucket`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    lock: u32,
+    pad: u32,
+    version: u64,
+    bucket: [u64; 6],
+    passed: [u64; 2],
+    dropped: [u64; 2],
+}
+
+// SAFETY: whole words without padding.
+unsafe impl Pod for Goal {}
+// SAFETY: as above.
+unsafe impl Pod for Counted {}
+
+/// A bucket of an interface; the kernel keeps it, also when this has gone, until its filters are removed.
+pub(crate) struct Packets {
+    ebpf: Ebpf,
+    goal: Goal,
+}
+
+impl Packets {
+    /// Loads it; nothing is limited yet. Errors: the bucket cannot be counted; the kernel has no BPF, or not for us.
+    pub(crate) fn load(name: &str, bucket: &Bucket, unit: PacketUnit) -> Result<Packets, Error> {
+        let goal = goal(name, bucket, unit, 1)?;
+        let ebpf = load().map_err(|error| broken("load the packet bucket into the kernel", error))?;
+        let mut packets = Packets { ebpf, goal };
+        packets.write()?;
+        Ok(packets)
+    }
+
+    /// Another rate, burst or unit, with the next packet. No token is added by it.
+    pub(crate) fn set(&mut self, name: &str, bucket: &Bucket, unit: PacketUnit) -> Result<(), Error> {
+        let next = goal(name, bucket, unit, self.goal.version)?;
+        if next != self.goal {
+            self.goal = Goal { version: self.goal.version + 1, ..next };
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        let goal = self.goal;
+        let write = |ebpf: &mut Ebpf| -> Result<(), aya::EbpfError> {
+            let map = ebpf.map_mut("goal").ok_or(aya::maps::MapError::InvalidName { name: "goal".into() })?;
+            Ok(Array::<_, Goal>::try_from(map)?.set(0, goal, BPF_F_LOCK)?)
+        };
+        write(&mut self.ebpf).map_err(|error| broken("set the packet bucket's rate", error))
+    }
+
+    /// In front of the interface, both ways; what is there stays.
+    pub(crate) fn attach(&mut self, namespace: &Namespace, link: &Link, record: &mut dyn Recorder) -> Result<(), Error> {
+        let failed = |doing: &str| {
+            let doing = format!("{doing} {}", link.name);
+            move |source: io::Error| match source.raw_os_error() {
+                Some(libc::ENOENT | libc::EOPNOTSUPP) => Error::Lacks {
+                    what: "a kernel that lets BPF programs look at packets".into(),
+                    how: "use one with CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF, such as Debian's (modprobe sch_ingress cls_bpf)".into(),
+                },
+                _ => Error::kernel(doing, source),
+            }
+        };
+        let route = &namespace.route;
+        if !tc::has_clsact(route, link.index).map_err(failed("list the queueing disciplines of"))? {
+            record.intend(&Undo::Clsact(link.clone())).map_err(Error::Journal)?;
+            tc::add_clsact(route, link.index).map_err(failed("add clsact to"))?;
+        }
+        for direction in Direction::BOTH {
+            if !tc::has_filter(route, link.index, direction).map_err(failed("list the filters of"))? {
+                let program = program(&mut self.ebpf, direction).map_err(|error| broken("load the packet bucket", error))?;
+                record.intend(&Undo::Filter { link: link.clone(), direction }).map_err(Error::Journal)?;
+                tc::add_filter(route, link.index, direction, program).map_err(failed("put the packet bucket on"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Packets that it let through and that it dropped so far.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let read = || -> Option<Counted> { Array::<_, Counted>::try_from(self.ebpf.map("counted")?).ok()?.get(&0, BPF_F_LOCK).ok() };
+        let counted = read().unwrap_or_default();
+        (counted.passed.iter().sum(), counted.dropped.iter().sum())
+    }
+}
+
+fn load() -> Result<Ebpf, aya::EbpfError> {
+    let mut ebpf = Ebpf::load(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/bucket.bpf.o")))?;
+    for direction in Direction::BOTH {
+        classifier(&mut ebpf, direction)?.load()?;
+    }
+    Ok(ebpf)
+}
+
+fn classifier(ebpf: &mut Ebpf, direction: Direction) -> Result<&mut SchedClassifier, aya::EbpfError> {
+    let program = ebpf.program_mut(direction.program()).ok_or(aya::programs::ProgramError::NotLoaded)?;
+    Ok(program.try_into()?)
+}
+
+fn program(ebpf: &mut Ebpf, direction: Direction) -> Result<i32, aya::EbpfError> {
+    Ok(classifier(ebpf, direction)?.fd()?.as_fd().as_raw_fd())
+}
+
+/// With what the kernel said, which is at the end of a chain.
+fn broken(doing: &str, error: aya::EbpfError) -> Error {
+    let mut cause: &dyn std::error::Error = &error;
+    let mut text = error.to_string();
+    while let Some(next) = cause.source() {
+        if let Some(said) = next.downcast_ref::<io::Error>() {
+            if said.kind() == io::ErrorKind::PermissionDenied {
+                return Error::Privilege { doing: doing.into() };
+            }
+        }
+        text = format!("{text}: {next}");
+        cause = next;
+    }
+    Error::Kernel { doing: doing.into(), source: io::Error::other(text) }
+}
+
+/// In the integers of policy/bucket.h; the burst rounded down by less than a millionth of a packet.
+fn goal(name: &str, bucket: &Bucket, unit: PacketUnit, version: u64) -> Result<Goal, Error> {
+    let refused = |what: String| Error::Plan { name: name.into(), what };
+    let (events, ns) = bucket.rate.fraction();
+    let (num, den) = (u128::from(events) * 1_000_000_000, u128::from(ns));
+    let common = gcd(num, den).max(1);
+    let (num, den) = (num / common, den / common);
+    if num >= NUM || den >= DEN || den == 0 {
+        return Err(refused(format!("a packet bucket cannot count a rate of {}; expected a rounder one", bucket.rate)));
+    }
+    let parts: (u64, u64) = bucket.depth.fraction();
+    let burst = u128::from(parts.0) * TOKEN / u128::from(parts.1.max(1));
+    if !(TOKEN..=LAST).contains(&burst) {
+        return Err(refused(format!("a packet bucket cannot hold {} packets; expected 1 to 4 million millions", bucket.depth)));
+    }
+    let segments = u32::from(unit == PacketUnit::Segment);
+    Ok(Goal { lock: 0, segments, version, num: num as u64, den: den as u64, burst: burst as u64 })
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 {
+        a
+    } else {
+        gcd(b, a % b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_bursts_are_exact_or_refused() {
+        let read = |rate: &str, burst: &str| {
+            let bucket = Bucket { rate: rate.parse().unwrap(), depth: burst.parse().unwrap() };
+            goal("vnet0", &bucket, PacketUnit::Skb, 1).map(|goal| (goal.num, goal.den, goal.burst))
+        };
+        assert_eq!(read("20k/s", "64").unwrap(), (20_000, 1, 64 << 20));
+        assert_eq!(read("1/3/s", "4.5").unwrap(), (1, 3, 9 << 19));
+        assert_eq!(read("0.004/ms", "1").unwrap(), (4, 1, 1 << 20));
+        for (rate, burst) in [("20k/s", "0.5"), ("1/s", "9000000000000000"), ("18446744073709551615/ns", "1")] {
+            let error = read(rate, burst).unwrap_err();
+            assert!(matches!(error, Error::Plan { .. }) && error.to_string().contains("expected"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! One end of an interface: its packets are polled by threads, which get what the plan says.
+
+use crate::features::{is_tso, GRO};
+use crate::namespace::Namespace;
+use crate::threads::polling;
+use crate::{Attributes, Error, Link, Recorder, Thread, Undo};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+/// What an end needs before its packets, or those that it sends to its peer, are polled by a thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
+    /// It is an end of a veth pair, which has a NAPI of its own only with GRO, and whose TSO makes packets pass the peer's by.
+    pub(crate) veth: bool,
+    /// Its own packets are to be polled by a thread.
+    pub(crate) threaded: bool,
+}
+
+/// Switches what differs, and returns the threads that poll it; empty where none are needed. Errors: [`Error::Down`] after all that can be
+/// done while it is down.
+pub(crate) fn settle(
+    namespace: &Namespace,
+    link: &Link,
+    up: bool,
+    needs: Needs,
+    claimed: &BTreeSet<Thread>,
+    record: &mut dyn Recorder,
+) -> Result<Vec<Thread>, Error> {
+    if needs.veth {
+        switch_offloads(namespace, link, needs, record)?;
+    }
+    if !needs.threaded {
+        return Ok(vec![]);
+    }
+    if !up {
+        return Err(Error::Down(link.name.clone()));
+    }
+    let now = namespace.read(link, "threaded").map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound if namespace.has(link) => no_threaded("this kernel has no threaded NAPI"),
+        _ => cannot(link, "read 'threaded' of", source),
+    })?;
+    if now != "1" {
+        write(namespace, link, "threaded", &now, "1", record)?;
+    }
+    let queues = namespace.receive_queues(link).map_err(|source| cannot(link, "list the queues of", source))?;
+    for queue in &queues {
+        // What RPS hands to other cores is processed there, in no thread of ours.
+        let file = format!("queues/{queue}/rps_cpus");
+        match namespace.read(link, &file) {
+            Ok(now) if now.chars().any(|digit| !"0,".contains(digit)) => write(namespace, link, &file, &now, "0", record)?,
+            _ => {} // a kernel without RPS has no such file
+        }
+    }
+    let threads = polling(namespace, link, queues.len(), claimed)?;
+    if threads.is_empty() {
+        let source = io::Error::other("the kernel names none; see 'ps -e | grep napi/'");
+        return Err(cannot(link, "find the thread that processes the packets of", source));
+    }
+    Ok(threads)
+}
+
+/// Gives threads what the plan says.
+pub(crate) fn schedule(name: &str, threads: &[Thread], goal: &Attributes, record: &mut dyn Recorder) -> Result<(), Error> {
+    for &thread in threads {
+        let failed = |source: io::Error| match source.raw_os_error() {
+            Some(libc::EINVAL) => Error::Lacks {
+                what: format!("a core {:?} for thread {} of '{name}'", goal.cores, thread.tid),
+                how: "plan it on a core that is online, and that the thread's cpuset has".into(),
+            },
+            _ => Error::kernel(format!("give thread {} of {name} its priority and core", thread.tid), source),
+        };
+        let now = match thread.attributes() {
+            Err(_) if !thread.alive() => continue, // there will be another one, and an event
+            now => now.map_err(failed)?,
+        };
+        if now.policy == libc::SCHED_DEADLINE {
+            let what = format!("its thread {} is under SCHED_DEADLINE by somebody else; end that first", thread.tid);
+            return Err(Error::Plan { name: name.into(), what });
+        }
+        if now == *goal {
+            continue;
+        }
+        record.intend(&Undo::PacketThread { thread, before: now }).map_err(Error::Journal)?;
+        match thread.set(goal) {
+            Err(_) if !thread.alive() => {}
+            done => done.map_err(failed)?,
+        }
+    }
+    Ok(())
+}
+
+fn switch_offloads(namespace: &Namespace, link: &Link, needs: Needs, record: &mut dyn Recorder) -> Result<(), Error> {
+    let offloads = &namespace.offloads;
+    let now = offloads.get(&link.name).map_err(|source| cannot(link, "read the offloads of", source))?;
+    let wrong = now.iter().filter_map(|(name, feature)| {
+        let goal = match name.as_str() {
+            GRO if needs.threaded => true,
+            name if is_tso(name) => false,
+            _ => return None,
+        };
+        (feature.free && (feature.wanted != goal || feature.active != goal)).then(|| (name.clone(), goal))
+    });
+    let goal: BTreeMap<String, bool> = wrong.collect();
+    if goal.is_empty() {
+        return Ok(());
+    }
+    let before = goal.keys().filter_map(|name| Some((name.clone(), now.get(name)?.wanted))).collect();
+    record.intend(&Undo::Offloads { link: link.clone(), before }).map_err(Error::Journal)?;
+    offloads.set(&link.name, &goal).map_err(|source| cannot(link, "switch the offloads of", source))
+}
+
+fn write(
+    namespace: &Namespace,
+    link: &Link,
+    file: &str,
+    now: &str,
+    value: &str,
+    record: &mut dyn Recorder,
+) -> Result<(), Error> {
+    let undo = Undo::InterfaceFile { link: link.clone(), file: file.into(), value: now.into() };
+    record.intend(&undo).map_err(Error::Journal)?;
+    namespace.write(link, file, value).map_err(|source| match source.raw_os_error() {
+        Some(libc::EOPNOTSUPP) if file == "threaded" => no_threaded(&format!("the driver of {} has no NAPI", link.name)),
+        _ => cannot(link, &format!("write {value} to '{file}' of"), source),
+    })
+}
+
+fn no_threaded(what: &str) -> Error {
+    Error::Lacks {
+        what: format!("threaded NAPI ({what})"),
+        how: "use Linux 5.12 or later, and interfaces whose driver has NAPI: veth, tap with IFF_NAPI, most hardware".into(),
+    }
+}
+
+fn cannot(link: &Link, doing: &str, source: io::Error) -> Error {
+    Error::kernel(format!("{doing} {}", link.name), source)
+}

@@ -1,0 +1,338 @@
+//! One interface of the plan in force: found, settled, looked after, let go.
+
+use crate::bucket::Packets;
+use crate::end::{self, Needs};
+use crate::namespace::Namespace;
+use crate::proof::{Meter, Proof};
+use crate::route::Seen;
+use crate::{vhost, Attributes, Error, Link, Recorder, Thread, Undo};
+use giusto_model::{Bucket, PacketClass, PacketUnit};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How long after a failure it is tried again, at first and at last; an event of any interface ends the wait.
+const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// How often everything is looked at that no event and no thread tells of.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// What is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Goal {
+    pub(crate) name: String,
+    /// Of a vif its service and class; `None`: an uplink.
+    pub(crate) vif: Option<(String, PacketClass)>,
+    pub(crate) core: u32,
+    /// What the plan gave it, and what it has since it or others of its core were moved.
+    pub(crate) planned: Option<u8>,
+    pub(crate) priority: Option<u8>,
+    pub(crate) bucket: Option<Bucket>,
+    pub(crate) unit: PacketUnit,
+    /// Whether it was promised something.
+    pub(crate) promised: bool,
+}
+
+/// What is there.
+#[derive(Debug)]
+pub(crate) struct There {
+    pub(crate) link: Link,
+    peer: Option<Link>,
+    /// Threads that process what it sends, and what it receives.
+    pub(crate) from: Vec<Thread>,
+    pub(crate) to: Vec<Thread>,
+    meters: [Meter; 2],
+    /// Packets at the last look, when that was, and how many a second came before it.
+    pub(crate) packets: u64,
+    at: Instant,
+    pub(crate) a_second: f64,
+    /// Packets when loads were looked at last.
+    mark: u64,
+}
+
+/// An interface that is looked after.
+pub(crate) struct Held {
+    pub(crate) goal: Goal,
+    pub(crate) there: Option<There>,
+    pub(crate) bucket: Option<Packets>,
+    /// What is wrong with it.
+    pub(crate) worry: Option<String>,
+    undos: Vec<Undo>,
+    /// When to try again, and how long after that.
+    retry: Option<(Instant, Duration)>,
+    looked: Instant,
+}
+
+/// Writes down what is new, and keeps what belongs to one interface.
+struct Remember<'a> {
+    own: &'a mut Vec<Undo>,
+    record: &'a mut dyn Recorder,
+}
+
+impl Recorder for Remember<'_> {
+    fn intend(&mut self, undo: &Undo) -> io::Result<()> {
+        let Some(new) = undo.clone().beyond(self.own) else { return Ok(()) };
+        self.record.intend(&new)?;
+        self.own.push(new);
+        Ok(())
+    }
+}
+
+impl Held {
+    pub(crate) fn new(goal: Goal) -> Held {
+        Held { goal, there: None, bucket: None, worry: None, undos: vec![], retry: None, looked: Instant::now() }
+    }
+
+    /// Puts everything in force that is not. Errors: the first one; what can be in force nevertheless is.
+    pub(crate) fn hold(
+        &mut self,
+        home: &Namespace,
+        claimed: &BTreeSet<Thread>,
+        record: &mut dyn Recorder,
+    ) -> Result<(), Error> {
+        self.looked = Instant::now();
+        let name = self.goal.name.clone();
+        let seen = home.route.named(&name).map_err(|source| Error::kernel(format!("look for {name}"), source))?;
+        let Some(seen) = seen else {
+            (self.there, self.bucket) = (None, None);
+            return Err(Error::NoDevice(name));
+        };
+        let link = home.link(&seen);
+        if self.there.as_ref().is_some_and(|there| there.link != link) {
+            (self.there, self.bucket) = (None, None);
+        }
+        self.undos.retain(|undo| !matches!(undo, Undo::PacketThread { thread, .. } if !thread.alive()));
+        let mut record = Remember { own: &mut self.undos, record };
+        if let Some(bucket) = &self.goal.bucket {
+            let packets = match &mut self.bucket {
+                Some(packets) => {
+                    packets.set(&name, bucket, self.goal.unit)?;
+                    packets
+                }
+                none => none.insert(Packets::load(&name, bucket, self.goal.unit)?),
+            };
+            packets.attach(home, &link, &mut record)?;
+        }
+        let is_vif = self.goal.vif.is_some();
+        let found = match kind(home, &link, &seen, is_vif)? {
+            Kind::Hardware => own(home, &link, seen.up, false, claimed, &mut record),
+            Kind::Napi => own(home, &link, seen.up, false, claimed, &mut record),
+            Kind::Vhost => vhost::workers(&link).map(|threads| Found { from: threads.clone(), to: threads, ..Found::default() }),
+            Kind::Veth(index, id) => veth(home, &link, &seen, (index, id), is_vif, claimed, &mut record),
+        };
+        let found = found?;
+        let attributes = Attributes::of(self.goal.priority, self.goal.core);
+        let threads: BTreeSet<Thread> = found.from.iter().chain(&found.to).copied().collect();
+        let threads: Vec<Thread> = threads.into_iter().collect();
+        end::schedule(&name, &threads, &attributes, &mut record)?;
+        let packets = seen.received + seen.sent;
+        let there = self.there.get_or_insert_with(|| There {
+            link,
+            peer: None,
+            from: vec![],
+            to: vec![],
+            meters: [Meter::default(), Meter::default()],
+            packets,
+            at: Instant::now(),
+            a_second: 0.0,
+            mark: packets,
+        });
+        (there.peer, there.from, there.to) = (found.peer, found.from, found.to);
+        there.measure(&seen);
+        found.down.map_or(Ok(()), |name| Err(Error::Down(name)))
+    }
+
+    /// As [`Held::hold`], where an event, a thread that has gone or the time calls for it; what is wrong afterwards is in `worry`.
+    pub(crate) fn check(
+        &mut self,
+        home: &Namespace,
+        event: bool,
+        claimed: &BTreeSet<Thread>,
+        record: &mut dyn Recorder,
+    ) {
+        let now = Instant::now();
+        let due = match self.retry {
+            Some((at, _)) => event || now >= at,
+            None => event || now - self.looked >= LOOK || !self.is_in_force(),
+        };
+        if due {
+            match self.hold(home, claimed, record) {
+                Ok(()) => (self.worry, self.retry) = (None, None),
+                Err(error) => {
+                    let wait = self.retry.map_or(PATIENCE.0, |(_, wait)| (wait * 2).min(PATIENCE.1));
+                    self.retry = Some((now + wait, wait));
+                    self.worry = Some(match error {
+                        Error::NoDevice(name) => format!("interface {name} has gone; what was planned for it comes into force when it is there again"),
+                        error => format!("{error}; tried again until it works"),
+                    });
+                }
+            }
+        } else if let Some(there) = &mut self.there {
+            if let Ok(Some(seen)) = home.route.numbered(there.link.index) {
+                there.measure(&seen);
+            }
+        }
+    }
+
+    /// Whether its threads live and have what they are to have.
+    fn is_in_force(&self) -> bool {
+        let goal = Attributes::of(self.goal.priority, self.goal.core);
+        self.there.as_ref().is_some_and(|there| {
+            there.threads().iter().all(|thread| thread.alive() && thread.attributes().is_ok_and(|now| now == goal))
+        })
+    }
+
+    /// Gives its threads what the goal says by now.
+    pub(crate) fn reschedule(&mut self, record: &mut dyn Recorder) -> Result<(), Error> {
+        let Some(there) = &self.there else { return Ok(()) };
+        let mut record = Remember { own: &mut self.undos, record };
+        let attributes = Attributes::of(self.goal.priority, self.goal.core);
+        end::schedule(&self.goal.name, &there.threads(), &attributes, &mut record)
+    }
+
+    /// Undoes what was done to it; returns what could not be undone.
+    pub(crate) fn let_go(self) -> Vec<String> {
+        crate::undo(&self.undos).failed
+    }
+
+    /// Packets since the last call: what it costs, in proportion.
+    pub(crate) fn load(&mut self) -> u64 {
+        self.there.as_mut().map_or(0, |there| there.packets.saturating_sub(std::mem::replace(&mut there.mark, there.packets)))
+    }
+
+    pub(crate) fn proof(&self) -> Proof {
+        match &self.there {
+            Some(there) => there.meters[0].proof.clone().and(there.meters[1].proof.clone()),
+            None => Proof::Idle,
+        }
+    }
+}
+
+impl There {
+    /// Each once, ascending.
+    pub(crate) fn threads(&self) -> Vec<Thread> {
+        let threads: BTreeSet<Thread> = self.from.iter().chain(&self.to).copied().collect();
+        threads.into_iter().collect()
+    }
+
+    fn measure(&mut self, seen: &Seen) {
+        let used = |threads: &[Thread]| -> BTreeMap<Thread, u64> {
+            threads.iter().map(|&thread| (thread, thread.cpu_time_ns())).collect()
+        };
+        if self.from == self.to {
+            self.meters[0].read(seen.received + seen.sent, used(&self.from));
+            self.meters[1] = Meter::default();
+        } else {
+            self.meters[0].read(seen.received, used(&self.from));
+            self.meters[1].read(seen.sent, used(&self.to));
+        }
+        let (packets, passed) = (seen.received + seen.sent, self.at.elapsed());
+        if passed >= Duration::from_millis(500) {
+            self.a_second = packets.saturating_sub(self.packets) as f64 / passed.as_secs_f64();
+            self.at = Instant::now();
+            self.packets = packets;
+        }
+    }
+}
+
+/// What processes an interface's packets.
+enum Kind {
+    /// NAPI of hardware.
+    Hardware,
+    /// NAPI of a tap that was opened with IFF_NAPI.
+    Napi,
+    Vhost,
+    /// NAPI of both ends: the number of the other one, and the id of its namespace if that is another one.
+    Veth(u32, Option<i32>),
+}
+
+fn kind(home: &Namespace, link: &Link, seen: &Seen, is_vif: bool) -> Result<Kind, Error> {
+    let unfit = |kind: &str, why: &str| Err(Error::Unfit { name: link.name.clone(), kind: kind.into(), why: why.into() });
+    match seen.kind.as_deref() {
+        Some("veth") => {
+            let (index, id) = seen.link.ok_or_else(|| Error::NoPeer(link.name.clone()))?;
+            Ok(Kind::Veth(index, id))
+        }
+        Some("tun") => {
+            let flags = home.read(link, "tun_flags").unwrap_or_default();
+            let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).unwrap_or(0);
+            const NAPI: u32 = 0x10; // IFF_NAPI
+            Ok(if flags & NAPI != 0 { Kind::Napi } else { Kind::Vhost })
+        }
+        None if !is_vif => Ok(Kind::Hardware),
+        None => unfit("hardware", "a virtual function passes the host by, so there is nothing to give a priority to; name a vif of kind veth or tap"),
+        Some(kind @ ("macvtap" | "macvlan" | "ipvlan" | "ipvtap" | "netkit")) => {
+            unfit(kind, "its packets are processed with those of the interface below it, in no thread of their own; use veth or tap on a bridge")
+        }
+        Some(kind) if is_vif => unfit(kind, "its packets are processed in no thread of their own; name a vif of kind veth or tap"),
+        Some(kind) => unfit(kind, "it has no packet processing of its own; name the hardware interfaces below it"),
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    peer: Option<Link>,
+    from: Vec<Thread>,
+    to: Vec<Thread>,
+    /// An end that is down.
+    down: Option<String>,
+}
+
+impl Found {
+    /// The threads of an end, unless it is down.
+    fn take(&mut self, threads: Result<Vec<Thread>, Error>) -> Result<Vec<Thread>, Error> {
+        match threads {
+            Err(Error::Down(name)) => {
+                self.down = Some(name);
+                Ok(vec![])
+            }
+            threads => threads,
+        }
+    }
+}
+
+fn own(
+    home: &Namespace,
+    link: &Link,
+    up: bool,
+    veth: bool,
+    claimed: &BTreeSet<Thread>,
+    record: &mut dyn Recorder,
+) -> Result<Found, Error> {
+    let mut found = Found::default();
+    let threads = end::settle(home, link, up, Needs { veth, threaded: true }, claimed, record);
+    found.from = found.take(threads)?;
+    Ok(found)
+}
+
+/// Both ends: what the interface sends is processed by the host's end, what it receives by its own.
+fn veth(
+    home: &Namespace,
+    link: &Link,
+    seen: &Seen,
+    (index, id): (u32, Option<i32>),
+    is_vif: bool,
+    claimed: &BTreeSet<Thread>,
+    record: &mut dyn Recorder,
+) -> Result<Found, Error> {
+    let other = id.map(|id| home.known_as(id)).transpose()?;
+    let namespace = match &other {
+        None => Some(home),
+        Some(other) => other.as_ref(),
+    };
+    let looked = namespace.map(|namespace| namespace.route.numbered(index)).transpose();
+    let peer = looked.map_err(|source| Error::kernel(format!("look for the other end of {}", link.name), source))?.flatten();
+    let mut found = own(home, link, seen.up, true, claimed, record)?;
+    match (namespace, peer) {
+        (Some(namespace), Some(peer)) => {
+            let far = namespace.link(&peer);
+            let claimed = claimed.iter().chain(&found.from).copied().collect();
+            let threads = end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif }, &claimed, record);
+            found.to = found.take(threads)?;
+            found.peer = Some(far);
+            Ok(found)
+        }
+        // Whoever is outside keeps its end; if packets pass the threads by then, the proof tells.
+        _ if !is_vif => Ok(found),
+        _ => Err(Error::NoPeer(link.name.clone())),
+    }
+}

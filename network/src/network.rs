@@ -1,0 +1,269 @@
+//! The plan for the packets of this host in force.
+
+use crate::held::{Goal, Held};
+use crate::namespace::Namespace;
+use crate::proof::Proof;
+use crate::rebalance::{may_move, priorities, worthwhile, Move, Ranked, Vif};
+use crate::route::Events;
+use crate::{Error, Recorder, Thread};
+use giusto_model::{NetworkPlan, PacketClass};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Interfaces of a plan with their threads and buckets. Dropping it changes nothing: the recorder's records are the way back.
+pub struct Network {
+    home: Namespace,
+    events: Events,
+    event: bool,
+    cores: Vec<u32>,
+    held: Vec<Held>,
+}
+
+/// How an interface is kept to its bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limit {
+    /// It has none.
+    None,
+    /// What finds no token is dropped before the host works on it.
+    Drop,
+}
+
+/// How an interface stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkStatus {
+    /// Its name on the host.
+    pub name: String,
+    /// The service it belongs to; `None`: an uplink.
+    pub service: Option<String>,
+    /// Its class; `None`: an uplink, above all.
+    pub class: Option<PacketClass>,
+    /// The core that processes its packets now.
+    pub core: u32,
+    /// SCHED_FIFO priority of its threads now; `None`: SCHED_OTHER.
+    pub priority: Option<u8>,
+    /// Its threads; none while it is down or gone.
+    pub threads: Vec<u32>,
+    /// Whether they really process its packets.
+    pub proof: Proof,
+    /// How it is kept to its bucket.
+    pub limit: Limit,
+    /// Packets that the bucket let through.
+    pub passed: Option<u64>,
+    /// Packets that it dropped.
+    pub dropped: Option<u64>,
+    /// Packets in the last second, both ways.
+    pub packets_per_s: f64,
+    /// What is wrong, with what to do.
+    pub warning: Option<String>,
+}
+
+impl Network {
+    /// Puts the plan in force in the network namespace of the calling thread, and records before each change. An interface that is down gets
+    /// what it can, and the rest when it is up. Errors: anything missing or refused; what was done is undone, as far as it can be, and stands in `record`.
+    pub fn apply(plan: &NetworkPlan, record: &mut dyn Recorder) -> Result<Network, Error> {
+        let home = Namespace::here()?;
+        let events = Events::new().map_err(|source| Error::kernel("listen to changes of interfaces", source))?;
+        let mut network = Network { home, events, event: false, cores: vec![], held: vec![] };
+        match network.set(plan, record) {
+            Ok(()) => Ok(network),
+            Err(error) => {
+                let _ = network.clear(); // what cannot be undone now stands in the record
+                Err(error)
+            }
+        }
+    }
+
+    /// Another plan: interfaces that are not in it any more are let go first, those that stay are changed in place, then new ones
+    /// come. Errors: the first one; the others are as the plan says.
+    pub fn set(&mut self, plan: &NetworkPlan, record: &mut dyn Recorder) -> Result<(), Error> {
+        let goals = goals(plan);
+        self.cores.clone_from(&plan.cores);
+        let (stay, go): (Vec<Held>, Vec<Held>) = std::mem::take(&mut self.held).into_iter().partition(|held| {
+            // A bucket that is to be there no more is undone with the rest.
+            goals.iter().any(|goal| goal.name == held.goal.name && (goal.bucket.is_some() || held.goal.bucket.is_none()))
+        });
+        let mut failed: Vec<String> = go.into_iter().flat_map(Held::let_go).collect();
+        self.held = stay;
+        let mut first = Ok(());
+        for goal in goals {
+            let index = self.held.iter().position(|held| held.goal.name == goal.name).unwrap_or_else(|| {
+                self.held.push(Held::new(goal.clone()));
+                self.held.len() - 1
+            });
+            self.held[index].goal = goal;
+            let claimed = self.claimed(index);
+            let held = &mut self.held[index];
+            match held.hold(&self.home, &claimed, record) {
+                Ok(()) => held.worry = None,
+                Err(down @ Error::Down(_)) => held.worry = Some(down.to_string()),
+                Err(error) => {
+                    held.worry = Some(error.to_string());
+                    first = first.and(Err(error));
+                }
+            }
+        }
+        if let (Some(why), Ok(())) = (failed.pop(), &first) {
+            return Err(Error::kernel("let an interface go", std::io::Error::other(why)));
+        }
+        first
+    }
+
+    /// Lets all interfaces go. Errors: what could not be undone; the recorder's records stay the way back.
+    pub fn clear(&mut self) -> Result<(), Error> {
+        let failed: Vec<String> = std::mem::take(&mut self.held).into_iter().flat_map(Held::let_go).collect();
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(Error::kernel("let an interface go", std::io::Error::other(failed.join("; ")))),
+        }
+    }
+
+    /// Whether any interface has changed since the last [`Network::check`], which should be called then.
+    pub fn changed(&mut self) -> bool {
+        self.event |= self.events.any();
+        self.event
+    }
+
+    /// Looks after everything: what events, ended threads or others have undone is done again. Call it ten times a second or less. Returns
+    /// what is wrong.
+    pub fn check(&mut self, record: &mut dyn Recorder) -> Vec<String> {
+        let event = self.changed();
+        self.event = false;
+        for index in 0..self.held.len() {
+            let claimed = self.claimed(index);
+            self.held[index].check(&self.home, event, &claimed, record);
+        }
+        let wrong = |held: &Held| match held.proof() {
+            Proof::NotMoved { why } => Some(format!("{}: {why}", held.goal.name)),
+            _ => None,
+        };
+        self.held.iter().flat_map(|held| held.worry.clone().into_iter().chain(wrong(held))).collect()
+    }
+
+    /// Moves interfaces to other cores where the loads measured since the last call say that it is worth it. Call it when an interface came
+    /// or went, and every ten seconds or so. Errors: a thread cannot be moved.
+    pub fn rebalance(&mut self, record: &mut dyn Recorder) -> Result<Vec<Move>, Error> {
+        let loads: Vec<u64> = self.held.iter_mut().map(Held::load).collect();
+        let mut base = vec![0u64; self.cores.len()];
+        let core_of = |cores: &[u32], core: u32| cores.iter().position(|&known| known == core);
+        let mut moves = Vec::new();
+        // The high class first: what it takes of a core counts for the low one, not the other way round.
+        for pass in [None, Some(PacketClass::High), Some(PacketClass::Low)] {
+            let class = |held: &Held| held.goal.vif.as_ref().map(|(_, class)| *class);
+            let free = |held: &Held| class(held).is_some_and(|class| may_move(class, held.goal.promised)) && held.there.is_some();
+            let (mut indices, mut vifs) = (Vec::new(), Vec::new());
+            for (index, held) in self.held.iter().enumerate().filter(|(_, held)| class(held) == pass) {
+                let Some(at) = core_of(&self.cores, held.goal.core) else { continue };
+                if free(held) {
+                    indices.push(index);
+                    vifs.push(Vif { name: held.goal.name.clone(), at, load: loads[index] });
+                } else {
+                    base[at] = base[at].saturating_add(loads[index]);
+                }
+            }
+            for ((index, vif), to) in indices.into_iter().zip(&vifs).zip(worthwhile(&base, &vifs)) {
+                base[to] = base[to].saturating_add(vif.load);
+                if to != vif.at {
+                    let (from, to) = (self.cores[vif.at], self.cores[to]);
+                    moves.push((index, Move { name: vif.name.clone(), from, to }));
+                }
+            }
+        }
+        self.carry_out(moves, record)
+    }
+
+    /// Priorities follow, as they must be different on each core; where they do not fit nobody moves.
+    fn carry_out(&mut self, moves: Vec<(usize, Move)>, record: &mut dyn Recorder) -> Result<Vec<Move>, Error> {
+        if moves.is_empty() {
+            return Ok(vec![]);
+        }
+        let mut goals: Vec<Goal> = self.held.iter().map(|held| held.goal.clone()).collect();
+        moves.iter().for_each(|(index, way)| goals[*index].core = way.to);
+        for &core in &self.cores {
+            let here: Vec<usize> =
+                (0..goals.len()).filter(|&index| goals[index].core == core && goals[index].vif.is_some() && goals[index].planned.is_some()).collect();
+            let ranked: Vec<Ranked> = here
+                .iter()
+                .map(|&index| Ranked {
+                    name: goals[index].name.clone(),
+                    planned: goals[index].planned.unwrap_or(0),
+                    promised: goals[index].promised,
+                })
+                .collect();
+            let Some(given) = priorities(&ranked) else { return Ok(vec![]) };
+            here.iter().zip(given).for_each(|(&index, priority)| goals[index].priority = Some(priority));
+        }
+        for (held, goal) in self.held.iter_mut().zip(goals) {
+            if held.goal != goal {
+                held.goal = goal;
+                held.reschedule(record)?;
+            }
+        }
+        Ok(moves.into_iter().map(|(_, way)| way).collect())
+    }
+
+    /// How every interface stands, uplinks first.
+    pub fn status(&self) -> Vec<LinkStatus> {
+        self.held.iter().map(status).collect()
+    }
+
+    /// Threads that are known to be others'.
+    fn claimed(&self, index: usize) -> BTreeSet<Thread> {
+        let others = self.held.iter().enumerate().filter(|(other, _)| *other != index);
+        others.filter_map(|(_, held)| held.there.as_ref()).flat_map(|there| there.threads()).collect()
+    }
+}
+
+fn status(held: &Held) -> LinkStatus {
+    let goal = &held.goal;
+    let counts = held.bucket.as_ref().map(|bucket| bucket.counts());
+    LinkStatus {
+        name: goal.name.clone(),
+        service: goal.vif.as_ref().map(|(service, _)| service.clone()),
+        class: goal.vif.as_ref().map(|(_, class)| *class),
+        core: goal.core,
+        priority: goal.priority,
+        threads: held.there.iter().flat_map(|there| there.threads()).map(|thread| thread.tid).collect(),
+        proof: held.proof(),
+        limit: if held.bucket.is_some() { Limit::Drop } else { Limit::None },
+        passed: counts.map(|(passed, _)| passed),
+        dropped: counts.map(|(_, dropped)| dropped),
+        packets_per_s: held.there.as_ref().map_or(0.0, |there| there.a_second),
+        warning: held.worry.clone(),
+    }
+}
+
+fn goals(plan: &NetworkPlan) -> Vec<Goal> {
+    let uplinks = plan.uplinks.iter().map(|uplink| Goal {
+        name: uplink.uplink.name.clone(),
+        vif: None,
+        core: uplink.core,
+        planned: Some(uplink.priority),
+        priority: Some(uplink.priority),
+        bucket: None, // what arrives is taken to keep to it
+        unit: plan.count,
+        promised: false,
+    });
+    let vifs = plan.vifs.iter().map(|vif| Goal {
+        name: vif.name.clone(),
+        vif: Some((vif.service.clone(), vif.class)),
+        core: vif.core,
+        planned: vif.priority,
+        priority: vif.priority,
+        bucket: vif.bucket,
+        unit: plan.count,
+        promised: !vif.promise.is_empty(),
+    });
+    uplinks.chain(vifs).collect()
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Limit::None => "not limited",
+            Limit::Drop => "dropped beyond its bucket",
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! Routing netlink: questions with their answers, over a socket that belongs to one network namespace.
+
+use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
+use netlink_packet_route::RouteNetlinkMessage as Message;
+use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE};
+use netlink_sys::{Socket, SocketAddr};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+/// Longer than any datagram that the kernel sends (NLMSG_GOODSIZE is at most 8 KiB, dumps 32 KiB).
+const DATAGRAM: usize = 128 * 1024;
+/// RTNLGRP_LINK.
+const LINK_EVENTS: u32 = 1;
+
+/// A netlink socket that asks.
+pub(crate) struct Asking {
+    socket: Socket,
+    sequence: Cell<u32>,
+}
+
+/// An interface as the kernel describes it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) index: u32,
+    pub(crate) name: String,
+    /// `veth`, `tun`, `macvtap`; `None`: hardware.
+    pub(crate) kind: Option<String>,
+    pub(crate) up: bool,
+    /// The interface that it hangs on, and the id of its namespace where that is another one.
+    pub(crate) link: Option<(u32, Option<i32>)>,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+}
+
+impl Asking {
+    /// In the network namespace of the calling thread.
+    pub(crate) fn route() -> io::Result<Asking> {
+        Asking::new(NETLINK_ROUTE)
+    }
+
+    pub(crate) fn generic() -> io::Result<Asking> {
+        Asking::new(NETLINK_GENERIC)
+    }
+
+    fn new(protocol: isize) -> io::Result<Asking> {
+        let mut socket = Socket::new(protocol)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Asking { socket, sequence: Cell::new(0) })
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Sends `payload` of type `kind`, and hands every answer's type and bytes to `each`. Errors: what the kernel said.
+    pub(crate) fn exchange(
+        &self,
+        kind: u16,
+        flags: u16,
+        payload: &[u8],
+        each: &mut dyn FnMut(u16, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let sequence = self.sequence.get().wrapping_add(1);
+        self.sequence.set(sequence);
+        // A dump ends by itself, everything else with an acknowledgement.
+        let flags = NLM_F_REQUEST | flags | if flags & NLM_F_DUMP == NLM_F_DUMP { 0 } else { NLM_F_ACK };
+        let mut request = Vec::with_capacity(16 + payload.len());
+        request.extend((16 + payload.len() as u32).to_ne_bytes());
+        request.extend(kind.to_ne_bytes());
+        request.extend(flags.to_ne_bytes());
+        request.extend(sequence.to_ne_bytes());
+        request.extend(0u32.to_ne_bytes());
+        request.extend(payload);
+        self.socket.send(&request, 0)?;
+        loop {
+            let mut bytes = Vec::with_capacity(DATAGRAM);
+            self.socket.recv(&mut bytes, 0)?;
+            let mut rest = bytes.as_slice();
+            while let Some((header, body, next)) = split(rest) {
+                rest = next;
+                if header.sequence_number != sequence {
+                    continue; // an answer to a question that was given up
+                }
+                match header.message_type {
+                    // NLMSG_ERROR (0: the acknowledgement) and NLMSG_DONE both begin with an error number.
+                    2 | 3 => {
+                        let code = body.get(..4).map_or(0, |code| i32::from_ne_bytes([code[0], code[1], code[2], code[3]]));
+                        return match code {
+                            0.. => Ok(()),
+                            error => Err(io::Error::from_raw_os_error(-error)),
+                        };
+                    }
+                    kind => each(kind, body)?,
+                }
+            }
+        }
+    }
+
+    /// Asks, and returns the answers.
+    pub(crate) fn ask(&self, question: Message, flags: u16) -> io::Result<Vec<Message>> {
+        let mut whole = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(question));
+        whole.finalize();
+        let mut bytes = vec![0; whole.buffer_len()];
+        whole.serialize(&mut bytes);
+        let mut answers = Vec::new();
+        self.exchange(whole.header.message_type, flags, &bytes[16..], &mut |kind, body| {
+            let mut header = NetlinkHeader::default();
+            header.message_type = kind;
+            match <Message as netlink_packet_core::NetlinkDeserializable>::deserialize(&header, body) {
+                Ok(answer) => answers.push(answer),
+                // Of a list, what a newer kernel describes in another way is somebody else's.
+                Err(_) if flags & NLM_F_DUMP == NLM_F_DUMP => {}
+                Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string())),
+            }
+            Ok(())
+        })?;
+        Ok(answers)
+    }
+
+    /// The interface of this name; `None`: there is none.
+    pub(crate) fn named(&self, name: &str) -> io::Result<Option<Seen>> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.into()));
+        self.link(message)
+    }
+
+    /// The interface of this number; `None`: there is none.
+    pub(crate) fn numbered(&self, index: u32) -> io::Result<Option<Seen>> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        self.link(message)
+    }
+
+    fn link(&self, message: LinkMessage) -> io::Result<Option<Seen>> {
+        match self.ask(Message::GetLink(message), 0) {
+            Ok(answers) => Ok(answers.into_iter().find_map(|answer| match answer {
+                Message::NewLink(link) => Some(seen(link)),
+                _ => None,
+            })),
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The id by which this namespace knows the one behind `namespace`; `None`: it has none.
+    pub(crate) fn id_of(&self, namespace: RawFd) -> io::Result<Option<i32>> {
+        let mut message = NsidMessage::default();
+        message.attributes.push(NsidAttribute::Fd(namespace as u32));
+        let answers = self.ask(Message::GetNsId(message), 0)?;
+        Ok(answers.into_iter().find_map(|answer| match answer {
+            Message::NewNsId(found) => found.attributes.into_iter().find_map(|attribute| match attribute {
+                NsidAttribute::Id(id) => (id >= 0).then_some(id),
+                _ => None,
+            }),
+            _ => None,
+        }))
+    }
+}
+
+/// The first message of a datagram: header, body, and what follows.
+fn split(bytes: &[u8]) -> Option<(NetlinkHeader, &[u8], &[u8])> {
+    let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let length = word(0)? as usize;
+    let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
+    let mut header = NetlinkHeader::default();
+    (header.message_type, header.sequence_number) = (kind, word(8)?);
+    let body = bytes.get(16..length)?;
+    Some((header, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
+}
+
+fn seen(message: LinkMessage) -> Seen {
+    let mut seen = Seen {
+        index: message.header.index,
+        up: message.header.flags.contains(LinkFlags::Up),
+        ..Seen::default()
+    };
+    let (mut link, mut namespace) = (None, None);
+    for attribute in message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => seen.name = name,
+            LinkAttribute::Link(index) => link = Some(index),
+            LinkAttribute::LinkNetNsId(id) => namespace = Some(id),
+            LinkAttribute::Stats64(stats) => (seen.received, seen.sent) = (stats.rx_packets, stats.tx_packets),
+            LinkAttribute::LinkInfo(infos) => {
+                seen.kind = infos.into_iter().find_map(|info| match info {
+                    LinkInfo::Kind(kind) => Some(kind.to_string()),
+                    _ => None,
+                });
+            }
+            _ => {}
+        }
+    }
+    seen.link = link.map(|index| (index, namespace));
+    seen
+}
+
+/// Tells that interfaces of this namespace, or of one that it has an id for, such as those of veth peers, have changed.
+pub(crate) struct Events(Socket);
+
+impl Events {
+    /// In the network namespace of the calling thread.
+    pub(crate) fn new() -> io::Result<Events> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.add_membership(LINK_EVENTS)?;
+        socket.set_listen_all_namespaces(true)?;
+        socket.set_non_blocking(true)?;
+        Ok(Events(socket))
+    }
+
+    /// Whether anything has changed since the last call. What the kernel could not tell for lack of space has.
+    pub(crate) fn any(&self) -> bool {
+        let mut any = false;
+        loop {
+            let mut bytes = Vec::with_capacity(DATAGRAM);
+            match self.0.recv(&mut bytes, 0) {
+                Ok(_) => any = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return any,
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => any = true,
+                Err(_) => return true,
+            }
+        }
+    }
+}

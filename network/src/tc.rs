@@ -1,0 +1,143 @@
+//! BPF programs on the packets of an interface: the queueing discipline `clsact` and its filters.
+
+use crate::route::Asking;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
+use netlink_packet_route::tc::{
+    TcAttribute, TcBpfFlags, TcFilterBpf, TcFilterBpfOption, TcHandle, TcMessage, TcOption,
+};
+use netlink_packet_route::RouteNetlinkMessage as Message;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::RawFd;
+
+/// Before the filters of others, unless they say 1 too.
+const PREFERENCE: u32 = 1;
+/// What our filters are known by, with their names.
+const HANDLE: u32 = 0x6769_7573;
+const CLSACT: &str = "clsact";
+const ALL_PROTOCOLS: u16 = 0x0003; // ETH_P_ALL
+
+/// Which packets, as the host sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Sent by whoever has the interface.
+    From,
+    /// For it.
+    To,
+}
+
+impl Direction {
+    pub(crate) const BOTH: [Direction; 2] = [Direction::From, Direction::To];
+
+    /// The program's name in bpf/bucket.bpf.c, and that of the filter.
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Direction::From => "giusto_from",
+            Direction::To => "giusto_to",
+        }
+    }
+
+    fn parent(self) -> TcHandle {
+        let minor = match self {
+            Direction::From => TcHandle::MIN_INGRESS,
+            Direction::To => TcHandle::MIN_EGRESS,
+        };
+        TcHandle { major: u16::MAX, minor }
+    }
+}
+
+/// Whether the interface has a clsact.
+pub(crate) fn has_clsact(route: &Asking, index: u32) -> io::Result<bool> {
+    let answers = route.ask(Message::GetQueueDiscipline(TcMessage::with_index(index as i32)), NLM_F_DUMP)?;
+    Ok(answers.iter().any(|answer| match answer {
+        Message::NewQueueDiscipline(found) => found.header.index == index as i32 && kind(found) == Some(CLSACT),
+        _ => false,
+    }))
+}
+
+pub(crate) fn add_clsact(route: &Asking, index: u32) -> io::Result<()> {
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    route.ask(Message::NewQueueDiscipline(clsact(index)), flags).map(drop)
+}
+
+pub(crate) fn remove_clsact(route: &Asking, index: u32) -> io::Result<()> {
+    route.ask(Message::DelQueueDiscipline(clsact(index)), 0).map(drop)
+}
+
+fn clsact(index: u32) -> TcMessage {
+    let mut message = TcMessage::with_index(index as i32);
+    message.header.parent = TcHandle::CLSACT;
+    message.header.handle = TcHandle { major: u16::MAX, minor: 0 };
+    message.attributes.push(TcAttribute::Kind(CLSACT.into()));
+    message
+}
+
+/// Whether any filter of anybody is on the interface's clsact.
+pub(crate) fn has_filters(route: &Asking, index: u32) -> io::Result<bool> {
+    Ok(!filters(route, index, Direction::From)?.is_empty() || !filters(route, index, Direction::To)?.is_empty())
+}
+
+/// Whether our filter is there.
+pub(crate) fn has_filter(route: &Asking, index: u32, direction: Direction) -> io::Result<bool> {
+    Ok(filters(route, index, direction)?.iter().any(|found| is_ours(found, direction)))
+}
+
+/// Puts a loaded program on the interface.
+pub(crate) fn add_filter(route: &Asking, index: u32, direction: Direction, program: RawFd) -> io::Result<()> {
+    let mut message = filter(index, direction);
+    message.attributes.push(TcAttribute::Options(vec![
+        TcOption::Bpf(TcFilterBpfOption::ProgFd(program as u32)),
+        TcOption::Bpf(TcFilterBpfOption::ProgName(direction.program().into())),
+        TcOption::Bpf(TcFilterBpfOption::Flags(TcBpfFlags::DirectAction)),
+    ]));
+    route.ask(Message::NewTrafficFilter(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
+}
+
+/// Takes it off again.
+pub(crate) fn remove_filter(route: &Asking, index: u32, direction: Direction) -> io::Result<()> {
+    route.ask(Message::DelTrafficFilter(filter(index, direction)), 0).map(drop)
+}
+
+fn filter(index: u32, direction: Direction) -> TcMessage {
+    let mut message = TcMessage::with_index(index as i32);
+    message.header.parent = direction.parent();
+    message.header.handle = TcHandle::from(HANDLE);
+    message.header.info = PREFERENCE << 16 | u32::from(ALL_PROTOCOLS.to_be());
+    message.attributes.push(TcAttribute::Kind(TcFilterBpf::KIND.into()));
+    message
+}
+
+fn filters(route: &Asking, index: u32, direction: Direction) -> io::Result<Vec<TcMessage>> {
+    let mut message = TcMessage::with_index(index as i32);
+    message.header.parent = direction.parent();
+    let answers = match route.ask(Message::GetTrafficFilter(message), NLM_F_DUMP) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(vec![]), // no clsact
+        answers => answers?,
+    };
+    Ok(answers
+        .into_iter()
+        .filter_map(|answer| match answer {
+            // Each priority is listed too, with handle 0.
+            Message::NewTrafficFilter(found) if found.header.handle != TcHandle::UNSPEC => Some(found),
+            _ => None,
+        })
+        .collect())
+}
+
+fn is_ours(found: &TcMessage, direction: Direction) -> bool {
+    let named = found.attributes.iter().any(|attribute| match attribute {
+        TcAttribute::Options(options) => options.iter().any(
+            |option| matches!(option, TcOption::Bpf(TcFilterBpfOption::ProgName(name)) if name == direction.program()),
+        ),
+        _ => false,
+    });
+    named && found.header.handle == TcHandle::from(HANDLE)
+}
+
+fn kind(message: &TcMessage) -> Option<&str> {
+    message.attributes.iter().find_map(|attribute| match attribute {
+        TcAttribute::Kind(kind) => Some(kind.as_str()),
+        _ => None,
+    })
+}

@@ -1,0 +1,190 @@
+//! Threads that process packets: which they are, and what they have of the processor.
+
+use crate::namespace::Namespace;
+use crate::{Error, Link};
+use rustix::process::Pid;
+use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::{fs, io};
+
+/// A thread that cannot be mistaken: ids are reused, an id with its start time (clock ticks since boot) is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Thread {
+    /// Thread id.
+    pub tid: u32,
+    /// `starttime` of /proc/TID/stat.
+    pub started: u64,
+}
+
+/// When a thread runs, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attributes {
+    /// `SCHED_*`, with SCHED_RESET_ON_FORK.
+    pub policy: i32,
+    /// Its real-time priority, 0 if it has none.
+    pub priority: i32,
+    /// Cores that it may run on, ascending.
+    pub cores: Vec<u32>,
+}
+
+impl Attributes {
+    /// SCHED_FIFO with a priority, or SCHED_OTHER without, on one core.
+    pub(crate) fn of(priority: Option<u8>, core: u32) -> Attributes {
+        let policy = if priority.is_some() { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
+        Attributes { policy, priority: priority.map_or(0, i32::from), cores: vec![core] }
+    }
+}
+
+impl Thread {
+    /// The thread that has this id now; `None` if there is none or it is a zombie.
+    pub fn of(tid: u32) -> Option<Thread> {
+        let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let state = fields.next()?;
+        let started = fields.nth(18)?.parse().ok()?;
+        (state != "Z" && state != "X").then_some(Thread { tid, started })
+    }
+
+    /// Whether this very thread still lives.
+    pub fn alive(self) -> bool {
+        Thread::of(self.tid) == Some(self)
+    }
+
+    /// Processor time that it has had so far, in ns; 0 if it has gone.
+    pub fn cpu_time_ns(self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.tid)).unwrap_or_default();
+        text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0)
+    }
+
+    /// What it has. Errors: it has gone.
+    pub fn attributes(self) -> io::Result<Attributes> {
+        let pid = self.tid as libc::pid_t;
+        // SAFETY: plain system calls; the kernel fills the parameters.
+        let (policy, priority) = unsafe {
+            let mut parameters: libc::sched_param = std::mem::zeroed();
+            let policy = libc::sched_getscheduler(pid);
+            if policy < 0 || libc::sched_getparam(pid, &mut parameters) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            (policy, parameters.sched_priority)
+        };
+        let set = sched_getaffinity(Pid::from_raw(pid))?;
+        let cores = (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).map(|core| core as u32).collect();
+        Ok(Attributes { policy, priority, cores })
+    }
+
+    /// Gives it others. Errors: it has gone, or must not run there.
+    pub fn set(self, attributes: &Attributes) -> io::Result<()> {
+        let pid = self.tid as libc::pid_t;
+        let mut set = CpuSet::new();
+        attributes.cores.iter().filter(|&&core| (core as usize) < CpuSet::MAX_CPU).for_each(|&core| set.set(core as usize));
+        sched_setaffinity(Pid::from_raw(pid), &set)?;
+        // SAFETY: plain system call; the kernel reads the parameters.
+        let done = unsafe {
+            let mut parameters: libc::sched_param = std::mem::zeroed();
+            parameters.sched_priority = attributes.priority;
+            libc::sched_setscheduler(pid, attributes.policy, &parameters)
+        };
+        (done == 0).then_some(()).ok_or_else(io::Error::last_os_error)
+    }
+}
+
+/// The threads that poll an interface with `queues` receive queues, ascending; empty while it is down. `claimed`: those that are known to
+/// be another interface's. Errors: [`Error::Ambiguous`] where the kernel does not tell and names do not either.
+pub(crate) fn polling(
+    namespace: &Namespace,
+    link: &Link,
+    queues: usize,
+    claimed: &BTreeSet<Thread>,
+) -> Result<Vec<Thread>, Error> {
+    let told = match &namespace.napis {
+        Some(napis) => napis
+            .threads(link.index)
+            .map_err(|source| Error::kernel(format!("ask which thread processes the packets of {}", link.name), source))?,
+        None => None,
+    };
+    let mut threads: Vec<Thread> = told.into_iter().flatten().filter_map(Thread::of).collect();
+    if !threads.is_empty() {
+        threads.sort_unstable();
+        return Ok(threads);
+    }
+    // An older kernel; or a tap, whose NAPI has no number to be listed by.
+    let all = kernel_threads().into_iter().filter(|(_, name)| is_of(name, &link.name));
+    by_name(link, queues, all.map(|(thread, _)| thread).filter(|thread| !claimed.contains(thread)).collect())
+}
+
+/// Those that are called after the interface, if they are as many as it has queues.
+fn by_name(link: &Link, queues: usize, mut candidates: Vec<Thread>) -> Result<Vec<Thread>, Error> {
+    candidates.sort_unstable();
+    if candidates.len() > queues {
+        let candidates = candidates.into_iter().map(|thread| thread.tid).collect();
+        return Err(Error::Ambiguous { name: link.name.clone(), candidates });
+    }
+    Ok(candidates)
+}
+
+/// Whether a kernel thread of this name polls an interface of that name: `napi/eth0-8193`, or the first 15 characters of it, as kernels
+/// before 5.17 tell no more.
+fn is_of(thread: &str, interface: &str) -> bool {
+    let Some(rest) = thread.strip_prefix("napi/") else { return false };
+    match rest.rsplit_once('-') {
+        Some((name, number)) if name == interface => number.bytes().all(|digit| digit.is_ascii_digit()),
+        _ => thread.len() == 15 && format!("{interface}-").starts_with(rest),
+    }
+}
+
+/// All threads of the kernel's own with their names.
+fn kernel_threads() -> Vec<(Thread, String)> {
+    const KTHREADD: &str = "2";
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| {
+        let tid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
+        (parent == KTHREADD).then_some(())?;
+        let name = fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
+        Some((Thread::of(tid)?, name.trim_end().to_string()))
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_threads_tell_the_interface_as_far_as_they_go() {
+        for (thread, interface, is) in [
+            ("napi/eth0-258", "eth0", true),
+            ("napi/eth0-258", "eth", false),
+            ("napi/eth-0-258", "eth-0", true),
+            ("napi/eth-0-258", "eth", false),
+            ("napi/vnet1234-25", "vnet1234", true),
+            ("napi/veth012345", "veth0123456789a", true), // cut after 15 characters
+            ("napi/veth012345", "veth012345", true),      // cut before the hyphen
+            ("napi/veth01234", "veth0123456789a", false), // shorter, so not cut
+            ("vhost-17", "eth0", false),
+        ] {
+            assert_eq!(is_of(thread, interface), is, "{thread} {interface}");
+        }
+    }
+
+    #[test]
+    fn more_candidates_than_queues_are_not_guessed_from() {
+        let link = Link { name: "eth0".into(), index: 2, namespace: 1 };
+        let threads: Vec<Thread> = [7, 5].map(|tid| Thread { tid, started: 1 }).to_vec();
+        assert!(matches!(by_name(&link, 1, threads.clone()), Err(Error::Ambiguous { candidates, .. }) if candidates == [5, 7]));
+        assert_eq!(by_name(&link, 2, threads).unwrap().len(), 2);
+        assert_eq!(by_name(&link, 1, vec![]).unwrap(), []);
+    }
+
+    #[test]
+    fn setting_what_was_read_changes_nothing() {
+        // SAFETY: no arguments, cannot fail.
+        let own = Thread::of(unsafe { libc::gettid() } as u32).unwrap();
+        let before = own.attributes().unwrap();
+        own.set(&before).unwrap();
+        assert_eq!(own.attributes().unwrap(), before);
+    }
+}

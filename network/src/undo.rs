@@ -1,0 +1,246 @@
+//! What to undo, recorded before it is done.
+
+use crate::namespace::Namespace;
+use crate::tc::{self, Direction};
+use crate::{Attributes, Link, Thread};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::{fmt, io};
+
+/// One change, as its undoing. Written down *before* the change is made, so it may describe one that never was: undoing that
+/// must do no harm. An interface that has gone, or is another one under the same name, is passed over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Undo {
+    /// A file of an interface in sysfs was written: write its old value.
+    InterfaceFile {
+        /// Whose.
+        link: Link,
+        /// Which, such as `threaded`.
+        file: String,
+        /// What it held.
+        value: String,
+    },
+    /// Offloads of an interface were switched.
+    Offloads {
+        /// Whose.
+        link: Link,
+        /// Which, and what somebody had asked for before.
+        before: BTreeMap<String, bool>,
+    },
+    /// A clsact was added: remove it, unless somebody else's filters are on it by now.
+    Clsact(Link),
+    /// A filter was added.
+    Filter {
+        /// To which interface.
+        link: Link,
+        /// Which one.
+        direction: Direction,
+    },
+    /// A thread got another policy and other cores.
+    PacketThread {
+        /// The thread.
+        thread: Thread,
+        /// What it had.
+        before: Attributes,
+    },
+}
+
+impl Undo {
+    /// What of `self` is not undone by `earlier` already; `None`: all of it is. So that after many changes to and fro the state before the
+    /// first comes back, and at once.
+    pub(crate) fn beyond(self, earlier: &[Undo]) -> Option<Undo> {
+        match self {
+            Undo::InterfaceFile { ref link, ref file, .. } => {
+                let same = |known: &Undo| matches!(known, Undo::InterfaceFile { link: l, file: f, .. } if l == link && f == file);
+                (!earlier.iter().any(same)).then_some(self)
+            }
+            Undo::Offloads { link, mut before } => {
+                for known in earlier {
+                    if let Undo::Offloads { link: same, before: known } = known {
+                        before.retain(|name, _| *same != link || !known.contains_key(name));
+                    }
+                }
+                (!before.is_empty()).then_some(Undo::Offloads { link, before })
+            }
+            Undo::PacketThread { thread, .. } => {
+                let same = |known: &Undo| matches!(known, Undo::PacketThread { thread: t, .. } if *t == thread);
+                (!earlier.iter().any(same)).then_some(self)
+            }
+            Undo::Clsact(_) | Undo::Filter { .. } => (!earlier.contains(&self)).then_some(self),
+        }
+    }
+
+    fn link(&self) -> Option<&Link> {
+        match self {
+            Undo::InterfaceFile { link, .. } | Undo::Offloads { link, .. } | Undo::Clsact(link) | Undo::Filter { link, .. } => Some(link),
+            Undo::PacketThread { .. } => None,
+        }
+    }
+}
+
+/// Keeps what is to be undone. A change is only made after `intend` has returned.
+pub trait Recorder {
+    /// Writes it down so that it survives a crash. On an error the change is not made.
+    fn intend(&mut self, undo: &Undo) -> io::Result<()>;
+}
+
+/// In memory only: for changes that end with the process anyway, and for tests.
+impl Recorder for Vec<Undo> {
+    fn intend(&mut self, undo: &Undo) -> io::Result<()> {
+        self.push(undo.clone());
+        Ok(())
+    }
+}
+
+/// What an undoing did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Changes undone or found undone.
+    pub undone: usize,
+    /// What could not be undone, and why; empty is good. Worth another try.
+    pub failed: Vec<String>,
+}
+
+/// Undoes all, the latest first. May be called again after having died in the middle; what has vanished is passed over. Needs to enter
+/// the network namespaces of the interfaces. Milliseconds.
+pub fn undo(all: &[Undo]) -> Report {
+    let mut report = Report::default();
+    let mut namespaces: BTreeMap<u64, Option<Namespace>> = BTreeMap::new();
+    for step in all.iter().rev() {
+        let done = match step.link() {
+            None => without_namespace(step),
+            Some(link) => match namespaces.get(&link.namespace) {
+                Some(known) => known.as_ref().map_or(Ok(()), |namespace| within(namespace, link, step)),
+                None => match Namespace::with_cookie(link.namespace) {
+                    Ok(found) => {
+                        let found = namespaces.entry(link.namespace).or_insert(found);
+                        found.as_ref().map_or(Ok(()), |namespace| within(namespace, link, step))
+                    }
+                    Err(error) => Err(io::Error::other(error.to_string())),
+                },
+            },
+        };
+        match done {
+            Ok(()) => report.undone += 1,
+            Err(error) => report.failed.push(format!("{step}: {error}")),
+        }
+    }
+    report
+}
+
+fn without_namespace(step: &Undo) -> io::Result<()> {
+    let Undo::PacketThread { thread, before } = step else { return Ok(()) };
+    match thread.set(before) {
+        Err(_) if !thread.alive() => Ok(()),
+        done => done,
+    }
+}
+
+fn within(namespace: &Namespace, link: &Link, step: &Undo) -> io::Result<()> {
+    if !namespace.has(link) {
+        return Ok(());
+    }
+    let done = match step {
+        Undo::InterfaceFile { file, value, .. } => put_back(namespace, link, file, value),
+        Undo::Offloads { before, .. } => namespace.offloads.get(&link.name).and_then(|now| {
+            let differs = |name: &String, on: bool| now.get(name).is_some_and(|feature| feature.wanted != on);
+            let goal: BTreeMap<String, bool> =
+                before.iter().filter(|(name, on)| differs(name, **on)).map(|(name, on)| (name.clone(), *on)).collect();
+            if goal.is_empty() {
+                return Ok(());
+            }
+            namespace.offloads.set(&link.name, &goal)
+        }),
+        Undo::Clsact(_) => remove_clsact(namespace, link.index),
+        Undo::Filter { direction, .. } => remove_filter(namespace, link.index, *direction),
+        Undo::PacketThread { .. } => Ok(()),
+    };
+    match done {
+        Err(_) if !namespace.has(link) => Ok(()),
+        done => done,
+    }
+}
+
+fn put_back(namespace: &Namespace, link: &Link, file: &str, value: &str) -> io::Result<()> {
+    if namespace.read(link, file)? == value {
+        return Ok(());
+    }
+    namespace.write(link, file, value).map_err(|error| match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::EIO) => io::Error::other(format!(
+            "the kernel changes it only while {0} is up: ip link set {0} up, then 'giusto restore'; or remove {0}",
+            link.name
+        )),
+        _ => error,
+    })
+}
+
+fn remove_clsact(namespace: &Namespace, index: u32) -> io::Result<()> {
+    let route = &namespace.route;
+    if !tc::has_clsact(route, index)? || tc::has_filters(route, index)? {
+        return Ok(());
+    }
+    tc::remove_clsact(route, index)
+}
+
+fn remove_filter(namespace: &Namespace, index: u32, direction: Direction) -> io::Result<()> {
+    if !tc::has_filter(&namespace.route, index, direction)? {
+        return Ok(());
+    }
+    tc::remove_filter(&namespace.route, index, direction)
+}
+
+impl fmt::Display for Undo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Undo::InterfaceFile { link, file, value } => write!(f, "write {value:?} to '{file}' of {link}"),
+            Undo::Offloads { link, before } => write!(f, "give {link} its offloads {before:?} back"),
+            Undo::Clsact(link) => write!(f, "remove clsact from {link}"),
+            Undo::Filter { link, direction } => write!(f, "remove the filter {} from {link}", direction.program()),
+            Undo::PacketThread { thread, before } => write!(f, "give thread {} {before:?} back", thread.tid),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: u32) -> Link {
+        Link { name: "vnet0".into(), index, namespace: 7 }
+    }
+
+    fn offloads(index: u32, before: &[(&str, bool)]) -> Undo {
+        let before = before.iter().map(|(name, on)| (name.to_string(), *on)).collect();
+        Undo::Offloads { link: link(index), before }
+    }
+
+    #[test]
+    fn only_the_first_state_is_recorded() {
+        let file = |value: &str| Undo::InterfaceFile { link: link(2), file: "threaded".into(), value: value.into() };
+        let known = [file("0"), offloads(2, &[("rx-gro", false)]), Undo::Clsact(link(2))];
+        assert_eq!(file("1").beyond(&known), None);
+        assert_eq!(offloads(2, &[("rx-gro", true)]).beyond(&known), None);
+        let more = offloads(2, &[("rx-gro", true), ("tx-tcp-segmentation", true)]);
+        assert_eq!(more.beyond(&known), Some(offloads(2, &[("tx-tcp-segmentation", true)])));
+        assert_eq!(offloads(3, &[("rx-gro", true)]).beyond(&known), Some(offloads(3, &[("rx-gro", true)])), "another one");
+        assert_eq!(Undo::Clsact(link(2)).beyond(&known), None);
+        assert_eq!(Undo::Clsact(link(3)).beyond(&known), Some(Undo::Clsact(link(3))));
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        let thread = Thread { tid: 7, started: 9 };
+        let before = Attributes { policy: 0, priority: 0, cores: vec![0, 1] };
+        for (undo, text) in [
+            (Undo::Clsact(link(2)), r#"{"clsact":{"name":"vnet0","index":2,"namespace":7}}"#),
+            (
+                Undo::PacketThread { thread, before },
+                r#"{"packet-thread":{"thread":{"tid":7,"started":9},"before":{"policy":0,"priority":0,"cores":[0,1]}}}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&undo).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Undo>(text).unwrap(), undo);
+        }
+    }
+}
