@@ -20,6 +20,9 @@ mod rtzk_recovery;
 pub mod sets;
 mod srtm_penalty;
 mod tables;
+mod vatc_host;
+mod vatc_measured;
+mod vatc_starving;
 
 use giusto_model::Duration;
 use rand::SeedableRng;
@@ -50,6 +53,8 @@ pub enum Name {
     RtzkRecovery,
     /// Paper 001, § 2.6.1, Fig. 2.6, in virtual time and with real brokers.
     SrtmPenalty,
+    /// Paper 001, § 3.4, Figs 3.6 to 3.11, measured on this machine.
+    VatcMeasured,
 }
 
 impl Name {
@@ -70,6 +75,7 @@ impl Name {
             Name::Mdds1Redis => "mdds1-redis",
             Name::RtzkRecovery => "rtzk-recovery",
             Name::SrtmPenalty => "srtm-penalty",
+            Name::VatcMeasured => "vatc-measured",
         }
     }
 }
@@ -129,6 +135,7 @@ pub fn run(
         Name::Mdds1Redis => mdds1_redis::run(size, folder, played),
         Name::RtzkRecovery => rtzk_recovery::run(size, played),
         Name::SrtmPenalty => srtm_penalty::run(size, folder, played),
+        Name::VatcMeasured => vatc_measured::run(size, played),
     }
 }
 

@@ -2,10 +2,12 @@
 //! guests that send all they can, and pings between them. So a host's packet processing can be measured without touching the
 //! machine's own network.
 
+mod cost;
 mod flood;
 mod ping;
 mod stage;
 
+pub use cost::Passed;
 pub use flood::{Flood, Flow};
 pub use ping::{ping, Ping, Pings};
 pub use stage::{Place, Stage};

@@ -1,0 +1,198 @@
+//! A host of network namespaces whose packets are all processed on one core, in one of the ways that are compared.
+
+use crate::Error;
+use giusto_measure::packets::{Place, Stage};
+use giusto_model::{Bucket, Duration, NetworkPlan, PacketClass, PacketUnit, Rate, Tokens, Uplink, UplinkPlan, VifPlan};
+use giusto_network::Network;
+use std::fmt;
+use std::path::Path;
+
+/// How a host processes packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arm {
+    /// As Linux does when nobody says anything: the softirqs of the core (RPS).
+    Softirq,
+    /// The same, and HTB on the uplink with a priority for the critical guest.
+    Htb,
+    /// A thread for each interface, all alike (threaded NAPI).
+    Threads,
+    /// The same with the plan's priorities and the bucket.
+    Giusto,
+}
+
+impl Arm {
+    pub(crate) const ALL: [Arm; 4] = [Arm::Softirq, Arm::Htb, Arm::Threads, Arm::Giusto];
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Arm::Softirq => "softirq",
+            Arm::Htb => "htb",
+            Arm::Threads => "threads",
+            Arm::Giusto => "giusto",
+        })
+    }
+}
+
+/// The core of all packet processing.
+const CORE: u32 = 0;
+/// So many rules of the bridge see each packet and match none. They stand for what a host does with a packet beyond this one's bare
+/// bridge (a firewall's rules; Xen's copying and hypercalls in the paper): without them one core of guests cannot fill one of a host.
+const RULES: usize = 100;
+
+/// What is missing to make one; `None`: nothing.
+pub(crate) fn lack() -> Option<String> {
+    let there = |program: &str| {
+        ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].iter().any(|at| Path::new(at).join(program).exists())
+    };
+    let program =
+        [("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables")].into_iter().find(|(program, _)| !there(program));
+    if let Some((program, package)) = program {
+        return Some(format!("{program}: apt-get install {package}"));
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Some("root: run it as root".into());
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores < 2).then(|| "a second core".into())
+}
+
+/// A host in one of the ways, with guest 0 in the high class and the others in the low one.
+pub(crate) struct Host {
+    pub(crate) stage: Stage,
+    network: Option<Network>,
+}
+
+impl Host {
+    /// Makes it; the bucket is guest 0's, and only that arm of the plan's has one. Errors: what the kernel refuses.
+    pub(crate) fn new(guests: usize, arm: Arm, bucket: Bucket) -> Result<Host, Error> {
+        let stage = Stage::new(guests)?;
+        let spread = |place: Place, device: &str, core: u32| {
+            let mask = format!("echo {:x} > /sys/class/net/{device}/queues/rx-0/rps_cpus", 1u64 << core);
+            stage.run(place, &["sh", "-c", &mask]).map(drop)
+        };
+        // The remote machine is another one: not on the host's core.
+        spread(Place::Remote, "eth0", crate::vatc_measured::OTHERS)?;
+        let rules = "ip saddr 192.0.2.1 drop\n".repeat(RULES);
+        let table = format!("table bridge cost {{\nchain seen {{\ntype filter hook forward priority 0\n{rules}}}\n}}\n");
+        filter(&stage, Place::Host, &table)?;
+        let network = match arm {
+            Arm::Softirq | Arm::Htb => {
+                for place in stage.ends() {
+                    spread(Place::Host, &Stage::vif(place), CORE)?;
+                    if place != Place::Remote {
+                        spread(place, "eth0", CORE)?;
+                    }
+                }
+                if arm == Arm::Htb {
+                    prioritise(&stage)?;
+                }
+                None
+            }
+            Arm::Threads | Arm::Giusto => {
+                let plan = plan(guests, arm, bucket)?;
+                let applied = stage.inside(Place::Host, || Network::apply(&plan, &mut Vec::new()))?;
+                Some(applied.map_err(Error::machine)?)
+            }
+        };
+        Ok(Host { stage, network })
+    }
+
+    /// Packets of these guests that the host has taken so far.
+    pub(crate) fn taken(&self, guests: impl IntoIterator<Item = usize>) -> Result<u64, Error> {
+        let file = |guest| format!("/sys/class/net/v{guest}/statistics/rx_packets");
+        let files: Vec<String> = guests.into_iter().map(file).collect();
+        if files.is_empty() {
+            return Ok(0);
+        }
+        let words: Vec<&str> = ["cat"].into_iter().chain(files.iter().map(String::as_str)).collect();
+        let text = self.stage.run(Place::Host, &words)?;
+        text.lines().map(|line| line.trim().parse::<u64>().map_err(Error::machine)).sum()
+    }
+
+    /// The threads that process what a guest or the remote machine sends.
+    pub(crate) fn threads(&self, place: Place) -> Vec<u32> {
+        let all = self.network.iter().flat_map(Network::status);
+        all.filter(|link| link.name == Stage::vif(place)).flat_map(|link| link.threads).collect()
+    }
+
+    /// Whether every interface's packets have been seen to be processed by its threads, as far as there were any.
+    pub(crate) fn proven(&mut self) -> Result<(), Error> {
+        let Some(network) = &mut self.network else { return Ok(()) };
+        let wrong = network.check(&mut Vec::new());
+        wrong.first().map_or(Ok(()), |why| Err(Error::machine(why)))
+    }
+}
+
+/// A table of nftables, put into force at a place.
+pub(crate) fn filter(stage: &Stage, place: Place, table: &str) -> Result<(), Error> {
+    let file = std::env::temp_dir().join(format!("{}.nft", stage.namespace(place)));
+    std::fs::write(&file, table).map_err(Error::machine)?;
+    let done = stage.run(place, &["nft", "-f", &file.display().to_string()]);
+    std::fs::remove_file(&file).map_err(Error::machine)?;
+    done.map(drop).map_err(Error::from)
+}
+
+/// HTB on the uplink: guest 0 before all others.
+fn prioritise(stage: &Stage) -> Result<(), Error> {
+    let critical = format!("{}/32", Stage::address(Place::Guest(0)));
+    let commands: [&[&str]; 4] = [
+        &["qdisc", "add", "dev", "up0", "root", "handle", "1:", "htb", "default", "20"],
+        &[
+            "class", "add", "dev", "up0", "parent", "1:", "classid", "1:10", "htb", "rate", "5gbit", "ceil", "10gbit",
+            "prio", "0",
+        ],
+        &[
+            "class", "add", "dev", "up0", "parent", "1:", "classid", "1:20", "htb", "rate", "5gbit", "ceil", "10gbit",
+            "prio", "1",
+        ],
+        &["filter", "add", "dev", "up0", "protocol", "ip", "u32", "match", "ip", "src", &critical, "flowid", "1:10"],
+    ];
+    commands.iter().try_for_each(|words| stage.run(Place::Host, &[&["tc"], *words].concat()).map(drop))?;
+    Ok(())
+}
+
+/// Packets a second, and at once.
+pub(crate) fn bucket(rate: u64, depth: u64) -> Result<Bucket, Error> {
+    let rate = Rate::of(rate, Duration::from_secs(1)).ok_or_else(|| Error::machine("no such rate"))?;
+    Ok(Bucket { rate, depth: Tokens::whole(depth) })
+}
+
+/// Guest 0 high, the others low; or all alike.
+fn plan(guests: usize, arm: Arm, bucket: Bucket) -> Result<NetworkPlan, Error> {
+    let uplink = self::bucket(10_000, 64)?;
+    let alike = arm == Arm::Threads;
+    let vif = |name: String, class: PacketClass, priority: Option<u8>| VifPlan {
+        service: name.clone(),
+        name,
+        class,
+        core: CORE,
+        priority,
+        bucket: (class == PacketClass::High).then_some(bucket),
+        promise: vec![],
+        bound: None,
+        reasons: vec![],
+    };
+    let mut vifs: Vec<VifPlan> = (0..guests)
+        .map(|guest| match guest {
+            0 if !alike => vif("v0".into(), PacketClass::High, Some(50)),
+            _ => vif(format!("v{guest}"), PacketClass::Low, None),
+        })
+        .collect();
+    let mut uplinks = vec![UplinkPlan { uplink: Uplink { name: "up0".into(), bucket: uplink }, core: CORE, priority: 60 }];
+    if alike {
+        uplinks.clear();
+        vifs.push(vif("up0".into(), PacketClass::Low, None));
+    }
+    Ok(NetworkPlan {
+        on: "host".into(),
+        cores: vec![CORE],
+        capacity: self::bucket(100_000, 1)?.rate,
+        poll: 64,
+        count: PacketUnit::Skb,
+        uplinks,
+        vifs,
+        reasons: vec![],
+    })
+}
