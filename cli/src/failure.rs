@@ -184,7 +184,10 @@ mod tests {
         assert_eq!(packets(giusto_network::Error::Privilege { doing: "mount sysfs".into() }), 3);
         assert_eq!(packets(giusto_network::Error::NoPeer("vnet3".into())), 3);
         assert_eq!(packets(giusto_network::Error::Plan { name: "vnet3".into(), what: "no token".into() }), 2);
-        assert_eq!(packets(giusto_network::Error::Kernel { doing: "add clsact".into(), source: io::Error::other("no") }), 4);
+        assert_eq!(
+            packets(giusto_network::Error::Kernel { doing: "add clsact".into(), source: io::Error::other("no") }),
+            4
+        );
         assert_eq!(packets(giusto_network::Error::Journal(denied())), 3);
         let state = Failure::from(giusto_daemon::Error::Io { doing: "open the journal".into(), source: denied() });
         assert!(state.code == 3 && state.text.contains("as root"), "{state:?}");

@@ -27,9 +27,16 @@ impl Packets {
             match Network::apply(goal, journal) {
                 Ok(network) => {
                     tell(&network);
-                    return Ok(Some(Packets { network, plan: goal.clone(), balanced: Instant::now(), worries: vec![] }));
+                    return Ok(Some(Packets {
+                        network,
+                        plan: goal.clone(),
+                        balanced: Instant::now(),
+                        worries: vec![],
+                    }));
                 }
-                Err(giusto_network::Error::NoDevice(name)) if is_coming(plan, goal, &name) && begin.elapsed() < PATIENCE => {
+                Err(giusto_network::Error::NoDevice(name))
+                    if is_coming(plan, goal, &name) && begin.elapsed() < PATIENCE =>
+                {
                     std::thread::sleep(Duration::from_millis(50));
                 }
                 Err(error) => return Err(error.into()),
@@ -65,7 +72,13 @@ impl Packets {
             self.balanced = Instant::now();
             match self.network.rebalance(journal) {
                 Ok(moves) => moves.iter().for_each(|way| {
-                    tracing::info!(interface = way.name, "packets of {} go from core {} to core {}", way.name, way.from, way.to);
+                    tracing::info!(
+                        interface = way.name,
+                        "packets of {} go from core {} to core {}",
+                        way.name,
+                        way.from,
+                        way.to
+                    );
                 }),
                 Err(error) => now.push(error.to_string()),
             }

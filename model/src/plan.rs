@@ -1,8 +1,8 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
 use crate::{
-    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Duration, Load, NetworkPlan, Origin, Promise, Server, Task,
-    TopicPlan,
+    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Duration, Load, NetworkPlan, Origin, Promise,
+    Server, Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 

@@ -116,7 +116,9 @@ impl Held {
         let found = match kind(home, &link, &seen, is_vif)? {
             Kind::Hardware => own(home, &link, seen.up, false, claimed, &mut record),
             Kind::Napi => own(home, &link, seen.up, false, claimed, &mut record),
-            Kind::Vhost => vhost::workers(&link).map(|threads| Found { from: threads.clone(), to: threads, ..Found::default() }),
+            Kind::Vhost => {
+                vhost::workers(&link).map(|threads| Found { from: threads.clone(), to: threads, ..Found::default() })
+            }
             Kind::Veth(index, id) => veth(home, &link, &seen, (index, id), is_vif, claimed, &mut record),
         };
         let found = found?;
@@ -196,7 +198,9 @@ impl Held {
 
     /// Packets since the last call: what it costs, in proportion.
     pub(crate) fn load(&mut self) -> u64 {
-        self.there.as_mut().map_or(0, |there| there.packets.saturating_sub(std::mem::replace(&mut there.mark, there.packets)))
+        self.there
+            .as_mut()
+            .map_or(0, |there| there.packets.saturating_sub(std::mem::replace(&mut there.mark, there.packets)))
     }
 
     pub(crate) fn proof(&self) -> Proof {
@@ -246,7 +250,8 @@ enum Kind {
 }
 
 fn kind(home: &Namespace, link: &Link, seen: &Seen, is_vif: bool) -> Result<Kind, Error> {
-    let unfit = |kind: &str, why: &str| Err(Error::Unfit { name: link.name.clone(), kind: kind.into(), why: why.into() });
+    let unfit =
+        |kind: &str, why: &str| Err(Error::Unfit { name: link.name.clone(), kind: kind.into(), why: why.into() });
     match seen.kind.as_deref() {
         Some("veth") => {
             let (index, id) = seen.link.ok_or_else(|| Error::NoPeer(link.name.clone()))?;
@@ -320,13 +325,15 @@ fn veth(
         Some(other) => other.as_ref(),
     };
     let looked = namespace.map(|namespace| namespace.route.numbered(index)).transpose();
-    let peer = looked.map_err(|source| Error::kernel(format!("look for the other end of {}", link.name), source))?.flatten();
+    let peer =
+        looked.map_err(|source| Error::kernel(format!("look for the other end of {}", link.name), source))?.flatten();
     let mut found = own(home, link, seen.up, true, claimed, record)?;
     match (namespace, peer) {
         (Some(namespace), Some(peer)) => {
             let far = namespace.link(&peer);
             let claimed = claimed.iter().chain(&found.from).copied().collect();
-            let threads = end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif }, &claimed, record);
+            let threads =
+                end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif }, &claimed, record);
             found.to = found.take(threads)?;
             found.peer = Some(far);
             Ok(found)

@@ -45,8 +45,9 @@ impl Namespace {
                 .map_err(|source| Error::kernel("enter a network namespace", source.into()))?;
             Namespace::here()
         };
-        std::thread::scope(|scope| scope.spawn(enter).join())
-            .unwrap_or_else(|_| Err(Error::kernel("enter a network namespace", io::Error::other("its thread broke down"))))
+        std::thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|_| {
+            Err(Error::kernel("enter a network namespace", io::Error::other("its thread broke down")))
+        })
     }
 
     /// The one that this one knows by `id`; `None`: it cannot be found.
@@ -150,7 +151,8 @@ fn cookie(socket: &Asking) -> Result<u64, Error> {
 /// Every network namespace that can be reached, each once.
 fn candidates() -> Vec<File> {
     let names = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let processes = names("/proc").filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit()));
+    let processes =
+        names("/proc").filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit()));
     let paths: Vec<PathBuf> = names("/run/netns").chain(processes.map(|path| path.join("ns/net"))).collect();
     let mut known = BTreeSet::new();
     let opened = paths.into_iter().filter_map(|path| File::open(path).ok());

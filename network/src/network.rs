@@ -83,7 +83,9 @@ impl Network {
         self.cores.clone_from(&plan.cores);
         let (stay, go): (Vec<Held>, Vec<Held>) = std::mem::take(&mut self.held).into_iter().partition(|held| {
             // A bucket that is to be there no more is undone with the rest.
-            goals.iter().any(|goal| goal.name == held.goal.name && (goal.bucket.is_some() || held.goal.bucket.is_none()))
+            goals
+                .iter()
+                .any(|goal| goal.name == held.goal.name && (goal.bucket.is_some() || held.goal.bucket.is_none()))
         });
         let mut failed: Vec<String> = go.into_iter().flat_map(Held::let_go).collect();
         self.held = stay;
@@ -152,7 +154,9 @@ impl Network {
         // The high class first: what it takes of a core counts for the low one, not the other way round.
         for pass in [None, Some(PacketClass::High), Some(PacketClass::Low)] {
             let class = |held: &Held| held.goal.vif.as_ref().map(|(_, class)| *class);
-            let free = |held: &Held| class(held).is_some_and(|class| may_move(class, held.goal.promised)) && held.there.is_some();
+            let free = |held: &Held| {
+                class(held).is_some_and(|class| may_move(class, held.goal.promised)) && held.there.is_some()
+            };
             let (mut indices, mut vifs) = (Vec::new(), Vec::new());
             for (index, held) in self.held.iter().enumerate().filter(|(_, held)| class(held) == pass) {
                 let Some(at) = core_of(&self.cores, held.goal.core) else { continue };
@@ -182,8 +186,11 @@ impl Network {
         let mut goals: Vec<Goal> = self.held.iter().map(|held| held.goal.clone()).collect();
         moves.iter().for_each(|(index, way)| goals[*index].core = way.to);
         for &core in &self.cores {
-            let here: Vec<usize> =
-                (0..goals.len()).filter(|&index| goals[index].core == core && goals[index].vif.is_some() && goals[index].planned.is_some()).collect();
+            let here: Vec<usize> = (0..goals.len())
+                .filter(|&index| {
+                    goals[index].core == core && goals[index].vif.is_some() && goals[index].planned.is_some()
+                })
+                .collect();
             let ranked: Vec<Ranked> = here
                 .iter()
                 .map(|&index| Ranked {
