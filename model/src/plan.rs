@@ -1,8 +1,8 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
 use crate::{
-    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Duration, Load, Origin, Promise, Server, Task,
-    TopicPlan,
+    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Duration, Load, NetworkPlan, Origin, Promise,
+    Server, Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,9 @@ pub struct Plan {
     /// The site's ensemble; not written where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordination: Option<CoordinationPlan>,
+    /// The packets of each host that has a network; not written where none has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<NetworkPlan>,
 }
 
 impl Plan {
@@ -41,6 +44,7 @@ impl Plan {
             leftovers: self.leftovers.iter().filter(|leftover| leftover.on == name).cloned().collect(),
             topics: self.topics.iter().filter(|topic| topic.brokers.iter().any(|on| on == name)).cloned().collect(),
             coordination: self.coordination.clone().filter(|all| all.servers.iter().any(|member| member.host == name)),
+            network: self.network.iter().filter(|network| network.on == name).cloned().collect(),
         })
     }
 
