@@ -4,7 +4,8 @@ use crate::failure::Failure;
 use crate::table::{json, say, table};
 use giusto_model::Duration;
 use giusto_verify::{
-    check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface, CheckedService, CheckedTopic,
+    check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface, CheckedService,
+    CheckedTopic,
 };
 use serde::Serialize;
 use std::path::Path;

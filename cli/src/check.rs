@@ -55,7 +55,8 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         let cores = giusto_planner::cores(&host.cores);
         say!("host {}: cores {cores}, {} of each kept free", host.name, host.keep_free.percent());
         if let Some(HostNetwork { cores, capacity, uplinks, .. }) = &host.network {
-            let uplinks: Vec<String> = uplinks.iter().map(|one| format!(", uplink {} up to {}", one.name, one.bucket)).collect();
+            let uplinks: Vec<String> =
+                uplinks.iter().map(|one| format!(", uplink {} up to {}", one.name, one.bucket)).collect();
             say!("  packets: core {}, {capacity} each{}", giusto_planner::cores(cores), uplinks.concat());
         }
     }

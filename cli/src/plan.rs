@@ -168,15 +168,15 @@ fn topic(plan: &TopicPlan) -> String {
     )
 }
 
-/// `packets on edge-1: cores 0, 65000/s each`, and a line an interface.
+/// `packets on edge-1: core 0, 65000 skbs/s each`, and a line an interface.
 fn network(plan: &NetworkPlan) -> String {
     let uplink = |one: &UplinkPlan| {
         let UplinkPlan { uplink, core, priority } = one;
         format!("  uplink {} on core {core}: priority {priority}, up to {}\n", uplink.name, uplink.bucket)
     };
     let lines: String = plan.uplinks.iter().map(uplink).chain(plan.vifs.iter().map(vif)).collect();
-    let cores = giusto_planner::cores(&plan.cores);
-    format!("packets on {}: core {cores}, {} {}s each\n{lines}", plan.on, plan.capacity, plan.count)
+    let (cores, s) = (giusto_planner::cores(&plan.cores), if plan.cores.len() > 1 { "s" } else { "" });
+    format!("packets on {}: core{s} {cores}, {} {}s each\n{lines}", plan.on, plan.capacity, plan.count)
 }
 
 /// `vnet3 of flight on core 0: high, priority 49, up to {rate: 5000/s, depth: 16}; waits 1.868 ms at most (p99 ≤ 3 ms promised)`

@@ -42,7 +42,7 @@ fn one(plan: &Plan, network: &NetworkPlan) -> Result<Vec<CheckedInterface>, Brok
     let host = plan.hosts.iter().filter(|host| host.name == network.on);
     let same = plan.network.iter().filter(|other| other.on == network.on).count();
     if host.clone().count() != 1 || same != 1 {
-        return Err(Broken::new("a host of the plan, once", 1, same.max(host.count())));
+        return Err(Broken::new("a host of the plan, once", 1, same.min(host.count())));
     }
     let services: BTreeSet<u32> = host.flat_map(|host| host.cores.iter().copied()).collect();
     if let Some(core) = network.cores.iter().find(|core| services.contains(core)) {
@@ -99,14 +99,18 @@ fn thread<'a>(vif: &'a VifPlan, uplinks: &[(u32, u8)]) -> Result<Option<Thread<'
     let what = |what: &str| format!("{what} of '{}'", vif.name);
     match (vif.class, vif.priority, vif.bucket, vif.bound) {
         (PacketClass::Low, None, _, None) if vif.promise.is_empty() => Ok(None),
-        (PacketClass::Low, ..) => Err(Broken::new(what("priority, bound and promise"), "none in the low class", "some")),
+        (PacketClass::Low, ..) => {
+            Err(Broken::new(what("priority, bound and promise"), "none in the low class", "some"))
+        }
         (PacketClass::High, Some(priority), Some(bucket), Some(_)) => {
             match uplinks.iter().find(|(core, uplink)| *core == vif.core && *uplink <= priority) {
                 Some((_, uplink)) => Err(Broken::new(what("priority"), format!("less than {uplink}"), priority)),
                 None => Ok(Some(Thread { name: &vif.name, core: vif.core, priority, bucket })),
             }
         }
-        (PacketClass::High, ..) => Err(Broken::new(what("priority, bucket and bound"), "all three in the high class", "fewer")),
+        (PacketClass::High, ..) => {
+            Err(Broken::new(what("priority, bucket and bound"), "all three in the high class", "fewer"))
+        }
     }
 }
 
