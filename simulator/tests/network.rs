@@ -3,7 +3,7 @@
 use giusto_analysis::packets::{delay_bound, Flow, Poll};
 use giusto_model::{Bucket, Duration, PacketClass, Rate, Tokens};
 use giusto_simulator::network::{
-    offered, percentile, play_packets, play_packets_seeds, Bench, Costs, Guest, Link, Path, Qdisc, Scene, Sends,
+    offered, play_packets, play_packets_seeds, Bench, Costs, Guest, Link, Path, Qdisc, Scene, Sends,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -58,7 +58,7 @@ fn the_same_seed_plays_the_same_and_nothing_is_lost_or_made() {
         assert_eq!(one, play_packets(&scene, length, 7).unwrap());
         assert_ne!(one, play_packets(&scene, length, 8).unwrap());
         let two = play_packets_seeds(&scene, length, &[7, 8]).unwrap();
-        assert!(two[1].sent > one[1].sent && two[1].times[..one[1].times.len()] == one[1].times);
+        assert!(two[1].sent >= one[1].sent && two[2].sent >= one[2].sent && two[1].times[..one[1].times.len()] == one[1].times);
         for (guest, rate) in [(1, 60_000.0), (2, 250_000.0)] {
             let all = (one[guest].sent + one[guest].refused) as f64;
             // A tenth is not counted of what was sent.
@@ -74,17 +74,14 @@ fn the_same_seed_plays_the_same_and_nothing_is_lost_or_made() {
 #[test]
 fn no_packet_of_the_high_class_waits_longer_than_is_proven() {
     let mut rng = StdRng::seed_from_u64(43);
-    let [mut played, mut near, mut packets] = [0, 0, 0];
+    let (mut played, mut near, mut packets) = (0u64, 0u32, 0);
     while played < 60 {
         let count = rng.random_range(1..4);
         let cost = rng.random_range(5..20);
         let buckets: Vec<(u64, u64)> =
             (0..count).map(|_| (rng.random_range(500..12_000), rng.random_range(1..60))).collect();
-        let high = |(rate, burst): &(u64, u64)| {
-            let bucket = (*rate as f64, *burst as f64);
-            // More than it may, in bursts; what has no token waits in the ring, so that little of it comes in time.
-            stream(PacketClass::High, 0.7 * bucket.0, *burst as u32, Some(bucket))
-        };
+        // Bursts come at half the rate, and never closer than half the mean gap: the bucket is always full again.
+        let high = |(rate, burst): &(u64, u64)| stream(PacketClass::High, *rate as f64 / 2.0, *burst as u32, None);
         let mut guests: Vec<Guest> = buckets.iter().map(high).collect();
         guests.extend((0..2).map(|_| stream(PacketClass::Low, 150_000.0, 16, None)));
         let mut scene = scene(Path::Classes, guests);
@@ -109,16 +106,9 @@ fn no_packet_of_the_high_class_waits_longer_than_is_proven() {
         let Some(bound) = delay_bound(above, *own, Poll { packets: 64, capacity }).unwrap() else { continue };
         played += 1;
         let seen = play_packets(&scene, Duration::from_ms(400), played).unwrap();
-        // Those that came while there were tokens: within a burst that is small enough for the gaps to fill the bucket again.
         let longest = seen[0].times.iter().copied().max().unwrap_or(0);
-        let waits_for_tokens = buckets[0].1 > 1;
         packets += seen[0].times.len();
-        let tokens = if waits_for_tokens {
-            Duration::from_ns(1_000_000_000 * buckets[0].1 / buckets[0].0)
-        } else {
-            Duration::from_ns(1_000_000_000 / buckets[0].0)
-        };
-        assert!(longest <= bound.ns() + tokens.ns(), "{longest} > {bound} + {tokens}: {buckets:?}");
+        assert!(longest <= bound.ns(), "{longest} > {bound}: {buckets:?}");
         near += u32::from(longest > bound.ns() / 2);
     }
     println!("played {played}, packets {packets}, at least half way to the bound {near}");
