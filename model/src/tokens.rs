@@ -26,10 +26,6 @@ impl Tokens {
     pub fn as_f64(self) -> f64 {
         *self.0.numer() as f64 / *self.0.denom() as f64
     }
-    /// Parts, and how many of them are a token, in lowest terms.
-    pub fn fraction(self) -> (u64, u64) {
-        (*self.0.numer(), *self.0.denom())
-    }
     /// The whole ones: as many messages may come at once and not wait.
     pub fn at_once(self) -> u64 {
         self.0.to_integer()
