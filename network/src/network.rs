@@ -1,7 +1,7 @@
 //! The plan for the packets of this host in force.
 
-use crate::held::{Goal, Held};
-use crate::namespace::Namespace;
+use crate::held::{Around, Goal, Held};
+use crate::namespace::{Namespace, Neighbours};
 use crate::proof::Proof;
 use crate::rebalance::{may_move, priorities, worthwhile, Move, Ranked, Vif};
 use crate::route::Events;
@@ -90,6 +90,7 @@ impl Network {
         let mut failed: Vec<String> = go.into_iter().flat_map(Held::let_go).collect();
         self.held = stay;
         let mut first = Ok(());
+        let neighbours = Neighbours::default();
         for goal in goals {
             let index = self.held.iter().position(|held| held.goal.name == goal.name).unwrap_or_else(|| {
                 self.held.push(Held::new(goal.clone()));
@@ -97,8 +98,9 @@ impl Network {
             });
             self.held[index].goal = goal;
             let claimed = self.claimed(index);
+            let around = Around { home: &self.home, neighbours: &neighbours, claimed };
             let held = &mut self.held[index];
-            match held.hold(&self.home, &claimed, record) {
+            match held.hold(&around, record) {
                 Ok(()) => held.worry = None,
                 Err(down @ Error::Down(_)) => held.worry = Some(down.to_string()),
                 Err(error) => {
@@ -133,9 +135,11 @@ impl Network {
     pub fn check(&mut self, record: &mut dyn Recorder) -> Vec<String> {
         let event = self.changed();
         self.event = false;
+        let neighbours = Neighbours::default();
         for index in 0..self.held.len() {
             let claimed = self.claimed(index);
-            self.held[index].check(&self.home, event, &claimed, record);
+            let around = Around { home: &self.home, neighbours: &neighbours, claimed };
+            self.held[index].check(&around, event, record);
         }
         let wrong = |held: &Held| match held.proof() {
             Proof::NotMoved { why } => Some(format!("{}: {why}", held.goal.name)),

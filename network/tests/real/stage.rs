@@ -170,8 +170,8 @@ impl Stage {
     pub(crate) fn snapshot(&self) -> Vec<String> {
         const LOOK: &str = "cd /sys/class/net; for d in v* eth* t*; do [ -e $d ] || continue; \
             echo $d threaded $(cat $d/threaded) rps $(cat $d/queues/rx-*/rps_cpus); \
-            ethtool -k $d | grep -v fixed | sed \"s/^/$d /\"; tc qdisc show dev $d; \
-            tc filter show dev $d ingress; tc filter show dev $d egress; done";
+            ethtool -k $d | grep -v fixed | sed \"s/^/$d /\"; /usr/sbin/tc qdisc show dev $d; \
+            /usr/sbin/tc filter show dev $d ingress; /usr/sbin/tc filter show dev $d egress; done";
         let mut facts = Vec::new();
         for namespace in (0..self.guests).map(|guest| self.guest(guest)).chain([self.host()]) {
             let text = run(&["ip", "netns", "exec", &namespace, "sh", "-c", LOOK]);
@@ -184,19 +184,20 @@ impl Stage {
 
 /// Every thread that polls an interface of a test: name, policy, priority, cores.
 pub(crate) fn threads() -> Vec<String> {
-    let text = run(&["sh", "-c", "ps -eo pid=,cls=,rtprio=,comm= | grep -E 'napi/(v[0-9]|eth0|t[0-9])' || true"]);
+    let text = run(&["ps", "-eo", "pid=,cls=,rtprio=,comm="]);
+    let ours = |name: &str| {
+        let interface = name.strip_prefix("napi/").and_then(|rest| rest.rsplit_once('-'))?.0;
+        let numbered = |letter| interface.strip_prefix(letter).is_some_and(|rest| rest.parse::<u8>().is_ok());
+        (interface == "eth0" || numbered("v") || numbered("t")).then(|| format!("napi/{interface}"))
+    };
     let mut found: Vec<String> = text
         .lines()
-        .map(|line| {
+        .filter_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
+            let name = ours(words.get(3)?)?;
             let cores = Command::new("taskset").args(["-pc", words[0]]).output().unwrap().stdout;
             let cores = String::from_utf8_lossy(&cores).rsplit(' ').next().unwrap_or("").trim().to_string();
-            format!(
-                "{} {} {} on {cores}",
-                words[3].rsplit_once('-').map_or(words[3], |(name, _)| name),
-                words[1],
-                words[2]
-            )
+            Some(format!("{name} {} {} on {cores}", words[1], words[2]))
         })
         .collect();
     found.sort();
