@@ -16,7 +16,21 @@ fn main() {
         let compiled = Command::new(compiler)
             // The same bytes from any folder: debug information, which the kernel's BTF comes with, has no path of it.
             .arg("-fdebug-compilation-dir=.")
-            .args(["-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-target", "bpf", "-I", &include, "-I", "../policy", "-c"])
+            .args([
+                "-O2",
+                "-g",
+                "-mcpu=v3",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-target",
+                "bpf",
+                "-I",
+                &include,
+                "-I",
+                "../policy",
+                "-c",
+            ])
             .arg("bpf/bucket.bpf.c")
             .arg("-o")
             .arg(Path::new(&out).join("bucket.bpf.o"))

@@ -124,7 +124,7 @@ def buckets(folder):
 
 def certificates(folder):
     """Plans that keep their promises, and one that lost a fifth of a budget."""
-    for site in ("walk", "supply", "flight", "two-hosts", "ensemble", "messages"):
+    for site in ("walk", "supply", "flight", "two-hosts", "ensemble", "messages", "packets"):
         plan = Path(folder) / f"{site}.json"
         subprocess.run([GIUSTO, "plan", f"sites/{site}.yaml", "--out", plan], cwd=ROOT, check=True, capture_output=True)
         yield "certificate", output("check", "--certificate", plan, "--json")
@@ -133,6 +133,8 @@ def certificates(folder):
             broken["coordination"]["times"]["message_ns"] *= 2
         elif site == "messages":
             broken["topics"][0]["predicted"][0]["within_ns"] //= 2
+        elif site == "packets":
+            broken["network"][0]["vifs"][0]["bound_ns"] -= 1
         else:
             broken["services"][0]["server"]["budget_ns"] = broken["services"][0]["server"]["budget_ns"] * 4 // 5
         plan.write_text(json.dumps(broken))
@@ -145,6 +147,14 @@ def topics():
     yield "check", output("check", "sites/messages.yaml", "--json")
     yield "explain", output("explain", "alarms", "--site", "sites/messages.yaml", "--json")
     yield "export-nsq", output("export", "nsq", "sites/messages.yaml", "--json")
+
+
+def packets():
+    """Cores and priorities of interfaces."""
+    yield "plan", output("plan", "sites/packets.yaml", "--json")
+    yield "check", output("check", "sites/packets.yaml", "--json")
+    for name in ("vnet3", "vnet5", "network"):
+        yield "explain", output("explain", name, "--site", "sites/packets.yaml", "--json")
 
 
 def ensembles():
@@ -184,6 +194,7 @@ def documents(folder):
     yield from buckets(folder)
     yield from ensembles()
     yield from topics()
+    yield from packets()
     random = ["--rate", "0.004/ms", "--service", "40ms:75%", "--service", "280ms"]
     for more in ([], ["--slots", "7", "--at", "1s", "--percentile", "99"], ["--server", "periodic", "--batch", "2"]):
         yield "response", output("analyze", "response", *random, "--budget", "180ms", "--period", "200ms", *more, "--json")

@@ -52,6 +52,8 @@ part "enforcement under cgroup v2, in a guest" tests/v2.sh
 part "deaths: the host is left as it was, a sample" /usr/bin/python3 tests/deaths.py
 part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py \
 	--enforce 'target/release/giusto run {site}'
+part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets.py
+part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
 part "formats" /usr/bin/python3 tests/formats.py
 part "the operator's side" /usr/bin/python3 tests/control.py
 part "end to end" /usr/bin/python3 tests/e2e.py

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 binary=$(cargo test --release --locked --quiet --workspace --test real --no-run --message-format=json |
-	sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
+	grep '"manifest_path":"[^"]*/compute/Cargo.toml"' | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
 # An emulated processor is ten times slower: a sample of what this machine plays in full by itself.
 few=
 [ -n "${GIUSTO_SOAK-}" ] && export GUEST_TIMEOUT=1200 || few='env GIUSTO_FEW=1'

@@ -168,4 +168,10 @@ pub enum Error {
     /// A recovery beyond what a duration holds.
     #[error("the recovery takes longer than 584 years; expected shorter parts")]
     Recovery,
+    /// Nobody says how many packets a core processes, or that it processes any.
+    #[error("a core that processes no packets keeps none in time; expected a capacity above 0")]
+    NoCapacity,
+    /// A bound beyond what a duration holds.
+    #[error("packets may wait for longer than 584 years; expected smaller bursts, or cores that process more packets")]
+    Wait,
 }

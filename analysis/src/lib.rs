@@ -2,13 +2,14 @@
 //!
 //! Called by `planner`, `verify`, the command line (`giusto analyze`) and Python; calls `model` only. One module a
 //! published result; [`share`] is virtualization-agnostic scheduling (paper 000, chapter 3), [`interface`] compositional scheduling (papers 002, 004), [`admission`] whether its servers
-//! fit on the cores of a host, [`recovery`] how long an ensemble is without a leader (paper 000, chapter 5). It reads no file, knows no machine, takes no decision that needs one (that is `planner`), and uses no clock, randomness or floating point.
+//! fit on the cores of a host, [`recovery`] how long an ensemble is without a leader (paper 000, chapter 5), [`packets`] how long packets wait for a host that processes them by priority (paper 001, chapter 3). It reads no file, knows no machine, takes no decision that needs one (that is `planner`), and uses no clock, randomness or floating point.
 
 pub mod admission;
 pub mod bucket;
 mod error;
 mod gallop;
 pub mod interface;
+pub mod packets;
 pub mod recovery;
 pub mod response;
 pub mod share;

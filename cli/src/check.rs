@@ -3,7 +3,7 @@
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::table::{json, say, table, tell};
-use giusto_model::{Coordination, Host, Origin, Promise, Service, Task, Topic, Within};
+use giusto_model::{Coordination, Host, HostNetwork, Origin, Promise, Service, Task, Topic, Vif, Within};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,9 +26,15 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         tell(format_args!("warning: {warning}"));
     }
     if as_json {
-        let service = |s: &Service| json!({"name": s.name, "on": s.on, "promise": s.promise, "tasks": s.tasks});
+        let service = |s: &Service| {
+            let network: Vec<_> = s.network.iter().map(vif_json).collect();
+            json!({"name": s.name, "on": s.on, "promise": s.promise, "tasks": s.tasks, "network": network})
+        };
         let services: Vec<_> = site.services.iter().map(service).collect();
-        let host = |host: &Host| json!({"name": host.name, "cores": host.cores, "keep_free": host.keep_free});
+        let host = |host: &Host| {
+            let network = host.network.as_ref().map(network_json);
+            json!({"name": host.name, "cores": host.cores, "keep_free": host.keep_free, "network": network})
+        };
         let hosts: Vec<_> = site.hosts.iter().map(host).collect();
         let ensemble = |ensemble: &Coordination| {
             let Coordination { servers, recovery, epochs, wait, times, tick, sync_limit, places } = ensemble;
@@ -48,6 +54,11 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     for host in &site.hosts {
         let cores = giusto_planner::cores(&host.cores);
         say!("host {}: cores {cores}, {} of each kept free", host.name, host.keep_free.percent());
+        if let Some(HostNetwork { cores, capacity, uplinks, .. }) = &host.network {
+            let uplinks: Vec<String> =
+                uplinks.iter().map(|one| format!(", uplink {} up to {}", one.name, one.bucket)).collect();
+            say!("  packets: core {}, {capacity} each{}", giusto_planner::cores(cores), uplinks.concat());
+        }
     }
     let mut rows = vec![["service", "promise", "from", "tasks"].map(String::from).to_vec()];
     rows.extend(site.services.iter().map(describe));
@@ -56,6 +67,11 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         rows.iter_mut().zip(std::iter::once("on".into()).chain(on)).for_each(|(row, on)| row.insert(1, on));
     }
     crate::table::print(&table(&rows, 5))?;
+    for service in &site.services {
+        for vif in &service.network {
+            say!("{}", interface(&service.name, vif));
+        }
+    }
     for one in &site.topics {
         say!("{}", topic(one));
     }
@@ -64,6 +80,22 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         say!("coordination: {}; a recovery within {recovery}", each.join(", "));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn network_json(network: &HostNetwork) -> serde_json::Value {
+    let HostNetwork { cores, uplinks, capacity, poll, count } = network;
+    json!({"cores": cores, "uplinks": uplinks, "capacity": capacity, "poll": poll, "count": count})
+}
+
+fn vif_json(vif: &Vif) -> serde_json::Value {
+    let Vif { name, class, bucket, promise } = vif;
+    json!({"name": name, "class": class, "bucket": bucket, "promise": promise})
+}
+
+fn interface(service: &str, vif: &Vif) -> String {
+    let bucket = vif.bucket.map_or(String::new(), |bucket| format!(", up to {bucket}"));
+    let promise: String = vif.promise.iter().map(|point| format!(", {point}")).collect();
+    format!("interface {} of {service}: {} class{bucket}{promise}", vif.name, vif.class)
 }
 
 fn topic(topic: &Topic) -> String {

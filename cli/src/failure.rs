@@ -77,10 +77,10 @@ impl From<giusto_site::SiteError> for Failure {
 impl From<giusto_planner::Refusal> for Failure {
     fn from(refusal: giusto_planner::Refusal) -> Self {
         use giusto_planner::Refusal::{
-            Asked, DoesNotFit, Host, Machine, NoRecovery, Nowhere, On, Recovery, Tasks, Topic,
+            Asked, DoesNotFit, Host, Machine, NoRecovery, Nowhere, On, Packets, Recovery, Tasks, Topic,
         };
         match refusal {
-            DoesNotFit(_) | Recovery(_) | Topic(_) => Failure::does_not_fit(refusal),
+            DoesNotFit(_) | Recovery(_) | Topic(_) | Packets(_) => Failure::does_not_fit(refusal),
             Machine { .. } => Failure::lacks(refusal),
             Asked { .. } | Tasks { .. } | Nowhere { .. } | Host { .. } | NoRecovery(_) => Failure::input(refusal),
             On { host, refusal } => {
@@ -184,7 +184,10 @@ mod tests {
         assert_eq!(packets(giusto_network::Error::Privilege { doing: "mount sysfs".into() }), 3);
         assert_eq!(packets(giusto_network::Error::NoPeer("vnet3".into())), 3);
         assert_eq!(packets(giusto_network::Error::Plan { name: "vnet3".into(), what: "no token".into() }), 2);
-        assert_eq!(packets(giusto_network::Error::Kernel { doing: "add clsact".into(), source: io::Error::other("no") }), 4);
+        assert_eq!(
+            packets(giusto_network::Error::Kernel { doing: "add clsact".into(), source: io::Error::other("no") }),
+            4
+        );
         assert_eq!(packets(giusto_network::Error::Journal(denied())), 3);
         let state = Failure::from(giusto_daemon::Error::Io { doing: "open the journal".into(), source: denied() });
         assert!(state.code == 3 && state.text.contains("as root"), "{state:?}");

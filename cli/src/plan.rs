@@ -4,8 +4,8 @@ use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::Failure;
 use crate::table;
 use giusto_model::{
-    Backend, Bandwidth, Certificate, CoordinationPlan, Duration, HostPlan, LeftoverPlan, Plan, Promise, ServicePlan,
-    Site, TopicPlan, Within,
+    Backend, Bandwidth, Certificate, CoordinationPlan, Duration, HostPlan, LeftoverPlan, NetworkPlan, Plan, Promise,
+    ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan, Within,
 };
 use giusto_planner::{share, Facts, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
@@ -40,7 +40,7 @@ pub(crate) fn here(site: &Site, insist: Option<Backend>, named: Option<&str>) ->
         )));
     };
     let plan = giusto_planner::plan_on(site, &facts, &host)?;
-    if plan.services.is_empty() && plan.leftovers.is_empty() {
+    if plan.services.is_empty() && plan.leftovers.is_empty() && plan.network.is_empty() {
         return Err(Failure::input(format!(
             "host {host} has no services: the plan puts all of them on the others of {}; 'giusto plan' says why",
             names()
@@ -113,14 +113,16 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let text = giusto_planner::explain(&plan, &args.name)?;
     if args.json {
         let reserved: Vec<&ServicePlan> = plan.services.iter().filter(|service| service.name == args.name).collect();
+        let vif = plan.network.iter().flat_map(|network| &network.vifs).find(|vif| vif.name == args.name);
+        let leftover = plan.leftovers.iter().any(|service| service.name == args.name);
         let topic = plan.topics.iter().find(|topic| topic.name == args.name);
         return match reserved[..] {
-            [] if topic.is_some() && !plan.leftovers.iter().any(|service| service.name == args.name) => {
-                table::json(&topic)
-            }
-            [] if args.name == "coordination" && !plan.leftovers.iter().any(|service| service.name == args.name) => {
+            [] if topic.is_some() && !leftover => table::json(&topic),
+            [] if args.name == "coordination" && plan.coordination.is_some() && !leftover => {
                 table::json(&plan.coordination)
             }
+            [] if vif.is_some() && !leftover => table::json(&vif),
+            [] if args.name == "network" && !leftover => table::json(&plan.network),
             [] => table::json(&plan.leftovers.iter().find(|service| service.name == args.name)),
             [service] => table::json(service),
             _ => table::json(&reserved), // a VM: an entry a virtual CPU
@@ -137,7 +139,9 @@ pub(crate) fn describe(plan: &Plan) -> String {
         lines.map(|line| format!("{indent}{line}\n")).collect()
     };
     let topics: String = plan.topics.iter().map(topic).collect();
-    let ensemble = topics + &plan.coordination.iter().map(ensemble).collect::<String>();
+    let ensemble = topics
+        + &plan.coordination.iter().map(ensemble).collect::<String>()
+        + &plan.network.iter().map(network).collect::<String>();
     if plan.only_host().is_some() {
         return lines(plan, "") + &ensemble;
     }
@@ -162,6 +166,31 @@ fn topic(plan: &TopicPlan) -> String {
         points(&plan.predicted),
         points(&plan.promise)
     )
+}
+
+/// `packets on edge-1: core 0, 65000 skbs/s each`, and a line an interface.
+fn network(plan: &NetworkPlan) -> String {
+    let uplink = |one: &UplinkPlan| {
+        let UplinkPlan { uplink, core, priority } = one;
+        format!("  uplink {} on core {core}: priority {priority}, up to {}\n", uplink.name, uplink.bucket)
+    };
+    let lines: String = plan.uplinks.iter().map(uplink).chain(plan.vifs.iter().map(vif)).collect();
+    let (cores, s) = (giusto_planner::cores(&plan.cores), if plan.cores.len() > 1 { "s" } else { "" });
+    format!("packets on {}: core{s} {cores}, {} {}s each\n{lines}", plan.on, plan.capacity, plan.count)
+}
+
+/// `vnet3 of flight on core 0: high, priority 49, up to {rate: 5000/s, depth: 16}; waits 1.868 ms at most (p99 ≤ 3 ms promised)`
+fn vif(plan: &VifPlan) -> String {
+    let bucket = plan.bucket.map_or(String::new(), |bucket| format!(", up to {bucket}"));
+    let promised = match &plan.promise[..] {
+        [] => String::new(),
+        points => format!(" ({} promised)", points.iter().map(Within::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    let class = match (plan.priority, plan.bound) {
+        (Some(priority), Some(bound)) => format!("priority {priority}{bucket}; waits {bound:.3} at most{promised}"),
+        _ => format!("what the others leave{bucket}"),
+    };
+    format!("  {} of {} on core {}: {}, {class}\n", plan.name, plan.service, plan.core, plan.class)
 }
 
 /// `coordination: 3 servers, another leader within 200 ms at most (200 ms promised), epochs: overlap, a wait of 20 ms`

@@ -53,14 +53,21 @@ mod tests {
         let link = giusto_network::Link { name: "vnet0".into(), index: 2, namespace: 7 };
         for (line, change) in [
             (r#"{"folder":"/a"}"#, Change::Compute(Undo::Folder("/a".into()))),
-            (r#"{"file":{"path":"/a","value":"1"}}"#, Change::Compute(Undo::File { path: "/a".into(), value: "1".into() })),
+            (
+                r#"{"file":{"path":"/a","value":"1"}}"#,
+                Change::Compute(Undo::File { path: "/a".into(), value: "1".into() }),
+            ),
             (
                 r#"{"clsact":{"name":"vnet0","index":2,"namespace":7}}"#,
                 Change::Network(giusto_network::Undo::Clsact(link.clone())),
             ),
             (
                 r#"{"interface-file":{"link":{"name":"vnet0","index":2,"namespace":7},"file":"threaded","value":"0"}}"#,
-                Change::Network(giusto_network::Undo::InterfaceFile { link, file: "threaded".into(), value: "0".into() }),
+                Change::Network(giusto_network::Undo::InterfaceFile {
+                    link,
+                    file: "threaded".into(),
+                    value: "0".into(),
+                }),
             ),
         ] {
             assert_eq!(serde_json::from_str::<Change>(line).unwrap(), change);

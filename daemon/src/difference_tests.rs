@@ -81,8 +81,9 @@ fn a_service_that_gets_leftovers_now_gives_its_server_back_and_the_other_way_rou
 
 #[test]
 fn a_vcpu_that_comes_or_goes_is_reserved_or_released_and_its_vm_goes_on() {
-    let vm =
-        |vcpus: &[u32]| Layout(vcpus.iter().map(|&vcpu| (("vm".into(), Some(vcpu)), held("q", vcpu, 30))).collect(), vec![]);
+    let vm = |vcpus: &[u32]| {
+        Layout(vcpus.iter().map(|&vcpu| (("vm".into(), Some(vcpu)), held("q", vcpu, 30))).collect(), vec![])
+    };
     let words = |old: &[u32], new: &[u32]| {
         let steps = difference(&vm(old), &vm(new), &capacity);
         steps.iter().map(Step::to_string).collect::<Vec<_>>()

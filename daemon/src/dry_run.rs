@@ -134,7 +134,9 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
         lines.push(format!(
             "of a veth pair: ethtool -K {name} gro on tso off, and the same at its other end, whose network namespace is entered (setns)"
         ));
-        lines.push(format!("write 1 to /sys/class/net/{name}/threaded and that of its other end, and 0 to their queues' rps_cpus"));
+        lines.push(format!(
+            "write 1 to /sys/class/net/{name}/threaded and that of its other end, and 0 to their queues' rps_cpus"
+        ));
         lines.push(threads(name, vif.core, vif.priority));
     }
     lines.push(format!(

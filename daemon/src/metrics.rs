@@ -157,15 +157,22 @@ impl Collector for Shown {
         };
         links("giusto_interface_passed", "Packets that its bucket let through", true, |l| l.passed.map(|n| n as f64))?;
         links("giusto_interface_dropped", "Packets that its bucket dropped", true, |l| l.dropped.map(|n| n as f64))?;
-        links("giusto_interface_packets_per_second", "Packets both ways, last second", false, |l| Some(l.packets_per_s))?;
+        links("giusto_interface_packets_per_second", "Packets both ways, last second", false, |l| {
+            Some(l.packets_per_s)
+        })?;
         links("giusto_interface_priority", "SCHED_FIFO priority of its threads, 0: SCHED_OTHER", false, |l| {
             Some(f64::from(l.priority.unwrap_or(0)))
         })?;
-        links("giusto_interface_moved", "1: its threads process its packets, 0: something else does", false, |l| match l.proof {
-            giusto_network::Proof::Moved => Some(1.0),
-            giusto_network::Proof::NotMoved { .. } => Some(0.0),
-            giusto_network::Proof::Idle => None,
-        })
+        links(
+            "giusto_interface_moved",
+            "1: its threads process its packets, 0: something else does",
+            false,
+            |l| match l.proof {
+                giusto_network::Proof::Moved => Some(1.0),
+                giusto_network::Proof::NotMoved { .. } => Some(0.0),
+                giusto_network::Proof::Idle => None,
+            },
+        )
     }
 }
 

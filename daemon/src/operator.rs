@@ -7,7 +7,9 @@ use crate::control::Control;
 use crate::desk::{Desk, Order};
 use crate::difference::{difference, Layout};
 use crate::metrics::Metrics;
-use crate::{Change, CoreStatus, Error, Host, Journal, LinkStatus, Notify, Planner, Refused, ServiceStatus, Signals, State, Step};
+use crate::{
+    Change, CoreStatus, Error, Host, Journal, LinkStatus, Notify, Planner, Refused, ServiceStatus, Signals, State, Step,
+};
 use giusto_model::{Backend, Bandwidth, HostPlan, Plan};
 use giusto_planner::Facts;
 use std::net::SocketAddr;

@@ -14,6 +14,10 @@ pub(crate) struct Packets {
     network: Network,
     plan: NetworkPlan,
     balanced: Instant,
+    /// Interfaces that have their threads.
+    there: usize,
+    /// Whether that has just become another number.
+    due: bool,
     /// What was wrong when it was looked at last.
     worries: Vec<String>,
 }
@@ -27,9 +31,12 @@ impl Packets {
             match Network::apply(goal, journal) {
                 Ok(network) => {
                     tell(&network);
-                    return Ok(Some(Packets { network, plan: goal.clone(), balanced: Instant::now(), worries: vec![] }));
+                    let (plan, balanced) = (goal.clone(), Instant::now());
+                    return Ok(Some(Packets { network, plan, balanced, there: 0, due: false, worries: vec![] }));
                 }
-                Err(giusto_network::Error::NoDevice(name)) if is_coming(plan, goal, &name) && begin.elapsed() < PATIENCE => {
+                Err(giusto_network::Error::NoDevice(name))
+                    if is_coming(plan, goal, &name) && begin.elapsed() < PATIENCE =>
+                {
                     std::thread::sleep(Duration::from_millis(50));
                 }
                 Err(error) => return Err(error.into()),
@@ -61,15 +68,25 @@ impl Packets {
             return &self.worries;
         }
         let mut now = self.network.check(journal);
-        if self.balanced.elapsed() >= BALANCE {
+        let there = self.network.status().iter().filter(|link| !link.threads.is_empty()).count();
+        // One that came or went: a look later, as its load has to be known.
+        let changed = std::mem::replace(&mut self.there, there) != there;
+        if self.balanced.elapsed() >= BALANCE || self.due {
             self.balanced = Instant::now();
             match self.network.rebalance(journal) {
                 Ok(moves) => moves.iter().for_each(|way| {
-                    tracing::info!(interface = way.name, "packets of {} go from core {} to core {}", way.name, way.from, way.to);
+                    tracing::info!(
+                        interface = way.name,
+                        "packets of {} go from core {} to core {}",
+                        way.name,
+                        way.from,
+                        way.to
+                    );
                 }),
                 Err(error) => now.push(error.to_string()),
             }
         }
+        self.due = changed;
         now.iter().filter(|worry| !self.worries.contains(worry)).for_each(|worry| tracing::warn!("{worry}"));
         self.worries = now;
         &self.worries

@@ -2,8 +2,8 @@
 //! chose, and the way back.
 
 use crate::hold::Hold;
-use crate::spinner::Spinner;
 use crate::packets::Packets;
+use crate::spinner::Spinner;
 use crate::{Error, Journal, Running};
 use giusto_compute::manager::{Beats, Manager, Order, Report};
 use giusto_compute::sched::{self, Attr};

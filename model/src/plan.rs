@@ -1,8 +1,8 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
 use crate::{
-    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Duration, Load, NetworkPlan, Origin, Promise, Server, Task,
-    TopicPlan,
+    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Duration, Load, NetworkPlan, Origin, Promise,
+    Server, Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub struct Plan {
     /// The site's ensemble; not written where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordination: Option<CoordinationPlan>,
-    /// How packets are processed, a host an entry; not written where there is nothing of it.
+    /// The packets of each host that has a network; not written where none has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<NetworkPlan>,
 }

@@ -1,6 +1,6 @@
 //! A site as the operator described it, already checked for meaning; `site` reads it from a file.
 
-use crate::{Bandwidth, Cap, Coordination, Promise, ServerKind, Task, Topic};
+use crate::{Bandwidth, Cap, Coordination, HostNetwork, Promise, ServerKind, Task, Topic, Vif};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -28,6 +28,8 @@ pub struct Host {
     pub cores: Vec<u32>,
     /// Share of *each* core that stays free for the kernel and Giusto itself; below 1. `keep-free: 5%` when not written.
     pub keep_free: Bandwidth,
+    /// What it gives to packets; `None`: they are processed as the kernel does it.
+    pub network: Option<HostNetwork>,
 }
 
 /// One service.
@@ -51,6 +53,8 @@ pub struct Service {
     pub cap: Cap,
     /// How `run` and `measure` can drive it with its own tasks; `None` if nobody told.
     pub load: Option<Load>,
+    /// Its virtual interfaces, on the host that [`Service::on`] names or the only one, which has a network.
+    pub network: Vec<Vif>,
 }
 
 /// Where a service's processes come from.

@@ -18,13 +18,13 @@ impl Tokens {
     pub fn of(parts: u64, in_one: u64) -> Option<Tokens> {
         (in_one > 0).then(|| Tokens(Ratio::new(parts, in_one)))
     }
-    /// A number.
-    pub fn as_f64(self) -> f64 {
-        *self.0.numer() as f64 / *self.0.denom() as f64
-    }
     /// Parts, and how many of them are a token, in lowest terms.
     pub fn fraction(self) -> (u64, u64) {
         (*self.0.numer(), *self.0.denom())
+    }
+    /// A number.
+    pub fn as_f64(self) -> f64 {
+        *self.0.numer() as f64 / *self.0.denom() as f64
     }
     /// The whole ones: as many messages may come at once and not wait.
     pub fn at_once(self) -> u64 {

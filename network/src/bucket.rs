@@ -82,15 +82,22 @@ impl Packets {
     }
 
     /// In front of the interface, both ways; what is there stays.
-    pub(crate) fn attach(&mut self, namespace: &Namespace, link: &Link, record: &mut dyn Recorder) -> Result<(), Error> {
+    pub(crate) fn attach(
+        &mut self,
+        namespace: &Namespace,
+        link: &Link,
+        record: &mut dyn Recorder,
+    ) -> Result<(), Error> {
         let failed = |doing: &str| {
             let doing = format!("{doing} {}", link.name);
-            move |source: io::Error| match source.raw_os_error() {
+            move |source: io::Error| {
+                match source.raw_os_error() {
                 Some(libc::ENOENT | libc::EOPNOTSUPP) => Error::Lacks {
                     what: "a kernel that lets BPF programs look at packets".into(),
                     how: "use one with CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF, such as Debian's (modprobe sch_ingress cls_bpf)".into(),
                 },
                 _ => Error::kernel(doing, source),
+            }
             }
         };
         let route = &namespace.route;
@@ -100,7 +107,8 @@ impl Packets {
         }
         for direction in Direction::BOTH {
             if !tc::has_filter(route, link.index, direction).map_err(failed("list the filters of"))? {
-                let program = program(&mut self.ebpf, direction).map_err(|error| broken("load the packet bucket", error))?;
+                let program =
+                    program(&mut self.ebpf, direction).map_err(|error| broken("load the packet bucket", error))?;
                 record.intend(&Undo::Filter { link: link.clone(), direction }).map_err(Error::Journal)?;
                 tc::add_filter(route, link.index, direction, program).map_err(failed("put the packet bucket on"))?;
             }
@@ -110,7 +118,9 @@ impl Packets {
 
     /// Packets that it let through and that it dropped so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        let read = || -> Option<Counted> { Array::<_, Counted>::try_from(self.ebpf.map("counted")?).ok()?.get(&0, BPF_F_LOCK).ok() };
+        let read = || -> Option<Counted> {
+            Array::<_, Counted>::try_from(self.ebpf.map("counted")?).ok()?.get(&0, BPF_F_LOCK).ok()
+        };
         let counted = read().unwrap_or_default();
         (counted.passed.iter().sum(), counted.dropped.iter().sum())
     }
@@ -162,7 +172,10 @@ fn goal(name: &str, bucket: &Bucket, unit: PacketUnit, version: u64) -> Result<G
     let parts: (u64, u64) = bucket.depth.fraction();
     let burst = u128::from(parts.0) * TOKEN / u128::from(parts.1.max(1));
     if !(TOKEN..=LAST).contains(&burst) {
-        return Err(refused(format!("a packet bucket cannot hold {} packets; expected 1 to 4 million millions", bucket.depth)));
+        return Err(refused(format!(
+            "a packet bucket cannot hold {} packets; expected 1 to 4 million millions",
+            bucket.depth
+        )));
     }
     let segments = u32::from(unit == PacketUnit::Segment);
     Ok(Goal { lock: 0, segments, version, num: num as u64, den: den as u64, burst: burst as u64 })

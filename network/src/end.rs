@@ -47,7 +47,9 @@ pub(crate) fn settle(
         // What RPS hands to other cores is processed there, in no thread of ours.
         let file = format!("queues/{queue}/rps_cpus");
         match namespace.read(link, &file) {
-            Ok(now) if now.chars().any(|digit| !"0,".contains(digit)) => write(namespace, link, &file, &now, "0", record)?,
+            Ok(now) if now.chars().any(|digit| !"0,".contains(digit)) => {
+                write(namespace, link, &file, &now, "0", record)?
+            }
             _ => {} // a kernel without RPS has no such file
         }
     }
@@ -60,7 +62,12 @@ pub(crate) fn settle(
 }
 
 /// Gives threads what the plan says.
-pub(crate) fn schedule(name: &str, threads: &[Thread], goal: &Attributes, record: &mut dyn Recorder) -> Result<(), Error> {
+pub(crate) fn schedule(
+    name: &str,
+    threads: &[Thread],
+    goal: &Attributes,
+    record: &mut dyn Recorder,
+) -> Result<(), Error> {
     for &thread in threads {
         let failed = |source: io::Error| match source.raw_os_error() {
             Some(libc::EINVAL) => Error::Lacks {
@@ -120,7 +127,9 @@ fn write(
     let undo = Undo::InterfaceFile { link: link.clone(), file: file.into(), value: now.into() };
     record.intend(&undo).map_err(Error::Journal)?;
     namespace.write(link, file, value).map_err(|source| match source.raw_os_error() {
-        Some(libc::EOPNOTSUPP) if file == "threaded" => no_threaded(&format!("the driver of {} has no NAPI", link.name)),
+        Some(libc::EOPNOTSUPP) if file == "threaded" => {
+            no_threaded(&format!("the driver of {} has no NAPI", link.name))
+        }
         _ => cannot(link, &format!("write {value} to '{file}' of"), source),
     })
 }
@@ -128,7 +137,8 @@ fn write(
 fn no_threaded(what: &str) -> Error {
     Error::Lacks {
         what: format!("threaded NAPI ({what})"),
-        how: "use Linux 5.12 or later, and interfaces whose driver has NAPI: veth, tap with IFF_NAPI, most hardware".into(),
+        how: "use Linux 5.12 or later, and interfaces whose driver has NAPI: veth, tap with IFF_NAPI, most hardware"
+            .into(),
     }
 }
 

@@ -71,7 +71,8 @@ fn packed(command: u8, attribute: &DefaultNla) -> Vec<u8> {
 
 fn attributes(body: &[u8]) -> io::Result<Vec<DefaultNla>> {
     use netlink_packet_core::Parseable;
-    let broken = |error: netlink_packet_core::DecodeError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+    let broken =
+        |error: netlink_packet_core::DecodeError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
     NlasIterator::new(body.get(4..).unwrap_or_default())
         .map(|nla| nla.and_then(|nla| DefaultNla::parse(&nla)).map_err(broken))
         .collect()

@@ -2,7 +2,7 @@
 
 use crate::bucket::Packets;
 use crate::end::{self, Needs};
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Neighbours};
 use crate::proof::{Meter, Proof};
 use crate::route::Seen;
 use crate::{vhost, Attributes, Error, Link, Recorder, Thread, Undo};
@@ -62,6 +62,14 @@ pub(crate) struct Held {
     looked: Instant,
 }
 
+/// What one piece of work goes by.
+pub(crate) struct Around<'a> {
+    pub(crate) home: &'a Namespace,
+    pub(crate) neighbours: &'a Neighbours,
+    /// Threads that are known to be other interfaces'.
+    pub(crate) claimed: BTreeSet<Thread>,
+}
+
 /// Writes down what is new, and keeps what belongs to one interface.
 struct Remember<'a> {
     own: &'a mut Vec<Undo>,
@@ -83,12 +91,8 @@ impl Held {
     }
 
     /// Puts everything in force that is not. Errors: the first one; what can be in force nevertheless is.
-    pub(crate) fn hold(
-        &mut self,
-        home: &Namespace,
-        claimed: &BTreeSet<Thread>,
-        record: &mut dyn Recorder,
-    ) -> Result<(), Error> {
+    pub(crate) fn hold(&mut self, around: &Around<'_>, record: &mut dyn Recorder) -> Result<(), Error> {
+        let home = around.home;
         self.looked = Instant::now();
         let name = self.goal.name.clone();
         let seen = home.route.named(&name).map_err(|source| Error::kernel(format!("look for {name}"), source))?;
@@ -101,6 +105,8 @@ impl Held {
             (self.there, self.bucket) = (None, None);
         }
         self.undos.retain(|undo| !matches!(undo, Undo::PacketThread { thread, .. } if !thread.alive()));
+        let is_vif = self.goal.vif.is_some();
+        let kind = kind(home, &link, &seen, is_vif)?;
         let mut record = Remember { own: &mut self.undos, record };
         if let Some(bucket) = &self.goal.bucket {
             let packets = match &mut self.bucket {
@@ -112,12 +118,12 @@ impl Held {
             };
             packets.attach(home, &link, &mut record)?;
         }
-        let is_vif = self.goal.vif.is_some();
-        let found = match kind(home, &link, &seen, is_vif)? {
-            Kind::Hardware => own(home, &link, seen.up, false, claimed, &mut record),
-            Kind::Napi => own(home, &link, seen.up, false, claimed, &mut record),
-            Kind::Vhost => vhost::workers(&link).map(|threads| Found { from: threads.clone(), to: threads, ..Found::default() }),
-            Kind::Veth(index, id) => veth(home, &link, &seen, (index, id), is_vif, claimed, &mut record),
+        let found = match kind {
+            Kind::Napi => own(around, &link, seen.up, false, &mut record),
+            Kind::Vhost => {
+                vhost::workers(&link).map(|threads| Found { from: threads.clone(), to: threads, ..Found::default() })
+            }
+            Kind::Veth(index, id) => veth(around, &link, &seen, (index, id), is_vif, &mut record),
         };
         let found = found?;
         let attributes = Attributes::of(self.goal.priority, self.goal.core);
@@ -142,20 +148,14 @@ impl Held {
     }
 
     /// As [`Held::hold`], where an event, a thread that has gone or the time calls for it; what is wrong afterwards is in `worry`.
-    pub(crate) fn check(
-        &mut self,
-        home: &Namespace,
-        event: bool,
-        claimed: &BTreeSet<Thread>,
-        record: &mut dyn Recorder,
-    ) {
+    pub(crate) fn check(&mut self, around: &Around<'_>, event: bool, record: &mut dyn Recorder) {
         let now = Instant::now();
         let due = match self.retry {
             Some((at, _)) => event || now >= at,
             None => event || now - self.looked >= LOOK || !self.is_in_force(),
         };
         if due {
-            match self.hold(home, claimed, record) {
+            match self.hold(around, record) {
                 Ok(()) => (self.worry, self.retry) = (None, None),
                 Err(error) => {
                     let wait = self.retry.map_or(PATIENCE.0, |(_, wait)| (wait * 2).min(PATIENCE.1));
@@ -167,7 +167,7 @@ impl Held {
                 }
             }
         } else if let Some(there) = &mut self.there {
-            if let Ok(Some(seen)) = home.route.numbered(there.link.index) {
+            if let Ok(Some(seen)) = around.home.route.numbered(there.link.index) {
                 there.measure(&seen);
             }
         }
@@ -196,7 +196,9 @@ impl Held {
 
     /// Packets since the last call: what it costs, in proportion.
     pub(crate) fn load(&mut self) -> u64 {
-        self.there.as_mut().map_or(0, |there| there.packets.saturating_sub(std::mem::replace(&mut there.mark, there.packets)))
+        self.there
+            .as_mut()
+            .map_or(0, |there| there.packets.saturating_sub(std::mem::replace(&mut there.mark, there.packets)))
     }
 
     pub(crate) fn proof(&self) -> Proof {
@@ -236,9 +238,7 @@ impl There {
 
 /// What processes an interface's packets.
 enum Kind {
-    /// NAPI of hardware.
-    Hardware,
-    /// NAPI of a tap that was opened with IFF_NAPI.
+    /// NAPI of hardware, or of a tap that was opened with IFF_NAPI.
     Napi,
     Vhost,
     /// NAPI of both ends: the number of the other one, and the id of its namespace if that is another one.
@@ -246,7 +246,8 @@ enum Kind {
 }
 
 fn kind(home: &Namespace, link: &Link, seen: &Seen, is_vif: bool) -> Result<Kind, Error> {
-    let unfit = |kind: &str, why: &str| Err(Error::Unfit { name: link.name.clone(), kind: kind.into(), why: why.into() });
+    let unfit =
+        |kind: &str, why: &str| Err(Error::Unfit { name: link.name.clone(), kind: kind.into(), why: why.into() });
     match seen.kind.as_deref() {
         Some("veth") => {
             let (index, id) = seen.link.ok_or_else(|| Error::NoPeer(link.name.clone()))?;
@@ -258,7 +259,7 @@ fn kind(home: &Namespace, link: &Link, seen: &Seen, is_vif: bool) -> Result<Kind
             const NAPI: u32 = 0x10; // IFF_NAPI
             Ok(if flags & NAPI != 0 { Kind::Napi } else { Kind::Vhost })
         }
-        None if !is_vif => Ok(Kind::Hardware),
+        None if !is_vif => Ok(Kind::Napi),
         None => unfit("hardware", "a virtual function passes the host by, so there is nothing to give a priority to; name a vif of kind veth or tap"),
         Some(kind @ ("macvtap" | "macvlan" | "ipvlan" | "ipvtap" | "netkit")) => {
             unfit(kind, "its packets are processed with those of the interface below it, in no thread of their own; use veth or tap on a bridge")
@@ -290,43 +291,38 @@ impl Found {
     }
 }
 
-fn own(
-    home: &Namespace,
-    link: &Link,
-    up: bool,
-    veth: bool,
-    claimed: &BTreeSet<Thread>,
-    record: &mut dyn Recorder,
-) -> Result<Found, Error> {
+fn own(around: &Around<'_>, link: &Link, up: bool, veth: bool, record: &mut dyn Recorder) -> Result<Found, Error> {
     let mut found = Found::default();
-    let threads = end::settle(home, link, up, Needs { veth, threaded: true }, claimed, record);
+    let threads = end::settle(around.home, link, up, Needs { veth, threaded: true }, &around.claimed, record);
     found.from = found.take(threads)?;
     Ok(found)
 }
 
 /// Both ends: what the interface sends is processed by the host's end, what it receives by its own.
 fn veth(
-    home: &Namespace,
+    around: &Around<'_>,
     link: &Link,
     seen: &Seen,
     (index, id): (u32, Option<i32>),
     is_vif: bool,
-    claimed: &BTreeSet<Thread>,
     record: &mut dyn Recorder,
 ) -> Result<Found, Error> {
-    let other = id.map(|id| home.known_as(id)).transpose()?;
+    let home = around.home;
+    let other = id.map(|id| home.known_as(id, around.neighbours)).transpose()?;
     let namespace = match &other {
         None => Some(home),
         Some(other) => other.as_ref(),
     };
     let looked = namespace.map(|namespace| namespace.route.numbered(index)).transpose();
-    let peer = looked.map_err(|source| Error::kernel(format!("look for the other end of {}", link.name), source))?.flatten();
-    let mut found = own(home, link, seen.up, true, claimed, record)?;
+    let peer =
+        looked.map_err(|source| Error::kernel(format!("look for the other end of {}", link.name), source))?.flatten();
+    let mut found = own(around, link, seen.up, true, record)?;
     match (namespace, peer) {
         (Some(namespace), Some(peer)) => {
             let far = namespace.link(&peer);
-            let claimed = claimed.iter().chain(&found.from).copied().collect();
-            let threads = end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif }, &claimed, record);
+            let claimed = around.claimed.iter().chain(&found.from).copied().collect();
+            let threads =
+                end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif }, &claimed, record);
             found.to = found.take(threads)?;
             found.peer = Some(far);
             Ok(found)

@@ -97,7 +97,9 @@ pub enum Error {
     #[error("'{0}' is down, so nothing processes its packets: its settings come into force when it is up (ip link set {0} up)")]
     Down(String),
     /// The undo record could not be written, so nothing was changed.
-    #[error("cannot write the undo journal, so nothing more was changed: {0}; free space where it lies, then try again")]
+    #[error(
+        "cannot write the undo journal, so nothing more was changed: {0}; free space where it lies, then try again"
+    )]
     Journal(io::Error),
 }
 

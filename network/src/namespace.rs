@@ -10,12 +10,17 @@ use crate::{Error, Link};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{fsconfig_create, fsmount, fsopen, FsMountFlags, FsOpenFlags, MountAttrFlags};
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+
+/// Namespaces that one knows by an id, looked for once in a piece of work: that takes a look at every process. Held no longer than it.
+#[derive(Default)]
+pub(crate) struct Neighbours(OnceCell<Vec<(i32, File)>>);
 
 /// A network namespace, open.
 pub(crate) struct Namespace {
@@ -45,19 +50,24 @@ impl Namespace {
                 .map_err(|source| Error::kernel("enter a network namespace", source.into()))?;
             Namespace::here()
         };
-        std::thread::scope(|scope| scope.spawn(enter).join())
-            .unwrap_or_else(|_| Err(Error::kernel("enter a network namespace", io::Error::other("its thread broke down"))))
+        std::thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|_| {
+            Err(Error::kernel("enter a network namespace", io::Error::other("its thread broke down")))
+        })
     }
 
     /// The one that this one knows by `id`; `None`: it cannot be found.
-    pub(crate) fn known_as(&self, id: i32) -> Result<Option<Namespace>, Error> {
-        for file in candidates() {
-            let known = self.route.id_of(file.as_raw_fd());
-            if known.map_err(|source| Error::kernel("ask for the id of a network namespace", source))? == Some(id) {
-                return Namespace::of(&file).map(Some);
-            }
+    pub(crate) fn known_as(&self, id: i32, neighbours: &Neighbours) -> Result<Option<Namespace>, Error> {
+        if neighbours.0.get().is_none() {
+            let named = |file: File| match self.route.id_of(file.as_raw_fd()) {
+                Ok(id) => Ok(id.map(|id| (id, file))),
+                Err(source) => Err(Error::kernel("ask for the id of a network namespace", source)),
+            };
+            let all: Result<Vec<_>, Error> =
+                candidates().into_iter().filter_map(|file| named(file).transpose()).collect();
+            let _ = neighbours.0.set(all?);
         }
-        Ok(None)
+        let known = neighbours.0.get().into_iter().flatten().find(|(known, _)| *known == id);
+        known.map(|(_, file)| Namespace::of(file)).transpose()
     }
 
     /// The one that has this cookie; `None`: it has gone. Errors: one was looked at in vain.
@@ -150,7 +160,8 @@ fn cookie(socket: &Asking) -> Result<u64, Error> {
 /// Every network namespace that can be reached, each once.
 fn candidates() -> Vec<File> {
     let names = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let processes = names("/proc").filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit()));
+    let processes =
+        names("/proc").filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit()));
     let paths: Vec<PathBuf> = names("/run/netns").chain(processes.map(|path| path.join("ns/net"))).collect();
     let mut known = BTreeSet::new();
     let opened = paths.into_iter().filter_map(|path| File::open(path).ok());

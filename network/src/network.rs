@@ -1,7 +1,7 @@
 //! The plan for the packets of this host in force.
 
-use crate::held::{Goal, Held};
-use crate::namespace::Namespace;
+use crate::held::{Around, Goal, Held};
+use crate::namespace::{Namespace, Neighbours};
 use crate::proof::Proof;
 use crate::rebalance::{may_move, priorities, worthwhile, Move, Ranked, Vif};
 use crate::route::Events;
@@ -83,11 +83,14 @@ impl Network {
         self.cores.clone_from(&plan.cores);
         let (stay, go): (Vec<Held>, Vec<Held>) = std::mem::take(&mut self.held).into_iter().partition(|held| {
             // A bucket that is to be there no more is undone with the rest.
-            goals.iter().any(|goal| goal.name == held.goal.name && (goal.bucket.is_some() || held.goal.bucket.is_none()))
+            goals
+                .iter()
+                .any(|goal| goal.name == held.goal.name && (goal.bucket.is_some() || held.goal.bucket.is_none()))
         });
         let mut failed: Vec<String> = go.into_iter().flat_map(Held::let_go).collect();
         self.held = stay;
         let mut first = Ok(());
+        let neighbours = Neighbours::default();
         for goal in goals {
             let index = self.held.iter().position(|held| held.goal.name == goal.name).unwrap_or_else(|| {
                 self.held.push(Held::new(goal.clone()));
@@ -95,8 +98,9 @@ impl Network {
             });
             self.held[index].goal = goal;
             let claimed = self.claimed(index);
+            let around = Around { home: &self.home, neighbours: &neighbours, claimed };
             let held = &mut self.held[index];
-            match held.hold(&self.home, &claimed, record) {
+            match held.hold(&around, record) {
                 Ok(()) => held.worry = None,
                 Err(down @ Error::Down(_)) => held.worry = Some(down.to_string()),
                 Err(error) => {
@@ -131,9 +135,11 @@ impl Network {
     pub fn check(&mut self, record: &mut dyn Recorder) -> Vec<String> {
         let event = self.changed();
         self.event = false;
+        let neighbours = Neighbours::default();
         for index in 0..self.held.len() {
             let claimed = self.claimed(index);
-            self.held[index].check(&self.home, event, &claimed, record);
+            let around = Around { home: &self.home, neighbours: &neighbours, claimed };
+            self.held[index].check(&around, event, record);
         }
         let wrong = |held: &Held| match held.proof() {
             Proof::NotMoved { why } => Some(format!("{}: {why}", held.goal.name)),
@@ -152,7 +158,9 @@ impl Network {
         // The high class first: what it takes of a core counts for the low one, not the other way round.
         for pass in [None, Some(PacketClass::High), Some(PacketClass::Low)] {
             let class = |held: &Held| held.goal.vif.as_ref().map(|(_, class)| *class);
-            let free = |held: &Held| class(held).is_some_and(|class| may_move(class, held.goal.promised)) && held.there.is_some();
+            let free = |held: &Held| {
+                class(held).is_some_and(|class| may_move(class, held.goal.promised)) && held.there.is_some()
+            };
             let (mut indices, mut vifs) = (Vec::new(), Vec::new());
             for (index, held) in self.held.iter().enumerate().filter(|(_, held)| class(held) == pass) {
                 let Some(at) = core_of(&self.cores, held.goal.core) else { continue };
@@ -182,8 +190,11 @@ impl Network {
         let mut goals: Vec<Goal> = self.held.iter().map(|held| held.goal.clone()).collect();
         moves.iter().for_each(|(index, way)| goals[*index].core = way.to);
         for &core in &self.cores {
-            let here: Vec<usize> =
-                (0..goals.len()).filter(|&index| goals[index].core == core && goals[index].vif.is_some() && goals[index].planned.is_some()).collect();
+            let here: Vec<usize> = (0..goals.len())
+                .filter(|&index| {
+                    goals[index].core == core && goals[index].vif.is_some() && goals[index].planned.is_some()
+                })
+                .collect();
             let ranked: Vec<Ranked> = here
                 .iter()
                 .map(|&index| Ranked {

@@ -23,7 +23,9 @@ fn least_load_first_is_even_where_least_number_first_depends_on_the_order() {
 #[test]
 fn what_was_promised_something_stays() {
     assert!(!may_move(PacketClass::High, true));
-    assert!(may_move(PacketClass::High, false) && may_move(PacketClass::Low, false) && may_move(PacketClass::Low, true));
+    assert!(
+        may_move(PacketClass::High, false) && may_move(PacketClass::Low, false) && may_move(PacketClass::Low, true)
+    );
 }
 
 /// Every order of places, by hand: the least that the busiest core can have.

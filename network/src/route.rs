@@ -88,7 +88,8 @@ impl Asking {
                 match header.message_type {
                     // NLMSG_ERROR (0: the acknowledgement) and NLMSG_DONE both begin with an error number.
                     2 | 3 => {
-                        let code = body.get(..4).map_or(0, |code| i32::from_ne_bytes([code[0], code[1], code[2], code[3]]));
+                        let code =
+                            body.get(..4).map_or(0, |code| i32::from_ne_bytes([code[0], code[1], code[2], code[3]]));
                         return match code {
                             0.. => Ok(()),
                             error => Err(io::Error::from_raw_os_error(-error)),
@@ -173,11 +174,8 @@ fn split(bytes: &[u8]) -> Option<(NetlinkHeader, &[u8], &[u8])> {
 }
 
 fn seen(message: LinkMessage) -> Seen {
-    let mut seen = Seen {
-        index: message.header.index,
-        up: message.header.flags.contains(LinkFlags::Up),
-        ..Seen::default()
-    };
+    let mut seen =
+        Seen { index: message.header.index, up: message.header.flags.contains(LinkFlags::Up), ..Seen::default() };
     let (mut link, mut namespace) = (None, None);
     for attribute in message.attributes {
         match attribute {

@@ -78,7 +78,11 @@ impl Thread {
     pub fn set(self, attributes: &Attributes) -> io::Result<()> {
         let pid = self.tid as libc::pid_t;
         let mut set = CpuSet::new();
-        attributes.cores.iter().filter(|&&core| (core as usize) < CpuSet::MAX_CPU).for_each(|&core| set.set(core as usize));
+        attributes
+            .cores
+            .iter()
+            .filter(|&&core| (core as usize) < CpuSet::MAX_CPU)
+            .for_each(|&core| set.set(core as usize));
         sched_setaffinity(Pid::from_raw(pid), &set)?;
         // SAFETY: plain system call; the kernel reads the parameters.
         let done = unsafe {
@@ -99,9 +103,9 @@ pub(crate) fn polling(
     claimed: &BTreeSet<Thread>,
 ) -> Result<Vec<Thread>, Error> {
     let told = match &namespace.napis {
-        Some(napis) => napis
-            .threads(link.index)
-            .map_err(|source| Error::kernel(format!("ask which thread processes the packets of {}", link.name), source))?,
+        Some(napis) => napis.threads(link.index).map_err(|source| {
+            Error::kernel(format!("ask which thread processes the packets of {}", link.name), source)
+        })?,
         None => None,
     };
     let mut threads: Vec<Thread> = told.into_iter().flatten().filter_map(Thread::of).collect();
@@ -174,7 +178,9 @@ mod tests {
     fn more_candidates_than_queues_are_not_guessed_from() {
         let link = Link { name: "eth0".into(), index: 2, namespace: 1 };
         let threads: Vec<Thread> = [7, 5].map(|tid| Thread { tid, started: 1 }).to_vec();
-        assert!(matches!(by_name(&link, 1, threads.clone()), Err(Error::Ambiguous { candidates, .. }) if candidates == [5, 7]));
+        assert!(
+            matches!(by_name(&link, 1, threads.clone()), Err(Error::Ambiguous { candidates, .. }) if candidates == [5, 7])
+        );
         assert_eq!(by_name(&link, 2, threads).unwrap().len(), 2);
         assert_eq!(by_name(&link, 1, vec![]).unwrap(), []);
     }

@@ -1,5 +1,6 @@
 //! What to undo, recorded before it is done.
 
+use crate::features::GRO;
 use crate::namespace::Namespace;
 use crate::tc::{self, Direction};
 use crate::{Attributes, Link, Thread};
@@ -73,7 +74,10 @@ impl Undo {
 
     fn link(&self) -> Option<&Link> {
         match self {
-            Undo::InterfaceFile { link, .. } | Undo::Offloads { link, .. } | Undo::Clsact(link) | Undo::Filter { link, .. } => Some(link),
+            Undo::InterfaceFile { link, .. }
+            | Undo::Offloads { link, .. }
+            | Undo::Clsact(link)
+            | Undo::Filter { link, .. } => Some(link),
             Undo::PacketThread { .. } => None,
         }
     }
@@ -166,7 +170,17 @@ fn put_back(namespace: &Namespace, link: &Link, file: &str, value: &str) -> io::
     if namespace.read(link, file)? == value {
         return Ok(());
     }
-    namespace.write(link, file, value).map_err(|error| match error.raw_os_error() {
+    let mut done = namespace.write(link, file, value);
+    // The kernel refuses where there is no NAPI, and a veth end has one with GRO only, which may be off again already.
+    if done.as_ref().is_err_and(|error| matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EIO))) {
+        let switch = |on| namespace.offloads.set(&link.name, &BTreeMap::from([(GRO.to_string(), on)]));
+        let now = namespace.offloads.get(&link.name)?;
+        if now.get(GRO).is_some_and(|gro| gro.free && !gro.wanted) && switch(true).is_ok() {
+            done = namespace.write(link, file, value);
+            switch(false)?;
+        }
+    }
+    done.map_err(|error| match error.raw_os_error() {
         Some(libc::EOPNOTSUPP | libc::EIO) => io::Error::other(format!(
             "the kernel changes it only while {0} is up: ip link set {0} up, then 'giusto restore'; or remove {0}",
             link.name
@@ -223,7 +237,11 @@ mod tests {
         assert_eq!(offloads(2, &[("rx-gro", true)]).beyond(&known), None);
         let more = offloads(2, &[("rx-gro", true), ("tx-tcp-segmentation", true)]);
         assert_eq!(more.beyond(&known), Some(offloads(2, &[("tx-tcp-segmentation", true)])));
-        assert_eq!(offloads(3, &[("rx-gro", true)]).beyond(&known), Some(offloads(3, &[("rx-gro", true)])), "another one");
+        assert_eq!(
+            offloads(3, &[("rx-gro", true)]).beyond(&known),
+            Some(offloads(3, &[("rx-gro", true)])),
+            "another one"
+        );
         assert_eq!(Undo::Clsact(link(2)).beyond(&known), None);
         assert_eq!(Undo::Clsact(link(3)).beyond(&known), Some(Undo::Clsact(link(3))));
     }

@@ -9,8 +9,11 @@ use std::fs;
 /// nothing tells whose a thread is.
 pub(crate) fn workers(link: &Link) -> Result<Vec<Thread>, Error> {
     let unfit = |kind: &str, why: &str| Error::Unfit { name: link.name.clone(), kind: kind.into(), why: why.into() };
-    let holders: Vec<(u32, BTreeSet<String>)> =
-        numbers("/proc").into_iter().map(|pid| (pid, taps_of(pid))).filter(|(_, taps)| taps.contains(&link.name)).collect();
+    let holders: Vec<(u32, BTreeSet<String>)> = numbers("/proc")
+        .into_iter()
+        .map(|pid| (pid, taps_of(pid)))
+        .filter(|(_, taps)| taps.contains(&link.name))
+        .collect();
     if holders.is_empty() {
         return Err(unfit("a tap that no process holds", "start its virtual machine first"));
     }
@@ -23,7 +26,10 @@ pub(crate) fn workers(link: &Link) -> Result<Vec<Thread>, Error> {
         ));
     };
     if taps.len() > 1 {
-        return Err(Error::Ambiguous { name: link.name.clone(), candidates: threads.iter().map(|thread| thread.tid).collect() });
+        return Err(Error::Ambiguous {
+            name: link.name.clone(),
+            candidates: threads.iter().map(|thread| thread.tid).collect(),
+        });
     }
     Ok(threads)
 }
@@ -50,7 +56,8 @@ fn tap_of(fdinfo: &str) -> Option<String> {
 fn threads_of(pid: u32) -> Vec<Thread> {
     let called = format!("vhost-{pid}");
     let named = |comm: String| fs::read_to_string(comm).is_ok_and(|name| name.trim_end() == called);
-    let own = numbers(&format!("/proc/{pid}/task")).into_iter().filter(|tid| named(format!("/proc/{pid}/task/{tid}/comm")));
+    let own =
+        numbers(&format!("/proc/{pid}/task")).into_iter().filter(|tid| named(format!("/proc/{pid}/task/{tid}/comm")));
     let kernel = numbers("/proc").into_iter().filter(|tid| *tid != pid && named(format!("/proc/{tid}/comm")));
     let all: BTreeSet<Thread> = own.chain(kernel).filter_map(Thread::of).collect();
     all.into_iter().collect()

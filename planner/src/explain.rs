@@ -1,19 +1,26 @@
 use crate::words::time;
 use crate::Error;
-use giusto_model::{Certificate, Plan, Point, PredictedPercentile, Promise, Reason, ServicePlan, Within};
+use giusto_model::{
+    Certificate, NetworkPlan, Plan, Point, PredictedPercentile, Promise, Reason, ServicePlan, VifPlan, Within,
+};
 
-/// Where each number of the service `name` comes from (or topic, or of the ensemble: `coordination`), as an aligned table with one line a number.
+/// Where each number of the service `name` comes from (or topic, or virtual interface, or of the ensemble: `coordination`, or of what hosts give to packets: `network`), as an aligned table with one line a number.
 ///
 /// Errors: a name that the plan does not have (the text lists those it has).
 pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
     let reserved: Vec<String> = plan.services.iter().filter(|s| s.name == name).map(|s| service(plan, s)).collect();
     if !reserved.is_empty() {
-        return Ok(reserved.join("\n"));
+        return Ok(reserved.join("\n") + &interfaces(plan, name));
     }
     if let Some(leftover) = plan.leftovers.iter().find(|s| s.name == name) {
         let rows: Vec<[String; 3]> = leftover.reasons.iter().map(row).collect();
         let assumed = assumed(plan, &leftover.on);
-        return Ok(format!("{name} on {}: what the others leave\n{}{assumed}", leftover.on, table(&rows)));
+        return Ok(format!(
+            "{name} on {}: what the others leave\n{}{assumed}{}",
+            leftover.on,
+            table(&rows),
+            interfaces(plan, name)
+        ));
     }
     if let Some(topic) = plan.topics.iter().find(|topic| topic.name == name) {
         let rows: Vec<[String; 3]> = topic.reasons.iter().map(row).collect();
@@ -29,11 +36,19 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
             table(&rows)
         ));
     }
+    if let Some((network, vif)) = plan.network.iter().find_map(|n| Some((n, n.vifs.iter().find(|v| v.name == name)?))) {
+        return Ok(interface(network, vif));
+    }
+    if name == "network" && !plan.network.is_empty() {
+        return Ok(plan.network.iter().map(packets).collect::<Vec<_>>().join("\n"));
+    }
     let mut names: Vec<&str> = plan.services.iter().map(|s| s.name.as_str()).collect();
     names.dedup(); // a VM has an entry a virtual CPU
     names.extend(plan.leftovers.iter().map(|s| s.name.as_str()));
     names.extend(plan.topics.iter().map(|topic| topic.name.as_str()));
     names.extend(plan.coordination.iter().map(|_| "coordination"));
+    names.extend(plan.network.iter().flat_map(|network| network.vifs.iter().map(|vif| vif.name.as_str())));
+    names.extend(plan.network.first().map(|_| "network"));
     let known = names.join(", ");
     Err(Error::UnknownName { name: name.into(), known })
 }
@@ -65,6 +80,42 @@ fn service(plan: &Plan, service: &ServicePlan) -> String {
     };
     let assumed = assumed(plan, &service.on);
     format!("{}{vcpu} on {}: {promised}\n{}{assumed}", service.name, service.on, table(&rows))
+}
+
+/// The virtual interfaces of a service.
+fn interfaces(plan: &Plan, service: &str) -> String {
+    let own = |network: &NetworkPlan| {
+        let vifs = network.vifs.iter().filter(|vif| vif.service == service);
+        vifs.map(|vif| format!("\n{}", interface(network, vif))).collect::<String>()
+    };
+    plan.network.iter().map(own).collect()
+}
+
+fn interface(network: &NetworkPlan, vif: &VifPlan) -> String {
+    let rows: Vec<[String; 3]> = vif.reasons.iter().map(row).collect();
+    let promised = match &vif.promise[..] {
+        [] => "nothing promised".into(),
+        points => points.iter().map(Within::to_string).collect::<Vec<_>>().join(", "),
+    };
+    format!(
+        "interface {} of {} on {}: {} class, {promised}\n{}",
+        vif.name,
+        vif.service,
+        network.on,
+        vif.class,
+        table(&rows)
+    )
+}
+
+/// What a host gives to packets.
+fn packets(network: &NetworkPlan) -> String {
+    let mut rows: Vec<[String; 3]> = network.reasons.iter().map(row).collect();
+    rows.extend(network.uplinks.iter().map(|one| {
+        let why = "of the site, taken to be kept, as nothing enforces it; SCHED_FIFO, above all virtual interfaces and threads of interrupts";
+        let value = format!("core {}, priority {}, {}", one.core, one.priority, one.uplink.bucket);
+        [format!("uplink {}", one.uplink.name), value, why.into()]
+    }));
+    format!("packets on {}\n{}", network.on, table(&rows))
 }
 
 /// What the numbers of a host rest on, where it is not the machine that planned.

@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_machine_is_who_it_is_said_to_be_else_who_it_is_called_else_the_only_one() {
-        let host = |name: &str| Host { name: name.into(), cores: vec![0], keep_free: Bandwidth::ZERO };
+        let host = |name: &str| Host { name: name.into(), cores: vec![0], keep_free: Bandwidth::ZERO, network: None };
         let of = |names: &[&str]| Site {
             hosts: names.iter().map(|name| host(name)).collect(),
             services: Vec::new(),

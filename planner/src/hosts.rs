@@ -5,7 +5,7 @@ use crate::nearest::nearest;
 use crate::percentiles::Answers;
 use crate::place::{one_host, OneHost, Placed, Unplaced};
 use crate::size::{reason, size};
-use crate::{coordination, facts, topics, Facts, Refusal, Witness};
+use crate::{coordination, facts, network, topics, Facts, Refusal, Witness};
 use giusto_model::{HostPlan, Member, Plan, Service, Site, TopicPlan, PLAN_VERSION};
 use std::collections::HashMap;
 
@@ -41,7 +41,8 @@ fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal
     let topics = topics::plan(&site.topics).map_err(Refusal::Topic)?;
     let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
     let topics = topics.into_iter().filter(here).collect();
-    Ok(Plan { topics, coordination, ..plan })
+    let network = network::plan(site, only).map_err(Refusal::Packets)?;
+    Ok(Plan { topics, coordination, network, ..plan })
 }
 
 /// A plan of all hosts, or of the `only` one, or why not, before anybody looked for what would fit.

@@ -1,6 +1,7 @@
 //! Why there is no plan: who does not fit, by how much, and what would.
 
 use crate::coordination::SlowRecovery;
+use crate::network::PacketRefusal;
 use crate::topics::TopicRefusal;
 use crate::words::{share, time};
 use giusto_analysis::admission::Window;
@@ -64,6 +65,9 @@ pub enum Refusal {
     /// A topic does not keep its promise (exit 1).
     #[error("{0}")]
     Topic(Box<TopicRefusal>),
+    /// An interface has no place among those whose packets go first (exit 1).
+    #[error("{0}")]
+    Packets(Box<PacketRefusal>),
     /// The machine is said to be a host that the site does not have (exit 2).
     #[error("the site has no host '{named}'; it has {}", known.join(", "))]
     Host {

@@ -25,11 +25,21 @@ pub(crate) struct Fields<'a> {
 impl Grammar {
     /// Checks that `node` is a map with these keys. `at` is where to say that one is missing.
     pub(crate) fn read<'a>(&'a self, node: &'a Node, at: Span) -> Result<Fields<'a>, Fault> {
+        self.read_beside(node, at, |_| false)
+    }
+
+    /// The same; keys that are `foreign` are somebody else's.
+    pub(crate) fn read_beside<'a>(
+        &'a self,
+        node: &'a Node,
+        at: Span,
+        foreign: fn(&str) -> bool,
+    ) -> Result<Fields<'a>, Fault> {
         let expected = || format!("expected {} in the form of a map with the keys {}", self.what, self.keys.join(", "));
         let Kind::Map(entries) = &node.kind else {
             return Err(node.fault(format!("found {} instead of a map", node.form()), expected()));
         };
-        match entries.iter().find(|(key, _)| !self.keys.contains(&key.text.as_str())) {
+        match entries.iter().find(|(key, _)| !self.keys.contains(&key.text.as_str()) && !foreign(&key.text)) {
             Some((key, _)) => Err(self.unknown(key)),
             None => Ok(Fields { grammar: self, entries, at }),
         }

@@ -2,6 +2,7 @@
 
 use crate::error::Fault;
 use crate::fields::Grammar;
+use crate::network;
 use crate::tree::{Kind, Node, Text};
 use crate::value::{name, number, scalar, share, shown};
 use giusto_model::{Bandwidth, Host};
@@ -11,7 +12,7 @@ use std::ops::RangeInclusive;
 /// Cores are numbered below this (NR_CPUS of the largest Linux kernels).
 const CORES: u32 = 8192;
 
-pub(crate) const HOST: Grammar = Grammar { what: "a host", keys: &["cores", "keep-free"], later: &[] };
+pub(crate) const HOST: Grammar = Grammar { what: "a host", keys: &["cores", "keep-free", "network"], later: &[] };
 const HOSTS: &str = "expected hosts by their names, such as hosts: {edge-1: {cores: 0-3}}";
 const CORE_LIST: &str = "expected core numbers from 0 to 8191, each once: 1, 0-3, '0-1,3' or [1, 3]";
 
@@ -28,9 +29,11 @@ fn host(key: &Text, value: &Node) -> Result<Host, Fault> {
     let name = name(key, "a host")?;
     comma_in_braces(value)?;
     let fields = HOST.read(value, key.span)?;
+    let cores = cores(fields.need("cores", "cores: 0-3")?)?;
     Ok(Host {
         name,
-        cores: cores(fields.need("cores", "cores: 0-3")?)?,
+        network: fields.get("network").map(|node| network::host(node, &cores)).transpose()?,
+        cores,
         // 5 %: what `formats/site.md` promises.
         keep_free: fields.get("keep-free").map_or(Ok(five_percent()), |node| share(node, "keep-free: 5%"))?,
     })
@@ -57,7 +60,8 @@ fn comma_in_braces(host: &Node) -> Result<(), Fault> {
     }
 }
 
-fn cores(node: &Node) -> Result<Vec<u32>, Fault> {
+/// Core numbers, ascending.
+pub(crate) fn cores(node: &Node) -> Result<Vec<u32>, Fault> {
     let mut cores = BTreeSet::new();
     let items = if let Kind::List(items) = &node.kind { items.as_slice() } else { std::slice::from_ref(node) };
     for item in items {

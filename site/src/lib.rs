@@ -18,6 +18,7 @@ mod fields;
 mod file;
 mod host;
 mod load;
+mod network;
 mod percentiles;
 mod promise;
 mod service;
@@ -119,6 +120,9 @@ mod tests {
             &topic::TOPIC,
             &topic::BUCKET,
             &topic::MEASURED,
+            &network::HOST,
+            &network::UPLINK,
+            &network::VIF,
         ] {
             for key in grammar.keys {
                 assert!(PAGE.contains(&format!("\n| `{key}` |")), "{}: {key}", grammar.what);

@@ -3,7 +3,7 @@
 use crate::error::{Fault, SiteError};
 use crate::fields::{Fields, Grammar};
 use crate::file::Form;
-use crate::tree::{Kind, Node};
+use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, parsed, shown, text};
 use giusto_model::{Arrivals, Duration, Percentile, Profile, Promise, Rate, ServiceTime, Within};
 use std::collections::BTreeMap;
@@ -27,8 +27,12 @@ const BATCH: u32 = 1000;
 
 /// Whether the promise at `node` is one of percentiles: a map with such a key.
 pub(crate) fn is_percentiles(node: &Node) -> bool {
-    let percentile = |key: &str| key.strip_prefix('p').is_some_and(|p| p.starts_with(|c: char| c.is_ascii_digit()));
-    matches!(&node.kind, Kind::Map(entries) if entries.iter().any(|(key, _)| percentile(&key.text)))
+    matches!(&node.kind, Kind::Map(entries) if entries.iter().any(|(key, _)| is_percentile(&key.text)))
+}
+
+/// Whether a key is one of these.
+pub(crate) fn is_percentile(key: &str) -> bool {
+    key.strip_prefix('p').is_some_and(|p| p.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Reads the promise at `node`; files are named from `base` on.
@@ -41,8 +45,13 @@ pub(crate) fn read(fields: &Fields<'_>, node: &Node, base: &Path) -> Result<Prom
 }
 
 pub(crate) fn points(node: &Node) -> Result<Vec<Within>, Fault> {
+    points_of(node.entries().unwrap_or_default().iter())
+}
+
+/// Those that are written between other keys.
+pub(crate) fn points_of<'a>(entries: impl Iterator<Item = &'a (Text, Node)>) -> Result<Vec<Within>, Fault> {
     let mut points: Vec<(Within, &Node)> = Vec::new();
-    for (key, value) in node.entries().unwrap_or_default() {
+    for (key, value) in entries {
         let percentile: Percentile = key
             .text
             .parse()

@@ -5,6 +5,7 @@ use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
 use crate::host::five_percent;
 use crate::load;
+use crate::network;
 use crate::promise;
 use crate::start;
 use crate::suggest::did_you_mean;
@@ -31,11 +32,11 @@ pub(crate) const SERVICE: Grammar = Grammar {
         "margin",
         "server",
         "cap",
+        "network",
     ],
     later: &[
         ("criticality", "leave it out: all services are equally critical"),
         ("modes", "expected tasks instead: a service runs in one mode"),
-        ("network", "leave it out: packets are not prioritised"),
     ],
 };
 const SERVICES: &str = "expected services by their names, such as services: {batch: {start: make, promise: leftovers}}";
@@ -46,10 +47,17 @@ pub(crate) fn read_all(node: &Node, hosts: &[Host], base: &Path) -> Result<Vec<S
     if entries.is_empty() {
         return Err(node.fault("there is no service", SERVICES));
     }
-    entries.iter().map(|(key, value)| service(key, value, hosts, base)).collect()
+    let mut taken = network::uplinks(hosts);
+    entries.iter().map(|(key, value)| service(key, value, hosts, base, &mut taken)).collect()
 }
 
-fn service(key: &Text, value: &Node, hosts: &[Host], base: &Path) -> Result<Service, Fault> {
+fn service(
+    key: &Text,
+    value: &Node,
+    hosts: &[Host],
+    base: &Path,
+    taken: &mut network::Taken,
+) -> Result<Service, Fault> {
     let name = name(key, "a service")?;
     let fields = SERVICE.read(value, key.span)?;
     let on = fields.get("on").map(|node| on(node, hosts)).transpose()?;
@@ -88,6 +96,8 @@ fn service(key: &Text, value: &Node, hosts: &[Host], base: &Path) -> Result<Serv
         };
         fields.forbid(key, &found, instead)?;
     }
+    let network =
+        fields.get("network").map_or(Ok(Vec::new()), |node| network::vifs(node, hosts, on.as_deref(), taken))?;
     let margin = if promise == Promise::AsIfAlone { five_percent() } else { Bandwidth::ZERO };
     Ok(Service {
         name,
@@ -99,6 +109,7 @@ fn service(key: &Text, value: &Node, hosts: &[Host], base: &Path) -> Result<Serv
         server: fields.get("server").map(server).transpose()?,
         cap: fields.get("cap").map_or(Ok(Cap::default()), cap)?,
         load: fields.get("load").map(load::read).transpose()?,
+        network,
     })
 }
 

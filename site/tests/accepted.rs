@@ -1,8 +1,8 @@
 //! Sites that are read, and what they mean.
 
 use giusto_model::{
-    Adopt, Bandwidth, Cap, Duration, GuestScheduler, Interface, Load, Origin, Promise, Release, Scheduler, ServerKind,
-    Service, ServiceTime, Site, TaskError,
+    Adopt, Bandwidth, Bucket, Cap, Duration, GuestScheduler, Interface, Load, Origin, PacketClass, PacketUnit, Promise,
+    Release, Scheduler, ServerKind, Service, ServiceTime, Site, TaskError, Tokens,
 };
 use giusto_site::{parse, read, SiteError, LARGEST_FILE};
 use std::path::Path;
@@ -302,4 +302,31 @@ fn a_histogram_is_looked_for_beside_the_site_file() {
     std::fs::write(&site, text).unwrap();
     let service = giusto_site::read(&site).unwrap().services.remove(0);
     assert!(matches!(service.promise, Promise::Percentiles { service: ServiceTime::Measured { .. }, .. }));
+}
+
+#[test]
+fn packets_have_classes_buckets_and_cores_of_their_own() {
+    let Site { hosts, services, .. } = example("packets.yaml");
+    let network = hosts[0].network.clone().unwrap();
+    assert_eq!((network.cores, network.poll, network.count), (vec![0], 64, PacketUnit::Skb));
+    assert_eq!((network.capacity, network.uplinks[0].name.as_str()), ("65k/s".parse().unwrap(), "eth0"));
+    let bucket = |rate: &str, depth| Some(Bucket { rate: rate.parse().unwrap(), depth: Tokens::whole(depth) });
+    assert_eq!(Some(network.uplinks[0].bucket), bucket("5k/s", 32));
+    let [flight, batch] = services.as_slice() else { panic!("{services:?}") };
+    let [first, second] = flight.network.as_slice() else { panic!("{flight:?}") };
+    assert_eq!((first.name.as_str(), first.class, first.bucket), ("vnet3", PacketClass::High, bucket("5k/s", 16)));
+    assert_eq!((first.promise[0].to_string().as_str(), second.promise.len()), ("p99 ≤ 3 ms", 0));
+    assert_eq!((batch.network[0].class, batch.network[0].bucket), (PacketClass::Low, None));
+    // Percentiles beside other keys, in any order; a bucket for the low class; segments.
+    let text = "giusto: 1\nhosts: {a: {cores: 1, network: {cores: [3, 2], capacity: 1M/s, poll: 8, count: segment}}, b: {cores: 0}}\n\
+                services: {x: {start: x, on: a, promise: leftovers, network: [{p99: 2ms, vif: veth-1.2, burst: 1, p50: 1ms, rate: 1/s, class: high}, \
+                {vif: tap0, class: low, rate: 2k/s, burst: 9}]}}\n";
+    let site = parse("site.yaml", text).unwrap_or_else(|error| panic!("{error}"));
+    let network = site.hosts[0].network.as_ref().unwrap();
+    assert_eq!((network.cores.as_slice(), network.poll, network.count), (&[2, 3][..], 8, PacketUnit::Segment));
+    let points: Vec<String> = site.services[0].network[0].promise.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        (points, site.services[0].network[1].bucket),
+        (vec!["p50 ≤ 1 ms".into(), "p99 ≤ 2 ms".into()], bucket("2k/s", 9))
+    );
 }

@@ -20,8 +20,14 @@ mod rtzk_recovery;
 pub mod sets;
 mod srtm_penalty;
 mod tables;
+mod vatc;
+mod vatc_balance;
+mod vatc_bucket;
 mod vatc_host;
+mod vatc_interference;
 mod vatc_measured;
+mod vatc_packetrate;
+mod vatc_rebalance;
 mod vatc_starving;
 
 use giusto_model::Duration;
@@ -53,14 +59,32 @@ pub enum Name {
     RtzkRecovery,
     /// Paper 001, § 2.6.1, Fig. 2.6, in virtual time and with real brokers.
     SrtmPenalty,
+    /// Paper 001, § 3.3.2, Fig. 3.4.
+    VatcPacketrate,
+    /// Paper 001, § 3.4.1, Figs 3.6 to 3.9.
+    VatcInterference,
+    /// Paper 001, § 3.4.2, Fig. 3.10.
+    VatcBucket,
+    /// Paper 001, § 3.4.3, Fig. 3.11.
+    VatcRebalance,
     /// Paper 001, § 3.4, Figs 3.6 to 3.11, measured on this machine.
     VatcMeasured,
 }
 
 impl Name {
     /// All that are played in virtual time.
-    pub const VIRTUAL: [Name; 6] =
-        [Name::CsaPeriod, Name::CsaEtf, Name::CsaArinc, Name::Mdds1Sweep, Name::Mdds1Select, Name::Mdds1Synthetic];
+    pub const VIRTUAL: [Name; 10] = [
+        Name::CsaPeriod,
+        Name::CsaEtf,
+        Name::CsaArinc,
+        Name::Mdds1Sweep,
+        Name::Mdds1Select,
+        Name::Mdds1Synthetic,
+        Name::VatcPacketrate,
+        Name::VatcInterference,
+        Name::VatcBucket,
+        Name::VatcRebalance,
+    ];
 
     /// As its folder is called.
     pub fn folder(self) -> &'static str {
@@ -76,6 +100,10 @@ impl Name {
             Name::RtzkRecovery => "rtzk-recovery",
             Name::SrtmPenalty => "srtm-penalty",
             Name::VatcMeasured => "vatc-measured",
+            Name::VatcPacketrate => "vatc-packetrate",
+            Name::VatcInterference => "vatc-interference",
+            Name::VatcBucket => "vatc-bucket",
+            Name::VatcRebalance => "vatc-rebalance",
         }
     }
 }
@@ -136,6 +164,10 @@ pub fn run(
         Name::RtzkRecovery => rtzk_recovery::run(size, played),
         Name::SrtmPenalty => srtm_penalty::run(size, folder, played),
         Name::VatcMeasured => vatc_measured::run(size, played),
+        Name::VatcPacketrate => vatc_packetrate::run(size, played),
+        Name::VatcInterference => vatc_interference::run(size, played),
+        Name::VatcBucket => vatc_bucket::run(size, played),
+        Name::VatcRebalance => vatc_rebalance::run(size, played),
     }
 }
 

@@ -1,7 +1,8 @@
 //! A host of network namespaces whose packets are all processed on one core, in one of the ways that are compared.
 
+use crate::vatc_measured::{steal, OTHERS};
 use crate::Error;
-use giusto_measure::packets::{Place, Stage};
+use giusto_measure::packets::{Flood, Flow, Passed, Place, Stage};
 use giusto_model::{Bucket, Duration, NetworkPlan, PacketClass, PacketUnit, Rate, Tokens, Uplink, UplinkPlan, VifPlan};
 use giusto_network::Network;
 use std::fmt;
@@ -41,6 +42,9 @@ const CORE: u32 = 0;
 /// bridge (a firewall's rules; Xen's copying and hypercalls in the paper): without them one core of guests cannot fill one of a host.
 const RULES: usize = 100;
 
+/// What arrives at the uplink at most: packets a second, and at once.
+pub(crate) const UPLINK: (u64, u64) = (10_000, 64);
+
 /// What is missing to make one; `None`: nothing.
 pub(crate) fn lack() -> Option<String> {
     let there = |program: &str| {
@@ -73,9 +77,10 @@ impl Host {
             stage.run(place, &["sh", "-c", &mask]).map(drop)
         };
         // The remote machine is another one: not on the host's core.
-        spread(Place::Remote, "eth0", crate::vatc_measured::OTHERS)?;
+        spread(Place::Remote, "eth0", OTHERS)?;
         let rules = "ip saddr 192.0.2.1 drop\n".repeat(RULES);
-        let table = format!("table bridge cost {{\nchain seen {{\ntype filter hook forward priority 0\n{rules}}}\n}}\n");
+        let table =
+            format!("table bridge cost {{\nchain seen {{\ntype filter hook forward priority 0\n{rules}}}\n}}\n");
         filter(&stage, Place::Host, &table)?;
         let network = match arm {
             Arm::Softirq | Arm::Htb => {
@@ -90,13 +95,30 @@ impl Host {
                 }
                 None
             }
-            Arm::Threads | Arm::Giusto => {
-                let plan = plan(guests, arm, bucket)?;
-                let applied = stage.inside(Place::Host, || Network::apply(&plan, &mut Vec::new()))?;
-                Some(applied.map_err(Error::machine)?)
-            }
+            Arm::Threads | Arm::Giusto => Some(applied(&stage, &plan(guests, arm, bucket)?)?),
         };
         Ok(Host { stage, network })
+    }
+
+    /// One whose guests all have the priority and core of `places`, in their order.
+    pub(crate) fn spread(places: &[(u8, u32)]) -> Result<Host, Error> {
+        let stage = Stage::new(places.len())?;
+        let generous = bucket(1_000_000, 100_000)?;
+        let mut plan = plan(places.len(), Arm::Giusto, generous)?;
+        plan.cores = vec![CORE, OTHERS];
+        for (vif, &(priority, core)) in plan.vifs.iter_mut().zip(places) {
+            (vif.class, vif.priority, vif.core, vif.bucket) = (PacketClass::High, Some(priority), core, Some(generous));
+        }
+        let network = Some(applied(&stage, &plan)?);
+        Ok(Host { stage, network })
+    }
+
+    /// Moves guests to other cores where that is worth it; the core of each guest then.
+    pub(crate) fn rebalanced(&mut self) -> Result<Vec<u32>, Error> {
+        let Some(network) = &mut self.network else { return Ok(vec![]) };
+        let moved = self.stage.inside(Place::Host, || network.rebalance(&mut Vec::new()))?;
+        moved.map_err(Error::machine)?;
+        Ok(network.status().iter().filter(|link| link.service.is_some()).map(|link| link.core).collect())
     }
 
     /// Packets of these guests that the host has taken so far.
@@ -123,6 +145,24 @@ impl Host {
         let wrong = network.check(&mut Vec::new());
         wrong.first().map_or(Ok(()), |why| Err(Error::machine(why)))
     }
+}
+
+fn applied(stage: &Stage, plan: &NetworkPlan) -> Result<Network, Error> {
+    stage.inside(Place::Host, || Network::apply(plan, &mut Vec::new()))?.map_err(Error::machine)
+}
+
+/// Packets that a core processes in a second of its time, of the low class; and per mille of the time that was stolen meanwhile.
+pub(crate) fn capacity(length: Duration) -> Result<(f64, u64), Error> {
+    let host = Host::new(2, Arm::Giusto, bucket(1_000, 64)?)?;
+    let flood = Flood::start(&host.stage, &[Flow { from: 1, rate: None, core: OTHERS }])?;
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let (place, threads, noise) = (Place::Guest(1), host.threads(Place::Guest(1)), steal()?);
+    let before = Passed::now(&host.stage, place, &threads)?;
+    std::thread::sleep(std::time::Duration::from_nanos(length.ns()));
+    let passed = Passed::now(&host.stage, place, &threads)?.since(before);
+    flood.end()?;
+    let stolen = (steal()? - noise) * 1000 / (2 * length.ns());
+    Ok((passed.packets as f64 * 1e9 / passed.used.max(1) as f64, stolen))
 }
 
 /// A table of nftables, put into force at a place.
@@ -161,7 +201,7 @@ pub(crate) fn bucket(rate: u64, depth: u64) -> Result<Bucket, Error> {
 
 /// Guest 0 high, the others low; or all alike.
 fn plan(guests: usize, arm: Arm, bucket: Bucket) -> Result<NetworkPlan, Error> {
-    let uplink = self::bucket(10_000, 64)?;
+    let uplink = self::bucket(UPLINK.0, UPLINK.1)?;
     let alike = arm == Arm::Threads;
     let vif = |name: String, class: PacketClass, priority: Option<u8>| VifPlan {
         service: name.clone(),
@@ -180,7 +220,8 @@ fn plan(guests: usize, arm: Arm, bucket: Bucket) -> Result<NetworkPlan, Error> {
             _ => vif(format!("v{guest}"), PacketClass::Low, None),
         })
         .collect();
-    let mut uplinks = vec![UplinkPlan { uplink: Uplink { name: "up0".into(), bucket: uplink }, core: CORE, priority: 60 }];
+    let mut uplinks =
+        vec![UplinkPlan { uplink: Uplink { name: "up0".into(), bucket: uplink }, core: CORE, priority: 60 }];
     if alike {
         uplinks.clear();
         vifs.push(vif("up0".into(), PacketClass::Low, None));

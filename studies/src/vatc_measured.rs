@@ -1,9 +1,10 @@
 //! Packets of a critical guest beside guests that flood the host, on this machine's own kernel: paper 001, § 3.4, Figs 3.6 to 3.11.
 
 use crate::tables::Csv;
-use crate::vatc_host::{bucket, Arm, Host};
-use crate::{Error, Size};
-use giusto_measure::packets::{ping, Flood, Flow, Ping};
+use crate::vatc_host::{bucket, capacity, Arm, Host, UPLINK};
+use crate::{vatc_balance, vatc_starving, Error, Size};
+use giusto_analysis::packets::{delay_bound, Flow as PacketFlow, Poll};
+use giusto_measure::packets::{ping, Flood, Flow, Ping, Pings};
 use giusto_measure::Generator;
 use giusto_model::Duration;
 use rustix::thread::{sched_setaffinity, CpuSet};
@@ -17,6 +18,8 @@ const EVERY: Duration = Duration::from_ms(5);
 pub(crate) const OTHERS: u32 = 1;
 /// Above all guests, so that what is measured is the host.
 const PING_PRIORITY: u8 = 50;
+/// The bucket of the guest that pings: packets a second, and at once.
+const GUEST: (u64, u64) = (2_000, 64);
 
 /// Most of both cores' time that may be stolen in a cell; one with more is measured again, three times at most.
 const STOLEN: u64 = 20;
@@ -26,6 +29,7 @@ const TRIES: usize = 3;
 ///
 /// * `trips`: a row a set, arm and number of interferers: percentiles of a ping's round trip (ms), the flood's packets that the host took
 ///   each second, and the bound, of what goes out and what comes back, that holds with priorities;
+/// * `ratios`: of a set's p95 with all interferers under Giusto, what that of others is, and the bound;
 /// * `starving`: a row a set, protocol and offered load of a high class without and with a bucket: what the low class gets each
 ///   second, of what it gets where the high class keeps to the bucket.
 ///
@@ -37,22 +41,52 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
     let mut others = CpuSet::new();
     others.set(OTHERS as usize);
     sched_setaffinity(None, &others).map_err(Error::machine)?;
-    let all = size.sets * (((INTERFERERS + 1) * Arm::ALL.len()) as u64 + crate::vatc_starving::CELLS);
+    let cells = ((INTERFERERS + 1) * Arm::ALL.len()) as u64 + vatc_starving::CELLS + vatc_balance::CELLS;
+    let all = size.sets * cells;
     let played = || played(all);
-    let columns = vec!["arm", "interferers", "set", "p50_ms", "p95_ms", "p99_ms", "bound_ms", "lost", "low_kpps", "stolen_ms", "late_ms"];
+    let columns = vec![
+        "arm",
+        "interferers",
+        "set",
+        "p50_ms",
+        "p95_ms",
+        "p99_ms",
+        "bound_ms",
+        "lost",
+        "low_kpps",
+        "stolen_ms",
+        "late_ms",
+    ];
     let mut trips = Csv::new(columns);
-    let mut starving = Csv::new(crate::vatc_starving::COLUMNS.to_vec());
+    let mut ratios = Csv::new(vec!["set", "to", "p95"]);
+    let mut starving = Csv::new(vatc_starving::COLUMNS.to_vec());
+    let mut balance = Csv::new(vatc_balance::COLUMNS.to_vec());
     for set in 0..size.sets {
+        let core = quiet(|| capacity(size.length))?;
+        let bound = bound(core)?;
+        let mut p95 = BTreeMap::new();
         for interferers in 0..=INTERFERERS {
             for nth in 0..Arm::ALL.len() {
                 let arm = Arm::ALL[(nth + set as usize) % Arm::ALL.len()];
-                trips.row(&quiet(|| cell(arm, interferers, set, size.length))?);
+                let (row, found) = quiet(|| cell(arm, interferers, set, bound, size.length))?;
+                trips.row(&row);
+                p95.insert((arm.to_string(), interferers), found);
                 played();
             }
         }
-        crate::vatc_starving::set(set, size.length, &mut starving, &played)?;
+        let of = |arm: Arm, interferers| p95.get(&(arm.to_string(), interferers)).copied().unwrap_or(f64::NAN);
+        let ours = of(Arm::Giusto, INTERFERERS);
+        let mut ratio = |to: &str, ratio: f64| ratios.row(&[set.to_string(), to.into(), format!("{ratio:.3}")]);
+        [Arm::Softirq, Arm::Htb, Arm::Threads]
+            .iter()
+            .for_each(|&arm| ratio(&arm.to_string(), of(arm, INTERFERERS) / ours));
+        ratio("one interferer", of(Arm::Giusto, 1) / ours);
+        ratio("bound", bound / ours);
+        vatc_starving::set(set, core, size.length, &mut starving, &played)?;
+        vatc_balance::set(set, core, size.length, &mut balance, &played)?;
     }
-    Ok([("trips", trips), ("starving", starving)].into_iter().map(|(name, csv)| (name.into(), csv.text())).collect())
+    let tables = [("trips", trips), ("ratios", ratios), ("starving", starving), ("balance", balance)];
+    Ok(tables.into_iter().map(|(name, csv)| (name.into(), csv.text())).collect())
 }
 
 /// The try of which least was stolen.
@@ -69,9 +103,33 @@ pub(crate) fn quiet<T>(mut cell: impl FnMut() -> Result<(T, u64), Error>) -> Res
     best.map(|best| best.0).ok_or_else(|| Error::machine("nothing was measured"))
 }
 
-/// A row, and per mille of both cores' time that was stolen.
-fn cell(arm: Arm, interferers: usize, set: u64, length: Duration) -> Result<(Vec<String>, u64), Error> {
-    let mut host = Host::new(1 + INTERFERERS, arm, bucket(2_000, 64)?)?;
+/// How long a ping takes at most, in ms, where a core processes so many packets a second: what goes out passes the guest's thread, what comes
+/// back the uplink's and the guest's again, each after a poll of somebody else.
+fn bound(core: f64) -> Result<f64, Error> {
+    let capacity = bucket(core as u64, 1)?.rate;
+    let flow = |bucket| PacketFlow { bucket, capacity };
+    let (uplink, guest) = (flow(bucket(UPLINK.0, UPLINK.1)?), flow(bucket(GUEST.0, GUEST.1)?));
+    let poll = Poll { packets: 64, capacity };
+    let ns = |bound: Option<Duration>| bound.map_or(f64::INFINITY, |bound| bound.ns() as f64);
+    let (out, back) = (ns(delay_bound(&[uplink], guest, poll)?), ns(delay_bound(&[], uplink, poll)?));
+    Ok((2.0 * out + back) / 1e6)
+}
+
+/// In ms; one that was lost took as long as it was waited for.
+pub(crate) fn percentile_ms(pings: &Pings, percent: f64) -> f64 {
+    pings.percentile(percent).map_or(2_000.0, |ns| ns as f64 / 1e6)
+}
+
+/// A row and its p95, and per mille of both cores' time that was stolen.
+#[allow(clippy::type_complexity)]
+fn cell(
+    arm: Arm,
+    interferers: usize,
+    set: u64,
+    bound: f64,
+    length: Duration,
+) -> Result<((Vec<String>, f64), u64), Error> {
+    let mut host = Host::new(1 + INTERFERERS, arm, bucket(GUEST.0, GUEST.1)?)?;
     let generator = Generator { cpu: Some(OTHERS), fifo_priority: Some(PING_PRIORITY) };
     let pings = |count| Ping { from: 0, every: EVERY, count, generator: generator.clone() };
     ping(&host.stage, &pings(20))?; // the bridge learns where everybody is
@@ -83,14 +141,14 @@ fn cell(arm: Arm, interferers: usize, set: u64, length: Duration) -> Result<(Vec
     let (taken, stolen) = (host.taken(1..=interferers)? - before, steal()? - noise);
     flood.end()?;
     host.proven()?;
-    let ms = |ns: Option<u64>| ns.map_or("inf".into(), |ns| format!("{:.3}", ns as f64 / 1e6));
+    let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
     let mut row = vec![arm.to_string(), interferers.to_string(), set.to_string()];
-    row.extend([50.0, 95.0, 99.0].map(|percent| ms(found.percentile(percent))));
-    row.push(ms(None));
+    row.extend([50.0, 95.0, 99.0].map(|percent| format!("{:.3}", percentile_ms(&found, percent))));
+    row.push(format!("{bound:.3}"));
     row.push(found.lost.to_string());
     row.push(format!("{:.1}", taken as f64 / length.ns() as f64 * 1e6));
-    row.extend([stolen, found.latest].map(|ns| ms(Some(ns))));
-    Ok((row, stolen * 1000 / (2 * length.ns())))
+    row.extend([stolen, found.latest].map(ms));
+    Ok(((row, percentile_ms(&found, 95.0)), stolen * 1000 / (2 * length.ns())))
 }
 
 /// Taken from this machine by its hypervisor so far, of both cores, in ns.

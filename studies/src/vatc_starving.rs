@@ -4,7 +4,7 @@ use crate::tables::Csv;
 use crate::vatc_host::{bucket, filter, Arm, Host};
 use crate::vatc_measured::{quiet, steal, OTHERS};
 use crate::Error;
-use giusto_measure::packets::{Flood, Flow, Passed, Place, Stage};
+use giusto_measure::packets::{Flood, Flow, Place, Stage};
 use giusto_model::{Bucket, Duration};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -22,9 +22,8 @@ const PART: f64 = 0.2;
 /// More than what a guest sends in one turn on its core, and less than a quarter of a second of tokens.
 const DEPTH: u64 = 512;
 
-/// The rows of a set.
-pub(crate) fn set(set: u64, length: Duration, table: &mut Csv, played: &dyn Fn()) -> Result<(), Error> {
-    let core = quiet(|| capacity(length))?;
+/// The rows of a set; the host's core processes so many packets a second.
+pub(crate) fn set(set: u64, core: f64, length: Duration, table: &mut Csv, played: &dyn Fn()) -> Result<(), Error> {
     let (limited, unlimited) = (bucket((core * PART) as u64, DEPTH)?, bucket(100_000_000, 1_000_000)?);
     for protocol in PROTOCOLS {
         for offered in OFFERED {
@@ -39,27 +38,15 @@ pub(crate) fn set(set: u64, length: Duration, table: &mut Csv, played: &dyn Fn()
                 let left = if name == "nothing" { alone } else { alone * (1.0 - offered.min(PART)) };
                 let number = |number: f64| format!("{number:.3}");
                 let mut row = vec![protocol.to_string(), name.to_string(), offered.to_string(), set.to_string()];
-                row.extend([found.high / 1e3, found.low, left, found.low / left, found.stolen as f64 / 1e6].map(number));
+                row.extend(
+                    [found.high / 1e3, found.low, left, found.low / left, found.stolen as f64 / 1e6].map(number),
+                );
                 table.row(&row);
                 played();
             }
         }
     }
     Ok(())
-}
-
-/// Packets that a core processes in a second of its time, of the low class.
-fn capacity(length: Duration) -> Result<(f64, u64), Error> {
-    let host = Host::new(2, Arm::Giusto, bucket(1_000, 64)?)?;
-    let flood = Flood::start(&host.stage, &[Flow { from: 1, rate: None, core: OTHERS }])?;
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    let (place, threads, noise) = (Place::Guest(1), host.threads(Place::Guest(1)), steal()?);
-    let before = Passed::now(&host.stage, place, &threads)?;
-    std::thread::sleep(std::time::Duration::from_nanos(length.ns()));
-    let passed = Passed::now(&host.stage, place, &threads)?.since(before);
-    flood.end()?;
-    let stolen = (steal()? - noise) * 1000 / (2 * length.ns());
-    Ok((passed.packets as f64 * 1e9 / passed.used.max(1) as f64, stolen))
 }
 
 #[derive(Clone, Copy)]

@@ -99,7 +99,11 @@ impl Daemon {
     fn start(stage: &Stage, folder: &Path) -> Daemon {
         let words = ["daemon".to_string(), stage.host(), folder.display().to_string()];
         let state = folder.join("state");
-        let child = Command::new(env::current_exe().unwrap()).args(words).env("GIUSTO_STATE", state).stdout(Stdio::null()).spawn();
+        let child = Command::new(env::current_exe().unwrap())
+            .args(words)
+            .env("GIUSTO_STATE", state)
+            .stdout(Stdio::null())
+            .spawn();
         Daemon { child: child.unwrap(), folder: folder.into() }
     }
 
@@ -137,7 +141,10 @@ fn from_start_to_end() {
         let _ = fs::remove_file(folder.path().join("status.json"));
         let mut daemon = Daemon::start(&stage, folder.path());
         daemon.until(|links, warnings| links.len() == 2 && warnings.is_empty());
-        assert_eq!(threads(), ["napi/eth0 FF 80 on 1", "napi/eth0 TS - on 0", "napi/v0 FF 80 on 1", "napi/v1 TS - on 0"]);
+        assert_eq!(
+            threads(),
+            ["napi/eth0 FF 80 on 1", "napi/eth0 TS - on 0", "napi/v0 FF 80 on 1", "napi/v1 TS - on 0"]
+        );
         stage.send(0, 1, 500, Duration::from_millis(50));
         daemon.until(|links, _| links.iter().all(|link| link.proof == Proof::Moved));
         // What a link event undoes comes back by itself, and what is wrong is told.

@@ -1,6 +1,8 @@
 //! Network namespaces with a host, its bridge and guests; and what must come back, read with other programs than the room's own code.
 
-use giusto_model::{Bucket, Duration as Span, NetworkPlan, PacketClass, PacketUnit, Percentile, Uplink, UplinkPlan, VifPlan, Within};
+use giusto_model::{
+    Bucket, Duration as Span, NetworkPlan, PacketClass, PacketUnit, Percentile, Uplink, UplinkPlan, VifPlan, Within,
+};
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -11,7 +13,9 @@ use std::{fs, io};
 /// Why none of this can be done here.
 pub(crate) fn cannot() -> Option<String> {
     let lacks = ["ip", "ethtool", "tc", "chrt", "taskset"].into_iter().find(|program| {
-        !["/usr/sbin", "/usr/bin", "/sbin", "/bin"].iter().any(|folder| fs::metadata(format!("{folder}/{program}")).is_ok())
+        !["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+            .iter()
+            .any(|folder| fs::metadata(format!("{folder}/{program}")).is_ok())
     });
     // SAFETY: no arguments, cannot fail.
     if unsafe { libc::geteuid() } != 0 {
@@ -25,7 +29,10 @@ pub(crate) fn cannot() -> Option<String> {
     }
     let name = format!("giusto-test-{}-try", std::process::id());
     let made = Command::new("ip").args(["netns", "add", &name]).output().ok()?;
-    let pair = Command::new("ip").args(["-n", &name, "link", "add", "va", "type", "veth", "peer", "name", "vb"]).output().ok()?;
+    let pair = Command::new("ip")
+        .args(["-n", &name, "link", "add", "va", "type", "veth", "peer", "name", "vb"])
+        .output()
+        .ok()?;
     let _ = Command::new("ip").args(["netns", "del", &name]).output();
     let why = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).trim().to_string();
     match (made.status.success(), pair.status.success()) {
@@ -65,15 +72,23 @@ impl Stage {
         let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let stage = Stage { name: format!("giusto-test-{}-{count}", std::process::id()), guests };
         run(&["ip", "netns", "add", &stage.host()]);
+        stage.quiet(&stage.host());
         stage.ip("link add br0 type bridge");
         stage.ip("addr add 10.77.0.1/24 dev br0");
         stage.ip("link set br0 up");
         stage.ip("link set lo up");
         (0..guests).for_each(|guest| {
             run(&["ip", "netns", "add", &stage.guest(guest)]);
+            stage.quiet(&stage.guest(guest));
             stage.plug(guest);
         });
         stage
+    }
+
+    /// No packets that nobody asked for.
+    fn quiet(&self, namespace: &str) {
+        const OFF: &str = "for f in /proc/sys/net/ipv6/conf/*/disable_ipv6; do [ ! -e $f ] || echo 1 >$f; done";
+        run(&["ip", "netns", "exec", namespace, "sh", "-c", OFF]);
     }
 
     pub(crate) fn host(&self) -> String {
@@ -95,7 +110,11 @@ impl Stage {
         eth0("ip link set eth0 up");
         // Known beforehand, so that only what the tests send is counted.
         for other in 0..self.guests {
-            eth0(&format!("ip neigh replace 10.77.0.{} lladdr 02:00:00:00:77:{:02x} dev eth0 nud permanent", 10 + other, 10 + other));
+            eth0(&format!(
+                "ip neigh replace 10.77.0.{} lladdr 02:00:00:00:77:{:02x} dev eth0 nud permanent",
+                10 + other,
+                10 + other
+            ));
         }
     }
 
@@ -151,8 +170,8 @@ impl Stage {
     pub(crate) fn snapshot(&self) -> Vec<String> {
         const LOOK: &str = "cd /sys/class/net; for d in v* eth* t*; do [ -e $d ] || continue; \
             echo $d threaded $(cat $d/threaded) rps $(cat $d/queues/rx-*/rps_cpus); \
-            ethtool -k $d | grep -v fixed | sed \"s/^/$d /\"; tc qdisc show dev $d; \
-            tc filter show dev $d ingress; tc filter show dev $d egress; done";
+            ethtool -k $d | grep -v fixed | sed \"s/^/$d /\"; /usr/sbin/tc qdisc show dev $d; \
+            /usr/sbin/tc filter show dev $d ingress; /usr/sbin/tc filter show dev $d egress; done";
         let mut facts = Vec::new();
         for namespace in (0..self.guests).map(|guest| self.guest(guest)).chain([self.host()]) {
             let text = run(&["ip", "netns", "exec", &namespace, "sh", "-c", LOOK]);
@@ -165,14 +184,20 @@ impl Stage {
 
 /// Every thread that polls an interface of a test: name, policy, priority, cores.
 pub(crate) fn threads() -> Vec<String> {
-    let text = run(&["sh", "-c", "ps -eo pid=,cls=,rtprio=,comm= | grep -E 'napi/(v[0-9]|eth0|t[0-9])' || true"]);
+    let text = run(&["ps", "-eo", "pid=,cls=,rtprio=,comm="]);
+    let ours = |name: &str| {
+        let interface = name.strip_prefix("napi/").and_then(|rest| rest.rsplit_once('-'))?.0;
+        let numbered = |letter| interface.strip_prefix(letter).is_some_and(|rest| rest.parse::<u8>().is_ok());
+        (interface == "eth0" || numbered("v") || numbered("t")).then(|| format!("napi/{interface}"))
+    };
     let mut found: Vec<String> = text
         .lines()
-        .map(|line| {
+        .filter_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
+            let name = ours(words.get(3)?)?;
             let cores = Command::new("taskset").args(["-pc", words[0]]).output().unwrap().stdout;
             let cores = String::from_utf8_lossy(&cores).rsplit(' ').next().unwrap_or("").trim().to_string();
-            format!("{} {} {} on {cores}", words[3].rsplit_once('-').map_or(words[3], |(name, _)| name), words[1], words[2])
+            Some(format!("{name} {} {} on {cores}", words[1], words[2]))
         })
         .collect();
     found.sort();
@@ -238,7 +263,11 @@ pub(crate) fn plan(uplinks: &[(&str, u8, u32)], vifs: &[Wish]) -> NetworkPlan {
         core: wish.core,
         priority: wish.priority,
         bucket: wish.bucket.map(|(rate, depth)| bucket(rate, depth)),
-        promise: wish.promised.then(|| Within { percentile: "p99".parse::<Percentile>().unwrap(), within: ms }).into_iter().collect(),
+        promise: wish
+            .promised
+            .then(|| Within { percentile: "p99".parse::<Percentile>().unwrap(), within: ms })
+            .into_iter()
+            .collect(),
         bound: wish.priority.map(|_| ms),
         reasons: vec![],
     });

@@ -37,6 +37,7 @@ pub(crate) fn as_if_alone(name: &str, tasks: Vec<Task>, margin: &str) -> Service
         server: None,
         cap: Cap::Hard,
         load: None,
+        network: Vec::new(),
     }
 }
 
@@ -77,6 +78,7 @@ pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
         server: None,
         cap: Cap::Hard,
         load: None,
+        network: Vec::new(),
     }
 }
 
@@ -90,6 +92,7 @@ pub(crate) fn sites(cores: &[&[u32]], services: Vec<Service>) -> Site {
         name: format!("edge-{number}"),
         cores: cores.to_vec(),
         keep_free: of("5%"),
+        network: None,
     };
     Site { hosts: cores.iter().zip(1..).map(host).collect(), services, topics: Vec::new(), coordination: None }
 }

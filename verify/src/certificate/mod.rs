@@ -9,12 +9,14 @@ mod alone;
 mod demand;
 mod entry;
 mod exact;
+mod network;
 mod percentiles;
 mod read;
 mod recovery;
 mod topic;
 mod windows;
 
+pub use network::CheckedInterface;
 pub use read::{read_plan, NoPlan};
 pub use recovery::CheckedEnsemble;
 pub use topic::CheckedTopic;
@@ -36,6 +38,9 @@ pub struct Checked {
     /// The ensemble, if the plan has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coordination: Option<CheckedEnsemble>,
+    /// Interfaces of the high class, in the order of the plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<CheckedInterface>,
 }
 
 /// A core whose servers fit together.
@@ -123,7 +128,8 @@ impl Broken {
 }
 
 /// Whether all promises of `plan` are kept, given that tasks and servers are what it says: each entry by its certificate, each
-/// core by its admission, the floors by what is left, topics by the law of their buckets, the ensemble by the parts of its recovery.
+/// core by its admission, the floors by what is left, topics by the law of their buckets, the ensemble by the parts of its recovery,
+/// interfaces by what can be ahead of their packets.
 ///
 /// # Errors
 /// The first that does not hold, or that would take more than some seconds to establish.
@@ -134,7 +140,8 @@ pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
     let cores = admission::check(plan)?;
     let topics = plan.topics.iter().map(|one| topic::check(plan, one)).collect::<Result<_, _>>()?;
     let coordination = plan.coordination.as_ref().map(recovery::check).transpose()?;
-    Ok(Checked { services, cores, topics, coordination })
+    let network = plan.network.iter().map(|one| network::check(plan, one)).collect::<Result<Vec<_>, _>>()?.concat();
+    Ok(Checked { services, cores, topics, coordination, network })
 }
 
 /// Whether each service has all entries that it was promised.

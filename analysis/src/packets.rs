@@ -1,0 +1,109 @@
+//! How long packets wait for a core that processes them by priority (paper 001, chapter 3, on stock Linux).
+//!
+//! Each interface has a thread of its own; the threads of a core have distinct priorities. A thread processes up to a poll of
+//! packets before anybody else gets the core, so that whoever comes waits for one poll of the lower ones, then for what those
+//! above may send, then for its own.
+//!
+//! With r, b and c the rate, the burst and the time of a packet: D_i is the least t with
+//! maxpoll + sum over j above i of (b_j + r_j t) c_j + b_i c_i <= t. Why later packets of i wait no longer: x after the start of
+//! a busy period r_i x more packets of i are there, and it takes less than x to process them and what comes meanwhile, as
+//! the load of i and all above is less than the core.
+
+use crate::Error;
+use giusto_model::{Bucket, Duration, Rate};
+use num_bigint::BigUint;
+use num_rational::Ratio;
+
+/// The kernel stops all threads with real-time priorities of a core that run for longer than this in a
+/// [`THROTTLE_PERIOD`], all of them and until the period ends (sched_rt_runtime_us).
+pub const THROTTLE_RUNTIME: Duration = Duration::from_ms(950);
+/// sched_rt_period_us.
+pub const THROTTLE_PERIOD: Duration = Duration::from_ms(1000);
+
+/// Packets that one thread processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// (r, b)
+    pub bucket: Bucket,
+    /// 1/c: such packets that a core processes.
+    pub capacity: Rate,
+}
+
+/// What is processed in a row whatever else comes: maxpoll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// So many packets.
+    pub packets: u32,
+    /// Of the kind that takes longest.
+    pub capacity: Rate,
+}
+
+type Exact = Ratio<BigUint>;
+
+/// D of `own` with those `above` it, rounded up to a whole ns; their order does not matter. `None`: no bound, as those above and
+/// itself use as much of the core as makes the kernel stop them ([`THROTTLE_RUNTIME`]). O(above).
+///
+/// It holds while the kernel stops nobody ([`busy`]) and does nothing else on the core; the time to wake a thread is not in it.
+///
+/// # Errors
+/// [`Error::NoCapacity`]; [`Error::Wait`] beyond 584 years.
+pub fn delay_bound(above: &[Flow], own: Flow, poll: Poll) -> Result<Option<Duration>, Error> {
+    let mut wait = time(poll.packets.into(), poll.capacity)? + burst(own)?;
+    let mut load = zero();
+    for flow in above {
+        wait += burst(*flow)?;
+        load += share(*flow)?;
+    }
+    if &load + share(own)? >= exact(THROTTLE_RUNTIME) / exact(THROTTLE_PERIOD) {
+        return Ok(None);
+    }
+    let left = Exact::from_integer(1u32.into()) - load;
+    rounded(wait / left).map(Some)
+}
+
+/// The longest that the threads of these flows can run in any [`THROTTLE_PERIOD`] p: maxpoll + sum (b + r p) c, rounded up. The
+/// kernel never stops them where that is at most [`THROTTLE_RUNTIME`]. (A burst may be kept waiting by a lower poll from before
+/// the period on; all else that is processed in it came in it, or there was no idle time since it came.) O(flows).
+///
+/// # Errors
+/// As [`delay_bound`].
+pub fn busy(flows: &[Flow], poll: Poll) -> Result<Duration, Error> {
+    let mut sum = time(poll.packets.into(), poll.capacity)?;
+    for flow in flows {
+        sum += burst(*flow)? + share(*flow)? * exact(THROTTLE_PERIOD);
+    }
+    rounded(sum)
+}
+
+/// b c, in ns.
+fn burst(flow: Flow) -> Result<Exact, Error> {
+    let (parts, whole) = flow.bucket.depth.fraction();
+    Ok(time(parts, flow.capacity)? / Exact::from_integer(whole.into()))
+}
+
+/// r c.
+fn share(flow: Flow) -> Result<Exact, Error> {
+    let (packets, ns) = flow.bucket.rate.fraction();
+    Ok(time(packets, flow.capacity)? / Exact::from_integer(ns.into()))
+}
+
+/// What so many packets take, in ns.
+fn time(packets: u64, capacity: Rate) -> Result<Exact, Error> {
+    let (done, ns) = capacity.fraction();
+    match done {
+        0 => Err(Error::NoCapacity),
+        done => Ok(Exact::new(BigUint::from(packets) * ns, done.into())),
+    }
+}
+
+fn exact(time: Duration) -> Exact {
+    Exact::from_integer(time.ns().into())
+}
+
+fn zero() -> Exact {
+    Exact::from_integer(0u32.into())
+}
+
+fn rounded(ns: Exact) -> Result<Duration, Error> {
+    u64::try_from(ns.ceil().to_integer()).map(Duration::from_ns).map_err(|_| Error::Wait)
+}

@@ -1,0 +1,162 @@
+//! The bound on packets' waits against an independent play of polls, ns by ns.
+
+use giusto_analysis::packets::{busy, delay_bound, Flow, Poll, THROTTLE_RUNTIME};
+use giusto_analysis::Error;
+use giusto_model::{Bucket, Duration, Rate, Tokens};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::collections::VecDeque;
+
+/// An interface: a packet takes `cost` ns, `tokens` come in `of` ns, and `depth` are kept.
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    cost: u64,
+    tokens: u64,
+    of: u64,
+    depth: u64,
+}
+
+impl Interface {
+    fn flow(&self) -> Flow {
+        let bucket = Bucket { rate: rate(self.tokens, self.of), depth: Tokens::whole(self.depth) };
+        Flow { bucket, capacity: rate(1, self.cost) }
+    }
+}
+
+fn rate(events: u64, ns: u64) -> Rate {
+    Rate::of(events, Duration::from_ns(ns)).unwrap()
+}
+
+/// When an interface sends what its bucket lets through.
+#[derive(Clone, Copy, PartialEq)]
+enum Sends {
+    /// As soon as it may, from this instant on.
+    Greedily(u64),
+    /// At each ns with this probability in a hundred, then all that it may or one.
+    AtRandom(u32),
+}
+
+/// Longest wait of each interface, highest first; below them somebody always has `poll` packets of `low` ns. Whoever decides
+/// what is processed next does not see what comes at that very instant.
+fn play(all: &[(Interface, Sends)], poll: u64, low: u64, length: u64, rng: &mut StdRng) -> Vec<u64> {
+    let mut queues: Vec<VecDeque<u64>> = vec![VecDeque::new(); all.len()];
+    let mut levels: Vec<u64> = all.iter().map(|(one, _)| one.depth * one.of).collect();
+    let mut longest = vec![0; all.len()];
+    // Who is polled (`None`: somebody below), packets left in the poll, until when the present packet takes.
+    let mut current: Option<(Option<usize>, u64, u64)> = None;
+    for now in 0..length {
+        if let Some((who, left, until)) = current {
+            if until == now {
+                if let Some(who) = who {
+                    let came = queues[who].pop_front().expect("it was processed");
+                    longest[who] = longest[who].max(now - came);
+                }
+                let next = left > 1 && who.is_none_or(|who| !queues[who].is_empty());
+                current = next.then(|| (who, left - 1, now + who.map_or(low, |who| all[who].0.cost)));
+            }
+        }
+        if current.is_none() {
+            let who = queues.iter().position(|queue| !queue.is_empty());
+            current = Some((who, poll, now + who.map_or(low, |who| all[who].0.cost)));
+        }
+        for (place, (one, sends)) in all.iter().enumerate() {
+            let may = levels[place] / one.of;
+            let count = match sends {
+                Sends::Greedily(from) if now >= *from => may,
+                Sends::AtRandom(percent) if rng.random_range(0..100) < *percent => {
+                    may.min(if rng.random_bool(0.5) { u64::MAX } else { 1 })
+                }
+                _ => 0,
+            };
+            (0..count).for_each(|_| queues[place].push_back(now));
+            levels[place] = (levels[place] - count * one.of + one.tokens).min(one.depth * one.of);
+        }
+    }
+    longest
+}
+
+#[test]
+fn nobody_waits_longer_than_the_bound_and_some_wait_as_long() {
+    let mut rng = StdRng::seed_from_u64(41);
+    let [mut played, mut unbounded, mut attained, mut near, mut beside] = [0u32; 5];
+    while played < 400 {
+        let count = rng.random_range(1..=4);
+        let interfaces: Vec<Interface> = (0..count)
+            .map(|_| Interface {
+                cost: rng.random_range(2..15),
+                tokens: rng.random_range(1..4),
+                of: rng.random_range(20..400),
+                depth: rng.random_range(1..12),
+            })
+            .collect();
+        let (poll, low) = (rng.random_range(1..10), rng.random_range(2..20));
+        let flows: Vec<Flow> = interfaces.iter().map(Interface::flow).collect();
+        let longest_poll = |own: usize| {
+            let cost = interfaces[own + 1..].iter().map(|below| below.cost).max().unwrap_or(0).max(low);
+            Poll { packets: poll as u32, capacity: rate(1, cost) }
+        };
+        let bound = |own: usize| delay_bound(&flows[..own], flows[own], longest_poll(own)).unwrap();
+        let bounds: Vec<Option<Duration>> = (0..count).map(bound).collect();
+        let load: f64 = interfaces.iter().map(|i| (i.tokens * i.cost) as f64 / i.of as f64).sum();
+        assert_eq!(bounds.iter().any(Option::is_none), load >= 0.95, "{load}");
+        let Some(bounds) = bounds.into_iter().collect::<Option<Vec<_>>>() else {
+            unbounded += 1;
+            continue;
+        };
+        let last = bounds.iter().map(|bound| bound.ns()).max().unwrap_or(0);
+        // All at once at the start of a poll of the lowest; then in other ways.
+        for worst in [true, false, false, false] {
+            let sends = |rng: &mut StdRng| match worst || rng.random_bool(0.5) {
+                true => Sends::Greedily(if worst { 0 } else { rng.random_range(0..100) }),
+                false => Sends::AtRandom(rng.random_range(1..100)),
+            };
+            let all: Vec<(Interface, Sends)> = interfaces.iter().map(|one| (*one, sends(&mut rng))).collect();
+            let found = play(&all, poll, low, (3 * last).min(30_000), &mut rng);
+            for (own, (found, bound)) in found.iter().zip(&bounds).enumerate() {
+                assert!(*found <= bound.ns(), "{found} > {bound}: {interfaces:?}, {poll} of {low}");
+                attained += u32::from(*found == bound.ns());
+                // A part of a packet of each above is counted whole, and multiplied by what comes meanwhile.
+                let parts: u64 = interfaces[..own].iter().map(|above| above.cost).sum();
+                near += u32::from(own > 0 && worst && bound.ns() - found <= 2 * parts);
+                beside += u32::from(own > 0 && !worst && *found > bound.ns() / 2);
+            }
+        }
+        played += 1;
+    }
+    println!(
+        "played {played}, unbounded {unbounded}; attained {attained}, near with others above {near}, half way {beside}"
+    );
+    assert!(unbounded > 20 && attained > 300 && near > 200 && beside > 200);
+}
+
+#[test]
+fn nobody_runs_for_longer_in_a_second_than_what_is_said() {
+    // Seconds are long: the same sum for a short window, as the second is a constant.
+    let one = Interface { cost: 100_000, tokens: 1, of: 1_000_000, depth: 40 };
+    let two = Interface { cost: 50_000, tokens: 3, of: 1_000_000, depth: 7 };
+    let poll = Poll { packets: 64, capacity: rate(1, 15_000) };
+    // 64 x 15 us, 40 x 100 us, a thousand of 100 us, 7 x 50 us, three thousand of 50 us.
+    let expected = Duration::from_us(960 + 4_000 + 100_000 + 350 + 150_000);
+    assert_eq!(busy(&[one.flow(), two.flow()], poll), Ok(expected));
+    assert!(expected < THROTTLE_RUNTIME);
+}
+
+#[test]
+fn a_poll_a_burst_and_what_is_above_by_hand() {
+    let bucket = |per_second: u64, depth| Bucket { rate: rate(per_second, 1_000_000_000), depth: Tokens::whole(depth) };
+    let capacity = rate(50_000, 1_000_000_000); // 20 us
+    let poll = Poll { packets: 64, capacity };
+    let flow = |per_second, depth| Flow { bucket: bucket(per_second, depth), capacity };
+    // 64 x 20 us + 10 x 20 us.
+    let alone = delay_bound(&[], flow(1000, 10), poll).unwrap();
+    assert_eq!(alone, Some(Duration::from_us(1480)));
+    // And 20 x 20 us, and a fifth of the time that it takes: (1480 + 400) / (1 - 1/5).
+    let below = delay_bound(&[flow(10_000, 20)], flow(1000, 10), poll).unwrap();
+    assert_eq!(below, Some(Duration::from_us(2350)));
+    assert_eq!(delay_bound(&[flow(40_000, 1)], flow(7_500, 1), poll), Ok(None));
+    let nothing = Rate::of(0, Duration::from_ms(1)).unwrap();
+    let idle = Flow { capacity: nothing, ..flow(1, 1) };
+    assert_eq!(delay_bound(&[], idle, poll), Err(Error::NoCapacity));
+    let full = flow(1, u64::MAX);
+    assert_eq!(delay_bound(&[full], full, poll), Err(Error::Wait));
+}

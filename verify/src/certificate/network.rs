@@ -1,0 +1,173 @@
+//! Packets: each bound by itself, put into the inequality that it has to satisfy, and whether the kernel would stop a thread.
+
+use super::exact::{whole, Exact};
+use super::Broken;
+use giusto_model::{Bucket, Duration, NetworkPlan, PacketClass, Plan, Rate, VifPlan};
+use num_bigint::BigUint;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// An interface of the high class that keeps its promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckedInterface {
+    /// Its host.
+    pub on: String,
+    /// Its name.
+    pub name: String,
+    /// No packet of it waits longer.
+    #[serde(rename = "bound_ns")]
+    pub bound: Duration,
+    /// Interfaces above it on its core.
+    pub above: usize,
+}
+
+/// Threads with real-time priorities run no longer in a second, or the kernel stops them.
+const MOST: u64 = 950_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// A thread with a real-time priority.
+struct Thread<'a> {
+    name: &'a str,
+    core: u32,
+    priority: u8,
+    bucket: Bucket,
+}
+
+pub(super) fn check(plan: &Plan, network: &NetworkPlan) -> Result<Vec<CheckedInterface>, Broken> {
+    let named = |broken: Broken| Broken { what: format!("packets on {}: {}", network.on, broken.what), ..broken };
+    one(plan, network).map_err(named)
+}
+
+fn one(plan: &Plan, network: &NetworkPlan) -> Result<Vec<CheckedInterface>, Broken> {
+    let host = plan.hosts.iter().filter(|host| host.name == network.on);
+    let same = plan.network.iter().filter(|other| other.on == network.on).count();
+    if host.clone().count() != 1 || same != 1 {
+        return Err(Broken::new("a host of the plan, once", 1, same.min(host.count())));
+    }
+    let services: BTreeSet<u32> = host.flat_map(|host| host.cores.iter().copied()).collect();
+    if let Some(core) = network.cores.iter().find(|core| services.contains(core)) {
+        return Err(Broken::new("cores for packets alone", "none of the services'", core));
+    }
+    let names: Vec<&str> = network.uplinks.iter().map(|one| one.uplink.name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().chain(network.vifs.iter().map(|vif| vif.name.as_str())).collect();
+    let distinct: BTreeSet<&str> = names.iter().copied().collect();
+    if distinct.len() != names.len() {
+        return Err(Broken::new("interfaces, each once", names.len(), distinct.len()));
+    }
+    let cores = network.uplinks.iter().map(|one| one.core).chain(network.vifs.iter().map(|vif| vif.core));
+    for core in cores {
+        if !network.cores.contains(&core) {
+            return Err(Broken::new("a core for packets", format!("{:?}", network.cores), core));
+        }
+    }
+    let uplinks = network.uplinks.iter().map(|one| (one.core, one.priority));
+    let uplinks: Vec<(u32, u8)> = uplinks.collect();
+    let mut threads: Vec<Thread<'_>> = (network.uplinks.iter())
+        .map(|one| Thread { name: &one.uplink.name, core: one.core, priority: one.priority, bucket: one.uplink.bucket })
+        .collect();
+    for vif in &network.vifs {
+        threads.extend(thread(vif, &uplinks)?);
+    }
+    for (nth, one) in threads.iter().enumerate() {
+        let equal = |other: &&Thread<'_>| (other.core, other.priority) == (one.core, one.priority);
+        if let Some(other) = threads[..nth].iter().find(equal) {
+            let needed = format!("another for '{}' than for '{}'", one.name, other.name);
+            return Err(Broken::new("priorities of a core, distinct", needed, one.priority));
+        }
+        if !(1..=99).contains(&one.priority) {
+            return Err(Broken::new(format!("priority of '{}'", one.name), "1 to 99", one.priority));
+        }
+    }
+    let poll = network_time(network, network.poll.into())?;
+    for core in &network.cores {
+        let mut sum = poll.clone();
+        for thread in threads.iter().filter(|thread| thread.core == *core) {
+            sum += sent(network, thread.bucket, SECOND)?;
+        }
+        let here = threads.iter().any(|thread| thread.core == *core);
+        if here && sum > whole(MOST.into()) {
+            let what = format!("ns of a second in which the kernel lets real-time threads of core {core} run");
+            return Err(Broken::new(what, sum.ceil().to_integer(), MOST));
+        }
+    }
+    let high = network.vifs.iter().filter(|vif| vif.class == PacketClass::High);
+    high.map(|vif| bounded(network, vif, &threads, &poll)).collect()
+}
+
+/// The thread of an interface of the high class; one of the low class has neither a priority nor a bound.
+fn thread<'a>(vif: &'a VifPlan, uplinks: &[(u32, u8)]) -> Result<Option<Thread<'a>>, Broken> {
+    let what = |what: &str| format!("{what} of '{}'", vif.name);
+    match (vif.class, vif.priority, vif.bucket, vif.bound) {
+        (PacketClass::Low, None, _, None) if vif.promise.is_empty() => Ok(None),
+        (PacketClass::Low, ..) => {
+            Err(Broken::new(what("priority, bound and promise"), "none in the low class", "some"))
+        }
+        (PacketClass::High, Some(priority), Some(bucket), Some(_)) => {
+            match uplinks.iter().find(|(core, uplink)| *core == vif.core && *uplink <= priority) {
+                Some((_, uplink)) => Err(Broken::new(what("priority"), format!("less than {uplink}"), priority)),
+                None => Ok(Some(Thread { name: &vif.name, core: vif.core, priority, bucket })),
+            }
+        }
+        (PacketClass::High, ..) => {
+            Err(Broken::new(what("priority, bucket and bound"), "all three in the high class", "fewer"))
+        }
+    }
+}
+
+/// Whether all that can be ahead of its packet at the bound is done by then, and each later packet gains on it.
+fn bounded(
+    network: &NetworkPlan,
+    vif: &VifPlan,
+    threads: &[Thread<'_>],
+    poll: &Exact,
+) -> Result<CheckedInterface, Broken> {
+    let (bound, own) = (vif.bound.unwrap_or(Duration::ZERO), vif.bucket);
+    let priority = vif.priority.unwrap_or(0);
+    let above: Vec<&Thread<'_>> =
+        threads.iter().filter(|thread| thread.core == vif.core && thread.priority > priority).collect();
+    let mut ahead = poll.clone();
+    let mut second = whole(0);
+    if let Some(bucket) = own {
+        ahead += sent(network, bucket, 0)?;
+        second += rate_alone(network, bucket.rate)?;
+    }
+    for thread in &above {
+        ahead += sent(network, thread.bucket, bound.ns())?;
+        second += rate_alone(network, thread.bucket.rate)?;
+    }
+    if ahead > whole(bound.ns().into()) {
+        let what = format!("time after which no packet of '{}' waits any more", vif.name);
+        return Err(Broken::new(what, format!("{} ns", ahead.ceil().to_integer()), bound).at(bound.ns()));
+    }
+    if second >= whole(SECOND.into()) {
+        let what = format!("ns of a second that '{}' and all above it need", vif.name);
+        return Err(Broken::new(what, second.ceil().to_integer(), SECOND));
+    }
+    match vif.promise.iter().find(|point| point.within < bound) {
+        Some(broken) => Err(Broken::new(format!("the promise of '{}'", vif.name), broken, bound)),
+        None => Ok(CheckedInterface { on: network.on.clone(), name: vif.name.clone(), bound, above: above.len() }),
+    }
+}
+
+/// What a core needs for that which a bucket lets through in `window` ns, in ns.
+fn sent(network: &NetworkPlan, bucket: Bucket, window: u64) -> Result<Exact, Broken> {
+    let (tokens, parts) = bucket.depth.fraction();
+    let (packets, ns) = bucket.rate.fraction();
+    let count = Exact::new(tokens.into(), parts.into()) + Exact::new(BigUint::from(packets) * window, ns.into());
+    Ok(count * network_time(network, 1)?)
+}
+
+/// The same without its burst, in a second.
+fn rate_alone(network: &NetworkPlan, rate: Rate) -> Result<Exact, Broken> {
+    let (packets, ns) = rate.fraction();
+    Ok(Exact::new(BigUint::from(packets) * SECOND, ns.into()) * network_time(network, 1)?)
+}
+
+/// What so many packets take, in ns.
+fn network_time(network: &NetworkPlan, packets: u64) -> Result<Exact, Broken> {
+    let (done, ns) = network.capacity.fraction();
+    match done {
+        0 => Err(Broken::new("packets that a core processes", "some", 0)),
+        done => Ok(Exact::new(BigUint::from(ns) * packets, done.into())),
+    }
+}
