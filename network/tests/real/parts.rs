@@ -196,7 +196,7 @@ fn filter_of_others() {
     stage.inside(&stage.host(), || {
         let mut record = Vec::new();
         Network::apply(&plan(&[], &[high(0, 80, 1)]), &mut record).unwrap();
-        stage.within(&stage.host(), "tc filter add dev v0 ingress prio 7 u32 match u32 0 0 action ok");
+        stage.within(&stage.host(), "tc filter add dev v0 ingress prio 7 u32 match u32 0 0 flowid 1:1");
         assert_eq!(undo(&record).failed, Vec::<String>::new());
         let filters = stage.within(&stage.host(), "tc filter show dev v0 ingress");
         assert!(filters.contains("pref 7 u32") && !filters.contains("giusto"), "{filters}");
