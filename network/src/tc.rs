@@ -75,7 +75,7 @@ fn clsact(index: u32) -> TcMessage {
 
 /// Whether any filter of anybody is on the interface's clsact.
 pub(crate) fn has_filters(route: &Asking, index: u32) -> io::Result<bool> {
-    Ok(!filters(route, index, Direction::From)?.is_empty() || !filters(route, index, Direction::To)?.is_empty())
+    Ok(count(route, index, Direction::From)? + count(route, index, Direction::To)? > 0)
 }
 
 /// Whether our filter is there.
@@ -106,6 +106,24 @@ fn filter(index: u32, direction: Direction) -> TcMessage {
     message.header.info = PREFERENCE << 16 | u32::from(ALL_PROTOCOLS.to_be());
     message.attributes.push(TcAttribute::Kind(TcFilterBpf::KIND.into()));
     message
+}
+
+/// How many filters of anybody, also of kinds that cannot be read here.
+fn count(route: &Asking, index: u32, direction: Direction) -> io::Result<u32> {
+    const LIST: u16 = 46; // RTM_GETTFILTER
+    let parent = u32::from(direction.parent());
+    // struct tcmsg: family and padding, interface, handle, parent, info.
+    let question = [[0; 4], index.to_ne_bytes(), [0; 4], parent.to_ne_bytes(), [0; 4]].concat();
+    let mut filters = 0;
+    let asked = route.exchange(LIST, NLM_F_DUMP, &question, &mut |_, body| {
+        // Each priority is listed too, with handle 0.
+        filters += u32::from(body.get(8..12).is_some_and(|handle| handle != [0; 4]));
+        Ok(())
+    });
+    match asked {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(0), // no clsact
+        asked => asked.map(|()| filters),
+    }
 }
 
 fn filters(route: &Asking, index: u32, direction: Direction) -> io::Result<Vec<TcMessage>> {
