@@ -22,6 +22,13 @@ typedef __UINT64_TYPE__ gi_u64;
 typedef __INT64_TYPE__ gi_s64;
 typedef __UINT32_TYPE__ gi_u32;
 
+/* Keeps the compiler from asking what a value is, where the BPF verifier would walk every path through the answers. */
+#ifdef __bpf__
+#define GI_BUCKET_KEEP(value) __asm__("" : "+r"(value))
+#else
+#define GI_BUCKET_KEEP(value) ((void)0)
+#endif
+
 /* Under a BPF spin lock nothing may be called. */
 #define GI_BUCKET_INLINE static inline __attribute__((always_inline))
 
@@ -93,6 +100,7 @@ GI_BUCKET_INLINE gi_u64 gi_bucket_quotient(struct gi_bucket_wide x, gi_u64 d, gi
 	for (i = 0; i < 64; i++) { /* the quotient's bits come in from the right */
 		x.high = x.high << 1 | x.low >> 63;
 		less = (x.high - d) >> 63;
+		GI_BUCKET_KEEP(less);
 		x.high -= d & (less - 1);
 		x.low = x.low << 1 | (1 - less);
 	}

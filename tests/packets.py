@@ -117,7 +117,7 @@ class Packets(unittest.TestCase):
         port = 19000 + os.getpid() % 1000
         daemon = self.start("--metrics", f"127.0.0.1:{port}")
         links = {link["name"]: link for link in self.until(daemon, lambda status: len(status["network"]) == 2)["network"]}
-        self.assertEqual((links["v0"]["class"], links["v0"]["limit"], links["v1"]["class"]), ("high", "drop", "low"))
+        self.assertEqual((links["v0"]["class"], links["v0"]["limit"], links["v1"]["class"]), ("high", "drop-sent", "low"))
         high = links["v0"]["priority"]
         self.assertEqual(threads(), sorted([f"napi/v0 FF {high}", f"napi/eth0 FF {high}", "napi/v1 TS -", "napi/eth0 TS -"]))
         within(f"{NAME}-g0", sys.executable, "-c", SEND)

@@ -78,7 +78,8 @@ impl Stage for Observed<'_, '_, '_> {
             notes.push("backend manager: giusto enforces; should it die, its watchdog restores the host".into());
         }
         let network = scene.packets.as_ref().map(|packets| packets.status()).unwrap_or_default();
-        if network.iter().any(|link| link.limit == giusto_network::Limit::Drop) {
+        let dropped = [giusto_network::Limit::Drop, giusto_network::Limit::DropSent];
+        if network.iter().any(|link| dropped.contains(&link.limit)) {
             notes.push("packets beyond a bucket are dropped before the host works on them".into());
         }
         Report { notes, services, cores, network, warnings: self.warnings.clone() }

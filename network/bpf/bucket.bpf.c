@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * The packet token bucket of one virtual interface, before anything else that the host does with its packets: what finds no
- * token is dropped. Both directions share the bucket, since both cost the host processor time.
+ * The packet token bucket of one virtual interface, before anything else that the host does with its packets. Both directions
+ * share the bucket, since both cost the host processor time. What finds no token is dropped; or, where the sender's own end has
+ * a queue that can hold it (fq), it is sent when its token is there, and what is for the interface takes its token ahead.
  *
  * The algorithm is policy/bucket.h. A new rate and burst come into force with the next packet.
  */
@@ -12,22 +13,30 @@
 
 #include "bucket.h"
 
+/* No packet waits longer for its token, or takes it further ahead. */
+#define LONGEST 1000000000ull /* 1 s */
+
 /* As `Goal` and `Counted` of src/bucket.rs. */
 struct goal {
 	struct bpf_spin_lock lock;
-	gi_u32 segments; /* counts what a packet will be cut into, else each buffer as one */
+	gi_u32 how;	 /* SEGMENTS, DELAYS */
 	gi_u64 version;	 /* 0: nothing is limited yet */
 	gi_u64 num;
 	gi_u64 den;
 	gi_u64 burst;
 };
 
+#define FROM 0u
+#define TO 1u
+#define SEGMENTS 1u /* counts what a packet will be cut into, else each buffer as one */
+#define DELAYS 2u
+
 struct counted {
 	struct bpf_spin_lock lock;
 	gi_u32 pad;
 	gi_u64 version; /* of the goal in force */
 	struct gi_bucket bucket;
-	gi_u64 passed[2]; /* packets from the interface, to it */
+	gi_u64 passed[2]; /* packets FROM the interface, TO it */
 	gi_u64 dropped[2];
 };
 
@@ -48,15 +57,15 @@ struct {
 static __always_inline int limit(struct __sk_buff *packet, gi_u32 direction)
 {
 	gi_u64 version, num, den, burst, tokens, now;
-	gi_u32 zero = 0, segments;
+	gi_u32 zero = 0, how;
 	struct goal *to = bpf_map_lookup_elem(&goal, &zero);
 	struct counted *c = bpf_map_lookup_elem(&counted, &zero);
-	int there;
+	gi_s64 release = -1;
 
 	if (!to || !c)
 		return TC_ACT_UNSPEC;
 	bpf_spin_lock(&to->lock);
-	segments = to->segments;
+	how = to->how;
 	version = to->version;
 	num = to->num;
 	den = to->den;
@@ -64,7 +73,7 @@ static __always_inline int limit(struct __sk_buff *packet, gi_u32 direction)
 	bpf_spin_unlock(&to->lock);
 	if (!version)
 		return TC_ACT_UNSPEC;
-	tokens = segments && packet->gso_segs ? packet->gso_segs : 1;
+	tokens = how & SEGMENTS && packet->gso_segs ? packet->gso_segs : 1;
 	now = bpf_ktime_get_ns();
 	bpf_spin_lock(&c->lock);
 	if (!c->version)
@@ -72,26 +81,41 @@ static __always_inline int limit(struct __sk_buff *packet, gi_u32 direction)
 	else if (c->version != version)
 		gi_bucket_set(&c->bucket, num, den, burst, now);
 	c->version = version;
-	there = gi_bucket_admit(&c->bucket, tokens, now);
-	if (there)
+	if (!(how & DELAYS))
+		release = gi_bucket_admit(&c->bucket, tokens, now) ? (gi_s64)now : -1;
+	else if (c->bucket.at <= now + LONGEST)
+		release = gi_bucket_take(&c->bucket, tokens, now);
+	if (release >= 0)
 		c->passed[direction]++;
 	else
 		c->dropped[direction]++;
 	bpf_spin_unlock(&c->lock);
+	if (release < 0)
+		return TC_ACT_SHOT;
+	if (how & DELAYS && direction == FROM)
+		packet->tstamp = release;
 	/* What passes is for the filters of others to judge. */
-	return there ? TC_ACT_UNSPEC : TC_ACT_SHOT;
+	return TC_ACT_UNSPEC;
 }
 
+/* At the host's end. */
 SEC("classifier")
 int giusto_from(struct __sk_buff *packet)
 {
-	return limit(packet, 0);
+	return limit(packet, FROM);
 }
 
 SEC("classifier")
 int giusto_to(struct __sk_buff *packet)
 {
-	return limit(packet, 1);
+	return limit(packet, TO);
+}
+
+/* At the sender's own end, where only the sender pays for what is dropped. */
+SEC("classifier")
+int giusto_sent(struct __sk_buff *packet)
+{
+	return limit(packet, FROM);
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -1,7 +1,8 @@
 //! The packet bucket in the kernel (bpf/bucket.bpf.c): loaded once an interface, changed while it works.
 
 use crate::namespace::Namespace;
-use crate::tc::{self, Direction};
+use crate::network::Limit;
+use crate::tc::{self, Direction, Root};
 use crate::{Error, Link, Recorder, Undo};
 use aya::maps::Array;
 use aya::programs::SchedClassifier;
@@ -17,12 +18,16 @@ const LAST: u128 = 1 << 62;
 const NUM: u128 = 1 << 52;
 const DEN: u128 = 1 << 42;
 
+/// What `how` says.
+const SEGMENTS: u32 = 1;
+const DELAYS: u32 = 2;
+
 /// `struct goal`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Goal {
     lock: u32,
-    segments: u32,
+    how: u32,
     version: u64,
     num: u64,
     den: u64,
@@ -50,6 +55,8 @@ unsafe impl Pod for Counted {}
 pub(crate) struct Packets {
     ebpf: Ebpf,
     goal: Goal,
+    /// What becomes of packets that find no token.
+    pub(crate) limit: Limit,
 }
 
 impl Packets {
@@ -57,14 +64,15 @@ impl Packets {
     pub(crate) fn load(name: &str, bucket: &Bucket, unit: PacketUnit) -> Result<Packets, Error> {
         let goal = goal(name, bucket, unit, 1)?;
         let ebpf = load().map_err(|error| broken("load the packet bucket into the kernel", error))?;
-        let mut packets = Packets { ebpf, goal };
+        let mut packets = Packets { ebpf, goal, limit: Limit::Drop };
         packets.write()?;
         Ok(packets)
     }
 
     /// Another rate, burst or unit, with the next packet. No token is added by it.
     pub(crate) fn set(&mut self, name: &str, bucket: &Bucket, unit: PacketUnit) -> Result<(), Error> {
-        let next = goal(name, bucket, unit, self.goal.version)?;
+        let mut next = goal(name, bucket, unit, self.goal.version)?;
+        next.how |= self.goal.how & DELAYS;
         if next != self.goal {
             self.goal = Goal { version: self.goal.version + 1, ..next };
             self.write()?;
@@ -81,11 +89,48 @@ impl Packets {
         write(&mut self.ebpf).map_err(|error| broken("set the packet bucket's rate", error))
     }
 
-    /// In front of the interface, both ways; what is there stays.
+    /// At the sender's own end, where only the sender pays for what exceeds it: it waits there where the kernel has fq and the end no queue
+    /// of somebody else, else it is dropped. What is there stays.
+    pub(crate) fn attach_sent(&mut self, namespace: &Namespace, link: &Link, record: &mut dyn Recorder) -> Result<(), Error> {
+        self.attach(namespace, link, &[Direction::Sent], record)?;
+        self.limit = Limit::DropSent;
+        if self.queue(namespace, link, record)? {
+            self.limit = Limit::Delay;
+        }
+        let how = self.goal.how & !DELAYS | if self.limit == Limit::Delay { DELAYS } else { 0 };
+        if how != self.goal.how {
+            self.goal = Goal { how, version: self.goal.version + 1, ..self.goal };
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the end has our fq.
+    fn queue(&self, namespace: &Namespace, link: &Link, record: &mut dyn Recorder) -> Result<bool, Error> {
+        let failed = |doing: &str| {
+            let doing = format!("{doing} {}", link.name);
+            move |source| Error::kernel(doing, source)
+        };
+        match tc::root(&namespace.route, link.index).map_err(failed("look for the queue of"))? {
+            Root::Ours => return Ok(true),
+            Root::Other => return Ok(false),
+            Root::Default => {}
+        }
+        record.intend(&Undo::Queue(link.clone())).map_err(Error::Journal)?;
+        match tc::add_fq(&namespace.route, link.index) {
+            Ok(()) => Ok(true),
+            // This kernel has none.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed("put fq on")(error)),
+        }
+    }
+
+    /// At an end; what is there stays.
     pub(crate) fn attach(
         &mut self,
         namespace: &Namespace,
         link: &Link,
+        directions: &[Direction],
         record: &mut dyn Recorder,
     ) -> Result<(), Error> {
         let failed = |doing: &str| {
@@ -105,7 +150,7 @@ impl Packets {
             record.intend(&Undo::Clsact(link.clone())).map_err(Error::Journal)?;
             tc::add_clsact(route, link.index).map_err(failed("add clsact to"))?;
         }
-        for direction in Direction::BOTH {
+        for &direction in directions {
             if !tc::has_filter(route, link.index, direction).map_err(failed("list the filters of"))? {
                 let program =
                     program(&mut self.ebpf, direction).map_err(|error| broken("load the packet bucket", error))?;
@@ -128,7 +173,7 @@ impl Packets {
 
 fn load() -> Result<Ebpf, aya::EbpfError> {
     let mut ebpf = Ebpf::load(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/bucket.bpf.o")))?;
-    for direction in Direction::BOTH {
+    for direction in Direction::ALL {
         classifier(&mut ebpf, direction)?.load()?;
     }
     Ok(ebpf)
@@ -177,8 +222,8 @@ fn goal(name: &str, bucket: &Bucket, unit: PacketUnit, version: u64) -> Result<G
             bucket.depth
         )));
     }
-    let segments = u32::from(unit == PacketUnit::Segment);
-    Ok(Goal { lock: 0, segments, version, num: num as u64, den: den as u64, burst: burst as u64 })
+    let how = if unit == PacketUnit::Segment { SEGMENTS } else { 0 };
+    Ok(Goal { lock: 0, how, version, num: num as u64, den: den as u64, burst: burst as u64 })
 }
 
 fn gcd(a: u128, b: u128) -> u128 {

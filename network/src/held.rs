@@ -5,6 +5,7 @@ use crate::end::{self, Needs};
 use crate::namespace::{Namespace, Neighbours};
 use crate::proof::{Meter, Proof};
 use crate::route::Seen;
+use crate::tc::Direction;
 use crate::{vhost, Attributes, Error, Link, Recorder, Thread, Undo};
 use giusto_model::{Bucket, PacketClass, PacketUnit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,14 +117,17 @@ impl Held {
                 }
                 none => none.insert(Packets::load(&name, bucket, self.goal.unit)?),
             };
-            packets.attach(home, &link, &mut record)?;
+            // What it sends is limited at its own end, where that can be reached.
+            let here: &[Direction] =
+                if matches!(kind, Kind::Veth(..)) { &[Direction::To] } else { &[Direction::From, Direction::To] };
+            packets.attach(home, &link, here, &mut record)?;
         }
         let found = match kind {
             Kind::Napi => own(around, &link, seen.up, false, &mut record),
             Kind::Vhost => {
                 vhost::workers(&link).map(|threads| Found { from: threads.clone(), to: threads, ..Found::default() })
             }
-            Kind::Veth(index, id) => veth(around, &link, &seen, (index, id), is_vif, &mut record),
+            Kind::Veth(index, id) => veth(around, &link, &seen, (index, id), is_vif, self.bucket.as_mut(), &mut record),
         };
         let found = found?;
         let attributes = Attributes::of(self.goal.priority, self.goal.core);
@@ -305,6 +309,7 @@ fn veth(
     seen: &Seen,
     (index, id): (u32, Option<i32>),
     is_vif: bool,
+    bucket: Option<&mut Packets>,
     record: &mut dyn Recorder,
 ) -> Result<Found, Error> {
     let home = around.home;
@@ -320,6 +325,7 @@ fn veth(
     match (namespace, peer) {
         (Some(namespace), Some(peer)) => {
             let far = namespace.link(&peer);
+            bucket.map_or(Ok(()), |bucket| bucket.attach_sent(namespace, &far, record))?;
             let claimed = around.claimed.iter().chain(&found.from).copied().collect();
             let threads =
                 end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif }, &claimed, record);

@@ -22,12 +22,16 @@ pub struct Network {
 
 /// How an interface is kept to its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// It has none.
     None,
-    /// What finds no token is dropped before the host works on it.
+    /// What finds no token is dropped at the host's end, before the host works on it.
     Drop,
+    /// What is sent and finds no token is dropped at the sender's own end, at the sender's cost.
+    DropSent,
+    /// What is sent waits for its token at the sender's own end.
+    Delay,
 }
 
 /// How an interface stands.
@@ -238,7 +242,7 @@ fn status(held: &Held) -> LinkStatus {
         priority: goal.priority,
         threads: held.there.iter().flat_map(|there| there.threads()).map(|thread| thread.tid).collect(),
         proof: held.proof(),
-        limit: if held.bucket.is_some() { Limit::Drop } else { Limit::None },
+        limit: held.bucket.as_ref().map_or(Limit::None, |bucket| bucket.limit),
         passed: counts.map(|(passed, _)| passed),
         dropped: counts.map(|(_, dropped)| dropped),
         packets_per_s: held.there.as_ref().map_or(0.0, |there| there.a_second),
@@ -275,6 +279,8 @@ impl fmt::Display for Limit {
         f.pad(match self {
             Limit::None => "not limited",
             Limit::Drop => "dropped beyond its bucket",
+            Limit::DropSent => "dropped at the sender",
+            Limit::Delay => "waits at the sender",
         })
     }
 }

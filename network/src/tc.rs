@@ -14,6 +14,8 @@ use std::os::fd::RawFd;
 const PREFERENCE: u32 = 1;
 /// What our filters are known by, with their names.
 const HANDLE: u32 = 0x6769_7573;
+/// What our queue is known by.
+const FQ: TcHandle = TcHandle { major: 0x6769, minor: 0 };
 const CLSACT: &str = "clsact";
 const ALL_PROTOCOLS: u16 = 0x0003; // ETH_P_ALL
 
@@ -25,23 +27,26 @@ pub enum Direction {
     From,
     /// For it.
     To,
+    /// As [`Direction::From`], at its own end.
+    Sent,
 }
 
 impl Direction {
-    pub(crate) const BOTH: [Direction; 2] = [Direction::From, Direction::To];
+    pub(crate) const ALL: [Direction; 3] = [Direction::From, Direction::To, Direction::Sent];
 
     /// The program's name in bpf/bucket.bpf.c, and that of the filter.
     pub(crate) fn program(self) -> &'static str {
         match self {
             Direction::From => "giusto_from",
             Direction::To => "giusto_to",
+            Direction::Sent => "giusto_sent",
         }
     }
 
     fn parent(self) -> TcHandle {
         let minor = match self {
             Direction::From => TcHandle::MIN_INGRESS,
-            Direction::To => TcHandle::MIN_EGRESS,
+            Direction::To | Direction::Sent => TcHandle::MIN_EGRESS,
         };
         TcHandle { major: u16::MAX, minor }
     }
@@ -70,6 +75,49 @@ fn clsact(index: u32) -> TcMessage {
     message.header.parent = TcHandle::CLSACT;
     message.header.handle = TcHandle { major: u16::MAX, minor: 0 };
     message.attributes.push(TcAttribute::Kind(CLSACT.into()));
+    message
+}
+
+/// The queue at the root of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Root {
+    /// The kernel's choice.
+    Default,
+    /// Our fq.
+    Ours,
+    /// Somebody else's.
+    Other,
+}
+
+pub(crate) fn root(route: &Asking, index: u32) -> io::Result<Root> {
+    let answers = route.ask(Message::GetQueueDiscipline(TcMessage::with_index(index as i32)), NLM_F_DUMP)?;
+    let found = answers.iter().find_map(|answer| match answer {
+        Message::NewQueueDiscipline(found) if found.header.index == index as i32 && found.header.parent == TcHandle::ROOT => {
+            Some(found.header.handle)
+        }
+        _ => None,
+    });
+    Ok(match found {
+        Some(handle) if handle == FQ => Root::Ours,
+        Some(TcHandle::UNSPEC) | None => Root::Default,
+        Some(_) => Root::Other,
+    })
+}
+
+/// Adds fq, which sends packets at the time they say. Errors: NotFound where the kernel has none.
+pub(crate) fn add_fq(route: &Asking, index: u32) -> io::Result<()> {
+    route.ask(Message::NewQueueDiscipline(fq(index)), NLM_F_CREATE | NLM_F_EXCL).map(drop)
+}
+
+pub(crate) fn remove_fq(route: &Asking, index: u32) -> io::Result<()> {
+    route.ask(Message::DelQueueDiscipline(fq(index)), 0).map(drop)
+}
+
+fn fq(index: u32) -> TcMessage {
+    let mut message = TcMessage::with_index(index as i32);
+    message.header.parent = TcHandle::ROOT;
+    message.header.handle = FQ;
+    message.attributes.push(TcAttribute::Kind("fq".into()));
     message
 }
 

@@ -2,7 +2,7 @@
 
 use crate::features::GRO;
 use crate::namespace::Namespace;
-use crate::tc::{self, Direction};
+use crate::tc::{self, Direction, Root};
 use crate::{Attributes, Link, Thread};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -31,6 +31,8 @@ pub enum Undo {
     },
     /// A clsact was added: remove it, unless somebody else's filters are on it by now.
     Clsact(Link),
+    /// A queue that sends packets at the time they say was put at the root of an interface: remove it.
+    Queue(Link),
     /// A filter was added.
     Filter {
         /// To which interface.
@@ -68,7 +70,7 @@ impl Undo {
                 let same = |known: &Undo| matches!(known, Undo::PacketThread { thread: t, .. } if *t == thread);
                 (!earlier.iter().any(same)).then_some(self)
             }
-            Undo::Clsact(_) | Undo::Filter { .. } => (!earlier.contains(&self)).then_some(self),
+            Undo::Clsact(_) | Undo::Queue(_) | Undo::Filter { .. } => (!earlier.contains(&self)).then_some(self),
         }
     }
 
@@ -77,6 +79,7 @@ impl Undo {
             Undo::InterfaceFile { link, .. }
             | Undo::Offloads { link, .. }
             | Undo::Clsact(link)
+            | Undo::Queue(link)
             | Undo::Filter { link, .. } => Some(link),
             Undo::PacketThread { .. } => None,
         }
@@ -157,6 +160,10 @@ fn within(namespace: &Namespace, link: &Link, step: &Undo) -> io::Result<()> {
             namespace.offloads.set(&link.name, &goal)
         }),
         Undo::Clsact(_) => remove_clsact(namespace, link.index),
+        Undo::Queue(_) => match tc::root(&namespace.route, link.index) {
+            Ok(Root::Ours) => tc::remove_fq(&namespace.route, link.index),
+            other => other.map(drop),
+        },
         Undo::Filter { direction, .. } => remove_filter(namespace, link.index, *direction),
         Undo::PacketThread { .. } => Ok(()),
     };
@@ -210,6 +217,7 @@ impl fmt::Display for Undo {
             Undo::InterfaceFile { link, file, value } => write!(f, "write {value:?} to '{file}' of {link}"),
             Undo::Offloads { link, before } => write!(f, "give {link} its offloads {before:?} back"),
             Undo::Clsact(link) => write!(f, "remove clsact from {link}"),
+            Undo::Queue(link) => write!(f, "remove fq from {link}"),
             Undo::Filter { link, direction } => write!(f, "remove the filter {} from {link}", direction.program()),
             Undo::PacketThread { thread, before } => write!(f, "give thread {} {before:?} back", thread.tid),
         }

@@ -49,8 +49,6 @@ fn cell(loads: [u64; 8], core: f64, length: Duration) -> Result<(Vec<Found>, u64
     let mut found = Vec::new();
     for arm in 0..2 {
         if arm == 1 {
-            host.rebalanced()?; // the first only looks
-            std::thread::sleep(std::time::Duration::from_secs(1));
             at = host.rebalanced()?;
         }
         let before = taken(&host)?;

@@ -116,7 +116,10 @@ impl Host {
     /// Moves guests to other cores where that is worth it; the core of each guest then.
     pub(crate) fn rebalanced(&mut self) -> Result<Vec<u32>, Error> {
         let Some(network) = &mut self.network else { return Ok(vec![]) };
-        let moved = self.stage.inside(Place::Host, || network.rebalance(&mut Vec::new()))?;
+        let moved = self.stage.inside(Place::Host, || {
+            network.check(&mut Vec::new());
+            network.rebalance(&mut Vec::new())
+        })?;
         moved.map_err(Error::machine)?;
         Ok(network.status().iter().filter(|link| link.service.is_some()).map(|link| link.core).collect())
     }
