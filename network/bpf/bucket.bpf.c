@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * The packet token bucket of one virtual interface, before anything else that the host does with its packets: what finds no
- * token is dropped. Both directions share the bucket, since both cost the host processor time.
+ * The packet token bucket of one virtual interface, before anything else that the host does with its packets: what
+ * finds no token is dropped. Both directions share the bucket, since both cost the host processor time.
  *
  * The algorithm is policy/bucket.h. A new rate and burst come into force with the next packet.
  */
