@@ -6,7 +6,7 @@ export GIUSTO_SOAK=1
 result=docs/soak.txt
 {
 	echo "commit $(git rev-parse --short HEAD), $(uname -r), $(nproc) cores, $(date -u +%F)"
-	cargo test --release --locked -p giusto-compute -p giusto-daemon -- --nocapture 2>&1 | grep -E '^real:|died|deaths|middle|made:|panicked'
+	cargo test --release --locked -p giusto-compute -p giusto-network -p giusto-daemon -- --nocapture 2>&1 | grep -E '^real:|Plug: |died|deaths|middle|made:|panicked'
 	tests/v2.sh 2>&1 | grep -E "^real: [0-9]" || true
 	cargo test --release --locked -p giusto-analysis --test response --test response_corners --test response_played -- --nocapture 2>&1 | grep -E '^test result|refused$|panicked'
 	cargo test --release --locked -p giusto-planner --test percentiles -- --nocapture 2>&1 | grep -E '^test|panicked|alone'

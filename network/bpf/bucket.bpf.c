@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * The packet token bucket of one virtual interface, before anything else that the host does with its packets. Both directions
- * share the bucket, since both cost the host processor time. What finds no token is dropped; or, where the sender's own end has
- * a queue that can hold it (fq), it is sent when its token is there, and what is for the interface takes its token ahead.
+ * The packet token bucket of one virtual interface, before anything else that the host does with its packets. Both
+ * directions share the bucket, since both cost the host processor time. What finds no token is dropped; or, where the
+ * sender's own end has a queue that can hold it (fq), it is sent when its token is there, and what is for the interface
+ * takes its token ahead.
  *
  * The algorithm is policy/bucket.h. A new rate and burst come into force with the next packet.
  */

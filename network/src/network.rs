@@ -93,6 +93,7 @@ impl Network {
         });
         let mut failed: Vec<String> = go.into_iter().flat_map(Held::let_go).collect();
         self.held = stay;
+        let order: Vec<String> = goals.iter().map(|goal| goal.name.clone()).collect();
         let mut first = Ok(());
         let neighbours = Neighbours::default();
         for goal in goals {
@@ -113,6 +114,7 @@ impl Network {
                 }
             }
         }
+        self.held.sort_by_key(|held| order.iter().position(|name| *name == held.goal.name));
         if let (Some(why), Ok(())) = (failed.pop(), &first) {
             return Err(Error::kernel("let an interface go", std::io::Error::other(why)));
         }

@@ -55,7 +55,8 @@ fn moved() {
         let mut record = Vec::new();
         let plan = plan(&[("v2", 90, 1)], &[high(0, 80, 1), low(1, 0)]);
         let packets = 4000;
-        stage.send(0, 1, 100, Duration::from_millis(20));
+        // So that the bridge knows where each is, and floods nobody else.
+        stage.send(1, 0, 20, Duration::from_millis(20));
         let without = {
             let at = softirqs();
             stage.send(0, 1, packets, Duration::from_millis(400));
@@ -74,8 +75,8 @@ fn moved() {
         assert_eq!(network.check(&mut record), Vec::<String>::new());
         println!("  {packets} sent, {arrived} arrived; NET_RX softirqs {without} without threads, {with} with");
         assert!(arrived > packets / 2);
-        // Polls were softirqs, and are none now; older kernels free buffers of other cores in softirqs of that name.
-        assert!(without > u64::from(packets) / 2 && with < without * 3 / 4, "{without} {with}");
+        // Polls were softirqs, and are none now.
+        assert!(without > u64::from(packets) / 2 && with < without / 4, "{without} {with}");
         for (name, class) in [("v0", "FF 80 on 1"), ("v1", "TS - on 0")] {
             let status = status(&network, name);
             assert_eq!((&status.proof, status.threads.len()), (&Proof::Moved, 2), "{status:?}");
@@ -240,7 +241,7 @@ fn rebalance() {
     stage.inside(&stage.host(), || {
         let mut record = Vec::new();
         let free = |guest: usize, priority: u8| crate::stage::Wish { promised: false, ..high(guest, priority, 0) };
-        let wishes = [high(0, 50, 0), free(1, 60), free(2, 60), low(3, 1)];
+        let wishes = [free(0, 60), high(1, 50, 0), free(2, 60), low(3, 1)];
         let mut network = Network::apply(&plan(&[], &wishes), &mut record).unwrap();
         network.rebalance(&mut record).unwrap();
         for guest in 0..3 {
@@ -250,9 +251,12 @@ fn rebalance() {
         network.check(&mut record);
         let moves = network.rebalance(&mut record).unwrap();
         println!("  {moves:?}");
-        assert!(!moves.is_empty() && moves.iter().all(|way| way.name != "v0"), "{moves:?}");
+        assert!(
+            moves.iter().any(|way| way.name == "v0" && way.to == 1) && moves.iter().all(|way| way.name != "v1"),
+            "{moves:?}"
+        );
         let of = |name: &str| threads().into_iter().find(|line| line.starts_with(&format!("napi/{name} "))).unwrap();
-        assert_eq!(of("v0"), "napi/v0 FF 50 on 0");
+        assert_eq!(of("v1"), "napi/v1 FF 50 on 0");
         for way in &moves {
             assert!(of(&way.name).ends_with(&format!(" on {}", way.to)), "{:?}", of(&way.name));
         }
