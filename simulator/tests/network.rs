@@ -58,7 +58,11 @@ fn the_same_seed_plays_the_same_and_nothing_is_lost_or_made() {
         assert_eq!(one, play_packets(&scene, length, 7).unwrap());
         assert_ne!(one, play_packets(&scene, length, 8).unwrap());
         let two = play_packets_seeds(&scene, length, &[7, 8]).unwrap();
-        assert!(two[1].sent >= one[1].sent && two[2].sent >= one[2].sent && two[1].times[..one[1].times.len()] == one[1].times);
+        assert!(
+            two[1].sent >= one[1].sent
+                && two[2].sent >= one[2].sent
+                && two[1].times[..one[1].times.len()] == one[1].times
+        );
         for (guest, rate) in [(1, 60_000.0), (2, 250_000.0)] {
             let all = (one[guest].sent + one[guest].refused) as f64;
             // A tenth is not counted of what was sent.
