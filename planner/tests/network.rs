@@ -137,6 +137,9 @@ fn refusals_say_who_why_and_what_would_fit() {
     );
     let many = (0..50).map(|nth| high(&format!("v{nth}"), 10, 1, None)).collect();
     assert!(told(&of(network(1, &[]), many)).contains("core 1 has 49 of its kind already"));
+    // Many that do not fit are refused in reasonable time, too.
+    let crowd = (0..40).map(|nth| high(&format!("v{nth}"), 900, 30, Some(6_000))).collect();
+    assert!(told(&of(network(4, &[]), crowd)).contains("is late"));
     let flood = of(network(1, &[(49_000, 10)]), vec![]);
     assert!(told(&flood).starts_with("interface 'eth0' on edge-1: with it core 1 would"));
 }

@@ -148,3 +148,15 @@ fn one_measured_point_predicts_the_order_of_the_others() {
         }
     }
 }
+
+#[test]
+fn any_end_is_an_end() {
+    // A play may end within an interrupt, a packet or a wait.
+    for path in PATHS {
+        for ns in 1..400 {
+            let guests = vec![asks(), stream(PacketClass::Low, 90_000.0, 2, Some((50_000.0, 5.0)))];
+            let seen = play_packets(&scene(path, guests), Duration::from_ns(ns * 977), 3).unwrap();
+            assert_eq!(seen.len(), 2);
+        }
+    }
+}
