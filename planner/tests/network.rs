@@ -56,10 +56,10 @@ fn of(network: HostNetwork, vifs: Vec<Vif>) -> Site {
     site
 }
 
-fn planned(site: &Site) -> Result<NetworkPlan, PacketRefusal> {
+fn planned(site: &Site) -> Result<NetworkPlan, Box<PacketRefusal>> {
     match plan(site, &Facts::typical(vec![0])) {
         Ok(mut plan) => Ok(plan.network.remove(0)),
-        Err(Refusal::Packets(refusal)) => Err(*refusal),
+        Err(Refusal::Packets(refusal)) => Err(refusal),
         Err(other) => panic!("{other}"),
     }
 }
@@ -263,7 +263,8 @@ fn plans_are_proven_and_what_a_refusal_proposes_fits_and_no_more() {
                 shared += u32::from(plan.cores.iter().any(|core| high(*core) > 1));
                 searched += u32::from(plan.reasons.iter().any(|reason| reason.value.contains("all promises are kept")));
             }
-            Err(PacketRefusal { interface, cause, nearest, .. }) => {
+            Err(refusal) => {
+                let PacketRefusal { interface, cause, nearest, .. } = *refusal;
                 causes[match cause {
                     PacketCause::Busy { demand, supply, .. } => {
                         assert!(demand > supply);
