@@ -4,8 +4,8 @@ use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::Failure;
 use crate::table;
 use giusto_model::{
-    Backend, Bandwidth, Certificate, CoordinationPlan, Duration, HostPlan, LeftoverPlan, NetworkPlan, Plan, Promise,
-    ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan, Within,
+    Backend, Bandwidth, Certificate, CoordinationPlan, Duration, Host, HostPlan, LeftoverPlan, NetworkPlan, Plan,
+    Promise, ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan, Within,
 };
 use giusto_planner::{share, Facts, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
@@ -66,8 +66,12 @@ pub(crate) fn of(path: &Path, insist: Option<Backend>, named: Option<&str>) -> R
 /// Says which cores this machine lacks of those that the site says it has.
 pub(crate) fn note_missing_cores(site: &Site, facts: &Facts) {
     let here = site.hosts.iter().filter(|host| facts.host.as_ref() == Some(&host.name));
-    let missing: Vec<u32> =
-        here.flat_map(|host| host.cores.iter().copied()).filter(|core| !facts.cores.contains(core)).collect();
+    let of = |host: &Host| {
+        host.cores.iter().chain(host.network.iter().flat_map(|network| &network.cores)).copied().collect()
+    };
+    let mut missing: Vec<u32> = here.flat_map(|host| -> Vec<u32> { of(host) }).collect();
+    missing.retain(|core| !facts.cores.contains(core));
+    missing.sort_unstable();
     if !missing.is_empty() {
         let cores = giusto_planner::cores(&missing);
         table::tell(format_args!("note: this machine has no core {cores}: 'giusto run' would refuse this site here"));

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Reads a plan to be explained; nobody applies one that was read (`giusto run` plans anew, for the machine as it is then).
 /// Checks that it is one that [`crate::plan`] can have made: its version, hosts with names of their own, services on these
-/// hosts and on their cores, a core to each service that needs one alone, one backend a core, and 0 < budget ≤ period.
+/// hosts and on their cores, interfaces too, a core to each service that needs one alone, one backend a core, and 0 < budget ≤ period.
 /// Errors name the file.
 pub fn read(path: &Path) -> Result<Plan, Error> {
     let name = path.display().to_string();
@@ -58,6 +58,16 @@ fn check(plan: &Plan) -> Result<(), String> {
         let host = host(&leftover.name, &leftover.on)?;
         if let Some(core) = leftover.cores.iter().find(|core| !host.cores.contains(core)) {
             return Err(format!("service '{}': core {core} is not one of its host's cores", leftover.name));
+        }
+    }
+    for network in &plan.network {
+        if !hosts.contains_key(network.on.as_str()) {
+            return Err(format!("packets of '{}', which is no host of it", network.on));
+        }
+        let uplinks = network.uplinks.iter().map(|one| (&one.uplink.name, one.core));
+        let mut all = uplinks.chain(network.vifs.iter().map(|vif| (&vif.name, vif.core)));
+        if let Some((name, core)) = all.find(|(_, core)| !network.cores.contains(core)) {
+            return Err(format!("interface '{name}': core {core} is not one of its host's cores for packets"));
         }
     }
     for (index, service) in plan.services.iter().enumerate() {

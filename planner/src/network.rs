@@ -21,7 +21,7 @@ const UPLINK: u8 = 90;
 const VIF: u8 = 49;
 
 /// Plans the packets of all hosts that have a network, or of the `only` one. O(interfaces² · cores) where the least loaded core
-/// is right for each, and up to some thousand looks at a core else.
+/// is right for each; else up to some seconds.
 pub(crate) fn plan(site: &Site, only: Option<usize>) -> Result<Vec<NetworkPlan>, Box<PacketRefusal>> {
     let wanted = (site.hosts.iter().enumerate()).filter(|(index, _)| only.is_none_or(|only| only == *index));
     let networks = wanted.filter_map(|(_, host)| Some((host, host.network.as_ref()?)));

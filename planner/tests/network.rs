@@ -56,10 +56,10 @@ fn of(network: HostNetwork, vifs: Vec<Vif>) -> Site {
     site
 }
 
-fn planned(site: &Site) -> Result<NetworkPlan, PacketRefusal> {
+fn planned(site: &Site) -> Result<NetworkPlan, Box<PacketRefusal>> {
     match plan(site, &Facts::typical(vec![0])) {
         Ok(mut plan) => Ok(plan.network.remove(0)),
-        Err(Refusal::Packets(refusal)) => Err(*refusal),
+        Err(Refusal::Packets(refusal)) => Err(refusal),
         Err(other) => panic!("{other}"),
     }
 }
@@ -137,6 +137,9 @@ fn refusals_say_who_why_and_what_would_fit() {
     );
     let many = (0..50).map(|nth| high(&format!("v{nth}"), 10, 1, None)).collect();
     assert!(told(&of(network(1, &[]), many)).contains("core 1 has 49 of its kind already"));
+    // Many that do not fit are refused in reasonable time, too.
+    let crowd = (0..40).map(|nth| high(&format!("v{nth}"), 900, 30, Some(6_000))).collect();
+    assert!(told(&of(network(4, &[]), crowd)).contains("is late"));
     let flood = of(network(1, &[(49_000, 10)]), vec![]);
     assert!(told(&flood).starts_with("interface 'eth0' on edge-1: with it core 1 would"));
 }
@@ -260,7 +263,8 @@ fn plans_are_proven_and_what_a_refusal_proposes_fits_and_no_more() {
                 shared += u32::from(plan.cores.iter().any(|core| high(*core) > 1));
                 searched += u32::from(plan.reasons.iter().any(|reason| reason.value.contains("all promises are kept")));
             }
-            Err(PacketRefusal { interface, cause, nearest, .. }) => {
+            Err(refusal) => {
+                let PacketRefusal { interface, cause, nearest, .. } = *refusal;
                 causes[match cause {
                     PacketCause::Busy { demand, supply, .. } => {
                         assert!(demand > supply);

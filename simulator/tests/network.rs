@@ -58,7 +58,11 @@ fn the_same_seed_plays_the_same_and_nothing_is_lost_or_made() {
         assert_eq!(one, play_packets(&scene, length, 7).unwrap());
         assert_ne!(one, play_packets(&scene, length, 8).unwrap());
         let two = play_packets_seeds(&scene, length, &[7, 8]).unwrap();
-        assert!(two[1].sent >= one[1].sent && two[2].sent >= one[2].sent && two[1].times[..one[1].times.len()] == one[1].times);
+        assert!(
+            two[1].sent >= one[1].sent
+                && two[2].sent >= one[2].sent
+                && two[1].times[..one[1].times.len()] == one[1].times
+        );
         for (guest, rate) in [(1, 60_000.0), (2, 250_000.0)] {
             let all = (one[guest].sent + one[guest].refused) as f64;
             // A tenth is not counted of what was sent.
@@ -141,6 +145,18 @@ fn one_measured_point_predicts_the_order_of_the_others() {
             Path::Classes => assert!(found.iter().all(|us| *us < 130 + 2 * 1000 + 100), "{found:?}"),
             Path::Backlog => assert!(found[0] < 300 && found[2] > found[1], "{found:?}"),
             _ => {}
+        }
+    }
+}
+
+#[test]
+fn any_end_is_an_end() {
+    // A play may end within an interrupt, a packet or a wait.
+    for path in PATHS {
+        for ns in 1..400 {
+            let guests = vec![asks(), stream(PacketClass::Low, 90_000.0, 2, Some((50_000.0, 5.0)))];
+            let seen = play_packets(&scene(path, guests), Duration::from_ns(ns * 977), 3).unwrap();
+            assert_eq!(seen.len(), 2);
         }
     }
 }

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 const ARMS: [(&str, Path, Qdisc); 3] =
     [("prio", Path::Dom0, Qdisc::Prio), ("fq_codel", Path::Dom0, Qdisc::FqCodel), ("vatc", Path::Vatc, Qdisc::Prio)];
 /// Packets a second that a stream of 1-byte UDP would send.
-const RATE: f64 = 150_000.0;
+const RATE: f64 = 200_000.0;
 /// Of them all where the streams share what one would send.
-const SHARED: f64 = 150_000.0;
+const SHARED: f64 = RATE;
 const INTERVALS: [u64; 3] = [10, 250, 1000];
 const STREAMS: u32 = 4;
 

@@ -7,7 +7,7 @@ use giusto_simulator::network::{Path, Qdisc};
 use std::collections::BTreeMap;
 
 /// Bytes of a packet, headers included.
-const BYTES: [u32; 7] = [60, 128, 256, 384, 512, 1024, 1514];
+const BYTES: [u32; 7] = [60, 100, 150, 200, 250, 512, 1514];
 const PATHS: [(&str, Path); 2] = [("dom0", Path::Dom0), ("vatc", Path::Vatc)];
 /// On the wire beside a packet's bytes.
 const AROUND: f64 = 24.0;

@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 /// Most that the high class of a core may run in any second: the kernel's 950 ms less a twentieth for what else runs there with
 /// a real-time priority, such as threads of interrupts.
 pub(super) const LIMIT: Duration = Duration::from_ms(900);
-/// Cores that are looked at before the search for a place ends.
-const LOOKS: u32 = 3000;
+/// How much the search for places may cost: a look at a core costs the square of the interfaces there.
+const WORK: usize = 20_000;
 
 /// An uplink, or an interface of the high class.
 #[derive(Clone, Debug)]
@@ -74,15 +74,18 @@ pub(super) fn place(network: &HostNetwork, items: &[Item]) -> Result<Option<Plac
     if let Some(placed) = placed(network, items, &cores, how)? {
         return Ok(Some(placed));
     }
+    if cores.len() == 1 {
+        return Ok(None);
+    }
     // Hardest first: uplinks, then by how soon they have to be served.
     order.sort_by_key(|&item| {
         let one = &items[item];
         (Reverse(one.uplink), one.within.unwrap_or(Duration::from_ns(u64::MAX)), Reverse(one.bucket.rate))
     });
     let mut cores = vec![Vec::new(); network.cores.len()];
-    let mut looks = LOOKS;
+    let mut work = WORK;
     let how = "where all promises are kept; the least loaded core for each does not keep them";
-    match search(network, items, &order, &mut cores, &mut looks)? {
+    match search(network, items, &order, &mut cores, &mut work)? {
         true => placed(network, items, &cores, how),
         false => Ok(None),
     }
@@ -109,19 +112,21 @@ fn search(
     items: &[Item],
     order: &[usize],
     cores: &mut Vec<Vec<usize>>,
-    looks: &mut u32,
+    work: &mut usize,
 ) -> Result<bool, Error> {
     let Some((&item, rest)) = order.split_first() else { return Ok(true) };
     let mut by_load: Vec<usize> = (0..cores.len()).collect();
     by_load.sort_by_key(|&core| rate(items, &cores[core]));
     let mut empty = false;
     for core in by_load {
-        if (cores[core].is_empty() && std::mem::replace(&mut empty, true)) || *looks == 0 {
+        if cores[core].is_empty() && std::mem::replace(&mut empty, true) {
             continue;
         }
-        *looks -= 1;
+        let cost = (cores[core].len() + 1).pow(2);
+        let Some(left) = work.checked_sub(cost) else { return Ok(false) };
+        *work = left;
         cores[core].push(item);
-        if ranked(network, items, &cores[core])?.is_ok() && search(network, items, rest, cores, looks)? {
+        if ranked(network, items, &cores[core])?.is_ok() && search(network, items, rest, cores, work)? {
             return Ok(true);
         }
         cores[core].pop();

@@ -88,5 +88,5 @@ fn cause(network: &HostNetwork, items: &[Item], own: usize) -> Result<PacketCaus
             best = Some((trouble, cause));
         }
     }
-    best.map(|(_, cause)| cause).ok_or(Error::NoCapacity)
+    Ok(best.map_or(PacketCause::Search, |(_, cause)| cause))
 }

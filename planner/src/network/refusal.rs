@@ -47,6 +47,8 @@ pub enum PacketCause {
         /// So many there are.
         most: usize,
     },
+    /// No assignment was found in reasonable time.
+    Search,
     /// It cannot be computed.
     Analysis(giusto_analysis::Error),
 }
@@ -102,6 +104,7 @@ impl fmt::Display for PacketCause {
             PacketCause::Priorities { core, most } => {
                 write!(f, "core {core} has {most} of its kind already, and no more distinct priorities")
             }
+            PacketCause::Search => write!(f, "no assignment of interfaces to cores was found that keeps all promises"),
             PacketCause::Analysis(why) => write!(f, "{why}"),
         }
     }
