@@ -20,8 +20,8 @@
 /* As `Goal` and `Counted` of src/bucket.rs. */
 struct goal {
 	struct bpf_spin_lock lock;
-	gi_u32 how;	 /* SEGMENTS, DELAYS */
-	gi_u64 version;	 /* 0: nothing is limited yet */
+	gi_u32 how;	/* SEGMENTS, DELAYS */
+	gi_u64 version; /* 0: nothing is limited yet */
 	gi_u64 num;
 	gi_u64 den;
 	gi_u64 burst;

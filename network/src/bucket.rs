@@ -91,7 +91,12 @@ impl Packets {
 
     /// At the sender's own end, where only the sender pays for what exceeds it: it waits there where the kernel has fq and the end no queue
     /// of somebody else, else it is dropped. What is there stays.
-    pub(crate) fn attach_sent(&mut self, namespace: &Namespace, link: &Link, record: &mut dyn Recorder) -> Result<(), Error> {
+    pub(crate) fn attach_sent(
+        &mut self,
+        namespace: &Namespace,
+        link: &Link,
+        record: &mut dyn Recorder,
+    ) -> Result<(), Error> {
         self.attach(namespace, link, &[Direction::Sent], record)?;
         self.limit = Limit::DropSent;
         if self.queue(namespace, link, record)? {

@@ -134,19 +134,23 @@ impl Held {
         let threads: BTreeSet<Thread> = found.from.iter().chain(&found.to).copied().collect();
         let threads: Vec<Thread> = threads.into_iter().collect();
         end::schedule(&name, &threads, &attributes, &mut record)?;
-        let packets = seen.received + seen.sent;
+        let is_new = self.there.is_none();
         let there = self.there.get_or_insert_with(|| There {
             link,
             peer: None,
             from: vec![],
             to: vec![],
             meters: [Meter::default(), Meter::default()],
-            packets,
+            packets: 0,
             at: Instant::now(),
             a_second: 0.0,
-            mark: packets,
+            mark: 0,
         });
         (there.peer, there.from, there.to) = (found.peer, found.from, found.to);
+        if is_new {
+            there.packets = there.cost(&seen);
+            there.mark = there.packets;
+        }
         there.measure(&seen);
         found.down.map_or(Ok(()), |name| Err(Error::Down(name)))
     }
@@ -220,6 +224,11 @@ impl There {
         threads.into_iter().collect()
     }
 
+    /// Packets that its threads have processed: not what an uplink sends, which is done where it comes from.
+    fn cost(&self, seen: &Seen) -> u64 {
+        seen.received + if self.to.is_empty() { 0 } else { seen.sent }
+    }
+
     fn measure(&mut self, seen: &Seen) {
         let used = |threads: &[Thread]| -> BTreeMap<Thread, u64> {
             threads.iter().map(|&thread| (thread, thread.cpu_time_ns())).collect()
@@ -231,7 +240,7 @@ impl There {
             self.meters[0].read(seen.received, used(&self.from));
             self.meters[1].read(seen.sent, used(&self.to));
         }
-        let (packets, passed) = (seen.received + seen.sent, self.at.elapsed());
+        let (packets, passed) = (self.cost(seen), self.at.elapsed());
         if passed >= Duration::from_millis(500) {
             self.a_second = packets.saturating_sub(self.packets) as f64 / passed.as_secs_f64();
             self.at = Instant::now();

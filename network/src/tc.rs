@@ -92,7 +92,9 @@ pub(crate) enum Root {
 pub(crate) fn root(route: &Asking, index: u32) -> io::Result<Root> {
     let answers = route.ask(Message::GetQueueDiscipline(TcMessage::with_index(index as i32)), NLM_F_DUMP)?;
     let found = answers.iter().find_map(|answer| match answer {
-        Message::NewQueueDiscipline(found) if found.header.index == index as i32 && found.header.parent == TcHandle::ROOT => {
+        Message::NewQueueDiscipline(found)
+            if found.header.index == index as i32 && found.header.parent == TcHandle::ROOT =>
+        {
             Some(found.header.handle)
         }
         _ => None,

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Guests that flood.
 const INTERFERERS: usize = 4;
 /// A ping every so often.
-const EVERY: Duration = Duration::from_ms(5);
+const EVERY: Duration = Duration::from_ms(3);
 /// The core that does what is not the host: guests, the one that pings, the remote machine. The host's is 0.
 pub(crate) const OTHERS: u32 = 1;
 /// Above all guests, so that what is measured is the host.
@@ -65,7 +65,7 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
         let core = quiet(|| capacity(size.length))?;
         let bound = bound(core)?;
         let mut p95 = BTreeMap::new();
-        for interferers in 0..0 {
+        for interferers in 0..=INTERFERERS {
             for nth in 0..Arm::ALL.len() {
                 let arm = Arm::ALL[(nth + set as usize) % Arm::ALL.len()];
                 let (row, found) = quiet(|| cell(arm, interferers, set, bound, size.length))?;
