@@ -236,7 +236,7 @@ class Help(unittest.TestCase):
         try:
             for verb in ("check", "plan", "explain", "simulate", "analyze share", "analyze plane", "analyze interface",
                          "analyze admission", "analyze response", "analyze slo", "analyze map", "analyze bucket", "measure execution",
-                         "measure supply"):
+                         "measure supply", "measure packets"):
                 run(*shlex.split(examples[verb]))
             done = subprocess.run([str(GIUSTO), *shlex.split(examples["measure response"])], cwd=ROOT, capture_output=True, text=True)
             self.assertIn(done.returncode, (0, 6), done.stderr)  # 6: this machine stalled the load generator

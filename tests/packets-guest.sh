@@ -10,11 +10,11 @@ modules=()
 for module in llc/llc 802/stp bridge/bridge; do
 	modules+=("$(echo target/guest/lib/modules/*/kernel/net/$module.ko)")
 done
-modules+=(target/guest/lib/modules/*/kernel/net/sched/{sch_ingress,cls_bpf}.ko)
+modules+=(target/guest/lib/modules/*/kernel/net/sched/{sch_ingress,cls_bpf,sch_fq}.ko)
 modules+=(target/guest/lib/modules/*/kernel/drivers/net/{veth,tun,macvlan}.ko)
 load=$(printf 'insmod %q; ' "${modules[@]/#/$PWD/}")
 # What depends on the kernel most; an emulated processor is ten times slower. All of it: tests/packets-guest.sh ''  (an empty word).
-[ $# -gt 0 ] || set -- moved 'passed by' 'link events' reload 'tap with NAPI' bucket 'random events'
+[ $# -gt 0 ] || set -- moved 'passed by' 'link events' reload 'tap with NAPI' bucket 'waiting for tokens' 'random events'
 [ -n "$1" ] || shift
 programs=(/usr/sbin/{ip,tc,ethtool} /usr/bin/{chrt,taskset,ps})
 log=$(mktemp)

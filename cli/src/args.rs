@@ -17,7 +17,7 @@ mod values;
 pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
 pub(crate) use coordination::{Export, NsqArgs, RecoveryArgs, ZookeeperArgs};
-pub(crate) use measure::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs, SupplyArgs};
+pub(crate) use measure::{ExecutionArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -18,6 +18,7 @@ mod failure;
 mod interface;
 mod map;
 mod measure;
+mod packets;
 mod plan;
 mod plane;
 mod response;

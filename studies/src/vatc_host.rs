@@ -2,7 +2,7 @@
 
 use crate::vatc_measured::{steal, OTHERS};
 use crate::Error;
-use giusto_measure::packets::{Flood, Flow, Passed, Place, Stage};
+use giusto_measure::packets::{flooded, Flow, Place, Stage};
 use giusto_model::{Bucket, Duration, NetworkPlan, PacketClass, PacketUnit, Rate, Tokens, Uplink, UplinkPlan, VifPlan};
 use giusto_network::Network;
 use std::fmt;
@@ -157,15 +157,10 @@ fn applied(stage: &Stage, plan: &NetworkPlan) -> Result<Network, Error> {
 /// Packets that a core processes in a second of its time, of the low class; and per mille of the time that was stolen meanwhile.
 pub(crate) fn capacity(length: Duration) -> Result<(f64, u64), Error> {
     let host = Host::new(2, Arm::Giusto, bucket(1_000, 64)?)?;
-    let flood = Flood::start(&host.stage, &[Flow { from: 1, rate: None, core: OTHERS }])?;
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    let (place, threads, noise) = (Place::Guest(1), host.threads(Place::Guest(1)), steal()?);
-    let before = Passed::now(&host.stage, place, &threads)?;
-    std::thread::sleep(std::time::Duration::from_nanos(length.ns()));
-    let passed = Passed::now(&host.stage, place, &threads)?.since(before);
-    flood.end()?;
-    let stolen = (steal()? - noise) * 1000 / (2 * length.ns());
-    Ok((passed.packets as f64 * 1e9 / passed.used.max(1) as f64, stolen))
+    let noise = steal()?;
+    let flow = Flow { from: 1, rate: None, core: OTHERS };
+    let passed = flooded(&host.stage, flow, &host.threads(Place::Guest(1)), length)?;
+    Ok((passed.a_second(), (steal()? - noise) * 1000 / (2 * length.ns())))
 }
 
 /// A table of nftables, put into force at a place.

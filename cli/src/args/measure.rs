@@ -28,6 +28,25 @@ pub(crate) enum Measure {
         after_help = "Example, of 3 ms asked for in every 10 ms:\n  giusto measure supply --for 2s --window 10ms --ask 3ms/10ms --out out/gaps.csv"
     )]
     Supply(SupplyArgs),
+    /// Measure how many packets a core of this machine processes, for 'network: {capacity: ...}' in a site file
+    ///
+    /// Makes network namespaces of its own with a guest, a bridge and an uplink, gives the guest's packets a thread on the core, and lets the
+    /// guest send all it can from another core. Needs root; the machine's own network is left alone.
+    #[command(after_help = "Example:\n  giusto measure packets --core 0 --for 2s")]
+    Packets(PacketsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PacketsArgs {
+    /// The core that processes packets
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) core: u32,
+    /// How long to measure
+    #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = span)]
+    pub(crate) length: Duration,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,8 +1,24 @@
 //! What a packet costs: processor time of the threads that process an interface's packets.
 
-use super::{Place, Stage};
+use super::{Flood, Flow, Place, Stage};
 use crate::Error;
+use giusto_model::Duration;
 use std::{fs, io};
+
+/// How long a flood runs before it is measured.
+const WARM_UP: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Floods the vif of a guest, whose packets `threads` process, for so long. Errors: the core of the flow is not there; a thread has ended.
+pub fn flooded(stage: &Stage, flow: Flow, threads: &[u32], length: Duration) -> Result<Passed, Error> {
+    let flood = Flood::start(stage, &[flow])?;
+    std::thread::sleep(WARM_UP);
+    let place = Place::Guest(flow.from);
+    let before = Passed::now(stage, place, threads)?;
+    std::thread::sleep(std::time::Duration::from_nanos(length.ns()));
+    let passed = Passed::now(stage, place, threads)?.since(before);
+    flood.end()?;
+    Ok(passed)
+}
 
 /// What has passed a vif of the stage, and what its threads have used, since both are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +30,11 @@ pub struct Passed {
 }
 
 impl Passed {
+    /// Packets that a core could process in a second of its time.
+    pub fn a_second(self) -> f64 {
+        self.packets as f64 * 1e9 / self.used.max(1) as f64
+    }
+
     /// Now, at the vif towards `place`, whose packets `threads` process. Errors: a thread has ended.
     pub fn now(stage: &Stage, place: Place, threads: &[u32]) -> Result<Passed, Error> {
         let file = format!("/sys/class/net/{}/statistics/rx_packets", Stage::vif(place));

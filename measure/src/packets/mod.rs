@@ -7,7 +7,7 @@ mod flood;
 mod ping;
 mod stage;
 
-pub use cost::Passed;
+pub use cost::{flooded, Passed};
 pub use flood::{Flood, Flow};
 pub use ping::{ping, Ping, Pings};
 pub use stage::{Place, Stage};

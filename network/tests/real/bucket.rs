@@ -4,11 +4,11 @@ use crate::parts::{assert_undone, status};
 use crate::stage::{high, low, plan, Stage, Wish};
 use crate::Part;
 use giusto_model::PacketUnit;
-use giusto_network::Network;
+use giusto_network::{Limit, Network};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-pub(crate) const ALL: &[Part] = &[("bucket", bucket), ("what a bucket counts", units)];
+pub(crate) const ALL: &[Part] = &[("bucket", bucket), ("what a bucket counts", units), ("waiting for tokens", waiting)];
 
 fn limited(rate: &'static str, burst: &'static str) -> [Wish; 2] {
     [Wish { bucket: Some((rate, burst)), ..high(0, 80, 1) }, low(1, 0)]
@@ -47,6 +47,32 @@ fn bucket() {
         std::thread::sleep(Duration::from_millis(20));
         let arrived = stage.send(0, 1, 1000, Duration::from_millis(100));
         assert!(arrived >= 950, "{arrived}");
+        assert_undone(&stage, &record, &before);
+    });
+}
+
+/// Where the kernel has fq, what a guest sends waits at its own end: nothing is lost, and no more comes than b + r t.
+fn waiting() {
+    let stage = Stage::new(2);
+    let before = stage.snapshot();
+    stage.inside(&stage.host(), || {
+        let mut record = Vec::new();
+        let begin = Instant::now();
+        let network = Network::apply(&plan(&[], &limited("200/s", "20")), &mut record).unwrap();
+        let limit = status(&network, "v0").limit;
+        if limit != Limit::Delay {
+            println!("  no fq here: {limit}");
+            assert_eq!(limit, Limit::DropSent);
+            return;
+        }
+        let arrived = stage.send(0, 1, 60, Duration::from_millis(20));
+        let most = 20.0 + 200.0 * begin.elapsed().as_secs_f64();
+        std::thread::sleep(Duration::from_millis(300));
+        let status = status(&network, "v0");
+        println!("  200/s, 20 at once: of 60 at once {arrived} were there at first (at most {most:.0} may), {:?} were dropped", status.dropped);
+        assert!(f64::from(arrived) <= most && arrived < 60, "{arrived} {most}");
+        assert_eq!(status.dropped, Some(0));
+        assert!(status.passed >= Some(60), "{status:?}");
         assert_undone(&stage, &record, &before);
     });
 }

@@ -145,12 +145,13 @@ fn link_events() {
             let lost = difference(&expected, &threads());
             until_well(&mut network, &mut record);
             assert_eq!(threads(), expected, "{steps:?}");
-            let filters = stage.within(&host, "tc filter show dev v0 ingress");
+            let to = stage.within(&host, "tc filter show dev v0 egress");
+            let sent = stage.within(&guest, "tc filter show dev eth0 egress");
             if steps[0].1.contains("qdisc") || steps[0].1.contains("threaded") {
                 // No event tells of these; a look does, every ten seconds: not waited for.
                 continue;
             }
-            assert!(filters.contains("giusto_from"), "{steps:?}: {filters}");
+            assert!(to.contains("giusto_to") && sent.contains("giusto_sent"), "{steps:?}: {to} {sent}");
             let offloads = stage.within(&host, "ethtool -k v0");
             assert!(offloads.contains("tcp-segmentation-offload: off"), "{steps:?}");
             println!("  {:?}: {} threads were lost and found again", steps[0].1, lost.len());
