@@ -38,6 +38,15 @@ else
 	echo "skipped: install Go 1.23 or later (go.dev/dl)"
 fi
 
+echo "=== packets: a ping beside floods under softirqs, HTB, equal threads and Giusto in turns; buckets; two cores (12 minutes)"
+code=0
+cargo run --release --locked --quiet -p giusto-studies -- vatc-measured || code=$?
+case $code in
+0) ;;
+77) echo "skipped" ;;
+*) missed+=(packets) ;;
+esac
+
 echo "=== VAS: a whole core, no plan and Giusto in turns, $rounds rounds of 8 s"
 code=0
 target/release/giusto run sites/walk.yaml --trial --rounds "$rounds" --for 8s --out $out --json >$out/trial.json || code=$?
