@@ -10,12 +10,19 @@ use std::time::{Duration, Instant};
 
 pub(crate) const ALL: &[Part] = &[("bucket", bucket), ("what a bucket counts", units), ("waiting for tokens", waiting)];
 
+/// With a queue of its own at the sender's end nothing waits there for tokens, whatever the kernel has.
+fn staged() -> Stage {
+    let stage = Stage::new(2);
+    stage.within(&stage.guest(0), "tc qdisc add dev eth0 root handle 1: pfifo limit 1000");
+    stage
+}
+
 fn limited(rate: &'static str, burst: &'static str) -> [Wish; 2] {
     [Wish { bucket: Some((rate, burst)), ..high(0, 80, 1) }, low(1, 0)]
 }
 
 fn bucket() {
-    let stage = Stage::new(2);
+    let stage = staged();
     let before = stage.snapshot();
     stage.inside(&stage.host(), || {
         let mut record = Vec::new();
@@ -25,6 +32,7 @@ fn bucket() {
         };
         let begin = Instant::now();
         let mut network = Network::apply(&plan(&[], &limited("2000/s", "100")), &mut record).unwrap();
+        assert_eq!(status(&network, "v0").limit, Limit::DropSent);
         let arrived = stage.send(0, 1, 3000, Duration::from_millis(500));
         let most = 100.0 + 2000.0 * begin.elapsed().as_secs_f64();
         let (passed, dropped) = counts(&network);
@@ -80,7 +88,7 @@ fn waiting() {
 /// Ten packets in one buffer are one or ten.
 fn units() {
     for (unit, passes) in [(PacketUnit::Skb, 20), (PacketUnit::Segment, 10)] {
-        let stage = Stage::new(2);
+        let stage = staged();
         stage.inside(&stage.host(), || {
             let mut record = Vec::new();
             let mut plan = plan(&[], &limited("1/s", "100"));
