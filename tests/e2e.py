@@ -225,7 +225,8 @@ class Help(unittest.TestCase):
     @staticmethod
     def verbs():
         return [["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["status"], ["reload"], ["restore"],
-                ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["verify"], ["analyze", "share"],
+                ["measure", "execution"], ["measure", "response"], ["measure", "supply"],
+                ["measure", "packets"], ["verify"], ["analyze", "share"],
                 ["analyze", "plane"], ["analyze", "interface"], ["analyze", "admission"], ["analyze", "response"],
                 ["analyze", "slo"], ["analyze", "map"], ["analyze", "bucket"], ["analyze", "trace"]]
 
