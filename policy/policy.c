@@ -15,6 +15,23 @@ int gi_pool_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 period, gi
 	return gi_add(p, kind, budget, period, first, priority, now);
 }
 
+int gi_pool_add_mixed(struct gi_pool *p, gi_u64 optimistic, gi_u64 worst, gi_u64 period, gi_u64 virtual_deadline,
+		      gi_u64 now)
+{
+	return gi_add_mixed(p, optimistic, worst, period, virtual_deadline, now);
+}
+
+int gi_pool_set_mixed(struct gi_pool *p, gi_u32 index, gi_u64 optimistic, gi_u64 worst, gi_u64 period,
+		      gi_u64 virtual_deadline, gi_u32 when, gi_u64 now)
+{
+	return gi_set_mixed(p, index, optimistic, worst, period, virtual_deadline, when, now);
+}
+
+void gi_pool_cooling(struct gi_pool *p, gi_u32 degrees, gi_u32 back)
+{
+	gi_cooling(p, degrees, back);
+}
+
 int gi_pool_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 period, gi_u32 priority, gi_u32 when, gi_u64 now)
 {
 	return gi_set(p, index, budget, period, priority, when, now);

@@ -11,7 +11,7 @@
  * earlier `now` counts as the last one. README.md has the meaning of each call. O(log n) a call for n servers; O(m log
  * n) for gi_decide.
  *
- * core/: types, heaps, accounting, who runs, changes; kinds/: the server algorithms.
+ * core/: types, heaps, accounting, the mode of mixed criticality, who runs, changes; kinds/: the server algorithms.
  */
 #ifndef GIUSTO_POLICY_H
 #define GIUSTO_POLICY_H
@@ -22,7 +22,10 @@
 #include "core/heap.h"
 #include "core/types.h"
 
-/* An empty pool of m cores (1 to GI_CORES; else the nearest of them). The memory need not be zero. */
+/*
+ * An empty pool of m cores (1 to GI_CORES; else the nearest of them; always 1 in the order of mixed criticality). The
+ * memory need not be zero.
+ */
 static inline void gi_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 {
 	gi_u32 i;
@@ -30,8 +33,10 @@ static inline void gi_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 	p->now = p->changed = p->burned = 0;
 	p->until = p->refill = GI_NEVER;
 	p->order = order;
-	p->m = m < 1 ? 1 : m > GI_CORES ? GI_CORES : m;
+	p->m = m < 1 || order == GI_MIXED_CRITICALITY ? 1 : m > GI_CORES ? GI_CORES : m;
 	p->count = p->burners = p->boosts = p->chosen = p->taken = p->looked_past = 0;
+	p->hot_until = p->mode = p->back = p->asking = p->pending = p->spare = 0;
+	p->degrees = 1;
 	for (i = 0; i < GI_HEAPS; i++)
 		p->filled[i] = 0;
 	for (i = 0; i < GI_CORES; i++) {
@@ -40,29 +45,13 @@ static inline void gi_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 	}
 }
 
-/*
- * Adds a server, idle. `first` is its first replenishment and anchors its grid; before it there is no budget. 0 stands
- * for now. Returns its index or a gi_refusal. An unlimited server ignores budget, period and first.
- */
-static inline int gi_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 period, gi_u64 first, gi_u32 priority,
-			 gi_u64 now)
+/* A server of any kind, as it is before anything was booked. */
+static inline void gi_blank(struct gi_server *s, gi_u32 kind, gi_u32 priority)
 {
-	struct gi_server *s = gi_at(p, p->count);
-	int unlimited = kind == GI_UNLIMITED;
 	gi_u32 i;
 
-	now = gi_advance(p, now);
-	if (p->count >= GI_CAPACITY)
-		return GI_FULL;
-	if (kind >= GI_KINDS)
-		return GI_BAD_KIND;
-	if (!unlimited && (!budget || budget > period || period > GI_LAST))
-		return GI_BAD_RESERVATION;
-	if (!unlimited && first > GI_LAST)
-		return GI_BAD_FIRST;
-	s->budget = unlimited ? 0 : budget;
-	s->period = unlimited ? 0 : period;
-	s->deadline = unlimited ? GI_NEVER : first ? first : now;
+	s->budget = s->period = s->more = s->cut = s->lead = s->next_more = s->next_lead = 0;
+	s->deadline = GI_NEVER;
 	s->left = 0;
 	s->rank = 0;
 	s->event = GI_NEVER;
@@ -71,13 +60,42 @@ static inline int gi_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 p
 	s->slot = 0;
 	s->priority = priority;
 	s->kind = kind;
-	s->ready = s->begun = 0;
+	s->ready = s->begun = s->high = s->hi = s->asks = s->heated = 0;
 	s->next_budget = s->next_period = s->next_at = s->forgive = 0;
 	s->boost_until = s->boost_ns = s->used = 0;
 	s->open = GI_NEVER;
 	s->chunks = s->unused = 0;
 	for (i = 0; i < GI_CHUNKS; i++)
 		s->chunk[i].time = s->chunk[i].amount = 0;
+}
+
+/*
+ * Adds a server, idle. `first` is its first replenishment and anchors its grid; before it there is no budget. 0 stands
+ * for now. Returns its index or a gi_refusal. An unlimited server ignores budget, period and first; it is the only kind
+ * that this adds to a pool of mixed criticality.
+ */
+static inline int gi_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 period, gi_u64 first, gi_u32 priority,
+			 gi_u64 now)
+{
+	struct gi_server *s = gi_at(p, p->count);
+	int unlimited = kind == GI_UNLIMITED;
+
+	now = gi_advance(p, now);
+	if (p->count >= GI_CAPACITY)
+		return GI_FULL;
+	if (kind >= GI_MIXED || (p->order == GI_MIXED_CRITICALITY && !unlimited))
+		return GI_BAD_KIND;
+	if (!unlimited && (!budget || budget > period || period > GI_LAST))
+		return GI_BAD_RESERVATION;
+	if (!unlimited && first > GI_LAST)
+		return GI_BAD_FIRST;
+	gi_blank(s, kind, priority);
+	s->hi = p->order == GI_MIXED_CRITICALITY;
+	if (!unlimited) {
+		s->budget = budget;
+		s->period = period;
+		s->deadline = first ? first : now;
+	}
 	if (kind == GI_SPORADIC) {
 		s->begun = s->deadline <= now;
 		gi_append(s, s->deadline, budget);
@@ -85,6 +103,42 @@ static inline int gi_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 p
 	gi_settle(s, now);
 	gi_place(p, p->count);
 	return (int)p->count++;
+}
+
+/*
+ * Adds a server of mixed criticality, idle, with its first job from now on: of low criticality if `worst` is 0.
+ * `virtual_deadline` counts from a release, as the period does. Returns its index or a gi_refusal.
+ */
+static inline int gi_add_mixed(struct gi_pool *p, gi_u64 optimistic, gi_u64 worst, gi_u64 period,
+			       gi_u64 virtual_deadline, gi_u64 now)
+{
+	struct gi_server *s = gi_at(p, p->count);
+
+	now = gi_advance(p, now);
+	if (p->count >= GI_CAPACITY)
+		return GI_FULL;
+	if (p->order != GI_MIXED_CRITICALITY)
+		return GI_BAD_KIND;
+	if (!gi_mixed_fits(optimistic, worst, period, virtual_deadline))
+		return GI_BAD_RESERVATION;
+	gi_blank(s, GI_MIXED, 0);
+	s->high = worst != 0;
+	s->hi = p->mode == GI_HI;
+	s->more = worst ? worst - optimistic : 0;
+	s->budget = optimistic + (s->hi ? s->more : 0);
+	s->period = period;
+	s->lead = period - virtual_deadline;
+	s->deadline = now;
+	gi_settle(s, now);
+	gi_place(p, p->count);
+	return (int)p->count++;
+}
+
+/* How long a server that asked keeps a core of mixed criticality hot, in periods of its own, and when HI ends. */
+static inline void gi_cooling(struct gi_pool *p, gi_u32 degrees, gi_u32 back)
+{
+	p->degrees = degrees;
+	p->back = back;
 }
 
 /* The server's workload became ready or went idle. Unknown servers and no news are ignored. */
@@ -100,10 +154,14 @@ static inline void gi_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi
 	if (s->kind == GI_POLLING && is_ready && now)
 		gi_poll_idle(s, now - 1, now); /* and before this instant while it was not */
 	s->ready = !!is_ready;
+	if (s->high)
+		p->pending = s->ready ? p->pending + 1 : p->pending - 1;
 	if (is_ready)
 		gi_refill(s, now);
 	if (s->kind == GI_CONSTANT_BANDWIDTH && s->ready)
 		gi_cbs_wake(s, now);
+	if (s->kind == GI_MIXED && s->ready)
+		gi_mixed_wake(s, now);
 	if (s->kind == GI_SPORADIC && s->ready)
 		gi_sporadic_wake(s, now);
 	if (s->kind == GI_SPORADIC && !s->ready)
@@ -136,6 +194,8 @@ static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 		gi_refill(gi_at(p, top), now);
 		gi_place(p, top);
 	}
+	if (p->order == GI_MIXED_CRITICALITY)
+		gi_switch(p);
 	top = gi_top(p, GI_REFILL);
 	p->until = top == GI_NOBODY ? GI_NEVER : gi_at(p, top)->event;
 	if (p->until < now)

@@ -6,6 +6,7 @@ set -euo pipefail
 # package        a file that proves it is there
 needs='
 redis-server     /usr/bin/redis-server
+memcached        /usr/bin/memcached
 clang-19         /usr/bin/clang-19
 clang-format-19  /usr/bin/clang-format-19
 libbpf-dev       /usr/include/bpf/bpf_helpers.h

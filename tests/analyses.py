@@ -1,8 +1,11 @@
 """End to end: what is computed and decided without this machine, as a user types it."""
 import json
+import math
+import random
 import re
 import tempfile
 import unittest
+from fractions import Fraction
 from pathlib import Path
 
 from typed import ROOT, run
@@ -71,6 +74,58 @@ class Analyze(unittest.TestCase):
             _, err = run("analyze", "admission", "--scheduler", "edf", "--server", wrong, code=2)
             self.assertIn("expected", err)
 
+    def test_criticality_is_judged_as_fractions_of_python_do(self):
+        """Every x that makes whole virtual deadlines is tried, by both conditions as they are; periods of a few ns."""
+        draw, seen = random.Random(3), set()
+        for _ in range(60):
+            vms = []
+            for _ in range(draw.randint(2, 4)):
+                period = draw.choice([4, 6, 8, 12])
+                worst = draw.randint(1, period // 2)
+                vms.append((draw.random() < 0.5, draw.randint(1, worst), worst, period))
+            words = [f"hi:{usual}ns:{worst}ns/{period}ns" if high else f"lo:{worst}ns/{period}ns" for high, usual, worst, period in vms]
+            low = sum(Fraction(worst, period) for high, _, worst, period in vms if not high)
+            usual = sum(Fraction(usual, period) for high, usual, _, period in vms if high)
+            worst = sum(Fraction(worst, period) for high, _, worst, period in vms if high)
+            grid = math.gcd(*(period for high, _, _, period in vms if high)) or 1
+            good = [x for x in (Fraction(k, grid) for k in range(1, grid + 1)) if low + usual / x <= 1 and x * low + worst <= 1]
+            fits = bool(good)
+            done = run("analyze", "criticality", *[word for vm in words for word in ("--vm", vm)], "--json", code=0 if fits else 1)
+            out = json.loads(done[0])
+            self.assertEqual(out["schedulable"], fits, words)
+            self.assertEqual([Fraction(out[key]) for key in ("u1_1", "u2_1", "u2_2")], [low, usual, worst], words)
+            if fits:
+                self.assertEqual(Fraction(out["x"]), 1 if 1 in good else good[0], words)
+            seen.add(out["test"])
+        self.assertEqual(seen, {"edf", "edf-vd", None})
+        # DESIGN's example, and one that does not fit: the witness, the nearest fit, the less strict test.
+        out = json.loads(run("analyze", "criticality", "--vm", "hi:5ms:25ms/100ms", "--vm", "lo:25ms/100ms", "--json")[0])
+        self.assertEqual([out[key] for key in ("schedulable", "test", "x", "u1_1", "u2_1", "u2_2")], [True, "edf", "1", "1/4", "1/20", "1/4"])
+        hungry = ["--vm", "hi:10ms:80ms/100ms", "--vm", "lo:75ms/100ms"]
+        _, err = run("analyze", "criticality", *hungry, code=1)
+        for words in ("= 2/5, so that all", "= 4/15, so that", "a budget of at most 66666.666 us instead of 75 ms for VM 2", "the less strict test"):
+            self.assertIn(words, err)
+        self.assertIn("2 of 4 cores idle", run("analyze", "criticality", *hungry, "--cores", 4)[0])
+        for wrong in ("hi:5ms", "lo:1ms:2ms/3ms", "hi:2ms:1ms/3ms", "hi:1ms:4ms/3ms", "mid:1ms/3ms"):
+            _, err = run("analyze", "criticality", "--vm", wrong, code=2)
+            self.assertIn("expected", err)
+
+    def test_a_site_with_criticality_is_planned_explained_and_proven(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan, site = Path(folder) / "plan.json", Path(folder) / "site.yaml"
+            text, _ = run("plan", "sites/critical.yaml", "--out", plan)
+            self.assertIn("high criticality: at its worst 25 ms, virtual deadline 27.778 ms", text)
+            self.assertIn("U1(1) = 75 %, U2(1) = 5 %, U2(2) = 25 %", run("explain", "memcached", "--plan", plan)[0])
+            self.assertIn("all hold; the servers of core 1 fit together", run("check", "--certificate", plan)[0])
+            self.assertIn("high, at its worst 25 ms", run("check", "sites/critical.yaml")[0])
+            text = (ROOT / "sites/critical.yaml").read_text()
+            site.write_text(text.replace("worst: 25ms", "worst: 90ms"))
+            _, err = run("plan", site, code=1)
+            self.assertRegex(err, "no factor x .* the less strict test.*it fits with")
+            self.assertIn("the kernel knows no criticality", run("plan", "sites/critical.yaml", "--backend", "deadline", code=2)[1])
+            site.write_text(text.replace("    criticality: high\n", ""))
+            self.assertIn("goes with 'criticality: high' only", run("plan", site, code=2)[1])
+
     def test_a_split_token_bucket_costs_as_much_as_in_paper_001(self):
         """λ = 10,000/s, r = 11,000/s, b = 26, in units of µs; spec messaging.md."""
         out, _ = run("analyze", "bucket", "--rate", "10k/s", "--tokens", "11k/s", "--depth", "26", "--split", "6", "--json")
@@ -126,6 +181,26 @@ class Analyze(unittest.TestCase):
             site.write_text((ROOT / "sites/packets.yaml").read_text().replace("p99: 3ms", "p99: 1ms"))
             _, err = run("plan", site, code=1)
             self.assertRegex(err, r"interface 'vnet3' on edge-1: .* and 1 ms is promised; it would fit with")
+
+    def test_modes_are_planned_explained_and_proven(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan, site = Path(folder) / "plan.json", Path(folder) / "site.yaml"
+            text, _ = run("plan", "sites/modes.yaml", "--out", plan)
+            self.assertIn("modes on edge-1: policy boost, transition fast, changes at least 1 s apart", text)
+            # Three services of 300 us, two of them with agents: 100 us of work, and 500 us that may come late.
+            self.assertRegex(text, r"emergency +[0-9.]+ % +2\.1 ms \(10 ms promised\) +land: .* every .* stopped\n")
+            self.assertRegex(text, r"reserved for the worst of all modes: [0-9.]+ % of a core instead of [0-9.]+ %")
+            explained, _ = run("explain", "flight", "--plan", plan)
+            self.assertRegex(explained, r"flight land: in emergency\n  task +100 us every")
+            self.assertIn("flight stopped: in no mode of the site", explained)
+            self.assertIn("boosts on core 1", run("explain", "modes", "--plan", plan)[0])
+            self.assertIn("mode emergency on edge-1: its servers fit", run("check", "--certificate", plan)[0])
+            self.assertIn("mode emergency: flight land, survey low, batch stopped; within 10 ms",
+                          run("check", "sites/modes.yaml")[0])
+            changes = (ROOT / "sites/modes.yaml").read_text().replace("mode-changes: {", "mode-changes: {policy: greedy, ")
+            site.write_text(changes)
+            _, err = run("plan", site, code=1)
+            self.assertRegex(err, r"from mode 'normal' to 'emergency' on edge-1: it can take .* it would do with policy: boost, or with within: ")
 
     def test_a_task_without_unit_is_bad_input(self):
         _, err = run("analyze", "share", "--task", "2/7ms", code=2)

@@ -47,6 +47,15 @@ case $code in
 *) missed+=(packets) ;;
 esac
 
+echo "=== modes: Fig. 2.5 with and without boost, 500 toggles, and 8 and 12 containers under all policies (15 minutes)"
+code=0
+/usr/bin/python3 tests/bench-modes.py || code=$?
+case $code in
+0) ;;
+77) echo "skipped" ;;
+*) missed+=(modes) ;;
+esac
+
 echo "=== VAS: a whole core, no plan and Giusto in turns, $rounds rounds of 8 s"
 code=0
 target/release/giusto run sites/walk.yaml --trial --rounds "$rounds" --for 8s --out $out --json >$out/trial.json || code=$?

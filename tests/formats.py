@@ -111,6 +111,27 @@ def compositional(folder):
     yield "admission", output("analyze", "admission", "--scheduler", "edf", *one, "--capacity", "40%", "--json", codes=(1,))
 
 
+def criticality(folder):
+    """VMs on a core by both tests, by none of them for each reason, on several cores; a site with criticality."""
+    def judged(vms, *more, code=0):
+        return "criticality", output("analyze", "criticality", *(word for vm in vms for word in ("--vm", vm)), *more, "--json", codes=(code,))
+    yield judged(["hi:5ms:25ms/100ms", "lo:25ms/100ms"])
+    yield judged(["hi:10ms:50ms/100ms", "lo:75ms/100ms"])
+    yield judged(["hi:5ms/100ms"], "--capacity", "93%")
+    for vms in (["lo:100ms/100ms", "hi:1ms/100ms"], ["lo:60ms/100ms", "hi:50ms/100ms"], ["hi:10ms:100ms/100ms", "lo:5ms/100ms"],
+                ["hi:10ms:80ms/100ms", "lo:75ms/100ms"], ["hi:1ns:3ns/7ns", "hi:1ns:3ns/11ns", "lo:40ns/100ns"]):
+        yield judged(vms, code=1)
+    yield judged(["hi:5ms:25ms/100ms", "lo:50ms/100ms", "lo:50ms/100ms"], "--cores", 4)
+    yield judged(["lo:60ms/100ms"] * 3, "--cores", 2, code=1)
+    plan = Path(folder) / "critical.json"
+    yield "plan", output("plan", "sites/critical.yaml", "--out", plan, "--json")
+    yield "plan", json.loads(plan.read_text())
+    yield "check", output("check", "sites/critical.yaml", "--json")
+    yield "certificate", output("check", "--certificate", plan, "--json")
+    for name in ("memcached", "batch"):
+        yield "explain", output("explain", name, "--site", "sites/critical.yaml", "--json")
+
+
 def buckets(folder):
     """Token buckets, also split into shares that are no finite decimal numbers, and of a trace."""
     messages = ["--rate", "10k/s", "--percentile", "p99", "--percentile", "p99.9"]
@@ -157,6 +178,17 @@ def packets():
         yield "explain", output("explain", name, "--site", "sites/packets.yaml", "--json")
 
 
+def modes(folder):
+    """Local and global modes, and a plan of them proven."""
+    plan = folder / "modes.json"
+    yield "plan", output("plan", "sites/modes.yaml", "--out", plan, "--json")
+    yield "plan", json.loads(plan.read_text())
+    yield "check", output("check", "sites/modes.yaml", "--json")
+    yield "certificate", output("check", "--certificate", plan, "--json")
+    for name in ("flight", "batch", "modes"):
+        yield "explain", output("explain", name, "--site", "sites/modes.yaml", "--json")
+
+
 def ensembles():
     """Longest recoveries, those of the golden too, and what servers read."""
     yield "plan", output("plan", "sites/ensemble.yaml", "--json")
@@ -192,9 +224,11 @@ def documents(folder):
     yield from compositional(folder)
     yield from certificates(folder)
     yield from buckets(folder)
+    yield from criticality(folder)
     yield from ensembles()
     yield from topics()
     yield from packets()
+    yield from modes(Path(folder))
     random = ["--rate", "0.004/ms", "--service", "40ms:75%", "--service", "280ms"]
     for more in ([], ["--slots", "7", "--at", "1s", "--percentile", "99"], ["--server", "periodic", "--batch", "2"]):
         yield "response", output("analyze", "response", *random, "--budget", "180ms", "--period", "200ms", *more, "--json")
@@ -219,6 +253,8 @@ def documents(folder):
     yield "explain", output("explain", "alpha", "--site", "sites/supply.yaml", "--json")
     for name in ("status", "reload"):
         yield name, json.loads((ROOT / f"formats/goldens/{name}.json").read_text())
+    changed = json.loads((ROOT / "formats/goldens/status.json").read_text())["modes"]
+    yield from (("mode", document) for document in (changed, *changed["changes"], None))
     yield from operated()
     # A journal of its own: another giusto on this host is left alone.
     yield "restore", output("restore", "--json", GIUSTO_STATE=f"{folder}/state")

@@ -52,7 +52,11 @@ part "enforcement under cgroup v2, in a guest" tests/v2.sh
 part "deaths: the host is left as it was, a sample" /usr/bin/python3 tests/deaths.py
 part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py \
 	--enforce 'target/release/giusto run {site}'
+part "virtual machines: modes, with the agent inside" /usr/bin/python3 tests/modes_vm.py
+part "parked cores: offline while giusto runs, online however it ends" /usr/bin/python3 tests/parking.py
 part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets.py
+part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
+part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
 part "formats" /usr/bin/python3 tests/formats.py
 part "the operator's side" /usr/bin/python3 tests/control.py

@@ -10,15 +10,17 @@ result=docs/soak.txt
 	tests/v2.sh 2>&1 | grep -E "^real: [0-9]" || true
 	cargo test --release --locked -p giusto-analysis --test response --test response_corners --test response_played -- --nocapture 2>&1 | grep -E '^test result|refused$|panicked'
 	cargo test --release --locked -p giusto-planner --test percentiles -- --nocapture 2>&1 | grep -E '^test|panicked|alone'
+	cargo test --release --locked -p giusto-modes --test explore -- --nocapture 2>&1 | grep -E '^explored|panicked'
 	policy/mutants.sh --all | tail -1
 	policy/prove.sh --all | tail -1 || [ $? = 77 ]
 	policy/prove.sh --faults | tail -1 || [ $? = 77 ]
 	/usr/bin/python3 tests/e2e.py ThisHost 2>&1 | tail -3
-	for study in csa-period csa-etf csa-arinc mdds1-sweep mdds1-select mdds1-synthetic mdds1-measured mdds1-redis srtm-penalty vatc-packetrate vatc-interference vatc-bucket vatc-rebalance; do
+	for study in csa-period csa-etf csa-arinc m2-static-cost mdds1-sweep mdds1-select mdds1-synthetic mdds1-measured mdds1-redis srtm-penalty vatc-packetrate vatc-interference vatc-bucket vatc-rebalance m2-latency m2-deadline-misses akita-quality akita-memcached akita-multi akita-shares akita-scale; do
 		cargo run --release --locked --quiet -p giusto-studies -- $study | sed -n '1p;/ FAIL$/p' || [ ${PIPESTATUS[0]} = 77 ]
 	done
 	tests/messaging.sh soak | grep -E '^(bucket|gate|broker|messaging|FAIL|ok)' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/coordination.sh soak 2>&1 | grep -E '^(seed|[A-Z_]+: 3 servers|epochs)|VIOLATED' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/package-guest.sh 2>&1 | grep -E "^ok|FAILED" || true
+	/usr/bin/python3 tests/modes.py Deaths 2>&1 | grep -E '^test_|killed|Ran' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/deaths.py 2>&1 | grep -E '^test_|seed|passed' || [ ${PIPESTATUS[0]} = 77 ]
 } | tee $result

@@ -52,7 +52,7 @@ class Paused(unittest.TestCase):
 
     def qemu(self, *arguments, accel="tcg,thread=multi"):
         qemu = subprocess.Popen(["qemu-system-x86_64", "-S", "-nodefaults", "-no-user-config", "-display", "none", "-M", "q35",
-                                 "-name", "paused,debug-threads=on", "-m", "64", "-accel", accel, *arguments])
+                                 "-name", "paused,debug-threads=on", "-m", "64", "-accel", accel, *arguments], stdin=subprocess.DEVNULL)
         self.addCleanup(qemu.wait)
         self.addCleanup(qemu.kill)
         until = time.monotonic() + 10
@@ -148,7 +148,7 @@ class Command:
         self.words = [word.format(site=site) for word in shlex.split(ENFORCE)]
 
     def __enter__(self):
-        self.process = subprocess.Popen(self.words, cwd=ROOT)
+        self.process = subprocess.Popen(self.words, cwd=ROOT, stdin=subprocess.DEVNULL)
         time.sleep(2)  # until it holds
         if self.process.poll() == LACKS:
             raise CannotRun(f"{self.words}: exit {LACKS}, this machine lacks what it says above")

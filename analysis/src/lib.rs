@@ -2,13 +2,15 @@
 //!
 //! Called by `planner`, `verify`, the command line (`giusto analyze`) and Python; calls `model` only. One module a
 //! published result; [`share`] is virtualization-agnostic scheduling (paper 000, chapter 3), [`interface`] compositional scheduling (papers 002, 004), [`admission`] whether its servers
-//! fit on the cores of a host, [`recovery`] how long an ensemble is without a leader (paper 000, chapter 5), [`packets`] how long packets wait for a host that processes them by priority (paper 001, chapter 3). It reads no file, knows no machine, takes no decision that needs one (that is `planner`), and uses no clock, randomness or floating point.
+//! fit on the cores of a host, [`criticality`] whether they do where some matter more than others (paper 003), [`recovery`] how long an ensemble is without a leader (paper 000, chapter 5), [`modes`] how long a change of mode takes (paper 000, chapter 2), [`packets`] how long packets wait for a host that processes them by priority (paper 001, chapter 3). It reads no file, knows no machine, takes no decision that needs one (that is `planner`), and uses no clock, randomness or floating point.
 
 pub mod admission;
 pub mod bucket;
+pub mod criticality;
 mod error;
 mod gallop;
 pub mod interface;
+pub mod modes;
 pub mod packets;
 pub mod recovery;
 pub mod response;

@@ -7,8 +7,12 @@ mod bucket;
 pub(crate) mod compositional;
 #[path = "args/coordination.rs"]
 mod coordination;
+#[path = "args/criticality.rs"]
+mod criticality;
 #[path = "args/measure.rs"]
 mod measure;
+#[path = "args/modes.rs"]
+mod modes;
 #[path = "args/random.rs"]
 mod random;
 #[path = "args/values.rs"]
@@ -17,7 +21,9 @@ mod values;
 pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
 pub(crate) use coordination::{Export, NsqArgs, RecoveryArgs, ZookeeperArgs};
+pub(crate) use criticality::CriticalityArgs;
 pub(crate) use measure::{ExecutionArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs};
+pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -79,6 +85,16 @@ pub(crate) enum Verb {
     /// Plan the site file anew and apply the difference to a giusto that runs, or refuse and change nothing
     #[command(after_help = "Example, where one runs:\n  giusto reload")]
     Reload(ReloadArgs),
+    /// Change the mode of this host, or tell how its modes stand
+    #[command(
+        after_help = "Examples, where one runs:\n  giusto mode emergency --wait\n  giusto mode --service flight=land --policy greedy"
+    )]
+    Mode(ModeArgs),
+    /// Switch the tasks of this virtual machine or container as its host says
+    ///
+    /// Runs inside the virtual machine or container until it is ended. With a mode it asks the host for that one instead.
+    #[command(after_help = "Example:\n  giusto agent sites/agent.yaml")]
+    Agent(AgentArgs),
     /// Undo what a giusto that died has left behind
     #[command(after_help = "Example:\n  giusto restore")]
     Restore(RestoreArgs),
@@ -320,6 +336,11 @@ pub(crate) enum Analyze {
         after_help = "Example:\n  giusto analyze admission --scheduler fixed-priority --server deferrable:2ms/5ms --server polling:1ms/10ms --sensitivity"
     )]
     Admission(AdmissionArgs),
+    /// Whether virtual machines of high and low criticality go together, on which cores, and by how much not (paper 003)
+    #[command(
+        after_help = "Examples:\n  giusto analyze criticality --vm hi:5ms:25ms/100ms --vm lo:25ms/100ms\n  giusto analyze criticality --vm hi:5ms:25ms/100ms --vm lo:50ms/100ms --vm lo:50ms/100ms --cores 4"
+    )]
+    Criticality(CriticalityArgs),
     /// Which bandwidth with which delay is enough for a task set, and the server of a period (paper 004)
     #[command(
         after_help = "Example:\n  giusto analyze plane --scheduler rm --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --period 3ms --plot out/plane.svg"

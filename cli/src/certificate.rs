@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use crate::table::{json, say, table};
 use giusto_model::Duration;
 use giusto_verify::{
-    check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface, CheckedService,
-    CheckedTopic,
+    check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface, CheckedMode,
+    CheckedService, CheckedTopic,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         json(&Verdict { holds: found.is_ok(), checked: found.as_ref().ok(), broken: found.as_ref().err() })?;
         return Ok(ExitCode::from(u8::from(found.is_err())));
     }
-    let Checked { services, cores, topics, coordination, network } = found
+    let Checked { services, cores, topics, coordination, network, modes } = found
         .map_err(|broken| Failure::does_not_fit(format!("{}: a promise does not hold: {broken}", path.display())))?;
     let head = ["service", "core", "promise", "compared", "if it lacks", "once late"].map(String::from).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(services.iter().map(row)).collect();
@@ -50,6 +50,10 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     }
     for CheckedInterface { on, name, bound, above } in &network {
         say!("interface {name} on {on}, with {above} above it: no packet waits longer than {bound:.3}");
+    }
+    for CheckedMode { on, mode, cores, compared, .. } in &modes {
+        let cores = if *cores == 1 { "core".into() } else { format!("{cores} cores") };
+        say!("mode {mode} on {on}: its servers fit on the {cores}, and keep what is promised ({compared} compared)");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,10 @@
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::table::{json, say, table, tell};
-use giusto_model::{Coordination, Host, HostNetwork, Origin, Promise, Service, Task, Topic, Vif, Within};
+use giusto_model::{
+    Coordination, Host, HostNetwork, LocalNeed, MemberMode, Origin, Promise, Service, ServiceMode, SiteCriticality,
+    SiteMode, SiteModes, Task, Topic, Unused, Vif, Within,
+};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,7 +31,9 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     if as_json {
         let service = |s: &Service| {
             let network: Vec<_> = s.network.iter().map(vif_json).collect();
-            json!({"name": s.name, "on": s.on, "promise": s.promise, "tasks": s.tasks, "network": network})
+            let modes: Vec<_> = s.modes.iter().map(local_json).collect();
+            json!({"name": s.name, "on": s.on, "promise": s.promise, "tasks": s.tasks, "network": network,
+                "modes": modes, "agent": s.agent, "criticality": s.criticality.as_ref().map(criticality_json)})
         };
         let services: Vec<_> = site.services.iter().map(service).collect();
         let host = |host: &Host| {
@@ -48,12 +53,21 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
                 "bucket": bucket, "measured": measured})
         };
         let topics: Vec<_> = site.topics.iter().map(topic).collect();
+        let modes = site.modes.as_ref().map(|SiteModes { changes, modes }| {
+            let local = |one: &MemberMode| json!({"service": one.service, "mode": one.local});
+            let mode = |mode: &SiteMode| {
+                let locals: Vec<_> = mode.locals.iter().map(local).collect();
+                json!({"name": mode.name, "within_ns": mode.within, "services": locals})
+            };
+            json!({"changes": changes, "modes": modes.iter().map(mode).collect::<Vec<_>>()})
+        });
         return json(&json!({"hosts": hosts, "services": services, "topics": topics, "coordination": coordination,
-            "warnings": warnings}));
+            "modes": modes, "warnings": warnings}));
     }
     for host in &site.hosts {
         let cores = giusto_planner::cores(&host.cores);
-        say!("host {}: cores {cores}, {} of each kept free", host.name, host.keep_free.percent());
+        let unused = if host.unused == Unused::Park { ", unused ones are parked" } else { "" };
+        say!("host {}: cores {cores}, {} of each kept free{unused}", host.name, host.keep_free.percent());
         if let Some(HostNetwork { cores, capacity, uplinks, .. }) = &host.network {
             let uplinks: Vec<String> =
                 uplinks.iter().map(|one| format!(", uplink {} up to {}", one.name, one.bucket)).collect();
@@ -72,6 +86,9 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             say!("{}", interface(&service.name, vif));
         }
     }
+    for line in crate::modes::site(&site) {
+        say!("{line}");
+    }
     for one in &site.topics {
         say!("{}", topic(one));
     }
@@ -80,6 +97,20 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         say!("coordination: {}; a recovery within {recovery}", each.join(", "));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn criticality_json(criticality: &SiteCriticality) -> serde_json::Value {
+    match criticality {
+        SiteCriticality::Low => json!({"level": "low"}),
+        SiteCriticality::High { worst } => json!({"level": "high", "worst_ns": worst}),
+    }
+}
+
+fn local_json(mode: &ServiceMode) -> serde_json::Value {
+    match &mode.need {
+        LocalNeed::Tasks { tasks, .. } => json!({"name": mode.name, "tasks": tasks}),
+        LocalNeed::Supply(all) => json!({"name": mode.name, "supply": all}),
+    }
 }
 
 fn network_json(network: &HostNetwork) -> serde_json::Value {
@@ -129,10 +160,19 @@ fn describe(service: &Service) -> Vec<String> {
             format!("leftovers, at least {}{most}", at_least.percent())
         }
     };
+    let promise = match &service.criticality {
+        None => promise,
+        Some(SiteCriticality::Low) => format!("{promise}; low"),
+        Some(SiteCriticality::High { worst }) => {
+            let worst: Vec<String> = worst.iter().map(ToString::to_string).collect();
+            format!("{promise}; high, at its worst {}", worst.join(", "))
+        }
+    };
     let from = match &service.origin {
         Origin::Start(words) => format!("started: {}", words.first().map_or("", String::as_str)),
         Origin::Adopt(adopt) => format!("adopted: {adopt}"),
     };
     let tasks: Vec<String> = service.tasks.iter().map(|task: &Task| format!("{}: {task}", task.name)).collect();
-    vec![service.name.clone(), promise, from, tasks.join(", ")]
+    let tasks = tasks.join(", ") + &crate::modes::locals(&service.modes);
+    vec![service.name.clone(), promise, from, tasks]
 }

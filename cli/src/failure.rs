@@ -77,10 +77,10 @@ impl From<giusto_site::SiteError> for Failure {
 impl From<giusto_planner::Refusal> for Failure {
     fn from(refusal: giusto_planner::Refusal) -> Self {
         use giusto_planner::Refusal::{
-            Asked, DoesNotFit, Host, Machine, NoRecovery, Nowhere, On, Packets, Recovery, Tasks, Topic,
+            Asked, DoesNotFit, Host, Machine, Modes, NoRecovery, Nowhere, On, Packets, Recovery, Tasks, Topic,
         };
         match refusal {
-            DoesNotFit(_) | Recovery(_) | Topic(_) | Packets(_) => Failure::does_not_fit(refusal),
+            DoesNotFit(_) | Recovery(_) | Topic(_) | Packets(_) | Modes(_) => Failure::does_not_fit(refusal),
             Machine { .. } => Failure::lacks(refusal),
             Asked { .. } | Tasks { .. } | Nowhere { .. } | Host { .. } | NoRecovery(_) => Failure::input(refusal),
             On { host, refusal } => {

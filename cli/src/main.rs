@@ -14,10 +14,13 @@ mod carts;
 mod certificate;
 mod check;
 mod coordination;
+mod criticality;
 mod failure;
 mod interface;
 mod map;
 mod measure;
+mod mode;
+mod modes;
 mod packets;
 mod plan;
 mod plane;
@@ -45,6 +48,8 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::run(&args),
         Verb::Status(args) => status::status(&args),
         Verb::Reload(args) => status::reload(&args),
+        Verb::Mode(args) => mode::mode(&args),
+        Verb::Agent(args) => mode::agent(&args),
         Verb::Restore(args) => run::restore(&args),
         Verb::Measure(verb) => measure::measure(&verb),
         Verb::Verify(args) => verify::verify(&args),
@@ -53,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
         Verb::Analyze(Analyze::Interface(args)) => interface::interface(&args),
         Verb::Analyze(Analyze::Admission(args)) => admission::admission(&args),
+        Verb::Analyze(Analyze::Criticality(args)) => criticality::criticality(&args),
         Verb::Analyze(Analyze::Plane(args)) => plane::plane(&args),
         Verb::Analyze(Analyze::Response(args)) => response::response(&args),
         Verb::Analyze(Analyze::Slo(args)) => response::slo(&args),

@@ -36,7 +36,9 @@ fn execution(ExecutionArgs { measure: args, requests }: &ExecutionArgs) -> Resul
     }
     say!("{}: {} requests, one at a time", service.name, profile.execution.len());
     crate::table::print(&spread(&[("execution", &execution), ("round trip beyond it", &transport)]))?;
-    say!("{}", conformance(&service.promise, &service.tasks, &profile));
+    if !matches!(service.promise, Promise::Supply(_)) {
+        say!("{}", conformance(&service.promise, &service.tasks, &profile));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -45,7 +47,7 @@ fn response(ResponseArgs { measure: args, length }: &ResponseArgs) -> Result<Exi
     let plan = LoadPlan {
         load: &load,
         tasks: &service.tasks,
-        arrivals: service.promise.arrivals(),
+        arrivals: service.promise.arrivals().or(load.arrivals()),
         warm_up: Duration::from_ms(300),
         run: *length,
         seed: args.seed,
@@ -94,7 +96,7 @@ fn service(args: &MeasureArgs) -> Result<(Service, Load), Failure> {
     let service = site.services.iter().find(|s| s.name == args.service).ok_or_else(unknown)?;
     let undriven = || {
         Failure::input(format!(
-            "nobody told how to drive '{}': add load: {{redis: ADDRESS, fields: N, value: N}}",
+            "nobody told how to drive '{}': add load: {{redis: ADDRESS, fields: N, value: N}} or {{memcached: ADDRESS, value: N}}",
             service.name
         ))
     };

@@ -4,8 +4,8 @@ use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::Failure;
 use crate::table;
 use giusto_model::{
-    Backend, Bandwidth, Certificate, CoordinationPlan, Duration, Host, HostPlan, LeftoverPlan, NetworkPlan, Plan,
-    Promise, ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan, Within,
+    Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan,
+    NetworkPlan, Plan, Promise, ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan, Within,
 };
 use giusto_planner::{share, Facts, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
@@ -127,6 +127,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
             }
             [] if vif.is_some() && !leftover => table::json(&vif),
             [] if args.name == "network" && !leftover => table::json(&plan.network),
+            [] if args.name == "modes" && !leftover => table::json(&plan.modes),
             [] => table::json(&plan.leftovers.iter().find(|service| service.name == args.name)),
             [service] => table::json(service),
             _ => table::json(&reserved), // a VM: an entry a virtual CPU
@@ -139,13 +140,20 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
 /// A line a service; with several hosts under the host's own.
 pub(crate) fn describe(plan: &Plan) -> String {
     let lines = |plan: &Plan, indent: &str| -> String {
-        let lines = plan.services.iter().map(service).chain(plan.leftovers.iter().map(leftover));
+        let lines = plan
+            .services
+            .iter()
+            .map(service)
+            .chain(plan.leftovers.iter().map(leftover))
+            .chain(idle(plan))
+            .chain(parked(plan));
         lines.map(|line| format!("{indent}{line}\n")).collect()
     };
     let topics: String = plan.topics.iter().map(topic).collect();
     let ensemble = topics
         + &plan.coordination.iter().map(ensemble).collect::<String>()
-        + &plan.network.iter().map(network).collect::<String>();
+        + &plan.network.iter().map(network).collect::<String>()
+        + &plan.modes.iter().map(crate::modes::describe).collect::<String>();
     if plan.only_host().is_some() {
         return lines(plan, "") + &ensemble;
     }
@@ -154,6 +162,23 @@ pub(crate) fn describe(plan: &Plan) -> String {
         format!("{}{}", heading(host), if part.is_empty() { "  no services\n".into() } else { part })
     };
     plan.hosts.iter().map(part).collect::<String>() + &assumed(plan) + &ensemble
+}
+
+/// `idle: cores 2, 3`: where services have criticality, which are on as few cores as possible, and nothing runs on the others.
+fn idle(plan: &Plan) -> Option<String> {
+    let host = plan.only_host().filter(|_| plan.services.iter().any(|one| one.criticality.is_some()))?;
+    let used = |core: &&u32| {
+        plan.services.iter().any(|one| one.core == **core) || plan.leftovers.iter().any(|one| one.cores.contains(core))
+    };
+    let idle: Vec<u32> = host.cores.iter().filter(|core| !used(core) && !host.parked.contains(core)).copied().collect();
+    let s = if idle.len() == 1 { "" } else { "s" };
+    (!idle.is_empty()).then(|| format!("idle: core{s} {}", giusto_planner::cores(&idle)))
+}
+
+/// `core 3: parked, nothing runs there`
+fn parked(plan: &Plan) -> Vec<String> {
+    let parked = plan.hosts.iter().flat_map(|host| &host.parked);
+    parked.map(|core| format!("core {core}: parked, nothing runs there")).collect()
 }
 
 /// `topic alarms: on edge-1, bucket {rate: 11000/s, depth: 26}, 0.9 % of messages wait; p99 ≤ 800 us predicted (p99 ≤ 1 ms promised)`
@@ -240,8 +265,15 @@ pub(crate) fn service(plan: &ServicePlan) -> String {
         }
         _ => String::new(),
     };
+    let critical = match plan.criticality {
+        None => String::new(),
+        Some(Criticality::Low) => ", low criticality".into(),
+        Some(Criticality::High { worst, virtual_deadline }) => {
+            format!(", high criticality: at its worst {worst:.3}, virtual deadline {virtual_deadline:.3}")
+        }
+    };
     let (name, core, budget, period) = (&plan.name, plan.core, server.budget, server.period);
-    format!("{name}{vcpu} on core {core}: {budget:.3} every {period:.3} ({share}){by}{predicted}")
+    format!("{name}{vcpu} on core {core}: {budget:.3} every {period:.3} ({share}){critical}{by}{predicted}")
 }
 
 fn leftover(plan: &LeftoverPlan) -> String {

@@ -9,7 +9,7 @@ use giusto_daemon::{
     Arm, Error, Journal, Notify, Observer, Operator, Options, Planner, Restored, Scene, Settings, Signals, Trial,
     Watchdog,
 };
-use giusto_model::{Bandwidth, Certificate, Duration, JobRecord, Plan, Promise, ServicePlan, Within};
+use giusto_model::{Bandwidth, Certificate, Duration, HostPlan, JobRecord, Plan, Promise, ServicePlan, Within};
 use giusto_planner::Facts;
 use giusto_simulator::{predict, Execution, Gantt};
 use giusto_verify::{Arms, Predicted, ReportMeta, Round, Sample, Verdict};
@@ -91,6 +91,7 @@ fn enforce(
     let facts = Facts { insist: args.insist.backend, host: Some(host.clone()), ..giusto_daemon::facts_of(machine) };
     let settings = Settings { plan_file, facts: facts.clone(), metrics: args.metrics, notify, signals };
     let site = std::path::absolute(&args.site.site).map_err(Failure::input)?;
+    let plan = &giusto_daemon::begin_with(plan.clone(), journal)?;
     let mut operator = Operator::open(journal, plan, site, planner(facts, host, args.only), settings)?;
     let mut observer = Observer::default();
     let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"), watchdog.beats())?;
@@ -100,6 +101,7 @@ fn enforce(
     operator.stopping();
     scene.finish()?;
     done?;
+    giusto_daemon::forget_mode(journal);
     tracing::info!("stopped; the host is as it was");
     Ok(ExitCode::SUCCESS)
 }
@@ -125,7 +127,9 @@ fn part(plan: Plan, only: Option<Only>) -> Result<Plan, Failure> {
         }
         Some(Only::Network) => {
             let (services, leftovers, topics) = (Vec::new(), Vec::new(), Vec::new());
-            Ok(Plan { services, leftovers, topics, coordination: None, ..plan })
+            // Cores are no matter then: they stay as they are.
+            let hosts = plan.hosts.into_iter().map(|host| HostPlan { parked: Vec::new(), ..host }).collect();
+            Ok(Plan { hosts, services, leftovers, topics, coordination: None, ..plan })
         }
     }
 }

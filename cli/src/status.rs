@@ -58,7 +58,7 @@ pub(crate) fn look() -> Result<Status, Failure> {
     }
 }
 
-fn unexpected(answer: Answer) -> Failure {
+pub(crate) fn unexpected(answer: Answer) -> Failure {
     match answer {
         Answer::Error(refused) => Failure::refused(refused),
         _ => Failure::running("the running giusto answered something else than was asked; is it another release?"),
@@ -83,6 +83,7 @@ pub(crate) fn lines(status: &Status) -> Vec<String> {
         rows.extend(status.cores.iter().map(core));
         lines.push(String::new());
         lines.extend(aligned(&rows, &[2, 3, 4, 5]));
+        lines.extend(status.cores.iter().filter_map(mode));
     }
     if !status.network.is_empty() {
         let heads = ["interface", "class", "core", "priority", "packets/s", "moved", "passed", "dropped", "service"];
@@ -90,6 +91,10 @@ pub(crate) fn lines(status: &Status) -> Vec<String> {
         rows.extend(status.network.iter().map(interface));
         lines.push(String::new());
         lines.extend(aligned(&rows, &[2, 3, 4, 6, 7]));
+    }
+    if let Some(modes) = &status.modes {
+        lines.push(String::new());
+        lines.extend(crate::mode::lines(modes));
     }
     let told = status.warnings.iter().map(|warning| format!("warning: {warning}"));
     let told: Vec<String> = told.chain(status.notes.iter().map(|note| format!("note: {note}"))).collect();
@@ -155,6 +160,16 @@ fn core(core: &CoreStatus) -> Vec<String> {
         known(core.lateness_mean_ns.map(time)),
         known(core.lateness_max_ns.map(time)),
     ]
+}
+
+/// The mode of a core whose services have criticality.
+fn mode(core: &CoreStatus) -> Option<String> {
+    let mode = core.criticality?;
+    let now = match mode.is_hi {
+        true => "HI: worst budgets for high ones",
+        false => "LO: usual budgets for all",
+    };
+    Some(format!("core {} is in {now}; {} times in HI so far, {} in all", core.core, mode.switches, time(mode.hi_ns)))
 }
 
 fn interface(link: &LinkStatus) -> Vec<String> {

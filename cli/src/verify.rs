@@ -16,7 +16,12 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     for path in std::iter::once(&args.reference).chain(&args.measured).chain(&args.baseline) {
         let name = path.display().to_string();
         let named = |error: &dyn std::fmt::Display| Failure::input(format!("{name}: {error}"));
-        let file = File::open(path).map_err(|error| named(&error))?;
+        let file = File::open(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => named(
+                &"there is no such file; expected the recording of a run (a trial has none of runs that it voided)",
+            ),
+            _ => named(&error),
+        })?;
         let jobs = giusto_model::read_jobs(BufReader::new(file)).map_err(|error| named(&error))?;
         samples.push(Sample::from_jobs(&jobs).map_err(|error| named(&error))?);
         runs.push((name, jobs));

@@ -225,7 +225,7 @@ impl Cpusets {
         target: &Path,
         record: &mut dyn Recorder,
     ) -> Result<(), Error> {
-        let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::affinity(tid)) else { return Ok(()) };
+        let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::allowed(tid)) else { return Ok(()) };
         // Kernels before 6.2 forget a thread's own mask when its cpuset changes. One that has none gets its home's cores back
         // by moving back.
         if self.effective(files, home).is_none_or(|all| all != cores) {

@@ -119,7 +119,13 @@ impl Isolated {
     }
 }
 
-impl Reserved {
+/// Changes a reservation from any thread, as long as it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Grip {
+    thread: u32,
+}
+
+impl Grip {
     /// Changes budget and period in place. A decrease is never refused.
     pub fn set(&self, server: &Server) -> Result<(), Error> {
         let wanted = Attr::deadline(server.budget.ns(), server.period.ns());
@@ -127,6 +133,18 @@ impl Reserved {
             doing: format!("reserve {} every {} for thread {}", server.budget, server.period, self.thread),
             why: explained(&why),
         })
+    }
+}
+
+impl Reserved {
+    /// [`Grip::set`].
+    pub fn set(&self, server: &Server) -> Result<(), Error> {
+        self.grip().set(server)
+    }
+
+    /// What changes it from another thread.
+    pub fn grip(&self) -> Grip {
+        Grip { thread: self.thread }
     }
 
     /// Whether the reservation has served its service since the last check. Errors: its thread has ended; it was taken out of
@@ -174,11 +192,36 @@ pub fn reschedule(tid: u32, attr: &Attr, record: &mut dyn Recorder) -> Result<()
     sched::set(tid, attr).map_err(kernel)
 }
 
+/// Gives a thread of its own right a little of its core, and soon: `budget` in every `period`, done within `deadline`, if the core's deadlines
+/// allow. What the kernel has instead of a boost: the thread waits for no other reservation's budget, and is above nobody.
+///
+/// Errors: the thread has gone or has a reservation already; the kernel refuses.
+pub fn prompt(
+    tid: u32,
+    budget: giusto_model::Duration,
+    deadline: giusto_model::Duration,
+    period: giusto_model::Duration,
+    record: &mut dyn Recorder,
+) -> Result<(), Error> {
+    let thread = Thread::of(tid).ok_or(Error::Gone(tid))?;
+    let before = sched::get(tid).map_err(|_| Error::Gone(tid))?;
+    if before.policy == sched::DEADLINE {
+        return Err(Error::Taken(tid));
+    }
+    record.intend(&Undo::Scheduling { thread, before, period_ns: period.ns() }).map_err(Error::Journal)?;
+    let mut wanted = Attr::deadline(budget.ns(), period.ns());
+    wanted.deadline = deadline.ns();
+    patiently(tid, &wanted, std::time::Duration::ZERO).map_err(|why| Error::Kernel {
+        doing: format!("reserve {budget} every {period} for thread {tid}"),
+        why: explained(&why),
+    })
+}
+
 /// Binds a process with all its threads to one core by plain affinity; its later threads and children stay there too. One that
 /// has gone is passed over.
 pub fn bind(pid: u32, core: u32, record: &mut dyn Recorder) -> Result<(), Error> {
     for tid in sched::threads(pid) {
-        let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::affinity(tid)) else { continue };
+        let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::allowed(tid)) else { continue };
         if cores == [core] {
             continue;
         }

@@ -14,17 +14,21 @@ mod files;
 mod imitation;
 pub mod manager;
 mod nudge;
+mod park;
 mod probe;
 mod quota;
 mod rt_group;
 pub mod sched;
+mod stop;
 mod undo;
 
 pub use cpuset::Cpusets;
-pub use deadline::{bind, reschedule, Isolated, Reserved};
+pub use deadline::{bind, prompt, reschedule, Grip, Isolated, Reserved};
+pub use park::Parked;
 pub use probe::{probe, Lack, Machine};
 pub use quota::{Quota, Throttled};
 pub use rt_group::RtGroup;
+pub use stop::{go_on, signal_group, stop};
 pub use undo::{undo, Recorder, Report, Undo};
 
 use giusto_model::ServerKind;

@@ -132,7 +132,7 @@ impl RtGroup {
     fn take_in_thread(&mut self, tid: u32, came: bool, record: &mut dyn Recorder) -> Result<(), Error> {
         let known = |member: &Member| member.taken_in && member.thread.alive();
         let (Some(thread), false) = (Thread::of(tid), self.members.get(&tid).is_some_and(known)) else { return Ok(()) };
-        let (Ok(before), Ok(cores)) = (sched::get(tid), sched::affinity(tid)) else { return Ok(()) };
+        let (Ok(before), Ok(cores)) = (sched::get(tid), sched::allowed(tid)) else { return Ok(()) };
         let now_ns = sched::cpu_time_ns(tid);
         // One that was born here has its core from another: undoing knows.
         if came || cores != [self.core] {

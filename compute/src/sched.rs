@@ -44,14 +44,33 @@ pub(crate) fn is_process(tid: u32) -> bool {
 
 /// The live processes of a process group.
 pub fn group(leader: u32) -> Vec<u32> {
+    alive().into_iter().filter(|&(_, _, group)| group == leader).map(|(pid, ..)| pid).collect()
+}
+
+/// The same, and all their children, whatever group those have made for themselves.
+pub fn kin(leader: u32) -> Vec<u32> {
+    let all = alive();
+    let mut found: Vec<u32> = all.iter().filter(|(_, _, group)| *group == leader).map(|&(pid, ..)| pid).collect();
+    let mut looked = 0;
+    while looked < found.len() {
+        let children = all.iter().filter(|(_, parent, _)| *parent == found[looked]).map(|&(pid, ..)| pid);
+        let new: Vec<u32> = children.filter(|pid| !found.contains(pid)).collect();
+        found.extend(new);
+        looked += 1;
+    }
+    found
+}
+
+/// All processes that are no zombies, each with its parent and its group.
+fn alive() -> Vec<(u32, u32, u32)> {
     let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
-    let member = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
-        let state = fields.next();
-        !matches!(state, None | Some("Z" | "X")) && fields.nth(1).and_then(|group| group.parse().ok()) == Some(leader)
+    let row = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let state = fields.next().filter(|state| !["Z", "X"].contains(state));
+        state.and(Some((pid, fields.next()?.parse().ok()?, fields.next()?.parse().ok()?)))
     };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter(member).collect()
+    entries.filter_map(|entry| row(entry.ok()?.file_name().to_str()?.parse().ok()?)).collect()
 }
 
 /// A process, its ancestors (nearest first), and the leaders of its group and session.
@@ -228,6 +247,21 @@ pub fn affinity(tid: u32) -> io::Result<Vec<u32>> {
         return Err(io::Error::last_os_error());
     }
     Ok((0..8192).filter(|&core| mask[core as usize / 64] >> (core % 64) & 1 == 1).collect())
+}
+
+/// Cores a thread may run on, ascending, with those that are offline now: what to give it back once they are there again. On machines
+/// without any the same as [`affinity`].
+pub(crate) fn allowed(tid: u32) -> io::Result<Vec<u32>> {
+    let now = affinity(tid)?;
+    let present = fs::read_to_string("/sys/devices/system/cpu/present").unwrap_or_default();
+    let present = crate::cpuset::parse_cores(&present);
+    if present == crate::probe::online() {
+        return Ok(now);
+    }
+    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
+    let all = crate::cpuset::parse_cores(list).into_iter().filter(|core| present.contains(core) || now.contains(core));
+    Ok(all.collect())
 }
 
 /// Whether this program runs as root.

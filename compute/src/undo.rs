@@ -83,6 +83,8 @@ pub enum Undo {
     },
     /// A process was started: end its group.
     Group(Thread),
+    /// A process was stopped by a signal: let it go on.
+    Stopped(Thread),
 }
 
 impl Undo {
@@ -214,6 +216,7 @@ impl Undoing<'_> {
                 done
             }
             Undo::Group(leader) => end_group(*leader),
+            Undo::Stopped(process) => crate::stop::send(*process, libc::SIGCONT),
         }
     }
 
@@ -358,6 +361,7 @@ impl std::fmt::Display for Undo {
                 write!(f, "give thread {} policy {} back", thread.tid, before.policy)
             }
             Undo::Group(leader) => write!(f, "end the started process group {}", leader.tid),
+            Undo::Stopped(process) => write!(f, "let the stopped process {} go on", process.tid),
         }
     }
 }

@@ -40,6 +40,7 @@ impl Stage for Double {
             ..CoreStatus::default()
         });
         Report {
+            modes: None,
             notes: vec!["backend double: nothing is enforced".into()],
             services: services.collect(),
             cores: cores.collect(),

@@ -195,7 +195,8 @@ impl Bench<'_> {
         for (&pid, &budget) in pids.iter().zip(&BUDGETS_MS) {
             let server = server(ServerKind::Deferrable, budget);
             let name = format!("bench-{budget}ms");
-            let managed = Managed { name, part: None, server, first: None, priority: 0, cap: Cap::Hard };
+            let managed =
+                Managed { name, part: None, server, first: None, priority: 0, criticality: None, cap: Cap::Hard };
             handles.push(manager.add(&managed, &[pid], record)?);
         }
         Ok((manager, handles))

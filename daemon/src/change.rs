@@ -66,6 +66,8 @@ pub(crate) fn apply(scene: &mut Scene, step: &Step, plan: &Plan) -> Result<(), E
         }
         Step::Add { service } => add(scene, service, plan),
         Step::Packets { .. } => scene.change_packets(plan),
+        Step::Online { cores } => scene.bring_back(cores),
+        Step::Park { cores } => scene.park(cores),
     }
 }
 
@@ -77,7 +79,7 @@ fn index(scene: &Scene, service: &str, vcpu: Option<u32>) -> Option<usize> {
 fn put(scene: &mut Scene, index: usize, goal: &ServicePlan) -> Result<(), Error> {
     if goal.backend == Backend::Manager {
         prepare(scene)?;
-        scene.manager(goal.core)?;
+        scene.manager(goal)?;
     }
     scene.parts[index].plan = goal.clone();
     scene.confine()?;

@@ -36,6 +36,14 @@ pub(crate) fn of_compute(undo: &giusto_compute::Undo) -> Change {
     Change::Compute(undo.clone())
 }
 
+/// The core that a change takes offline.
+pub(crate) fn parks(change: &Change) -> Option<u32> {
+    match change {
+        Change::Compute(undo) => undo.parks(),
+        Change::Network(_) => None,
+    }
+}
+
 impl giusto_network::Recorder for Journal {
     fn intend(&mut self, undo: &giusto_network::Undo) -> io::Result<()> {
         self.write_down(Change::Network(undo.clone()))

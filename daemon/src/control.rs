@@ -99,7 +99,7 @@ fn serve(mut client: Client<UnixStream>, host: &dyn Host) {
             }
         };
         let asked = request(&line);
-        if let Ok(asked @ (Request::Reload(_) | Request::Stop)) = &asked {
+        if let Ok(asked @ (Request::Reload(_) | Request::Mode(_) | Request::Stop)) = &asked {
             let (pid, uid, gid) = (who.pid.as_raw_nonzero(), who.uid.as_raw(), who.gid.as_raw());
             tracing::info!(client = pid, uid, gid, "process {pid} of user {uid} asks: {}", asked.line().trim_end());
         }
@@ -126,6 +126,7 @@ fn answer(asked: Request, may_name_sites: bool, host: &dyn Host) -> Result<Answe
             return Err(Refused { exit: 3, reason: reason.into() });
         }
         Request::Reload(site) => Answer::Change(host.reload(site.as_deref())?),
+        Request::Mode(wish) => Answer::Mode(host.change_mode(&wish)?),
         Request::Stop => Answer::Stopping(true),
     })
 }
@@ -170,7 +171,7 @@ pub fn ask(request: &Request) -> Result<Answer, Error> {
         _ => Error::Io { doing: format!("ask the running giusto over {}", path.display()), source },
     };
     let mut stream = UnixStream::connect(&path).map_err(cannot)?;
-    let patience = if matches!(request, Request::Reload(_)) { RELOAD } else { PATIENCE };
+    let patience = if matches!(request, Request::Reload(_) | Request::Mode(_)) { RELOAD } else { PATIENCE };
     stream.set_read_timeout(Some(patience)).map_err(cannot)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(cannot)?;
     let mut line = String::new();

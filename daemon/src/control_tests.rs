@@ -19,6 +19,9 @@ impl Host for Fake {
             None => Err(Refused { exit: 1, reason: "does not fit".into() }),
         }
     }
+    fn change_mode(&self, _: &crate::Wish) -> Result<Option<crate::ChangeStatus>, Refused> {
+        Ok(None)
+    }
     fn stop(&self) {
         self.stopped.fetch_add(1, Ordering::Relaxed);
     }

@@ -2,7 +2,8 @@
 //!
 //! Enforcement is never waited upon for a status (the last one it left is given), and never waits for a client.
 
-use crate::{Change, State, Status, STATUS_VERSION};
+use crate::modes::Wishes;
+use crate::{Change, ChangeStatus, State, Status, Wish, STATUS_VERSION};
 use giusto_model::Plan;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -18,6 +19,8 @@ pub trait Host: Send + Sync {
     fn status(&self) -> Status;
     /// Plans `site` (or the one in force) anew and applies the difference. Errors: why not; the old plan is in force then.
     fn reload(&self, site: Option<&Path>) -> Result<Change, Refused>;
+    /// Changes the mode. Returns how that went, or `None` once it has begun where nobody waits. Errors: it was not begun, or did not end in that mode.
+    fn change_mode(&self, wish: &Wish) -> Result<Option<ChangeStatus>, Refused>;
     /// Asks for an orderly end.
     fn stop(&self);
 }
@@ -58,6 +61,7 @@ pub(crate) struct Desk {
     planner: Planner,
     orders: Sender<Order>,
     stop: &'static AtomicBool,
+    wishes: Mutex<Option<Wishes>>,
 }
 
 impl Desk {
@@ -79,10 +83,26 @@ impl Desk {
             services: Vec::new(),
             cores: Vec::new(),
             network: Vec::new(),
+            modes: None,
             warnings: Vec::new(),
         };
         let (orders, taken) = channel();
-        (Desk { status: Mutex::new(status), site: Mutex::new(site), planner, orders, stop }, taken)
+        (
+            Desk {
+                status: Mutex::new(status),
+                site: Mutex::new(site),
+                planner,
+                orders,
+                stop,
+                wishes: Mutex::new(None),
+            },
+            taken,
+        )
+    }
+
+    /// Where wishes for modes go from now on.
+    pub(crate) fn modes(&self, wishes: Option<Wishes>) {
+        *self.wishes.lock().unwrap_or_else(PoisonError::into_inner) = wishes;
     }
 
     /// The status, to be brought up to date.
@@ -93,7 +113,11 @@ impl Desk {
 
 impl Host for Desk {
     fn status(&self) -> Status {
-        self.publish().clone()
+        let mut status = self.publish().clone();
+        // Changes take a millisecond: these are newer than what the loop left.
+        let wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        status.modes = wishes.map(|wishes| wishes.status()).or(status.modes);
+        status
     }
 
     fn reload(&self, site: Option<&Path>) -> Result<Change, Refused> {
@@ -120,6 +144,15 @@ impl Host for Desk {
         };
         *in_force = site;
         Ok(change)
+    }
+
+    fn change_mode(&self, wish: &Wish) -> Result<Option<ChangeStatus>, Refused> {
+        let wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let none = || Refused {
+            exit: 2,
+            reason: "this host has no modes, or is not in its plan yet; expected 'modes' in the site file".into(),
+        };
+        wishes.ok_or_else(none)?.change(wish)
     }
 
     fn stop(&self) {

@@ -4,9 +4,9 @@
 //! counted on both its cores while it does. So bandwidth is given back before it is taken: remove, release, decrease, move,
 //! increase, add. Services that stay keep their processes; one whose origin changed is removed and added.
 
-use giusto_model::{Backend, Bandwidth, Cap, Duration, NetworkPlan, Origin, Plan, Server, ServicePlan};
+use giusto_model::{Backend, Bandwidth, Cap, Criticality, Duration, NetworkPlan, Origin, Plan, Server, ServicePlan};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// One thing to do, to all of a service or to one of its servers: a virtual machine may have one for each `vcpu`. All but
@@ -33,6 +33,10 @@ pub enum Step {
     Add { service: String },
     /// Other interfaces, classes, buckets, cores or priorities for packets; `interfaces`: all that are looked after then.
     Packets { interfaces: Vec<String> },
+    /// Bring cores online that were parked.
+    Online { cores: Vec<u32> },
+    /// Take cores offline that nothing is on any more.
+    Park { cores: Vec<u32> },
 }
 
 /// What was done to get from one plan to the next; empty where they do not differ in what is enforced.
@@ -45,7 +49,7 @@ pub struct Change {
 
 /// Who holds what: as much of a plan as enforcement changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout(BTreeMap<Key, Held>, Vec<NetworkPlan>);
+pub struct Layout(BTreeMap<Key, Held>, Vec<NetworkPlan>, BTreeSet<u32>);
 
 /// A service, and which of its vCPUs.
 type Key = (String, Option<u32>);
@@ -62,6 +66,7 @@ enum Place {
         core: u32,
         backend: Backend,
         server: Server,
+        criticality: Option<Criticality>,
         cap: Cap,
     },
     Spread {
@@ -76,22 +81,25 @@ impl Layout {
     /// What `plan` gives to whom.
     pub fn of(plan: &Plan) -> Layout {
         let services = plan.services.iter().map(|service| {
-            let &ServicePlan { core, backend, server, cap, .. } = service;
-            let place = Place::Reserved { core, backend, server, cap };
+            let &ServicePlan { core, backend, server, criticality, cap, .. } = service;
+            let place = Place::Reserved { core, backend, server, criticality, cap };
             ((service.name.clone(), service.vcpu), Held { origin: service.origin.clone(), place })
         });
         let leftovers = plan.leftovers.iter().map(|leftover| {
             let place = Place::Spread { cores: leftover.cores.clone(), at_most: leftover.at_most };
             ((leftover.name.clone(), None), Held { origin: leftover.origin.clone(), place })
         });
-        Layout(services.chain(leftovers).collect(), plan.network.iter().map(enforced).collect())
+        let parked = plan.hosts.iter().flat_map(|host| host.parked.iter().copied());
+        Layout(services.chain(leftovers).collect(), plan.network.iter().map(enforced).collect(), parked.collect())
     }
 
     /// Does `step` on the way to `target`.
     pub(crate) fn apply(&mut self, step: &Step, target: &Layout) {
-        if let Step::Packets { .. } = step {
-            self.1.clone_from(&target.1);
-            return;
+        match step {
+            Step::Packets { .. } => return self.1.clone_from(&target.1),
+            Step::Online { cores } => return self.2.retain(|core| !cores.contains(core)),
+            Step::Park { cores } => return self.2.extend(cores),
+            _ => {}
         }
         let key = step.key();
         match (step, target.0.get(&key)) {
@@ -189,6 +197,11 @@ impl Part {
 /// after: it runs without a guarantee in between.
 pub fn difference(old: &Layout, new: &Layout, capacity: &dyn Fn(Backend) -> Bandwidth) -> Vec<Step> {
     let mut way = Way { now: old.clone(), new, steps: Vec::new() };
+    let online: Vec<u32> = old.2.difference(&new.2).copied().collect();
+    if !online.is_empty() {
+        // First: servers may go there.
+        way.take(Step::Online { cores: online });
+    }
     let go = |service: &String| new.origin(service) != old.origin(service);
     old.services().into_iter().filter(go).for_each(|service| way.take(Step::Remove { service }));
     let running = way.now.services();
@@ -197,12 +210,17 @@ pub fn difference(old: &Layout, new: &Layout, capacity: &dyn Fn(Backend) -> Band
         let key = (service.clone(), vcpu);
         match (&old.0[&key].place, new.0.get(&key).map(|goal| &goal.place)) {
             (
-                Place::Reserved { core, backend, server, cap },
-                Some(Place::Reserved { core: to, backend: by, server: next, cap: then }),
+                Place::Reserved { core, backend, server, criticality, cap },
+                Some(Place::Reserved { core: to, backend: by, server: next, criticality: level, cap: then }),
             ) => {
-                if backend != by || server.kind != next.kind {
+                let alike = match (criticality, level) {
+                    (Some(one), Some(other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
+                    (one, other) => one.is_none() && other.is_none(),
+                };
+                let same = (server, criticality, cap) == (next, level, then);
+                if backend != by || server.kind != next.kind || !alike {
                     way.take(Step::Release { service, vcpu });
-                } else if core == to && (server, cap) != (next, then) && next.bandwidth() <= server.bandwidth() {
+                } else if core == to && !same && next.bandwidth() <= server.bandwidth() {
                     way.take(Step::Decrease { service, vcpu, server: *next });
                 }
             }
@@ -230,6 +248,11 @@ pub fn difference(old: &Layout, new: &Layout, capacity: &dyn Fn(Backend) -> Band
     // Last: interfaces come with their services.
     if old.1 != new.1 {
         way.take(Step::Packets { interfaces: interfaces(&new.1) });
+    }
+    let park: Vec<u32> = new.2.difference(&old.2).copied().collect();
+    if !park.is_empty() {
+        // Nobody is there any more.
+        way.take(Step::Park { cores: park });
     }
     way.steps
 }
@@ -296,12 +319,13 @@ impl Step {
             | Step::Move { vcpu, .. }
             | Step::Reserve { vcpu, .. }
             | Step::Increase { vcpu, .. } => *vcpu,
-            Step::Remove { .. } | Step::Spread { .. } | Step::Add { .. } | Step::Packets { .. } => None,
+            Step::Remove { .. } | Step::Spread { .. } | Step::Add { .. } => None,
+            Step::Packets { .. } | Step::Online { .. } | Step::Park { .. } => None,
         };
         (self.service().to_string(), vcpu)
     }
 
-    /// Whom it is about; packets are nobody's alone.
+    /// Whom it is about; packets and parked cores are nobody's alone.
     pub fn service(&self) -> &str {
         match self {
             Step::Remove { service }
@@ -312,7 +336,7 @@ impl Step {
             | Step::Increase { service, .. }
             | Step::Spread { service, .. }
             | Step::Add { service } => service,
-            Step::Packets { .. } => "",
+            Step::Packets { .. } | Step::Online { .. } | Step::Park { .. } => "",
         }
     }
 }
@@ -336,6 +360,8 @@ impl fmt::Display for Step {
             Step::Spread { cores, .. } => write!(f, "spread {whom} over cores {cores:?}"),
             Step::Add { .. } => write!(f, "add {whom}"),
             Step::Packets { interfaces } if interfaces.is_empty() => write!(f, "leave packets to the kernel"),
+            Step::Online { cores } => write!(f, "bring cores {cores:?} online"),
+            Step::Park { cores } => write!(f, "park cores {cores:?}"),
             Step::Packets { interfaces } => write!(f, "give packets of {} their threads", interfaces.join(", ")),
         }
     }

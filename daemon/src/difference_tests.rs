@@ -16,12 +16,18 @@ fn server(percent: u64, period_ms: u64) -> Server {
 }
 
 fn held(word: &str, core: u32, percent: u64) -> Held {
-    let place = Place::Reserved { core, backend: Backend::Deadline, server: server(percent, 10), cap: Cap::Hard };
+    let place = Place::Reserved {
+        core,
+        backend: Backend::Deadline,
+        server: server(percent, 10),
+        criticality: None,
+        cap: Cap::Hard,
+    };
     Held { origin: Origin::Start(vec![word.into()]), place }
 }
 
 fn layout(all: &[(&str, Held)]) -> Layout {
-    Layout(all.iter().map(|(name, held)| ((name.to_string(), None), held.clone())).collect(), vec![])
+    Layout(all.iter().map(|(name, held)| ((name.to_string(), None), held.clone())).collect(), vec![], BTreeSet::new())
 }
 
 fn steps(old: &[(&str, Held)], new: &[(&str, Held)]) -> Vec<String> {
@@ -82,7 +88,11 @@ fn a_service_that_gets_leftovers_now_gives_its_server_back_and_the_other_way_rou
 #[test]
 fn a_vcpu_that_comes_or_goes_is_reserved_or_released_and_its_vm_goes_on() {
     let vm = |vcpus: &[u32]| {
-        Layout(vcpus.iter().map(|&vcpu| (("vm".into(), Some(vcpu)), held("q", vcpu, 30))).collect(), vec![])
+        Layout(
+            vcpus.iter().map(|&vcpu| (("vm".into(), Some(vcpu)), held("q", vcpu, 30))).collect(),
+            vec![],
+            BTreeSet::new(),
+        )
     };
     let words = |old: &[u32], new: &[u32]| {
         let steps = difference(&vm(old), &vm(new), &capacity);
@@ -97,6 +107,25 @@ fn a_vcpu_that_comes_or_goes_is_reserved_or_released_and_its_vm_goes_on() {
     assert!(matches!(&steps[..], [Step::Release { .. }, Step::Spread { .. }]), "{steps:?}");
     assert_eq!(words(&[], &[0, 1]), ["add vm"]);
     assert_eq!(words(&[0, 1], &[]), ["remove vm"]);
+}
+
+#[test]
+fn a_parked_core_is_online_before_anybody_goes_there_and_parked_after_everybody_has_left() {
+    let parked = |all: &[(&str, Held)], cores: &[u32]| Layout(layout(all).0, vec![], cores.iter().copied().collect());
+    let (one, two) = (parked(&[("a", held("x", 0, 40))], &[1, 2]), parked(&[("a", held("x", 1, 40))], &[2, 3]));
+    let words = |old, new| difference(old, new, &capacity).iter().map(Step::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        words(&one, &two),
+        ["bring cores [1] online", "move a from core 0 to core 1, with 4 ms every 10 ms", "park cores [3]"]
+    );
+    assert_eq!(
+        words(&two, &one),
+        ["bring cores [3] online", "move a from core 1 to core 0, with 4 ms every 10 ms", "park cores [1]"]
+    );
+    assert!(words(&one, &one).is_empty());
+    let mut now = one.clone();
+    difference(&one, &two, &capacity).iter().for_each(|step| now.apply(step, &two));
+    assert_eq!(now, two);
 }
 
 #[test]
@@ -125,6 +154,7 @@ fn plans() -> impl Strategy<Value = Layout> {
                     core,
                     backend: Backend::Deadline,
                     server: server(percent, period),
+                    criticality: None,
                     cap: Cap::Hard,
                 },
                 false => Place::Spread { cores: vec![core], at_most: None },
@@ -138,7 +168,7 @@ fn plans() -> impl Strategy<Value = Layout> {
             let program = if name < 3 { program } else { "qemu" };
             Some((key, Held { origin: Origin::Start(vec![program.into()]), place }))
         };
-        Layout(there.filter_map(place).collect(), vec![])
+        Layout(there.filter_map(place).collect(), vec![], BTreeSet::new())
     })
 }
 
@@ -155,12 +185,13 @@ fn percent(layout: &Layout, core: u32) -> u64 {
 /// Where [`Step`] stands in the order.
 fn rank(step: &Step) -> u8 {
     match step {
-        Step::Remove { .. } => 0,
+        Step::Online { .. } | Step::Remove { .. } => 0,
         Step::Release { .. } | Step::Decrease { .. } => 1,
         Step::Move { .. } => 2,
         Step::Reserve { .. } | Step::Increase { .. } | Step::Spread { .. } => 3,
         Step::Add { .. } => 4,
         Step::Packets { .. } => 5,
+        Step::Park { .. } => 6,
     }
 }
 

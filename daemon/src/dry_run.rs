@@ -12,6 +12,15 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
         .collect();
     lines.push("write the undo of every step to /run/giusto/journal before the step".into());
     lines.push("listen on /run/giusto/control for 'giusto status' and 'giusto reload'".into());
+    for modes in &plan.modes {
+        let keys = modes.members.iter().filter_map(|member| Some((&member.service, &member.agent.as_ref()?.key)));
+        lines.extend(
+            keys.map(|(service, key)| format!("read the key of the agent of {service} from {}", key.display())),
+        );
+        lines.extend(modes.changes.listen.iter().map(|place| format!("wait for agents at {place}")));
+        lines.push("start the thread of modes, at SCHED_FIFO 92, for 'giusto mode'; it changes budgets, boosts agents, and stops with SIGSTOP what a mode stops".into());
+        lines.push("remember the mode in /run/giusto/modes.json".into());
+    }
     let on = |backend| plan.services.iter().filter(move |service| service.backend == backend);
     let cores = |backend| {
         let mut cores: Vec<u32> = on(backend).map(|service| service.core).collect();
@@ -99,6 +108,9 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
         }
     }
     plan.network.iter().for_each(|network| packets(network, &mut lines));
+    for core in plan.hosts.iter().flat_map(|host| &host.parked) {
+        lines.push(format!("park core {core}: write 0 to /sys/devices/system/cpu/cpu{core}/online"));
+    }
     if plan.services.is_empty() && plan.leftovers.is_empty() {
         lines.push("undo all of it at the end, the latest first".into());
         return lines;

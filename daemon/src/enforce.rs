@@ -4,7 +4,7 @@ use crate::hold::Hold;
 use crate::{Error, Running, Scene, Watchdog};
 use std::time::Duration;
 
-/// Enforces a plan until `stop` says so: reserves, then looks once a second for processes that have come, and for
+/// Enforces the plan that `scene` was set for until `stop` says so: reserves, then looks once a second for processes that have come, and for
 /// reservations that no longer serve. What can be mended is, and logged; only the end of a time-sensitive service is an error.
 /// `turn` is called ten times a second, with what is wrong now.
 pub fn enforce(
@@ -16,10 +16,15 @@ pub fn enforce(
     for index in 0..scene.parts.len() {
         reserve(scene, index)?;
     }
+    let plan = scene.plan.clone();
+    // Once nobody is left there; before modes, whose changes it would delay.
+    plan.hosts.iter().try_for_each(|host| scene.park(&host.parked))?;
+    scene.start_modes(&plan)?;
     let (mut turns, mut worries) = (0, Vec::new());
     while !stop() {
         if turns % 10 == 0 {
             let mut now = look(scene)?;
+            now.extend(scene.look_after_modes());
             now.extend(watchdog.worry());
             now.iter().filter(|worry| !worries.contains(*worry)).for_each(|worry| tracing::warn!("{worry}"));
             worries = now;
@@ -27,7 +32,7 @@ pub fn enforce(
         let mut wrong = worries.clone();
         wrong.extend(look_at_packets(scene, turns % 10 == 0));
         turn(scene, wrong);
-        std::thread::sleep(Duration::from_millis(100));
+        scene.wait(Duration::from_millis(100));
         turns += 1;
     }
     Ok(())

@@ -21,7 +21,8 @@ pub(crate) enum Hold {
 
 /// What the manager has to know of a server.
 pub(crate) fn managed(plan: &ServicePlan) -> Managed {
-    Managed { name: plan.name.clone(), part: plan.vcpu, server: plan.server, first: None, priority: 0, cap: plan.cap }
+    let &ServicePlan { vcpu, server, criticality, cap, .. } = plan;
+    Managed { name: plan.name.clone(), part: vcpu, server, first: None, priority: 0, criticality, cap }
 }
 
 pub(crate) fn reserve(scene: &mut Scene, index: usize) -> Result<String, Error> {
@@ -44,7 +45,7 @@ pub(crate) fn reserve(scene: &mut Scene, index: usize) -> Result<String, Error> 
             let (Some(manager), Hold::Managed(handle)) = (scene.managers.get(&plan.core), &mut part.hold) else {
                 return Err(Error::Service { name: plan.name, what: "is not held by a manager".into() });
             };
-            manager.resume(handle, plan.server, plan.cap, scene.journal)?;
+            manager.resume(handle, (plan.server, plan.criticality), plan.cap, scene.journal)?;
             Ok(format!(
                 "under the manager of core {}, with all its threads; {}",
                 plan.core,
@@ -87,11 +88,12 @@ pub(crate) fn set(scene: &mut Scene, index: usize, plan: &ServicePlan) -> Result
             let Some(manager) = scene.managers.get(&part.plan.core) else { return Ok(()) };
             if handle.cap() == plan.cap {
                 let smaller = server.bandwidth() <= part.plan.server.bandwidth();
-                manager.set(handle, server, if smaller { When::Now } else { When::NextPeriod })?;
+                manager.set(handle, (server, plan.criticality), if smaller { When::Now } else { When::NextPeriod })?;
             } else {
                 manager.pause(handle)?;
-                if let Err(error) = manager.resume(handle, server, plan.cap, scene.journal) {
-                    manager.resume(handle, part.plan.server, part.plan.cap, scene.journal)?;
+                if let Err(error) = manager.resume(handle, (server, plan.criticality), plan.cap, scene.journal) {
+                    let before = (part.plan.server, part.plan.criticality);
+                    manager.resume(handle, before, part.plan.cap, scene.journal)?;
                     return Err(error.into());
                 }
             }

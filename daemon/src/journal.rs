@@ -4,7 +4,7 @@
 //! after the line is on disk), so a torn last line is dropped. The journal lives in /run/giusto (or $GIUSTO_STATE), which a
 //! reboot empties together with everything that it would undo; one from an earlier boot is dropped too.
 
-use crate::changes::{of_compute, undo, Change};
+use crate::changes::{of_compute, parks, undo, Change};
 use crate::Error;
 use giusto_compute::{Recorder, Report, Undo};
 use rustix::fs::{flock, FlockOperation, OFlags};
@@ -144,6 +144,15 @@ impl Recorder for Journal {
 /// Where this host's journal lies, and what else is there while a giusto runs.
 pub(crate) fn state_folder() -> PathBuf {
     std::env::var_os("GIUSTO_STATE").map_or(PathBuf::from("/run/giusto"), PathBuf::from)
+}
+
+/// Cores that a giusto has parked which has not been undone: by its journal, which is neither locked nor changed. None where it may not be
+/// read.
+pub(crate) fn parked() -> Vec<u32> {
+    let found = File::open(state_folder().join("journal")).and_then(|mut file| read(&mut file));
+    let Ok(Found { head, changes, .. }) = found else { return Vec::new() };
+    let ours = head.is_some_and(|head| head.boot == boot());
+    changes.iter().filter(|_| ours).filter_map(parks).collect()
 }
 
 /// Makes the state folder, or refuses one that others could write: what stands in it is done as root.

@@ -17,6 +17,8 @@ mod journal;
 mod listening;
 mod log;
 mod metrics;
+mod modal;
+mod modes;
 mod notify;
 mod observe;
 mod operator;
@@ -40,14 +42,16 @@ pub use enforce::enforce;
 pub use giusto_network::{LinkStatus, Network};
 pub use journal::{Journal, Restored};
 pub use log::log;
+pub use modal::{begin_with, forget_mode};
+pub use modes::{ChangeStatus, ModesStatus, PeerStatus, StepStatus, Wishes};
 pub use notify::Notify;
 pub use observe::Observer;
 pub use operator::{Operator, Report, Settings, Stage};
-pub use protocol::{Answer, Request};
+pub use protocol::{Answer, Request, Wish};
 pub use scene::Scene;
 pub use services::Running;
 pub use signals::Signals;
-pub use status::{CoreStatus, ServiceState, ServiceStatus, State, Status, STATUS_VERSION};
+pub use status::{CoreCriticality, CoreStatus, ServiceState, ServiceStatus, State, Status, STATUS_VERSION};
 pub use trial::{loads, trial, Arm, Options, Run, Trial};
 pub use watchdog::Watchdog;
 
@@ -120,7 +124,12 @@ fn busy(pid: Option<u32>) -> String {
 
 /// What the planner has to know about this machine; nobody insists on a backend, or has said which host of a site it is.
 pub fn facts() -> Facts {
-    facts_of(&giusto_compute::probe())
+    let mut machine = giusto_compute::probe();
+    // What a giusto that runs now has parked is there for whoever plans: it brings it back when a plan needs it, and at its end.
+    machine.cores.extend(journal::parked());
+    machine.cores.sort_unstable();
+    machine.cores.dedup();
+    facts_of(&machine)
 }
 
 /// What the planner has to know about a machine that was looked at before.

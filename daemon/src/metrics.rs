@@ -111,6 +111,22 @@ impl Collector for Shown {
         giusto("giusto_start_time", "When it started, in Unix time", Some(Unit::Seconds), None, since)?;
         let state = Some(("state", status.state.to_string()));
         giusto("giusto_state", "What it is doing", None, state, 1.0)?;
+        if let Some(modes) = &status.modes {
+            let mode = Some(("mode", modes.mode.clone().unwrap_or_default()));
+            giusto("giusto_mode_info", "The mode in force; empty: none that the site names", None, mode, 1.0)?;
+            let lost = modes.members.iter().filter(|member| member.connected == Some(false) || !member.sound).count();
+            giusto(
+                "giusto_agents_missing",
+                "Agents that are not connected or do not run their mode",
+                None,
+                None,
+                lost as f64,
+            )?;
+            if let Some(last) = modes.changes.last() {
+                let took = seconds(last.took_ns);
+                giusto("giusto_mode_change", "What the last change took", Some(Unit::Seconds), None, took)?;
+            }
+        }
         giusto("giusto_warnings", "What is wrong now", None, None, status.warnings.len() as f64)?;
         let mut services = |name, help, unit, counts, value: fn(&ServiceStatus) -> Option<f64>| {
             let known = status.services.iter().filter_map(|service| Some((labels(service), value(service)?)));
@@ -148,8 +164,15 @@ impl Collector for Shown {
         cores("giusto_core_manager_wakeups_per_second", "The manager's wake-ups a second", None, false, |c| {
             c.wakeups_per_s
         })?;
-        cores("giusto_core_manager_lateness_max", "How late it woke up at most, last second", time, false, |c| {
-            c.lateness_max_ns.map(seconds)
+        cores(
+            "giusto_core_manager_lateness_max",
+            "How late it woke up at most, last second",
+            time.clone(),
+            false,
+            |c| c.lateness_max_ns.map(seconds),
+        )?;
+        cores("giusto_core_hi", "Time in which high criticality needed more than usual", time, true, |c| {
+            c.criticality.map(|mode| seconds(mode.hi_ns))
         })?;
         let mut links = |name, help, counts, value: fn(&LinkStatus) -> Option<f64>| {
             let known = status.network.iter().filter_map(|link| Some((interface(link), value(link)?)));

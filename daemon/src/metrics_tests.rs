@@ -70,6 +70,9 @@ impl Host for Golden {
     fn reload(&self, _: Option<&std::path::Path>) -> Result<crate::Change, crate::Refused> {
         unreachable!()
     }
+    fn change_mode(&self, _: &crate::Wish) -> Result<Option<crate::ChangeStatus>, crate::Refused> {
+        Ok(None)
+    }
     fn stop(&self) {}
 }
 

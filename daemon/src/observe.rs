@@ -1,7 +1,10 @@
 //! What the kernel and the managers tell of services: a [`Stage`] over a [`Scene`].
 
 use crate::hold::Hold;
-use crate::{CoreStatus, Error, Report, Running, Scene, ServiceState, ServiceStatus, Stage, Step};
+use crate::modes::Wishes;
+use crate::{
+    CoreCriticality, CoreStatus, Error, Refused, Report, Running, Scene, ServiceState, ServiceStatus, Stage, Step,
+};
 use giusto_compute::manager::ServerReport;
 use giusto_compute::sched;
 use giusto_model::{Backend, Plan, ServicePlan};
@@ -14,6 +17,8 @@ pub struct Observer {
     meters: BTreeMap<String, Meter>,
     /// For each manager: for how long it has been there, its own processor time, its wake-ups.
     managers: BTreeMap<u32, (u64, u64, u64)>,
+    /// For each managed server: for how long its manager had been there, what it had been supplied, and its part in between.
+    supplied: BTreeMap<(String, Option<u32>), (u64, u64, f64)>,
 }
 
 impl Observer {
@@ -51,7 +56,17 @@ impl Stage for Observed<'_, '_, '_> {
                 let report = scene.reports.get(&part.plan.core);
                 let server =
                     report.and_then(|report| report.servers.iter().find(|s| Some(s.server) == handle.server()));
-                server.into_iter().for_each(|server| managed(status, server));
+                if let (Some(report), Some(server)) = (report, server) {
+                    managed(status, server);
+                    // Threads that are born in it may be in no process group of the service.
+                    let key = (status.name.clone(), status.vcpu);
+                    let last = observer.supplied.entry(key).or_insert((report.for_ns, server.supplied_ns, 0.0));
+                    if let passed @ 1.. = report.for_ns.saturating_sub(last.0) {
+                        let recent = server.supplied_ns.saturating_sub(last.1) as f64 / passed as f64;
+                        *last = (report.for_ns, server.supplied_ns, recent);
+                    }
+                    status.supplied_recent = last.2;
+                }
             }
         }
         let mut cores: Vec<CoreStatus> = scene.parts.iter().map(|part| core(&part.plan)).collect();
@@ -67,6 +82,10 @@ impl Stage for Observed<'_, '_, '_> {
                 status.wakeups_per_s = Some(report.wakeups.saturating_sub(wakeups) as f64 * 1e9 / passed);
                 status.lateness_mean_ns = Some(report.late_mean_ns);
                 status.lateness_max_ns = Some(report.late_max_ns);
+                status.criticality = report.core_mode.map(|mode| {
+                    let giusto_compute::manager::ModeReport { is_hi, hi_ns, switches } = mode;
+                    CoreCriticality { is_hi, hi_ns, switches }
+                });
             }
         }
         let used = |backend| scene.parts.iter().any(|part| part.plan.backend == backend);
@@ -82,11 +101,34 @@ impl Stage for Observed<'_, '_, '_> {
         if network.iter().any(|link| dropped.contains(&link.limit)) {
             notes.push("packets beyond a bucket are dropped before the host works on them".into());
         }
-        Report { notes, services, cores, network, warnings: self.warnings.clone() }
+        notes.extend(scene.parked.keys().map(|core| format!("core {core} is parked")));
+        let modes = scene.modes_status();
+        for member in modes.iter().flat_map(|modes| &modes.members) {
+            let own = services.iter_mut().filter(|service| service.name == member.service);
+            own.for_each(|service| service.mode = Some(member.local.clone()));
+        }
+        Report { notes, services, cores, network, modes, warnings: self.warnings.clone() }
     }
 
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error> {
         crate::change::apply(self.scene, step, plan)
+    }
+
+    fn stop_modes(&mut self) -> Result<Option<Vec<String>>, Refused> {
+        let Some(status) = self.scene.modes_status() else { return Ok(None) };
+        if status.changing_to.is_some() {
+            return Err(Refused { exit: 4, reason: "a mode change is under way; try again".into() });
+        }
+        self.scene.stop_modes();
+        Ok(Some(status.locals))
+    }
+
+    fn start_modes(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.scene.start_modes(plan)
+    }
+
+    fn wishes(&self) -> Option<Wishes> {
+        self.scene.wishes()
     }
 }
 

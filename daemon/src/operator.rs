@@ -7,6 +7,7 @@ use crate::control::Control;
 use crate::desk::{Desk, Order};
 use crate::difference::{difference, Layout};
 use crate::metrics::Metrics;
+use crate::modes::{ModesStatus, Wishes};
 use crate::{
     Change, CoreStatus, Error, Host, Journal, LinkStatus, Notify, Planner, Refused, ServiceStatus, Signals, State, Step,
 };
@@ -26,6 +27,21 @@ pub trait Stage {
     /// Does one step on the way to `plan`; a service that is removed is not in it. A core that carried no reservation until
     /// now is isolated by whoever does the step. Errors: it could not be done, and everything is as it was before it.
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error>;
+
+    /// Ends mode changes, and returns the local modes that are in force, if there are modes. Errors: one is under way, which goes on.
+    fn stop_modes(&mut self) -> Result<Option<Vec<String>>, Refused> {
+        Ok(None)
+    }
+
+    /// `plan` is in force: its modes may be changed from now on.
+    fn start_modes(&mut self, _plan: &Plan) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Where wishes for other modes go.
+    fn wishes(&self) -> Option<Wishes> {
+        None
+    }
 }
 
 /// What a stage knows of itself; see [`crate::Status`].
@@ -36,6 +52,7 @@ pub struct Report {
     pub services: Vec<ServiceStatus>,
     pub cores: Vec<CoreStatus>,
     pub network: Vec<LinkStatus>,
+    pub modes: Option<ModesStatus>,
     pub warnings: Vec<String>,
 }
 
@@ -62,6 +79,8 @@ pub struct Operator {
     /// What is really held: not what the plan says where going back failed.
     layout: Layout,
     stuck: Option<String>,
+    /// Where this giusto keeps its state.
+    folder: PathBuf,
     reported: Option<Instant>,
     _control: Control,
     _metrics: Option<Metrics>,
@@ -90,6 +109,7 @@ impl Operator {
             plan: plan.clone(),
             layout: Layout::of(plan),
             stuck: None,
+            folder: journal.folder().into(),
             reported: None,
             _control: control,
             _metrics: metrics,
@@ -107,6 +127,7 @@ impl Operator {
         }
         match self.reported {
             None => {
+                self.desk.modes(stage.wishes());
                 let ready = self.report(stage);
                 self.settings.notify.ready(&ready);
             }
@@ -123,7 +144,7 @@ impl Operator {
 
     /// Brings the status up to date; returns it in a line.
     fn report(&mut self, stage: &mut dyn Stage) -> String {
-        let Report { notes, services, cores, network, mut warnings } = stage.report(&self.plan);
+        let Report { notes, services, cores, network, modes, mut warnings } = stage.report(&self.plan);
         self.reported = Some(Instant::now());
         warnings.extend(self.stuck.clone());
         let state = if warnings.is_empty() { State::Enforcing } else { State::Degraded };
@@ -134,7 +155,7 @@ impl Operator {
         let mut status = self.desk.publish();
         let before = std::mem::replace(&mut status.state, state);
         (status.notes, status.services, status.cores, status.warnings) = (notes, services, cores, warnings);
-        status.network = network;
+        (status.network, status.modes) = (network, modes);
         drop(status);
         if before != state {
             self.settings.notify.status(&line);
@@ -158,10 +179,9 @@ impl Operator {
 
     fn carry_out(&mut self, order: Order, stage: &mut dyn Stage) {
         self.settings.notify.reloading();
-        let done = self.change(stage, &order.plan);
+        let done = self.reload(order.plan, stage);
         match &done {
             Ok(change) => {
-                self.plan = order.plan;
                 tracing::info!(steps = change.steps.len(), "reloaded: {} steps", change.steps.len());
                 let file = &self.settings.plan_file;
                 if let Err(error) = giusto_planner::write(&self.plan, file) {
@@ -173,6 +193,27 @@ impl Operator {
         let status = self.report(stage);
         self.settings.notify.ready(&status);
         let _ = order.answer.send(done); // it may have gone
+    }
+
+    /// Puts `new` in force, in the mode in which the host is where it has that one too.
+    fn reload(&mut self, new: Plan, stage: &mut dyn Stage) -> Result<Change, Refused> {
+        if let Some(plan) = stage.stop_modes()?.and_then(|locals| self.plan.in_mode(&locals)) {
+            self.plan = plan;
+            if self.stuck.is_none() {
+                self.layout = Layout::of(&self.plan);
+            }
+        }
+        let failed = |error: Error| Refused { exit: 4, reason: error.to_string() };
+        let new = crate::modal::in_force(new, &self.folder).map_err(failed);
+        let done = new.and_then(|new| {
+            let change = self.change(stage, &new)?;
+            self.plan = new;
+            Ok(change)
+        });
+        let begun = stage.start_modes(&self.plan).map_err(failed);
+        self.desk.modes(stage.wishes());
+        let change = done?;
+        begun.map(|()| change)
     }
 
     /// The host of `new`, if it is the one that runs: what another one has to do is not to be done here.

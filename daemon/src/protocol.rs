@@ -1,13 +1,15 @@
 //! The control protocol, form only: one JSON object a line, request and answer (formats/control.md).
 
-use crate::{Change, Refused, Status};
+use crate::{Change, ChangeStatus, Refused, Status};
+use giusto_model::ChangePolicy;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Version of the protocol.
 const VERSION: u32 = 1;
 /// What can be asked.
-const VERBS: &str = r#"{"giusto":1,"do":"status"}, {"giusto":1,"do":"metrics"}, {"giusto":1,"do":"reload","site":PATH} (site may be left out) or {"giusto":1,"do":"stop"}"#;
+const VERBS: &str = r#"{"giusto":1,"do":"status"}, {"giusto":1,"do":"metrics"}, {"giusto":1,"do":"reload","site":PATH} (site may be left out), {"giusto":1,"do":"mode","mode":NAME} or {"giusto":1,"do":"mode","services":{SERVICE:LOCAL}} ("policy" and "wait" may be added), or {"giusto":1,"do":"stop"}"#;
 
 /// What a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +20,23 @@ pub enum Request {
     Metrics,
     /// Plan anew from this site file, or from the one in force, and apply the difference.
     Reload(Option<PathBuf>),
+    /// Another mode.
+    Mode(Wish),
     /// An orderly end.
     Stop,
+}
+
+/// Which mode is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// One of the site's.
+    pub mode: Option<String>,
+    /// Or local modes of services, where all others stay as they are: whether the site names that combination or not.
+    pub services: BTreeMap<String, String>,
+    /// In which order members change, where that is another one than the plan's.
+    pub policy: Option<ChangePolicy>,
+    /// Whether to wait for the end.
+    pub wait: bool,
 }
 
 /// What it gets.
@@ -32,6 +49,8 @@ pub enum Answer {
     Metrics(String),
     /// To [`Request::Reload`]: what was changed.
     Change(Change),
+    /// To [`Request::Mode`]: how it went; `null`: it has begun.
+    Mode(Option<ChangeStatus>),
     /// To [`Request::Stop`].
     Stopping(bool),
     /// Refused, and nothing was changed.
@@ -47,6 +66,14 @@ struct RequestLine {
     r#do: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     site: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    services: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<ChangePolicy>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    wait: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -63,10 +90,19 @@ fn version() -> u32 {
 /// Reads a request. Errors: what was expected.
 pub(crate) fn request(line: &[u8]) -> Result<Request, Refused> {
     let bad = |what: String| Refused { exit: 2, reason: format!("{what}; expected {VERBS}") };
-    let RequestLine { giusto, r#do: verb, site } =
+    let RequestLine { giusto, r#do: verb, site, mode, services, policy, wait } =
         serde_json::from_slice(line).map_err(|error| bad(format!("this is no request: {error}")))?;
     if giusto != VERSION {
         return Err(bad(format!("version {giusto} of the protocol is not spoken here")));
+    }
+    if verb == "mode" && site.is_none() {
+        return match (mode.is_some(), services.is_empty()) {
+            (true, true) | (false, false) => Ok(Request::Mode(Wish { mode, services, policy, wait })),
+            _ => Err(bad("'mode' has a 'mode' or 'services'".into())),
+        };
+    }
+    if mode.is_some() || !services.is_empty() || policy.is_some() || wait {
+        return Err(bad(format!("'{verb}' has no 'mode', 'services', 'policy' or 'wait'")));
     }
     match (verb.as_str(), site) {
         ("reload", Some(site)) if !site.is_absolute() => Err(bad(format!("'{}' is no absolute path", site.display()))),
@@ -82,13 +118,15 @@ pub(crate) fn request(line: &[u8]) -> Result<Request, Refused> {
 impl Request {
     /// Its line, newline included.
     pub(crate) fn line(&self) -> String {
-        let (verb, site) = match self {
-            Request::Status => ("status", None),
-            Request::Metrics => ("metrics", None),
-            Request::Reload(site) => ("reload", site.clone()),
-            Request::Stop => ("stop", None),
+        let (verb, site, wish) = match self {
+            Request::Status => ("status", None, Wish::default()),
+            Request::Metrics => ("metrics", None, Wish::default()),
+            Request::Reload(site) => ("reload", site.clone(), Wish::default()),
+            Request::Mode(wish) => ("mode", None, wish.clone()),
+            Request::Stop => ("stop", None, Wish::default()),
         };
-        line(&RequestLine { giusto: VERSION, r#do: verb.into(), site })
+        let Wish { mode, services, policy, wait } = wish;
+        line(&RequestLine { giusto: VERSION, r#do: verb.into(), site, mode, services, policy, wait })
     }
 }
 
@@ -126,6 +164,12 @@ mod tests {
             Request::Stop,
             Request::Reload(None),
             Request::Reload(Some("/s".into())),
+            Request::Mode(Wish { mode: Some("m".into()), wait: true, ..Wish::default() }),
+            Request::Mode(Wish {
+                services: BTreeMap::from([("a".into(), "b".into())]),
+                policy: Some(ChangePolicy::Greedy),
+                ..Wish::default()
+            }),
         ] {
             assert_eq!(request(asked.line().as_bytes()), Ok(asked));
         }
@@ -135,6 +179,8 @@ mod tests {
             (r#"{"do":"status","now":true}"#, "unknown field `now`"),
             (r#"{"do":"stop","site":"/s"}"#, "'stop' has no 'site'"),
             (r#"{"do":"reload","site":"s"}"#, "no absolute path"),
+            (r#"{"do":"mode"}"#, "has a 'mode' or 'services'"),
+            (r#"{"do":"status","wait":true}"#, "'status' has no 'mode'"),
             (r#"{"giusto":2,"do":"status"}"#, "version 2"),
             (r#"{"giusto":1}"#, "missing field `do`"),
             ("", "no request"),

@@ -2,12 +2,13 @@
 //! chose, and the way back.
 
 use crate::hold::Hold;
+use crate::modal::Modal;
 use crate::packets::Packets;
 use crate::spinner::Spinner;
 use crate::{Error, Journal, Running};
 use giusto_compute::manager::{Beats, Manager, Order, Report};
 use giusto_compute::sched::{self, Attr};
-use giusto_compute::{bind, Isolated, Machine, Quota, Recorder, Undo};
+use giusto_compute::{bind, Isolated, Machine, Parked, Quota, Recorder, Undo};
 use giusto_model::{Backend, Cap, Duration, LeftoverPlan, Origin, Plan, ServicePlan};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ const QUOTA_PERIOD: Duration = Duration::from_ms(100);
 
 /// Services in their places. Dropping it leaves the host as it was found; [`Scene::finish`] also says whether it could.
 pub struct Scene<'j> {
+    /// What it was set for.
+    pub(crate) plan: Plan,
     pub(crate) journal: &'j mut Journal,
     logs: PathBuf,
     /// Cores under `deadline`; `None` if there are none.
@@ -31,6 +34,10 @@ pub struct Scene<'j> {
     pub(crate) parts: Vec<Part>,
     pub(crate) leftovers: Vec<Leftover>,
     pub(crate) packets: Option<Packets>,
+    /// Cores that are offline, once everything is in force.
+    pub(crate) parked: BTreeMap<u32, Parked>,
+    /// Mode changes, once everything is in force.
+    pub(crate) modal: Option<Modal>,
     finished: bool,
 }
 
@@ -65,6 +72,7 @@ impl<'j> Scene<'j> {
         }
         journal.begin()?;
         let mut scene = Scene {
+            plan: plan.clone(),
             journal,
             logs: logs.into(),
             isolated: None,
@@ -75,6 +83,8 @@ impl<'j> Scene<'j> {
             parts: Vec::new(),
             leftovers: Vec::new(),
             packets: None,
+            parked: BTreeMap::new(),
+            modal: None,
             finished: false,
         };
         // From here on, whatever fails is undone when the scene is dropped.
@@ -155,10 +165,27 @@ impl<'j> Scene<'j> {
         parts.chain(self.leftovers.iter().map(|leftover| (None, &leftover.running)))
     }
 
-    /// The manager of a core, started when it is first asked for.
-    pub(crate) fn manager(&mut self, core: u32) -> Result<&Manager, Error> {
+    /// The manager of the core of `plan`, started when it is first asked for; and anew when services with criticality come to
+    /// a core that had none, or go.
+    pub(crate) fn manager(&mut self, plan: &ServicePlan) -> Result<&Manager, Error> {
+        let order = if plan.criticality.is_some() { Order::MixedCriticality } else { Order::Edf };
+        let core = plan.core;
+        if self.managers.get(&core).is_some_and(|manager| manager.order() != order) {
+            let other = self.parts.iter().find(|part| match &part.hold {
+                Hold::Managed(handle) => part.plan.core == core && handle.server().is_some(),
+                _ => false,
+            });
+            if let Some(other) = other {
+                let what = format!(
+                    "shares core {core} with {}, and only one of them has criticality; stop giusto and start it again",
+                    other.plan.name
+                );
+                return Err(Error::Service { name: plan.name.clone(), what });
+            }
+            self.managers.remove(&core);
+        }
         if !self.managers.contains_key(&core) {
-            self.managers.insert(core, Manager::start(core, Order::Edf, &self.beats)?);
+            self.managers.insert(core, Manager::start(core, order, &self.beats)?);
         }
         self.managers.get(&core).ok_or(Error::Interrupted)
     }
@@ -253,7 +280,9 @@ impl<'j> Scene<'j> {
             Err(_) if !matches!(self.parts[index].hold, Hold::Nothing) => return Ok(()),
             members => members?,
         };
-        self.manager(plan.core)?;
+        if !self.managers.contains_key(&plan.core) {
+            self.manager(plan)?;
+        }
         let (Some(manager), Some(part)) = (self.managers.get(&plan.core), self.parts.get_mut(index)) else {
             return Ok(());
         };
@@ -347,6 +376,27 @@ impl<'j> Scene<'j> {
         }
     }
 
+    /// Takes cores offline that nothing is on. Errors: the first one that cannot; those before it are.
+    pub(crate) fn park(&mut self, cores: &[u32]) -> Result<(), Error> {
+        for &core in cores.iter().filter(|core| !self.parked.contains_key(core)).collect::<Vec<_>>() {
+            self.parked.insert(core, Parked::new(core, self.journal)?);
+            tracing::info!(core, "core {core} is parked");
+        }
+        Ok(())
+    }
+
+    /// Brings cores online that were parked.
+    pub(crate) fn bring_back(&mut self, cores: &[u32]) -> Result<(), Error> {
+        for core in cores {
+            if let Some(parked) = self.parked.get(core) {
+                parked.bring_back()?;
+                self.parked.remove(core);
+                tracing::info!(core, "core {core} is online again");
+            }
+        }
+        Ok(())
+    }
+
     /// Undoes everything.
     pub fn finish(mut self) -> Result<(), Error> {
         self.undo()
@@ -357,6 +407,7 @@ impl<'j> Scene<'j> {
             return Ok(());
         }
         // First those who would do it all again.
+        self.modal = None;
         self.managers.clear();
         self.packets = None;
         // Threads leave their reservations, cpusets go, and only then do the services end (the journal's order).

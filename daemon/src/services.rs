@@ -120,7 +120,7 @@ impl Running {
     pub fn processes(&self) -> Vec<u32> {
         let mut adopted = self.adopted.borrow_mut();
         match &self.source {
-            Source::Child => return self.group().map(sched::group).unwrap_or_default(),
+            Source::Child => return self.group().map(sched::kin).unwrap_or_default(),
             Source::Process(pid) if adopted.is_empty() => adopted.extend(Thread::of(*pid)),
             Source::Process(_) => {}
             Source::Cgroup(path) => {
@@ -292,6 +292,25 @@ mod tests {
         while !sched::group(group).is_empty() {
             std::thread::sleep(Duration::from_millis(5)); // the kernel is still ending them
         }
+    }
+
+    #[test]
+    fn children_that_make_a_group_for_themselves_belong_to_the_service_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "sh -c 'setsid sleep 60 & wait' & wait";
+        let mut running = Running::begin("kin", &shell(script), folder.path(), &mut |_| Ok(())).unwrap();
+        let until = Instant::now() + Duration::from_secs(10);
+        let own = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
+        let sleeper = loop {
+            if let Some(pid) = running.processes().into_iter().find(own) {
+                break pid;
+            }
+            assert!(Instant::now() < until);
+        };
+        assert!(!sched::group(running.group().unwrap()).contains(&sleeper));
+        // SAFETY: plain system call; it is our child's child, and alive.
+        unsafe { libc::kill(sleeper as i32, libc::SIGKILL) };
+        running.end();
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Filled in by whoever enforces ([`crate::Stage::report`]). What a backend cannot know is `None`: the kernel does not say how
 //! much of a SCHED_DEADLINE budget is left, the user-space manager does. Form: formats/status.schema.json.
 
-use crate::LinkStatus;
+use crate::{LinkStatus, ModesStatus};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -35,6 +35,9 @@ pub struct Status {
     /// Interfaces whose packets are looked after, uplinks first; not written where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<LinkStatus>,
+    /// The modes of this host; not written where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modes: Option<ModesStatus>,
     /// What is wrong now, each with what to do; not empty: [`State::Degraded`].
     pub warnings: Vec<String>,
 }
@@ -132,6 +135,21 @@ pub struct CoreStatus {
     pub lateness_mean_ns: Option<u64>,
     /// ... and at most.
     pub lateness_max_ns: Option<u64>,
+    /// Where services have criticality.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub criticality: Option<CoreCriticality>,
+}
+
+/// The mode of a core whose services have criticality.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreCriticality {
+    /// It is in HI now: a service of high criticality needs more than usual, and those of low criticality get what is left.
+    pub is_hi: bool,
+    /// How long it has been in HI since giusto took the core over.
+    pub hi_ns: u64,
+    /// How often it went there.
+    pub switches: u64,
 }
 
 impl fmt::Display for State {

@@ -19,7 +19,7 @@ pub enum Error {
     #[error("{0}")]
     Plan(String),
     /// Nobody accepts connections there.
-    #[error("cannot connect to {address}: {why}; is it running? start it or check load: redis: {address}")]
+    #[error("cannot connect to {address}: {why}; is it running? start it, or check the address under load:")]
     Connect {
         /// Where.
         address: SocketAddr,
@@ -35,7 +35,7 @@ pub enum Error {
         why: String,
     },
     /// Nobody accepted in time.
-    #[error("nothing listens on {address} after {seconds:.1} s; check that the service starts and that load: redis: {address} is its address")]
+    #[error("nothing listens on {address} after {seconds:.1} s; check that the service starts and that the address under load: is its own")]
     NotListening {
         /// Where.
         address: SocketAddr,
@@ -65,7 +65,7 @@ pub enum Error {
         why: io::Error,
     },
     /// What came is no reply to HSET.
-    #[error("{address} does not answer as Redis does: {found}; expected :N, +OK or -ERR after HSET: check load: redis: {address}")]
+    #[error("{address} does not answer as Redis or memcached do: {found}; expected :N, +OK, -ERR or STORED: check the address under load:")]
     Protocol {
         /// The service.
         address: SocketAddr,

@@ -1,4 +1,5 @@
-//! Redis replies, read piece by piece: a line `:N`, `+TEXT` or `-TEXT`, ended by CR LF, split anywhere.
+//! Replies, read piece by piece: a line ended by CR LF, split anywhere. Redis' `:N`, `+TEXT` or `-TEXT`, memcached's `STORED` or an
+//! error.
 
 /// Bytes of a line that are kept; more are dropped (an error's text is for people).
 const KEPT: usize = 256;
@@ -6,9 +7,9 @@ const KEPT: usize = 256;
 /// One whole reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// `:N` or `+TEXT`.
+    /// `:N`, `+TEXT` or `STORED`.
     Done,
-    /// `-TEXT`, without the sign.
+    /// `-TEXT`, without the sign; `ERROR`, `CLIENT_ERROR TEXT` or `SERVER_ERROR TEXT`.
     Refused(String),
 }
 
@@ -19,7 +20,7 @@ pub(crate) struct ReplyParser {
 }
 
 impl ReplyParser {
-    /// Takes what was read and hands over each whole reply, in order. `Err` holds the line that is no reply to HSET.
+    /// Takes what was read and hands over each whole reply, in order. `Err` holds the line that is no reply.
     /// O(bytes), and no memory beyond [`KEPT`] bytes.
     pub(crate) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Reply)) -> Result<(), String> {
         for &byte in bytes {
@@ -39,6 +40,14 @@ impl ReplyParser {
                 [b'+', ..] => Reply::Done,
                 [b':', digits @ ..] if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) => Reply::Done,
                 [b'-', rest @ ..] => Reply::Refused(text(rest)),
+                b"STORED" => Reply::Done,
+                other
+                    if ["ERROR", "CLIENT_ERROR ", "SERVER_ERROR "]
+                        .iter()
+                        .any(|word| other.starts_with(word.as_bytes())) =>
+                {
+                    Reply::Refused(text(other))
+                }
                 other => return Err(format!("'{}'", text(other))),
             };
             self.line.clear();
@@ -46,7 +55,7 @@ impl ReplyParser {
         }
         match self.line.first() {
             // Known at the first byte, so that no one waits for the end of a line that never comes.
-            Some(&byte) if !b"+:-".contains(&byte) => Err(format!("'{}'", String::from_utf8_lossy(&self.line))),
+            Some(&byte) if !b"+:-SEC".contains(&byte) => Err(format!("'{}'", String::from_utf8_lossy(&self.line))),
             _ => Ok(()),
         }
     }
@@ -58,8 +67,10 @@ mod tests {
 
     #[test]
     fn replies_are_the_same_however_they_are_split() {
-        let stream = b":80\r\n+OK\r\n-ERR no\r\n:0\r\n";
-        let expected = [Reply::Done, Reply::Done, Reply::Refused("ERR no".into()), Reply::Done];
+        let stream = b":80\r\n+OK\r\n-ERR no\r\n:0\r\nSTORED\r\nERROR\r\nSERVER_ERROR out of memory\r\n";
+        let refused = |text: &str| Reply::Refused(text.into());
+        let memcached = [Reply::Done, refused("ERROR"), refused("SERVER_ERROR out of memory")];
+        let expected = [vec![Reply::Done, Reply::Done, refused("ERR no"), Reply::Done], memcached.to_vec()].concat();
         for size in 1..=stream.len() {
             let (mut parser, mut replies) = (ReplyParser::default(), Vec::new());
             for piece in stream.chunks(size) {
@@ -71,7 +82,18 @@ mod tests {
 
     #[test]
     fn what_is_no_reply_is_named_and_long_errors_are_cut() {
-        for bad in [&b"HTTP/1.1"[..], b"$3\r\n", b":x\r\n", b":\r\n", b"+OK\n", b"\r\n"] {
+        for bad in [
+            &b"HTTP/1.1"[..],
+            b"STORED \r\n",
+            b"STORE\r\n",
+            b"END\r\n",
+            b"CLIENT\r\n",
+            b"$3\r\n",
+            b":x\r\n",
+            b":\r\n",
+            b"+OK\n",
+            b"\r\n",
+        ] {
             assert!(ReplyParser::default().feed(bad, |_| ()).is_err(), "{bad:?}");
         }
         let mut parser = ReplyParser::default();

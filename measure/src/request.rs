@@ -1,4 +1,5 @@
-//! The request: `HSET k0042 f00 … f01 …` under a random key with random digits as values, or `SORT items STORE sorted`.
+//! The request: `HSET k0042 f00 … f01 …` under a random key with random digits as values, or `SORT items STORE sorted`; of a
+//! memcached `set k0042 0 0 N`.
 
 use crate::Error;
 use giusto_model::Load;
@@ -34,6 +35,19 @@ fn command(words: &[&str]) -> Vec<u8> {
     std::iter::once(format!("*{}\r\n", words.len())).chain(words_of).collect::<String>().into_bytes()
 }
 
+/// In memcached's text protocol.
+fn memcached(value: u32) -> Result<Request, Error> {
+    if !(1..=4096).contains(&value) {
+        return Err(Error::Plan(format!("a value of {value} bytes; expected value: 1 to 4096")));
+    }
+    let mut request = Request { bytes: b"set k".to_vec(), digits: Vec::new() };
+    request.digits.push(request.bytes.len()..request.bytes.len() + KEY);
+    request.bytes.extend([b'0'; KEY]);
+    request.bytes.extend(format!(" 0 0 {value}\r\n").bytes());
+    request.random(value as usize);
+    Ok(request)
+}
+
 /// A whole request in memory, of which only random digits change, so that the next one is ready before it is due.
 #[derive(Clone)]
 pub(crate) struct Request {
@@ -47,6 +61,7 @@ impl Request {
     pub(crate) fn new(load: &Load) -> Result<Request, Error> {
         let (fields, value) = match *load {
             Load::Redis { fields, value, .. } => (fields, value),
+            Load::Memcached { value, .. } => return memcached(value),
             Load::RedisSort { .. } => {
                 return Ok(Request { bytes: command(&["SORT", LIST, "STORE", "sorted"]), digits: Vec::new() })
             }
@@ -103,6 +118,17 @@ mod tests {
         let request = Request::new(&load(2, 3)).unwrap();
         let expected = "*6\r\n$4\r\nHSET\r\n$5\r\nk0000\r\n$3\r\nf00\r\n$3\r\n000\r\n$3\r\nf01\r\n$3\r\n000\r\n";
         assert_eq!(String::from_utf8_lossy(request.bytes()), expected);
+    }
+
+    #[test]
+    fn a_request_is_the_bytes_that_memcached_expects() {
+        let address = "127.0.0.1:1".parse().unwrap();
+        let of = |value| Request::new(&Load::Memcached { address, value, connections: 1, rate: None });
+        let mut request = of(3).unwrap();
+        assert_eq!(String::from_utf8_lossy(request.bytes()), "set k0000 0 0 3\r\n000\r\n");
+        request.draw(&mut ChaCha8Rng::seed_from_u64(1));
+        assert!(request.bytes().starts_with(b"set k") && request.bytes()[9..17] == *b" 0 0 3\r\n");
+        assert!(of(0).is_err() && of(4097).is_err());
     }
 
     #[test]

@@ -30,14 +30,15 @@ enum Gap {
         batch: u32,
         sent: u32,
         rng: Box<ChaCha8Rng>,
+        connections: u32,
     },
 }
 
 impl Gap {
-    fn random(arrivals: Arrivals, seed: u64) -> Gap {
+    fn random(arrivals: Arrivals, connections: u32, seed: u64) -> Gap {
         let mut rng = Box::new(ChaCha8Rng::seed_from_u64(seed));
         rng.set_stream(1); // the bytes are drawn from another
-        Gap::Random { mean_ns: 1.0 / arrivals.rate.per_ns(), batch: arrivals.batch, sent: 0, rng }
+        Gap::Random { mean_ns: 1.0 / arrivals.rate.per_ns(), batch: arrivals.batch, sent: 0, rng, connections }
     }
 
     /// From a request to the next; beyond the clock where it never comes.
@@ -54,6 +55,14 @@ impl Gap {
             }
         }
     }
+
+    /// The connection of the next request: so each of them sees requests at random too.
+    fn client(&mut self, own: usize) -> usize {
+        match self {
+            Gap::Random { connections, rng, .. } if *connections > 1 => rng.random_range(0..*connections) as usize,
+            _ => own,
+        }
+    }
 }
 
 /// Every request of a plan in the order of the times they are due; at equal times lower clients first.
@@ -61,6 +70,8 @@ pub(crate) struct Schedule {
     next: BinaryHeap<Reverse<(u64, usize)>>,
     /// Of each client: the time between two requests, and how many requests it recorded.
     clients: Vec<(Gap, u64)>,
+    /// Of requests that come at random from one source.
+    connections: usize,
     warm_up: u64,
     end: u64,
     jobs: u64,
@@ -73,9 +84,10 @@ impl Schedule {
         // Half of the clock's range leaves room for origin and grace.
         let end = plan.warm_up.checked_add(plan.run).map(|d| d.ns()).filter(|&end| end <= u64::MAX / 4);
         let end = end.ok_or_else(|| Error::Plan("warm-up and run are longer than a century; shorten them".into()))?;
-        let mut schedule = Schedule { next: BinaryHeap::new(), clients: Vec::new(), warm_up, end, jobs: 0 };
+        let mut schedule =
+            Schedule { next: BinaryHeap::new(), clients: Vec::new(), connections: 0, warm_up, end, jobs: 0 };
         if let Some(arrivals) = plan.arrivals {
-            schedule.at_random(arrivals, plan.seed);
+            schedule.at_random(arrivals, plan.load.connections(), plan.seed);
         } else if plan.tasks.is_empty() {
             return Err(Error::Plan("a load without tasks; give the service tasks:".into()));
         }
@@ -108,9 +120,9 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// One client; how many requests it will send is known only roughly.
-    fn at_random(&mut self, arrivals: Arrivals, seed: u64) {
-        let mut gap = Gap::random(arrivals, seed);
+    /// One source; how many requests it will send is known only roughly.
+    fn at_random(&mut self, arrivals: Arrivals, connections: u32, seed: u64) {
+        let mut gap = Gap::random(arrivals, connections, seed);
         let first = gap.next();
         let mean = (self.end - self.warm_up) as f64 * arrivals.rate.per_ns();
         self.jobs = ((mean + 6.0 * mean.sqrt() + 10.0) * f64::from(arrivals.batch)) as u64;
@@ -118,10 +130,12 @@ impl Schedule {
             self.next.push(Reverse((first, 0)));
         }
         self.clients.push((gap, 0));
+        self.connections = connections as usize;
     }
 
+    /// Connections.
     pub(crate) fn clients(&self) -> usize {
-        self.clients.len()
+        self.clients.len().max(self.connections)
     }
 
     /// Requests after the warm-up; of those that come at random about so many, seldom more.
@@ -147,6 +161,7 @@ impl Schedule {
         if let Some(following) = at.checked_add(gap.next()).filter(|&t| t < self.end) {
             self.next.push(Reverse((following, client)));
         }
+        let client = gap.client(client);
         Some(Due { client, at, job })
     }
 }

@@ -83,3 +83,26 @@ fn six_clients_of_redis_are_all_answered_and_its_requests_cost_processor_time() 
     other.0.wait().unwrap();
     assert!(matches!(profile(&load, other.0.id(), 1, 1, &generator), Err(Error::Process { .. })));
 }
+
+#[test]
+fn a_memcached_answers_requests_at_random_over_many_connections() {
+    let address: SocketAddr = "127.0.0.1:7102".parse().unwrap();
+    let started = Command::new("memcached")
+        .args(["-u", "nobody", "-l", "127.0.0.1", "-p", "7102", "-U", "0", "-t", "1"])
+        .stdout(Stdio::null())
+        .spawn();
+    let mut memcached = Running(started.expect("memcached is missing: make setup"));
+    wait_listening(address, Duration::from_secs(10), &mut || matches!(memcached.0.try_wait(), Ok(None))).unwrap();
+
+    let rate = Some("2000/s".parse().unwrap());
+    let load = Load::Memcached { address, value: 100, connections: 50, rate };
+    let (warm_up, run, generator) = (Duration::from_ms(100), Duration::from_secs(1), Generator::default());
+    let plan = LoadPlan { load: &load, tasks: &[], arrivals: load.arrivals(), warm_up, run, seed: 1, generator };
+    let report = drive(&plan, &mut |_| true).unwrap();
+    assert_eq!((report.lost, report.errors), (0, 0), "{:?}", report.first_error);
+    // Five standard deviations of a Poisson number of 2000, and of 40 on each of 50 connections.
+    assert!((1776..=2224).contains(&report.jobs.len()), "{}", report.jobs.len());
+    let mut each = [0; 50];
+    report.jobs.iter().for_each(|job| each[job.task as usize] += 1);
+    assert!(each.iter().all(|n| (8..=72).contains(n)), "{each:?}");
+}

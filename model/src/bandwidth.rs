@@ -6,6 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
+/// Denominators beyond this are rounded away in sums that may be: sums with a few more shares still fit then.
+const FINEST: u64 = 1_000_000_000_000;
+
 /// A share of processor time: 1 is one whole core. Exact; in JSON a text such as `"19/25"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bandwidth(Ratio<u64>);
@@ -40,6 +43,14 @@ impl Bandwidth {
     pub fn checked_sub(self, other: Self) -> Option<Self> {
         self.wide(other, |a, b| a.checked_sub(b))
     }
+    /// The sum, exact where it fits, or up to two millionths of a millionth more. `None` beyond 10 million cores.
+    pub fn add_up(self, other: Self) -> Option<Self> {
+        self.add_exactly(other).or_else(|| self.add_rounded(other, u128::div_ceil))
+    }
+    /// The sum, exact where it fits, or up to two millionths of a millionth less. `None` beyond 10 million cores.
+    pub fn add_down(self, other: Self) -> Option<Self> {
+        self.add_exactly(other).or_else(|| self.add_rounded(other, |top, bottom| top / bottom))
+    }
     /// Time this share gives in `period`, rounded up to a whole nanosecond; `None` beyond 584 years.
     pub fn times_ceil(self, period: Duration) -> Option<Duration> {
         let product = u128::from(self.numer()) * u128::from(period.ns());
@@ -56,6 +67,15 @@ impl Bandwidth {
         }
         let tenths = (self.as_f64() * 1000.0).round() / 10.0;
         format!("{tenths} %")
+    }
+
+    fn add_exactly(self, other: Self) -> Option<Self> {
+        self.checked_add(other).filter(|sum| sum.denom() <= FINEST)
+    }
+
+    fn add_rounded(self, other: Self, round: impl Fn(u128, u128) -> u128) -> Option<Self> {
+        let parts = |share: Self| round(u128::from(share.numer()) * u128::from(FINEST), u128::from(share.denom()));
+        Self::new(u64::try_from(parts(self) + parts(other)).ok()?, FINEST)
     }
 
     fn wide(self, other: Self, op: impl Fn(u128, u128) -> Option<u128>) -> Option<Self> {
@@ -125,6 +145,22 @@ mod tests {
         assert_eq!(of("1/3").percent(), "33.3 %");
         for bad in ["", "1/0", "-5%", "5 percent", "1.5", "%", "1/2/3"] {
             assert!(bad.parse::<Bandwidth>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_sum_that_needs_too_many_digits_is_rounded_to_the_side_that_was_asked_for() {
+        let share = |top, bottom| Bandwidth::new(top, bottom).unwrap();
+        assert_eq!(share(1, 3).add_up(share(1, 6)), Some(share(1, 2)));
+        assert_eq!(share(1, 3).add_down(share(1, 6)), Some(share(1, 2)));
+        let (a, b) = (share(1, 4_000_037), share(1, 3_999_971)); // primes
+        let third = share(1, 999_983);
+        for (sum, above) in
+            [(a.add_up(b).unwrap().add_up(third), true), (a.add_down(b).unwrap().add_down(third), false)]
+        {
+            let exact = 1.0 / 4_000_037.0 + 1.0 / 3_999_971.0 + 1.0 / 999_983.0;
+            let difference = sum.unwrap().as_f64() - exact;
+            assert!(difference.abs() < 5e-12 && (difference > 0.0) == above, "{difference}");
         }
     }
 }

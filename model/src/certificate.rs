@@ -1,6 +1,6 @@
 //! What proves that a plan keeps its promises: numbers that anybody can compute again (`giusto check --certificate`).
 
-use crate::{Backend, Bandwidth, Duration, Percentile};
+use crate::{Backend, Bandwidth, Duration, Interface, Percentile};
 use serde::{Deserialize, Serialize};
 
 /// What proves that one entry of a plan keeps its promise, given that its server gets its budget in every period, which is
@@ -99,8 +99,17 @@ pub struct Admission {
     pub backend: Backend,
     /// What the backend itself takes of the core.
     pub cost: Bandwidth,
-    /// Σ B/P of its servers.
+    /// Σ B/P of its servers, that of `boost` included; with criticality the larger of Σ B/P and Σ over high ones worst/P.
     pub reserved: Bandwidth,
     /// Most that may be reserved: at most 1 − keep-free − cost.
     pub most: Bandwidth,
+    /// A hypothetical server for agents that are boosted: the work of all agents of the core, once in the least time between
+    /// two changes of the mode. It goes before all others, and is to them a deferrable one. `None`: nobody is boosted here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boost: Option<Interface>,
+    /// Of a core whose servers have criticality, which is then under the mixed order: the factor of all virtual deadlines (x of
+    /// paper 003, eqs. 4 to 6), 1 where plain EDF suffices. With it Σ over low B/P + Σ over high B/(x·P) ≤ `most` and
+    /// x · Σ over low B/P + Σ over high worst/P ≤ `most`. `None`: no server has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<Bandwidth>,
 }

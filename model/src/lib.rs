@@ -4,10 +4,14 @@
 //! Called by every other Rust room; calls none. It holds data, its notation (`14ms`, `2ms/7ms@6ms+1ms`, `19/25`) and
 //! checked arithmetic. It does not read site files (`site`), compute a parameter (`analysis`, `planner`) or touch a machine.
 
+mod agent;
 mod bandwidth;
 mod certificate;
 mod coordination;
+mod criticality;
+mod in_mode;
 mod jobs;
+mod modes;
 mod network;
 mod percentile;
 mod plan;
@@ -22,12 +26,19 @@ mod time;
 mod tokens;
 mod topic;
 
+pub use agent::{AgentKey, Listen};
 pub use bandwidth::Bandwidth;
 pub use certificate::{Admission, Certificate, Point, PredictedPercentile};
 pub use coordination::{
     Coordination, CoordinationPlan, Epochs, Member, Places, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN,
 };
+pub use criticality::{Criticality, SiteCriticality};
+pub use in_mode::longest_wait;
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};
+pub use modes::{
+    ChangePolicy, LocalNeed, LocalPlan, LocalProof, MemberMode, MemberPlan, ModeChanges, ModePlan, ModesPlan,
+    OnTimeout, Requests, ServiceMode, SiteMode, SiteModes, StaticCost, Transition, AGENT_TASK, RUNNING, STOPPED,
+};
 pub use network::{HostNetwork, NetworkPlan, PacketClass, PacketUnit, Uplink, UplinkPlan, Vif, VifPlan};
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
 pub use plan::{CurvePoint, Hold, HostPlan, LeftoverPlan, Plan, Prediction, Reason, ServicePlan, PLAN_VERSION};
@@ -36,7 +47,7 @@ pub use promise::Promise;
 pub use rate::Rate;
 pub use scheduler::{GuestScheduler, Scheduler};
 pub use server::{Backend, Cap, Interface, InterfaceError, Server, ServerKind};
-pub use site::{Adopt, Host, Load, Origin, Service, Site};
+pub use site::{Adopt, Host, Load, Origin, Service, Site, Unused};
 pub use task::{Release, Task, TaskError};
 pub use time::{Duration, Instant, TimeError};
 pub use tokens::Tokens;

@@ -1,8 +1,8 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
 use crate::{
-    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Duration, Load, NetworkPlan, Origin, Promise,
-    Server, Task, TopicPlan,
+    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Criticality, Duration, Load, LocalProof,
+    ModesPlan, NetworkPlan, Origin, Promise, Server, Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,10 @@ pub struct Plan {
     /// The packets of each host that has a network; not written where none has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<NetworkPlan>,
+    /// The modes of each host that has services with several; not written where none has. All else in the plan is what holds in
+    /// the first mode ([`Plan::in_mode`] tells another).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modes: Vec<ModesPlan>,
 }
 
 impl Plan {
@@ -45,6 +49,7 @@ impl Plan {
             topics: self.topics.iter().filter(|topic| topic.brokers.iter().any(|on| on == name)).cloned().collect(),
             coordination: self.coordination.clone().filter(|all| all.servers.iter().any(|member| member.host == name)),
             network: self.network.iter().filter(|network| network.on == name).cloned().collect(),
+            modes: self.modes.iter().filter(|modes| modes.on == name).cloned().collect(),
         })
     }
 
@@ -71,6 +76,17 @@ pub struct HostPlan {
     pub assumed: Option<String>,
     /// For each core with reservations what proves that they fit together, in the order of the cores.
     pub admission: Vec<Admission>,
+    /// Those of its cores that are offline while the plan is enforced, as nothing of it runs there in any mode, ascending; never core 0. Not
+    /// written where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parked: Vec<u32>,
+}
+
+impl HostPlan {
+    /// Its cores that are not parked, in their order.
+    pub fn open_cores(&self) -> Vec<u32> {
+        self.cores.iter().copied().filter(|core| !self.parked.contains(core)).collect()
+    }
 }
 
 /// A service with a reservation.
@@ -111,6 +127,12 @@ pub struct ServicePlan {
     pub left_for_others: Bandwidth,
     /// What proves that it keeps its promise.
     pub certificate: Certificate,
+    /// `None`, and not written: its core has no services with criticality. Else all servers of its core have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub criticality: Option<Criticality>,
+    /// What the pessimistic budget of a server of high criticality rests on: its tasks with their worst execution times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pessimistic: Option<LocalProof>,
     /// What the simulator says; filled in by whoever ran it. `None` without tasks.
     pub prediction: Option<Prediction>,
     /// Where each number comes from, in the order in which they were decided.

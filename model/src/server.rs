@@ -146,6 +146,10 @@ pub struct Server {
 }
 
 impl Server {
+    /// (B, P) alone.
+    pub fn interface(&self) -> Interface {
+        Interface { budget: self.budget, period: self.period }
+    }
     /// B / P; 0 if the period is 0.
     pub fn bandwidth(&self) -> Bandwidth {
         Bandwidth::of(self.budget, self.period).unwrap_or(Bandwidth::ZERO)

@@ -1,6 +1,9 @@
 //! A site as the operator described it, already checked for meaning; `site` reads it from a file.
 
-use crate::{Bandwidth, Cap, Coordination, HostNetwork, Promise, ServerKind, Task, Topic, Vif};
+use crate::{
+    AgentKey, Arrivals, Bandwidth, Cap, Coordination, HostNetwork, Promise, Rate, ServerKind, ServiceMode,
+    SiteCriticality, SiteModes, Task, Topic, Vif,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,6 +20,8 @@ pub struct Site {
     pub topics: Vec<Topic>,
     /// Its ensemble of ZooKeeper servers, if it has one.
     pub coordination: Option<Coordination>,
+    /// Its modes; `None`: every service always does the same.
+    pub modes: Option<SiteModes>,
 }
 
 /// A machine of the site.
@@ -30,6 +35,32 @@ pub struct Host {
     pub keep_free: Bandwidth,
     /// What it gives to packets; `None`: they are processed as the kernel does it.
     pub network: Option<HostNetwork>,
+    /// What becomes of those of its cores on which the plan puts nothing. `unused: leave` when not written.
+    pub unused: Unused,
+}
+
+/// What becomes of cores on which nothing is planned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unused {
+    /// They idle.
+    #[default]
+    Leave,
+    /// They are taken offline as long as the plan is enforced, so that they save power.
+    Park,
+}
+
+impl Unused {
+    /// All of them.
+    pub const ALL: [Unused; 2] = [Unused::Leave, Unused::Park];
+}
+
+impl fmt::Display for Unused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unused::Leave => "leave",
+            Unused::Park => "park",
+        })
+    }
 }
 
 /// One service.
@@ -55,6 +86,13 @@ pub struct Service {
     pub load: Option<Load>,
     /// Its virtual interfaces, on the host that [`Service::on`] names or the only one, which has a network.
     pub network: Vec<Vif>,
+    /// Its local modes, in the order of the file; empty: it always does the same. With some, `tasks` and `promise` are those
+    /// of the local mode in which it begins.
+    pub modes: Vec<ServiceMode>,
+    /// What changes its tasks from the inside; there if it has modes.
+    pub agent: Option<AgentKey>,
+    /// `None`: its promise holds in any case, and it shares its core with others of that kind only.
+    pub criticality: Option<SiteCriticality>,
 }
 
 /// Where a service's processes come from.
@@ -125,13 +163,40 @@ pub enum Load {
         /// Length of the list, 1 to 1000000.
         items: u32,
     },
+    /// A memcached: `set` of `value` bytes under a random key.
+    Memcached {
+        /// Its address, loopback only.
+        address: SocketAddr,
+        /// Bytes a value, 1 to 4096.
+        value: u32,
+        /// Over so many connections, 1 to 1000; each request takes one of them at random.
+        connections: u32,
+        /// Requests that come at random, where the promise does not say how they come.
+        rate: Option<Rate>,
+    },
 }
 
 impl Load {
     /// The service's.
     pub fn address(&self) -> SocketAddr {
         match *self {
-            Load::Redis { address, .. } | Load::RedisSort { address, .. } => address,
+            Load::Redis { address, .. } | Load::RedisSort { address, .. } | Load::Memcached { address, .. } => address,
+        }
+    }
+
+    /// How requests come, where the promise does not say it.
+    pub fn arrivals(&self) -> Option<Arrivals> {
+        match *self {
+            Load::Memcached { rate, .. } => rate.map(|rate| Arrivals { rate, batch: 1 }),
+            Load::Redis { .. } | Load::RedisSort { .. } => None,
+        }
+    }
+
+    /// Over how many connections requests that come at random go.
+    pub fn connections(&self) -> u32 {
+        match *self {
+            Load::Memcached { connections, .. } => connections,
+            Load::Redis { .. } | Load::RedisSort { .. } => 1,
         }
     }
 }

@@ -41,6 +41,7 @@ pub(crate) enum Wanted {
 }
 
 /// How far what a program gets may lie below what its server promises.
+#[derive(Clone)]
 pub(crate) struct Deviation {
     /// Of each budget.
     pub(crate) loss: Duration,
@@ -152,12 +153,18 @@ pub(crate) fn choose(service: &Service, wanted: Wanted, facts: &Facts) -> Result
     sound_kinds(service, wanted)?;
     let shares = !matches!(wanted, Wanted::WholeCore);
     let chosen = |backend, kind, note: String| {
-        let why = format!("{}{note}", why_backend(backend, wanted, facts));
-        let mut reasons = vec![
-            reason("backend", backend, why),
-            reason("server", kind, why_kind(kind, service.server.is_some(), wanted)),
-        ];
-        if shares || service.cap == Cap::Soft {
+        let mut whys = (why_backend(backend, wanted, facts), why_kind(kind, service.server.is_some(), wanted));
+        if service.criticality.is_some() {
+            whys.0 =
+                "Giusto's manager, budgets kept to about 0.1 ms; the mixed order among the servers of its core".into();
+            whys.1 =
+                "a wake-up after idling begins a new period: jobs a period apart, for which EDF-VD is proven".into();
+        }
+        let mut reasons = vec![reason("backend", backend, format!("{}{note}", whys.0)), reason("server", kind, whys.1)];
+        if service.criticality.is_some() {
+            let why = "time that is left over goes to high ones that have work, then to low ones; the mixed order of the manager";
+            reasons.push(reason("cap", "soft", why));
+        } else if shares || service.cap == Cap::Soft {
             reasons.push(match service.cap {
                 Cap::Hard => reason("cap", "hard", "with its budget used up it does not run, even on an idle core"),
                 Cap::Soft => {
@@ -213,6 +220,9 @@ fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> R
     let no = |why: String| Err(Unable { why, remedy: None });
     let kind = match (backend, service.server) {
         (Backend::Quota, _) => return no("it is a cap, never a guarantee".into()),
+        (Backend::Deadline | Backend::RtGroup, _) if service.criticality.is_some() => {
+            return no("the kernel knows no criticality; the mixed order, in which low ones give way to high ones, is the manager's".into());
+        }
         (Backend::Deadline | Backend::RtGroup, _) if matches!(wanted, Wanted::Percentiles) => {
             return no("it is a constant_bandwidth server, and percentiles are known for deferrable ones".into());
         }

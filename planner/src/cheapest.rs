@@ -1,10 +1,10 @@
-//! The cheapest server that keeps every deadline of a task set.
+//! The cheapest server that keeps every deadline of a task set, or of each of several that share its period.
 
 use crate::backend::Deviation;
 use giusto_analysis::interface::demand::request;
 use giusto_analysis::interface::{least_budget, schedulable, Certificate, Resource, Scheduler, Shortfall};
 use giusto_analysis::Error;
-use giusto_model::{Duration, GuestScheduler, Interface, Point, Task};
+use giusto_model::{Duration, GuestScheduler, Interface, Point, Task, AGENT_TASK};
 use std::borrow::Cow;
 
 /// Periods and budgets are whole multiples of this.
@@ -36,46 +36,13 @@ impl<'a> Demand<'a> {
         match scheduler {
             GuestScheduler::Own(scheduler) => own(Cow::from(tasks), scheduler, None),
             GuestScheduler::Any => {
-                let shortest = (0..tasks.len()).min_by_key(|&place| tasks[place].deadline);
+                let shortest =
+                    (0..tasks.len()).min_by_key(|&place| (tasks[place].deadline, tasks[place].name == AGENT_TASK));
                 let deadline = shortest.map_or(Duration::ZERO, |place| tasks[place].deadline);
                 let all: Vec<Task> = tasks.iter().map(|task| Task { deadline, ..task.clone() }).collect();
                 own(all.into(), Scheduler::Dm, shortest)
             }
         }
-    }
-
-    /// The least B/P with `shortest` ≤ P ≤ `longest`; ties to the shortest period. `None`: not even whole cores are enough.
-    ///
-    /// With P the least budget b(P) rises, since the same budget in a longer period supplies less. So no period in [p, q] is
-    /// cheaper than the best so far, if at p a budget is not enough that would be as cheap at q: then the stretch is left
-    /// out, else halved. Errors: tasks that cannot be analysed.
-    pub(crate) fn cheapest(&self, shortest: Duration, longest: Duration) -> Result<Option<Interface>, Error> {
-        if self.beyond_hope() {
-            return Ok(None);
-        }
-        let (first, last) = (shortest.ns().div_ceil(QUANTUM.ns()), longest.ns() / QUANTUM.ns());
-        let mut best = None;
-        // Good ones early leave more out: some periods up to the longest deadline.
-        let reach =
-            self.tasks.iter().map(|task| task.deadline.ns() / QUANTUM.ns()).max().unwrap_or(0).clamp(first, last);
-        let mut seed = first;
-        while seed <= reach {
-            self.improve(seed, &mut best)?;
-            seed += seed / 2 + 1;
-        }
-        let mut open = vec![(first, last)];
-        while let Some((p, q)) = open.pop() {
-            if p > q || !self.may_improve(p, q, best)? {
-                continue;
-            }
-            if p == q {
-                self.improve(p, &mut best)?;
-                continue;
-            }
-            let middle = p + (q - p) / 2;
-            open.extend([(middle + 1, q), (p, middle)]); // the shorter ones first
-        }
-        Ok(best)
     }
 
     /// Whether `server` keeps all deadlines: the certificate, or where it falls short. `None` if nothing of it can be counted on.
@@ -105,45 +72,103 @@ impl<'a> Demand<'a> {
         Point { task: Some(task), at, demand: Duration::from_ns(u64::try_from(demand).unwrap_or(u64::MAX)), supply }
     }
 
-    /// Takes the least budget at this period, if that is cheaper.
-    fn improve(&self, period: u64, best: &mut Option<Interface>) -> Result<(), Error> {
-        let period = quanta(period);
-        let shape = Resource::Periodic { period, budget: period };
-        let Some(counted) = least_budget(&self.tasks, self.scheduler, &shape, QUANTUM, self.latency)? else {
-            return Ok(());
-        };
-        let Some(budget) = counted.checked_add(self.loss).map(|b| b.max(self.least)).filter(|b| *b <= period) else {
-            return Ok(());
-        };
-        let found = Interface { budget, period };
-        let better = |old: &Interface| (found.bandwidth(), period) < (old.bandwidth(), old.period);
-        if best.as_ref().is_none_or(better) {
-            *best = Some(found);
+    /// The least budget with which a server of this period keeps all deadlines; `None`: not even a whole core does.
+    pub(crate) fn budget(&self, period: Duration) -> Result<Option<Duration>, Error> {
+        if self.beyond_hope() {
+            return Ok(None);
         }
-        Ok(())
+        let shape = Resource::Periodic { period, budget: period };
+        let counted = least_budget(&self.tasks, self.scheduler, &shape, QUANTUM, self.latency)?;
+        let budget = counted.and_then(|counted| counted.checked_add(self.loss)).map(|budget| budget.max(self.least));
+        Ok(budget.filter(|budget| *budget <= period))
     }
 
-    /// Whether a period in [p, q] may be cheaper than `best`, or as cheap and shorter.
-    fn may_improve(&self, p: u64, q: u64, best: Option<Interface>) -> Result<bool, Error> {
-        let most = match best {
-            None => u128::from(quanta(q).ns()),
-            Some(best) => {
-                let product = u128::from(best.budget.ns()) * u128::from(quanta(q).ns());
-                let equal_counts = p < best.period.ns() / QUANTUM.ns();
-                (product - u128::from(!equal_counts)) / u128::from(best.period.ns())
-            }
-        };
-        if most < u128::from(self.least.ns()) {
+    /// Whether a server of this period with a `budget` keeps all deadlines.
+    fn enough(&self, period: Duration, budget: u128) -> Result<bool, Error> {
+        if budget < u128::from(self.least.ns()) {
             return Ok(false);
         }
-        let counted = most.saturating_sub(u128::from(self.loss.ns())).min(u128::from(quanta(p).ns())) as u64;
+        let counted = budget.saturating_sub(u128::from(self.loss.ns())).min(u128::from(period.ns())) as u64;
         let counted = counted / QUANTUM.ns() * QUANTUM.ns();
-        Ok(counted > 0 && self.test(quanta(p), Duration::from_ns(counted))?.is_ok())
+        Ok(counted > 0 && self.test(period, Duration::from_ns(counted))?.is_ok())
     }
 
     fn test(&self, period: Duration, budget: Duration) -> Result<Verdict, Error> {
         schedulable(&self.tasks, self.scheduler, &Resource::Periodic { period, budget }, self.latency)
     }
+}
+
+/// The least B/P with `shortest` ≤ P ≤ `longest` that keeps all deadlines of each of `demands` by itself; ties to the shortest
+/// period. `None`: not even whole cores are enough.
+///
+/// With P the least budget b(P) rises, since the same budget in a longer period supplies less. So no period in [p, q] is
+/// cheaper than the best so far, if at p a budget is not enough that would be as cheap at q: then the stretch is left
+/// out, else halved. Errors: tasks that cannot be analysed.
+pub(crate) fn cheapest(
+    demands: &[Demand<'_>],
+    shortest: Duration,
+    longest: Duration,
+) -> Result<Option<Interface>, Error> {
+    if demands.iter().any(Demand::beyond_hope) {
+        return Ok(None);
+    }
+    let (first, last) = (shortest.ns().div_ceil(QUANTUM.ns()), longest.ns() / QUANTUM.ns());
+    let mut best = None;
+    // Good ones early leave more out: some periods up to the longest deadline.
+    let tasks = demands.iter().flat_map(|demand| demand.tasks.iter());
+    let reach = tasks.map(|task| task.deadline.ns() / QUANTUM.ns()).max().unwrap_or(0).clamp(first, last);
+    let mut seed = first;
+    while seed <= reach {
+        improve(demands, seed, &mut best)?;
+        seed += seed / 2 + 1;
+    }
+    let mut open = vec![(first, last)];
+    while let Some((p, q)) = open.pop() {
+        if p > q || !may_improve(demands, p, q, best)? {
+            continue;
+        }
+        if p == q {
+            improve(demands, p, &mut best)?;
+            continue;
+        }
+        let middle = p + (q - p) / 2;
+        open.extend([(middle + 1, q), (p, middle)]); // the shorter ones first
+    }
+    Ok(best)
+}
+
+/// Takes the least budget at this period, if that is cheaper.
+fn improve(demands: &[Demand<'_>], period: u64, best: &mut Option<Interface>) -> Result<(), Error> {
+    let period = quanta(period);
+    let mut most = Duration::ZERO;
+    for demand in demands {
+        let Some(budget) = demand.budget(period)? else { return Ok(()) };
+        most = most.max(budget);
+    }
+    let found = Interface { budget: most, period };
+    let better = |old: &Interface| (found.bandwidth(), period) < (old.bandwidth(), old.period);
+    if best.as_ref().is_none_or(better) {
+        *best = Some(found);
+    }
+    Ok(())
+}
+
+/// Whether a period in [p, q] may be cheaper than `best`, or as cheap and shorter.
+fn may_improve(demands: &[Demand<'_>], p: u64, q: u64, best: Option<Interface>) -> Result<bool, Error> {
+    let most = match best {
+        None => u128::from(quanta(q).ns()),
+        Some(best) => {
+            let product = u128::from(best.budget.ns()) * u128::from(quanta(q).ns());
+            let equal_counts = p < best.period.ns() / QUANTUM.ns();
+            (product - u128::from(!equal_counts)) / u128::from(best.period.ns())
+        }
+    };
+    for demand in demands {
+        if !demand.enough(quanta(p), most)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn quanta(count: u64) -> Duration {

@@ -8,7 +8,7 @@ use crate::place::{one_host, OneHost, Placed, Unplaced};
 use crate::size::{size, Misfit, Sized};
 use crate::words::share;
 use crate::{Cause, Elsewhere, Facts, Refusal, Witness};
-use giusto_model::{Bandwidth, Host, Promise, Service, Site};
+use giusto_model::{Bandwidth, Host, LocalNeed, Promise, Service, ServiceMode, Site, Task};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -88,9 +88,10 @@ impl<'a> Chooser<'a> {
         indices.sort_unstable();
         let services = indices.iter().map(|&index| &self.site.services[index]).collect();
         let (host, facts, sizes) = (&self.site.hosts[host], &self.stock[host], &mut self.sizes);
-        one_host(&OneHost { host, facts, services, answers: self.answers }, &mut |service| {
-            sizes.of(service, host, facts)
-        })
+        one_host(
+            &OneHost { host, facts, services, answers: self.answers, modes: self.site.modes.as_ref() },
+            &mut |service| sizes.of(service, host, facts),
+        )
     }
 
     /// Stable: equal ones stay in the order of the site.
@@ -182,9 +183,14 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// Σ C/T; a whole core where that cannot be written.
+/// Σ C/T, in the mode in which it is most; a whole core where that cannot be written.
 fn utilization(service: &Service) -> Bandwidth {
-    giusto_analysis::share::utilization(&service.tasks).unwrap_or(Bandwidth::ONE)
+    let of = |tasks: &[Task]| giusto_analysis::share::utilization(tasks).unwrap_or(Bandwidth::ONE);
+    let in_mode = |mode: &ServiceMode| match &mode.need {
+        LocalNeed::Tasks { tasks, .. } => of(tasks),
+        LocalNeed::Supply(_) => Bandwidth::ZERO,
+    };
+    service.modes.iter().map(in_mode).max().unwrap_or_else(|| of(&service.tasks))
 }
 
 /// Whom the lack of room is about: cores and floors are about all who want some, so also about the one that comes.

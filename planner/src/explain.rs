@@ -1,16 +1,19 @@
-use crate::words::time;
+mod modes;
+
+use crate::words::{cores, time};
 use crate::Error;
 use giusto_model::{
-    Certificate, NetworkPlan, Plan, Point, PredictedPercentile, Promise, Reason, ServicePlan, VifPlan, Within,
+    Certificate, Criticality, HostPlan, NetworkPlan, Plan, Point, PredictedPercentile, Promise, Reason, ServicePlan,
+    VifPlan, Within,
 };
 
-/// Where each number of the service `name` comes from (or topic, or virtual interface, or of the ensemble: `coordination`, or of what hosts give to packets: `network`), as an aligned table with one line a number.
+/// Where each number of the service `name` comes from (or topic, or virtual interface, or of the ensemble: `coordination`, or of what hosts give to packets: `network`, or of how modes are changed: `modes`, or of cores that are offline: `parked`), as an aligned table with one line a number.
 ///
 /// Errors: a name that the plan does not have (the text lists those it has).
 pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
     let reserved: Vec<String> = plan.services.iter().filter(|s| s.name == name).map(|s| service(plan, s)).collect();
     if !reserved.is_empty() {
-        return Ok(reserved.join("\n") + &interfaces(plan, name));
+        return Ok(reserved.join("\n") + &modes::of_service(plan, name) + &interfaces(plan, name));
     }
     if let Some(leftover) = plan.leftovers.iter().find(|s| s.name == name) {
         let rows: Vec<[String; 3]> = leftover.reasons.iter().map(row).collect();
@@ -19,7 +22,7 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
             "{name} on {}: what the others leave\n{}{assumed}{}",
             leftover.on,
             table(&rows),
-            interfaces(plan, name)
+            modes::of_service(plan, name) + &interfaces(plan, name)
         ));
     }
     if let Some(topic) = plan.topics.iter().find(|topic| topic.name == name) {
@@ -42,6 +45,13 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
     if name == "network" && !plan.network.is_empty() {
         return Ok(plan.network.iter().map(packets).collect::<Vec<_>>().join("\n"));
     }
+    if name == "modes" && !plan.modes.is_empty() {
+        return Ok(plan.modes.iter().map(modes::of_host).collect::<Vec<_>>().join("\n"));
+    }
+    let parking: Vec<String> = plan.hosts.iter().filter(|host| !host.parked.is_empty()).map(parked).collect();
+    if name == "parked" && !parking.is_empty() {
+        return Ok(parking.concat());
+    }
     let mut names: Vec<&str> = plan.services.iter().map(|s| s.name.as_str()).collect();
     names.dedup(); // a VM has an entry a virtual CPU
     names.extend(plan.leftovers.iter().map(|s| s.name.as_str()));
@@ -49,13 +59,21 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
     names.extend(plan.coordination.iter().map(|_| "coordination"));
     names.extend(plan.network.iter().flat_map(|network| network.vifs.iter().map(|vif| vif.name.as_str())));
     names.extend(plan.network.first().map(|_| "network"));
+    names.extend(plan.modes.first().map(|_| "modes"));
+    names.extend(parking.first().map(|_| "parked"));
     let known = names.join(", ");
     Err(Error::UnknownName { name: name.into(), known })
 }
 
+/// What is offline on a host, and why.
+fn parked(host: &HostPlan) -> String {
+    let why = "the site says 'unused: park', and nothing of the plan runs there: offline while giusto runs, online again however it ends; leftovers \
+               are on cores that are in use anyhow, core 0 always stays";
+    format!("parked on {}\n{}", host.name, table(&[["cores".into(), cores(&host.parked), why.into()]]))
+}
+
 fn service(plan: &Plan, service: &ServicePlan) -> String {
-    let mut rows: Vec<[String; 3]> =
-        service.tasks.iter().map(|t| ["task".into(), t.to_string(), format!("'{}', from the site", t.name)]).collect();
+    let mut rows: Vec<[String; 3]> = service.tasks.iter().map(modes::task).collect();
     rows.extend(service.reasons.iter().map(row));
     rows.extend(proof(service));
     if let Some(p) = &service.prediction {
@@ -77,6 +95,11 @@ fn service(plan: &Plan, service: &ServicePlan) -> String {
             format!("{}, with {budget} in every {period}", points.join(", "))
         }
         _ => "the latency of a whole core on a share of one".into(),
+    };
+    let promised = match service.criticality {
+        None => promised,
+        Some(Criticality::Low) => format!("{promised}, while no high one of its core needs more than usual"),
+        Some(Criticality::High { worst, .. }) => format!("{promised}, and {} at its worst", time(worst)),
     };
     let assumed = assumed(plan, &service.on);
     format!("{}{vcpu} on {}: {promised}\n{}{assumed}", service.name, service.on, table(&rows))

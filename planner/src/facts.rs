@@ -48,6 +48,10 @@ impl Facts {
     /// In the worst of 7,200 periods 530 us were missing; jobs came up to 240 us late (docs/decisions/0009).
     pub const LATENESS: Duration = Duration::from_us(500);
 
+    /// What the host needs for one service at a change of mode: to send a command, to receive an answer and to change a
+    /// reservation, each within 100 us most of the time (paper 000, § 2.5.3).
+    pub const SIGNALLING: Duration = Duration::from_us(300);
+
     /// A stock Linux machine with these `cores`, for planning without one: 250 Hz, periods from 100 us to 4.194304 s,
     /// 95 % of a core, every backend but real-time groups.
     pub fn typical(cores: Vec<u32>) -> Self {
@@ -132,15 +136,23 @@ pub fn which_host(site: &Site, named: Option<&str>, hostname: &str) -> Option<St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use giusto_model::Unused;
 
     #[test]
     fn a_machine_is_who_it_is_said_to_be_else_who_it_is_called_else_the_only_one() {
-        let host = |name: &str| Host { name: name.into(), cores: vec![0], keep_free: Bandwidth::ZERO, network: None };
+        let host = |name: &str| Host {
+            name: name.into(),
+            cores: vec![0],
+            keep_free: Bandwidth::ZERO,
+            network: None,
+            unused: Unused::Leave,
+        };
         let of = |names: &[&str]| Site {
             hosts: names.iter().map(|name| host(name)).collect(),
             services: Vec::new(),
             topics: Vec::new(),
             coordination: None,
+            modes: None,
         };
         let (one, two) = (of(&["a"]), of(&["a", "b"]));
         for (site, named, hostname, expected) in [

@@ -51,13 +51,19 @@ fn check(plan: &Plan) -> Result<(), String> {
         if hosts.insert(host.name.as_str(), host).is_some() {
             return Err(format!("host '{}' is there twice", host.name));
         }
+        if let Some(core) = host.parked.iter().find(|&&core| core == 0 || !host.cores.contains(&core)) {
+            return Err(format!(
+                "host '{}': core {core} cannot be parked: it is core 0 or not one of its cores",
+                host.name
+            ));
+        }
     }
     let host =
         |name: &str, on: &str| hosts.get(on).ok_or_else(|| format!("'{name}' is on '{on}', which is no host of it"));
     for leftover in &plan.leftovers {
-        let host = host(&leftover.name, &leftover.on)?;
-        if let Some(core) = leftover.cores.iter().find(|core| !host.cores.contains(core)) {
-            return Err(format!("service '{}': core {core} is not one of its host's cores", leftover.name));
+        let cores = host(&leftover.name, &leftover.on)?.open_cores();
+        if let Some(core) = leftover.cores.iter().find(|core| !cores.contains(core)) {
+            return Err(format!("service '{}': core {core} is parked or not one of its host's cores", leftover.name));
         }
     }
     for network in &plan.network {
@@ -75,8 +81,8 @@ fn check(plan: &Plan) -> Result<(), String> {
         if server.budget.is_zero() || server.budget > server.period {
             return Err(format!("service '{name}': expected 0 < budget_ns ≤ period_ns"));
         }
-        if !host(name, on)?.cores.contains(&core) {
-            return Err(format!("service '{name}': core {core} is not one of its host's cores"));
+        if !host(name, on)?.open_cores().contains(&core) {
+            return Err(format!("service '{name}': core {core} is parked or not one of its host's cores"));
         }
         let alone = |service: &ServicePlan| match service.promise {
             Promise::AsIfAlone => true,

@@ -5,7 +5,7 @@ use crate::nearest::nearest;
 use crate::percentiles::Answers;
 use crate::place::{one_host, OneHost, Placed, Unplaced};
 use crate::size::{reason, size};
-use crate::{coordination, facts, network, topics, Facts, Refusal, Witness};
+use crate::{coordination, facts, modes, network, topics, Facts, Refusal, Witness};
 use giusto_model::{HostPlan, Member, Plan, Service, Site, TopicPlan, PLAN_VERSION};
 use std::collections::HashMap;
 
@@ -42,6 +42,7 @@ fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal
     let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
     let topics = topics.into_iter().filter(here).collect();
     let network = network::plan(site, only).map_err(Refusal::Packets)?;
+    let plan = modes::promised(plan, site, facts, only, &answers)?;
     Ok(Plan { topics, coordination, network, ..plan })
 }
 
@@ -61,11 +62,12 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
     }
     let order: HashMap<&str, usize> = site.services.iter().map(|s| s.name.as_str()).zip(0..).collect();
     let place = |name: &str| order.get(name).copied().unwrap_or(usize::MAX);
-    let (mut services, mut leftovers, mut admissions) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut services, mut leftovers, mut admissions, mut modes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for part in parts {
+        modes.extend(part.modes);
         services.extend(part.services);
         leftovers.extend(part.leftovers);
-        admissions.push(part.admission);
+        admissions.push((part.admission, part.parked));
     }
     services.sort_by_key(|service| place(&service.name));
     leftovers.sort_by_key(|leftover| place(&leftover.name));
@@ -74,10 +76,11 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
         services.iter_mut().for_each(|s| s.reasons.insert(0, why(&s.name, &s.on)));
         leftovers.iter_mut().for_each(|l| l.reasons.insert(0, why(&l.name, &l.on)));
     }
-    let hosts = wanted.iter().zip(admissions).map(|(&index, admission)| {
+    let hosts = wanted.iter().zip(admissions).map(|(&index, (admission, parked))| {
         let host = &site.hosts[index];
         let assumed = known(site, facts, here, index).1;
-        HostPlan { name: host.name.clone(), cores: host.cores.clone(), keep_free: host.keep_free, assumed, admission }
+        let (name, cores) = (host.name.clone(), host.cores.clone());
+        HostPlan { name, cores, keep_free: host.keep_free, assumed, admission, parked }
     });
     Ok(Plan {
         giusto_plan: PLAN_VERSION,
@@ -87,6 +90,7 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
         topics: Vec::new(),
         coordination: None,
         network: Vec::new(),
+        modes,
     })
 }
 
@@ -111,7 +115,9 @@ fn on(site: &Site, index: usize, facts: &Facts, services: &[usize], answers: &An
     let host = &site.hosts[index];
     let several = site.hosts.len() > 1;
     let services = services.iter().map(|&service| &site.services[service]).collect();
-    let placed = one_host(&OneHost { host, facts, services, answers }, &mut |service| size(service, host, facts));
+    let placed = one_host(&OneHost { host, facts, services, answers, modes: site.modes.as_ref() }, &mut |service| {
+        size(service, host, facts)
+    });
     placed.map_err(|unplaced| match unplaced {
         Unplaced::DoesNotFit { service, cause } => Refusal::DoesNotFit(Box::new(Witness {
             service,

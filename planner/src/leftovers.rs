@@ -1,13 +1,14 @@
 //! What the reservations leave, and to whom.
 
-use crate::backend::cost;
+use crate::modes::begins_stopped;
 use crate::place::{OneHost, Unplaced};
 use crate::size::reason;
-use crate::sums::{add_down, add_up};
-use crate::supply::longest_busy;
 use crate::words::{share, time};
 use crate::{Cause, Facts, Refusal};
-use giusto_model::{Backend, Bandwidth, Cap, Duration, Host, LeftoverPlan, Promise, Reason, Service, ServicePlan};
+use giusto_model::{
+    longest_wait, Admission, Backend, Bandwidth, Cap, Duration, Host, LeftoverPlan, Promise, Reason, Service,
+    ServicePlan,
+};
 use std::cmp::Reverse;
 
 /// The name of the reason that says how many processes of a service have to be busy for its floor, where it is more than one.
@@ -16,24 +17,31 @@ pub const BUSY_PROCESSES: &str = "busy processes";
 /// A core and what the reservations leave of it.
 type Left = (u32, Bandwidth);
 
-/// Plans the services that get what is left: each on all cores of the host, the first of them those that hold its floor.
-pub(crate) fn leftovers(on: &OneHost, services: &[ServicePlan]) -> Result<Vec<LeftoverPlan>, Unplaced> {
+/// Plans the services that get what is left: each on all `open` cores of the host, the first of them those that hold its floor.
+pub(crate) fn leftovers(
+    on: &OneHost,
+    open: &[u32],
+    services: &[ServicePlan],
+    admission: &[Admission],
+) -> Result<Vec<LeftoverPlan>, Unplaced> {
     let (host, facts) = (on.host, on.facts);
     quota(on).map_err(Unplaced::Other)?;
     let asked: Vec<(&Service, Bandwidth)> = on.services.iter().filter_map(|service| floor_of(service)).collect();
     let Some(&(largest, _)) = asked.iter().max_by_key(|(_, floor)| *floor) else { return Ok(Vec::new()) };
     let range =
         || Unplaced::Other(Refusal::Tasks { service: largest.name.clone(), why: giusto_analysis::Error::Range });
-    let cores = preference(host, services).ok_or_else(range)?;
+    let cores = preference(host, open, services).ok_or_else(range)?;
     let available = sum_down(cores.iter().map(|(_, left)| *left)).ok_or_else(range)?;
     let floors: Vec<Bandwidth> = asked.iter().map(|(_, floor)| *floor).collect();
-    let demand = sum_up(floors.iter().copied()).ok_or_else(range)?;
+    let running = asked.iter().filter(|(service, _)| !begins_stopped(service, on.modes));
+    let demand = sum_up(running.map(|(_, floor)| *floor)).ok_or_else(range)?;
     if demand > available {
-        let cause = Cause::Floors { demand, supply: available };
+        let first = on.modes.map(|modes| modes.modes[0].name.clone());
+        let cause = Cause::Floors { demand, supply: available }.within(first, None);
         return Err(Unplaced::DoesNotFit { service: largest.name.clone(), cause });
     }
     let held = hold(&cores, &floors).ok_or_else(range)?;
-    let (wait, why_wait) = longest_wait(host, services, facts).ok_or_else(range)?;
+    let (wait, why_wait) = waits(open, services, admission).ok_or_else(range)?;
     let soft: Vec<&str> = services.iter().filter(|s| s.cap == Cap::Soft).map(|s| s.name.as_str()).collect();
     let plan = |((service, at_least), held): (&(&Service, Bandwidth), Vec<u32>)| {
         let rest = cores.iter().map(|(core, _)| *core).filter(|core| !held.contains(core));
@@ -56,6 +64,11 @@ pub(crate) fn leftovers(on: &OneHost, services: &[ServicePlan]) -> Result<Vec<Le
             ),
             floor(*at_least, demand, &held),
         ];
+        let parked: Vec<u32> = host.cores.iter().copied().filter(|core| !open.contains(core)).collect();
+        if !parked.is_empty() {
+            let why = "the site says 'unused: park': nothing runs on them, and what gets leftovers is on cores that are in use anyhow";
+            reasons.insert(1, reason("parked", list(&parked), why));
+        }
         let at_most = if let Promise::Leftovers { at_most, .. } = service.promise { at_most } else { None };
         if let Some(most) = at_most {
             let why = "of one core, all its processes together, by the kernel's quota: a cap, never a guarantee";
@@ -97,21 +110,14 @@ fn quota(on: &OneHost) -> Result<(), Refusal> {
 }
 
 /// The longest that the reservations of one core can hold it, where every core has some, and why. `None` beyond 584 years.
-fn longest_wait(host: &Host, services: &[ServicePlan], facts: &Facts) -> Option<(Duration, &'static str)> {
-    let (mut wait, mut several) = (Duration::ZERO, false);
-    for core in &host.cores {
-        let here: Vec<&ServicePlan> = services.iter().filter(|s| s.core == *core).collect();
-        let Some(first) = here.first() else { return Some((Duration::ZERO, "a core has no reservation")) };
-        let rest = [sum_up(here.iter().map(|s| s.server.bandwidth()))?, cost(first.backend, facts)];
-        let busy = longest_busy(&here, rest.into_iter().try_fold(Bandwidth::ONE, Bandwidth::checked_sub)?)?;
-        if busy > wait {
-            (wait, several) = (busy, here.len() > 1);
+fn waits(open: &[u32], services: &[ServicePlan], admission: &[Admission]) -> Option<(Duration, &'static str)> {
+    let (wait, several) = longest_wait(open, services, admission)?;
+    let why = match (wait.is_zero(), several) {
+        (true, _) => "a core has no reservation",
+        (false, true) => {
+            "every core has reservations, and those of one core together can hold it so long: Σ budgets / (1 − Σ B/P)"
         }
-    }
-    let why = if several {
-        "every core has reservations, and those of one core together can hold it so long: Σ budgets / (1 − Σ B/P)"
-    } else {
-        "largest enforced hold: every core has a reservation"
+        (false, false) => "largest enforced hold: every core has a reservation",
     };
     Some((wait, why))
 }
@@ -150,10 +156,10 @@ fn floor(at_least: Bandwidth, demand: Bandwidth, held: &[u32]) -> Reason {
 
 /// The cores with 1 − reservation − keep-free, most first: those without a reservation have most. Equal ones in the order of
 /// the site. `None` if an exact share needs more than 64 bits.
-fn preference(host: &Host, services: &[ServicePlan]) -> Option<Vec<Left>> {
+fn preference(host: &Host, open: &[u32], services: &[ServicePlan]) -> Option<Vec<Left>> {
     let whole = Bandwidth::ONE.checked_sub(host.keep_free)?;
     let on = |core: u32| services.iter().find(|s| s.core == core).map_or(whole, |s| s.left_for_others);
-    let mut cores: Vec<Left> = host.cores.iter().map(|&core| (core, on(core))).collect();
+    let mut cores: Vec<Left> = open.iter().map(|&core| (core, on(core))).collect();
     cores.sort_by_key(|(_, left)| Reverse(*left));
     Some(cores)
 }
@@ -194,9 +200,9 @@ fn list(cores: &[u32]) -> String {
 }
 
 fn sum_up(mut parts: impl Iterator<Item = Bandwidth>) -> Option<Bandwidth> {
-    parts.try_fold(Bandwidth::ZERO, add_up)
+    parts.try_fold(Bandwidth::ZERO, Bandwidth::add_up)
 }
 
 fn sum_down(mut parts: impl Iterator<Item = Bandwidth>) -> Option<Bandwidth> {
-    parts.try_fold(Bandwidth::ZERO, add_down)
+    parts.try_fold(Bandwidth::ZERO, Bandwidth::add_down)
 }

@@ -4,7 +4,9 @@ use crate::backend::{choose, Wanted};
 use crate::hosts::{attempt, known};
 use crate::percentiles::{shortest_latency, Answers};
 use crate::{Cause, Facts, Miss, Missed, NearestFit, Refusal, Shortage, Witness};
-use giusto_model::{Bandwidth, Duration, Interface, Promise, ServerKind, Service, Site, Within};
+use giusto_model::{
+    Bandwidth, Duration, Interface, LocalNeed, Promise, ServerKind, Service, Site, SiteCriticality, Task, Within,
+};
 
 /// Margins and floors are told in tenths of a percentage point.
 const TENTHS: u64 = 1000;
@@ -22,8 +24,13 @@ pub(crate) fn nearest(
     let Some(service) = site.services.iter().find(|s| s.name == witness.service) else { return Vec::new() };
     let host =
         witness.host.as_ref().and_then(|name| site.hosts.iter().position(|host| host.name == *name)).unwrap_or(0);
-    let trial = Trial { site, facts, only, witness, host, answers };
-    let here = match (&witness.displaced, &witness.cause) {
+    let named = |local: &String| service.modes.iter().position(|mode| mode.name == *local);
+    let local = match &witness.cause {
+        Cause::Mode { local: Some(local), .. } => named(local),
+        _ => None,
+    };
+    let trial = Trial { site, facts, only, witness, host, answers, local };
+    let here = match (&witness.displaced, witness.cause.itself()) {
         (None, Cause::Core { required, supply, .. }) => {
             let margin = required.and_then(|(required, _)| trial.smaller_margin(required, *supply));
             trial.shorter_task(service).into_iter().chain(margin).collect()
@@ -40,6 +47,7 @@ pub(crate) fn nearest(
         (None, Cause::Floors { demand, supply }) => {
             trial.lower_floor(service, *demand, *supply).into_iter().chain(trial.more_cores(1)).collect()
         }
+        (None, Cause::Deadlines(_)) if matches!(witness.cause, Cause::AtWorst(_)) => trial.calmer(service, None),
         (None, Cause::Deadlines(shortage)) => {
             let wcet = trial.shorter_jobs(service, shortage);
             let whole = shortage.needs.is_some_and(|needs| needs.bandwidth() <= shortage.whole);
@@ -47,6 +55,9 @@ pub(crate) fn nearest(
         }
         (None, Cause::Percentiles(miss)) => trial.longer_latency(service, miss),
         (None, Cause::Servers { .. }) => trial.more_cores(1).into_iter().collect(),
+        (None, Cause::Discord(discord)) => trial.calmer(service, discord.vcpu),
+        (None, Cause::Apart { .. }) => trial.more_cores(1).into_iter().collect(),
+        (None, Cause::Mode { .. } | Cause::AtWorst(_)) => Vec::new(), // is another cause itself
         (Some(_), _) => match &service.promise {
             Promise::AsIfAlone | Promise::EveryDeadline { .. } => {
                 trial.shorter_task(service).into_iter().chain(trial.more_cores(1)).collect()
@@ -71,26 +82,93 @@ struct Trial<'a> {
     /// The witness's.
     host: usize,
     answers: &'a Answers,
+    /// The local mode of the witness that is refused, by its place.
+    local: Option<usize>,
 }
 
 impl Trial<'_> {
+    /// The tasks of the witness, in the mode in which they do not fit.
+    fn tasks<'s>(&self, witness: &'s Service) -> &'s [Task] {
+        match self.local.map(|local| &witness.modes[local].need) {
+            Some(LocalNeed::Tasks { tasks, .. }) => tasks,
+            Some(LocalNeed::Supply(_)) => &[],
+            None => &witness.tasks,
+        }
+    }
+
     /// The longest wcet of the task with the largest utilization that fits, by bisection: demand grows with it.
     fn shorter_task(&self, witness: &Service) -> Option<NearestFit> {
-        let (index, _) = witness.tasks.iter().enumerate().max_by_key(|(_, t)| t.utilization())?;
+        let (index, _) = self.tasks(witness).iter().enumerate().max_by_key(|(_, t)| t.utilization())?;
         self.longest_wcet(witness, index)
     }
 
     /// The same for the task that is late, or, where that is not to blame, for the one with the largest utilization.
     fn shorter_jobs(&self, witness: &Service, shortage: &Shortage) -> Option<NearestFit> {
-        let late = witness.tasks.iter().position(|task| task.name == shortage.lack.task)?;
-        self.longest_wcet(witness, late).or_else(|| self.shorter_task(witness))
+        let late = self.tasks(witness).iter().position(|task| task.name == shortage.lack.task);
+        late.and_then(|late| self.longest_wcet(witness, late)).or_else(|| self.shorter_task(witness))
     }
 
     fn longest_wcet(&self, witness: &Service, index: usize) -> Option<NearestFit> {
-        let task = &witness.tasks[index];
-        let fits = |wcet| self.with(|s, _| s.tasks[index].wcet = wcet);
+        let task = &self.tasks(witness)[index];
+        let fits = |wcet| {
+            self.with(|s, _| match self.local {
+                None => {
+                    // Where no other was written the worst is the usual one.
+                    if let Some(SiteCriticality::High { worst }) = &mut s.criticality {
+                        worst[index] = if worst[index] == s.tasks[index].wcet { wcet } else { worst[index] };
+                    }
+                    s.tasks[index].wcet = wcet;
+                }
+                Some(local) => {
+                    if let LocalNeed::Tasks { tasks, .. } = &mut s.modes[local].need {
+                        tasks[index].wcet = wcet;
+                    }
+                }
+            })
+        };
         let at_most = largest(Duration::from_ns(1), task.wcet, fits)?;
         Some(NearestFit::Wcet { task: task.name.clone(), at_most })
+    }
+
+    /// Less of a service with criticality: the longest worst-wcet of one task or the largest worst budget, and the same of the usual
+    /// ones; or more cores.
+    fn calmer(&self, witness: &Service, vcpu: Option<u32>) -> Vec<NearestFit> {
+        let usual = match &witness.promise {
+            Promise::Supply(all) => {
+                let demand = all.get(vcpu.unwrap_or(0) as usize);
+                demand.and_then(|&demand| self.smaller_budget(witness, vcpu, demand))
+            }
+            _ => self.shorter_task(witness),
+        };
+        self.smaller_worst(witness, vcpu).into_iter().chain(usual).chain(self.more_cores(1)).collect()
+    }
+
+    /// By bisection.
+    fn smaller_worst(&self, witness: &Service, vcpu: Option<u32>) -> Option<NearestFit> {
+        let Some(SiteCriticality::High { worst }) = &witness.criticality else { return None };
+        let at = match &witness.promise {
+            Promise::Supply(_) => vcpu.unwrap_or(0) as usize,
+            _ => {
+                let most = |&task: &usize| Bandwidth::of(worst[task], witness.tasks[task].period);
+                (0..worst.len()).max_by_key(most)?
+            }
+        };
+        let usual = match &witness.promise {
+            Promise::Supply(all) => all.get(at)?.budget,
+            _ => witness.tasks.get(at)?.wcet,
+        };
+        let fits = |least| {
+            self.with(|s, _| {
+                if let Some(SiteCriticality::High { worst }) = &mut s.criticality {
+                    worst[at] = least;
+                }
+            })
+        };
+        let at_most = largest(usual, *worst.get(at)?, fits)?;
+        Some(match &witness.promise {
+            Promise::Supply(_) => NearestFit::Worst { vcpu, at_most },
+            _ => NearestFit::WorstWcet { task: witness.tasks[at].name.clone(), at_most },
+        })
     }
 
     /// The largest budget that fits in the same period, or more cores.
@@ -105,8 +183,16 @@ impl Trial<'_> {
         let at = vcpu.unwrap_or(0) as usize;
         let fits = |budget| {
             self.with(|s, _| {
-                if let Promise::Supply(interfaces) = &mut s.promise {
-                    interfaces[at].budget = budget;
+                let own = self.local.map(|local| &mut s.modes[local].need);
+                match (own, &mut s.promise) {
+                    (Some(LocalNeed::Supply(interfaces)), _) | (None, Promise::Supply(interfaces)) => {
+                        // Where no other was written the worst is the usual one.
+                        if let Some(SiteCriticality::High { worst }) = &mut s.criticality {
+                            worst[at] = if worst[at] == interfaces[at].budget { budget } else { worst[at] };
+                        }
+                        interfaces[at].budget = budget;
+                    }
+                    _ => {}
                 }
             })
         };
@@ -190,7 +276,8 @@ impl Trial<'_> {
         match attempt(&site, &facts, self.only, self.answers) {
             Ok(_) => true,
             Err(Refusal::DoesNotFit(next)) => {
-                let same = std::mem::discriminant(&next.cause) == std::mem::discriminant(&self.witness.cause);
+                let kind = |cause: &Cause| std::mem::discriminant(cause.itself());
+                let same = kind(&next.cause) == kind(&self.witness.cause);
                 next.service != self.witness.service || (site.hosts.len() == 1 && !same)
             }
             Err(_) => false,

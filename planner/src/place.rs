@@ -1,13 +1,17 @@
 //! Which service gets which core of its host.
 
 use crate::backend::{cost, most_of_a_core};
+use crate::critical;
 use crate::leftovers::leftovers;
+use crate::park;
 use crate::percentiles::Answers;
 use crate::size::{reason, Misfit, Sized};
-use crate::supply::supplies;
+use crate::supply::{supplies, Supplied};
 use crate::words::cores;
-use crate::{Cause, Facts, Refusal};
-use giusto_model::{Admission, Bandwidth, Host, LeftoverPlan, Promise, Service, ServicePlan};
+use crate::{modes, Cause, Facts, Refusal};
+use giusto_model::{
+    Admission, Bandwidth, ChangePolicy, Host, LeftoverPlan, ModesPlan, Promise, Service, ServicePlan, SiteModes,
+};
 use std::cmp::Reverse;
 
 /// A host, what is known of it, and the services that are to run on it, in the order of the site.
@@ -16,6 +20,8 @@ pub(crate) struct OneHost<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) services: Vec<&'a Service>,
     pub(crate) answers: &'a Answers,
+    /// The site's.
+    pub(crate) modes: Option<&'a SiteModes>,
 }
 
 /// The plan of one host, in the order of its services.
@@ -24,6 +30,9 @@ pub(crate) struct Placed {
     pub(crate) services: Vec<ServicePlan>,
     pub(crate) leftovers: Vec<LeftoverPlan>,
     pub(crate) admission: Vec<Admission>,
+    pub(crate) parked: Vec<u32>,
+    /// How long changes take is not told yet.
+    pub(crate) modes: Option<ModesPlan>,
 }
 
 /// Why the services of a host do not go together there.
@@ -62,22 +71,34 @@ pub(crate) fn one_host<'a>(on: &OneHost<'a>, size: Size<'_, 'a>) -> Result<Place
     let mut placed: Vec<(usize, ServicePlan)> = (sized.into_iter().zip(&host.cores).enumerate())
         .map(|(rank, ((order, service, found), &core))| (order, place(service, host, found, core, rank, count)))
         .collect();
-    placed.extend(supplies(on, &host.cores[count..])?);
+    let (supplied, policy) = supplies(on, &host.cores[count..])?;
+    let supplied: Vec<(String, Supplied)> = supplied.into_iter().map(|one| (one.plan.name.clone(), one)).collect();
+    placed.extend(supplied.iter().map(|(_, one)| (one.order, one.plan.clone())));
     placed.sort_by_key(|(order, _)| *order);
     let services: Vec<ServicePlan> = placed.into_iter().map(|(_, plan)| plan).collect();
-    let leftovers = leftovers(on, &services)?;
-    let admission = admission(host, &services, on.facts);
-    Ok(Placed { services, leftovers, admission })
+    let admission = admission(on, &services, policy);
+    park::fewest(on, &services, &mut |open| {
+        let leftovers = leftovers(on, open, &services, &admission)?;
+        let parked = host.cores.iter().copied().filter(|core| !open.contains(core)).collect();
+        let (services, admission) = (services.clone(), admission.clone());
+        let mut placed = Placed { services, leftovers, admission, parked, modes: None };
+        placed.modes = modes::of_host(on, &supplied, policy, &placed)?;
+        Ok(placed)
+    })
 }
 
 /// For each core with reservations what proves that they fit together.
-pub(crate) fn admission(host: &Host, services: &[ServicePlan], facts: &Facts) -> Vec<Admission> {
+fn admission(on: &OneHost, services: &[ServicePlan], policy: Option<ChangePolicy>) -> Vec<Admission> {
+    let (host, facts) = (on.host, on.facts);
     let core = |&core: &u32| {
         let one = services.iter().find(|service| service.core == core)?;
         let (cost, (most, _)) = (cost(one.backend, facts), most_of_a_core(host, facts, one.backend));
         let taken = [one.left_for_others, host.keep_free, cost];
         let reserved = taken.into_iter().try_fold(Bandwidth::ONE, Bandwidth::checked_sub)?;
-        Some(Admission { core, backend: one.backend, cost, reserved, most })
+        let here = services.iter().filter(|service| service.core == core);
+        let x = critical::x(here.clone(), most);
+        let boost = modes::boost(on, policy, here.map(|service| (service.name.as_str(), service.vcpu)));
+        Some(Admission { core, backend: one.backend, cost, reserved, most, boost, x })
     };
     host.cores.iter().filter_map(core).collect()
 }
@@ -110,6 +131,8 @@ fn place(service: &Service, host: &Host, found: Sized, core: u32, rank: usize, c
         hold,
         left_for_others,
         certificate,
+        criticality: None,
+        pessimistic: None,
         prediction: None,
         reasons: std::iter::once(core_reason).chain(reasons).collect(),
     }

@@ -1,6 +1,8 @@
 //! Why there is no plan: who does not fit, by how much, and what would.
 
 use crate::coordination::SlowRecovery;
+use crate::critical::Discord;
+use crate::modes::ModeRefusal;
 use crate::network::PacketRefusal;
 use crate::topics::TopicRefusal;
 use crate::words::{share, time};
@@ -68,6 +70,9 @@ pub enum Refusal {
     /// An interface has no place among those whose packets go first (exit 1).
     #[error("{0}")]
     Packets(Box<PacketRefusal>),
+    /// A mode cannot be changed to as promised (exit 1).
+    #[error("{0}")]
+    Modes(Box<ModeRefusal>),
     /// The machine is said to be a host that the site does not have (exit 2).
     #[error("the site has no host '{named}'; it has {}", known.join(", "))]
     Host {
@@ -165,6 +170,26 @@ pub enum Cause {
         /// Cores that no as-if-alone service has to itself.
         cores: usize,
     },
+    /// In one of the modes.
+    Mode {
+        /// Of the site; `None`: in whatever mode of the site.
+        mode: Option<String>,
+        /// Of the service; `None`: it always does the same.
+        local: Option<String>,
+        /// What does not fit there.
+        cause: Box<Cause>,
+    },
+    /// No core has servers with criticality with which it goes together.
+    Discord(Box<Discord>),
+    /// Every core has servers with criticality where this one has none, or the other way round.
+    Apart {
+        /// Whether this one has.
+        critical: bool,
+        /// Cores that no as-if-alone service has to itself.
+        cores: usize,
+    },
+    /// With the worst execution times of its tasks.
+    AtWorst(Box<Cause>),
     /// The reservations leave too little for the floors.
     Floors {
         /// Sum of all `at-least`.
@@ -257,6 +282,20 @@ pub enum NearestFit {
         /// The longest that fits.
         at_most: Duration,
     },
+    /// A shorter worst execution time of one task.
+    WorstWcet {
+        /// Which task of the witness's.
+        task: String,
+        /// The longest that fits.
+        at_most: Duration,
+    },
+    /// A smaller worst budget.
+    Worst {
+        /// Of which virtual CPU.
+        vcpu: Option<u32>,
+        /// The largest that fits.
+        at_most: Duration,
+    },
     /// A smaller margin for the witness.
     Margin(Bandwidth),
     /// A smaller supply, of the same period.
@@ -303,6 +342,22 @@ impl fmt::Display for Witness {
 }
 
 impl Cause {
+    /// The same, in a mode if there are several.
+    pub(crate) fn within(self, mode: Option<String>, local: Option<String>) -> Self {
+        match (mode, local) {
+            (None, None) => self,
+            (mode, local) => Cause::Mode { mode, local, cause: Box::new(self) },
+        }
+    }
+
+    /// The same, in whatever mode.
+    pub(crate) fn itself(&self) -> &Cause {
+        match self {
+            Cause::Mode { cause, .. } | Cause::AtWorst(cause) => cause.itself(),
+            cause => cause,
+        }
+    }
+
     /// How much is missing, in cores; what no exact fraction tells is much.
     pub(crate) fn missing(&self) -> Bandwidth {
         let much = Bandwidth::new(u64::MAX, 1).unwrap_or(Bandwidth::ONE);
@@ -324,6 +379,8 @@ impl Cause {
             },
             Cause::Servers { .. } => Bandwidth::new(1, Backend::MANAGED as u64),
             Cause::Floors { demand, supply } => demand.checked_sub(*supply),
+            Cause::Discord(_) | Cause::Apart { .. } => Bandwidth::new(1, Backend::MANAGED as u64),
+            Cause::Mode { cause, .. } | Cause::AtWorst(cause) => return cause.missing(),
         };
         missing.unwrap_or(much)
     }
@@ -386,6 +443,26 @@ impl fmt::Display for Cause {
                 let (most, cores) = (Backend::MANAGED, if *cores == 1 { "the one core" } else { "every core" });
                 write!(f, "a manager keeps {most} servers at most, and {cores} with room for its supply has {most} already")
             }
+            Cause::Mode { mode, local, cause } => {
+                let words = match (mode, local) {
+                    (Some(mode), Some(local)) => format!("in mode '{mode}', with it in '{local}'"),
+                    (Some(mode), None) => format!("in mode '{mode}'"),
+                    (None, Some(local)) => format!("in its mode '{local}'"),
+                    (None, None) => "in some mode".into(),
+                };
+                write!(f, "{words} {cause}")
+            }
+            Cause::Discord(discord) => discord.fmt(f),
+            Cause::Apart { critical, cores } => {
+                let (own, others) = if *critical { ("a", "none") } else { ("no", "one") };
+                let cores = if *cores == 1 { "the one core for it has".into() } else { format!("each of {cores} cores has") };
+                write!(
+                    f,
+                    "it has {own} criticality, and {cores} services that have {others}: a core is under one order; say of all \
+                     services of a core which criticality they have, or of none"
+                )
+            }
+            Cause::AtWorst(cause) => write!(f, "at its worst {cause}"),
             Cause::Floors { demand, supply } => write!(
                 f,
                 "all floors together ask for {} of a core, and the reservations leave {}: {} too much",
@@ -393,6 +470,27 @@ impl fmt::Display for Cause {
                 share(*supply),
                 excess(Some(*demand), *supply)
             ),
+        }
+    }
+}
+
+impl fmt::Display for Discord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Discord { vcpu, beside, unfit, cores } = self;
+        let subject = vcpu.map_or("it".into(), |vcpu| format!("its virtual CPU {vcpu}"));
+        match (cores, &beside[..]) {
+            (1, []) => write!(f, "{subject} does not go on the one core for it by itself: {unfit}"),
+            (1, _) => {
+                write!(f, "{subject} does not go together with {} on the one core for it: {unfit}", beside.join(", "))
+            }
+            (_, []) => write!(f, "{subject} goes on none of {cores} cores; by itself on one: {unfit}"),
+            _ => write!(f, "{subject} goes on none of {cores} cores; beside {}: {unfit}", beside.join(", ")),
+        }?;
+        match unfit.less_strict {
+            true => f.write_str(
+                "; usual budgets alone would fit (EDF, the less strict test, which promises nothing in HI mode)",
+            ),
+            false => Ok(()),
         }
     }
 }
@@ -478,6 +576,9 @@ impl fmt::Display for NearestFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NearestFit::Wcet { task, at_most } => write!(f, "wcet ≤ {at_most} for task '{task}'"),
+            NearestFit::WorstWcet { task, at_most } => write!(f, "worst-wcet ≤ {at_most} for task '{task}'"),
+            NearestFit::Worst { vcpu: None, at_most } => write!(f, "worst: {at_most}"),
+            NearestFit::Worst { vcpu: Some(vcpu), at_most } => write!(f, "worst: {at_most} for virtual CPU {vcpu}"),
             NearestFit::Margin(margin) => write!(f, "margin {}", share(*margin)),
             NearestFit::Supply { vcpu: None, at_most } => write!(f, "a supply of {at_most}"),
             NearestFit::Supply { vcpu: Some(vcpu), at_most } => {

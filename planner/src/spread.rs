@@ -1,6 +1,6 @@
 //! Which task of a virtual machine runs on which virtual CPU.
 
-use giusto_model::{Bandwidth, Promise, Service, Task};
+use giusto_model::{Bandwidth, Origin, Task};
 use std::cmp::Reverse;
 
 /// The tasks of one virtual CPU.
@@ -11,22 +11,22 @@ pub(crate) struct Part {
     pub(crate) tasks: Vec<Task>,
 }
 
-/// The tasks of a service that is promised every deadline, by virtual CPU; each has some.
+/// These `tasks` of a service from `origin`, by virtual CPU, of which there are `vcpus`; each has some if there are as many.
 ///
-/// As the site says, or the largest utilization first, each copy on the virtual CPU with the least so far: a heuristic, which
-/// makes the largest of the interfaces small. `None` if an exact share needs more than 64 bits. O(copies · virtual CPUs).
-pub(crate) fn parts(service: &Service) -> Option<Vec<Part>> {
-    let Promise::EveryDeadline { vcpus, placed, .. } = &service.promise else { return Some(Vec::new()) };
-    let name = |vcpu: u32| service.origin.has_vcpus().then_some(vcpu);
-    let mut counts = vec![vec![0u32; service.tasks.len()]; *vcpus as usize];
+/// As `placed` says, or, where that is empty, the largest utilization first, each copy on the virtual CPU with the least so far: a
+/// heuristic, which makes the largest of the interfaces small. `None` if an exact share needs more than 64 bits.
+/// O(copies · virtual CPUs).
+pub(crate) fn parts(origin: &Origin, vcpus: u32, tasks: &[Task], placed: &[u32]) -> Option<Vec<Part>> {
+    let name = |vcpu: u32| origin.has_vcpus().then_some(vcpu);
+    let mut counts = vec![vec![0u32; tasks.len()]; vcpus as usize];
     if placed.is_empty() {
         let one = |task: &Task| Task { copies: 1, ..task.clone() }.utilization();
-        let each: Vec<Bandwidth> = service.tasks.iter().map(one).collect::<Option<_>>()?;
+        let each: Vec<Bandwidth> = tasks.iter().map(one).collect::<Option<_>>()?;
         let mut largest_first: Vec<usize> = (0..each.len()).collect();
         largest_first.sort_by_key(|&task| Reverse(each[task])); // stable
-        let mut loads = vec![Bandwidth::ZERO; *vcpus as usize];
+        let mut loads = vec![Bandwidth::ZERO; vcpus as usize];
         for task in largest_first {
-            for _ in 0..service.tasks[task].copies {
+            for _ in 0..tasks[task].copies {
                 let least = (0..loads.len()).min_by_key(|&vcpu| (loads[vcpu], vcpu))?;
                 loads[least] = loads[least].checked_add(each[task])?;
                 counts[least][task] += 1;
@@ -34,11 +34,11 @@ pub(crate) fn parts(service: &Service) -> Option<Vec<Part>> {
         }
     } else {
         for (task, &vcpu) in placed.iter().enumerate() {
-            counts[vcpu as usize][task] = service.tasks[task].copies;
+            counts[vcpu as usize][task] = tasks[task].copies;
         }
     }
     let part = |(vcpu, counts): (u32, &Vec<u32>)| {
-        let there = service.tasks.iter().zip(counts).filter(|(_, copies)| **copies > 0);
+        let there = tasks.iter().zip(counts).filter(|(_, copies)| **copies > 0);
         Part { vcpu: name(vcpu), tasks: there.map(|(task, &copies)| Task { copies, ..task.clone() }).collect() }
     };
     Some((0..).zip(&counts).map(part).collect())

@@ -1,32 +1,60 @@
 //! Services that are promised processor time, every deadline or percentiles: their servers, several on a core under EDF.
 
-use crate::backend::{at_the_tick, choose, cost, most_of_a_core, Chosen, Wanted};
-use crate::deadlines::{self, Need};
+mod admit;
+mod entry;
+
+use crate::backend::{choose, Chosen, Wanted};
+use crate::critical;
+use crate::deadlines::{self, Need, Times};
 use crate::percentiles::{self, Company, Tail};
 use crate::place::{OneHost, Unplaced};
-use crate::size::{kept, reason};
-use crate::sums::add_up;
-use crate::words::{share, time};
-use crate::{Cause, Miss, Missed, Refusal, Shortage};
-use giusto_analysis::admission::{self, Grids, Order, Refused, Window};
+use crate::{Cause, Facts, Missed, Refusal};
+use admit::{admit, refuse, Full};
+use entry::place;
+use giusto_analysis::criticality::Vm;
 use giusto_analysis::Error;
 use giusto_model::{
-    Backend, Bandwidth, Certificate, Duration, Hold, Interface, Promise, Server, ServerKind, Service, ServicePlan,
+    Backend, Bandwidth, ChangePolicy, Duration, Interface, LocalNeed, LocalProof, MemberMode, ModeChanges, Promise,
+    Server, Service, ServiceMode, ServicePlan, SiteCriticality, SiteMode, SiteModes,
 };
 use std::cmp::Reverse;
 use std::fmt;
 
 /// One interface of a service, not yet on a core.
-struct Entry<'a> {
+pub(crate) struct Entry<'a> {
     order: usize,
     service: &'a Service,
     vcpu: Option<u32>,
-    interface: Interface,
     chosen: Chosen,
-    /// Of a service that is promised every deadline: what the interface rests on.
-    need: Option<Need>,
-    /// Of one that is promised percentiles likewise.
+    /// Of its service's local modes, in their order; one if it always does the same.
+    locals: Vec<Local>,
+    /// For each mode of the site, which of these; one if the site has none.
+    in_modes: Vec<usize>,
+    /// Of a service that is promised percentiles: what the interface rests on.
     tail: Option<Tail>,
+    /// `None`: its promise holds in any case, and so does that of all others of its core.
+    critical: Option<Critical>,
+}
+
+/// The criticality of an entry.
+enum Critical {
+    Low,
+    /// With its pessimistic budget.
+    High(Box<Local>),
+}
+
+/// An interface, and, of a service that is promised every deadline, what it rests on.
+struct Local {
+    interface: Interface,
+    need: Option<Need>,
+}
+
+/// An interface with its core, its place among the host's services, and its servers in all local modes of a service that has
+/// some.
+pub(crate) struct Supplied {
+    pub(crate) order: usize,
+    pub(crate) plan: ServicePlan,
+    pub(crate) locals: Vec<(Server, LocalProof)>,
 }
 
 impl fmt::Display for Entry<'_> {
@@ -39,28 +67,39 @@ impl fmt::Display for Entry<'_> {
 }
 
 impl Entry<'_> {
-    fn server(&self) -> Server {
-        Server { kind: self.chosen.kind, budget: self.interface.budget, period: self.interface.period }
+    /// In a mode of the site, by its place.
+    fn local(&self, mode: usize) -> &Local {
+        &self.locals[self.in_modes[mode]]
+    }
+    fn server(&self, mode: usize) -> Server {
+        self.of(self.local(mode).interface)
+    }
+    fn of(&self, interface: Interface) -> Server {
+        Server { kind: self.chosen.kind, budget: interface.budget, period: interface.period }
+    }
+    /// What EDF-VD has to know of it, if it has criticality: then it always does the same.
+    pub(crate) fn vm(&self) -> Option<Vm> {
+        let worst = match self.critical.as_ref()? {
+            Critical::Low => None,
+            Critical::High(worst) => Some(worst.interface.budget),
+        };
+        Some(critical::vm(self.local(0).interface, worst))
+    }
+    /// In the mode in which it is most, or at its worst.
+    fn largest(&self) -> Bandwidth {
+        if let Some(Critical::High(worst)) = &self.critical {
+            return worst.interface.bandwidth();
+        }
+        let each = (0..self.in_modes.len()).map(|mode| self.local(mode).interface.bandwidth());
+        each.max().unwrap_or(Bandwidth::ZERO)
     }
 }
 
-/// A core and the entries on it, by their place in the list.
+/// A core and the entries on it, by their place in the list; what is used of it in each mode, boosts included.
 struct Core {
     id: u32,
     on: Vec<usize>,
-    used: Bandwidth,
-}
-
-/// Why a core does not take an entry.
-enum Full {
-    /// What it has left for it.
-    Room(Bandwidth),
-    /// It has room, but its manager keeps as many servers as it can.
-    Servers,
-    /// It has room, but in this window its servers and this one can ask for more than there is.
-    Window(Window),
-    /// It has room, but whether they go together cannot be computed.
-    Unknown(Error),
+    used: Vec<Bandwidth>,
 }
 
 /// Plans the services that are promised a supply, every deadline or percentiles on `cores` of their host, with their places
@@ -68,7 +107,7 @@ enum Full {
 ///
 /// A server for percentiles is cheaper alone on a core, where it has the highest priority; where there are too few cores for
 /// that, all of them share.
-pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
+pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<(Vec<Supplied>, Option<ChangePolicy>), Unplaced> {
     let alone = place_all(on, cores, Company::Alone);
     let random = on.services.iter().any(|service| matches!(service.promise, Promise::Percentiles { .. }));
     let Err(why) = alone else { return alone };
@@ -86,56 +125,107 @@ pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Vec<(usize, Servic
     })
 }
 
-/// Largest bandwidth first, each on the first core that admits it; virtual CPUs of one VM go to different cores where they
-/// fit there. O(interfaces² + interfaces · cores).
-fn place_all(on: &OneHost, cores: &[u32], company: Company) -> Result<Vec<(usize, ServicePlan)>, Unplaced> {
+/// Largest bandwidth first, each on the first core that admits it in all modes; virtual CPUs of one VM go to different cores where
+/// they fit there, unless they have criticality: then as few cores as possible are in use (paper 003, section 3.6). Also how modes are changed, if there are some. O(modes · (interfaces² + interfaces · cores)).
+fn place_all(on: &OneHost, cores: &[u32], company: Company) -> Result<(Vec<Supplied>, Option<ChangePolicy>), Unplaced> {
     let mut entries = entries(on, company)?;
-    entries.sort_by_key(|entry| Reverse(entry.interface.bandwidth()));
-    let mut cores: Vec<Core> = cores.iter().map(|&id| Core { id, on: Vec::new(), used: Bandwidth::ZERO }).collect();
+    let policy = policy(on, &entries).map_err(Unplaced::Other)?;
+    entries.sort_by_key(|entry| Reverse(entry.largest()));
+    let modes = on.modes.map_or(1, |modes| modes.modes.len());
+    let empty = |&id: &u32| Core { id, on: Vec::new(), used: vec![Bandwidth::ZERO; modes] };
+    let mut cores: Vec<Core> = cores.iter().map(empty).collect();
     for index in 0..entries.len() {
-        let admitted: Vec<Result<Bandwidth, Full>> =
-            cores.iter().map(|core| admit(core, &entries, index, on)).collect();
+        let admitted: Vec<Result<Vec<Bandwidth>, (usize, Full)>> =
+            cores.iter().map(|core| admit(core, &entries, index, on, policy)).collect();
         let sibling = |core: &Core| core.on.iter().any(|&other| entries[other].order == entries[index].order);
         let free = |at: &usize| admitted[*at].is_ok();
-        let apart = (0..cores.len()).find(|at| free(at) && !sibling(&cores[*at]));
+        let anywhere = entries[index].critical.is_some();
+        let apart = (0..cores.len()).find(|at| free(at) && (anywhere || !sibling(&cores[*at])));
         let Some(at) = apart.or_else(|| (0..cores.len()).find(free)) else {
             return Err(refuse(&entries[index], &admitted, on));
         };
-        if let Ok(used) = admitted[at] {
-            cores[at].used = used;
+        if let Ok(used) = &admitted[at] {
+            cores[at].used.clone_from(used);
         }
         cores[at].on.push(index);
     }
     let mut plans = Vec::new();
     for core in &cores {
         for &index in &core.on {
-            plans.push((entries[index].order, entries[index].vcpu, place(core, &entries, index, on)?));
+            let Entry { order, vcpu, .. } = entries[index];
+            let (plan, locals) = place(core, &entries, index, on)?;
+            plans.push((order, vcpu, Supplied { order, plan, locals }));
         }
     }
     plans.sort_by_key(|(order, vcpu, _)| (*order, *vcpu));
-    Ok(plans.into_iter().map(|(order, _, plan)| (order, plan)).collect())
+    Ok((plans.into_iter().map(|(.., plan)| plan).collect(), policy))
+}
+
+/// How modes are changed, if there are some: as the site says, else with boosts, where all agents are on servers that can be boosted.
+fn policy(on: &OneHost, entries: &[Entry]) -> Result<Option<ChangePolicy>, Refusal> {
+    let Some(modes) = on.modes else { return Ok(None) };
+    let agents = entries.iter().filter(|entry| entry.service.agent.is_some());
+    let unable = agents.clone().find(|entry| entry.chosen.backend != Backend::Manager);
+    match (modes.changes.policy, unable) {
+        (Some(ChangePolicy::Boost), Some(entry)) => Err(Refusal::Asked {
+            service: entry.service.name.clone(),
+            why: format!("the policy is boost, and backend {} cannot boost its agent", entry.chosen.backend),
+            instead: "expected another policy, such as greedy, or leave it out".into(),
+        }),
+        (Some(policy), _) => Ok(Some(policy)),
+        (None, Some(_)) => Ok(Some(ChangePolicy::Greedy)),
+        (None, None) => Ok(Some(ChangePolicy::Boost)),
+    }
 }
 
 fn entries<'a>(on: &OneHost<'a>, company: Company) -> Result<Vec<Entry<'a>>, Unplaced> {
     let mut entries = Vec::new();
+    let times = on.modes.map_or(Times { spacing: Duration::ZERO, timeout: Duration::ZERO }, |modes| {
+        let ModeChanges { spacing, timeout, .. } = modes.changes;
+        Times { spacing, timeout }
+    });
     for (order, &service) in on.services.iter().enumerate() {
+        let in_modes = in_modes(service, on.modes);
+        let entry = |vcpu, chosen, locals, tail| Entry {
+            order,
+            service,
+            vcpu,
+            chosen,
+            locals,
+            in_modes: in_modes.clone(),
+            tail,
+            critical: None,
+        };
         match &service.promise {
             Promise::Supply(interfaces) => {
-                for (vcpu, &interface) in (0..).zip(interfaces) {
-                    let vcpu = (service.origin.has_vcpus() || interfaces.len() > 1).then_some(vcpu);
-                    let chosen = choose(service, Wanted::Supply(interface), on.facts).map_err(Unplaced::Other)?;
-                    entries.push(Entry { order, service, vcpu, interface, chosen, need: None, tail: None });
+                for vcpu in 0..interfaces.len() {
+                    let name = (service.origin.has_vcpus() || interfaces.len() > 1).then_some(vcpu as u32);
+                    let (chosen, all) = supplied(service, vcpu, on.facts, times)?;
+                    let local = |interface| Local { interface, need: None };
+                    let critical = service.criticality.as_ref().map(|one| match one {
+                        SiteCriticality::Low => Critical::Low,
+                        SiteCriticality::High { worst } => {
+                            let budget = worst.get(vcpu).copied().unwrap_or(interfaces[vcpu].budget);
+                            Critical::High(Box::new(local(Interface { budget, ..interfaces[vcpu] })))
+                        }
+                    });
+                    let locals = all.into_iter().map(local).collect();
+                    entries.push(Entry { critical, ..entry(name, chosen, locals, None) });
                 }
             }
             Promise::EveryDeadline { .. } => {
-                for (vcpu, interface, chosen, need) in deadlines::entries(service, on.host, on.facts)? {
-                    entries.push(Entry { order, service, vcpu, interface, chosen, need: Some(need), tail: None });
+                for found in deadlines::entries(service, on.host, on.facts, times)? {
+                    let local = |(interface, need)| Local { interface, need: Some(need) };
+                    let locals = found.locals.into_iter().map(local).collect();
+                    let high = found.worst.map(|worst| Critical::High(Box::new(local(worst))));
+                    let critical = high.or_else(|| service.criticality.as_ref().map(|_| Critical::Low));
+                    entries.push(Entry { critical, ..entry(found.vcpu, found.chosen, locals, None) });
                 }
             }
             Promise::Percentiles { .. } => {
                 let (interface, chosen, tail) = percentiles::entry(service, on.host, on.facts, company, on.answers)?;
                 let vcpu = service.origin.has_vcpus().then_some(0);
-                entries.push(Entry { order, service, vcpu, interface, chosen, need: None, tail: Some(tail) });
+                entries.push(entry(vcpu, chosen, vec![Local { interface, need: None }], Some(tail)));
             }
             Promise::AsIfAlone | Promise::Leftovers { .. } => {}
         }
@@ -143,192 +233,35 @@ fn entries<'a>(on: &OneHost<'a>, company: Company) -> Result<Vec<Entry<'a>>, Unp
     Ok(entries)
 }
 
-/// What `core` has reserved with this entry on it, if it takes it.
-///
-/// Σ B/P is the exact test for EDF where each server is to the others a sporadic task. A deferrable one is not: it can take 2B
-/// in a row, so that (4, 12) and (2, 5) fail at 11/15. Then no window may ask for more than its length of a whole core
-/// ([`admission::admit`]). Real-time groups have fixed priorities, so one is alone on its core; where budgets end at the tick,
-/// so is one that is promised deadlines, as the others may run over by a tick each. So is one whose percentiles were computed
-/// for the highest priority.
-fn admit(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<Bandwidth, Full> {
-    let entry = &entries[index];
-    let backend = entry.chosen.backend;
-    let (most, _) = most_of_a_core(on.host, on.facts, backend);
-    let mut others = core.on.iter().map(|&other| &entries[other]);
-    let lonely = |entry: &Entry| {
-        let alone = entry.tail.as_ref().is_some_and(Tail::alone);
-        alone || backend == Backend::RtGroup || (entry.need.is_some() && at_the_tick(backend))
+/// The interfaces of one virtual CPU that is promised supplies: one, or those of its local modes and, the last, while stopped.
+fn supplied(service: &Service, vcpu: usize, facts: &Facts, times: Times) -> Result<(Chosen, Vec<Interface>), Unplaced> {
+    let own = |mode: &ServiceMode| match &mode.need {
+        LocalNeed::Supply(all) => all.get(vcpu).copied(),
+        LocalNeed::Tasks { .. } => None,
     };
-    if others.any(|other| other.chosen.backend != backend || lonely(other) || lonely(entry)) {
-        return Err(Full::Room(Bandwidth::ZERO));
+    let mut all: Vec<Interface> = service.modes.iter().filter_map(own).collect();
+    if let (true, Promise::Supply(interfaces)) = (all.is_empty(), &service.promise) {
+        all = vec![interfaces[vcpu]];
     }
-    let used = add_up(core.used, entry.interface.bandwidth());
-    // A whole core is never given: those without a reservation would wait for ever.
-    let Some(used) = used.filter(|used| *used <= most && *used < Bandwidth::ONE) else {
-        return Err(Full::Room(most.checked_sub(core.used).unwrap_or(Bandwidth::ZERO)));
-    };
-    if backend == Backend::Manager && core.on.len() == Backend::MANAGED {
-        return Err(Full::Servers);
+    // What the smallest can be, all can be.
+    let least = all.iter().copied().min_by_key(|interface| interface.budget);
+    let range = || Unplaced::Other(Refusal::Tasks { service: service.name.clone(), why: Error::Range });
+    let least = least.ok_or_else(range)?;
+    let chosen = choose(service, Wanted::Supply(least), facts).map_err(Unplaced::Other)?;
+    if service.agent.is_some() {
+        let budget = deadlines::stopped(service, vcpu, least.period, &chosen, facts, times)?;
+        all.push(Interface { budget, period: least.period });
     }
-    let servers: Vec<Server> = core.on.iter().chain([&index]).map(|&at| entries[at].server()).collect();
-    // Without a deferrable server the sum is the whole test; here it may be rounded, there it has to be exact.
-    if servers.len() == 1 || servers.iter().all(|server| server.kind != ServerKind::Deferrable) {
-        return Ok(used);
-    }
-    match admission::admit(&servers, Order::Edf, Grids::Apart, Bandwidth::ONE) {
-        Ok(Ok(_)) => Ok(used),
-        Ok(Err(Refused::Window(window))) => Err(Full::Window(window)),
-        Ok(Err(_)) => Err(Full::Room(Bandwidth::ZERO)),
-        Err(why) => Err(Full::Unknown(why)),
-    }
+    Ok((chosen, all))
 }
 
-fn refuse(entry: &Entry, admitted: &[Result<Bandwidth, Full>], on: &OneHost) -> Unplaced {
-    let service = entry.service.name.clone();
-    let windows = admitted.iter().filter_map(|core| match core {
-        Err(Full::Window(window)) => Some(*window),
-        _ => None,
-    });
-    if let Some(window) = windows.min_by_key(|window| window.demand.checked_sub(window.supply)) {
-        let cause = Cause::Window { vcpu: entry.vcpu, demand: entry.interface, window, cores: admitted.len() };
-        return Unplaced::DoesNotFit { service, cause };
-    }
-    if let Some(why) = admitted.iter().find_map(|core| match core {
-        Err(Full::Unknown(why)) => Some(why.clone()),
-        _ => None,
-    }) {
-        return Unplaced::Other(Refusal::Tasks { service, why });
-    }
-    if admitted.iter().any(|core| matches!(core, Err(Full::Servers))) {
-        return Unplaced::DoesNotFit { service, cause: Cause::Servers { cores: admitted.len() } };
-    }
-    let room = admitted.iter().map(|core| match core {
-        Err(Full::Room(left)) => *left,
-        _ => Bandwidth::ZERO,
-    });
-    let (vcpu, room, cores) = (entry.vcpu, room.max().unwrap_or(Bandwidth::ZERO), admitted.len());
-    let (whole, _) = most_of_a_core(on.host, on.facts, entry.chosen.backend);
-    if let (Some(_), Promise::Percentiles { points, .. }) = (&entry.tail, &entry.service.promise) {
-        let how = Missed::Room { needs: Some(entry.interface), room, whole, cores };
-        let cause = Cause::Percentiles(Box::new(Miss { points: points.clone(), how }));
-        return Unplaced::DoesNotFit { service, cause };
-    }
-    let Some(need) = &entry.need else {
-        let cause = Cause::Supply { vcpu, demand: entry.interface, supply: room, whole, cores };
-        return Unplaced::DoesNotFit { service, cause };
+/// For each mode of the site, which of its local modes a service is in, the last one being stopped.
+fn in_modes(service: &Service, modes: Option<&SiteModes>) -> Vec<usize> {
+    let Some(modes) = modes else { return vec![0] };
+    let place = |mode: &SiteMode| {
+        let own = mode.locals.iter().find(|local| local.service == service.name);
+        let named = |own: &MemberMode| service.modes.iter().position(|mode| mode.name == own.local);
+        own.map_or(0, |own| named(own).unwrap_or(service.modes.len()))
     };
-    match need.lack(entry.interface.period, room) {
-        Ok(lack) => {
-            let needs = Some(entry.interface);
-            let cause = Cause::Deadlines(Box::new(Shortage { vcpu, needs, room, whole, cores, lack }));
-            Unplaced::DoesNotFit { service, cause }
-        }
-        Err(why) => Unplaced::Other(Refusal::Tasks { service, why }),
-    }
-}
-
-fn place(core: &Core, entries: &[Entry], index: usize, on: &OneHost) -> Result<ServicePlan, Unplaced> {
-    let Entry { service, vcpu, interface, chosen, need, tail, .. } = &entries[index];
-    let (host, facts) = (on.host, on.facts);
-    let range = || {
-        let why = giusto_analysis::Error::Range;
-        Unplaced::Other(Refusal::Tasks { service: service.name.clone(), why })
-    };
-    let left_for_others = [core.used, host.keep_free, cost(chosen.backend, facts)]
-        .into_iter()
-        .try_fold(Bandwidth::ONE, Bandwidth::checked_sub)
-        .ok_or_else(range)?;
-    let (hold, why_hold) = hold(chosen.kind, *interface, core.on.len() == 1).ok_or_else(range)?;
-    let (most, limit) = most_of_a_core(host, facts, chosen.backend);
-    let bandwidth = share(interface.bandwidth());
-    let others: Vec<String> =
-        core.on.iter().filter(|&&other| other != index).map(|&other| entries[other].to_string()).collect();
-    let others = if others.is_empty() { "alone on it".into() } else { format!("beside {}", others.join(", ")) };
-    let together = format!("{others}: {} of at most {} ({limit})", share(core.used), share(most));
-    let core_reason = reason(
-        "core",
-        core.id,
-        format!("largest supply first, on the first core with room that no as-if-alone service has; {together}"),
-    );
-    let supply = || {
-        reason("supply", interface, format!("{bandwidth} of a core, as promised, whatever runs; no margin is added"))
-    };
-    let numbers = match (need, tail) {
-        (Some(need), _) => need.reasons.clone(),
-        (None, Some(tail)) => tail.reasons.clone(),
-        (None, None) => vec![supply()],
-    };
-    let (required, margin, certificate) = match (need, tail) {
-        (Some(need), _) => (need.required, need.margin, need.certificate.clone()),
-        (None, Some(tail)) => (tail.required, tail.margin, tail.certificate.clone()),
-        (None, None) => (interface.bandwidth(), Bandwidth::ZERO, Certificate::Supply),
-    };
-    let consequences = [
-        reason("hold", time(hold.enforced), why_hold),
-        reason(
-            "left for others",
-            share(left_for_others),
-            format!("1 − {} reserved on this core − {}", share(core.used), kept(host, chosen.backend, facts)),
-        ),
-    ];
-    Ok(ServicePlan {
-        name: service.name.clone(),
-        on: host.name.clone(),
-        promise: service.promise.clone(),
-        origin: service.origin.clone(),
-        vcpu: *vcpu,
-        tasks: need.as_ref().map_or(Vec::new(), |need| need.tasks.clone()),
-        load: service.load.clone(),
-        core: core.id,
-        backend: chosen.backend,
-        server: entries[index].server(),
-        cap: service.cap,
-        utilization: need.as_ref().map_or(Bandwidth::ZERO, |need| need.utilization),
-        required,
-        margin,
-        hold,
-        left_for_others,
-        certificate,
-        prediction: None,
-        reasons: (std::iter::once(core_reason).chain(chosen.reasons.iter().cloned()))
-            .chain(numbers)
-            .chain(consequences)
-            .collect(),
-    })
-}
-
-/// How long the server runs without a break, and why. `None` beyond 584 years.
-fn hold(kind: ServerKind, interface: Interface, alone: bool) -> Option<(Hold, &'static str)> {
-    let budget = interface.budget;
-    let (enforced, why) = match kind {
-        ServerKind::Deferrable => {
-            (budget.checked_mul(2)?, "2 · budget: the end of one period and the start of the next")
-        }
-        _ if alone => {
-            (budget, "its budget: alone on its core it runs as soon as it is ready, and then waits for its next period")
-        }
-        _ => (
-            budget.checked_mul(2)?,
-            "2 · budget: the others of its core can delay it to the end of one period, and the next follows",
-        ),
-    };
-    Some((Hold { conforming: enforced, enforced }, why))
-}
-
-/// How long all `servers` of one core together can keep everybody else off it; `rest` is what they leave of it, above 0. One
-/// has its own hold. Several: in t after an instant at which none of them could run, a server takes at most B + t·B/P, or
-/// 2B + t·B/P where its budget can lie ready before; so the time ends at Σ budgets / rest. `None` beyond 584 years.
-pub(crate) fn longest_busy(servers: &[&ServicePlan], rest: Bandwidth) -> Option<Duration> {
-    if let [one] = servers {
-        return Some(one.hold.enforced);
-    }
-    let total: u128 = servers
-        .iter()
-        .map(|plan| match plan.server.kind {
-            ServerKind::ConstantBandwidth | ServerKind::Sporadic => u128::from(plan.server.budget.ns()),
-            _ => 2 * u128::from(plan.server.budget.ns()),
-        })
-        .sum();
-    let busy = total.checked_mul(u128::from(rest.denom()))?.checked_div(u128::from(rest.numer()))?;
-    u64::try_from(busy + 1).ok().map(Duration::from_ns)
+    modes.modes.iter().map(place).collect()
 }

@@ -39,6 +39,7 @@ fn planned(ensemble: &Coordination) -> Result<Plan, Refusal> {
         services: vec![leftovers("batch", "0%")],
         topics: Vec::new(),
         coordination: Some(ensemble.clone()),
+        modes: None,
     };
     plan(&site, &Facts::typical(vec![0]))
 }

@@ -79,7 +79,10 @@ fn alone(site: &Site, host: usize, services: &[usize], facts: &Facts) -> Result<
     let mut sorted = services.to_vec();
     sorted.sort_unstable();
     let services = sorted.iter().map(|&index| Service { on: None, ..site.services[index].clone() }).collect();
-    plan(&Site { hosts: vec![site.hosts[host].clone()], services, topics: Vec::new(), coordination: None }, facts)
+    plan(
+        &Site { hosts: vec![site.hosts[host].clone()], services, topics: Vec::new(), coordination: None, modes: None },
+        facts,
+    )
 }
 
 fn sum(parts: impl IntoIterator<Item = Bandwidth>) -> Bandwidth {

@@ -126,6 +126,7 @@ fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Si
         NearestFit::AtLeast(at_least) => witness.promise = Promise::Leftovers { at_least: *at_least, at_most: None },
         NearestFit::Supply { .. } | NearestFit::Kind(_) => unreachable!("no service here is promised a supply"),
         NearestFit::Within(_) => unreachable!("no service here is promised percentiles"),
+        NearestFit::WorstWcet { .. } | NearestFit::Worst { .. } => unreachable!("no service here has criticality"),
         NearestFit::On(_) => unreachable!("there is one host"),
         NearestFit::MoreCores(more) => {
             let added = 100..100 + *more as u32;
@@ -161,6 +162,10 @@ fn every_plan_keeps_the_laws_and_every_advice_makes_the_witness_fit() {
                     | Cause::Window { .. }
                     | Cause::Deadlines(_)
                     | Cause::Percentiles(_)
+                    | Cause::Mode { .. }
+                    | Cause::Discord(_)
+                    | Cause::Apart { .. }
+                    | Cause::AtWorst(_)
                     | Cause::Servers { .. } => {
                         unreachable!("all here are promised as-if-alone")
                     }

@@ -176,7 +176,7 @@ fn a_plan_file_round_trips_and_a_bad_one_is_named() {
         (one_more_host(&text, "edge-1"), "host 'edge-1' is there twice"),
         (
             one_more_host(&text, "edge-2").replacen("\"on\": \"edge-1\"", "\"on\": \"edge-2\"", 1),
-            "core 1 is not one of",
+            "core 1 is parked or not one of",
         ),
         ("{".into(), "EOF"),
     ];

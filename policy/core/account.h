@@ -5,6 +5,7 @@
 
 #include "../kinds/constant_bandwidth.h"
 #include "../kinds/grid.h"
+#include "../kinds/mixed_criticality.h"
 #include "../kinds/sporadic.h"
 #include "heap.h"
 
@@ -15,6 +16,8 @@ static inline void gi_settle(struct gi_server *s, gi_u64 now)
 		gi_grid_settle(s, now);
 	else if (s->kind == GI_CONSTANT_BANDWIDTH)
 		gi_cbs_settle(s, now);
+	else if (s->kind == GI_MIXED)
+		gi_mixed_settle(s, now);
 	else if (s->kind == GI_SPORADIC)
 		gi_sporadic_settle(s, now);
 }
@@ -46,9 +49,9 @@ static inline void gi_pay_periods(struct gi_server *s, gi_u64 n)
 }
 
 /*
- * A constant bandwidth server that runs on past its deadline is replenished whenever it runs out there; how far is left
- * to consume until it either runs out before its deadline, or its charge ends. Each such turn pays B and moves the
- * deadline by P, which gains P - B on it: the turns are counted, not walked.
+ * A constant bandwidth (or mixed) server that runs on past its deadline is replenished whenever it runs out there; how
+ * far is left to consume until it either runs out before its deadline, or its charge ends. Each such turn pays B and
+ * moves the deadline by P, which gains P - B on it: the turns are counted, not walked.
  */
 static inline gi_u64 gi_cbs_run_out(struct gi_server *s, gi_u64 ran, gi_u64 now)
 {
@@ -68,29 +71,38 @@ static inline gi_u64 gi_cbs_run_out(struct gi_server *s, gi_u64 ran, gi_u64 now)
 	gi_settle(s, now - ran);
 	if (s->left <= 0 || !s->budget || s->deadline - (now - ran) >= s->budget)
 		return ran;
-	turns = ran / s->budget;
+	turns =
+	    (ran - gi_mixed_would_ask(s)) / s->budget; /* with nothing left at the end it is not replenished there */
 	if (gap)
 		turns = gi_min(turns, (s->budget - (s->deadline - (now - ran)) + gap - 1) / gap);
 	s->deadline += turns * s->period;
 	return ran - turns * s->budget;
 }
 
+/* As gi_settle, where `ran` is still to be paid. One that asks when nothing is waits for HI with the job that it has.
+ */
+static inline void gi_book(struct gi_server *s, gi_u64 ran, gi_u64 now)
+{
+	if (ran || s->hi || !gi_mixed_asks(s))
+		gi_settle(s, now);
+}
+
 /*
  * The server ran for `ran`, taken as the last part of the time up to now, so that a charge that comes late over
- * replenishments is split at them. Grid and constant bandwidth servers.
+ * replenishments is split at them. All but sporadic servers.
  */
 static inline void gi_consume_periods(struct gi_server *s, gi_u64 ran, gi_u64 now)
 {
 	gi_u64 part, n;
 
 	gi_settle(s, now - ran);
-	if (s->kind == GI_CONSTANT_BANDWIDTH)
+	if (!gi_on_grid(s))
 		ran = gi_cbs_run_out(s, ran, now);
 	if (now - ran < s->deadline && now >= s->deadline) { /* up to the first end of a period on its way */
 		part = s->deadline - (now - ran);
 		gi_pay(s, part);
 		ran -= part;
-		gi_settle(s, s->deadline);
+		gi_book(s, ran, s->deadline);
 	}
 	if (now >= s->deadline &&
 	    s->period) { /* whole periods: it ran back to the end of one, or it has no use for them */
@@ -98,12 +110,14 @@ static inline void gi_consume_periods(struct gi_server *s, gi_u64 ran, gi_u64 no
 		if (ran / s->period >= n && ran == n * s->period + (now - s->deadline) % s->period) {
 			gi_pay_periods(s, n);
 			ran -= n * s->period;
+			if (!ran && s->kind == GI_MIXED)
+				gi_settle(s, now - 1); /* it may ask now: all but the last */
 		}
-		gi_settle(s, now);
+		gi_book(s, ran, now);
 	}
 	gi_pay(s, ran);
-	if (s->kind == GI_CONSTANT_BANDWIDTH)
-		gi_settle(s, now); /* ran out at this instant, past its deadline */
+	if (!gi_on_grid(s))
+		gi_book(s, 0, now); /* ran out at this instant, past its deadline */
 }
 
 /*
@@ -139,10 +153,12 @@ static inline gi_u32 gi_home(const struct gi_server *s)
 {
 	if (gi_boosted(s))
 		return GI_OUTSIDE;
+	if (s->ready && !s->high && (s->hi || (s->kind == GI_MIXED && s->left <= 0)))
+		return GI_LAST_RESORT;
 	if (s->ready && (s->left > 0 || s->kind == GI_UNLIMITED))
 		return GI_READY;
 	if (s->ready)
-		return s->kind == GI_PERIODIC_RECLAIMING ? GI_DRY : GI_OUTSIDE;
+		return s->kind == GI_PERIODIC_RECLAIMING || s->high ? GI_DRY : GI_OUTSIDE;
 	return gi_periodic(s) && s->left > 0 ? GI_IDLE : GI_OUTSIDE;
 }
 
@@ -161,6 +177,8 @@ static inline gi_u64 gi_event(const struct gi_pool *p, const struct gi_server *s
 		return s->deadline;
 	if (!s->ready || gi_periodic(s))
 		return change;
+	if (s->kind == GI_MIXED && !s->hi && gi_mixed_asks(s))
+		return change; /* it waits for HI, which the next decision begins */
 	if (gi_on_grid(s))
 		return s->deadline;
 	if (s->left > 0)
@@ -168,18 +186,29 @@ static inline gi_u64 gi_event(const struct gi_pool *p, const struct gi_server *s
 	return s->kind == GI_SPORADIC ? gi_min(change, s->chunk[0].time) : s->deadline;
 }
 
+/* Its place in the pool's order: the smaller goes first. */
+static inline gi_u64 gi_rank(const struct gi_pool *p, const struct gi_server *s)
+{
+	if (p->order == GI_MIXED_CRITICALITY)
+		return gi_mixed_rank(s);
+	return p->order == GI_EDF ? s->deadline : s->priority;
+}
+
 /* Puts a server that has changed into the heaps where it belongs. */
 GI_STEP gi_u32 gi_place(struct gi_pool *p, gi_u32 index)
 {
 	struct gi_server *s;
-	gi_u32 home;
+	gi_u32 home, asks;
 	gi_u64 rank, event;
 
 	if (!p)
 		return 0;
 	s = gi_at(p, index);
 	home = gi_home(s);
-	rank = p->order == GI_EDF ? s->deadline : s->priority;
+	rank = gi_rank(p, s);
+	asks = (gi_u32)gi_mixed_asks(s);
+	p->asking += asks - s->asks;
+	s->asks = asks;
 	if (home != s->heap) {
 		if (s->heap != GI_OUTSIDE)
 			gi_remove(p, s->heap, index);

@@ -5,8 +5,7 @@
 
 #include "account.h"
 
-/* Another budget on the same grid: left' = left + B' - B. Debt from shrinking alone is forgiven at the next
- * replenishment. */
+/* Another budget on the same grid: left' = left + B' - B. */
 static inline void gi_resize(struct gi_server *s, gi_u64 budget, gi_u64 now)
 {
 	gi_u64 more = budget > s->budget ? budget - s->budget : 0, less = s->budget - budget + more;
@@ -21,10 +20,7 @@ static inline void gi_resize(struct gi_server *s, gi_u64 budget, gi_u64 now)
 	}
 	if (!s->begun)
 		return;
-	s->left += (gi_s64)more - (gi_s64)less;
-	if (s->left < 0)
-		s->forgive += gi_min(less, (gi_u64)-s->left);
-	s->forgive -= gi_min(s->forgive, more);
+	gi_adjust(s, more, less);
 	if (s->kind == GI_POLLING && !s->ready && s->left > 0 && s->open != now)
 		s->left = 0;
 }
@@ -83,6 +79,8 @@ static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 
 	if (index >= p->count)
 		return GI_UNKNOWN;
 	if (s->kind != GI_UNLIMITED) {
+		if (s->kind == GI_MIXED)
+			return GI_BAD_KIND;
 		if (!budget || budget > period || period > GI_LAST)
 			return GI_BAD_RESERVATION;
 		if (budget == s->budget && period == s->period && !s->next_budget &&
@@ -101,6 +99,65 @@ static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 
 	}
 	if (when == GI_NOW)
 		s->priority = priority;
+	gi_place(p, index);
+	return 0;
+}
+
+/* At once: what is left grows or shrinks with what the mode gives this job; the deadline stays, if the wake-up rule
+ * agrees.
+ */
+static inline void gi_mixed_change(struct gi_server *s, gi_u64 optimistic, gi_u64 worst, gi_u64 period, gi_u64 lead,
+				   gi_u64 now)
+{
+	gi_u64 before = s->budget - (s->hi ? s->cut : 0), after;
+
+	s->more = worst ? worst - optimistic : 0;
+	s->cut = gi_min(s->cut, s->more);
+	s->budget = optimistic + (s->hi ? s->more : 0);
+	after = s->budget - (s->hi ? s->cut : 0);
+	gi_adjust(s, after > before ? after - before : 0, before > after ? before - after : 0);
+	s->period = period;
+	s->lead = lead;
+	if (s->ready)
+		gi_mixed_wake(s, now);
+}
+
+/* Whether these are the present parameters. */
+static inline int gi_mixed_is(const struct gi_server *s, gi_u64 optimistic, gi_u64 worst, gi_u64 period, gi_u64 lead)
+{
+	gi_u64 more = worst ? worst - optimistic : 0;
+
+	return s->budget == optimistic + (s->hi ? more : 0) && s->more == more && s->period == period &&
+	       s->lead == lead;
+}
+
+/* As gi_set, of a server of mixed criticality, which stays high or low. */
+static inline int gi_set_mixed(struct gi_pool *p, gi_u32 index, gi_u64 optimistic, gi_u64 worst, gi_u64 period,
+			       gi_u64 virtual_deadline, gi_u32 when, gi_u64 now)
+{
+	struct gi_server *s = gi_at(p, index);
+	gi_u64 lead;
+
+	now = gi_advance(p, now);
+	if (index >= p->count)
+		return GI_UNKNOWN;
+	if (s->kind != GI_MIXED || s->high != (worst != 0))
+		return GI_BAD_KIND;
+	if (!gi_mixed_fits(optimistic, worst, period, virtual_deadline))
+		return GI_BAD_RESERVATION;
+	lead = period - virtual_deadline;
+	if (gi_mixed_is(s, optimistic, worst, period, lead) && !s->next_budget)
+		return 0;
+	gi_refill(s, now);
+	s->next_budget = 0;
+	if (when == GI_NOW) {
+		gi_mixed_change(s, optimistic, worst, period, lead, now);
+	} else if (!gi_mixed_is(s, optimistic, worst, period, lead)) {
+		s->next_budget = optimistic;
+		s->next_more = worst ? worst - optimistic : 0;
+		s->next_period = period;
+		s->next_lead = lead;
+	}
 	gi_place(p, index);
 	return 0;
 }

@@ -6,11 +6,12 @@
  * budget, as many as cores are left. Ready members run and pay. Idle members burn, and what becomes of their core
  * depends on the kind: strict, it stays empty; else the next ready server with budget after F has it, and pays too,
  * unless both are reclaiming; else, if the burner is reclaiming, the next ready reclaiming server that has no budget.
+ * In the order of mixed criticality: criticality.h.
  */
 #ifndef GIUSTO_POLICY_CHOOSE_H
 #define GIUSTO_POLICY_CHOOSE_H
 
-#include "account.h"
+#include "criticality.h"
 
 /* The next of a heap that has not been chosen. Those that were are taken out, but only when somebody looks past them.
  */
@@ -103,6 +104,28 @@ GI_STEP gi_u32 gi_choose_lent(struct gi_pool *p, gi_u32 kind)
 	return next != GI_NOBODY;
 }
 
+/* Who has the core in the order of mixed criticality, if no boosted server has it. */
+GI_STEP gi_u32 gi_choose_by_criticality(struct gi_pool *p)
+{
+	struct gi_server *s;
+	gi_u32 top;
+
+	if (!p)
+		return 0;
+	top = gi_top(p, GI_READY);
+	if (top == GI_NOBODY)
+		top = gi_top(p, GI_DRY);
+	if (top == GI_NOBODY)
+		top = gi_top(p, GI_LAST_RESORT);
+	if (top == GI_NOBODY)
+		return 0;
+	s = gi_at(p, top);
+	gi_choose(p, top, s->left > 0 || s->kind == GI_UNLIMITED);
+	if (s->asks && !s->heated && s->left > 0)
+		gi_heat(p, s);
+	return 1;
+}
+
 GI_STEP gi_u32 gi_choose_all(struct gi_pool *p)
 {
 	gi_u32 i, left;
@@ -113,6 +136,11 @@ GI_STEP gi_u32 gi_choose_all(struct gi_pool *p)
 	left = p->m;
 	for (i = 0; i < GI_CORES && i < p->boosts; i++)
 		left = gi_choose_boosted(p, i, left);
+	if (p->order == GI_MIXED_CRITICALITY) {
+		if (left)
+			gi_choose_by_criticality(p);
+		return p->chosen;
+	}
 	for (i = 0; i < GI_CORES && i < left; i++)
 		if (!gi_choose_first(p))
 			break;
@@ -199,7 +227,7 @@ GI_STEP gi_u32 gi_until(struct gi_pool *p)
 			continue;
 		if (s->kind == GI_SPORADIC)
 			gi_sporadic_settle(s, p->now); /* chunks became due while it waited */
-		rest = gi_rest(s);
+		rest = s->kind == GI_MIXED ? gi_mixed_rest(s) : gi_rest(s);
 		if (s->kind == GI_SPORADIC && p->order == GI_EDF && s->used < s->chunk[0].amount)
 			rest = gi_min(rest, s->chunk[0].amount - s->used); /* then its deadline moves */
 		p->until = gi_min(p->until, p->now + rest);
@@ -210,6 +238,7 @@ GI_STEP gi_u32 gi_until(struct gi_pool *p)
 	}
 	for (i = 0; i < GI_CORES && i < p->boosts; i++)
 		p->until = gi_min(p->until, gi_at(p, p->boost[i])->boost_until);
+	p->until = gi_min(p->until, gi_cool(p));
 	return 0;
 }
 

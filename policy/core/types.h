@@ -35,7 +35,16 @@ typedef __UINT16_TYPE__ gi_u16;
 #define GI_STEP static inline __attribute__((unused))
 #endif
 
-enum gi_order { GI_FIXED_PRIORITY, GI_EDF };
+/* Keeps the compiler from asking what a value is, where the BPF verifier would walk every path through the answers. */
+#ifdef __bpf__
+#define GI_KEEP(value) __asm__("" : "+r"(value))
+#else
+#define GI_KEEP(value) ((void)0)
+#endif
+
+enum gi_order { GI_FIXED_PRIORITY, GI_EDF, GI_MIXED_CRITICALITY };
+enum gi_mode { GI_LO, GI_HI };
+enum gi_back { GI_BACK_IDLE, GI_BACK_TEMPERATURE };
 enum gi_when { GI_NOW, GI_NEXT_PERIOD };
 enum gi_refusal { GI_FULL = -1, GI_BAD_RESERVATION = -2, GI_BAD_FIRST = -3, GI_BAD_KIND = -4, GI_UNKNOWN = -5 };
 enum gi_kind {
@@ -47,6 +56,7 @@ enum gi_kind {
 	GI_SPORADIC,
 	GI_CONSTANT_BANDWIDTH,
 	GI_UNLIMITED,
+	GI_MIXED, /* of high or low criticality, in a pool of that order only */
 	GI_KINDS,
 };
 
@@ -57,9 +67,10 @@ enum gi_kind {
 enum gi_heap {
 	GI_READY,  /* ready, with budget */
 	GI_IDLE,   /* idle and periodic, with budget: it would burn it */
-	GI_DRY,	   /* ready and reclaiming, without budget: it may run on what is lent */
+	GI_DRY,	   /* ready without budget: reclaiming, it may run on what is lent; high, on what is left over */
 	GI_REFILL, /* waiting for a replenishment that a decision has to make */
 	GI_HEAPS,
+	GI_LAST_RESORT = GI_IDLE, /* mixed criticality, where nobody burns: ready, but no high server comes after it */
 	GI_OUTSIDE = GI_HEAPS,
 };
 
@@ -94,6 +105,15 @@ struct gi_server {
 	gi_u32 chunks;	    /* how many there are; their amounts add up to the budget */
 	gi_u32 unused;	    /* no hidden padding: states are compared byte by byte */
 	struct gi_chunk chunk[GI_CHUNKS];
+	gi_u64 more; /* mixed: what the worst budget has beyond the optimistic one, which HI adds to `budget` */
+	gi_u64 cut;  /* how much of `more` this job does not get, as the wake-up rule took it */
+	gi_u64 lead; /* how long before its deadline the virtual one is */
+	gi_u64 next_more;
+	gi_u64 next_lead;
+	gi_u32 high; /* of high criticality */
+	gi_u32 hi;   /* its core is in HI, so `budget` is the worst one; set for an unlimited server that comes last */
+	gi_u32 asks; /* ready, it has used its optimistic budget and the job has more */
+	gi_u32 heated; /* and this job has heated the core for it */
 };
 
 struct gi_core {
@@ -116,6 +136,13 @@ struct gi_pool {
 	gi_u32 chosen;
 	gi_u32 taken;
 	gi_u32 looked_past; /* heaps, as a mask, whose top has been chosen but not taken out yet */
+	gi_u64 hot_until;   /* mixed criticality: then all high servers are cool */
+	gi_u32 mode;	    /* GI_LO or GI_HI */
+	gi_u32 degrees;	    /* periods for which asking keeps a high server hot */
+	gi_u32 back;	    /* when HI ends */
+	gi_u32 asking;	    /* how many servers ask */
+	gi_u32 pending;	    /* how many high servers are ready */
+	gi_u32 spare;
 	struct gi_core core[GI_CORES];
 	gi_u32 burner[GI_CORES];      /* idle periodic servers whose budget burns */
 	gi_u32 boost[GI_CORES];	      /* boosted servers, first come first */
@@ -145,6 +172,26 @@ static inline int gi_exceeds(gi_u64 a, gi_u64 b, gi_u64 c, gi_u64 d)
 	gi_u64 x = gi_high(a, b), y = gi_high(c, d);
 
 	return x > y || (x == y && a * b > c * d);
+}
+
+/* floor(a * b / c) for a c up to GI_LAST and a quotient below 2^64: long division, as BPF has none in 128 bits. */
+GI_STEP gi_u64 gi_share(gi_u64 a, gi_u64 b, gi_u64 c)
+{
+	gi_u64 rest = gi_high(a, b), low = a * b, less;
+	gi_u32 i;
+
+	if (!c)
+		return 0;
+	if (!rest)
+		return low / c;
+	for (i = 0; i < 64; i++) { /* the quotient's bits come in from the right */
+		rest = rest << 1 | low >> 63;
+		less = (rest - c) >> 63;
+		GI_KEEP(less);
+		rest -= c & (less - 1);
+		low = low << 1 | (1 - less);
+	}
+	return low;
 }
 
 static inline gi_u64 gi_min(gi_u64 a, gi_u64 b)

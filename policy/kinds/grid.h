@@ -40,6 +40,15 @@ static inline void gi_replenish(struct gi_server *s, gi_u64 now)
 		s->left = (gi_s64)(k * s->budget - debt); /* k B is at most debt + B */
 }
 
+/* What is left grows or shrinks with the budget. Debt from shrinking alone is forgiven at the next replenishment. */
+static inline void gi_adjust(struct gi_server *s, gi_u64 more, gi_u64 less)
+{
+	s->left += (gi_s64)more - (gi_s64)less;
+	if (s->left < 0)
+		s->forgive += gi_min(less, (gi_u64)-s->left);
+	s->forgive -= gi_min(s->forgive, more);
+}
+
 /* Goes idle: what is left is lost, but where a period begins only when time moves on, for another job may come there.
  */
 static inline void gi_poll_sleep(struct gi_server *s, gi_u64 now)

@@ -39,6 +39,37 @@ static void decided(void)
 	HOLDS(pool.until >= pool.now, "the next decision is not past");
 }
 
+/* And in the order of mixed criticality. */
+static void decided_by_criticality(void)
+{
+	const struct gi_server *s = split(&pool, pool.core[0].runs), *other;
+	gi_u32 i, runs = pool.core[0].runs;
+
+	HOLDS(pool.mode == GI_HI || !pool.asking, "nobody asks in LO");
+	HOLDS(pool.until >= pool.now, "the next decision is not past");
+	for (i = 0; i < SERVERS; i++) {
+		other = split(&pool, i);
+		HOLDS(runs != GI_NOBODY || !other->ready, "the core idles only if nobody is ready");
+		if (runs == GI_NOBODY || s->boost_until || !other->ready)
+			continue;
+		HOLDS(pool.mode == GI_LO || s->high || !other->high,
+		      "in HI no low server runs while a high one is ready");
+		HOLDS(s->high || !other->high || pool.mode == GI_HI || s->left > 0,
+		      "on leftovers no low server runs while a high one is ready");
+	}
+	if (runs == GI_NOBODY)
+		return;
+	HOLDS(s->ready, "only the ready run");
+	HOLDS(pool.core[0].payer != GI_NOBODY || s->left <= 0, "who has budget pays");
+	if (pool.core[0].payer == GI_NOBODY || s->kind == GI_UNLIMITED || s->boost_until)
+		return;
+	HOLDS(s->left > 0, "who pays has budget");
+	HOLDS(pool.until <= pool.now + s->left, "the next decision comes before a budget is exceeded");
+	HOLDS(!s->asks || s->heated, "who runs and asks has heated the core");
+	HOLDS(s->asks || !s->hi || pool.until <= pool.now + (int)s->left - (int)gi_mixed_extra(s) || !gi_mixed_extra(s),
+	      "the next decision comes before it asks");
+}
+
 /* A change to the present parameters, at once or later, leaves every server as it is. */
 static void set_again(gi_u32 index)
 {
@@ -49,8 +80,14 @@ static void set_again(gi_u32 index)
 	for (i = 0; i < SERVERS; i++)
 		before[i] = *split(&pool, i);
 	GIVEN(index < SERVERS && !s->next_budget);
-	HOLDS(!gi_set(&pool, index, s->budget, s->period, s->priority, any(1), 0) || s->kind == GI_UNLIMITED,
-	      "present parameters are not refused");
+	if (s->kind == GI_MIXED)
+		HOLDS(!gi_set_mixed(&pool, index, s->budget - (s->hi ? s->more : 0),
+				    s->high ? s->budget + (s->hi ? 0 : s->more) : 0, s->period, s->period - s->lead,
+				    any(1), 0),
+		      "present parameters are not refused");
+	else
+		HOLDS(!gi_set(&pool, index, s->budget, s->period, s->priority, any(1), 0) || s->kind == GI_UNLIMITED,
+		      "present parameters are not refused");
 	for (i = 0; i < SERVERS; i++)
 		HOLDS(__CPROVER_equal(before[i], *split(&pool, i)),
 		      "a change to the present parameters changes nothing");
@@ -67,7 +104,10 @@ int main(void)
 		gi_init(&pool, ORDER, CORES);
 		break;
 	case ADD:
-		gi_add(&pool, KIND2, any_time(), any_time(), any_time(), any(2), 0);
+		if (KIND2 == GI_MIXED)
+			gi_add_mixed(&pool, any_time(), any_time(), any_time(), any_time(), 0);
+		else
+			gi_add(&pool, KIND2, any_time(), any_time(), any_time(), any(2), 0);
 		break;
 	case TICK:
 		gi_tick(&pool, any_time());
@@ -79,7 +119,10 @@ int main(void)
 		gi_ready(&pool, index, any(1), 0);
 		break;
 	case SET:
-		gi_set(&pool, index, any_time(), any_time(), any(2), any(1), 0);
+		if (KIND0 == GI_MIXED)
+			gi_set_mixed(&pool, index, any_time(), any_time(), any_time(), any_time(), any(1), 0);
+		else
+			gi_set(&pool, index, any_time(), any_time(), any(2), any(1), 0);
 		break;
 	case SET_AGAIN:
 		set_again(index);
@@ -89,7 +132,10 @@ int main(void)
 		break;
 	case DECIDE:
 		gi_decide(&pool, 0);
-		decided();
+		if (ORDER == GI_MIXED_CRITICALITY)
+			decided_by_criticality();
+		else
+			decided();
 		break;
 	case LOOK:
 		gi_look(&pool, index);

@@ -2,7 +2,8 @@
 /*
  * What the harnesses share. They include the real source, with three substitutes that make it small enough to prove:
  * - time has WIDTH bits instead of 64, the last instant is 2^BITS instead of 2^62. With BITS = WIDTH - 2 that is the
- * real source at scale. 32-bit arithmetic in between is exact, and conversions that lose bits are errors;
+ * real source at scale. 32-bit arithmetic in between is exact, products and their quotients too, and conversions that
+ * lose bits are errors;
  * - gi_at is a choice of cases, so that a write to one server is not a write to anywhere in the pool;
  * - but in heap.c, which proves the real ones, a heap is the ordered set that heap.c proves it to be. It also checks
  *   that the core keeps to the contract: nothing goes in twice, and a key that changed is sifted before anybody looks.
@@ -22,6 +23,8 @@
 #define GI_NEVER ((gi_u64)((1 << WIDTH) - 1))
 #define GI_LAST ((gi_u64)(1 << BITS))
 #define gi_exceeds(a, b, c, d) ((gi_u32)(a) * (gi_u32)(b) > (gi_u32)(c) * (gi_u32)(d))
+
+#define gi_share(a, b, c) ((gi_u64)((gi_u32)(a) * (gi_u32)(b) / (gi_u32)(c)))
 
 #define HOLDS(condition, text) __CPROVER_assert(condition, text)
 #define GIVEN(condition) __CPROVER_assume(condition)

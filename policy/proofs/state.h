@@ -16,13 +16,37 @@
 			HOLDS(condition, text);                                                                        \
 	} while (0)
 
+/* What the mode gives the present job: of the worst budget, without what a wake-up took. */
+static inline gi_u64 granted(const struct gi_server *s)
+{
+	return s->hi && s->kind == GI_MIXED ? s->budget - s->cut : s->budget;
+}
+
+/* What a reservation of mixed criticality may be besides. */
+static inline void mixed(const struct gi_server *s, int given)
+{
+	int optimistic = (int)s->budget - (s->hi ? (int)s->more : 0);
+
+	LAW(s->hi == (pool.mode == GI_HI), "a server is in the mode of its core");
+	LAW(s->high || (!s->more && !s->lead && !s->next_more && !s->next_lead), "a low server has one budget");
+	LAW(s->begun, "its first job is released at once");
+	LAW(optimistic > 0 && optimistic + (int)s->more <= (int)s->period, "0 < optimistic <= worst <= period");
+	LAW(optimistic <= (int)s->period - (int)s->lead, "optimistic <= virtual deadline <= period");
+	LAW(s->cut <= s->more, "no more is cut than HI adds");
+	LAW(!s->next_budget || ((int)s->next_budget + (int)s->next_more <= (int)s->next_period &&
+				(int)s->next_budget <= (int)s->next_period - (int)s->next_lead),
+	    "a change that waits is a reservation of mixed criticality");
+}
+
 /* What a reservation may be, and what has become of it; `paid`: up to when its consumption is booked. */
 static inline void reservation(const struct gi_server *s, gi_u64 paid, int given)
 {
 	gi_u32 sum = 0, due = 0, i;
 
 	LAW(s->budget && s->budget <= s->period && s->period <= GI_LAST, "0 < B <= P");
-	LAW(s->left <= (gi_s64)s->budget, "left <= B");
+	if (s->kind == GI_MIXED)
+		mixed(s, given);
+	LAW(s->left <= (gi_s64)granted(s), "left <= B");
 	LAW(s->begun || s->left <= 0, "nothing is there before the first replenishment");
 	LAW(!s->next_budget || (s->next_budget <= s->next_period && s->next_period <= GI_LAST),
 	    "0 < B <= P of a change that waits");
@@ -31,7 +55,7 @@ static inline void reservation(const struct gi_server *s, gi_u64 paid, int given
 	if (s->kind != GI_SPORADIC) {
 		LAW(s->deadline <= pool.now + GI_LAST, "a deadline is at most the longest period away");
 		LAW(!s->forgive || (int)s->forgive <= -s->left, "only debt is forgiven");
-		LAW(s->forgive + s->budget <= GI_LAST, "no more is forgiven than was ever shrunk");
+		LAW(s->forgive + granted(s) <= GI_LAST, "no more is forgiven than was ever shrunk");
 		return;
 	}
 	LAW(s->chunks && s->chunks <= GI_CHUNKS, "a queue is neither empty nor overfull");
@@ -70,14 +94,29 @@ static inline void cores(int given)
 		LAW(runs == GI_NOBODY || runs < pool.count, "only servers run");
 		LAW(pool.core[i].payer == runs || pool.core[i].payer == GI_NOBODY, "who runs pays, or nobody");
 		LAW(!i || runs == GI_NOBODY || runs != pool.core[0].runs, "no server on two cores");
+		LAW(i < pool.m || runs == GI_NOBODY, "nobody runs on a core that the pool does not have");
 	}
+}
+
+/* How many ask, and how many high servers are ready. */
+static inline void modes(int given)
+{
+	gi_u32 i, asking = 0, pending = 0;
+
+	for (i = 0; i < SERVERS && i < pool.count; i++) {
+		LAW(split(&pool, i)->asks == (gi_u32)gi_mixed_asks(split(&pool, i)), "it is known who asks");
+		asking += split(&pool, i)->asks;
+		pending += split(&pool, i)->high && split(&pool, i)->ready;
+	}
+	LAW(pool.asking == asking, "those who ask are counted");
+	LAW(pool.pending == pending, "the high that are ready are counted");
 }
 
 static inline void lists(int given)
 {
 	gi_u32 i, j, places;
 
-	LAW(pool.boosts <= CORES, "at most a boost a core");
+	LAW(pool.boosts <= pool.m, "at most a boost a core");
 	LAW(pool.burners <= CORES, "at most a burner a core");
 	for (i = 0; i < CORES; i++) {
 		LAW(i >= pool.burners || (pool.burner[i] < pool.count && gi_periodic(split(&pool, pool.burner[i]))),
@@ -107,14 +146,15 @@ static inline void invariant(void)
 
 	cores(0);
 	lists(0);
+	if (ORDER == GI_MIXED_CRITICALITY)
+		modes(0);
 	for (i = 0; i < SERVERS && i < pool.count; i++) {
 		s = split(&pool, i);
 		if (s->kind != GI_UNLIMITED)
 			reservation(s, booked(i), 0);
 		HOLDS(!s->slot, "no slot is left over");
 		HOLDS(s->heap == gi_home(s), "a server is in the heap where it belongs");
-		HOLDS(s->heap == GI_OUTSIDE || s->rank == (ORDER == GI_EDF ? s->deadline : s->priority),
-		      "its rank is up to date");
+		HOLDS(s->heap == GI_OUTSIDE || s->rank == gi_rank(&pool, s), "its rank is up to date");
 		HOLDS(s->event == gi_event(&pool, s), "its event is up to date");
 		for (heap = 0; heap < GI_REFILL; heap++)
 			held(heap, i, s->heap == heap);
@@ -134,6 +174,7 @@ static inline void any_server(gi_u32 index, gi_u32 kind, int exists)
 	s->begun = any(1);
 	s->deadline = GI_NEVER;
 	s->open = any_time();
+	s->hi = ORDER == GI_MIXED_CRITICALITY;
 	if (BOOSTS)
 		s->boost_until = any_time();
 	if (kind != GI_UNLIMITED) {
@@ -149,6 +190,18 @@ static inline void any_server(gi_u32 index, gi_u32 kind, int exists)
 				s->forgive = any_time();
 		}
 	}
+	if (kind == GI_MIXED) {
+		s->hi = pool.mode;
+		s->high = any(1);
+		s->heated = any(1);
+		s->more = any_time();
+		s->cut = any_time();
+		s->lead = any_time();
+		if (CHANGES) {
+			s->next_more = any_time();
+			s->next_lead = any_time();
+		}
+	}
 	if (kind == GI_SPORADIC) {
 		s->used = any_time();
 		s->chunks = any(2);
@@ -161,8 +214,9 @@ static inline void any_server(gi_u32 index, gi_u32 kind, int exists)
 		reservation(s, booked(index), 1);
 	if (!exists)
 		return;
+	s->asks = (gi_u32)gi_mixed_asks(s);
 	s->heap = gi_home(s);
-	s->rank = ORDER == GI_EDF ? s->deadline : s->priority;
+	s->rank = gi_rank(&pool, s);
 	s->event = gi_event(&pool, s);
 	s->at[0] = s->at[1] = index;
 	if (CALM)
@@ -195,8 +249,18 @@ static inline void any_pool(gi_u32 count, int booked_all)
 		pool.core[i].payer = any(1) ? pool.core[i].runs : GI_NOBODY;
 	}
 	cores(1);
+	if (ORDER == GI_MIXED_CRITICALITY) {
+		pool.mode = any(1);
+		pool.back = any(1);
+		pool.degrees = any(2);
+		pool.hot_until = any_time();
+		pool.asking = any(2);
+		pool.pending = any(2);
+	}
 	for (i = 0; i < SERVERS; i++)
 		any_server(i, kinds[i], i < count);
+	if (ORDER == GI_MIXED_CRITICALITY)
+		modes(1);
 	pool.burners = any(2);
 	pool.boosts = BOOSTS ? any(2) : 0;
 	for (i = 0; i < CORES; i++) {

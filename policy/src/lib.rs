@@ -17,6 +17,42 @@ pub enum Order {
     FixedPriority,
     /// The earlier deadline first, ties by index; unlimited servers last.
     Edf,
+    /// EDF with virtual deadlines on one core that is in a mode, LO or HI (paper 003); for [`Kind::Mixed`], and
+    /// [`Kind::Unlimited`] last. Never idle while anybody is ready: who is out of budget runs on what is left over.
+    MixedCriticality,
+}
+
+/// The mode of a core under [`Order::MixedCriticality`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoreMode {
+    /// Everybody has the optimistic budget.
+    Lo,
+    /// A high server asked for its worst budget: each high one has its own, low ones run on what is left over.
+    Hi,
+}
+
+/// When HI ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Back {
+    /// When all high servers are cool and none has pending work.
+    #[default]
+    Idle,
+    /// When all are cool: the rule of paper 003, under which a high server may miss its worst budget.
+    Temperature,
+}
+
+/// A reservation of a [`Kind::Mixed`] server, in ns: 0 < optimistic ≤ worst ≤ period ≤ 2^62.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mixed {
+    /// Its budget in LO.
+    pub optimistic: u64,
+    /// Its budget in HI; `None`: it is of low criticality.
+    pub worst: Option<u64>,
+    /// From a job's release to its deadline, and at least to the next release.
+    pub period: u64,
+    /// From a release to the deadline by which it is ranked in LO: at least the optimistic budget, at most the period,
+    /// which it is for a low one.
+    pub virtual_deadline: u64,
 }
 
 /// The server algorithm.
@@ -41,6 +77,9 @@ pub enum Kind {
     ConstantBandwidth,
     /// Never throttled; budget, period and `first` are ignored.
     Unlimited,
+    /// Of high or low criticality, under [`Order::MixedCriticality`] only: a hard CBS with an optimistic budget in LO and,
+    /// of high criticality, a worst one in HI. [`Pool::add_mixed`] adds it.
+    Mixed,
 }
 
 /// When a change of a reservation begins.
@@ -99,6 +138,19 @@ pub enum Error {
         /// P in ns.
         period: u64,
     },
+    /// Not a reservation of mixed criticality.
+    #[error(
+        "{} ns of {} ns (worst: {:?}) by {} ns is no reservation of mixed criticality: expected 0 < optimistic <= worst <= \
+         period <= 2^62 ns and optimistic <= virtual deadline <= period, which it is for low criticality",
+        .0.optimistic, .0.period, .0.worst, .0.virtual_deadline
+    )]
+    Mixed(Mixed),
+    /// Of no kind for this.
+    #[error(
+        "this kind of server does not belong here: expected mixed (with its own calls, and the criticality it was added \
+         with) or unlimited in the order of mixed criticality, and any other kind elsewhere"
+    )]
+    Kind,
     /// Too late.
     #[error("the first replenishment is at {first} ns: expected at most 2^62 ns (146 years)")]
     First {
@@ -114,7 +166,8 @@ pub enum Error {
 }
 
 /// Cores that are scheduled together, and their servers. The clock starts at 0 and ends at 2^62 ns; a time earlier than the
-/// last counts as the last. [`Pool::decide`] is O(m log n), every other call O(log n + m).
+/// last counts as the last. [`Pool::decide`] is O(m log n), and O(n log n) where it changes the mode of mixed criticality; every
+/// other call is O(log n + m).
 #[derive(Clone)]
 pub struct Pool(RawPool);
 
@@ -124,8 +177,10 @@ impl Pool {
         Pool::with_cores(order, 1)
     }
 
-    /// An empty pool of `cores` cores, 1 to 64, at time 0; servers are not bound to one of them.
+    /// An empty pool of `cores` cores, 1 to 64, at time 0; servers are not bound to one of them. Under
+    /// [`Order::MixedCriticality`] a pool has one core.
     pub fn with_cores(order: Order, cores: u32) -> Pool {
+        assert!(order != Order::MixedCriticality || cores == 1, "mixed criticality has one core a pool, not {cores}");
         assert!((1..=CORES as u32).contains(&cores), "a pool has 1 to 64 cores, not {cores}");
         Pool(RawPool::new(order as u32, cores))
     }
@@ -133,26 +188,89 @@ impl Pool {
     /// Adds a server, idle.
     ///
     /// # Errors
-    /// The pool has 1,024 servers already, 0 < B ≤ P ≤ 2^62 does not hold, or `first` is past 2^62.
+    /// The pool has 1,024 servers already, 0 < B ≤ P ≤ 2^62 does not hold, `first` is past 2^62, or the kind does not belong
+    /// in a pool of this order.
     pub fn add(&mut self, kind: Kind, params: Params, now: u64) -> Result<Id, Error> {
         let Params { budget, period, first, priority } = params;
         // SAFETY: the pool is valid and ours; the C side keeps every index within bounds. So in all calls here.
         match unsafe { raw::gi_pool_add(self.0.at(), kind as u32, budget, period, first, priority, now) } {
             -1 => Err(Error::Full),
             -2 => Err(Error::Reservation { budget, period }),
+            -4 => Err(Error::Kind),
             index => u32::try_from(index).map(Id).map_err(|_| Error::First { first }),
+        }
+    }
+
+    /// Adds a server of mixed criticality, idle; its first job is released now or when it becomes ready.
+    ///
+    /// # Errors
+    /// The pool has 1,024 servers already or another order, or it is no reservation (see [`Mixed`]).
+    pub fn add_mixed(&mut self, mixed: Mixed, now: u64) -> Result<Id, Error> {
+        let Mixed { optimistic, worst, period, virtual_deadline } = mixed;
+        // 0 is low for the C side, and no worst budget.
+        if worst == Some(0) {
+            return Err(Error::Mixed(mixed));
+        }
+        // SAFETY: see `add`.
+        let added = unsafe {
+            raw::gi_pool_add_mixed(self.0.at(), optimistic, worst.unwrap_or(0), period, virtual_deadline, now)
+        };
+        match added {
+            -1 => Err(Error::Full),
+            -4 => Err(Error::Kind),
+            index => u32::try_from(index).map(Id).map_err(|_| Error::Mixed(mixed)),
+        }
+    }
+
+    /// Changes a reservation of mixed criticality; a high one stays high, a low one low.
+    ///
+    /// # Errors
+    /// It is no reservation (see [`Mixed`]), the server is of another kind or criticality, or not of this pool; nothing is
+    /// changed then.
+    pub fn set_mixed(&mut self, id: Id, mixed: Mixed, when: When, now: u64) -> Result<(), Error> {
+        let Mixed { optimistic, worst, period, virtual_deadline } = mixed;
+        if worst == Some(0) {
+            return Err(Error::Mixed(mixed));
+        }
+        let worst = worst.unwrap_or(0);
+        // SAFETY: see `add`.
+        let set = unsafe {
+            raw::gi_pool_set_mixed(self.0.at(), id.0, optimistic, worst, period, virtual_deadline, when as u32, now)
+        };
+        match set {
+            0 => Ok(()),
+            -2 => Err(Error::Mixed(mixed)),
+            -4 => Err(Error::Kind),
+            _ => Err(Error::Unknown(id.0)),
+        }
+    }
+
+    /// Under [`Order::MixedCriticality`]: a high server that asked for its worst budget is hot for `degrees` of its periods
+    /// from then on (1 unless this is called), and when HI ends.
+    pub fn cooling(&mut self, degrees: u32, back: Back) {
+        // SAFETY: see `add`.
+        unsafe { raw::gi_pool_cooling(self.0.at(), degrees, back as u32) }
+    }
+
+    /// The mode of `core`, as the last [`Pool::decide`] left it: [`CoreMode::Lo`] in any order but that of mixed criticality.
+    pub fn core_mode(&self, core: u32) -> CoreMode {
+        if core < self.0.head().m && self.0.head().mode != 0 {
+            CoreMode::Hi
+        } else {
+            CoreMode::Lo
         }
     }
 
     /// Changes a reservation. For an unlimited server only the priority counts.
     ///
     /// # Errors
-    /// 0 < B ≤ P ≤ 2^62 does not hold, or the server is not of this pool; nothing is changed then.
+    /// 0 < B ≤ P ≤ 2^62 does not hold, the server is [`Kind::Mixed`] or not of this pool; nothing is changed then.
     pub fn set(&mut self, id: Id, budget: u64, period: u64, priority: u32, when: When, now: u64) -> Result<(), Error> {
         // SAFETY: see `add`.
         match unsafe { raw::gi_pool_set(self.0.at(), id.0, budget, period, priority, when as u32, now) } {
             0 => Ok(()),
             -2 => Err(Error::Reservation { budget, period }),
+            -4 => Err(Error::Kind),
             _ => Err(Error::Unknown(id.0)),
         }
     }
@@ -216,12 +334,13 @@ impl Pool {
         pool.head().core.get(core as usize).filter(|core| core.payer < pool.head().count).map(|core| Id(core.payer))
     }
 
-    /// Budget left at the time of the last call, in ns; below 0 is debt. 0 for an unlimited server.
+    /// Budget left at the time of the last call, in ns; below 0 is debt. 0 for an unlimited server; of a [`Kind::Mixed`] one,
+    /// of what the mode gives.
     pub fn left_ns(&self, id: Id) -> i64 {
         self.look(id)[0] as i64
     }
 
-    /// At the time of the last call, in ns: the next replenishment of a grid, the CBS deadline, or for a sporadic server one
+    /// At the time of the last call, in ns: the next replenishment of a grid, the deadline of a CBS or mixed server, or for a sporadic server one
     /// period after its head; `u64::MAX` for an unlimited server.
     pub fn deadline_ns(&self, id: Id) -> u64 {
         self.look(id)[1]

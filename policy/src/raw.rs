@@ -30,6 +30,13 @@ pub(crate) struct RawHead {
     chosen: u32,
     taken: u32,
     looked_past: u32,
+    hot_until: u64,
+    pub(crate) mode: u32,
+    degrees: u32,
+    back: u32,
+    asking: u32,
+    pending: u32,
+    spare: u32,
     pub(crate) core: [RawCore; CORES],
 }
 
@@ -80,6 +87,25 @@ extern "C" {
         when: u32,
         now: u64,
     ) -> i32;
+    pub(crate) fn gi_pool_add_mixed(
+        p: *mut RawHead,
+        optimistic: u64,
+        worst: u64,
+        period: u64,
+        virtual_deadline: u64,
+        now: u64,
+    ) -> i32;
+    pub(crate) fn gi_pool_set_mixed(
+        p: *mut RawHead,
+        index: u32,
+        optimistic: u64,
+        worst: u64,
+        period: u64,
+        virtual_deadline: u64,
+        when: u32,
+        now: u64,
+    ) -> i32;
+    pub(crate) fn gi_pool_cooling(p: *mut RawHead, degrees: u32, back: u32);
     pub(crate) fn gi_pool_boost(p: *mut RawHead, index: u32, until: u64, now: u64) -> i32;
     pub(crate) fn gi_pool_charge(p: *mut RawHead, core: u32, ran: u64, now: u64);
     pub(crate) fn gi_pool_ready(p: *mut RawHead, index: u32, is_ready: u32, now: u64);

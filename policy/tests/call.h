@@ -5,17 +5,30 @@
 
 #include "../policy.h"
 
-enum gi_op { GI_OP_INIT, GI_OP_ADD, GI_OP_SET, GI_OP_BOOST, GI_OP_CHARGE, GI_OP_READY, GI_OP_DECIDE, GI_OP_LOOK };
+enum gi_op {
+	GI_OP_INIT,
+	GI_OP_ADD,
+	GI_OP_SET,
+	GI_OP_BOOST,
+	GI_OP_CHARGE,
+	GI_OP_READY,
+	GI_OP_DECIDE,
+	GI_OP_LOOK,
+	GI_OP_ADD_MIXED,
+	GI_OP_SET_MIXED,
+	GI_OP_COOLING
+};
 
 struct gi_call {
 	gi_u64 now;
 	gi_u64 budget; /* or what was consumed */
 	gi_u64 period;
-	gi_u64 first; /* or the end of a boost */
+	gi_u64 first; /* or the end of a boost, or the worst budget */
+	gi_u64 virtual_deadline;
 	gi_u32 op;
-	gi_u32 index; /* or the order, the core, the kind */
+	gi_u32 index; /* or the order, the core, the kind, when HI ends */
 	gi_u32 priority;
-	gi_u32 flag; /* is ready, when, or how many cores */
+	gi_u32 flag; /* is ready, when, how many cores, or degrees */
 };
 
 /* The rest of what a call results in is in the pool, which whoever made the call can read. */
@@ -53,6 +66,16 @@ static inline void gi_apply(struct gi_pool *p, const struct gi_call *c, struct g
 		break;
 	case GI_OP_DECIDE:
 		r->value = (gi_s64)gi_decide(p, c->now);
+		break;
+	case GI_OP_ADD_MIXED:
+		r->value = gi_add_mixed(p, c->budget, c->first, c->period, c->virtual_deadline, c->now);
+		break;
+	case GI_OP_SET_MIXED:
+		r->value =
+		    gi_set_mixed(p, c->index, c->budget, c->first, c->period, c->virtual_deadline, c->flag, c->now);
+		break;
+	case GI_OP_COOLING:
+		gi_cooling(p, c->flag, c->index);
 		break;
 	case GI_OP_LOOK:
 		gi_look(p, c->index);

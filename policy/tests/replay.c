@@ -15,7 +15,7 @@
 
 #include "replay.h"
 
-enum { WHOLE_POOL = 64, HUGE_POOL = 20 };
+enum { WHOLE_POOL = 64, HUGE_POOL = 21, HUGE_MIXED = 23 };
 _Static_assert(sizeof(struct gi_pool) == offsetof(struct gi_pool, server) + sizeof((struct gi_pool *)0)->server &&
 		   sizeof(struct gi_pool) % sizeof(gi_u64) == 0,
 	       "a pool ends with its servers, in whole words");
@@ -88,6 +88,8 @@ static gi_u32 any_op(void)
 	static const gi_u32 ops[] = {GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_READY, GI_OP_READY, GI_OP_READY,
 				     GI_OP_CHARGE, GI_OP_CHARGE, GI_OP_LOOK,   GI_OP_SET,   GI_OP_BOOST};
 
+	if (pool.order == GI_MIXED_CRITICALITY && random64() % 20 == 0)
+		return random64() % 20 ? GI_OP_SET_MIXED : GI_OP_COOLING;
 	return random64() % 50 ? ops[random64() % (sizeof(ops) / sizeof(ops[0]))] : GI_OP_ADD;
 }
 
@@ -122,9 +124,20 @@ static gi_u32 any_index(gi_u32 op, gi_u32 nth, gi_u32 servers)
 	return (gi_u32)(random64() % servers);
 }
 
+/* Makes it one about a server of mixed criticality: high or low, and now and then what is no such reservation. */
+static void mixed(struct gi_call *call, gi_u64 period)
+{
+	gi_u64 room = call->budget < period ? period - call->budget : 0;
+
+	if (call->op == GI_OP_ADD && random64() % 8)
+		call->op = GI_OP_ADD_MIXED;
+	call->first = random64() % 3 ? mostly(call->budget + random64() % (room + 1)) : 0;
+	call->virtual_deadline = call->first ? mostly(call->budget + random64() % (room + 1)) : call->period;
+}
+
 static void random_call(gi_u32 op, gi_u32 nth, gi_u32 servers)
 {
-	gi_u64 now = random64() % 2000 ? pool.now + any_step() : any_size(), longest = nth % 3 ? 40 : 400;
+	gi_u64 now = random64() % 2000 ? pool.now + any_step() : any_size(), longest = nth % 4 ? 40 : 400;
 	gi_u64 period = 1 + random64() % longest;
 	struct gi_call call = {.op = op, .now = now};
 
@@ -136,20 +149,23 @@ static void random_call(gi_u32 op, gi_u32 nth, gi_u32 servers)
 	call.first = mostly(op == GI_OP_BOOST || random64() % 2 ? now + random64() % 50 : 0);
 	call.priority = (gi_u32)(random64() % 5);
 	call.flag = (gi_u32)(random64() % (op == GI_OP_READY ? 3 : 2));
+	if (pool.order == GI_MIXED_CRITICALITY && (op == GI_OP_ADD || op == GI_OP_SET_MIXED))
+		mixed(&call, period);
 	make_call(&call);
 }
 
 /*
  * Pools of each order with 1 to 4 cores, every few hundred calls a new one. Most have few servers, which then meet each
- * other often; some have many, and one is full.
+ * other often; some have many, and one is full, one of each.
  */
 static void random_calls(unsigned long count)
 {
 	for (gi_u32 nth = 0; calls_made < count; nth++) {
-		gi_u32 servers = nth == HUGE_POOL ? GI_CAPACITY + 2 : nth % 8 == 7 ? 100 : 2 + nth % 11;
-		gi_u32 cores = nth == HUGE_POOL ? GI_CORES : 1 + nth / 2 % 4;
+		bool huge = nth == HUGE_POOL || nth == HUGE_MIXED;
+		gi_u32 servers = huge ? GI_CAPACITY + 2 : nth % 8 == 7 ? 100 : 2 + nth % 11;
+		gi_u32 cores = nth == HUGE_POOL ? GI_CORES : 1 + nth / 3 % 4;
 
-		make_call(&(struct gi_call){.op = GI_OP_INIT, .index = nth % 2, .flag = cores});
+		make_call(&(struct gi_call){.op = GI_OP_INIT, .index = nth % 3, .flag = cores});
 		for (gi_u32 i = 0; i < 400 + 2 * servers && calls_made < count; i++)
 			random_call(i < servers ? GI_OP_ADD : any_op(), nth, servers);
 	}

@@ -93,31 +93,62 @@ static void unit_line(const char *name)
 
 static void pool_line(void)
 {
-	const char *cores = value(next_word(), "m"), *order = value(next_word(), "order");
-	gi_u32 m = cores ? (gi_u32)strtoul(cores, NULL, 10) : 0;
+	static const char *const orders[] = {"fp", "edf", "mixed"};
+	const char *cores = value(next_word(), "m"), *order = value(next_word(), "order"), *word = next_word(), *v;
+	gi_u32 m = cores ? (gi_u32)strtoul(cores, NULL, 10) : 0, i = 0;
+	struct gi_call cooling = {.op = GI_OP_COOLING, .flag = 1};
 
-	if (m < 1 || m > GI_CORES || !order || (strcmp(order, "fp") && strcmp(order, "edf")))
-		bad("expected: pool m=N order=fp|edf", order);
-	make_call(
-	    &(struct gi_call){.op = GI_OP_INIT, .index = strcmp(order, "edf") ? GI_FIXED_PRIORITY : GI_EDF, .flag = m});
+	while (order && i < 3 && strcmp(order, orders[i]))
+		i++;
+	if (m < 1 || m > GI_CORES || !order || i == 3 || (i == GI_MIXED_CRITICALITY && m != 1))
+		bad("expected: pool m=N order=fp|edf, or m=1 order=mixed", order);
+	make_call(&(struct gi_call){.op = GI_OP_INIT, .index = i, .flag = m});
 	servers = 0;
 	now = 0;
+	if (word && i != GI_MIXED_CRITICALITY)
+		bad("expected nothing more but for order=mixed", word);
+	for (; word; word = next_word())
+		if ((v = value(word, "cool")))
+			cooling.flag = (gi_u32)strtoul(v, NULL, 10);
+		else if ((v = value(word, "back")) && (!strcmp(v, "idle") || !strcmp(v, "temperature")))
+			cooling.index = strcmp(v, "idle") ? GI_BACK_TEMPERATURE : GI_BACK_IDLE;
+		else
+			bad("expected cool=N or back=idle|temperature", word);
+	if (i == GI_MIXED_CRITICALITY)
+		make_call(&cooling);
 }
 
 static gi_u32 kind_named(const char *name)
 {
-	static const char *const kinds[GI_KINDS] = {"periodic_strict",	   "periodic_conserving",
-						    "periodic_reclaiming", "polling",
-						    "deferrable",	   "sporadic",
-						    "constant_bandwidth",  "unlimited"};
+	static const char *const kinds[GI_KINDS] = {
+	    "periodic_strict", "periodic_conserving", "periodic_reclaiming", "polling", "deferrable",
+	    "sporadic",	       "constant_bandwidth",  "unlimited",	     "mixed"};
 
 	for (gi_u32 i = 0; i < GI_KINDS; i++)
 		if (!strcmp(name, kinds[i]))
 			return i;
-	bad("expected periodic_strict|conserving|reclaiming, polling, deferrable, sporadic, constant_bandwidth or "
-	    "unlimited",
+	bad("expected periodic_strict|conserving|reclaiming, polling, deferrable, sporadic, constant_bandwidth, "
+	    "unlimited or mixed",
 	    name);
 	return 0;
+}
+
+/* A parameter of a reservation of mixed criticality; false if the word is none. */
+static bool mixed_parameter(const char *word, struct gi_call *call)
+{
+	const char *v;
+
+	if ((v = value(word, "B")))
+		call->budget = parse_time(v);
+	else if ((v = value(word, "W")))
+		call->first = parse_time(v);
+	else if ((v = value(word, "P")))
+		call->period = parse_time(v);
+	else if ((v = value(word, "V")))
+		call->virtual_deadline = parse_time(v);
+	else
+		return false;
+	return true;
 }
 
 /* A parameter of a reservation; false if the word is none. */
@@ -146,27 +177,35 @@ static void add_line(char *actual)
 	if (!name || strlen(name) >= LONGEST_NAME || !kind)
 		bad("expected: add NAME KIND [B=TIME P=TIME] [first=TIME] [prio=N]", name);
 	call.index = kind_named(kind);
+	if (call.index == GI_MIXED)
+		call.op = GI_OP_ADD_MIXED;
 	while ((word = next_word()))
-		if (!parameter(word, &call))
-			bad("expected B=, P=, first= or prio=", word);
+		if (!(call.index == GI_MIXED ? mixed_parameter(word, &call) : parameter(word, &call)))
+			bad("expected B=, P=, first= or prio=; of a mixed one B=, W=, P= or V=", word);
+	if (call.index == GI_MIXED && !call.virtual_deadline)
+		call.virtual_deadline = call.period;
 	if (make_call(&call) < 0)
 		strcpy(actual, "refused");
 	else
 		strcpy(names[servers++], name);
 }
 
-/* set NAME [B=TIME P=TIME] [prio=N] now|next: without prio it stays as it is. */
+/* set NAME [B=TIME P=TIME] [prio=N] now|next: without prio it stays as it is. Of a mixed one also W= and V=. */
 static void set_call(struct gi_call *call)
 {
 	const char *word;
+	bool mixed;
 
-	call->op = GI_OP_SET;
 	call->index = find(next_word());
+	mixed = pool.server[call->index].kind == GI_MIXED;
+	call->op = mixed ? GI_OP_SET_MIXED : GI_OP_SET;
 	call->priority = pool.server[call->index].priority;
-	while ((word = next_word()) && parameter(word, call))
+	while ((word = next_word()) && (mixed ? mixed_parameter(word, call) : parameter(word, call)))
 		;
 	if (!word || (strcmp(word, "now") && strcmp(word, "next")))
-		bad("expected: set NAME [B=TIME P=TIME] [prio=N] now|next", word);
+		bad("expected: set NAME [B=TIME P=TIME] [prio=N] [W=TIME] [V=TIME] now|next", word);
+	if (mixed && !call->virtual_deadline)
+		call->virtual_deadline = call->period;
 	call->flag = strcmp(word, "now") ? GI_NEXT_PERIOD : GI_NOW;
 }
 
@@ -205,6 +244,10 @@ static void show_value(char *text, size_t size, const char *key)
 		strcpy(text, pool.changed ? "yes" : "no");
 		return;
 	}
+	if (!strcmp(key, "mode")) {
+		strcpy(text, pool.mode == GI_HI ? "hi" : "lo");
+		return;
+	}
 	if (strcmp(key, "until")) {
 		snprintf(name, sizeof(name), "%.*s", dot ? (int)(dot - key) : 0, key);
 		make_call(&(struct gi_call){.op = GI_OP_LOOK, .index = find(name)});
@@ -213,7 +256,7 @@ static void show_value(char *text, size_t size, const char *key)
 			return;
 		}
 		if (strcmp(dot, ".deadline") && strcmp(dot, ".boosted"))
-			bad("expected coreN, payerN, until, changed, NAME.left, .deadline or .boosted", key);
+			bad("expected coreN, payerN, until, changed, mode, NAME.left, .deadline or .boosted", key);
 		time = dot[1] == 'd' ? pool.seen.deadline : pool.seen.boost_ns;
 	}
 	if (time != GI_NEVER)

@@ -7,7 +7,7 @@ use crate::system::{Error, System};
 use crate::trace::Observer;
 use giusto_model::{Duration, Instant, JobRecord};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
 
 /// Plays `system` from 0 to `horizon` under the policy core and returns the statistics of each server, in its order.
 ///
@@ -133,7 +133,10 @@ impl<'a, S: Scheduler> Play<'a, S> {
         while let Some(mut first) = self.releases.peek_mut() {
             let Reverse((at, server, task)) = *first;
             let Some(guests) = self.guests[server as usize].as_mut().filter(|_| at <= now) else { break };
-            *first = Reverse((guests.release(task, at), server, task));
+            match guests.release(task, at) {
+                Some(next) => *first = Reverse((next, server, task)),
+                None => drop(PeekMut::pop(first)),
+            }
             self.touched.push(server as usize);
         }
     }
@@ -197,8 +200,14 @@ impl<'a, S: Scheduler> Play<'a, S> {
     /// Plays from `now` to `next`, in which nothing else happens.
     fn advance(&mut self, now: u64, next: u64, observer: &mut dyn Observer) -> Result<(), Error> {
         let ran = next - now;
-        for busy in &mut self.cores {
-            let Some(server) = busy.vcpu.map(|vcpu| self.server_of[vcpu]) else { continue };
+        for (core, busy) in (0..).zip(&mut self.cores) {
+            let Some(server) = busy.vcpu.map(|vcpu| self.server_of[vcpu]) else {
+                if ran > 0 {
+                    observer.idle(core, now, next)?;
+                }
+                continue;
+            };
+            self.scheduler.charge(core, ran, next);
             let overhead = busy.switching.min(ran);
             busy.switching -= overhead;
             let stats = &mut self.stats[server];
@@ -227,6 +236,9 @@ impl<'a, S: Scheduler> Play<'a, S> {
                 observer
                     .job(server, &JobRecord { task: done.task, job: done.number, due: release, release, finish })?;
                 self.touched.push(server);
+                if let Some(at) = guests.finished(done.task, next) {
+                    self.releases.push(Reverse((at, server as u32, done.task)));
+                }
             }
         }
         Ok(())

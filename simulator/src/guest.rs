@@ -56,6 +56,9 @@ impl Guests {
         }
         match &workload.sporadic {
             Sporadic::Batches(0) => return Err(Error::Gaps { index }),
+            Sporadic::Thinking { percent } if *percent > 100 => {
+                return Err(Error::Thinking { index, percent: *percent })
+            }
             Sporadic::Gaps(gaps) if gaps.iter().all(|&gap| gap == 0) || gaps.iter().any(|&gap| gap > LONGEST) => {
                 return Err(Error::Gaps { index });
             }
@@ -77,9 +80,9 @@ impl Guests {
         self.sources.iter().map(|source| source.next)
     }
 
-    /// Queues the job of a task that comes at `at`; when its next one comes, which may be at once.
+    /// Queues the job of a task that comes at `at`; when its next one comes, which may be at once, if that is known already.
     #[inline]
-    pub(crate) fn release(&mut self, task: u32, at: u64) -> u64 {
+    pub(crate) fn release(&mut self, task: u32, at: u64) -> Option<u64> {
         let source = &mut self.sources[task as usize];
         let key = match self.guest {
             Guest::Fifo => at,
@@ -91,8 +94,20 @@ impl Guests {
         let left = source.execution(&self.execution);
         self.queue.push(Reverse(Job { key, task, number: source.number, release: at, left }));
         source.number += 1;
+        if let Sporadic::Thinking { .. } = source.arrivals {
+            return None;
+        }
         source.next += source.gap();
-        source.next
+        Some(source.next)
+    }
+
+    /// A job of the task has finished at `at`; when its next one comes, if that depends on it.
+    #[inline]
+    pub(crate) fn finished(&mut self, task: u32, at: u64) -> Option<u64> {
+        let source = &mut self.sources[task as usize];
+        let Sporadic::Thinking { .. } = source.arrivals else { return None };
+        source.next = at + source.gap();
+        Some(source.next)
     }
 
     /// The job that runs when the server does.
@@ -160,6 +175,11 @@ impl Source {
             Sporadic::Poisson => exponential(self.period, &mut self.rng),
             Sporadic::Batches(size) if !self.number.is_multiple_of(u64::from(*size)) => 0,
             Sporadic::Batches(size) => exponential(self.period.saturating_mul(u64::from(*size)), &mut self.rng),
+            Sporadic::Thinking { percent } => {
+                let mean = self.period - self.wcet;
+                let half = (u128::from(mean) * u128::from(*percent) / 100) as u64;
+                self.rng.random_range(mean - half..=mean + half)
+            }
             Sporadic::Gaps(gaps) => gaps[(self.number as usize - 1) % gaps.len()],
         }
     }

@@ -3,23 +3,29 @@
 //! Called by the command line (`simulate`, the prediction of a plan, `analyze response` where theory has no answer) and by
 //! tests of the theorems. Flows in: servers with
 //! their workloads, a horizon and a seed. Flows out: statistics of flat size and, to an [`Observer`], every job and every
-//! slice of the schedule. [`network`] plays packets on the cores that process them. It knows no machine; what mechanisms add is modelled by a tick and a cost of switching.
+//! slice of the schedule. [`network`] plays packets on the cores that process them, [`modes`] changes of mode; [`services`] are loads as papers have them,
+//! [`Partitioned`] cores that are scheduled apart. It knows no machine; what mechanisms add is modelled by a tick and a cost of switching.
 
 pub mod baselines;
 mod engine;
 mod gantt;
 mod guest;
+pub mod modes;
 pub mod network;
+mod partitioned;
 mod predict;
 mod random;
 mod scheduler;
 mod seeds;
+pub mod services;
 mod stats;
 mod system;
 mod trace;
+mod watch;
 
 pub use engine::{simulate, simulate_with};
 pub use gantt::Gantt;
+pub use partitioned::{Critical, Partitioned};
 pub use predict::{predict, predict_random, predict_under, Predicted, Under};
 pub use random::{replay, sample, Interval, Sampled};
 pub use scheduler::Scheduler;
@@ -27,3 +33,4 @@ pub use seeds::{in_parallel, simulate_seeds};
 pub use stats::{Stats, PERCENTILE_ERROR};
 pub use system::{Change, Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
 pub use trace::{Observer, Trace, Unobserved};
+pub use watch::{Idle, Watch};

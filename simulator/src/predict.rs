@@ -205,4 +205,7 @@ impl Observer for Outside<'_> {
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
         self.inner.slice(server, job, from, to)
     }
+    fn idle(&mut self, core: u32, from: u64, to: u64) -> Result<(), Error> {
+        self.inner.idle(core, from, to)
+    }
 }

@@ -128,6 +128,12 @@ pub enum Sporadic {
     Poisson,
     /// A Poisson stream of batches: `0` jobs at once, one job in T on average.
     Batches(u32),
+    /// A closed loop: after each job it sleeps for T − C on average, uniform within ± that many percent, so that alone it has a
+    /// duty of C/T; held up it asks for less. It begins at the offset.
+    Thinking {
+        /// At most 100.
+        percent: u32,
+    },
     /// Recorded gaps in ns, over and over; not empty, not all 0.
     Gaps(Arc<[u64]>),
 }
@@ -174,6 +180,14 @@ pub enum Error {
     Gaps {
         /// Which server, from 0.
         index: usize,
+    },
+    /// Sleep that would have to be shorter than none.
+    #[error("server {index}: sleeps that vary by {percent} %; expected at most 100")]
+    Thinking {
+        /// Which server, from 0.
+        index: usize,
+        /// What was given.
+        percent: u32,
     },
     /// There is nothing to predict from.
     #[error(

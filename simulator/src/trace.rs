@@ -14,6 +14,10 @@ pub trait Observer {
     fn slice(&mut self, _server: usize, _job: Option<(u32, u64)>, _from: u64, _to: u64) -> Result<(), Error> {
         Ok(())
     }
+    /// Nobody had `core` from `from` to `to`. Stretches that touch are not joined.
+    fn idle(&mut self, _core: u32, _from: u64, _to: u64) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Nobody watches.

@@ -3,7 +3,7 @@
 use giusto_model::{
     Backend, Bandwidth, Cap, Certificate, Duration, Hold, Origin, Prediction, Promise, Server, ServerKind, ServicePlan,
 };
-use giusto_simulator::{predict, Error, Execution, Unobserved};
+use giusto_simulator::{predict, predict_under, Error, Execution, Under, Unobserved};
 
 /// One task of 50 us every millisecond on half a core.
 fn service() -> ServicePlan {
@@ -27,6 +27,8 @@ fn service() -> ServicePlan {
         hold: Hold { conforming: budget, enforced: period },
         left_for_others: half,
         certificate: Certificate::AsIfAlone { from: None, demand: budget },
+        criticality: None,
+        pessimistic: None,
         prediction: None,
         reasons: Vec::new(),
     }
@@ -65,4 +67,16 @@ fn without_a_finished_job_there_is_no_percentile() {
     let error = predicted(&[50_000], &[], Duration::from_ns(10)).unwrap_err();
     assert_eq!(error, Error::NoJob { within: Duration::from_ns(10) });
     assert!(error.to_string().starts_with("no job finished within 10 ns; simulate longer"), "{error}");
+}
+
+#[test]
+fn who_asks_for_more_than_half_gets_half_beside_an_equal_under_credit_and_fair() {
+    for (needs, competitor) in [("900us/1ms", 0.5), ("200us/1ms", 0.8)] {
+        for under in [Under::Credit, Under::Fair] {
+            let service = ServicePlan { tasks: vec![needs.parse().unwrap()], ..service() };
+            let (execution, seconds) = (Execution::Worst, Duration::from_ms(20_000));
+            let seen = predict_under(&service, under, execution, &[], seconds, 1, &mut Unobserved).unwrap();
+            assert!((seen.competitor - competitor).abs() < 0.01, "{needs} under {under}: {}", seen.competitor);
+        }
+    }
 }

@@ -32,7 +32,7 @@ pub(crate) fn read(node: &Node) -> Result<Adopt, Fault> {
     }
 }
 
-fn cgroup(node: &Node) -> Result<String, Fault> {
+pub(crate) fn cgroup(node: &Node) -> Result<String, Fault> {
     let expected = "expected a path below the cgroup hierarchy's root, such as batch.slice or system.slice/web.service";
     let path = visible(node, expected)?;
     let bad = |why: &str| Err(node.fault(format!("'{}' {why}", shown(path)), expected));
@@ -45,7 +45,7 @@ fn cgroup(node: &Node) -> Result<String, Fault> {
     Ok(path.to_string())
 }
 
-fn systemd(node: &Node) -> Result<String, Fault> {
+pub(crate) fn systemd(node: &Node) -> Result<String, Fault> {
     let expected = "expected a unit with its type, such as search.service, as 'systemctl status' shows it";
     let unit = visible(node, expected)?;
     let bad = |why: &str, expected: &str| Err(node.fault(format!("'{}' {why}", shown(unit)), expected));

@@ -2,50 +2,64 @@
 
 use crate::error::Fault;
 use crate::fields::Fields;
-use crate::promise::VCPUS;
+use crate::locals;
+use crate::promise::{Promised, VCPUS};
 use crate::suggest::did_you_mean;
 use crate::task::{self, Placed};
 use crate::tree::Node;
 use crate::value::{count, scalar, shown};
-use giusto_model::{GuestScheduler, Origin, Promise, Task};
+use giusto_model::{GuestScheduler, LocalNeed, Origin, Promise, Task};
 
 const SCHEDULER: &str =
     "expected the order in which it runs its own jobs: any (nothing is known of it), or, preemptive, rm \
                          (shorter period first), dm (shorter deadline first) or edf (earlier deadline first)";
 
-/// Reads a service from `origin` that is promised every deadline, and its tasks.
-pub(crate) fn read(fields: &Fields<'_>, origin: &Origin) -> Result<(Promise, Vec<Task>), Fault> {
+/// Reads a service from `origin` that is promised every deadline, and its tasks, or those of each of its modes.
+pub(crate) fn read(fields: &Fields<'_>, origin: &Origin) -> Result<Promised, Fault> {
     let scheduler = fields.get("scheduler").map_or(Ok(GuestScheduler::Any), scheduler)?;
-    let vcpus = fields.get("vcpus").map(|node| vcpus(node, origin)).transpose()?.unwrap_or(1);
-    let list = fields.need("tasks", "tasks: [{name: control, wcet: 2ms, period: 10ms}]")?;
+    let written = fields.get("vcpus");
+    let vcpus = written.map(|node| vcpus(node, origin)).transpose()?.unwrap_or(1);
+    let promise = |placed| Promise::EveryDeadline { scheduler, vcpus, placed };
+    let (key, node) = fields.one_of(
+        &["tasks", "modes"],
+        "expected, for example, tasks: [{name: control, wcet: 2ms, period: 10ms}], or modes: {cruise: [...], land: [...]}",
+    )?;
+    if key == "tasks" {
+        let (tasks, placed) = self::tasks(node, (vcpus, written), origin)?;
+        return Ok(Promised { promise: promise(placed), tasks, modes: Vec::new() });
+    }
+    let modes = locals::with_tasks(node, (vcpus, written), origin)?;
+    let (tasks, placed) = match modes.first().map(|mode| &mode.need) {
+        Some(LocalNeed::Tasks { tasks, placed }) => (tasks.clone(), placed.clone()),
+        _ => (Vec::new(), Vec::new()), // there is one, and it has tasks
+    };
+    Ok(Promised { promise: promise(placed), tasks, modes })
+}
+
+/// Tasks, and, where the list says it, the virtual CPU of each of them; `vcpus` are those there are, and where that is written.
+pub(crate) fn tasks(
+    list: &Node,
+    (vcpus, written): (u32, Option<&Node>),
+    origin: &Origin,
+) -> Result<(Vec<Task>, Vec<u32>), Fault> {
     let (tasks, homes): (Vec<Task>, Vec<Option<&Node>>) =
         task::read_all(list)?.into_iter().map(|Placed { task, vcpu }| (task, vcpu)).unzip();
-    let placed = match homes.iter().flatten().next() {
-        None => {
-            let jobs: u64 = tasks.iter().map(|task| u64::from(task.copies)).sum();
-            if u64::from(vcpus) > jobs {
-                let found = format!("{vcpus} virtual CPUs for {jobs} {}", if jobs == 1 { "task" } else { "tasks" });
-                return Err(fields
-                    .get("vcpus")
-                    .unwrap_or(list)
-                    .fault(found, "expected a task for each virtual CPU, or fewer of them"));
-            }
-            Vec::new()
-        }
-        Some(_) => homes
-            .iter()
-            .zip(&tasks)
-            .map(|(home, task)| place(*home, task, list, vcpus, origin))
-            .collect::<Result<_, _>>()?,
+    let idle = |found: String| {
+        Err(written.unwrap_or(list).fault(found, "expected a task for each virtual CPU, or fewer of them"))
     };
-    if let Some(idle) = (0..vcpus).find(|vcpu| !placed.is_empty() && !placed.contains(vcpu)) {
-        let found = format!("no task is on virtual CPU {idle}");
-        return Err(fields
-            .get("vcpus")
-            .unwrap_or(list)
-            .fault(found, "expected a task for each virtual CPU, or fewer of them"));
+    if homes.iter().all(Option::is_none) {
+        let jobs: u64 = tasks.iter().map(|task| u64::from(task.copies)).sum();
+        return match u64::from(vcpus) > jobs {
+            true => idle(format!("{vcpus} virtual CPUs for {jobs} {}", if jobs == 1 { "task" } else { "tasks" })),
+            false => Ok((tasks, Vec::new())),
+        };
     }
-    Ok((Promise::EveryDeadline { scheduler, vcpus, placed }, tasks))
+    let place = |(home, task): (&Option<&Node>, &Task)| place(*home, task, list, vcpus, origin);
+    let placed: Vec<u32> = homes.iter().zip(&tasks).map(place).collect::<Result<_, _>>()?;
+    match (0..vcpus).find(|vcpu| !placed.contains(vcpu)) {
+        Some(vcpu) => idle(format!("no task is on virtual CPU {vcpu}")),
+        None => Ok((tasks, placed)),
+    }
 }
 
 fn scheduler(node: &Node) -> Result<GuestScheduler, Fault> {

@@ -66,6 +66,10 @@ impl<'a> Fields<'a> {
     pub(crate) fn get(&self, key: &str) -> Option<&'a Node> {
         self.entry(key).map(|(_, value)| value)
     }
+    /// Where `key` is, or where to say that it is missing.
+    pub(crate) fn place(&self, key: &str) -> Span {
+        self.entry(key).map_or(self.at, |(key, _)| key.span)
+    }
     /// The value of `key`, which must be there; `example` shows how to write it.
     pub(crate) fn need(&self, key: &str, example: &str) -> Result<&'a Node, Fault> {
         self.get(key).ok_or_else(|| {

@@ -64,7 +64,7 @@ impl Form {
             io::ErrorKind::IsADirectory => format!("expected a file; name {what} in this directory"),
             _ => format!("expected the path of {what}, such as {example}"),
         };
-        let bare = what.trim_start_matches("a ");
+        let bare = what.split_once(' ').map_or(*what, |(_, bare)| bare); // without its article
         SiteError::File { file: file.to_string(), found: format!("cannot read the {bare}: {error}"), expected }
     }
 }

@@ -4,15 +4,16 @@ use crate::error::Fault;
 use crate::fields::Grammar;
 use crate::network;
 use crate::tree::{Kind, Node, Text};
-use crate::value::{name, number, scalar, share, shown};
-use giusto_model::{Bandwidth, Host};
+use crate::value::{choice, name, number, scalar, share, shown};
+use giusto_model::{Bandwidth, Host, Unused};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 /// Cores are numbered below this (NR_CPUS of the largest Linux kernels).
 const CORES: u32 = 8192;
 
-pub(crate) const HOST: Grammar = Grammar { what: "a host", keys: &["cores", "keep-free", "network"], later: &[] };
+pub(crate) const HOST: Grammar =
+    Grammar { what: "a host", keys: &["cores", "keep-free", "network", "unused"], later: &[] };
 const HOSTS: &str = "expected hosts by their names, such as hosts: {edge-1: {cores: 0-3}}";
 const CORE_LIST: &str = "expected core numbers from 0 to 8191, each once: 1, 0-3, '0-1,3' or [1, 3]";
 
@@ -36,6 +37,9 @@ fn host(key: &Text, value: &Node) -> Result<Host, Fault> {
         cores,
         // 5 %: what `formats/site.md` promises.
         keep_free: fields.get("keep-free").map_or(Ok(five_percent()), |node| share(node, "keep-free: 5%"))?,
+        unused: fields
+            .get("unused")
+            .map_or(Ok(Unused::Leave), |node| choice(node, "what becomes of unused cores", &Unused::ALL))?,
     })
 }
 

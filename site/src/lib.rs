@@ -9,15 +9,19 @@
 //! (`compute`, `daemon`).
 
 mod adopt;
+pub mod agent;
 mod arrivals;
 pub mod carts;
 mod coordination;
+mod criticality;
 mod deadlines;
 mod error;
 mod fields;
 mod file;
 mod host;
 mod load;
+mod locals;
+mod modes;
 mod network;
 mod percentiles;
 mod promise;
@@ -46,8 +50,8 @@ const FORM: Form = Form { what: "a site file", example: "sites/walk.yaml", like:
 
 const SITE: Grammar = Grammar {
     what: "a site",
-    keys: &["giusto", "hosts", "services", "topics", "coordination"],
-    later: &[("modes", "leave it out: services run in one mode")],
+    keys: &["giusto", "hosts", "services", "modes", "mode-changes", "topics", "coordination"],
+    later: &[],
 };
 
 /// Reads the site file at `path`, of at most [`LARGEST_FILE`] bytes.
@@ -82,10 +86,11 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     let hosts = host::read_all(fields.need("hosts", "hosts: {edge-1: {cores: 0-3}}")?)?;
     let services = fields.need("services", "services: {batch: {start: make, promise: leftovers}}")?;
     let base = Path::new(source.name()).parent().unwrap_or(Path::new(""));
-    let services = service::read_all(services, &hosts, base)?;
+    let mut services = service::read_all(services, &hosts, base)?;
+    let modes = modes::read(&fields, &mut services)?;
     let coordination = fields.get("coordination").map(|node| coordination::read(node, &hosts)).transpose()?;
     let topics = fields.get("topics").map_or(Ok(Vec::new()), |node| topic::read_all(node, &hosts))?;
-    Ok(Site { hosts, services, topics, coordination })
+    Ok(Site { hosts, services, topics, coordination, modes })
 }
 
 fn version(node: &Node) -> Result<(), Fault> {
@@ -123,6 +128,9 @@ mod tests {
             &network::HOST,
             &network::UPLINK,
             &network::VIF,
+            &locals::LOCAL,
+            &locals::AGENT,
+            &modes::CHANGES,
         ] {
             for key in grammar.keys {
                 assert!(PAGE.contains(&format!("\n| `{key}` |")), "{}: {key}", grammar.what);

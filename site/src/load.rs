@@ -1,17 +1,35 @@
 //! `load:`: how Giusto can drive a service by itself.
 
 use crate::error::Fault;
-use crate::fields::Grammar;
+use crate::fields::{Fields, Grammar};
+use crate::percentiles::rate;
 use crate::tree::Node;
 use crate::value::{count, shown, text};
-use giusto_model::Load;
+use giusto_model::{Load, Promise};
 use std::net::SocketAddr;
 
-pub(crate) const LOAD: Grammar = Grammar { what: "a load", keys: &["redis", "fields", "value", "sort"], later: &[] };
+pub(crate) const LOAD: Grammar = Grammar {
+    what: "a load",
+    keys: &["redis", "memcached", "fields", "value", "sort", "connections", "rate"],
+    later: &[],
+};
 
-/// Reads a load.
-pub(crate) fn read(node: &Node) -> Result<Load, Fault> {
+/// Reads a load of a service with this promise.
+pub(crate) fn read(node: &Node, promise: &Promise) -> Result<Load, Fault> {
     let fields = LOAD.read(node, node.span)?;
+    if let Some(at) = fields.get("memcached") {
+        for key in ["redis", "fields", "sort"] {
+            fields.forbid(key, &format!("'{key}' does not go with 'memcached'"), "leave one of them out")?;
+        }
+        return memcached(address(at)?, &fields, promise);
+    }
+    for key in ["connections", "rate"] {
+        fields.forbid(key, &format!("'{key}' goes with 'memcached' only"), "leave it out")?;
+    }
+    if let Promise::Supply(_) = promise {
+        let found = "the requests of this load come as tasks or arrivals say, and a promise of a supply has none";
+        return Err(node.fault(found, "expected load: {memcached: 127.0.0.1:11211, value: 100, rate: 3000/s}"));
+    }
     let address = address(fields.need("redis", "redis: 127.0.0.1:7001")?)?;
     if let Some(items) = fields.get("sort") {
         for key in ["fields", "value"] {
@@ -24,6 +42,22 @@ pub(crate) fn read(node: &Node) -> Result<Load, Fault> {
         fields: count(fields.need("fields", "fields: 80")?, "a number of fields a request", 1..=1000)?,
         value: count(fields.need("value", "value: 8")?, "a number of bytes a value", 1..=4096)?,
     })
+}
+
+fn memcached(address: SocketAddr, fields: &Fields, promise: &Promise) -> Result<Load, Fault> {
+    let value = count(fields.need("value", "value: 100")?, "a number of bytes a value", 1..=4096)?;
+    let rate = match promise {
+        Promise::Supply(_) => Some(rate(fields.need("rate", "rate: 3000/s")?)?),
+        _ => {
+            fields.forbid("rate", "the promise says how requests come", "leave it out")?;
+            None
+        }
+    };
+    if promise.arrivals().is_none() && rate.is_none() {
+        fields.forbid("connections", "each copy of a task has a connection of its own", "leave it out")?;
+    }
+    let connections = fields.get("connections").map(|node| count(node, "a number of connections", 1..=1000));
+    Ok(Load::Memcached { address, value, connections: connections.transpose()?.unwrap_or(1), rate })
 }
 
 fn address(node: &Node) -> Result<SocketAddr, Fault> {

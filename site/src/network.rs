@@ -4,9 +4,8 @@ use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
 use crate::host::cores;
 use crate::percentiles::{is_percentile, points_of};
-use crate::suggest::did_you_mean;
 use crate::tree::{Kind, Node};
-use crate::value::{count, parsed, scalar, shown};
+use crate::value::{choice, count, parsed, scalar, shown};
 use giusto_model::{Bucket, Host, HostNetwork, PacketClass, PacketUnit, Rate, Tokens, Uplink, Vif};
 use std::collections::BTreeSet;
 
@@ -168,13 +167,4 @@ fn class(node: &Node) -> Result<PacketClass, Fault> {
 
 fn unit(node: &Node) -> Result<PacketUnit, Fault> {
     choice(node, "what is counted", &[PacketUnit::Skb, PacketUnit::Segment])
-}
-
-fn choice<T: ToString + Copy>(node: &Node, what: &str, all: &[T]) -> Result<T, Fault> {
-    let names: Vec<String> = all.iter().map(T::to_string).collect();
-    let expected = format!("expected {}", names.join(" or "));
-    let text = &scalar(node, &expected)?.text;
-    let found = all.iter().zip(&names).find(|(_, name)| *name == text).map(|(one, _)| *one);
-    let near = || did_you_mean(text, names.iter().map(String::as_str));
-    found.ok_or_else(|| node.fault(format!("'{}' is not {what}", shown(text)), format!("{expected}{}", near())))
 }

@@ -81,14 +81,19 @@ pub(crate) fn points_of<'a>(entries: impl Iterator<Item = &'a (Text, Node)>) -> 
 
 fn arrivals(node: &Node) -> Result<Arrivals, Fault> {
     let fields = ARRIVALS.read(node, node.span)?;
-    let rate = fields.need("poisson", "arrivals: {poisson: 40/s}")?;
-    let expected = "expected how often a request comes, such as poisson: 40/s";
-    let found: Rate = parsed(rate, expected)?;
-    if found.is_zero() {
-        return Err(rate.fault("nothing ever comes at this rate", expected));
-    }
+    let found = rate(fields.need("poisson", "arrivals: {poisson: 40/s}")?)?;
     let batch = fields.get("batch").map(|node| count(node, "a number of requests that come at once", 1..=BATCH));
     Ok(Arrivals { rate: found, batch: batch.transpose()?.unwrap_or(1) })
+}
+
+/// How often a request comes.
+pub(crate) fn rate(node: &Node) -> Result<Rate, Fault> {
+    let expected = "expected how often a request comes, such as 40/s";
+    let found: Rate = parsed(node, expected)?;
+    match found.is_zero() {
+        true => Err(node.fault("nothing ever comes at this rate", expected)),
+        false => Ok(found),
+    }
 }
 
 fn execution(node: &Node, base: &Path) -> Result<ServiceTime, Fault> {

@@ -3,15 +3,16 @@
 use crate::deadlines;
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
+use crate::locals;
 use crate::percentiles::{self, is_percentiles};
 use crate::suggest::did_you_mean;
 use crate::task;
 use crate::tree::{Kind, Node};
 use crate::value::{parsed, scalar, share, shown};
-use giusto_model::{Bandwidth, Interface, Origin, Promise, Task};
+use giusto_model::{Bandwidth, Interface, LocalNeed, Origin, Promise, ServiceMode, Task};
 use std::path::Path;
 
-const PROMISES: [&str; 3] = ["as-if-alone", "every-deadline", "leftovers"];
+const PROMISES: [&str; 4] = ["as-if-alone", "every-deadline", "leftovers", "supply"];
 const EXPECTED: &str =
     "expected every-deadline (no job late), as-if-alone (the latency of a whole core), {p90: 30ms, p99: 80ms} (percentiles \
      of response time), {supply: 3ms/10ms} (so much processor time in every period) or leftovers (throughput)";
@@ -19,19 +20,35 @@ const EXPECTED: &str =
 pub(crate) const VCPUS: usize = 256;
 const SUPPLY: &str = "expected a budget in every period, such as 3ms/10ms, or a list with one for each virtual CPU";
 
-pub(crate) const PROMISE: Grammar = Grammar { what: "a promise", keys: &["supply"], later: &[] };
+pub(crate) const PROMISE: Grammar = Grammar { what: "a promise", keys: &["supply", "worst"], later: &[] };
 
-/// Reads what a service from `origin` was promised, and the tasks that the promise is about; files are named from `base` on.
-pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<(Promise, Vec<Task>), Fault> {
+/// A promise, the tasks that it is about, and, where it is about several sets of them, all local modes; promise and tasks are
+/// then those of the first.
+pub(crate) struct Promised {
+    pub(crate) promise: Promise,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) modes: Vec<ServiceMode>,
+}
+
+impl Promised {
+    fn of(promise: Promise) -> Self {
+        Promised { promise, tasks: Vec::new(), modes: Vec::new() }
+    }
+}
+
+/// Reads what a service from `origin` was promised; files are named from `base` on.
+pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<Promised, Fault> {
     let node = fields.need("promise", "promise: as-if-alone, or promise: leftovers")?;
     if is_percentiles(node) {
         not_of_leftovers(fields, "leave it out: Giusto computes the share that this promise needs")?;
-        return Ok((percentiles::read(fields, node, base)?, Vec::new()));
+        one_mode(fields, "percentiles are planned for one stream of requests")?;
+        return Ok(Promised::of(percentiles::read(fields, node, base)?));
     }
     if node.entries().is_some_and(|entries| entries.iter().any(|(key, _)| key.text == "supply")) {
         not_of_leftovers(fields, "leave it out: the supply is the share that this promise needs")?;
-        let promise = supply(PROMISE.read(node, node.span)?.need("supply", "promise: {supply: 3ms/10ms}")?, origin)?;
-        return Ok((promise, Vec::new()));
+        one_mode(fields, "a supply beside it is one for all modes: write promise: supply, and one in each mode")?;
+        let supply = PROMISE.read(node, node.span)?.need("supply", "promise: {supply: 3ms/10ms}")?;
+        return Ok(Promised::of(Promise::Supply(interfaces(supply, origin)?)));
     }
     match scalar(node, EXPECTED)?.text.as_str() {
         timely @ ("as-if-alone" | "every-deadline") => {
@@ -39,15 +56,39 @@ pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<
             if timely == "every-deadline" {
                 return deadlines::read(fields, origin);
             }
+            one_mode(fields, "the latency of a whole core is planned for one set of tasks")?;
             let tasks = fields.need("tasks", "tasks: [{wcet: 50us, period: 1ms}]")?;
-            Ok((Promise::AsIfAlone, task::read_unplaced(tasks)?))
+            let tasks = task::read_unplaced(tasks)?;
+            Ok(Promised { tasks, ..Promised::of(Promise::AsIfAlone) })
         }
-        "leftovers" => Ok((leftovers(fields)?, Vec::new())),
+        "supply" => {
+            not_of_leftovers(fields, "leave it out: the supply is the share that this promise needs")?;
+            let Some(modes) = fields.get("modes") else {
+                return Err(node.fault(
+                    "nobody says how much",
+                    "expected promise: {supply: 3ms/10ms}, or 'modes' with a supply in each",
+                ));
+            };
+            let modes = locals::with_supplies(modes, origin)?;
+            let first = modes.first().map(|mode| &mode.need);
+            let interfaces = if let Some(LocalNeed::Supply(own)) = first { own.clone() } else { Vec::new() };
+            Ok(Promised { promise: Promise::Supply(interfaces), tasks: Vec::new(), modes })
+        }
+        "leftovers" => {
+            one_mode(fields, "a mode of the site can stop it, such as emergency: {batch: stopped}")?;
+            Ok(Promised::of(leftovers(fields)?))
+        }
         other => {
             let expected = format!("{EXPECTED}{}", did_you_mean(other, PROMISES));
             Err(node.fault(format!("'{}' is not a promise", shown(other)), expected))
         }
     }
+}
+
+/// Refuses `modes`.
+fn one_mode(fields: &Fields<'_>, why: &str) -> Result<(), Fault> {
+    let expected = format!("leave it out: {why}; it goes with every-deadline and supply");
+    fields.forbid("modes", "'modes' does not go with this promise", &expected)
 }
 
 fn not_of_leftovers(fields: &Fields<'_>, expected: &str) -> Result<(), Fault> {
@@ -71,7 +112,7 @@ fn leftovers(fields: &Fields<'_>) -> Result<Promise, Fault> {
 }
 
 /// `3ms/10ms`, or a list with one for each virtual CPU.
-fn supply(node: &Node, origin: &Origin) -> Result<Promise, Fault> {
+pub(crate) fn interfaces(node: &Node, origin: &Origin) -> Result<Vec<Interface>, Fault> {
     let items = if let Kind::List(items) = &node.kind { items.as_slice() } else { std::slice::from_ref(node) };
     match items {
         [] => return Err(node.fault("there is no budget in this list", SUPPLY)),
@@ -84,5 +125,5 @@ fn supply(node: &Node, origin: &Origin) -> Result<Promise, Fault> {
         }
         _ => {}
     }
-    Ok(Promise::Supply(items.iter().map(|item| parsed::<Interface>(item, SUPPLY)).collect::<Result<_, _>>()?))
+    items.iter().map(|item| parsed::<Interface>(item, SUPPLY)).collect()
 }

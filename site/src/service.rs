@@ -1,17 +1,19 @@
 //! `services:`: who they are, what they run and what each was promised.
 
 use crate::adopt;
+use crate::criticality;
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
 use crate::host::five_percent;
 use crate::load;
+use crate::locals;
 use crate::network;
-use crate::promise;
+use crate::promise::{self, Promised};
 use crate::start;
 use crate::suggest::did_you_mean;
 use crate::tree::{Node, Text};
 use crate::value::{name, scalar, share, shown};
-use giusto_model::{Bandwidth, Cap, Host, Origin, Promise, ServerKind, Service};
+use giusto_model::{Bandwidth, Cap, Host, LocalNeed, Origin, Promise, ServerKind, Service};
 use std::path::Path;
 
 pub(crate) const SERVICE: Grammar = Grammar {
@@ -33,11 +35,11 @@ pub(crate) const SERVICE: Grammar = Grammar {
         "server",
         "cap",
         "network",
+        "modes",
+        "agent",
+        "criticality",
     ],
-    later: &[
-        ("criticality", "leave it out: all services are equally critical"),
-        ("modes", "expected tasks instead: a service runs in one mode"),
-    ],
+    later: &[],
 };
 const SERVICES: &str = "expected services by their names, such as services: {batch: {start: make, promise: leftovers}}";
 
@@ -62,21 +64,22 @@ fn service(
     let fields = SERVICE.read(value, key.span)?;
     let on = fields.get("on").map(|node| on(node, hosts)).transpose()?;
     let origin = origin(&fields)?;
-    let (promise, tasks) = promise::read(&fields, &origin, base)?;
+    let Promised { promise, tasks, mut modes } = promise::read(&fields, &origin, base)?;
+    let agent = locals::agent(&fields, &promise, base)?;
     let (foreign, why): (&[&str], &str) = match promise {
         Promise::AsIfAlone => (
-            &["scheduler", "vcpus", "arrivals", "execution"],
+            &["scheduler", "vcpus", "arrivals", "execution", "criticality"],
             "'promise: as-if-alone', for which any order of its jobs and one virtual CPU are assumed",
         ),
         Promise::EveryDeadline { .. } => {
             (&["load", "margin", "arrivals", "execution"], "'promise: every-deadline', which is proven, not measured")
         }
         Promise::Percentiles { .. } => (
-            &["tasks", "scheduler", "vcpus", "margin"],
+            &["tasks", "scheduler", "vcpus", "margin", "criticality"],
             "a promise of percentiles, which is about requests that come at random",
         ),
         Promise::Supply(_) => (
-            &["tasks", "scheduler", "vcpus", "load", "margin", "arrivals", "execution"],
+            &["tasks", "scheduler", "vcpus", "margin", "arrivals", "execution"],
             "'promise: {supply: ...}', which is about processor time, not about response times",
         ),
         Promise::Leftovers { .. } => (
@@ -88,6 +91,7 @@ fn service(
         let found = format!("'{key}' does not go with {why}");
         let instead = match *key {
             "scheduler" | "vcpus" => "leave it out, or promise every-deadline",
+            "criticality" => "leave it out; it goes with every-deadline, {supply: ...} and, as low, with leftovers",
             "arrivals" | "execution" => "leave it out, or promise percentiles, such as {p90: 30ms, p99: 80ms}",
             "tasks" if matches!(promise, Promise::Percentiles { .. }) => {
                 "leave it out: 'arrivals' and 'execution' say what it has to do"
@@ -98,6 +102,22 @@ fn service(
     }
     let network =
         fields.get("network").map_or(Ok(Vec::new()), |node| network::vifs(node, hosts, on.as_deref(), taken))?;
+    if agent.is_some() && modes.is_empty() {
+        modes = locals::running(match &promise {
+            Promise::Supply(interfaces) => LocalNeed::Supply(interfaces.clone()),
+            Promise::EveryDeadline { placed, .. } => LocalNeed::Tasks { tasks: tasks.clone(), placed: placed.clone() },
+            _ => LocalNeed::Tasks { tasks: Vec::new(), placed: Vec::new() }, // has no agent
+        });
+    }
+    let load = fields.get("load").map(|node| load::read(node, &promise)).transpose()?;
+    let criticality = criticality::read(&fields, &promise, &tasks)?;
+    let server = fields.get("server").map(server).transpose()?;
+    let mut cap = fields.get("cap").map_or(Ok(Cap::default()), cap)?;
+    if criticality.is_some() && !matches!(promise, Promise::Leftovers { .. }) {
+        criticality::server(&fields, server, cap)?;
+        // What is left over goes to whoever has work.
+        cap = Cap::Soft;
+    }
     let margin = if promise == Promise::AsIfAlone { five_percent() } else { Bandwidth::ZERO };
     Ok(Service {
         name,
@@ -106,10 +126,13 @@ fn service(
         tasks,
         promise,
         margin: fields.get("margin").map_or(Ok(margin), |node| share(node, "margin: 5%"))?,
-        server: fields.get("server").map(server).transpose()?,
-        cap: fields.get("cap").map_or(Ok(Cap::default()), cap)?,
-        load: fields.get("load").map(load::read).transpose()?,
+        server,
+        cap,
+        load,
         network,
+        modes,
+        agent,
+        criticality,
     })
 }
 

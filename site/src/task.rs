@@ -12,8 +12,8 @@ const COPIES: u32 = 10_000;
 
 pub(crate) const TASK: Grammar = Grammar {
     what: "a task",
-    keys: &["name", "wcet", "period", "deadline", "offset", "release", "copies", "vcpu"],
-    later: &[("worst-wcet", "expected the larger of the two execution times as wcet")],
+    keys: &["name", "wcet", "period", "deadline", "offset", "release", "copies", "vcpu", "worst-wcet"],
+    later: &[],
 };
 const TASKS: &str = "expected a list of one task or more, such as [{wcet: 50us, period: 1ms}]";
 

@@ -1,6 +1,7 @@
 //! Single values: texts, names, durations, shares, whole numbers.
 
 use crate::error::Fault;
+use crate::suggest::did_you_mean;
 use crate::tree::{Kind, Node, Text};
 use giusto_model::{Bandwidth, Duration};
 use std::fmt::Display;
@@ -107,6 +108,19 @@ pub(crate) fn parsed<T: FromStr<Err: Display>>(node: &Node, expected: &str) -> R
             None => node.fault(error, expected),
         }
     })
+}
+
+/// One of `all`, by its name; `what` says what it is.
+pub(crate) fn choice<T: ToString + Copy>(node: &Node, what: &str, all: &[T]) -> Result<T, Fault> {
+    let names: Vec<String> = all.iter().map(T::to_string).collect();
+    let expected = match &names[..] {
+        [one, other] => format!("expected {one} or {other}"),
+        _ => format!("expected one of {}", names.join(", ")),
+    };
+    let text = &scalar(node, &expected)?.text;
+    let found = all.iter().zip(&names).find(|(_, name)| *name == text).map(|(one, _)| *one);
+    let near = || did_you_mean(text, names.iter().map(String::as_str));
+    found.ok_or_else(|| node.fault(format!("'{}' is not {what}", shown(text)), format!("{expected}{}", near())))
 }
 
 fn truth(text: &Text, expected: &str) -> Fault {

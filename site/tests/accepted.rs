@@ -2,7 +2,7 @@
 
 use giusto_model::{
     Adopt, Bandwidth, Bucket, Cap, Duration, GuestScheduler, Interface, Load, Origin, PacketClass, PacketUnit, Promise,
-    Release, Scheduler, ServerKind, Service, ServiceTime, Site, TaskError, Tokens,
+    Release, Scheduler, ServerKind, Service, ServiceTime, Site, SiteCriticality, TaskError, Tokens, Unused,
 };
 use giusto_site::{parse, read, SiteError, LARGEST_FILE};
 use std::path::Path;
@@ -41,6 +41,17 @@ fn the_walk_means_what_its_comments_say() {
     assert_eq!(batch.origin, words(&["sh", "-c", "for worker in 1 2 3; do while :; do :; done & done; wait"]));
     assert_eq!(batch.promise, Promise::Leftovers { at_least: share("10%"), at_most: None });
     assert!(batch.tasks.is_empty() && batch.load.is_none());
+}
+
+#[test]
+fn unused_cores_are_left_unless_the_host_says_park() {
+    for (says, expected) in [("", Unused::Leave), (", unused: leave", Unused::Leave), (", unused: park", Unused::Park)]
+    {
+        let text = format!(
+            "giusto: 1\nhosts: {{a: {{cores: 0-3{says}}}}}\nservices: {{b: {{start: x, promise: leftovers}}}}\n"
+        );
+        assert_eq!(parse("site.yaml", &text).unwrap().hosts[0].unused, expected, "{text}");
+    }
 }
 
 #[test]
@@ -329,4 +340,30 @@ fn packets_have_classes_buckets_and_cores_of_their_own() {
         (points, site.services[0].network[1].bucket),
         (vec!["p50 ≤ 1 ms".into(), "p99 ≤ 2 ms".into()], bucket("2k/s", 9))
     );
+}
+
+#[test]
+fn criticality_has_a_worst_case_for_each_task_and_for_each_virtual_cpu() {
+    let of = |service: &str| {
+        let text = format!("giusto: 1\nhosts: {{a: {{cores: 0}}}}\nservices:\n  only: {service}\n");
+        parse("site.yaml", &text).unwrap_or_else(|error| panic!("{error}")).services.remove(0)
+    };
+    let ms =
+        |times: &[u64]| Some(SiteCriticality::High { worst: times.iter().map(|t| Duration::from_ms(*t)).collect() });
+    // Table 1 of paper 003, as it stands there.
+    let type1 = of("{start: a, criticality: high, promise: {supply: 5ms/100ms, worst: 25ms}}");
+    assert_eq!((type1.criticality, type1.cap), (ms(&[25]), Cap::Soft));
+    let type2 = of("{start: a, criticality: low, promise: {supply: 25ms/100ms}}");
+    assert_eq!((type2.criticality, type2.cap), (Some(SiteCriticality::Low), Cap::Soft));
+    // Without a worst case the usual one is all there is.
+    let plain = of("{adopt: {qmp: /run/vm.sock}, criticality: high, promise: {supply: [5ms/100ms, 1ms/10ms]}}");
+    assert_eq!(plain.criticality, ms(&[5, 1]));
+    let each = of("{adopt: {qmp: /run/vm.sock}, criticality: high, promise: {supply: [5ms/100ms, 1ms/10ms], worst: [100ms, 1ms]}}");
+    assert_eq!(each.criticality, ms(&[100, 1]));
+    let tasks = "tasks: [{wcet: 2ms, period: 10ms}, {wcet: 3ms, worst-wcet: 9ms, period: 40ms, deadline: 9ms}]";
+    let timely = of(&format!("{{start: a, criticality: high, promise: every-deadline, {tasks}}}"));
+    assert_eq!((timely.criticality, timely.tasks[1].wcet), (ms(&[2, 9]), Duration::from_ms(3)));
+    let rest = of("{start: a, criticality: low, promise: leftovers, at-least: 10%}");
+    assert_eq!((rest.criticality, rest.cap), (Some(SiteCriticality::Low), Cap::Hard));
+    assert_eq!(of("{start: a, promise: {supply: 5ms/100ms}}").criticality, None);
 }

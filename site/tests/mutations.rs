@@ -1,7 +1,7 @@
 //! Thousands of damaged sites: never a panic, always a site that keeps the model's rules or an error at a place that
 //! exists. Seeded; a failure prints the text.
 
-use giusto_model::{Interface, Load, Origin, Promise, Site};
+use giusto_model::{Interface, Load, Origin, Promise, Site, RUNNING, STOPPED};
 use giusto_site::{parse, SiteError};
 use rand::{seq::IndexedRandom, Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -9,14 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::catch_unwind;
 
 const SEED: u64 = 7;
-const ROUNDS: usize = 12_000;
-const SITES: [&str; 6] = [
+const ROUNDS: usize = 18_000;
+const SITES: [&str; 8] = [
     include_str!("../../sites/walk.yaml"),
     include_str!("../../sites/too-much.yaml"),
     include_str!("../../sites/adopted.yaml"),
     include_str!("../../sites/supply.yaml"),
     include_str!("../../sites/flight.yaml"),
     include_str!("../../sites/two-hosts.yaml"),
+    include_str!("../../sites/modes.yaml"),
+    include_str!("../../sites/critical.yaml"),
 ];
 /// What YAML and the grammar find interesting.
 const PIECES: [&str; 40] = [
@@ -126,8 +128,31 @@ fn keeps_the_rules(site: &Site) {
             let sizes = match load {
                 Load::Redis { fields, value, .. } => (1..=1000).contains(fields) && (1..=4096).contains(value),
                 Load::RedisSort { items, .. } => (1..=1_000_000).contains(items),
+                Load::Memcached { value, connections, .. } => {
+                    (1..=4096).contains(value) && (1..=1000).contains(connections)
+                }
             };
             assert!(load.address().ip().is_loopback() && sizes);
+        }
+    }
+    modes_keep_the_rules(site);
+}
+
+fn modes_keep_the_rules(site: &Site) {
+    let able: Vec<_> = site.services.iter().filter(|service| service.agent.is_some()).collect();
+    assert!(site.services.iter().all(|service| service.agent.is_some() != service.modes.is_empty()));
+    let Some(modes) = &site.modes else { return assert!(able.is_empty()) };
+    assert!(!modes.changes.listen.is_empty() && !modes.changes.spacing.is_zero());
+    let first = modes.modes.first().expect("a mode");
+    assert!(able.iter().all(|service| first.locals.iter().any(|local| local.service == service.name)));
+    for mode in &modes.modes {
+        let members = |all: &[giusto_model::MemberMode]| all.iter().map(|m| m.service.clone()).collect::<Vec<_>>();
+        assert_eq!(members(&mode.locals), members(&first.locals));
+        for local in &mode.locals {
+            let service = site.services.iter().find(|service| service.name == local.service).expect("a service");
+            let known = service.modes.iter().any(|own| own.name == local.local);
+            let leftovers = matches!(service.promise, Promise::Leftovers { .. });
+            assert!(known || local.local == STOPPED || (leftovers && local.local == RUNNING), "{local:?}");
         }
     }
 }

@@ -4,10 +4,22 @@
 //! where a study is about this machine, and `verify` for what the tables say. One module an experiment; each has a folder beside `src` with its `study.toml` (sizes
 //! and claims) and a README (what the paper says, what comes out here). It decides nothing that a host would use.
 
+mod akita;
+mod akita_back;
+mod akita_calibrated;
+mod akita_memcached;
+mod akita_multi;
+mod akita_quality;
+mod akita_scale;
+mod akita_shares;
 mod csa_arinc;
 mod csa_etf;
 mod csa_period;
 pub mod interfaces;
+mod m2;
+mod m2_deadline_misses;
+mod m2_latency;
+mod m2_static_cost;
 mod mdds1;
 mod mdds1_measured;
 mod mdds1_redis;
@@ -45,6 +57,8 @@ pub enum Name {
     CsaEtf,
     /// Paper 002, § IV-C, Table I, Figs 15 and 16.
     CsaArinc,
+    /// Paper 000, § 2.5.2, Fig. 2.4.
+    M2StaticCost,
     /// Paper 000, § 4.3, Fig. 4.10.
     Mdds1Sweep,
     /// Paper 000, § 4.3, Fig. 4.11.
@@ -69,14 +83,29 @@ pub enum Name {
     VatcRebalance,
     /// Paper 001, § 3.4, Figs 3.6 to 3.11, measured on this machine.
     VatcMeasured,
+    /// Paper 000, § 2.5.4, Figs 2.7 and 2.8.
+    M2Latency,
+    /// Paper 000, § 2.5.2, Fig. 2.4.
+    M2DeadlineMisses,
+    /// Paper 003, § 4.1, Fig. 4.
+    AkitaQuality,
+    /// Paper 003, § 4.2, Fig. 5.
+    AkitaMemcached,
+    /// Paper 003, § 4.2, Fig. 6.
+    AkitaMulti,
+    /// Paper 003, § 4.4, Fig. 7.
+    AkitaShares,
+    /// Paper 003, § 4.3, Figs 8 and 9.
+    AkitaScale,
 }
 
 impl Name {
     /// All that are played in virtual time.
-    pub const VIRTUAL: [Name; 10] = [
+    pub const VIRTUAL: [Name; 18] = [
         Name::CsaPeriod,
         Name::CsaEtf,
         Name::CsaArinc,
+        Name::M2StaticCost,
         Name::Mdds1Sweep,
         Name::Mdds1Select,
         Name::Mdds1Synthetic,
@@ -84,6 +113,13 @@ impl Name {
         Name::VatcInterference,
         Name::VatcBucket,
         Name::VatcRebalance,
+        Name::M2Latency,
+        Name::M2DeadlineMisses,
+        Name::AkitaQuality,
+        Name::AkitaMemcached,
+        Name::AkitaMulti,
+        Name::AkitaShares,
+        Name::AkitaScale,
     ];
 
     /// As its folder is called.
@@ -92,6 +128,7 @@ impl Name {
             Name::CsaPeriod => "csa-period",
             Name::CsaEtf => "csa-etf",
             Name::CsaArinc => "csa-arinc",
+            Name::M2StaticCost => "m2-static-cost",
             Name::Mdds1Sweep => "mdds1-sweep",
             Name::Mdds1Select => "mdds1-select",
             Name::Mdds1Synthetic => "mdds1-synthetic",
@@ -104,6 +141,13 @@ impl Name {
             Name::VatcInterference => "vatc-interference",
             Name::VatcBucket => "vatc-bucket",
             Name::VatcRebalance => "vatc-rebalance",
+            Name::M2Latency => "m2-latency",
+            Name::M2DeadlineMisses => "m2-deadline-misses",
+            Name::AkitaQuality => "akita-quality",
+            Name::AkitaMemcached => "akita-memcached",
+            Name::AkitaMulti => "akita-multi",
+            Name::AkitaShares => "akita-shares",
+            Name::AkitaScale => "akita-scale",
         }
     }
 }
@@ -156,6 +200,7 @@ pub fn run(
         Name::CsaPeriod => csa_period::run(size, played),
         Name::CsaEtf => csa_etf::run(size, played),
         Name::CsaArinc => csa_arinc::run(size, played),
+        Name::M2StaticCost => m2_static_cost::run(size, played),
         Name::Mdds1Sweep => mdds1_sweep::run(size, played),
         Name::Mdds1Select => mdds1_select::run(size, played),
         Name::Mdds1Synthetic => mdds1_synthetic::run(size, played),
@@ -168,6 +213,13 @@ pub fn run(
         Name::VatcInterference => vatc_interference::run(size, played),
         Name::VatcBucket => vatc_bucket::run(size, played),
         Name::VatcRebalance => vatc_rebalance::run(size, played),
+        Name::M2Latency => m2_latency::run(size, played),
+        Name::M2DeadlineMisses => m2_deadline_misses::run(size, played),
+        Name::AkitaQuality => akita_quality::run(size, played),
+        Name::AkitaMemcached => akita_memcached::run(size, played),
+        Name::AkitaMulti => akita_multi::run(size, played),
+        Name::AkitaShares => akita_shares::run(size, played),
+        Name::AkitaScale => akita_scale::run(size, played),
     }
 }
 

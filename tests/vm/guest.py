@@ -22,45 +22,55 @@ class CannotRun(Exception):
 
 def fetch():
     """QEMU, the kernel and the initramfs, made or fetched where they are missing; returns the last two."""
-    code = subprocess.run([ROOT / "tests/guest-kernel.sh"]).returncode
-    if code == SKIPPED:
-        raise CannotRun("what is above cannot be fetched here")
-    if code != 0:
-        raise RuntimeError(f"tests/guest-kernel.sh: exit {code}")
-    initramfs = STORE / "vm-initramfs"
+    kernel = fetch_kernel()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "root"
         (root / "dev").mkdir(parents=True)
         subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-o", root / "init",
                         ROOT / "tests/vm/init.c"], check=True)
-        archive = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], input=b".\ndev\ninit\n", cwd=root,
-                                 stdout=subprocess.PIPE, check=True).stdout
-        initramfs.write_bytes(archive)
-    return next((STORE / "boot").glob("vmlinuz-*")), initramfs
+        return kernel, archive(root, STORE / "vm-initramfs")
 
 
-def boot():
-    """A guest that works: under KVM where that really boots one, else in software. What does is remembered until the
-    machine boots again: a /dev/kvm may be there, and its guests stand still."""
-    images = fetch()
+def fetch_kernel():
+    """QEMU and the kernel, whose modules are then below STORE; returns the kernel."""
+    code = subprocess.run([ROOT / "tests/guest-kernel.sh"]).returncode
+    if code == SKIPPED:
+        raise CannotRun("what is above cannot be fetched here")
+    if code != 0:
+        raise RuntimeError(f"tests/guest-kernel.sh: exit {code}")
+    return next((STORE / "boot").glob("vmlinuz-*"))
+
+
+def archive(root, initramfs):
+    """Packs a folder into an initramfs."""
+    names = b"".join(bytes(path.relative_to(root)) + b"\n" for path in sorted(root.rglob("*")))
+    packed = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], input=b".\n" + names, cwd=root, stdout=subprocess.PIPE, check=True)
+    initramfs.write_bytes(packed.stdout)
+    return initramfs
+
+
+def boot(kind=None, images=None):
+    """A guest that works, of a class like Guest: under KVM where that really boots one, else in software. What does is remembered
+    until the machine boots again: a /dev/kvm may be there, and its guests stand still."""
+    kind, images = kind or Guest, images or fetch()
     known, this = STORE / "accel", Path("/proc/sys/kernel/random/boot_id").read_text()
     if known.exists() and known.read_text().startswith(this):
-        return Guest(*images, accel=known.read_text()[len(this):])
+        return kind(*images, accel=known.read_text()[len(this):])
     if os.access("/dev/kvm", os.R_OK | os.W_OK):
         try:
-            vm = Guest(*images, accel=KVM, patience=8)
+            vm = kind(*images, accel=KVM, patience=8)
             known.write_text(this + KVM)
             return vm
         except CannotRun as why:
             print(f"no KVM here: {why}", flush=True)
     known.write_text(this + TCG)
-    return Guest(*images, accel=TCG)
+    return kind(*images, accel=TCG)
 
 
 class Guest:
-    """One that runs, until it is closed. `qmp`: its socket; `pid`: QEMU's process."""
+    """One that runs, until it is closed. `qmp`: its socket; `pid`: QEMU's process. `more`: words for QEMU; {folder}: the guest's."""
 
-    def __init__(self, kernel, initramfs, accel, vcpus=2, patience=60):
+    def __init__(self, kernel, initramfs, accel, vcpus=2, patience=60, more=()):
         self.folder = Path(tempfile.mkdtemp())
         self.qmp = self.folder / "qmp"
         cpu = {KVM: "qemu64", TCG: "max"}[accel]  # -cpu host aborts QEMU where KVM lacks some registers
@@ -69,7 +79,8 @@ class Guest:
                 ["qemu-system-x86_64", "-name", "guest,debug-threads=on", "-nodefaults", "-no-user-config", "-display", "none",
                  "-no-reboot", "-M", "q35", "-m", "256", "-cpu", cpu, "-smp", str(vcpus), "-accel", accel, "-kernel", kernel,
                  "-initrd", initramfs, "-append", BOOT, "-serial", f"file:{self.folder}/console", "-serial",
-                 f"file:{self.folder}/work", "-qmp", f"unix:{self.qmp},server=on,wait=off"],
+                 f"file:{self.folder}/work", "-qmp", f"unix:{self.qmp},server=on,wait=off",
+                 *[word.format(folder=self.folder) for word in more]],
                 stdin=subprocess.DEVNULL, stderr=errors)
         self.pid = self.process.pid
         until = time.monotonic() + patience

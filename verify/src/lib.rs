@@ -29,8 +29,8 @@ mod words;
 pub use arms::{Arm, Arms, Predicted, Round, Source};
 pub use bootstrap::{Estimate, REPLICATES};
 pub use certificate::{
-    check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface, CheckedService,
-    CheckedTopic, NoPlan,
+    check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface, CheckedMode,
+    CheckedService, CheckedTopic, NoPlan,
 };
 pub use compare::{compare, compare_two, Comparison, NoiseFloor, Row, TwoWay};
 pub use curves::{curves_svg, Line, Panel};

@@ -177,9 +177,12 @@ fn check(servers: &[Server]) -> Result<(), Error> {
     })
 }
 
-/// Σ B/P, exactly.
+/// Σ B/P, exactly; where that needs more than 64 bits a millionth of a millionth more or so for each server, which is the safe side.
 fn sum<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Result<Bandwidth, Error> {
-    let add = |all: Bandwidth, server: &Server| all.checked_add(server.bandwidth());
+    let add = |all: Bandwidth, server: &Server| {
+        let share = server.bandwidth();
+        all.checked_add(share).or_else(|| all.add_up(share))
+    };
     servers.into_iter().try_fold(Bandwidth::ZERO, add).ok_or(Error::Range)
 }
 

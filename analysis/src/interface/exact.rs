@@ -61,6 +61,12 @@ impl From<Bandwidth> for Fraction {
     }
 }
 
+impl From<Ratio<BigUint>> for Fraction {
+    fn from(fraction: Ratio<BigUint>) -> Self {
+        Fraction(fraction)
+    }
+}
+
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0.to_string())

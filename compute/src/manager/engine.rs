@@ -7,13 +7,13 @@
 
 use super::beat::Beats;
 use super::group::Group;
-use super::ranks::{may_run, priorities, Standing};
+use super::ranks::{class, may_run, priorities, Standing};
 use super::watch::{self, Event, Watch, What};
-use super::{Managed, Report, ServerReport};
+use super::{Managed, ModeReport, Report, ServerReport};
 use crate::sched::{self, Attr};
 use crate::Error;
-use giusto_model::{Cap, Server, ServerKind};
-use giusto_policy::{Id, Order, Params, Pool, When};
+use giusto_model::{Cap, Criticality, Server, ServerKind};
+use giusto_policy::{Back, CoreMode, Id, Mixed, Order, Params, Pool, When};
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -30,17 +30,51 @@ const BEAT: u64 = 100_000_000;
 const CRUMB: u64 = 20_000;
 /// The timer is never set nearer than this (ns).
 const NEAREST: u64 = 10_000;
+/// So many periods of its own a server that needed its worst budget is hot (paper 003, section 3.3). With one, a server that needs it
+/// in every period would see LO between asking late in one and late in the next.
+const COOLING: u32 = 3;
 /// Threads that are looked after at a beat.
 const LOOKED_AFTER: usize = 64;
 
 /// What the manager is asked to do; the answer goes to the sender.
 pub(super) enum Command {
-    Add { wanted: Box<(Managed, Group)>, threads: Vec<u32>, answer: SyncSender<Result<usize, Error>> },
-    TakeIn { server: usize, threads: Vec<u32> },
-    Set { server: usize, wanted: Server, when: When, answer: SyncSender<Result<(), Error>> },
-    Boost { server: usize, until: u64, answer: SyncSender<Result<(), Error>> },
-    Remove { server: usize, answer: SyncSender<()> },
-    Report { answer: SyncSender<Report> },
+    Add {
+        wanted: Box<(Managed, Group)>,
+        threads: Vec<u32>,
+        answer: SyncSender<Result<usize, Error>>,
+    },
+    TakeIn {
+        server: usize,
+        threads: Vec<u32>,
+    },
+    Prefer {
+        server: usize,
+        thread: u32,
+    },
+    /// Answers from when on it is in force.
+    Set {
+        server: usize,
+        wanted: Server,
+        criticality: Option<Criticality>,
+        when: When,
+        answer: SyncSender<Result<u64, Error>>,
+    },
+    Boost {
+        server: usize,
+        until: u64,
+    },
+    /// Answers with its next replenishment.
+    Look {
+        server: usize,
+        answer: SyncSender<Result<u64, Error>>,
+    },
+    Remove {
+        server: usize,
+        answer: SyncSender<()>,
+    },
+    Report {
+        answer: SyncSender<Report>,
+    },
     Stop,
 }
 
@@ -55,6 +89,8 @@ struct Served {
     frozen: bool,
     /// The thread that was first when it was let go on the last time.
     first: u32,
+    /// The thread that runs before its others.
+    preferred: Option<u32>,
     is_ready: bool,
     /// Its place among the boosted, and until when.
     boost: Option<(u64, u64)>,
@@ -64,6 +100,15 @@ struct Served {
     charged: i64,
     throttled: u64,
     overrun_max: u64,
+}
+
+/// How long the core has been in HI, and how often it went there.
+#[derive(Default)]
+struct Mode {
+    /// It is since then.
+    since: Option<u64>,
+    hi_ns: u64,
+    switches: u64,
 }
 
 pub(super) struct Engine {
@@ -82,6 +127,9 @@ pub(super) struct Engine {
     at: u64,
     until: Option<u64>,
     boosts: u64,
+    mode: Mode,
+    /// The server of which nothing is urgent; see [`Engine::alone_in_hi`].
+    alone: Option<usize>,
     next_beat: u64,
     looked_at: usize,
     /// When it was ready to manage, and the processor time that loading the watch had taken by then.
@@ -131,10 +179,12 @@ impl Engine {
             epoll::add(&epoll, fd, epoll::EventData::new_u64(0), flags).map_err(kernel)?;
         }
         let at = monotonic();
+        let mut pool = Pool::new(order);
+        pool.cooling(COOLING, Back::Idle);
         Ok(Engine {
             core,
             order,
-            pool: Pool::new(order),
+            pool,
             watch,
             servers: Vec::new(),
             commands,
@@ -145,6 +195,8 @@ impl Engine {
             at,
             until: None,
             boosts: 0,
+            mode: Mode::default(),
+            alone: None,
             next_beat: at,
             looked_at: 0,
             started: (at, own_ns()),
@@ -185,8 +237,18 @@ impl Engine {
             match command {
                 Command::Add { wanted, threads, answer } => _ = answer.send(self.add(wanted.0, wanted.1, threads)),
                 Command::TakeIn { server, threads } => self.take_in(server, &threads),
-                Command::Set { server, wanted, when, answer } => _ = answer.send(self.set(server, wanted, when)),
-                Command::Boost { server, until, answer } => _ = answer.send(self.boost(server, until)),
+                Command::Prefer { server, thread } => self.prefer(server, thread),
+                Command::Set { server, wanted, criticality, when, answer } => {
+                    _ = answer.send(self.set(server, wanted, criticality, when));
+                }
+                Command::Look { server, answer } => {
+                    _ = answer.send(self.server(server).map(|one| one.id).map(|id| self.pool.deadline_ns(id)));
+                }
+                Command::Boost { server, until } => {
+                    if let Err(why) = self.boost(server, until) {
+                        self.warnings.push(format!("a boost is refused: {why}"));
+                    }
+                }
                 Command::Remove { server, answer } => {
                     self.remove(server);
                     let _ = answer.send(());
@@ -200,7 +262,6 @@ impl Engine {
 
     fn add(&mut self, managed: Managed, group: Group, threads: Vec<u32>) -> Result<usize, Error> {
         let server = managed.server;
-        let Some(kind) = policy_kind(server.kind) else { return Err(Error::Kind(server.kind)) };
         // Grids of equal periods coincide.
         let period = server.period.ns().max(1);
         let first = match server.kind {
@@ -214,7 +275,12 @@ impl Engine {
         }
         let params =
             Params { budget: server.budget.ns(), period: server.period.ns(), first, priority: managed.priority };
-        let id = self.pool.add(kind, params, self.at).map_err(|why| refused(&managed.name, &why))?;
+        let id = match (managed.criticality, policy_kind(server.kind)) {
+            (Some(criticality), _) => self.pool.add_mixed(mixed(server, criticality), self.at),
+            (None, Some(kind)) => self.pool.add(kind, params, self.at),
+            (None, None) => return Err(Error::Kind(server.kind)),
+        };
+        let id = id.map_err(|why| refused(&managed.name, &why))?;
         let base = self.watch.account(slot).ran.load(Relaxed);
         let served = Served {
             id,
@@ -224,6 +290,7 @@ impl Engine {
             priority: None,
             frozen: false,
             first: 0,
+            preferred: None,
             is_ready: false,
             boost: None,
             base,
@@ -250,17 +317,31 @@ impl Engine {
                 continue;
             }
             server.threads.insert(tid);
-            give(tid, server.priority);
+            server.give(tid);
         }
     }
 
-    fn set(&mut self, slot: usize, wanted: Server, when: When) -> Result<(), Error> {
+    fn prefer(&mut self, slot: usize, thread: u32) {
+        let Some(Some(server)) = self.servers.get_mut(slot) else { return };
+        let before = server.preferred.replace(thread);
+        before.into_iter().chain([thread]).filter(|tid| server.threads.contains(tid)).for_each(|tid| server.give(tid));
+    }
+
+    fn set(&mut self, slot: usize, wanted: Server, criticality: Option<Criticality>, when: When) -> Result<u64, Error> {
         let server = self.server(slot)?;
         let (id, name, priority) = (server.id, server.managed.name.clone(), server.managed.priority);
         let (budget, period) = (wanted.budget.ns(), wanted.period.ns());
-        self.pool.set(id, budget, period, priority, when, self.at).map_err(|why| refused(&name, &why))?;
-        self.server(slot)?.managed.server = wanted;
-        Ok(())
+        let set = match criticality {
+            Some(criticality) => self.pool.set_mixed(id, mixed(wanted, criticality), when, self.at),
+            None => self.pool.set(id, budget, period, priority, when, self.at),
+        };
+        set.map_err(|why| refused(&name, &why))?;
+        let managed = &mut self.server(slot)?.managed;
+        (managed.server, managed.criticality) = (wanted, criticality);
+        Ok(match when {
+            When::Now => self.at,
+            When::NextPeriod => self.pool.deadline_ns(id).max(self.at),
+        })
     }
 
     fn boost(&mut self, slot: usize, until: u64) -> Result<(), Error> {
@@ -365,7 +446,15 @@ impl Engine {
                 self.pool.ready(server.id, is_ready, self.at);
             }
         }
+        let was = self.mode.since;
         self.until = self.pool.decide(self.at).until;
+        let is_hi = self.pool.core_mode(0) == CoreMode::Hi;
+        match (was, is_hi) {
+            (Some(since), false) => self.mode.hi_ns += self.at - since,
+            (None, true) => self.mode.switches += 1,
+            _ => {}
+        }
+        self.mode.since = is_hi.then(|| was.unwrap_or(self.at));
     }
 
     /// Gives each server's threads their place; `false`: one has fallen asleep, ended or woken since, so that who runs has to be
@@ -373,23 +462,33 @@ impl Engine {
     fn apply(&mut self) -> bool {
         let slots: Vec<usize> = (0..self.servers.len()).filter(|&slot| self.servers[slot].is_some()).collect();
         let served = || slots.iter().filter_map(|&slot| self.servers[slot].as_ref());
+        let is_hi = self.pool.core_mode(0) == CoreMode::Hi;
         let standing = |server: &Served| {
             let kind = server.managed.server.kind;
             let rank = match self.order {
                 Order::FixedPriority => u64::from(server.managed.priority),
                 Order::Edf => self.pool.deadline_ns(server.id),
+                Order::MixedCriticality => {
+                    let early = if is_hi { 0 } else { server.early() };
+                    self.pool.deadline_ns(server.id).saturating_sub(early)
+                }
             };
             let has_budget = kind == ServerKind::Unlimited || self.pool.left_ns(server.id) > 0;
             Standing {
                 kind,
+                class: match server.managed.criticality {
+                    Some(criticality) => class(criticality, is_hi, has_budget),
+                    None => has_budget.then_some(0),
+                },
                 rank: (rank, server.id.index()),
-                has_budget,
                 is_ready: server.is_ready,
                 boost: server.boost.map(|(place, _)| place),
             }
         };
         let standings: Vec<Standing> = served().map(standing).collect();
         let runs = self.pool.running(0).and_then(|id| served().position(|server| server.id == id));
+        // A low one without budget that is chosen runs like all who have no server.
+        let runs = runs.filter(|&place| standings[place].class.is_some() || self.order != Order::MixedCriticality);
         let order = may_run(&standings, runs);
         for (place, &slot) in slots.iter().enumerate() {
             let account = self.watch.account(slot);
@@ -408,18 +507,43 @@ impl Engine {
             }
         }
         let mut is_as_decided = true;
+        self.alone = self.alone_in_hi();
         // Last: going on is no news to whoever orders it.
         for &slot in &slots {
             let Some(server) = &self.servers[slot] else { continue };
-            let follow = slots.len() > 1 || server.managed.server.kind == ServerKind::Polling;
-            let urgent = if follow { watch::IDLE | watch::READY } else { watch::READY * u32::from(!server.is_ready) };
+            let follow =
+                slots.len() > 1 && self.alone != Some(slot) || server.managed.server.kind == ServerKind::Polling;
+            let urgent = match follow {
+                true => watch::IDLE | watch::READY,
+                false if self.alone == Some(slot) => 0,
+                false => watch::READY * u32::from(!server.is_ready),
+            };
             let account = self.watch.account(slot);
             account.urgent.store(urgent, SeqCst);
             // Who was woken from another core before that told nobody.
             let is_ready = account.awake.load(SeqCst) > 0;
-            is_as_decided &= account.parked.load(Relaxed) != 0 || server.is_ready == is_ready;
+            is_as_decided &= urgent == 0 || account.parked.load(Relaxed) != 0 || server.is_ready == is_ready;
         }
         is_as_decided
+    }
+
+    /// In HI, the only server of high criticality, if it has budget: whenever it wakes it goes before all others, which the kernel does by
+    /// itself, so that nobody has to be told before its budget may end.
+    fn alone_in_hi(&self) -> Option<usize> {
+        if self.pool.core_mode(0) == CoreMode::Lo || self.boosted() {
+            return None;
+        }
+        let high = |(slot, server): (usize, &Option<Served>)| match server.as_ref()?.managed.criticality? {
+            Criticality::High { .. } => Some(slot),
+            Criticality::Low => None,
+        };
+        let mut all = self.servers.iter().enumerate().filter_map(high);
+        let only = all.next().filter(|_| all.next().is_none())?;
+        self.servers[only].as_ref().filter(|server| self.pool.left_ns(server.id) > 0).map(|_| only)
+    }
+
+    fn boosted(&self) -> bool {
+        self.servers.iter().flatten().any(|server| server.boost.is_some())
     }
 
     /// Sleeps until something is to be done.
@@ -429,7 +553,9 @@ impl Engine {
         // No server has run since it was decided: a budget ends that much later, a period does not.
         let left = self.pool.payer(0).map(|id| self.at.saturating_add_signed(self.pool.left_ns(id)));
         let until = self.until.map(|until| if left == Some(until) { until + now - self.at } else { until });
-        let wake = until.unwrap_or(u64::MAX).min(self.next_beat).max(now + NEAREST);
+        let alone = self.alone.and_then(|slot| self.servers[slot].as_ref());
+        let spent = alone.map_or(u64::MAX, |server| now.saturating_add_signed(self.pool.left_ns(server.id)));
+        let wake = until.unwrap_or(u64::MAX).min(spent).min(self.next_beat).max(now + NEAREST);
         let at = Timespec { tv_sec: (wake / 1_000_000_000) as i64, tv_nsec: (wake % 1_000_000_000) as i64 };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };
         let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once);
@@ -467,7 +593,7 @@ impl Engine {
         let from = if self.looked_at < all.len() { self.looked_at } else { 0 };
         for &(slot, tid) in all.iter().skip(from).take(LOOKED_AFTER) {
             let Some(Some(server)) = self.servers.get_mut(slot) else { continue };
-            let wanted = attr(server.priority);
+            let wanted = attr(server.priority_of(tid));
             match sched::get(tid) {
                 Err(why) if why.raw_os_error() == Some(libc::ESRCH) => {
                     server.threads.remove(&tid);
@@ -520,6 +646,11 @@ impl Engine {
         });
         Report {
             core: self.core,
+            core_mode: (self.order == Order::MixedCriticality).then(|| ModeReport {
+                is_hi: self.mode.since.is_some(),
+                hi_ns: self.mode.hi_ns + self.mode.since.map_or(0, |since| self.at - since),
+                switches: self.mode.switches,
+            }),
             servers: servers.collect(),
             for_ns: self.at - self.started.0,
             own_ns: own_ns() - self.started.1,
@@ -532,6 +663,16 @@ impl Engine {
 }
 
 impl Served {
+    /// By how much it is ranked before its deadline in LO.
+    fn early(&self) -> u64 {
+        match self.managed.criticality {
+            Some(Criticality::High { virtual_deadline, .. }) => {
+                self.managed.server.period.ns().saturating_sub(virtual_deadline.ns())
+            }
+            _ => 0,
+        }
+    }
+
     /// Keeps its threads off the core: below everybody else's real-time threads, and stopped if it is to be capped.
     fn park(&mut self, account: &watch::Account, left: i64) {
         if self.priority.take().is_some() {
@@ -549,23 +690,33 @@ impl Served {
         }
     }
 
+    /// Its preferred thread is as high as the server above it: it does not wait for the others of its own, and is through in
+    /// microseconds.
+    fn priority_of(&self, tid: u32) -> Option<u32> {
+        self.priority.map(|priority| priority + u32::from(self.preferred == Some(tid)))
+    }
+
+    fn give(&self, tid: u32) {
+        give(tid, self.priority_of(tid));
+    }
+
     fn unpark(&mut self, account: &watch::Account, priority: u32) {
         if self.managed.cap == Cap::Soft && self.priority.is_none() {
             self.charged = account.ran.load(Relaxed) as i64; // what it ran on leftovers is free
-        }
-        if self.priority != Some(priority) {
-            // Threads of one priority run in the order in which they got it: each has its turn to be first.
-            let was_parked = self.priority.replace(priority).is_none();
-            let next = self.threads.range(self.first + 1..).chain(&self.threads).next();
-            self.first = next.copied().filter(|_| was_parked).unwrap_or(self.first);
-            let in_turn = self.threads.range(self.first..).chain(self.threads.range(..self.first));
-            in_turn.for_each(|&tid| give(tid, self.priority));
         }
         if self.frozen {
             // It was stopped while ready, and wakes now: an interrupt and a wake-up to be told what is known.
             account.urgent.store(0, Relaxed);
             account.parked.store(0, Relaxed);
             self.frozen = self.group.freeze(false).is_err();
+        }
+        if self.priority != Some(priority) {
+            // Threads of one priority run in the order in which they got it, once they can run at all: each has its turn to be first.
+            let was_parked = self.priority.replace(priority).is_none();
+            let next = self.threads.range(self.first + 1..).chain(&self.threads).next();
+            self.first = next.copied().filter(|_| was_parked).unwrap_or(self.first);
+            let in_turn = self.threads.range(self.first..).chain(self.threads.range(..self.first));
+            in_turn.for_each(|&tid| self.give(tid));
         }
     }
 }
@@ -584,6 +735,15 @@ fn give(tid: u32, priority: Option<u32>) {
 
 fn refused(name: &str, why: &giusto_policy::Error) -> Error {
     Error::Kernel { doing: format!("manage {name}"), why: why.to_string() }
+}
+
+fn mixed(server: Server, criticality: Criticality) -> Mixed {
+    let (optimistic, period) = (server.budget.ns(), server.period.ns());
+    let (worst, virtual_deadline) = match criticality {
+        Criticality::Low => (None, period),
+        Criticality::High { worst, virtual_deadline } => (Some(worst.ns()), virtual_deadline.ns()),
+    };
+    Mixed { optimistic, worst, period, virtual_deadline }
 }
 
 fn policy_kind(kind: ServerKind) -> Option<giusto_policy::Kind> {

@@ -96,7 +96,7 @@ impl Group {
         record: &mut dyn Recorder,
     ) -> Result<Group, Error> {
         let before = sched::get(leader).map_err(|_| Error::Gone(leader))?;
-        let cores = sched::affinity(leader).map_err(|_| Error::Gone(leader))?;
+        let cores = sched::allowed(leader).map_err(|_| Error::Gone(leader))?;
         let home = freezer.of_thread(leader).ok_or(Error::Gone(leader))?;
         let mut folder = freezer.root().join(format!("giusto.{name}"));
         let held = |folder: &Path, home: &Path| Undo::Held {
@@ -146,7 +146,7 @@ impl Group {
         let threads = || if self.threaded { vec![id] } else { sched::threads(id) };
         let outside = self.freezer.of_thread(id).filter(|at| *at != self.folder);
         for tid in threads() {
-            let (Some(thread), Ok(before), Ok(cores)) = (Thread::of(tid), sched::get(tid), sched::affinity(tid)) else {
+            let (Some(thread), Ok(before), Ok(cores)) = (Thread::of(tid), sched::get(tid), sched::allowed(tid)) else {
                 continue;
             };
             if before.policy == sched::DEADLINE {

@@ -10,6 +10,7 @@
 mod beat;
 mod engine;
 pub(crate) mod group;
+mod line;
 mod ranks;
 mod watch;
 
@@ -19,12 +20,14 @@ pub use giusto_policy::{Order, When};
 use crate::files::Real;
 use crate::{Error, Recorder};
 use engine::{Command, Engine, PRIORITY};
-use giusto_model::{Cap, Server};
+use giusto_model::{Cap, Criticality, Server};
 use group::{Freezer, Group};
+pub use line::Lever;
+use line::{answered, Line};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{channel, sync_channel, Receiver};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// A server to be managed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +43,8 @@ pub struct Managed {
     pub first: Option<u64>,
     /// Smaller is higher; counts under [`Order::FixedPriority`].
     pub priority: u32,
+    /// There under [`Order::MixedCriticality`], and only there: `server` has the optimistic budget then, and its kind counts no more.
+    pub criticality: Option<Criticality>,
     /// What happens without budget.
     pub cap: Cap,
 }
@@ -82,8 +87,21 @@ pub struct Report {
     pub late_mean_ns: u64,
     /// The latest, in ns.
     pub late_max_ns: u64,
+    /// Under [`Order::MixedCriticality`].
+    pub core_mode: Option<ModeReport>,
     /// What went wrong since the last report.
     pub warnings: Vec<String>,
+}
+
+/// The mode of a core with mixed criticality.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModeReport {
+    /// HI: high servers have their worst budgets, and low ones what is left.
+    pub is_hi: bool,
+    /// How long it has been in HI since the manager began, in ns.
+    pub hi_ns: u64,
+    /// How often it went there.
+    pub switches: u64,
 }
 
 /// How a managed server stands.
@@ -119,9 +137,9 @@ pub struct ServerReport {
 /// [`undo`](crate::undo()).
 pub struct Manager {
     core: u32,
+    order: Order,
     freezer: Freezer,
-    commands: Sender<Command>,
-    call: OwnedFd,
+    line: Line,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -156,7 +174,7 @@ impl Manager {
         let thread = std::thread::Builder::new().name(format!("giusto-core{core}")).spawn(body);
         let thread = thread.map_err(|why| kernel("start the manager's thread", why.to_string()))?;
         answered(&told)??;
-        Ok(Manager { core, freezer, commands, call, thread: Some(thread) })
+        Ok(Manager { core, order, freezer, line: Line { commands, call: Arc::new(call) }, thread: Some(thread) })
     }
 
     /// Makes what all managers of a host share, unless it is there; before the first server.
@@ -167,6 +185,11 @@ impl Manager {
     /// Its core.
     pub fn core(&self) -> u32 {
         self.core
+    }
+
+    /// The order of its servers.
+    pub fn order(&self) -> Order {
+        self.order
     }
 
     /// Gets a server ready on this core, paused: binds its threads to the core and keeps them together in a cgroup. Of whole
@@ -197,14 +220,14 @@ impl Manager {
         let group = handle.group.clone_for_switching()?;
         let threads = group.threads();
         let wanted = Box::new((handle.managed.clone(), group));
-        handle.server = Some(self.ask(|answer| Command::Add { wanted, threads, answer })??);
+        handle.server = Some(self.line.ask(|answer| Command::Add { wanted, threads, answer })??);
         Ok(())
     }
 
     /// Takes its server from a service: its threads go on as ordinary ones, on the same core.
     pub fn pause(&self, handle: &mut Handle) -> Result<(), Error> {
         let Some(server) = handle.server.take() else { return Ok(()) };
-        self.ask(|answer| Command::Remove { server, answer })
+        self.line.ask(|answer| Command::Remove { server, answer })
     }
 
     /// Gives a paused service a server, on this manager's core, which may be another one than before. Errors: the reservation is
@@ -212,12 +235,12 @@ impl Manager {
     pub fn resume(
         &self,
         handle: &mut Handle,
-        server: Server,
+        (server, criticality): (Server, Option<Criticality>),
         cap: Cap,
         record: &mut dyn Recorder,
     ) -> Result<(), Error> {
         handle.group.move_to(self.core, record)?;
-        (handle.managed.server, handle.managed.cap) = (server, cap);
+        (handle.managed.server, handle.managed.criticality, handle.managed.cap) = (server, criticality, cap);
         self.begin(handle)
     }
 
@@ -234,44 +257,42 @@ impl Manager {
         for &member in members {
             threads.extend(handle.group.take_in(member, record)?);
         }
-        handle.server.map_or(Ok(()), |server| self.send(Command::TakeIn { server, threads }))
+        handle.server.map_or(Ok(()), |server| self.line.send(Command::TakeIn { server, threads }))
     }
 
-    /// Changes a reservation; its kind stays. Takes effect within about 20 us, or with the next period.
-    pub fn set(&self, handle: &mut Handle, wanted: Server, when: When) -> Result<(), Error> {
-        let server = handle.server.ok_or_else(paused)?;
-        self.ask(|answer| Command::Set { server, wanted, when, answer })??;
-        handle.managed.server = wanted;
+    /// Changes a reservation; its kind stays, and whether its criticality is high. Takes effect within about 20 us, or with the next
+    /// period.
+    pub fn set(
+        &self,
+        handle: &mut Handle,
+        (server, criticality): (Server, Option<Criticality>),
+        when: When,
+    ) -> Result<(), Error> {
+        self.lever(handle)?.set_with(server, criticality, when)?;
+        (handle.managed.server, handle.managed.criticality) = (server, criticality);
         Ok(())
     }
 
-    /// Puts a server above all others until then (CLOCK_MONOTONIC, ns); in the past: ends that. At most one on a core.
-    pub fn boost(&self, handle: &Handle, until: u64) -> Result<(), Error> {
+    /// What changes a server from any thread, as long as the server stays.
+    pub fn lever(&self, handle: &Handle) -> Result<Lever, Error> {
         let server = handle.server.ok_or_else(paused)?;
-        self.ask(|answer| Command::Boost { server, until, answer })?
+        Ok(Lever { server, line: self.line.clone() })
+    }
+
+    /// Lets one thread of a service run before its others, and not beyond their budget: the agent that changes what they do.
+    pub fn prefer(&self, handle: &Handle, thread: u32) -> Result<(), Error> {
+        handle.server.map_or(Ok(()), |server| self.line.send(Command::Prefer { server, thread }))
     }
 
     /// How everything stands.
     pub fn report(&self) -> Result<Report, Error> {
-        self.ask(|answer| Command::Report { answer })
-    }
-
-    fn ask<T>(&self, command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T, Error> {
-        let (answer, told) = sync_channel(1);
-        self.send(command(answer))?;
-        answered(&told)
-    }
-
-    fn send(&self, command: Command) -> Result<(), Error> {
-        above_the_manager(|| self.commands.send(command)).map_err(|_| silent())?;
-        let _ = rustix::io::write(&self.call, &1u64.to_ne_bytes());
-        Ok(())
+        self.line.ask(|answer| Command::Report { answer })
     }
 }
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        let _ = self.send(Command::Stop);
+        let _ = self.line.send(Command::Stop);
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -295,27 +316,6 @@ fn prepared(
     Ok(engine)
 }
 
-/// A channel's receiver spins while a sender is half-way through. The manager would do so for ever if it had preempted the
-/// sender, on its own core.
-fn above_the_manager<T>(work: impl FnOnce() -> T) -> T {
-    use crate::sched::{self, Attr};
-    let own = sched::get(0);
-    let raised = own.is_ok() && sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY + 1)).is_ok();
-    let done = work();
-    if let (true, Ok(own)) = (raised, own) {
-        let _ = sched::set(0, &own);
-    }
-    done
-}
-
-fn answered<T>(told: &Receiver<T>) -> Result<T, Error> {
-    told.recv_timeout(Duration::from_secs(10)).map_err(|_| silent())
-}
-
 fn paused() -> Error {
     Error::Kernel { doing: "change a server".into(), why: "it is paused".into() }
-}
-
-fn silent() -> Error {
-    Error::Kernel { doing: "reach the manager".into(), why: "it does not answer; it has broken down or stalled".into() }
 }

@@ -4,15 +4,16 @@
 //! The kernel's real-time class then carries the order out without asking: when a server's threads sleep, the next one runs at
 //! once, and when they wake, they preempt.
 
-use giusto_model::ServerKind;
+use giusto_model::{Criticality, ServerKind};
 
 /// A server as the policy core sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
     pub(super) kind: ServerKind,
+    /// Lower classes go first, whatever their ranks; `None`: it has no budget.
+    pub(super) class: Option<u8>,
     /// Its place in the pool's order: priority or deadline; ties go to who came first.
     pub(super) rank: (u64, usize),
-    pub(super) has_budget: bool,
     pub(super) is_ready: bool,
     /// Its place among the boosted.
     pub(super) boost: Option<u64>,
@@ -27,8 +28,8 @@ pub(super) fn may_run(servers: &[Standing], runs: Option<usize>) -> Vec<usize> {
     let all = || 0..servers.len();
     let mut order: Vec<usize> = all().filter(boosted).collect();
     order.sort_by_key(|&index| servers[index].boost);
-    let mut others: Vec<usize> = all().filter(|index| servers[*index].has_budget && !boosted(index)).collect();
-    others.sort_by_key(|&index| servers[index].rank);
+    let mut others: Vec<usize> = all().filter(|index| servers[*index].class.is_some() && !boosted(index)).collect();
+    others.sort_by_key(|&index| (servers[index].class, servers[index].rank));
     let strict = |index: &usize| servers[*index].kind == ServerKind::PeriodicStrict && !servers[*index].is_ready;
     let periodic = |kind| {
         matches!(kind, ServerKind::PeriodicStrict | ServerKind::PeriodicConserving | ServerKind::PeriodicReclaiming)
@@ -45,6 +46,16 @@ pub(super) fn may_run(servers: &[Standing], runs: Option<usize>) -> Vec<usize> {
         order.insert(first, runs);
     }
     order
+}
+
+/// The class of a server with criticality (paper 003, section 3.4): in LO all with budget, then high ones without; in HI high ones,
+/// with budget or without, then low ones with budget. A low one without has no place: it gets what is left, like everybody who
+/// has no server.
+pub(super) fn class(criticality: Criticality, is_hi: bool, has_budget: bool) -> Option<u8> {
+    match criticality {
+        Criticality::High { .. } => Some(u8::from(!has_budget)),
+        Criticality::Low => has_budget.then_some(if is_hi { 2 } else { 0 }),
+    }
 }
 
 /// Falling priorities from `highest` on for servers in their order, which have `now`. As few change as a walk down finds: each
@@ -69,7 +80,7 @@ mod tests {
     use ServerKind::*;
 
     fn server(kind: ServerKind, rank: u64, has_budget: bool, is_ready: bool) -> Standing {
-        Standing { kind, rank: (rank, 0), has_budget, is_ready, boost: None }
+        Standing { kind, class: has_budget.then_some(0), rank: (rank, 0), is_ready, boost: None }
     }
 
     #[test]
@@ -109,6 +120,19 @@ mod tests {
         assert_eq!(may_run(&boosted, Some(2)), [2, 1, 0]);
         boosted[2].is_ready = false;
         assert_eq!(may_run(&boosted, Some(1)), [1, 0, 2], "idle, it is like one that is not boosted");
+    }
+
+    #[test]
+    fn in_hi_low_ones_go_after_high_ones_and_without_budget_they_have_no_place() {
+        let high = Criticality::High { worst: Default::default(), virtual_deadline: Default::default() };
+        let standing = |(one, rank, has_budget), is_hi| Standing {
+            class: class(one, is_hi, has_budget),
+            ..server(ConstantBandwidth, rank, has_budget, true)
+        };
+        let all = [(Criticality::Low, 1, true), (high, 2, false), (high, 3, true), (Criticality::Low, 0, false)];
+        let order = |is_hi| may_run(&all.map(|one| standing(one, is_hi)), None);
+        assert_eq!(order(false), [0, 2, 1]);
+        assert_eq!(order(true), [2, 1, 0]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 use std::{env, fs, io, thread, time};
 
-pub(crate) const ALL: [(&str, fn()); 8] = [
+pub(crate) const ALL: [(&str, fn()); 9] = [
     ("managed_servers_of_every_kind_get_their_budgets_and_no_more", budgets),
     ("a_hard_cap_holds_on_an_idle_core_and_a_soft_one_lets_go_on", caps),
     ("threads_and_children_that_are_born_or_change_their_policy_stay_under_their_server", members),
@@ -19,6 +19,7 @@ pub(crate) const ALL: [(&str, fn()); 8] = [
     ("two_threads_of_one_process_get_a_budget_each_and_its_third_one_is_free", threads),
     ("who_cannot_be_held_is_let_go_and_may_be_tried_again", refusals),
     ("a_managed_server_changes_is_boosted_pauses_and_goes_home", changes),
+    ("one_thread_goes_before_the_others_of_its_service_within_their_budget", preference),
     ("a_manager_that_dies_leaves_nobody_stopped", deaths),
 ];
 
@@ -27,7 +28,7 @@ fn server(kind: ServerKind, budget_ms: u64, period_ms: u64) -> Server {
 }
 
 fn managed(name: &str, server: Server, cap: Cap) -> Managed {
-    Managed { name: format!("real-{name}"), part: None, server, first: None, priority: 0, cap }
+    Managed { name: format!("real-{name}"), part: None, server, first: None, priority: 0, criticality: None, cap }
 }
 
 fn pause(ms: u64) {
@@ -255,30 +256,63 @@ fn changes() {
         self::near(manager, 500, &wanted, 0.04, context);
     };
     near(&stage.manager, [0.2, 0.2], "as added");
-    stage.manager.set(&mut handle, server(kind, 10, 20), When::Now).unwrap();
+    stage.manager.set(&mut handle, (server(kind, 10, 20), None), When::Now).unwrap();
     near(&stage.manager, [0.5, 0.2], "grown");
-    stage.manager.set(&mut handle, server(kind, 2, 20), When::NextPeriod).unwrap();
+    let asked = monotonic();
+    let lever = stage.manager.lever(&handle).unwrap();
+    let in_force = lever.set(server(kind, 2, 20), When::NextPeriod).unwrap();
+    let next = lever.replenishes().unwrap();
+    assert!(next == in_force || next == in_force + 20_000_000, "{next} {in_force}");
+    assert!(in_force > asked && in_force <= monotonic() + 20_000_000, "{asked} {in_force}: its next replenishment");
     near(&stage.manager, [0.1, 0.2], "shrunk");
-    assert!(stage.manager.set(&mut handle, server(kind, 30, 20), When::Now).is_err(), "B > P");
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let until = (now.tv_sec as u64 + 60) * 1_000_000_000;
-    stage.manager.boost(&handle, until).unwrap();
+    assert!(stage.manager.set(&mut handle, (server(kind, 30, 20), None), When::Now).is_err(), "B > P");
+    lever.boost(monotonic() + 60_000_000_000).unwrap();
     // All but what the manager itself needs, which is a tenth in an emulator.
     settled(&stage.manager, 500, "boosted: above all, whatever its budget", |shares| {
         shares[0] > 0.8 && shares[1] < 0.04
     });
-    stage.manager.boost(&handle, 0).unwrap();
+    lever.boost(0).unwrap();
     near(&stage.manager, [0.1, 0.2], "boosted no more");
     stage.manager.pause(&mut handle).unwrap();
     assert_eq!(sched::get(hog.pid()).unwrap().policy, sched::OTHER);
     let paused = stage.manager.report().unwrap();
     assert_eq!(paused.servers.len(), 1);
-    stage.manager.resume(&mut handle, server(kind, 6, 20), Cap::Hard, &mut stage.record).unwrap();
+    stage.manager.resume(&mut handle, (server(kind, 6, 20), None), Cap::Hard, &mut stage.record).unwrap();
     near(&stage.manager, [0.3, 0.2], "resumed");
     stage.manager.let_go(handle).unwrap();
     assert_eq!(sched::affinity(hog.pid()).unwrap().len(), giusto_compute::probe().cores.len());
     stage.undone();
     assert_same(&before, &all, "after changes");
+}
+
+/// An agent does not wait for the other threads of its service, and gets nothing beyond their budget.
+fn preference() {
+    let pair = Actor::new("pair");
+    let before = Snapshot::take(cpusets().root(), &[pair.pid()]);
+    let mut stage = Stage::new(Order::Edf);
+    let handle = stage.add(&managed("prefers", server(ServerKind::Deferrable, 4, 20), Cap::Hard), &pair);
+    let other = sched::threads(pair.pid()).into_iter().find(|&tid| tid != pair.pid()).unwrap();
+    let used = || [pair.pid(), other].map(sched::cpu_time_ns);
+    let apart = |what: &str| {
+        let (from, _) = (used(), near(&stage.manager, 1000, &[0.2], 0.04, what));
+        [0, 1].map(|index| used()[index] - from[index])
+    };
+    let [first, second] = apart("in turn");
+    assert!(
+        first.abs_diff(second) * 4 < first + second,
+        "in turn one thread had {first} ns, the other one {second} ns"
+    );
+    stage.manager.prefer(&handle, pair.pid()).unwrap();
+    pause(100);
+    let [first, second] = apart("preferred");
+    assert!(second * 20 < first, "the preferred thread had {first} ns, the other one {second} ns");
+    stage.undone();
+    assert_same(&before, &[pair.pid()], "after a preference");
+}
+
+fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Is killed again and again, at random instants of its work.

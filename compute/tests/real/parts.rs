@@ -27,7 +27,7 @@ pub(crate) struct Part {
 
 type Named = (&'static str, fn());
 
-const DEADLINE: [Named; 13] = [
+const DEADLINE: [Named; 14] = [
     ("a_reservation_pins_its_thread_and_everything_is_as_before_afterwards", applied_and_released),
     ("a_service_that_sleeps_on_another_core_gets_its_reservation", asleep),
     ("leaving_and_reserving_again_at_once_books_nothing_twice", left_and_reserved_again),
@@ -36,6 +36,7 @@ const DEADLINE: [Named; 13] = [
     ("a_child_that_works_is_no_reason_to_worry_a_thread_that_takes_over_is", who_works),
     ("everybody_else_leaves_the_core_and_returns", bystanders),
     ("children_that_were_born_on_the_core_go_home_with_their_parents", children),
+    ("an_agent_gets_a_little_promptly_beside_a_reservation_and_no_more", prompt),
     ("fork_and_pthread_create_work_under_a_reservation", forks),
     ("redis_saves_in_the_background_under_a_reservation", redis),
     ("without_privilege_the_probe_says_what_is_missing_and_nothing_changes", unprivileged),
@@ -221,6 +222,31 @@ fn left_and_reserved_again() {
         thread::sleep(PAST_ZERO_LAG);
         assert_same(&before, &[service.pid()], role);
     }
+}
+
+fn prompt() {
+    let (service, agent) = (Actor::new("hog"), Actor::new("hog"));
+    let all = [service.pid(), agent.pid()];
+    let before = Snapshot::take(cpusets().root(), &all);
+    let mut record = Record::default();
+    let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+    isolated.confine(&all, core(), &mut record).unwrap();
+    isolated.reserve(&all[..1], &server(24, 40), &mut record).unwrap();
+    let ms = giusto_model::Duration::from_ms;
+    giusto_compute::prompt(agent.pid(), ms(5), ms(10), ms(100), &mut record).unwrap();
+    assert_eq!(sched::get(agent.pid()).unwrap().policy, sched::DEADLINE);
+    let again = giusto_compute::prompt(agent.pid(), ms(5), ms(10), ms(100), &mut record);
+    assert!(matches!(again, Err(Error::Taken(_))), "{again:?}");
+    let used = || all.map(sched::cpu_time_ns);
+    let (from, start) = (used(), std::time::Instant::now());
+    thread::sleep(Duration::from_secs(1));
+    let passed = start.elapsed().as_nanos() as f64;
+    let share = [0, 1].map(|index| (used()[index] - from[index]) as f64 / passed);
+    println!("  the reservation had {:.0} %, the agent {:.1} %", share[0] * 100.0, share[1] * 100.0);
+    assert!(share[0] > 0.5 && (0.02..0.08).contains(&share[1]), "{share:?}");
+    record.assert_undone();
+    thread::sleep(PAST_ZERO_LAG);
+    assert_same(&before, &all, "after an agent's reservation");
 }
 
 fn spread() {

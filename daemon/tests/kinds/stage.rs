@@ -157,6 +157,7 @@ pub(crate) fn managed(core: u32, server: Server, jobs: &[Job], other: Option<Oth
             server,
             first: Some(origin),
             priority: 0,
+            criticality: None,
             cap: Cap::Hard,
         };
         handles.push(manager.add(&managed, &[pid], journal).unwrap());

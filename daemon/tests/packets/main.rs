@@ -44,6 +44,7 @@ fn whole(network: Option<NetworkPlan>) -> Plan {
         keep_free: giusto_model::Bandwidth::ZERO,
         assumed: None,
         admission: vec![],
+        parked: vec![],
     };
     Plan {
         giusto_plan: PLAN_VERSION,
@@ -53,6 +54,7 @@ fn whole(network: Option<NetworkPlan>) -> Plan {
         topics: vec![],
         coordination: None,
         network: network.into_iter().collect(),
+        modes: vec![],
     }
 }
 

@@ -2,7 +2,7 @@
 
 use giusto_model::{
     Adopt, Arrivals, Bandwidth, Cap, Duration, GuestScheduler, Host, Load, Origin, Plan, Promise, Release, ServerKind,
-    Service, ServiceTime, Site, Task, Within,
+    Service, ServiceTime, Site, Task, Unused, Within,
 };
 use giusto_planner::{Facts, Refusal};
 use giusto_verify::{check_plan, read_plan};
@@ -37,7 +37,10 @@ pub(crate) fn as_if_alone(name: &str, tasks: Vec<Task>, margin: &str) -> Service
         server: None,
         cap: Cap::Hard,
         load: None,
+        criticality: None,
         network: Vec::new(),
+        modes: Vec::new(),
+        agent: None,
     }
 }
 
@@ -78,7 +81,10 @@ pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
         server: None,
         cap: Cap::Hard,
         load: None,
+        criticality: None,
         network: Vec::new(),
+        modes: Vec::new(),
+        agent: None,
     }
 }
 
@@ -93,8 +99,15 @@ pub(crate) fn sites(cores: &[&[u32]], services: Vec<Service>) -> Site {
         cores: cores.to_vec(),
         keep_free: of("5%"),
         network: None,
+        unused: Unused::Leave,
     };
-    Site { hosts: cores.iter().zip(1..).map(host).collect(), services, topics: Vec::new(), coordination: None }
+    Site {
+        hosts: cores.iter().zip(1..).map(host).collect(),
+        services,
+        topics: Vec::new(),
+        coordination: None,
+        modes: None,
+    }
 }
 
 /// A Redis with six clients, and a batch.

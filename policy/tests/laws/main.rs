@@ -2,6 +2,7 @@
 
 mod budgets;
 mod calls;
+mod criticality;
 mod driver;
 mod jobs;
 mod oracle;

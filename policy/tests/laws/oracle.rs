@@ -208,7 +208,7 @@ impl Oracle {
     pub(crate) fn rank(&self, index: usize, deadline: u64) -> (u64, usize) {
         match self.order {
             Order::FixedPriority => (u64::from(self.servers[index].priority), index),
-            Order::Edf => (deadline, index),
+            Order::Edf | Order::MixedCriticality => (deadline, index),
         }
     }
 

@@ -1,11 +1,15 @@
 //! Cores: each server gets its budget in every period beside the others of its core, and the floors of leftovers fit.
 //!
 //! Under EDF servers of which each is to the others a sporadic task all get their budgets if Σ B/P ≤ 1. A deferrable server is
-//! no such task, as it can take two budgets in a row: then every window is looked at ([`windows`]).
+//! no such task, as it can take two budgets in a row: then every window is looked at ([`windows`]). Servers with criticality are
+//! under another order, of which [`criticality`] knows the test.
 
 use super::exact::{of, share, Exact};
-use super::{windows, Broken, CheckedCore};
-use giusto_model::{Admission, Backend, Bandwidth, Certificate, HostPlan, Plan, Promise, ServicePlan};
+use super::{criticality, windows, Broken, CheckedCore};
+use giusto_model::{
+    Admission, Backend, Bandwidth, Certificate, HostPlan, Interface, ModesPlan, Plan, Promise, Server, ServerKind,
+    ServicePlan, STOPPED,
+};
 
 /// Cores with reservations, all of which fit.
 pub(super) fn check(plan: &Plan) -> Result<Vec<CheckedCore>, Broken> {
@@ -30,10 +34,11 @@ pub(super) fn check(plan: &Plan) -> Result<Vec<CheckedCore>, Broken> {
 }
 
 /// The part of one host.
-fn one_host(plan: &Plan, host: &HostPlan) -> Result<Vec<u32>, Broken> {
+pub(super) fn one_host(plan: &Plan, host: &HostPlan) -> Result<Vec<u32>, Broken> {
     if let Some(stray) = plan.services.iter().find(|entry| !host.cores.contains(&entry.core)) {
         return Err(Broken::new("a core of its host", "one of the plan", stray.core).of(stray));
     }
+    parked(plan, host)?;
     let mut cores = Vec::new();
     for &id in &host.cores {
         let here: Vec<&ServicePlan> = plan.services.iter().filter(|entry| entry.core == id).collect();
@@ -57,7 +62,14 @@ fn one_host(plan: &Plan, host: &HostPlan) -> Result<Vec<u32>, Broken> {
 
 fn core(here: &[&ServicePlan], admission: &Admission, keep_free: Bandwidth) -> Result<(), Broken> {
     let one = Exact::from_integer(1u32.into());
-    let reserved: Exact = here.iter().filter_map(|entry| of(entry.server.budget, entry.server.period)).sum();
+    // Boosted agents go before all, whenever they come: to the others a deferrable server.
+    let boost =
+        admission.boost.map(|Interface { budget, period }| Server { kind: ServerKind::Deferrable, budget, period });
+    if let Some(boost) = boost.filter(|boost| boost.budget.is_zero() || boost.budget > boost.period) {
+        return Err(Broken::new("a budget for boosts within its period", boost.period, boost.budget));
+    }
+    let servers: Vec<Server> = here.iter().map(|entry| entry.server).chain(boost).collect();
+    let reserved: Exact = servers.iter().filter_map(|server| of(server.budget, server.period)).sum();
     let (told, most) = (share(admission.reserved), share(admission.most));
     if reserved > told {
         return Err(Broken::new("sum of all B/P on it", reserved, admission.reserved));
@@ -85,7 +97,8 @@ fn core(here: &[&ServicePlan], admission: &Admission, keep_free: Bandwidth) -> R
             return Err(Broken::new("what is left for others: 1 − reserved − kept", one, left).of(entry));
         }
     }
-    windows::check(here)
+    criticality::core(here, admission)?;
+    windows::check(&servers)
 }
 
 /// Whether the entry's proof needs a core without others.
@@ -102,6 +115,28 @@ fn alone(entry: &ServicePlan) -> bool {
     }
 }
 
+/// Whether the modes of its host begin with this service standing still.
+fn begins_stopped(plan: &Plan, name: &str) -> bool {
+    let stopped = |modes: &ModesPlan| {
+        let place = modes.members.iter().position(|member| member.service == name)?;
+        modes.modes.first()?.locals.get(place).map(|local| local == STOPPED)
+    };
+    plan.modes.iter().any(|modes| stopped(modes) == Some(true))
+}
+
+/// Nothing runs on a core that is offline, and core 0 stays.
+fn parked(plan: &Plan, host: &HostPlan) -> Result<(), Broken> {
+    let reserved = plan.services.iter().map(|entry| entry.core);
+    let mut used = reserved.chain(plan.leftovers.iter().flat_map(|leftover| leftover.cores.iter().copied()));
+    let stray = host.parked.iter().find(|&&core| core == 0 || !host.cores.contains(&core)).copied();
+    match stray.or_else(|| used.find(|core| host.parked.contains(core))) {
+        Some(core) => {
+            Err(Broken::new("parked cores that nothing needs", "none of those that are in use, nor core 0", core))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Leftovers get what they were promised from what is left.
 fn floors(plan: &Plan, host: &HostPlan) -> Result<(), Broken> {
     let on =
@@ -109,8 +144,10 @@ fn floors(plan: &Plan, host: &HostPlan) -> Result<(), Broken> {
     let one = Exact::from_integer(1u32.into());
     let keep = share(host.keep_free);
     let whole = if keep <= one { one - keep } else { share(Bandwidth::ZERO) };
-    let left: Exact = host.cores.iter().map(|core| on(*core).unwrap_or_else(|| whole.clone())).sum();
-    let asked: Exact = plan.leftovers.iter().map(|leftover| share(leftover.at_least)).sum();
+    let open = host.cores.iter().filter(|core| !host.parked.contains(core));
+    let left: Exact = open.map(|core| on(*core).unwrap_or_else(|| whole.clone())).sum();
+    let running = plan.leftovers.iter().filter(|leftover| !begins_stopped(plan, &leftover.name));
+    let asked: Exact = running.map(|leftover| share(leftover.at_least)).sum();
     if asked > left {
         return Err(Broken::new("room for all that leftovers are promised at least", asked, left));
     }

@@ -2,7 +2,7 @@
 
 use super::demand::{self, Counted};
 use super::exact::{of, share, utilization};
-use super::{alone, percentiles, Broken, CheckedService};
+use super::{alone, criticality, percentiles, Broken, CheckedService};
 use giusto_model::{Backend, Certificate, Duration, Promise, ServerKind, ServicePlan};
 
 pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
@@ -83,6 +83,7 @@ pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
         }
         _ => Duration::ZERO,
     };
+    let compared = compared + criticality::check(entry)?;
     let (service, vcpu, core) = (entry.name.clone(), entry.vcpu, entry.core);
     Ok(CheckedService { service, vcpu, core, promise, compared, loss, latency })
 }

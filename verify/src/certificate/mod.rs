@@ -6,9 +6,11 @@
 
 mod admission;
 mod alone;
+mod criticality;
 mod demand;
 mod entry;
 mod exact;
+mod modes;
 mod network;
 mod percentiles;
 mod read;
@@ -16,6 +18,7 @@ mod recovery;
 mod topic;
 mod windows;
 
+pub use modes::CheckedMode;
 pub use network::CheckedInterface;
 pub use read::{read_plan, NoPlan};
 pub use recovery::CheckedEnsemble;
@@ -28,7 +31,7 @@ use std::fmt;
 /// What was checked, of a plan in which all holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// Entry by entry, in the order of the plan.
+    /// Entry by entry, in the order of the plan; but virtual CPUs on which nothing runs in the first mode.
     pub services: Vec<CheckedService>,
     /// Cores whose servers fit together.
     pub cores: Vec<CheckedCore>,
@@ -41,6 +44,9 @@ pub struct Checked {
     /// Interfaces of the high class, in the order of the plan.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<CheckedInterface>,
+    /// Modes of hosts, in the order of the plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modes: Vec<CheckedMode>,
 }
 
 /// A core whose servers fit together.
@@ -129,19 +135,21 @@ impl Broken {
 
 /// Whether all promises of `plan` are kept, given that tasks and servers are what it says: each entry by its certificate, each
 /// core by its admission, the floors by what is left, topics by the law of their buckets, the ensemble by the parts of its recovery,
-/// interfaces by what can be ahead of their packets.
+/// interfaces by what can be ahead of their packets, modes by the servers of all local modes and by each core in each of them.
 ///
 /// # Errors
 /// The first that does not hold, or that would take more than some seconds to establish.
 pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
-    let services = plan.services.iter().map(|one| entry::check(one).map_err(|broken| broken.of(one)));
+    let busy = plan.services.iter().filter(|one| !modes::idle(plan, one));
+    let services = busy.map(|one| entry::check(one).map_err(|broken| broken.of(one)));
     let services = services.collect::<Result<_, _>>()?;
     whole(plan)?;
     let cores = admission::check(plan)?;
     let topics = plan.topics.iter().map(|one| topic::check(plan, one)).collect::<Result<_, _>>()?;
     let coordination = plan.coordination.as_ref().map(recovery::check).transpose()?;
     let network = plan.network.iter().map(|one| network::check(plan, one)).collect::<Result<Vec<_>, _>>()?.concat();
-    Ok(Checked { services, cores, topics, coordination, network })
+    let modes = plan.modes.iter().map(|one| modes::check(plan, one)).collect::<Result<Vec<_>, _>>()?.concat();
+    Ok(Checked { services, cores, topics, coordination, network, modes })
 }
 
 /// Whether each service has all entries that it was promised.

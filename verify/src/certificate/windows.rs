@@ -10,18 +10,18 @@
 
 use super::exact::{of, whole, Exact};
 use super::Broken;
-use giusto_model::{ServerKind, ServicePlan};
+use giusto_model::{Server, ServerKind};
 
 /// Stretches that take some seconds.
 const MOST_STRETCHES: u32 = 1_000_000;
 
 /// Walks down from the longest window that could ask for too much. What is asked for never falls with t: if it is d < t for t,
 /// no window from d to t asks for more than its length.
-pub(super) fn check(here: &[&ServicePlan]) -> Result<(), Broken> {
-    if here.iter().all(|entry| entry.server.kind != ServerKind::Deferrable) {
+pub(super) fn check(here: &[Server]) -> Result<(), Broken> {
+    if here.iter().all(|entry| entry.kind != ServerKind::Deferrable) {
         return Ok(());
     }
-    let least = here.iter().map(|entry| entry.server.period.ns()).min().unwrap_or(0);
+    let least = here.iter().map(|entry| entry.period.ns()).min().unwrap_or(0);
     let mut t = longest(here)?;
     for _ in 0..MOST_STRETCHES {
         if t < least {
@@ -44,31 +44,30 @@ pub(super) fn check(here: &[&ServicePlan]) -> Result<(), Broken> {
 }
 
 /// Σ B(1 − B/P) of the deferrable ones over 1 − Σ B/P: beyond, more than t cannot be asked for.
-fn longest(here: &[&ServicePlan]) -> Result<u64, Broken> {
+fn longest(here: &[Server]) -> Result<u64, Broken> {
     let one = whole(1);
-    let share = |entry: &&ServicePlan| of(entry.server.budget, entry.server.period).unwrap_or_else(|| whole(1));
+    let share = |entry: &Server| of(entry.budget, entry.period).unwrap_or_else(|| whole(1));
     let sum: Exact = here.iter().map(share).sum();
     if sum >= one {
         return Err(Broken::new("a core of which something is left", "less than 1", sum));
     }
-    let deferrable = here.iter().filter(|entry| entry.server.kind == ServerKind::Deferrable);
-    let kept: Exact =
-        deferrable.map(|entry| whole(entry.server.budget.ns().into()) * (one.clone() - share(entry))).sum();
+    let deferrable = here.iter().filter(|entry| entry.kind == ServerKind::Deferrable);
+    let kept: Exact = deferrable.map(|entry| whole(entry.budget.ns().into()) * (one.clone() - share(entry))).sum();
     let bound = (kept / (one - sum)).ceil().to_integer();
     u64::try_from(bound).map_err(|_| Broken::new("windows to look at", "at most 584 years", "longer ones"))
 }
 
 /// B and P of all that get their budgets at once.
-fn steps<'a>(here: &'a [&ServicePlan]) -> impl Iterator<Item = (u64, u64)> + 'a {
-    let at_once = here.iter().filter(|entry| entry.server.kind != ServerKind::ConstantBandwidth);
-    at_once.map(|entry| (entry.server.budget.ns(), entry.server.period.ns()))
+fn steps<'a>(here: &'a [Server]) -> impl Iterator<Item = (u64, u64)> + 'a {
+    let at_once = here.iter().filter(|entry| entry.kind != ServerKind::ConstantBandwidth);
+    at_once.map(|entry| (entry.budget.ns(), entry.period.ns()))
 }
 
 /// In whole ns.
-fn asked(here: &[&ServicePlan], t: u64) -> u128 {
+fn asked(here: &[Server], t: u64) -> u128 {
     let whole_budgets: u128 = steps(here).map(|(budget, period)| u128::from(t / period) * u128::from(budget)).sum();
-    let renewed = here.iter().filter(|entry| entry.server.kind == ServerKind::ConstantBandwidth);
-    let renewed: Exact = renewed.filter_map(|entry| of(entry.server.budget, entry.server.period)).sum();
+    let renewed = here.iter().filter(|entry| entry.kind == ServerKind::ConstantBandwidth);
+    let renewed: Exact = renewed.filter_map(|entry| of(entry.budget, entry.period)).sum();
     let renewed = (renewed * whole(t.into())).floor().to_integer();
     let (all, room) = left(here, t);
     // It is less than t.
@@ -77,10 +76,9 @@ fn asked(here: &[&ServicePlan], t: u64) -> u128 {
 
 /// Of older budgets: all, and as much as there is time for. All that is replaced by y is used within y: the rest of them, those
 /// replaced later, whole.
-fn left(here: &[&ServicePlan], t: u64) -> (u128, u128) {
-    let deferrable = here.iter().filter(|entry| entry.server.kind == ServerKind::Deferrable);
-    let older: Vec<(u64, u128)> =
-        deferrable.map(|entry| (t % entry.server.period.ns(), entry.server.budget.ns().into())).collect();
+fn left(here: &[Server], t: u64) -> (u128, u128) {
+    let deferrable = here.iter().filter(|entry| entry.kind == ServerKind::Deferrable);
+    let older: Vec<(u64, u128)> = deferrable.map(|entry| (t % entry.period.ns(), entry.budget.ns().into())).collect();
     let later = |until: u64| older.iter().filter(|(replaced, _)| *replaced > until).map(|(_, b)| b).sum::<u128>();
     let room = older.iter().map(|&(until, _)| u128::from(until) + later(until)).min().unwrap_or(0);
     (older.iter().map(|(_, budget)| budget).sum(), room)

@@ -1,0 +1,96 @@
+//! The agent in a virtual machine or container: switches its tasks when the host's manager says so (paper 000, § 2.3: domain mode
+//! manager), and asks for another mode where somebody in there wants one.
+//!
+//! Called by `giusto agent` and the small program `giusto-agent`. An agent's file flows in; commands come over a socket, and signals, writes to
+//! the freezer and acknowledgements go out. What it does when is decided in `modes`; this room has the socket, the clock, the task
+//! engine ([`Engine`]) and what a restarted agent has to know. It gives nobody processor time.
+
+mod asks;
+mod engine;
+mod guard;
+mod link;
+mod state;
+mod worker;
+
+pub use asks::ask;
+pub use engine::Engine;
+pub use guard::guarded;
+pub use worker::{key, work};
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Why an agent cannot work. Each text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its file is wrong (exit code 2).
+    #[error(transparent)]
+    File(#[from] giusto_site::SiteError),
+    /// Its key is no key (exit code 2).
+    #[error("key {path}: {what}; make one with: head -c 32 /dev/urandom > {path}; chmod 600 {path}, and give the host the same")]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// Another agent of this service runs here (exit code 2).
+    #[error("an agent of service '{0}' runs here already; stop it first")]
+    Twice(String),
+    /// Something of this machine does not work (exit code 4).
+    #[error("cannot {doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nobody answers (exit code 3).
+    #[error("no agent of service '{service}' runs here ({path}: {source}); start it: giusto agent FILE")]
+    Nobody {
+        /// Of which service.
+        service: String,
+        /// Its socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// The exit code that says so (DESIGN, "Errors").
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::File(_) | Error::Key { .. } | Error::Twice(_) => 2,
+            Error::Nobody { .. } => 3,
+            Error::Io { .. } => 4,
+        }
+    }
+}
+
+/// Works as the agent of `file` until it is killed, or (`mode`) asks the one that works for another mode and prints what became of
+/// it; exit code 0 if it is in force, 5 if not.
+pub fn serve(file: &Path, mode: Option<&str>) -> Result<ExitCode, Error> {
+    let file = giusto_site::agent::read(file)?;
+    let Some(mode) = mode else {
+        return guarded(|| {
+            let done = work(file, &mut |text| eprintln!("{text}"));
+            done.map_or_else(
+                |error| {
+                    eprintln!("giusto-agent: {error}");
+                    ExitCode::from(error.exit_code())
+                },
+                |()| ExitCode::SUCCESS,
+            )
+        });
+    };
+    let word = ask(&file.state, &file.service, mode)?;
+    println!("{word}");
+    Ok(ExitCode::from(if word == "done" { 0 } else { 5 }))
+}
+
+fn cannot(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+    let doing = doing.into();
+    move |source| Error::Io { doing, source }
+}

@@ -1,0 +1,492 @@
+//! The thread of modes: hears agents, operators and the loop that enforces, asks the state machine, and does what it says.
+
+use super::grip::{now, since, Changed, Grip};
+use super::history::{ChangeStatus, History, ModesStatus, PeerStatus, StepStatus};
+use super::kept::Memory;
+use super::peers::{News, Peers};
+use super::table::{settings, Begin, Fits};
+use super::{Carry, Order, Reply};
+use crate::{Error, Refused};
+use giusto_compute::sched::{self, Attr, Thread};
+use giusto_model::Instant;
+use giusto_modes::{Action, Event, Manager, Outcome, Parts, Policy, When};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Above the managers of cores: it asks them for changes, and must not wait behind servers.
+const PRIORITY: u32 = 92;
+/// It looks by at least as often, in ns.
+const BEAT: u64 = 1_000_000_000;
+
+pub(super) struct Host {
+    manager: Manager<Fits>,
+    grips: Vec<Vec<Grip>>,
+    /// The process group of each member that giusto started itself.
+    groups: Vec<Option<Thread>>,
+    /// The local mode whose server each part of each member has.
+    held: Vec<Vec<usize>>,
+    peers: Peers,
+    memory: Memory,
+    orders: Receiver<Order>,
+    called: OwnedFd,
+    carries: Sender<Carry>,
+    status: Arc<Mutex<ModesStatus>>,
+    history: History,
+    /// The plan's.
+    policy: Policy,
+    wake: Option<Instant>,
+    asked: BTreeMap<u64, SyncSender<Reply>>,
+    last_asked: u64,
+    /// What the last command to each member took this thread itself, in ns, its boost included.
+    posts: Vec<u64>,
+    /// Reservations that grow at a replenishment of theirs that is still too far away.
+    later: Vec<Later>,
+    out: Vec<Action>,
+    /// Answers that are due once the status is up to date.
+    ended: Vec<(SyncSender<Reply>, Reply)>,
+}
+
+/// A set of reservations that is partly done.
+struct Later {
+    set: u64,
+    member: usize,
+    local: usize,
+    parts: Vec<usize>,
+    earliest: Instant,
+    again: Instant,
+    in_force: Instant,
+}
+
+impl Host {
+    pub(super) fn new(
+        begin: Begin<'_>,
+        (grips, groups): (Vec<Vec<Grip>>, Vec<Option<Thread>>),
+        orders: Receiver<Order>,
+        called: OwnedFd,
+        carries: Sender<Carry>,
+        status: Arc<Mutex<ModesStatus>>,
+    ) -> Result<Host, Error> {
+        let bad = |what: String| Error::Service { name: "modes".into(), what };
+        let peers = Peers::listen(begin.modes)?;
+        let memory = Memory::open(begin.folder, &begin.table)?;
+        let settings = settings(begin.modes);
+        let members = begin.table.members().iter();
+        let held: Vec<Vec<usize>> =
+            members.zip(&begin.locals).map(|(member, &local)| vec![local; member.parts.len()]).collect();
+        let mut out = Vec::new();
+        let manager = match &begin.kept {
+            None => {
+                Manager::new(begin.table, settings, begin.fits, &begin.locals).map_err(|why| bad(why.to_string()))?
+            }
+            Some(kept) => Manager::recover(begin.table, settings, begin.fits, kept, &held, now(), &mut out)
+                .map_err(|why| bad(why.to_string()))?,
+        };
+        let mut host = Host {
+            manager,
+            posts: vec![0; held.len()],
+            grips,
+            groups,
+            held,
+            peers,
+            memory,
+            orders,
+            called,
+            carries,
+            status,
+            history: History::default(),
+            policy: settings.policy,
+            wake: None,
+            asked: BTreeMap::new(),
+            last_asked: 0,
+            later: Vec::new(),
+            out,
+            ended: Vec::new(),
+        };
+        host.publish();
+        Ok(host)
+    }
+
+    pub(super) fn run(mut self) {
+        if let Err(why) = become_urgent() {
+            tracing::warn!("mode changes are made without a real-time priority: {why}");
+        }
+        let mut news = Vec::new();
+        self.act();
+        while self.obey() {
+            let ready = self.wait();
+            let refused = self.peers.refused();
+            self.peers.hear(&ready, &mut news);
+            if self.peers.refused() != refused {
+                self.publish();
+            }
+            for one in news.drain(..) {
+                self.happens(match one {
+                    News::Said(member, message) => Event::Message { member, message },
+                    News::Lost(member) => Event::Lost { member },
+                });
+            }
+            if self.wake.is_some_and(|at| at <= now()) {
+                self.wake = None;
+                self.happens(Event::Tick);
+            }
+            self.catch_up();
+        }
+    }
+
+    /// Until somebody says something or it is time for something; who of the peers is ready.
+    fn wait(&self) -> Vec<bool> {
+        let at = self.later.iter().map(|later| later.again).chain(self.wake).min();
+        let until = at.map_or(BEAT, |at| at.ns().saturating_sub(now().ns()));
+        let strangers = self.peers.until().map_or(BEAT, |patience| patience.as_nanos() as u64);
+        let ns = until.min(strangers).min(BEAT);
+        let timeout = Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
+        let mut fds = self.peers.fds();
+        fds.push(PollFd::new(&self.called, PollFlags::IN));
+        let _ = rustix::event::poll(&mut fds, Some(&timeout));
+        let mut ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if ready.pop() == Some(true) {
+            let _ = rustix::io::read(&self.called, &mut [0; 8]);
+        }
+        ready
+    }
+
+    /// Hears operators and the loop that enforces; `false`: it is over.
+    fn obey(&mut self) -> bool {
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Stop => return false,
+                Order::Carried { member, change, done } => self.happens(Event::Carried { member, change, done }),
+                Order::Change { target, policy, answer } => {
+                    if let Some(refused) = policy.and_then(|policy| self.other_policy(policy)) {
+                        let _ = answer.try_send(Reply::Ended(Err(refused)));
+                        continue;
+                    }
+                    self.last_asked += 1;
+                    let request = self.last_asked;
+                    self.asked.insert(request, answer);
+                    self.happens(Event::Request { request, target });
+                    if self.manager.changing().is_none() {
+                        self.manager.set_policy(self.policy); // it was refused, or waits
+                    }
+                    if let Some(answer) = self.asked.get(&request) {
+                        let _ = answer.try_send(Reply::Begun);
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// For the change that comes next; why not.
+    fn other_policy(&mut self, policy: Policy) -> Option<Refused> {
+        let refused = |exit, reason: &str| Some(Refused { exit, reason: reason.into() });
+        if policy == Policy::Boost && self.policy != Policy::Boost {
+            return refused(1, "no time is reserved for boosts in this plan; expected another policy, or mode-changes: {policy: boost} in the site file");
+        }
+        match self.manager.set_policy(policy) {
+            true => None,
+            false => refused(4, "a change is under way, with its own policy; try again"),
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        self.manager.handle(now(), event, &mut self.out);
+        self.act();
+    }
+
+    /// Does what the machine wants done, in its order, and tells it what came of that.
+    fn act(&mut self) {
+        let mut news = Vec::new();
+        while !self.out.is_empty() {
+            for action in std::mem::take(&mut self.out) {
+                self.carry_out(action, &mut news);
+            }
+            for event in news.drain(..) {
+                self.manager.handle(now(), event, &mut self.out);
+            }
+        }
+        if self.manager.changing().is_none() || !self.ended.is_empty() {
+            self.publish();
+        }
+        for (answer, reply) in std::mem::take(&mut self.ended) {
+            let _ = answer.try_send(reply); // whoever asked may have gone
+        }
+    }
+
+    fn carry_out(&mut self, action: Action, news: &mut Vec<Event>) {
+        match action {
+            Action::Send { member, message } => {
+                let begun = now();
+                self.peers.send(member, &message);
+                self.posts[member] = since(begun);
+            }
+            Action::Set { set, member, parts, local, when: When::Now } => {
+                news.push(match self.set(member, parts, local) {
+                    Ok(in_force) => Event::SetDone { set, in_force },
+                    Err(why) => {
+                        tracing::warn!("a reservation cannot be changed: {why}");
+                        Event::SetFailed { set }
+                    }
+                });
+            }
+            Action::Set { set, member, parts, local, when: When::Replenishment(earliest) } => {
+                let (parts, at) = (parts.iter().collect(), now());
+                self.later.push(Later { set, member, local, parts, earliest, again: at, in_force: at });
+                news.extend(self.try_later());
+            }
+            Action::Boost { member, until } => {
+                let begun = now();
+                self.boost(member, until);
+                self.posts[member] += since(begun);
+            }
+            Action::EndBoost { member } => self.boost(member, Instant::from_ns(0)),
+            Action::Carry { member, change, local } => {
+                let one = &self.manager.table().members()[member];
+                let runs = one.locals[local].name != giusto_model::STOPPED;
+                match self.groups.get(member).copied().flatten() {
+                    Some(group) => {
+                        let done = giusto_compute::signal_group(group, runs);
+                        done.as_ref().err().into_iter().for_each(|why| tracing::warn!("{}: {why}", one.name));
+                        news.push(Event::Carried { member, change, done: done.is_ok() });
+                    }
+                    None => _ = self.carries.send(Carry { service: one.name.clone(), runs, member, change }),
+                }
+            }
+            Action::Wake(at) => self.wake = Some(at),
+            Action::Keep(kept) => {
+                self.memory.keep(&kept);
+                let table = self.manager.table();
+                self.history.kept(&kept, now().ns(), &|locals| name(table, locals));
+                // All else can wait until the change is over; whoever looks meanwhile sees that there is one, if nobody looks right now.
+                if let Some(mut status) = kept.open.then(|| self.status.try_lock().ok()).flatten() {
+                    status.changing_to = Some(name(table, &kept.to));
+                }
+            }
+            Action::Record(step) => {
+                let posted = self.posts[step.member];
+                self.history.step(StepStatus::of(&step, posted, self.manager.table()));
+            }
+            Action::Ended { outcome, .. } => {
+                self.history.outcome(word(&outcome));
+                self.manager.set_policy(self.policy);
+            }
+            Action::Answer { request, outcome } => {
+                let Some(answer) = self.asked.remove(&request) else { return };
+                let reply = self.reply(&outcome);
+                self.ended.push((answer, Reply::Ended(reply)));
+            }
+        }
+    }
+
+    /// All of them at once, or none.
+    fn set(&mut self, member: usize, parts: Parts, local: usize) -> Result<Instant, giusto_compute::Error> {
+        let mut in_force = now();
+        let mut done = Vec::new();
+        for part in parts.iter() {
+            let (Some(&server), Some(grip)) =
+                (self.manager.table().server(member, local, part), self.grip(member, part))
+            else {
+                continue;
+            };
+            match grip.set(server) {
+                Ok(at) => in_force = in_force.max(at),
+                Err(why) => {
+                    self.back(member, &done);
+                    return Err(why);
+                }
+            }
+            done.push(part);
+        }
+        done.iter().for_each(|&part| self.held[member][part] = local);
+        Ok(in_force)
+    }
+
+    /// To what they held before.
+    fn back(&self, member: usize, parts: &[usize]) {
+        for &part in parts {
+            let server = self.manager.table().server(member, self.held[member][part], part);
+            if let (Some(&server), Some(grip)) = (server, self.grip(member, part)) {
+                if let Err(why) = grip.set(server) {
+                    tracing::error!("a reservation cannot be changed back: {why}; start giusto again");
+                }
+            }
+        }
+    }
+
+    fn grip(&self, member: usize, part: usize) -> Option<&Grip> {
+        self.grips.get(member)?.get(part)
+    }
+
+    fn boost(&self, member: usize, until: Instant) {
+        if let Some(grip) = self.grip(member, 0) {
+            grip.boost(until);
+        }
+    }
+
+    /// What waited for a replenishment, and is due.
+    fn catch_up(&mut self) {
+        let news = self.try_later();
+        for event in news {
+            self.happens(event);
+        }
+    }
+
+    fn try_later(&mut self) -> Vec<Event> {
+        let mut news = Vec::new();
+        let mut later = std::mem::take(&mut self.later);
+        later.retain_mut(|later| {
+            if later.again > now() {
+                return true;
+            }
+            match self.advance(later) {
+                Ok(true) => {
+                    news.push(Event::SetDone { set: later.set, in_force: later.in_force });
+                    false
+                }
+                Ok(false) => true,
+                Err(why) => {
+                    tracing::warn!("a reservation cannot be changed: {why}");
+                    let parts = 0..self.held[later.member].len();
+                    let changed: Vec<usize> = parts.filter(|part| !later.parts.contains(part)).collect();
+                    self.back(later.member, &changed);
+                    news.push(Event::SetFailed { set: later.set });
+                    false
+                }
+            }
+        });
+        self.later = later;
+        news
+    }
+
+    /// Asks for those parts whose next replenishment is late enough; whether that were all.
+    fn advance(&mut self, later: &mut Later) -> Result<bool, giusto_compute::Error> {
+        let mut again = Instant::from_ns(u64::MAX);
+        let mut left = Vec::new();
+        for &part in &later.parts {
+            let server = self.manager.table().server(later.member, later.local, part).copied();
+            let (Some(server), Some(grip)) = (server, self.grip(later.member, part)) else { continue };
+            match grip.set_at(server, later.earliest)? {
+                Changed::From(at) => later.in_force = later.in_force.max(at),
+                Changed::NotYet(at) => {
+                    again = again.min(at);
+                    left.push(part);
+                }
+            }
+        }
+        let done: Vec<usize> = later.parts.iter().copied().filter(|part| !left.contains(part)).collect();
+        done.iter().for_each(|&part| self.held[later.member][part] = later.local);
+        (later.parts, later.again) = (left, again);
+        Ok(later.parts.is_empty())
+    }
+
+    fn reply(&self, outcome: &Outcome) -> Result<ChangeStatus, Refused> {
+        let names = |of: &[usize]| -> String {
+            let members = self.manager.table().members();
+            of.iter().map(|&member| members[member].name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let refused = |exit, reason: String| Err(Refused { exit, reason });
+        match outcome {
+            Outcome::Done { .. } => Ok(self.history.last().cloned().unwrap_or_default()),
+            Outcome::Unchanged => {
+                let here = name(self.manager.table(), self.manager.locals());
+                Ok(ChangeStatus { from: here.clone(), to: here, outcome: "unchanged".into(), ..Default::default() })
+            }
+            Outcome::Degraded { silent, .. } => {
+                let who = names(silent);
+                refused(5, format!("the mode is in force, but {who} did not switch in time and has lost its guarantee until it does; look after its agent"))
+            }
+            Outcome::RolledBack { silent } => {
+                let who = names(silent);
+                refused(5, format!("{who} did not switch in time, so everyone is in the old mode again; look after its agent: giusto status"))
+            }
+            Outcome::Preempted => refused(4, "another request took its place".into()),
+            Outcome::Stuck { members } => {
+                let who = names(members);
+                refused(4, format!("the machine refuses reservations of {who} for the new mode and for the old one; start giusto again"))
+            }
+            Outcome::Refused(refusal) => {
+                let table = self.manager.table();
+                let reason = why(table, refusal, now());
+                use giusto_modes::Refusal::{DoesNotFit, NoOrder, NotAllowed, Unknown};
+                let exit = match refusal {
+                    DoesNotFit { .. } | NoOrder { .. } => 1,
+                    Unknown | NotAllowed => 2,
+                    _ => 4,
+                };
+                refused(exit, reason)
+            }
+        }
+    }
+
+    /// For whoever looks. A reader that holds the status up is not waited for: the next event brings it up to date.
+    fn publish(&mut self) {
+        let (manager, table) = (&self.manager, self.manager.table());
+        let members = table.members().iter().zip(manager.locals()).enumerate();
+        let members: Vec<PeerStatus> = members
+            .map(|(place, (member, &local))| PeerStatus {
+                service: member.name.clone(),
+                local: member.locals[local].name.clone(),
+                connected: member.agent.then(|| manager.connected(place)),
+                sound: manager.sound(place),
+            })
+            .collect();
+        let status = ModesStatus {
+            mode: manager.mode().map(|mode| table.modes()[mode].name.clone()),
+            changing_to: manager.changing().map(|locals| name(table, locals)),
+            locals: members.iter().map(|member| member.local.clone()).collect(),
+            members,
+            changes: self.history.all(),
+            refused: self.peers.refused(),
+        };
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+}
+
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done { .. } | Outcome::Unchanged => "done",
+        Outcome::Degraded { .. } => "degraded",
+        Outcome::Refused(_) => "refused",
+        Outcome::RolledBack { .. } => "rolled-back",
+        Outcome::Preempted => "preempted",
+        Outcome::Stuck { .. } => "stuck",
+    }
+}
+
+/// What the site calls these local modes; else each by its member.
+fn name(table: &giusto_modes::Table, locals: &[usize]) -> String {
+    if let Some(mode) = table.modes().iter().find(|mode| mode.locals == locals) {
+        return mode.name.clone();
+    }
+    let members = table.members().iter().zip(locals);
+    let each = members.map(|(member, &local)| format!("{}={}", member.name, member.locals[local].name));
+    each.collect::<Vec<_>>().join(" ")
+}
+
+fn why(table: &giusto_modes::Table, refusal: &giusto_modes::Refusal, now: Instant) -> String {
+    use giusto_modes::Refusal;
+    let place = |place: &usize| table.places()[*place].name.clone();
+    match refusal {
+        Refusal::DoesNotFit { place: at } => {
+            format!("the servers of that mode do not fit together on {}; 'giusto plan' says what would", place(at))
+        }
+        Refusal::NoOrder { place: at, members } => {
+            let names: Vec<&str> = members.iter().map(|&member| table.members()[member].name.as_str()).collect();
+            format!("on {} there is no order in which {} can change without overload on the way; go by a mode that needs less", place(at), names.join(", "))
+        }
+        Refusal::TooSoon { until } => {
+            let ms = until.ns().saturating_sub(now.ns()) / 1_000_000 + 1;
+            format!("changes are 'spacing' apart: try again in {ms} ms, or write mode-changes: {{requests: queue}}")
+        }
+        Refusal::Busy => "a change is under way; try again, or write mode-changes: {requests: queue}".into(),
+        other => other.to_string(),
+    }
+}
+
+/// Off the cores of servers where there is another one, and above the managers.
+fn become_urgent() -> std::io::Result<()> {
+    sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY))
+}

@@ -1,0 +1,118 @@
+//! Whether a combination of local modes fits, by the servers of a plan alone.
+
+use super::hypothetical;
+use crate::words::share;
+use giusto_analysis::admission::{admit, Grids, Order, Refused, Window};
+use giusto_analysis::Error;
+use giusto_model::{Admission, Bandwidth, HostPlan, LocalPlan, ModesPlan, Plan, Server, ServerKind};
+
+/// Why a combination of local modes cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAdmitted {
+    /// The plan is not for one host with modes, or these are not local modes of its members, one each, in their order.
+    #[error("{0}; expected one local mode of each member of a plan for one host")]
+    Unknown(String),
+    /// All servers of a core together ask for too much.
+    #[error("core {core} would have to give {}, and it can give {}", share(*demand), share(*supply))]
+    Room {
+        /// Which core.
+        core: u32,
+        /// Σ B/P, boosts included.
+        demand: Bandwidth,
+        /// What may be reserved of it.
+        supply: Bandwidth,
+    },
+    /// There is room, but not in every window.
+    #[error("on core {core} {} can be asked for within {}", window.demand, window.at)]
+    Window {
+        /// Which core.
+        core: u32,
+        /// Which window.
+        window: Window,
+    },
+    /// It cannot be computed.
+    #[error("core {core}: {why}")]
+    Analysis {
+        /// Which core.
+        core: u32,
+        /// Why not.
+        why: Error,
+    },
+}
+
+impl NotAdmitted {
+    /// Where it does not fit.
+    pub(super) fn core(&self) -> Option<u32> {
+        match self {
+            NotAdmitted::Unknown(_) => None,
+            NotAdmitted::Room { core, .. } | NotAdmitted::Window { core, .. } | NotAdmitted::Analysis { core, .. } => {
+                Some(*core)
+            }
+        }
+    }
+}
+
+/// Whether the local modes `locals` of the members of `plan`, in their order, fit on its host together, whether the site names
+/// that combination or not: on each core Σ B/P, boosts included, is at most what may be reserved, and no window asks for more
+/// than its length. Every local mode by itself is proven in the plan. O(servers) where none is deferrable and nobody is boosted.
+///
+/// # Errors
+/// The first core on which they do not fit.
+pub fn admit_modes(plan: &Plan, locals: &[String]) -> Result<(), NotAdmitted> {
+    let unknown = |what: String| NotAdmitted::Unknown(what);
+    let (Some(modes), Some(host)) = (plan.only_modes(), plan.only_host()) else {
+        return Err(unknown("this plan has not one host with modes".into()));
+    };
+    if locals.len() != modes.members.len() {
+        return Err(unknown(format!("{} local modes for {} members", locals.len(), modes.members.len())));
+    }
+    let local = |(place, name): (usize, &String)| {
+        let found = modes.local(place, name);
+        found.ok_or_else(|| unknown(format!("'{}' has no mode '{name}'", modes.members[place].service)))
+    };
+    let chosen: Vec<&LocalPlan> = locals.iter().enumerate().map(local).collect::<Result<_, _>>()?;
+    fits(host, &servers(plan, modes, &chosen))
+}
+
+/// The server of each entry of `plan`, those of members as in these local modes.
+pub(super) fn servers(plan: &Plan, modes: &ModesPlan, locals: &[&LocalPlan]) -> Vec<(u32, Server)> {
+    let mut all: Vec<(u32, Server)> = plan.services.iter().map(|entry| (entry.core, entry.server)).collect();
+    for (member, local) in modes.members.iter().zip(locals) {
+        let own = plan.services.iter().zip(&mut all).filter(|(entry, _)| entry.name == member.service);
+        own.zip(&local.servers).for_each(|((_, slot), server)| slot.1 = *server);
+    }
+    all
+}
+
+/// Whether these servers, each on its core, fit on the cores of `host`.
+pub(super) fn fits(host: &HostPlan, servers: &[(u32, Server)]) -> Result<(), NotAdmitted> {
+    host.admission.iter().try_for_each(|told| {
+        let here = servers.iter().filter(|(on, _)| *on == told.core).map(|(_, server)| *server);
+        admit_core(told, here.collect())
+    })
+}
+
+/// Whether these servers fit together on the core that `told` is about, beside its boosts. See [`admit_modes`].
+///
+/// # Errors
+/// They do not, and why.
+pub fn admit_core(
+    &Admission { core, most, boost, .. }: &Admission,
+    mut servers: Vec<Server>,
+) -> Result<(), NotAdmitted> {
+    servers.extend(boost.map(hypothetical));
+    let range = || NotAdmitted::Analysis { core, why: Error::Range };
+    let demand = servers.iter().try_fold(Bandwidth::ZERO, |sum, one| sum.add_up(one.bandwidth())).ok_or_else(range)?;
+    if demand > most || demand >= Bandwidth::ONE {
+        return Err(NotAdmitted::Room { core, demand, supply: most });
+    }
+    if servers.len() == 1 || servers.iter().all(|server| server.kind != ServerKind::Deferrable) {
+        return Ok(());
+    }
+    match admit(&servers, Order::Edf, Grids::Apart, Bandwidth::ONE) {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(Refused::Window(window))) => Err(NotAdmitted::Window { core, window }),
+        Ok(Err(_)) => Err(NotAdmitted::Room { core, demand, supply: most }),
+        Err(why) => Err(NotAdmitted::Analysis { core, why }),
+    }
+}
