@@ -31,7 +31,7 @@ files() {
 	echo "644 $pages/giusto.fish $prefix/share/fish/vendor_completions.d/giusto.fish"
 	local page
 	for page in "$pages"/*.1.gz; do echo "644 $page $prefix/share/man/man1/${page##*/}"; done
-	for page in README.md SECURITY.md docs/install.md docs/vms.md formats/[!R]*.md; do echo "644 $page $doc/${page##*/}"; done
+	for page in README.md SECURITY.md docs/[!s]*.md formats/*.md; do echo "644 $page $doc/$page"; done # without docs/status.md
 	for page in sites/*.yaml; do echo "644 $page $doc/examples/${page##*/}"; done
 }
 
@@ -41,7 +41,7 @@ install)
 	;;
 uninstall)
 	files | while read -r _ _ to; do rm -f "${DESTDIR:-}$to"; done
-	rmdir "${DESTDIR:-}$doc/examples" "${DESTDIR:-}$doc" 2>/dev/null || true
+	rmdir "${DESTDIR:-}$doc"/{docs,examples,formats} "${DESTDIR:-}$doc" 2>/dev/null || true
 	;;
 *)
 	echo "expected 'install' or 'uninstall'" >&2

@@ -21,7 +21,7 @@ const FILES: &[(&str, &str)] = &[
     ("/run/giusto/control", "socket of the giusto that runs, for root and the group giusto"),
     ("/var/lib/giusto/out", "plan and logs of giusto.service"),
     ("/usr/share/doc/giusto/examples", "sites to begin with"),
-    ("/usr/share/doc/giusto/site.md", "all keys of a site file"),
+    ("/usr/share/doc/giusto/formats/site.md", "all keys of a site file"),
 ];
 
 fn main() -> io::Result<()> {

@@ -1,0 +1,186 @@
+//! What has happened is charged in order, the policy core says who runs, and each server's threads get their place.
+
+use super::served::{give, Served};
+use super::super::ranks::{class, may_run, priorities, Standing};
+use super::super::watch::{self, Event, What};
+use super::Engine;
+use giusto_model::{Criticality, ServerKind};
+use giusto_policy::{CoreMode, Order};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// The priority of the highest server.
+const HIGHEST: u32 = 80;
+/// A budget's rest below this (ns) counts as consumed, and is given back with the next consumption: a timer for it would cost
+/// more than it is worth, and many of them in a row made a storm.
+const CRUMB: u64 = 20_000;
+
+impl Engine {
+    /// Tells the policy core what has happened, in order.
+    pub(super) fn drain(&mut self) {
+        while let Some(event) = self.watch.next() {
+            let Some(Some(server)) = self.servers.get_mut(event.server) else { continue };
+            match event.what {
+                What::New(tid) => {
+                    server.threads.insert(tid);
+                    give(tid, server.priority); // its parent may have got another place in the middle of the fork
+                }
+                What::Gone(tid) => drop(server.threads.remove(&tid)),
+                What::Idle | What::Ready => {
+                    let is_ready = event.what == What::Ready;
+                    if server.is_ready != is_ready {
+                        server.is_ready = is_ready;
+                        let id = server.id;
+                        self.charge(event.at, Some(event));
+                        self.pool.ready(id, is_ready, event.at);
+                        self.pool.decide(event.at);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Charges what was consumed up to `at`. Whoever ran without being chosen (it was being stopped) is charged for it when it
+    /// pays next.
+    fn charge(&mut self, at: u64, event: Option<Event>) {
+        let at = at.max(self.at);
+        let passed = (at - self.at) as i64;
+        self.at = at;
+        let (runs, payer) = (self.pool.running(0), self.pool.payer(0));
+        let Some((slot, server)) = self.servers.iter_mut().enumerate().find_map(|(slot, server)| {
+            let server = server.as_mut()?;
+            (Some(server.id) == runs).then_some((slot, server))
+        }) else {
+            return self.pool.charge(0, 0, at);
+        };
+        let total = match event {
+            Some(event) if event.server == slot => event.ran as i64,
+            _ => self.watch.account(slot).ran.load(Relaxed) as i64,
+        };
+        if payer.is_none() {
+            server.charged = total; // on a lent budget
+            return self.pool.charge(0, 0, at);
+        }
+        let mut ran = (total - server.charged).clamp(0, passed);
+        let rest = self.pool.left_ns(server.id) - ran;
+        let limited = server.managed.server.kind != ServerKind::Unlimited && server.boost.is_none();
+        if event.is_none() && limited && (1..=CRUMB as i64).contains(&rest) && ran + rest <= passed {
+            ran += rest;
+        }
+        server.charged += ran;
+        self.pool.charge(0, ran as u64, at);
+    }
+
+    /// Brings the policy core up to now.
+    pub(super) fn settle(&mut self, now: u64) {
+        self.charge(now, None);
+        for (slot, server) in self.servers.iter_mut().enumerate() {
+            let Some(server) = server else { continue };
+            server.boost = server.boost.filter(|&(_, until)| until > self.at);
+            let account = self.watch.account(slot);
+            // Events may have been lost where the buffer was full.
+            let is_ready = account.awake.load(Relaxed) > 0;
+            if account.parked.load(Relaxed) == 0 && server.is_ready != is_ready {
+                server.is_ready = is_ready;
+                self.pool.ready(server.id, is_ready, self.at);
+            }
+        }
+        let was = self.mode.since;
+        self.until = self.pool.decide(self.at).until;
+        let is_hi = self.pool.core_mode(0) == CoreMode::Hi;
+        match (was, is_hi) {
+            (Some(since), false) => self.mode.hi_ns += self.at - since,
+            (None, true) => self.mode.switches += 1,
+            _ => {}
+        }
+        self.mode.since = is_hi.then(|| was.unwrap_or(self.at));
+    }
+
+    /// Gives each server's threads their place; `false`: one has fallen asleep, ended or woken since, so that who runs has to be
+    /// decided anew.
+    pub(super) fn apply(&mut self) -> bool {
+        let slots: Vec<usize> = (0..self.servers.len()).filter(|&slot| self.servers[slot].is_some()).collect();
+        let served = || slots.iter().filter_map(|&slot| self.servers[slot].as_ref());
+        let is_hi = self.pool.core_mode(0) == CoreMode::Hi;
+        let standing = |server: &Served| {
+            let kind = server.managed.server.kind;
+            let rank = match self.order {
+                Order::FixedPriority => u64::from(server.managed.priority),
+                Order::Edf => self.pool.deadline_ns(server.id),
+                Order::MixedCriticality => {
+                    let early = if is_hi { 0 } else { server.early() };
+                    self.pool.deadline_ns(server.id).saturating_sub(early)
+                }
+            };
+            let has_budget = kind == ServerKind::Unlimited || self.pool.left_ns(server.id) > 0;
+            Standing {
+                kind,
+                class: match server.managed.criticality {
+                    Some(criticality) => class(criticality, is_hi, has_budget),
+                    None => has_budget.then_some(0),
+                },
+                rank: (rank, server.id.index()),
+                is_ready: server.is_ready,
+                boost: server.boost.map(|(place, _)| place),
+            }
+        };
+        let standings: Vec<Standing> = served().map(standing).collect();
+        let runs = self.pool.running(0).and_then(|id| served().position(|server| server.id == id));
+        // A low one without budget that is chosen runs like all who have no server.
+        let runs = runs.filter(|&place| standings[place].class.is_some() || self.order != Order::MixedCriticality);
+        let order = may_run(&standings, runs);
+        for (place, &slot) in slots.iter().enumerate() {
+            let account = self.watch.account(slot);
+            let Some(server) = &mut self.servers[slot] else { continue };
+            if !order.contains(&place) {
+                let dry = self.pool.left_ns(server.id);
+                server.park(account, dry);
+            }
+        }
+        let now: Vec<Option<u32>> =
+            order.iter().map(|&place| self.servers[slots[place]].as_ref().and_then(|server| server.priority)).collect();
+        for (&place, priority) in order.iter().zip(priorities(&now, HIGHEST)) {
+            let slot = slots[place];
+            if let Some(server) = &mut self.servers[slot] {
+                server.unpark(self.watch.account(slot), priority);
+            }
+        }
+        let mut is_as_decided = true;
+        self.alone = self.alone_in_hi();
+        // Last: going on is no news to whoever orders it.
+        for &slot in &slots {
+            let Some(server) = &self.servers[slot] else { continue };
+            let follow =
+                slots.len() > 1 && self.alone != Some(slot) || server.managed.server.kind == ServerKind::Polling;
+            let urgent = match follow {
+                true => watch::IDLE | watch::READY,
+                false if self.alone == Some(slot) => 0,
+                false => watch::READY * u32::from(!server.is_ready),
+            };
+            let account = self.watch.account(slot);
+            account.urgent.store(urgent, SeqCst);
+            // Who was woken from another core before that told nobody.
+            let is_ready = account.awake.load(SeqCst) > 0;
+            is_as_decided &= urgent == 0 || account.parked.load(Relaxed) != 0 || server.is_ready == is_ready;
+        }
+        is_as_decided
+    }
+
+    /// In HI, the only server of high criticality, if it has budget: whenever it wakes it goes before all others, which the kernel does by
+    /// itself, so that nobody has to be told before its budget may end.
+    fn alone_in_hi(&self) -> Option<usize> {
+        if self.pool.core_mode(0) == CoreMode::Lo || self.boosted() {
+            return None;
+        }
+        let high = |(slot, server): (usize, &Option<Served>)| match server.as_ref()?.managed.criticality? {
+            Criticality::High { .. } => Some(slot),
+            Criticality::Low => None,
+        };
+        let mut all = self.servers.iter().enumerate().filter_map(high);
+        let only = all.next().filter(|_| all.next().is_none())?;
+        self.servers[only].as_ref().filter(|server| self.pool.left_ns(server.id) > 0).map(|_| only)
+    }
+
+    fn boosted(&self) -> bool {
+        self.servers.iter().flatten().any(|server| server.boost.is_some())
+    }
+}

@@ -1,0 +1,231 @@
+//! What a manager is told to do: servers come, change, are boosted and go.
+
+use super::served::{give, Served};
+use super::super::group::Group;
+use super::super::{watch, Managed, Report};
+use super::{monotonic, Engine};
+use crate::Error;
+use giusto_model::{Criticality, Server, ServerKind};
+use giusto_policy::{Mixed, Params, When};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::SyncSender;
+
+/// What the manager is asked to do; the answer goes to the sender.
+pub(in super::super) enum Command {
+    Add {
+        wanted: Box<(Managed, Group)>,
+        threads: Vec<u32>,
+        answer: SyncSender<Result<usize, Error>>,
+    },
+    TakeIn {
+        server: usize,
+        threads: Vec<u32>,
+    },
+    Prefer {
+        server: usize,
+        thread: u32,
+    },
+    /// Answers from when on it is in force.
+    Set {
+        server: usize,
+        wanted: Server,
+        criticality: Option<Criticality>,
+        when: When,
+        answer: SyncSender<Result<u64, Error>>,
+    },
+    Boost {
+        server: usize,
+        until: u64,
+    },
+    /// Answers with its next replenishment.
+    Look {
+        server: usize,
+        answer: SyncSender<Result<u64, Error>>,
+    },
+    Remove {
+        server: usize,
+        answer: SyncSender<()>,
+    },
+    Report {
+        answer: SyncSender<Report>,
+    },
+    Stop,
+}
+
+impl Engine {
+    /// Carries commands out; `false`: stop.
+    pub(super) fn obey(&mut self) -> bool {
+        while let Ok(command) = self.commands.try_recv() {
+            self.drain();
+            self.settle(monotonic());
+            match command {
+                Command::Add { wanted, threads, answer } => _ = answer.send(self.add(wanted.0, wanted.1, threads)),
+                Command::TakeIn { server, threads } => self.take_in(server, &threads),
+                Command::Prefer { server, thread } => self.prefer(server, thread),
+                Command::Set { server, wanted, criticality, when, answer } => {
+                    _ = answer.send(self.set(server, wanted, criticality, when));
+                }
+                Command::Look { server, answer } => {
+                    _ = answer.send(self.server(server).map(|one| one.id).map(|id| self.pool.deadline_ns(id)));
+                }
+                Command::Boost { server, until } => {
+                    if let Err(why) = self.boost(server, until) {
+                        self.warnings.push(format!("a boost is refused: {why}"));
+                    }
+                }
+                Command::Remove { server, answer } => {
+                    self.remove(server);
+                    let _ = answer.send(());
+                }
+                Command::Report { answer } => _ = answer.send(self.report()),
+                Command::Stop => return false,
+            }
+        }
+        true
+    }
+
+    fn add(&mut self, managed: Managed, group: Group, threads: Vec<u32>) -> Result<usize, Error> {
+        let server = managed.server;
+        // Grids of equal periods coincide.
+        let period = server.period.ns().max(1);
+        let first = match server.kind {
+            ServerKind::ConstantBandwidth | ServerKind::Sporadic | ServerKind::Unlimited => 0,
+            _ => managed.first.unwrap_or((self.at / period + 1) * period),
+        };
+        let slot = self.servers.iter().position(Option::is_none).unwrap_or(self.servers.len());
+        if slot >= watch::SERVERS {
+            let why = format!("a core has at most {} servers; use another core", watch::SERVERS);
+            return Err(Error::Kernel { doing: format!("manage {}", managed.name), why });
+        }
+        let params =
+            Params { budget: server.budget.ns(), period: server.period.ns(), first, priority: managed.priority };
+        let id = match (managed.criticality, policy_kind(server.kind)) {
+            (Some(criticality), _) => self.pool.add_mixed(mixed(server, criticality), self.at),
+            (None, Some(kind)) => self.pool.add(kind, params, self.at),
+            (None, None) => return Err(Error::Kind(server.kind)),
+        };
+        let id = id.map_err(|why| refused(&managed.name, &why))?;
+        let base = self.watch.account(slot).ran.load(Relaxed);
+        let served = Served {
+            id,
+            managed,
+            group,
+            threads: BTreeSet::new(),
+            priority: None,
+            frozen: false,
+            first: 0,
+            preferred: None,
+            is_ready: false,
+            boost: None,
+            base,
+            charged: base as i64,
+            throttled: 0,
+            overrun_max: 0,
+        };
+        if slot == self.servers.len() {
+            self.servers.push(None);
+        }
+        self.servers[slot] = Some(served);
+        self.take_in(slot, &threads);
+        Ok(slot)
+    }
+
+    fn take_in(&mut self, slot: usize, threads: &[u32]) {
+        let Some(Some(server)) = self.servers.get_mut(slot) else { return };
+        for &tid in threads {
+            if server.threads.contains(&tid) {
+                continue;
+            }
+            if let Err(why) = self.watch.add(tid, slot) {
+                self.warnings.push(why.to_string());
+                continue;
+            }
+            server.threads.insert(tid);
+            server.give(tid);
+        }
+    }
+
+    fn prefer(&mut self, slot: usize, thread: u32) {
+        let Some(Some(server)) = self.servers.get_mut(slot) else { return };
+        let before = server.preferred.replace(thread);
+        before.into_iter().chain([thread]).filter(|tid| server.threads.contains(tid)).for_each(|tid| server.give(tid));
+    }
+
+    fn set(&mut self, slot: usize, wanted: Server, criticality: Option<Criticality>, when: When) -> Result<u64, Error> {
+        let server = self.server(slot)?;
+        let (id, name, priority) = (server.id, server.managed.name.clone(), server.managed.priority);
+        let (budget, period) = (wanted.budget.ns(), wanted.period.ns());
+        let set = match criticality {
+            Some(criticality) => self.pool.set_mixed(id, mixed(wanted, criticality), when, self.at),
+            None => self.pool.set(id, budget, period, priority, when, self.at),
+        };
+        set.map_err(|why| refused(&name, &why))?;
+        let managed = &mut self.server(slot)?.managed;
+        (managed.server, managed.criticality) = (wanted, criticality);
+        Ok(match when {
+            When::Now => self.at,
+            When::NextPeriod => self.pool.deadline_ns(id).max(self.at),
+        })
+    }
+
+    fn boost(&mut self, slot: usize, until: u64) -> Result<(), Error> {
+        let server = self.server(slot)?;
+        let (id, name) = (server.id, server.managed.name.clone());
+        self.pool.boost(id, until, self.at).map_err(|why| refused(&name, &why))?;
+        self.boosts += 1;
+        let (boosts, at) = (self.boosts, self.at);
+        let server = self.server(slot)?;
+        let place = server.boost.map_or(boosts, |(place, _)| place);
+        server.boost = (until > at).then_some((place, until));
+        Ok(())
+    }
+
+    fn remove(&mut self, slot: usize) {
+        let Some(server) = self.servers.get_mut(slot).and_then(Option::take) else { return };
+        let _ = server.group.freeze(false);
+        self.watch.account(slot).parked.store(0, Relaxed);
+        server.threads.iter().for_each(|&tid| give(tid, None));
+        server.threads.iter().for_each(|&tid| self.watch.remove(tid));
+        self.watch.account(slot).awake.store(0, Relaxed);
+        self.pool.ready(server.id, false, self.at);
+        // The policy core forgets nobody; a server of 1 ns in 146 years is as good as none.
+        let _ = self.pool.boost(server.id, 0, self.at);
+        let _ = self.pool.set(server.id, 1, 1 << 62, u32::MAX, When::Now, self.at);
+    }
+
+    fn server(&mut self, slot: usize) -> Result<&mut Served, Error> {
+        let missing = || Error::Kernel {
+            doing: "change a server".into(),
+            why: format!("there is no server {slot} on this core"),
+        };
+        self.servers.get_mut(slot).and_then(Option::as_mut).ok_or_else(missing)
+    }
+}
+
+fn refused(name: &str, why: &giusto_policy::Error) -> Error {
+    Error::Kernel { doing: format!("manage {name}"), why: why.to_string() }
+}
+
+fn mixed(server: Server, criticality: Criticality) -> Mixed {
+    let (optimistic, period) = (server.budget.ns(), server.period.ns());
+    let (worst, virtual_deadline) = match criticality {
+        Criticality::Low => (None, period),
+        Criticality::High { worst, virtual_deadline } => (Some(worst.ns()), virtual_deadline.ns()),
+    };
+    Mixed { optimistic, worst, period, virtual_deadline }
+}
+
+fn policy_kind(kind: ServerKind) -> Option<giusto_policy::Kind> {
+    use giusto_policy::Kind;
+    Some(match kind {
+        ServerKind::PeriodicStrict => Kind::PeriodicStrict,
+        ServerKind::PeriodicConserving => Kind::PeriodicConserving,
+        ServerKind::PeriodicReclaiming => Kind::PeriodicReclaiming,
+        ServerKind::Polling => Kind::Polling,
+        ServerKind::Deferrable => Kind::Deferrable,
+        ServerKind::Sporadic => Kind::Sporadic,
+        ServerKind::ConstantBandwidth => Kind::ConstantBandwidth,
+        ServerKind::Unlimited => Kind::Unlimited,
+    })
+}

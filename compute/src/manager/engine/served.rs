@@ -1,0 +1,104 @@
+//! A server of a core: its threads, and how they get and lose their place.
+
+use super::super::group::Group;
+use super::super::{watch, Managed};
+use crate::sched::{self, Attr};
+use giusto_model::{Cap, Criticality};
+use giusto_policy::Id;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A server of this core.
+pub(super) struct Served {
+    pub(super) id: Id,
+    pub(super) managed: Managed,
+    pub(super) group: Group,
+    pub(super) threads: BTreeSet<u32>,
+    /// Its threads' priority; `None`: parked.
+    pub(super) priority: Option<u32>,
+    pub(super) frozen: bool,
+    /// The thread that was first when it was let go on the last time.
+    pub(super) first: u32,
+    /// The thread that runs before its others.
+    pub(super) preferred: Option<u32>,
+    pub(super) is_ready: bool,
+    /// Its place among the boosted, and until when.
+    pub(super) boost: Option<(u64, u64)>,
+    /// What its place among the accounts had counted before it.
+    pub(super) base: u64,
+    /// What of its consumption the policy core knows, in ns; ahead of the truth by a crumb at most.
+    pub(super) charged: i64,
+    pub(super) throttled: u64,
+    pub(super) overrun_max: u64,
+}
+
+impl Served {
+    /// By how much it is ranked before its deadline in LO.
+    pub(super) fn early(&self) -> u64 {
+        match self.managed.criticality {
+            Some(Criticality::High { virtual_deadline, .. }) => {
+                self.managed.server.period.ns().saturating_sub(virtual_deadline.ns())
+            }
+            _ => 0,
+        }
+    }
+
+    /// Keeps its threads off the core: below everybody else's real-time threads, and stopped if it is to be capped.
+    pub(super) fn park(&mut self, account: &watch::Account, left: i64) {
+        if self.priority.take().is_some() {
+            self.threads.iter().for_each(|&tid| give(tid, None));
+            if left <= 0 {
+                self.throttled += 1;
+                self.overrun_max = self.overrun_max.max(left.unsigned_abs());
+            }
+        }
+        // One that sleeps needs no stopping; it is watched, and stopped when it wakes.
+        if self.managed.cap == Cap::Hard && !self.frozen && account.awake.load(Relaxed) > 0 {
+            account.parked.store(1, Relaxed);
+            self.frozen = self.group.freeze(true).is_ok();
+            account.parked.store(u32::from(self.frozen), Relaxed);
+        }
+    }
+
+    /// Its preferred thread is as high as the server above it: it does not wait for the others of its own, and is through in
+    /// microseconds.
+    pub(super) fn priority_of(&self, tid: u32) -> Option<u32> {
+        self.priority.map(|priority| priority + u32::from(self.preferred == Some(tid)))
+    }
+
+    pub(super) fn give(&self, tid: u32) {
+        give(tid, self.priority_of(tid));
+    }
+
+    pub(super) fn unpark(&mut self, account: &watch::Account, priority: u32) {
+        if self.managed.cap == Cap::Soft && self.priority.is_none() {
+            self.charged = account.ran.load(Relaxed) as i64; // what it ran on leftovers is free
+        }
+        if self.frozen {
+            // It was stopped while ready, and wakes now: an interrupt and a wake-up to be told what is known.
+            account.urgent.store(0, Relaxed);
+            account.parked.store(0, Relaxed);
+            self.frozen = self.group.freeze(false).is_err();
+        }
+        if self.priority != Some(priority) {
+            // Threads of one priority run in the order in which they got it, once they can run at all: each has its turn to be first.
+            let was_parked = self.priority.replace(priority).is_none();
+            let next = self.threads.range(self.first + 1..).chain(&self.threads).next();
+            self.first = next.copied().filter(|_| was_parked).unwrap_or(self.first);
+            let in_turn = self.threads.range(self.first..).chain(self.threads.range(..self.first));
+            in_turn.for_each(|&tid| self.give(tid));
+        }
+    }
+}
+
+pub(super) fn attr(priority: Option<u32>) -> Attr {
+    match priority {
+        Some(priority) => Attr::inherited(sched::RR, priority),
+        None => Attr::default(),
+    }
+}
+
+/// A thread that has gone is passed over; one that refuses is looked after at the next beat.
+pub(super) fn give(tid: u32, priority: Option<u32>) {
+    let _ = sched::set(tid, &attr(priority));
+}
