@@ -3,7 +3,7 @@
 
 use giusto_analysis::admission::Fit;
 use giusto_analysis::criticality::{
-    judge, judge_within, nearest, place, rooms, Budget, Level, Refused, Test, Vm, VmError, Why,
+    judge, judge_soonest, judge_within, nearest, place, rooms, Budget, Level, Refused, Test, Vm, VmError, Why,
 };
 use giusto_model::{Bandwidth, Duration};
 use num_rational::Ratio;
@@ -139,6 +139,7 @@ struct Seen {
     one_point: u32,
     slower: u32,
     less_strict: u32,
+    sooner: u32,
 }
 
 #[test]
@@ -203,25 +204,34 @@ fn verdicts_are_those_of_an_oracle_on_a_hundred_thousand_sets() {
             },
             (said, _) => panic!("{}: the oracle says {said:?}", context()),
         }
-        match told {
-            Ok(verdict) => {
-                let x = fraction(verdict.x);
-                // Both modes as they are, and what is left of each.
-                assert_eq!(c - low - usual / x, fraction(&verdict.slack.usual), "seed {seed}");
-                assert_eq!(c - x * low - worst, fraction(&verdict.slack.worst), "seed {seed}");
-                let grown = &verdict.robustness;
-                let both = |low: Exact, usual: Exact, worst: Exact| (low + usual / x - c, x * low + worst - c);
-                let (a, b) = both(low + fraction(&grown.u1_1), usual, worst);
-                assert_eq!(a.max(b), 0.into(), "seed {seed}: U1(1)");
-                assert_eq!(both(low, usual + fraction(&grown.u2_1), worst).0, 0.into(), "seed {seed}: U2(1)");
-                assert_eq!(both(low, usual, worst + fraction(&grown.u2_2)).1, 0.into(), "seed {seed}: U2(2)");
-                for (place, vm) in vms.iter().enumerate() {
-                    let deadline = verdict.virtual_deadline(place);
-                    let expected = if vm.level == Level::High { x } else { 1.into() } * i128::from(vm.period.ns());
-                    assert_eq!(Exact::from_integer(deadline.ns().into()), expected, "seed {seed}");
-                    assert!(vm.optimistic <= deadline && deadline <= vm.period, "seed {seed}");
-                }
+        let soonest = judge_soonest(&vms, capacity);
+        assert_eq!(soonest.as_ref().err(), told.as_ref().err(), "seed {seed}");
+        if let (Said::Fits { least, .. }, Ok(verdict)) = (oracle(&vms, capacity), &soonest) {
+            let both = seen_high(&vms) && vms.iter().any(|vm| vm.level == Level::Low);
+            let x = if both { Exact::new(least, grid) } else { 1.into() };
+            assert_eq!(fraction(verdict.x), x, "seed {seed}");
+            seen.sooner += u32::from(verdict.test == Test::Edf && x < 1.into());
+        }
+        for verdict in [told.clone(), soonest].into_iter().flatten() {
+            let x = fraction(verdict.x);
+            // Both modes as they are, and what is left of each.
+            assert_eq!(c - low - usual / x, fraction(&verdict.slack.usual), "seed {seed}");
+            assert_eq!(c - x * low - worst, fraction(&verdict.slack.worst), "seed {seed}");
+            let grown = &verdict.robustness;
+            let both = |low: Exact, usual: Exact, worst: Exact| (low + usual / x - c, x * low + worst - c);
+            let (a, b) = both(low + fraction(&grown.u1_1), usual, worst);
+            assert_eq!(a.max(b), 0.into(), "seed {seed}: U1(1)");
+            assert_eq!(both(low, usual + fraction(&grown.u2_1), worst).0, 0.into(), "seed {seed}: U2(1)");
+            assert_eq!(both(low, usual, worst + fraction(&grown.u2_2)).1, 0.into(), "seed {seed}: U2(2)");
+            for (place, vm) in vms.iter().enumerate() {
+                let deadline = verdict.virtual_deadline(place);
+                let expected = if vm.level == Level::High { x } else { 1.into() } * i128::from(vm.period.ns());
+                assert_eq!(Exact::from_integer(deadline.ns().into()), expected, "seed {seed}");
+                assert!(vm.optimistic <= deadline && deadline <= vm.period, "seed {seed}");
             }
+        }
+        match told {
+            Ok(_) => {}
             Err(Refused::Unfit(unfit)) => {
                 assert_eq!(unfit.less_strict, low + usual <= c, "seed {seed}");
                 seen.less_strict += u32::from(unfit.less_strict);
@@ -233,8 +243,8 @@ fn verdicts_are_those_of_an_oracle_on_a_hundred_thousand_sets() {
     }
     println!("{seen:?}");
     let Seen { edf, edf_vd, too_many_low, usual, worst, no_x, rounding, no_low, no_high, .. } = seen;
-    let Seen { full_by_edf, left_end, right_end, one_point, slower, less_strict, .. } = seen;
-    let often = [edf, edf_vd, too_many_low, usual, worst, no_x, rounding, no_low, no_high, slower, less_strict];
+    let Seen { full_by_edf, left_end, right_end, one_point, slower, less_strict, sooner, .. } = seen;
+    let often = [sooner, edf, edf_vd, too_many_low, usual, worst, no_x, rounding, no_low, no_high, slower, less_strict];
     assert!(often.iter().all(|&count| count >= 500), "{seen:?}");
     assert!([full_by_edf, left_end, right_end, one_point].iter().all(|&count| count >= 50), "{seen:?}");
 }

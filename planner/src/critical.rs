@@ -6,7 +6,7 @@
 use crate::size::reason;
 use crate::supply::Entry;
 use crate::words::{share, time};
-use giusto_analysis::criticality::{judge_within, Level, Refused, Test, Unfit, Verdict, Vm};
+use giusto_analysis::criticality::{judge_soonest, Level, Refused, Test, Unfit, Verdict, Vm};
 use giusto_model::{Bandwidth, Criticality, Duration, Interface, Reason, ServicePlan};
 
 /// Why servers with criticality do not go together.
@@ -40,7 +40,7 @@ pub(crate) fn planned(entry: &ServicePlan) -> Option<Vm> {
 /// x of a core that can give `most`, if its servers have criticality.
 pub(crate) fn x<'a>(here: impl Iterator<Item = &'a ServicePlan>, most: Bandwidth) -> Option<Bandwidth> {
     let vms: Vec<Vm> = here.map(planned).collect::<Option<_>>()?;
-    judge_within(&vms, most).ok().map(|verdict| verdict.x)
+    judge_soonest(&vms, most).ok().map(|verdict| verdict.x)
 }
 
 /// What servers reserve of a core: in LO mode all their usual budgets, in HI mode the worst of high ones; the larger. `None` where
@@ -57,7 +57,7 @@ pub(crate) fn reserved(vms: &[Vm]) -> Option<Bandwidth> {
 /// Whether these go together on a core that can give `most`, all of them with criticality.
 pub(crate) fn together(here: &[&Entry], most: Bandwidth) -> Result<Verdict, Refused> {
     let vms: Vec<Vm> = here.iter().filter_map(|entry| entry.vm()).collect();
-    judge_within(&vms, most)
+    judge_soonest(&vms, most)
 }
 
 /// The criticality of the server at `place` of those that were judged.
@@ -100,7 +100,14 @@ pub(crate) fn reasons(vm: &Vm, place: usize, verdict: &Verdict, most: Bandwidth,
             ),
         ),
         _ => {
-            ("edf, x = 1".into(), format!("{sums}: plain EDF has room for all at their worst (paper 003, eqs. 1 to 3)"))
+            let room = "plain EDF has room for all at their worst (paper 003, eqs. 1 to 3)";
+            match verdict.x == Bandwidth::ONE {
+                true => ("edf, x = 1".into(), format!("{sums}: {room}")),
+                false => (
+                    format!("edf, x = {}", verdict.x),
+                    format!("{sums}: {room}, with any x up to 1; this is the least of eq. 4, for high ones not to wait behind low ones"),
+                ),
+            }
         }
     };
     reasons.push(reason("test", value, why));

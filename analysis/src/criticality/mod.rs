@@ -249,13 +249,27 @@ pub fn judge(vms: &[Vm]) -> Result<Verdict, Refused> {
 /// Sufficient for sporadic jobs with deadlines at their periods, and exact where x is 1. O(n) operations on fractions of O(n)
 /// digits.
 pub fn judge_within(vms: &[Vm], capacity: Bandwidth) -> Result<Verdict, Refused> {
+    judged(vms, capacity, Sums::x)
+}
+
+/// [`judge_within`], but with the least x that is enough also where plain EDF is, if there are both low and high ones. What passes
+/// is the same, as is what is proven: where U1(1) + U2(2) ≤ c, HI mode has room with every x ≤ 1, and LO mode from
+/// U2(1)/(c − U1(1)) on. With x = 1 a high one that wakes is behind every low one that woke before it, for as long as all of
+/// these have budgets; with the least it is ranked as early as can be.
+pub fn judge_soonest(vms: &[Vm], capacity: Bandwidth) -> Result<Verdict, Refused> {
+    judged(vms, capacity, Sums::soonest)
+}
+
+type Choice = fn(&Sums, Bandwidth) -> Result<Bandwidth, Box<Why>>;
+
+fn judged(vms: &[Vm], capacity: Bandwidth, choice: Choice) -> Result<Verdict, Refused> {
     check(vms)?;
     let sums = Sums::of(vms);
     let unfit = |why: Box<Why>| {
         let less_strict = sums.usually_fits(capacity);
         Refused::Unfit(Box::new(Unfit { utilizations: sums.told(), capacity, why: *why, less_strict }))
     };
-    let x = sums.x(capacity).map_err(unfit)?;
+    let x = choice(&sums, capacity).map_err(unfit)?;
     let test = if sums.edf(capacity) { Test::Edf } else { Test::EdfVd };
     let (slack, robustness) = sums.margins(x, capacity);
     // g divides every high period, and k ≤ g.

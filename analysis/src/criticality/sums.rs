@@ -111,14 +111,32 @@ impl Sums {
             return Err(Why::NoX(told(from, to)).into());
         }
         // from ≤ 1, as usual budgets fit, and to < 1, as plain EDF does not do.
-        let share = |count: u64| Bandwidth::new(count, self.grid).unwrap_or(Bandwidth::ONE);
-        let count = u64::try_from((&from * BigUint::from(self.grid)).ceil().to_integer()).unwrap_or(self.grid);
-        let x = share(count);
+        let count = self.count(&from);
+        let x = self.step(count);
         if exact(x) <= to {
             return Ok(x);
         }
         let grid = Duration::from_ns(self.grid);
-        Err(Why::Rounding { interval: told(from, to), grid, below: share(count - 1), above: x }.into())
+        Err(Why::Rounding { interval: told(from, to), grid, below: self.step(count - 1), above: x }.into())
+    }
+
+    /// [`Sums::x`], but the least also where plain EDF does: HI mode has room with any x ≤ 1 then.
+    pub(super) fn soonest(&self, capacity: Bandwidth) -> Result<Bandwidth, Box<Why>> {
+        let x = self.x(capacity)?;
+        let whole = exact(capacity);
+        // U1(1) < c, as all fit and the high ones take something.
+        let least = || self.step(self.count(&(&self.usual / (whole - &self.low))));
+        Ok(if self.lows > 0 && self.highs > 0 { least() } else { x })
+    }
+
+    /// The least k with k/g ≥ `from`, which is at most 1.
+    fn count(&self, from: &Exact) -> u64 {
+        u64::try_from((from * BigUint::from(self.grid)).ceil().to_integer()).unwrap_or(self.grid)
+    }
+
+    /// k/g.
+    fn step(&self, count: u64) -> Bandwidth {
+        Bandwidth::new(count, self.grid).unwrap_or(Bandwidth::ONE)
     }
 
     /// Of EDF-VD, where there are low ones and they leave something.
