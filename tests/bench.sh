@@ -56,6 +56,15 @@ case $code in
 *) missed+=(modes) ;;
 esac
 
+echo "=== criticality: memcached alone and beside three that never sleep, stock and Giusto in turns (5 minutes)"
+code=0
+/usr/bin/python3 tests/bench-memcached.py || code=$?
+case $code in
+0) ;;
+77) echo "skipped" ;;
+*) missed+=(criticality) ;;
+esac
+
 echo "=== VAS: a whole core, no plan and Giusto in turns, $rounds rounds of 8 s"
 code=0
 target/release/giusto run sites/walk.yaml --trial --rounds "$rounds" --for 8s --out $out --json >$out/trial.json || code=$?

@@ -238,6 +238,12 @@ pub(crate) fn restricted() -> Vec<(Thread, Vec<u32>)> {
     threads.filter_map(|tid| Some((Thread::of(tid)?, affinity(tid).ok().filter(|cores| *cores != online)?))).collect()
 }
 
+/// The core on which the caller runs right now.
+pub fn here() -> u32 {
+    // SAFETY: no arguments; it fails on no kernel that has it.
+    unsafe { libc::sched_getcpu() as u32 }
+}
+
 /// Cores a thread may run on, ascending.
 pub fn affinity(tid: u32) -> io::Result<Vec<u32>> {
     let mut mask = [0u64; 128];

@@ -13,11 +13,6 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Real {
-    /// Whether a machine was measured; else the numbers stand for nothing.
-    measured: bool,
-    /// For people.
-    #[serde(default, rename = "note")]
-    _note: String,
     connections: u32,
     /// Requests a second on all connections.
     rate: u64,
@@ -72,13 +67,12 @@ pub(crate) fn table(size: &Size) -> Result<Csv, Error> {
             [("p50", point.p50_us, seen[0]), ("p99", point.p99_us, seen[1]), ("p999", point.p999_us, seen[2])]
         {
             let off = (us / real_us).max(real_us / us);
-            let text =
-                [point.hogs.to_string(), role.into(), name.into(), "0".into(), u8::from(!real.measured).to_string()];
+            let text = [point.hogs.to_string(), role.into(), name.into(), "0".into()];
             let numbers = [real_us, us, off, high as f64 / 1e3].map(|x| format!("{x:.3}"));
             rows.push([text.to_vec(), numbers.to_vec()].concat());
         }
     }
-    let columns = ["hogs", "role", "percentile", "set", "placeholder", "real_us", "simulated_us", "off", "slice_us"];
+    let columns = ["hogs", "role", "percentile", "set", "real_us", "simulated_us", "off", "slice_us"];
     Ok(vatc::table(columns.to_vec(), &rows))
 }
 

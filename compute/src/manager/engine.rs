@@ -190,9 +190,8 @@ impl Engine {
         self.next_beat = self.at + BEAT;
         let mut count = [0u8; 8];
         let _ = rustix::io::read(&self.called, &mut count);
-        // SAFETY: no arguments.
-        let here = unsafe { libc::sched_getcpu() };
-        if here != self.core as i32 {
+        let here = sched::here();
+        if here != self.core {
             // The core has gone offline. Silence makes the watchdog restore everything.
             self.warn(format!("core {} has gone: its manager runs on core {here}", self.core));
             return;

@@ -5,9 +5,13 @@ use crate::Error;
 use giusto_model::{Criticality, Server};
 use giusto_policy::When;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{sync_channel, Receiver, Sender, SyncSender};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// A manager answers sooner than a thread that sleeps on a core of its own wakes.
+const SPIN: Duration = Duration::from_micros(200);
 
 /// Changes one server of a [`Manager`](super::Manager), from any thread. Once the server is paused or let go it changes nothing that it
 /// should: whoever pauses takes the lever back first.
@@ -18,8 +22,13 @@ pub struct Lever {
 }
 
 impl Lever {
+    /// The manager's.
+    pub fn core(&self) -> u32 {
+        self.line.core
+    }
+
     /// Changes the reservation; its kind stays. Returns from when on it is in force (CLOCK_MONOTONIC, ns): about now, or at its next
-    /// replenishment. Waits for the manager, about 20 us.
+    /// replenishment. Waits for the manager, about 20 us, in which it does not sleep.
     pub fn set(&self, wanted: Server, when: When) -> Result<u64, Error> {
         self.set_with(wanted, None, when)
     }
@@ -35,32 +44,66 @@ impl Lever {
         self.line.ask(|answer| Command::Look { server, answer })?
     }
 
-    /// Puts the server above all others until then (CLOCK_MONOTONIC, ns); in the past: ends that. At most one on a core. Does not wait:
-    /// whoever boosts waits for what the boosted does. A boost that is refused is among the manager's warnings.
+    /// Puts the server above all others until then (CLOCK_MONOTONIC, ns). At most one on a core. Does not wait: whoever boosts waits
+    /// for what the boosted does. A boost that is refused is among the manager's warnings.
     pub fn boost(&self, until: u64) -> Result<(), Error> {
         let server = self.server;
         self.line.send(Command::Boost { server, until })
+    }
+
+    /// Ends its boost with the next command to this manager, which spares a wake-up; [`Lever::wake`] where none follows.
+    pub fn end_boost(&self) -> Result<(), Error> {
+        let server = self.server;
+        self.line.put(Command::Boost { server, until: 0 })
+    }
+
+    /// Makes the manager do what waits for the next command, if anything does.
+    pub fn wake(&self) {
+        if self.line.unheard.load(Relaxed) {
+            self.line.call();
+        }
     }
 }
 
 /// Where a manager's commands go in.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
+    pub(super) core: u32,
     pub(super) commands: Sender<Command>,
     pub(super) call: Arc<OwnedFd>,
+    /// A command has been put in, and the manager was not called since.
+    pub(super) unheard: Arc<AtomicBool>,
 }
 
 impl Line {
     pub(super) fn ask<T>(&self, command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T, Error> {
         let (answer, told) = sync_channel(1);
         self.send(command(answer))?;
+        let begun = Instant::now();
+        while crate::sched::here() != self.core && begun.elapsed() < SPIN {
+            if let Ok(answer) = told.try_recv() {
+                return Ok(answer);
+            }
+            std::hint::spin_loop();
+        }
         answered(&told)
     }
 
     pub(super) fn send(&self, command: Command) -> Result<(), Error> {
-        above_the_manager(|| self.commands.send(command)).map_err(|_| silent())?;
-        let _ = rustix::io::write(&*self.call, &1u64.to_ne_bytes());
+        self.put(command)?;
+        self.call();
         Ok(())
+    }
+
+    fn put(&self, command: Command) -> Result<(), Error> {
+        above_the_manager(|| self.commands.send(command)).map_err(|_| silent())?;
+        self.unheard.store(true, Relaxed);
+        Ok(())
+    }
+
+    fn call(&self) {
+        self.unheard.store(false, Relaxed);
+        let _ = rustix::io::write(&*self.call, &1u64.to_ne_bytes());
     }
 }
 

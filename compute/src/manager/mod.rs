@@ -174,7 +174,13 @@ impl Manager {
         let thread = std::thread::Builder::new().name(format!("giusto-core{core}")).spawn(body);
         let thread = thread.map_err(|why| kernel("start the manager's thread", why.to_string()))?;
         answered(&told)??;
-        Ok(Manager { core, order, freezer, line: Line { commands, call: Arc::new(call) }, thread: Some(thread) })
+        Ok(Manager {
+            core,
+            order,
+            freezer,
+            line: Line { core, commands, call: Arc::new(call), unheard: Arc::default() },
+            thread: Some(thread),
+        })
     }
 
     /// Makes what all managers of a host share, unless it is there; before the first server.

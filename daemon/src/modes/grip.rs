@@ -21,6 +21,14 @@ pub(super) enum Changed {
 }
 
 impl Grip {
+    /// Where its server is; `None`: wherever the kernel has it.
+    pub(super) fn core(&self) -> Option<u32> {
+        match self {
+            Grip::Managed(lever) => Some(lever.core()),
+            Grip::Deadline(_) => None,
+        }
+    }
+
     /// At once; what was consumed of the old budget may make one budget of others late.
     pub(super) fn set(&self, server: Server) -> Result<Instant, giusto_compute::Error> {
         match self {
@@ -45,7 +53,22 @@ impl Grip {
         }
     }
 
-    /// Before all others until then; an end that has passed ends it.
+    /// No longer before all others, from the next command to its core on or from [`Grip::wake`].
+    pub(super) fn end_boost(&self) {
+        if let Grip::Managed(lever) = self {
+            if let Err(why) = lever.end_boost() {
+                tracing::warn!("a boost cannot be ended: {why}");
+            }
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        if let Grip::Managed(lever) = self {
+            lever.wake();
+        }
+    }
+
+    /// Before all others until then.
     pub(super) fn boost(&self, until: Instant) {
         if let Grip::Managed(lever) = self {
             if let Err(why) = lever.boost(until.ns()) {

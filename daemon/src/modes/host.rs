@@ -20,6 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 const PRIORITY: u32 = 92;
 /// It looks by at least as often, in ns.
 const BEAT: u64 = 1_000_000_000;
+/// In a change it does not sleep for so long, in ns, after whatever it did last: an agent that is boosted answers sooner than a core
+/// that sleeps wakes.
+const AWAKE: u64 = 500_000;
 
 pub(super) struct Host {
     manager: Manager<Fits>,
@@ -142,15 +145,31 @@ impl Host {
         let until = at.map_or(BEAT, |at| at.ns().saturating_sub(now().ns()));
         let strangers = self.peers.until().map_or(BEAT, |patience| patience.as_nanos() as u64);
         let ns = until.min(strangers).min(BEAT);
-        let timeout = Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
         let mut fds = self.peers.fds();
         fds.push(PollFd::new(&self.called, PollFlags::IN));
-        let _ = rustix::event::poll(&mut fds, Some(&timeout));
+        let begun = now();
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        while self.manager.changing().is_some() && !self.is_in_the_way() && since(begun) < ns.min(AWAKE) {
+            if rustix::event::poll(&mut fds, Some(&at_once)) != Ok(0) {
+                break;
+            }
+        }
+        if fds.iter().all(|fd| fd.revents().is_empty()) {
+            let left = ns.saturating_sub(since(begun));
+            let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
+            let _ = rustix::event::poll(&mut fds, Some(&timeout));
+        }
         let mut ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         if ready.pop() == Some(true) {
             let _ = rustix::io::read(&self.called, &mut [0; 8]);
         }
         ready
+    }
+
+    /// Whether it runs where agents do.
+    fn is_in_the_way(&self) -> bool {
+        let here = sched::here();
+        self.grips.iter().flatten().any(|grip| grip.core().is_none_or(|core| core == here))
     }
 
     /// Hears operators and the loop that enforces; `false`: it is over.
@@ -208,6 +227,7 @@ impl Host {
                 self.manager.handle(now(), event, &mut self.out);
             }
         }
+        self.grips.iter().flatten().for_each(Grip::wake); // if a boost has ended and nothing came after it
         if self.manager.changing().is_none() || !self.ended.is_empty() {
             self.publish();
         }
@@ -242,7 +262,7 @@ impl Host {
                 self.boost(member, until);
                 self.posts[member] += since(begun);
             }
-            Action::EndBoost { member } => self.boost(member, Instant::from_ns(0)),
+            Action::EndBoost { member } => self.grip(member, 0).into_iter().for_each(Grip::end_boost),
             Action::Carry { member, change, local } => {
                 let one = &self.manager.table().members()[member];
                 let runs = one.locals[local].name != giusto_model::STOPPED;
