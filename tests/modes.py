@@ -1,6 +1,7 @@
 """Mode changes for real: `giusto run` with containers whose agents switch tasks that never sleep, on the machine's last core. What holds: tasks and
 servers are those of one mode, whoever is killed when; nobody speaks for another. Needs root and the backend `manager`.
 """
+import contextlib
 import hashlib
 import hmac
 import json
@@ -385,12 +386,17 @@ class Forgeries(unittest.TestCase):
             self.assertEqual(house.change("emergency")[0], 0)
             until(house.whole)
             # Who holds the key is the agent, and its words count; the same bytes once more, in a new session, do nothing.
-            owner = Forger(path, b"a", key_a)
-            self.assertTrue(owner.shake())
             digest = hashlib.sha256(b"".join(struct.pack(">I", len(n)) + n for n in (b"low", b"high", b"stopped"))).digest()[:8]
-            owner.say(struct.pack(">BHQ", 1, 1, 2**40) + digest)  # Hello in mode high, the one that is wanted
-            owner.say(struct.pack(">BIB", 4, 1, 9) + b"emergency")
-            self.assertEqual(owner.receive()[0], 2, "an answer to what it asked")
+            for _ in range(10):  # the real agent, thrown out, is back within 100 ms, and throws this one out
+                owner, answer = Forger(path, b"a", key_a), b""
+                with contextlib.suppress(OSError):
+                    self.assertTrue(owner.shake())
+                    owner.say(struct.pack(">BHQ", 1, 1, 2**40) + digest)  # Hello in mode high, the one that is wanted
+                    owner.say(struct.pack(">BIB", 4, 1, 9) + b"emergency")
+                    answer = owner.receive()
+                if answer:
+                    break
+            self.assertEqual(answer[0], 2, "an answer to what it asked")
             recorded, owner.bytes = owner.bytes, b""
             again = Forger(path, b"a", key_a)
             again.socket.sendall(recorded)
