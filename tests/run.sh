@@ -53,6 +53,7 @@ part "deaths: the host is left as it was, a sample" /usr/bin/python3 tests/death
 part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py \
 	--enforce 'target/release/giusto run {site}'
 part "virtual machines: modes, with the agent inside" /usr/bin/python3 tests/modes_vm.py
+part "modes over vsock, in a guest" tests/vsock-guest.sh
 part "parked cores: offline while giusto runs, online however it ends" /usr/bin/python3 tests/parking.py
 part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets.py
 part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
