@@ -24,6 +24,7 @@ mod modes;
 mod packets;
 mod plan;
 mod plane;
+mod report;
 mod response;
 mod run;
 mod simulate;
