@@ -15,6 +15,8 @@ mod measure;
 mod modes;
 #[path = "args/random.rs"]
 mod random;
+#[path = "args/study.rs"]
+mod study;
 #[path = "args/values.rs"]
 mod values;
 
@@ -25,6 +27,7 @@ pub(crate) use criticality::CriticalityArgs;
 pub(crate) use measure::{ExecutionArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs};
 pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
+pub(crate) use study::{Study, StudyListArgs, StudyRunArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use giusto_model::{Backend, Bandwidth, Duration, Task, Within};
@@ -106,6 +109,9 @@ pub(crate) enum Verb {
         after_help = "Examples, of the job records of a trial:\n  giusto verify out/jobs/cache-whole-1.csv out/jobs/cache-giusto-1.csv --baseline out/jobs/cache-whole-2.csv --baseline out/jobs/cache-whole-3.csv --plan out/plan.json --html out/verify.html\n  giusto verify --promise p99=50ms out/jobs/cache-giusto-1.csv"
     )]
     Verify(VerifyArgs),
+    /// Published experiments, played again and judged
+    #[command(subcommand)]
+    Study(Study),
     /// Write the plan in the files of stock software
     #[command(subcommand)]
     Export(Export),

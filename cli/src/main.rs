@@ -29,6 +29,7 @@ mod response;
 mod run;
 mod simulate;
 mod status;
+mod study;
 mod supply;
 mod table;
 mod vcpus;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Verb::Restore(args) => run::restore(&args),
         Verb::Measure(verb) => measure::measure(&verb),
         Verb::Verify(args) => verify::verify(&args),
+        Verb::Study(verb) => study::study(&verb),
         Verb::Export(Export::Zookeeper(args)) => coordination::zookeeper(&args),
         Verb::Export(Export::Nsq(args)) => bucket::nsq(&args),
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),

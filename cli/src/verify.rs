@@ -145,7 +145,8 @@ impl Judged<'_> {
             Findings::Percentiles { .. } => &self.runs[0],
             _ => &self.runs[1],
         };
-        let subject = self.service.as_ref().map_or(&judged.name, |service| &service.name);
+        let file = Path::new(&judged.name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let subject = self.service.as_ref().map_or(file, |service| service.name.clone());
         let mut lines: Vec<(String, String)> = Vec::new();
         if let Some(service) = &self.service {
             lines.push(line("plan", crate::plan::service(service)));

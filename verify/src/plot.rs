@@ -180,11 +180,11 @@ pub(crate) fn svg(view: View, curves: &[Curve], promised: &[Mark]) -> String {
     curves.iter().for_each(|curve| draw(&mut svg, view, curve, &axis, &y));
     for &(p, ns) in promised {
         let (x, y) = (axis.x(ns as f64), y(1.0 - p / 100.0));
-        let (text, anchor) = if x > 0.6 * WIDTH { (x - 9.0, "end") } else { (x + 9.0, "start") };
+        let (text, anchor) = if x > 0.9 * WIDTH { (x - 9.0, "end") } else { (x + 9.0, "start") };
         let _ = writeln!(
             svg,
             "<path class=\"promised\" d=\"M{x:.1} {:.1}v10m-5 -5h10\"/>\
-             <text class=\"name\" x=\"{text:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">p{p} promised</text>",
+             <text class=\"name\" x=\"{text:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">p{p}</text>",
             y - 5.0,
             y + 14.0,
         );

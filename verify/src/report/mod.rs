@@ -93,9 +93,10 @@ fn distributions(findings: Findings, sides: &[Side]) -> String {
         }
         _ => Vec::new(),
     };
+    let crosses = if promised.is_empty() { "" } else { " A cross: what was promised." };
     let figure = |view, words: &str| match svg(view, &curves, &promised) {
         svg if svg.is_empty() => svg,
-        svg => format!("<figure>\n{svg}<figcaption>{words}</figcaption></figure>\n"),
+        svg => format!("<figure>\n{svg}<figcaption>{words}{crosses}</figcaption></figure>\n"),
     };
     let drawn = [
         figure(

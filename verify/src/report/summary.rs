@@ -21,7 +21,7 @@ pub(super) fn verdict(meta: &ReportMeta, findings: Findings) -> String {
     let outcome = if meta.outcome.is_empty() { String::new() } else { format!(", {}", escape(&meta.outcome)) };
     format!(
         "<div class=\"verdict {tone}\"><strong><span aria-hidden=\"true\">{mark}</span> {words}</strong>{outcome}<p>{}.</p></div>\n",
-        escape(&super::capital(why))
+        escape(why)
     )
 }
 
