@@ -24,7 +24,7 @@ pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
 pub(crate) use coordination::{Export, NsqArgs, RecoveryArgs, ZookeeperArgs};
 pub(crate) use criticality::CriticalityArgs;
-pub(crate) use measure::{ExecutionArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs};
+pub(crate) use measure::{ExecutionArgs, ImportArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs};
 pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 pub(crate) use study::{Study, StudyListArgs, StudyRunArgs};

@@ -16,6 +16,7 @@ mod check;
 mod coordination;
 mod criticality;
 mod failure;
+mod import;
 mod interface;
 mod map;
 mod measure;

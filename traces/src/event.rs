@@ -168,7 +168,9 @@ mod tests {
             let wanted = Event { at: Instant::from_ns(2_976_304_618_000), cpu: 1, what: What::Wakeup(thread) };
             assert_eq!(event(text), wanted, "{text}");
         }
-        for (state, sleeps) in [("S", true), ("R", false), ("R+", false), ("D", true), ("X", true), ("S|K", true), ("I", true)] {
+        for (state, sleeps) in
+            [("S", true), ("R", false), ("R+", false), ("D", true), ("X", true), ("S|K", true), ("I", true)]
+        {
             let (prev, next) = (Thread { tid: 77, name: "my task" }, Thread { tid: 0, name: "swapper/0" });
             for text in [
                 format!("my task-77 [000] d..2.  5.000001: sched_switch: prev_comm=my task prev_pid=77 prev_prio=120 prev_state={state} ==> next_comm=swapper/0 next_pid=0 next_prio=120"),
@@ -192,13 +194,23 @@ mod tests {
 
     #[test]
     fn losses_are_seen_other_lines_pass_and_broken_events_are_named() {
-        for text in ["CPU:1 [LOST 12 EVENTS]", "CPU:0 [EVENTS DROPPED]", "perf 12 [000] 1.5: PERF_RECORD_LOST lost 12"] {
+        for text in ["CPU:1 [LOST 12 EVENTS]", "CPU:0 [EVENTS DROPPED]", "perf 12 [000] 1.5: PERF_RECORD_LOST lost 12"]
+        {
             assert_eq!(line(text), Ok(Line::Lost), "{text}");
         }
-        for text in ["", "# tracer: nop", "cpus=4", "x-1 [000] 1.5: sched_waking: comm=x pid=1", "    ffffffff81 __schedule+0x1"] {
+        for text in [
+            "",
+            "# tracer: nop",
+            "cpus=4",
+            "x-1 [000] 1.5: sched_waking: comm=x pid=1",
+            "    ffffffff81 __schedule+0x1",
+        ] {
             assert_eq!(line(text), Ok(Line::Other), "{text}");
         }
-        for text in ["x-1 [000] 1.5: sched_wakeup: comm=x pid=", "x-1 [000] 1.5: sched_switch: prev_comm=x prev_pid=1 prev_prio=1 prev_state="] {
+        for text in [
+            "x-1 [000] 1.5: sched_wakeup: comm=x pid=",
+            "x-1 [000] 1.5: sched_switch: prev_comm=x prev_pid=1 prev_prio=1 prev_state=",
+        ] {
             assert!(line(text).is_err(), "{text}");
         }
     }

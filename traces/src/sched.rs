@@ -40,6 +40,13 @@ pub struct Imported {
     pub truncated: bool,
 }
 
+/// A thread of the recording.
+struct Known {
+    name: String,
+    events: u64,
+    wakeups: u64,
+}
+
 /// A thread that may be meant.
 struct Candidate {
     name: String,
@@ -54,7 +61,7 @@ struct Candidate {
 /// [`Error::ManyThreads`]. O(size) time; memory for the jobs and for the name of each thread.
 pub fn read_sched(mut from: impl BufRead, wanted: &Select) -> Result<Imported, Error> {
     let mut candidates: BTreeMap<u32, Candidate> = BTreeMap::new();
-    let mut names: BTreeMap<u32, (String, u64)> = BTreeMap::new();
+    let mut known: BTreeMap<u32, Known> = BTreeMap::new();
     let (mut losses, mut truncated, mut switches, mut before, mut number) = (0, false, 0u64, Instant::from_ns(0), 0);
     let mut buffer = Vec::new();
     loop {
@@ -87,16 +94,14 @@ pub fn read_sched(mut from: impl BufRead, wanted: &Select) -> Result<Imported, E
         before = event.at;
         switches += u64::from(matches!(event.what, What::Switch { .. }));
         for thread in event.threads() {
-            count(&mut names, thread);
+            let earlier = known.get(&thread.tid).map_or(0, |known| known.wakeups);
+            count(&mut known, thread, event.what);
             let meant = match wanted {
                 Select::Tid(tid) => *tid == thread.tid,
                 Select::Name(name) => name == thread.name,
             };
             if meant && !candidates.contains_key(&thread.tid) {
-                let mut follower = Follower::new();
-                if losses > 0 {
-                    follower.lost(number);
-                }
+                let follower = Follower::after(earlier, number);
                 candidates.insert(thread.tid, Candidate { name: thread.name.into(), follower });
             }
         }
@@ -115,7 +120,7 @@ pub fn read_sched(mut from: impl BufRead, wanted: &Select) -> Result<Imported, E
         return Err(Error::ManyThreads { wanted: shown, known: listed(candidates.iter().map(jobs).collect()) });
     }
     let Some((tid, Candidate { name, follower })) = candidates.into_iter().next() else {
-        return Err(Error::NoThread { wanted: shown, known: busiest(names) });
+        return Err(Error::NoThread { wanted: shown, known: busiest(known) });
     };
     let Follower { jobs, cuts, wakeups, .. } = follower;
     Ok(Imported { tid, name, jobs, cuts, wakeups, losses, truncated })
@@ -150,16 +155,15 @@ fn tell(candidates: &mut BTreeMap<u32, Candidate>, Event { at, cpu, what }: Even
     }
 }
 
-fn count(names: &mut BTreeMap<u32, (String, u64)>, thread: Thread) {
-    match names.get_mut(&thread.tid) {
-        Some((_, seen)) => *seen += 1,
-        None => drop(names.insert(thread.tid, (thread.name.into(), 1))),
-    }
+fn count(known: &mut BTreeMap<u32, Known>, thread: Thread, what: What) {
+    let one = known.entry(thread.tid).or_insert_with(|| Known { name: thread.name.into(), events: 0, wakeups: 0 });
+    one.events += 1;
+    one.wakeups += u64::from(matches!(what, What::Wakeup(_)));
 }
 
 /// The threads with most events.
-fn busiest(names: BTreeMap<u32, (String, u64)>) -> String {
-    let mut all: Vec<(u64, u32, String)> = names.into_iter().map(|(tid, (name, seen))| (seen, tid, name)).collect();
+fn busiest(known: BTreeMap<u32, Known>) -> String {
+    let mut all: Vec<(u64, u32, String)> = known.into_iter().map(|(tid, one)| (one.events, tid, one.name)).collect();
     all.retain(|&(_, tid, _)| tid != 0);
     all.sort_by(|a, b| b.cmp(a));
     listed(all.into_iter().map(|(_, tid, name)| format!("{name} ({tid})")).collect())
@@ -168,5 +172,9 @@ fn busiest(names: BTreeMap<u32, (String, u64)>) -> String {
 fn listed(all: Vec<String>) -> String {
     let more = all.len().saturating_sub(NAMED);
     let shown = all[..all.len().min(NAMED)].join(", ");
-    if more > 0 { format!("{shown} and {more} more") } else { shown }
+    if more > 0 {
+        format!("{shown} and {more} more")
+    } else {
+        shown
+    }
 }

@@ -33,7 +33,7 @@ pub struct Cut {
 /// Why a piece is no job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// It began before the recording.
+    /// It began before the recording, or before the thread had its name.
     Begun,
     /// It had not ended with the recording.
     Unended,
@@ -73,8 +73,10 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    pub(crate) fn new() -> Self {
-        Follower { state: State::Unknown, jobs: Vec::new(), cuts: Vec::new(), wakeups: 0 }
+    /// Follows a thread from this line on, which had so many wakeups before: under another name.
+    pub(crate) fn after(wakeups: u64, line: usize) -> Self {
+        let cuts = if wakeups > 0 { vec![Cut { line, why: Why::Begun, wakeups }] } else { Vec::new() };
+        Follower { state: State::Unknown, jobs: Vec::new(), cuts, wakeups }
     }
 
     pub(crate) fn wakeup(&mut self, at: Instant) {
@@ -147,7 +149,7 @@ impl Follower {
     /// Why the beginning of a piece is missing that was not seen to begin.
     fn missing(&self) -> Why {
         match self.state {
-            State::Unknown if self.jobs.is_empty() && self.cuts.is_empty() => Why::Begun,
+            State::Unknown if self.cuts.iter().all(|cut| cut.why == Why::Begun) && self.jobs.is_empty() => Why::Begun,
             State::Unknown => Why::Lost,
             _ => Why::Contradiction,
         }
