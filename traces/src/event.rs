@@ -11,8 +11,10 @@ use giusto_model::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
     Event(Event<'a>),
-    /// Events are missing here.
-    Lost,
+    /// Events of this processor are missing since its last one; of all of them, where it is not said of which.
+    Lost(Option<u32>),
+    /// The oldest events of each processor are missing: the recorder wrote over them.
+    Overwritten,
     /// Nothing that matters.
     Other,
 }
@@ -47,7 +49,11 @@ pub(crate) fn line(text: &str) -> Result<Line<'_>, String> {
         let lost = text.contains("PERF_RECORD_LOST")
             || text.contains("[LOST ") && text.contains(" EVENTS]")
             || text.contains("EVENTS DROPPED]");
-        return Ok(if lost { Line::Lost } else { Line::Other });
+        return Ok(match overwritten(text) {
+            true => Line::Overwritten,
+            false if lost => Line::Lost(processor(text)),
+            false => Line::Other,
+        });
     };
     let what = match name.strip_prefix("sched:").unwrap_or(name) {
         "sched_switch" => switch(fields),
@@ -58,6 +64,22 @@ pub(crate) fn line(text: &str) -> Result<Line<'_>, String> {
         Some(what) => Ok(Line::Event(Event { at, cpu, what })),
         None => Err(format!("'{}' is not what {name} says", fields.trim())),
     }
+}
+
+/// `# entries-in-buffer/entries-written: 20/35   #P:2`, where fewer are there than were written.
+fn overwritten(text: &str) -> bool {
+    let numbers = text.strip_prefix("# entries-in-buffer/entries-written:").and_then(|rest| Words(rest).next());
+    let pair = numbers.and_then(|numbers| numbers.split_once('/'));
+    let pair = pair.and_then(|(there, written)| Some((there.parse::<u64>().ok()?, written.parse::<u64>().ok()?)));
+    pair.is_some_and(|(there, written)| there < written)
+}
+
+/// `CPU:1 ...`, or `[001]` somewhere.
+fn processor(text: &str) -> Option<u32> {
+    if let Some(rest) = text.trim_start().strip_prefix("CPU:") {
+        return number(rest.split(' ').next()?);
+    }
+    text.split('[').skip(1).find_map(|rest| number(rest.split_once(']')?.0).filter(|_| !rest.starts_with(']')))
 }
 
 /// Processor, time, name of the event and the rest.
@@ -194,10 +216,12 @@ mod tests {
 
     #[test]
     fn losses_are_seen_other_lines_pass_and_broken_events_are_named() {
-        for text in ["CPU:1 [LOST 12 EVENTS]", "CPU:0 [EVENTS DROPPED]", "perf 12 [000] 1.5: PERF_RECORD_LOST lost 12"]
+        for text in ["CPU:1 [LOST 12 EVENTS]", "CPU:1 [EVENTS DROPPED]", "perf 12 [001] 1.5: PERF_RECORD_LOST lost 12"]
         {
-            assert_eq!(line(text), Ok(Line::Lost), "{text}");
+            assert_eq!(line(text), Ok(Line::Lost(Some(1))), "{text}");
         }
+        assert_eq!(line("# entries-in-buffer/entries-written: 20/35   #P:2"), Ok(Line::Overwritten));
+        assert_eq!(line("# entries-in-buffer/entries-written: 35/35   #P:2"), Ok(Line::Other));
         for text in [
             "",
             "# tracer: nop",

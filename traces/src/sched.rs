@@ -1,7 +1,7 @@
 //! A recording of the scheduler, line by line.
 
 use crate::event::{line, Event, Line, Thread, What};
-use crate::thread::{Cut, Follower, Job};
+use crate::thread::{Cut, Follower, Job, Why};
 use crate::Error;
 use giusto_model::Instant;
 use std::collections::BTreeMap;
@@ -61,6 +61,9 @@ struct Candidate {
 /// [`Error::ManyThreads`]. O(size) time; memory for the jobs and for the name of each thread.
 pub fn read_sched(mut from: impl BufRead, wanted: &Select) -> Result<Imported, Error> {
     let mut candidates: BTreeMap<u32, Candidate> = BTreeMap::new();
+    // When the last event of each processor was.
+    let mut last: BTreeMap<u32, Instant> = BTreeMap::new();
+    let mut overwritten = false;
     let mut known: BTreeMap<u32, Known> = BTreeMap::new();
     let (mut losses, mut truncated, mut switches, mut before, mut number) = (0, false, 0u64, Instant::from_ns(0), 0);
     let mut buffer = Vec::new();
@@ -76,9 +79,14 @@ pub fn read_sched(mut from: impl BufRead, wanted: &Select) -> Result<Imported, E
         let event = match line(text.trim_end_matches(['\n', '\r'])) {
             Ok(Line::Event(event)) => event,
             Ok(Line::Other) => continue,
-            Ok(Line::Lost) => {
+            Ok(Line::Lost(cpu)) => {
                 losses += 1;
-                candidates.values_mut().for_each(|candidate| candidate.follower.lost(number));
+                let since = cpu.and_then(|cpu| last.get(&cpu).copied());
+                candidates.values_mut().for_each(|candidate| candidate.follower.doubt(since, Why::Lost, number));
+                continue;
+            }
+            Ok(Line::Overwritten) => {
+                overwritten = true;
                 continue;
             }
             // Whoever wrote it was stopped.
@@ -92,6 +100,10 @@ pub fn read_sched(mut from: impl BufRead, wanted: &Select) -> Result<Imported, E
             return Err(bad("it is earlier than the event before it".into()));
         }
         before = event.at;
+        // Where the oldest events are missing, those of each processor begin at another time.
+        if last.insert(event.cpu, event.at).is_none() && overwritten {
+            candidates.values_mut().for_each(|candidate| candidate.follower.doubt(None, Why::Begun, number));
+        }
         switches += u64::from(matches!(event.what, What::Switch { .. }));
         for thread in event.threads() {
             let earlier = known.get(&thread.tid).map_or(0, |known| known.wakeups);

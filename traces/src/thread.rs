@@ -118,9 +118,13 @@ impl Follower {
         }
     }
 
-    /// From here on nothing is known.
-    pub(crate) fn lost(&mut self, line: usize) {
-        self.end(line, None, Some(Why::Lost));
+    /// Events are missing from `since` until now (`None`: from the beginning), so what ended meanwhile may be no job, and from here on
+    /// nothing is known.
+    pub(crate) fn doubt(&mut self, since: Option<Instant>, why: Why, line: usize) {
+        let sure = since.map_or(0, |since| self.jobs.partition_point(|job| job.finish <= since));
+        let doubtful = self.jobs.drain(sure..).map(|job| Cut { line, why, wakeups: job.wakeups });
+        self.cuts.extend(doubtful);
+        self.end(line, None, Some(why));
         self.state = State::Unknown;
     }
 
