@@ -653,7 +653,7 @@ class Import(unittest.TestCase):
             site.write_text(run("measure", "import", config)[0])
             self.assertIn("every deadline", run("plan", site)[0])
             described = json.loads(run("check", site, "--json")[0])
-            self.assertIn("it's", json.dumps(described))
+            self.assertIn("it_s", json.dumps(described))
             config.write_text(config.read_text().replace("run", "lock"))
             _, err = run("measure", "import", config, code=2)
             self.assertIn("'lock' is not what a periodic task does", err)

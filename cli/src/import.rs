@@ -192,10 +192,11 @@ fn config(args: &ImportArgs, tasks: &[ConfigTask]) -> Result<ExitCode, Failure> 
     let file = args.file.display().to_string().replace('\'', "''");
     text += &format!("    start: [rt-app, '{file}']\n    tasks:\n");
     for ConfigTask { name, wcet, period, offset, copies } in tasks {
-        let name = name.replace('\'', "''");
+        // What a site allows in a name.
+        let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
         let offset = if offset.ns() > 0 { format!(", offset: {offset}") } else { String::new() };
         let copies = if *copies > 1 { format!(", copies: {copies}") } else { String::new() };
-        text += &format!("      - {{name: '{name}', wcet: {wcet}, period: {period}{offset}{copies}}}\n");
+        text += &format!("      - {{name: {name}, wcet: {wcet}, period: {period}{offset}{copies}}}\n");
     }
     text += "    promise: every-deadline\n";
     print(&text)?;

@@ -186,7 +186,7 @@ pub(crate) fn svg(view: View, curves: &[Curve], promised: &[Mark]) -> String {
             "<path class=\"promised\" d=\"M{x:.1} {:.1}v10m-5 -5h10\"/>\
              <text class=\"name\" x=\"{text:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">p{p}</text>",
             y - 5.0,
-            y + 14.0,
+            y + 18.0,
         );
     }
     curves.iter().for_each(|curve| name_curve(&mut svg, view, curve, &axis, &y));
@@ -248,7 +248,9 @@ fn name_curve(svg: &mut String, view: View, curve: &Curve, axis: &Axis, y: &dyn 
     let Some((ns, count)) = curve.at(if curve.markers { 0.5 } else { share }) else { return };
     let share = if curve.markers { count as f64 / curve.jobs as f64 } else { share };
     let x = axis.x(ns as f64);
-    let (x, anchor) = if x > 0.6 * WIDTH { (x - 8.0, "end") } else { (x + 8.0, "start") };
+    // To the right of points is what was promised.
+    let left = if curve.markers { 0.3 } else { 0.6 };
+    let (x, anchor) = if x > left * WIDTH { (x - 8.0, "end") } else { (x + 8.0, "start") };
     let _ = writeln!(
         svg,
         "<text class=\"name {}\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",

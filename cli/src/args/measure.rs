@@ -40,7 +40,7 @@ pub(crate) enum Measure {
     /// logs of rt-app, and its configurations; what a file is, its content says. A job begins when the thread is woken and ends
     /// when it sleeps again; what began before the recording, goes on after it or lost an event is reported, not guessed.
     #[command(
-        after_help = "Examples, the first of a recording (perf record -e sched:sched_switch,sched:sched_wakeup -a; perf script --ns > trace.txt):\n  giusto measure import trace.txt --thread control --out out/jobs.csv\n  giusto measure import rt-app.json > site.yaml"
+        after_help = "Examples, of what perf script or rt-app has written:\n  giusto measure import trace.txt --thread control --out out/jobs.csv\n  giusto measure import rt-app.json > site.yaml"
     )]
     Import(ImportArgs),
 }
