@@ -129,7 +129,7 @@ impl Judged<'_> {
 
     /// The runs as arms, with what the plan predicted.
     fn arms(&self, reference: &[Sample], measured: &Sample) -> Arms {
-        let predicted = self.service.as_ref().and_then(|service| service.prediction.clone());
+        let predicted = self.service.as_ref().and_then(|service| service.prediction);
         Arms { predicted: predicted.map(Predicted::Percentiles), ..Arms::of_files(reference, measured) }
     }
 

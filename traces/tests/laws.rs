@@ -92,7 +92,11 @@ fn jobs(imported: &Imported) -> Vec<(u64, u64, u64, u64)> {
         .collect()
 }
 
+/// Every wakeup is in one job or cut off, and no job is without.
 fn conserved(imported: &Imported) -> bool {
+    if imported.jobs.iter().any(|job| job.wakeups == 0) {
+        return false;
+    }
     let of_jobs: u64 = imported.jobs.iter().map(|job| job.wakeups).sum();
     of_jobs + imported.cuts.iter().map(|cut| cut.wakeups).sum::<u64>() == imported.wakeups
 }
