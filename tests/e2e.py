@@ -5,6 +5,7 @@ leaves the host as it was, also after kill -9. Only the standard library and the
 """
 import json
 import os
+import random
 import re
 import shlex
 import shutil
@@ -226,7 +227,7 @@ class Help(unittest.TestCase):
     def verbs():
         return [["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["status"], ["reload"], ["mode"], ["agent"], ["restore"],
                 ["measure", "execution"], ["measure", "response"], ["measure", "supply"],
-                ["measure", "packets"], ["verify"], ["analyze", "share"],
+                ["measure", "packets"], ["measure", "import"], ["verify"], ["study", "list"], ["study", "run"], ["analyze", "share"],
                 ["analyze", "plane"], ["analyze", "interface"], ["analyze", "admission"], ["analyze", "criticality"], ["analyze", "response"],
                 ["analyze", "slo"], ["analyze", "map"], ["analyze", "bucket"], ["analyze", "trace"]]
 
@@ -543,6 +544,129 @@ class ThisHost(unittest.TestCase):
     def test_dry_run_changes_nothing(self):
         out, _ = run("run", "sites/walk.yaml", "--dry-run")
         self.assertIn("sched_setattr", out)
+
+
+def jobs(folder, name, seed, extra_us=0, number=5000):
+    """Job records of a service that takes 100 us and an exponential part, and so much more."""
+    draw, at, lines = random.Random(seed), 0, ["task,job,due_ns,release_ns,finish_ns"]
+    for job in range(number):
+        at += 1_000_000
+        lines.append(f"0,{job},{at},{at},{at + 100_000 + int(draw.expovariate(1 / 50_000)) + 1000 * extra_us}")
+    file = Path(folder) / f"{name}.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+class Verify(unittest.TestCase):
+    """Three runs of a reference and one to judge: what each verdict says, where, and the exit code."""
+
+    def judged(self, folder, extra_us, number, code):
+        runs = [jobs(folder, f"reference{seed}", seed, 0, number) for seed in range(3)]
+        measured = jobs(folder, "measured", 7, extra_us, number)
+        page = Path(folder) / "report.html"
+        out, _ = run("verify", runs[0], measured, "--baseline", runs[1], "--baseline", runs[2], "--html", page, code=code)
+        text = page.read_text()
+        for told in ("Promised, predicted, measured", "How it was obtained", "What the words mean", "measured.csv, ", os.uname().release):
+            self.assertIn(told, text)
+        return out, text
+
+    def test_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out, page = self.judged(folder, 0, 5000, 0)
+            self.assertRegex(out, r"measured .* ✓ promise kept")
+            self.assertIn("</span> promise kept</strong>", page)
+
+    def test_missed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out, page = self.judged(folder, 40, 5000, 5)
+            self.assertRegex(out, r"measured .* ✗ promise missed")
+            self.assertIn("</span> promise missed</strong>", page)
+            # Every response is 40 us longer, and so is W1, but for chance.
+            distance = float(re.search(r"\n([\d.]+) us from the reference", out).group(1))
+            self.assertAlmostEqual(distance, 40, delta=5)
+
+    def test_not_told_apart_from_noise(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out, page = self.judged(folder, 0, 500, 6)
+            self.assertRegex(out, r"\? cannot tell")
+            self.assertIn("at least 1000 a run are needed", out)
+            self.assertIn("</span> cannot tell</strong>", page)
+
+    def test_percentiles_of_a_plan_are_judged_beside_its_prediction(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan, records, page = (Path(folder) / name for name in ("plan.json", "jobs.csv", "report.html"))
+            run("plan", "sites/percentiles.yaml", "--out", plan)
+            run("simulate", "sites/percentiles.yaml", "--for", "300s", "--jobs", records)
+            out, _ = run("verify", records, "--plan", plan, "--html", page)
+            self.assertRegex(out, r"p90 +20\.0 ms +[\d.]+ ms +[\d.]+ ms .* ✓ promise kept")
+            for told in ("≤ 20.0 ms", "≤ 40.0 ms", "p99", "What the plan was proven to keep"):
+                self.assertIn(told, page.read_text())
+            _, err = run("verify", records, "--plan", plan, "--service", "nobody", code=2)
+            self.assertIn("no service 'nobody'; it has", err)
+            alone = Path(folder) / "alone.json"
+            run("plan", "sites/walk.yaml", "--out", alone)
+            _, err = run("verify", records, "--plan", alone, code=2)
+            self.assertIn("promised no percentile", err)
+
+
+class Study(unittest.TestCase):
+    """Published experiments: their own tests judge claims; here is what the command does with the findings."""
+
+    def test_listed_played_told_and_shown(self):
+        out, _ = run("study", "list")
+        for folder in sorted(path.parent.name for path in (ROOT / "studies").glob("*/study.toml")):
+            self.assertRegex(out, rf"(?m)^{folder} ")
+        with tempfile.TemporaryDirectory() as folder:
+            out, _ = run("study", "run", "mdds1-select", "--quick", "--html", "--out", folder)
+            self.assertIn("0 FAIL", out)
+            page = (Path(folder) / "mdds1-select/report.html").read_text()
+            self.assertIn("all claims hold", page)
+            self.assertTrue((Path(folder) / "mdds1-select/least.csv").exists())
+            # Few sets cannot tell everything.
+            out, _ = run("study", "run", "csa-arinc", "--quick", "--out", folder, code=6)
+            self.assertRegex(out, r"[1-9]\d* cannot be told")
+
+    def test_a_claim_that_fails_is_5_and_no_studies_is_3(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(ROOT / "studies/csa-period", f"{folder}/studies/csa-period")
+            claims = Path(folder) / "studies/csa-period/study.toml"
+            text = claims.read_text()
+            swapped = text.replace('rule = "zero"', "rule = { at-least = 1.0 }", 1)
+            self.assertNotEqual(text, swapped)
+            claims.write_text(swapped)
+            done = subprocess.run([str(GIUSTO), "study", "run", "csa-period", "--quick"], cwd=folder, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 5, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, r"[1-9]\d* FAIL\n")
+            done = subprocess.run([str(GIUSTO), "study", "list"], cwd=f"{folder}/studies", capture_output=True, text=True)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("come with Giusto's source", done.stderr)
+
+
+class Import(unittest.TestCase):
+    """Recordings made on purpose; real ones are in tests/import.py."""
+
+    def test_a_configuration_becomes_a_site_that_is_planned(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config, site = Path(folder) / "rt-app.json", Path(folder) / "site.yaml"
+            config.write_text('{"tasks": {/* two */ "it\'s": {"instance": 2, "run": 2000, "timer": {"ref": "unique", "period": 20000}}, '
+                              '"b": {"run": 1000, "timer": {"ref": "b", "period": 10000}}}}')
+            site.write_text(run("measure", "import", config)[0])
+            self.assertIn("every deadline", run("plan", site)[0])
+            described = json.loads(run("check", site, "--json")[0])
+            self.assertIn("it_s", json.dumps(described))
+            config.write_text(config.read_text().replace("run", "lock"))
+            _, err = run("measure", "import", config, code=2)
+            self.assertIn("'lock' is not what a periodic task does", err)
+
+    def test_errors_name_file_and_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = Path(folder) / "trace.txt"
+            trace.write_text("# tracer: nop\n x-1 [000] 1.5: sched_wakeup: comm=x pid=\n\n")
+            _, err = run("measure", "import", trace, "--thread", "x", code=2)
+            self.assertIn("trace.txt:2: ", err)
+            trace.write_text("nothing\n")
+            _, err = run("measure", "import", trace, code=2)
+            self.assertIn("perf script", err)
 
 
 class Percentiles(unittest.TestCase):

@@ -271,10 +271,30 @@ def documents(folder):
     comparison = output("verify", whole, measured_file, *more, "--json", codes=(0, 5, 6))
     yield "verify", comparison
     yield "verify", output("verify", whole, measured_file, "--promise", "p90=1ms", "--json", codes=(0, 5, 6))
+    yield "study", output("study", "list", "--json")
+    yield "study", output("study", "run", "csa-arinc", "--quick", "--out", folder, "--json", codes=(0, 6))
+    yield from recordings(folder)
     yield "run", output("run", "sites/walk.yaml", "--dry-run", "--json")
     yield "run", without_privilege(folder)
     # A real trial takes a core for a minute: its shape is made here, around a real comparison.
     yield "run", [{"service": "cache", "comparison": comparison, "voided": ["round 1, giusto, attempt 1: stolen"]}]
+
+
+def recordings(folder):
+    """One of each kind that can be imported."""
+    file = Path(folder) / "recording"
+    switch = "sched_switch: prev_comm={} prev_pid={} prev_prio=120 prev_state={} ==> next_comm={} next_pid={} next_prio=120"
+    lines = [f"x-1 [000] 1.{n}: {what}" for n, what in enumerate([
+        switch.format("it", 5, "S", "idle", 0), "sched_wakeup: comm=it pid=5 prio=120 target_cpu=000", switch.format("idle", 0, "R", "it", 5),
+        switch.format("it", 5, "S", "idle", 0), "sched_wakeup: comm=it pid=5 prio=120 target_cpu=000"])]
+    file.write_text("\n".join(lines) + "\n")
+    document = output("measure", "import", file, "--thread", "it", "--json")
+    assert (document["jobs"], [cut["wakeups"] for cut in document["cut_off"]]) == (1, [0, 1]), document
+    yield "import", document
+    file.write_text("#idx perf run period start end rel_st slack c_duration c_period wu_lat\n0 9 20 105 1000 1105 0 80 20 100 5\n")
+    yield "import", output("measure", "import", file, "--json")
+    file.write_text('{"tasks": {"a": {"run": 1, "timer": {"ref": "x", "period": 9}}}}')
+    yield "import", output("measure", "import", file, "--json")
 
 
 def main():

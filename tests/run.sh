@@ -60,6 +60,9 @@ part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
 part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
 part "formats" /usr/bin/python3 tests/formats.py
+part "recordings of other tools" /usr/bin/python3 tests/import.py
+part "statistics beside SciPy" tests/statistics.sh
+part "reports in a browser" /usr/bin/python3 tests/report.py
 part "the operator's side" /usr/bin/python3 tests/control.py
 part "end to end" /usr/bin/python3 tests/e2e.py
 part "messaging: bucket, broker, real clients" tests/messaging.sh

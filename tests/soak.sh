@@ -9,6 +9,8 @@ result=docs/soak.txt
 	cargo test --release --locked -p giusto-compute -p giusto-network -p giusto-daemon -- --nocapture 2>&1 | grep -E '^real:|Plug: |died|deaths|middle|made:|panicked'
 	tests/v2.sh 2>&1 | grep -E "^real: [0-9]" || true
 	cargo test --release --locked -p giusto-analysis --test response --test response_corners --test response_played -- --nocapture 2>&1 | grep -E '^test result|refused$|panicked'
+	cargo test --release --locked -p giusto-verify --test coverage -- --nocapture 2>&1 | grep -E 'asked for|panicked'
+	tests/statistics.sh 200 2>&1 || [ $? = 77 ]
 	cargo test --release --locked -p giusto-planner --test percentiles -- --nocapture 2>&1 | grep -E '^test|panicked|alone'
 	cargo test --release --locked -p giusto-modes --test explore -- --nocapture 2>&1 | grep -E '^explored|panicked'
 	policy/mutants.sh --all | tail -1
@@ -16,7 +18,7 @@ result=docs/soak.txt
 	policy/prove.sh --faults | tail -1 || [ $? = 77 ]
 	/usr/bin/python3 tests/e2e.py ThisHost 2>&1 | tail -3
 	for study in csa-period csa-etf csa-arinc m2-static-cost mdds1-sweep mdds1-select mdds1-synthetic mdds1-measured mdds1-redis srtm-penalty vatc-packetrate vatc-interference vatc-bucket vatc-rebalance m2-latency m2-deadline-misses akita-quality akita-memcached akita-multi akita-shares akita-scale; do
-		cargo run --release --locked --quiet -p giusto-studies -- $study | sed -n '1p;/ FAIL$/p' || [ ${PIPESTATUS[0]} = 77 ]
+		target/release/giusto study run $study | sed -n '1p;/ FAIL$/p' || [[ ${PIPESTATUS[0]} = [36] ]]
 	done
 	tests/messaging.sh soak | grep -E '^(bucket|gate|broker|messaging|FAIL|ok)' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/coordination.sh soak 2>&1 | grep -E '^(seed|[A-Z_]+: 3 servers|epochs)|VIOLATED' || [ ${PIPESTATUS[0]} = 77 ]

@@ -15,6 +15,8 @@ mod measure;
 mod modes;
 #[path = "args/random.rs"]
 mod random;
+#[path = "args/study.rs"]
+mod study;
 #[path = "args/values.rs"]
 mod values;
 
@@ -22,9 +24,10 @@ pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
 pub(crate) use coordination::{Export, NsqArgs, RecoveryArgs, ZookeeperArgs};
 pub(crate) use criticality::CriticalityArgs;
-pub(crate) use measure::{ExecutionArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs};
+pub(crate) use measure::{ExecutionArgs, ImportArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs};
 pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
+pub(crate) use study::{Study, StudyListArgs, StudyRunArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use giusto_model::{Backend, Bandwidth, Duration, Task, Within};
@@ -103,9 +106,12 @@ pub(crate) enum Verb {
     Measure(Measure),
     /// Compare job records: percentiles and distances, and a verdict where there is a noise floor
     #[command(
-        after_help = "Example:\n  giusto verify out/jobs/cache-whole-1.csv out/jobs/cache-giusto-1.csv --baseline out/jobs/cache-whole-2.csv --baseline out/jobs/cache-whole-3.csv"
+        after_help = "Examples, of the job records of a trial:\n  giusto verify out/jobs/cache-whole-1.csv out/jobs/cache-giusto-1.csv --baseline out/jobs/cache-whole-2.csv --baseline out/jobs/cache-whole-3.csv --plan out/plan.json --html out/verify.html\n  giusto verify --promise p99=50ms out/jobs/cache-giusto-1.csv"
     )]
     Verify(VerifyArgs),
+    /// Published experiments, played again and judged
+    #[command(subcommand)]
+    Study(Study),
     /// Write the plan in the files of stock software
     #[command(subcommand)]
     Export(Export),
@@ -303,7 +309,7 @@ pub(crate) struct VerifyArgs {
     /// Job records of the reference: the service on a whole core. With --promise: job records to judge
     pub(crate) reference: PathBuf,
     /// Job records to judge
-    #[arg(required_unless_present = "promise")]
+    #[arg(required_unless_present_any = ["promise", "plan"])]
     pub(crate) measured: Option<PathBuf>,
     /// Judge this percentile by its measured interval, such as p99=50ms; the reference is then a run to be judged too
     #[arg(long, value_name = "PERCENTILE", value_parser = within)]
@@ -311,6 +317,15 @@ pub(crate) struct VerifyArgs {
     /// More runs of the reference; with two of them there is a noise floor, hence a verdict
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Vec<PathBuf>,
+    /// Show what this plan predicted beside it, and judge the percentiles that it promises
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) plan: Option<PathBuf>,
+    /// With --plan: the service, where the plan has several
+    #[arg(long, value_name = "NAME", requires = "plan")]
+    pub(crate) service: Option<String>,
+    /// Write a report to this file: one page with everything in it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Seed of the bootstrap
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -16,6 +16,7 @@ mod check;
 mod coordination;
 mod criticality;
 mod failure;
+mod import;
 mod interface;
 mod map;
 mod measure;
@@ -24,10 +25,12 @@ mod modes;
 mod packets;
 mod plan;
 mod plane;
+mod report;
 mod response;
 mod run;
 mod simulate;
 mod status;
+mod study;
 mod supply;
 mod table;
 mod vcpus;
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Restore(args) => run::restore(&args),
         Verb::Measure(verb) => measure::measure(&verb),
         Verb::Verify(args) => verify::verify(&args),
+        Verb::Study(verb) => study::study(&verb),
         Verb::Export(Export::Zookeeper(args)) => coordination::zookeeper(&args),
         Verb::Export(Export::Nsq(args)) => bucket::nsq(&args),
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),

@@ -16,6 +16,7 @@ pub(crate) fn measure(verb: &Measure) -> Result<ExitCode, Failure> {
         Measure::Response(args) => response(args),
         Measure::Supply(args) => crate::supply::supply(args),
         Measure::Packets(args) => crate::packets::packets(args),
+        Measure::Import(args) => crate::import::import(args),
     }
 }
 
@@ -104,7 +105,7 @@ fn service(args: &MeasureArgs) -> Result<(Service, Load), Failure> {
 }
 
 /// Median, 99 %, 99.9 % and largest, by nearest rank.
-fn quantiles(values: &[u64]) -> [u64; 4] {
+pub(crate) fn quantiles(values: &[u64]) -> [u64; 4] {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
     let rank = |per_mille: usize| {
@@ -113,7 +114,7 @@ fn quantiles(values: &[u64]) -> [u64; 4] {
     [rank(500), rank(990), rank(999), rank(1000)]
 }
 
-fn spread(rows: &[(&str, &[u64; 4])]) -> String {
+pub(crate) fn spread(rows: &[(&str, &[u64; 4])]) -> String {
     let mut lines = vec![["", "p50", "p99", "p99.9", "max"].map(String::from).to_vec()];
     for (name, values) in rows {
         let cells = values.iter().map(|&ns| format!("{:.1} us", ns as f64 / 1000.0));

@@ -2,6 +2,7 @@
 
 use crate::args::{Log, Only, RestoreArgs, RunArgs};
 use crate::failure::{create, Failure};
+use crate::report::line;
 use crate::table::{say, tell};
 use crate::{plan, table};
 use giusto_compute::{Lack, Machine};
@@ -12,7 +13,7 @@ use giusto_daemon::{
 use giusto_model::{Bandwidth, Certificate, Duration, HostPlan, JobRecord, Plan, Promise, ServicePlan, Within};
 use giusto_planner::Facts;
 use giusto_simulator::{predict, Execution, Gantt};
-use giusto_verify::{Arms, Predicted, ReportMeta, Round, Sample, Verdict};
+use giusto_verify::{Arms, Drawing, Findings, Predicted, ReportMeta, Round, Sample, Verdict};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -208,8 +209,10 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
     for trial in trials {
         let Some(service) = plan.services.iter().find(|service| service.name == trial.service) else { continue };
         save(&args.out, trial)?;
+        let name = if trials.len() == 1 { "report.html".to_string() } else { format!("report-{}.html", service.name) };
+        let report = args.out.join(name);
         if let Promise::Percentiles { points, .. } = &service.promise {
-            let (verdict, found) = judge_percentiles(args, service, points, trial)?;
+            let (verdict, found) = judge_percentiles(args, service, points, trial, &report)?;
             all.extend(found);
             worst = worse(worst, verdict);
             continue;
@@ -220,13 +223,10 @@ fn judge(args: &RunArgs, plan: &Plan, trials: &[Trial]) -> Result<ExitCode, Fail
         let meta = ReportMeta {
             title: format!("{}: as if alone?", service.name),
             outcome: note.clone(),
-            lines: how(args, service, trial, competitor),
+            lines: how(args, service, trial, Some(competitor)),
             schedule: schedule(service, trial, args.seed)?,
         };
-        let name = if trials.len() == 1 { "report.html".to_string() } else { format!("report-{}.html", service.name) };
-        let report = args.out.join(name);
-        std::fs::write(&report, giusto_verify::report_html(&meta, &comparison, &arms))
-            .map_err(|error| Failure::running(format!("cannot write {}: {error}", report.display())))?;
+        crate::report::write(&report, &giusto_verify::report_html(&meta, Findings::AsIfAlone(&comparison, &arms)))?;
         if args.site.json {
             all.push(json!({"service": service.name, "comparison": comparison, "voided": trial.voided}));
         } else {
@@ -252,6 +252,7 @@ fn judge_percentiles(
     service: &ServicePlan,
     points: &[Within],
     trial: &Trial,
+    report: &Path,
 ) -> Result<(Verdict, Option<serde_json::Value>), Failure> {
     let mut voided = trial.voided.clone();
     let mut runs = |arm: Arm| -> Result<Vec<Sample>, Failure> {
@@ -275,14 +276,26 @@ fn judge_percentiles(
     };
     let unprotected = kept(&others).ok();
     let verdict = judged.as_ref().map_or(Verdict::CannotTell, |kept| kept.verdict);
-    if args.site.json {
-        let found = json!({"service": service.name, "kept": judged, "no_plan": unprotected, "voided": voided});
-        return Ok((verdict, Some(found)));
-    }
     let predicted = match &service.certificate {
         Certificate::Percentiles { predicted, .. } => predicted.as_slice(),
         _ => &[],
     };
+    if let Some(kept) = &judged {
+        let mut lines = how(args, service, trial, None);
+        lines.extend((!voided.is_empty()).then(|| line("left out", voided.join("; "))));
+        let meta = ReportMeta {
+            title: format!("{}: percentiles kept?", service.name),
+            outcome: String::new(),
+            lines,
+            schedule: slowest(trial),
+        };
+        let findings = Findings::Percentiles { kept, runs: &ours, no_plan: &others, predicted };
+        crate::report::write(report, &giusto_verify::report_html(&meta, findings))?;
+    }
+    if args.site.json {
+        let found = json!({"service": service.name, "kept": judged, "no_plan": unprotected, "voided": voided});
+        return Ok((verdict, Some(found)));
+    }
     if let Some(unprotected) = &unprotected {
         say!("{} beside others without a plan, {} requests", service.name, unprotected.jobs);
         table::print(&giusto_verify::table_kept(unprotected, &[], "measured"))?;
@@ -292,6 +305,7 @@ fn judge_percentiles(
             say!("{} under its plan, {} requests in {} runs, 95 % intervals", service.name, kept.jobs, kept.runs);
             table::print(&giusto_verify::table_kept(kept, predicted, "measured"))?;
             say!("{}", kept.why);
+            say!("report: {}", report.display());
         }
         None => say!("cannot tell: no run of {} counts; measure again on a quieter machine", service.name),
     }
@@ -361,18 +375,31 @@ fn arms(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<(Arms, f64), 
     Ok((arms, predicted.competitor))
 }
 
-/// Two periods of the predicted schedule, drawn.
-fn schedule(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<(String, String), Failure> {
-    let Some(length) = service.server.period.checked_mul(2) else { return Ok(Default::default()) };
+/// The slowest job under the plan, and two periods of the predicted schedule, drawn.
+fn schedule(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<Vec<Drawing>, Failure> {
+    let mut drawings = slowest(trial);
+    let Some(length) = service.server.period.checked_mul(2) else { return Ok(drawings) };
     let mut gantt = Gantt::default();
     let execution = Execution::Samples(trial.profile.execution.as_slice().into());
     match predict(service, execution, &[], length, seed, &mut gantt) {
-        Err(giusto_simulator::Error::TooLongToDraw { .. }) => return Ok(Default::default()),
+        Err(giusto_simulator::Error::TooLongToDraw { .. }) => return Ok(drawings),
         other => other?,
     };
     let caption =
         format!("Simulated: the first two periods of {}, with measured execution times", service.server.period);
-    Ok((gantt.svg(&[&service.name, "everybody else"], length.ns()), caption))
+    let svg = gantt.svg(&[&service.name, "everybody else"], length.ns());
+    drawings.push(Drawing { svg, caption, table: Vec::new() });
+    Ok(drawings)
+}
+
+/// The slowest job of all runs under the plan, drawn.
+fn slowest(trial: &Trial) -> Vec<Drawing> {
+    let worst = |run: &&giusto_daemon::Run| run.jobs.iter().filter_map(JobRecord::response_ns).max();
+    let run = trial.runs.iter().filter(|run| run.arm == Arm::Giusto).max_by_key(worst);
+    let drawn = |run: &giusto_daemon::Run| {
+        giusto_verify::slowest(&run.jobs, &format!("{}, {}, round {}", trial.service, run.arm.name(), run.round))
+    };
+    run.and_then(drawn).into_iter().collect()
 }
 
 fn save(out: &Path, trial: &Trial) -> Result<(), Failure> {
@@ -388,37 +415,29 @@ fn save(out: &Path, trial: &Trial) -> Result<(), Failure> {
     trial.profile.write(create(&out.join("jobs").join(format!("{}-profile.csv", trial.service)))?).map_err(broken)
 }
 
-fn how(args: &RunArgs, service: &ServicePlan, trial: &Trial, competitor: f64) -> Vec<(String, String)> {
-    let line = |name: &str, value: String| (name.to_string(), value);
+/// How it was obtained; `competitor` is the share of the core that others have in the simulation.
+fn how(args: &RunArgs, service: &ServicePlan, trial: &Trial, competitor: Option<f64>) -> Vec<(String, String)> {
     let steal = trial.runs.iter().map(|run| run.steal).max().unwrap_or_default();
     let uneven = trial.runs.iter().map(|run| run.lateness.excess).max().unwrap_or_default();
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    vec![
+    let each = if competitor.is_some() { ", the whole core twice" } else { "" };
+    let (rounds, length, seed) = (args.rounds, args.length, args.seed);
+    let mut lines = vec![
         line("plan", plan::service(service)),
-        line("command", std::env::args().collect::<Vec<_>>().join(" ")),
-        line(
-            "runs",
-            format!(
-                "{} rounds of {} a run, the whole core twice, in random order, seed {}",
-                args.rounds, args.length, args.seed
-            ),
-        ),
-        line(
-            "a whole core",
-            "the service at SCHED_FIFO, competitors stopped, the core kept awake by a SCHED_IDLE loop".into(),
-        ),
-        line("shared, no plan", "SCHED_OTHER beside the competitors".into()),
-        line("shared, Giusto", "the plan's SCHED_DEADLINE reservation beside the competitors".into()),
-        line(
-            "predicted",
-            format!(
-                "simulated with {} measured execution times; the competitor gets {:.1} % of the core",
-                trial.profile.execution.len(),
-                competitor * 100.0
-            ),
-        ),
-        line("largest steal of a run", steal.to_string()),
-        line("generator's mean lateness beyond its median (worst run)", uneven.to_string()),
-        line("kernel", kernel.trim().to_string()),
-    ]
+        line("runs", format!("{rounds} rounds of {length} a run{each}, in random order, seed {seed}")),
+    ];
+    if let Some(competitor) = competitor {
+        let alone = "the service at SCHED_FIFO, competitors stopped, the core kept awake by a SCHED_IDLE loop";
+        let (samples, share) = (trial.profile.execution.len(), competitor * 100.0);
+        let predicted =
+            format!("simulated with {samples} measured execution times; the competitor gets {share:.1} % of the core");
+        lines.extend([line("a whole core", alone), line("predicted", predicted)]);
+    }
+    lines.extend([
+        line("shared, no plan", "SCHED_OTHER beside the competitors"),
+        line("shared, Giusto", format!("the plan's reservation ({}) beside the competitors", service.backend)),
+        line("largest steal of a run", steal),
+        line("generator's mean lateness beyond its median (worst run)", uneven),
+    ]);
+    lines.extend(crate::report::origin());
+    lines
 }

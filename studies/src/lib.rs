@@ -1,6 +1,6 @@
 //! The published experiments, played again: random task sets or arrivals in, tables out.
 //!
-//! Called by its own program (`giusto-studies`) and by tests; calls `analysis` for interfaces, `simulator` for schedules, `measure`
+//! Called by the command line (`giusto study`) and by tests; calls `analysis` for interfaces, `simulator` for schedules, `measure`
 //! where a study is about this machine, and `verify` for what the tables say. One module an experiment; each has a folder beside `src` with its `study.toml` (sizes
 //! and claims) and a README (what the paper says, what comes out here). It decides nothing that a host would use.
 
@@ -29,6 +29,7 @@ mod mdds1_synthetic;
 mod measured;
 pub mod play;
 mod rtzk_recovery;
+mod runner;
 pub mod sets;
 mod srtm_penalty;
 mod tables;
@@ -42,11 +43,14 @@ mod vatc_packetrate;
 mod vatc_rebalance;
 mod vatc_starving;
 
+pub use runner::{play, read, Played};
+
 use giusto_model::Duration;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// A study whose experiment is built in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -122,6 +126,17 @@ impl Name {
         Name::AkitaScale,
     ];
 
+    /// What a machine must have on which it is played; `None` where all of it happens in virtual time.
+    pub fn needs(self) -> Option<&'static str> {
+        match self {
+            Name::Mdds1Measured | Name::Mdds1Redis => Some("root, a second core, a quiet machine"),
+            Name::VatcMeasured => Some("root, two cores, a quiet machine"),
+            Name::RtzkRecovery => Some("Java, Python, a built server, a quiet machine"),
+            Name::SrtmPenalty => Some("Go"),
+            _ => None,
+        }
+    }
+
     /// As its folder is called.
     pub fn folder(self) -> &'static str {
         match self {
@@ -187,6 +202,12 @@ impl Size {
     }
 }
 
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} sets a case, {} each, seed {}", self.sets, self.length, self.seed)
+    }
+}
+
 /// Plays a study and returns its tables as CSV, by name. `played` is called after each set, with how many there are in all.
 /// The same size gives the same bytes, whatever the machine, of those that are played in virtual time. The others measure this
 /// machine and write what they need to `folder`.
@@ -229,6 +250,14 @@ pub enum Error {
     /// A size of a `study.toml`.
     #[error("size: {0}; expected sets and seconds")]
     Size(String),
+    /// A `study.toml`.
+    #[error("{}: {why}", file.display())]
+    File {
+        /// Its path.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// A domain that not even a whole core can serve.
     #[error("no interface serves a generated domain: it needs more than a core")]
     NoInterface,

@@ -1,7 +1,7 @@
 //! How much a statistic would vary if the run were repeated: the circular block bootstrap (Politis and Romano 1992), since
 //! response times of neighbouring jobs are correlated and single jobs may not be drawn on their own.
 
-use crate::block::block_length;
+use crate::block::{block_length, block_length_at};
 use crate::sample::{rank, Percentile, NEVER, PERCENTILES};
 use crate::{kolmogorov_smirnov, wasserstein, Sample};
 use rand::Rng;
@@ -34,7 +34,7 @@ impl Estimate {
 
 /// The value that a share `p` of the `sorted` values does not exceed, by nearest rank.
 pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
-    let rank = (p * (sorted.len() + 1) as f64).floor() as usize;
+    let rank = (p * (sorted.len() + 1) as f64).round() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
@@ -174,31 +174,39 @@ pub(crate) fn percentiles(sample: &Sample, seed: u64, what: u32) -> Vec<Percenti
     percentiles_at(&PERCENTILES, sample, seed, what)
 }
 
-/// The `wanted` percentiles of `sample`, each with the middle 95 % of its resampled values. The upper end is open where
-/// pⁿ > 2.5 %: so few jobs may well hold none of the slow ones. O(n) a replicate.
+/// The `wanted` percentiles of `sample`, each with the middle 95 % of its resampled values, in blocks as long as its own exceedances
+/// influence each other. The upper end is open where pⁿ > 2.5 %: so few jobs may well hold none of the slow ones. O(n) a
+/// replicate of each.
 pub(crate) fn percentiles_at(wanted: &[f64], sample: &Sample, seed: u64, what: u32) -> Vec<Percentile> {
     let n = sample.len();
     let mut support = sample.sorted().to_vec();
     support.dedup();
     let places: Vec<u32> =
         sample.arrival().iter().map(|&ns| support.partition_point(|&other| other < ns) as u32).collect();
-    let block = block_length(sample);
+    let shortest = block_length(sample);
+    let blocks: Vec<usize> = wanted.iter().map(|&p| block_length_at(sample, p, shortest)).collect();
+    let mut distinct = blocks.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
     let resampled: Vec<Vec<u64>> = (0..if n == 0 { 0 } else { REPLICATES })
         .into_par_iter()
         .map_init(
             || vec![0u32; support.len()],
             |counts, replicate| {
-                draw_blocks(&places, block, &mut stream(seed, what, replicate), |place| counts[place as usize] += 1);
                 let mut found = vec![NEVER; wanted.len()];
-                let mut below = 0;
-                for (count, &ns) in counts.iter_mut().zip(&support) {
-                    let reached = below + std::mem::take(count) as usize;
-                    for (slot, &p) in found.iter_mut().zip(wanted) {
-                        if below < rank(p, n) && rank(p, n) <= reached {
-                            *slot = ns;
+                for &block in &distinct {
+                    let mut rng = stream(seed, what, replicate);
+                    draw_blocks(&places, block, &mut rng, |place| counts[place as usize] += 1);
+                    let mut below = 0;
+                    for (count, &ns) in counts.iter_mut().zip(&support) {
+                        let reached = below + std::mem::take(count) as usize;
+                        for ((slot, &p), &own) in found.iter_mut().zip(wanted).zip(&blocks) {
+                            if own == block && below < rank(p, n) && rank(p, n) <= reached {
+                                *slot = ns;
+                            }
                         }
+                        below = reached;
                     }
-                    below = reached;
                 }
                 found
             },
@@ -210,7 +218,7 @@ pub(crate) fn percentiles_at(wanted: &[f64], sample: &Sample, seed: u64, what: u
         values.sort_unstable();
         let value = sample.percentile(p);
         let end = |share: f64| {
-            let rank = (share * (values.len() + 1) as f64) as usize;
+            let rank = (share * (values.len() + 1) as f64).round() as usize;
             values.get(rank.clamp(1, values.len().max(1)) - 1).copied().and_then(known)
         };
         let bounded = (p / 100.0).powf(n as f64) <= 0.025;

@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
-const WIDTH: f64 = 700.0;
+/// Without the names of the lines.
+const PLOT: f64 = 550.0;
 const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 74.0;
-const RIGHT: f64 = 150.0;
+/// What a letter of a name takes at most.
+const LETTER: f64 = 7.2;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 52.0;
 
@@ -20,8 +22,8 @@ const STYLE: &str = "\
 .curves .c0{stroke:#6cb4ff}.curves .c1{stroke:#ff9563}.curves .c2{stroke:#5fd38a}.curves .c3{stroke:#b99bff}.curves .c4{stroke:#e0b84a}.curves .c5{stroke:#ff84b8}}";
 /// Colours of [`STYLE`].
 const COLOURS: usize = 6;
-/// Dashes of lines beyond the colours.
-const DASHES: [&str; 3] = ["", "7 3", "2 3"];
+/// Dashes of lines, so that colour alone tells no two apart.
+const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "12 4"];
 
 /// One pair of axes.
 #[derive(Clone, Debug)]
@@ -54,10 +56,12 @@ pub struct Line {
 /// `panels` as one self-contained SVG.
 pub fn curves_svg(panels: &[Panel]) -> String {
     let height = HEIGHT * panels.len() as f64;
+    let names = panels.iter().flat_map(|panel| &panel.lines).map(|line| line.name.chars().count());
+    let width = (PLOT + 50.0 + LETTER * names.max().unwrap_or(0) as f64).max(700.0);
     let mut svg = format!(
-        "<svg class=\"curves\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+        "<svg class=\"curves\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
          font-family=\"system-ui,sans-serif\" font-size=\"12\">\n<title>{}</title>\n<style>{STYLE}</style>\n\
-         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n",
+         <rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n",
         escaped(panels.first().map_or("", |panel| &panel.title))
     );
     for (number, panel) in panels.iter().enumerate() {
@@ -69,7 +73,7 @@ pub fn curves_svg(panels: &[Panel]) -> String {
 }
 
 fn draw(svg: &mut String, panel: &Panel) {
-    let (right, floor) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    let (right, floor) = (PLOT, HEIGHT - BOTTOM);
     let seen = || panel.lines.iter().flat_map(|line| &line.points).filter(|point| point.iter().all(|x| x.is_finite()));
     let least = seen().map(|point| point[0]).fold(f64::INFINITY, f64::min);
     let most = seen().map(|point| point[0]).fold(f64::NEG_INFINITY, f64::max);
@@ -120,7 +124,7 @@ fn draw(svg: &mut String, panel: &Panel) {
             "class=\"limit\"".to_string()
         } else {
             colour += 1;
-            let dashes = DASHES[(colour - 1) / COLOURS % DASHES.len()];
+            let dashes = DASHES[(colour - 1) % DASHES.len()];
             format!("class=\"line c{}\" stroke-dasharray=\"{dashes}\"", (colour - 1) % COLOURS)
         };
         let mut path = String::new();
@@ -214,7 +218,7 @@ mod tests {
         let document = roxmltree::Document::parse(&svg).unwrap();
         let path = document.descendants().find(|node| node.attribute("class") == Some("line c0")).unwrap();
         // From (1.5, 15), half way: 15 is the top.
-        let (left, right) = (LEFT, WIDTH - RIGHT);
+        let (left, right) = (LEFT, PLOT);
         let from = format!("M{:.1} {TOP:.1}", left + (right - left) / 2.0);
         assert!(path.attribute("d").unwrap().starts_with(&from), "{path:?} {from}");
     }

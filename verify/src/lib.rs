@@ -37,7 +37,7 @@ pub use curves::{curves_svg, Line, Panel};
 pub use distance::{kolmogorov_smirnov, wasserstein};
 pub use kept::{kept, table_kept, Kept, KeptPoint};
 pub use plane::plane_svg;
-pub use report::{report_html, ReportMeta};
+pub use report::{report_html, slowest, Drawing, Findings, ReportMeta};
 pub use sample::{Percentile, Sample, PERCENTILES};
 pub use table::{table, table_two};
 pub use verdict::{Verdict, MIN_JOBS, MIN_ROUNDS};

@@ -3,8 +3,10 @@
 mod common;
 
 use common::{bursty, rng, sample};
-use giusto_model::{Duration, Prediction};
-use giusto_verify::{compare, report_html, Arms, Predicted, ReportMeta, Round, Sample};
+use giusto_model::{Duration, Instant, JobRecord, Prediction, Within};
+use giusto_verify::{
+    compare, compare_two, kept, report_html, slowest, Arms, Findings, Predicted, ReportMeta, Round, Sample,
+};
 
 fn page(predicted: Option<Predicted>, giusto: Vec<Sample>) -> String {
     let mut rng = rng(4);
@@ -22,7 +24,7 @@ fn page(predicted: Option<Predicted>, giusto: Vec<Sample>) -> String {
         lines: lines.map(|(name, value)| (name.to_string(), value.to_string())).to_vec(),
         ..ReportMeta::default()
     };
-    report_html(&meta, &compare(&arms, 1).unwrap(), &arms)
+    report_html(&meta, Findings::AsIfAlone(&compare(&arms, 1).unwrap(), &arms))
 }
 
 fn pages() -> Vec<String> {
@@ -38,8 +40,33 @@ fn pages() -> Vec<String> {
         page(Some(Predicted::Percentiles(summary)), vec![giusto.clone()]),
         page(Some(Predicted::Sample(giusto.clone())), vec![giusto]),
         page(None, vec![Sample::from_responses(vec![None; 5]).unwrap(), sample([])]),
-        report_html(&ReportMeta::default(), &compare(&Arms::default(), 1).unwrap(), &Arms::default()),
+        report_html(
+            &ReportMeta::default(),
+            Findings::AsIfAlone(&compare(&Arms::default(), 1).unwrap(), &Arms::default()),
+        ),
+        two(),
+        percentiles(),
     ]
+}
+
+fn two() -> String {
+    let [a, b] = [6, 7].map(|seed| bursty(1500, 50.0, 3.0, &mut rng(seed)));
+    let job = |job: u64| {
+        let [release, finish] = [job * 100, job * 100 + 10 + job % 90].map(Instant::from_ns);
+        JobRecord { task: 0, job, due: release, release, finish: Some(finish) }
+    };
+    let jobs: Vec<JobRecord> = (0..200).map(job).collect();
+    let schedule = slowest(&jobs, "a <run>").into_iter().collect();
+    let meta = ReportMeta { schedule, ..ReportMeta::default() };
+    report_html(&meta, Findings::Two(&compare_two(&a, &b, 1).unwrap(), &Arms::of_files(&[a], &b)))
+}
+
+fn percentiles() -> String {
+    let runs = [bursty(1500, 50.0, 3.0, &mut rng(8))];
+    let promised = [Within { percentile: "p90".parse().unwrap(), within: Duration::from_us(300) }];
+    let kept = kept(&promised, &runs, 1).unwrap();
+    let findings = Findings::Percentiles { kept: &kept, runs: &runs, no_plan: &[], predicted: &[] };
+    report_html(&ReportMeta::default(), findings)
 }
 
 /// Tags are closed in order, attributes quoted, and no bare & or > stands in text.
@@ -107,7 +134,9 @@ fn curves_are_told_apart_without_colour_and_named_beside() {
         for arm in ["predicted", "whole", "unprotected", "giusto"] {
             assert_eq!(page.matches(&format!("text class=\"name {arm}\"")).count(), 2, "{arm} is named in both views");
         }
-        assert_eq!(page.matches("<svg viewBox").count(), 2);
+        // Two views of the distributions, and the boxes.
+        assert_eq!(page.matches("role=\"img\"").count(), 3);
+        assert_eq!(page.matches("<desc>").count(), 3);
     }
     let css = &pages[0][..pages[0].find("</style>").unwrap()];
     for dashes in ["predicted", "unprotected", "giusto"] {

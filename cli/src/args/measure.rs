@@ -34,6 +34,33 @@ pub(crate) enum Measure {
     /// guest send all it can from another core. Needs root; the machine's own network is left alone.
     #[command(after_help = "Example:\n  giusto measure packets --core 0 --for 2s")]
     Packets(PacketsArgs),
+    /// Read what another tool has recorded: jobs of a thread, or the tasks of an rt-app configuration
+    ///
+    /// Reads scheduler events (sched_switch, sched_wakeup) as perf script, trace-cmd report and /sys/kernel/tracing/trace print them,
+    /// logs of rt-app, and its configurations; what a file is, its content says. A job begins when the thread is woken and ends
+    /// when it sleeps again; what began before the recording, goes on after it or lost an event is reported, not guessed.
+    #[command(
+        after_help = "Examples, of what perf script or rt-app has written:\n  giusto measure import trace.txt --thread control --out out/jobs.csv\n  giusto measure import rt-app.json > site.yaml"
+    )]
+    Import(ImportArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The recording
+    pub(crate) file: PathBuf,
+    /// Of a trace: whose jobs, by the name or number of the thread
+    #[arg(long, value_name = "NAME|TID")]
+    pub(crate) thread: Option<String>,
+    /// Write the job records to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Of a trace: write the processor time of each job to this file, for 'giusto simulate --profile'
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ pub struct Study {
     pub title: String,
     /// Paper, section, figures.
     pub reproduces: String,
-    /// The command that plays it, from the root of the repository; `{size}` stands for a key of `size`.
+    /// The command that plays it, from the root of the repository.
     pub run: String,
     /// Of all randomness.
     pub seed: u64,

@@ -6,11 +6,13 @@
 mod claim;
 mod figure;
 mod judge;
+mod report;
 mod table;
 
 pub use claim::{Axis, Claim, Figure, Measure, Rule, Study};
 pub use figure::figures;
 pub use judge::{failures, findings, judge, Finding, Judgement, CONFIDENCE, RESAMPLES};
+pub use report::study_html;
 pub use table::Table;
 
 use std::collections::BTreeMap;

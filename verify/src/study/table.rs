@@ -45,6 +45,10 @@ impl Table {
         }
     }
 
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
     pub(super) fn rows(&self) -> &[Vec<String>] {
         &self.rows
     }
