@@ -22,7 +22,7 @@ pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
 pub(crate) use coordination::{Export, NsqArgs, RecoveryArgs, ZookeeperArgs};
 pub(crate) use criticality::CriticalityArgs;
-pub(crate) use measure::{ExecutionArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs};
+pub(crate) use measure::{ExecutionArgs, LatencyArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs};
 pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 

@@ -132,11 +132,15 @@ impl From<giusto_compute::Error> for Failure {
 
 impl From<giusto_measure::Error> for Failure {
     fn from(error: giusto_measure::Error) -> Self {
-        use giusto_measure::Error::{Connect, Listener, NotListening, Plan, Privilege, Root, Task};
+        use giusto_measure::Error::{Connect, Listener, NoLock, NoPriority, NotListening, Plan, Privilege, Root, Task};
         match error {
-            Connect { .. } | Listener { .. } | NotListening { .. } | Privilege { .. } | Root { .. } => {
-                Failure::lacks(error)
-            }
+            Connect { .. }
+            | Listener { .. }
+            | NotListening { .. }
+            | Privilege { .. }
+            | Root { .. }
+            | NoPriority { .. }
+            | NoLock => Failure::lacks(error),
             Plan(_) | Task { .. } => Failure::input(error),
             _ => Failure::running(error),
         }

@@ -17,6 +17,7 @@ mod coordination;
 mod criticality;
 mod failure;
 mod interface;
+mod latency;
 mod map;
 mod measure;
 mod mode;

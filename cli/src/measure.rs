@@ -15,6 +15,7 @@ pub(crate) fn measure(verb: &Measure) -> Result<ExitCode, Failure> {
         Measure::Execution(args) => execution(args),
         Measure::Response(args) => response(args),
         Measure::Supply(args) => crate::supply::supply(args),
+        Measure::Latency(args) => crate::latency::latency(args),
         Measure::Packets(args) => crate::packets::packets(args),
     }
 }

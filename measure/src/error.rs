@@ -86,6 +86,25 @@ pub enum Error {
         /// What was tried.
         what: String,
     },
+    /// Threads of the highest priority are not allowed.
+    #[error("cannot give a thread on core {core} SCHED_FIFO priority {priority}: CAP_SYS_NICE is missing, or this cgroup allows no real-time threads; run it as root, or grant it with setcap cap_sys_nice,cap_ipc_lock+ep, or raise rtprio in /etc/security/limits.conf; under cgroup v1 set cpu.rt_runtime_us")]
+    NoPriority {
+        /// Where.
+        core: u32,
+        /// Which.
+        priority: u8,
+    },
+    /// Memory cannot be locked.
+    #[error("cannot lock the memory of the measuring threads, whose page faults would be measured: CAP_IPC_LOCK is missing; run it as root, or grant it with setcap cap_sys_nice,cap_ipc_lock+ep, or raise memlock in /etc/security/limits.conf")]
+    NoLock,
+    /// The command that measures in a guest failed.
+    #[error("the guest's command '{command}' failed: {why}")]
+    Guest {
+        /// It.
+        command: String,
+        /// How.
+        why: String,
+    },
     /// Only root may.
     #[error("cannot {what}: this needs root; run it as root")]
     Root {

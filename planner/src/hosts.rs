@@ -80,7 +80,7 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
         let host = &site.hosts[index];
         let assumed = known(site, facts, here, index).1;
         let (name, cores) = (host.name.clone(), host.cores.clone());
-        HostPlan { name, cores, keep_free: host.keep_free, assumed, admission, parked }
+        HostPlan { name, cores, keep_free: host.keep_free, assumed, admission, parked, latency: None }
     });
     Ok(Plan {
         giusto_plan: PLAN_VERSION,

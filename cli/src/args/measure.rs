@@ -28,12 +28,46 @@ pub(crate) enum Measure {
         after_help = "Example, of 3 ms asked for in every 10 ms:\n  giusto measure supply --for 2s --window 10ms --ask 3ms/10ms --out out/gaps.csv"
     )]
     Supply(SupplyArgs),
+    /// Measure how late threads of the highest priority run on this machine, for 'giusto plan --latency'
+    ///
+    /// A thread on each core wakes up once in every period, and how late it does so is counted to a microsecond, as cyclictest
+    /// does it. Needs the privilege for real-time priorities; all is afterwards as before. Interrupted, it tells what it has
+    /// seen until then. It ends with 6 where a hypervisor took too much of the machine meanwhile.
+    #[command(
+        after_help = "Examples:\n  giusto measure latency --for 60s --stress --out out/latency.json\n  giusto measure latency --core 1 --period 1ms --guest 'ssh vm giusto measure latency --period 1ms --json'"
+    )]
+    Latency(LatencyArgs),
     /// Measure how many packets a core of this machine processes, for 'network: {capacity: ...}' in a site file
     ///
     /// Makes network namespaces of its own with a guest, a bridge and an uplink, gives the guest's packets a thread on the core, and lets the
     /// guest send all it can from another core. Needs root; the machine's own network is left alone.
     #[command(after_help = "Example:\n  giusto measure packets --core 0 --for 2s")]
     Packets(PacketsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LatencyArgs {
+    /// Measure on this core; repeat it for each [default: all on which this may run]
+    #[arg(long = "core", value_name = "N")]
+    pub(crate) cores: Vec<u32>,
+    /// Wake up once in every such time; repeat it for each
+    #[arg(long = "period", value_name = "TIME", default_values = ["50us", "500us", "1ms", "10ms"], value_parser = span)]
+    pub(crate) periods: Vec<Duration>,
+    /// How long to measure at each period, and as long again under stress
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = span)]
+    pub(crate) length: Duration,
+    /// Measure again while processes without a real-time priority keep the kernel busy on these cores
+    #[arg(long)]
+    pub(crate) stress: bool,
+    /// Meanwhile run this command in a shell, which makes a guest of this machine measure itself and prints its JSON
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) guest: Option<String>,
+    /// Write what was measured to this file (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,8 +1,8 @@
 //! What has happened is charged in order, the policy core says who runs, and each server's threads get their place.
 
-use super::served::{give, Served};
 use super::super::ranks::{class, may_run, priorities, Standing};
 use super::super::watch::{self, Event, What};
+use super::served::{give, Served};
 use super::Engine;
 use giusto_model::{Criticality, ServerKind};
 use giusto_policy::{CoreMode, Order};

@@ -1,8 +1,8 @@
 //! What a manager is told to do: servers come, change, are boosted and go.
 
-use super::served::{give, Served};
 use super::super::group::Group;
 use super::super::{watch, Managed, Report};
+use super::served::{give, Served};
 use super::{monotonic, Engine};
 use crate::Error;
 use giusto_model::{Criticality, Server, ServerKind};
