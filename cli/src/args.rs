@@ -152,6 +152,13 @@ pub(crate) struct HostArg {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct LatencyArg {
+    /// Allow for this machine's latency, as 'giusto measure latency --out FILE' found it
+    #[arg(long = "latency", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) site: SiteArg,
@@ -159,6 +166,8 @@ pub(crate) struct PlanArgs {
     pub(crate) insist: BackendArg,
     #[command(flatten)]
     pub(crate) this: HostArg,
+    #[command(flatten)]
+    pub(crate) latency: LatencyArg,
     /// Write the plan to this file too
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -229,6 +238,8 @@ pub(crate) struct RunArgs {
     pub(crate) insist: BackendArg,
     #[command(flatten)]
     pub(crate) this: HostArg,
+    #[command(flatten)]
+    pub(crate) latency: LatencyArg,
     /// Measure whether the promises are kept, then stop
     #[arg(long)]
     pub(crate) trial: bool,
