@@ -58,6 +58,7 @@ part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets
 part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
 part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
+part "latency: as cyclictest, hogs seen, plans rest on it" /usr/bin/python3 tests/latency.py
 part "formats" /usr/bin/python3 tests/formats.py
 part "the operator's side" /usr/bin/python3 tests/control.py
 part "end to end" /usr/bin/python3 tests/e2e.py

@@ -186,3 +186,78 @@ fn void(runs: &[LatencyRun], length: Duration) -> Option<String> {
 fn failed(what: &str, why: io::Error) -> Error {
     Error::System { what: what.into(), why }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giusto_model::LatencySpread;
+
+    fn golden() -> Latency {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../formats/goldens/latency.json");
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_golden_is_read_and_written_as_it_is() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../formats/goldens/latency.json");
+        let own: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(serde_json::to_value(golden()).unwrap(), own);
+    }
+
+    #[test]
+    fn a_run_is_void_if_and_only_if_more_than_a_thousandth_was_taken_from_its_core() {
+        let length = Duration::from_secs(10);
+        let with = |steal: &[Option<u64>]| {
+            let runs = golden().runs.into_iter().zip(steal);
+            runs.map(|(run, ms)| LatencyRun { steal: ms.map(Duration::from_ms), ..run }).collect::<Vec<_>>()
+        };
+        assert_eq!(void(&with(&[Some(10), None, Some(0), Some(9)]), length), None);
+        let told = void(&with(&[Some(11), None, Some(500), Some(0)]), length).unwrap();
+        assert!(told.contains("took 500 ms from core 1") && told.contains("2 of 4 runs"), "{told}");
+    }
+
+    #[test]
+    fn every_activation_of_the_time_has_its_latency_and_its_parts_add_up() {
+        let core = {
+            let may = sched_getaffinity(None).unwrap();
+            (0..CpuSet::MAX_CPU).find(|core| may.is_set(*core)).unwrap() as u32
+        };
+        let (length, period) = (Duration::from_ms(200), Duration::from_us(700));
+        let plan = LatencyPlan { cores: vec![core], periods: vec![period], length, stress: false, guest: None };
+        let found = match latency(&plan, &AtomicBool::new(false), &mut |_, _| {}) {
+            Ok(found) => found,
+            // Without the privilege the other half of the law remains: said in words.
+            Err(error) => {
+                assert!(
+                    matches!(error, Error::NoPriority { .. } | Error::NoLock) && error.to_string().contains("setcap"),
+                    "{error}"
+                );
+                return;
+            }
+        };
+        let run = &found.runs[0];
+        assert_eq!(run.activations, 200_000u64.div_ceil(700), "one a period, those that passed too");
+        let LatencySpread { min, p50, p99, p99_9, p99_99, max } = run.latency;
+        assert!([min, p50, p99, p99_9, p99_99, max].is_sorted());
+        if let Some((ready, ran)) = run.until_ready.zip(run.until_run) {
+            assert!(
+                ready.max <= max && ran.max <= max && ready.max.checked_add(ran.max).unwrap() >= max || run.passed > 0
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused_with_what_could() {
+        let (length, ms) = (Duration::from_ms(10), Duration::from_ms(1));
+        let plan = LatencyPlan { cores: vec![0], periods: vec![ms], length, stress: false, guest: None };
+        for (bad, words) in [
+            (LatencyPlan { cores: vec![70_000], ..plan.clone() }, "core 70000"),
+            (LatencyPlan { periods: vec![], ..plan.clone() }, "no period"),
+            (LatencyPlan { periods: vec![Duration::from_us(9)], ..plan.clone() }, "expected 10 us to 10 ms"),
+            (LatencyPlan { periods: vec![Duration::from_ms(11)], ..plan.clone() }, "expected 10 us to 10 ms"),
+        ] {
+            let told = latency(&bad, &AtomicBool::new(false), &mut |_, _| {}).unwrap_err();
+            assert!(matches!(told, Error::Plan(_)) && told.to_string().contains(words), "{told}");
+        }
+    }
+}
