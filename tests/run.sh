@@ -59,6 +59,7 @@ part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
 part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
 part "latency: as cyclictest, hogs seen, plans rest on it" /usr/bin/python3 tests/latency.py
+part "response: real services, a stall felt in full" /usr/bin/python3 tests/response.py
 part "formats" /usr/bin/python3 tests/formats.py
 part "the operator's side" /usr/bin/python3 tests/control.py
 part "end to end" /usr/bin/python3 tests/e2e.py

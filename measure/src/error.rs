@@ -64,8 +64,8 @@ pub enum Error {
         /// What the system says.
         why: io::Error,
     },
-    /// What came is no reply to HSET.
-    #[error("{address} does not answer as Redis or memcached do: {found}; expected :N, +OK, -ERR or STORED: check the address under load:")]
+    /// What came is no reply to a request.
+    #[error("{address} does not answer as its load says: {found}; expected :N, +OK or -ERR of Redis, STORED of memcached, the same line of an echo, HTTP/1.1 of a web server: check what is under load:")]
     Protocol {
         /// The service.
         address: SocketAddr,

@@ -11,6 +11,7 @@ mod clock;
 mod drive;
 mod error;
 mod generator;
+mod http;
 mod latency;
 mod listener;
 mod listening;

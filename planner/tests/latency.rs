@@ -119,11 +119,11 @@ fn what_counts_is_the_worst_of_the_plans_cores_from_the_period_below_its_shortes
 }
 
 fn random_site(rng: &mut StdRng, cores: &[u32]) -> Site {
-    let count = rng.random_range(1..=4);
+    let count = rng.random_range(1..=2);
     let service = |number: u32| {
         let tasks = (0..rng.random_range(1..=3)).map(|nth| {
             let period = *[10_000u64, 12_500, 20_000, 25_000, 50_000].choose(rng).unwrap();
-            let wcet = us((period * rng.random_range(1..=80) / 400).max(100));
+            let wcet = us((period * rng.random_range(1..=40) / 400).max(100));
             let deadline = us(rng.random_range(period * 6 / 10..=period)).max(wcet);
             let (name, period, offset) = (format!("t{nth}"), us(period), Duration::ZERO);
             Task { name, wcet, period, deadline, offset, release: Release::Sporadic, copies: 1 }

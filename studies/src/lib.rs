@@ -41,6 +41,7 @@ mod vatc_measured;
 mod vatc_packetrate;
 mod vatc_rebalance;
 mod vatc_starving;
+mod vm_latency;
 
 use giusto_model::Duration;
 use rand::SeedableRng;
@@ -97,6 +98,8 @@ pub enum Name {
     AkitaShares,
     /// Paper 003, § 4.3, Figs 8 and 9.
     AkitaScale,
+    /// Paper 004, latencies of hosts and guests, measured on this machine.
+    VmLatency,
 }
 
 impl Name {
@@ -148,6 +151,7 @@ impl Name {
             Name::AkitaMulti => "akita-multi",
             Name::AkitaShares => "akita-shares",
             Name::AkitaScale => "akita-scale",
+            Name::VmLatency => "vm-latency",
         }
     }
 }
@@ -220,6 +224,7 @@ pub fn run(
         Name::AkitaMulti => akita_multi::run(size, played),
         Name::AkitaShares => akita_shares::run(size, played),
         Name::AkitaScale => akita_scale::run(size, played),
+        Name::VmLatency => vm_latency::run(size, played),
     }
 }
 

@@ -110,9 +110,13 @@ pub(crate) struct ExecutionArgs {
 pub(crate) struct ResponseArgs {
     #[command(flatten)]
     pub(crate) measure: MeasureArgs,
-    /// How long to drive it
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = span)]
-    pub(crate) length: Duration,
+    /// How long to drive it [default: 5s, or as long as the trace]
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
+    pub(crate) length: Option<Duration>,
+    /// Send requests at the instants of this file instead of as tasks or arrivals say: a number of ns a line, or
+    /// comma-separated values with a column arrival_ns or release_ns
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
