@@ -27,10 +27,10 @@ pub fn plan_on(site: &Site, facts: &Facts, host: &str) -> Result<Plan, Refusal> 
 }
 
 fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
-    let Some((host, latency)) = late(site, facts)? else { return with(site, facts, only) };
+    let Some((host, latency)) = late(site, facts)? else { return with(site, facts, only, None) };
     let lateness = facts.lateness.checked_add(latency.latency).unwrap_or(Duration::from_ns(u64::MAX));
     let late = Facts { lateness, ..facts.clone() };
-    match with(site, &late, only) {
+    match with(site, &late, only, Some((host, latency.latency))) {
         Ok(mut plan) => {
             let own = plan.hosts.iter_mut().find(|own| own.name == site.hosts[host].name);
             if let Some(own) = own {
@@ -38,7 +38,7 @@ fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal
             }
             Ok(plan)
         }
-        Err(refusal) => Err(match with(site, facts, only) {
+        Err(refusal) => Err(match with(site, facts, only, None) {
             Err(without) if without == refusal => refusal,
             other => {
                 let HostLatency { latency, allowance, .. } = latency;
@@ -60,8 +60,8 @@ fn late(site: &Site, facts: &Facts) -> Result<Option<(usize, HostLatency)>, Refu
     }
 }
 
-/// With all that comes late in `facts`.
-fn with(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
+/// With all that comes late in `facts`; what of it was measured comes on top for packets, of the host whose it is.
+fn with(site: &Site, facts: &Facts, only: Option<usize>, measured: Option<(usize, Duration)>) -> Result<Plan, Refusal> {
     let answers = Answers::default();
     let plan = attempt(site, facts, only, &answers).map_err(|refusal| match refusal {
         Refusal::DoesNotFit(witness) => {
@@ -76,7 +76,7 @@ fn with(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal
     let topics = topics::plan(&site.topics).map_err(Refusal::Topic)?;
     let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
     let topics = topics.into_iter().filter(here).collect();
-    let network = network::plan(site, only).map_err(Refusal::Packets)?;
+    let network = network::plan(site, only, measured).map_err(Refusal::Packets)?;
     let plan = modes::promised(plan, site, facts, only, &answers)?;
     Ok(Plan { topics, coordination, network, ..plan })
 }

@@ -5,8 +5,9 @@ mod common;
 
 use common::{as_if_alone, every_deadline, leftovers, of, percentiles, plan, site, supply, task, walk};
 use giusto_model::{
-    Answer, Certificate, Duration, GuestScheduler, Latency, LatencyMachine, LatencyRun, LatencySpread, LatencyVerdict,
-    Plan, Release, Scheduler, ServiceTime, Site, Stress, Task, LATENCY_VERSION,
+    Answer, Bucket, Certificate, Duration, GuestScheduler, HostNetwork, Latency, LatencyMachine, LatencyRun,
+    LatencySpread, LatencyVerdict, PacketClass, PacketUnit, Plan, Rate, Release, Scheduler, ServiceTime, Site, Stress,
+    Task, Tokens, Uplink, Vif, Within, LATENCY_VERSION,
 };
 use giusto_planner::{explain, read_latency, Facts, Refusal};
 use giusto_verify::check_plan;
@@ -316,6 +317,33 @@ fn the_checker_believes_no_other_latency_than_that_of_the_cores() {
         let told = check_plan(&plan).unwrap_err().to_string();
         assert!(told.contains(what), "{what}: {told}");
     }
+}
+
+#[test]
+fn packets_wait_for_it_and_for_what_comes_meanwhile() {
+    let rate = |per_second| Rate::of(per_second, Duration::from_ms(1000)).unwrap();
+    let bucket = |per_second, burst| Bucket { rate: rate(per_second), depth: Tokens::whole(burst) };
+    let mut site = site(&[2], vec![leftovers("batch", "0%")]);
+    let uplinks = vec![Uplink { name: "eth0".into(), bucket: bucket(10_000, 20) }];
+    let (capacity, count) = (rate(50_000), PacketUnit::Skb);
+    site.hosts[0].network = Some(HostNetwork { cores: vec![1], uplinks, capacity, poll: 64, count });
+    let promise = vec![Within { percentile: "p99".parse().unwrap(), within: Duration::from_ms(5) }];
+    let (name, class, bucket) = ("vnet0".into(), PacketClass::High, Some(bucket(5_000, 10)));
+    site.services[0].network = vec![Vif { name, class, bucket, promise }];
+    let facts = Facts::typical(vec![1, 2]);
+    let bound = |plan: &Plan| plan.network[0].vifs[0].bound.unwrap();
+    // 20 us a packet: a poll of 64, its own 10 and the uplink's 20 at once; the uplink takes a fifth of the core.
+    let none = plan(&site, &facts).unwrap();
+    assert_eq!(bound(&none), Duration::from_us(1880 * 5 / 4));
+    let some = plan(&site, &with(&facts, late(us(40)))).unwrap();
+    assert_eq!(bound(&some), Duration::from_us(1920 * 5 / 4));
+    assert!(explain(&some, "vnet0").unwrap().contains("the host's latency of 40 us"));
+    let mut forged = some.clone();
+    forged.network.clone_from(&none.network);
+    assert!(check_plan(&forged).unwrap_err().to_string().contains("waits any more"));
+    let refusal = plan(&site, &with(&facts, late(Duration::from_ms(3)))).unwrap_err();
+    assert!(matches!(&refusal, Refusal::Late { without: true, .. }), "{refusal}");
+    assert!(refusal.to_string().contains("3 ms of the host's latency"), "{refusal}");
 }
 
 #[test]
