@@ -22,7 +22,9 @@ pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
 pub(crate) use coordination::{Export, NsqArgs, RecoveryArgs, ZookeeperArgs};
 pub(crate) use criticality::CriticalityArgs;
-pub(crate) use measure::{ExecutionArgs, LatencyArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs};
+pub(crate) use measure::{
+    ExecutionArgs, LatencyArg, LatencyArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs,
+};
 pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 
@@ -61,7 +63,9 @@ pub(crate) enum Verb {
     )]
     Check(CheckArgs),
     /// Decide every parameter, or refuse and say why
-    #[command(after_help = "Example:\n  giusto plan sites/walk.yaml --out out/plan.json")]
+    #[command(
+        after_help = "Examples:\n  giusto plan sites/walk.yaml --out out/plan.json\n  giusto plan sites/flight.yaml --latency formats/goldens/latency.json"
+    )]
     Plan(PlanArgs),
     /// Say where each number of a service's plan comes from
     #[command(after_help = "Example:\n  giusto explain cache --site sites/walk.yaml")]
@@ -149,13 +153,6 @@ pub(crate) struct HostArg {
     /// Which host of the site this machine is [default: the one with its hostname, or the only one]
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct LatencyArg {
-    /// Allow for this machine's latency, as 'giusto measure latency --out FILE' found it
-    #[arg(long = "latency", value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

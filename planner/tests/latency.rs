@@ -300,7 +300,7 @@ fn the_checker_believes_no_other_latency_than_that_of_the_cores() {
         })
     });
     forge("what each certificate", &|plan| latency(plan, &|one| one.allowance = us(0)));
-    forge("a measurement of each core", &|plan| latency(plan, &|one| drop(one.cores.remove(0))));
+    forge("a measurement of each core", &|plan| latency(plan, &|one| one.cores.truncate(2)));
     forge("a period", &|plan| latency(plan, &|one| one.period = Duration::from_ms(50)));
     forge("the shortest period", &|plan| {
         latency(plan, &|one| (one.shortest, one.period) = (Duration::from_ms(60), Duration::from_ms(60)))

@@ -34,7 +34,7 @@ pub(crate) enum Measure {
     /// does it. Needs the privilege for real-time priorities; all is afterwards as before. Interrupted, it tells what it has
     /// seen until then. It ends with 6 where a hypervisor took too much of the machine meanwhile.
     #[command(
-        after_help = "Examples:\n  giusto measure latency --for 60s --stress --out out/latency.json\n  giusto measure latency --core 1 --period 1ms --guest 'ssh vm giusto measure latency --period 1ms --json'"
+        after_help = "Examples:\n  giusto measure latency --for 1s --stress --out out/latency.json\n  giusto measure latency --core 1 --period 1ms --guest 'ssh vm giusto measure latency --period 1ms --json'"
     )]
     Latency(LatencyArgs),
     /// Measure how many packets a core of this machine processes, for 'network: {capacity: ...}' in a site file
@@ -43,6 +43,13 @@ pub(crate) enum Measure {
     /// guest send all it can from another core. Needs root; the machine's own network is left alone.
     #[command(after_help = "Example:\n  giusto measure packets --core 0 --for 2s")]
     Packets(PacketsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LatencyArg {
+    /// Allow for this machine's latency, as 'giusto measure latency --out FILE' found it
+    #[arg(long = "latency", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
