@@ -13,6 +13,7 @@ libbpf-dev       /usr/include/bpf/bpf_helpers.h
 gcc              /usr/bin/gcc
 python3          /usr/bin/python3
 python3-jsonschema /usr/lib/python3/dist-packages/jsonschema/__init__.py
+rt-tests         /usr/bin/cyclictest
 util-linux       /usr/bin/setpriv
 dpkg-dev         /usr/bin/dpkg-gencontrol
 openjdk-17-jdk-headless /usr/bin/javac

@@ -261,6 +261,10 @@ def documents(folder):
     for document in measured(folder):
         yield "measure", document
     yield "supply", output("measure", "supply", "--for", "200ms", "--json")
+    yield "latency", json.loads((ROOT / "formats/goldens/latency.json").read_text())
+    yield "plan", output("plan", "sites/flight.yaml", "--latency", "formats/goldens/latency.json", "--json")
+    if os.geteuid() == 0:
+        yield "latency", output("measure", "latency", "--for", "100ms", "--stress", "--json", codes=(0, 6))
     if os.geteuid() == 0 and len(os.sched_getaffinity(0)) > 1:
         yield "packets", output("measure", "packets", "--for", "200ms", "--json")
     yield "supply", output("measure", "supply", "--for", "200ms", "--ask", "3ms/10ms", "--json")

@@ -59,6 +59,8 @@ part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets
 part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
 part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
+part "latency: as cyclictest, hogs seen, plans rest on it" /usr/bin/python3 tests/latency.py
+part "response: real services, a stall felt in full" /usr/bin/python3 tests/response.py
 part "formats" /usr/bin/python3 tests/formats.py
 part "recordings of other tools" /usr/bin/python3 tests/import.py
 part "statistics beside SciPy" tests/statistics.sh

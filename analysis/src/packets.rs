@@ -5,7 +5,7 @@
 //! above may send, then for its own.
 //!
 //! With r, b and c the rate, the burst and the time of a packet: D_i is the least t with
-//! maxpoll + sum over j above i of (b_j + r_j t) c_j + b_i c_i <= t. Why later packets of i wait no longer: x after the start of
+//! L + maxpoll + sum over j above i of (b_j + r_j t) c_j + b_i c_i <= t, with L the latency of the host. Why later packets of i wait no longer: x after the start of
 //! a busy period r_i x more packets of i are there, and it takes less than x to process them and what comes meanwhile, as
 //! the load of i and all above is less than the core.
 
@@ -36,6 +36,8 @@ pub struct Poll {
     pub packets: u32,
     /// Of the kind that takes longest.
     pub capacity: Rate,
+    /// The latency of the host: so long may pass before a thread that is woken runs.
+    pub late: Duration,
 }
 
 type Exact = Ratio<BigUint>;
@@ -43,12 +45,13 @@ type Exact = Ratio<BigUint>;
 /// D of `own` with those `above` it, rounded up to a whole ns; their order does not matter. `None`: no bound, as those above and
 /// itself use as much of the core as makes the kernel stop them ([`THROTTLE_RUNTIME`]). O(above).
 ///
-/// It holds while the kernel stops nobody ([`busy`]) and does nothing else on the core; the time to wake a thread is not in it.
+/// It holds while the kernel stops nobody ([`busy`]) and does nothing else on the core; of the time to wake a thread only
+/// [`Poll::late`] is in it.
 ///
 /// # Errors
 /// [`Error::NoCapacity`]; [`Error::Wait`] beyond 584 years.
 pub fn delay_bound(above: &[Flow], own: Flow, poll: Poll) -> Result<Option<Duration>, Error> {
-    let mut wait = time(poll.packets.into(), poll.capacity)? + burst(own)?;
+    let mut wait = exact(poll.late) + time(poll.packets.into(), poll.capacity)? + burst(own)?;
     let mut load = zero();
     for flow in above {
         wait += burst(*flow)?;

@@ -93,7 +93,7 @@ fn nobody_waits_longer_than_the_bound_and_some_wait_as_long() {
         let flows: Vec<Flow> = interfaces.iter().map(Interface::flow).collect();
         let longest_poll = |own: usize| {
             let cost = interfaces[own + 1..].iter().map(|below| below.cost).max().unwrap_or(0).max(low);
-            Poll { packets: poll as u32, capacity: rate(1, cost) }
+            Poll { packets: poll as u32, capacity: rate(1, cost), late: Duration::ZERO }
         };
         let bound = |own: usize| delay_bound(&flows[..own], flows[own], longest_poll(own)).unwrap();
         let bounds: Vec<Option<Duration>> = (0..count).map(bound).collect();
@@ -134,7 +134,7 @@ fn nobody_runs_for_longer_in_a_second_than_what_is_said() {
     // Seconds are long: the same sum for a short window, as the second is a constant.
     let one = Interface { cost: 100_000, tokens: 1, of: 1_000_000, depth: 40 };
     let two = Interface { cost: 50_000, tokens: 3, of: 1_000_000, depth: 7 };
-    let poll = Poll { packets: 64, capacity: rate(1, 15_000) };
+    let poll = Poll { packets: 64, capacity: rate(1, 15_000), late: Duration::ZERO };
     // 64 x 15 us, 40 x 100 us, a thousand of 100 us, 7 x 50 us, three thousand of 50 us.
     let expected = Duration::from_us(960 + 4_000 + 100_000 + 350 + 150_000);
     assert_eq!(busy(&[one.flow(), two.flow()], poll), Ok(expected));
@@ -145,7 +145,7 @@ fn nobody_runs_for_longer_in_a_second_than_what_is_said() {
 fn a_poll_a_burst_and_what_is_above_by_hand() {
     let bucket = |per_second: u64, depth| Bucket { rate: rate(per_second, 1_000_000_000), depth: Tokens::whole(depth) };
     let capacity = rate(50_000, 1_000_000_000); // 20 us
-    let poll = Poll { packets: 64, capacity };
+    let poll = Poll { packets: 64, capacity, late: Duration::ZERO };
     let flow = |per_second, depth| Flow { bucket: bucket(per_second, depth), capacity };
     // 64 x 20 us + 10 x 20 us.
     let alone = delay_bound(&[], flow(1000, 10), poll).unwrap();
@@ -153,6 +153,10 @@ fn a_poll_a_burst_and_what_is_above_by_hand() {
     // And 20 x 20 us, and a fifth of the time that it takes: (1480 + 400) / (1 - 1/5).
     let below = delay_bound(&[flow(10_000, 20)], flow(1000, 10), poll).unwrap();
     assert_eq!(below, Some(Duration::from_us(2350)));
+    // Lateness is waited for, and for what those above send meanwhile: (1480 + 400 + 100) / (1 - 1/5).
+    let late = Poll { late: Duration::from_us(100), ..poll };
+    assert_eq!(delay_bound(&[], flow(1000, 10), late).unwrap(), Some(Duration::from_us(1580)));
+    assert_eq!(delay_bound(&[flow(10_000, 20)], flow(1000, 10), late).unwrap(), Some(Duration::from_us(2475)));
     assert_eq!(delay_bound(&[flow(40_000, 1)], flow(7_500, 1), poll), Ok(None));
     let nothing = Rate::of(0, Duration::from_ms(1)).unwrap();
     let idle = Flow { capacity: nothing, ..flow(1, 1) };

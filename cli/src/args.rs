@@ -24,7 +24,9 @@ pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
 pub(crate) use coordination::{Export, NsqArgs, RecoveryArgs, ZookeeperArgs};
 pub(crate) use criticality::CriticalityArgs;
-pub(crate) use measure::{ExecutionArgs, ImportArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs};
+pub(crate) use measure::{
+    ExecutionArgs, ImportArgs, LatencyArg, LatencyArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs,
+};
 pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 pub(crate) use study::{Study, StudyListArgs, StudyRunArgs};
@@ -64,7 +66,9 @@ pub(crate) enum Verb {
     )]
     Check(CheckArgs),
     /// Decide every parameter, or refuse and say why
-    #[command(after_help = "Example:\n  giusto plan sites/walk.yaml --out out/plan.json")]
+    #[command(
+        after_help = "Examples:\n  giusto plan sites/walk.yaml --out out/plan.json\n  giusto plan sites/flight.yaml --latency formats/goldens/latency.json"
+    )]
     Plan(PlanArgs),
     /// Say where each number of a service's plan comes from
     #[command(after_help = "Example:\n  giusto explain cache --site sites/walk.yaml")]
@@ -165,6 +169,8 @@ pub(crate) struct PlanArgs {
     pub(crate) insist: BackendArg,
     #[command(flatten)]
     pub(crate) this: HostArg,
+    #[command(flatten)]
+    pub(crate) latency: LatencyArg,
     /// Write the plan to this file too
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -235,6 +241,8 @@ pub(crate) struct RunArgs {
     pub(crate) insist: BackendArg,
     #[command(flatten)]
     pub(crate) this: HostArg,
+    #[command(flatten)]
+    pub(crate) latency: LatencyArg,
     /// Measure whether the promises are kept, then stop
     #[arg(long)]
     pub(crate) trial: bool,

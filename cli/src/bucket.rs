@@ -112,7 +112,7 @@ fn above(messages: Rate) -> Result<Vec<Rate>, Failure> {
 
 /// `giusto export nsq`
 pub(crate) fn nsq(args: &NsqArgs) -> Result<ExitCode, Failure> {
-    let plan = crate::plan::of(&args.site, None, None)?;
+    let plan = crate::plan::of(&args.site, &crate::plan::Asked::default())?;
     let all = giusto_planner::nsq(&plan, &args.lookupd);
     if all.is_empty() {
         return Err(Failure::input(format!(

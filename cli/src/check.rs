@@ -22,7 +22,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     let site = giusto_site::read(path)?;
-    crate::plan::note_missing_cores(&site, &crate::plan::facts(&site, None, None));
+    crate::plan::note_missing_cores(&site, &crate::plan::facts(&site, &crate::plan::Asked::default())?);
     let slow = site.coordination.as_ref().and_then(giusto_planner::slow_to_see);
     let warnings: Vec<String> = site.topics.iter().filter_map(giusto_planner::unmeasured).chain(slow).collect();
     for warning in &warnings {

@@ -64,7 +64,7 @@ pub(crate) fn written(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// `giusto export zookeeper`
 pub(crate) fn zookeeper(args: &ZookeeperArgs) -> Result<ExitCode, Failure> {
-    let plan = crate::plan::of(&args.site, None, None)?;
+    let plan = crate::plan::of(&args.site, &crate::plan::Asked::default())?;
     let Some(ensemble) = &plan.coordination else {
         return Err(Failure::input(format!(
             "{} has no 'coordination'; expected, for example, coordination: {{servers: [edge-1:2181, edge-2:2181, edge-3:2181], \

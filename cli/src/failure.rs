@@ -30,6 +30,10 @@ impl Failure {
     pub(crate) fn running(text: impl ToString) -> Self {
         Failure { code: 4, text: text.to_string() }
     }
+    /// 6: what was measured says nothing.
+    pub(crate) fn cannot_tell(text: impl ToString) -> Self {
+        Failure { code: giusto_verify::Verdict::CannotTell.exit_code(), text: text.to_string() }
+    }
     /// 0: nobody wants to hear more.
     pub(crate) fn quiet() -> Self {
         Failure { code: 0, text: String::new() }
@@ -77,12 +81,19 @@ impl From<giusto_site::SiteError> for Failure {
 impl From<giusto_planner::Refusal> for Failure {
     fn from(refusal: giusto_planner::Refusal) -> Self {
         use giusto_planner::Refusal::{
-            Asked, DoesNotFit, Host, Machine, Modes, NoRecovery, Nowhere, On, Packets, Recovery, Tasks, Topic,
+            Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Recovery, Tasks,
+            Topic,
         };
         match refusal {
             DoesNotFit(_) | Recovery(_) | Topic(_) | Packets(_) | Modes(_) => Failure::does_not_fit(refusal),
             Machine { .. } => Failure::lacks(refusal),
-            Asked { .. } | Tasks { .. } | Nowhere { .. } | Host { .. } | NoRecovery(_) => Failure::input(refusal),
+            Asked { .. } | Tasks { .. } | Nowhere { .. } | Host { .. } | NoRecovery(_) | Latency { .. } => {
+                Failure::input(refusal)
+            }
+            Late { refusal: ref inner, .. } => {
+                let text = refusal.to_string();
+                Failure { text, ..Failure::from(inner.as_ref().clone()) }
+            }
             On { host, refusal } => {
                 let inner = Failure::from(*refusal);
                 Failure { text: format!("on {host}: {inner}"), ..inner }
@@ -95,6 +106,7 @@ impl From<giusto_planner::Error> for Failure {
     fn from(error: giusto_planner::Error) -> Self {
         match error {
             giusto_planner::Error::Io { what: "write", .. } => Failure::running(error),
+            giusto_planner::Error::Void { .. } => Failure::cannot_tell(error),
             _ => Failure::input(error),
         }
     }
@@ -132,11 +144,15 @@ impl From<giusto_compute::Error> for Failure {
 
 impl From<giusto_measure::Error> for Failure {
     fn from(error: giusto_measure::Error) -> Self {
-        use giusto_measure::Error::{Connect, Listener, NotListening, Plan, Privilege, Root, Task};
+        use giusto_measure::Error::{Connect, Listener, NoLock, NoPriority, NotListening, Plan, Privilege, Root, Task};
         match error {
-            Connect { .. } | Listener { .. } | NotListening { .. } | Privilege { .. } | Root { .. } => {
-                Failure::lacks(error)
-            }
+            Connect { .. }
+            | Listener { .. }
+            | NotListening { .. }
+            | Privilege { .. }
+            | Root { .. }
+            | NoPriority { .. }
+            | NoLock => Failure::lacks(error),
             Plan(_) | Task { .. } => Failure::input(error),
             _ => Failure::running(error),
         }

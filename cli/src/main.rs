@@ -18,6 +18,7 @@ mod criticality;
 mod failure;
 mod import;
 mod interface;
+mod latency;
 mod map;
 mod measure;
 mod mode;

@@ -5,9 +5,14 @@ use crate::failure::{create, Failure};
 use crate::table::{json, say, table, tell};
 use giusto_measure::{Generator, LoadPlan, Profile};
 use giusto_model::{Bandwidth, Duration, JobWriter, Load, Promise, Service, Task};
+use giusto_site::read_arrivals;
 use giusto_verify::Verdict;
 use serde_json::json;
+use std::path::Path;
 use std::process::ExitCode;
+
+/// How long to drive a service if nobody says it.
+const LENGTH: Duration = Duration::from_secs(5);
 
 /// Dispatches.
 pub(crate) fn measure(verb: &Measure) -> Result<ExitCode, Failure> {
@@ -15,6 +20,7 @@ pub(crate) fn measure(verb: &Measure) -> Result<ExitCode, Failure> {
         Measure::Execution(args) => execution(args),
         Measure::Response(args) => response(args),
         Measure::Supply(args) => crate::supply::supply(args),
+        Measure::Latency(args) => crate::latency::latency(args),
         Measure::Packets(args) => crate::packets::packets(args),
         Measure::Import(args) => crate::import::import(args),
     }
@@ -30,27 +36,38 @@ fn execution(ExecutionArgs { measure: args, requests }: &ExecutionArgs) -> Resul
             .map_err(|error| Failure::running(format!("cannot write {}: {error}", out.display())))?;
     }
     let (execution, transport) = (quantiles(&profile.execution), quantiles(&profile.transport));
+    let within = intervals(&profile.execution);
     if args.site.json {
         return json(
-            &json!({"requests": profile.execution.len(), "execution_ns": execution, "transport_ns": transport}),
+            &json!({"requests": profile.execution.len(), "execution_ns": execution, "execution_within_ns": within,
+                "transport_ns": transport}),
         );
     }
     say!("{}: {} requests, one at a time", service.name, profile.execution.len());
     crate::table::print(&spread(&[("execution", &execution), ("round trip beyond it", &transport)]))?;
+    let shown = |nth: usize| {
+        let end = |at: Option<u64>| at.map_or("?".into(), |ns| format!("{:.1}", ns as f64 / 1000.0));
+        format!("{} {} to {} us", ["p50", "p99", "p99.9"][nth], end(within[nth][0]), end(within[nth][1]))
+    };
+    say!("execution, 95 % sure: {}, {}, {} (?: too few requests to tell)", shown(0), shown(1), shown(2));
     if !matches!(service.promise, Promise::Supply(_)) {
         say!("{}", conformance(&service.promise, &service.tasks, &profile));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn response(ResponseArgs { measure: args, length }: &ResponseArgs) -> Result<ExitCode, Failure> {
+fn response(ResponseArgs { measure: args, length, trace }: &ResponseArgs) -> Result<ExitCode, Failure> {
     let (service, load) = service(args)?;
+    let trace = trace.as_deref().map(instants).transpose()?.unwrap_or_default();
+    let whole = trace.first().zip(trace.last()).map(|(first, last)| Duration::from_ns(last - first + 1));
+    let length = length.or(whole).unwrap_or(LENGTH);
     let plan = LoadPlan {
         load: &load,
         tasks: &service.tasks,
         arrivals: service.promise.arrivals().or(load.arrivals()),
+        trace: &trace,
         warm_up: Duration::from_ms(300),
-        run: *length,
+        run: length,
         seed: args.seed,
         generator: generator(),
     };
@@ -83,6 +100,16 @@ fn response(ResponseArgs { measure: args, length }: &ResponseArgs) -> Result<Exi
     Ok(end)
 }
 
+/// The instants of a file, in ascending order.
+fn instants(file: &Path) -> Result<Vec<u64>, Failure> {
+    let named = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| named(&error))?;
+    let arrivals = read_arrivals(&text).map_err(|error| named(&error))?;
+    let mut all: Vec<u64> = arrivals.iter().map(|at| at.ns()).collect();
+    all.sort_unstable();
+    Ok(all)
+}
+
 /// With a real-time priority where that is allowed: a generator that waits for its processor measures itself.
 fn generator() -> Generator {
     let root = giusto_compute::sched::is_root();
@@ -97,7 +124,7 @@ fn service(args: &MeasureArgs) -> Result<(Service, Load), Failure> {
     let service = site.services.iter().find(|s| s.name == args.service).ok_or_else(unknown)?;
     let undriven = || {
         Failure::input(format!(
-            "nobody told how to drive '{}': add load: {{redis: ADDRESS, fields: N, value: N}} or {{memcached: ADDRESS, value: N}}",
+            "nobody told how to drive '{}': add load: {{redis: ADDRESS, fields: N, value: N}}, {{memcached: ADDRESS, value: N}}",
             service.name
         ))
     };
@@ -112,6 +139,20 @@ pub(crate) fn quantiles(values: &[u64]) -> [u64; 4] {
         sorted.get((sorted.len() * per_mille).div_ceil(1000).saturating_sub(1)).copied().unwrap_or(0)
     };
     [rank(500), rank(990), rank(999), rank(1000)]
+}
+
+/// Of median, 99 % and 99.9 % the 95 % confidence intervals, from order statistics: so many of n independent values lie below a
+/// quantile as a binomial distribution says, taken to be normal and a rank wider. An end is `None` where no value is far enough
+/// out. O(n log n).
+fn intervals(values: &[u64]) -> [[Option<u64>; 2]; 3] {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let n = sorted.len() as f64;
+    [0.5, 0.99, 0.999].map(|p| {
+        let (mean, spread) = (n * p, 1.96 * (n * p * (1.0 - p)).sqrt());
+        let at = |rank: f64| (rank >= 1.0).then(|| sorted.get(rank as usize - 1).copied()).flatten();
+        [at((mean - spread).floor()), at((mean + spread).ceil() + 1.0)]
+    })
 }
 
 pub(crate) fn spread(rows: &[(&str, &[u64; 4])]) -> String {
@@ -137,4 +178,33 @@ pub(crate) fn conformance(promise: &Promise, tasks: &[Task], profile: &Profile) 
         "a request takes {median} of processor time (median); {percent} take more than the {} declared",
         Duration::from_ns(declared)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Many samples of a known distribution: the interval has the quantile in at least 95 of 100 of them.
+    #[test]
+    fn intervals_have_the_quantile_as_often_as_they_say() {
+        let (rounds, n) = (1000u64, 3000u64);
+        let mut found = [0; 3];
+        let mut state = 9u64;
+        for _ in 0..rounds {
+            // Uniform on 0 to 10^6 (a linear congruential generator's upper bits, Knuth).
+            let mut draw = || {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (state >> 33) % 1_000_000
+            };
+            let values: Vec<u64> = (0..n).map(|_| draw()).collect();
+            for (nth, quantile) in [500_000, 990_000, 999_000].into_iter().enumerate() {
+                let [low, high] = intervals(&values)[nth];
+                found[nth] +=
+                    u64::from(low.is_none_or(|low| low <= quantile) && high.is_none_or(|high| quantile <= high));
+            }
+        }
+        assert!(found.iter().all(|found| *found >= 945), "{found:?} of {rounds}");
+        assert_eq!(intervals(&[7; 20])[1][1], None, "20 values say nothing above their 99th percentile");
+        assert_eq!(intervals(&[]), [[None; 2]; 3]);
+    }
 }

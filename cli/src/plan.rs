@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::table;
 use giusto_model::{
     Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan,
-    NetworkPlan, Plan, Promise, ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan, Within,
+    NetworkPlan, Plan, Prediction, Promise, ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan, Within,
 };
 use giusto_planner::{share, Facts, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
@@ -16,12 +16,18 @@ use std::process::ExitCode;
 const PREDICTED: Duration = Duration::from_secs(10);
 
 /// What the planner has to know of this machine; which host of `site` it is, unless it is none of several.
-pub(crate) fn facts(site: &Site, insist: Option<Backend>, named: Option<&str>) -> Facts {
-    Facts { insist, host: this_host(site, named), ..giusto_daemon::facts() }
+pub(crate) fn facts(site: &Site, asked: &Asked) -> Result<Facts, Failure> {
+    let latency = asked.latency.map(giusto_planner::read_latency).transpose()?;
+    let host = giusto_planner::which_host(site, asked.host, &hostname());
+    Ok(Facts { insist: asked.backend, host, latency, ..giusto_daemon::facts() })
 }
 
-fn this_host(site: &Site, named: Option<&str>) -> Option<String> {
-    giusto_planner::which_host(site, named, &hostname())
+/// What was asked of a plan on the command line.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked<'a> {
+    pub(crate) backend: Option<Backend>,
+    pub(crate) host: Option<&'a str>,
+    pub(crate) latency: Option<&'a Path>,
 }
 
 fn hostname() -> String {
@@ -29,8 +35,8 @@ fn hostname() -> String {
 }
 
 /// Plans for exactly this machine what it has to do: its part of the site.
-pub(crate) fn here(site: &Site, insist: Option<Backend>, named: Option<&str>) -> Result<Plan, Failure> {
-    let facts = facts(site, insist, named);
+pub(crate) fn here(site: &Site, asked: &Asked) -> Result<Plan, Failure> {
+    let facts = facts(site, asked)?;
     let names = || site.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
     let Some(host) = facts.host.clone() else {
         return Err(Failure::input(format!(
@@ -51,9 +57,9 @@ pub(crate) fn here(site: &Site, insist: Option<Backend>, named: Option<&str>) ->
 
 /// Plans the site in `path` for this machine, or for the site's own cores where they are not this machine's: planning looks
 /// ahead, `run` is what refuses those. Says so.
-pub(crate) fn of(path: &Path, insist: Option<Backend>, named: Option<&str>) -> Result<Plan, Failure> {
+pub(crate) fn of(path: &Path, asked: &Asked) -> Result<Plan, Failure> {
     let site = giusto_site::read(path)?;
-    let mut facts = facts(&site, insist, named);
+    let mut facts = facts(&site, asked)?;
     note_missing_cores(&site, &facts);
     for host in site.hosts.iter().filter(|host| facts.host.as_ref() == Some(&host.name)) {
         facts.cores.extend(&host.cores);
@@ -82,14 +88,24 @@ pub(crate) fn note_missing_cores(site: &Site, facts: &Facts) {
 pub(crate) fn predict_all(plan: &mut Plan, seed: u64) -> Result<(), Failure> {
     for service in plan.services.iter_mut().filter(|service| !service.tasks.is_empty()) {
         let predicted = predict(service, Execution::Worst, &[], PREDICTED, seed, &mut Unobserved)?;
-        service.prediction = Some(predicted.stats.prediction());
+        let late = plan.hosts.iter().find(|host| host.name == service.on).and_then(|host| host.latency.as_ref());
+        let late = late.map_or(Duration::ZERO, |late| late.latency);
+        service.prediction = Some(later(predicted.stats.prediction(), late));
     }
     Ok(())
 }
 
+/// The same with all supply `late`, and so every job done.
+fn later(predicted: Prediction, late: Duration) -> Prediction {
+    let later = |time: Duration| time.checked_add(late).unwrap_or(time);
+    let Prediction { jobs, p50, p99, p99_9, max } = predicted;
+    Prediction { jobs, p50: later(p50), p99: later(p99), p99_9: later(p99_9), max: later(max) }
+}
+
 /// `giusto plan`
 pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
-    let mut plan = of(&args.site.site, args.insist.backend, args.this.host.as_deref())?;
+    let (backend, host, latency) = (args.insist.backend, args.this.host.as_deref(), args.latency.file.as_deref());
+    let mut plan = of(&args.site.site, &Asked { backend, host, latency })?;
     if let Some(out) = &args.out {
         predict_all(&mut plan, 1)?;
         crate::failure::create(out)?;
@@ -105,7 +121,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
 /// `giusto explain`
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let plan = match &args.site {
-        Some(site) => of(site, args.backend, args.host.as_deref())?,
+        Some(site) => of(site, &Asked { backend: args.backend, host: args.host.as_deref(), latency: None })?,
         None if !args.plan.exists() => {
             let shown = args.plan.display();
             return Err(Failure::input(format!(
@@ -146,7 +162,8 @@ pub(crate) fn describe(plan: &Plan) -> String {
             .map(service)
             .chain(plan.leftovers.iter().map(leftover))
             .chain(idle(plan))
-            .chain(parked(plan));
+            .chain(parked(plan))
+            .chain(plan.hosts.iter().filter_map(late));
         lines.map(|line| format!("{indent}{line}\n")).collect()
     };
     let topics: String = plan.topics.iter().map(topic).collect();
@@ -173,6 +190,12 @@ fn idle(plan: &Plan) -> Option<String> {
     let idle: Vec<u32> = host.cores.iter().filter(|core| !used(core) && !host.parked.contains(core)).copied().collect();
     let s = if idle.len() == 1 { "" } else { "s" };
     (!idle.is_empty()).then(|| format!("idle: core{s} {}", giusto_planner::cores(&idle)))
+}
+
+/// `latency: 180 us of the host are allowed for, on top of 500 us`
+fn late(host: &HostPlan) -> Option<String> {
+    let late = host.latency.as_ref()?;
+    Some(format!("latency: {:.3} of the host are allowed for, on top of {:.3}", late.latency, late.allowance))
 }
 
 /// `core 3: parked, nothing runs there`

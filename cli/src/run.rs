@@ -36,7 +36,7 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
         Notify::from_environment().map_err(|error| Failure::input(format!("NOTIFY_SOCKET is no address: {error}")))?;
     let site = giusto_site::read(&args.site.site)?;
     if args.dry_run {
-        let plan = plan::here(&site, args.insist.backend, args.this.host.as_deref())?;
+        let plan = plan::here(&site, &asked(args))?;
         return dry_run(args, &part(plan, args.only)?);
     }
     let watchdog = Watchdog::start()?;
@@ -44,7 +44,7 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     // there is nothing of it.
     let journal = Journal::open();
     let machine = giusto_compute::probe();
-    let mut plan = plan::here(&site, args.insist.backend, args.this.host.as_deref())?;
+    let mut plan = plan::here(&site, &asked(args))?;
     if args.trial {
         giusto_daemon::loads(&plan).map_err(Failure::input)?;
     }
@@ -78,6 +78,11 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     Ok(judged)
 }
 
+fn asked(args: &RunArgs) -> plan::Asked<'_> {
+    let (backend, host, latency) = (args.insist.backend, args.this.host.as_deref(), args.latency.file.as_deref());
+    plan::Asked { backend, host, latency }
+}
+
 fn enforce(
     args: &RunArgs,
     plan: &Plan,
@@ -89,7 +94,9 @@ fn enforce(
 ) -> Result<ExitCode, Failure> {
     let plan_file = args.out.join("plan.json");
     let host = plan.only_host().ok_or(Error::ManyHosts(plan.hosts.len()))?.name.clone();
-    let facts = Facts { insist: args.insist.backend, host: Some(host.clone()), ..giusto_daemon::facts_of(machine) };
+    let latency = args.latency.file.as_deref().map(giusto_planner::read_latency).transpose()?;
+    let facts =
+        Facts { insist: args.insist.backend, host: Some(host.clone()), latency, ..giusto_daemon::facts_of(machine) };
     let settings = Settings { plan_file, facts: facts.clone(), metrics: args.metrics, notify, signals };
     let site = std::path::absolute(&args.site.site).map_err(Failure::input)?;
     let plan = &giusto_daemon::begin_with(plan.clone(), journal)?;

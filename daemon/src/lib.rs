@@ -149,6 +149,7 @@ pub fn facts_of(machine: &Machine) -> Facts {
         manager_cost: Facts::manager_cost(),
         loss: Facts::LOSS,
         lateness: Facts::LATENESS,
+        latency: None,
         cores: machine.cores.clone(),
         backends,
         insist: None,

@@ -186,6 +186,7 @@ impl Bench<'_, '_> {
             load: self.load,
             tasks: &self.service.tasks,
             arrivals: self.service.promise.arrivals(),
+            trace: &[],
             warm_up: WARM_UP,
             run: self.options.length,
             seed: self.options.seed.wrapping_add(u64::from(round)),

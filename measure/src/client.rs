@@ -1,6 +1,6 @@
 //! One client of the load: a connection, the next request, what is not sent yet and what is not answered yet.
 
-use crate::reply::{Reply, ReplyParser};
+use crate::reply::{Replies, Reply};
 use crate::request::{preparation, Request};
 use crate::Error;
 use giusto_model::Load;
@@ -44,7 +44,7 @@ pub(crate) fn prepare(load: &Load, seed: u64) -> Result<(), Error> {
     if commands.is_empty() {
         return Ok(());
     }
-    let mut asking = Asking::to(load.address())?;
+    let mut asking = Asking::to(load)?;
     commands.iter().try_for_each(|command| asking.ask(command))
 }
 
@@ -52,15 +52,16 @@ pub(crate) fn prepare(load: &Load, seed: u64) -> Result<(), Error> {
 pub(crate) struct Asking {
     stream: TcpStream,
     address: SocketAddr,
-    replies: ReplyParser,
+    replies: Replies,
 }
 
 impl Asking {
-    pub(crate) fn to(address: SocketAddr) -> Result<Asking, Error> {
+    pub(crate) fn to(load: &Load) -> Result<Asking, Error> {
+        let address = load.address();
         let stream = connect(address)?;
         let patience = stream.set_read_timeout(Some(PATIENCE)).and(stream.set_write_timeout(Some(PATIENCE)));
         patience.map_err(|why| Error::Connection { address, why })?;
-        Ok(Asking { stream, address, replies: ReplyParser::default() })
+        Ok(Asking { stream, address, replies: Replies::of(load) })
     }
 
     /// Sends `request` and waits for its reply. Errors: one as reply, and those of the connection.
@@ -93,7 +94,7 @@ impl Asking {
     }
 }
 
-/// One client. Its tags come back in the order of its requests: Redis answers each connection in order.
+/// One client. Its tags come back in the order of its requests: every service here answers each connection in order.
 pub(crate) struct Client<'a> {
     stream: &'a TcpStream,
     address: SocketAddr,
@@ -102,25 +103,20 @@ pub(crate) struct Client<'a> {
     rng: ChaCha8Rng,
     unsent: VecDeque<u8>,
     outstanding: VecDeque<usize>,
-    replies: ReplyParser,
+    replies: Replies,
 }
 
 impl<'a> Client<'a> {
     /// On a stream that does not block. Each client draws from its own stream of the same seed, so that what it sends
     /// does not depend on who is first.
-    pub(crate) fn new(
-        stream: &'a TcpStream,
-        address: SocketAddr,
-        index: usize,
-        request: &Request,
-        seed: u64,
-    ) -> Client<'a> {
+    pub(crate) fn new(stream: &'a TcpStream, load: &Load, index: usize, request: &Request, seed: u64) -> Client<'a> {
+        let (address, replies) = (load.address(), Replies::of(load));
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(index as u64);
         let mut request = request.clone();
         request.draw(&mut rng);
         let (unsent, outstanding) = (VecDeque::new(), VecDeque::with_capacity(OUTSTANDING));
-        Client { stream, address, index, request, rng, unsent, outstanding, replies: ReplyParser::default() }
+        Client { stream, address, index, request, rng, unsent, outstanding, replies }
     }
 
     /// Sends the request that is ready, whatever is still unanswered, keeps what the socket does not take, and makes

@@ -37,6 +37,9 @@ pub struct LoadPlan<'a> {
     pub tasks: &'a [Task],
     /// Instead of the tasks, of which there are none then: requests at random, all from one client.
     pub arrivals: Option<Arrivals>,
+    /// Instead of both: requests at these instants, in ns from the first one's warm-up on, ascending; all from one client. Empty:
+    /// as the others say.
+    pub trace: &'a [u64],
     /// Before this, requests are sent but leave no record.
     pub warm_up: Duration,
     /// How long after the warm-up requests are due, from its end inclusive to this exclusive.
@@ -95,7 +98,7 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> 
         stream.set_nonblocking(true).map_err(|why| Error::Connection { address, why })?;
     }
     let mut clients: Vec<Client> =
-        streams.iter().enumerate().map(|(i, s)| Client::new(s, address, i, &request, plan.seed)).collect();
+        streams.iter().enumerate().map(|(i, s)| Client::new(s, plan.load, i, &request, plan.seed)).collect();
     let mut polls: Vec<PollFd> = streams.iter().map(|s| poll_fd(s, false)).collect();
     let mut buffer = vec![0; 64 * 1024];
 

@@ -64,8 +64,8 @@ pub enum Error {
         /// What the system says.
         why: io::Error,
     },
-    /// What came is no reply to HSET.
-    #[error("{address} does not answer as Redis or memcached do: {found}; expected :N, +OK, -ERR or STORED: check the address under load:")]
+    /// What came is no reply to a request.
+    #[error("{address} does not answer as its load says: {found}; expected :N, +OK or -ERR of Redis, STORED of memcached, the same line of an echo, HTTP/1.1 of a web server: check what is under load:")]
     Protocol {
         /// The service.
         address: SocketAddr,
@@ -85,6 +85,25 @@ pub enum Error {
     Privilege {
         /// What was tried.
         what: String,
+    },
+    /// Threads of the highest priority are not allowed.
+    #[error("cannot give a thread on core {core} SCHED_FIFO priority {priority}: CAP_SYS_NICE is missing, or this cgroup allows no real-time threads; run it as root, or grant it with setcap cap_sys_nice,cap_ipc_lock+ep, or raise rtprio in /etc/security/limits.conf; under cgroup v1 set cpu.rt_runtime_us")]
+    NoPriority {
+        /// Where.
+        core: u32,
+        /// Which.
+        priority: u8,
+    },
+    /// Memory cannot be locked.
+    #[error("cannot lock the memory of the measuring threads, whose page faults would be measured: CAP_IPC_LOCK is missing; run it as root, or grant it with setcap cap_sys_nice,cap_ipc_lock+ep, or raise memlock in /etc/security/limits.conf")]
+    NoLock,
+    /// The command that measures in a guest failed.
+    #[error("the guest's command '{command}' failed: {why}")]
+    Guest {
+        /// It.
+        command: String,
+        /// How.
+        why: String,
     },
     /// Only root may.
     #[error("cannot {what}: this needs root; run it as root")]

@@ -76,7 +76,7 @@ impl Caller {
     fn new(load: &Load, seed: u64) -> Result<Caller, Error> {
         let mut request = Request::new(load)?;
         prepare(load, seed)?;
-        let asking = Asking::to(load.address())?;
+        let asking = Asking::to(load)?;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         request.draw(&mut rng);
         Ok(Caller { asking, request, rng })

@@ -1,5 +1,5 @@
 //! The request: `HSET k0042 f00 … f01 …` under a random key with random digits as values, or `SORT items STORE sorted`; of a
-//! memcached `set k0042 0 0 N`.
+//! memcached `set k0042 0 0 N`; a line of random digits to be sent back; `GET /path HTTP/1.1`.
 
 use crate::Error;
 use giusto_model::Load;
@@ -48,6 +48,16 @@ fn memcached(value: u32) -> Result<Request, Error> {
     Ok(request)
 }
 
+/// A line of random digits.
+fn echo(value: u32) -> Result<Request, Error> {
+    if !(1..=4096).contains(&value) {
+        return Err(Error::Plan(format!("a line of {value} bytes; expected value: 1 to 4096")));
+    }
+    let mut request = Request { bytes: Vec::new(), digits: Vec::new() };
+    request.random(value as usize);
+    Ok(request)
+}
+
 /// A whole request in memory, of which only random digits change, so that the next one is ready before it is due.
 #[derive(Clone)]
 pub(crate) struct Request {
@@ -62,6 +72,11 @@ impl Request {
         let (fields, value) = match *load {
             Load::Redis { fields, value, .. } => (fields, value),
             Load::Memcached { value, .. } => return memcached(value),
+            Load::Echo { value, .. } => return echo(value),
+            Load::Http { address, ref path } => {
+                let bytes = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").into_bytes();
+                return Ok(Request { bytes, digits: Vec::new() });
+            }
             Load::RedisSort { .. } => {
                 return Ok(Request { bytes: command(&["SORT", LIST, "STORE", "sorted"]), digits: Vec::new() })
             }
@@ -129,6 +144,16 @@ mod tests {
         request.draw(&mut ChaCha8Rng::seed_from_u64(1));
         assert!(request.bytes().starts_with(b"set k") && request.bytes()[9..17] == *b" 0 0 3\r\n");
         assert!(of(0).is_err() && of(4097).is_err());
+    }
+
+    #[test]
+    fn an_echo_is_a_line_and_a_web_page_is_asked_for_by_its_path() {
+        let address = "127.0.0.1:80".parse().unwrap();
+        let echo = |value| Request::new(&Load::Echo { address, value });
+        assert_eq!(echo(3).unwrap().bytes(), b"000\r\n");
+        assert!(echo(0).is_err() && echo(4097).is_err());
+        let request = Request::new(&Load::Http { address, path: "/a?b=c".into() }).unwrap();
+        assert_eq!(String::from_utf8_lossy(request.bytes()), "GET /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n");
     }
 
     #[test]

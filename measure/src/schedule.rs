@@ -5,7 +5,7 @@ use giusto_model::{Arrivals, Release};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Clients, and so connections: below the usual limit of ports.
 const MOST_CLIENTS: u64 = 10_000;
@@ -24,6 +24,8 @@ pub(crate) struct Due {
 /// The time from one request of a client to its next.
 enum Gap {
     Period(u64),
+    /// One after the other, in ns.
+    Listed(VecDeque<u64>),
     /// Exponentially distributed with this mean in ns; in batches, of which so many are sent.
     Random {
         mean_ns: f64,
@@ -45,6 +47,7 @@ impl Gap {
     fn next(&mut self) -> u64 {
         match self {
             Gap::Period(period) => *period,
+            Gap::Listed(gaps) => gaps.pop_front().unwrap_or(u64::MAX),
             Gap::Random { batch, sent, .. } if *sent % *batch != 0 => {
                 *sent += 1;
                 0
@@ -86,6 +89,10 @@ impl Schedule {
         let end = end.ok_or_else(|| Error::Plan("warm-up and run are longer than a century; shorten them".into()))?;
         let mut schedule =
             Schedule { next: BinaryHeap::new(), clients: Vec::new(), connections: 0, warm_up, end, jobs: 0 };
+        if !plan.trace.is_empty() {
+            schedule.listed(plan.trace)?;
+            return Ok(schedule);
+        }
         if let Some(arrivals) = plan.arrivals {
             schedule.at_random(arrivals, plan.load.connections(), plan.seed);
         } else if plan.tasks.is_empty() {
@@ -118,6 +125,24 @@ impl Schedule {
             )));
         }
         Ok(schedule)
+    }
+
+    /// One source, whose first request is due at the end of the warm-up.
+    fn listed(&mut self, instants: &[u64]) -> Result<(), Error> {
+        if !instants.is_sorted() || instants.len() as u64 > MOST_JOBS {
+            return Err(Error::Plan(format!(
+                "a trace of {} requests; expected ascending instants, {MOST_JOBS} at most",
+                instants.len()
+            )));
+        }
+        let within =
+            instants.iter().filter(|at| self.warm_up.checked_add(*at - instants[0]).is_some_and(|at| at < self.end));
+        self.jobs = within.count() as u64;
+        if self.jobs > 0 {
+            self.next.push(Reverse((self.warm_up, 0)));
+        }
+        self.clients.push((Gap::Listed(instants.windows(2).map(|two| two[1] - two[0]).collect()), 0));
+        Ok(())
     }
 
     /// One source; how many requests it will send is known only roughly.
@@ -180,6 +205,7 @@ mod tests {
             load: &load,
             tasks: &tasks,
             arrivals: None,
+            trace: &[],
             warm_up,
             run,
             seed: 0,
@@ -224,6 +250,7 @@ mod tests {
                 load: &load,
                 tasks: &[],
                 arrivals,
+                trace: &[],
                 warm_up,
                 run,
                 seed,
@@ -255,6 +282,28 @@ mod tests {
                 .filter_map(|due| due.job)
                 .eq(0..dues.iter().filter(|due| due.job.is_some()).count() as u64));
         }
+    }
+
+    #[test]
+    fn a_trace_is_sent_as_it_is_from_the_end_of_the_warm_up_on() {
+        let load = Load::Redis { address: "127.0.0.1:1".parse().unwrap(), fields: 1, value: 1 };
+        let due = |trace: &[u64]| {
+            let (warm_up, run, generator) = (Duration::from_ns(100), Duration::from_ns(50), Generator::default());
+            let plan = LoadPlan { load: &load, tasks: &[], arrivals: None, trace, warm_up, run, seed: 0, generator };
+            let mut schedule = Schedule::new(&plan)?;
+            let mut all = Vec::new();
+            while let Some(next) = schedule.next() {
+                all.push(schedule.pop_due(next).map(|due| (due.at, due.job)).unwrap());
+            }
+            assert_eq!(schedule.jobs(), all.len() as u64);
+            Ok::<_, Error>(all)
+        };
+        assert_eq!(
+            due(&[7, 7, 17, 56, 57, 99]).unwrap(),
+            [(100, Some(0)), (100, Some(1)), (110, Some(2)), (149, Some(3))]
+        );
+        assert_eq!(due(&[u64::MAX]).unwrap(), [(100, Some(0))]);
+        assert!(matches!(due(&[2, 1]), Err(Error::Plan(_))));
     }
 
     #[test]

@@ -13,8 +13,16 @@ fn run(address: SocketAddr, tasks: &[(&str, u32)], warm_up: u64, run: u64, size:
     let tasks: Vec<Task> = tasks.iter().map(of).collect();
     let load = Load::Redis { address, fields: size, value: 4 * size };
     let (warm_up, run) = (Duration::from_ms(warm_up), Duration::from_ms(run));
-    let plan =
-        LoadPlan { load: &load, tasks: &tasks, arrivals: None, warm_up, run, seed: 7, generator: Generator::default() };
+    let plan = LoadPlan {
+        load: &load,
+        tasks: &tasks,
+        arrivals: None,
+        trace: &[],
+        warm_up,
+        run,
+        seed: 7,
+        generator: Generator::default(),
+    };
     drive(&plan, &mut |_| true)
 }
 
@@ -80,7 +88,7 @@ fn a_stall_of_the_generator_itself_is_told() {
     let load = Load::Redis { address, fields: 1, value: 1 };
     let tasks = ["1us/1ms".parse().unwrap()];
     let (warm_up, run, generator) = (Duration::ZERO, Duration::from_ms(1000), Generator::default());
-    let plan = LoadPlan { load: &load, tasks: &tasks, arrivals: None, warm_up, run, seed: 1, generator };
+    let plan = LoadPlan { load: &load, tasks: &tasks, arrivals: None, trace: &[], warm_up, run, seed: 1, generator };
     let mut stall = Some(std::time::Duration::from_millis(400));
     let mut on_progress = |_| {
         stall.take().into_iter().for_each(std::thread::sleep);
@@ -156,10 +164,13 @@ fn progress_is_told_and_never_goes_back() {
     let tasks = ["1us/10ms".parse().unwrap()];
     let (warm_up, run, generator) = (Duration::from_ms(100), Duration::from_ms(250), Generator::default());
     let mut told = Vec::new();
-    drive(&LoadPlan { load: &load, tasks: &tasks, arrivals: None, warm_up, run, seed: 1, generator }, &mut |t| {
-        told.push(t);
-        true
-    })
+    drive(
+        &LoadPlan { load: &load, tasks: &tasks, arrivals: None, trace: &[], warm_up, run, seed: 1, generator },
+        &mut |t| {
+            told.push(t);
+            true
+        },
+    )
     .unwrap();
     assert!(!told.is_empty() && told.is_sorted());
 }

@@ -44,8 +44,16 @@ fn six_clients_of_redis_are_all_answered_and_its_requests_cost_processor_time() 
     let load = Load::Redis { address, fields: 10, value: 8 };
     let tasks = [Task { copies: 6, .."50us/1ms".parse().unwrap() }];
     let (warm_up, run, generator) = (Duration::from_ms(100), Duration::from_secs(1), Generator::default());
-    let plan =
-        LoadPlan { load: &load, tasks: &tasks, arrivals: None, warm_up, run, seed: 1, generator: generator.clone() };
+    let plan = LoadPlan {
+        load: &load,
+        tasks: &tasks,
+        arrivals: None,
+        trace: &[],
+        warm_up,
+        run,
+        seed: 1,
+        generator: generator.clone(),
+    };
     let report = drive(&plan, &mut |_| true).unwrap();
     assert_eq!((report.jobs.len(), report.lost, report.errors), (6000, 0, 0), "{:?}", report.first_error);
 
@@ -97,7 +105,8 @@ fn a_memcached_answers_requests_at_random_over_many_connections() {
     let rate = Some("2000/s".parse().unwrap());
     let load = Load::Memcached { address, value: 100, connections: 50, rate };
     let (warm_up, run, generator) = (Duration::from_ms(100), Duration::from_secs(1), Generator::default());
-    let plan = LoadPlan { load: &load, tasks: &[], arrivals: load.arrivals(), warm_up, run, seed: 1, generator };
+    let plan =
+        LoadPlan { load: &load, tasks: &[], arrivals: load.arrivals(), trace: &[], warm_up, run, seed: 1, generator };
     let report = drive(&plan, &mut |_| true).unwrap();
     assert_eq!((report.lost, report.errors), (0, 0), "{:?}", report.first_error);
     // Five standard deviations of a Poisson number of 2000, and of 40 on each of 50 connections.

@@ -11,6 +11,7 @@ mod coordination;
 mod criticality;
 mod in_mode;
 mod jobs;
+mod latency;
 mod modes;
 mod network;
 mod percentile;
@@ -35,6 +36,10 @@ pub use coordination::{
 pub use criticality::{Criticality, SiteCriticality};
 pub use in_mode::longest_wait;
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};
+pub use latency::{
+    Answer, CoreLatency, Guest, HostLatency, IdleState, Latency, LatencyMachine, LatencyRun, LatencySpread,
+    LatencyVerdict, Stress, LATENCY_VERSION,
+};
 pub use modes::{
     ChangePolicy, LocalNeed, LocalPlan, LocalProof, MemberMode, MemberPlan, ModeChanges, ModePlan, ModesPlan,
     OnTimeout, Requests, ServiceMode, SiteMode, SiteModes, StaticCost, Transition, AGENT_TASK, RUNNING, STOPPED,

@@ -1,8 +1,8 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
 use crate::{
-    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Criticality, Duration, Load, LocalProof,
-    ModesPlan, NetworkPlan, Origin, Promise, Server, Task, TopicPlan,
+    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Criticality, Duration, HostLatency, Load,
+    LocalProof, ModesPlan, NetworkPlan, Origin, Promise, Server, Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +80,9 @@ pub struct HostPlan {
     /// written where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parked: Vec<u32>,
+    /// The measured latency that all its certificates allow for; not written where none was given, or none was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<HostLatency>,
 }
 
 impl HostPlan {

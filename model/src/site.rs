@@ -174,13 +174,31 @@ pub enum Load {
         /// Requests that come at random, where the promise does not say how they come.
         rate: Option<Rate>,
     },
+    /// Anything that sends back each line that it gets, over TCP.
+    Echo {
+        /// Its address, loopback only.
+        address: SocketAddr,
+        /// Bytes a line, 1 to 4096.
+        value: u32,
+    },
+    /// A web server: `GET` of one path over HTTP/1.1, the connection kept.
+    Http {
+        /// Its address, loopback only.
+        address: SocketAddr,
+        /// The path, from its `/` on.
+        path: String,
+    },
 }
 
 impl Load {
     /// The service's.
     pub fn address(&self) -> SocketAddr {
         match *self {
-            Load::Redis { address, .. } | Load::RedisSort { address, .. } | Load::Memcached { address, .. } => address,
+            Load::Redis { address, .. }
+            | Load::RedisSort { address, .. }
+            | Load::Memcached { address, .. }
+            | Load::Echo { address, .. }
+            | Load::Http { address, .. } => address,
         }
     }
 
@@ -188,7 +206,7 @@ impl Load {
     pub fn arrivals(&self) -> Option<Arrivals> {
         match *self {
             Load::Memcached { rate, .. } => rate.map(|rate| Arrivals { rate, batch: 1 }),
-            Load::Redis { .. } | Load::RedisSort { .. } => None,
+            _ => None,
         }
     }
 
@@ -196,7 +214,7 @@ impl Load {
     pub fn connections(&self) -> u32 {
         match *self {
             Load::Memcached { connections, .. } => connections,
-            Load::Redis { .. } | Load::RedisSort { .. } => 1,
+            _ => 1,
         }
     }
 }

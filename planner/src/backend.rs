@@ -99,6 +99,11 @@ fn limits(backend: Backend, facts: &Facts) -> Limits {
     }
 }
 
+/// The shortest period of its servers.
+pub(crate) fn shortest(backend: Backend, facts: &Facts) -> Duration {
+    limits(backend, facts).shortest
+}
+
 /// Whether budgets end at the kernel's tick only: a server then runs over by up to one, and pays it back.
 pub(crate) fn at_the_tick(backend: Backend) -> bool {
     backend != Backend::Manager

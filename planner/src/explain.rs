@@ -75,6 +75,7 @@ fn parked(host: &HostPlan) -> String {
 fn service(plan: &Plan, service: &ServicePlan) -> String {
     let mut rows: Vec<[String; 3]> = service.tasks.iter().map(modes::task).collect();
     rows.extend(service.reasons.iter().map(row));
+    rows.extend(late(plan, service));
     rows.extend(proof(service));
     if let Some(p) = &service.prediction {
         let why =
@@ -139,6 +140,37 @@ fn packets(network: &NetworkPlan) -> String {
         [format!("uplink {}", one.uplink.name), value, why.into()]
     }));
     format!("packets on {}\n{}", network.on, table(&rows))
+}
+
+/// What the host's measured latency is to this service.
+fn late(plan: &Plan, service: &ServicePlan) -> Option<[String; 3]> {
+    let late = plan.hosts.iter().find(|host| host.name == service.on)?.latency.as_ref()?;
+    let allowed = late.latency.checked_add(late.allowance).map_or("too much".into(), time);
+    let effect = match service.promise {
+        Promise::EveryDeadline { .. } => {
+            format!(
+                "nothing is counted on in the first {allowed} of any window, {} allowed for in any case: sbf(t − L)",
+                time(late.allowance)
+            )
+        }
+        Promise::Percentiles { .. } => {
+            format!("{allowed} are added to every response time, {} in any case", time(late.allowance))
+        }
+        Promise::AsIfAlone => {
+            "added to what is predicted; the budget needs no more, as a whole core of this host is as late".into()
+        }
+        _ => "once in any window what is supplied may come so much later; the budget is what was promised".into(),
+    };
+    let cores: Vec<u32> = late.cores.iter().map(|one| one.core).collect();
+    let stress = if late.stressed { "under stress and without" } else { "without stress" };
+    let why = format!(
+        "measured {stress}, the worst of core{} {} at periods from {} on ({} is the shortest that matters); {effect}",
+        if cores.len() == 1 { "" } else { "s" },
+        crate::cores(&cores),
+        time(late.period),
+        time(late.shortest)
+    );
+    Some(["host's latency".into(), time(late.latency), why])
 }
 
 /// What the numbers of a host rest on, where it is not the machine that planned.

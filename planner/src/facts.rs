@@ -1,6 +1,6 @@
 use crate::words::{share, time};
 use crate::Refusal;
-use giusto_model::{Backend, Bandwidth, Duration, Host, Site};
+use giusto_model::{Backend, Bandwidth, Duration, Host, Latency, Site};
 
 /// What a plan has to know about the machine; `compute` probes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Facts {
     /// By how much a supply may come late, once in any window: timers, wake-ups, work of the kernel. Promises of deadlines
     /// wait for it.
     pub lateness: Duration,
+    /// What `giusto measure latency` found of it, which comes on top of that; `None`: nobody measured.
+    pub latency: Option<Latency>,
     /// Cores that are online, ascending.
     pub cores: Vec<u32>,
     /// Which mechanisms there are; one that is not listed is not there.
@@ -71,6 +73,7 @@ impl Facts {
             manager_cost: Facts::manager_cost(),
             loss: Facts::LOSS,
             lateness: Facts::LATENESS,
+            latency: None,
             cores,
             backends: Backend::ALL.map(there).to_vec(),
             insist: None,

@@ -5,8 +5,8 @@ use crate::nearest::nearest;
 use crate::percentiles::Answers;
 use crate::place::{one_host, OneHost, Placed, Unplaced};
 use crate::size::{reason, size};
-use crate::{coordination, facts, modes, network, topics, Facts, Refusal, Witness};
-use giusto_model::{HostPlan, Member, Plan, Service, Site, TopicPlan, PLAN_VERSION};
+use crate::{coordination, facts, latency, modes, network, topics, Facts, Refusal, Witness};
+use giusto_model::{Duration, HostLatency, HostPlan, Member, Plan, Service, Site, TopicPlan, PLAN_VERSION};
 use std::collections::HashMap;
 
 /// Decides every parameter for `site`; `facts` are those of the host that is this machine, and for the others a stock
@@ -27,6 +27,41 @@ pub fn plan_on(site: &Site, facts: &Facts, host: &str) -> Result<Plan, Refusal> 
 }
 
 fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
+    let Some((host, latency)) = late(site, facts)? else { return with(site, facts, only, None) };
+    let lateness = facts.lateness.checked_add(latency.latency).unwrap_or(Duration::from_ns(u64::MAX));
+    let late = Facts { lateness, ..facts.clone() };
+    match with(site, &late, only, Some((host, latency.latency))) {
+        Ok(mut plan) => {
+            let own = plan.hosts.iter_mut().find(|own| own.name == site.hosts[host].name);
+            if let Some(own) = own {
+                own.latency = Some(latency);
+            }
+            Ok(plan)
+        }
+        Err(refusal) => Err(match with(site, facts, only, None) {
+            Err(without) if without == refusal => refusal,
+            other => {
+                let HostLatency { latency, allowance, .. } = latency;
+                Refusal::Late { latency, allowance, without: other.is_ok(), refusal: Box::new(refusal) }
+            }
+        }),
+    }
+}
+
+/// The host that is this machine and its latency, if it was measured and has one.
+fn late(site: &Site, facts: &Facts) -> Result<Option<(usize, HostLatency)>, Refusal> {
+    match (facts.place(site)?, &facts.latency) {
+        (Some(host), _) => Ok(latency::of_host(site, &site.hosts[host], facts)?.map(|latency| (host, latency))),
+        (None, Some(_)) => Err(Refusal::Latency {
+            why: "it is this machine's, which is none of the site's hosts".into(),
+            remedy: "say with --host NAME which of them it is, or leave --latency out".into(),
+        }),
+        (None, None) => Ok(None),
+    }
+}
+
+/// With all that comes late in `facts`; what of it was measured comes on top for packets, of the host whose it is.
+fn with(site: &Site, facts: &Facts, only: Option<usize>, measured: Option<(usize, Duration)>) -> Result<Plan, Refusal> {
     let answers = Answers::default();
     let plan = attempt(site, facts, only, &answers).map_err(|refusal| match refusal {
         Refusal::DoesNotFit(witness) => {
@@ -41,7 +76,7 @@ fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal
     let topics = topics::plan(&site.topics).map_err(Refusal::Topic)?;
     let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
     let topics = topics.into_iter().filter(here).collect();
-    let network = network::plan(site, only).map_err(Refusal::Packets)?;
+    let network = network::plan(site, only, measured).map_err(Refusal::Packets)?;
     let plan = modes::promised(plan, site, facts, only, &answers)?;
     Ok(Plan { topics, coordination, network, ..plan })
 }
@@ -80,7 +115,7 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
         let host = &site.hosts[index];
         let assumed = known(site, facts, here, index).1;
         let (name, cores) = (host.name.clone(), host.cores.clone());
-        HostPlan { name, cores, keep_free: host.keep_free, assumed, admission, parked }
+        HostPlan { name, cores, keep_free: host.keep_free, assumed, admission, parked, latency: None }
     });
     Ok(Plan {
         giusto_plan: PLAN_VERSION,

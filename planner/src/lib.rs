@@ -17,6 +17,7 @@ mod export;
 mod facts;
 mod file;
 mod hosts;
+mod latency;
 mod leftovers;
 mod modes;
 mod nearest;
@@ -39,6 +40,7 @@ pub use export::{nsq, zookeeper, BrokerFile, ServerFiles};
 pub use facts::{which_host, BackendFact, Facts};
 pub use file::{read, write};
 pub use hosts::{plan, plan_on};
+pub use latency::read_latency;
 pub use leftovers::BUSY_PROCESSES;
 pub use modes::{admit_core, admit_modes, ModeCause, ModeFit, ModeRefusal, NotAdmitted};
 pub use network::{PacketCause, PacketFit, PacketRefusal};
@@ -65,6 +67,22 @@ pub enum Error {
         /// Which file.
         path: String,
         /// What was found and what was expected.
+        why: String,
+    },
+    /// Not a measured latency, or one of another version.
+    #[error("{path} is not a latency that this giusto can use: {why}; make it anew with `giusto measure latency --out {path}`")]
+    Latency {
+        /// Which file.
+        path: String,
+        /// What was found and what was expected.
+        why: String,
+    },
+    /// A measured latency from which nothing follows (exit 6).
+    #[error("nothing follows from {path}, cannot tell: {why}; measure again, or where nobody takes the machine away")]
+    Void {
+        /// Which file.
+        path: String,
+        /// Why.
         why: String,
     },
     /// `explain` was asked for a name that the plan does not have.

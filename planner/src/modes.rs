@@ -80,6 +80,7 @@ pub(crate) fn of_host(
         assumed: None,
         admission: placed.admission.clone(),
         parked: placed.parked.clone(),
+        latency: None,
     };
     let mut plan = Plan {
         giusto_plan: PLAN_VERSION,

@@ -22,10 +22,16 @@ const VIF: u8 = 49;
 
 /// Plans the packets of all hosts that have a network, or of the `only` one. O(interfaces² · cores) where the least loaded core
 /// is right for each; else up to some seconds.
-pub(crate) fn plan(site: &Site, only: Option<usize>) -> Result<Vec<NetworkPlan>, Box<PacketRefusal>> {
+/// One of them is `late`.
+pub(crate) fn plan(
+    site: &Site,
+    only: Option<usize>,
+    late: Option<(usize, Duration)>,
+) -> Result<Vec<NetworkPlan>, Box<PacketRefusal>> {
     let wanted = (site.hosts.iter().enumerate()).filter(|(index, _)| only.is_none_or(|only| only == *index));
-    let networks = wanted.filter_map(|(_, host)| Some((host, host.network.as_ref()?)));
-    networks.map(|(host, network)| one(site, host, network)).collect()
+    let of = |index: usize| late.filter(|(host, _)| *host == index).map_or(Duration::ZERO, |(_, late)| late);
+    let networks = wanted.filter_map(|(index, host)| Some((of(index), host, host.network.as_ref()?)));
+    networks.map(|(late, host, network)| one(site, host, network, late)).collect()
 }
 
 /// Interfaces of a host with their services, in the order of the site.
@@ -35,11 +41,11 @@ fn vifs<'a>(site: &'a Site, host: &'a Host) -> impl Iterator<Item = (&'a str, &'
     services.flat_map(|service| service.network.iter().map(|vif| (service.name.as_str(), vif)))
 }
 
-fn one(site: &Site, host: &Host, network: &HostNetwork) -> Result<NetworkPlan, Box<PacketRefusal>> {
+fn one(site: &Site, host: &Host, network: &HostNetwork, late: Duration) -> Result<NetworkPlan, Box<PacketRefusal>> {
     let vifs: Vec<(&str, &Vif)> = vifs(site, host).collect();
     let uplinks = network.uplinks.iter().map(|uplink| Item::uplink(&uplink.name, uplink.bucket));
     let high = vifs.iter().filter_map(|(_, vif)| Item::vif(vif));
-    let items: Vec<Item> = uplinks.chain(high).collect();
+    let items: Vec<Item> = uplinks.chain(high).map(|item| Item { late, ..item }).collect();
     let failed = |why| PacketRefusal::analysis(host, why);
     let placed = match place(network, &items).map_err(failed)? {
         Some(placed) => placed,
@@ -83,7 +89,15 @@ fn written(
             bucket: vif.bucket,
             promise: vif.promise.clone(),
             bound,
-            reasons: vif_reasons(network, vif, core, priority, bound, placed),
+            reasons: vif_reasons(
+                network,
+                vif,
+                core,
+                priority,
+                bound,
+                placed,
+                items.first().map_or(Duration::ZERO, |item| item.late),
+            ),
         })
     });
     Ok(NetworkPlan {
@@ -123,7 +137,7 @@ fn lows<'a>(network: &HostNetwork, vifs: &[(&str, &'a Vif)], items: &[Item], pla
 }
 
 fn longest_poll(network: &HostNetwork) -> Poll {
-    Poll { packets: network.poll, capacity: network.capacity }
+    Poll { packets: network.poll, capacity: network.capacity, late: Duration::ZERO }
 }
 
 fn flow(network: &HostNetwork, bucket: Bucket) -> Flow {
@@ -170,6 +184,7 @@ fn vif_reasons(
     priority: Option<u8>,
     bound: Option<Duration>,
     placed: &Placed,
+    late: Duration,
 ) -> Vec<Reason> {
     let mut reasons = vec![reason("class", vif.class, "from the site")];
     let (Some(priority), Some(bound)) = (priority, bound) else {
@@ -195,7 +210,8 @@ fn vif_reasons(
     let promised = vif.promise.first().map_or("nothing is promised".into(), |point| format!("{point} promised"));
     let why = format!(
         "no packet within its bucket waits longer for the host's processing: a poll of others, the bursts and the packets of those \
-         above, its own burst (D_i, docs/network.md); {promised}"
+         above, its own burst (D_i, docs/network.md){}; {promised}",
+        if late.is_zero() { String::new() } else { format!(", and the host's latency of {}", time(late)) }
     );
     reasons.push(reason("bound", time(bound), why));
     reasons

@@ -73,6 +73,31 @@ pub enum Refusal {
     /// A mode cannot be changed to as promised (exit 1).
     #[error("{0}")]
     Modes(Box<ModeRefusal>),
+    /// A refusal that the host's measured latency has a part in (exit code as that).
+    #[error(
+        "{refusal}; all this with {} of the host's latency (--latency) on top of {} that are always allowed for; {}",
+        time(*latency),
+        time(*allowance),
+        if *without { "without it would fit" } else { "without it something else would not fit" }
+    )]
+    Late {
+        /// L.
+        latency: Duration,
+        /// What is allowed for in any case.
+        allowance: Duration,
+        /// Whether there is a plan without it.
+        without: bool,
+        /// What it has a part in.
+        refusal: Box<Refusal>,
+    },
+    /// A measured latency is not that of what is planned (exit 2).
+    #[error("--latency: {why}; {remedy}")]
+    Latency {
+        /// What is missing in it.
+        why: String,
+        /// What to do.
+        remedy: String,
+    },
     /// The machine is said to be a host that the site does not have (exit 2).
     #[error("the site has no host '{named}'; it has {}", known.join(", "))]
     Host {

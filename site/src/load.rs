@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 pub(crate) const LOAD: Grammar = Grammar {
     what: "a load",
-    keys: &["redis", "memcached", "fields", "value", "sort", "connections", "rate"],
+    keys: &["redis", "memcached", "echo", "http", "fields", "value", "sort", "path", "connections", "rate"],
     later: &[],
 };
 
@@ -18,7 +18,7 @@ pub(crate) const LOAD: Grammar = Grammar {
 pub(crate) fn read(node: &Node, promise: &Promise) -> Result<Load, Fault> {
     let fields = LOAD.read(node, node.span)?;
     if let Some(at) = fields.get("memcached") {
-        for key in ["redis", "fields", "sort"] {
+        for key in ["redis", "echo", "http", "fields", "sort", "path"] {
             fields.forbid(key, &format!("'{key}' does not go with 'memcached'"), "leave one of them out")?;
         }
         return memcached(address(at)?, &fields, promise);
@@ -30,6 +30,23 @@ pub(crate) fn read(node: &Node, promise: &Promise) -> Result<Load, Fault> {
         let found = "the requests of this load come as tasks or arrivals say, and a promise of a supply has none";
         return Err(node.fault(found, "expected load: {memcached: 127.0.0.1:11211, value: 100, rate: 3000/s}"));
     }
+    for (service, others) in
+        [("echo", &["redis", "http", "fields", "sort", "path"][..]), ("http", &["redis", "fields", "value", "sort"])]
+    {
+        let Some(at) = fields.get(service) else { continue };
+        for key in others {
+            fields.forbid(key, &format!("'{key}' does not go with '{service}'"), "leave one of them out")?;
+        }
+        let address = address(at)?;
+        return match service {
+            "echo" => {
+                let value = count(fields.need("value", "value: 100")?, "a number of bytes a line", 1..=4096)?;
+                Ok(Load::Echo { address, value })
+            }
+            _ => Ok(Load::Http { address, path: fields.get("path").map_or(Ok("/".into()), path)? }),
+        };
+    }
+    fields.forbid("path", "'path' goes with 'http' only", "leave it out")?;
     let address = address(fields.need("redis", "redis: 127.0.0.1:7001")?)?;
     if let Some(items) = fields.get("sort") {
         for key in ["fields", "value"] {
@@ -42,6 +59,16 @@ pub(crate) fn read(node: &Node, promise: &Promise) -> Result<Load, Fault> {
         fields: count(fields.need("fields", "fields: 80")?, "a number of fields a request", 1..=1000)?,
         value: count(fields.need("value", "value: 8")?, "a number of bytes a value", 1..=4096)?,
     })
+}
+
+/// Of a web server, as it is sent.
+fn path(node: &Node) -> Result<String, Fault> {
+    let expected = "expected a path from its / on, without blanks, such as path: /search?q=1";
+    let path = text(node, expected)?;
+    match path.starts_with('/') && path.len() <= 1024 && path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(path.to_string()),
+        false => Err(node.fault(format!("'{}' is no path", shown(path)), expected)),
+    }
 }
 
 fn memcached(address: SocketAddr, fields: &Fields, promise: &Promise) -> Result<Load, Fault> {

@@ -131,6 +131,8 @@ fn keeps_the_rules(site: &Site) {
                 Load::Memcached { value, connections, .. } => {
                     (1..=4096).contains(value) && (1..=1000).contains(connections)
                 }
+                Load::Echo { value, .. } => (1..=4096).contains(value),
+                Load::Http { path, .. } => path.starts_with('/') && !path.contains([' ', '\r', '\n']),
             };
             assert!(load.address().ip().is_loopback() && sizes);
         }

@@ -42,6 +42,7 @@ mod vatc_measured;
 mod vatc_packetrate;
 mod vatc_rebalance;
 mod vatc_starving;
+mod vm_latency;
 
 pub use runner::{play, read, Played};
 
@@ -101,6 +102,8 @@ pub enum Name {
     AkitaShares,
     /// Paper 003, § 4.3, Figs 8 and 9.
     AkitaScale,
+    /// Paper 004, latencies of hosts and guests, measured on this machine.
+    VmLatency,
 }
 
 impl Name {
@@ -131,6 +134,7 @@ impl Name {
         match self {
             Name::Mdds1Measured | Name::Mdds1Redis => Some("root, a second core, a quiet machine"),
             Name::VatcMeasured => Some("root, two cores, a quiet machine"),
+            Name::VmLatency => Some("root, QEMU, a quiet machine"),
             Name::RtzkRecovery => Some("Java, Python, a built server, a quiet machine"),
             Name::SrtmPenalty => Some("Go"),
             _ => None,
@@ -163,6 +167,7 @@ impl Name {
             Name::AkitaMulti => "akita-multi",
             Name::AkitaShares => "akita-shares",
             Name::AkitaScale => "akita-scale",
+            Name::VmLatency => "vm-latency",
         }
     }
 }
@@ -241,6 +246,7 @@ pub fn run(
         Name::AkitaMulti => akita_multi::run(size, played),
         Name::AkitaShares => akita_shares::run(size, played),
         Name::AkitaScale => akita_scale::run(size, played),
+        Name::VmLatency => vm_latency::run(size, played),
     }
 }
 

@@ -86,8 +86,16 @@ impl Bench {
     /// Requests at random. Errors: some were lost or refused, or the generator itself was late.
     pub(crate) fn drive(&self, rate: &str, run: Duration, seed: u64) -> Result<Seen, Error> {
         let arrivals = Some(Arrivals { rate: rate.parse().expect("a constant"), batch: 1 });
-        let plan =
-            LoadPlan { load: &self.load, tasks: &[], arrivals, warm_up: WARM_UP, run, seed, generator: GENERATOR };
+        let plan = LoadPlan {
+            load: &self.load,
+            tasks: &[],
+            arrivals,
+            trace: &[],
+            warm_up: WARM_UP,
+            run,
+            seed,
+            generator: GENERATOR,
+        };
         let report = drive(&plan, &mut |_| true)?;
         if report.lost + report.errors > 0 || report.lateness().is_stall() {
             let said = format!("{} lost, {} refused, {}", report.lost, report.errors, report.lateness());

@@ -109,7 +109,7 @@ fn bound(core: f64) -> Result<f64, Error> {
     let capacity = bucket(core as u64, 1)?.rate;
     let flow = |bucket| PacketFlow { bucket, capacity };
     let (uplink, guest) = (flow(bucket(UPLINK.0, UPLINK.1)?), flow(bucket(GUEST.0, GUEST.1)?));
-    let poll = Poll { packets: 64, capacity };
+    let poll = Poll { packets: 64, capacity, late: Duration::ZERO };
     let ns = |bound: Option<Duration>| bound.map_or(f64::INFINITY, |bound| bound.ns() as f64);
     let (out, back) = (ns(delay_bound(&[uplink], guest, poll)?), ns(delay_bound(&[], uplink, poll)?));
     Ok((2.0 * out + back) / 1e6)

@@ -28,6 +28,15 @@ pub(crate) enum Measure {
         after_help = "Example, of 3 ms asked for in every 10 ms:\n  giusto measure supply --for 2s --window 10ms --ask 3ms/10ms --out out/gaps.csv"
     )]
     Supply(SupplyArgs),
+    /// Measure how late threads of the highest priority run on this machine, for 'giusto plan --latency'
+    ///
+    /// A thread on each core wakes up once in every period, and how late it does so is counted to a microsecond, as cyclictest
+    /// does it. Needs the privilege for real-time priorities; all is afterwards as before. Interrupted, it tells what it has
+    /// seen until then. It ends with 6 where a hypervisor took too much of the machine meanwhile.
+    #[command(
+        after_help = "Examples:\n  giusto measure latency --for 1s --stress --out out/latency.json\n  giusto measure latency --core 1 --period 1ms --guest 'ssh vm giusto measure latency --period 1ms --json'"
+    )]
+    Latency(LatencyArgs),
     /// Measure how many packets a core of this machine processes, for 'network: {capacity: ...}' in a site file
     ///
     /// Makes network namespaces of its own with a guest, a bridge and an uplink, gives the guest's packets a thread on the core, and lets the
@@ -58,6 +67,38 @@ pub(crate) struct ImportArgs {
     /// Of a trace: write the processor time of each job to this file, for 'giusto simulate --profile'
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LatencyArg {
+    /// Allow for this machine's latency, as 'giusto measure latency --out FILE' found it
+    #[arg(long = "latency", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LatencyArgs {
+    /// Measure on this core; repeat it for each [default: all on which this may run]
+    #[arg(long = "core", value_name = "N")]
+    pub(crate) cores: Vec<u32>,
+    /// Wake up once in every such time; repeat it for each
+    #[arg(long = "period", value_name = "TIME", default_values = ["50us", "500us", "1ms", "10ms"], value_parser = span)]
+    pub(crate) periods: Vec<Duration>,
+    /// How long to measure at each period, and as long again under stress
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = span)]
+    pub(crate) length: Duration,
+    /// Measure again while processes without a real-time priority keep the kernel busy on these cores
+    #[arg(long)]
+    pub(crate) stress: bool,
+    /// Meanwhile run this command in a shell, which makes a guest of this machine measure itself and prints its JSON
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) guest: Option<String>,
+    /// Write what was measured to this file (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -103,9 +144,13 @@ pub(crate) struct ExecutionArgs {
 pub(crate) struct ResponseArgs {
     #[command(flatten)]
     pub(crate) measure: MeasureArgs,
-    /// How long to drive it
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = span)]
-    pub(crate) length: Duration,
+    /// How long to drive it [default: 5s, or as long as the trace]
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
+    pub(crate) length: Option<Duration>,
+    /// Send requests at the instants of this file instead of as tasks or arrivals say: a number of ns a line, or
+    /// comma-separated values with a column arrival_ns or release_ns
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

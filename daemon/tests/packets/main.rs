@@ -45,6 +45,7 @@ fn whole(network: Option<NetworkPlan>) -> Plan {
         assumed: None,
         admission: vec![],
         parked: vec![],
+        latency: None,
     };
     Plan {
         giusto_plan: PLAN_VERSION,

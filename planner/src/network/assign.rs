@@ -1,7 +1,7 @@
 //! Cores and priorities for the high class, with all promises kept.
 
 use super::{flow, longest_poll, UPLINK, VIF};
-use giusto_analysis::packets::{busy, delay_bound, Flow};
+use giusto_analysis::packets::{busy, delay_bound, Flow, Poll};
 use giusto_analysis::Error;
 use giusto_model::{Bucket, Duration, HostNetwork, PacketClass, Rate, Vif};
 use std::cmp::Reverse;
@@ -20,17 +20,19 @@ pub(super) struct Item {
     pub(super) uplink: bool,
     /// The shortest time of its promise: what is proven holds for all packets.
     pub(super) within: Option<Duration>,
+    /// How late its host is.
+    pub(super) late: Duration,
 }
 
 impl Item {
     pub(super) fn uplink(name: &str, bucket: Bucket) -> Item {
-        Item { name: name.into(), bucket, uplink: true, within: None }
+        Item { name: name.into(), bucket, uplink: true, within: None, late: Duration::ZERO }
     }
     /// `None`: it is of the low class.
     pub(super) fn vif(vif: &Vif) -> Option<Item> {
         let bucket = vif.bucket.filter(|_| vif.class == PacketClass::High)?;
         let within = vif.promise.iter().map(|point| point.within).min();
-        Some(Item { name: vif.name.clone(), bucket, uplink: false, within })
+        Some(Item { name: vif.name.clone(), bucket, uplink: false, within, late: Duration::ZERO })
     }
 }
 
@@ -157,6 +159,7 @@ pub(super) fn ranked(network: &HostNetwork, items: &[Item], here: &[usize]) -> R
     let flows =
         |of: &mut dyn Iterator<Item = usize>| of.map(|item| flow(network, items[item].bucket)).collect::<Vec<Flow>>();
     let poll = longest_poll(network);
+    let late = |item: usize| Poll { late: items[item].late, ..poll };
     let busy = busy(&flows(&mut here.iter().copied()), poll)?;
     if busy > LIMIT {
         return Ok(Err(Wrong::Busy(busy)));
@@ -168,29 +171,32 @@ pub(super) fn ranked(network: &HostNetwork, items: &[Item], here: &[usize]) -> R
     }
     let mut found = Vec::new();
     for (nth, &uplink) in uplinks.iter().enumerate() {
-        let bound =
-            delay_bound(&flows(&mut uplinks[..nth].iter().copied()), flow(network, items[uplink].bucket), poll)?;
+        let bound = delay_bound(
+            &flows(&mut uplinks[..nth].iter().copied()),
+            flow(network, items[uplink].bucket),
+            late(uplink),
+        )?;
         found.push((uplink, nth as u8, bound.ok_or(Error::Wait)?));
     }
     while !left.is_empty() {
         let mut last: Option<(Duration, usize, Duration)> = None; // its time, its place in `left`, its bound
-        let mut late: Option<(u128, usize, Option<Duration>)> = None;
+        let mut missed: Option<(u128, usize, Option<Duration>)> = None;
         for (at, &item) in left.iter().enumerate() {
             let above = flows(&mut uplinks.iter().chain(left.iter().filter(|&&other| other != item)).copied());
-            let bound = delay_bound(&above, flow(network, items[item].bucket), poll)?;
+            let bound = delay_bound(&above, flow(network, items[item].bucket), late(item))?;
             let within = items[item].within.unwrap_or(Duration::from_ns(u64::MAX));
             match bound.filter(|bound| *bound <= within) {
                 Some(bound) if last.is_none_or(|(most, ..)| within > most) => last = Some((within, at, bound)),
                 Some(_) => {}
                 None => {
                     let by = bound.map_or(u128::MAX, |bound| over(bound, within));
-                    if late.is_none_or(|(least, ..)| by < least) {
-                        late = Some((by, item, bound));
+                    if missed.is_none_or(|(least, ..)| by < least) {
+                        missed = Some((by, item, bound));
                     }
                 }
             }
         }
-        match (last, late) {
+        match (last, missed) {
             (Some((_, at, bound)), _) => {
                 let rank = left.len() as u8 - 1;
                 found.push((left.remove(at), rank, bound));

@@ -10,6 +10,7 @@ mod criticality;
 mod demand;
 mod entry;
 mod exact;
+mod latency;
 mod modes;
 mod network;
 mod percentiles;
@@ -134,7 +135,7 @@ impl Broken {
 }
 
 /// Whether all promises of `plan` are kept, given that tasks and servers are what it says: each entry by its certificate, each
-/// core by its admission, the floors by what is left, topics by the law of their buckets, the ensemble by the parts of its recovery,
+/// core by its admission, what a host's latency is by its cores, the floors by what is left, topics by the law of their buckets, the ensemble by the parts of its recovery,
 /// interfaces by what can be ahead of their packets, modes by the servers of all local modes and by each core in each of them.
 ///
 /// # Errors
@@ -144,6 +145,7 @@ pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
     let services = busy.map(|one| entry::check(one).map_err(|broken| broken.of(one)));
     let services = services.collect::<Result<_, _>>()?;
     whole(plan)?;
+    latency::check(plan)?;
     let cores = admission::check(plan)?;
     let topics = plan.topics.iter().map(|one| topic::check(plan, one)).collect::<Result<_, _>>()?;
     let coordination = plan.coordination.as_ref().map(recovery::check).transpose()?;

@@ -91,7 +91,10 @@ fn one(plan: &Plan, network: &NetworkPlan) -> Result<Vec<CheckedInterface>, Brok
         }
     }
     let high = network.vifs.iter().filter(|vif| vif.class == PacketClass::High);
-    high.map(|vif| bounded(network, vif, &threads, &poll)).collect()
+    let late = plan.hosts.iter().find(|host| host.name == network.on).and_then(|host| host.latency.as_ref());
+    // Until a thread runs, and what is then in a row.
+    let first = poll + whole(late.map_or(0, |late| late.latency.ns().into()));
+    high.map(|vif| bounded(network, vif, &threads, &first)).collect()
 }
 
 /// The thread of an interface of the high class; one of the low class has neither a priority nor a bound.
@@ -119,13 +122,13 @@ fn bounded(
     network: &NetworkPlan,
     vif: &VifPlan,
     threads: &[Thread<'_>],
-    poll: &Exact,
+    first: &Exact,
 ) -> Result<CheckedInterface, Broken> {
     let (bound, own) = (vif.bound.unwrap_or(Duration::ZERO), vif.bucket);
     let priority = vif.priority.unwrap_or(0);
     let above: Vec<&Thread<'_>> =
         threads.iter().filter(|thread| thread.core == vif.core && thread.priority > priority).collect();
-    let mut ahead = poll.clone();
+    let mut ahead = first.clone();
     let mut second = whole(0);
     if let Some(bucket) = own {
         ahead += sent(network, bucket, 0)?;
