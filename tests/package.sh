@@ -20,6 +20,16 @@ export DESTDIR=$work/dest PREFIX=/opt/giusto
 packaging/install.sh install
 grep -q '^ExecStart=/opt/giusto/bin/giusto ' "$DESTDIR/opt/giusto/lib/systemd/system/giusto.service"
 "$DESTDIR/opt/giusto/bin/giusto" check "$DESTDIR/opt/giusto/share/doc/giusto/examples/walk.yaml" >/dev/null
+(
+	cd "$DESTDIR/opt/giusto/share/doc/giusto"
+	find . -name '*.md' | while read -r page; do
+		{ grep -oE '\]\([^)]+\)' "$page" || true; } | sed 's/^](//; s/)$//' | while read -r link; do
+			case $link in http* | \#*) continue ;; esac
+			[ -e "$(dirname "$page")/${link%%#*}" ] || { echo "$page: a link to $link, which is not installed" >&2; exit 1; }
+		done || exit 1
+	done
+)
+echo "ok: the links of what is installed lead somewhere"
 packaging/install.sh uninstall
 left=$(find "$DESTDIR" ! -type d)
 [ -z "$left" ] || { echo "make uninstall leaves $left" >&2; exit 1; }

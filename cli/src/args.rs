@@ -49,8 +49,8 @@ pub(crate) struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 kept or done, 1 does not fit, 2 bad input, 3 the machine lacks something, 4 failed while running,
-5 promise missed, 6 cannot tell.
+Exit codes: 0 kept or done, 1 does not fit, 2 bad input, 3 the machine lacks something,
+4 failed while running, 5 promise missed, 6 cannot tell.
 
 Start with:
   giusto plan sites/walk.yaml";
@@ -178,7 +178,7 @@ pub(crate) struct PlanArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The service or topic, or 'coordination'
+    /// The service, topic or interface, or 'coordination', 'modes', 'network', 'parked'
     pub(crate) name: String,
     /// The plan to explain
     #[arg(long, value_name = "FILE", default_value = "out/plan.json", conflicts_with = "site")]

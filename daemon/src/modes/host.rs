@@ -42,6 +42,8 @@ pub(super) struct Host {
     policy: Policy,
     wake: Option<Instant>,
     asked: BTreeMap<u64, SyncSender<Reply>>,
+    /// What the loop that enforces has still to carry out.
+    carried: usize,
     last_asked: u64,
     /// What the last command to each member took this thread itself, in ns, its boost included.
     posts: Vec<u64>,
@@ -103,6 +105,7 @@ impl Host {
             policy: settings.policy,
             wake: None,
             asked: BTreeMap::new(),
+            carried: 0,
             last_asked: 0,
             later: Vec::new(),
             out,
@@ -166,10 +169,10 @@ impl Host {
         ready
     }
 
-    /// Whether it runs where agents do.
+    /// Whether it runs where agents do, or may run where the loop that enforces has something to carry out.
     fn is_in_the_way(&self) -> bool {
         let here = sched::here();
-        self.grips.iter().flatten().any(|grip| grip.core().is_none_or(|core| core == here))
+        self.carried > 0 || self.grips.iter().flatten().any(|grip| grip.core().is_none_or(|core| core == here))
     }
 
     /// Hears operators and the loop that enforces; `false`: it is over.
@@ -177,7 +180,10 @@ impl Host {
         while let Ok(order) = self.orders.try_recv() {
             match order {
                 Order::Stop => return false,
-                Order::Carried { member, change, done } => self.happens(Event::Carried { member, change, done }),
+                Order::Carried { member, change, done } => {
+                    self.carried = self.carried.saturating_sub(1);
+                    self.happens(Event::Carried { member, change, done });
+                }
                 Order::Change { target, policy, answer } => {
                     if let Some(refused) = policy.and_then(|policy| self.other_policy(policy)) {
                         let _ = answer.try_send(Reply::Ended(Err(refused)));
@@ -272,7 +278,10 @@ impl Host {
                         done.as_ref().err().into_iter().for_each(|why| tracing::warn!("{}: {why}", one.name));
                         news.push(Event::Carried { member, change, done: done.is_ok() });
                     }
-                    None => _ = self.carries.send(Carry { service: one.name.clone(), runs, member, change }),
+                    None => {
+                        self.carried += 1;
+                        let _ = self.carries.send(Carry { service: one.name.clone(), runs, member, change });
+                    }
                 }
             }
             Action::Wake(at) => self.wake = Some(at),
@@ -506,7 +515,7 @@ fn why(table: &giusto_modes::Table, refusal: &giusto_modes::Refusal, now: Instan
     }
 }
 
-/// Off the cores of servers where there is another one, and above the managers.
+/// Above the managers of cores.
 fn become_urgent() -> std::io::Result<()> {
     sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY))
 }
