@@ -63,7 +63,7 @@ part "latency: as cyclictest, hogs seen, plans rest on it" /usr/bin/python3 test
 part "response: real services, a stall felt in full" /usr/bin/python3 tests/response.py
 part "formats" /usr/bin/python3 tests/formats.py
 part "recordings of other tools" /usr/bin/python3 tests/import.py
-part "statistics beside SciPy" tests/statistics.sh
+part "statistics beside SciPy" tests/scipy.sh
 part "reports in a browser" /usr/bin/python3 tests/report.py
 part "the operator's side" /usr/bin/python3 tests/control.py
 part "end to end" /usr/bin/python3 tests/e2e.py

@@ -14,4 +14,4 @@ if [ "$(cat "$venv/pins" 2>/dev/null)" != "$pins" ]; then
 	fi
 	printf '%s' "$pins" >"$venv/pins"
 fi
-exec env OMP_NUM_THREADS=1 "$venv/bin/python" tests/statistics.py "${1:-12}"
+exec env OMP_NUM_THREADS=1 "$venv/bin/python" tests/scipy_agrees.py "${1:-12}"
