@@ -608,6 +608,23 @@ class Verify(unittest.TestCase):
             run("plan", "sites/walk.yaml", "--out", alone)
             _, err = run("verify", records, "--plan", alone, code=2)
             self.assertIn("promised no percentile", err)
+            _, err = run("verify", records, records, "--plan", alone, "--service", "batch", code=2)
+            self.assertIn("leftovers", err)
+            stopped = Path(folder) / "stopped.csv"
+            head, *lines = records.read_text().splitlines()[:2001]
+            stopped.write_text("\n".join([head, *lines[:-3], *(line[:line.rindex(",") + 1] for line in lines[-3:])]) + "\n")
+            out, _ = run("verify", records, stopped, "--plan", alone, "--service", "cache", "--html", page)
+            self.assertRegex(out, r"(?m)^predicted +[\d.]+ [um]s")
+            self.assertIn("measured: 3 of 2000 never finished", out)
+            self.assertIn("Of the measured run, 3 of 2000 never finished", page.read_text())
+            run("verify", records, stopped, "--html", os.fsdecode(os.fsencode(folder) + b"/p\xff.html"))
+            for own in (records, stopped, alone):
+                before = own.read_bytes()
+                _, err = run("verify", records, stopped, "--plan", alone, "--service", "cache", "--html", own, code=2)
+                self.assertIn(f"--html {own} is read by the same command", err)
+                self.assertEqual(own.read_bytes(), before)
+            _, err = run("plan", alone, "--out", alone, code=2)
+            self.assertIn("is read by", err)
 
 
 class Study(unittest.TestCase):
@@ -626,6 +643,11 @@ class Study(unittest.TestCase):
             # Few sets cannot tell everything.
             out, _ = run("study", "run", "csa-arinc", "--quick", "--out", folder, code=6)
             self.assertRegex(out, r"[1-9]\d* cannot be told")
+            self.assertEqual(len({line.index("]") for line in out.splitlines() if line.startswith("  ") and line.endswith(" sets")}), 1, out)
+            file = Path(folder) / "file"
+            file.write_text("")
+            _, err = run("study", "run", "csa-period", "--out", file, code=4)
+            self.assertIn(f"cannot write {file}/csa-period", err)
 
     def test_a_claim_that_fails_is_5_and_no_studies_is_3(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -649,7 +671,7 @@ class Import(unittest.TestCase):
     def test_a_configuration_becomes_a_site_that_is_planned(self):
         with tempfile.TemporaryDirectory() as folder:
             config, site = Path(folder) / "rt-app.json", Path(folder) / "site.yaml"
-            config.write_text('{"tasks": {/* two */ "it\'s": {"instance": 2, "run": 2000, "timer": {"ref": "unique", "period": 20000}}, '
+            config.write_text('\ufeff// two\n{"tasks": {/* two */ "it\'s": {"instance": 2, "run": 2000, "timer": {"ref": "unique", "period": 20000}}, '
                               '"b": {"run": 1000, "timer": {"ref": "b", "period": 10000}}}}')
             site.write_text(run("measure", "import", config)[0])
             self.assertIn("every deadline", run("plan", site)[0])
@@ -658,6 +680,24 @@ class Import(unittest.TestCase):
             config.write_text(config.read_text().replace("run", "lock"))
             _, err = run("measure", "import", config, code=2)
             self.assertIn("'lock' is not what a periodic task does", err)
+            for flag, value in (("--out", site), ("--profile", site), ("--thread", "b")):
+                _, err = run("measure", "import", config, flag, value, code=2)
+                self.assertIn(f"{flag} does not go with a configuration", err)
+
+    def test_without_a_job_nothing_is_told_or_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace, out, profile = (Path(folder) / name for name in ("trace.txt", "jobs.csv", "profile.csv"))
+            switch = "x-1 [000] 1.{}: sched_switch: prev_comm={} prev_pid={} prev_prio=120 prev_state={} ==> next_comm={} next_pid={} next_prio=120"
+            trace.write_text(switch.format(1, "it", 5, "S", "idle", 0) + "\nx-1 [000] 1.2: sched_wakeup: comm=it pid=5 prio=120 target_cpu=000\n")
+            told, err = run("measure", "import", trace, "--thread", "it", "--out", out, "--profile", profile, code=6)
+            self.assertIn("no job in it is complete", err)
+            self.assertIn("not ended with it", told)
+            self.assertNotIn("p99", told)
+            self.assertFalse(out.exists() or profile.exists())
+            for clash in ((trace, profile), (out, trace), (out, Path(folder) / "." / "x" / ".." / "jobs.csv")):
+                Path(folder, "x").mkdir(exist_ok=True)
+                _, err = run("measure", "import", trace, "--thread", "it", "--out", clash[0], "--profile", clash[1], code=2)
+                self.assertIn("by the same command", err)
 
     def test_errors_name_file_and_line(self):
         with tempfile.TemporaryDirectory() as folder:

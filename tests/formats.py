@@ -271,6 +271,9 @@ def documents(folder):
     yield "supply", json.loads((ROOT / "formats/goldens/supply.json").read_text())
     whole, measured_file, *baseline = job_files(folder)
     yield "verify", output("verify", whole, measured_file, "--json")
+    beside = output("verify", whole, measured_file, "--plan", plan, "--service", "cache", "--json")
+    assert [one["p"] for one in beside["predicted"]] == [50, 99, 99.9] and beside["unfinished"] == [0, 0], beside
+    yield "verify", beside
     more = [word for file in baseline for word in ("--baseline", file)]
     comparison = output("verify", whole, measured_file, *more, "--json", codes=(0, 5, 6))
     yield "verify", comparison
@@ -297,6 +300,12 @@ def recordings(folder):
     yield "import", document
     file.write_text("#idx perf run period start end rel_st slack c_duration c_period wu_lat\n0 9 20 105 1000 1105 0 80 20 100 5\n")
     yield "import", output("measure", "import", file, "--json")
+    file.write_text("#idx perf run period start end rel_st slack c_duration c_period wu_lat\n")
+    yield "import", output("measure", "import", file, "--json", codes=(6,))
+    file.write_text("\n".join(lines[:2]) + "\n")
+    document = output("measure", "import", file, "--thread", "it", "--json", codes=(6,))
+    assert document["jobs"] == 0 and document["response_ns"] is document["execution_ns"] is None, document
+    yield "import", document
     file.write_text('{"tasks": {"a": {"run": 1, "timer": {"ref": "x", "period": 9}}}}')
     yield "import", output("measure", "import", file, "--json")
 

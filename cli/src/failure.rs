@@ -1,6 +1,7 @@
 //! What went wrong, and the exit code that says so.
 
 use std::io::ErrorKind::PermissionDenied;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What to do about a missing privilege.
@@ -168,8 +169,38 @@ impl From<giusto_simulator::Error> for Failure {
     }
 }
 
+/// Refuses `outputs` of which one is another or one of the `inputs`, by whatever path: it would be lost before it is read, or after
+/// it was written. Each has the flag that names it. Devices and pipes may be named twice.
+pub(crate) fn apart(outputs: &[(&str, Option<&Path>)], inputs: &[&Path]) -> Result<(), Failure> {
+    let mut taken: Vec<(PathBuf, &str)> = inputs.iter().map(|input| (place(input), "is read")).collect();
+    for (flag, output) in outputs {
+        let Some(output) = output else { continue };
+        let own = place(output);
+        if own.exists() && !own.is_file() && !own.is_dir() {
+            continue;
+        }
+        if let Some((_, why)) = taken.iter().find(|(other, _)| *other == own) {
+            return Err(Failure::input(format!(
+                "{flag} {} {why} by the same command too; expected another path",
+                output.display()
+            )));
+        }
+        taken.push((own, "is written"));
+    }
+    Ok(())
+}
+
+/// The path without links and dots, as far as it is there.
+fn place(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) if folder.as_os_str().is_empty() => place(Path::new(".")).join(name),
+        (Some(folder), Some(name)) => place(folder).join(name),
+        _ => path.into(),
+    })
+}
+
 /// Opens a file for writing, making its folder.
-pub(crate) fn create(path: &std::path::Path) -> Result<std::io::BufWriter<std::fs::File>, Failure> {
+pub(crate) fn create(path: &Path) -> Result<std::io::BufWriter<std::fs::File>, Failure> {
     let cannot = |error| Failure::running(format!("cannot write {}: {error}", path.display()));
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(cannot)?;
@@ -181,6 +212,25 @@ pub(crate) fn create(path: &std::path::Path) -> Result<std::io::BufWriter<std::f
 mod tests {
     use super::*;
     use std::io;
+
+    #[test]
+    fn an_output_is_neither_an_input_nor_another_output_by_whatever_path() {
+        let folder = std::env::temp_dir().join(format!("giusto-apart-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("real")).unwrap();
+        let [input, link] = ["real/jobs.csv", "link"].map(|name| folder.join(name));
+        std::fs::write(&input, "").unwrap();
+        std::os::unix::fs::symlink(folder.join("real"), &link).unwrap();
+        let refused = |outputs: &[&Path]| {
+            let outputs: Vec<(&str, Option<&Path>)> = outputs.iter().map(|path| ("--out", Some(*path))).collect();
+            apart(&outputs, &[&input]).is_err_and(|failure| failure.code == 2 && failure.text.contains("--out"))
+        };
+        assert!(refused(&[&link.join("jobs.csv")]) && refused(&[&folder.join("real/../real/./jobs.csv")]));
+        let [new, same] = ["real/new/page", "link/new/page"].map(|name| folder.join(name));
+        assert!(refused(&[&new, &same]) && !refused(&[&new]) && !refused(&[&new, &folder.join("page")]));
+        assert!(!refused(&[Path::new("/dev/null"), Path::new("/dev/null")]));
+        assert!(apart(&[("--out", None), ("--profile", None)], &[]).is_ok());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn what_the_machine_lacks_is_3_and_what_broke_is_4() {

@@ -1,12 +1,13 @@
 //! `giusto measure import`.
 
 use crate::args::ImportArgs;
-use crate::failure::{create, Failure};
+use crate::failure::{apart, create, Failure};
 use crate::measure::{quantiles, spread};
 use crate::table::{json, print, say};
 use giusto_model::{write_jobs, JobRecord, Profile};
 use giusto_traces::{read_config, read_log, read_sched, ConfigTask, Cut, Imported, Job, Select, Why};
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
@@ -14,6 +15,8 @@ use std::process::ExitCode;
 
 /// What a file is is seen in its first bytes.
 const FIRST: u64 = 4096;
+/// Longest name of a task in a site, in characters.
+const LONGEST_NAME: usize = 64;
 
 /// What `--json` prints (`formats/import.schema.json`).
 #[derive(Serialize)]
@@ -25,15 +28,15 @@ enum Report<'a> {
         tid: u32,
         jobs: usize,
         wakeups: u64,
-        /// p50, p99, p99.9 and largest.
-        response_ns: [u64; 4],
-        execution_ns: [u64; 4],
+        /// p50, p99, p99.9 and largest; `None` without a job.
+        response_ns: Option<[u64; 4]>,
+        execution_ns: Option<[u64; 4]>,
         cut_off: Vec<Piece>,
         losses: u64,
         truncated: bool,
     },
     /// A log of rt-app.
-    RtAppLog { jobs: usize, response_ns: [u64; 4] },
+    RtAppLog { jobs: usize, response_ns: Option<[u64; 4]> },
     /// A configuration of rt-app.
     RtAppConfig { tasks: Vec<Task<'a>> },
 }
@@ -58,6 +61,7 @@ struct Task<'a> {
 pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     let name = args.file.display().to_string();
     let cannot = |error: std::io::Error| Failure::input(format!("{name}: {error}"));
+    apart(&[("--out", args.out.as_deref()), ("--profile", args.profile.as_deref())], &[&args.file])?;
     let mut file = File::open(&args.file).map_err(cannot)?;
     let mut first = Vec::new();
     Read::by_ref(&mut file).take(FIRST).read_to_end(&mut first).map_err(cannot)?;
@@ -68,14 +72,19 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
         let colon = if matches!(error, giusto_traces::Error::Line { .. }) { ":" } else { ": " };
         Failure::input(format!("{name}{colon}{error}"))
     };
-    let begins = start.trim_start();
-    if begins.starts_with('{') || begins.starts_with("/*") {
+    let begins = start.trim_start_matches('\u{feff}').trim_start();
+    if ["{", "/*", "//"].iter().any(|first| begins.starts_with(first)) {
+        let flags =
+            [("--thread", args.thread.is_some()), ("--out", args.out.is_some()), ("--profile", args.profile.is_some())];
+        without(&name, "a configuration of rt-app, which becomes a site on standard output", &flags)?;
         let mut text = String::new();
         whole.read_to_string(&mut text).map_err(cannot)?;
         let tasks = read_config(&text).map_err(broken)?;
         return config(args, &tasks);
     }
     if start.lines().take(10).any(|line| line.starts_with("#idx")) {
+        let flags = [("--thread", args.thread.is_some()), ("--profile", args.profile.is_some())];
+        without(&name, "a log of rt-app, whose jobs are all imported and which has no processor times", &flags)?;
         let jobs = read_log(&mut whole).map_err(broken)?;
         return log(args, &jobs);
     }
@@ -86,6 +95,14 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     match wanted {
         Some(wanted) => sched(args, &read_sched(&mut whole, &wanted).map_err(broken)?),
         None => Err(unnamed(&name, &mut whole)),
+    }
+}
+
+/// Refuses flags that mean nothing for this kind of file.
+fn without(name: &str, kind: &str, flags: &[(&str, bool)]) -> Result<(), Failure> {
+    match flags.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Failure::input(format!("{name}: {flag} does not go with {kind}; leave it out"))),
+        None => Ok(()),
     }
 }
 
@@ -109,9 +126,9 @@ fn sched(args: &ImportArgs, imported: &Imported) -> Result<ExitCode, Failure> {
         finish: Some(job.finish),
     };
     let records: Vec<JobRecord> = jobs.iter().enumerate().map(record).collect();
-    save(args.out.as_deref(), &records)?;
+    save(args, &records)?;
     let execution: Vec<u64> = jobs.iter().map(|job| job.execution.ns()).collect();
-    if let Some(path) = &args.profile {
+    if let Some(path) = args.profile.as_ref().filter(|_| !jobs.is_empty()) {
         let beyond =
             records.iter().zip(&execution).map(|(job, ran)| job.response_ns().unwrap_or(0).saturating_sub(*ran));
         // A clock that is too coarse to see a job run still saw it run.
@@ -120,10 +137,10 @@ fn sched(args: &ImportArgs, imported: &Imported) -> Result<ExitCode, Failure> {
         let broken = |error| Failure::running(format!("cannot write {}: {error}", path.display()));
         profile.write(create(path)?).map_err(broken)?;
     }
-    let (response, ran) = (responses(&records), quantiles(&execution));
+    let (response, ran) = (responses(&records), (!jobs.is_empty()).then(|| quantiles(&execution)));
     if args.json {
         let piece = |cut: &Cut| Piece { line: cut.line, why: why(cut.why), wakeups: cut.wakeups };
-        return json(&Report::Sched {
+        json(&Report::Sched {
             thread: name,
             tid: *tid,
             jobs: jobs.len(),
@@ -133,10 +150,13 @@ fn sched(args: &ImportArgs, imported: &Imported) -> Result<ExitCode, Failure> {
             cut_off: cuts.iter().map(piece).collect(),
             losses: *losses,
             truncated: *truncated,
-        });
+        })?;
+        return told(args, jobs.len());
     }
     say!("{name} ({tid}): {} jobs of {wakeups} wakeups", jobs.len());
-    print(&spread(&[("response", &response), ("on a processor", &ran)]))?;
+    if let Some((response, ran)) = response.zip(ran) {
+        print(&spread(&[("response", &response), ("on a processor", &ran)]))?;
+    }
     for reason in [Why::Begun, Why::Unended, Why::Lost, Why::Contradiction] {
         let of: Vec<&Cut> = cuts.iter().filter(|cut| cut.why == reason).collect();
         if let Some(first) = of.first() {
@@ -155,7 +175,7 @@ fn sched(args: &ImportArgs, imported: &Imported) -> Result<ExitCode, Failure> {
     if *truncated {
         say!("the last line is incomplete and was left out");
     }
-    told(args.out.as_deref())
+    told(args, jobs.len())
 }
 
 fn why(why: Why) -> &'static str {
@@ -168,14 +188,17 @@ fn why(why: Why) -> &'static str {
 }
 
 fn log(args: &ImportArgs, jobs: &[JobRecord]) -> Result<ExitCode, Failure> {
-    save(args.out.as_deref(), jobs)?;
+    save(args, jobs)?;
     let response = responses(jobs);
     if args.json {
-        return json(&Report::RtAppLog { jobs: jobs.len(), response_ns: response });
+        json(&Report::RtAppLog { jobs: jobs.len(), response_ns: response })?;
+        return told(args, jobs.len());
     }
     say!("{} jobs", jobs.len());
-    print(&spread(&[("response", &response)]))?;
-    told(args.out.as_deref())
+    if let Some(response) = response {
+        print(&spread(&[("response", &response)]))?;
+    }
+    told(args, jobs.len())
 }
 
 /// The tasks as a site file.
@@ -188,34 +211,122 @@ fn config(args: &ImportArgs, tasks: &[ConfigTask]) -> Result<ExitCode, Failure> 
         });
         return json(&Report::RtAppConfig { tasks: tasks.collect() });
     }
-    let mut text = String::from("giusto: 1\nhosts:\n  here: {cores: 0}\nservices:\n  rt-app:\n");
-    let file = args.file.display().to_string().replace('\'', "''");
-    text += &format!("    start: [rt-app, '{file}']\n    tasks:\n");
-    for ConfigTask { name, wcet, period, offset, copies } in tasks {
-        // What a site allows in a name.
-        let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
-        let offset = if offset.ns() > 0 { format!(", offset: {offset}") } else { String::new() };
-        let copies = if *copies > 1 { format!(", copies: {copies}") } else { String::new() };
-        text += &format!("      - {{name: {name}, wcet: {wcet}, period: {period}{offset}{copies}}}\n");
-    }
-    text += "    promise: every-deadline\n";
-    print(&text)?;
+    print(&site(&args.file, tasks)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn responses(jobs: &[JobRecord]) -> [u64; 4] {
-    quantiles(&jobs.iter().filter_map(JobRecord::response_ns).collect::<Vec<_>>())
+fn site(file: &Path, tasks: &[ConfigTask]) -> Result<String, Failure> {
+    let mut text = String::from("giusto: 1\nhosts:\n  here: {cores: 0}\nservices:\n  rt-app:\n");
+    let named = file.to_str().filter(|path| !path.contains(char::is_control));
+    let file = named.ok_or_else(|| {
+        Failure::input(format!(
+            "{file:?}: a site file cannot name this path to rt-app; expected one of visible characters: rename it"
+        ))
+    })?;
+    text += &format!("    start: [rt-app, '{}']\n    tasks:\n", file.replace('\'', "''"));
+    let names = names(tasks.iter().map(|task| task.name.as_str()));
+    for (ConfigTask { wcet, period, offset, copies, .. }, name) in tasks.iter().zip(names) {
+        let offset = if offset.ns() > 0 { format!(", offset: {offset}") } else { String::new() };
+        let copies = if *copies > 1 { format!(", copies: {copies}") } else { String::new() };
+        text += &format!("      - {{name: '{name}', wcet: {wcet}, period: {period}{offset}{copies}}}\n");
+    }
+    Ok(text + "    promise: every-deadline\n")
 }
 
-fn save(path: Option<&Path>, jobs: &[JobRecord]) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
+/// Names as a site allows them, in their order: each once.
+fn names<'a>(of: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    let mut name = |of: &str| {
+        let text = of.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
+        let text = text.trim_start_matches('-');
+        let text = if text.is_empty() { "task" } else { &text[..text.len().min(LONGEST_NAME)] };
+        let number = seen.entry(text.into()).or_default();
+        loop {
+            *number += 1;
+            let end = if *number > 1 { format!("-{number}") } else { String::new() };
+            let name = text[..text.len().min(LONGEST_NAME - end.len())].to_string() + &end;
+            if taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    };
+    of.map(&mut name).collect()
+}
+
+fn responses(jobs: &[JobRecord]) -> Option<[u64; 4]> {
+    (!jobs.is_empty()).then(|| quantiles(&jobs.iter().filter_map(JobRecord::response_ns).collect::<Vec<_>>()))
+}
+
+fn save(args: &ImportArgs, jobs: &[JobRecord]) -> Result<(), Failure> {
+    let Some(path) = args.out.as_ref().filter(|_| !jobs.is_empty()) else { return Ok(()) };
     let broken = |error| Failure::running(format!("cannot write {}: {error}", path.display()));
     write_jobs(create(path)?, jobs).map_err(broken)
 }
 
-fn told(path: Option<&Path>) -> Result<ExitCode, Failure> {
-    if let Some(path) = path {
+/// Says where the records are, or that there is none.
+fn told(args: &ImportArgs, jobs: usize) -> Result<ExitCode, Failure> {
+    if jobs == 0 {
+        return Err(Failure::cannot_tell(format!(
+            "{}: no job in it is complete, so nothing is known and no file was written; record for longer, where events were lost with larger buffers",
+            args.file.display()
+        )));
+    }
+    if let Some(path) = args.out.as_ref().filter(|_| !args.json) {
         say!("job records: {}", path.display());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giusto_traces::read_config;
+
+    /// What is imported is what the site says, in order; else import itself refuses.
+    #[test]
+    fn every_configuration_that_is_imported_is_a_site() {
+        let long = "n".repeat(80);
+        let all = [
+            "",
+            "true",
+            "1e3",
+            "-a",
+            "--",
+            "a",
+            "a",
+            "a-2",
+            "it's: [x]",
+            "ä#",
+            "null",
+            "",
+            "~",
+            "a b",
+            &long,
+            &long,
+            "task",
+        ];
+        let keys = |run: u64, copies: u64| {
+            format!("{{\"instance\": {copies}, \"run\": {run}, \"delay\": 7, \"timer\": {{\"ref\": \"x\", \"period\": 3600000000}}}}")
+        };
+        let config = |tasks: &[String]| format!("\u{feff}// of rt-app\n{{\"tasks\": {{{}}}}}", tasks.join(", "));
+        let task = |name: &str| format!("{name:?}: {}", keys(3_600_000_000, 10_000));
+        let tasks = read_config(&config(&all.map(task))).unwrap();
+        for path in ["it's.json", "-", "# a: b", " {x} ", "\u{2028}", "%&*!|>@`"] {
+            let text = site(Path::new(path), &tasks).unwrap();
+            let read = giusto_site::parse("site", &text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+            let [service] = read.services.as_slice() else { panic!("{text}") };
+            assert!(matches!(&service.origin, giusto_model::Origin::Start(words) if words[1..] == [path.to_string()]));
+            let shape = |task: &giusto_model::Task| (task.wcet, task.period, task.offset, task.copies);
+            let wanted = tasks.iter().map(|task| (task.wcet, task.period, task.offset, task.copies));
+            assert_eq!(service.tasks.iter().map(shape).collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+            let names: Vec<&str> = service.tasks.iter().map(|task| task.name.as_str()).collect();
+            assert_eq!(names[..9], ["task", "true", "1e3", "a", "task-2", "a-2", "a-3", "a-2-2", "it_s___x_"]);
+        }
+        assert!(site(Path::new("two\nlines"), &tasks).is_err());
+        for (run, copies, word) in [(3_600_000_001, 1, "run"), (1, 10_001, "instance"), (1, u64::MAX, "instance")] {
+            let refused = read_config(&config(&[format!("\"b\": {}", keys(run, copies))])).unwrap_err().to_string();
+            assert!(refused.contains("'b'") && refused.contains(word), "{refused}");
+        }
+    }
 }

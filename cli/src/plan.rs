@@ -1,7 +1,7 @@
 //! `giusto plan` and `giusto explain`.
 
 use crate::args::{ExplainArgs, PlanArgs};
-use crate::failure::Failure;
+use crate::failure::{apart, create, Failure};
 use crate::table;
 use giusto_model::{
     Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan,
@@ -105,10 +105,12 @@ fn later(predicted: Prediction, late: Duration) -> Prediction {
 /// `giusto plan`
 pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let (backend, host, latency) = (args.insist.backend, args.this.host.as_deref(), args.latency.file.as_deref());
+    let read: Vec<&Path> = std::iter::once(args.site.site.as_path()).chain(latency).collect();
+    apart(&[("--out", args.out.as_deref())], &read)?;
     let mut plan = of(&args.site.site, &Asked { backend, host, latency })?;
     if let Some(out) = &args.out {
         predict_all(&mut plan, 1)?;
-        crate::failure::create(out)?;
+        create(out)?;
         giusto_planner::write(&plan, out)?;
     }
     if args.site.json {

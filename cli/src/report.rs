@@ -13,7 +13,10 @@ pub(crate) fn line(name: &str, value: impl ToString) -> (String, String) {
 pub(crate) fn origin() -> Vec<(String, String)> {
     let said = |file: &str| std::fs::read_to_string(file).map_or("unknown".into(), |text| text.trim().to_string());
     vec![
-        line("command", std::env::args().collect::<Vec<_>>().join(" ")),
+        line(
+            "command",
+            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "),
+        ),
         line("host", said("/proc/sys/kernel/hostname")),
         line("kernel", said("/proc/sys/kernel/osrelease") + " " + &said("/proc/sys/kernel/version")),
         line("giusto", env!("CARGO_PKG_VERSION")),

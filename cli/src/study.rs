@@ -1,7 +1,7 @@
 //! `giusto study`.
 
 use crate::args::{Study, StudyListArgs, StudyRunArgs};
-use crate::failure::Failure;
+use crate::failure::{apart, Failure};
 use crate::report::{line, origin, write};
 use crate::table::{json, print, say, table};
 use clap::ValueEnum;
@@ -78,6 +78,8 @@ struct Claim<'a> {
 
 fn run(args: &StudyRunArgs) -> Result<ExitCode, Failure> {
     let study = read(args.name, Path::new(STUDIES)).map_err(failure)?;
+    let [source, folder] = [Path::new(STUDIES), &args.out].map(|root| root.join(args.name.folder()));
+    apart(&[("--out", Some(&folder))], &[&source])?;
     let size = if args.quick { "quick" } else { "full" };
     let bar = ProgressBar::new(0);
     let progress = |all: u64| {

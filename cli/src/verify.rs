@@ -1,14 +1,14 @@
 //! `giusto verify`.
 
 use crate::args::VerifyArgs;
-use crate::failure::Failure;
+use crate::failure::{apart, Failure};
 use crate::report::{line, origin, write};
 use crate::table::{json, print, say};
-use giusto_model::{Certificate, JobRecord, PredictedPercentile, Promise, ServicePlan, Within};
+use giusto_model::{Certificate, JobRecord, Plan, PredictedPercentile, Prediction, Promise, ServicePlan, Within};
 use giusto_verify::{slowest, Arms, Findings, Predicted, ReportMeta, Sample};
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Job records of one run, and the file they came from.
@@ -19,6 +19,10 @@ struct Run {
 
 /// Compares two job files; with more runs of the reference there is a noise floor, hence a verdict. Or judges percentiles.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+    let recordings: Vec<&PathBuf> =
+        std::iter::once(&args.reference).chain(&args.measured).chain(&args.baseline).collect();
+    let read_too: Vec<&Path> = recordings.iter().copied().chain(&args.plan).map(PathBuf::as_path).collect();
+    apart(&[("--html", args.html.as_deref())], &read_too)?;
     let service = args.plan.as_deref().map(|plan| planned(plan, args.service.as_deref())).transpose()?;
     let promised = promised(args, service.as_ref());
     if args.measured.is_none() && promised.is_empty() {
@@ -26,7 +30,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::input(format!("'{name}' is promised no percentile, so one file is nothing to judge; expected a reference and a run to compare with it: giusto verify REFERENCE MEASURED")));
     }
     let (mut runs, mut samples) = (Vec::new(), Vec::new());
-    for path in std::iter::once(&args.reference).chain(&args.measured).chain(&args.baseline) {
+    for path in recordings {
         let run = read(path)?;
         samples.push(Sample::from_jobs(&run.jobs).map_err(|error| Failure::input(format!("{}: {error}", run.name)))?);
         runs.push(run);
@@ -44,7 +48,13 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
 
 /// The service of a plan: the one that was named, or the only one.
 fn planned(plan: &Path, name: Option<&str>) -> Result<ServicePlan, Failure> {
-    let services = giusto_planner::read(plan)?.services;
+    let Plan { services, leftovers, .. } = giusto_planner::read(plan)?;
+    if let Some(name) = name.filter(|name| leftovers.iter().any(|one| one.name == *name)) {
+        return Err(Failure::input(format!(
+            "'{name}' was promised leftovers: they have no server, so nothing of them is predicted; leave out --service, or name one of {}",
+            services.iter().map(|service| service.name.as_str()).collect::<Vec<_>>().join(", ")
+        )));
+    }
     let known: Vec<&str> = services.iter().map(|service| service.name.as_str()).collect();
     let unknown = match name {
         Some(name) => format!("{} has no service '{name}'; it has {}", plan.display(), known.join(", ")),
@@ -103,7 +113,9 @@ impl Judged<'_> {
 
     fn two(&self, mut samples: Vec<Sample>) -> Result<ExitCode, Failure> {
         let measured = samples.remove(1);
-        let two = giusto_verify::compare_two(&samples[0], &measured, self.args.seed).map_err(Failure::input)?;
+        let predicted = self.prediction();
+        let two = giusto_verify::compare_two(&samples[0], &measured, predicted.as_ref(), self.args.seed)
+            .map_err(Failure::input)?;
         self.report(Findings::Two(&two, &self.arms(&samples, &measured)))?;
         if self.args.json {
             return json(&two);
@@ -127,10 +139,13 @@ impl Judged<'_> {
         Ok(ExitCode::from(comparison.verdict.exit_code()))
     }
 
+    fn prediction(&self) -> Option<Prediction> {
+        self.service.as_ref()?.prediction
+    }
+
     /// The runs as arms, with what the plan predicted.
     fn arms(&self, reference: &[Sample], measured: &Sample) -> Arms {
-        let predicted = self.service.as_ref().and_then(|service| service.prediction);
-        Arms { predicted: predicted.map(Predicted::Percentiles), ..Arms::of_files(reference, measured) }
+        Arms { predicted: self.prediction().map(Predicted::Percentiles), ..Arms::of_files(reference, measured) }
     }
 
     /// Writes the page where one is wanted.

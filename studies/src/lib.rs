@@ -273,6 +273,14 @@ pub enum Error {
     /// Something failed while it was.
     #[error("while this machine was measured: {0}")]
     Machine(String),
+    /// A table or a figure.
+    #[error("cannot write {}: {why}", file.display())]
+    Write {
+        /// Its path.
+        file: PathBuf,
+        /// Why not.
+        why: std::io::Error,
+    },
     /// A measurement.
     #[error(transparent)]
     Measure(#[from] giusto_measure::Error),

@@ -46,11 +46,12 @@ pub fn play(name: Name, study: Study, size: &str, out: &Path, played: &(dyn Fn(u
     })?;
     let size = Size::read(numbers, study.seed)?;
     let folder = out.join(name.folder());
+    // Before anything is played: that takes minutes, and all of it would be lost.
+    fs::create_dir_all(&folder).map_err(|why| Error::Write { file: folder.clone(), why })?;
     let csv = run(name, size, &folder, played)?;
     let write = |file: String, text: &str| {
-        let path = folder.join(file);
-        let written = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, text));
-        written.map_err(|why| Error::Machine(format!("cannot write {}: {why}", path.display())))
+        let file = folder.join(file);
+        fs::write(&file, text).map_err(|why| Error::Write { file, why })
     };
     csv.iter().try_for_each(|(name, text)| write(format!("{name}.csv"), text))?;
     let tables = csv.iter().map(|(name, text)| Ok((name.clone(), Table::read(name, text)?)));

@@ -42,13 +42,15 @@ const NO_MATTER: [&str; 13] = [
 ];
 /// The longest time, an hour in us.
 const LONGEST: u64 = 3_600_000_000;
+/// Most threads of one task, as a site has it.
+const MOST: u64 = 10_000;
 
 /// Reads the tasks of a configuration.
 ///
 /// # Errors
 /// [`Error::Config`] if it is none, [`Error::Task`] for the first task that is not periodic. O(size).
 pub fn read_config(text: &str) -> Result<Vec<ConfigTask>, Error> {
-    let json = without_comments(text);
+    let json = without_comments(text.trim_start_matches('\u{feff}'));
     let root: Value = serde_json::from_str(&json).map_err(|why| Error::Config(why.to_string()))?;
     let tasks =
         root.get("tasks").and_then(Value::pairs).ok_or_else(|| Error::Config("there is no 'tasks' in it".into()))?;
@@ -57,6 +59,9 @@ pub fn read_config(text: &str) -> Result<Vec<ConfigTask>, Error> {
         let refused = |why: String| Error::Task { task: name.clone(), why };
         let keys = value.pairs().ok_or_else(|| refused("it is no object".into()))?;
         all.extend(task(name, keys).map_err(refused)?);
+    }
+    if all.is_empty() {
+        return Err(Error::Config("no task in it has a thread".into()));
     }
     Ok(all)
 }
@@ -104,7 +109,11 @@ fn task(name: &str, keys: &[(String, Value)]) -> Result<Option<ConfigTask>, Stri
     if !(1..=LONGEST).contains(&wcet) {
         return Err(format!("it runs for {wcet} us in a period; expected more than 0, and up to {LONGEST}"));
     }
-    let copies = u32::try_from(copies).map_err(|_| "'instance' is too large".to_string())?;
+    if wcet > period {
+        return Err(format!("it runs for {wcet} us in a period of {period} us; expected no more than the period"));
+    }
+    let most = format!("'instance' is {copies}; expected up to {MOST}");
+    let copies = u32::try_from(copies).ok().filter(|_| copies <= MOST).ok_or(most)?;
     let [wcet, period, offset] = [wcet, period, delay].map(Duration::from_us);
     Ok((copies > 0).then(|| ConfigTask { name: name.into(), wcet, period, offset, copies }))
 }
@@ -249,6 +258,8 @@ mod tests {
             (r#"{"run": 1, "sleep": 5}"#, "'sleep' waits"),
             (r#"{"run": 1, "timer0": {"period": 5}, "timer1": {"period": 5}}"#, "two timers"),
             (r#"{"run": 1, "timer": {"period": 0}}"#, "no period"),
+            (r#"{"run": 6, "timer": {"period": 5}}"#, "no more than the period"),
+            (r#"{"instance": 10001, "run": 1, "timer": {"period": 5}}"#, "'instance' is 10001"),
             (r#"{"run": -1, "timer": {"period": 5}}"#, "'run' is no whole number"),
             (r#"{"run": 1, "lock": "m", "timer": {"period": 5}}"#, "'lock' is not"),
             (r#"{"phases": {"a": {}, "b": {}}}"#, "2 phases"),
@@ -256,7 +267,7 @@ mod tests {
         ] {
             assert!(refused(task).contains(word) && refused(task).contains("'a'"), "{task}: {}", refused(task));
         }
-        for text in ["", "{", "[]", "{\"task\": {}}", "{\"tasks\": 3}", "/* never ends"] {
+        for text in ["", "{", "[]", "{\"task\": {}}", "{\"tasks\": 3}", "{\"tasks\": {}}", "/* never ends"] {
             assert!(matches!(read_config(text), Err(Error::Config(_))), "{text}");
         }
     }

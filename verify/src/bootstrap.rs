@@ -69,6 +69,7 @@ fn draw_blocks<T: Copy>(jobs: &[T], length: usize, rng: &mut ChaCha8Rng, mut vis
 pub(crate) struct PairDistances {
     pub(crate) w1: f64,
     pub(crate) ks: f64,
+    /// Empty where a job never finished: no number of such jobs bounds the area.
     pub(crate) w1_error: Vec<f64>,
     pub(crate) ks_error: Vec<f64>,
 }
@@ -120,8 +121,9 @@ impl<'a> Runs<'a> {
 }
 
 /// Distances of `a` and `b`, and their errors by [`REPLICATES`] resamples F*, G* of both.
-/// Neither run may be empty. Where a job never finished nothing is resampled: the lists are empty, since no number of
-/// such jobs bounds the distance. O(n log n) and O(n) a replicate: resampled jobs are counts on the merged support.
+/// Neither run may be empty. A job that never finished is drawn as any other and has the last place of the merged support:
+/// it counts in the height between the functions, but no number of such jobs bounds the area. O(n log n) and O(n) a replicate:
+/// resampled jobs are counts on the merged support.
 ///
 /// The error is ‖(F* − F) − (G* − G)‖, the norm being the distance's own (∫|·| or sup|·|). A distance ‖F − G‖ differs from
 /// the true one by at most the norm of the samples' own error, by the triangle inequality; the bootstrap estimates its
@@ -130,9 +132,6 @@ impl<'a> Runs<'a> {
 /// here.
 fn pair_distances(a: &Run, b: &Run, seed: u64) -> PairDistances {
     let (w1, ks) = (wasserstein(a.sample, b.sample), kolmogorov_smirnov(a.sample, b.sample));
-    if a.sample.unfinished() + b.sample.unfinished() > 0 {
-        return PairDistances { w1, ks, w1_error: Vec::new(), ks_error: Vec::new() };
-    }
     let mut support = [a.sample.sorted(), b.sample.sorted()].concat();
     support.sort_unstable();
     support.dedup();
@@ -148,7 +147,7 @@ fn pair_distances(a: &Run, b: &Run, seed: u64) -> PairDistances {
     let mut observed = vec![0i64; support.len()];
     places_a.iter().for_each(|&place| observed[place as usize] += step_a);
     places_b.iter().for_each(|&place| observed[place as usize] -= step_b);
-    let (w1_error, ks_error) = (0..REPLICATES)
+    let (mut w1_error, ks_error): (Vec<f64>, Vec<f64>) = (0..REPLICATES)
         .into_par_iter()
         .map_init(
             || vec![0i64; support.len()],
@@ -166,7 +165,15 @@ fn pair_distances(a: &Run, b: &Run, seed: u64) -> PairDistances {
             },
         )
         .unzip();
+    if a.sample.unfinished() + b.sample.unfinished() > 0 {
+        w1_error.clear();
+    }
     PairDistances { w1, ks, w1_error, ks_error }
+}
+
+/// Whether `n` jobs are enough to bound the `p`-th percentile from above: fewer may well hold none of the slower ones.
+pub(crate) fn bounds(n: usize, p: f64) -> bool {
+    (p / 100.0).powf(n as f64) <= 0.025
 }
 
 /// The table's percentiles of `sample`, see [`percentiles_at`].
@@ -221,8 +228,7 @@ pub(crate) fn percentiles_at(wanted: &[f64], sample: &Sample, seed: u64, what: u
             let rank = (share * (values.len() + 1) as f64).round() as usize;
             values.get(rank.clamp(1, values.len().max(1)) - 1).copied().and_then(known)
         };
-        let bounded = (p / 100.0).powf(n as f64) <= 0.025;
-        Percentile { p, value, low: end(0.025), high: end(0.975).filter(|_| bounded) }
+        Percentile { p, value, low: end(0.025), high: end(0.975).filter(|_| bounds(n, p)) }
     };
     wanted.iter().copied().enumerate().map(describe).collect()
 }

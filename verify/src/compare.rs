@@ -2,7 +2,8 @@
 
 use crate::bootstrap::{percentiles, quantile, stream, Estimate, PairDistances, Runs, POOLED, REPLICATES, ROUNDS};
 use crate::verdict::{judge, Verdict};
-use crate::{Arm, Arms, Error, Percentile, Predicted, Sample};
+use crate::{Arm, Arms, Error, Percentile, Predicted, Sample, PERCENTILES};
+use giusto_model::{Duration, Prediction};
 use rand::Rng;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -101,15 +102,31 @@ pub struct TwoWay {
     pub a: Vec<Percentile>,
     /// Percentiles of the second run.
     pub b: Vec<Percentile>,
+    /// The same as they were predicted, where that is known.
+    pub predicted: Option<Vec<Percentile>>,
+    /// How many jobs each run has.
+    pub jobs: [u64; 2],
+    /// How many of them never finished.
+    pub unfinished: [u64; 2],
     /// Seed of the bootstrap.
     pub seed: u64,
 }
 
-/// Compares two runs; the intervals are those of [`compare`] with one round.
+impl TwoWay {
+    /// `3 of 1000 never finished`, of each run with such jobs.
+    pub(crate) fn never_finished(&self) -> [Option<String>; 2] {
+        [0, 1].map(|run| match self.unfinished[run] {
+            0 => None,
+            some => Some(format!("{some} of {} never finished", self.jobs[run])),
+        })
+    }
+}
+
+/// Compares two runs; the intervals are those of [`compare`] with one round. What was `predicted` is shown beside them.
 ///
 /// # Errors
 /// [`Error::Empty`] if either has no job. O(n log n + [`REPLICATES`] · n).
-pub fn compare_two(a: &Sample, b: &Sample, seed: u64) -> Result<TwoWay, Error> {
+pub fn compare_two(a: &Sample, b: &Sample, predicted: Option<&Prediction>, seed: u64) -> Result<TwoWay, Error> {
     for (sample, side) in [(a, "the first run"), (b, "the second run")] {
         if sample.is_empty() {
             return Err(Error::Empty { side });
@@ -117,7 +134,16 @@ pub fn compare_two(a: &Sample, b: &Sample, seed: u64) -> Result<TwoWay, Error> {
     }
     let pair: Vec<PairDistances> = Runs::new([a, b]).distances(a, b, seed).into_iter().collect();
     let (w1, ks) = over_rounds(&pair, seed, ROUNDS);
-    Ok(TwoWay { w1, ks, a: percentiles(a, seed, POOLED), b: percentiles(b, seed, POOLED + 1), seed })
+    Ok(TwoWay {
+        w1,
+        ks,
+        a: percentiles(a, seed, POOLED),
+        b: percentiles(b, seed, POOLED + 1),
+        predicted: predicted.map(exact),
+        jobs: [a, b].map(|run| run.len() as u64),
+        unfinished: [a, b].map(|run| run.unfinished() as u64),
+        seed,
+    })
 }
 
 /// Compares the arms and judges `as-if-alone` ([`Verdict`] has the rule): is the distance of Giusto's runs from the
@@ -162,11 +188,7 @@ pub fn compare(arms: &Arms, seed: u64) -> Result<Comparison, Error> {
     }
     let [distance_predicted, _, distance_unprotected, distance_giusto] = distances;
     if let Some(Predicted::Percentiles(p)) = &arms.predicted {
-        let exact = |(p, value): (f64, giusto_model::Duration)| {
-            let ns = Some(value.ns());
-            Percentile { p, value: ns, low: ns, high: ns }
-        };
-        let percentiles = [(50.0, p.p50), (99.0, p.p99), (99.9, p.p99_9)].map(exact).to_vec();
+        let percentiles = exact(p);
         rows.insert(0, Row { arm: Arm::Predicted, runs: 1, jobs: p.jobs, unfinished: 0, percentiles, ks: None });
     }
     let ratio = |distance: Option<Estimate>| Some(distance?.value / floor?.upper).filter(|ratio| !ratio.is_nan());
@@ -198,6 +220,15 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
+/// The percentiles of a prediction: no interval, as nothing was drawn.
+fn exact(of: &Prediction) -> Vec<Percentile> {
+    let point = |(p, at): (f64, Duration)| {
+        let ns = Some(at.ns());
+        Percentile { p, value: ns, low: ns, high: ns }
+    };
+    PERCENTILES.into_iter().zip([of.p50, of.p99, of.p99_9]).map(point).collect()
+}
+
 /// Both distances of `arm` from the whole-core runs of its rounds, median with interval; `None` without a round in which
 /// all three have jobs.
 fn over_arm(arms: &Arms, arm: Arm, runs: &Runs, seed: u64) -> Option<(Estimate, Estimate)> {
@@ -214,11 +245,6 @@ fn over_arm(arms: &Arms, arm: Arm, runs: &Runs, seed: u64) -> Option<(Estimate, 
 fn over_rounds(rounds: &[PairDistances], seed: u64, what: u32) -> (Estimate, Estimate) {
     let w1 = median(rounds.iter().map(|p| p.w1).collect());
     let ks = median(rounds.iter().map(|p| p.ks).collect());
-    if rounds.iter().any(|p| p.w1_error.is_empty()) {
-        // Jobs that never finished: nothing bounds the distance from above.
-        let low = if w1.is_infinite() { w1 } else { 0.0 };
-        return (Estimate { value: w1, low, high: f64::INFINITY }, Estimate { value: ks, low: 0.0, high: 1.0 });
-    }
     let estimate = |value, distance: fn(&PairDistances) -> (f64, &[f64])| {
         let (mut low, mut high) = (Vec::new(), Vec::new());
         for replicate in 0..REPLICATES {
@@ -235,6 +261,11 @@ fn over_rounds(rounds: &[PairDistances], seed: u64, what: u32) -> (Estimate, Est
     };
     let mut ks = estimate(ks, |round| (round.ks, &round.ks_error));
     ks.high = ks.high.min(1.0);
+    if rounds.iter().any(|p| p.w1_error.is_empty()) {
+        // Jobs that never finished: nothing bounds the area from above.
+        let low = if w1.is_infinite() { w1 } else { 0.0 };
+        return (Estimate { value: w1, low, high: f64::INFINITY }, ks);
+    }
     (estimate(w1, |round| (round.w1, &round.w1_error)), ks)
 }
 

@@ -1,6 +1,6 @@
 //! Were promised percentiles kept? Each is judged by the interval of the measured one.
 
-use crate::bootstrap::{percentiles_at, KEPT};
+use crate::bootstrap::{bounds, percentiles_at, KEPT};
 use crate::words::time;
 use crate::{Error, Percentile, Sample, Verdict};
 use giusto_model::{PredictedPercentile, Within};
@@ -61,27 +61,28 @@ pub fn kept(points: &[Within], runs: &[Sample], seed: u64) -> Result<Kept, Error
     let points: Vec<KeptPoint> = judged.collect();
     let any = |verdict| points.iter().find(|point| point.verdict == verdict);
     let (verdict, why) = if let Some(point) = any(Verdict::Missed) {
-        (Verdict::Missed, words(point))
+        (Verdict::Missed, words(point, pooled.len()))
     } else if let Some(point) = any(Verdict::CannotTell) {
-        let why = format!("{}: more or longer runs, or a quieter machine, would tell", words(point));
+        let why = format!("{}: more or longer runs, or a quieter machine, would tell", words(point, pooled.len()));
         (Verdict::CannotTell, why)
     } else {
-        (Verdict::Kept, points.iter().map(words).collect::<Vec<_>>().join("; "))
+        (Verdict::Kept, points.iter().map(|point| words(point, pooled.len())).collect::<Vec<_>>().join("; "))
     };
     let (jobs, unfinished) = (pooled.len() as u64, pooled.unfinished() as u64);
     Ok(Kept { runs: runs.len(), jobs, unfinished, points, verdict, why, seed })
 }
 
-/// `p90 was 12.1 ms (95 % interval 11.8 to 12.6 ms), and 20 ms was promised`
-fn words(point: &KeptPoint) -> String {
+/// `p90 was 12.1 ms (95 % interval 11.8 to 12.6 ms), and 20 ms was promised`, of `jobs`.
+fn words(point: &KeptPoint, jobs: usize) -> String {
     let Percentile { value, low, high, .. } = point.measured;
     let end = |ns: Option<u64>, open: &str| ns.map_or(open.to_string(), |ns| time(ns as f64));
+    let upper = if low.is_none() || bounds(jobs, point.measured.p) { "never" } else { "what so few jobs cannot tell" };
+    let (from, to) = (end(low, "never"), end(high, upper));
     format!(
-        "{} was {} (95 % interval {} to {}), and {} was promised",
+        "{} {}{}, and {} was promised",
         point.promised.percentile,
-        end(value, "never"),
-        end(low, "never"),
-        end(high, "what so few jobs cannot tell"),
+        value.map_or("falls on jobs that never finished".into(), |ns| format!("was {}", time(ns as f64))),
+        if low.is_none() { String::new() } else { format!(" (95 % interval {from} to {to})") },
         time(point.promised.within.ns() as f64)
     )
 }
@@ -89,13 +90,19 @@ fn words(point: &KeptPoint) -> String {
 /// An aligned table: each percentile as promised, as predicted where that is known, and as `measured` is called.
 pub fn table_kept(kept: &Kept, predicted: &[PredictedPercentile], measured: &str) -> String {
     let cell = |text: String| format!("{text:>12}");
-    let known = |ns: Option<u64>| cell(ns.map_or("-".into(), |ns| time(ns as f64)));
+    let known = |(ns, otherwise): (Option<u64>, &str)| cell(ns.map_or(otherwise.into(), |ns| time(ns as f64)));
     let head: String = ["promised", "predicted", measured, "from", "to"].map(|head| cell(head.into())).concat();
     let mut text = format!("{:8}{head}\n", "");
     for KeptPoint { promised, measured, verdict } in &kept.points {
         let predicted = predicted.iter().find(|one| one.percentile == promised.percentile);
-        let cells =
-            [Some(promised.within.ns()), predicted.map(|one| one.at.ns()), measured.value, measured.low, measured.high];
+        let upper = if measured.low.is_none() || bounds(kept.jobs as usize, measured.p) { "never" } else { "?" };
+        let cells = [
+            (Some(promised.within.ns()), ""),
+            (predicted.map(|one| one.at.ns()), "-"),
+            (measured.value, "never"),
+            (measured.low, "never"),
+            (measured.high, upper),
+        ];
         let name = promised.percentile.to_string();
         text += &format!("{name:8}{}  {} {}\n", cells.map(known).concat(), verdict.mark(), verdict.words());
     }

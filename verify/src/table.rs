@@ -32,7 +32,7 @@ pub fn table(comparison: &Comparison, outcome: &str) -> String {
         let distance = comparison.distance(row.arm).map(|d| d.value);
         let mark = |verdict: Verdict| format!("  {}", verdict.mark());
         let (distance, remark) = match row.arm {
-            Arm::Predicted => (distance.or(Some(0.0)), String::new()),
+            Arm::Predicted => (distance, String::new()),
             Arm::Whole | Arm::Reference => match comparison.floor {
                 Some(floor) => (Some(floor.median), "  (noise floor)".into()),
                 None => (None, String::new()),
@@ -55,10 +55,12 @@ pub fn table(comparison: &Comparison, outcome: &str) -> String {
     text
 }
 
-/// Two runs as an aligned table, with the distances below. `names` are the runs' names. Ends with a line feed.
+/// Two runs as an aligned table below what was predicted, with the distances below, and how many jobs never finished. `names` are the
+/// runs' names. Ends with a line feed.
 pub fn table_two(two: &TwoWay, names: [&str; 2]) -> String {
     let mut text = header("").trim_end().to_string() + "\n";
-    for (name, percentiles) in names.into_iter().zip([&two.a, &two.b]) {
+    let predicted = two.predicted.iter().map(|percentiles| (Arm::Predicted.name(), percentiles));
+    for (name, percentiles) in predicted.chain(names.into_iter().zip([&two.a, &two.b])) {
         let name: String = name.chars().take(NAME).collect();
         text += &format!("{name:NAME$}{}", percentile_cells(percentiles));
         text = text.trim_end().to_string() + "\n";
@@ -70,5 +72,9 @@ pub fn table_two(two: &TwoWay, names: [&str; 2]) -> String {
         time(w1.low),
         time(w1.high)
     );
-    text + &format!("Kolmogorov-Smirnov distance  {:.4} (95 % interval {:.4} to {:.4})\n", ks.value, ks.low, ks.high)
+    text += &format!("Kolmogorov-Smirnov distance  {:.4} (95 % interval {:.4} to {:.4})\n", ks.value, ks.low, ks.high);
+    for (name, words) in names.into_iter().zip(two.never_finished()) {
+        text += &words.map_or(String::new(), |words| format!("{name}: {words}\n"));
+    }
+    text
 }

@@ -37,7 +37,7 @@ fn coverage(name: &str, means: [f64; 2], draw: impl Fn(f64, &mut ChaCha8Rng) -> 
     let trial = |seed: u64| {
         let mut rng = rng(9000 + seed);
         let (a, b) = (draw(means[0], &mut rng), draw(means[1], &mut rng));
-        let two = compare_two(&a, &b, seed).unwrap();
+        let two = compare_two(&a, &b, None, seed).unwrap();
         let tail = kept(&promise, std::slice::from_ref(&b), seed).unwrap().points[0].measured;
         let holds = |low: f64, high: f64, truth: f64| u64::from((low..=high).contains(&truth));
         let ends = |p: giusto_verify::Percentile| (p.low.unwrap() as f64, p.high.map_or(f64::INFINITY, |ns| ns as f64));

@@ -58,7 +58,7 @@ fn two() -> String {
     let jobs: Vec<JobRecord> = (0..200).map(job).collect();
     let schedule = slowest(&jobs, "a <run>").into_iter().collect();
     let meta = ReportMeta { schedule, ..ReportMeta::default() };
-    report_html(&meta, Findings::Two(&compare_two(&a, &b, 1).unwrap(), &Arms::of_files(&[a], &b)))
+    report_html(&meta, Findings::Two(&compare_two(&a, &b, None, 1).unwrap(), &Arms::of_files(&[a], &b)))
 }
 
 fn percentiles() -> String {

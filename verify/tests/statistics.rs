@@ -4,13 +4,14 @@ mod common;
 
 use common::{arms, bursty, bursty_above, exponential, rng, sample};
 use giusto_verify::{compare, compare_two, wasserstein, Arms, Sample, Verdict};
+use rand::Rng;
 
 /// Share of `trials` in which the interval holds the truth: W1 of the two distributions, and the p50 of the second.
 fn coverage(trials: u64, truth: [f64; 2], draw: impl Fn(u64) -> (Sample, Sample)) -> [f64; 2] {
     let mut held = [0; 2];
     for trial in 0..trials {
         let (a, b) = draw(trial);
-        let two = compare_two(&a, &b, trial).unwrap();
+        let two = compare_two(&a, &b, None, trial).unwrap();
         held[0] += u32::from((two.w1.low..=two.w1.high).contains(&truth[0]));
         let p50 = two.b[0];
         held[1] += u32::from((p50.low.unwrap() as f64..=p50.high.unwrap() as f64).contains(&truth[1]));
@@ -51,6 +52,24 @@ fn the_interval_reaches_zero_when_both_runs_are_of_one_distribution() {
     assert!(w1 >= 0.88, "{w1}");
 }
 
+/// One in ten of the second run's jobs never finishes and the others are alike: the functions are 0.1 apart, the area is infinite.
+#[test]
+fn the_height_between_functions_is_known_where_jobs_never_finished_and_the_area_is_not() {
+    let mut held = 0;
+    for trial in 0..200 {
+        let mut rng = rng(6000 + trial);
+        let [a, b] = [0.0, 0.1].map(|never| {
+            let mut job = || (!rng.random_bool(never)).then(|| (-50_000.0 * (1.0 - rng.random::<f64>()).ln()) as u64);
+            Sample::from_responses((0..1000).map(|_| job())).unwrap()
+        });
+        let two = compare_two(&a, &b, None, trial).unwrap();
+        held += u32::from((two.ks.low..=two.ks.high).contains(&0.1) && two.ks.high < 0.3);
+        assert!(two.w1.low.is_infinite() && two.w1.high.is_infinite());
+    }
+    println!("coverage of KS {held} of 200");
+    assert!(held >= 176, "{held}");
+}
+
 #[test]
 fn bursts_make_the_interval_wider_than_the_same_times_shuffled() {
     let (a, b) = (bursty(4000, 50.0, 20.0, &mut rng(1)), bursty(4000, 80.0, 20.0, &mut rng(2)));
@@ -60,7 +79,7 @@ fn bursts_make_the_interval_wider_than_the_same_times_shuffled() {
         sample((0..times.len()).map(|i| times[i * stride % times.len()]))
     };
     let width = |a: &Sample, b: &Sample| {
-        let two = compare_two(a, b, 7).unwrap();
+        let two = compare_two(a, b, None, 7).unwrap();
         (two.w1.high - two.w1.low, (two.b[0].high.unwrap() - two.b[0].low.unwrap()) as f64)
     };
     let (bursts, single) = (width(&a, &b), width(&shuffled(&a, 2741), &shuffled(&b, 1723)));

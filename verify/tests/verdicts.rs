@@ -3,11 +3,20 @@
 mod common;
 
 use common::{arms, exponential, rng, sample};
-use giusto_model::{Instant, JobRecord};
+use giusto_model::{Duration, Instant, JobRecord, Prediction, Within};
 use giusto_verify::{
-    compare, compare_two, distinct, table, table_two, Arm, Arms, Comparison, Error, Round, Sample, Verdict, MIN_JOBS,
+    compare, compare_two, distinct, kept, table, table_kept, table_two, Arm, Arms, Comparison, Error, Predicted, Round,
+    Sample, Verdict, MIN_JOBS,
 };
 use Verdict::{CannotTell, Kept, Missed};
+
+const PREDICTED: Prediction = Prediction {
+    jobs: 9,
+    p50: Duration::from_us(140),
+    p99: Duration::from_us(330),
+    p99_9: Duration::from_us(440),
+    max: Duration::from_us(500),
+};
 
 fn at(ns: u64) -> Instant {
     Instant::from_ns(ns)
@@ -218,19 +227,46 @@ fn the_table_lines_up() {
     comparison.rows.retain(|row| row.arm == Arm::Whole);
     comparison.floor = None;
     assert!(table(&comparison, "").lines().nth(1).unwrap().ends_with("  -"));
+    // Percentiles alone have no distance from anything.
+    arms.predicted = Some(Predicted::Percentiles(PREDICTED));
+    let text = table(&compare(&arms, 1).unwrap(), "");
+    let line = text.lines().nth(1).unwrap();
+    assert!(line.starts_with("predicted ") && line.ends_with("  -"), "{text}");
+}
+
+#[test]
+fn a_percentile_that_never_finished_is_told_as_such_and_one_that_nobody_knows_is_not() {
+    let judged = |run: Sample, p: &str| {
+        let promised = Within { percentile: p.parse().unwrap(), within: Duration::from_ms(1) };
+        let kept = kept(&[promised], &[run], 1).unwrap();
+        let table = table_kept(&kept, &[], "measured");
+        let cells: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+        (kept.why.clone(), kept.verdict, cells[3..].join(" "))
+    };
+    let tenth = Sample::from_responses((0..MIN_JOBS).map(|job| (job % 10 > 0).then_some(150_000))).unwrap();
+    let (why, verdict, cells) = judged(tenth, "p99");
+    assert_eq!((why.as_str(), verdict), ("p99 falls on jobs that never finished, and 1.00 ms was promised", Missed));
+    assert!(cells.starts_with("- never never never ✗"), "{cells}");
+    let (why, verdict, cells) = judged(exponential(100, 50.0, &mut rng(1)), "p99");
+    assert!(why.contains(" to what so few jobs cannot tell)") && verdict == CannotTell, "{why}");
+    assert!(cells.contains(" us ? "), "{cells}");
 }
 
 #[test]
 fn two_runs_are_compared_without_a_verdict_and_an_empty_one_is_refused() {
     let (a, b) = (noisy(1, 50.0), noisy(2, 80.0));
-    let two = compare_two(&a, &b, 3).unwrap();
+    let two = compare_two(&a, &b, None, 3).unwrap();
     assert!(two.w1.low > 15_000.0 && two.w1.high < 45_000.0, "{two:?}");
     assert!(0.0 < two.ks.low && two.ks.high < 0.4, "{two:?}");
     let text = table_two(&two, ["whole.csv", "share.csv"]);
+    assert!(!text.contains("predicted") && !text.contains("never"), "{text}");
     assert!(text.contains("whole.csv") && text.contains("Kolmogorov-Smirnov"), "{text}");
-    assert_eq!(compare_two(&a, &sample([]), 3).unwrap_err(), Error::Empty { side: "the second run" });
+    assert_eq!(compare_two(&a, &sample([]), None, 3).unwrap_err(), Error::Empty { side: "the second run" });
+    let text = table_two(&compare_two(&a, &cut(&b, 7), Some(&PREDICTED), 3).unwrap(), ["whole.csv", "share.csv"]);
+    assert!(text.lines().nth(1).unwrap().starts_with("predicted ") && text.contains("330 us"), "{text}");
+    assert!(text.ends_with(&format!("share.csv: 7 of {} never finished\n", b.len())), "{text}");
     // Of 1000 jobs the slowest may well miss what 1 of 1000 does; 4000 bound it.
     assert_eq!(two.a[2].high, None);
     let long = exponential(4000, 50.0, &mut rng(5));
-    assert!(compare_two(&long, &b, 3).unwrap().a[2].high.is_some());
+    assert!(compare_two(&long, &b, None, 3).unwrap().a[2].high.is_some());
 }

@@ -171,7 +171,8 @@ fn obtained(meta: &ReportMeta, findings: Findings) -> String {
 
 fn percentile_cell(percentile: &Percentile) -> String {
     let words = |ns: Option<u64>, otherwise: &str| ns.map_or(otherwise.into(), |ns| time(ns as f64));
-    let ends = [words(percentile.low, "never"), words(percentile.high, "?")];
+    let upper = if percentile.low.is_none() { "never" } else { "?" };
+    let ends = [words(percentile.low, "never"), words(percentile.high, upper)];
     format!("{}<small>{}</small>", words(percentile.value, "never"), interval(ends))
 }
 

@@ -3,7 +3,7 @@
 use super::page::{escape, table as tabulate};
 use super::{estimate_cell, percentile_cell, Findings, ReportMeta};
 use crate::words::time;
-use crate::{Arm, Arms, Comparison, Kept, Percentile, Predicted, TwoWay, Verdict, PERCENTILES};
+use crate::{Arm, Arms, Comparison, Kept, Percentile, TwoWay, Verdict, PERCENTILES};
 use giusto_model::PredictedPercentile;
 
 /// The verdict and why.
@@ -38,7 +38,7 @@ fn said(verdict: Verdict, why: &str) -> (&'static str, char, &'static str, &str)
 pub(super) fn table(findings: Findings) -> String {
     let (rows, note) = match findings {
         Findings::AsIfAlone(comparison, arms) => as_if_alone(comparison, arms),
-        Findings::Two(two, arms) => side_by_side(two, arms),
+        Findings::Two(two, _) => side_by_side(two),
         Findings::Percentiles { kept, predicted, .. } => percentiles(kept, predicted),
     };
     if rows.len() < 2 {
@@ -80,22 +80,28 @@ fn as_if_alone(comparison: &Comparison, arms: &Arms) -> (Vec<Vec<String>>, Strin
     (rows, note.into())
 }
 
-fn side_by_side(two: &TwoWay, arms: &Arms) -> (Vec<Vec<String>>, String) {
-    let predicted = match &arms.predicted {
-        Some(Predicted::Percentiles(p)) => Some([p.p50, p.p99, p.p99_9].map(|at| time(at.ns() as f64))),
-        _ => None,
-    };
+fn side_by_side(two: &TwoWay) -> (Vec<Vec<String>>, String) {
     let mut rows = vec![head(&["", "reference", "predicted", "measured"])];
     for (place, p) in PERCENTILES.into_iter().enumerate() {
-        let predicted = predicted.as_ref().map_or(NOTHING.into(), |of| of[place].clone());
         let cell = |of: &[Percentile]| of.get(place).map_or(NOTHING.into(), percentile_cell);
-        rows.push(vec![format!("p{p}"), cell(&two.a), predicted, cell(&two.b)]);
+        rows.push(vec![
+            format!("p{p}"),
+            cell(&two.a),
+            cell(two.predicted.as_deref().unwrap_or_default()),
+            cell(&two.b),
+        ]);
     }
     rows.push(vec!["distance".into(), NOTHING.into(), NOTHING.into(), estimate_cell(two.w1, time)]);
     rows.push(vec!["KS".into(), NOTHING.into(), NOTHING.into(), estimate_cell(two.ks, |share| format!("{share:.3}"))]);
-    let note = "Small print below a number: its 95 % interval. Distance: Wasserstein-1, the area between two distribution functions; \
-                KS: Kolmogorov-Smirnov, the largest height between them.";
-    (rows, note.into())
+    let named = ["the reference", "the measured run"].into_iter().zip(two.never_finished());
+    let unfinished: String = named
+        .filter_map(|(run, words)| Some(format!(" Of {run}, {}, and count as slower than any.", words?)))
+        .collect();
+    let note = format!(
+        "Small print below a number: its 95 % interval. Distance: Wasserstein-1, the area between two distribution functions; \
+         KS: Kolmogorov-Smirnov, the largest height between them.{unfinished}"
+    );
+    (rows, note)
 }
 
 fn percentiles(kept: &Kept, predicted: &[PredictedPercentile]) -> (Vec<Vec<String>>, String) {

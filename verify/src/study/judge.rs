@@ -269,6 +269,15 @@ pub fn failures<'a>(study: &Study, judgements: &'a [Judgement]) -> Vec<&'a Judge
 
 /// The judgements below their claims, and how many of each there are, for people. Ends with a line feed.
 pub fn findings(study: &Study, judgements: &[Judgement]) -> String {
+    let cells = |judgement: &Judgement| {
+        let Judgement { case, of, sets, estimate: Estimate { value, low, high }, .. } = judgement;
+        [case.clone(), of.clone(), format!("{value:.4}"), format!("[{low:.4}, {high:.4}]"), sets.to_string()]
+    };
+    let mut widths = [0; 5];
+    for cell in judgements.iter().map(cells) {
+        widths.iter_mut().zip(cell).for_each(|(width, cell)| *width = cell.chars().count().max(*width));
+    }
+    let [w_case, w_of, w_value, w_interval, w_sets] = widths;
     let mut text = String::new();
     for (index, claim) in study.claim.iter().enumerate() {
         text += &format!("{}  [{}]\n", claim.says, claim.source);
@@ -276,8 +285,11 @@ pub fn findings(study: &Study, judgements: &[Judgement]) -> String {
             text += &format!("  known to differ: {why}\n");
         }
         for judgement in judgements.iter().filter(|judgement| judgement.claim == index) {
-            let Judgement { case, of, sets, estimate: Estimate { value, low, high }, finding, .. } = judgement;
-            text += &format!("  {finding:<11}  {case:<28} {of:<44} {value:>9.4}  [{low:.4}, {high:.4}]  {sets} sets\n");
+            let [case, of, value, interval, sets] = cells(judgement);
+            text += &format!(
+                "  {:<11}  {case:<w_case$}  {of:<w_of$}  {value:>w_value$}  {interval:>w_interval$}  {sets:>w_sets$} sets\n",
+                judgement.finding
+            );
         }
     }
     let count = |finding| judgements.iter().filter(|judgement| judgement.finding == finding).count();
