@@ -71,7 +71,11 @@ fn examples(command: &Command, roff: &mut Roff) -> io::Result<()> {
             match line.strip_prefix("  ") {
                 Some(example) => {
                     roff.control("PP", []).control("RS", ["4"]).control("nf", []);
-                    roff.text([roman(example.replace("sites/", "/usr/share/doc/giusto/examples/").replace("formats/", "/usr/share/doc/giusto/formats/"))]);
+                    roff.text([roman(
+                        example
+                            .replace("sites/", "/usr/share/doc/giusto/examples/")
+                            .replace("formats/", "/usr/share/doc/giusto/formats/"),
+                    )]);
                     roff.control("fi", []).control("RE", []);
                 }
                 None => _ = roff.control("PP", []).text([roman(line)]),

@@ -133,6 +133,7 @@ def leaves_nothing():
     one.send_signal(signal.SIGINT)
     found = json.loads(one.communicate(timeout=20)[0])
     assert len(found["runs"]) == 1 and found["runs"][0]["activations"] > 100, "what was seen is lost"
+    assert one.returncode == 6 and "interrupted" in found["void"], "a plan would rest on it"
     one = subprocess.Popen([GIUSTO, "measure", "latency", "--core", str(CORE), "--period", "1ms", "--for", "1s", "--stress", "--json"],
                            stdout=subprocess.DEVNULL)
     time.sleep(1.5)
@@ -154,8 +155,9 @@ def guests():
     guest = found["guest"]
     assert guest["command"] == command and guest["latency"]["runs"][0]["period_ns"] == 2_000_000
     for bad, words in (("exit 3", "exit status: 3"), ("echo nothing", "no JSON"), ("echo '{\"giusto\": 1}'", "expected what")):
-        told = giusto("measure", "latency", "--core", CORE, "--period", "1ms", "--for", "50ms", "--guest", bad, codes=(4,)).stderr
-        assert words in told and bad in told, told
+        done = giusto("measure", "latency", "--core", CORE, "--period", "1ms", "--for", "50ms", "--guest", bad, codes=(4,))
+        assert words in done.stderr and bad in done.stderr, done.stderr
+        assert "1 ms?" in done.stdout, "the host's own part is lost"
 
 
 def without_privilege(folder):

@@ -24,7 +24,7 @@ pub(crate) fn latency(args: &LatencyArgs) -> Result<ExitCode, Failure> {
             tell(format_args!("measuring for {}: period {period}, {load}", args.length));
         }
     };
-    let found = giusto_measure::latency(&plan, &giusto_daemon::Signals::mind(false).stop, &mut on_run)?;
+    let (found, failed) = giusto_measure::latency(&plan, &giusto_daemon::Signals::mind(false).stop, &mut on_run)?;
     if let Some(out) = &args.out {
         let broken = |why: &dyn std::fmt::Display| Failure::running(format!("cannot write {}: {why}", out.display()));
         let text = serde_json::to_string_pretty(&found).map_err(Failure::running)?;
@@ -39,6 +39,9 @@ pub(crate) fn latency(args: &LatencyArgs) -> Result<ExitCode, Failure> {
             say!("\nthe guest of '{}', at the same time:", guest.command);
             describe(&guest.latency)?;
         }
+    }
+    if let Some(why) = failed {
+        return Err(Failure::running(why));
     }
     let void = found.void.is_some() || found.guest.is_some_and(|guest| guest.latency.void.is_some());
     Ok(if void { ExitCode::from(Verdict::CannotTell.exit_code()) } else { ExitCode::SUCCESS })

@@ -32,7 +32,7 @@ pub(crate) enum Measure {
     ///
     /// A thread on each core wakes up once in every period, and how late it does so is counted to a microsecond, as cyclictest
     /// does it. Needs the privilege for real-time priorities; all is afterwards as before. Interrupted, it tells what it has
-    /// seen until then. It ends with 6 where a hypervisor took too much of the machine meanwhile.
+    /// seen until then. It ends with 6 then, and where a hypervisor took too much of the machine meanwhile.
     #[command(
         after_help = "Examples:\n  giusto measure latency --for 1s --stress --out out/latency.json\n  giusto measure latency --core 1 --period 1ms --guest 'ssh vm giusto measure latency --period 1ms --json'"
     )]

@@ -45,18 +45,21 @@ pub struct LatencyPlan {
     pub guest: Option<String>,
 }
 
+/// What is seldom needs the whole time, and longer periods may be missing: nothing may rest on it.
+const INTERRUPTED: &str = "it was interrupted before all periods and loads were measured for as long as was asked";
+
 /// Measures until all is done or somebody says `stop`; `on_run` hears before each run which one it is.
 ///
 /// Takes `periods · loads · length`. Policy, memory locks and processes are afterwards as before.
 ///
 /// # Errors
-/// A plan that cannot be measured; cores that are not there; the privilege for a real-time priority or for locked memory is missing;
-/// a guest that failed.
+/// A plan that cannot be measured; cores that are not there; the privilege for a real-time priority or for locked memory is missing.
+/// A guest that failed takes nothing from the host: what is wrong with it is the second part of the answer.
 pub fn latency(
     plan: &LatencyPlan,
     stop: &AtomicBool,
     on_run: &mut dyn FnMut(Duration, Stress),
-) -> Result<Latency, Error> {
+) -> Result<(Latency, Option<Error>), Error> {
     let cores = plan.cores()?;
     plan.check()?;
     cyclic::allowed(&cores)?;
@@ -74,10 +77,14 @@ pub fn latency(
     if runs.iter().all(|run| run.activations == 0) {
         return Err(Error::Plan("nothing was measured; let it run for longer".into()));
     }
-    let guest = guest.map(|guest| guest.finish(stop)).transpose()?;
+    let interrupted = stop.load(Ordering::Relaxed).then(|| INTERRUPTED.to_string());
+    let (guest, failed) = match guest.map(|guest| guest.finish(stop)).transpose() {
+        Ok(guest) => (guest, None),
+        Err(why) => (None, Some(why)),
+    };
     let machine = machine::look(cores[0]);
-    let void = void(&runs, plan.length);
-    Ok(Latency {
+    let void = interrupted.or_else(|| void(&runs, plan.length));
+    let found = Latency {
         giusto_latency: LATENCY_VERSION,
         priority: PRIORITY,
         length: plan.length,
@@ -87,7 +94,8 @@ pub fn latency(
         machine,
         void,
         guest: guest.map(Box::new),
-    })
+    };
+    Ok((found, failed))
 }
 
 impl LatencyPlan {
@@ -224,7 +232,7 @@ mod tests {
         };
         let (length, period) = (Duration::from_ms(200), Duration::from_us(700));
         let plan = LatencyPlan { cores: vec![core], periods: vec![period], length, stress: false, guest: None };
-        let found = match latency(&plan, &AtomicBool::new(false), &mut |_, _| {}) {
+        let found = match latency(&plan, &AtomicBool::new(false), &mut |_, _| {}).map(|(found, _)| found) {
             Ok(found) => found,
             // Without the privilege the other half of the law remains: said in words.
             Err(error) => {

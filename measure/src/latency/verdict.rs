@@ -14,8 +14,8 @@ pub(super) fn judge(runs: &[LatencyRun], machine: &LatencyMachine, void: bool) -
     let (one_ms, words) = match (smallest, void) {
         (1, true) => {
             let words = format!(
-                "cannot tell: the worst latency seen is {worst:.3}, but too much of the machine was taken meanwhile; measure again, \
-                 or where nobody else takes it"
+                "cannot tell: the worst latency seen is {worst:.3}, but the measurement is void; measure again, \
+                 where nobody else takes the machine"
             );
             (Answer::CannotTell, words)
         }
