@@ -7,6 +7,16 @@ rounds=${1:-5}
 out=target/bench
 mkdir -p $out
 missed=()
+try() { # what it is called, and the command; 77 is a machine that cannot
+	local name=$1 code=0
+	shift
+	"$@" || code=$?
+	case $code in
+	0) ;;
+	77) echo "skipped" ;;
+	*) missed+=("$name") ;;
+	esac
+}
 
 echo "=== simulator beside SimSo: jobs a second, 10 tasks, RM, U = 0.8"
 tests/bench-simso.sh || missed+=(simulator)
@@ -48,22 +58,10 @@ case $code in
 esac
 
 echo "=== modes: Fig. 2.5 with and without boost, 500 toggles, and 8 and 12 containers under all policies (15 minutes)"
-code=0
-/usr/bin/python3 tests/bench-modes.py || code=$?
-case $code in
-0) ;;
-77) echo "skipped" ;;
-*) missed+=(modes) ;;
-esac
+try modes /usr/bin/python3 tests/bench-modes.py
 
 echo "=== criticality: memcached alone and beside three that never sleep, stock and Giusto in turns (5 minutes)"
-code=0
-/usr/bin/python3 tests/bench-memcached.py || code=$?
-case $code in
-0) ;;
-77) echo "skipped" ;;
-*) missed+=(criticality) ;;
-esac
+try criticality /usr/bin/python3 tests/bench-memcached.py
 
 echo "=== VAS: a whole core, no plan and Giusto in turns, $rounds rounds of 8 s"
 code=0
