@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package distribute decides which publishers of a topic go to which broker (paper 001, § 2.4 and appendix A): pure, no clock, no
+// network. A Session is one run of LoadDist:
+//
+//	s := New(SRTM, publishers, brokers, seed)
+//	for err := s.Assign(); err == nil; err = s.Assign() {
+//		for !s.Settled() { // a round: whoever calls moves publishers as Plan says, and measures
+//			s.Measured(latencies, objective)
+//		}
+//		if s.Done() { break }
+//	}
+//
+// A *Short error says what capacity is missing. The same Session with latencies that a model tells instead of measured ones finds a first guess
+// without any round.
+package distribute
+
+// Publisher sends messages of the topic. Group is its correlation group; "" is none. Fixed is the broker that it cannot leave.
+type Publisher struct {
+	ID, Group string
+	Rate      float64 // messages a second
+	Fixed     string
+}
+
+// Broker can take Capacity messages a second within the objective; Existing are those of other topics.
+type Broker struct {
+	ID                 string
+	Capacity, Existing float64
+}
+
+// Kind is how publishers are distributed.
+type Kind int
+
+const (
+	// LB spreads them evenly over all brokers.
+	LB Kind = iota
+	// Conc takes the fewest brokers, and makes their total loads alike.
+	Conc
+	// MaxMin takes the fewest, and makes the least load of the topic as large as can be.
+	MaxMin
+	// SRTM is MaxMin that splits groups in the proportion of the load.
+	SRTM
+)

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wire is what brokers, publishers and the distributor say to each other: JSON over HTTP.
+//
+//	POST /report    a broker: Report -> Orders, at once or when there is something new, after Wait at the latest
+//	GET  /assign    a publisher: Ask (as a query) -> Assignment, likewise
+//
+// Who asks a distributor that does not lead is sent on (307, Location). Durations are ns.
+package wire
+
+import "time"
+
+// Unit is one token, or one token a second, in the unit of Share: bucket.Token.
+const Unit = 1 << 20
+
+// Share is a part of a topic's token bucket: Rate in 2^-20 tokens a second, Depth in 2^-20 tokens. Integers, so that shares add up
+// to the whole exactly.
+type Share struct {
+	Rate  uint64 `json:"rate"`
+	Depth uint64 `json:"depth"`
+}
+
+// Topic is what an operator asks for.
+type Topic struct {
+	Name string `json:"name"`
+	// The whole bucket.
+	Share
+	// Percentile (0 to 1) of the messages are to be delivered within Objective.
+	Percentile float64       `json:"percentile"`
+	Objective  time.Duration `json:"objective"`
+	// Each is how many messages a second a publisher sends that says nothing else.
+	Each float64 `json:"each"`
+	// Batch is how many messages a publisher sends at once (0 counts as 1), Periodic that it sends at equal distances; the model
+	// needs them, nothing else does.
+	Batch    int  `json:"batch,omitempty"`
+	Periodic bool `json:"periodic,omitempty"`
+	// Queue bounds what waits at each broker, in messages of 1 KiB; 0 is the broker's default.
+	Queue int64 `json:"queue,omitempty"`
+}
+
+// Report is what a broker says of itself. Each answers the Orders that it saw last; a broker asks one at a time.
+type Report struct {
+	Broker string `json:"broker"`
+	// Incarnation is another whenever the broker starts. Replaces is the one before, which is dead for certain: the new one holds the
+	// lock of the same data directory.
+	Incarnation string `json:"incarnation"`
+	Replaces    string `json:"replaces,omitempty"`
+	// Where producers and consumers connect, and HTTP.
+	V2   string `json:"v2"`
+	HTTP string `json:"http"`
+	// Capacity is how many messages a second it can handle within the objective; 0: as the distributor thinks.
+	Capacity float64 `json:"capacity,omitempty"`
+	// Seen is the version of the Orders in force here, Epoch theirs; 0: none.
+	Epoch  uint64        `json:"epoch"`
+	Seen   uint64        `json:"seen"`
+	Wait   time.Duration `json:"wait,omitempty"`
+	Topics []TopicReport `json:"topics,omitempty"`
+}
+
+// TopicReport is one topic at one broker, since its last report.
+type TopicReport struct {
+	Topic   string   `json:"topic"`
+	Seconds []Second `json:"seconds,omitempty"`
+	// Ready are the channels that have a consumer.
+	Ready []string `json:"ready,omitempty"`
+}
+
+// Second is what happened in one second.
+type Second struct {
+	// At tells seconds apart: whole seconds of the broker's monotonic clock.
+	At int64 `json:"at"`
+	// Messages that came; Unmanaged those of connections that follow no assignment.
+	Messages  uint64 `json:"messages"`
+	Unmanaged uint64 `json:"unmanaged,omitempty"`
+	// Used is how much of the bucket was ever in use, in 2^-20 tokens: depth less the least level, and a token for each that waited.
+	Used uint64 `json:"used"`
+	// Delivery is how long messages took from the kernel's stamp to the consumer's socket: Histogram's counts.
+	Delivery Histogram `json:"delivery,omitempty"`
+}
+
+// Orders are what a broker is to do. A topic with a share of nothing it holds; one that is not there has no limit. A broker that has no
+// orders yet holds all but the topics of its own file, and when a lease has run out those that the orders named.
+type Orders struct {
+	// Epoch of the leader and Version of the orders: none lower than one seen before, in this order, counts.
+	Epoch   uint64 `json:"epoch"`
+	Version uint64 `json:"version"`
+	// Lease is how long they hold, counted from when the report was sent that they answer.
+	Lease  time.Duration `json:"lease"`
+	Topics []Order       `json:"topics,omitempty"`
+}
+
+// Order is one topic's.
+type Order struct {
+	Topic string `json:"topic"`
+	Share
+	Queue int64 `json:"queue,omitempty"`
+	// Channels are to be there before publishers come.
+	Channels []string `json:"channels,omitempty"`
+}
+
+// Ask is a publisher's question, as a URL's query.
+type Ask struct {
+	Topic     string        `json:"topic"`
+	Publisher string        `json:"publisher"`
+	Group     string        `json:"group"`  // of publishers that send at the same time; "": none
+	Rate      float64       `json:"rate"`   // messages a second; 0: the topic's Each
+	At        string        `json:"at"`     // the broker that its messages go to now; "": none
+	Failed    string        `json:"failed"` // a broker that cannot be reached
+	Seen      uint64        `json:"seen"`   // the Version that it follows
+	Wait      time.Duration `json:"wait"`
+}
+
+// Assignment says where a publisher's messages go.
+type Assignment struct {
+	Broker  string `json:"broker"`
+	V2      string `json:"v2"`
+	HTTP    string `json:"http"`
+	Version uint64 `json:"version"`
+}
