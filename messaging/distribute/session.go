@@ -42,6 +42,7 @@ type Session struct {
 	correction []float64 // of the model, by broker
 	predict    Predict
 	guesses    int
+	resumed    bool
 }
 
 // New begins a session. Publishers that are fixed stay where they are and count there. The same seed gives the same plan.
@@ -73,6 +74,25 @@ func (s *Session) clear() {
 			}
 		}
 	}
+}
+
+// Resume begins from where publishers are, in New's order ("" is nowhere): the next Assign keeps them there, finds brokers for the others, and has all
+// brokers measured; whoever may move may be shed.
+func (s *Session) Resume(at []string) {
+	for n, id := range at {
+		if b := s.broker(id); b != nobody && s.publishers[n].Fixed == "" {
+			s.place(n, b)
+		}
+	}
+	s.resumed = true
+}
+
+// Room is what brokers are thought to take more of, in messages a second.
+func (s *Session) Room() (sum float64) {
+	for b := range s.brokers {
+		sum += s.residual(b)
+	}
+	return sum
 }
 
 func (s *Session) broker(id string) int {
@@ -115,16 +135,18 @@ func (s *Session) Assign() error {
 	for b := range s.fits {
 		s.fits[b] = fit{}
 		for n := range s.publishers {
-			if s.at[n] == b && before[n] != b {
+			if s.at[n] == b && (before[n] != b || s.resumed && s.publishers[n].Fixed == "") {
 				s.fits[b].fresh = append(s.fits[b].fresh, n)
 			}
 			if s.at[n] != before[n] && (s.at[n] == b || before[n] == b) {
 				s.fits[b].open = true
 			}
 		}
+		s.fits[b].open = s.fits[b].open || s.resumed && s.load[b] > 0
 		s.fits[b].fresh = s.spread(s.fits[b].fresh)
 		s.fits[b].try = len(s.fits[b].fresh)
 	}
+	s.resumed = false
 	return nil
 }
 
