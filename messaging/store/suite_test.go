@@ -205,8 +205,10 @@ func aFencedSaveFails(t *testing.T, open func() Store) {
 	if l.Epoch() <= old.Epoch() {
 		t.Error("epochs", old.Epoch(), l.Epoch())
 	}
-	if z, yes := old.(*inZooKeeper); yes {
-		z.loss = newLoss() // it does not know yet
+	if z, yes := old.(*inZooKeeper); yes { // it does not know yet
+		unaware := &inZooKeeper{loss: newLoss(), of: z.of, epoch: z.epoch, fence: z.fence}
+		unaware.ended, unaware.end = context.WithCancel(context.Background())
+		old = unaware
 	}
 	if err := save(t, old, Record{"topics/a", []byte("2")}, Record{"topics/b", []byte("2")}); !errors.Is(err, ErrFenced) {
 		t.Error("a fenced save:", err)
