@@ -76,7 +76,7 @@ func TestNonsenseIsRefusedWhole(t *testing.T) {
 	h := Holder{}
 	h.Apply(1, 1, orders(1, 1, time.Minute, 100))
 	for name, spoil := range map[string]func(*wire.Orders){
-		"no version":     func(o *wire.Orders) { o.Epoch, o.Version = 9, 0 },
+		"no version":     func(o *wire.Orders) { o.Epoch, o.Version = 0, 0 },
 		"negative lease": func(o *wire.Orders) { o.Lease = -1 },
 		"endless lease":  func(o *wire.Orders) { o.Lease = 1 << 62 },
 		"twice":          func(o *wire.Orders) { o.Topics = append(o.Topics, o.Topics[0]) },
