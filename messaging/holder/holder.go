@@ -91,8 +91,8 @@ const longest = 365 * 24 * time.Hour
 
 // check says what is wrong with orders, or gives them by topic.
 func check(o wire.Orders) (map[string]wire.Order, error) {
-	if o.Version == 0 {
-		return nil, errors.New("orders without a version")
+	if o.Epoch == 0 && o.Version == 0 {
+		return nil, errors.New("orders without epoch and version")
 	}
 	if o.Lease < 0 || o.Lease > longest {
 		return nil, fmt.Errorf("a lease of %v is not in 0 to %v", o.Lease, longest)
