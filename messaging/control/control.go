@@ -213,22 +213,33 @@ func (c *Control) alive(b *broker) bool { return b != nil && c.now-b.heard < c.s
 // Put makes a topic, or gives it another bucket and promise.
 func (c *Control) Put(now time.Duration, spec wire.Topic) error {
 	c.advance(now)
-	if spec.Rate == 0 || spec.Depth < wire.Unit {
-		return fmt.Errorf("%s: a bucket needs a rate and at least one token", spec.Name)
-	}
 	t := c.topics[spec.Name]
+	if err := c.fits(t, spec); err != nil {
+		return err
+	}
 	if t == nil {
 		t = newTopic(spec, ledger.New(spec.Share))
 		c.topics[spec.Name] = t
-	}
-	if used := len(c.loads(t)); uint64(used) > spec.Depth/wire.Unit {
-		return fmt.Errorf("%s: its publishers are at %d brokers, each of which needs a whole token: at least %d tokens", spec.Name, used, used)
 	}
 	t.spec, t.book.Whole, t.shared = spec, spec.Share, nil
 	t.changed(now)
 	c.unsaved[spec.Name] = true
 	c.everybody()
 	c.work()
+	return nil
+}
+
+// fits says whether a topic, nil if there is none yet, can have this bucket.
+func (c *Control) fits(t *topic, spec wire.Topic) error {
+	if spec.Rate == 0 || spec.Depth < wire.Unit {
+		return fmt.Errorf("%s: a bucket needs a rate and at least one token", spec.Name)
+	}
+	if t == nil {
+		return nil
+	}
+	if used := len(c.loads(t)); uint64(used) > spec.Depth/wire.Unit {
+		return fmt.Errorf("%s: its publishers are at %d brokers, each of which needs a whole token: at least %d tokens", spec.Name, used, used)
+	}
 	return nil
 }
 
