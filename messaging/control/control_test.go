@@ -261,6 +261,38 @@ func TestARoomThatIsFreeIsUsed(t *testing.T) {
 	p.steady("alarms")
 }
 
+// A broker that is drained has no publishers in the end, and they come back when it is not drained any more and is needed.
+func TestABrokerIsDrained(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("alarms", 900, 40), 70)
+	p.run(time.Minute)
+	for id := range p.loads("alarms") {
+		if !p.c.Drain(p.now, id, true) {
+			t.Error("unknown", id)
+		}
+		var record Record
+		for _, r := range p.c.Unsaved() {
+			if r != nil && len(r.Drained) > 0 {
+				record = *r
+			}
+		}
+		if next := New(Defaults(), p.now, 2, []Record{record}); !next.drained[id] {
+			t.Error("a later leader does not know")
+		}
+		p.run(time.Minute)
+		if load := p.load("alarms", id); load > 0 {
+			t.Errorf("%s is drained, and has %v", id, load)
+		}
+		p.c.Drain(p.now, id, false)
+	}
+	p.steady("alarms")
+	p.put(topicOf("alarms", 1700, 40), 140)
+	p.run(time.Minute)
+	if loads := p.loads("alarms"); len(loads) != 2 {
+		t.Error(loads)
+	}
+}
+
 // Another bucket takes effect, and one without a token for each broker is refused.
 func TestABucketIsNegotiatedAnew(t *testing.T) {
 	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})

@@ -25,6 +25,7 @@ type BrokerStatus struct {
 	V2       string        `json:"v2"`
 	HTTP     string        `json:"http"`
 	Alive    bool          `json:"alive"`
+	Drained  bool          `json:"drained"`
 	Heard    time.Duration `json:"heard_ns"`
 	Capacity float64       `json:"capacity"`
 	Assigned float64       `json:"assigned"` // messages a second, of all topics
@@ -60,7 +61,7 @@ func (c *Control) Status(now time.Duration) Status {
 	status := Status{Epoch: c.epoch, Brokers: []BrokerStatus{}, Topics: []TopicStatus{}}
 	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
 		b := c.brokers[id]
-		status.Brokers = append(status.Brokers, BrokerStatus{id, b.v2, b.http, c.alive(b), c.now - b.heard, b.capacity, c.existing(id, nil)})
+		status.Brokers = append(status.Brokers, BrokerStatus{id, b.v2, b.http, c.alive(b), c.drained[id], c.now - b.heard, b.capacity, c.existing(id, nil)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
 		status.Topics = append(status.Topics, c.topicStatus(c.topics[name]))

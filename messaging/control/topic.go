@@ -159,7 +159,7 @@ func (t *topic) goals() (ids []string) {
 func (c *Control) candidates(t *topic) []distribute.Broker {
 	var found []distribute.Broker
 	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
-		if b := c.brokers[id]; c.alive(b) {
+		if b := c.brokers[id]; c.alive(b) && !c.drained[id] {
 			found = append(found, distribute.Broker{ID: id, Capacity: b.capacity, Existing: c.existing(id, t)})
 		}
 	}
