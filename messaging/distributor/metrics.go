@@ -51,30 +51,30 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// count takes stock of the core, every second.
-func (m *metrics) count(c *control.Control) {
+// count takes stock, every second.
+func (m *metrics) count(s control.Status) {
 	if m.ticks++; m.ticks%10 != 1 {
 		return
 	}
 	for _, g := range []*prometheus.GaugeVec{m.brokers, m.publishers, m.rate, m.phase} {
 		g.Reset()
 	}
-	for _, b := range c.Brokers() {
+	for _, b := range s.Brokers {
 		alive := "no"
 		if b.Alive {
 			alive = "yes"
 		}
 		m.brokers.WithLabelValues(alive).Inc()
 	}
-	for _, t := range c.Topics() {
+	for _, t := range s.Topics {
 		steady := 0.0
 		if t.Phase == "steady" {
 			steady = 1
 		}
 		m.phase.WithLabelValues(t.Name).Set(steady)
-		for _, p := range t.Places {
+		for _, p := range t.Shares {
 			m.publishers.WithLabelValues(t.Name, p.Broker).Set(float64(p.Publishers))
-			m.rate.WithLabelValues(t.Name, p.Broker).Set(p.Rate)
+			m.rate.WithLabelValues(t.Name, p.Broker).Set(p.Assigned)
 		}
 	}
 }

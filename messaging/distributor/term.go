@@ -36,7 +36,7 @@ type question struct {
 	key  string
 	wait time.Duration
 	// try asks; nil: there is nothing new yet. Last: the answer must be given now.
-	try   func(c *control.Control, now time.Duration, last bool) *answer
+	try   func(t *term, now time.Duration, last bool) *answer
 	reply chan *answer
 	until time.Duration
 	given *answer
@@ -61,10 +61,11 @@ type term struct {
 	waiting    map[string]*question
 	answered   []*question // whose answers leave when all is saved
 	over       chan struct{}
+	sent       map[string]uint64 // the version of each broker's last orders
 }
 
 func newTerm(d *Distributor, l store.Leadership) *term {
-	return &term{of: d, leadership: l, questions: make(chan *question), waiting: map[string]*question{}, over: make(chan struct{})}
+	return &term{of: d, leadership: l, questions: make(chan *question), waiting: map[string]*question{}, over: make(chan struct{}), sent: map[string]uint64{}}
 }
 
 // run leads until it may not any more, and says why. Whoever waits for an answer then is told by the end of the term.
@@ -97,7 +98,7 @@ func (t *term) run(ended context.Context) error {
 		} else {
 			t.core.Tick(now)
 			t.expire(now)
-			t.of.metrics.count(t.core)
+			t.of.metrics.count(t.core.Status(now))
 		}
 		t.wake(now)
 		if err := t.save(ended); errors.Is(err, store.ErrFenced) {
@@ -125,7 +126,7 @@ func (t *term) load(ended context.Context) error {
 			var saved []control.Record
 			for _, r := range records {
 				var one control.Record
-				if err := json.Unmarshal(r.Value, &one); err != nil || one.Book == nil || folder+one.Topic.Name != r.Key {
+				if err := json.Unmarshal(r.Value, &one); err != nil || r.Key != folder+control.Drained && (one.Book == nil || r.Key != folder+one.Topic.Name) {
 					return fmt.Errorf("%w: %s: %v", errUnreadable, r.Key, err)
 				}
 				saved = append(saved, one)
@@ -158,7 +159,7 @@ func (t *term) ask(q *question, now time.Duration) {
 	if before := t.waiting[q.key]; q.key != "" && before != nil {
 		t.settle(before, refused(http.StatusConflict, fmt.Errorf("%s has asked again", q.key)))
 	}
-	if given := q.try(t.core, now, q.wait <= 0); given != nil {
+	if given := q.try(t, now, q.wait <= 0); given != nil {
 		t.settle(q, given)
 		return
 	}
@@ -205,7 +206,7 @@ func (t *term) last(q *question, now time.Duration) {
 		delete(t.waiting, q.key)
 		return
 	}
-	t.settle(q, q.try(t.core, now, true))
+	t.settle(q, q.try(t, now, true))
 }
 
 func ofBroker(id string) string    { return "broker " + id }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"giusto.dev/messaging/control"
+	"giusto.dev/messaging/distribute"
 	"giusto.dev/messaging/wire"
 )
 
@@ -31,6 +32,8 @@ func (d *Distributor) routes() http.Handler {
 	mux.HandleFunc("GET /topics/{name}", d.topics)
 	mux.HandleFunc("GET /topics", d.topics)
 	mux.HandleFunc("GET /brokers", d.brokers)
+	mux.HandleFunc("PUT /brokers/{name}/drain", d.drain)
+	mux.HandleFunc("DELETE /brokers/{name}/drain", d.drain)
 	mux.HandleFunc("GET /status", d.status)
 	mux.Handle("GET /metrics", d.metrics.handler())
 	return mux
@@ -44,17 +47,19 @@ func (d *Distributor) report(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	taken := false
-	d.ask(w, r, &question{key: ofBroker(said.Broker), wait: min(said.Wait, longest), try: func(c *control.Control, now time.Duration, last bool) *answer {
+	d.ask(w, r, &question{key: ofBroker(said.Broker), wait: min(said.Wait, longest), try: func(t *term, now time.Duration, last bool) *answer {
 		if !taken {
-			if err := c.Report(now, said); err != nil {
+			if err := t.core.Report(now, said); err != nil {
 				return refused(http.StatusConflict, err)
 			}
 			taken = true
-			if last = last || c.Behind(said); !last {
+			// Who has not what it was sent last is answered at once; who has is woken when there is something newer.
+			if !last && said.Epoch == t.leadership.Epoch() && said.Seen == t.sent[said.Broker] {
 				return nil
 			}
 		}
-		orders, _ := c.Orders(now, said.Broker)
+		orders, _ := t.core.Orders(now, said.Broker)
+		t.sent[said.Broker] = orders.Version
 		return &answer{http.StatusOK, orders}
 	}})
 }
@@ -67,8 +72,8 @@ func (d *Distributor) assign(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key := ofPublisher(asked.Topic + "/" + asked.Publisher)
-	d.ask(w, r, &question{key: key, wait: min(asked.Wait, longest), try: func(c *control.Control, now time.Duration, last bool) *answer {
-		told, err := c.Assign(now, asked)
+	d.ask(w, r, &question{key: key, wait: min(asked.Wait, longest), try: func(t *term, now time.Duration, last bool) *answer {
+		told, err := t.core.Assign(now, asked)
 		switch {
 		case errors.Is(err, control.ErrTopic):
 			return refused(http.StatusNotFound, fmt.Errorf("%s: %w", asked.Topic, err))
@@ -81,7 +86,7 @@ func (d *Distributor) assign(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-// put makes a topic or gives it another bucket and promise; with ?dry-run it only tells what would be.
+// put makes a topic or gives it another bucket and promise; with ?dry-run it only tells what would come of it.
 func (d *Distributor) put(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestTopic))
 	if err != nil {
@@ -93,40 +98,73 @@ func (d *Distributor) put(w http.ResponseWriter, r *http.Request) {
 		say(w, refused(http.StatusBadRequest, err))
 		return
 	}
-	dry := r.URL.Query().Has("dry-run")
-	d.ask(w, r, &question{try: func(c *control.Control, now time.Duration, _ bool) *answer {
-		places, err := c.Try(now, topic)
-		if dry || err != nil {
-			plan := map[string]any{"topic": topic, "fits": err == nil, "brokers": places}
-			if err != nil {
-				plan["error"] = err.Error()
-			}
-			if err != nil && !dry {
-				return &answer{http.StatusConflict, plan}
-			}
-			return &answer{http.StatusOK, plan}
-		}
-		if err := c.Put(now, topic); err != nil {
+	if query := r.URL.Query(); query.Has("dry-run") {
+		d.try(w, r, topic, query.Get("publishers"))
+		return
+	}
+	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
+		if err := t.core.Put(now, topic); err != nil {
 			return refused(http.StatusConflict, err)
 		}
-		return &answer{http.StatusOK, find(c, topic.Name)}
+		return &answer{http.StatusOK, find(t.core.Status(now), topic.Name)}
+	}})
+}
+
+// try tells where publishers would go: so many as are said, or as the topic has.
+func (d *Distributor) try(w http.ResponseWriter, r *http.Request, topic wire.Topic, publishers string) {
+	count, err := strconv.Atoi(publishers)
+	if publishers != "" && (err != nil || count < 1 || count > 1<<20) {
+		say(w, refused(http.StatusBadRequest, fmt.Errorf("publishers=%s: expected a number from 1 to %d", publishers, 1<<20)))
+		return
+	}
+	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
+		count, rate := count, topic.Each
+		if has := find(t.core.Status(now), topic.Name); has != nil && count == 0 {
+			count, rate = has.Publishers, 0
+			for _, share := range has.Shares {
+				rate += share.Assigned / float64(max(1, count))
+			}
+		}
+		if count == 0 || rate <= 0 {
+			return refused(http.StatusBadRequest, errors.New("it has no publishers yet: say how many there will be, ?dry-run&publishers=1000, and in the topic what each sends"))
+		}
+		all := make([]distribute.Publisher, count)
+		for n := range all {
+			all[n] = distribute.Publisher{ID: strconv.Itoa(n), Rate: rate}
+		}
+		plan, err := t.core.Try(now, topic, all)
+		if err != nil {
+			return refused(http.StatusConflict, err)
+		}
+		return &answer{http.StatusOK, plan}
 	}})
 }
 
 func (d *Distributor) remove(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	d.ask(w, r, &question{try: func(c *control.Control, now time.Duration, _ bool) *answer {
-		if !c.Remove(now, name) {
+	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
+		if !t.core.Remove(now, name) {
 			return refused(http.StatusNotFound, fmt.Errorf("%s: %w", name, control.ErrTopic))
 		}
 		return &answer{http.StatusOK, map[string]string{"removed": name}}
 	}})
 }
 
-func find(c *control.Control, name string) any {
-	for _, t := range c.Topics() {
-		if t.Name == name {
-			return t
+// drain is PUT to send publishers away from a broker, DELETE to let them come again.
+func (d *Distributor) drain(w http.ResponseWriter, r *http.Request) {
+	name, on := r.PathValue("name"), r.Method == http.MethodPut
+	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
+		if !t.core.Drain(now, name, on) {
+			return refused(http.StatusNotFound, fmt.Errorf("%s: no such broker reports", name))
+		}
+		return &answer{http.StatusOK, map[string]any{"broker": name, "drained": on}}
+	}})
+}
+
+func find(s control.Status, name string) *control.TopicStatus {
+	for n := range s.Topics {
+		if s.Topics[n].Name == name {
+			return &s.Topics[n]
 		}
 	}
 	return nil
@@ -134,19 +172,22 @@ func find(c *control.Control, name string) any {
 
 func (d *Distributor) topics(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	d.ask(w, r, &question{try: func(c *control.Control, _ time.Duration, _ bool) *answer {
+	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
+		status := t.core.Status(now)
 		if name == "" {
-			return &answer{http.StatusOK, c.Topics()}
+			return &answer{http.StatusOK, status.Topics}
 		}
-		if t := find(c, name); t != nil {
-			return &answer{http.StatusOK, t}
+		if one := find(status, name); one != nil {
+			return &answer{http.StatusOK, one}
 		}
 		return refused(http.StatusNotFound, fmt.Errorf("%s: %w", name, control.ErrTopic))
 	}})
 }
 
 func (d *Distributor) brokers(w http.ResponseWriter, r *http.Request) {
-	d.ask(w, r, &question{try: func(c *control.Control, _ time.Duration, _ bool) *answer { return &answer{http.StatusOK, c.Brokers()} }})
+	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
+		return &answer{http.StatusOK, t.core.Status(now).Brokers}
+	}})
 }
 
 // status answers whether it leads or not.
