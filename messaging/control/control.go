@@ -160,9 +160,12 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 	for _, t := range c.topics {
 		t.book.Acknowledge(b.holder(), ledger.Version{Epoch: r.Epoch, Number: r.Seen})
 	}
+	here := map[string]bool{}
 	for _, told := range r.Topics {
 		c.count(b, told)
+		here[told.Topic] = true
 	}
+	maps.DeleteFunc(b.stats, func(name string, _ *stats) bool { return !here[name] })
 	c.work()
 	return nil
 }

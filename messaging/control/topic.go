@@ -137,9 +137,13 @@ func (c *Control) loads(t *topic) map[string]float64 {
 
 // existing are the messages a second that a broker gets of all topics but one.
 func (c *Control) existing(id string, but *topic) (sum float64) {
-	for _, t := range c.topics {
-		if t != but {
-			sum += c.loads(t)[id]
+	for name, t := range c.topics {
+		if t == but {
+			continue
+		}
+		sum += t.load[id].rate
+		if b := c.brokers[id]; b != nil && b.stats[name] != nil {
+			sum += b.stats[name].unmanaged()
 		}
 	}
 	return sum

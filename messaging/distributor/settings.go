@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"giusto.dev/messaging/control"
+	"giusto.dev/messaging/distribute"
 	"giusto.dev/messaging/settings"
 	"giusto.dev/messaging/store"
 	"go.yaml.in/yaml/v3"
@@ -29,6 +30,7 @@ type Settings struct {
 	Prepare  settings.Duration `yaml:"prepare"`
 	Move     settings.Duration `yaml:"move"`
 	Capacity settings.Rate     `yaml:"capacity"`
+	Kind     distribute.Kind   `yaml:"kind"`
 }
 
 // Place is where state is kept: the word memory, {file: DIR}, or {zookeeper: [HOST:PORT, ...], term: 2s}.
@@ -66,7 +68,7 @@ func Defaults() Settings {
 	c := control.Defaults()
 	s := Settings{Listen: "127.0.0.1:4170", Store: Place{File: "giusto-distributor.data"}, Lease: settings.Duration(c.Lease),
 		Silent: settings.Duration(c.Silent), Gone: settings.Duration(c.Gone), Gather: settings.Duration(c.Gather), Round: settings.Duration(c.Round),
-		Calm: settings.Duration(c.Calm), Prepare: settings.Duration(c.Prepare), Move: settings.Duration(c.Move)}
+		Calm: settings.Duration(c.Calm), Prepare: settings.Duration(c.Prepare), Move: settings.Duration(c.Move), Kind: c.Kind}
 	s.Capacity.Num, s.Capacity.Den = uint64(c.Capacity), 1
 	return s
 }
@@ -136,6 +138,7 @@ func (s *Settings) control() control.Settings {
 	c := control.Defaults()
 	c.Lease, c.Silent, c.Gone, c.Gather = time.Duration(s.Lease), time.Duration(s.Silent), time.Duration(s.Gone), time.Duration(s.Gather)
 	c.Round, c.Calm, c.Prepare, c.Move = time.Duration(s.Round), time.Duration(s.Calm), time.Duration(s.Prepare), time.Duration(s.Move)
+	c.Kind = s.Kind
 	c.Capacity = float64(s.Capacity.Num) / float64(s.Capacity.Den)
 	return c
 }
