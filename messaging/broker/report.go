@@ -55,7 +55,7 @@ func (b *Broker) newFollower(s settings.Settings) (*follower, error) {
 	o := b.engine.options
 	r := &reporter{given: s.Distributor, ended: make(chan struct{}), about: wire.Report{Broker: s.Name, Incarnation: incarnation,
 		Replaces: before, V2: net.JoinHostPort(o.BroadcastAddress, strconv.Itoa(o.BroadcastTCPPort)),
-		HTTP: net.JoinHostPort(o.BroadcastAddress, strconv.Itoa(o.BroadcastHTTPPort)), Wait: reportEvery},
+		HTTP: net.JoinHostPort(o.BroadcastAddress, strconv.Itoa(o.BroadcastHTTPPort))},
 		client: &http.Client{Timeout: reportEvery + answerWithin, Transport: &http.Transport{IdleConnTimeout: time.Minute}}}
 	if r.about.Broker == "" {
 		r.about.Broker = r.about.V2
@@ -175,6 +175,9 @@ func (r *reporter) report(ctx context.Context) (news bool, err error) {
 // report is what the broker says now, and the tallies of its topics.
 func (f *follower) report(now time.Time) (wire.Report, []*tally) {
 	b, r := f.broker, f.reporter.about
+	if b.leases(now) <= f.until.Load() {
+		r.Wait = reportEvery // else it wants orders at once
+	}
 	b.changing.Lock()
 	r.Epoch, r.Seen = f.epoch, f.version
 	b.changing.Unlock()
