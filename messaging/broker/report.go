@@ -26,6 +26,8 @@ import (
 const (
 	// reportEvery is how often a broker reports that has nothing new to tell.
 	reportEvery = time.Second
+	// acknowledgeAfter new orders the next report says that they are in force.
+	acknowledgeAfter = 5 * time.Millisecond
 	// retryAfter a report that failed.
 	retryAfter = 250 * time.Millisecond
 	// A distributor that does not answer for so long after it should have is taken for dead.
@@ -108,7 +110,7 @@ func (r *reporter) run(ctx context.Context) {
 			told = false
 		}
 		if err == nil && news {
-			pause = 0 // it is to know that they are in force
+			pause = acknowledgeAfter
 		}
 		select {
 		case <-time.After(pause):
@@ -178,9 +180,7 @@ func (f *follower) report(now time.Time) (wire.Report, []*tally) {
 	if b.leases(now) <= f.until.Load() {
 		r.Wait = reportEvery // else it wants orders at once
 	}
-	b.changing.Lock()
-	r.Epoch, r.Seen = f.epoch, f.version
-	b.changing.Unlock()
+	r.Epoch, r.Seen = f.epoch.Load(), f.version.Load()
 	topics, all := *b.topics.Load(), map[string]*tally{}
 	f.mutex.Lock()
 	for name, t := range f.tallies {
