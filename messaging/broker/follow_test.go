@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -198,9 +199,13 @@ func TestAShrinkTakesEffectBeforeItIsAcknowledged(t *testing.T) {
 	d := distribute(t)
 	b := start(t, d.file())
 	defer b.Stop()
-	d.order(t, time.Minute, share("a", 2000, 5))
+	d.order(t, time.Minute, share("a", 100, 5))
 	_, got := consume(t, b.Addr().String(), "a", nil)
-	publish(t, b.Addr().String(), "a", 1500)
+	p := producer(t, b.Addr().String(), nil)
+	defer p.Stop()
+	if err := p.MultiPublish("a", slices.Repeat([][]byte{[]byte("x")}, 3000)); err != nil {
+		t.Fatal(err)
+	}
 	began := time.Now()
 	d.order(t, time.Minute, share("a", 0, 0))
 	took := time.Since(began)
@@ -209,7 +214,7 @@ func TestAShrinkTakesEffectBeforeItIsAcknowledged(t *testing.T) {
 		t.Errorf("%d after the share was given up", n)
 	}
 	d.mutex.Lock()
-	d.orders.Version, d.orders.Topics = 1, []wire.Order{share("a", 2000, 5)}
+	d.orders.Version, d.orders.Topics = 1, []wire.Order{share("a", 100, 5)}
 	d.mutex.Unlock()
 	if n := within(got, 500*time.Millisecond); n > 0 || d.last().Seen != 3 {
 		t.Errorf("%d passed by older orders, seen is %d", n, d.last().Seen)
