@@ -90,13 +90,16 @@ func (b *Broker) newTopic(name string, s settings.Topic) (*topic, error) {
 	return t, nil
 }
 
-// set gives new limits; what was decided stands, and no token is added.
+// set gives new limits; what was released stands, and no token is added.
 func (t *topic) set(s settings.Topic) error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	t.limit, t.late = s.Queue, s.Ok == settings.Released
 	t.makeRoom(0)
-	return t.gate.Bucket.Set(s.Rate.Rate, uint64(s.Depth), t.broker.now(time.Now()))
+	now := t.broker.now(time.Now())
+	err := t.gate.Set(s.Rate.Rate, uint64(s.Depth), now)
+	t.arm(now)
+	return err
 }
 
 // weight is how much of the queue a message takes.
@@ -138,15 +141,7 @@ func (t *topic) publish(messages []*nsqd.Message, deferral time.Duration, came a
 	passing := 0
 	for n, m := range messages {
 		kept := pending{m, deferral, since, weight(m), reply}
-		pass, err := t.over, error(nil)
-		if !t.over {
-			pass, err = t.gate.Arrive(stamp, read, kept)
-		}
-		if err != nil {
-			t.mutex.Unlock()
-			return err
-		}
-		if pass {
+		if t.over || t.gate.Arrive(stamp, read, kept) {
 			// Nothing is kept yet, so these are the first of the command.
 			passing = n + 1
 			continue
@@ -236,11 +231,7 @@ func (t *topic) letOut() {
 	for t.alarm.wait() == nil {
 		t.mutex.Lock()
 		t.armed = 0
-		t.gate.Due(t.broker.now(time.Now()), func(p pending) { out = append(out, p) }, func(p pending, err error) {
-			t.broker.log("%s: the bucket refused a message: %v", t.name, err)
-			t.counts.lost.Add(1)
-			t.settle(p, err)
-		})
+		t.gate.Due(t.broker.now(time.Now()), func(p pending) { out = append(out, p) })
 		t.mutex.Unlock()
 		t.hand(out)
 		t.mutex.Lock()

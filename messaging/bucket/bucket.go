@@ -120,6 +120,9 @@ func (b *Bucket) Set(rate Rate, burst, now uint64) error {
 	return nil
 }
 
+// Lacks is what was missing to a full bucket at the latest time seen or release given.
+func (b *Bucket) Lacks() uint64 { return b.burst - b.level }
+
 // Take takes n tokens for what arrived now, and returns when it is released: now, or the least ns at which the tokens are
 // there, never before an earlier release.
 func (b *Bucket) Take(n, now uint64) (uint64, error) {

@@ -30,7 +30,14 @@ type held[T any] struct {
 
 type late struct{ read, stamp uint64 }
 
+// waiting is a message that waits for tokens, since when.
 type waiting[T any] struct {
+	stamp, since uint64
+	message      T
+}
+
+// released is a message whose release was decided, and for when.
+type released[T any] struct {
 	at      uint64
 	message T
 }
@@ -38,48 +45,120 @@ type waiting[T any] struct {
 // Counts of what came and how it passed.
 type Counts struct{ Passed, Held, Delayed uint64 }
 
-// Gate is one topic's. Bucket must be set.
+// Gate is one topic's. Bucket must be set before the first message; Set and Restart change it then.
+//
+// Of what waits only the first's release is decided, and not given before it has come: a smaller share takes effect at once. The
+// releases are the same as if each was decided when it arrived.
 type Gate[T any] struct {
 	Bucket bucket.Bucket
 	Counts Counts
+	// Until is the last instant for which a release is decided: the end of a lease. 0: there is none. It may be put off as long as it
+	// has not come; then Restart is needed.
+	Until uint64
+	// At is for when the release of what passed last was decided: not after it was handed out.
+	At uint64
+
 	inbox  inbox[T]
 	dues   fifo[late] // what the inbox has, as it was read
 	until  uint64     // when the inbox need not hold anything any more, as far as is known
 	queue  fifo[waiting[T]]
+	ready  fifo[released[T]] // decided for an instant before Bucket was changed, not handed out yet
 	seq    uint64
+	next   bucket.Bucket // Bucket after the release of the queue's first, if that is decided
+	first  uint64        // for when
+	chosen bool          // whether it is decided
+	peak   uint64
 }
 
 // Arrive takes a message stamped `stamp` and read `now`. True: it passes now. False: it is kept, and Due will hand it out.
-// An error is the bucket's; nothing was kept then.
-func (g *Gate[T]) Arrive(stamp, now uint64, message T) (bool, error) {
+func (g *Gate[T]) Arrive(stamp, now uint64, message T) bool {
 	stamp = min(stamp, now)
 	g.Counts.Passed++
 	if lag := now - stamp; lag > Late {
 		g.until = max(g.until, now+min(lag, Hold))
 	}
 	if now >= g.until && len(g.inbox) == 0 {
-		return g.decide(stamp, now, message)
+		first := g.queue.len() == 0 && g.ready.len() == 0
+		g.queue.push(waiting[T]{stamp, now, message})
+		if at, any := g.head(); first && any && at <= now {
+			g.release()
+			return true
+		}
+		g.peak = max(g.peak, g.used())
+		return false
 	}
 	g.Counts.Held++
 	g.seq++
 	heap.Push(&g.inbox, held[T]{stamp, g.seq, message})
 	g.dues.push(late{now, stamp})
-	return false, nil
+	return false
 }
 
-func (g *Gate[T]) decide(stamp, now uint64, message T) (bool, error) {
-	at, err := g.Bucket.Take(1, stamp)
-	if err != nil {
-		return false, err
+// head is for when the release of the queue's first is decided; false: there is none, or it must wait for another share or lease.
+func (g *Gate[T]) head() (uint64, bool) {
+	if g.queue.len() == 0 {
+		return 0, false
 	}
-	if at <= now && g.queue.len() == 0 {
-		return true, nil
+	if !g.chosen {
+		var err error
+		g.next = g.Bucket
+		if g.first, err = g.next.Take(1, g.queue.first().stamp); err != nil {
+			return 0, false // a share of less than one token, or of no rate
+		}
+		g.chosen = true
 	}
-	if at > now {
+	return g.first, g.Until == 0 || g.first <= g.Until
+}
+
+// release gives the release that head decided.
+func (g *Gate[T]) release() T {
+	g.Bucket, g.chosen, g.At = g.next, false, g.first
+	w := g.queue.pop()
+	if g.At > w.since {
 		g.Counts.Delayed++
 	}
-	g.queue.push(waiting[T]{at, message})
-	return false, nil
+	g.peak = max(g.peak, g.used())
+	return w.message
+}
+
+// keep sets aside what was released by now, before the bucket changes.
+func (g *Gate[T]) keep(now uint64) {
+	g.sort(now)
+	for at, any := g.head(); any && at <= now; at, any = g.head() {
+		message := g.release()
+		g.ready.push(released[T]{g.At, message})
+	}
+	g.chosen = false
+}
+
+// Set gives a new rate and depth from now on. No token is added; see bucket.Set, whose errors it has.
+func (g *Gate[T]) Set(rate bucket.Rate, depth, now uint64) error {
+	g.keep(now)
+	return g.Bucket.Set(rate, depth, now)
+}
+
+// Restart begins a lease after a gap: with an empty bucket, and Until as given. Errors are bucket.New's.
+func (g *Gate[T]) Restart(rate bucket.Rate, depth, until, now uint64) error {
+	fresh, err := bucket.New(rate, depth, 0, now)
+	if err != nil {
+		return err
+	}
+	g.keep(now)
+	g.Bucket, g.Until = fresh, until
+	return nil
+}
+
+// used is how much of the bucket is in use: what it lacks, and a token for each that waits.
+func (g *Gate[T]) used() uint64 { return g.Bucket.Lacks() + uint64(g.queue.len())*bucket.Token }
+
+// Peak is the most of the bucket that was in use since the last call, in the bucket's unit: what it lacked after a release, and a
+// token for each that waited.
+func (g *Gate[T]) Peak() uint64 {
+	peak := g.peak
+	if g.peak = 0; g.queue.len() > 0 {
+		g.peak = g.used()
+	}
+	return peak
 }
 
 // due is when the first of the inbox is decided at the latest. Others of the same pause that turn out to be later make it wait
@@ -88,54 +167,58 @@ func (g *Gate[T]) due() uint64 {
 	return max(g.dues.first().read, min(g.dues.first().read+Hold, g.until))
 }
 
-// Due hands out, in order, what passes by now. What the bucket refuses (no such settings are accepted) goes to `lost`.
-func (g *Gate[T]) Due(now uint64, pass func(T), lost func(T, error)) {
+// sort moves what the inbox need not hold any more to the queue, in the order of the stamps.
+func (g *Gate[T]) sort(now uint64) {
 	latest, any := uint64(0), false
 	for g.dues.len() > 0 && g.due() <= now {
 		latest, any = max(latest, g.dues.pop().stamp), true
 	}
 	for any && len(g.inbox) > 0 && g.inbox[0].stamp <= latest {
 		h := heap.Pop(&g.inbox).(held[T])
-		// Through the queue, so that what waits there already stays ahead.
-		at, err := g.Bucket.Take(1, h.stamp)
-		if err != nil {
-			lost(h.message, err)
-			continue
-		}
-		if at > now {
-			g.Counts.Delayed++
-		}
-		g.queue.push(waiting[T]{at, h.message})
-	}
-	for g.queue.len() > 0 && g.queue.first().at <= now {
-		pass(g.queue.pop().message)
+		g.queue.push(waiting[T]{h.stamp, now, h.message})
 	}
 }
 
-// Next is when Due has something to do; false: nothing is kept.
-func (g *Gate[T]) Next() (uint64, bool) {
-	next, any := uint64(0), false
-	if g.dues.len() > 0 {
-		next, any = g.due(), true
+// Due hands out, in order, what passes by now.
+func (g *Gate[T]) Due(now uint64, pass func(T)) {
+	g.sort(now)
+	for g.ready.len() > 0 {
+		r := g.ready.pop()
+		g.At = r.at
+		pass(r.message)
 	}
-	if g.queue.len() > 0 && (!any || g.queue.first().at < next) {
-		next, any = g.queue.first().at, true
+	for at, any := g.head(); any && at <= now; at, any = g.head() {
+		pass(g.release())
+	}
+}
+
+// Next is when Due has something to do; false: nothing is kept, or all of it until the share or the lease changes.
+func (g *Gate[T]) Next() (uint64, bool) {
+	if g.ready.len() > 0 {
+		return g.ready.first().at, true
+	}
+	next, any := g.head()
+	if g.dues.len() > 0 && (!any || g.due() < next) {
+		return g.due(), true
 	}
 	return next, any
 }
 
 // Kept is how many messages are in the inbox and wait for tokens.
-func (g *Gate[T]) Kept() int { return len(g.inbox) + g.queue.len() }
+func (g *Gate[T]) Kept() int { return len(g.inbox) + g.queue.len() + g.ready.len() }
 
 // Flush hands out everything now, in order, whatever the bucket says: at shutdown.
 func (g *Gate[T]) Flush(pass func(T)) {
+	for g.ready.len() > 0 {
+		pass(g.ready.pop().message)
+	}
 	for g.queue.len() > 0 {
 		pass(g.queue.pop().message)
 	}
 	for len(g.inbox) > 0 {
 		pass(heap.Pop(&g.inbox).(held[T]).message)
 	}
-	g.dues = fifo[late]{}
+	g.dues, g.chosen = fifo[late]{}, false
 }
 
 // inbox is a heap by stamp; equal stamps in the order in which they came.

@@ -22,17 +22,13 @@ type passing struct{ stamp, read, left uint64 }
 func run(t *testing.T, g *Gate[int], all []passing, late func() uint64) {
 	t.Helper()
 	due := func(now uint64) {
-		g.Due(now, func(n int) { all[n].left = now }, func(_ int, err error) { t.Fatal(err) })
+		g.Due(now, func(n int) { all[n].left = now })
 	}
 	for n := range all {
 		for next, any := g.Next(); any && next+late() < all[n].read; next, any = g.Next() {
 			due(max(next, min(next+late(), all[n].read)))
 		}
-		pass, err := g.Arrive(all[n].stamp, all[n].read, n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if pass {
+		if g.Arrive(all[n].stamp, all[n].read, n) {
 			all[n].left = all[n].read
 		}
 	}
@@ -278,15 +274,15 @@ func TestTheOrderIsThatOfTheStamps(t *testing.T) {
 		order := []int{}
 		for n, p := range all {
 			for next, any := g.Next(); any && next <= p.read; next, any = g.Next() {
-				g.Due(next, func(n int) { order = append(order, n); all[n].left = next }, nil)
+				g.Due(next, func(n int) { order = append(order, n); all[n].left = next })
 			}
-			if pass, _ := g.Arrive(p.stamp, p.read, n); pass {
+			if g.Arrive(p.stamp, p.read, n) {
 				order = append(order, n)
 				all[n].left = p.read
 			}
 		}
 		for next, any := g.Next(); any; next, any = g.Next() {
-			g.Due(next, func(n int) { order = append(order, n); all[n].left = next }, nil)
+			g.Due(next, func(n int) { order = append(order, n); all[n].left = next })
 		}
 		if len(order) != len(all) {
 			t.Fatal("lost", len(all)-len(order))
@@ -323,13 +319,13 @@ func TestWhatIsStampedLaterStays(t *testing.T) {
 	pass := func(n int) { order = append(order, n) }
 	for n, p := range [][2]uint64{{10_000, 12_000}, {13_000, 13_400}, {12_900, 13_450}, {13_300, 13_470}, {13_200, 13_900}} {
 		if p[1] == 13_900 {
-			g.Due(13_500_000, pass, nil)
+			g.Due(13_500_000, pass)
 		}
-		if passed, _ := g.Arrive(p[0]*1000, p[1]*1000, n); passed {
+		if g.Arrive(p[0]*1000, p[1]*1000, n) {
 			t.Fatal("not held", p)
 		}
 	}
-	g.Due(16_000_000, pass, nil)
+	g.Due(16_000_000, pass)
 	if fmt.Sprint(order) != "[0 2 1 4 3]" {
 		t.Error(order)
 	}
@@ -340,7 +336,7 @@ func TestAStampInTheFutureMakesNoTokens(t *testing.T) {
 	g := with(t, bucket.Rate{Num: 10, Den: 1}, 5)
 	now, passed := uint64(5e9), 0
 	for range 20 {
-		if pass, _ := g.Arrive(now+3600e9, now, 0); pass {
+		if g.Arrive(now+3600e9, now, 0) {
 			passed++
 		}
 	}

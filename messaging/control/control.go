@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package control is the distributor that leads: which publisher sends to which broker, and who holds which share of a topic's token bucket. Pure:
+// what brokers and publishers say comes in with a time, what they are to do goes out; network, clock and disk belong to the caller.
+//
+// The caller's duties, without which the law (package ledger) does not hold:
+//   - what Unsaved names is durable before any Orders leave that were made after it changed;
+//   - no Orders leave when another may lead already.
+//
+// Times are of one clock that never steps. A call is O(brokers + what changes), Tick O(publishers).
+package control
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"giusto.dev/messaging/distribute"
+	"giusto.dev/messaging/ledger"
+	"giusto.dev/messaging/wire"
+)
+
+// Settings of a distributor.
+type Settings struct {
+	// Lease is how long a broker keeps its shares when it hears nothing. A broker that is lost for good keeps its part of the rate from others for so
+	// long; a distributor that is lost may be replaced within it.
+	Lease time.Duration
+	// Silent: a broker that has not reported for so long gets no publishers, and loses those it has.
+	Silent time.Duration
+	// Gone: a publisher that has not asked for so long is none any more.
+	Gone time.Duration
+	// Gather is how long nobody comes or goes before a topic is distributed anew.
+	Gather time.Duration
+	// Round is how long a measurement takes, and Calm how long the topic is left alone before it.
+	Round, Calm time.Duration
+	// Prepare is how long a broker has to make a topic ready (its consumers may ask nsqlookupd only once a minute), and Move how long
+	// a publisher has to move.
+	Prepare, Move time.Duration
+	// Window of statistics that the shares follow, in seconds.
+	Window int
+	// Capacity of a broker that does not say its own, in messages a second.
+	Capacity float64
+	// Kind of distribution.
+	Kind distribute.Kind
+	// Model foretells tails; nil: all is measured.
+	Model func(wire.Topic) distribute.Predict
+}
+
+// Defaults is what holds where nothing is said.
+func Defaults() Settings {
+	return Settings{Lease: 2 * time.Minute, Silent: 5 * time.Second, Gone: 90 * time.Second, Gather: 3 * time.Second,
+		Round: 20 * time.Second, Calm: 3 * time.Second, Prepare: 90 * time.Second, Move: 10 * time.Second, Window: 10,
+		Capacity: 10_000, Kind: distribute.SRTM}
+}
+
+// drift: clocks of brokers and distributors differ by less than a part in so many.
+const drift = 100
+
+// Record is what a later leader has to know of a topic.
+type Record struct {
+	Topic wire.Topic   `json:"topic"`
+	Book  *ledger.Book `json:"book"`
+}
+
+type broker struct {
+	id, incarnation, v2, http string
+	capacity                  float64
+	heard                     time.Duration
+	number                    uint64       // of its orders
+	sent                      []wire.Order // that number stands for
+	sentNumber                uint64
+	stats                     map[string]*stats
+}
+
+func holder(id, incarnation string) string { return id + "/" + incarnation }
+
+func (b *broker) holder() string { return holder(b.id, b.incarnation) }
+
+// Control is a leader's state.
+type Control struct {
+	settings Settings
+	epoch    uint64
+	now      time.Duration
+	began    time.Duration
+	brokers  map[string]*broker
+	topics   map[string]*topic
+	leases   map[string]time.Duration // when a holder's has run out for certain
+	dead     map[string]bool          // incarnations
+	unsaved  map[string]bool
+	news     struct{ brokers, publishers map[string]bool }
+}
+
+// New takes over as leader of this epoch with what earlier leaders saved. Whoever held a share may have been told so just now.
+func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Control {
+	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{},
+		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}}
+	c.news.brokers, c.news.publishers = map[string]bool{}, map[string]bool{}
+	for _, record := range saved {
+		t := newTopic(record.Topic, record.Book)
+		wanted := map[string]wire.Share{}
+		for _, name := range t.book.Holders() {
+			c.leases[name] = now + c.lease()
+			wanted[name], _ = t.book.Current(name)
+		}
+		t.book.Want(wanted)
+		t.planned = 1e-9 // it was distributed by an earlier leader
+		c.topics[record.Topic.Name] = t
+	}
+	return c
+}
+
+// lease is how long a holder may take its lease to last.
+func (c *Control) lease() time.Duration {
+	return c.settings.Lease + c.settings.Lease/drift + time.Millisecond
+}
+
+// Report takes in what a broker says. Orders answers it.
+func (c *Control) Report(now time.Duration, r wire.Report) error {
+	c.advance(now)
+	if r.Broker == "" || r.Incarnation == "" || r.V2 == "" {
+		return fmt.Errorf("a report needs broker, incarnation and v2")
+	}
+	if c.dead[holder(r.Broker, r.Incarnation)] {
+		return fmt.Errorf("%s: this incarnation was replaced by another", r.Broker)
+	}
+	if r.Replaces != "" && r.Replaces != r.Incarnation {
+		c.bury(holder(r.Broker, r.Replaces))
+	}
+	b := c.brokers[r.Broker]
+	if b == nil || b.incarnation != r.Incarnation {
+		if b != nil && !c.dead[b.holder()] && now-b.heard < c.settings.Silent {
+			return fmt.Errorf("%s: another broker of this name reported %v ago; each needs its own", r.Broker, now-b.heard)
+		}
+		fresh := &broker{id: r.Broker, incarnation: r.Incarnation, stats: map[string]*stats{}}
+		if b != nil {
+			fresh.number = b.number
+		}
+		b = fresh
+		c.brokers[r.Broker] = b
+		for _, t := range c.topics {
+			t.changed(now)
+		}
+	}
+	b.heard, b.v2, b.http, b.capacity = now, r.V2, r.HTTP, r.Capacity
+	if b.capacity <= 0 {
+		b.capacity = c.settings.Capacity
+	}
+	for _, t := range c.topics {
+		t.book.Acknowledge(b.holder(), ledger.Version{Epoch: r.Epoch, Number: r.Seen})
+	}
+	for _, told := range r.Topics {
+		c.count(b, told)
+	}
+	c.work()
+	return nil
+}
+
+// bury takes note that an incarnation is dead for certain.
+func (c *Control) bury(holder string) {
+	if c.dead[holder] {
+		return
+	}
+	c.dead[holder] = true
+	delete(c.leases, holder)
+	for _, t := range c.topics {
+		t.book.Gone(holder)
+	}
+}
+
+// Orders are what a broker is to do now. Its lease begins again.
+func (c *Control) Orders(now time.Duration, id string) (wire.Orders, bool) {
+	c.advance(now)
+	b := c.brokers[id]
+	if b == nil {
+		return wire.Orders{}, false
+	}
+	var orders []wire.Order
+	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
+		t := c.topics[name]
+		share, _ := t.book.Current(b.holder())
+		orders = append(orders, wire.Order{Topic: name, Share: share, Queue: t.spec.Queue, Channels: c.channels(name)})
+	}
+	same := func(a, b wire.Order) bool {
+		return a.Topic == b.Topic && a.Share == b.Share && a.Queue == b.Queue && slices.Equal(a.Channels, b.Channels)
+	}
+	if b.number == b.sentNumber && !slices.EqualFunc(orders, b.sent, same) {
+		b.number++
+	}
+	b.sent, b.sentNumber = orders, b.number
+	delete(c.news.brokers, id)
+	c.leases[b.holder()] = now + c.lease()
+	return wire.Orders{Epoch: c.epoch, Version: b.number, Lease: c.settings.Lease, Topics: orders}, true
+}
+
+// channels of a topic, that consumers are at anywhere.
+func (c *Control) channels(topic string) (names []string) {
+	for _, b := range c.brokers {
+		if s := b.stats[topic]; s != nil && c.alive(b) {
+			for _, name := range s.ready {
+				if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (c *Control) alive(b *broker) bool { return b != nil && c.now-b.heard < c.settings.Silent }
+
+// Put makes a topic, or gives it another bucket and promise.
+func (c *Control) Put(now time.Duration, spec wire.Topic) error {
+	c.advance(now)
+	if spec.Rate == 0 || spec.Depth < wire.Unit {
+		return fmt.Errorf("%s: a bucket needs a rate and at least one token", spec.Name)
+	}
+	t := c.topics[spec.Name]
+	if t == nil {
+		t = newTopic(spec, ledger.New(spec.Share))
+		c.topics[spec.Name] = t
+	}
+	if used := len(c.loads(t)); uint64(used) > spec.Depth/wire.Unit {
+		return fmt.Errorf("%s: its publishers are at %d brokers, each of which needs a whole token: at least %d tokens", spec.Name, used, used)
+	}
+	t.spec, t.book.Whole, t.shared = spec, spec.Share, nil
+	t.changed(now)
+	c.unsaved[spec.Name] = true
+	c.everybody()
+	c.work()
+	return nil
+}
+
+// Remove forgets a topic: it has no limit then. What others may gain by the room is looked at.
+func (c *Control) Remove(now time.Duration, name string) bool {
+	c.advance(now)
+	if c.topics[name] == nil {
+		return false
+	}
+	delete(c.topics, name)
+	c.unsaved[name] = true
+	for _, t := range c.topics {
+		t.gather = true
+		t.changed(now)
+	}
+	c.everybody()
+	c.work()
+	return true
+}
+
+func (c *Control) everybody() {
+	for id := range c.brokers {
+		c.news.brokers[id] = true
+	}
+}
+
+// Unsaved are the topics that must be saved before Orders leave; one that is gone has no record.
+func (c *Control) Unsaved() map[string]*Record {
+	records := map[string]*Record{}
+	for name := range c.unsaved {
+		records[name] = nil
+		if t := c.topics[name]; t != nil {
+			records[name] = &Record{t.spec, t.book}
+		}
+	}
+	return records
+}
+
+// Saved takes note that a topic was saved.
+func (c *Control) Saved(name string) { delete(c.unsaved, name) }
+
+// Changed are brokers that have new orders, and publishers ("topic/publisher") that have another assignment, since the last call.
+func (c *Control) Changed() (brokers, publishers []string) {
+	brokers, publishers = slices.Sorted(maps.Keys(c.news.brokers)), slices.Sorted(maps.Keys(c.news.publishers))
+	clear(c.news.publishers)
+	return brokers, publishers
+}
+
+// Tick does what time brings. It is to be called several times a second.
+func (c *Control) Tick(now time.Duration) {
+	c.advance(now)
+	c.work()
+}
+
+// advance takes note of the time, and of leases that have run out.
+func (c *Control) advance(now time.Duration) {
+	c.now = max(c.now, now)
+	for name, end := range c.leases {
+		if c.now > end {
+			delete(c.leases, name)
+			for _, t := range c.topics {
+				t.book.Gone(name)
+			}
+		}
+	}
+}
+
+// work brings every topic on.
+func (c *Control) work() {
+	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
+		t := c.topics[name]
+		c.forget(t)
+		c.fail(t)
+		c.steer(t)
+		c.move(t)
+		c.share(t)
+	}
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"errors"
+	"time"
+
+	"giusto.dev/messaging/wire"
+)
+
+// Why a publisher cannot be told where to send.
+var (
+	ErrTopic   = errors.New("no such topic here")
+	ErrBrokers = errors.New("no broker is there yet")
+)
+
+// Assign answers a publisher: where to send now. It counts as one of the topic from then on.
+func (c *Control) Assign(now time.Duration, a wire.Ask) (wire.Assignment, error) {
+	c.advance(now)
+	t := c.topics[a.Topic]
+	if t == nil {
+		return wire.Assignment{}, ErrTopic
+	}
+	p := t.publishers[a.Publisher]
+	if p == nil {
+		p = t.add(a.Publisher)
+		p.version = c.epoch << 32
+	}
+	p.asked, p.group = now, a.Group
+	rate := a.Rate
+	if rate <= 0 {
+		rate = max(t.spec.Each, 1e-9)
+	}
+	if a.At != p.at {
+		t.moved = now
+	}
+	told := p.told
+	switch {
+	case a.At == "":
+	case told == "" && (c.alive(c.brokers[a.At]) || c.young() && c.brokers[a.At] == nil):
+		told, p.to = a.At, a.At // an earlier leader sent it there
+	case a.At != told && now-p.toldAt > c.settings.Move && c.alive(c.brokers[a.At]):
+		told, p.to = a.At, a.At // it did not get there
+		p.version++
+	}
+	t.set(p, a.At, told, rate)
+	if !t.gather && t.grown() {
+		t.changed(now)
+	}
+	if a.Failed != "" {
+		p.avoid, p.until = a.Failed, now+c.settings.Move
+	}
+	if p.told == "" || p.told == p.avoid && now < p.until || c.brokers[p.told] == nil && !c.young() {
+		if to := c.place(t, p); to != "" && to != p.told {
+			p.to, p.wished = to, now
+			c.tell(t, p)
+		}
+	}
+	b := c.brokers[p.told]
+	if b == nil && p.told != "" {
+		return wire.Assignment{Broker: p.told, Version: p.version}, nil // which has not reported to this leader yet
+	}
+	if b == nil {
+		return wire.Assignment{}, ErrBrokers
+	}
+	return wire.Assignment{Broker: b.id, V2: b.v2, HTTP: b.http, Version: p.version}, nil
+}
+
+// young: brokers may not have found this leader yet.
+func (c *Control) young() bool { return c.now-c.began < c.settings.Silent }
+
+// tell gives a publisher its new broker.
+func (c *Control) tell(t *topic, p *publisher) {
+	t.set(p, p.at, p.to, p.rate)
+	p.toldAt, t.moved = c.now, c.now
+	p.version++
+	c.news.publishers[t.spec.Name+"/"+p.id] = true
+}
+
+// place finds a broker in haste: one in use with room, else the one with most room.
+func (c *Control) place(t *topic, p *publisher) string {
+	loads := c.loads(t)
+	best, most := "", 0.0
+	for _, b := range c.candidates(t) {
+		if b.ID == p.avoid && c.now < p.until {
+			continue
+		}
+		room := b.Capacity - b.Existing - loads[b.ID]
+		if loads[b.ID] > 0 && room >= p.rate {
+			room += 1e12
+		}
+		if best == "" || room > most {
+			best, most = b.ID, room
+		}
+	}
+	return best
+}
+
+// ready says whether publishers may come to a broker: it has a share in force, and consumers of every channel.
+func (c *Control) ready(t *topic, id string) bool {
+	b := c.brokers[id]
+	if !c.alive(b) {
+		return false
+	}
+	offers := t.book.Offers[b.holder()]
+	if len(offers) == 0 || offers[0].Depth == 0 {
+		return false
+	}
+	has := 0
+	if s := b.stats[t.spec.Name]; s != nil {
+		has = len(s.ready)
+	}
+	return has >= len(c.channels(t.spec.Name))
+}
+
+// forget drops publishers that do not ask any more.
+func (c *Control) forget(t *topic) {
+	for _, p := range t.publishers {
+		if c.now-p.asked > c.settings.Gone {
+			t.drop(p)
+		}
+	}
+	if !t.gather && t.grown() {
+		t.changed(c.now)
+	}
+}
+
+// fail sends publishers away from brokers that are silent, at once.
+func (c *Control) fail(t *topic) {
+	for _, id := range t.names {
+		p := t.publishers[id]
+		if b := c.brokers[p.told]; p.told == "" || c.alive(b) || b == nil && c.young() {
+			continue
+		}
+		p.avoid, p.until = p.told, c.now+c.settings.Silent
+		if to := c.place(t, p); to != "" && to != p.told {
+			p.to, p.wished = to, c.now
+			c.tell(t, p)
+			t.changed(c.now)
+		}
+	}
+}
+
+// move tells publishers to go where they are to be, as many at once as the wave allows. A broker that does not become ready
+// gets none: they stay.
+func (c *Control) move(t *topic) {
+	flying, largest := 0.0, 0.0
+	for _, p := range t.publishers {
+		largest = max(largest, p.rate)
+		if p.at != p.told && c.now-p.toldAt < c.settings.Move {
+			flying += p.rate
+		}
+	}
+	most := max(wave*t.rate, largest)
+	readiness := map[string]bool{}
+	for _, id := range t.names {
+		p := t.publishers[id]
+		if p.to == p.told || p.to == "" {
+			continue
+		}
+		able, known := readiness[p.to]
+		if !known {
+			able = c.ready(t, p.to)
+			readiness[p.to] = able
+		}
+		switch {
+		case able && (flying == 0 || flying+p.rate <= most*(1+1e-9)):
+			flying += p.rate
+			c.tell(t, p)
+		case !able && c.now-p.wished > c.settings.Prepare:
+			t.note = p.to + " did not become ready: it has no share, or lacks consumers of a channel"
+			p.to = p.told
+		}
+	}
+}
+
+// still says that nobody is on the way any more, or was given time enough.
+func (c *Control) still(t *topic) bool {
+	for _, p := range t.publishers {
+		if p.to != p.told || p.at != p.told && c.now-p.toldAt < c.settings.Move {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"giusto.dev/messaging/distribute"
+)
+
+// steer runs a topic's sessions: distribute, let publishers move, measure, and again until every broker is within the objective.
+func (c *Control) steer(t *topic) {
+	switch t.phase {
+	case idle:
+		c.watch(t)
+	case moving:
+		if t.session == nil || t.gather && c.now-t.since < c.settings.Gather {
+			c.end(t, "")
+		} else if c.still(t) {
+			t.phase, t.from = measuring, c.now+c.settings.Calm
+			t.to = t.from + c.settings.Round
+			c.fresh(t)
+		}
+	case measuring:
+		if t.gather {
+			c.end(t, "")
+		} else if c.now >= t.to {
+			c.measured(t)
+		}
+	}
+}
+
+func (c *Control) fresh(t *topic) {
+	for _, b := range c.brokers {
+		if s := b.stats[t.spec.Name]; s != nil {
+			clear(s.round)
+		}
+	}
+}
+
+// watch begins a session where one is due: publishers have come or gone and that is over, or a broker has been beyond the objective for
+// some seconds.
+func (c *Control) watch(t *topic) {
+	if len(t.publishers) == 0 || len(c.candidates(t)) == 0 {
+		return
+	}
+	if t.gather && c.now-t.since >= c.settings.Gather {
+		c.begin(t, false)
+		return
+	}
+	if c.now-t.judged < time.Second {
+		return
+	}
+	t.judged = c.now
+	for id, b := range c.brokers {
+		s := b.stats[t.spec.Name]
+		if s == nil || !s.full(c.settings.Window) || t.spec.Objective == 0 {
+			continue
+		}
+		if all := s.delivery(); all.Count() < 100 || all.Percentile(t.spec.Percentile) <= t.spec.Objective {
+			t.late[id] = 0
+		} else if t.late[id]++; t.late[id] >= c.settings.Window && c.now > t.rest && !t.gather {
+			c.begin(t, true)
+			return
+		}
+	}
+}
+
+// begin begins a session: from where publishers are, or by the model from nowhere, where it would take another number of brokers.
+func (c *Control) begin(t *topic, overloaded bool) {
+	publishers, at := c.members(t)
+	brokers := c.candidates(t)
+	fresh := func() *distribute.Session { return distribute.New(c.settings.Kind, publishers, brokers, c.epoch) }
+	s, used := fresh(), count(at)
+	guessed := c.settings.Model != nil && s.Guess(c.settings.Model(t.spec), t.spec.Objective.Seconds())
+	switch {
+	case guessed && (t.planned == 0 || count(s.Plan()) > used || count(s.Plan()) < used && !overloaded):
+	case !guessed && (t.planned == 0 || !overloaded && c.fewer(fresh(), used)):
+		s = fresh()
+	default:
+		s = fresh()
+		s.Resume(at)
+	}
+	t.session, t.gather, t.note, t.rounds = s, false, "", 0
+	clear(t.late)
+	t.planned = t.rate
+	c.next(t)
+}
+
+// fewer says whether the topic would fit on fewer brokers than it is at, as far as capacities tell.
+func (c *Control) fewer(s *distribute.Session, used int) bool {
+	return s.Assign() == nil && count(s.Plan()) < used
+}
+
+// count is how many brokers a plan names.
+func count(plan []string) int {
+	seen := map[string]bool{}
+	for _, id := range plan {
+		if id != "" {
+			seen[id] = true
+		}
+	}
+	return len(seen)
+}
+
+// members are the topic's publishers, and where they are to be; what follows no assignment counts as one that is fixed.
+func (c *Control) members(t *topic) (publishers []distribute.Publisher, at []string) {
+	t.order = nil
+	for _, id := range t.names {
+		p := t.publishers[id]
+		publishers = append(publishers, distribute.Publisher{ID: p.id, Group: p.group, Rate: p.rate})
+		place := p.told
+		if !c.alive(c.brokers[place]) {
+			place = ""
+		}
+		at, t.order = append(at, place), append(t.order, p.id)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
+		if s := c.brokers[id].stats[t.spec.Name]; s != nil && s.unmanaged() > 0 {
+			publishers = append(publishers, distribute.Publisher{Fixed: id, Rate: s.unmanaged()})
+			at, t.order = append(at, id), append(t.order, "")
+		}
+	}
+	return publishers, at
+}
+
+// next brings a session to its next measurement, or ends it.
+func (c *Control) next(t *topic) {
+	for {
+		if t.session.Settled() {
+			if t.session.Done() {
+				c.end(t, "")
+				return
+			}
+			if err := t.session.Assign(); err != nil {
+				c.giveUp(t, err.Error())
+				return
+			}
+		}
+		plan := t.session.Plan()
+		if slices.Contains(plan, "") {
+			c.giveUp(t, "beyond the objective, and no broker is free to take publishers: add brokers, or promise less")
+			return
+		}
+		c.follow(t, plan)
+		t.phase = moving
+		return
+	}
+}
+
+// follow makes publishers go where a plan has them.
+func (c *Control) follow(t *topic, plan []string) {
+	for n, id := range t.order {
+		if p := t.publishers[id]; id != "" && p != nil && p.to != plan[n] && plan[n] != "" {
+			p.to, p.wished = plan[n], c.now
+		}
+	}
+}
+
+// giveUp ends a session that found no plan: the best that was measured stays, and it is tried again only after a while.
+func (c *Control) giveUp(t *topic, why string) {
+	if plan, _, any := t.session.Best(); any {
+		c.follow(t, plan)
+	}
+	c.end(t, why)
+	t.rest = c.now + 10*c.settings.Round
+}
+
+func (c *Control) end(t *topic, note string) {
+	t.phase, t.session = idle, nil
+	t.note = note
+	t.moved = c.now
+}
+
+// measured gives the session what was delivered in the round.
+func (c *Control) measured(t *topic) {
+	tails := map[string]float64{}
+	t.tails = map[string]time.Duration{}
+	for id, b := range c.brokers {
+		if s := b.stats[t.spec.Name]; s != nil && s.round.Count() > 0 {
+			t.tails[id] = s.round.Percentile(t.spec.Percentile)
+			tails[id] = t.tails[id].Seconds()
+		}
+	}
+	t.rounds++
+	if t.spec.Objective == 0 { // nothing was promised
+		clear(tails)
+	}
+	t.session.Measured(tails, max(t.spec.Objective.Seconds(), 1e-9))
+	c.next(t)
+}

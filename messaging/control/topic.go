@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"giusto.dev/messaging/distribute"
+	"giusto.dev/messaging/ledger"
+	"giusto.dev/messaging/wire"
+)
+
+// publisher is one that asks where to send. It sends to `at`; it was told to send to `told`; it is to be at `to`, which it is told when
+// all is ready there and not too many are on their way.
+type publisher struct {
+	id, group    string
+	rate         float64
+	at, told, to string
+	version      uint64        // the leader's epoch above, what was told below
+	asked        time.Duration // last
+	wished       time.Duration // since when it is to be at `to`
+	toldAt       time.Duration
+	avoid        string // a broker that it could not reach, until
+	until        time.Duration
+}
+
+type phase int
+
+const (
+	idle phase = iota
+	moving
+	measuring
+)
+
+func (p phase) String() string { return [...]string{"steady", "moving", "measuring"}[p] }
+
+// load is what a broker gets of a topic from publishers that are there or told to go there.
+type load struct {
+	rate       float64
+	publishers int
+}
+
+type topic struct {
+	spec       wire.Topic
+	book       *ledger.Book
+	publishers map[string]*publisher
+	names      []string // of publishers, in order
+	load       map[string]load
+	rate       float64 // of all publishers
+	phase      phase
+	session    *distribute.Session
+	order      []string // the session's publishers, "" for what nobody manages
+	gather     bool     // who publishes has changed since the last session
+	since      time.Duration
+	late       map[string]int // for how many seconds a broker has been beyond the objective
+	judged     time.Duration
+	rest       time.Duration // no session by itself before
+	from, to   time.Duration // of the measurement
+	planned    float64       // messages a second when it was distributed last
+	shared     map[string]wire.Share
+	moved      time.Duration // when somebody moved last
+	note       string
+	rounds     int
+	tails      map[string]time.Duration // of the last measurement
+}
+
+func newTopic(spec wire.Topic, book *ledger.Book) *topic {
+	return &topic{spec: spec, book: book, publishers: map[string]*publisher{}, load: map[string]load{}, late: map[string]int{}}
+}
+
+// add makes a publisher known.
+func (t *topic) add(id string) *publisher {
+	p := &publisher{id: id}
+	t.publishers[id] = p
+	n, _ := slices.BinarySearch(t.names, id)
+	t.names = slices.Insert(t.names, n, id)
+	return p
+}
+
+// drop forgets one.
+func (t *topic) drop(p *publisher) {
+	t.set(p, "", "", 0)
+	delete(t.publishers, p.id)
+	n, _ := slices.BinarySearch(t.names, p.id)
+	t.names = slices.Delete(t.names, n, n+1)
+}
+
+// set changes where a publisher is, where it was told to be and what it sends, and so the loads.
+func (t *topic) set(p *publisher, at, told string, rate float64) {
+	count := func(id string, sign int) {
+		if id == "" {
+			return
+		}
+		l := t.load[id]
+		if l.rate, l.publishers = l.rate+float64(sign)*p.rate, l.publishers+sign; l.publishers == 0 {
+			delete(t.load, id)
+			return
+		}
+		t.load[id] = l
+	}
+	each := func(sign int) {
+		count(p.at, sign)
+		if p.told != p.at {
+			count(p.told, sign)
+		}
+		t.rate += float64(sign) * p.rate
+	}
+	each(-1)
+	p.at, p.told, p.rate = at, told, rate
+	each(1)
+}
+
+// grown says whether so much was added or taken away that the topic is to be distributed anew.
+func (t *topic) grown() bool { return math.Abs(t.rate-t.planned) > steady*t.planned }
+
+// changed begins to wait until nobody comes or goes any more.
+func (t *topic) changed(now time.Duration) { t.gather, t.since = true, now }
+
+// loads are the messages a second that each broker may get of a topic: who is on the way counts at both ends.
+func (c *Control) loads(t *topic) map[string]float64 {
+	sum := make(map[string]float64, len(t.load))
+	for id, l := range t.load {
+		sum[id] = l.rate
+	}
+	for id, b := range c.brokers {
+		if s := b.stats[t.spec.Name]; s != nil {
+			if own := s.unmanaged(); own > 0 {
+				sum[id] += own
+			}
+		}
+	}
+	return sum
+}
+
+// existing are the messages a second that a broker gets of all topics but one.
+func (c *Control) existing(id string, but *topic) (sum float64) {
+	for _, t := range c.topics {
+		if t != but {
+			sum += c.loads(t)[id]
+		}
+	}
+	return sum
+}
+
+// goals are the brokers that publishers are to go to, and were not told yet.
+func (t *topic) goals() (ids []string) {
+	for _, p := range t.publishers {
+		if p.to != p.told && p.to != "" && !slices.Contains(ids, p.to) {
+			ids = append(ids, p.to)
+		}
+	}
+	return ids
+}
+
+// candidates are the brokers that may get publishers, the largest residual first; no more than the bucket has whole tokens.
+func (c *Control) candidates(t *topic) []distribute.Broker {
+	var found []distribute.Broker
+	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
+		if b := c.brokers[id]; c.alive(b) {
+			found = append(found, distribute.Broker{ID: id, Capacity: b.capacity, Existing: c.existing(id, t)})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b distribute.Broker) int {
+		switch x, y := a.Capacity-a.Existing, b.Capacity-b.Existing; {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	return found[:min(len(found), int(min(t.spec.Depth/wire.Unit, 1<<20)))]
+}
+
+// share makes shares follow the load: what is assigned while publishers move, what was measured when they do not (the TB
+// Adaptor, § 2.5.4).
+func (c *Control) share(t *topic) {
+	loads := c.loads(t)
+	measured := t.phase == idle && c.now-t.moved > time.Duration(c.settings.Window)*time.Second
+	var ids []string
+	var rates, depths []float64
+	// Whoever is to get publishers needs a share before they come.
+	wave := max(t.rate*wave, t.spec.Each)
+	for _, id := range t.goals() {
+		if loads[id] < wave && c.alive(c.brokers[id]) {
+			loads[id] = wave
+		}
+	}
+	total := 0.0
+	for id, load := range loads {
+		if c.alive(c.brokers[id]) && load > 0 {
+			ids = append(ids, id)
+			total += load
+		}
+	}
+	slices.Sort(ids)
+	if most := int(min(t.spec.Depth/wire.Unit, 1<<20)); len(ids) > most { // those with least have to wait
+		slices.SortStableFunc(ids, func(a, b string) int {
+			if loads[a] > loads[b] {
+				return -1
+			} else if loads[a] < loads[b] {
+				return 1
+			}
+			return 0
+		})
+		ids = ids[:most]
+		slices.Sort(ids)
+	}
+	for _, id := range ids {
+		rate, depth := loads[id], loads[id]
+		if s := c.brokers[id].stats[t.spec.Name]; measured && s != nil && s.full(c.settings.Window) {
+			rate = max(s.mean(), quiet*loads[id])
+			depth = max(float64(s.used())/float64(t.spec.Depth), quiet*loads[id]/total)
+		} else {
+			measured = false
+		}
+		rates, depths = append(rates, rate), append(depths, depth)
+	}
+	if !measured {
+		copy(depths, rates)
+		for n, id := range ids {
+			rates[n], depths[n] = loads[id], loads[id]
+		}
+	}
+	wanted := map[string]wire.Share{}
+	r, d := ledger.Split(t.spec.Rate, rates, 0), ledger.Split(t.spec.Depth, depths, wire.Unit)
+	for n, id := range ids {
+		wanted[c.brokers[id].holder()] = wire.Share{Rate: r[n], Depth: d[n]}
+	}
+	if t.phase == moving || t.shared == nil || differ(wanted, t.shared) {
+		t.shared = wanted
+		t.book.Want(wanted)
+	}
+	c.settle(t)
+}
+
+const (
+	// wave is how much of a topic's rate may be on its way at once: what is on its way needs a share at both ends.
+	wave = 0.05
+	// quiet is how much of its assigned part a broker keeps that has seen nothing of it for a window.
+	quiet = 0.1
+	// steady: shares that would change by less stay.
+	steady = 0.1
+)
+
+// differ says whether shares have changed by so much that it is worth it.
+func differ(a, b map[string]wire.Share) bool {
+	if len(a) != len(b) {
+		return true
+	}
+	far := func(x, y uint64) bool { return float64(max(x, y)-min(x, y)) > steady*float64(max(x, y)) }
+	for name, share := range a {
+		other, there := b[name]
+		if !there || far(share.Rate, other.Rate) || far(share.Depth, other.Depth) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle makes what offers can be made now.
+func (c *Control) settle(t *topic) {
+	offered := t.book.Settle(func(name string) ledger.Version {
+		for id, b := range c.brokers {
+			if b.holder() == name {
+				b.number++
+				c.news.brokers[id] = true
+				return ledger.Version{Epoch: c.epoch, Number: b.number}
+			}
+		}
+		// A holder that is not here any more cannot get orders: what it has ends with its lease.
+		return ledger.Version{Epoch: c.epoch}
+	})
+	if len(offered) > 0 {
+		c.unsaved[t.spec.Name] = true
+	}
+}

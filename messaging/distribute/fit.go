@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package distribute
+
+import (
+	"math"
+	"slices"
+)
+
+// fit is one broker's search for how many of its fresh publishers it can take: FIT of appendix A.
+type fit struct {
+	fresh  []int
+	open   bool // to be measured
+	search bool // it violated with all of them
+	lo, hi int  // so many are fine, so many are too many
+	try    int  // how many are on, in this round
+}
+
+// nearly: with a tail in [nearly·objective, objective] the search ends.
+const nearly = 0.8
+
+// Plan is where each publisher's messages go in this round. Those that FIT leaves out are at the broker with most room that is not
+// being measured, or "" where there is none: nobody is silenced.
+func (s *Session) Plan() []string {
+	plan := make([]string, len(s.publishers))
+	spare := s.spare()
+	for n, b := range s.at {
+		if b != nobody {
+			plan[n] = s.brokers[b].ID
+		}
+	}
+	for _, f := range s.fits {
+		for _, n := range f.fresh[f.on():] {
+			plan[n] = spare
+		}
+	}
+	return plan
+}
+
+func (f *fit) on() int {
+	if !f.open && !f.search {
+		return len(f.fresh)
+	}
+	return f.try
+}
+
+func (s *Session) spare() string {
+	best := nobody
+	for b := range s.brokers {
+		if !s.full[b] && !s.fits[b].open && !s.fits[b].search && s.load[b] == 0 && (best == nobody || s.residual(b) > s.residual(best)) {
+			best = b
+		}
+	}
+	if best == nobody {
+		return ""
+	}
+	return s.brokers[best].ID
+}
+
+// Settled says that nothing is left to be measured before the next Assign.
+func (s *Session) Settled() bool { return s.settled }
+
+// Done says that every publisher has a broker, and each broker was found to be within the objective.
+func (s *Session) Done() bool { return s.done }
+
+// Rounds are the measurements so far, by iteration (Table 2.1).
+func (s *Session) Rounds() []int { return slices.Clone(s.rounds) }
+
+// Measured says what the tail of each broker was under Plan, in seconds; brokers that are not there had no messages.
+func (s *Session) Measured(tail map[string]float64, objective float64) {
+	if s.settled {
+		return
+	}
+	s.rounds[len(s.rounds)-1]++
+	whole, worst := true, 0.0
+	for b := range s.fits {
+		if f := &s.fits[b]; f.on() < len(f.fresh) {
+			whole = false
+		}
+		worst = max(worst, tail[s.brokers[b].ID])
+	}
+	if whole && worst < s.bestTail {
+		s.best, s.bestTail = slices.Clone(s.at), worst
+	}
+	if s.predict != nil && whole && s.again(tail, objective) {
+		return
+	}
+	s.judge(tail, objective)
+}
+
+// judge lets every search go on, and ends the iteration when all have ended.
+func (s *Session) judge(tail map[string]float64, objective float64) {
+	s.settled = true
+	for b := range s.fits {
+		if f := &s.fits[b]; f.open {
+			s.step(b, f, tail[s.brokers[b].ID], objective)
+			s.settled = s.settled && !f.open
+		}
+	}
+	if !s.settled {
+		return
+	}
+	s.done = s.kind == LB || !slices.Contains(s.at, nobody)
+	for b := range s.fits {
+		f := &s.fits[b]
+		for _, n := range f.fresh[f.on():] {
+			s.place(n, nobody)
+			s.done = false
+		}
+		s.full[b] = s.full[b] || f.search
+		*f = fit{}
+	}
+}
+
+// step takes one broker's measurement.
+func (s *Session) step(b int, f *fit, tail, objective float64) {
+	switch {
+	case !f.search && tail <= objective || s.kind == LB:
+		f.open = false
+		return
+	case !f.search:
+		f.search = true
+		if len(f.fresh) == 0 { // it only lost publishers, and its bucket is too small for the rest: all of them may go
+			f.fresh = s.spread(s.movable(b))
+		}
+		f.lo, f.hi = 0, len(f.fresh)
+	case tail > objective:
+		f.hi = f.try
+	default:
+		f.lo = f.try
+		if tail >= nearly*objective {
+			f.hi = f.try
+		}
+	}
+	if f.try = (f.lo + f.hi) / 2; f.hi-f.lo <= 1 {
+		f.open, f.try = false, f.lo
+	}
+}
+
+// Best is the complete plan with the least tail of those measured, and that tail; false: none was complete.
+func (s *Session) Best() ([]string, float64, bool) {
+	if s.best == nil {
+		return nil, 0, false
+	}
+	plan := make([]string, len(s.publishers))
+	for n, b := range s.best {
+		if b != nobody {
+			plan[n] = s.brokers[b].ID
+		}
+	}
+	return plan, s.bestTail, true
+}
+
+// Predict says what the tail of a broker would be, in seconds, with these publishers, which are `part` of the topic's rate.
+type Predict func(broker Broker, publishers []Publisher, part float64) float64
+
+// guessing: so often a measurement corrects the model before FIT searches without it.
+const guessing = 4
+
+// Guess finds a plan without measuring, by a model; it is to be measured next. A measurement that finds it wrong corrects the model by
+// that broker's factor, and it guesses again. False: by the model nothing fits; the session is as at its beginning.
+func (s *Session) Guess(predict Predict, objective float64) bool {
+	s.predict = predict
+	before, rounds := slices.Clone(s.at), s.rounds
+	s.clear()
+	s.settled, s.done = true, false
+	for !s.done || !s.settled {
+		if s.settled && s.Assign() != nil {
+			s.clear()
+			s.rounds, s.settled, s.done = rounds, true, false
+			return false
+		}
+		s.judge(s.predicted(), objective)
+	}
+	s.rounds, s.settled, s.done = append(rounds, 0), false, false
+	for b := range s.fits {
+		s.full[b] = false
+		for n, at := range s.at {
+			if at == b && s.publishers[n].Fixed == "" {
+				s.fits[b].fresh = append(s.fits[b].fresh, n)
+			}
+			if at == b || before[n] == b {
+				s.fits[b].open = true
+			}
+		}
+		s.fits[b].fresh = s.spread(s.fits[b].fresh)
+		s.fits[b].try = len(s.fits[b].fresh)
+	}
+	return true
+}
+
+// predicted is what the corrected model says of Plan.
+func (s *Session) predicted() map[string]float64 {
+	on := make([][]Publisher, len(s.brokers))
+	out := make([]bool, len(s.publishers))
+	for _, f := range s.fits {
+		for _, n := range f.fresh[f.on():] {
+			out[n] = true
+		}
+	}
+	for n, b := range s.at {
+		if b != nobody && !out[n] {
+			on[b] = append(on[b], s.publishers[n])
+		}
+	}
+	tails := map[string]float64{}
+	for b, publishers := range on {
+		if len(publishers) == 0 || !s.fits[b].open {
+			continue
+		}
+		rate := 0.0
+		for _, p := range publishers {
+			rate += p.Rate
+		}
+		tails[s.brokers[b].ID] = s.predict(s.brokers[b], publishers, rate/s.rate) * s.correction[b]
+	}
+	return tails
+}
+
+// again guesses anew where the measurement of a guess was beyond the objective.
+func (s *Session) again(tail map[string]float64, objective float64) bool {
+	late := false
+	for b := range s.fits {
+		found := tail[s.brokers[b].ID]
+		late = late || found > objective && s.fits[b].open
+	}
+	if !late || s.guesses == guessing {
+		return false
+	}
+	s.guesses++
+	told := s.predicted()
+	for b := range s.fits {
+		id := s.brokers[b].ID
+		if found := tail[id]; found > objective && told[id] > 0 {
+			s.correction[b] = max(s.correction[b], s.correction[b]*min(found/told[id], 1e3))
+		}
+	}
+	worst := math.Inf(-1)
+	for b, c := range s.correction {
+		if s.load[b] > 0 {
+			worst = max(worst, c)
+		}
+	}
+	for b, c := range s.correction { // a broker that was not tried is no better than those that were
+		if s.load[b] == 0 {
+			s.correction[b] = max(c, worst)
+		}
+	}
+	predict := s.predict
+	if s.Guess(predict, objective) {
+		return true
+	}
+	s.predict = nil
+	return true
+}
