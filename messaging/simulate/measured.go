@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulate plays brokers.
-
 package simulate
 
 // Measured is a profile of a real broker, as bench/profile writes it: latencies of messages from the publisher's write to the consumer's
