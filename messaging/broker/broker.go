@@ -15,17 +15,20 @@ import (
 	"sync/atomic"
 	"time"
 
+	"giusto.dev/messaging/bucket"
+	"giusto.dev/messaging/holder"
 	"giusto.dev/messaging/settings"
 )
 
 // Broker is one running broker.
 type Broker struct {
 	log      logger
-	epoch    time.Time // the gates' time 0
+	clock    *clock
 	settings atomic.Pointer[settings.Settings]
 	topics   atomic.Pointer[map[string]*topic] // those with a limit; replaced, never changed
 	engine   *engine
 	metrics  *metrics
+	follower *follower // nil: no distributor
 	tls      *tls.Config
 	asking   *http.Client // of auth servers
 	listener net.Listener
@@ -38,15 +41,15 @@ type Broker struct {
 	stopping   atomic.Bool
 	lastCall   chan struct{} // closed: what nsqd does not take now is lost
 
-	mutex     sync.Mutex // of clients
-	clients   map[*connection]struct{}
-	serving   sync.WaitGroup
-	reloading sync.Mutex
+	mutex    sync.Mutex // of clients
+	clients  map[*connection]struct{}
+	serving  sync.WaitGroup
+	changing sync.Mutex // of topics
 }
 
 // Start starts a broker. log gets a line for what an operator should know.
 func Start(s settings.Settings, log func(format string, words ...any)) (*Broker, error) {
-	b := &Broker{log: log, epoch: time.Now().Add(-10 * time.Second), clients: map[*connection]struct{}{}, lastCall: make(chan struct{}),
+	b := &Broker{log: log, clock: newClock(), clients: map[*connection]struct{}{}, lastCall: make(chan struct{}),
 		crowded: max(int64(s.Memory)/4, 2*int64(s.MaxBody)), asking: &http.Client{Timeout: 5 * time.Second}}
 	b.settings.Store(&s)
 	b.topics.Store(&map[string]*topic{})
@@ -65,7 +68,11 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 		return nil, err
 	}
 	b.webAddr = web.Addr()
-	if b.engine, err = startEngine(s, b.listener.Addr(), web.Addr(), log); err == nil {
+	b.engine, err = startEngine(s, b.listener.Addr(), web.Addr(), log)
+	if err == nil && len(s.Distributor) > 0 {
+		b.follower, err = b.newFollower(s)
+	}
+	if err == nil {
 		err = b.limit(s.Topics)
 	}
 	if err != nil {
@@ -80,6 +87,11 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 	b.serving.Add(2)
 	go func() { defer b.serving.Done(); b.web.Serve(web) }()
 	go func() { defer b.serving.Done(); b.accept() }()
+	if f := b.follower; f != nil {
+		ctx, end := context.WithCancel(context.Background())
+		f.reporter.end = end
+		go f.reporter.run(ctx)
+	}
 	return b, nil
 }
 
@@ -92,40 +104,42 @@ func (b *Broker) HTTPAddr() net.Addr { return b.webAddr }
 // limit makes the topics' limits what they are to be; with an error nothing changes.
 func (b *Broker) limit(wanted map[string]settings.Topic) error {
 	old := *b.topics.Load()
-	next, made := make(map[string]*topic, len(wanted)), []*topic{}
+	changed := map[string]*topic{}
 	for name, s := range wanted {
-		if next[name] = old[name]; next[name] != nil {
+		if old[name] != nil {
 			continue
 		}
-		t, err := b.newTopic(name, s)
+		full, err := bucket.New(s.Rate.Rate, uint64(s.Depth), uint64(s.Depth), b.clock.at(time.Now()))
+		if err == nil {
+			changed[name], err = b.newTopic(name, s, full)
+		}
 		if err != nil {
-			for _, t := range made {
-				t.end()
+			for _, t := range changed {
+				if t != nil {
+					t.end()
+				}
 			}
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		next[name], made = t, append(made, t)
 	}
 	var err error
 	for name, t := range old {
 		if s, stays := wanted[name]; stays {
 			err = errors.Join(err, t.set(s)) // the file was checked: the bucket takes it
+		} else if b.follower == nil {
+			changed[name] = nil
+		} else if !t.follows() {
+			err = errors.Join(err, t.order(holder.Step{Change: holder.Restart}, 1)) // until there are orders for it
 		}
 	}
-	b.topics.Store(&next)
-	for name, t := range old {
-		if next[name] == nil {
-			b.serving.Add(1)
-			go func() { defer b.serving.Done(); t.end() }() // nsqd's disk may be full
-		}
-	}
+	b.swap(changed)
 	return err
 }
 
 // Reload takes over the topics of a file read anew. What else differs needs a restart, and is refused with all the rest.
 func (b *Broker) Reload(path string) error {
-	b.reloading.Lock()
-	defer b.reloading.Unlock()
+	b.changing.Lock()
+	defer b.changing.Unlock()
 	err := b.reload(path)
 	if err != nil {
 		b.metrics.failed.Add(1)
@@ -203,6 +217,9 @@ func (b *Broker) Ended() <-chan error { return b.engine.ended }
 // its rate for as long as `drain` says, and the rest to nsqd's disk, as what consumers did not take.
 func (b *Broker) Stop() {
 	b.stopping.Store(true)
+	if b.follower != nil {
+		b.follower.reporter.stop()
+	}
 	b.listener.Close()
 	ending, cancel := context.WithTimeout(context.Background(), time.Second)
 	b.web.Shutdown(ending)

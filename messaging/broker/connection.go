@@ -21,6 +21,7 @@ import (
 const (
 	frameResponse = 0
 	frameError    = 1
+	frameMessage  = 2
 )
 
 // refusal is an error that the client is told: nsqd's code and text.
@@ -53,6 +54,8 @@ type connection struct {
 	// The topic without a limit that it last published to.
 	unlimited     *nsqd.Topic
 	unlimitedName string
+	tally         *tally // its; nil: nobody wants to know
+	follows       bool   // a publisher that goes where the distributor says
 	one           [1]*nsqd.Message
 
 	writing sync.Mutex

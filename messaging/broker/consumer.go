@@ -21,6 +21,7 @@ import (
 // 16 KiB or 250 ms are full.
 type consumer struct {
 	*connection
+	tally   *tally // of the topic that it consumes; nil: nobody wants to know
 	first   []byte // what nsqd is to read first
 	skipped bool   // the answer to IDENTIFY was
 	frame   []byte // of the frame that nsqd is writing, what is here
@@ -66,7 +67,7 @@ func (c *connection) subscribe() error {
 	defer c.broker.consuming.Add(-1)
 	first := binary.BigEndian.AppendUint32([]byte("  V2IDENTIFY\n"), uint32(len(text)))
 	first = fmt.Appendf(append(first, text...), "SUB %s %s\n", topic, channel)
-	c.broker.engine.handler.Handle(&consumer{connection: c, first: first})
+	c.broker.engine.handler.Handle(&consumer{connection: c, tally: c.broker.tally(topic), first: first})
 	return nil
 }
 
@@ -121,6 +122,9 @@ func (c *consumer) Write(data []byte) (int, error) {
 			if err != nil {
 				return 0, err
 			}
+			if c.tally != nil {
+				c.count(c.frame[4:size])
+			}
 		}
 		c.skipped = true
 		if c.frame = append(c.frame[:0], c.frame[size:]...); cap(c.frame) > quickly {
@@ -128,6 +132,15 @@ func (c *consumer) Write(data []byte) (int, error) {
 		}
 	}
 	return len(data), nil
+}
+
+// count counts a message that was written: its time runs from when it came. What is sent again says nothing of the broker.
+func (c *consumer) count(frame []byte) {
+	if binary.BigEndian.Uint32(frame) != frameMessage || len(frame) < 14 || binary.BigEndian.Uint16(frame[12:]) != 1 {
+		return
+	}
+	now := time.Now()
+	c.tally.sent(c.broker.clock.at(now), time.Duration(now.UnixNano()-int64(binary.BigEndian.Uint64(frame[4:]))))
 }
 
 // Close ends the connection; nsqd calls it.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"giusto.dev/messaging/settings"
@@ -125,7 +126,7 @@ func (c *connection) accept(said identity) error {
 	between := func(value int, least, most time.Duration) bool {
 		return value >= int(least/time.Millisecond) && value <= int(most/time.Millisecond)
 	}
-	c.identity = said
+	c.identity, c.follows = said, strings.HasPrefix(said.UserAgent, "giusto/")
 	switch {
 	case said.HeartbeatInterval == -1:
 		c.heartbeat.Store(0)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"giusto.dev/messaging/wire"
 )
 
 // bounds of the histograms of times.
@@ -64,6 +65,12 @@ var (
 	aboutClients  = about("connections", "Connections, now.", "role")
 	aboutOpened   = about("connections_total", "Connections accepted.")
 	aboutErrors   = about("error_frames_total", "Error frames sent.", "code")
+	aboutReports  = about("reports_total", "Reports to distributors.", "result")
+	aboutLease    = about("lease_seconds", "How long the distributor's orders still hold; less than 0: since when not.")
+	aboutOrders   = about("orders_version", "Version of the orders in force.")
+	aboutEpoch    = about("orders_epoch", "Epoch of the distributor that gave them.")
+	aboutRate     = about("share_rate", "The topic's share of its bucket: tokens a second.", "topic")
+	aboutDepth    = about("share_depth", "The topic's share of its bucket: tokens.", "topic")
 	aboutReloads  = about("reloads_total", "Reloads of the static file.", "result")
 )
 
@@ -107,8 +114,12 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	counter := func(about *prometheus.Desc, value uint64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(about, prometheus.CounterValue, float64(value), labels...)
 	}
-	gauge := func(about *prometheus.Desc, value int64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(about, prometheus.GaugeValue, float64(value), labels...)
+	exactly := func(about *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(about, prometheus.GaugeValue, value, labels...)
+	}
+	gauge := func(about *prometheus.Desc, value int64, labels ...string) { exactly(about, float64(value), labels...) }
+	if f := m.broker.follower; f != nil {
+		f.tell(counter, exactly)
 	}
 	counter(aboutUnlisted, m.unlimited.Load())
 	counter(aboutOpened, m.opened.Load())
@@ -137,11 +148,31 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	for name, t := range *m.broker.topics.Load() {
 		t.mutex.Lock()
 		held, delayed, kept, used, limit := t.gate.Counts.Held, t.gate.Counts.Delayed, t.gate.Kept(), t.used, t.limit
+		share, follows := t.share, t.lease > 0
 		t.mutex.Unlock()
 		counter(aboutHeld, held, name)
 		counter(aboutDelayed, delayed, name)
 		gauge(aboutKept, int64(kept), name)
 		gauge(aboutQueue, used, name)
 		gauge(aboutLimit, limit, name)
+		if follows {
+			exactly(aboutRate, float64(share.Rate)/wire.Unit, name)
+			exactly(aboutDepth, float64(share.Depth)/wire.Unit, name)
+		}
+	}
+}
+
+// tell tells of the distributor's orders.
+func (f *follower) tell(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+	f.broker.changing.Lock()
+	epoch, version := f.epoch, f.version
+	f.broker.changing.Unlock()
+	sent, failed := f.reporter.sent.Load(), f.reporter.failed.Load()
+	counter(aboutReports, sent-min(failed, sent), "done")
+	counter(aboutReports, failed, "failed")
+	gauge(aboutOrders, float64(version))
+	gauge(aboutEpoch, float64(epoch))
+	if until := f.until.Load(); until > 0 {
+		gauge(aboutLease, (time.Duration(until) - time.Duration(f.broker.leases(time.Now()))).Seconds())
 	}
 }

@@ -21,6 +21,7 @@ func (c *connection) find(command string) (target, error) {
 	if len(c.params) < 2 {
 		return target{}, refuse("E_INVALID", "%s insufficient number of parameters", command)
 	}
+	waits := c.broker.waits()
 	if t := (*c.broker.topics.Load())[string(c.params[1])]; t != nil {
 		return target{t, t.name}, nil
 	}
@@ -31,6 +32,13 @@ func (c *connection) find(command string) (target, error) {
 			return target{}, err
 		}
 	}
+	if waits {
+		t, err := c.broker.follower.hold(name)
+		if err != nil {
+			err = failure(command, err)
+		}
+		return target{t, name}, err
+	}
 	return target{nil, name}, nil
 }
 
@@ -40,7 +48,7 @@ func (c *connection) nsq(t target) *nsqd.Topic {
 		return t.limited.nsq.Load()
 	}
 	if c.unlimitedName != t.name || c.unlimited.Exiting() {
-		c.unlimited, c.unlimitedName = c.broker.engine.topic(t.name), t.name
+		c.unlimited, c.unlimitedName, c.tally = c.broker.engine.topic(t.name), t.name, c.broker.tally(t.name)
 	}
 	return c.unlimited
 }
@@ -206,7 +214,10 @@ func (c *connection) publish(to target, messages []*nsqd.Message, deferral time.
 	}
 	if to.limited != nil {
 		// Whoever is answered late, or must wait, has the answers before this one now.
-		return to.limited.publish(messages, deferral, arrival{c.conn.stamp, c.conn.read}, c.flush)
+		return to.limited.publish(messages, deferral, arrival{c.conn.stamp, c.conn.read, c.follows}, c.flush)
+	}
+	if c.tally != nil {
+		c.tally.came(c.broker.clock.at(c.conn.read), len(messages), c.follows, 0)
 	}
 	return c.broker.unlimited(c.unlimited, messages, deferral)
 }

@@ -13,6 +13,7 @@ import (
 	"giusto.dev/messaging/bucket"
 	"giusto.dev/messaging/gate"
 	"giusto.dev/messaging/settings"
+	"giusto.dev/messaging/wire"
 )
 
 var (
@@ -25,8 +26,9 @@ const oldest = int64(time.Second)
 
 // arrival is when a message came (CLOCK_REALTIME, ns) and when it was read.
 type arrival struct {
-	stamp int64
-	read  time.Time
+	stamp   int64
+	read    time.Time
+	follows bool // its publisher goes where the distributor says
 }
 
 // answer is what a producer waits for who is answered after release.
@@ -56,6 +58,7 @@ type topic struct {
 	broker *Broker
 	name   string
 	counts *counts
+	tally  *tally // nil: nobody wants to know
 	nsq    atomic.Pointer[nsqd.Topic]
 
 	mutex   sync.Mutex
@@ -63,28 +66,25 @@ type topic struct {
 	limit   int64 // of `used`
 	used    int64 // weight of what is kept, until nsqd has it
 	places  []*place
-	late    bool // answer after release
-	over    bool // no limit any more: everything passes
+	lease   uint64     // the leases' time until which the gate releases; 0: the limit is the file's
+	share   wire.Share // by the distributor's last orders
+	late    bool       // answer after release
+	over    bool       // no limit any more: everything passes
 	alarm   *alarm
 	armed   uint64 // when the alarm rings; 0: it does not
 	outlets sync.WaitGroup
 }
 
-// now is the gate's time: ns of the monotonic clock since the broker's epoch.
-func (b *Broker) now(t time.Time) uint64 { return uint64(t.Sub(b.epoch)) }
-
-func (b *Broker) newTopic(name string, s settings.Topic) (*topic, error) {
+// newTopic makes a topic whose bucket is what it is at the beginning.
+func (b *Broker) newTopic(name string, s settings.Topic, at bucket.Bucket) (*topic, error) {
 	alarm, err := newAlarm()
 	if err != nil {
 		return nil, err
 	}
-	t := &topic{broker: b, name: name, alarm: alarm, counts: b.metrics.topic(name),
+	t := &topic{broker: b, name: name, alarm: alarm, counts: b.metrics.topic(name), tally: b.tally(name),
 		limit: s.Queue, late: s.Ok == settings.Released}
 	t.nsq.Store(b.engine.topic(name))
-	if t.gate.Bucket, err = bucket.New(s.Rate.Rate, uint64(s.Depth), uint64(s.Depth), b.now(time.Now())); err != nil {
-		alarm.close()
-		return nil, err
-	}
+	t.gate.Bucket = at
 	t.outlets.Add(1)
 	go t.letOut()
 	return t, nil
@@ -95,8 +95,9 @@ func (t *topic) set(s settings.Topic) error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	t.limit, t.late = s.Queue, s.Ok == settings.Released
+	t.lease, t.share, t.gate.Until = 0, wire.Share{}, 0
 	t.makeRoom(0)
-	now := t.broker.now(time.Now())
+	now := t.broker.clock.at(time.Now())
 	err := t.gate.Set(s.Rate.Rate, uint64(s.Depth), now)
 	t.arm(now)
 	return err
@@ -108,7 +109,7 @@ func weight(m *nsqd.Message) int64 { return int64(len(m.Body)+1023) >> 10 }
 // publish takes all messages of a command, or none. nil: they may be acknowledged. `before` is called before it waits.
 func (t *topic) publish(messages []*nsqd.Message, deferral time.Duration, came arrival, before func() error) error {
 	lag := min(max(came.read.UnixNano()-came.stamp, 0), oldest)
-	read := t.broker.now(came.read)
+	read := t.broker.clock.at(came.read)
 	stamp := read - min(uint64(lag), read)
 	t.counts.lag.observe(time.Duration(lag))
 	total := int64(0)
@@ -131,9 +132,10 @@ func (t *topic) publish(messages []*nsqd.Message, deferral time.Duration, came a
 		}
 		// It waited for room, not to be read: nothing is to be put in order any more.
 		t.used -= room
-		read = t.broker.now(time.Now())
+		read = t.broker.clock.at(time.Now())
 		stamp = read
 	}
+	t.renew(came.read)
 	if t.late {
 		reply = &answer{given: make(chan struct{})}
 	}
@@ -150,6 +152,9 @@ func (t *topic) publish(messages []*nsqd.Message, deferral time.Duration, came a
 		if reply != nil {
 			reply.open++
 		}
+	}
+	if t.tally != nil {
+		t.tally.came(read, len(messages), came.follows, t.gate.Peak())
 	}
 	t.makeRoom(0)
 	t.arm(read)
@@ -231,11 +236,13 @@ func (t *topic) letOut() {
 	for t.alarm.wait() == nil {
 		t.mutex.Lock()
 		t.armed = 0
-		t.gate.Due(t.broker.now(time.Now()), func(p pending) { out = append(out, p) })
+		now := time.Now()
+		t.renew(now)
+		t.gate.Due(t.broker.clock.at(now), func(p pending) { out = append(out, p) })
 		t.mutex.Unlock()
 		t.hand(out)
 		t.mutex.Lock()
-		t.arm(t.broker.now(time.Now()))
+		t.arm(t.broker.clock.at(time.Now()))
 		t.mutex.Unlock()
 		clear(out)
 		if out = out[:0]; cap(out) > 4096 {

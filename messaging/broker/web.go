@@ -110,7 +110,10 @@ func (b *Broker) webTarget(r *http.Request) (target, *nsqd.Topic, url.Values, er
 	if !settings.ValidName(names[0]) {
 		return target{}, nil, nil, webError{400, "INVALID_TOPIC"}
 	}
-	t := (*b.topics.Load())[names[0]]
+	t, err := b.limited(names[0])
+	if err != nil {
+		return target{}, nil, nil, err
+	}
 	if t != nil {
 		return target{t, names[0]}, t.nsq.Load(), parameters, nil
 	}
@@ -126,9 +129,12 @@ func (b *Broker) webPublish(to target, topic *nsqd.Topic, messages []*nsqd.Messa
 	}
 	now := time.Now()
 	if to.limited == nil {
+		if tally := b.tally(to.name); tally != nil {
+			tally.came(b.clock.at(now), len(messages), false, 0)
+		}
 		return b.unlimited(topic, messages, deferral)
 	}
-	return to.limited.publish(messages, deferral, arrival{now.UnixNano(), now}, func() error { return nil })
+	return to.limited.publish(messages, deferral, arrival{now.UnixNano(), now, false}, func() error { return nil })
 }
 
 // bounded refuses what would need more memory for bodies than there is for all connections together.

@@ -73,9 +73,9 @@ type broker struct {
 	stats                     map[string]*stats
 }
 
-func holder(id, incarnation string) string { return id + "/" + incarnation }
+func key(id, incarnation string) string { return id + "/" + incarnation }
 
-func (b *broker) holder() string { return holder(b.id, b.incarnation) }
+func (b *broker) holder() string { return key(b.id, b.incarnation) }
 
 // Control is a leader's state.
 type Control struct {
@@ -121,11 +121,11 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 	if r.Broker == "" || r.Incarnation == "" || r.V2 == "" {
 		return fmt.Errorf("a report needs broker, incarnation and v2")
 	}
-	if c.dead[holder(r.Broker, r.Incarnation)] {
+	if c.dead[key(r.Broker, r.Incarnation)] {
 		return fmt.Errorf("%s: this incarnation was replaced by another", r.Broker)
 	}
 	if r.Replaces != "" && r.Replaces != r.Incarnation {
-		c.bury(holder(r.Broker, r.Replaces))
+		c.bury(key(r.Broker, r.Replaces))
 	}
 	b := c.brokers[r.Broker]
 	if b == nil || b.incarnation != r.Incarnation {

@@ -189,6 +189,12 @@ func (c *Control) share(t *topic) {
 			loads[id] = wave
 		}
 	}
+	// What waits at a broker goes out there, also when its publishers have left.
+	for id, b := range c.brokers {
+		if s := b.stats[t.spec.Name]; s != nil && s.kept > 0 && c.alive(b) {
+			loads[id] += c.drain(s)
+		}
+	}
 	total := 0.0
 	for id, load := range loads {
 		if c.alive(c.brokers[id]) && load > 0 {
@@ -212,7 +218,7 @@ func (c *Control) share(t *topic) {
 	for _, id := range ids {
 		rate, depth := loads[id], loads[id]
 		if s := c.brokers[id].stats[t.spec.Name]; measured && s != nil && s.full(c.settings.Window) {
-			rate = max(s.mean(), quiet*loads[id])
+			rate = max(s.mean()+c.drain(s), quiet*loads[id])
 			depth = max(float64(s.used())/float64(t.spec.Depth), quiet*loads[id]/total)
 		} else {
 			measured = false
@@ -245,6 +251,9 @@ const (
 	// steady: shares that would change by less stay.
 	steady = 0.1
 )
+
+// drain is what it takes a second to let out what waits within a window.
+func (c *Control) drain(s *stats) float64 { return float64(s.kept) / float64(c.settings.Window) }
 
 // differ says whether shares have changed by so much that it is worth it.
 func differ(a, b map[string]wire.Share) bool {

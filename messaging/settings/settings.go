@@ -44,23 +44,28 @@ type TLS struct {
 
 // Settings is the whole file, with defaults filled in.
 type Settings struct {
-	Listen     string           `yaml:"listen"`
-	HTTP       string           `yaml:"http"`
-	Announce   string           `yaml:"announce"`
-	Lookupd    []string         `yaml:"lookupd"`
-	Data       string           `yaml:"data"`
-	Node       int64            `yaml:"node"`
-	Memory     Size             `yaml:"memory"`
-	MaxMessage Size             `yaml:"max_message"`
-	MaxBody    Size             `yaml:"max_body"`
-	MemQueue   int64            `yaml:"mem_queue"`
-	SyncEvery  int64            `yaml:"sync_every"`
-	MsgTimeout Duration         `yaml:"msg_timeout"`
-	Patience   Duration         `yaml:"patience"`
-	Drain      Duration         `yaml:"drain"`
-	TLS        *TLS             `yaml:"tls"`
-	Auth       []string         `yaml:"auth"`
-	Topics     map[string]Topic `yaml:"topics"`
+	Listen     string   `yaml:"listen"`
+	HTTP       string   `yaml:"http"`
+	Announce   string   `yaml:"announce"`
+	Lookupd    []string `yaml:"lookupd"`
+	Data       string   `yaml:"data"`
+	Node       int64    `yaml:"node"`
+	Memory     Size     `yaml:"memory"`
+	MaxMessage Size     `yaml:"max_message"`
+	MaxBody    Size     `yaml:"max_body"`
+	MemQueue   int64    `yaml:"mem_queue"`
+	SyncEvery  int64    `yaml:"sync_every"`
+	MsgTimeout Duration `yaml:"msg_timeout"`
+	Patience   Duration `yaml:"patience"`
+	Drain      Duration `yaml:"drain"`
+	TLS        *TLS     `yaml:"tls"`
+	Auth       []string `yaml:"auth"`
+	// Distributor, when given, says what the limits of all topics are that the file does not name. Name is what it calls this broker,
+	// Capacity the messages a second that the broker can handle; 0: as the distributor thinks.
+	Distributor []string         `yaml:"distributor"`
+	Name        string           `yaml:"name"`
+	Capacity    Rate             `yaml:"capacity"`
+	Topics      map[string]Topic `yaml:"topics"`
 }
 
 // Defaults is what holds for keys that the file does not have.
@@ -75,6 +80,9 @@ func Defaults() Settings {
 	}
 }
 
+// Queue is how much may wait where nothing else is said.
+const Queue = 10_000
+
 // Where `ok` may stand.
 const (
 	Accepted = "accepted"
@@ -83,6 +91,9 @@ const (
 
 // Topic and channel names as nsqd 1.3.0 has them.
 var name = regexp.MustCompile(`^[.a-zA-Z0-9_-]+(#ephemeral)?$`)
+
+// Names of brokers: also HOST:PORT.
+var id = regexp.MustCompile(`^[.a-zA-Z0-9_:\[\]-]{1,255}$`)
 
 // ValidName says whether a topic or channel may be called so.
 func ValidName(text string) bool {
@@ -171,6 +182,19 @@ func (s *Settings) check() error {
 	if s.TLS != nil && (s.TLS.Certificate == "" || s.TLS.Key == "") {
 		return errors.New("tls: certificate and key must both be given")
 	}
+	for _, address := range s.Distributor {
+		if host, _, err := net.SplitHostPort(address); err != nil || host == "" {
+			return fmt.Errorf("distributor: %q is not HOST:PORT", address)
+		}
+	}
+	switch {
+	case s.Name != "" && !id.MatchString(s.Name):
+		return fmt.Errorf("name: %q is not a broker's name: 1 to 255 of . a-z A-Z 0-9 _ - : [ ]", s.Name)
+	case len(s.Distributor) == 0 && s.Name != "":
+		return errors.New("name: it is for a distributor; give one, or leave it out")
+	case len(s.Distributor) == 0 && s.Capacity.Num > 0:
+		return errors.New("capacity: it is for a distributor; give one, or leave it out")
+	}
 	for topic, t := range s.Topics {
 		if !ValidName(topic) {
 			return fmt.Errorf("topics: %q is not a topic's name: 1 to 64 of . a-z A-Z 0-9 _ -, perhaps #ephemeral", topic)
@@ -186,17 +210,23 @@ func (s *Settings) check() error {
 			return fmt.Errorf("topics: %s: ok: %q is neither %s nor %s", topic, t.Ok, Accepted, Released)
 		}
 		if t.Queue == 0 {
-			t.Queue = 10_000
+			t.Queue = Queue
 		}
-		// What waits is in memory. Where nsqd keeps nothing in memory, it is acknowledged when nsqd has it.
-		if t.Ok == "" && s.MemQueue == 0 {
-			t.Ok = Released
-		} else if t.Ok == "" {
-			t.Ok = Accepted
+		if t.Ok == "" {
+			t.Ok = s.Answer()
 		}
 		s.Topics[topic] = t
 	}
 	return nil
+}
+
+// Answer is when producers are answered where nothing else is said. What waits is in memory: where nsqd keeps nothing in memory, it
+// is acknowledged when nsqd has it.
+func (s *Settings) Answer() string {
+	if s.MemQueue == 0 {
+		return Released
+	}
+	return Accepted
 }
 
 // Differs names a key other than `topics` in which the two differ; empty: none.

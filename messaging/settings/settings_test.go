@@ -57,6 +57,15 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	for text, named := range map[string]string{
 		"lissten: 1.2.3.4:5":                           "lissten",
 		"listen: nowhere":                              "listen",
+		"distributor: [nowhere]":                       "distributor: \"nowhere\" is not HOST:PORT",
+		"distributor: [':4170']":                       "distributor",
+		"distributor: a:1":                             "line 1",
+		"distributor: [{a: 1}]":                        "line 1",
+		"distributor: [a:1]\nname: a/b":                "name: \"a/b\"",
+		"distributor: [a:1]\ncapacity: 10":             "\"10\" is not a rate",
+		"distributor: [a:1]\ncapacity: -1/s":           "-1/s",
+		"name: edge-1":                                 "name: it is for a distributor",
+		"capacity: 10k/s":                              "capacity: it is for a distributor",
 		"topics: {a: {depth: 2}}":                      "a: it has no rate",
 		"topics: {a: {rate: 1/s}}":                     "a: it has no depth",
 		"topics: {a: {rate: 1/h, depth: 2}}":           "1/h",
@@ -85,6 +94,10 @@ func TestDefaults(t *testing.T) {
 	}
 	s, err = Parse([]byte(`{"topics": {"a": {"rate": "1k/s", "depth": 4.5}}, "mem_queue": 0}`)) // JSON
 	if err != nil || s.Topics["a"].Ok != Released || s.Topics["a"].Queue != 10_000 || s.Topics["a"].Depth != 9<<19 {
+		t.Error(s, err)
+	}
+	s, err = Parse([]byte("distributor: ['10.0.0.9:4170', '[::1]:4170']\nname: '[::1]:4150'\ncapacity: 12k/s"))
+	if err != nil || len(s.Distributor) != 2 || s.Capacity.Rate != (bucket.Rate{Num: 12_000, Den: 1}) || Defaults().Differs(s) != "distributor" {
 		t.Error(s, err)
 	}
 	text, _ := os.ReadFile("../broker.yaml")

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"giusto.dev/messaging/bucket"
+	"giusto.dev/messaging/holder"
+	"giusto.dev/messaging/settings"
+	"giusto.dev/messaging/wire"
+)
+
+// follower is the side of a broker that follows a distributor: it holds shares of the topics' buckets as long as their lease lasts.
+type follower struct {
+	broker   *Broker
+	reporter *reporter
+	ordered  atomic.Bool   // there were orders; before, all topics without a limit of their own are held
+	until    atomic.Uint64 // the end of the lease, in the leases' time
+
+	// Under broker.changing.
+	holding        holder.Holder
+	epoch, version uint64 // of the orders in force
+	ignored        map[string]bool
+
+	mutex   sync.Mutex // of tallies
+	tallies map[string]*tally
+}
+
+// leases is the leases' time.
+func (b *Broker) leases(t time.Time) uint64 { return b.clock.at(t) + b.clock.ahead(t) }
+
+// tally is where a topic's messages are counted; nil: nobody wants to know.
+func (b *Broker) tally(name string) *tally {
+	f := b.follower
+	if f == nil {
+		return nil
+	}
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.tallies[name] == nil {
+		f.tallies[name] = &tally{}
+	}
+	return f.tallies[name]
+}
+
+// limited is the limit of a topic; nil: it has none.
+func (b *Broker) limited(name string) (*topic, error) {
+	waits := b.waits()
+	if t := (*b.topics.Load())[name]; t != nil || !waits {
+		return t, nil
+	}
+	return b.follower.hold(name)
+}
+
+// waits says whether there are no orders yet. It is to be asked before a topic's limit is looked for: those of the first orders are
+// there when it says no.
+func (b *Broker) waits() bool { return b.follower != nil && !b.follower.ordered.Load() }
+
+// hold makes a topic that no orders are known for yet wait for them.
+func (f *follower) hold(name string) (*topic, error) {
+	b := f.broker
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	if t := (*b.topics.Load())[name]; t != nil || f.ordered.Load() {
+		return t, nil
+	}
+	t, err := f.follow(name)
+	if err == nil {
+		b.swap(map[string]*topic{name: t})
+	}
+	return t, err
+}
+
+// follow makes a topic that holds everything until it is given a share.
+func (f *follower) follow(name string) (*topic, error) {
+	t, err := f.broker.newTopic(name, settings.Topic{Queue: settings.Queue, Ok: f.broker.settings.Load().Answer()}, bucket.Bucket{})
+	if err == nil {
+		t.lease = 1
+	}
+	return t, err
+}
+
+// swap puts topics in the place of those there were; nil: it has no limit any more, and what waits goes out. Called with `changing`.
+func (b *Broker) swap(changed map[string]*topic) {
+	old := *b.topics.Load()
+	next := make(map[string]*topic, len(old)+len(changed))
+	for name, t := range old {
+		next[name] = t
+	}
+	var gone []*topic
+	for name, t := range changed {
+		if was := old[name]; was != nil && was != t {
+			gone = append(gone, was)
+		}
+		if next[name] = t; t == nil {
+			delete(next, name)
+		}
+	}
+	b.topics.Store(&next)
+	for _, t := range gone {
+		b.serving.Add(1)
+		go func() { defer b.serving.Done(); t.end() }() // nsqd's disk may be full
+	}
+}
+
+// apply does what orders say that answer a report sent when the leases' time was `asked`. Shares that are there already change first.
+func (f *follower) apply(asked uint64, o wire.Orders) error {
+	for _, order := range o.Topics {
+		if !settings.ValidName(order.Topic) {
+			return fmt.Errorf("%q is not a topic's name", order.Topic)
+		}
+		for _, channel := range order.Channels {
+			if !settings.ValidName(channel) {
+				return fmt.Errorf("%s: %q is not a channel's name", order.Topic, channel)
+			}
+		}
+	}
+	b := f.broker
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	steps, err := f.holding.Apply(b.leases(time.Now()), asked, o)
+	if err != nil {
+		return err
+	}
+	until := f.holding.Until()
+	f.until.Store(until)
+	changed, named := map[string]*topic{}, map[string]bool{}
+	var fresh []holder.Step
+	for _, s := range steps {
+		t := (*b.topics.Load())[s.Topic]
+		switch {
+		case s.Change == holder.Free:
+			continue
+		case t == nil:
+			fresh = append(fresh, s)
+		case !t.follows():
+			f.ignore(s.Topic)
+		default:
+			if s.Change == holder.Keep && t.share != s.Share {
+				s.Change = holder.Restart // it was the file's until now
+			}
+			err = errors.Join(err, t.order(s, until))
+		}
+		named[s.Topic] = true
+	}
+	for _, s := range fresh {
+		t, failed := f.follow(s.Topic)
+		if failed == nil {
+			s.Change = holder.Restart
+			failed, changed[s.Topic] = t.order(s, until), t
+		}
+		err = errors.Join(err, failed)
+	}
+	for name, t := range *b.topics.Load() {
+		if t.follows() && !named[name] {
+			changed[name] = nil
+		}
+	}
+	if len(changed) > 0 {
+		b.swap(changed)
+	}
+	for _, s := range steps {
+		f.channels(s.Order)
+	}
+	if err == nil {
+		f.epoch, f.version = o.Epoch, o.Version
+		f.ordered.Store(true)
+	}
+	return err
+}
+
+// ignore tells once that the file names a topic, which is then its own.
+func (f *follower) ignore(name string) {
+	if !f.ignored[name] {
+		f.ignored[name] = true
+		f.broker.log("%s: the distributor's share is not taken: the file has a limit of its own for it", name)
+	}
+}
+
+// channels makes those that are to be there before publishers come.
+func (f *follower) channels(o wire.Order) {
+	for _, name := range o.Channels {
+		topic := f.broker.engine.topic(o.Topic)
+		if channel, err := topic.GetExistingChannel(name); err != nil || channel.Exiting() {
+			f.broker.engine.prepare(o.Topic + ":" + name)
+			topic.GetChannel(name)
+		}
+	}
+}
+
+// follows says whether the topic's limit is a distributor's, not the file's.
+func (t *topic) follows() bool {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.lease > 0
+}
+
+// order gives a followed topic what a step says, until a time of the leases.
+func (t *topic) order(s holder.Step, until uint64) error {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.limit = s.Queue; t.limit == 0 {
+		t.limit = settings.Queue
+	}
+	t.makeRoom(0)
+	now := time.Now()
+	at := t.broker.clock.at(now)
+	var err error
+	if s.Change == holder.Restart {
+		// The old lease ends before the new begins.
+		t.renew(now)
+		err = t.gate.Restart(holder.Rate(s.Share), s.Depth, 1, at)
+	}
+	t.lease = until
+	t.renew(now)
+	if s.Change == holder.Set {
+		err = t.gate.Set(holder.Rate(s.Share), s.Depth, at)
+	}
+	t.share = s.Share
+	t.arm(at)
+	return err
+}
+
+// renew tells the gate when the lease ends, in its own time: what the machine slept is over. Called with the lock held.
+func (t *topic) renew(now time.Time) {
+	if t.lease > 0 {
+		t.gate.Until = max(1, t.lease-min(t.lease, t.broker.clock.ahead(now)))
+	}
+}
