@@ -91,6 +91,9 @@ func (s *Session) Measured(tail map[string]float64, objective float64) {
 // judge lets every search go on, and ends the iteration when all have ended.
 func (s *Session) judge(tail map[string]float64, objective float64) {
 	s.settled = true
+	if s.kind == Conc && s.another(tail, objective) {
+		return
+	}
 	for b := range s.fits {
 		if f := &s.fits[b]; f.open {
 			s.step(b, f, tail[s.brokers[b].ID], objective)
@@ -110,6 +113,21 @@ func (s *Session) judge(tail map[string]float64, objective float64) {
 		s.full[b] = s.full[b] || f.search
 		*f = fit{}
 	}
+}
+
+// another has Conc begin anew with a broker more where one was beyond the objective: it searches for how many brokers, not for what each can
+// take (§ 2.6.2).
+func (s *Session) another(tail map[string]float64, objective float64) bool {
+	if !slices.ContainsFunc(s.brokers, func(b Broker) bool { return tail[b.ID] > objective }) {
+		return false
+	}
+	least := s.least + 1
+	s.clear()
+	s.least = least
+	for b := range s.full {
+		s.full[b] = least > len(s.brokers)
+	}
+	return true
 }
 
 // step takes one broker's measurement.
