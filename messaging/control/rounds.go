@@ -112,7 +112,7 @@ func (c *Control) members(t *topic) (publishers []distribute.Publisher, at []str
 		p := t.publishers[id]
 		publishers = append(publishers, distribute.Publisher{ID: p.id, Group: p.group, Rate: p.rate})
 		place := p.told
-		if !c.alive(c.brokers[place]) {
+		if !c.alive(c.brokers[place]) || c.drained[place] {
 			place = ""
 		}
 		at, t.order = append(at, place), append(t.order, p.id)

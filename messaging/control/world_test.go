@@ -30,6 +30,7 @@ type world struct {
 	topic   wire.Topic
 	cut     map[[2]string]bool // nothing goes from the one to the other
 	faulty  bool
+	greedy  bool // publishers send more than the bucket lets through
 	counts  map[string]int
 	passed  []time.Duration // releases, when they were decided
 	waits   []wait
