@@ -310,15 +310,19 @@ func (s *Session) take(broker int, quota float64) (taken float64) {
 // choose is PUB_SELECT: publishers of about this rate. To the nearest one, so that the least quota that anybody gets is half a publisher's.
 func (s *Session) choose(of []int, quota float64) []int {
 	of = s.spread(of)
-	sum := 0.0
+	sum, count := 0.0, len(of)
 	for n, p := range of {
 		rate := s.publishers[p].Rate
 		if sum+rate/2 > quota*(1+1e-9) {
-			return of[:n]
+			count = n
+			break
 		}
 		sum += rate
 	}
-	return of
+	if layer := s.layer(of); count > layer && count < len(of) {
+		count -= count % layer
+	}
+	return of[:count]
 }
 
 // spread orders publishers so that every beginning has the same part of each group, within one (largest remainder); in any order, for a kind

@@ -87,6 +87,7 @@ func (e experiment) play(set uint64) (result, error) {
 }
 
 func (e experiment) begin(set uint64) *trial {
+	e.publishers -= e.publishers % e.group // whole groups
 	t := &trial{experiment: e, seed: e.seed*1000 + set, truth: map[string]simulate.Broker{}}
 	for n := range e.publishers {
 		p := distribute.Publisher{ID: fmt.Sprint(n), Rate: e.each}
