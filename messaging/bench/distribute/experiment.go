@@ -122,7 +122,7 @@ func (t *trial) search(session *distribute.Session) ([]string, error) {
 		return session.Plan(), err
 	}
 	if t.model != nil {
-		session.Guess(predict.Model(*t.model, t.topic), t.objective.Seconds())
+		session.Guess(predict.Model(*t.model, t.topic, t.all), t.objective.Seconds())
 	}
 	for {
 		for !session.Settled() {
