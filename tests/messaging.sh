@@ -19,7 +19,7 @@ if [ "${1-}" = soak ]; then
 	short=
 	ulimit -n 20000
 	# TestAFullDisk makes go-nsq connect again, which has a race of its own.
-	go test -count=1 -race -short -skip TestAFullDisk ./gate ./settings ./broker
+	go test -count=1 -race -short -skip TestAFullDisk ./gate ./holder ./settings ./broker
 	go test -run '^$' -fuzz FuzzCommands -fuzztime 60s ./broker
 	export GIUSTO_SOAK=1
 fi
