@@ -3,6 +3,7 @@ module giusto.dev/messaging
 go 1.23
 
 require (
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/nsqio/go-nsq v1.1.0
 	github.com/nsqio/nsq v1.3.0
 	github.com/prometheus/client_golang v1.20.5

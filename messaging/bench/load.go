@@ -21,6 +21,7 @@ import (
 type Load struct {
 	Publishers int
 	Each       float64 // messages a second of one publisher
+	Batch      int     // messages that it sends at once, with MPUB; 0: one, with PUB
 	For        time.Duration
 	Size       int
 	Unbuffered bool // the consumer asks for no output buffer
@@ -88,7 +89,7 @@ func (l Load) Run(address string, started, ended func()) (Result, error) {
 	}()
 	publishers := make([]*publisher, l.Publishers)
 	for n := range publishers {
-		publishers[n], err = connect(address, l.Topic, l.Size)
+		publishers[n], err = connect(address, l.command())
 		if err != nil {
 			return Result{}, fmt.Errorf("publisher %d: %w", n, err)
 		}

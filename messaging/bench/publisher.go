@@ -18,30 +18,50 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// publisher is a connection that publishes one message at a time, each after the OK of the one before, as NSQ's clients do. It is
+// publisher is a connection that publishes one message or batch at a time, each after the OK of the one before, as NSQ's clients do. It is
 // written for little processor time: the load is on the broker's cores, and what it takes shows in the broker's latency.
 type publisher struct {
-	conn    net.Conn
-	command []byte // PUB with a body whose first 8 bytes are the time of sending, in ns; 0 does not count
-	at      int    // of those bytes
+	conn net.Conn
+	command
 
 	mutex   sync.Mutex
 	busy    bool // an OK is awaited
-	waiting int  // messages that are due, and wait for it
+	waiting int  // how often it was due, and waits for it
 	failed  error
+}
+
+// command publishes bodies whose first 8 bytes are the time of sending, in ns; 0 does not count.
+type command struct {
+	bytes []byte
+	at    []int // of those bytes
+}
+
+func (l Load) command() command {
+	if l.Batch == 0 {
+		head := binary.BigEndian.AppendUint32(fmt.Appendf(nil, "PUB %s\n", l.Topic), uint32(l.Size))
+		return command{append(head, make([]byte, l.Size)...), []int{len(head)}}
+	}
+	c := command{bytes: fmt.Appendf(nil, "MPUB %s\n", l.Topic)}
+	c.bytes = binary.BigEndian.AppendUint32(c.bytes, uint32(4+l.Batch*(4+l.Size)))
+	c.bytes = binary.BigEndian.AppendUint32(c.bytes, uint32(l.Batch))
+	for range l.Batch {
+		c.bytes = binary.BigEndian.AppendUint32(c.bytes, uint32(l.Size))
+		c.at = append(c.at, len(c.bytes))
+		c.bytes = append(c.bytes, make([]byte, l.Size)...)
+	}
+	return c
 }
 
 var answered = []byte("\x00\x00\x00\x06\x00\x00\x00\x00OK")
 
-// connect publishes one message, which makes the topic, and waits for its OK.
-func connect(address, topic string, size int) (*publisher, error) {
+// connect publishes once, which makes the topic, and waits for its OK.
+func connect(address string, what command) (*publisher, error) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	head := binary.BigEndian.AppendUint32(fmt.Appendf(nil, "PUB %s\n", topic), uint32(size))
-	p := &publisher{conn: conn, command: append(head, make([]byte, size)...), at: len(head)}
-	if _, err = conn.Write(append([]byte("  V2"), p.command...)); err == nil {
+	p := &publisher{conn: conn, command: command{slices.Clone(what.bytes), what.at}}
+	if _, err = conn.Write(append([]byte("  V2"), p.bytes...)); err == nil {
 		err = p.read(make([]byte, len(answered)))
 	}
 	if err != nil {
@@ -86,7 +106,7 @@ func (p *publisher) answers() {
 	}
 }
 
-// publish sends a message now, or after the OK that is awaited.
+// publish sends now, or after the OK that is awaited.
 func (p *publisher) publish() {
 	p.mutex.Lock()
 	if p.busy {
@@ -99,8 +119,11 @@ func (p *publisher) publish() {
 
 func (p *publisher) write() {
 	p.busy = true
-	binary.BigEndian.PutUint64(p.command[p.at:], uint64(time.Now().UnixNano()))
-	if _, err := p.conn.Write(p.command); err != nil {
+	now := uint64(time.Now().UnixNano())
+	for _, at := range p.at {
+		binary.BigEndian.PutUint64(p.bytes[at:], now)
+	}
+	if _, err := p.conn.Write(p.bytes); err != nil {
 		p.failed = err
 	}
 }
@@ -151,9 +174,9 @@ func (l Load) send(publishers []*publisher, first time.Time) (sent int, lateness
 		heap.Fix(&next, 0)
 	}
 	slices.Sort(lateness)
-	return len(lateness), lateness
+	return len(lateness) * max(l.Batch, 1), lateness
 }
 
 func (l Load) gap(random *rand.Rand) time.Duration {
-	return time.Duration(random.ExpFloat64() / l.Each * 1e9)
+	return time.Duration(random.ExpFloat64() * float64(max(l.Batch, 1)) / l.Each * 1e9)
 }

@@ -92,7 +92,7 @@ func startEngine(s settings.Settings, tcp, http net.Addr, log logger) (*engine, 
 	}
 	if e.handler == nil {
 		err = errors.New("this nsqd takes no connections in process: build with nsqd 1.3.0, as go.mod says")
-	} else if err = e.LoadMetadata(); err == nil {
+	} else if err = errors.Join(mend(s.Data), e.LoadMetadata()); err == nil {
 		err = e.PersistMetadata()
 	}
 	if err != nil {

@@ -194,6 +194,9 @@ func (f *follower) report(now time.Time) (wire.Report, []*tally) {
 	var tallies []*tally
 	for name, t := range all {
 		told := wire.TopicReport{Topic: name, Seconds: t.seconds(b.clock.at(now))}
+		if limited := topics[name]; limited != nil {
+			told.Kept = uint64(limited.kept())
+		}
 		for _, topic := range b.engine.GetStats(name, "", false).Topics {
 			for _, channel := range topic.Channels {
 				if channel.ClientCount > 0 {

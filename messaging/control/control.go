@@ -43,8 +43,8 @@ type Settings struct {
 	Capacity float64
 	// Kind of distribution.
 	Kind distribute.Kind
-	// Model foretells tails; nil: all is measured.
-	Model func(wire.Topic) distribute.Predict
+	// Model foretells tails of a topic with these publishers; nil: all is measured.
+	Model func(wire.Topic, []distribute.Publisher) distribute.Predict
 }
 
 // Defaults is what holds where nothing is said.
@@ -57,11 +57,15 @@ func Defaults() Settings {
 // drift: clocks of brokers and distributors differ by less than a part in so many.
 const drift = 100
 
-// Record is what a later leader has to know of a topic.
+// Record is what a later leader has to know of a topic; or, by the name Drained, of brokers.
 type Record struct {
-	Topic wire.Topic   `json:"topic"`
-	Book  *ledger.Book `json:"book"`
+	Topic   wire.Topic   `json:"topic"`
+	Book    *ledger.Book `json:"book,omitempty"`
+	Drained []string     `json:"drained,omitempty"`
 }
+
+// Drained names the record of brokers that are to have no publishers. No topic may be called so.
+const Drained = "~drained"
 
 type broker struct {
 	id, incarnation, v2, http string
@@ -73,9 +77,9 @@ type broker struct {
 	stats                     map[string]*stats
 }
 
-func holder(id, incarnation string) string { return id + "/" + incarnation }
+func key(id, incarnation string) string { return id + "/" + incarnation }
 
-func (b *broker) holder() string { return holder(b.id, b.incarnation) }
+func (b *broker) holder() string { return key(b.id, b.incarnation) }
 
 // Control is a leader's state.
 type Control struct {
@@ -88,15 +92,22 @@ type Control struct {
 	leases   map[string]time.Duration // when a holder's has run out for certain
 	dead     map[string]bool          // incarnations
 	unsaved  map[string]bool
+	drained  map[string]bool
 	news     struct{ brokers, publishers map[string]bool }
 }
 
 // New takes over as leader of this epoch with what earlier leaders saved. Whoever held a share may have been told so just now.
 func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Control {
 	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{},
-		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}}
+		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}}
 	c.news.brokers, c.news.publishers = map[string]bool{}, map[string]bool{}
 	for _, record := range saved {
+		for _, id := range record.Drained {
+			c.drained[id] = true
+		}
+		if record.Book == nil {
+			continue
+		}
 		t := newTopic(record.Topic, record.Book)
 		wanted := map[string]wire.Share{}
 		for _, name := range t.book.Holders() {
@@ -121,11 +132,11 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 	if r.Broker == "" || r.Incarnation == "" || r.V2 == "" {
 		return fmt.Errorf("a report needs broker, incarnation and v2")
 	}
-	if c.dead[holder(r.Broker, r.Incarnation)] {
+	if c.dead[key(r.Broker, r.Incarnation)] {
 		return fmt.Errorf("%s: this incarnation was replaced by another", r.Broker)
 	}
 	if r.Replaces != "" && r.Replaces != r.Incarnation {
-		c.bury(holder(r.Broker, r.Replaces))
+		c.bury(key(r.Broker, r.Replaces))
 	}
 	b := c.brokers[r.Broker]
 	if b == nil || b.incarnation != r.Incarnation {
@@ -149,9 +160,12 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 	for _, t := range c.topics {
 		t.book.Acknowledge(b.holder(), ledger.Version{Epoch: r.Epoch, Number: r.Seen})
 	}
+	here := map[string]bool{}
 	for _, told := range r.Topics {
 		c.count(b, told)
+		here[told.Topic] = true
 	}
+	maps.DeleteFunc(b.stats, func(name string, _ *stats) bool { return !here[name] })
 	c.work()
 	return nil
 }
@@ -249,6 +263,25 @@ func (c *Control) Remove(now time.Duration, name string) bool {
 	return true
 }
 
+// Drain sends all publishers away from a broker, without haste, and lets none come, until it is called off.
+func (c *Control) Drain(now time.Duration, id string, on bool) bool {
+	c.advance(now)
+	if c.brokers[id] == nil && !c.drained[id] {
+		return false
+	}
+	if c.drained[id] != on {
+		c.unsaved[Drained] = true
+		for _, t := range c.topics {
+			t.changed(now)
+		}
+	}
+	if c.drained[id] = true; !on {
+		delete(c.drained, id)
+	}
+	c.work()
+	return true
+}
+
 func (c *Control) everybody() {
 	for id := range c.brokers {
 		c.news.brokers[id] = true
@@ -261,7 +294,10 @@ func (c *Control) Unsaved() map[string]*Record {
 	for name := range c.unsaved {
 		records[name] = nil
 		if t := c.topics[name]; t != nil {
-			records[name] = &Record{t.spec, t.book}
+			records[name] = &Record{Topic: t.spec, Book: t.book}
+		}
+		if name == Drained {
+			records[name] = &Record{Drained: slices.Sorted(maps.Keys(c.drained))}
 		}
 	}
 	return records

@@ -8,6 +8,7 @@ import "giusto.dev/messaging/wire"
 type stats struct {
 	seconds []wire.Second
 	ready   []string
+	kept    uint64
 	round   wire.Histogram
 }
 
@@ -18,7 +19,7 @@ func (c *Control) count(b *broker, told wire.TopicReport) {
 		s = &stats{round: wire.Histogram{}}
 		b.stats[told.Topic] = s
 	}
-	s.ready = told.Ready
+	s.ready, s.kept = told.Ready, told.Kept
 	t := c.topics[told.Topic]
 	for _, second := range told.Seconds {
 		if n := len(s.seconds); n > 0 && second.At <= s.seconds[n-1].At {

@@ -137,9 +137,13 @@ func (c *Control) loads(t *topic) map[string]float64 {
 
 // existing are the messages a second that a broker gets of all topics but one.
 func (c *Control) existing(id string, but *topic) (sum float64) {
-	for _, t := range c.topics {
-		if t != but {
-			sum += c.loads(t)[id]
+	for name, t := range c.topics {
+		if t == but {
+			continue
+		}
+		sum += t.load[id].rate
+		if b := c.brokers[id]; b != nil && b.stats[name] != nil {
+			sum += b.stats[name].unmanaged()
 		}
 	}
 	return sum
@@ -159,7 +163,7 @@ func (t *topic) goals() (ids []string) {
 func (c *Control) candidates(t *topic) []distribute.Broker {
 	var found []distribute.Broker
 	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
-		if b := c.brokers[id]; c.alive(b) {
+		if b := c.brokers[id]; c.alive(b) && !c.drained[id] {
 			found = append(found, distribute.Broker{ID: id, Capacity: b.capacity, Existing: c.existing(id, t)})
 		}
 	}
@@ -189,6 +193,12 @@ func (c *Control) share(t *topic) {
 			loads[id] = wave
 		}
 	}
+	// What waits at a broker goes out there, also when its publishers have left.
+	for id, b := range c.brokers {
+		if s := b.stats[t.spec.Name]; s != nil && s.kept > 0 && c.alive(b) {
+			loads[id] += s.drain()
+		}
+	}
 	total := 0.0
 	for id, load := range loads {
 		if c.alive(c.brokers[id]) && load > 0 {
@@ -212,7 +222,7 @@ func (c *Control) share(t *topic) {
 	for _, id := range ids {
 		rate, depth := loads[id], loads[id]
 		if s := c.brokers[id].stats[t.spec.Name]; measured && s != nil && s.full(c.settings.Window) {
-			rate = max(s.mean(), quiet*loads[id])
+			rate = max(s.mean()+s.drain(), quiet*loads[id])
 			depth = max(float64(s.used())/float64(t.spec.Depth), quiet*loads[id]/total)
 		} else {
 			measured = false
@@ -245,6 +255,9 @@ const (
 	// steady: shares that would change by less stay.
 	steady = 0.1
 )
+
+// drain is what it takes a second to let out what waits in two.
+func (s *stats) drain() float64 { return float64(s.kept) / 2 }
 
 // differ says whether shares have changed by so much that it is worth it.
 func differ(a, b map[string]wire.Share) bool {

@@ -13,6 +13,7 @@ type fit struct {
 	open   bool // to be measured
 	search bool // it violated with all of them
 	lo, hi int  // so many are fine, so many are too many
+	layer  int  // it is searched in steps of so many
 	try    int  // how many are on, in this round
 }
 
@@ -91,6 +92,9 @@ func (s *Session) Measured(tail map[string]float64, objective float64) {
 // judge lets every search go on, and ends the iteration when all have ended.
 func (s *Session) judge(tail map[string]float64, objective float64) {
 	s.settled = true
+	if s.kind == Conc && s.another(tail, objective) {
+		return
+	}
 	for b := range s.fits {
 		if f := &s.fits[b]; f.open {
 			s.step(b, f, tail[s.brokers[b].ID], objective)
@@ -112,6 +116,21 @@ func (s *Session) judge(tail map[string]float64, objective float64) {
 	}
 }
 
+// another has Conc begin anew with a broker more where one was beyond the objective: it searches for how many brokers, not for what each can
+// take (§ 2.6.2).
+func (s *Session) another(tail map[string]float64, objective float64) bool {
+	if !slices.ContainsFunc(s.brokers, func(b Broker) bool { return tail[b.ID] > objective }) {
+		return false
+	}
+	least := s.least + 1
+	s.clear()
+	s.least = least
+	for b := range s.full {
+		s.full[b] = least > len(s.brokers)
+	}
+	return true
+}
+
 // step takes one broker's measurement.
 func (s *Session) step(b int, f *fit, tail, objective float64) {
 	switch {
@@ -123,7 +142,7 @@ func (s *Session) step(b int, f *fit, tail, objective float64) {
 		if len(f.fresh) == 0 { // it only lost publishers, and its bucket is too small for the rest: all of them may go
 			f.fresh = s.spread(s.movable(b))
 		}
-		f.lo, f.hi = 0, len(f.fresh)
+		f.lo, f.hi, f.layer = 0, len(f.fresh), s.layer(f.fresh)
 	case tail > objective:
 		f.hi = f.try
 	default:
@@ -132,9 +151,22 @@ func (s *Session) step(b int, f *fit, tail, objective float64) {
 			f.hi = f.try
 		}
 	}
-	if f.try = (f.lo + f.hi) / 2; f.hi-f.lo <= 1 {
+	// Downwards, but never to lo: halves of layers would be larger bursts for the share.
+	if f.try = max((f.lo+f.hi)/2/f.layer*f.layer, f.lo+f.layer); f.try >= f.hi {
 		f.open, f.try = false, f.lo
 	}
+}
+
+// layer is one publisher of each group, for a kind that knows groups: by whole layers a burst is split exactly as the load is.
+func (s *Session) layer(of []int) int {
+	if s.kind != SRTM {
+		return 1
+	}
+	groups := map[string]bool{}
+	for _, n := range of {
+		groups[s.publishers[n].Group] = true
+	}
+	return len(groups)
 }
 
 // Best is the complete plan with the least tail of those measured, and that tail; false: none was complete.

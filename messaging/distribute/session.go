@@ -34,6 +34,7 @@ type Session struct {
 	fits       []fit
 	random     *rand.Rand
 
+	least      int   // Conc takes so many brokers at least
 	rounds     []int // measurements, by iteration
 	settled    bool
 	done       bool
@@ -66,6 +67,7 @@ func (s *Session) clear() {
 	clear(s.load)
 	clear(s.full)
 	clear(s.fits)
+	s.least = 0
 	for n, p := range s.publishers {
 		s.at[n] = nobody
 		if p.Fixed != "" {
@@ -180,9 +182,12 @@ func (s *Session) total(publishers []int) (rate float64) {
 func (s *Session) assign() error {
 	open := s.total(s.where(nobody))
 	k, room := 0, 0.0
-	for k < len(s.brokers) && (room < open*(1-1e-9) || k == 0 || s.kind == LB) {
+	for k < len(s.brokers) && (room < open*(1-1e-9) || k < max(s.least, 1) || s.kind == LB) {
 		room += s.residual(k)
 		k++
+	}
+	if s.kind == Conc {
+		s.least = k
 	}
 	// Full brokers come among the first k with nothing to give; those that are beyond them stay in use.
 	for b := k; b < len(s.brokers); b++ {
@@ -305,15 +310,19 @@ func (s *Session) take(broker int, quota float64) (taken float64) {
 // choose is PUB_SELECT: publishers of about this rate. To the nearest one, so that the least quota that anybody gets is half a publisher's.
 func (s *Session) choose(of []int, quota float64) []int {
 	of = s.spread(of)
-	sum := 0.0
+	sum, count := 0.0, len(of)
 	for n, p := range of {
 		rate := s.publishers[p].Rate
 		if sum+rate/2 > quota*(1+1e-9) {
-			return of[:n]
+			count = n
+			break
 		}
 		sum += rate
 	}
-	return of
+	if layer := s.layer(of); count > layer && count < len(of) {
+		count -= count % layer
+	}
+	return of[:count]
 }
 
 // spread orders publishers so that every beginning has the same part of each group, within one (largest remainder); in any order, for a kind

@@ -4,18 +4,12 @@
 package settings
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"reflect"
 	"regexp"
-	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Largest is the most bytes a file may have.
@@ -101,58 +95,15 @@ func ValidName(text string) bool {
 }
 
 // Read reads a file.
-func Read(path string) (Settings, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return Settings{}, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, Largest+1))
-	if err != nil {
-		return Settings{}, err
-	}
-	s, err := Parse(text)
-	if err != nil {
-		return Settings{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return s, nil
-}
+func Read(path string) (Settings, error) { return ReadFile(path, Parse) }
 
 // Parse reads a file's text.
 func Parse(text []byte) (Settings, error) {
 	s := Defaults()
-	if len(text) > Largest {
-		return s, errors.New("more than 1 MiB")
-	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&s); err != nil && err != io.EOF {
-		return s, errors.New(unknown.ReplaceAllStringFunc(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n  "), named))
-	}
-	if err := decoder.Decode(new(any)); err != io.EOF {
-		return s, errors.New("more than one document")
+	if err := Decode(text, &s, Topic{}, TLS{}); err != nil {
+		return s, err
 	}
 	return s, s.check()
-}
-
-// How the decoder says that a key is unknown.
-var unknown = regexp.MustCompile(`field (\S+) not found in type settings\.(\w+)`)
-
-// named says the same with the keys that there are.
-func named(text string) string {
-	parts := unknown.FindStringSubmatch(text)
-	var of any = Settings{}
-	switch parts[2] {
-	case "Topic":
-		of = Topic{}
-	case "TLS":
-		of = TLS{}
-	}
-	var keys []string
-	for n := range reflect.TypeOf(of).NumField() {
-		keys = append(keys, reflect.TypeOf(of).Field(n).Tag.Get("yaml"))
-	}
-	return fmt.Sprintf("'%s' is not a key here; expected one of %s", parts[1], strings.Join(keys, ", "))
 }
 
 func (s *Settings) check() error {

@@ -61,6 +61,8 @@ type Report struct {
 type TopicReport struct {
 	Topic   string   `json:"topic"`
 	Seconds []Second `json:"seconds,omitempty"`
+	// Kept is how many messages wait now, for tokens or a share.
+	Kept uint64 `json:"kept,omitempty"`
 	// Ready are the channels that have a consumer.
 	Ready []string `json:"ready,omitempty"`
 }

@@ -32,6 +32,7 @@ mod rtzk_recovery;
 mod runner;
 pub mod sets;
 mod srtm_penalty;
+mod srtm_real;
 mod tables;
 mod vatc;
 mod vatc_balance;
@@ -78,6 +79,8 @@ pub enum Name {
     RtzkRecovery,
     /// Paper 001, § 2.6.1, Fig. 2.6, in virtual time and with real brokers.
     SrtmPenalty,
+    /// Paper 001, § 2.6.2, with real brokers and a real distributor.
+    SrtmReal,
     /// Paper 001, § 3.3.2, Fig. 3.4.
     VatcPacketrate,
     /// Paper 001, § 3.4.1, Figs 3.6 to 3.9.
@@ -137,6 +140,7 @@ impl Name {
             Name::VmLatency => Some("root, QEMU, a quiet machine"),
             Name::RtzkRecovery => Some("Java, Python, a built server, a quiet machine"),
             Name::SrtmPenalty => Some("Go"),
+            Name::SrtmReal => Some("Go, Java, a built giusto-zookeeper, a quiet machine"),
             _ => None,
         }
     }
@@ -155,6 +159,7 @@ impl Name {
             Name::Mdds1Redis => "mdds1-redis",
             Name::RtzkRecovery => "rtzk-recovery",
             Name::SrtmPenalty => "srtm-penalty",
+            Name::SrtmReal => "srtm-real",
             Name::VatcMeasured => "vatc-measured",
             Name::VatcPacketrate => "vatc-packetrate",
             Name::VatcInterference => "vatc-interference",
@@ -234,6 +239,7 @@ pub fn run(
         Name::Mdds1Redis => mdds1_redis::run(size, folder, played),
         Name::RtzkRecovery => rtzk_recovery::run(size, played),
         Name::SrtmPenalty => srtm_penalty::run(size, folder, played),
+        Name::SrtmReal => srtm_real::run(size, folder, played),
         Name::VatcMeasured => vatc_measured::run(size, played),
         Name::VatcPacketrate => vatc_packetrate::run(size, played),
         Name::VatcInterference => vatc_interference::run(size, played),

@@ -86,16 +86,18 @@ struct Programs {
 
 fn build(folder: &Path) -> Result<Programs, Error> {
     let folder = std::path::absolute(folder).map_err(Error::machine)?;
-    let one = |package: &str, name: &str| -> Result<PathBuf, Error> {
-        let path = folder.join(name);
-        let done = Command::new("go").args(["build", "-o"]).arg(&path).arg(package).current_dir("messaging").output();
-        let done = done.map_err(|why| Error::Lacks(format!("go ({why}): apt-get install golang-go")))?;
-        match done.status.success() {
-            true => Ok(path),
-            false => Err(Error::machine(String::from_utf8_lossy(&done.stderr))),
-        }
-    };
+    let one = |package: &str, name: &str| go(package, &folder.join(name)).map(|()| folder.join(name));
     Ok(Programs { penalty: one("./bench/penalty", "penalty")?, broker: one("./cmd/giusto-broker", "giusto-broker")? })
+}
+
+/// Builds a program of `messaging/`.
+pub(crate) fn go(package: &str, to: &Path) -> Result<(), Error> {
+    let done = Command::new("go").args(["build", "-o"]).arg(to).arg(package).current_dir("messaging").output();
+    let done = done.map_err(|why| Error::Lacks(format!("go ({why}): apt-get install golang-go")))?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(Error::machine(String::from_utf8_lossy(&done.stderr))),
+    }
 }
 
 struct Question {

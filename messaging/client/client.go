@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package client is a producer for topics that a distributor manages. It sends where the distributor says, and moves when that changes:
+// whatever Publish took is delivered at least once, whether brokers die, hang, or are replaced, or the distributor is away.
+//
+//	p, err := client.New(client.Options{Distributors: []string{"10.0.0.9:4170"}, Topic: "alarms", Publisher: "sensor-17"})
+//	err = p.Publish(ctx, []byte("23.5"))
+//	err = p.Stop(ctx)
+//
+// Who is told nil, told OK by a broker, is sure of its message. What had no answer when a broker was lost or hung is sent again: it may
+// come twice, and is counted. Messages keep their order at one broker, not over a move.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/nsqio/go-nsq"
+)
+
+// Options say who publishes what.
+type Options struct {
+	// Distributors are their HTTP addresses, HOST:PORT; any that answers will do.
+	Distributors []string
+	Topic        string
+	// Publisher is this one's own name among the topic's.
+	Publisher string
+	// Group of publishers that send at the same time; "": none.
+	Group string
+	// Rate is how many messages a second it sends; 0: as many as the topic's publishers do.
+	Rate float64
+	// Buffer is how many messages may wait for an answer; 0: 10,000.
+	Buffer int
+	// Patience is how long a broker may take to answer a message; 0: 5 s. A topic that says OK when a message is released needs more.
+	Patience time.Duration
+	// Nsq is go-nsq's: TLS, the auth secret; nil: its defaults. Heartbeats and the time-out of reading follow Patience.
+	Nsq *nsq.Config
+	// Log is told what goes wrong, and of moves; nil: nobody is.
+	Log func(format string, values ...any)
+}
+
+// Counts of a client since it began.
+type Counts struct {
+	// Published were told OK, Refused an error of the broker, such as that the topic's queue is full.
+	Published, Refused uint64
+	// Repeated were sent again without knowing whether they had arrived: so many came twice at most.
+	Repeated uint64
+	// Moves to another broker, Failures of brokers.
+	Moves, Failures uint64
+	// Waiting are those without an answer now.
+	Waiting int
+}
+
+// Errors of a client; those of brokers are go-nsq's ErrProtocol.
+var (
+	ErrFull    = errors.New("as many messages wait for an answer as the buffer holds")
+	ErrStopped = errors.New("the client was stopped before a broker took the message")
+)
+
+// message is one that was taken. After it had its answer, done is nil.
+type message struct {
+	body []byte
+	done func(error)
+	sent time.Time // last
+}
+
+// Client is a producer of one topic.
+type Client struct {
+	options Options
+	config  *nsq.Config
+	asker   asker
+	room    chan struct{}
+	ended   context.Context
+	end     func()
+	all     sync.WaitGroup
+
+	mutex   sync.Mutex
+	changed *sync.Cond // waiting, link, or a link's end
+	waiting []*message // for a link, in order
+	link    *link      // that is sent to; nil while there is none, or one is being left
+	failed  string     // the broker that was lost last, until the distributor was told
+	stopped bool
+	counts  Counts
+	news    chan struct{} // the mover is to look at the link
+}
+
+// New begins. It waits for nobody: messages wait until there is a broker.
+func New(o Options) (*Client, error) {
+	if len(o.Distributors) == 0 || o.Topic == "" || o.Publisher == "" {
+		return nil, errors.New("a client needs distributors, a topic and the publisher's name")
+	}
+	if !nsq.IsValidTopicName(o.Topic) {
+		return nil, fmt.Errorf("%q is not a topic's name: 1 to 64 of . a-z A-Z 0-9 _ -, perhaps #ephemeral", o.Topic)
+	}
+	if o.Buffer == 0 {
+		o.Buffer = 10_000
+	}
+	if o.Patience == 0 {
+		o.Patience = 5 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	config := nsq.NewConfig()
+	if o.Nsq != nil {
+		copied := *o.Nsq
+		config = &copied
+	}
+	// Else a broker that hangs would be noticed after a minute when nothing is published, or while it is connected to.
+	config.HeartbeatInterval = max(time.Second, o.Patience/3)
+	config.ReadTimeout = max(o.Patience, 5*config.HeartbeatInterval/2)
+	config.ClientID = o.Publisher
+	config.UserAgent = "giusto/1 group=" + url.QueryEscape(o.Group)
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Client{options: o, config: config, asker: newAsker(o.Distributors), room: make(chan struct{}, o.Buffer), news: make(chan struct{}, 1)}
+	c.changed = sync.NewCond(&c.mutex)
+	c.ended, c.end = context.WithCancel(context.Background())
+	c.all.Add(2)
+	go c.follow()
+	go c.watch()
+	return c, nil
+}
+
+// Publish waits for the broker's answer. Where the context ends first, the message may be published nevertheless, if it was sent already.
+func (c *Client) Publish(ctx context.Context, body []byte) error {
+	select {
+	case c.room <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.ended.Done():
+		return ErrStopped
+	}
+	answer := make(chan error, 1)
+	m, err := c.take(body, func(err error) { answer <- err })
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		c.withdraw(m)
+		return ctx.Err()
+	}
+}
+
+// PublishAsync takes a message, or says at once that it cannot. Done, if not nil, is called with the answer, from another goroutine; it
+// must not wait for anything.
+func (c *Client) PublishAsync(body []byte, done func(error)) error {
+	select {
+	case c.room <- struct{}{}:
+	default:
+		return ErrFull
+	}
+	if done == nil {
+		done = func(error) {}
+	}
+	_, err := c.take(body, done)
+	return err
+}
+
+// take has room already.
+func (c *Client) take(body []byte, done func(error)) (*message, error) {
+	m := &message{body: body, done: done}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.stopped {
+		<-c.room
+		return nil, ErrStopped
+	}
+	c.waiting = append(c.waiting, m)
+	c.changed.Broadcast()
+	return m, nil
+}
+
+// withdraw takes a message back that nobody waits for any more, if it was not sent.
+func (c *Client) withdraw(m *message) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for n, other := range c.waiting {
+		if other == m {
+			c.waiting = append(c.waiting[:n:n], c.waiting[n+1:]...)
+			c.answer(m, context.Canceled)
+			return
+		}
+	}
+}
+
+// answer tells whoever published. The mutex is held.
+func (c *Client) answer(m *message, err error) {
+	<-c.room
+	done := m.done
+	m.done, m.body = nil, nil
+	done(err)
+}
+
+// Counts are those of now.
+func (c *Client) Counts() Counts {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	now := c.counts
+	now.Waiting = len(c.room)
+	return now
+}
+
+// Broker is the one that is sent to; "": none.
+func (c *Client) Broker() string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.link == nil {
+		return ""
+	}
+	return c.link.broker
+}
+
+// Stop takes no more messages, waits for the answers to those that it took, and ends. Those that have none when the context ends are told
+// ErrStopped.
+func (c *Client) Stop(ctx context.Context) error {
+	c.mutex.Lock()
+	c.stopped = true
+	c.mutex.Unlock()
+	var err error
+	for len(c.room) > 0 && err == nil {
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+	c.end()
+	c.mutex.Lock()
+	if c.link != nil {
+		c.drop(c.link)
+	}
+	c.changed.Broadcast()
+	c.mutex.Unlock()
+	c.all.Wait()
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for _, m := range c.waiting {
+		c.answer(m, ErrStopped)
+	}
+	c.waiting = nil
+	return err
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"giusto.dev/messaging/control"
+	"giusto.dev/messaging/store"
+)
+
+// Topics' records in the store, by name below this folder.
+const folder = "topics/"
+
+var (
+	errUnreadable = errors.New("the store has a record that is none of a distributor's")
+	errResigned   = errors.New("it was told to end")
+	errPassed     = errors.New("its term has passed")
+)
+
+const (
+	tick = 100 * time.Millisecond
+	// patience with the store, before it is tried again.
+	patience = time.Second
+)
+
+// question is something that is asked of the core, and may wait for its answer.
+type question struct {
+	ctx context.Context
+	// key of who asks and waits; an earlier question of the same is answered.
+	key  string
+	wait time.Duration
+	// try asks; nil: there is nothing new yet. Last: the answer must be given now.
+	try   func(t *term, now time.Duration, last bool) *answer
+	reply chan *answer
+	until time.Duration
+	given *answer
+}
+
+// answer is what HTTP is to say.
+type answer struct {
+	status int
+	body   any
+}
+
+func refused(status int, err error) *answer {
+	return &answer{status, map[string]string{"error": err.Error()}}
+}
+
+// term is one time of leading. One goroutine, run's, has the core.
+type term struct {
+	of         *Distributor
+	leadership store.Leadership
+	core       *control.Control
+	questions  chan *question
+	waiting    map[string]*question
+	answered   []*question // whose answers leave when all is saved
+	over       chan struct{}
+	sent       map[string]uint64 // the version of each broker's last orders
+}
+
+func newTerm(d *Distributor, l store.Leadership) *term {
+	return &term{of: d, leadership: l, questions: make(chan *question), waiting: map[string]*question{}, over: make(chan struct{}), sent: map[string]uint64{}}
+}
+
+// run leads until it may not any more, and says why. Whoever waits for an answer then is told by the end of the term.
+func (t *term) run(ended context.Context) error {
+	defer t.leadership.Resign()
+	if err := t.load(ended); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	counted := time.Duration(0)
+	for {
+		var first *question
+		select {
+		case first = <-t.questions:
+		case <-ticker.C:
+		case <-t.leadership.Lost():
+			return errPassed
+		case <-ended.Done():
+			return errResigned
+		}
+		// The instant counts at which the core is asked: what it grants then is granted before anybody else may lead, however late
+		// it leaves.
+		now := store.Now()
+		if now >= t.leadership.Until() {
+			return errPassed
+		}
+		if first != nil {
+			t.ask(first, now)
+			t.more(now)
+		} else {
+			t.core.Tick(now)
+			t.expire(now)
+			if now-counted > time.Second {
+				counted = now
+				t.of.metrics.count(t.core.Status(now))
+			}
+		}
+		t.wake(now)
+		if err := t.save(ended); errors.Is(err, store.ErrFenced) {
+			return err
+		} else if err != nil {
+			t.of.metrics.saves.WithLabelValues("failed").Inc()
+			t.of.log("not saved: %v", err)
+			continue // and no answer leaves
+		}
+		for _, q := range t.answered {
+			q.reply <- q.given
+		}
+		t.answered = nil
+	}
+}
+
+// load gives the core what leaders before saved.
+func (t *term) load(ended context.Context) error {
+	for {
+		ctx, cancel := context.WithTimeout(ended, 10*patience)
+		records, err := t.leadership.Load(ctx)
+		cancel()
+		switch {
+		case err == nil:
+			var saved []control.Record
+			for _, r := range records {
+				var one control.Record
+				if err := json.Unmarshal(r.Value, &one); err != nil || r.Key != folder+control.Drained && (one.Book == nil || r.Key != folder+one.Topic.Name) {
+					return fmt.Errorf("%w: %s: %v", errUnreadable, r.Key, err)
+				}
+				saved = append(saved, one)
+			}
+			t.core = control.New(t.of.settings.control(), store.Now(), t.leadership.Epoch(), saved)
+			return nil
+		case ended.Err() != nil:
+			return errResigned
+		case errors.Is(err, store.ErrFenced):
+			return err
+		}
+		t.of.log("not loaded: %v", err)
+		time.Sleep(tick)
+	}
+}
+
+// more takes what else is asked by now, so that one save does for all.
+func (t *term) more(now time.Duration) {
+	for range 1000 {
+		select {
+		case q := <-t.questions:
+			t.ask(q, now)
+		default:
+			return
+		}
+	}
+}
+
+func (t *term) ask(q *question, now time.Duration) {
+	if before := t.waiting[q.key]; q.key != "" && before != nil {
+		t.settle(before, refused(http.StatusConflict, fmt.Errorf("%s has asked again", q.key)))
+	}
+	if given := q.try(t, now, q.wait <= 0); given != nil {
+		t.settle(q, given)
+		return
+	}
+	q.until = now + q.wait
+	t.waiting[q.key] = q
+}
+
+func (t *term) settle(q *question, given *answer) {
+	if t.waiting[q.key] == q {
+		delete(t.waiting, q.key)
+	}
+	q.given = given
+	t.answered = append(t.answered, q)
+}
+
+// wake answers those for whom there is something new.
+func (t *term) wake(now time.Duration) {
+	brokers, publishers := t.core.Changed()
+	for _, id := range brokers {
+		if q := t.waiting[ofBroker(id)]; q != nil {
+			t.last(q, now)
+		}
+	}
+	for _, id := range publishers {
+		if q := t.waiting[ofPublisher(id)]; q != nil {
+			t.last(q, now)
+		}
+	}
+}
+
+// expire answers those that have waited for long enough, and forgets those that hung up.
+func (t *term) expire(now time.Duration) {
+	for key, q := range t.waiting {
+		if q.ctx.Err() != nil {
+			delete(t.waiting, key)
+		} else if now >= q.until {
+			t.last(q, now)
+		}
+	}
+}
+
+func (t *term) last(q *question, now time.Duration) {
+	if q.ctx.Err() != nil {
+		delete(t.waiting, q.key)
+		return
+	}
+	t.settle(q, q.try(t, now, true))
+}
+
+func ofBroker(id string) string    { return "broker " + id }
+func ofPublisher(id string) string { return "publisher " + id }
+
+// save keeps what must be kept before any answer leaves.
+func (t *term) save(ended context.Context) error {
+	unsaved := t.core.Unsaved()
+	if len(unsaved) == 0 {
+		return nil
+	}
+	var records []store.Record
+	for name, record := range unsaved {
+		r := store.Record{Key: folder + name}
+		if record != nil {
+			text, err := json.Marshal(record)
+			if err != nil {
+				return err
+			}
+			r.Value = text
+		}
+		records = append(records, r)
+	}
+	ctx, cancel := context.WithTimeout(ended, patience)
+	defer cancel()
+	if err := t.leadership.Save(ctx, records...); err != nil {
+		return err
+	}
+	for name := range unsaved {
+		t.core.Saved(name)
+	}
+	t.of.metrics.saves.WithLabelValues("ok").Inc()
+	return nil
+}
