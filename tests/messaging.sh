@@ -29,7 +29,7 @@ if [ "${1-}" = soak ]; then
 	short=
 	ulimit -n 20000
 	# TestAFullDisk makes go-nsq connect again, which has a race of its own.
-	go test -count=1 -race -short -skip TestAFullDisk ./gate ./settings ./broker ./store ./client ./distributor
+	go test -count=1 -race -short -skip TestAFullDisk ./gate ./holder ./settings ./broker ./store ./client ./distributor
 	go test -run '^$' -fuzz FuzzCommands -fuzztime 60s ./broker
 	export GIUSTO_SOAK=1
 fi
@@ -41,6 +41,7 @@ go test -count=1 $short -v ./... 2>&1 | tee "$out.log" | show || {
 go build -o "$out/" ./cmd/giusto-broker ./cmd/giusto-distributor
 (cd clients && go build -o "$out/" github.com/nsqio/nsq/apps/{nsq_tail,nsq_to_file,nsqadmin,nsqlookupd} ./gonsq)
 "$out/giusto-broker" --check broker.yaml
+"$out/giusto-broker" --check managed.yaml
 "$out/giusto-distributor" --check distributor.yaml
 command -v node >/dev/null && command -v npm >/dev/null || {
 	echo "messaging: node and npm are missing: apt-get install nodejs npm" >&2
