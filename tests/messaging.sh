@@ -12,6 +12,10 @@ command -v go >/dev/null || {
 	echo "messaging: go is missing: install Go 1.23 or later (go.dev/dl)" >&2
 	exit 77
 }
+# Distributors are tested over a real ensemble; without Java those tests are left out.
+if command -v mvn java >/dev/null && ! ls ../coordination/server/target/giusto-zookeeper-*.jar >/dev/null 2>&1; then
+	mvn -B -q -f ../coordination/pom.xml -pl server package -DskipTests
+fi
 show() { grep -vE '^(=== RUN|PASS$|    )' || true; }
 go vet ./...
 short=-short
@@ -19,7 +23,7 @@ if [ "${1-}" = soak ]; then
 	short=
 	ulimit -n 20000
 	# TestAFullDisk makes go-nsq connect again, which has a race of its own.
-	go test -count=1 -race -short -skip TestAFullDisk ./gate ./settings ./broker
+	go test -count=1 -race -short -skip TestAFullDisk ./gate ./settings ./broker ./store ./client ./distributor
 	go test -run '^$' -fuzz FuzzCommands -fuzztime 60s ./broker
 	export GIUSTO_SOAK=1
 fi
@@ -28,9 +32,10 @@ go test -count=1 $short -v ./... 2>&1 | tee "$out.log" | show || {
 	exit 1
 }
 
-go build -o "$out/" ./cmd/giusto-broker
+go build -o "$out/" ./cmd/giusto-broker ./cmd/giusto-distributor
 (cd clients && go build -o "$out/" github.com/nsqio/nsq/apps/{nsq_tail,nsq_to_file,nsqadmin,nsqlookupd} ./gonsq)
 "$out/giusto-broker" --check broker.yaml
+"$out/giusto-distributor" --check distributor.yaml
 command -v node >/dev/null && command -v npm >/dev/null || {
 	echo "messaging: node and npm are missing: apt-get install nodejs npm" >&2
 	exit 77

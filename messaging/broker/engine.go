@@ -92,7 +92,7 @@ func startEngine(s settings.Settings, tcp, http net.Addr, log logger) (*engine, 
 	}
 	if e.handler == nil {
 		err = errors.New("this nsqd takes no connections in process: build with nsqd 1.3.0, as go.mod says")
-	} else if err = e.LoadMetadata(); err == nil {
+	} else if err = errors.Join(mend(s.Data), e.LoadMetadata()); err == nil {
 		err = e.PersistMetadata()
 	}
 	if err != nil {
@@ -158,12 +158,18 @@ func (e *engine) prepare(queue string) {
 		return
 	}
 	path := filepath.Join(e.options.DataPath, queue+".diskqueue.meta.dat")
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if _, err := os.Lstat(path); err == nil {
+		return
+	}
+	// Whole or not at all: another connection may make the same topic now.
+	file, err := os.CreateTemp(e.options.DataPath, "prepared-*.tmp")
 	if err != nil {
-		return // it is there, or nsqd will say what is wrong
+		return // nsqd will say what is wrong
 	}
 	fmt.Fprint(file, "0\n0,0\n0,0\n")
 	file.Close()
+	os.Link(file.Name(), path)
+	os.Remove(file.Name())
 }
 
 // stop writes what is in memory to disk and ends nsqd.

@@ -21,11 +21,12 @@ type follower struct {
 	reporter *reporter
 	ordered  atomic.Bool   // there were orders; before, all topics without a limit of their own are held
 	until    atomic.Uint64 // the end of the lease, in the leases' time
+	epoch    atomic.Uint64 // of the orders in force
+	version  atomic.Uint64
 
 	// Under broker.changing.
-	holding        holder.Holder
-	epoch, version uint64 // of the orders in force
-	ignored        map[string]bool
+	holding holder.Holder
+	ignored map[string]bool
 
 	mutex   sync.Mutex // of tallies
 	tallies map[string]*tally
@@ -168,7 +169,8 @@ func (f *follower) apply(asked uint64, o wire.Orders) error {
 		f.channels(s.Order)
 	}
 	if err == nil {
-		f.epoch, f.version = o.Epoch, o.Version
+		f.epoch.Store(o.Epoch)
+		f.version.Store(o.Version)
 		f.ordered.Store(true)
 	}
 	return err

@@ -164,14 +164,11 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 
 // tell tells of the distributor's orders.
 func (f *follower) tell(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
-	f.broker.changing.Lock()
-	epoch, version := f.epoch, f.version
-	f.broker.changing.Unlock()
 	sent, failed := f.reporter.sent.Load(), f.reporter.failed.Load()
 	counter(aboutReports, sent-min(failed, sent), "done")
 	counter(aboutReports, failed, "failed")
-	gauge(aboutOrders, float64(version))
-	gauge(aboutEpoch, float64(epoch))
+	gauge(aboutOrders, float64(f.version.Load()))
+	gauge(aboutEpoch, float64(f.epoch.Load()))
 	if until := f.until.Load(); until > 0 {
 		gauge(aboutLease, (time.Duration(until) - time.Duration(f.broker.leases(time.Now()))).Seconds())
 	}

@@ -26,6 +26,8 @@ import (
 const (
 	// reportEvery is how often a broker reports that has nothing new to tell.
 	reportEvery = time.Second
+	// acknowledgeAfter new orders the next report says that they are in force.
+	acknowledgeAfter = 5 * time.Millisecond
 	// retryAfter a report that failed.
 	retryAfter = 250 * time.Millisecond
 	// A distributor that does not answer for so long after it should have is taken for dead.
@@ -55,7 +57,7 @@ func (b *Broker) newFollower(s settings.Settings) (*follower, error) {
 	o := b.engine.options
 	r := &reporter{given: s.Distributor, ended: make(chan struct{}), about: wire.Report{Broker: s.Name, Incarnation: incarnation,
 		Replaces: before, V2: net.JoinHostPort(o.BroadcastAddress, strconv.Itoa(o.BroadcastTCPPort)),
-		HTTP: net.JoinHostPort(o.BroadcastAddress, strconv.Itoa(o.BroadcastHTTPPort)), Wait: reportEvery},
+		HTTP: net.JoinHostPort(o.BroadcastAddress, strconv.Itoa(o.BroadcastHTTPPort))},
 		client: &http.Client{Timeout: reportEvery + answerWithin, Transport: &http.Transport{IdleConnTimeout: time.Minute}}}
 	if r.about.Broker == "" {
 		r.about.Broker = r.about.V2
@@ -108,7 +110,7 @@ func (r *reporter) run(ctx context.Context) {
 			told = false
 		}
 		if err == nil && news {
-			pause = 0 // it is to know that they are in force
+			pause = acknowledgeAfter
 		}
 		select {
 		case <-time.After(pause):
@@ -175,9 +177,10 @@ func (r *reporter) report(ctx context.Context) (news bool, err error) {
 // report is what the broker says now, and the tallies of its topics.
 func (f *follower) report(now time.Time) (wire.Report, []*tally) {
 	b, r := f.broker, f.reporter.about
-	b.changing.Lock()
-	r.Epoch, r.Seen = f.epoch, f.version
-	b.changing.Unlock()
+	if b.leases(now) <= f.until.Load() {
+		r.Wait = reportEvery // else it wants orders at once
+	}
+	r.Epoch, r.Seen = f.epoch.Load(), f.version.Load()
 	topics, all := *b.topics.Load(), map[string]*tally{}
 	f.mutex.Lock()
 	for name, t := range f.tallies {

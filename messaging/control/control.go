@@ -43,8 +43,8 @@ type Settings struct {
 	Capacity float64
 	// Kind of distribution.
 	Kind distribute.Kind
-	// Model foretells tails; nil: all is measured.
-	Model func(wire.Topic) distribute.Predict
+	// Model foretells tails of a topic with these publishers; nil: all is measured.
+	Model func(wire.Topic, []distribute.Publisher) distribute.Predict
 }
 
 // Defaults is what holds where nothing is said.

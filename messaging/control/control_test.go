@@ -180,7 +180,7 @@ func TestFewestBrokersThatKeepThePromise(t *testing.T) {
 func TestAModelSavesRounds(t *testing.T) {
 	for wrong, rounds := range map[float64]int{1: 1, 0.7: 5} {
 		truth := 400.0
-		model := func(wire.Topic) distribute.Predict {
+		model := func(wire.Topic, []distribute.Publisher) distribute.Predict {
 			return func(b distribute.Broker, publishers []distribute.Publisher, _ float64) float64 {
 				return wrong * (0.001 + max(0, float64(10*len(publishers))-truth)/1000)
 			}

@@ -74,7 +74,7 @@ func (c *Control) begin(t *topic, overloaded bool) {
 	brokers := c.candidates(t)
 	fresh := func() *distribute.Session { return distribute.New(c.settings.Kind, publishers, brokers, c.epoch) }
 	s, used := fresh(), count(at)
-	guessed := c.settings.Model != nil && s.Guess(c.settings.Model(t.spec), t.spec.Objective.Seconds())
+	guessed := c.settings.Model != nil && s.Guess(c.settings.Model(t.spec, publishers), t.spec.Objective.Seconds())
 	switch {
 	case guessed && (t.planned == 0 || count(s.Plan()) > used || count(s.Plan()) < used && !overloaded):
 	case !guessed && (t.planned == 0 || !overloaded && c.fewer(fresh(), used)):

@@ -123,7 +123,7 @@ func (c *Control) Try(now time.Duration, spec wire.Topic, publishers []distribut
 	}
 	var predict distribute.Predict
 	if c.settings.Model != nil {
-		predict = c.settings.Model(spec)
+		predict = c.settings.Model(spec, publishers)
 	}
 	proposal := Proposal{Modelled: predict != nil}
 	s := distribute.New(c.settings.Kind, publishers, brokers, c.epoch)

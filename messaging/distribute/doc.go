@@ -15,6 +15,12 @@
 // without any round.
 package distribute
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // Publisher sends messages of the topic. Group is its correlation group; "" is none. Fixed is the broker that it cannot leave.
 type Publisher struct {
 	ID, Group string
@@ -41,3 +47,17 @@ const (
 	// SRTM is MaxMin that splits groups in the proportion of the load.
 	SRTM
 )
+
+var kinds = []string{"lb", "conc", "max-min", "srtm"}
+
+func (k Kind) String() string { return kinds[k] }
+
+// UnmarshalText reads a kind's name.
+func (k *Kind) UnmarshalText(text []byte) error {
+	n := slices.Index(kinds, string(text))
+	if n < 0 {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(kinds, ", "))
+	}
+	*k = Kind(n)
+	return nil
+}

@@ -20,7 +20,6 @@ type metrics struct {
 	publishers *prometheus.GaugeVec
 	rate       *prometheus.GaugeVec
 	phase      *prometheus.GaugeVec
-	ticks      int
 }
 
 func newMetrics(d *Distributor) *metrics {
@@ -51,11 +50,8 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// count takes stock, every second.
+// count takes stock.
 func (m *metrics) count(s control.Status) {
-	if m.ticks++; m.ticks%10 != 1 {
-		return
-	}
 	for _, g := range []*prometheus.GaugeVec{m.brokers, m.publishers, m.rate, m.phase} {
 		g.Reset()
 	}

@@ -5,13 +5,18 @@ package distributor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
 	"giusto.dev/messaging/control"
+	"giusto.dev/messaging/distribute"
+	"giusto.dev/messaging/predict"
 	"giusto.dev/messaging/settings"
 	"giusto.dev/messaging/store"
+	"giusto.dev/messaging/wire"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -29,6 +34,8 @@ type Settings struct {
 	Prepare  settings.Duration `yaml:"prepare"`
 	Move     settings.Duration `yaml:"move"`
 	Capacity settings.Rate     `yaml:"capacity"`
+	Kind     distribute.Kind   `yaml:"kind"`
+	Model    string            `yaml:"model"`
 }
 
 // Place is where state is kept: the word memory, {file: DIR}, or {zookeeper: [HOST:PORT, ...], term: 2s}.
@@ -66,7 +73,7 @@ func Defaults() Settings {
 	c := control.Defaults()
 	s := Settings{Listen: "127.0.0.1:4170", Store: Place{File: "giusto-distributor.data"}, Lease: settings.Duration(c.Lease),
 		Silent: settings.Duration(c.Silent), Gone: settings.Duration(c.Gone), Gather: settings.Duration(c.Gather), Round: settings.Duration(c.Round),
-		Calm: settings.Duration(c.Calm), Prepare: settings.Duration(c.Prepare), Move: settings.Duration(c.Move)}
+		Calm: settings.Duration(c.Calm), Prepare: settings.Duration(c.Prepare), Move: settings.Duration(c.Move), Kind: c.Kind}
 	s.Capacity.Num, s.Capacity.Den = uint64(c.Capacity), 1
 	return s
 }
@@ -93,6 +100,9 @@ func (s *Settings) check() error {
 		if _, _, err := net.SplitHostPort(server); err != nil {
 			return fmt.Errorf("store: zookeeper: %q is not HOST:PORT", server)
 		}
+	}
+	if _, known := predict.Brokers[s.Model]; s.Model != "" && !known {
+		return fmt.Errorf("model: %q is none of %s", s.Model, strings.Join(slices.Sorted(maps.Keys(predict.Brokers)), ", "))
 	}
 	kinds := 0
 	for _, given := range []bool{s.Store.Memory, s.Store.File != "", len(s.Store.ZooKeeper) > 0} {
@@ -136,6 +146,12 @@ func (s *Settings) control() control.Settings {
 	c := control.Defaults()
 	c.Lease, c.Silent, c.Gone, c.Gather = time.Duration(s.Lease), time.Duration(s.Silent), time.Duration(s.Gone), time.Duration(s.Gather)
 	c.Round, c.Calm, c.Prepare, c.Move = time.Duration(s.Round), time.Duration(s.Calm), time.Duration(s.Prepare), time.Duration(s.Move)
+	c.Kind = s.Kind
+	if broker, known := predict.Brokers[s.Model]; known {
+		c.Model = func(topic wire.Topic, publishers []distribute.Publisher) distribute.Predict {
+			return predict.Model(broker, topic, publishers)
+		}
+	}
 	c.Capacity = float64(s.Capacity.Num) / float64(s.Capacity.Den)
 	return c
 }

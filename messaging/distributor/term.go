@@ -76,6 +76,7 @@ func (t *term) run(ended context.Context) error {
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
+	counted := time.Duration(0)
 	for {
 		var first *question
 		select {
@@ -98,7 +99,10 @@ func (t *term) run(ended context.Context) error {
 		} else {
 			t.core.Tick(now)
 			t.expire(now)
-			t.of.metrics.count(t.core.Status(now))
+			if now-counted > time.Second {
+				counted = now
+				t.of.metrics.count(t.core.Status(now))
+			}
 		}
 		t.wake(now)
 		if err := t.save(ended); errors.Is(err, store.ErrFenced) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ensemble starts real ensembles of giusto-zookeeper on loopback, for tests.
+// Package ensemble starts real ensembles of giusto-zookeeper on loopback, for tests and studies.
 package ensemble
 
 import (
@@ -33,38 +33,51 @@ type Ensemble struct{ Servers []*Server }
 // Start starts servers and waits until all serve; the test ends them. It skips the test where they are not built.
 func Start(t testing.TB, size int) *Ensemble {
 	t.Helper()
+	e, err := Open(t.TempDir(), size)
+	if errors.Is(err, ErrBuilt) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Kill)
+	return e
+}
+
+// ErrBuilt says that there is nothing to start.
+var ErrBuilt = errors.New("giusto-zookeeper is not built: mvn -B -q -f coordination/pom.xml -pl server package")
+
+// Open starts servers below a directory and waits until all serve. Kill ends them.
+func Open(directory string, size int) (*Ensemble, error) {
 	_, file, _, _ := runtime.Caller(0)
 	room := filepath.Join(filepath.Dir(file), "..", "..", "coordination")
 	if built, _ := filepath.Glob(room + "/server/target/giusto-zookeeper-*.jar"); len(built) == 0 {
-		t.Skip("giusto-zookeeper is not built: mvn -B -q -f coordination/pom.xml -pl server package")
+		return nil, ErrBuilt
 	}
 	e := &Ensemble{}
 	var peers strings.Builder
 	for n := range size {
-		client := port(t)
+		client, quorum, election := port(), port(), port()
 		e.Servers = append(e.Servers, &Server{Address: fmt.Sprintf("127.0.0.1:%d", client)})
-		fmt.Fprintf(&peers, "server.%d=127.0.0.1:%d:%d\n", n+1, port(t), port(t))
+		fmt.Fprintf(&peers, "server.%d=127.0.0.1:%d:%d\n", n+1, quorum, election)
 	}
 	for n, s := range e.Servers {
-		dir := t.TempDir()
+		dir := filepath.Join(directory, fmt.Sprint("zookeeper-", n+1))
 		_, client, _ := net.SplitHostPort(s.Address)
 		text := fmt.Sprintf("tickTime=1000\ninitLimit=10\nsyncLimit=4\ndataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\n"+
 			"admin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n%s", dir, client, peers.String())
 		s.config = filepath.Join(dir, "zoo.cfg")
-		if err := errors.Join(os.WriteFile(s.config, []byte(text), 0o600),
-			os.WriteFile(filepath.Join(dir, "myid"), []byte(fmt.Sprint(n+1)), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(s.config, []byte(text), 0o600),
+			os.WriteFile(filepath.Join(dir, "myid"), []byte(fmt.Sprint(n+1)), 0o600))
 		s.command = exec.Command(filepath.Join(room, "bin", "giusto-zookeeper"), "start-foreground", s.config)
-		if err := s.Begin(); err != nil {
-			t.Fatal(err)
+		if err == nil {
+			err = s.Begin()
+		}
+		if err != nil {
+			e.Kill()
+			return nil, err
 		}
 	}
-	t.Cleanup(func() {
-		for _, s := range e.Servers {
-			s.Kill()
-		}
-	})
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		serving := 0
 		for _, s := range e.Servers {
@@ -73,10 +86,20 @@ func Start(t testing.TB, size int) *Ensemble {
 			}
 		}
 		if serving == size && e.Leader() != nil {
-			return e
+			return e, nil
 		}
 		if time.Now().After(end) {
-			t.Fatal("the ensemble does not come up")
+			e.Kill()
+			return nil, errors.New("the ensemble does not come up")
+		}
+	}
+}
+
+// Kill kills all of them.
+func (e *Ensemble) Kill() {
+	for _, s := range e.Servers {
+		if s.command.Process != nil {
+			s.Kill()
 		}
 	}
 }
@@ -137,8 +160,8 @@ func (e *Ensemble) Addresses() (all []string) {
 	return all
 }
 
-// port is a free one below those that the kernel gives out by itself.
-func port(t testing.TB) int {
+// port is a free one below those that the kernel gives out by itself; 0 where there is none.
+func port() int {
 	for range 1000 {
 		number := 15000 + rand.IntN(17000)
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", number)); err == nil {
@@ -146,6 +169,5 @@ func port(t testing.TB) int {
 			return number
 		}
 	}
-	t.Fatal("no free port")
 	return 0
 }

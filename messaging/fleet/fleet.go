@@ -200,3 +200,22 @@ func (f *Fleet) Topic(name string) (status control.TopicStatus, err error) {
 	err = f.Ask("GET", "/topics/"+name, "", &status, 20*time.Second)
 	return status, err
 }
+
+// Leader is the number of the distributor that leads, once one does.
+func (f *Fleet) Leader(within time.Duration) (int, error) {
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for n, address := range f.Addresses {
+			response, err := asking.Get("http://" + address + "/status")
+			if err != nil {
+				continue
+			}
+			var status struct{ Leads bool }
+			err = json.NewDecoder(response.Body).Decode(&status)
+			response.Body.Close()
+			if err == nil && status.Leads {
+				return n, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("no distributor leads after %v", within)
+}

@@ -67,6 +67,7 @@ type Gate[T any] struct {
 	next   bucket.Bucket // Bucket after the release of the queue's first, if that is decided
 	first  uint64        // for when
 	chosen bool          // whether it is decided
+	use    bucket.Bucket // as Bucket, but so deep that nothing waits: what it lacks is in use
 	peak   uint64
 }
 
@@ -79,12 +80,11 @@ func (g *Gate[T]) Arrive(stamp, now uint64, message T) bool {
 	}
 	if now >= g.until && len(g.inbox) == 0 {
 		first := g.queue.len() == 0 && g.ready.len() == 0
-		g.queue.push(waiting[T]{stamp, now, message})
+		g.wait(stamp, now, message)
 		if at, any := g.head(); first && any && at <= now {
 			g.release()
 			return true
 		}
-		g.peak = max(g.peak, g.used())
 		return false
 	}
 	g.Counts.Held++
@@ -92,6 +92,14 @@ func (g *Gate[T]) Arrive(stamp, now uint64, message T) bool {
 	heap.Push(&g.inbox, held[T]{stamp, g.seq, message})
 	g.dues.push(late{now, stamp})
 	return false
+}
+
+// wait puts a message into the queue.
+func (g *Gate[T]) wait(stamp, now uint64, message T) {
+	g.queue.push(waiting[T]{stamp, now, message})
+	if g.use.Admit(1, stamp) {
+		g.peak = max(g.peak, g.use.Lacks())
+	}
 }
 
 // head is for when the release of the queue's first is decided; false: there is none, or it must wait for another share or lease.
@@ -117,7 +125,6 @@ func (g *Gate[T]) release() T {
 	if g.At > w.since {
 		g.Counts.Delayed++
 	}
-	g.peak = max(g.peak, g.used())
 	return w.message
 }
 
@@ -134,7 +141,10 @@ func (g *Gate[T]) keep(now uint64) {
 // Set gives a new rate and depth from now on. No token is added; see bucket.Set, whose errors it has.
 func (g *Gate[T]) Set(rate bucket.Rate, depth, now uint64) error {
 	g.keep(now)
-	return g.Bucket.Set(rate, depth, now)
+	if err := g.Bucket.Set(rate, depth, now); err != nil {
+		return err
+	}
+	return g.use.Set(rate, bucket.Last, now)
 }
 
 // Restart begins a lease after a gap: with an empty bucket, and Until as given. Errors are bucket.New's.
@@ -145,19 +155,15 @@ func (g *Gate[T]) Restart(rate bucket.Rate, depth, until, now uint64) error {
 	}
 	g.keep(now)
 	g.Bucket, g.Until = fresh, until
-	return nil
+	g.use, err = bucket.New(rate, bucket.Last, bucket.Last-uint64(g.queue.len())*bucket.Token, now)
+	return err
 }
 
-// used is how much of the bucket is in use: what it lacks, and a token for each that waits.
-func (g *Gate[T]) used() uint64 { return g.Bucket.Lacks() + uint64(g.queue.len())*bucket.Token }
-
-// Peak is the most of the bucket that was in use since the last call, in the bucket's unit: what it lacked after a release, and a
-// token for each that waited.
+// Peak is the most tokens, in the bucket's unit, that were in use since the last call: as many as the bucket's depth lacked if it had
+// been full before, and one for each message that waited. Since the last Restart; before, it is 0.
 func (g *Gate[T]) Peak() uint64 {
 	peak := g.peak
-	if g.peak = 0; g.queue.len() > 0 {
-		g.peak = g.used()
-	}
+	g.peak = 0
 	return peak
 }
 
@@ -175,7 +181,7 @@ func (g *Gate[T]) sort(now uint64) {
 	}
 	for any && len(g.inbox) > 0 && g.inbox[0].stamp <= latest {
 		h := heap.Pop(&g.inbox).(held[T])
-		g.queue.push(waiting[T]{h.stamp, now, h.message})
+		g.wait(h.stamp, now, h.message)
 	}
 }
 

@@ -141,7 +141,11 @@ type change struct {
 // what the shares in force allowed, nothing outside a lease, and nothing waits that the share would let go.
 func TestWhateverIsGrantedTheSharesInForceHold(t *testing.T) {
 	lapses, shrinks, pauses, tight, late, total := 0, 0, 0, 0, 0, 0
-	for seed := range uint64(500) {
+	seeds := uint64(500)
+	if testing.Short() {
+		seeds = 100
+	}
+	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 8))
 		g := Gate[int]{Until: 1}
 		f := fluid{new(big.Rat), new(big.Rat), new(big.Rat), 0, 1}
@@ -283,5 +287,32 @@ func TestASmallerShareTakesEffectOnWhatWaits(t *testing.T) {
 	g.Due(1e15, func(int) { t.Error("released without a share") })
 	if next, any := g.Next(); any || g.Kept() != 7 {
 		t.Error(next, g.Kept())
+	}
+}
+
+// What is in use does not count what a share has not gained yet: a burst of 7, then one that drains at the rate, whatever the depth.
+func TestWhatIsInUse(t *testing.T) {
+	g := Gate[int]{}
+	thousand := bucket.Rate{Num: 1000, Den: 1}
+	if g.Arrive(1e9, 1e9, 0) || g.Peak() != 0 {
+		t.Error("it has no share yet")
+	}
+	g.Restart(thousand, 50*bucket.Token, 0, 1e9) // empty
+	used := func(at uint64, count int) float64 {
+		for range count {
+			g.Arrive(at, at, 0)
+		}
+		g.Due(at, func(int) {})
+		return float64(g.Peak()) / bucket.Token
+	}
+	// One waits from before; in 3 ms it and two more are gone.
+	for n, want := range [][3]float64{{1e9, 6, 7}, {1e9 + 3*ms, 0, 0}, {1e9 + 3*ms, 1, 5}, {1e9 + 100*ms, 1, 1}} {
+		if got := used(uint64(want[0]), int(want[1])); got != want[2] {
+			t.Errorf("%d: %g in use, expected %g", n, got, want[2])
+		}
+	}
+	g.Set(bucket.Rate{Num: 2000, Den: 1}, 90*bucket.Token, 2e9) // deeper, and not full yet
+	if got := used(2e9, 2) + used(2e9+ms/2, 1); got != 4 {
+		t.Errorf("%g in use", got)
 	}
 }

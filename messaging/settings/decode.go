@@ -60,7 +60,9 @@ func named(text string, parts []any) string {
 	for _, part := range parts {
 		if of := reflect.TypeOf(part); of.String() == found[2] {
 			for n := range of.NumField() {
-				keys = append(keys, of.Field(n).Tag.Get("yaml"))
+				if key := of.Field(n).Tag.Get("yaml"); key != "-" {
+					keys = append(keys, key)
+				}
 			}
 		}
 	}

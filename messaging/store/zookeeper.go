@@ -31,8 +31,9 @@ type ZooKeeper struct {
 	term   time.Duration
 	closed atomic.Bool
 
-	mutex  sync.Mutex
-	socket net.Conn
+	mutex   sync.Mutex
+	socket  net.Conn
+	dialled time.Duration
 
 	leader atomic.Pointer[known]
 	leads  atomic.Pointer[inZooKeeper]
@@ -108,17 +109,18 @@ func (h *hosts) Next() (string, bool) {
 func (z *ZooKeeper) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	socket, err := net.DialTimeout(network, address, min(timeout, z.term/4))
 	z.mutex.Lock()
-	z.socket = socket
+	z.socket, z.dialled = socket, Now()
 	z.mutex.Unlock()
 	return socket, err
 }
 
-// hangUp leaves a server that does not answer, for another. One that is still making a session may need longer: it writes to disk.
-func (z *ZooKeeper) hangUp() {
+// hangUp leaves a server that does not answer, for another, if it had so much time.
+func (z *ZooKeeper) hangUp(after time.Duration) {
 	z.mutex.Lock()
 	defer z.mutex.Unlock()
-	if z.conn.State() == zk.StateHasSession {
+	if z.socket != nil && Now()-z.dialled > after {
 		z.socket.Close()
+		z.dialled = Now() // once is enough
 	}
 }
 
@@ -132,6 +134,7 @@ func ask[T any](ctx context.Context, z *ZooKeeper, question func() (T, error)) (
 	}
 	var none T
 	if z.conn.State() != zk.StateHasSession { // the library would keep the question until it has
+		z.hangUp(z.term) // a session is made on disk; the library would wait for it much longer
 		return none, errAway
 	}
 	came := make(chan answer, 1)
@@ -147,7 +150,7 @@ func ask[T any](ctx context.Context, z *ZooKeeper, question func() (T, error)) (
 	case <-ctx.Done():
 		return none, ctx.Err()
 	case <-timer.C:
-		z.hangUp()
+		z.hangUp(z.term / 3)
 		return none, errAway
 	}
 }

@@ -25,6 +25,11 @@ func Bin(d time.Duration) int {
 	return int(math.Ceil(math.Log(us)/math.Log(growth) - 1e-9))
 }
 
+// Bound is the longest that counts in a bin.
+func Bound(bin int) time.Duration {
+	return time.Duration(math.Pow(growth, float64(bin)) * float64(time.Microsecond))
+}
+
 // Add counts all of another.
 func (h Histogram) Add(other Histogram) {
 	for n, count := range other {
@@ -53,7 +58,7 @@ func (h Histogram) Percentile(p float64) time.Duration {
 	seen := uint64(0)
 	for n := 0; n <= last; n++ {
 		if seen += h[n]; seen >= left {
-			return time.Duration(math.Pow(growth, float64(n)) * float64(time.Microsecond))
+			return Bound(n)
 		}
 	}
 	return 0

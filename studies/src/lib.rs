@@ -37,6 +37,7 @@ mod srtm_convergence;
 mod srtm_correlation;
 mod srtm_maxmin;
 mod srtm_penalty;
+mod srtm_real;
 mod tables;
 mod vatc;
 mod vatc_balance;
@@ -91,6 +92,8 @@ pub enum Name {
     SrtmCorrelation,
     /// Paper 001, § 2.6.5, Table 2.1.
     SrtmConvergence,
+    /// Paper 001, § 2.6.2, with real brokers and a real distributor.
+    SrtmReal,
     /// Paper 001, § 3.3.2, Fig. 3.4.
     VatcPacketrate,
     /// Paper 001, § 3.4.1, Figs 3.6 to 3.9.
@@ -154,6 +157,7 @@ impl Name {
             | Name::SrtmMaxmin
             | Name::SrtmCorrelation
             | Name::SrtmConvergence => Some("Go"),
+            Name::SrtmReal => Some("Go, Java, a built giusto-zookeeper, a quiet machine"),
             _ => None,
         }
     }
@@ -176,6 +180,7 @@ impl Name {
             Name::SrtmMaxmin => "srtm-maxmin",
             Name::SrtmCorrelation => "srtm-correlation",
             Name::SrtmConvergence => "srtm-convergence",
+            Name::SrtmReal => "srtm-real",
             Name::VatcMeasured => "vatc-measured",
             Name::VatcPacketrate => "vatc-packetrate",
             Name::VatcInterference => "vatc-interference",
@@ -259,6 +264,7 @@ pub fn run(
         Name::SrtmMaxmin => srtm_maxmin::run(size, folder, played),
         Name::SrtmCorrelation => srtm_correlation::run(size, folder, played),
         Name::SrtmConvergence => srtm_convergence::run(size, folder, played),
+        Name::SrtmReal => srtm_real::run(size, folder, played),
         Name::VatcMeasured => vatc_measured::run(size, played),
         Name::VatcPacketrate => vatc_packetrate::run(size, played),
         Name::VatcInterference => vatc_interference::run(size, played),

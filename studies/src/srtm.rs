@@ -1,5 +1,6 @@
 //! What the studies of messages share: the programs of `messaging/`, and a topic that is distributed over brokers in virtual time.
 
+use crate::srtm_penalty::go;
 use crate::tables::Csv;
 use crate::{Error, Size};
 use serde_json::Value;
@@ -9,18 +10,13 @@ use std::process::Command;
 /// Messages a second of each publisher, in all of the paper's experiments.
 pub(crate) const EACH: u32 = 10;
 
-/// Builds a program of `messaging/` into a folder.
+/// The program that plays them, built into a folder.
 ///
 /// # Errors
 /// [`Error::Lacks`] without Go; [`Error::Machine`] where it does not build.
-pub(crate) fn build(folder: &Path, package: &str, name: &str) -> Result<PathBuf, Error> {
-    let path = std::path::absolute(folder).map_err(Error::machine)?.join(name);
-    let done = Command::new("go").args(["build", "-o"]).arg(&path).arg(package).current_dir("messaging").output();
-    let done = done.map_err(|why| Error::Lacks(format!("go ({why}): apt-get install golang-go")))?;
-    match done.status.success() {
-        true => Ok(path),
-        false => Err(Error::machine(String::from_utf8_lossy(&done.stderr))),
-    }
+pub(crate) fn build(folder: &Path) -> Result<PathBuf, Error> {
+    let path = std::path::absolute(folder).map_err(Error::machine)?.join("distribute");
+    go("./bench/distribute", &path).map(|()| path)
 }
 
 /// A topic that comes to six brokers; what is not said is as in `bench/distribute`.

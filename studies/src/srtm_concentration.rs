@@ -13,7 +13,7 @@ const PUBLISHERS: [u32; 5] = [1000, 2000, 4000, 6000, 10_000];
 /// # Errors
 /// [`Error::Lacks`] without Go; [`Error::Machine`] where the program fails.
 pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
-    let program = build(folder, "./bench/distribute", "distribute")?;
+    let program = build(folder)?;
     let mut table = Csv::new([&["traffic", "batch", "publishers", "kind"][..], &COLUMNS].concat());
     for traffic in TRAFFIC {
         for batch in [1, 10] {

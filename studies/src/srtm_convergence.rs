@@ -20,14 +20,25 @@ const BROKERS: [(&str, &str, &str, &str, &str); 2] =
 /// # Errors
 /// [`Error::Lacks`] without Go; [`Error::Machine`] where the program fails.
 pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
-    let program = build(folder, "./bench/distribute", "distribute")?;
+    let program = build(folder)?;
     let columns = ["brokers_are", "traffic", "group", "way", "paper_rounds"];
     let mut table = Csv::new([&columns[..], &COLUMNS].concat());
     for (truth, model, errors, stall, objective) in BROKERS {
         for traffic in TRAFFIC {
             for (group, paper) in PAPER {
                 for (way, guess) in [("measured", ""), ("guessed", model)] {
-                    let more = ["-broker", truth, "-errors", errors, "-stall", stall, "-objective", objective, "-guess", guess];
+                    let more = [
+                        "-broker",
+                        truth,
+                        "-errors",
+                        errors,
+                        "-stall",
+                        stall,
+                        "-objective",
+                        objective,
+                        "-guess",
+                        guess,
+                    ];
                     let more = more.map(String::from);
                     let topic = Topic { kind: "SRTM", publishers: 1000, batch: 10, traffic, group, more: &more };
                     let cells = [truth.to_string(), traffic.into(), group.to_string(), way.into(), paper.to_string()];

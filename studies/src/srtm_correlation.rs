@@ -17,7 +17,7 @@ const SPREAD_GROUP: u32 = 25;
 /// # Errors
 /// [`Error::Lacks`] without Go; [`Error::Machine`] where the program fails.
 pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
-    let program = build(folder, "./bench/distribute", "distribute")?;
+    let program = build(folder)?;
     let mut accurate = Csv::new([&["traffic", "group", "kind"][..], &COLUMNS].concat());
     let mut noisy = Csv::new([&["traffic", "spread_ms", "kind"][..], &COLUMNS].concat());
     for traffic in TRAFFIC {

@@ -15,7 +15,7 @@ const EXISTING: &str = "10000,40000,50000,60000,70000,80000";
 /// # Errors
 /// [`Error::Lacks`] without Go; [`Error::Machine`] where the program fails.
 pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
-    let program = build(folder, "./bench/distribute", "distribute")?;
+    let program = build(folder)?;
     let mut table = Csv::new([&["traffic", "batch", "publishers", "kind"][..], &COLUMNS].concat());
     let more = ["-existing".to_string(), EXISTING.to_string()];
     for traffic in TRAFFIC {

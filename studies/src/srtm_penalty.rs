@@ -1,7 +1,6 @@
 //! What splitting a token bucket over brokers costs: paper 001, § 2.6.1, Fig. 2.6. At the paper's size in virtual time, through
 //! the bucket that ships, and at this machine's size with real brokers.
 
-use crate::srtm::{build, EACH};
 use crate::tables::Csv;
 use crate::{Error, Size};
 use giusto_analysis::bucket::{least_depth, wait};
@@ -11,6 +10,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Messages a second of each publisher, in both of the paper's experiments.
+const EACH: u32 = 10;
 /// Publishers, and whether they are real. 180: all numbers of brokers divide it, and two cores carry it.
 const CASES: [(u32, bool); 3] = [(1000, false), (6000, false), (180, true)];
 /// So many times longer is what is played in virtual time: p99 of the wait forgets slowly what has been.
@@ -28,10 +29,7 @@ const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
 /// # Errors
 /// [`Error::Lacks`] without Go; [`Error::Machine`] where a program of `messaging/` fails.
 pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
-    let programs = Programs {
-        penalty: build(folder, "./bench/penalty", "penalty")?,
-        broker: build(folder, "./cmd/giusto-broker", "giusto-broker")?,
-    };
+    let programs = build(folder)?;
     let mut penalty = Csv::new(vec!["publishers", "method", "brokers", "set", "p50_ms", "p95_ms", "p99_ms"]);
     let mut pairs = Csv::new(vec!["publishers", "brokers", "set", "foretold_ms", "found_ms"]);
     for (publishers, real) in CASES {
@@ -84,6 +82,22 @@ fn topic(publishers: u32) -> Result<(Arrivals, Bucket), Error> {
 struct Programs {
     penalty: PathBuf,
     broker: PathBuf,
+}
+
+fn build(folder: &Path) -> Result<Programs, Error> {
+    let folder = std::path::absolute(folder).map_err(Error::machine)?;
+    let one = |package: &str, name: &str| go(package, &folder.join(name)).map(|()| folder.join(name));
+    Ok(Programs { penalty: one("./bench/penalty", "penalty")?, broker: one("./cmd/giusto-broker", "giusto-broker")? })
+}
+
+/// Builds a program of `messaging/`.
+pub(crate) fn go(package: &str, to: &Path) -> Result<(), Error> {
+    let done = Command::new("go").args(["build", "-o"]).arg(to).arg(package).current_dir("messaging").output();
+    let done = done.map_err(|why| Error::Lacks(format!("go ({why}): apt-get install golang-go")))?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(Error::machine(String::from_utf8_lossy(&done.stderr))),
+    }
 }
 
 struct Question {

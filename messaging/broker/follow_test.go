@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package broker
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"giusto.dev/messaging/wire"
+)
+
+// distributor answers reports as a test wants: with its orders, or else as `answer` does.
+type distributor struct {
+	*httptest.Server
+	mutex   sync.Mutex
+	orders  wire.Orders
+	changed bool // told yet?
+	answer  func(w http.ResponseWriter, r *http.Request)
+	reports []wire.Report
+}
+
+func distribute(t testing.TB) *distributor {
+	d := &distributor{orders: wire.Orders{Epoch: 1, Version: 1, Lease: time.Minute}}
+	d.Server = httptest.NewServer(d)
+	t.Cleanup(d.Close)
+	return d
+}
+
+func (d *distributor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var report wire.Report
+	text, _ := io.ReadAll(r.Body)
+	if err := json.Unmarshal(text, &report); err != nil || r.Method != "POST" || r.URL.Path != "/report" {
+		panic(fmt.Sprint(r.Method, r.URL, err))
+	}
+	d.mutex.Lock()
+	d.reports = append(d.reports, report)
+	answer := d.answer
+	d.mutex.Unlock()
+	if answer != nil {
+		answer(w, r)
+		return
+	}
+	for end := time.Now().Add(report.Wait); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		d.mutex.Lock()
+		news := d.orders.Epoch != report.Epoch || d.orders.Version != report.Seen
+		d.mutex.Unlock()
+		if news || r.Context().Err() != nil {
+			break
+		}
+	}
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	json.NewEncoder(w).Encode(d.orders)
+}
+
+// say changes what is answered; nil: the orders.
+func (d *distributor) say(answer func(w http.ResponseWriter, r *http.Request)) {
+	d.mutex.Lock()
+	d.answer = answer
+	d.mutex.Unlock()
+}
+
+// order gives shares, and waits until the broker says that they are in force.
+func (d *distributor) order(t testing.TB, lease time.Duration, topics ...wire.Order) {
+	t.Helper()
+	d.mutex.Lock()
+	d.orders = wire.Orders{Epoch: d.orders.Epoch, Version: d.orders.Version + 1, Lease: lease, Topics: topics}
+	version := d.orders.Version
+	d.mutex.Unlock()
+	settled(t, "reports lacking", 0, func() int {
+		if d.last().Seen == version {
+			return 0
+		}
+		return 1
+	})
+}
+
+func (d *distributor) last() (last wire.Report) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if len(d.reports) > 0 {
+		last = d.reports[len(d.reports)-1]
+	}
+	return last
+}
+
+func (d *distributor) file() string {
+	return "announce: 127.0.0.1\ndrain: 500ms\ndistributor: [" + d.Listener.Addr().String() + "]\n"
+}
+
+func share(topic string, rate, depth float64) wire.Order {
+	return wire.Order{Topic: topic, Share: wire.Share{Rate: uint64(rate * wire.Unit), Depth: uint64(depth * wire.Unit)}}
+}
+
+// within counts what comes in a time.
+func within(got chan received, d time.Duration) (n int) {
+	for end := time.After(d); ; n++ {
+		select {
+		case <-got:
+		case <-end:
+			return n
+		}
+	}
+}
+
+// take waits for so many.
+func take(t testing.TB, got chan received, count int) (first, last received) {
+	t.Helper()
+	patience := time.After(20 * time.Second)
+	for n := range count {
+		select {
+		case last = <-got:
+		case <-patience:
+			t.Fatalf("%d of %d messages came", n, count)
+		}
+		if n == 0 {
+			first = last
+		}
+	}
+	return first, last
+}
+
+func publish(t testing.TB, address, topic string, count int) {
+	t.Helper()
+	p := producer(t, address, nil)
+	defer p.Stop()
+	for n := range count {
+		if err := p.Publish(topic, []byte(fmt.Sprint(n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A broker without orders holds all but the topics of its file; with the first, topics have their shares, from an empty bucket on, those
+// that are not named no limit. Channels are there before anybody asks for them.
+func TestOrdersAreDone(t *testing.T) {
+	d := distribute(t)
+	d.say(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "nobody leads", 503) })
+	b := start(t, d.file()+"name: edge\ncapacity: 5k/s\ntopics: {own: {rate: 1k/s, depth: 50}}")
+	defer b.Stop()
+	address := b.Addr().String()
+	channels := map[string]chan received{}
+	for _, topic := range []string{"own", "shared", "free"} {
+		_, channels[topic] = consume(t, address, topic, nil)
+		publish(t, address, topic, 20)
+	}
+	if post(t, b.HTTPAddr().String(), "/pub?topic=free", "one"); within(channels["own"], 300*time.Millisecond) != 20 {
+		t.Error("a topic of the file waits")
+	}
+	if n := within(channels["shared"], 100*time.Millisecond) + within(channels["free"], 100*time.Millisecond); n > 0 {
+		t.Errorf("%d passed without orders", n)
+	}
+	d.say(nil)
+	before := time.Now()
+	order := share("shared", 20, 10)
+	order.Channels, order.Queue = []string{"first", "second"}, 33
+	own := share("own", 1, 1)
+	d.order(t, time.Minute, order, own)
+	if n := within(channels["free"], 200*time.Millisecond); n != 21 {
+		t.Errorf("%d of the topic without a limit", n)
+	}
+	// Of 20 in an empty bucket of 20/s the last passes after one second.
+	if n := within(channels["shared"], time.Until(before.Add(800*time.Millisecond))); n < 8 || n > 16 {
+		t.Errorf("%d of 20 after 0.8 s at 20/s", n)
+	}
+	if publish(t, address, "own", 20); within(channels["own"], 200*time.Millisecond) != 20 {
+		t.Error("the file's limit is not in force any more")
+	}
+	report, stats := d.last(), get(t, b.HTTPAddr().String(), "/stats?format=json&topic=shared")
+	if report.Broker != "edge" || report.Capacity != 5000 || report.V2 != address || report.HTTP != b.HTTPAddr().String() || report.Epoch != 1 {
+		t.Errorf("%+v", report)
+	}
+	if !strings.Contains(stats, `"channel_name":"first"`) || !strings.Contains(stats, `"channel_name":"second"`) {
+		t.Error(stats)
+	}
+	metrics := get(t, b.HTTPAddr().String(), "/metrics")
+	for _, line := range []string{"giusto_broker_share_rate{topic=\"shared\"} 20\n", "giusto_broker_share_depth{topic=\"shared\"} 10\n",
+		"giusto_broker_orders_version 2\n", "giusto_broker_orders_epoch 1\n", "giusto_broker_lease_seconds 5", "giusto_broker_reports_total{result=\"failed\"}",
+		"giusto_broker_queue_limit{topic=\"shared\"} 33\n"} {
+		if !strings.Contains(metrics, line) {
+			t.Error("no ", line)
+		}
+	}
+	if strings.Contains(metrics, "share_rate{topic=\"own\"}") {
+		t.Error("the file's topic has a share")
+	}
+}
+
+// A smaller share is in force when it is acknowledged, also for what waits already; older orders change nothing.
+func TestAShrinkTakesEffectBeforeItIsAcknowledged(t *testing.T) {
+	d := distribute(t)
+	b := start(t, d.file())
+	defer b.Stop()
+	d.order(t, time.Minute, share("a", 100, 5))
+	_, got := consume(t, b.Addr().String(), "a", nil)
+	p := producer(t, b.Addr().String(), nil)
+	defer p.Stop()
+	if err := p.MultiPublish("a", slices.Repeat([][]byte{[]byte("x")}, 3000)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	d.order(t, time.Minute, share("a", 0, 0))
+	took := time.Since(began)
+	within(got, 50*time.Millisecond) // what was on its way
+	if n := within(got, 300*time.Millisecond); n > 0 {
+		t.Errorf("%d after the share was given up", n)
+	}
+	d.mutex.Lock()
+	d.orders.Version, d.orders.Topics = 1, []wire.Order{share("a", 100, 5)}
+	d.mutex.Unlock()
+	if n := within(got, 500*time.Millisecond); n > 0 || d.last().Seen != 3 {
+		t.Errorf("%d passed by older orders, seen is %d", n, d.last().Seen)
+	}
+	d.mutex.Lock()
+	d.orders.Version = 3
+	d.mutex.Unlock()
+	d.order(t, time.Minute, share("a", 100, 50))
+	if n := within(got, 500*time.Millisecond); n < 25 || n > 60 {
+		t.Errorf("%d in 0.5 s at 100/s from an empty bucket", n)
+	}
+	fmt.Printf("broker: a shrink was acknowledged after %v\n", took.Round(time.Millisecond))
+}
+
+// Without a distributor the broker goes on until its lease ends, and holds then; a new lease begins with an empty bucket.
+func TestALeaseEnds(t *testing.T) {
+	d := distribute(t)
+	b := start(t, d.file())
+	defer b.Stop()
+	address := b.Addr().String()
+	d.order(t, 1500*time.Millisecond, share("a", 100, 100))
+	time.Sleep(1100 * time.Millisecond) // the bucket is full
+	d.say(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "gone", 502) })
+	lost := time.Now()
+	_, got := consume(t, address, "a", nil)
+	p := producer(t, address, nil)
+	defer p.Stop()
+	send := func(n int) {
+		for range n {
+			if err := p.Publish("a", []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if send(20); within(got, 200*time.Millisecond) != 20 {
+		t.Error("it does not go on without its distributor")
+	}
+	time.Sleep(time.Until(lost.Add(1600 * time.Millisecond)))
+	send(150)
+	if n := within(got, 500*time.Millisecond); n > 0 {
+		t.Errorf("%d after the lease", n)
+	}
+	if left := get(t, b.HTTPAddr().String(), "/metrics"); !strings.Contains(left, "giusto_broker_lease_seconds -") {
+		t.Error("the lease is not told to be over")
+	}
+	seen := d.last().Seen
+	d.say(nil)
+	began := time.Now()
+	// Thirty at 100/s from an empty bucket take 0.3 s.
+	first, last := take(t, got, 30)
+	if took := last.at.Sub(first.at); took < 270*time.Millisecond || first.at.Sub(began) > time.Second {
+		t.Errorf("30 messages took %v, the first came after %v", took, first.at.Sub(began))
+	}
+	if seen != 2 || d.last().Incarnation == "" || d.last().Replaces != "" {
+		t.Errorf("%+v", d.last())
+	}
+}
