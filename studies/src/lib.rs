@@ -31,6 +31,11 @@ pub mod play;
 mod rtzk_recovery;
 mod runner;
 pub mod sets;
+mod srtm;
+mod srtm_concentration;
+mod srtm_convergence;
+mod srtm_correlation;
+mod srtm_maxmin;
 mod srtm_penalty;
 mod srtm_real;
 mod tables;
@@ -79,6 +84,14 @@ pub enum Name {
     RtzkRecovery,
     /// Paper 001, § 2.6.1, Fig. 2.6, in virtual time and with real brokers.
     SrtmPenalty,
+    /// Paper 001, § 2.6.2, Fig. 2.7.
+    SrtmConcentration,
+    /// Paper 001, § 2.6.3, Fig. 2.8.
+    SrtmMaxmin,
+    /// Paper 001, § 2.6.4, Figs 2.9 to 2.11.
+    SrtmCorrelation,
+    /// Paper 001, § 2.6.5, Table 2.1.
+    SrtmConvergence,
     /// Paper 001, § 2.6.2, with real brokers and a real distributor.
     SrtmReal,
     /// Paper 001, § 3.3.2, Fig. 3.4.
@@ -139,7 +152,11 @@ impl Name {
             Name::VatcMeasured => Some("root, two cores, a quiet machine"),
             Name::VmLatency => Some("root, QEMU, a quiet machine"),
             Name::RtzkRecovery => Some("Java, Python, a built server, a quiet machine"),
-            Name::SrtmPenalty => Some("Go"),
+            Name::SrtmPenalty
+            | Name::SrtmConcentration
+            | Name::SrtmMaxmin
+            | Name::SrtmCorrelation
+            | Name::SrtmConvergence => Some("Go"),
             Name::SrtmReal => Some("Go, Java, a built giusto-zookeeper, a quiet machine"),
             _ => None,
         }
@@ -159,6 +176,10 @@ impl Name {
             Name::Mdds1Redis => "mdds1-redis",
             Name::RtzkRecovery => "rtzk-recovery",
             Name::SrtmPenalty => "srtm-penalty",
+            Name::SrtmConcentration => "srtm-concentration",
+            Name::SrtmMaxmin => "srtm-maxmin",
+            Name::SrtmCorrelation => "srtm-correlation",
+            Name::SrtmConvergence => "srtm-convergence",
             Name::SrtmReal => "srtm-real",
             Name::VatcMeasured => "vatc-measured",
             Name::VatcPacketrate => "vatc-packetrate",
@@ -239,6 +260,10 @@ pub fn run(
         Name::Mdds1Redis => mdds1_redis::run(size, folder, played),
         Name::RtzkRecovery => rtzk_recovery::run(size, played),
         Name::SrtmPenalty => srtm_penalty::run(size, folder, played),
+        Name::SrtmConcentration => srtm_concentration::run(size, folder, played),
+        Name::SrtmMaxmin => srtm_maxmin::run(size, folder, played),
+        Name::SrtmCorrelation => srtm_correlation::run(size, folder, played),
+        Name::SrtmConvergence => srtm_convergence::run(size, folder, played),
         Name::SrtmReal => srtm_real::run(size, folder, played),
         Name::VatcMeasured => vatc_measured::run(size, played),
         Name::VatcPacketrate => vatc_packetrate::run(size, played),

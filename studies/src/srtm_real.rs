@@ -9,8 +9,12 @@ use std::path::Path;
 use std::process::Command;
 
 /// Name, kind of distribution, and messages a second that a broker is said to take: 1,500 are sent.
-const CASES: [(&str, &str, u32); 4] =
-    [("room on one", "srtm", 5000), ("room on one", "lb", 5000), ("room on two", "srtm", 900), ("room on two", "conc", 900)];
+const CASES: [(&str, &str, u32); 4] = [
+    ("room on one", "srtm", 5000),
+    ("room on one", "lb", 5000),
+    ("room on two", "srtm", 900),
+    ("room on two", "conc", 900),
+];
 
 /// Table `trials`: a row a case, kind and set. Brokers that publishers went to, rounds of measurement, ms until the topic was steady,
 /// percentiles of the latency from then on, ms until another distributor led after the first was killed, messages acknowledged and
@@ -24,7 +28,18 @@ pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> R
         go(package, &folder.join(package.rsplit('/').next().unwrap_or(package)))?;
     }
     let mut trials = Csv::new(vec![
-        "case", "kind", "set", "brokers", "rounds", "steady_ms", "p50_ms", "p95_ms", "p99_ms", "takeover_ms", "moves", "lost",
+        "case",
+        "kind",
+        "set",
+        "brokers",
+        "rounds",
+        "steady_ms",
+        "p50_ms",
+        "p95_ms",
+        "p99_ms",
+        "takeover_ms",
+        "moves",
+        "lost",
     ]);
     for set in 0..size.sets {
         for (case, kind, capacity) in CASES {

@@ -1,0 +1,34 @@
+//! What making the least part of a topic large is good for: paper 001, § 2.6.3, Fig. 2.8, in virtual time.
+
+use crate::srtm::{build, Topic, COLUMNS, TRAFFIC};
+use crate::tables::Csv;
+use crate::{Error, Size};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const PUBLISHERS: [u32; 5] = [2000, 4000, 6000, 8000, 10_000];
+/// Messages a second of other topics at each broker, in batches of 10: Fig. 2.8's caption.
+const EXISTING: &str = "10000,40000,50000,60000,70000,80000";
+
+/// Table `topics`: a row a traffic, batch, number of publishers, kind of distribution and set.
+///
+/// # Errors
+/// [`Error::Lacks`] without Go; [`Error::Machine`] where the program fails.
+pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
+    let program = build(folder)?;
+    let mut table = Csv::new([&["traffic", "batch", "publishers", "kind"][..], &COLUMNS].concat());
+    let more = ["-existing".to_string(), EXISTING.to_string()];
+    for traffic in TRAFFIC {
+        for batch in [1, 10] {
+            for publishers in PUBLISHERS {
+                for kind in ["Conc", "Max-Min"] {
+                    let topic = Topic { kind, publishers, batch, traffic, group: 1, more: &more };
+                    let cells = [traffic.into(), batch.to_string(), publishers.to_string(), kind.into()];
+                    topic.row(&program, size, &cells, &mut table)?;
+                }
+                played(20);
+            }
+        }
+    }
+    Ok(BTreeMap::from([("topics".into(), table.text())]))
+}
