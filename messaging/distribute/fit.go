@@ -151,6 +151,9 @@ func (s *Session) step(b int, f *fit, tail, objective float64) {
 			f.hi = f.try
 		}
 	}
+	if f.lo == 0 && f.hi <= f.layer {
+		f.layer = 1 // not even one layer fits
+	}
 	// Downwards, but never to lo: halves of layers would be larger bursts for the share.
 	if f.try = max((f.lo+f.hi)/2/f.layer*f.layer, f.lo+f.layer); f.try >= f.hi {
 		f.open, f.try = false, f.lo
@@ -166,7 +169,7 @@ func (s *Session) layer(of []int) int {
 	for _, n := range of {
 		groups[s.publishers[n].Group] = true
 	}
-	return len(groups)
+	return max(1, len(groups))
 }
 
 // Best is the complete plan with the least tail of those measured, and that tail; false: none was complete.
