@@ -144,7 +144,11 @@ func TestTakeoverOverZooKeeper(t *testing.T) {
 		at := store.Now()
 		do()
 		settled(t, "another leads", func() bool { _, now := f.since(); return now > epochs })
-		t.Logf("%s: orders again after %v (a term is %v)", what, (store.Now() - at).Round(time.Millisecond), time.Duration(term))
+		took := store.Now() - at
+		t.Logf("%s: orders again after %v (a term is %v)", what, took.Round(time.Millisecond), time.Duration(term))
+		if killed := strings.Contains(what, "killed"); killed && took > term*3/4 {
+			t.Errorf("%s: its kernel knows at once, and it took %v", what, took)
+		}
 		time.Sleep(time.Second)
 	}
 	for range 2 {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,12 @@ type title struct {
 	Address string `json:"address"`
 	// ID tells whose it is, when the answer to writing it was lost.
 	ID string `json:"id"`
+	// Home is where its death can be proved; see proof.go.
+	Home string `json:"home,omitempty"`
 }
+
+// glance is how often who waits looks whether the leader of the same home lives.
+const glance = 20 * time.Millisecond
 
 // beat is the beat's znode. No term: the leader has resigned.
 type beat struct {
@@ -38,11 +44,22 @@ type beat struct {
 //
 // Why two never lead at once: a leader counts its term from when it sent its last beat that succeeded. Who waits counts it from when it
 // read the beat's version, which is later, and 1 % longer; and its takeover fails unless the version is still that one, so no beat
-// succeeded in between; and every beat after it fails, because the takeover raised the fence.
+// succeeded in between; and every beat after it fails, because the takeover raised the fence. Where both have the same kernel, it tells
+// that the leader's process is dead, which ends its term.
 func (z *ZooKeeper) Lead(ctx context.Context, address string) (Leadership, error) {
 	id := make([]byte, 16)
 	rand.Read(id)
 	mine := title{Address: address, ID: fmt.Sprintf("%x", id)}
+	proof := prove(mine.ID)
+	if proof != nil {
+		mine.Home = home()
+	}
+	leading := false
+	defer func() {
+		if !leading && proof != nil {
+			proof.Close()
+		}
+	}()
 	seen, since := int32(-1), time.Duration(0)
 	for ctx.Err() == nil {
 		if z.closed.Load() {
@@ -67,7 +84,11 @@ func (z *ZooKeeper) Lead(ctx context.Context, address string) (Leadership, error
 		json.Unmarshal(last.data, &its)
 		free := since + time.Duration(patience*float64(its.Term))
 		z.leader.Store(&known{now.Address, free})
-		if wait := free - Now(); wait > 0 {
+		near := now.Home != "" && now.Home == mine.Home
+		if wait := free - Now(); wait > 0 && !(near && dead(now.ID)) {
+			if near {
+				wait = min(wait, glance)
+			}
 			select {
 			case <-changed:
 			case <-time.After(wait):
@@ -76,7 +97,8 @@ func (z *ZooKeeper) Lead(ctx context.Context, address string) (Leadership, error
 			continue
 		}
 		mine.Epoch = now.Epoch + 1
-		if l := z.take(ctx, mine, fence.version, last.version); l != nil {
+		if l := z.take(ctx, mine, proof, fence.version, last.version); l != nil {
+			leading = true
 			return l, nil
 		}
 	}
@@ -114,7 +136,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // take tries to become the leader; nil: somebody else was faster, or nobody knows.
-func (z *ZooKeeper) take(ctx context.Context, mine title, fence, last int32) Leadership {
+func (z *ZooKeeper) take(ctx context.Context, mine title, proof net.Listener, fence, last int32) Leadership {
 	text, _ := json.Marshal(mine)
 	sent := Now()
 	_, failed, err := z.multi(ctx, &zk.SetDataRequest{Path: leaderPath, Data: text, Version: fence},
@@ -137,7 +159,7 @@ func (z *ZooKeeper) take(ctx context.Context, mine title, fence, last int32) Lea
 	if err != nil {
 		return nil
 	}
-	l := &inZooKeeper{loss: newLoss(), of: z, epoch: mine.Epoch, address: mine.Address, fence: fence + 1}
+	l := &inZooKeeper{loss: newLoss(), of: z, proof: proof, epoch: mine.Epoch, address: mine.Address, fence: fence + 1}
 	l.until.Store(int64(sent + z.term))
 	l.ended, l.end = context.WithCancel(context.Background())
 	z.leads.Store(l)
@@ -154,6 +176,7 @@ func (z *ZooKeeper) beat(term time.Duration) []byte {
 type inZooKeeper struct {
 	loss
 	of      *ZooKeeper
+	proof   net.Listener // kept while the process lives, or until it has resigned
 	epoch   uint64
 	address string
 	fence   int32
@@ -209,6 +232,9 @@ func (l *inZooKeeper) fenced(ctx context.Context, operations ...any) error {
 
 // Resign writes a beat without a term, if the ensemble answers at once; else others wait for the term to pass.
 func (l *inZooKeeper) Resign() {
+	if l.proof != nil {
+		defer l.proof.Close()
+	}
 	if l.gone() {
 		return
 	}
