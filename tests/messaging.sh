@@ -13,17 +13,23 @@ command -v go >/dev/null || {
 	exit 77
 }
 # Distributors are tested over a real ensemble; without Java those tests are left out.
-if command -v mvn java >/dev/null && ! ls ../coordination/server/target/giusto-zookeeper-*.jar >/dev/null 2>&1; then
+if command -v mvn >/dev/null && command -v java >/dev/null && ! ls ../coordination/server/target/giusto-zookeeper-*.jar >/dev/null 2>&1; then
 	mvn -B -q -f ../coordination/pom.xml -pl server package -DskipTests
 fi
 show() { grep -vE '^(=== RUN|PASS$|    )' || true; }
+venv=clients/.venv
+if ! cmp -s clients/requirements.txt $venv/pins; then
+	rm -rf $venv
+	/usr/bin/python3 -m venv $venv && $venv/bin/pip install --quiet --disable-pip-version-check -r clients/requirements.txt
+	cp clients/requirements.txt $venv/pins
+fi
 go vet ./...
 short=-short
 if [ "${1-}" = soak ]; then
 	short=
 	ulimit -n 20000
 	# TestAFullDisk makes go-nsq connect again, which has a race of its own.
-	go test -count=1 -race -short -skip TestAFullDisk ./gate ./settings ./broker ./store ./client ./distributor
+	go test -count=1 -race -short -skip TestAFullDisk ./gate ./holder ./settings ./broker ./store ./client ./distributor
 	go test -run '^$' -fuzz FuzzCommands -fuzztime 60s ./broker
 	export GIUSTO_SOAK=1
 fi
@@ -35,17 +41,12 @@ go test -count=1 $short -v ./... 2>&1 | tee "$out.log" | show || {
 go build -o "$out/" ./cmd/giusto-broker ./cmd/giusto-distributor
 (cd clients && go build -o "$out/" github.com/nsqio/nsq/apps/{nsq_tail,nsq_to_file,nsqadmin,nsqlookupd} ./gonsq)
 "$out/giusto-broker" --check broker.yaml
+"$out/giusto-broker" --check managed.yaml
 "$out/giusto-distributor" --check distributor.yaml
 command -v node >/dev/null && command -v npm >/dev/null || {
 	echo "messaging: node and npm are missing: apt-get install nodejs npm" >&2
 	exit 77
 }
-venv=clients/.venv
-if ! cmp -s clients/requirements.txt $venv/pins; then
-	rm -rf $venv
-	/usr/bin/python3 -m venv $venv && $venv/bin/pip install --quiet --disable-pip-version-check -r clients/requirements.txt
-	cp clients/requirements.txt $venv/pins
-fi
 if ! cmp -s clients/package-lock.json clients/node_modules/pins; then
 	(cd clients && npm ci --ignore-scripts --no-audit --no-fund --silent)
 	cp clients/package-lock.json clients/node_modules/pins

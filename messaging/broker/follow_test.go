@@ -152,9 +152,8 @@ func TestOrdersAreDone(t *testing.T) {
 		_, channels[topic] = consume(t, address, topic, nil)
 		publish(t, address, topic, 20)
 	}
-	if post(t, b.HTTPAddr().String(), "/pub?topic=free", "one"); within(channels["own"], 300*time.Millisecond) != 20 {
-		t.Error("a topic of the file waits")
-	}
+	post(t, b.HTTPAddr().String(), "/pub?topic=free", "one")
+	take(t, channels["own"], 20) // a topic of the file waits for nobody
 	if n := within(channels["shared"], 100*time.Millisecond) + within(channels["free"], 100*time.Millisecond); n > 0 {
 		t.Errorf("%d passed without orders", n)
 	}
@@ -164,16 +163,13 @@ func TestOrdersAreDone(t *testing.T) {
 	order.Channels, order.Queue = []string{"first", "second"}, 33
 	own := share("own", 1, 1)
 	d.order(t, time.Minute, order, own)
-	if n := within(channels["free"], 200*time.Millisecond); n != 21 {
-		t.Errorf("%d of the topic without a limit", n)
+	take(t, channels["free"], 21)
+	// Of 20 at 20/s from an empty bucket the last passes after one second.
+	if _, last := take(t, channels["shared"], 20); last.at.Sub(before) < 990*time.Millisecond {
+		t.Errorf("20 at 20/s came in %v", last.at.Sub(before))
 	}
-	// Of 20 in an empty bucket of 20/s the last passes after one second.
-	if n := within(channels["shared"], time.Until(before.Add(800*time.Millisecond))); n < 8 || n > 16 {
-		t.Errorf("%d of 20 after 0.8 s at 20/s", n)
-	}
-	if publish(t, address, "own", 20); within(channels["own"], 200*time.Millisecond) != 20 {
-		t.Error("the file's limit is not in force any more")
-	}
+	publish(t, address, "own", 20)
+	take(t, channels["own"], 20)
 	report, stats := d.last(), get(t, b.HTTPAddr().String(), "/stats?format=json&topic=shared")
 	if report.Broker != "edge" || report.Capacity != 5000 || report.V2 != address || report.HTTP != b.HTTPAddr().String() || report.Epoch != 1 {
 		t.Errorf("%+v", report)
@@ -209,7 +205,7 @@ func TestAShrinkTakesEffectBeforeItIsAcknowledged(t *testing.T) {
 	began := time.Now()
 	d.order(t, time.Minute, share("a", 0, 0))
 	took := time.Since(began)
-	within(got, 50*time.Millisecond) // what was on its way
+	within(got, 300*time.Millisecond) // what was on its way
 	if n := within(got, 300*time.Millisecond); n > 0 {
 		t.Errorf("%d after the share was given up", n)
 	}
@@ -222,10 +218,13 @@ func TestAShrinkTakesEffectBeforeItIsAcknowledged(t *testing.T) {
 	d.mutex.Lock()
 	d.orders.Version = 3
 	d.mutex.Unlock()
+	began = time.Now()
 	d.order(t, time.Minute, share("a", 100, 50))
-	if n := within(got, 500*time.Millisecond); n < 25 || n > 60 {
-		t.Errorf("%d in 0.5 s at 100/s from an empty bucket", n)
+	if _, last := take(t, got, 50); last.at.Sub(began) < 490*time.Millisecond {
+		t.Errorf("50 at 100/s from an empty bucket came in %v", last.at.Sub(began))
 	}
+	d.order(t, time.Minute, share("a", 0, 0)) // nsqd's end races with messages in flight
+	within(got, 300*time.Millisecond)
 	fmt.Printf("broker: a shrink was acknowledged after %v\n", took.Round(time.Millisecond))
 }
 
@@ -235,7 +234,7 @@ func TestALeaseEnds(t *testing.T) {
 	b := start(t, d.file())
 	defer b.Stop()
 	address := b.Addr().String()
-	d.order(t, 1500*time.Millisecond, share("a", 100, 100))
+	d.order(t, 3*time.Second, share("a", 100, 100))
 	time.Sleep(1100 * time.Millisecond) // the bucket is full
 	d.say(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "gone", 502) })
 	lost := time.Now()
@@ -249,10 +248,9 @@ func TestALeaseEnds(t *testing.T) {
 			}
 		}
 	}
-	if send(20); within(got, 200*time.Millisecond) != 20 {
-		t.Error("it does not go on without its distributor")
-	}
-	time.Sleep(time.Until(lost.Add(1600 * time.Millisecond)))
+	send(20)
+	take(t, got, 20) // it goes on without its distributor
+	time.Sleep(time.Until(lost.Add(3100 * time.Millisecond)))
 	send(150)
 	if n := within(got, 500*time.Millisecond); n > 0 {
 		t.Errorf("%d after the lease", n)
@@ -263,10 +261,10 @@ func TestALeaseEnds(t *testing.T) {
 	seen := d.last().Seen
 	d.say(nil)
 	began := time.Now()
-	// Thirty at 100/s from an empty bucket take 0.3 s.
-	first, last := take(t, got, 30)
-	if took := last.at.Sub(first.at); took < 270*time.Millisecond || first.at.Sub(began) > time.Second {
-		t.Errorf("30 messages took %v, the first came after %v", took, first.at.Sub(began))
+	// At 100/s from an empty bucket they take 1.5 s.
+	first, last := take(t, got, 150)
+	if last.at.Sub(began) < 1500*time.Millisecond || first.at.Sub(began) > 5*time.Second {
+		t.Errorf("the first of 150 messages came after %v, the last after %v", first.at.Sub(began), last.at.Sub(began))
 	}
 	if seen != 2 || d.last().Incarnation == "" || d.last().Replaces != "" {
 		t.Errorf("%+v", d.last())

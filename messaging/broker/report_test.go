@@ -22,9 +22,8 @@ func TestNothingOfAShareSurvivesAKill(t *testing.T) {
 	first := d.last().Incarnation
 	time.Sleep(1100 * time.Millisecond)
 	_, got := consume(t, address, "a", nil)
-	if publish(t, address, "a", 10); within(got, 100*time.Millisecond) != 10 {
-		t.Fatal("the bucket was not full")
-	}
+	publish(t, address, "a", 10)
+	take(t, got, 10)
 	end(command)
 	d.say(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "not now", 503) })
 	command, address, _ = child(t, data, d.file())
@@ -37,8 +36,9 @@ func TestNothingOfAShareSurvivesAKill(t *testing.T) {
 		t.Errorf("%+v, first %s", d.last(), first)
 	}
 	d.say(nil)
-	begun, last := take(t, got, 50)
-	if took := last.at.Sub(begun.at); took < 470*time.Millisecond {
+	began := time.Now()
+	_, last := take(t, got, 50)
+	if took := last.at.Sub(began); took < 470*time.Millisecond {
 		t.Errorf("50 messages at 100/s took %v", took)
 	}
 	// After SIGTERM nothing is reported: what the drain releases is the last.
@@ -102,8 +102,8 @@ func TestAnswersThatAreNoOrders(t *testing.T) {
 		}
 	}
 	publish(t, b.Addr().String(), "a", 20)
-	if n := within(got, 200*time.Millisecond); n != 20 || int(b.follower.reporter.failed.Load()) < len(answers)-1 {
-		t.Errorf("%d of 20 by the orders in force", n)
+	if take(t, got, 20); int(b.follower.reporter.failed.Load()) < len(answers)-1 {
+		t.Error("some answers were taken for orders")
 	}
 	// An answer that takes too long, one that never ends, and one that is too large.
 	slow := func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
@@ -195,9 +195,8 @@ func TestALeaseGoesOnWhileTheMachineSleeps(t *testing.T) {
 	defer b.Stop()
 	d.order(t, 30*time.Second, share("a", 1000, 10))
 	_, got := consume(t, b.Addr().String(), "a", nil)
-	if publish(t, b.Addr().String(), "a", 10); within(got, 100*time.Millisecond) != 10 {
-		t.Error("the share is not in force")
-	}
+	publish(t, b.Addr().String(), "a", 10)
+	take(t, got, 10)
 	d.say(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	b.clock.slept.Add(int64(31 * time.Second)) // as the next look would say
 	publish(t, b.Addr().String(), "a", 10)

@@ -37,7 +37,11 @@ func Start(s Settings, log func(string, ...any)) (*Distributor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	d := &Distributor{settings: s, log: log, store: kept, failed: make(chan error, 1)}
+	return begin(s, kept, log)
+}
+
+func begin(s Settings, kept store.Store, log func(string, ...any)) (d *Distributor, err error) {
+	d = &Distributor{settings: s, log: log, store: kept, failed: make(chan error, 1)}
 	if d.listener, err = net.Listen("tcp", s.Listen); err != nil {
 		kept.Close()
 		return nil, err

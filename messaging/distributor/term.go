@@ -76,7 +76,7 @@ func (t *term) run(ended context.Context) error {
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	counted := time.Duration(0)
+	counted, unsaved := time.Duration(0), false
 	for {
 		var first *question
 		select {
@@ -109,9 +109,13 @@ func (t *term) run(ended context.Context) error {
 			return err
 		} else if err != nil {
 			t.of.metrics.saves.WithLabelValues("failed").Inc()
-			t.of.log("not saved: %v", err)
+			if !unsaved {
+				t.of.log("not saved: %v; nothing is answered until it is", err)
+			}
+			unsaved = true
 			continue // and no answer leaves
 		}
+		unsaved = false
 		for _, q := range t.answered {
 			q.reply <- q.given
 		}

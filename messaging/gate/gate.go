@@ -141,10 +141,11 @@ func (g *Gate[T]) keep(now uint64) {
 // Set gives a new rate and depth from now on. No token is added; see bucket.Set, whose errors it has.
 func (g *Gate[T]) Set(rate bucket.Rate, depth, now uint64) error {
 	g.keep(now)
-	if err := g.Bucket.Set(rate, depth, now); err != nil {
-		return err
+	err := g.Bucket.Set(rate, depth, now)
+	if err == nil && g.use != (bucket.Bucket{}) {
+		err = g.use.Set(rate, bucket.Last, now)
 	}
-	return g.use.Set(rate, bucket.Last, now)
+	return err
 }
 
 // Restart begins a lease after a gap: with an empty bucket, and Until as given. Errors are bucket.New's.

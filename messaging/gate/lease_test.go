@@ -297,7 +297,15 @@ func TestWhatIsInUse(t *testing.T) {
 	if g.Arrive(1e9, 1e9, 0) || g.Peak() != 0 {
 		t.Error("it has no share yet")
 	}
-	g.Restart(thousand, 50*bucket.Token, 0, 1e9) // empty
+	g.Set(thousand, 5*bucket.Token, 1e9)
+	if g.Arrive(1e9, 1e9, 0) || g.Peak() != 0 {
+		t.Error("it counts without a Restart")
+	}
+	g.Due(1e9+2*ms, func(int) {})
+	g.Arrive(2e9, 2e9, 0)
+	g.Set(bucket.Rate{Num: 0, Den: 1}, 0, 2e9)
+	g.Arrive(2e9, 2e9, 0)
+	g.Restart(thousand, 50*bucket.Token, 0, 3e9) // empty
 	used := func(at uint64, count int) float64 {
 		for range count {
 			g.Arrive(at, at, 0)
@@ -306,13 +314,13 @@ func TestWhatIsInUse(t *testing.T) {
 		return float64(g.Peak()) / bucket.Token
 	}
 	// One waits from before; in 3 ms it and two more are gone.
-	for n, want := range [][3]float64{{1e9, 6, 7}, {1e9 + 3*ms, 0, 0}, {1e9 + 3*ms, 1, 5}, {1e9 + 100*ms, 1, 1}} {
+	for n, want := range [][3]float64{{3e9, 6, 7}, {3e9 + 3*ms, 0, 0}, {3e9 + 3*ms, 1, 5}, {3e9 + 100*ms, 1, 1}} {
 		if got := used(uint64(want[0]), int(want[1])); got != want[2] {
 			t.Errorf("%d: %g in use, expected %g", n, got, want[2])
 		}
 	}
-	g.Set(bucket.Rate{Num: 2000, Den: 1}, 90*bucket.Token, 2e9) // deeper, and not full yet
-	if got := used(2e9, 2) + used(2e9+ms/2, 1); got != 4 {
+	g.Set(bucket.Rate{Num: 2000, Den: 1}, 90*bucket.Token, 4e9) // deeper, and not full yet
+	if got := used(4e9, 2) + used(4e9+ms/2, 1); got != 4 {
 		t.Errorf("%g in use", got)
 	}
 }

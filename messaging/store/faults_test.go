@@ -197,16 +197,18 @@ func TestFileSurvivesAFullDisk(t *testing.T) {
 		t.Fatal("a full disk:", err)
 	}
 	holds(t, l, map[string]string{"topics/a": "1"})
-	small.Value = []byte("2")
-	if err := l.Save(ctx, small); err != nil {
-		t.Error("there is room for a small one:", err)
-	}
-	s.Close()
+	die(l) // what is on the disk counts
 	next := lead(t, file(t, dir), "another")
-	holds(t, next, map[string]string{"topics/a": "2"})
+	holds(t, next, map[string]string{"topics/a": "1"})
 	if next.Epoch() <= l.Epoch() {
 		t.Error("epochs", l.Epoch(), next.Epoch())
 	}
+	small.Value = []byte("2")
+	if err := next.Save(ctx, small); err != nil {
+		t.Error("there is room for a small one:", err)
+	}
+	die(next)
+	holds(t, lead(t, file(t, dir), "a third"), map[string]string{"topics/a": "2"})
 }
 
 // Processes that are killed, or stopped for longer than their term and go on, and servers of the ensemble that are killed or stopped, its

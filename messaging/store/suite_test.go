@@ -20,7 +20,7 @@ import (
 )
 
 // term is short, so that tests are; not so short that two busy cores end it.
-const term = 1500 * time.Millisecond
+const term = 2500 * time.Millisecond
 
 // laws hold of all kinds of stores. open gives another process's view of the same data.
 var laws = map[string]func(t *testing.T, open func() Store){

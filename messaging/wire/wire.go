@@ -74,7 +74,7 @@ type Second struct {
 	// Messages that came; Unmanaged those of connections that follow no assignment.
 	Messages  uint64 `json:"messages"`
 	Unmanaged uint64 `json:"unmanaged,omitempty"`
-	// Used is how much of the bucket was ever in use, in 2^-20 tokens: depth less the least level, and a token for each that waited.
+	// Used is the most of the bucket that was ever in use, in 2^-20 tokens: what could not have gone out yet at the share's rate.
 	Used uint64 `json:"used"`
 	// Delivery is how long messages took from the kernel's stamp to the consumer's socket: Histogram's counts.
 	Delivery Histogram `json:"delivery,omitempty"`
