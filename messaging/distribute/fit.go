@@ -166,7 +166,7 @@ func (s *Session) layer(of []int) int {
 	for _, n := range of {
 		groups[s.publishers[n].Group] = true
 	}
-	return len(groups)
+	return max(len(groups), 1)
 }
 
 // Best is the complete plan with the least tail of those measured, and that tail; false: none was complete.
