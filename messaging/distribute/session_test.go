@@ -197,3 +197,50 @@ func TestASessionEnds(t *testing.T) {
 		t.Error("not all kinds of session occurred")
 	}
 }
+
+// Whole layers of groups, so that no share gets a larger burst than it has tokens for; and a search takes log2 of a group's size rounds.
+func TestASearchGoesByLayersOfGroups(t *testing.T) {
+	publishers := many(600, 10, func(n int) string { return fmt.Sprint(n / 30) })
+	s := New(SRTM, publishers, []Broker{{"a", 1e6, 0}, {"b", 1e6, 0}}, 1)
+	if err := s.Assign(); err != nil {
+		t.Fatal(err)
+	}
+	rounds := 0
+	for ; !s.Settled(); rounds++ {
+		on := map[string]int{}
+		for n, b := range s.Plan() {
+			if b == "a" {
+				on[publishers[n].Group]++
+			}
+		}
+		least, most := 30, 0
+		for n := range 20 {
+			least, most = min(least, on[fmt.Sprint(n)]), max(most, on[fmt.Sprint(n)])
+		}
+		if least != most {
+			t.Errorf("round %d: %d to %d of a group", rounds, least, most)
+		}
+		s.Measured(map[string]float64{"a": float64(most) / 7.5, "b": 0}, 1)
+	}
+	if rounds > 6 {
+		t.Errorf("%d rounds", rounds)
+	}
+}
+
+func TestABrokerThatHasOnlyFixedPublishersShedsNone(t *testing.T) {
+	publishers := many(3, 10, alone)
+	for n := range publishers {
+		publishers[n].Fixed = "a"
+	}
+	s := New(SRTM, publishers, []Broker{{"a", 100, 0}}, 1)
+	s.Resume([]string{"a", "a", "a"})
+	if err := s.Assign(); err != nil {
+		t.Fatal(err)
+	}
+	for round := 0; !s.Settled(); round++ {
+		if round > 3 {
+			t.Fatal("no end")
+		}
+		s.Measured(map[string]float64{"a": 2}, 1)
+	}
+}
