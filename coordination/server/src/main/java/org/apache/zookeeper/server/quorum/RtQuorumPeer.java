@@ -26,7 +26,7 @@ import org.slf4j.LoggerFactory;
  * leader's snapshot after it serves, epochs reserved beforehand, phases and bound as metrics. Messages, files and states are
  * stock's, so that ours and stock servers mix.
  */
-final class RtQuorumPeer extends QuorumPeer {
+class RtQuorumPeer extends QuorumPeer {
 
     private static final Logger LOG = LoggerFactory.getLogger(RtQuorumPeer.class);
     /**
