@@ -106,7 +106,7 @@ final class Fuzz {
     /** Notifications on one connection, in the name of a server that is known or not. */
     private void votes(SplittableRandom random, int target) throws IOException {
         int higher = election.length - target - 1;
-        boolean known = higher > 0 && random.nextInt(8) == 0;
+        boolean known = higher > 0 && random.nextBoolean();
         long sid = known ? target + 2 + random.nextInt(higher) : 1000 + random.nextInt(50);
         try (Socket socket = connect(election[target])) {
             Bytes hello = new Bytes().i64(-65536).i64(sid).text("127.0.0.1:1");
