@@ -131,7 +131,7 @@ final class RtLeader extends Leader {
     @Override
     public void submitLearnerRequest(Request request) {
         if (!(request.getOwner() instanceof LearnerHandler) || !deaf((LearnerHandler) request.getOwner())) {
-            super.submitLearnerRequest(request);
+            super.submitLearnerRequest(Readable.of(request));
         }
     }
 

@@ -192,8 +192,7 @@ class RtQuorumPeer extends QuorumPeer {
     @Override
     protected Leader makeLeader(FileTxnSnapLog log) throws IOException, X509Exception {
         lostLeader = -1;
-        LeaderZooKeeperServer server = settings.has(Settings.Feature.SNAPSHOT)
-            ? new RtLeaderServer(log, this, getZkDb()) : new LeaderZooKeeperServer(log, this, getZkDb());
+        LeaderZooKeeperServer server = new RtLeaderServer(log, this, getZkDb(), settings.has(Settings.Feature.SNAPSHOT));
         Leader made = new RtLeader(this, server);
         if (settings.has(Settings.Feature.FQCE)) {
             sayReady();
