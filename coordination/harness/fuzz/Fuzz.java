@@ -24,6 +24,7 @@ final class Fuzz {
     /** Inputs between two looks at what the other side says, and until a connection is given up. */
     private static final int BURST = 100;
     private static final int PER_CONNECTION = 20_000;
+    private static final int LEARNERS = 4;
 
     private final int[] election;
     private final int quorum;
@@ -48,7 +49,9 @@ final class Fuzz {
             threads.add(fuzz.thread(seed.split(), random -> fuzz.votes(random, target)));
         }
         threads.add(fuzz.thread(seed.split(), fuzz::greetings));
-        threads.add(fuzz.thread(seed.split(), fuzz::learner));
+        for (int learner = 0; learner < LEARNERS; learner++) {
+            threads.add(fuzz.thread(seed.split(), fuzz::learner));
+        }
         threads.add(fuzz.thread(seed.split(), fuzz::deafLearner));
         threads.add(fuzz.thread(seed.split(), fuzz::endless));
         threads.add(fuzz.thread(seed.split(), fuzz::slow));
