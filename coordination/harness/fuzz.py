@@ -173,8 +173,8 @@ def main():
             print(f"    server {s.number}: heap {heap} -> {now} MB, {old.threads} -> {new.threads} threads, {old.files} -> {new.files} files")
         recovery = forged(classes, ensemble, leader, writer, args.seed, law)
         writer.stopped = True
-        count = sum(int(line.split()[0]) for line in said.splitlines() if "closed by" not in line and "identities" not in line)
-        print(f"fuzz: {args.arm}: {count} inputs over sockets in {seconds:.0f} s, seed {args.seed}; {writes} writes acknowledged, longest time "
+        count = sum(int(line.split()[0]) for line in said.splitlines() if not re.search("closed by|identities|nobody reads|unread", line))
+        print(f"fuzz: {args.arm}: {count} inputs read by the servers in {seconds:.0f} s, seed {args.seed}; {writes} writes acknowledged, longest time "
               f"without {gap:.2f} s; at most {most['rss']} MB, {most['threads']} threads, {most['files']} files; a leader {recovery:.1f} s "
               f"after forged votes ended; {len(wrong)} violated")
     return 1 if wrong else 0

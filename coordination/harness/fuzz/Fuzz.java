@@ -17,13 +17,14 @@ import java.util.concurrent.atomic.AtomicLong;
  * <pre>java Fuzz.java SEED INPUTS ELECTION_PORT,ELECTION_PORT,... QUORUM_PORT CONFIG</pre>
  *
  * The ports are those of servers 1, 2, ...; the quorum port is the leader's; CONFIG is the ensemble's own, as it stands in
- * notifications. An input is a frame, a packet or an initial message that was written to a socket.
+ * notifications. An input is a frame, a packet or an initial message. Only those count of which the server read the last: it answers
+ * the end of a connection with its own; what it may not have read, because it closed the connection before, is told apart.
  */
 final class Fuzz {
 
-    /** Inputs between two looks at what the other side says, and until a connection is given up. */
+    /** Inputs between two looks at what the other side says; how many of them make a connection. */
     private static final int BURST = 100;
-    private static final int PER_CONNECTION = 20_000;
+    private static final int BURSTS = 50;
     private static final int LEARNERS = 4;
 
     private final int[] election;
@@ -98,6 +99,30 @@ final class Fuzz {
         return socket;
     }
 
+    /** Says the same to a server until it was enough or the server closes the connection; counts what it has read. */
+    private void stream(String kind, Socket socket, int bursts, Burst burst) throws IOException, InterruptedException {
+        long said = 0;
+        try {
+            for (int i = 0; i < bursts && sent.get() < inputs; i++) {
+                socket.getOutputStream().write(burst.next().array());
+                said += BURST;
+                drain(socket.getInputStream());
+            }
+            socket.shutdownOutput();
+            while (socket.getInputStream().read() >= 0) {
+                // Until the server has read all of it, and ends too.
+            }
+            sent(kind, said);
+        } catch (IOException e) {
+            count(kind + ", perhaps unread", said);
+            throw e;
+        }
+    }
+
+    private interface Burst {
+        Bytes next() throws InterruptedException;
+    }
+
     private static void drain(InputStream in) throws IOException {
         for (int there = in.available(); there > 0; there = in.available()) {
             in.skip(there);
@@ -107,7 +132,7 @@ final class Fuzz {
     // The election port.
 
     /** Notifications on one connection, in the name of a server that is known or not. */
-    private void votes(SplittableRandom random, int target) throws IOException {
+    private void votes(SplittableRandom random, int target) throws IOException, InterruptedException {
         int higher = election.length - target - 1;
         boolean known = higher > 0 && random.nextBoolean();
         long sid = known ? target + 2 + random.nextInt(higher) : 1000 + random.nextInt(50);
@@ -115,18 +140,16 @@ final class Fuzz {
             Bytes hello = new Bytes().i64(-65536).i64(sid).text("127.0.0.1:1");
             socket.getOutputStream().write(hello.array());
             // In the name of a known server the real one is cut off meanwhile.
-            for (int i = 0; i < (known ? BURST : PER_CONNECTION) && sent.get() < inputs; i += BURST) {
+            stream("notifications from " + (known ? "known" : "unknown") + " servers", socket, known ? 1 : BURSTS, () -> {
                 Bytes out = new Bytes();
                 for (int n = 0; n < BURST; n++) {
                     byte[] vote = Inputs.vote(random, config);
                     // A length that lies ends the connection, so most do not.
-                    boolean lie = random.nextInt(PER_CONNECTION) == 0;
+                    boolean lie = random.nextInt(500 * BURST) == 0;
                     out.i32(lie ? Inputs.number(random) : vote.length).raw(vote);
                 }
-                socket.getOutputStream().write(out.array());
-                sent("notifications from " + (known ? "known" : "unknown") + " servers", BURST);
-                drain(socket.getInputStream());
-            }
+                return out;
+            });
         }
     }
 
@@ -148,16 +171,14 @@ final class Fuzz {
     private void learner(SplittableRandom random) throws IOException, InterruptedException {
         try (Socket socket = connect(quorum)) {
             join(random, socket);
-            for (int i = 0; i < PER_CONNECTION && sent.get() < inputs; i += BURST) {
+            stream("quorum packets", socket, BURSTS, () -> {
                 Bytes out = new Bytes();
                 for (int n = 0; n < BURST; n++) {
                     out.raw(Inputs.packet(random));
                 }
-                socket.getOutputStream().write(out.array());
-                sent("quorum packets", BURST);
-                drain(socket.getInputStream());
-                Thread.sleep(2);
-            }
+                Thread.sleep(1);
+                return out;
+            });
         }
     }
 
@@ -188,7 +209,7 @@ final class Fuzz {
                     out.packet(6, 0, new Bytes().i64(random.nextLong()).i32(1000).array());
                 }
                 socket.getOutputStream().write(out.array());
-                sent("questions whose answers nobody reads", BURST);
+                count("questions whose answers nobody reads", BURST);
                 Thread.sleep(5);
             }
         }

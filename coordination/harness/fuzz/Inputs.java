@@ -90,11 +90,11 @@ final class Inputs {
             data = garbage(random, 40);
         }
         // Data that is missing or too short ends the connection, so most is long enough.
-        if (random.nextInt(2000) == 0) {
+        if (random.nextInt(20_000) == 0) {
             data = random.nextBoolean() ? null : garbage(random, 10);
         }
         byte[] bytes = new Bytes().packet(type, large(random), data).array();
-        if (random.nextInt(5000) == 0) {
+        if (random.nextInt(50_000) == 0) {
             bytes[random.nextInt(bytes.length)] = (byte) random.nextInt();
         }
         return bytes;
