@@ -1,12 +1,17 @@
 package giusto.coordination.upstream;
 
 import static org.junit.platform.engine.discovery.DiscoverySelectors.selectClass;
+import static org.junit.platform.engine.discovery.DiscoverySelectors.selectMethod;
 
 import java.io.PrintStream;
+import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.apache.zookeeper.server.quorum.UpstreamPeer;
+import org.junit.platform.engine.DiscoverySelector;
 import org.junit.platform.engine.TestExecutionResult;
 import org.junit.platform.launcher.TestExecutionListener;
 import org.junit.platform.launcher.TestIdentifier;
@@ -14,7 +19,7 @@ import org.junit.platform.launcher.core.LauncherDiscoveryRequestBuilder;
 import org.junit.platform.launcher.core.LauncherFactory;
 
 /**
- * Plays one test class in this process and prints a line a test: {@code @passed|failed|skipped NAME MS WHY}; at the end
+ * Plays one test class, or some tests of it, in this process and prints a line a test: {@code @passed|failed|skipped NAME MS WHY}; at the end
  * {@code @peers N elections N}, how many servers of ours there were and how many elections they held.
  */
 public final class One implements TestExecutionListener {
@@ -27,12 +32,15 @@ public final class One implements TestExecutionListener {
     }
 
     /**
-     * @param args the name of the class
+     * @param args the name of the class; names of its tests where not all of them are played
      */
     public static void main(String[] args) throws ClassNotFoundException {
         One listener = new One();
-        LauncherFactory.create().execute(
-            LauncherDiscoveryRequestBuilder.request().selectors(selectClass(Class.forName(args[0]))).build(), listener);
+        Class<?> type = Class.forName(args[0]);
+        List<String> names = Arrays.asList(args).subList(1, args.length);
+        List<DiscoverySelector> tests = names.isEmpty() ? List.of(selectClass(type)) : Arrays.stream(type.getMethods())
+            .filter(method -> names.contains(method.getName())).map(method -> selectMethod(type, method)).collect(Collectors.toList());
+        LauncherFactory.create().execute(LauncherDiscoveryRequestBuilder.request().selectors(tests).build(), listener);
         listener.out.println("@peers " + UpstreamPeer.made() + " elections " + UpstreamPeer.elections());
         // Servers that a test left behind must not keep the process.
         Runtime.getRuntime().halt(0);

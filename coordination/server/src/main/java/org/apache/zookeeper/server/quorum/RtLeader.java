@@ -107,7 +107,6 @@ final class RtLeader extends Leader {
         LearnerHandler longest = null;
         synchronized (arriving) {
             arriving.add(learner);
-            arriving.retainAll(getLearners());
             arriving.removeAll(getForwardingFollowers());
             if (arriving.size() > Door.ROOM + self.getView().size()) {
                 longest = arriving.iterator().next();
@@ -117,6 +116,15 @@ final class RtLeader extends Leader {
         if (longest != null) {
             LOG.warn("Too many learners are arriving; the first of them, {}, is sent away", longest.getRemoteAddress());
             longest.shutdown();
+        }
+    }
+
+    /** With it goes what it was still to be told. */
+    @Override
+    public void removeLearnerHandler(LearnerHandler learner) {
+        super.removeLearnerHandler(learner);
+        synchronized (arriving) {
+            arriving.remove(learner);
         }
     }
 
