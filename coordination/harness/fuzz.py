@@ -22,7 +22,7 @@ from ensemble import ARMS, ROOM, Ensemble, _die_with_parent
 FLAGS = ["-Dzookeeper.loglevel=OFF"]
 CONFIG = {"tickTime": 1000, "initLimit": 10, "syncLimit": 5, "giusto.features": "fcle,fqce,unanimous,snapshot"}
 # The heap is 1000 MB at most.
-HEAP_LEFT_MB, RSS_MB, THREADS_LEFT, FILES_LEFT, GAP_S, RECOVERY_S = 50, 1500, 25, 25, 10, 60
+HEAP_LEFT_MB, RSS_MB, THREADS_LEFT, FILES_LEFT, GAP_S, RECOVERY_S = 50, 1500, 25, 25, 30, 60
 # create, delete, setData, setACL, check, multi, create2, reconfig, createContainer, deleteContainer, createTTL
 WRITES = (1, 2, 5, 7, 13, 14, 15, 16, 19, 20, 21)
 ALIVE = ("WorkerReceiver", "WorkerSender", "ListenerHandler", "QuorumPeer[")

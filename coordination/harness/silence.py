@@ -83,7 +83,7 @@ def main():
         config = {**CONFIG, "tickTime": tick, "syncLimit": limit, "minSessionTimeout": 2 * tick, "maxSessionTimeout": 10000}
         seconds = tick * limit / 1000
         with tempfile.TemporaryDirectory() as directory, WiredEnsemble(Path(directory), [args.arm] * 3, config) as ensemble:
-            session = wire.Session(ensemble.wait_whole().client)
+            session = wire.Session(ensemble.wait_whole().client, timeout=30)
             session.create("/written", b"0")
             session.drop()
             losses = [1000 * loss(ensemble, seconds) for _ in range(args.losses)]
