@@ -1,9 +1,9 @@
-"""What a silent loss costs, and what a false alarm does: wires of the leader are cut, so that nothing is closed and nothing arrives; then
-it is stopped for a while and goes on.
+"""What a silent loss costs, and what a false alarm does: the leader is stopped, so that nothing is closed and nothing arrives, until
+another serves; then for a while after which it goes on.
 
     python3 coordination/harness/silence.py [--ticks 2000x5,200x5,...] [--losses 3] [--arm giusto]
 
-For each tick x syncLimit: the time from the cut to the first acknowledged write, and the longest time without a write around a pause of
+For each tick x syncLimit: the time from the stop to the first acknowledged write, and the longest time without a write around a pause of
 the leader of half, and of one and a half times, that long, with whether another leader was elected.
 """
 import argparse
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import wire
-from wires import WiredEnsemble
+from ensemble import Ensemble
 
 CONFIG = {"initLimit": 50, "giusto.features": "fcle,fqce,unanimous,snapshot"}
 
@@ -39,9 +39,9 @@ def until_write(servers, deadline_s):
 def loss(ensemble, limit):
     leader = ensemble.wait_whole()
     time.sleep(2)
-    ensemble.isolate(leader)
+    leader.kill(signal.SIGSTOP)
     seconds = until_write([s for s in ensemble.servers if s is not leader], 60 + 3 * limit)
-    ensemble.heal()
+    leader.kill(signal.SIGCONT)
     return seconds
 
 
@@ -82,7 +82,7 @@ def main():
         tick, limit = map(int, text.split("x"))
         config = {**CONFIG, "tickTime": tick, "syncLimit": limit, "minSessionTimeout": 2 * tick, "maxSessionTimeout": 10000}
         seconds = tick * limit / 1000
-        with tempfile.TemporaryDirectory() as directory, WiredEnsemble(Path(directory), [args.arm] * 3, config) as ensemble:
+        with tempfile.TemporaryDirectory() as directory, Ensemble(Path(directory), [args.arm] * 3, config) as ensemble:
             session = wire.Session(ensemble.wait_whole().client, timeout=30)
             session.create("/written", b"0")
             session.drop()
