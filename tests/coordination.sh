@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Coordination: laws of the parts, every behaviour of epochs in small ensembles, and real servers under faults. No time is asserted.
-#   tests/coordination.sh [soak]      soak: 160 fault runs, long traces, mixed ensembles, five servers, wide bounds
+#   tests/coordination.sh [soak]      soak: 160 fault runs, long traces, mixed ensembles, five servers, wide bounds, all of upstream's
+#                                     tests that are named, ten million inputs at the ports
 # Fetches once what it needs (Maven Central, PyPI); works offline after that. Exit 77: this machine has no Java or Maven.
 set -euo pipefail
 cd "$(dirname "$0")/../coordination"
@@ -27,7 +28,7 @@ traces=$(mktemp -d)
 trap 'rm -rf "$log" "$traces"' EXIT
 
 echo "laws of the parts; the client's socket with 3.9.5"
-maven -pl server,client,clients package
+maven -pl server,client,clients,upstream package
 echo "every behaviour of epochs: what is safe, and what is found"
 maven -pl model test
 echo "the client's socket with 3.8.6"
@@ -67,4 +68,17 @@ if [ -n "${GIUSTO_SOAK:-}" ]; then
 else
 	# The first of the hundred above.
 	$python harness/faults.py --runs 4 --seed 1
+fi
+echo "ZooKeeper's own tests on our server; strangers at its ports"
+if [ -n "${GIUSTO_SOAK:-}" ]; then
+	$python upstream/run.py
+	! $python upstream/run.py --broken FLENewEpochTest || {
+		echo "upstream's tests do not see a server that loses votes" >&2
+		exit 1
+	}
+	nice -n 10 $python harness/fuzz.py --inputs 10000000 --seed 7
+	$python harness/silence.py
+else
+	$python upstream/run.py --sample
+	$python harness/fuzz.py
 fi

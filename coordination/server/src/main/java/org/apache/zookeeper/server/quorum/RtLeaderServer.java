@@ -3,13 +3,15 @@ package org.apache.zookeeper.server.quorum;
 import java.io.File;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
+import org.apache.zookeeper.server.Request;
+import org.apache.zookeeper.server.RequestProcessor;
 import org.apache.zookeeper.server.ZKDatabase;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A leader's server that takes its first snapshot when it serves. Stock writes the whole tree before a follower may connect,
+ * A leader's server that survives requests which cannot be read, and takes its first snapshot when it serves. Stock writes the whole tree before a follower may connect,
  * about 4 ms for every MB. Nothing needs it at that time: all that is in memory was read from, or written to, snapshot and log
  * on this disk, and a snapshot beside running writes is what stock takes every snapCount transactions too.
  */
@@ -19,17 +21,37 @@ final class RtLeaderServer extends LeaderZooKeeperServer {
     /** Long enough for clients to be back, short against the life of a leader. */
     private static final long LATER_MS = TimeUnit.SECONDS.toMillis(2);
 
+    private final boolean snapshotLater;
     private boolean loading;
     private boolean owed;
 
-    RtLeaderServer(FileTxnSnapLog log, QuorumPeer peer, ZKDatabase database) throws IOException {
+    RtLeaderServer(FileTxnSnapLog log, QuorumPeer peer, ZKDatabase database, boolean snapshotLater) throws IOException {
         super(log, peer, database);
+        this.snapshotLater = snapshotLater;
+    }
+
+    /** Requests of this server's own clients; those of learners come through the leader. */
+    @Override
+    protected void setupRequestProcessors() {
+        super.setupRequestProcessors();
+        RequestProcessor first = firstProcessor;
+        firstProcessor = new RequestProcessor() {
+            @Override
+            public void processRequest(Request request) throws RequestProcessorException {
+                first.processRequest(Readable.of(request));
+            }
+
+            @Override
+            public void shutdown() {
+                first.shutdown();
+            }
+        };
     }
 
     /** Called by the leader's thread before any follower is let in. */
     @Override
     public void loadData() throws IOException, InterruptedException {
-        loading = true;
+        loading = snapshotLater;
         try {
             super.loadData();
         } finally {

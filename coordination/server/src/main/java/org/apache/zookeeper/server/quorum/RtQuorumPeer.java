@@ -18,6 +18,7 @@ import org.apache.zookeeper.metrics.MetricsContext;
 import org.apache.zookeeper.server.ServerMetrics;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
 import org.apache.zookeeper.server.quorum.FastLeaderElection.ToSend;
+import org.apache.zookeeper.server.util.ZxidUtils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -26,7 +27,7 @@ import org.slf4j.LoggerFactory;
  * leader's snapshot after it serves, epochs reserved beforehand, phases and bound as metrics. Messages, files and states are
  * stock's, so that ours and stock servers mix.
  */
-final class RtQuorumPeer extends QuorumPeer {
+class RtQuorumPeer extends QuorumPeer {
 
     private static final Logger LOG = LoggerFactory.getLogger(RtQuorumPeer.class);
     /**
@@ -128,19 +129,11 @@ final class RtQuorumPeer extends QuorumPeer {
     public QuorumCnxManager createCnxnManager() {
         // Stock's only access to this property is private.
         int timeout = Integer.getInteger(QUORUM_CNXN_TIMEOUT_MS, -1);
-        return new QuorumCnxManager(this, getMyId(), getView(), authServer, authLearner,
-            timeout > 0 ? timeout : tickTime * syncLimit, getQuorumListenOnAllIPs(), quorumCnxnThreadsSize,
-            isQuorumSaslAuthEnabled()) {
-            @Override
-            public void addToRecvQueue(Message message) {
-                peek(message);
-                super.addToRecvQueue(message);
-            }
-        };
+        return new RtCnxnManager(this, timeout > 0 ? timeout : tickTime * syncLimit, quorumCnxnThreadsSize);
     }
 
     /** A notification starts with state, leader, zxid and round; everything else of it is stock's. */
-    private void peek(QuorumCnxManager.Message message) {
+    void peek(QuorumCnxManager.Message message) {
         ByteBuffer buffer = message.buffer.duplicate();
         buffer.clear();
         if (message.sid == getMyId() || buffer.remaining() < 28) {
@@ -148,12 +141,28 @@ final class RtQuorumPeer extends QuorumPeer {
         }
         int state = buffer.getInt();
         long leader = buffer.getLong();
-        buffer.getLong();
+        long zxid = buffer.getLong();
         long round = buffer.getLong();
         if (state == ServerState.LEADING.ordinal() && leader == message.sid) {
             ready.says(message.sid, round);
+            long epoch = buffer.hasRemaining() ? buffer.getLong() : ZxidUtils.getEpochFromZxid(zxid);
+            heardLeader(new Vote(leader, zxid, round, epoch));
         } else if (state == ServerState.LOOKING.ordinal()) {
             waiting.vote(message.sid, round, System.nanoTime());
+        }
+    }
+
+    /** Of two servers that both lead in one round, the one with the better vote stays. */
+    private void heardLeader(Vote theirs) {
+        Leader leading = leader;
+        Vote ours = getCurrentVote();
+        if (!(leading instanceof RtLeader) || !getVotingView().containsKey(theirs.getId())) {
+            return;
+        }
+        boolean better = theirs.getPeerEpoch() != ours.getPeerEpoch() ? theirs.getPeerEpoch() > ours.getPeerEpoch()
+            : theirs.getZxid() != ours.getZxid() ? theirs.getZxid() > ours.getZxid() : theirs.getId() > ours.getId();
+        if (theirs.getElectionEpoch() > ours.getElectionEpoch() || theirs.getElectionEpoch() == ours.getElectionEpoch() && better) {
+            ((RtLeader) leading).heardRival();
         }
     }
 
@@ -183,9 +192,8 @@ final class RtQuorumPeer extends QuorumPeer {
     @Override
     protected Leader makeLeader(FileTxnSnapLog log) throws IOException, X509Exception {
         lostLeader = -1;
-        LeaderZooKeeperServer server = settings.has(Settings.Feature.SNAPSHOT)
-            ? new RtLeaderServer(log, this, getZkDb()) : new LeaderZooKeeperServer(log, this, getZkDb());
-        Leader made = new Leader(this, server);
+        LeaderZooKeeperServer server = new RtLeaderServer(log, this, getZkDb(), settings.has(Settings.Feature.SNAPSHOT));
+        Leader made = new RtLeader(this, server);
         if (settings.has(Settings.Feature.FQCE)) {
             sayReady();
         }
@@ -302,8 +310,16 @@ final class RtQuorumPeer extends QuorumPeer {
         return lostLeader;
     }
 
+    /**
+     * Servers that start are minutes apart, not j: until it has served, a server waits as long as stock does. A wrong leader would
+     * wait for its followers for initLimit ticks.
+     */
     long waitNs() {
-        return waiting.waitNs();
+        return served() ? waiting.waitNs() : Settings.STOCK_WAIT_NS;
+    }
+
+    boolean served() {
+        return served;
     }
 
     WaitEstimator waiting() {

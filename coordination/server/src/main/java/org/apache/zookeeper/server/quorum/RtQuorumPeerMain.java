@@ -21,6 +21,11 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
 
     private static final Logger LOG = LoggerFactory.getLogger(RtQuorumPeerMain.class);
     private static final String CONNECT_DELAY = "zookeeper.leaderConnectDelayDuringRetryMs";
+    /**
+     * After so long, a leader without a quorum gives up when one that voted for it looks for a leader again. Stock has it, and has it
+     * off: voter and leader then wait for each other for initLimit ticks.
+     */
+    private static final String DISLOYAL_MS = "300";
 
     /** What a start may take longer for it. */
     private static final long REHEARSAL_NS = TimeUnit.SECONDS.toNanos(4);
@@ -86,6 +91,9 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
         }
         if (settings.has(Settings.Feature.FQCE) && System.getProperty(CONNECT_DELAY) == null) {
             System.setProperty(CONNECT_DELAY, "2");
+        }
+        if (System.getProperty(Leader.MAX_TIME_TO_WAIT_FOR_EPOCH) == null) {
+            System.setProperty(Leader.MAX_TIME_TO_WAIT_FOR_EPOCH, DISLOYAL_MS);
         }
         if (settings.has(Settings.Feature.WARM)) {
             LOG.info("{} classes are loaded for a recovery", WarmStart.load());

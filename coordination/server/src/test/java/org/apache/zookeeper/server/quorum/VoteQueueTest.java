@@ -23,11 +23,17 @@ class VoteQueueTest {
     private final FastLeaderElection election;
     private final VoteQueue queue;
     private final RtQuorumPeer peer;
+    private boolean served = true;
 
     VoteQueueTest() throws Exception {
         Properties p = new Properties();
         p.setProperty("giusto.wait", "50ms");
-        peer = new RtQuorumPeer(Settings.of(p));
+        peer = new RtQuorumPeer(Settings.of(p)) {
+            @Override
+            boolean served() {
+                return served;
+            }
+        };
         peer.setMyid(3);
         Map<Long, QuorumServer> servers = new HashMap<>();
         for (long sid = 1; sid <= 5; sid++) {
@@ -194,5 +200,21 @@ class VoteQueueTest {
                 assertEquals(told ? 1 : 0, words.size(), state + " in round " + round);
             }
         }
+    }
+
+    @Test
+    void aServerThatNeverServedWaitsAsStockDoes() throws InterruptedException {
+        served = false;
+        for (long sid : new long[] {1, 2, 4, 5}) {
+            queue.offer(agrees(sid));
+        }
+        while (finalizePoll() != null) {
+            // The votes; then nobody is left.
+        }
+        assertEquals(Settings.STOCK_WAIT_NS, peer.waitNs());
+        long start = System.nanoTime();
+        election.logicalclock.incrementAndGet();
+        finalizePoll();
+        assertTrue(System.nanoTime() - start >= Settings.STOCK_WAIT_NS, "it did not wait for servers that start later");
     }
 }

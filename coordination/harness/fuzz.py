@@ -1,0 +1,214 @@
+"""Strangers at the ports: an ensemble serves while its election and quorum ports are told what no server says (fuzz/).
+
+    python3 coordination/harness/fuzz.py [--inputs 100000] [--seed 1] [--arm giusto|stock]
+
+What holds: writes whose body cannot be read are refused and stop nothing; no server and none of its threads ends, the leader stays, a
+write every 100 ms is acknowledged, memory, threads and files are bounded and come back; then the leader is killed while votes are
+forged, and when the forger stops another leads soon, with every acknowledged write. Exit 1 where that is not so.
+"""
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import wire
+from ensemble import ARMS, ROOM, Ensemble, _die_with_parent
+
+# Their log would be as long as what they are told.
+FLAGS = ["-Dzookeeper.loglevel=OFF"]
+CONFIG = {"tickTime": 1000, "initLimit": 10, "syncLimit": 5, "giusto.features": "fcle,fqce,unanimous,snapshot"}
+# The heap is 1000 MB at most.
+HEAP_LEFT_MB, RSS_MB, THREADS_LEFT, FILES_LEFT, GAP_S, RECOVERY_S = 50, 1500, 25, 25, 30, 60
+# create, delete, setData, setACL, check, multi, create2, reconfig, createContainer, deleteContainer, createTTL
+WRITES = (1, 2, 5, 7, 13, 14, 15, 16, 19, 20, 21)
+ALIVE = ("WorkerReceiver", "WorkerSender", "ListenerHandler", "QuorumPeer[")
+
+
+class Writer(threading.Thread):
+    """A write every 100 ms, to any server that takes it; what was acknowledged, and the longest time without."""
+
+    def __init__(self, ensemble):
+        super().__init__(daemon=True)
+        self.ensemble, self.acknowledged, self.count, self.stopped, self.epochs = ensemble, 0, 0, False, set()
+        self.last, self.longest = time.monotonic(), 0.0
+
+    def gap(self):
+        return max(self.longest, time.monotonic() - self.last)
+
+    def run(self):
+        session, n, port = None, 0, 0
+        while not self.stopped:
+            try:
+                if session is None:
+                    ports = self.ensemble.ports()
+                    port = (port + 1) % len(ports)
+                    session = wire.Session(ports[port])
+                zxid = session.set("/written", str(n + 1).encode())
+                n += 1
+                self.acknowledged = n
+                self.count += 1
+                self.epochs.add(zxid >> 32)
+                self.longest, self.last = self.gap(), time.monotonic()
+                time.sleep(0.1)
+            except wire.Refused:
+                # It may have been written all the same.
+                n += 1
+                session = session and session.drop()
+                time.sleep(0.02)
+
+
+class Seen:
+    """Memory, threads and files of a server's process."""
+
+    def __init__(self, server):
+        self.pid = server.process.pid
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        self.rss = int(re.search(r"VmRSS:\s+(\d+)", status)[1]) // 1024
+        self.threads = int(re.search(r"Threads:\s+(\d+)", status)[1])
+        self.files = len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    def jcmd(self, *command):
+        return subprocess.run(["jcmd", str(self.pid), *command], capture_output=True, text=True, timeout=60).stdout
+
+    def heap(self):
+        """MB that are in use when all garbage is collected."""
+        self.jcmd("GC.run")
+        return sum(int(k) for k in re.findall(r"total \d+K, used (\d+)K", self.jcmd("GC.heap_info"))) // 1024
+
+    def names(self):
+        return re.findall(r'^"(.*?)" #', self.jcmd("Thread.print"), re.M)
+
+
+def settle(before):
+    """Until connections whose other end is gone have run into their limits: initLimit ticks, or longer on a busy machine."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and any(Seen(s).threads > old.threads + THREADS_LEFT for s, (old, _) in before.items()
+                                         if s.process.poll() is None):
+        time.sleep(1)
+    time.sleep(2)
+
+
+def compiled():
+    out = ROOM.parent / "target" / "coordination" / "fuzz"
+    out.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", out, *(ROOM / "harness" / "fuzz").glob("*.java")], check=True)
+    return out
+
+
+def fuzz(classes, ensemble, leader, seed, inputs):
+    config = "\n".join(f"server.{s.number}=127.0.0.1:{s.quorum}:{s.election}:participant" for s in ensemble.servers) + "\nversion=0"
+    ports = ",".join(str(s.election) for s in ensemble.servers)
+    return subprocess.Popen(["nice", "-n", "10", "java", "-Xmx256m", "-cp", classes, "Fuzz", str(seed), str(inputs), ports,
+                             str(leader.quorum), config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            preexec_fn=_die_with_parent)
+
+
+def unreadable(ensemble, law):
+    """Each write with a body that ends too soon, at each server; then a write that can be read."""
+    for s in ensemble.servers:
+        for kind in WRITES:
+            for body in (b"", b"\0\0", b"\0\0\0\2/x", b"\x7f\xff\xff\xff"):
+                try:
+                    session = wire.Session(s.client, timeout=10)
+                    _, error, _ = session.call(kind, body)
+                    law(error != 0 or kind == 14, f"server {s.number} has done {kind} {body}")
+                    session.drop()
+                except wire.Refused:
+                    # Some it answers by closing the connection.
+                    pass
+        try:
+            wire.Session(s.client, timeout=10).set("/written", b"0")
+        except wire.Refused as e:
+            law(False, f"server {s.number} takes no write after some that could not be read: {e}")
+            return
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--arm", choices=sorted(ARMS), default="giusto")
+    args = parser.parse_args()
+    classes, wrong = compiled(), []
+
+    def law(holds, text):
+        if not holds:
+            wrong.append(text)
+            print("VIOLATED: " + text, flush=True)
+
+    with tempfile.TemporaryDirectory() as directory, Ensemble(directory, [args.arm] * 3, CONFIG, FLAGS) as ensemble:
+        leader = ensemble.leader()
+        session = wire.Session(leader.client)
+        session.create("/written", b"0")
+        session.close()
+        unreadable(ensemble, law)
+        writer = Writer(ensemble)
+        writer.start()
+        time.sleep(2)
+        before = {s: (Seen(s), Seen(s).heap()) for s in ensemble.servers}
+        start, most = time.monotonic(), {"rss": 0, "threads": 0, "files": 0}
+        process = fuzz(classes, ensemble, leader, args.seed, args.inputs)
+        while process.poll() is None and not wrong:
+            time.sleep(0.5)
+            for s in ensemble.servers:
+                law(s.process.poll() is None, f"server {s.number} ended")
+                if not wrong:
+                    most = {key: max(value, getattr(Seen(s), key)) for key, value in most.items()}
+        process.terminate()
+        said, errors = process.communicate()
+        seconds = time.monotonic() - start
+        settle(before)
+        writes, gap = writer.count, writer.gap()
+        print("".join(f"    {line}\n" for line in said.splitlines()) + errors[:2000], end="")
+        law(len(writer.epochs) == 1, f"the leader changed: epochs {sorted(writer.epochs)}")
+        law(gap < GAP_S, f"no write for {gap:.1f} s")
+        law(most["rss"] < RSS_MB, f"{most['rss']} MB of memory")
+        law(all(s.mode() for s in ensemble.servers), "a server does not serve")
+        for s in ensemble.servers:
+            if wrong and s.process.poll() is not None:
+                continue
+            old, heap = before[s]
+            new, names = Seen(s), Seen(s).names()
+            for name in (*ALIVE, *(["LearnerCnxAcceptorHandler"] if s is leader else [])):
+                law(any(n.startswith(name) for n in names), f"server {s.number} has lost its thread {name}")
+            now = new.heap()
+            law(now <= heap + HEAP_LEFT_MB, f"server {s.number} keeps {now} MB, {heap} before")
+            law(new.threads <= old.threads + THREADS_LEFT, f"server {s.number} keeps {new.threads} threads, {old.threads} before: {names}")
+            law(new.files <= old.files + FILES_LEFT, f"server {s.number} keeps {new.files} files, {old.files} before")
+            print(f"    server {s.number}: heap {heap} -> {now} MB, {old.threads} -> {new.threads} threads, {old.files} -> {new.files} files")
+        recovery = forged(classes, ensemble, leader, writer, args.seed, law)
+        writer.stopped = True
+        count = sum(int(line.split()[0]) for line in said.splitlines() if not re.search("closed by|identities|nobody reads|unread", line))
+        print(f"fuzz: {args.arm}: {count} inputs read by the servers in {seconds:.0f} s, seed {args.seed}; {writes} writes acknowledged, longest time "
+              f"without {gap:.2f} s; at most {most['rss']} MB, {most['threads']} threads, {most['files']} files; a leader {recovery:.1f} s "
+              f"after forged votes ended; {len(wrong)} violated")
+    return 1 if wrong else 0
+
+
+def forged(classes, ensemble, leader, writer, seed, law):
+    """The leader dies while votes are forged. Seconds from the end of that to the next write."""
+    process = fuzz(classes, ensemble, leader, seed + 1, 10 ** 9)
+    time.sleep(1)
+    leader.kill()
+    time.sleep(4)
+    process.terminate()
+    process.communicate()
+    known, start = writer.acknowledged, time.monotonic()
+    while writer.acknowledged == known and time.monotonic() < start + RECOVERY_S:
+        time.sleep(0.02)
+    seconds = time.monotonic() - start
+    law(writer.acknowledged > known, f"no write within {RECOVERY_S} s after the forger stopped")
+    try:
+        value = int(wire.Session(ensemble.wait_leader(RECOVERY_S).client).get("/written"))
+        law(value >= known, f"write {known} was acknowledged, and {value} is there")
+    except (RuntimeError, wire.Refused) as e:
+        law(False, f"nobody can be asked: {e}")
+    return seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())

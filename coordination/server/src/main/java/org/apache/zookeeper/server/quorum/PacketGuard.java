@@ -1,0 +1,96 @@
+package org.apache.zookeeper.server.quorum;
+
+import java.io.FilterInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+
+/**
+ * What a learner sends, and nothing that fills the leader's memory: stock reads as many identities in a packet as it announces. A
+ * QuorumPacket is type, zxid, data with their length, and the number of identities, each of two texts with their length.
+ */
+final class PacketGuard extends FilterInputStream {
+
+    /** A client of a learner has one identity for each way in which it proved who it is. */
+    static final int IDENTITIES = 10_000;
+    private static final int HEADER = 12;
+
+    private enum Part { HEADER, DATA_LENGTH, DATA, IDENTITIES, TEXT_LENGTH, TEXT }
+
+    private Part part = Part.HEADER;
+    /** Bytes of this part that are still to come. */
+    private int left = HEADER;
+    private int number;
+    /** Texts of this packet that are still to come. */
+    private int texts;
+
+    PacketGuard(InputStream in) {
+        super(in);
+    }
+
+    @Override
+    public int read() throws IOException {
+        byte[] one = new byte[1];
+        return read(one, 0, 1) < 0 ? -1 : one[0] & 0xff;
+    }
+
+    @Override
+    public int read(byte[] bytes, int offset, int length) throws IOException {
+        int count = super.read(bytes, offset, length);
+        for (int i = 0; i < count;) {
+            int step = Math.min(left, count - i);
+            if (part == Part.DATA_LENGTH || part == Part.IDENTITIES || part == Part.TEXT_LENGTH) {
+                for (int j = i; j < i + step; j++) {
+                    number = number << 8 | bytes[offset + j] & 0xff;
+                }
+            }
+            i += step;
+            left -= step;
+            while (left == 0) {
+                next();
+            }
+        }
+        return count;
+    }
+
+    /** The part that follows one that has ended. A length that is wrong is for stock's reader to refuse. */
+    private void next() throws IOException {
+        int value = Math.max(0, number);
+        number = 0;
+        switch (part) {
+        case HEADER:
+            enter(Part.DATA_LENGTH, Integer.BYTES);
+            break;
+        case DATA_LENGTH:
+            enter(Part.DATA, value);
+            break;
+        case DATA:
+            enter(Part.IDENTITIES, Integer.BYTES);
+            break;
+        case IDENTITIES:
+            if (value > IDENTITIES) {
+                throw new IOException("a packet with " + value + " identities");
+            }
+            texts = 2 * value;
+            text();
+            break;
+        case TEXT_LENGTH:
+            enter(Part.TEXT, value);
+            break;
+        default:
+            text();
+        }
+    }
+
+    private void text() {
+        if (texts-- > 0) {
+            enter(Part.TEXT_LENGTH, Integer.BYTES);
+        } else {
+            enter(Part.HEADER, HEADER);
+        }
+    }
+
+    private void enter(Part entered, int bytes) {
+        part = entered;
+        left = bytes;
+    }
+}

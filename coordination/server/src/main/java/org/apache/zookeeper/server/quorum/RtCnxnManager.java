@@ -1,0 +1,101 @@
+package org.apache.zookeeper.server.quorum;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.io.IOException;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.util.HashSet;
+import java.util.Set;
+import org.apache.zookeeper.server.quorum.QuorumPeerConfig.ConfigException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Stock's election channel, which tells our peer what arrives, and which strangers cannot stop. In stock one connection that says
+ * nothing holds up all others, one address with a port above 65535 ends the thread that accepts, one malformed configuration ends
+ * the thread that reads votes, and every number that a stranger gives itself is remembered for ever.
+ */
+final class RtCnxnManager extends QuorumCnxManager {
+
+    private static final Logger LOG = LoggerFactory.getLogger(RtCnxnManager.class);
+    /** state, leader, zxid, round, epoch, version; then the length of the configuration, and it. */
+    private static final int VERSION_AT = 36;
+    private static final int CONFIG_AT = 44;
+
+    private final RtQuorumPeer peer;
+    private final Door door = new Door();
+    /** The last configuration that could be read. */
+    private volatile ByteBuffer readable = ByteBuffer.allocate(0);
+
+    RtCnxnManager(RtQuorumPeer peer, int timeoutMs, int threads) {
+        super(peer, peer.getMyId(), peer.getView(), peer.authServer, peer.authLearner, timeoutMs, peer.getQuorumListenOnAllIPs(),
+            threads, peer.isQuorumSaslAuthEnabled());
+        this.peer = peer;
+    }
+
+    @Override
+    public void receiveConnection(Socket socket) {
+        door.enter(socket, () -> {
+            super.receiveConnection(socket);
+            forgetStrangers();
+        });
+    }
+
+    /**
+     * A server that is not in the configuration may well be one that joins, so strangers are let in; of more than there is room for,
+     * all are forgotten. Who needs us connects again.
+     */
+    private synchronized void forgetStrangers() {
+        Set<Long> strangers = new HashSet<>(queueSendMap.keySet());
+        strangers.removeAll(peer.getView().keySet());
+        if (strangers.size() <= Door.ROOM) {
+            return;
+        }
+        LOG.warn("{} servers that are not in the configuration have connected; they are forgotten", strangers.size());
+        for (long sid : strangers) {
+            SendWorker worker = senderWorkerMap.get(sid);
+            if (worker != null) {
+                worker.finish();
+            }
+            queueSendMap.remove(sid);
+            lastMessageSent.remove(sid);
+        }
+    }
+
+    @Override
+    public void addToRecvQueue(Message message) {
+        if (canBeRead(message)) {
+            peer.peek(message);
+            super.addToRecvQueue(message);
+        }
+    }
+
+    /** Stock's reader survives a configuration that is wrong, but not one whose numbers or escapes are. */
+    private boolean canBeRead(Message message) {
+        ByteBuffer buffer = message.buffer.duplicate();
+        buffer.clear();
+        if (buffer.remaining() < CONFIG_AT || buffer.getInt(VERSION_AT) < 2) {
+            return true;
+        }
+        int length = buffer.getInt(VERSION_AT + 4);
+        if (length < 0 || length > buffer.remaining() - CONFIG_AT) {
+            return true;
+        }
+        buffer.position(CONFIG_AT).limit(CONFIG_AT + length);
+        ByteBuffer config = buffer.slice();
+        if (config.equals(readable)) {
+            return true;
+        }
+        try {
+            peer.configFromString(UTF_8.decode(config.duplicate()).toString());
+            readable = config;
+        } catch (IOException | ConfigException e) {
+            LOG.debug("Stock will say what is wrong", e);
+        } catch (RuntimeException e) {
+            LOG.warn("A notification of server {} is dropped: its configuration cannot be read", message.sid, e);
+            return false;
+        }
+        return true;
+    }
+}

@@ -1,0 +1,149 @@
+package org.apache.zookeeper.server.quorum;
+
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.util.LinkedHashSet;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.apache.zookeeper.common.X509Exception;
+import org.apache.zookeeper.server.Request;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Stock's leader, which gives way to one that has the followers, and whose port strangers cannot use to stop it: by an epoch at
+ * the end of all epochs, connections that never become learners, questions whose answers nobody reads, packets without an end.
+ */
+final class RtLeader extends Leader {
+
+    private static final Logger LOG = LoggerFactory.getLogger(RtLeader.class);
+    /** How far a learner's promise can be ahead of ours: so many elections failed without us. */
+    private static final long EPOCHS = 1 << 16;
+    /** Unread answers. A follower with a hundred thousand clients that all come back is below it. */
+    private static final int ANSWERS = 200_000;
+    /** A leader that will have a quorum has it by then. */
+    private static final long RIVAL_MS = TimeUnit.SECONDS.toMillis(1);
+
+    /** Learners that are not in step yet, in the order they came. */
+    private final Set<LearnerHandler> arriving = new LinkedHashSet<>();
+    /** The thread that waits for a quorum of followers. */
+    private Thread alone;
+    private boolean rival;
+
+    RtLeader(QuorumPeer self, LeaderZooKeeperServer server) throws IOException, X509Exception {
+        super(self, server);
+    }
+
+    /** Called by stock's constructor. TLS and SASL say something else first, and keep strangers out themselves. */
+    @Override
+    Optional<ServerSocket> createServerSocket(InetSocketAddress address, boolean portUnification, boolean sslQuorum) {
+        if (portUnification || sslQuorum || self.isQuorumSaslAuthEnabled()) {
+            return super.createServerSocket(address, portUnification, sslQuorum);
+        }
+        try {
+            // Resolved anew, as stock does.
+            return Optional.of(new GuardedServerSocket(new InetSocketAddress(address.getHostString(), address.getPort())));
+        } catch (IOException e) {
+            LOG.error("Couldn't bind to {}", address, e);
+            return Optional.empty();
+        }
+    }
+
+    @Override
+    public long getEpochToPropose(long sid, long promised) throws InterruptedException, IOException {
+        if (sid != self.getMyId()) {
+            if (promised > self.getAcceptedEpoch() + EPOCHS) {
+                throw new IOException("server " + sid + " says that it promised epoch " + promised + ", ours is " + self.getAcceptedEpoch());
+            }
+            return super.getEpochToPropose(sid, promised);
+        }
+        synchronized (arriving) {
+            alone = Thread.currentThread();
+        }
+        try {
+            return super.getEpochToPropose(sid, promised);
+        } finally {
+            synchronized (arriving) {
+                alone = null;
+            }
+        }
+    }
+
+    /**
+     * Another server leads, with a better vote or in a later round: who has no quorum soon is the one that nobody follows. Stock
+     * waits for initLimit ticks, and is missing meanwhile.
+     */
+    void heardRival() {
+        synchronized (arriving) {
+            if (rival) {
+                return;
+            }
+            rival = true;
+        }
+        Thread thread = new Thread(this::giveWay, "giusto-rival");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private void giveWay() {
+        try {
+            Thread.sleep(RIVAL_MS);
+        } catch (InterruptedException e) {
+            return;
+        }
+        synchronized (arriving) {
+            if (alone != null) {
+                LOG.info("Another server leads and nobody follows this one: it looks for its leader again");
+                alone.interrupt();
+            }
+        }
+    }
+
+    @Override
+    public void addLearnerHandler(LearnerHandler learner) {
+        super.addLearnerHandler(learner);
+        LearnerHandler longest = null;
+        synchronized (arriving) {
+            arriving.add(learner);
+            arriving.removeAll(getForwardingFollowers());
+            if (arriving.size() > Door.ROOM + self.getView().size()) {
+                longest = arriving.iterator().next();
+                arriving.remove(longest);
+            }
+        }
+        if (longest != null) {
+            LOG.warn("Too many learners are arriving; the first of them, {}, is sent away", longest.getRemoteAddress());
+            longest.shutdown();
+        }
+    }
+
+    /** With it goes what it was still to be told. */
+    @Override
+    public void removeLearnerHandler(LearnerHandler learner) {
+        super.removeLearnerHandler(learner);
+        synchronized (arriving) {
+            arriving.remove(learner);
+        }
+    }
+
+    @Override
+    public void revalidateSession(QuorumPacket packet, LearnerHandler learner) throws IOException {
+        if (deaf(learner)) {
+            throw new IOException("server " + learner.getSid() + " does not read our answers");
+        }
+        super.revalidateSession(packet, learner);
+    }
+
+    @Override
+    public void submitLearnerRequest(Request request) {
+        if (!(request.getOwner() instanceof LearnerHandler) || !deaf((LearnerHandler) request.getOwner())) {
+            super.submitLearnerRequest(Readable.of(request));
+        }
+    }
+
+    private static boolean deaf(LearnerHandler learner) {
+        return learner.queuedPackets.size() > ANSWERS;
+    }
+}
