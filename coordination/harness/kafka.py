@@ -240,7 +240,8 @@ def streams(a, directory):
         for k in range(a.kills):
             for failure in a.failures:
                 for one in every[k % len(every):] + every[:k % len(every)]:
-                    time.sleep(random.random())
+                    # Any phase of heartbeats; and clients have asked who is there.
+                    time.sleep(1.5 + random.random())
                     samples.append({"arm": one.arm, "failure": failure, "tick": a.tick, "kill": k, **one.fail(failure, pids)})
                     say(samples[-1], "ms")
     return samples

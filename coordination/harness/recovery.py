@@ -48,15 +48,17 @@ class Machine:
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.ended, self.self = ended.ru_utime + ended.ru_stime, time.process_time()
         self.of = {pid: self._cpu(pid) for pid in pids}
-        # Tasks of the idle class run when nobody else wants the core: that is no disturbance.
+        # Tasks that run when nobody else wants the core, or nearly so, are no disturbance.
         self.patient = {pid: self._cpu(pid) for pid in self._patient()}
 
     @staticmethod
     def _patient():
+        """Those of the idle class, and those 20 steps of nice below us: beside one of ours they have a ninetieth of a core."""
+        ours = os.getpriority(os.PRIO_PROCESS, 0)
         for name in os.listdir("/proc"):
             if name.isdigit():
                 try:
-                    if os.sched_getscheduler(int(name)) == os.SCHED_IDLE:
+                    if os.sched_getscheduler(int(name)) == os.SCHED_IDLE or os.getpriority(os.PRIO_PROCESS, int(name)) >= ours + 20:
                         yield int(name)
                 except OSError:
                     pass  # it has ended
@@ -73,13 +75,13 @@ class Machine:
         ours = self.self - before.self + self.ended - before.ended
         for pid, used in before.of.items():
             ours += (self.of[pid] or 0) - used
-        patient = sum(used - before.patient[pid] for pid, used in self.patient.items() if used and before.patient.get(pid))
+        patient = sum(used - (before.patient.get(pid) or 0) for pid, used in self.patient.items() if used)
         elapsed = os.cpu_count() * (self.at - before.at)
         return elapsed - (self.idle - before.idle) - ours - patient, self.stolen - before.stolen
 
 
 def disturbed(others_s, elapsed_s):
-    """The rule that excuses a sample, fixed before anything is measured: others (the idle class left out) had more than a tenth of the
+    """The rule that excuses a sample, fixed before anything is measured: others (patient ones left out) had more than a tenth of the
     processors and 30 ms, which is what the kernel's clock ticks can hide."""
     return others_s > 0.03 + 0.1 * os.cpu_count() * elapsed_s
 
