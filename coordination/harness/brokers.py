@@ -27,6 +27,10 @@ def built():
     return any(CLIENT.glob("giusto-zookeeper-client-*.jar")) and any(LIB.glob("*.jar")) and any((LIB / "lib").glob("kafka_*.jar"))
 
 
+class Ended(RuntimeError):
+    """A broker's process is gone, and we have not killed it."""
+
+
 class Broker:
     def __init__(self, cluster, number):
         self.cluster, self.number = cluster, number
@@ -66,7 +70,7 @@ class Broker:
             if text in self.since(offset):
                 return True
             if self.process is None or self.process.poll() is not None:
-                raise RuntimeError(f"a broker ended; see {self.log}")
+                raise Ended(f"a broker ended; see {self.log}")
             time.sleep(0.02)
         return False
 
@@ -98,10 +102,15 @@ class Cluster:
         return self
 
     def start(self, broker):
-        """Starts one and waits until it serves."""
-        offset = broker.start()
-        if not broker.says("started (KafkaServer)", offset, 120):
-            raise RuntimeError(f"a broker did not come up; see {broker.log}")
+        """Starts one and waits until it serves. A broker whose session is short and ends while java is starting gives up: it is started again."""
+        for _ in range(3):
+            try:
+                if broker.says("started (KafkaServer)", broker.start(), 120):
+                    return
+            except Ended:
+                pass
+            broker.kill()
+        raise RuntimeError(f"a broker did not come up; see {broker.log}")
 
     def __exit__(self, *_):
         for load in self.loads:
