@@ -36,6 +36,15 @@ def percentile(values, p):
     return ordered[max(0, -(-len(ordered) * p // 100) - 1)]
 
 
+def standing(pid):
+    """The nice value that counts among sessions: the session's, where the kernel groups tasks by these (sched(7), autogroup)."""
+    try:
+        with open(f"/proc/{pid}/autogroup") as f:
+            return int((f.read().split() or ["0"])[-1])
+    except OSError:
+        return 0
+
+
 class Machine:
     """What the machine gave to others: an instant's state, and the difference of two."""
 
@@ -53,12 +62,12 @@ class Machine:
 
     @staticmethod
     def _patient():
-        """Those of the idle class, and those 20 steps of nice below us: beside one of ours they have a ninetieth of a core."""
-        ours = os.getpriority(os.PRIO_PROCESS, 0)
+        """Those of the idle class, and those 20 steps of nice below us: all of a session have a ninetieth of a core beside one of ours."""
+        ours = standing("self")
         for name in os.listdir("/proc"):
             if name.isdigit():
                 try:
-                    if os.sched_getscheduler(int(name)) == os.SCHED_IDLE or os.getpriority(os.PRIO_PROCESS, int(name)) >= ours + 20:
+                    if os.sched_getscheduler(int(name)) == os.SCHED_IDLE or standing(name) >= ours + 20:
                         yield int(name)
                 except OSError:
                     pass  # it has ended
