@@ -58,24 +58,26 @@ class Machine:
         self.ended, self.self = ended.ru_utime + ended.ru_stime, time.process_time()
         self.of = {pid: self._cpu(pid) for pid in pids}
         # Tasks that run when nobody else wants the core, or nearly so, are no disturbance.
-        self.patient = {pid: self._cpu(pid) for pid in self._patient()}
+        self.patient = sum(self._patient())
 
-    @staticmethod
-    def _patient():
-        """Those of the idle class, and those 20 steps of nice below us: all of a session have a ninetieth of a core beside one of ours."""
+    def _patient(self):
+        """Seconds of those of the idle class, and of those 20 steps of nice below us: all of a session have a ninetieth of a core beside one
+        of ours. With those of the children they waited for: what has ended is not forgotten."""
         ours = standing("self")
         for name in os.listdir("/proc"):
             if name.isdigit():
                 try:
                     if os.sched_getscheduler(int(name)) == os.SCHED_IDLE or standing(name) >= ours + 20:
-                        yield int(name)
+                        with open(f"/proc/{name}/stat") as f:
+                            waited = f.read().rpartition(")")[2].split()[13:15]
+                        yield (self._cpu(int(name)) or 0) + sum(map(int, waited)) / os.sysconf("SC_CLK_TCK")
                 except OSError:
                     pass  # it has ended
 
     @staticmethod
     def _cpu(pid):
         try:
-            return time.clock_gettime((~pid << 3) | 2)  # all threads of a process, ns
+            return time.clock_gettime((~pid << 3) | 2)  # all threads of a process
         except OSError:
             return None  # it has ended: what it used is in 'ended'
 
@@ -84,9 +86,8 @@ class Machine:
         ours = self.self - before.self + self.ended - before.ended
         for pid, used in before.of.items():
             ours += (self.of[pid] or 0) - used
-        patient = sum(used - (before.patient.get(pid) or 0) for pid, used in self.patient.items() if used)
         elapsed = os.cpu_count() * (self.at - before.at)
-        return elapsed - (self.idle - before.idle) - ours - patient, self.stolen - before.stolen
+        return elapsed - (self.idle - before.idle) - ours - (self.patient - before.patient), self.stolen - before.stolen
 
 
 def disturbed(others_s, elapsed_s):

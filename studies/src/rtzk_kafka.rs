@@ -35,7 +35,8 @@ struct Sample {
 /// ours, and what only the client's waiting makes of it. A set is a kill, which both sockets of an ensemble see.
 ///
 /// # Errors
-/// [`Error::Ensemble`] where the harness of `coordination/` cannot do it, for example without Java or Kafka.
+/// [`Error::Ensemble`] where the harness of `coordination/` cannot do it, for example without Java or Kafka; [`Error::Machine`] where the
+/// machine was busy with other things in every kill.
 pub(crate) fn reconnect(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
     let samples = measure(&["reconnect"], size.sets, &[("ms", "killed"), ("lost_ms", "lost")])?;
     played(1);
@@ -111,11 +112,10 @@ fn measure(arguments: &[&str], kills: u64, columns: &[(&str, &str)]) -> Result<V
     let kills = kills.to_string();
     let result = harness("kafka", &[arguments, &["--kills", &kills]].concat())?;
     let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_string();
-    let samples = result["samples"].as_array().map(Vec::as_slice).unwrap_or_default();
-    Ok(columns
+    let samples: Vec<Sample> = columns
         .iter()
         .flat_map(|&(column, name)| {
-            samples.iter().map(move |one| Sample {
+            result["samples"].as_array().into_iter().flatten().map(move |one| Sample {
                 tick: one["tick"].as_u64().map_or(String::new(), |tick| tick.to_string()),
                 what: if name.is_empty() { text(one, "failure") } else { name.into() },
                 arm: text(one, "arm"),
@@ -124,7 +124,12 @@ fn measure(arguments: &[&str], kills: u64, columns: &[(&str, &str)]) -> Result<V
                 void: one["void"].as_bool().unwrap_or(true),
             })
         })
-        .collect())
+        .collect();
+    let void = disturbed(&samples);
+    match samples.iter().all(|one| void.contains(&(one.tick.clone(), one.kill))) {
+        true => Err(Error::Machine("others had the processors in every kill, which is void then; try it again".into())),
+        false => Ok(samples),
+    }
 }
 
 /// Ticks and kills of which a sample is void: what is compared is void together.
