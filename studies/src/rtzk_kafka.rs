@@ -13,7 +13,7 @@ const BATCH: usize = 5;
 const PERIOD: f64 = 100.0;
 /// tickTime in ms, what fails, and the arms beside each other. Where a broker alone fails, a time-out detects it whatever the arm.
 const CASES: [(&str, &str, &str); 4] = [
-    ("300", "kafka,both,zookeeper", "stock,giusto,giusto-socket"),
+    ("300", "kafka,both,zookeeper", "stock,stock-socket,giusto,giusto-socket"),
     ("1000", "kafka", "giusto-socket"),
     ("500", "kafka", "giusto-socket"),
     ("2000", "kafka", "giusto-socket"),
