@@ -23,8 +23,9 @@ CONNECTED = "Session establishment complete on server"
 
 
 def built():
-    """Whether Kafka, its load and the client's socket are there."""
-    return any(CLIENT.glob("giusto-zookeeper-client-*.jar")) and any(LIB.glob("*.jar")) and any((LIB / "lib").glob("kafka_*.jar"))
+    """Whether the server, the client's socket, Kafka and its load are there."""
+    return any((ROOM / "server" / "target").glob("giusto-zookeeper-*.jar")) and any(CLIENT.glob("giusto-zookeeper-client-*.jar")) \
+        and any(LIB.glob("*.jar")) and any((LIB / "lib").glob("kafka_*.jar"))
 
 
 class Ended(RuntimeError):
