@@ -209,7 +209,7 @@ class Stream:
 
     def fail(self, failure, pids):
         leader = self.settle()
-        offsets = {b: b.size() for b in self.cluster.brokers if b is not leader}
+        offsets = {b: b.size() for b in self.cluster.brokers if b is not leader or failure == "zookeeper"}
         watch = Watch(pids())
         killed, server = time.time(), None
         if failure != "kafka":
