@@ -28,7 +28,7 @@ traces=$(mktemp -d)
 trap 'rm -rf "$log" "$traces"' EXIT
 
 echo "laws of the parts; the client's socket with 3.9.5"
-maven -pl server,client,clients,upstream package
+maven -pl server,client,clients,upstream,kafka package
 echo "every behaviour of epochs: what is safe, and what is found"
 maven -pl model test
 echo "the client's socket with 3.8.6"
@@ -44,6 +44,8 @@ fi
 python=$venv/bin/python3
 $python harness/test_history.py
 $python harness/test_start.py
+echo "Kafka 3.9, unchanged"
+$python harness/test_kafka.py
 echo "what real servers say about epochs is what the model can do"
 trace() {
 	$python harness/traces.py --out "$traces" "$@"

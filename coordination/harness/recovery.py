@@ -36,6 +36,15 @@ def percentile(values, p):
     return ordered[max(0, -(-len(ordered) * p // 100) - 1)]
 
 
+def standing(pid):
+    """The nice value that counts among sessions: the session's, where the kernel groups tasks by these (sched(7), autogroup)."""
+    try:
+        with open(f"/proc/{pid}/autogroup") as f:
+            return int((f.read().split() or ["0"])[-1])
+    except OSError:
+        return 0
+
+
 class Machine:
     """What the machine gave to others: an instant's state, and the difference of two."""
 
@@ -48,23 +57,27 @@ class Machine:
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.ended, self.self = ended.ru_utime + ended.ru_stime, time.process_time()
         self.of = {pid: self._cpu(pid) for pid in pids}
-        # Tasks of the idle class run when nobody else wants the core: that is no disturbance.
-        self.patient = {pid: self._cpu(pid) for pid in self._patient()}
+        # Tasks that run when nobody else wants the core, or nearly so, are no disturbance.
+        self.patient = sum(self._patient())
 
-    @staticmethod
-    def _patient():
+    def _patient(self):
+        """Seconds of those of the idle class, and of those 20 steps of nice below us: all of a session have a ninetieth of a core beside one
+        of ours. With those of the children they waited for: what has ended is not forgotten."""
+        ours = standing("self")
         for name in os.listdir("/proc"):
             if name.isdigit():
                 try:
-                    if os.sched_getscheduler(int(name)) == os.SCHED_IDLE:
-                        yield int(name)
+                    if os.sched_getscheduler(int(name)) == os.SCHED_IDLE or standing(name) >= ours + 20:
+                        with open(f"/proc/{name}/stat") as f:
+                            waited = f.read().rpartition(")")[2].split()[13:15]
+                        yield (self._cpu(int(name)) or 0) + sum(map(int, waited)) / os.sysconf("SC_CLK_TCK")
                 except OSError:
                     pass  # it has ended
 
     @staticmethod
     def _cpu(pid):
         try:
-            return time.clock_gettime((~pid << 3) | 2)  # all threads of a process, ns
+            return time.clock_gettime((~pid << 3) | 2)  # all threads of a process
         except OSError:
             return None  # it has ended: what it used is in 'ended'
 
@@ -73,13 +86,12 @@ class Machine:
         ours = self.self - before.self + self.ended - before.ended
         for pid, used in before.of.items():
             ours += (self.of[pid] or 0) - used
-        patient = sum(used - before.patient[pid] for pid, used in self.patient.items() if used and before.patient.get(pid))
         elapsed = os.cpu_count() * (self.at - before.at)
-        return elapsed - (self.idle - before.idle) - ours - patient, self.stolen - before.stolen
+        return elapsed - (self.idle - before.idle) - ours - (self.patient - before.patient), self.stolen - before.stolen
 
 
 def disturbed(others_s, elapsed_s):
-    """The rule that excuses a sample, fixed before anything is measured: others (the idle class left out) had more than a tenth of the
+    """The rule that excuses a sample, fixed before anything is measured: others (patient ones left out) had more than a tenth of the
     processors and 30 ms, which is what the kernel's clock ticks can hide."""
     return others_s > 0.03 + 0.1 * os.cpu_count() * elapsed_s
 

@@ -28,6 +28,7 @@ mod mdds1_sweep;
 mod mdds1_synthetic;
 mod measured;
 pub mod play;
+mod rtzk_kafka;
 mod rtzk_recovery;
 mod runner;
 pub mod sets;
@@ -82,6 +83,12 @@ pub enum Name {
     Mdds1Redis,
     /// Paper 000, § 5.4, Figs 5.8 to 5.10, on real ensembles.
     RtzkRecovery,
+    /// Paper 000, § 5.5.1, Fig. 5.12: a Kafka broker comes back.
+    RtzkKafkaReconnect,
+    /// Paper 000, § 5.5.2, Fig. 5.13: a topic is made meanwhile.
+    RtzkKafkaTopic,
+    /// Paper 000, § 5.5.3, Figs 5.14 and 5.16: messages on their way meanwhile.
+    RtzkKafkaE2e,
     /// Paper 001, § 2.6.1, Fig. 2.6, in virtual time and with real brokers.
     SrtmPenalty,
     /// Paper 001, § 2.6.2, Fig. 2.7.
@@ -152,6 +159,9 @@ impl Name {
             Name::VatcMeasured => Some("root, two cores, a quiet machine"),
             Name::VmLatency => Some("root, QEMU, a quiet machine"),
             Name::RtzkRecovery => Some("Java, Python, a built server, a quiet machine"),
+            Name::RtzkKafkaReconnect | Name::RtzkKafkaTopic | Name::RtzkKafkaE2e => {
+                Some("Java, Python, a built server and Kafka (Maven), a quiet machine")
+            }
             Name::SrtmPenalty
             | Name::SrtmConcentration
             | Name::SrtmMaxmin
@@ -175,6 +185,9 @@ impl Name {
             Name::Mdds1Measured => "mdds1-measured",
             Name::Mdds1Redis => "mdds1-redis",
             Name::RtzkRecovery => "rtzk-recovery",
+            Name::RtzkKafkaReconnect => "rtzk-kafka-reconnect",
+            Name::RtzkKafkaTopic => "rtzk-kafka-topic",
+            Name::RtzkKafkaE2e => "rtzk-kafka-e2e",
             Name::SrtmPenalty => "srtm-penalty",
             Name::SrtmConcentration => "srtm-concentration",
             Name::SrtmMaxmin => "srtm-maxmin",
@@ -259,6 +272,9 @@ pub fn run(
         Name::Mdds1Measured => mdds1_measured::run(size, folder, played),
         Name::Mdds1Redis => mdds1_redis::run(size, folder, played),
         Name::RtzkRecovery => rtzk_recovery::run(size, played),
+        Name::RtzkKafkaReconnect => rtzk_kafka::reconnect(size, played),
+        Name::RtzkKafkaTopic => rtzk_kafka::topic(size, played),
+        Name::RtzkKafkaE2e => rtzk_kafka::e2e(size, played),
         Name::SrtmPenalty => srtm_penalty::run(size, folder, played),
         Name::SrtmConcentration => srtm_concentration::run(size, folder, played),
         Name::SrtmMaxmin => srtm_maxmin::run(size, folder, played),

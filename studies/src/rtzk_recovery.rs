@@ -70,14 +70,20 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
 
 /// Lets the harness kill leaders, arm by arm in turns, and reads what it has written.
 fn measure(servers: &str, kills: u64, more: &[&str]) -> Result<Value, Error> {
+    let kills = kills.to_string();
+    let arms = ARMS.join(",");
+    harness("recovery", &[&["--servers", servers, "--kills", &kills, "--arms", &arms], more].concat())
+}
+
+/// Runs `NAME.py` of `coordination/harness` and reads the `NAME.json` it writes.
+pub(crate) fn harness(name: &str, arguments: &[&str]) -> Result<Value, Error> {
     let failed = |why: String| Error::Ensemble(why);
     let out = std::env::temp_dir().join(format!("giusto-rtzk-{}", std::process::id()));
-    let harness = Path::new("coordination/harness/recovery.py");
     let done = Command::new("python3")
-        .arg(harness)
-        .args(["--servers", servers, "--kills", &kills.to_string(), "--arms", &ARMS.join(","), "--out"])
+        .arg(Path::new("coordination/harness").join(name).with_extension("py"))
+        .args(arguments)
+        .arg("--out")
         .arg(&out)
-        .args(more)
         .stdout(Stdio::null())
         .output()
         .map_err(|why| failed(format!("python3: {why}")))?;
@@ -85,7 +91,7 @@ fn measure(servers: &str, kills: u64, more: &[&str]) -> Result<Value, Error> {
         let said = String::from_utf8_lossy(&done.stderr);
         return Err(failed(said.lines().last().unwrap_or("no word").to_string()));
     }
-    let text = std::fs::read_to_string(out.join("recovery.json")).map_err(|why| failed(why.to_string()));
+    let text = std::fs::read_to_string(out.join(name).with_extension("json")).map_err(|why| failed(why.to_string()));
     let _ = std::fs::remove_dir_all(&out);
     serde_json::from_str(&text?).map_err(|why| failed(why.to_string()))
 }
