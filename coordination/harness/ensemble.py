@@ -94,7 +94,7 @@ class Server:
         self.write_config()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            preexec_fn=_die_with_parent, env={**os.environ, **self.ensemble.environment})
+                                            preexec_fn=_die_with_parent, env={**os.environ, **self.ensemble.environment_of(self)})
 
     def kill(self, how=signal.SIGKILL):
         if self.process:
@@ -132,6 +132,9 @@ class Ensemble:
     def route(self, source, target):
         """The ports at which one server reaches another."""
         return target.quorum, target.election
+
+    def environment_of(self, server):
+        return self.environment
 
     def __enter__(self):
         for s in self.servers:
