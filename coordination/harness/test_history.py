@@ -2,7 +2,7 @@
 import random
 import unittest
 
-from history import Op, check
+from history import Op, agree, check, epochs_once
 
 
 def write(client, value, start, end, version, zxid=None):
@@ -57,6 +57,28 @@ class MustFail(unittest.TestCase):
 
     def test_a_hidden_write(self):
         self.bad("nobody sent", [write("p", "x", 0, 1, 1), write("p", "y", 2, 3, 3)], (3, "y"))
+
+
+    def test_a_version_that_was_read_lost(self):
+        self.bad("was read and is lost", [Op("p", "write", "/a", "x", 0), read("q", "x", 1, 2, 1)], (0, ""))
+
+    def test_a_session_that_sees_less_on_another_node(self):
+        def seen(client, kind, node, value, start, version, zxid):
+            return Op(client, kind, node, value, start, start + 1, version, zxid)
+        first = [seen("p", "write", "/b", "x", 0, 1, 5), seen("p", "write", "/a", "y", 2, 1, 6)]
+        then = seen("q", "read", "/a", "y", 4, 1, 6)
+        self.assertEqual([], check([*first, then, seen("q", "read", "/b", "x", 6, 1, 5)]))
+        self.assertEqual([], check([*first, seen("q", "read", "/b", "", 6, 0, 1)]))
+        self.bad("q saw zxid 0x6, then version 0", [*first, then, seen("q", "read", "/b", "", 6, 0, 1)])
+
+    def test_servers_that_differ(self):
+        self.assertEqual([], agree({1: {"/a": (1, 5, "x")}, 2: {"/a": (1, 5, "x")}}))
+        self.assertEqual(1, len(agree({1: {"/a": (1, 5, "x")}, 2: {"/a": (1, 5, "y")}})))
+
+    def test_an_epoch_with_two_leaders(self):
+        self.assertEqual([], epochs_once([(1, 1), (2, 3), (3, 3)]))
+        self.assertEqual(["epoch 2 was established 2 times, by servers 3, 1"], epochs_once([(1, 1), (2, 3), (2, 1)]))
+        self.assertEqual(1, len(epochs_once([(2, 3), (2, 3)])))
 
 
 class MayBe(unittest.TestCase):
