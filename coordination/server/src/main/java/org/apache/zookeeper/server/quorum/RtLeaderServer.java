@@ -57,6 +57,12 @@ final class RtLeaderServer extends LeaderZooKeeperServer {
         }
     }
 
+    @Override
+    protected void setState(State state) {
+        super.setState(state);
+        RtQuorumPeer.endIf(state == State.ERROR);
+    }
+
     private void later() {
         try {
             Thread.sleep(LATER_MS);

@@ -15,9 +15,11 @@ import java.util.function.BooleanSupplier;
 import javax.security.sasl.SaslException;
 import org.apache.zookeeper.common.X509Exception;
 import org.apache.zookeeper.metrics.MetricsContext;
+import org.apache.zookeeper.server.ExitCode;
 import org.apache.zookeeper.server.ServerMetrics;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
 import org.apache.zookeeper.server.quorum.FastLeaderElection.ToSend;
+import org.apache.zookeeper.util.ServiceUtils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -184,7 +186,13 @@ final class RtQuorumPeer extends QuorumPeer {
     protected Leader makeLeader(FileTxnSnapLog log) throws IOException, X509Exception {
         lostLeader = -1;
         LeaderZooKeeperServer server = settings.has(Settings.Feature.SNAPSHOT)
-            ? new RtLeaderServer(log, this, getZkDb()) : new LeaderZooKeeperServer(log, this, getZkDb());
+            ? new RtLeaderServer(log, this, getZkDb()) : new LeaderZooKeeperServer(log, this, getZkDb()) {
+                @Override
+                protected void setState(State state) {
+                    super.setState(state);
+                    endIf(state == State.ERROR);
+                }
+            };
         Leader made = new Leader(this, server);
         if (settings.has(Settings.Feature.FQCE)) {
             sayReady();
@@ -207,12 +215,36 @@ final class RtQuorumPeer extends QuorumPeer {
 
     @Override
     protected Follower makeFollower(FileTxnSnapLog log) throws IOException {
-        return new RtFollower(this, new FollowerZooKeeperServer(log, this, getZkDb()));
+        return new RtFollower(this, new FollowerZooKeeperServer(log, this, getZkDb()) {
+            @Override
+            protected void setState(State state) {
+                super.setState(state);
+                endIf(state == State.ERROR);
+            }
+        });
     }
 
     @Override
     protected Observer makeObserver(FileTxnSnapLog log) throws IOException {
-        return new RtObserver(this, new ObserverZooKeeperServer(log, this, getZkDb()));
+        return new RtObserver(this, new ObserverZooKeeperServer(log, this, getZkDb()) {
+            @Override
+            protected void setState(State state) {
+                super.setState(state);
+                endIf(state == State.ERROR);
+            }
+        });
+    }
+
+    /**
+     * A thread that a server cannot do without has ended: the log could not be written or forced. Stock looks for another leader
+     * with the tree in its memory, which may hold what its log does not, and votes as if the log had it. Here the process ends, as
+     * a stock server without an ensemble does, and starts from what is on its disk.
+     */
+    static void endIf(boolean broken) {
+        if (broken) {
+            LOG.error("This server cannot go on, see the error above; it ends");
+            ServiceUtils.requestSystemExit(ExitCode.UNEXPECTED_ERROR.getValue());
+        }
     }
 
     /** Until the leader we voted for says that it is ready, or some milliseconds have passed. */
