@@ -128,7 +128,7 @@ class Campaign:
         self.e, self.watch, self.rng = ensemble, Watch(ensemble), None
         self.cells, self.events = Counter(), Counter()
         hosts = ",".join(f"127.0.0.1:{p}" for p in ensemble.ports())
-        self.clients = start_clients(hosts, session_s=3, answer_s=1.5)
+        self.clients = start_clients(hosts, session_s=3, answer_s=1.5, pause_s=0.03)
         self.zk = KazooClient(hosts, timeout=3, connection_retry={"max_delay": 0.1, "max_tries": -1})
         self.zk.start(30)
 
@@ -213,7 +213,8 @@ class Campaign:
             time.sleep(self.rng.random() * (0.15 if self.rng.random() < 0.5 else 0.8))
             if self.rng.random() < 0.3:
                 next(held.pop(self.rng.randrange(len(held)))[1], None)
-        time.sleep(self.rng.random() * 0.5)
+        # Silence is noticed after syncLimit ticks.
+        time.sleep(self.rng.random() * 1.2)
         for _, fault in self.rng.sample(held, len(held)):
             next(fault, None)
         return " + ".join(name for name, _ in held)

@@ -42,11 +42,15 @@ def _revive(c, s):
 
 
 def forgotten_promise(c):
-    """{L, F} promise an epoch; F loses its power; {F, X} establish another while L, cut off, has logged the first of its own."""
+    """{L, F} promise an epoch; F loses its power; {F, X} establish another while L, cut off, has logged the first of its own.
+    F may be one that has just started, and has reserved nothing."""
     leader = c.target("leader")
     x, f = c.rng.sample([s for s in c.e.servers if s is not leader], 2)
     c.e.isolate(x)
     c.e.part(leader, f)
+    if c.rng.random() < 0.4:
+        f.kill()
+        c.start(f)
     _until(c, lambda: all(c.watch.phase(s) == "looking" for s in c.e.servers))
     after = len(c.watch.established)
     # Reservations, where there are any, are still on their way to the disk.

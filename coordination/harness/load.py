@@ -19,9 +19,9 @@ logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 class Client(threading.Thread):
     """One client in a loop: a write or a read of one of two nodes, recorded. A session that ends begins another client."""
 
-    def __init__(self, name, hosts, session_s=6, answer_s=4):
+    def __init__(self, name, hosts, session_s=6, answer_s=4, pause_s=0.01):
         super().__init__(daemon=True)
-        self.name_, self.random, self.answer_s = name, random.Random(), answer_s
+        self.name_, self.random, self.answer_s, self.pause_s = name, random.Random(), answer_s, pause_s
         self.zk = KazooClient(hosts, timeout=session_s, connection_retry={"max_delay": 0.1, "delay": 0.02, "max_tries": -1}, randomize_hosts=True)
         self.zk.start(30)
         self.ops, self.nodes, self.count, self.stopped = [], [], 0, False
@@ -36,7 +36,7 @@ class Client(threading.Thread):
                 time.sleep(0.01)
                 continue
             self.one(self.random.choice(nodes))
-            time.sleep(self.random.random() * 0.01)
+            time.sleep(self.random.random() * self.pause_s)
 
     def one(self, node):
         self.count += 1
