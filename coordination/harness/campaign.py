@@ -5,7 +5,7 @@
 
 Prints a line a run, and at the end how often each fault struck in each phase. Exit 1 where a law is broken; the line names what, and
 --only RUN plays that run again, --arm stock with stock servers. Faults and moments are the seed's; what servers do meanwhile is not.
---patch: servers with a deliberate fault (seeded.py), which must be found.
+--patch: servers with a deliberate fault (seeded.py); exit 0 as soon as it is found, 1 where it is not.
 
 kill         kill -9                            slow-disk   forced writes take 20 to 400 ms longer
 stop         SIGSTOP                            sync-fails  every fsync fails (EIO); a server that ends is started again
@@ -19,8 +19,8 @@ import argparse
 import errno
 import multiprocessing
 import random
+import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -154,7 +154,7 @@ class Campaign:
         next(fault)
         return fault
 
-    def await_phase(self, phase, timeout=2.0):
+    def await_phase(self, phase, timeout=2.5):
         """A server that is in a phase; any, where none comes to it in time."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
@@ -251,7 +251,7 @@ class Campaign:
 
     def ends(self, nodes):
         """What each server shows when it has caught up. A request of a client that was given up may still arrive: that is no difference."""
-        deadline = time.monotonic() + 15
+        agreed, end = time.monotonic() + 3, time.monotonic() + 90
         while True:
             ends = {}
             try:
@@ -263,10 +263,10 @@ class Campaign:
                         data, version, mzxid = session.get(node)
                         ends[s.number][node] = (version, mzxid, data.decode())
                     session.close()
-                if not agree(ends) or time.monotonic() > deadline - 13:
+                if not agree(ends) or time.monotonic() > agreed:
                     return ends
             except wire.Refused:
-                if time.monotonic() > deadline:
+                if time.monotonic() > end:
                     raise
             time.sleep(0.3)
 
@@ -275,38 +275,39 @@ def block(options, numbers, out):
     """Runs that share an ensemble; a new one after a law was broken."""
     number = numbers[0]
     kind = options.kind or TURNS[number // BLOCK % len(TURNS)]
-    base = Path(tempfile.mkdtemp(prefix="giusto-zk-campaign-"))
+    base = options.base / str(number)
+    base.mkdir()
     library, before = build(base), f"{seeded.classes(options.patch, base)}:" if options.patch else ""
     todo, part = list(numbers), 0
     while todo:
         part += 1
-        kept = False
         ensemble = KINDS[kind](base / f"{kind}{part}", library, [options.arm] * 3)
         ensemble.before = before
-        with ensemble:
-            # The files of a first start are nobody's loss.
-            time.sleep(WRITTEN_S)
-            campaign = Campaign(ensemble)
-            while todo and not kept:
-                run = todo.pop(0)
-                start = time.monotonic()
-                seed = f"{options.seed}/{run}"
-                scenario = options.directed or directed.choose(random.Random(seed), kind)
-                ops, bad, what = campaign.run(run, seed, scenario)
-                kept = bool(bad)
-                out.put((run, kind, what, count(ops), bad, campaign.cells, campaign.events, time.monotonic() - start, str(ensemble.dir)))
-                campaign.cells, campaign.events = Counter(), Counter()
-            campaign.close()
-        if not kept:
-            subprocess.run(["rm", "-rf", ensemble.dir], check=True)
+        try:
+            with ensemble:
+                # The files of a first start are nobody's loss.
+                time.sleep(WRITTEN_S)
+                if play(options, kind, Campaign(ensemble), todo, out):
+                    shutil.rmtree(ensemble.dir)
+        except (wire.Refused, RuntimeError) as e:
+            out.put((todo.pop(0), kind, f"void: {e}", Counter(void=1), [], Counter(), Counter(), 0, ""))
+
+
+def play(options, kind, campaign, todo, out):
+    """Runs on one ensemble, until none is left (true) or a law is broken."""
+    bad = []
+    while todo and not bad:
+        start, seed = time.monotonic(), f"{options.seed}/{todo[0]}"
+        ops, bad, what = campaign.run(todo[0], seed, options.directed or directed.choose(random.Random(seed), kind))
+        out.put((todo.pop(0), kind, what, count(ops), bad, campaign.cells, campaign.events, time.monotonic() - start, str(campaign.e.dir)))
+        campaign.cells, campaign.events = Counter(), Counter()
+    campaign.close()
+    return not bad
 
 
 def work(options, blocks, out):
     while (numbers := blocks.get()) is not None:
-        try:
-            block(options, numbers, out)
-        except Exception as e:  # the rest of a block is not played
-            out.put((numbers[0], "", "", Counter(), [f"the harness failed: {type(e).__name__}: {e}"], Counter(), Counter(), 0, ""))
+        block(options, numbers, out)
     out.put(None)
 
 
@@ -324,10 +325,11 @@ def main():
     parser.add_argument("--arm", default="giusto", choices=["giusto", "stock", "strict"])
     parser.add_argument("--only", type=int)
     parser.add_argument("--kind", choices=KINDS)
-    parser.add_argument("--directed", choices=directed.SCENARIOS, help="all runs are of one scenario")
+    parser.add_argument("--directed", choices=directed.SCENARIOS, help="all runs are of one scenario (directed.py)")
     parser.add_argument("--patch", choices=seeded.PATCHES)
     a = parser.parse_args()
     runs = [a.only] if a.only is not None else list(range(a.runs))
+    a.base = Path(tempfile.mkdtemp(prefix="giusto-zk-campaign-"))
     context = multiprocessing.get_context("fork")
     blocks, out = context.Queue(), context.Queue()
     for i in range(0, len(runs), BLOCK):
@@ -351,8 +353,19 @@ def main():
               flush=True)
         for v in violations[:8]:
             print(f"    {v}", flush=True)
+        if violations and a.patch:
+            print(f"campaign: {a.patch} found after {totals['runs']} runs")
+            for w in workers:
+                w.kill()  # servers die with who started them
+                w.join()
+            shutil.rmtree(a.base)
+            sys.exit(0)
     for w in workers:
         w.join()
+    if not bad:
+        shutil.rmtree(a.base)
+    if a.patch:
+        sys.exit(f"campaign: {a.patch} was not found in {totals['runs']} runs")
     matrix(cells)
     print(f"campaign: seed {a.seed}, {totals.pop('runs', 0)} runs in {time.monotonic() - start:.0f} s, {bad} violated; "
           f"{', '.join(f'{v} {k}' for k, v in (totals + events).items())}")

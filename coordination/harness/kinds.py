@@ -10,7 +10,7 @@ from ensemble import ROOM
 from machine import MachineEnsemble
 
 # Nothing that makes a start longer: servers start often here. A small log is soon read, and soon copied to the disk.
-CONFIG = {"giusto.features": "fcle,fqce,unanimous,snapshot", "tickTime": 200, "initLimit": 30, "syncLimit": 4, "maxSessionTimeout": 10000,
+CONFIG = {"giusto.features": "fcle,fqce,unanimous,snapshot", "tickTime": 200, "initLimit": 30, "syncLimit": 6, "maxSessionTimeout": 10000,
           "preAllocSize": 64}
 # The log is read while servers run: it must not be written later, as ours is.
 LOG = f"-Dlogback.configurationFile={ROOM / 'harness' / 'logback-stock.xml'}"
