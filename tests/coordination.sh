@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Coordination: laws of the parts, every behaviour of epochs in small ensembles, and real servers under faults. No time is asserted.
-#   tests/coordination.sh [soak]      soak: 160 fault runs, long traces, mixed ensembles, five servers, wide bounds
+#   tests/coordination.sh [soak]      soak: 160 fault runs and a campaign of 1,000, long traces, mixed ensembles, five servers, wide bounds
 # Fetches once what it needs (Maven Central, PyPI); works offline after that. Exit 77: this machine has no Java or Maven.
 set -euo pipefail
 cd "$(dirname "$0")/../coordination"
@@ -42,6 +42,7 @@ if ! cmp -s harness/requirements.txt $venv/installed; then
 fi
 python=$venv/bin/python3
 $python harness/test_history.py
+$python harness/test_machine.py
 $python harness/test_start.py
 echo "what real servers say about epochs is what the model can do"
 trace() {
@@ -67,4 +68,31 @@ if [ -n "${GIUSTO_SOAK:-}" ]; then
 else
 	# The first of the hundred above.
 	$python harness/faults.py --runs 4 --seed 1
+fi
+
+# A server that is wrong on purpose is found, and ours passes the same runs.
+seeded() {
+	$python harness/campaign.py --kind three --jobs 1 --seed 3 --runs 8 --directed "$1" --patch "$2" &&
+		$python harness/campaign.py --kind three --jobs 1 --seed 3 --runs "$3" --directed "$1" | tail -n 1
+}
+campaign() {
+	$python harness/campaign.py --seed 1 "$@"
+}
+# Two at a time: much of a run is waiting.
+both() {
+	local bad=0
+	$1 &
+	$2 || bad=1
+	wait $! || bad=1
+	return $bad
+}
+echo "epochs that are forgotten, and faults at every phase"
+if [ -n "${GIUSTO_SOAK:-}" ]; then
+	seeded forgotten-entry entry-gate-removed 8
+	seeded forgotten-promise promise-gate-removed 8
+	seeded forgotten-promise reservation-skipped 8
+	campaign --runs 1000
+else
+	both "seeded forgotten-entry entry-gate-removed 1" "seeded forgotten-promise reservation-skipped 1"
+	both "campaign --runs 2 --kind dynamic" "campaign --runs 2 --kind tls"
 fi
