@@ -178,7 +178,7 @@ class Campaign:
 
     def mend(self):
         """Every fault is over: until all serve. A server that ended by itself is started; one that hangs, too."""
-        starts, fresh, end = Counter(), {s: time.monotonic() for s in self.e.servers}, time.monotonic() + 180
+        starts, fresh, end = Counter(), {s: time.monotonic() for s in self.e.servers}, time.monotonic() + 400
         while time.monotonic() < end:
             modes = []
             for s in self.e.servers:
@@ -191,7 +191,7 @@ class Campaign:
                     self.start(s)
                     fresh[s] = time.monotonic()
                 modes.append(s.mode())
-                if not modes[-1] and time.monotonic() - fresh[s] > 30:
+                if not modes[-1] and time.monotonic() - fresh[s] > 90:
                     self.events["hung, killed"] += 1
                     s.kill()
                     s.process = None

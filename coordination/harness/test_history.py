@@ -71,6 +71,22 @@ class MustFail(unittest.TestCase):
         self.assertEqual([], check([*first, seen("q", "read", "/b", "", 6, 0, 1)]))
         self.bad("q saw zxid 0x6, then version 0", [*first, then, seen("q", "read", "/b", "", 6, 0, 1)])
 
+    def test_a_session_that_saw_a_zxid_and_then_an_older_one_elsewhere(self):
+        def read(node, value, start, version, zxid):
+            return Op("q", "read", node, value, start, start + 1, version, zxid)
+        writes = [Op("p", "write", node, value, start, start + 1, 1, zxid)
+                  for node, value, start, zxid in (("/c", "z", 0, 2), ("/b", "x", 2, 5), ("/a", "y", 4, 6))]
+        seen = [read("/a", "y", 10, 1, 6), read("/c", "z", 12, 1, 2)]
+        self.assertEqual([], check([*writes, *seen, read("/b", "x", 14, 1, 5)]))
+        self.bad("q saw zxid 0x6, then version 0", [*writes, *seen, read("/b", "", 14, 0, 1)])
+
+    def test_a_session_that_does_not_see_the_write_it_saw_last(self):
+        self.bad("q saw zxid 0x2, then version 1", [write("p", "x", 0, 1, 1), write("p", "y", 2, 3, 2),
+                                                    Op("q", "read", "/a", "y", 4, 5, 2, 2), Op("q", "read", "/a", "x", 6, 7, 1, 1)])
+
+    def test_a_write_acknowledged_as_another_version(self):
+        self.bad("it was acknowledged as 2", [write("p", "x", 0, 1, 2), read("q", "x", 2, 3, 1)])
+
     def test_servers_that_differ(self):
         self.assertEqual([], agree({1: {"/a": (1, 5, "x")}, 2: {"/a": (1, 5, "x")}}))
         self.assertEqual(1, len(agree({1: {"/a": (1, 5, "x")}, 2: {"/a": (1, 5, "y")}})))

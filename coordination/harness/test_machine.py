@@ -58,6 +58,11 @@ class MachineTest(unittest.TestCase):
         self.run_('replace("e", b"3"); write("log", b"x")')
         self.assertEqual({"e": b"3", "log": b"x"}, self.left())
 
+    def test_what_takes_the_place_of_a_file_is_written_with_its_name(self):
+        self.run_('replace("e", b"1"); sync_directory()')
+        self.run_('write("new", b"2", None); os.rename(d + "new", d + "e"); sync_directory()')
+        self.assertEqual({"e": b"2"}, self.left())
+
     def test_fdatasync_of_a_file_that_was_there_keeps_no_rename(self):
         self.run_('write("e", b"0"); write("log", b"...")')
         self.run_('replace("e", b"1"); append("log", b"t", os.fdatasync)')

@@ -60,7 +60,9 @@ final class RtLeaderServer extends LeaderZooKeeperServer {
     @Override
     protected void setState(State state) {
         super.setState(state);
-        RtQuorumPeer.endIf(state == State.ERROR);
+        if (state == State.ERROR) {
+            RtQuorumPeer.failed();
+        }
     }
 
     private void later() {

@@ -17,6 +17,7 @@ import org.apache.zookeeper.common.X509Exception;
 import org.apache.zookeeper.metrics.MetricsContext;
 import org.apache.zookeeper.server.ExitCode;
 import org.apache.zookeeper.server.ServerMetrics;
+import org.apache.zookeeper.server.SyncRequestProcessor;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
 import org.apache.zookeeper.server.quorum.FastLeaderElection.ToSend;
 import org.apache.zookeeper.util.ServiceUtils;
@@ -190,7 +191,9 @@ final class RtQuorumPeer extends QuorumPeer {
                 @Override
                 protected void setState(State state) {
                     super.setState(state);
-                    endIf(state == State.ERROR);
+                    if (state == State.ERROR) {
+                        failed();
+                    }
                 }
             };
         Leader made = new Leader(this, server);
@@ -219,7 +222,9 @@ final class RtQuorumPeer extends QuorumPeer {
             @Override
             protected void setState(State state) {
                 super.setState(state);
-                endIf(state == State.ERROR);
+                if (state == State.ERROR) {
+                    failed();
+                }
             }
         });
     }
@@ -230,19 +235,21 @@ final class RtQuorumPeer extends QuorumPeer {
             @Override
             protected void setState(State state) {
                 super.setState(state);
-                endIf(state == State.ERROR);
+                if (state == State.ERROR) {
+                    failed();
+                }
             }
         });
     }
 
     /**
-     * A thread that a server cannot do without has ended: the log could not be written or forced. Stock looks for another leader
-     * with the tree in its memory, which may hold what its log does not, and votes as if the log had it. Here the process ends, as
-     * a stock server without an ensemble does, and starts from what is on its disk.
+     * Called by a thread that a server cannot do without, and that has failed. Where it is the one that writes the log, stock looks for
+     * another leader with the tree in its memory, which may hold what its log does not, and votes as if the log had it. Here the
+     * process ends, as a stock server without an ensemble does, and starts from what is on its disk.
      */
-    static void endIf(boolean broken) {
-        if (broken) {
-            LOG.error("This server cannot go on, see the error above; it ends");
+    static void failed() {
+        if (Thread.currentThread() instanceof SyncRequestProcessor) {
+            LOG.error("The log cannot be written, see the error above; this server ends");
             ServiceUtils.requestSystemExit(ExitCode.UNEXPECTED_ERROR.getValue());
         }
     }
