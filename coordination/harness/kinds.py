@@ -65,16 +65,15 @@ class Dynamic(Static):
             file.write_text("".join(line for line in file.read_text().splitlines(True) if not line.startswith("clientPort")))
 
     def _reconfig(self, **change):
-        """Once; whether it happened is seen in the configuration."""
+        """Asks for a change once; the configuration afterwards, "" where nobody tells."""
         zk = KazooClient(",".join(f"127.0.0.1:{p}" for p in self.ports()), timeout=2)
         try:
             zk.start(2)
-            zk.reconfig_async(**{"joining": None, "leaving": None, "new_members": None, "from_config": -1, **change}).get(timeout=2)
+            zk.reconfig_async(change.get("joining"), change.get("leaving"), None, -1).get(timeout=2)
         except (KazooException, KazooTimeoutError):
             pass
         try:
-            return zk.get_config_async().get(timeout=1)[0].decode() if hasattr(zk, "get_config_async") else \
-                zk.get_async("/zookeeper/config").get(timeout=1)[0].decode()
+            return zk.get_async("/zookeeper/config").get(timeout=1)[0].decode()
         except (KazooException, KazooTimeoutError):
             return ""
         finally:
