@@ -72,7 +72,7 @@ fi
 
 # A server that is wrong on purpose is found, and ours passes the same runs.
 seeded() {
-	$python harness/campaign.py --kind three --jobs 1 --seed 3 --runs 8 --directed "$1" --patch "$2" &&
+	$python harness/campaign.py --kind three --jobs 1 --seed 3 --runs 20 --directed "$1" --patch "$2" &&
 		$python harness/campaign.py --kind three --jobs 1 --seed 3 --runs "$3" --directed "$1" | tail -n 1
 }
 campaign() {
@@ -89,6 +89,7 @@ both() {
 echo "epochs that are forgotten, and faults at every phase"
 if [ -n "${GIUSTO_SOAK:-}" ]; then
 	seeded forgotten-entry entry-gate-removed 8
+	seeded forgotten-entry names-not-forced 8
 	seeded forgotten-promise promise-gate-removed 8
 	seeded forgotten-promise reservation-skipped 8
 	campaign --runs 1000

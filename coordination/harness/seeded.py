@@ -4,32 +4,38 @@ import subprocess
 
 from ensemble import LIB, ROOM
 
-SOURCE = ROOM / "server" / "src" / "main" / "java" / "org" / "apache" / "zookeeper" / "server" / "quorum" / "EpochStore.java"
+SOURCES = ROOM / "server" / "src" / "main" / "java" / "org" / "apache" / "zookeeper" / "server" / "quorum"
+# By name: the class, and what of it is replaced by what.
 PATCHES = {
     # NEWLEADER is acknowledged before currentEpoch is on the disk, where it comes some seconds later.
-    "entry-gate-removed": [(
+    "entry-gate-removed": ("EpochStore", [(
         "            files.force(CURRENT, epoch);\n",
         "            java.util.concurrent.CompletableFuture.delayedExecutor(5, java.util.concurrent.TimeUnit.SECONDS)\n"
-        "                .execute(() -> unforced(CURRENT, epoch));\n")],
+        "                .execute(() -> unforced(CURRENT, epoch));\n")]),
     # LEADERINFO is answered while the reservation may still be on its way.
-    "promise-gate-removed": [
+    "promise-gate-removed": ("EpochStore", [
         ("synchronized void promise(", "void promise("),
-        ("mode == Mode.STRICT || durable < epoch)", "mode == Mode.STRICT)")],
+        ("mode == Mode.STRICT || durable < epoch)", "mode == Mode.STRICT)")]),
     # What was to be reserved is taken for reserved.
-    "reservation-skipped": [("            files.force(ACCEPTED, epoch);\n            durable = epoch;\n        } catch (IOException e) {",
-                             "            if (epoch < 0) {\n                throw new IOException();\n            }\n"
-                             "            durable = epoch;\n        } catch (IOException e) {")],
+    "reservation-skipped": ("EpochStore", [(
+        "            files.force(ACCEPTED, epoch);\n            durable = epoch;\n        } catch (IOException e) {",
+        "            if (epoch < 0) {\n                throw new IOException();\n            }\n"
+        "            durable = epoch;\n        } catch (IOException e) {")]),
+    # As stock: an epoch's file is forced, its name is not.
+    "names-not-forced": ("EpochFiles", [("            channel.force(true);\n", "")]),
 }
 
 
 def classes(name, directory):
     """Compiles a patched class; the directory to put before the jar."""
-    text = SOURCE.read_text()
-    for old, new in PATCHES[name]:
+    which, changes = PATCHES[name]
+    source = SOURCES / f"{which}.java"
+    text = source.read_text()
+    for old, new in changes:
         if text.count(old) != 1:
-            raise SystemExit(f"seeded.py: {name} does not fit {SOURCE}: {text.count(old)} places for {old!r}")
+            raise SystemExit(f"seeded.py: {name} does not fit {source}: {text.count(old)} places for {old!r}")
         text = text.replace(old, new)
-    patched = directory / "EpochStore.java"
+    patched = directory / source.name
     patched.write_text(text)
     jar = next(LIB.glob("giusto-zookeeper-*.jar"))
     subprocess.run(["javac", "-nowarn", "-cp", f"{jar}:{LIB / 'lib'}/*", "-d", directory / "classes", patched], check=True)
