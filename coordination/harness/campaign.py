@@ -26,6 +26,8 @@ from collections import Counter
 from pathlib import Path
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
 
 import directed
 import seeded
@@ -209,14 +211,15 @@ def block(options, numbers, out):
             with ensemble:
                 # The files of a first start are nobody's loss.
                 time.sleep(WRITTEN_S)
-                if play(options, kind, Campaign(ensemble), todo, out):
-                    shutil.rmtree(ensemble.dir)
-        except (wire.Refused, RuntimeError) as e:
-            out.put((todo.pop(0), kind, f"void: {e}", Counter(void=1), [], Counter(), Counter(), 0, ""))
+                bad = play(options, kind, Campaign(ensemble), todo, out)
+            if not bad:
+                shutil.rmtree(ensemble.dir)
+        except (wire.Refused, RuntimeError, KazooException, KazooTimeoutError) as e:  # too slow a machine, mostly
+            out.put((todo.pop(0), kind, f"void: {type(e).__name__} {e}", Counter(void=1), [], Counter(), Counter(), 0, ""))
 
 
 def play(options, kind, campaign, todo, out):
-    """Runs on one ensemble, until none is left (true) or a law is broken."""
+    """Runs on one ensemble, until none is left or a law is broken; what was broken."""
     bad = []
     while todo and not bad:
         start, seed = time.monotonic(), f"{options.seed}/{todo[0]}"
@@ -224,13 +227,15 @@ def play(options, kind, campaign, todo, out):
         out.put((todo.pop(0), kind, what, count(ops), bad, campaign.cells, campaign.events, time.monotonic() - start, str(campaign.e.dir)))
         campaign.cells, campaign.events = Counter(), Counter()
     campaign.close()
-    return not bad
+    return bad
 
 
 def work(options, blocks, out):
-    while (numbers := blocks.get()) is not None:
-        block(options, numbers, out)
-    out.put(None)
+    try:
+        while (numbers := blocks.get()) is not None:
+            block(options, numbers, out)
+    finally:
+        out.put(None)
 
 
 def matrix(cells):
