@@ -84,17 +84,17 @@ class MachineTest(unittest.TestCase):
         self.assertEqual({"a": b"onetwo!"}, self.left())
 
     def test_full_and_broken_disks(self):
+        self.run_('write("old", b"x")')
         self.machine.set("write_errno", errno.ENOSPC)
         self.machine.set("sync_errno", errno.EIO)
-        self.assertEqual(f"{errno.ENOSPC} {errno.EIO}", self.run_("""
-try: write("a", b"x")
-except OSError as e: first = e.errno
-fd = os.open(sys.argv[1], os.O_RDONLY)
-try: os.fsync(fd)
-except OSError as e: print(first, e.errno, end="")"""))
+        codes = self.run_("""
+for what in (lambda: append("old", b"y"), lambda: os.open(d + "new", os.O_WRONLY | os.O_CREAT), sync_directory):
+    try: what()
+    except OSError as e: print(e.errno, end=" ")""")
+        self.assertEqual([errno.ENOSPC, errno.ENOSPC, errno.EIO], [int(c) for c in codes.split()])
         self.machine.mend()
-        self.run_('write("a", b"x")')
-        self.assertEqual({"a": b"x"}, self.left())
+        self.run_('append("old", b"y", os.fsync)')
+        self.assertEqual({"old": b"xy"}, self.left())
 
     def test_clock_and_slow_disk(self):
         self.machine.set("clock_ns", 3600 * 10**9)
