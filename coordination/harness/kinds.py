@@ -103,12 +103,17 @@ class Tls(Static):
 
     def __init__(self, directory, library, arms):
         super().__init__(directory, library, arms)
-        store = self.dir / "store.p12"
-        subprocess.run(["keytool", "-genkeypair", "-alias", "quorum", "-keyalg", "EC", "-dname", "CN=localhost", "-ext",
-                        "SAN=ip:127.0.0.1,dns:localhost", "-validity", "7", "-storetype", "PKCS12", "-storepass", "quorum", "-keystore", store],
-                       check=True, capture_output=True)
-        self.config.update({"sslQuorum": "true", **{f"ssl.quorum.{which}Store.{key}": value for which in ("key", "trust")
-                                                     for key, value in (("location", store), ("password", "quorum"))}})
+        key, trust, certificate = (self.dir / name for name in ("key.p12", "trust.p12", "certificate.pem"))
+
+        def keytool(store, *words):
+            subprocess.run(["keytool", *words, "-alias", "quorum", "-storetype", "PKCS12", "-storepass", "quorum", "-keystore", store],
+                           check=True, capture_output=True)
+
+        keytool(key, "-genkeypair", "-keyalg", "EC", "-dname", "CN=localhost", "-ext", "SAN=ip:127.0.0.1,dns:localhost", "-validity", "7")
+        keytool(key, "-exportcert", "-rfc", "-file", certificate)
+        keytool(trust, "-importcert", "-noprompt", "-file", certificate)
+        self.config.update({"sslQuorum": "true", "ssl.quorum.keyStore.location": key, "ssl.quorum.keyStore.password": "quorum",
+                            "ssl.quorum.trustStore.location": trust, "ssl.quorum.trustStore.password": "quorum"})
 
 
 class Mixed(Static):

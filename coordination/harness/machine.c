@@ -1,12 +1,13 @@
-/* A machine that fails, around one server: its disk, its clock, its wires. For LD_PRELOAD; machine.py holds the other end.
+/* A machine that fails, around one server: its disk, its clock, its wires. For LD_PRELOAD; machine.py holds the other
+ * end.
  *
  * GIUSTO_DISK     the directory whose files count (flat: ZooKeeper's version-2)
  * GIUSTO_MACHINE  what the harness reads and sets:
  *   control       struct control below
  *   live/INO      a second name of each file that was made, opened for writing or removed: an inode is never used twice
  *   durable/INO   what of it would be there after a power loss
- *   journal       what happened to names and lengths, in order: c(reate) INO NAME, r(ename) OLD NEW, u(nlink) NAME, t(runcate) INO
- *                 LENGTH; and s(ync) INO, d(atasync) INO, which is what makes a file system write its own journal
+ *   journal       what happened to names and lengths, in order: c(reate) INO NAME, r(ename) OLD NEW, u(nlink) NAME,
+ * t(runcate) INO LENGTH; and s(ync) INO, d(atasync) INO, which is what makes a file system write its own journal
  * GIUSTO_WIRES    "port:port,...": who connects to the first of a pair is connected to the second
  *
  * Nothing is forced to the real disk: durable/ is the disk, and the real files are the page cache.
@@ -36,7 +37,10 @@ struct control {
 	volatile int64_t clock_ns;    /* the wall clock is wrong by this */
 };
 
-#define REAL(type, name, ...) static type (*real)(__VA_ARGS__); if (!real) real = (type (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
+#define REAL(type, name, ...)                                                                                          \
+	static type (*real)(__VA_ARGS__);                                                                              \
+	if (!real)                                                                                                     \
+	real = (type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
 
 static struct control none, *control = &none;
 static const char *disk, *machine, *wires;
@@ -84,7 +88,9 @@ __attribute__((constructor)) static void begin(void)
 /* The name of a file of the disk, or NULL. */
 static const char *name_of(const char *path)
 {
-	return journal >= 0 && path && strncmp(path, disk, disk_length) == 0 && path[disk_length] == '/' ? path + disk_length + 1 : NULL;
+	return journal >= 0 && path && strncmp(path, disk, disk_length) == 0 && path[disk_length] == '/'
+		   ? path + disk_length + 1
+		   : NULL;
 }
 
 static int on_disk(int fd)
@@ -118,7 +124,8 @@ static void note(const char *format, ...)
 		abort();
 }
 
-/* What is in the page cache of a file is on the disk now. Bytes that were there already are written again, with the same values. */
+/* What is in the page cache of a file is on the disk now. Bytes that were there already are written again, with the
+ * same values. */
 static void copy(ino_t inode, const char *to)
 {
 	char from[512], data[65536];
@@ -137,7 +144,8 @@ static void copy(ino_t inode, const char *to)
 	close(in), close(out);
 }
 
-/* A file that is about to change or to lose its name: its inode stays, and what it holds is what it held when the machine started. */
+/* A file that is about to change or to lose its name: its inode stays, and what it holds is what it held when the
+ * machine started. */
 static ino_t keep(const char *path)
 {
 	char live[512], durable[512], half[520];
@@ -187,14 +195,14 @@ static int opened(const char *path, int flags, mode_t mode)
 	return fd;
 }
 
-#define OPEN(name, ...) \
-	int name(__VA_ARGS__ const char *path, int flags, ...) \
-	{ \
-		va_list args; \
-		va_start(args, flags); \
-		mode_t mode = va_arg(args, mode_t); \
-		va_end(args); \
-		return opened(path, flags, mode); \
+#define OPEN(name, ...)                                                                                                \
+	int name(__VA_ARGS__ const char *path, int flags, ...)                                                         \
+	{                                                                                                              \
+		va_list args;                                                                                          \
+		va_start(args, flags);                                                                                 \
+		mode_t mode = va_arg(args, mode_t);                                                                    \
+		va_end(args);                                                                                          \
+		return opened(path, flags, mode);                                                                      \
 	}
 OPEN(open)
 OPEN(open64)
@@ -299,15 +307,15 @@ int fdatasync(int fd)
 	return forced(fd, 'd', real);
 }
 
-#define WRITE(type, name, parameters, arguments) \
-	type name parameters \
-	{ \
-		REAL(type, #name, int, const void *, size_t, ...); \
-		if (control->write_errno && on_disk(fd)) { \
-			errno = control->write_errno; \
-			return -1; \
-		} \
-		return real arguments; \
+#define WRITE(type, name, parameters, arguments)                                                                       \
+	type name parameters                                                                                           \
+	{                                                                                                              \
+		REAL(type, #name, int, const void *, size_t, ...);                                                     \
+		if (control->write_errno && on_disk(fd)) {                                                             \
+			errno = control->write_errno;                                                                  \
+			return -1;                                                                                     \
+		}                                                                                                      \
+		return real arguments;                                                                                 \
 	}
 WRITE(ssize_t, write, (int fd, const void *data, size_t n), (fd, data, n))
 WRITE(ssize_t, pwrite64, (int fd, const void *data, size_t n, off_t where), (fd, data, n, where))
@@ -347,7 +355,8 @@ int connect(int fd, const struct sockaddr *address, socklen_t length)
 	memcpy(&there, address, length);
 	/* The port has the same place in both families. */
 	struct sockaddr_in *in = (struct sockaddr_in *)&there;
-	for (const char *pair = wires; pair && sscanf(pair, "%u:%u", &from, &to) == 2; pair = strchr(pair, ',') ? strchr(pair, ',') + 1 : NULL)
+	for (const char *pair = wires; pair && sscanf(pair, "%u:%u", &from, &to) == 2;
+	     pair = strchr(pair, ',') ? strchr(pair, ',') + 1 : NULL)
 		if (ntohs(in->sin_port) == from) {
 			in->sin_port = htons(to);
 			break;
