@@ -41,7 +41,7 @@ from watch import PHASES, Watch
 
 # Runs that share an ensemble, and what kinds take turns.
 BLOCK = 25
-TURNS = ("three", "observer", "dynamic", "three", "tls", "overlap", "three", "observer", "mixed", "dynamic")
+TURNS = ("three", "observer", "dynamic", "three", "tls", "overlap", "three", "observer", "mixed", "dynamic", "five")
 
 
 class Campaign:
