@@ -125,7 +125,8 @@ class Campaign:
 
     def play(self):
         """Faults of a run, as its seed has them; at the end none is left."""
-        names = [n for n in FAULTS if n != "reconfig" or self.e.reconfigurable]
+        # Where members can change, they often do.
+        names = [n for n in FAULTS if n != "reconfig"] + ["reconfig"] * 6 * self.e.reconfigurable
         held = []
         for n in range(self.rng.choice([1, 2, 2, 2, 3])):
             first = n == 0
