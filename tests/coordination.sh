@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Coordination: laws of the parts, every behaviour of epochs in small ensembles, and real servers under faults. No time is asserted.
-#   tests/coordination.sh [soak]      soak: 160 fault runs, long traces, mixed ensembles, five servers, wide bounds, all of upstream's
-#                                     tests that are named, ten million inputs at the ports
+#   tests/coordination.sh [soak]      soak: 160 fault runs and a campaign of 1,000, long traces, mixed ensembles, five servers, wide bounds,
+#                                     all of upstream's tests that are named, ten million inputs at the ports
 # Fetches once what it needs (Maven Central, PyPI); works offline after that. Exit 77: this machine has no Java or Maven.
 set -euo pipefail
 cd "$(dirname "$0")/../coordination"
@@ -43,6 +43,7 @@ if ! cmp -s harness/requirements.txt $venv/installed; then
 fi
 python=$venv/bin/python3
 $python harness/test_history.py
+$python harness/test_machine.py
 $python harness/test_start.py
 echo "Kafka 3.9, unchanged"
 $python harness/test_kafka.py
@@ -83,4 +84,32 @@ if [ -n "${GIUSTO_SOAK:-}" ]; then
 else
 	$python upstream/run.py --sample
 	$python harness/fuzz.py
+fi
+
+# A server that is wrong on purpose is found, and ours passes the same runs.
+seeded() {
+	$python harness/campaign.py --kind three --jobs 1 --seed 3 --runs 20 --directed "$1" --patch "$2" &&
+		$python harness/campaign.py --kind three --jobs 1 --seed 3 --runs "$3" --directed "$1" | tail -n 1
+}
+campaign() {
+	$python harness/campaign.py --seed 1 "$@"
+}
+# Two at a time: much of a run is waiting.
+both() {
+	local bad=0
+	$1 &
+	$2 || bad=1
+	wait $! || bad=1
+	return $bad
+}
+echo "epochs that are forgotten, and faults at every phase"
+if [ -n "${GIUSTO_SOAK:-}" ]; then
+	seeded forgotten-entry entry-gate-removed 8
+	seeded forgotten-entry names-not-forced 8
+	seeded forgotten-promise promise-gate-removed 8
+	seeded forgotten-promise reservation-skipped 8
+	campaign --runs 1000
+else
+	both "seeded forgotten-entry entry-gate-removed 1" "seeded forgotten-promise reservation-skipped 1"
+	both "campaign --runs 2 --kind dynamic" "campaign --runs 2 --kind tls"
 fi

@@ -21,7 +21,7 @@ result=docs/soak.txt
 		target/release/giusto study run $study | sed -n '1p;/ FAIL$/p' || [[ ${PIPESTATUS[0]} = [36] ]]
 	done
 	tests/messaging.sh soak | grep -E '^(bucket|gate|broker|messaging|FAIL|ok)' || [ ${PIPESTATUS[0]} = 77 ]
-	tests/coordination.sh soak 2>&1 | grep -E '^(seed|[A-Z_]+: 3 servers|epochs)|VIOLATED' || [ ${PIPESTATUS[0]} = 77 ]
+	tests/coordination.sh soak 2>&1 | grep -E '^(seed|campaign|[A-Z_]+: 3 servers|epochs)|VIOLATED' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/package-guest.sh 2>&1 | grep -E "^ok|FAILED" || true
 	/usr/bin/python3 tests/modes.py Deaths 2>&1 | grep -E '^test_|killed|Ran' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/deaths.py 2>&1 | grep -E '^test_|seed|passed' || [ ${PIPESTATUS[0]} = 77 ]

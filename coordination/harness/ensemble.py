@@ -78,23 +78,21 @@ class Server:
         lines = {"tickTime": 1000, "initLimit": 10, "syncLimit": 4, "dataDir": self.dir / "data", "clientPort": self.client,
                  "clientPortAddress": "127.0.0.1", "admin.enableServer": "false", "maxClientCnxns": 0,
                  "4lw.commands.whitelist": "*", **self.ensemble.config, **ARMS[self.arm][1]}
-        for s in self.ensemble.servers:
-            ports = (s.quorum, s.election) if s is self else self.ensemble.route(self, s)
-            lines[f"server.{s.number}"] = f"127.0.0.1:{ports[0]}:{ports[1]}"
+        lines.update(self.ensemble.members(self))
         (self.dir / "zoo.cfg").write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
 
     def command(self):
         jar = next(LIB.glob("giusto-zookeeper-*.jar"))
         main, _, script = ARMS[self.arm]
         archive = [f"-XX:SharedArchiveFile={ARCHIVE}"] if script is OUR_SCRIPT and ARCHIVE.exists() else []
-        return ["java", *script, *archive, *self.ensemble.flags, "-cp", f"{jar}:{LIB / 'lib'}/*", main, str(self.dir / "zoo.cfg")]
+        return ["java", *script, *archive, *self.ensemble.flags, "-cp", f"{self.ensemble.before}{jar}:{LIB / 'lib'}/*", main, str(self.dir / "zoo.cfg")]
 
     def start(self, arm=None):
         self.arm = arm or self.arm
-        self.write_config()
+        self.ensemble.configure(self)
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            preexec_fn=_die_with_parent, env={**os.environ, **self.ensemble.environment})
+                                            preexec_fn=_die_with_parent, env={**os.environ, **self.ensemble.environment_of(self)})
 
     def kill(self, how=signal.SIGKILL):
         if self.process:
@@ -125,6 +123,8 @@ class Ensemble:
         shutil.rmtree(self.dir, ignore_errors=True)
         self.dir.mkdir(parents=True)
         self.config, self.flags, self.environment = config or {}, list(flags), environment or {}
+        # What stands before our jar on the class path.
+        self.before = ""
         self.servers = []
         for number, arm in enumerate(arms, 1):
             self.servers.append(Server(self, number, arm))
@@ -132,6 +132,17 @@ class Ensemble:
     def route(self, source, target):
         """The ports at which one server reaches another."""
         return target.quorum, target.election
+
+    def members(self, server):
+        """The lines of zoo.cfg that name the servers, as one of them has them."""
+        ports = {s: (s.quorum, s.election) if s is server else self.route(server, s) for s in self.servers}
+        return {f"server.{s.number}": f"127.0.0.1:{quorum}:{election}" for s, (quorum, election) in ports.items()}
+
+    def configure(self, server):
+        server.write_config()
+
+    def environment_of(self, server):
+        return self.environment
 
     def __enter__(self):
         for s in self.servers:

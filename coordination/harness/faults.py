@@ -7,70 +7,23 @@ Prints a line a run and what occurred; exit 1 where a history cannot be. --arm m
 anew whenever it starts. Of a seed the first runs are always the same faults. --rolling: stock -> Giusto -> stock, one server after the other, under load.
 """
 import argparse
-import logging
 import random
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss, KazooException, OperationTimeoutError, SessionExpiredError
-from kazoo.handlers.threading import KazooTimeoutError
 
 from ensemble import ROOM
-from history import Op, check
+from load import count, judge, make_nodes, quiesce, start_clients
 from wires import WiredEnsemble
 
-CLIENTS = 4
 # Nothing that makes a start longer: servers start often here.
 CONFIG = {"giusto.features": "fcle,fqce,unanimous,snapshot", "tickTime": 200, "initLimit": 15, "syncLimit": 4, "maxSessionTimeout": 10000}
-logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-
-
-class Client(threading.Thread):
-    """One client in a loop: a write or a read of one of two nodes, recorded. A session that ends begins another client."""
-
-    def __init__(self, name, hosts):
-        super().__init__(daemon=True)
-        self.name_, self.random = name, random.Random()
-        self.zk = KazooClient(hosts, timeout=6, connection_retry={"max_delay": 0.1, "delay": 0.02, "max_tries": -1}, randomize_hosts=True)
-        self.zk.start(30)
-        self.ops, self.nodes, self.count, self.stopped = [], [], 0, False
-
-    def run(self):
-        while not self.stopped:
-            nodes = self.nodes
-            if not nodes:
-                time.sleep(0.01)
-                continue
-            self.one(self.random.choice(nodes))
-            time.sleep(self.random.random() * 0.01)
-
-    def one(self, node):
-        self.count += 1
-        write = self.random.random() < 0.5
-        op = Op(f"{self.name_}/{self.zk.client_id[0] if self.zk.client_id else 0:x}", "write" if write else "read", node,
-                f"{self.name_}.{self.count}" if write else "", time.monotonic())
-        self.ops.append(op)
-        try:
-            if write:
-                stat = self.zk.set_async(node, op.value.encode()).get(timeout=4)
-            else:
-                data, stat = self.zk.get_async(node).get(timeout=4)
-                op.value = data.decode()
-            op.version, op.zxid = stat.version, stat.mzxid
-            op.end = time.monotonic()
-        except (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError):
-            pass  # its outcome is unknown
-        except KazooException:
-            op.failed, op.end = True, time.monotonic()
-        # A session that was lost meanwhile is another client from here on; what it saw last does not bind the next.
 
 
 class Scene:
@@ -156,46 +109,6 @@ FAULTS = ("kill_leader", "cut_off_leader", "slow_disks_and_kill_leader", "stop_l
           "cut_off_leader_and_restart_a_follower", "kill_follower", "kill_all", "cut_off_follower", "stop_follower")
 
 
-def judge(clients, zk, nodes, offsets):
-    """Ends a run: what clients recorded on these nodes, against the ends of the nodes."""
-    time.sleep(0.2)
-    # As it is now: an answer that comes while the ends are read must not make them look older than it.
-    ops = [replace(op) for c, n in zip(clients, offsets) for op in c.ops[n:] if op.node in nodes]
-    final = {}
-    for node in nodes:
-        for _ in range(100):
-            try:
-                zk.sync(node)
-                data, stat = zk.get(node)
-                break
-            except (KazooException, KazooTimeoutError):
-                time.sleep(0.2)
-        final[node] = (stat.version, data.decode())
-    return ops, check(ops, final)
-
-
-def quiesce(clients):
-    for c in clients:
-        c.nodes = []
-    time.sleep(0.05)
-    end = time.monotonic() + 6
-    while time.monotonic() < end and any(c.ops and c.ops[-1].end is None for c in clients):
-        time.sleep(0.05)
-
-
-def make_nodes(zk, run):
-    nodes = [f"/r{run}a", f"/r{run}b"]
-    for node in nodes:
-        for _ in range(100):
-            try:
-                if not zk.exists(node):
-                    zk.create(node, b"")
-                break
-            except (KazooException, KazooTimeoutError):
-                time.sleep(0.2)
-    return nodes
-
-
 def under_load(ensemble, clients, zk, run, what):
     """One run: nodes of its own, load, the fault, quiet, judgement."""
     nodes = make_nodes(zk, run)
@@ -245,11 +158,9 @@ def main():
     with WiredEnsemble(base / "ensemble", [rng.choice(arms) for _ in range(a.servers)], CONFIG, environment=environment) as ensemble:
         ensemble.slow = base / "slow"
         hosts = ",".join(f"127.0.0.1:{p}" for p in ensemble.ports())
-        clients = [Client("pqrstuvw"[i], hosts) for i in range(CLIENTS)]
+        clients = start_clients(hosts)
         observer = KazooClient(hosts, timeout=10, connection_retry={"max_delay": 0.1, "max_tries": -1})
         observer.start(30)
-        for c in clients:
-            c.start()
         scene = Scene(ensemble, arms)
         plans = [("stock -> giusto", rolling(ensemble, "giusto")), ("giusto -> stock", rolling(ensemble, "stock"))] if a.rolling else \
             [(FAULTS[i % len(FAULTS)], getattr(scene, FAULTS[i % len(FAULTS)])) for i in range(a.runs)]
@@ -260,13 +171,11 @@ def main():
                 c.random.seed(f"{a.seed}/{run}/{c.name_}")
             before = ensemble.leader()
             ops, violations = under_load(ensemble, clients, observer, run, what)
-            count = Counter(writes=sum(o.kind == "write" and o.end is not None and not o.failed for o in ops),
-                            reads=sum(o.kind == "read" and o.end is not None and not o.failed for o in ops),
-                            unknown=sum(o.kind == "write" and o.end is None for o in ops), failed=sum(o.failed for o in ops))
-            count["leader changes"] = ensemble.leader() is not before
-            totals += count
+            result = count(ops)
+            result["leader changes"] = ensemble.leader() is not before
+            totals += result
             totals[name] += 1
-            print(f"{run + 1}/{len(plans)} {name}: {', '.join(f'{v} {k}' for k, v in count.items())}"
+            print(f"{run + 1}/{len(plans)} {name}: {', '.join(f'{v} {k}' for k, v in result.items())}"
                   + ("" if not violations else " VIOLATED"), flush=True)
             for v in violations:
                 print(f"    {v}")

@@ -12,7 +12,12 @@ Laws, for each node:
     failed, and a version's value is one value;
  4. no acknowledged write is missing: versions that nobody read or wrote may only belong to writes of unknown outcome;
  5. within a session the versions a client sees never go back, not even below its own writes;
- 6. a read never shows a version before the write that made it was sent.
+ 6. a read never shows a version before the write that made it was sent;
+ 7. nor is a version that somebody read missing at the end.
+And of all nodes together:
+ 8. a session never sees less than it saw: a read shows every write up to the last zxid that its session saw, on whatever node;
+ 9. servers that are told to catch up show the same (agree());
+10. an epoch is established once (epochs_once()).
 """
 from collections import defaultdict
 from dataclasses import dataclass
@@ -37,6 +42,40 @@ def check(ops, final=None):
     bad = []
     for node in sorted({op.node for op in ops}):
         bad += _node(node, [op for op in ops if op.node == node], (final or {}).get(node))
+    return bad + _sessions(ops)
+
+
+def agree(ends):
+    """ends: server -> node -> what it shows at the end, all servers having caught up."""
+    first, *others = sorted(ends)
+    return [f"{node}: server {first} shows {ends[first][node]}, server {s} {ends[s][node]}"
+            for s in others for node in sorted(ends[s]) if ends[s][node] != ends[first][node]]
+
+
+def epochs_once(established):
+    """established: (epoch, server), one for each time a leader had a quorum in an epoch."""
+    leaders = defaultdict(list)
+    for epoch, server in established:
+        leaders[epoch].append(server)
+    return [f"epoch {epoch} was established {len(who)} times, by servers {', '.join(map(str, who))}"
+            for epoch, who in sorted(leaders.items()) if len(who) > 1]
+
+
+def _sessions(ops):
+    """Law 8. An answer's zxid is that of the write it shows."""
+    bad = []
+    shown = [o for o in ops if o.end is not None and not o.failed and o.zxid is not None]
+    writes = {node: sorted({(o.zxid, o.version) for o in shown if o.node == node}) for node in {o.node for o in shown}}
+    sessions = defaultdict(list)
+    for o in shown:
+        sessions[o.client].append(o)
+    for client, own in sessions.items():
+        seen = 0
+        for o in sorted(own, key=lambda o: o.start):
+            missed = [v for z, v in writes[o.node] if o.zxid < z <= seen]
+            if o.kind == "read" and missed:
+                bad.append(f"{o.node}: {client} saw zxid {seen:#x}, then version {o.version}, when version {missed[-1]} was part of it")
+            seen = max(seen, o.zxid)
     return bad
 
 
@@ -74,6 +113,10 @@ def _node(node, ops, final):
                 bad.append(f"{node}: {o.client} read {o.value} as version {o.version}, it was acknowledged as {writer.version}")
             elif writer.start > o.end:
                 bad.append(f"{node}: {o.client} read {o.value} before it was sent")
+    for o in reads if final else ():
+        if o.version > final[0]:
+            bad.append(f"{node}: version {o.version} ({o.value}) was read and is lost: at the end it is version {final[0]}")
+            break
     if final and done and done[-1].version > final[0]:
         bad.append(f"{node}: version {done[-1].version} ({done[-1].value}) was acknowledged and is lost: at the end it is version {final[0]}")
     if final:

@@ -2,7 +2,7 @@
 import random
 import unittest
 
-from history import Op, check
+from history import Op, agree, check, epochs_once
 
 
 def write(client, value, start, end, version, zxid=None):
@@ -57,6 +57,44 @@ class MustFail(unittest.TestCase):
 
     def test_a_hidden_write(self):
         self.bad("nobody sent", [write("p", "x", 0, 1, 1), write("p", "y", 2, 3, 3)], (3, "y"))
+
+
+    def test_a_version_that_was_read_lost(self):
+        self.bad("was read and is lost", [Op("p", "write", "/a", "x", 0), read("q", "x", 1, 2, 1)], (0, ""))
+
+    def test_a_session_that_sees_less_on_another_node(self):
+        def seen(client, kind, node, value, start, version, zxid):
+            return Op(client, kind, node, value, start, start + 1, version, zxid)
+        first = [seen("p", "write", "/b", "x", 0, 1, 5), seen("p", "write", "/a", "y", 2, 1, 6)]
+        then = seen("q", "read", "/a", "y", 4, 1, 6)
+        self.assertEqual([], check([*first, then, seen("q", "read", "/b", "x", 6, 1, 5)]))
+        self.assertEqual([], check([*first, seen("q", "read", "/b", "", 6, 0, 1)]))
+        self.bad("q saw zxid 0x6, then version 0", [*first, then, seen("q", "read", "/b", "", 6, 0, 1)])
+
+    def test_a_session_that_saw_a_zxid_and_then_an_older_one_elsewhere(self):
+        def read(node, value, start, version, zxid):
+            return Op("q", "read", node, value, start, start + 1, version, zxid)
+        writes = [Op("p", "write", node, value, start, start + 1, 1, zxid)
+                  for node, value, start, zxid in (("/c", "z", 0, 2), ("/b", "x", 2, 5), ("/a", "y", 4, 6))]
+        seen = [read("/a", "y", 10, 1, 6), read("/c", "z", 12, 1, 2)]
+        self.assertEqual([], check([*writes, *seen, read("/b", "x", 14, 1, 5)]))
+        self.bad("q saw zxid 0x6, then version 0", [*writes, *seen, read("/b", "", 14, 0, 1)])
+
+    def test_a_session_that_does_not_see_the_write_it_saw_last(self):
+        self.bad("q saw zxid 0x2, then version 1", [write("p", "x", 0, 1, 1), write("p", "y", 2, 3, 2),
+                                                    Op("q", "read", "/a", "y", 4, 5, 2, 2), Op("q", "read", "/a", "x", 6, 7, 1, 1)])
+
+    def test_a_write_acknowledged_as_another_version(self):
+        self.bad("it was acknowledged as 2", [write("p", "x", 0, 1, 2), read("q", "x", 2, 3, 1)])
+
+    def test_servers_that_differ(self):
+        self.assertEqual([], agree({1: {"/a": (1, 5, "x")}, 2: {"/a": (1, 5, "x")}}))
+        self.assertEqual(1, len(agree({1: {"/a": (1, 5, "x")}, 2: {"/a": (1, 5, "y")}})))
+
+    def test_an_epoch_with_two_leaders(self):
+        self.assertEqual([], epochs_once([(1, 1), (2, 3), (3, 3)]))
+        self.assertEqual(["epoch 2 was established 2 times, by servers 3, 1"], epochs_once([(1, 1), (2, 3), (2, 1)]))
+        self.assertEqual(1, len(epochs_once([(2, 3), (2, 3)])))
 
 
 class MayBe(unittest.TestCase):

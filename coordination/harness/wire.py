@@ -67,11 +67,19 @@ class Session:
         return zxid
 
     def get(self, path):
+        """(data, version, mzxid)"""
         zxid, error, rest = self.call(4, _string(path) + b"\0")
         if error:
             raise Refused(f"error {error}")
-        size = struct.unpack(">i", rest[:4])[0]
-        return rest[4:4 + size] if size > 0 else b""
+        end = 4 + max(0, struct.unpack_from(">i", rest)[0])
+        _, mzxid, _, _, version = struct.unpack_from(">qqqqi", rest, end)
+        return rest[4:end], version, mzxid
+
+    def sync(self, path):
+        """Returns when the server has what was committed before."""
+        _, error, _ = self.call(9, _string(path))
+        if error:
+            raise Refused(f"error {error}")
 
     def close(self):
         try:

@@ -1,4 +1,4 @@
-"""Wires between servers that can be cut: a proxy for every ordered pair and both ports of a server."""
+"""Wires between servers that can be cut, each direction by itself: a proxy for every ordered pair and both ports of a server."""
 import asyncio
 import threading
 
@@ -6,44 +6,48 @@ from ensemble import Ensemble, free_ports
 
 
 class Wires:
-    """Runs in a thread of its own. A cut wire is silent: nothing is closed, nothing arrives, as when a switch dies."""
+    """Runs in a thread of its own. A cut wire is silent: nothing is closed, nothing arrives, as when a switch dies.
+    What was sent meanwhile arrives when it is whole again, as TCP would send it again."""
 
     def __init__(self):
-        self.cut = set()
-        self.open = []
+        self.cut = set()  # (number of the sender, number of the receiver)
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
-    def listen(self, port, ends, target):
+    def listen(self, port, source, target, there):
         asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(lambda r, w: self._serve(r, w, ends, target), "127.0.0.1", port), self.loop).result(5)
+            asyncio.start_server(lambda r, w: self._serve(r, w, source, target, there), "127.0.0.1", port), self.loop).result(5)
 
-    async def _serve(self, reader, writer, ends, target):
+    async def _serve(self, reader, writer, source, target, there):
         try:
-            await self._whole(ends)
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", target)
+            # A connection takes packets both ways.
+            await self._whole(source, target)
+            await self._whole(target, source)
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", there)
         except OSError:
             writer.close()
             return
-        await asyncio.gather(self._pump(reader, there_writer, ends), self._pump(there_reader, writer, ends))
+        await asyncio.gather(self._pump(reader, there_writer, source, target), self._pump(there_reader, writer, target, source))
 
-    async def _whole(self, ends):
-        while ends in self.cut:
+    async def _whole(self, source, target):
+        while (source, target) in self.cut:
             await asyncio.sleep(0.01)
 
-    async def _pump(self, reader, writer, ends):
-        try:
-            while True:
+    async def _pump(self, reader, writer, source, target):
+        data = True
+        while data:
+            try:
                 data = await reader.read(65536)
-                if not data:
-                    break
-                await self._whole(ends)
+            except OSError:
+                data = b""
+            # The end of a connection is a packet, too.
+            await self._whole(source, target)
+            try:
                 writer.write(data)
                 await writer.drain()
-        except OSError:
-            pass
-        finally:
-            writer.close()
+            except OSError:
+                break
+        writer.close()
 
 
 class WiredEnsemble(Ensemble):
@@ -55,17 +59,29 @@ class WiredEnsemble(Ensemble):
         for a in self.servers:
             for b in self.servers:
                 if a is not b:
-                    ends = frozenset((a.number, b.number))
                     ports = free_ports(2)
-                    self.wires.listen(ports[0], ends, b.quorum)
-                    self.wires.listen(ports[1], ends, b.election)
+                    self.wires.listen(ports[0], a.number, b.number, b.quorum)
+                    self.wires.listen(ports[1], a.number, b.number, b.election)
                     self.routes[a, b] = ports
 
     def route(self, source, target):
         return self.routes[source, target]
 
+    def mute(self, server):
+        """Nothing that it sends arrives."""
+        self.wires.cut |= {(server.number, s.number) for s in self.servers if s is not server}
+
+    def deafen(self, server):
+        """Nothing arrives that is sent to it."""
+        self.wires.cut |= {(s.number, server.number) for s in self.servers if s is not server}
+
     def isolate(self, server):
-        self.wires.cut |= {frozenset((server.number, s.number)) for s in self.servers if s is not server}
+        self.mute(server)
+        self.deafen(server)
+
+    def part(self, a, b):
+        """Two servers do not reach each other."""
+        self.wires.cut |= {(a.number, b.number), (b.number, a.number)}
 
     def heal(self):
-        self.wires.cut.clear()
+        self.wires.cut = set()

@@ -3,15 +3,17 @@ package org.apache.zookeeper.server.quorum;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import java.io.FileOutputStream;
 import java.io.IOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import java.util.function.LongConsumer;
 import org.apache.zookeeper.common.AtomicFileOutputStream;
 
 /**
  * The epoch files of a data directory, as stock ZooKeeper writes them: a decimal number, forced to a temporary file that is
- * then renamed. Like stock it does not force the directory.
+ * then renamed. Unlike stock it then forces the directory, too: a power loss may undo a rename that nothing was forced after.
  */
 final class EpochFiles implements EpochStore.Files {
 
@@ -41,6 +43,7 @@ final class EpochFiles implements EpochStore.Files {
             throw e;
         }
         out.close();
+        forceNames();
         forcedNs.accept(System.nanoTime() - start);
     }
 
@@ -57,6 +60,13 @@ final class EpochFiles implements EpochStore.Files {
     @Override
     public void publish(String name) throws IOException {
         Files.move(directory.resolve(name + STAGED), directory.resolve(name), StandardCopyOption.ATOMIC_MOVE);
+        forceNames();
+    }
+
+    private void forceNames() throws IOException {
+        try (FileChannel channel = FileChannel.open(directory, StandardOpenOption.READ)) {
+            channel.force(true);
+        }
     }
 
     @Override

@@ -79,6 +79,14 @@ final class RtLeaderServer extends LeaderZooKeeperServer {
         }
     }
 
+    @Override
+    protected void setState(State state) {
+        super.setState(state);
+        if (state == State.ERROR) {
+            RtQuorumPeer.failed();
+        }
+    }
+
     private void later() {
         try {
             Thread.sleep(LATER_MS);

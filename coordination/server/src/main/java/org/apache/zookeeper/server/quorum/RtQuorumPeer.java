@@ -15,10 +15,13 @@ import java.util.function.BooleanSupplier;
 import javax.security.sasl.SaslException;
 import org.apache.zookeeper.common.X509Exception;
 import org.apache.zookeeper.metrics.MetricsContext;
+import org.apache.zookeeper.server.ExitCode;
 import org.apache.zookeeper.server.ServerMetrics;
+import org.apache.zookeeper.server.SyncRequestProcessor;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
 import org.apache.zookeeper.server.quorum.FastLeaderElection.ToSend;
 import org.apache.zookeeper.server.util.ZxidUtils;
+import org.apache.zookeeper.util.ServiceUtils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -215,12 +218,40 @@ class RtQuorumPeer extends QuorumPeer {
 
     @Override
     protected Follower makeFollower(FileTxnSnapLog log) throws IOException {
-        return new RtFollower(this, new FollowerZooKeeperServer(log, this, getZkDb()));
+        return new RtFollower(this, new FollowerZooKeeperServer(log, this, getZkDb()) {
+            @Override
+            protected void setState(State state) {
+                super.setState(state);
+                if (state == State.ERROR) {
+                    failed();
+                }
+            }
+        });
     }
 
     @Override
     protected Observer makeObserver(FileTxnSnapLog log) throws IOException {
-        return new RtObserver(this, new ObserverZooKeeperServer(log, this, getZkDb()));
+        return new RtObserver(this, new ObserverZooKeeperServer(log, this, getZkDb()) {
+            @Override
+            protected void setState(State state) {
+                super.setState(state);
+                if (state == State.ERROR) {
+                    failed();
+                }
+            }
+        });
+    }
+
+    /**
+     * Called by a thread that a server cannot do without, and that has failed. Where it is the one that writes the log, stock looks for
+     * another leader with the tree in its memory, which may hold what its log does not, and votes as if the log had it. Here the
+     * process ends, as a stock server without an ensemble does, and starts from what is on its disk.
+     */
+    static void failed() {
+        if (Thread.currentThread() instanceof SyncRequestProcessor) {
+            LOG.error("The log cannot be written, see the error above; this server ends");
+            ServiceUtils.requestSystemExit(ExitCode.UNEXPECTED_ERROR.getValue());
+        }
     }
 
     /** Until the leader we voted for says that it is ready, or some milliseconds have passed. */

@@ -1,0 +1,304 @@
+"""A fault campaign: random faults at random phases of recoveries, one after or over another, each history checked (history.py).
+
+    coordination/.venv/bin/python3 coordination/harness/campaign.py [--runs 1000] [--seed 1] [--jobs 2] [--arm giusto|stock]
+        [--only RUN] [--kind KIND] [--patch NAME]
+
+Prints a line a run, and at the end how often each fault struck in each phase. Exit 1 where a law is broken; the line names what, and
+--only RUN plays that run again, --arm stock with stock servers. Faults and moments are the seed's; what servers do meanwhile is not.
+--patch: servers with a deliberate fault (seeded.py); exit 0 as soon as it is found, 1 where it is not.
+
+kill         kill -9                            slow-disk   forced writes take 20 to 400 ms longer
+stop         SIGSTOP                            sync-fails  every fsync fails (EIO); a server that ends is started again
+cut-off      no packet to it or from it         disk-full   every write fails (ENOSPC)
+mute         nothing it sends arrives           power       its power is lost: what was not forced is gone
+deaf         nothing arrives at it              power-all   that of all servers, at once
+one-way      one direction to one peer          clock       its wall clock steps by up to an hour, and back
+reconfig     it is removed as a member, and added again
+"""
+import argparse
+import multiprocessing
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+import directed
+import seeded
+import wire
+from history import agree, check, epochs_once
+from kinds import KINDS
+from load import count, make_nodes, quiesce, recorded, start_clients
+from machine import WRITTEN_S, build
+from strikes import FAULTS, OPENERS
+from watch import PHASES, Watch
+
+# Runs that share an ensemble, and what kinds take turns.
+BLOCK = 25
+TURNS = ("three", "observer", "dynamic", "three", "tls", "overlap", "three", "observer", "mixed", "dynamic", "five")
+
+
+class Campaign:
+    """One ensemble, its clients, and the runs played on it."""
+
+    def __init__(self, ensemble):
+        self.e, self.watch, self.rng = ensemble, Watch(ensemble), None
+        self.cells, self.events = Counter(), Counter()
+        hosts = ",".join(f"127.0.0.1:{p}" for p in ensemble.ports())
+        self.clients = start_clients(hosts, session_s=3, answer_s=1.5, pause_s=0.03)
+        self.zk = KazooClient(hosts, timeout=3, connection_retry={"max_delay": 0.1, "max_tries": -1})
+        self.zk.start(30)
+
+    def close(self):
+        for c in self.clients:
+            c.stopped = True
+        for zk in (self.zk, *(c.zk for c in self.clients)):
+            zk.stop()
+
+    def alive(self):
+        return [s for s in self.e.servers if s.process and s.process.poll() is None]
+
+    def target(self, role):
+        """A server of a role; whoever is there, where nobody has it."""
+        self.watch.look()
+        fit = [s for s in self.alive() if self.watch.leads(s) == (role == "leader")]
+        return self.rng.choice(fit or self.alive() or self.e.servers)
+
+    def strike(self, name, s, **how):
+        self.watch.look()
+        self.cells[name, self.watch.phase(s)] += 1
+        fault = FAULTS[name](self, s, **how)
+        next(fault)
+        return fault
+
+    def await_phase(self, phase, timeout=2.5):
+        """A server that is in a phase; any, where none comes to it in time."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            self.watch.look()
+            there = [s for s in self.alive() if self.watch.phase(s) == phase]
+            if there:
+                return self.rng.choice(there)
+            self.restart_some()
+            time.sleep(0.001)
+        return self.rng.choice(self.alive() or self.e.servers)
+
+    def restart_some(self):
+        """A machine comes back some time after it failed."""
+        for s in self.e.servers:
+            if s not in self.alive() and self.rng.random() < 0.01:
+                self.start(s)
+
+    def start(self, s):
+        self.watch.started(s)
+        s.start()
+
+    def mend(self):
+        """Every fault is over: until all serve. A server that ended by itself is started; one that hangs, too."""
+        starts, fresh, end = Counter(), {s: time.monotonic() for s in self.e.servers}, time.monotonic() + 400
+        while time.monotonic() < end:
+            modes = []
+            for s in self.e.servers:
+                if s.process is None or s.process.poll() is not None:
+                    if s.process is not None:
+                        self.events["ended by itself"] += 1
+                        starts[s] += 1
+                    if starts[s] > 5:
+                        return [f"server {s.number} does not start any more"]
+                    self.start(s)
+                    fresh[s] = time.monotonic()
+                modes.append(s.mode())
+                if not modes[-1] and time.monotonic() - fresh[s] > 90:
+                    self.events["hung, killed"] += 1
+                    s.kill()
+                    s.process = None
+            if all(modes) and modes.count("leader") == 1:
+                return []
+            time.sleep(0.05)
+        return [f"the ensemble does not come up: {modes}"]
+
+    def play(self):
+        """Faults of a run, as its seed has them; at the end none is left."""
+        # Where members can change, they often do.
+        names = [n for n in FAULTS if n != "reconfig"] + ["reconfig"] * 6 * self.e.reconfigurable
+        held = []
+        for n in range(self.rng.choice([1, 2, 2, 2, 3])):
+            first = n == 0
+            name = self.rng.choice(OPENERS if first and self.rng.random() < 0.7 else names)
+            phase = self.rng.choice(PHASES[1:])
+            s = self.target(self.rng.choice(["leader", "leader", "other"])) if first else self.await_phase(phase)
+            held.append((name, self.strike(name, s)))
+            time.sleep(self.rng.random() * (0.15 if self.rng.random() < 0.5 else 0.8))
+            if self.rng.random() < 0.3:
+                next(held.pop(self.rng.randrange(len(held)))[1], None)
+        # Silence is noticed after syncLimit ticks.
+        time.sleep(self.rng.random() * 1.2)
+        for _, fault in self.rng.sample(held, len(held)):
+            next(fault, None)
+        return " + ".join(name for name, _ in held)
+
+    def run(self, number, seed, scenario=None):
+        self.rng = random.Random(seed)
+        for c in self.clients:
+            c.random.seed(f"{seed}/{c.name_}")
+        nodes = make_nodes(self.zk, number)
+        offsets = [len(c.ops) for c in self.clients]
+        for c in self.clients:
+            c.nodes = nodes
+        time.sleep(0.2)
+        before = self.cells.copy()
+        if scenario:
+            directed.SCENARIOS[scenario](self)
+        else:
+            self.play()
+        bad = self.mend()
+        if self.e.reconfigurable and not bad:
+            while not self.e.add():
+                bad = bad or self.mend()
+        time.sleep(0.15)
+        quiesce(self.clients)
+        ops = recorded(self.clients, nodes, offsets)
+        if not bad:
+            ends = self.ends(nodes)
+            final = {node: (version, value) for node, (version, _, value) in ends[min(ends)].items()}
+            bad = agree(ends) + check(ops, final)
+        self.watch.look()
+        bad += epochs_once(self.watch.established)
+        struck = self.cells - before
+        return ops, bad, scenario or " + ".join(f"{n} ({p})" for n, p in struck.elements())
+
+    def ends(self, nodes):
+        """What each server shows when it has caught up. A request of a client that was given up may still arrive: that is no difference."""
+        before, end = None, time.monotonic() + 90
+        while True:
+            ends = {}
+            try:
+                for s in self.e.servers:
+                    session = wire.Session(s.client, 3.0)
+                    ends[s.number] = {}
+                    for node in nodes:
+                        session.sync(node)
+                        data, version, mzxid = session.get(node)
+                        ends[s.number][node] = (version, mzxid, data.decode())
+                    session.close()
+                if not agree(ends) or ends == before:
+                    return ends
+                before = ends
+            except wire.Refused:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(0.3)
+
+
+def block(options, numbers, out):
+    """Runs that share an ensemble; a new one after a law was broken."""
+    number = numbers[0]
+    kind = options.kind or TURNS[number // BLOCK % len(TURNS)]
+    base = options.base / str(number)
+    base.mkdir()
+    library, before = build(base), f"{seeded.classes(options.patch, base)}:" if options.patch else ""
+    todo, part = list(numbers), 0
+    while todo:
+        part += 1
+        ensemble = KINDS[kind](base / f"{kind}{part}", library, [options.arm] * 3)
+        ensemble.before = before
+        try:
+            with ensemble:
+                # The files of a first start are nobody's loss.
+                time.sleep(WRITTEN_S)
+                bad = play(options, kind, Campaign(ensemble), todo, out)
+            if not bad:
+                shutil.rmtree(ensemble.dir)
+        except (wire.Refused, RuntimeError, KazooException, KazooTimeoutError) as e:  # too slow a machine, mostly
+            out.put((todo.pop(0), kind, f"void: {type(e).__name__} {e}", Counter(void=1), [], Counter(), Counter(), 0, ""))
+
+
+def play(options, kind, campaign, todo, out):
+    """Runs on one ensemble, until none is left or a law is broken; what was broken."""
+    bad = []
+    while todo and not bad:
+        start, seed = time.monotonic(), f"{options.seed}/{todo[0]}"
+        ops, bad, what = campaign.run(todo[0], seed, options.directed or directed.choose(random.Random(seed), kind))
+        out.put((todo.pop(0), kind, what, count(ops), bad, campaign.cells, campaign.events, time.monotonic() - start, str(campaign.e.dir)))
+        campaign.cells, campaign.events = Counter(), Counter()
+    campaign.close()
+    return bad
+
+
+def work(options, blocks, out):
+    try:
+        while (numbers := blocks.get()) is not None:
+            block(options, numbers, out)
+    finally:
+        out.put(None)
+
+
+def matrix(cells):
+    print(f"{'fault':<12}" + "".join(f"{p:>12}" for p in PHASES))
+    for fault in FAULTS:
+        print(f"{fault:<12}" + "".join(f"{cells[fault, p]:>12}" for p in PHASES))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--arm", default="giusto", choices=["giusto", "stock", "strict"])
+    parser.add_argument("--only", type=int)
+    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--directed", choices=directed.SCENARIOS, help="all runs are of one scenario (directed.py)")
+    parser.add_argument("--patch", choices=seeded.PATCHES)
+    a = parser.parse_args()
+    runs = [a.only] if a.only is not None else list(range(a.runs))
+    a.base = Path(tempfile.mkdtemp(prefix="giusto-zk-campaign-"))
+    context = multiprocessing.get_context("fork")
+    blocks, out = context.Queue(), context.Queue()
+    for i in range(0, len(runs), BLOCK):
+        blocks.put(runs[i:i + BLOCK])
+    workers = [context.Process(target=work, args=(a, blocks, out)) for _ in range(a.jobs)]
+    for w in workers:
+        blocks.put(None)
+        w.start()
+    totals, cells, events, bad, running, start = Counter(), Counter(), Counter(), 0, len(workers), time.monotonic()
+    while running:
+        result = out.get()
+        if result is None:
+            running -= 1
+            continue
+        run, kind, what, ops, violations, struck, happened, took, where = result
+        cells += struck
+        events += happened
+        totals += ops + Counter(runs=1)
+        bad += bool(violations)
+        print(f"{run} {kind}: {what}; {', '.join(f'{v} {k}' for k, v in ops.items())}; {took:.1f} s" + (f" VIOLATED, see {where}" if violations else ""),
+              flush=True)
+        for v in violations[:8]:
+            print(f"    {v}", flush=True)
+        if violations and a.patch:
+            print(f"campaign: {a.patch} found after {totals['runs']} runs")
+            for w in workers:
+                w.kill()  # servers die with who started them
+                w.join()
+            shutil.rmtree(a.base)
+            sys.exit(0)
+    for w in workers:
+        w.join()
+    if not bad:
+        shutil.rmtree(a.base)
+    if a.patch:
+        sys.exit(f"campaign: {a.patch} was not found in {totals['runs']} runs")
+    matrix(cells)
+    print(f"campaign: seed {a.seed}, {totals.pop('runs', 0)} runs in {time.monotonic() - start:.0f} s, {bad} violated; "
+          f"{', '.join(f'{v} {k}' for k, v in (totals + events).items())}")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
