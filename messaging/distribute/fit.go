@@ -189,8 +189,13 @@ func (s *Session) Best() ([]string, float64, bool) {
 // Predict says what the tail of a broker would be, in seconds, with these publishers, which are `part` of the topic's rate.
 type Predict func(broker Broker, publishers []Publisher, part float64) float64
 
-// guessing: so often a measurement corrects the model before FIT searches without it.
-const guessing = 4
+const (
+	// guessing: so often a measurement corrects the model before FIT searches without it.
+	guessing = 6
+	// careful: a tail that is far beyond the objective says that a bucket was empty, not that the broker is so much slower. One
+	// correction is by this factor at most.
+	careful = 1.6
+)
 
 // Guess finds a plan without measuring, by a model; it is to be measured next. A measurement that finds it wrong corrects the model by
 // that broker's factor, and it guesses again. False: by the model nothing fits; the session is as at its beginning.
@@ -263,11 +268,11 @@ func (s *Session) again(tail map[string]float64, objective float64) bool {
 		return false
 	}
 	s.guesses++
-	told := s.predicted()
+	told, before := s.predicted(), slices.Clone(s.correction)
 	for b := range s.fits {
 		id := s.brokers[b].ID
 		if found := tail[id]; found > objective && told[id] > 0 {
-			s.correction[b] = max(s.correction[b], s.correction[b]*min(found/told[id], 1e3))
+			s.correction[b] *= min(max(found/told[id], 1), careful)
 		}
 	}
 	worst := math.Inf(-1)
@@ -281,10 +286,17 @@ func (s *Session) again(tail map[string]float64, objective float64) bool {
 			s.correction[b] = max(c, worst)
 		}
 	}
-	predict := s.predict
-	if s.Guess(predict, objective) {
-		return true
+	at, full, fits, rounds := slices.Clone(s.at), slices.Clone(s.full), slices.Clone(s.fits), s.rounds
+	for range 3 {
+		if s.Guess(s.predict, objective) {
+			return true
+		}
+		for b, c := range s.correction { // half as far
+			s.correction[b] = math.Sqrt(c * before[b])
+		}
 	}
-	s.predict = nil
-	return true
+	// By what is known now nothing fits: FIT goes on from where publishers are.
+	s.at, s.full, s.fits, s.rounds, s.settled, s.predict = at, full, fits, rounds, false, nil
+	s.reload()
+	return false
 }

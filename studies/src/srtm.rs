@@ -57,15 +57,18 @@ impl Topic<'_> {
 
     /// Plays it and adds a row for each set: these cells and then [`COLUMNS`]: brokers that have publishers, measurements, whether LoadDist
     /// found all brokers within the objective (1 or 0), p99 of all messages, at the worst broker, of all with other traffic of the kind, and
-    /// at the broker with the least of the topic, and how much that is.
-    pub(crate) fn row(&self, program: &Path, size: Size, cells: &[String], table: &mut Csv) -> Result<(), Error> {
+    /// at the broker with the least of the topic, and how much that is. Returns the measurements of each set.
+    pub(crate) fn row(&self, program: &Path, size: Size, cells: &[String], table: &mut Csv) -> Result<Vec<u64>, Error> {
+        let mut measurements = Vec::new();
         for line in self.play(program, size)? {
             let number = |key: &str| line[key].as_f64().unwrap_or_default();
             let ms = |key: &str| format!("{:.3}", number(key));
+            let rounds = line["rounds"].as_array().map_or(0, |all| all.iter().filter_map(Value::as_u64).sum());
+            measurements.push(rounds);
             let own = [
                 line["set"].to_string(),
                 line["brokers"].to_string(),
-                line["rounds"].as_array().map_or(0, |all| all.iter().filter_map(Value::as_u64).sum()).to_string(),
+                rounds.to_string(),
                 u8::from(line["done"] == true).to_string(),
                 ms("p99_ms"),
                 ms("worst_ms"),
@@ -75,7 +78,7 @@ impl Topic<'_> {
             ];
             table.row(cells.iter().chain(&own));
         }
-        Ok(())
+        Ok(measurements)
     }
 }
 

@@ -15,7 +15,7 @@ const BROKERS: [(&str, &str, &str, &str, &str); 2] =
     [("testbed", "testbed", "0.2", "100us", "1ms"), ("second", "first", "0.2", "0s", "12ms")];
 
 /// Table `topics`: a row a broker, traffic, group size, way (`measured`: LoadDist, `guessed`: after a guess) and set, with the rounds that
-/// the paper needed.
+/// the paper needed. Table `typical`: the median of the sets' rounds in each of these cases.
 ///
 /// # Errors
 /// [`Error::Lacks`] without Go; [`Error::Machine`] where the program fails.
@@ -23,6 +23,7 @@ pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> R
     let program = build(folder)?;
     let columns = ["brokers_are", "traffic", "group", "way", "paper_rounds"];
     let mut table = Csv::new([&columns[..], &COLUMNS].concat());
+    let mut typical = Csv::new([&columns[..], &["set", "rounds"]].concat());
     for (truth, model, errors, stall, objective) in BROKERS {
         for traffic in TRAFFIC {
             for (group, paper) in PAPER {
@@ -42,11 +43,14 @@ pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> R
                     let more = more.map(String::from);
                     let topic = Topic { kind: "SRTM", publishers: 1000, batch: 10, traffic, group, more: &more };
                     let cells = [truth.to_string(), traffic.into(), group.to_string(), way.into(), paper.to_string()];
-                    topic.row(&program, size, &cells, &mut table)?;
+                    let mut rounds = topic.row(&program, size, &cells, &mut table)?;
+                    rounds.sort_unstable();
+                    let (low, high) = (rounds[(rounds.len() - 1) / 2], rounds[rounds.len() / 2]);
+                    typical.row(cells.iter().chain(&["0".to_owned(), format!("{:.1}", (low + high) as f64 / 2.0)]));
                 }
                 played(24);
             }
         }
     }
-    Ok(BTreeMap::from([("topics".into(), table.text())]))
+    Ok(BTreeMap::from([("topics".into(), table.text()), ("typical".into(), typical.text())]))
 }
