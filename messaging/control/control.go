@@ -59,9 +59,15 @@ const drift = 100
 
 // Record is what a later leader has to know of a topic; or, by the name Drained, of brokers.
 type Record struct {
-	Topic   wire.Topic   `json:"topic"`
-	Book    *ledger.Book `json:"book,omitempty"`
-	Drained []string     `json:"drained,omitempty"`
+	Topic wire.Topic   `json:"topic"`
+	Book  *ledger.Book `json:"book,omitempty"`
+	// Lease is the longest that any holder may still have.
+	Lease time.Duration `json:"lease"`
+	// Unnamed: some broker with a lease may not know of the topic yet, and let it pass.
+	Unnamed bool `json:"unnamed,omitempty"`
+	// Removed: it has no limit any more, but shares of it may be in force.
+	Removed bool     `json:"removed,omitempty"`
+	Drained []string `json:"drained,omitempty"`
 }
 
 // Drained names the record of brokers that are to have no publishers. No topic may be called so.
@@ -89,6 +95,7 @@ type Control struct {
 	began    time.Duration
 	brokers  map[string]*broker
 	topics   map[string]*topic
+	removed  map[string]*topic        // whose shares may still be in force
 	leases   map[string]time.Duration // when a holder's has run out for certain
 	dead     map[string]bool          // incarnations
 	unsaved  map[string]bool
@@ -98,7 +105,7 @@ type Control struct {
 
 // New takes over as leader of this epoch with what earlier leaders saved. Whoever held a share may have been told so just now.
 func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Control {
-	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{},
+	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{}, removed: map[string]*topic{},
 		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}}
 	c.news.brokers, c.news.publishers = map[string]bool{}, map[string]bool{}
 	for _, record := range saved {
@@ -111,19 +118,41 @@ func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Co
 		t := newTopic(record.Topic, record.Book)
 		wanted := map[string]wire.Share{}
 		for _, name := range t.book.Holders() {
-			c.leases[name] = now + c.lease()
+			c.leases[name] = max(c.leases[name], now+lasts(max(settings.Lease, record.Lease)))
 			wanted[name], _ = t.book.Current(name)
 		}
 		t.book.Want(wanted)
-		t.planned = 1e-9 // it was distributed by an earlier leader
-		c.topics[record.Topic.Name] = t
+		t.planned, t.inherited = 1e-9, true // it was distributed by an earlier leader
+		if record.Removed {
+			c.removed[record.Topic.Name] = t
+		} else {
+			c.topics[record.Topic.Name] = t
+		}
+	}
+	for _, record := range saved {
+		if t := c.topics[record.Topic.Name]; t != nil && record.Unnamed {
+			c.leases[""] = max(c.leases[""], now+lasts(max(settings.Lease, record.Lease))) // brokers that hold nothing are not in the books
+			c.name(t)
+		}
 	}
 	return c
 }
 
-// lease is how long a holder may take its lease to last.
-func (c *Control) lease() time.Duration {
-	return c.settings.Lease + c.settings.Lease/drift + time.Millisecond
+// lasts is how long a lease of this length may be thought to last by a clock that is slower.
+func lasts(lease time.Duration) time.Duration { return lease + lease/drift + time.Millisecond }
+
+// name begins to wait until every broker that has a lease knows of a topic: before, it may let the topic's messages pass without limit, and
+// nobody gets a share.
+func (c *Control) name(t *topic) {
+	t.unnamed = map[string]uint64{}
+	for holder := range c.leases {
+		t.unnamed[holder] = 1
+	}
+	for _, b := range c.brokers {
+		if _, has := c.leases[b.holder()]; has {
+			t.unnamed[b.holder()] = b.sentNumber + 1
+		}
+	}
 }
 
 // Report takes in what a broker says. Orders answers it.
@@ -157,8 +186,17 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 	if b.capacity <= 0 {
 		b.capacity = c.settings.Capacity
 	}
+	seen := ledger.Version{Epoch: r.Epoch, Number: r.Seen}
 	for _, t := range c.topics {
-		t.book.Acknowledge(b.holder(), ledger.Version{Epoch: r.Epoch, Number: r.Seen})
+		t.book.Acknowledge(b.holder(), seen)
+		if number, waits := t.unnamed[b.holder()]; waits && !seen.Before(ledger.Version{Epoch: c.epoch, Number: number}) {
+			delete(t.unnamed, b.holder())
+		}
+	}
+	for name, t := range c.removed {
+		if number, waits := t.unnamed[b.holder()]; waits && !seen.Before(ledger.Version{Epoch: c.epoch, Number: number}) {
+			c.gone(name, t, b.holder())
+		}
 	}
 	here := map[string]bool{}
 	for _, told := range r.Topics {
@@ -166,8 +204,22 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		here[told.Topic] = true
 	}
 	maps.DeleteFunc(b.stats, func(name string, _ *stats) bool { return !here[name] })
-	c.work()
+	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
+		if t := c.topics[name]; here[name] || t.book.Offers[b.holder()] != nil {
+			c.bring(t)
+		}
+	}
 	return nil
+}
+
+// gone takes note that a holder has nothing of a topic that was removed; when nobody has, it is forgotten.
+func (c *Control) gone(name string, t *topic, holder string) {
+	delete(t.unnamed, holder)
+	t.book.Gone(holder)
+	if len(t.book.Offers) == 0 {
+		delete(c.removed, name)
+		c.unsaved[name] = true
+	}
 }
 
 // bury takes note that an incarnation is dead for certain.
@@ -176,9 +228,18 @@ func (c *Control) bury(holder string) {
 		return
 	}
 	c.dead[holder] = true
+	c.lapse(holder)
+}
+
+// lapse takes note that a holder has nothing any more.
+func (c *Control) lapse(holder string) {
 	delete(c.leases, holder)
 	for _, t := range c.topics {
 		t.book.Gone(holder)
+		delete(t.unnamed, holder)
+	}
+	for name, t := range c.removed {
+		c.gone(name, t, holder)
 	}
 }
 
@@ -203,7 +264,7 @@ func (c *Control) Orders(now time.Duration, id string) (wire.Orders, bool) {
 	}
 	b.sent, b.sentNumber = orders, b.number
 	delete(c.news.brokers, id)
-	c.leases[b.holder()] = now + c.lease()
+	c.leases[b.holder()] = c.now + lasts(c.settings.Lease)
 	return wire.Orders{Epoch: c.epoch, Version: b.number, Lease: c.settings.Lease, Topics: orders}, true
 }
 
@@ -230,13 +291,23 @@ func (c *Control) Put(now time.Duration, spec wire.Topic) error {
 	if spec.Rate == 0 || spec.Depth < wire.Unit {
 		return fmt.Errorf("%s: a bucket needs a rate and at least one token", spec.Name)
 	}
-	t := c.topics[spec.Name]
-	if t == nil {
-		t = newTopic(spec, ledger.New(spec.Share))
-		c.topics[spec.Name] = t
+	if spec.Rate >= 1<<52 || spec.Depth > 1<<62 {
+		return fmt.Errorf("%s: a bucket has less than 2^32 tokens a second, and at most 2^42", spec.Name)
 	}
-	if used := len(c.loads(t)); uint64(used) > spec.Depth/wire.Unit {
-		return fmt.Errorf("%s: its publishers are at %d brokers, each of which needs a whole token: at least %d tokens", spec.Name, used, used)
+	t := c.topics[spec.Name]
+	if t != nil {
+		if used := len(c.loads(t)); uint64(used) > spec.Depth/wire.Unit {
+			return fmt.Errorf("%s: its publishers are at %d brokers, each of which needs a whole token: at least %d tokens", spec.Name, used, used)
+		}
+	} else {
+		book := ledger.New(spec.Share)
+		if old := c.removed[spec.Name]; old != nil { // shares of it may be in force
+			book = old.book
+			delete(c.removed, spec.Name)
+		}
+		t = newTopic(spec, book)
+		c.topics[spec.Name] = t
+		c.name(t)
 	}
 	t.spec, t.book.Whole, t.shared = spec, spec.Share, nil
 	t.changed(now)
@@ -249,11 +320,15 @@ func (c *Control) Put(now time.Duration, spec wire.Topic) error {
 // Remove forgets a topic: it has no limit then. What others may gain by the room is looked at.
 func (c *Control) Remove(now time.Duration, name string) bool {
 	c.advance(now)
-	if c.topics[name] == nil {
+	t := c.topics[name]
+	if t == nil {
 		return false
 	}
 	delete(c.topics, name)
 	c.unsaved[name] = true
+	if c.name(t); len(t.book.Offers) > 0 {
+		c.removed[name] = t
+	}
 	for _, t := range c.topics {
 		t.gather = true
 		t.changed(now)
@@ -294,13 +369,24 @@ func (c *Control) Unsaved() map[string]*Record {
 	for name := range c.unsaved {
 		records[name] = nil
 		if t := c.topics[name]; t != nil {
-			records[name] = &Record{Topic: t.spec, Book: t.book}
+			records[name] = &Record{Topic: t.spec, Book: t.book, Lease: c.longest(t), Unnamed: len(t.unnamed) > 0}
+		} else if t := c.removed[name]; t != nil {
+			records[name] = &Record{Topic: t.spec, Book: t.book, Lease: c.longest(t), Removed: true}
 		}
 		if name == Drained {
 			records[name] = &Record{Drained: slices.Sorted(maps.Keys(c.drained))}
 		}
 	}
 	return records
+}
+
+// longest is the longest lease that a holder of the topic may have from now on.
+func (c *Control) longest(t *topic) time.Duration {
+	most := c.settings.Lease
+	for name := range t.book.Offers {
+		most = max(most, c.leases[name]-c.now)
+	}
+	return most
 }
 
 // Saved takes note that a topic was saved.
@@ -319,27 +405,48 @@ func (c *Control) Tick(now time.Duration) {
 	c.work()
 }
 
+// pause: where nothing was heard for so long it was this process that did not run, and nobody else fell silent.
+const pause = time.Second
+
 // advance takes note of the time, and of leases that have run out.
 func (c *Control) advance(now time.Duration) {
+	if gap := now - c.now; gap > pause {
+		for _, b := range c.brokers {
+			b.heard += gap
+		}
+		for _, t := range c.topics {
+			for _, p := range t.publishers {
+				p.asked += gap
+			}
+		}
+	}
 	c.now = max(c.now, now)
 	for name, end := range c.leases {
 		if c.now > end {
-			delete(c.leases, name)
-			for _, t := range c.topics {
-				t.book.Gone(name)
-			}
+			c.lapse(name)
+		}
+	}
+	for id, b := range c.brokers {
+		if _, holds := c.leases[b.holder()]; !holds && c.now-b.heard > forgotten {
+			delete(c.brokers, id)
 		}
 	}
 }
 
+// forgotten: a broker that was silent for so long, and holds nothing, is none any more.
+const forgotten = time.Hour
+
 // work brings every topic on.
 func (c *Control) work() {
 	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
-		t := c.topics[name]
-		c.forget(t)
-		c.fail(t)
-		c.steer(t)
-		c.move(t)
-		c.share(t)
+		c.bring(c.topics[name])
 	}
+}
+
+func (c *Control) bring(t *topic) {
+	c.forget(t)
+	c.fail(t)
+	c.steer(t)
+	c.move(t)
+	c.share(t)
 }

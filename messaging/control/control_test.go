@@ -17,16 +17,17 @@ import (
 // plant is brokers that do what they are told, and publishers that go where they are told, at once. A broker's tail is 1 ms a message a second for
 // each that is beyond what it can take in truth.
 type plant struct {
-	t     *testing.T
-	c     *Control
-	now   time.Duration
-	takes map[string]float64 // in truth; a broker that is not there is silent
-	own   map[string]float64 // of publishers that follow nothing, at topic "alarms"
-	seen  map[string]wire.Orders
-	at    map[string]map[string]string // topic, publisher: broker
-	rates map[string]float64           // of publishers of a topic
-	heard map[string]time.Duration
-	most  map[string]wire.Share // that the topic's bucket ever was
+	t                 *testing.T
+	c                 *Control
+	now               time.Duration
+	takes             map[string]float64 // in truth; a broker that is not there is silent
+	own               map[string]float64 // of publishers that follow nothing, at topic "alarms"
+	seen              map[string]wire.Orders
+	at                map[string]map[string]string // topic, publisher: broker
+	rates             map[string]float64           // of publishers of a topic
+	watched, onlooker string                       // a broker, and a channel that only it has
+	heard             map[string]time.Duration
+	most              map[string]wire.Share // that the topic's bucket ever was
 }
 
 func newPlant(t *testing.T, change func(*Settings), takes map[string]float64) *plant {
@@ -85,6 +86,9 @@ func (p *plant) run(d time.Duration) {
 			r := wire.Report{Broker: id, Incarnation: "i", V2: id + ":4150", Epoch: o.Epoch, Seen: o.Version}
 			for topic := range p.at {
 				told := wire.TopicReport{Topic: topic, Ready: []string{"c"}}
+				if id == p.watched {
+					told.Ready = append(told.Ready, p.onlooker)
+				}
 				if load := p.load(topic, id); second {
 					tail := time.Millisecond + time.Duration(max(0, p.total(id)-p.takes[id])*1e6)
 					own := uint64(0)

@@ -12,8 +12,12 @@ import (
 // Why a publisher cannot be told where to send.
 var (
 	ErrTopic   = errors.New("no such topic here")
-	ErrBrokers = errors.New("no broker is there yet")
+	ErrBrokers = errors.New("no broker is there that may take publishers")
+	ErrMany    = errors.New("the topic has as many publishers as there may be")
 )
+
+// most publishers of a topic.
+const most = 1 << 18
 
 // Assign answers a publisher: where to send now. It counts as one of the topic from then on.
 func (c *Control) Assign(now time.Duration, a wire.Ask) (wire.Assignment, error) {
@@ -22,16 +26,23 @@ func (c *Control) Assign(now time.Duration, a wire.Ask) (wire.Assignment, error)
 	if t == nil {
 		return wire.Assignment{}, ErrTopic
 	}
+	if c.brokers[a.At] == nil && !c.young() {
+		a.At = "" // nobody knows it
+	}
 	p := t.publishers[a.Publisher]
+	if p == nil && len(t.publishers) >= most {
+		return wire.Assignment{}, ErrMany
+	}
 	if p == nil {
 		p = t.add(a.Publisher)
 		p.version = c.epoch << 32
 	}
 	p.asked, p.group = now, a.Group
 	rate := a.Rate
-	if rate <= 0 {
+	if !(rate > 0) {
 		rate = max(t.spec.Each, 1e-9)
 	}
+	rate = min(rate, float64(t.spec.Rate)/wire.Unit)
 	if a.At != p.at {
 		t.moved = now
 	}
@@ -152,7 +163,7 @@ func (c *Control) move(t *topic) {
 			flying += p.rate
 		}
 	}
-	most := max(wave*t.rate, largest)
+	limit := max(wave*t.rate, largest)
 	readiness := map[string]bool{}
 	for _, id := range t.names {
 		p := t.publishers[id]
@@ -165,12 +176,13 @@ func (c *Control) move(t *topic) {
 			readiness[p.to] = able
 		}
 		switch {
-		case able && (flying == 0 || flying+p.rate <= most*(1+1e-9)):
+		case able && (flying == 0 || flying+p.rate <= limit*(1+1e-9)):
 			flying += p.rate
 			c.tell(t, p)
 		case !able && c.now-p.wished > c.settings.Prepare:
-			t.note = p.to + " did not become ready: it has no share, or lacks consumers of a channel"
-			p.to = p.told
+			t.note = p.to + " did not become ready: it has no share (a bucket needs a token more than there are brokers while publishers move), or no consumer of a channel that others have"
+			p.to, t.stuck = p.told, true
+			t.rest = c.now + 10*c.settings.Round
 		}
 	}
 }

@@ -16,7 +16,7 @@ func (c *Control) steer(t *topic) {
 	case idle:
 		c.watch(t)
 	case moving:
-		if t.session == nil || t.gather && c.now-t.since < c.settings.Gather {
+		if t.session == nil || t.gather && !t.gathered(c.now, c.settings.Gather) {
 			c.end(t, "")
 		} else if c.still(t) {
 			t.phase, t.from = measuring, c.now+c.settings.Calm
@@ -43,10 +43,10 @@ func (c *Control) fresh(t *topic) {
 // watch begins a session where one is due: publishers have come or gone and that is over, or a broker has been beyond the objective for
 // some seconds.
 func (c *Control) watch(t *topic) {
-	if len(t.publishers) == 0 || len(c.candidates(t)) == 0 {
+	if len(t.publishers) == 0 {
 		return
 	}
-	if t.gather && c.now-t.since >= c.settings.Gather {
+	if t.gather && t.gathered(c.now, c.settings.Gather) {
 		c.begin(t, false)
 		return
 	}
@@ -54,6 +54,12 @@ func (c *Control) watch(t *topic) {
 		return
 	}
 	t.judged = c.now
+	for id := range t.load { // somebody could not leave a broker that is drained
+		if c.drained[id] && c.now > t.rest && !t.gather {
+			c.begin(t, false)
+			return
+		}
+	}
 	for id, b := range c.brokers {
 		s := b.stats[t.spec.Name]
 		if s == nil || !s.full(c.settings.Window) || t.spec.Objective == 0 {
@@ -72,6 +78,11 @@ func (c *Control) watch(t *topic) {
 func (c *Control) begin(t *topic, overloaded bool) {
 	publishers, at := c.members(t)
 	brokers := c.candidates(t)
+	if len(brokers) == 0 {
+		t.note, t.rest = ErrBrokers.Error(), c.now+10*c.settings.Round
+		t.gather = false
+		return
+	}
 	fresh := func() *distribute.Session { return distribute.New(c.settings.Kind, publishers, brokers, c.epoch) }
 	s, used := fresh(), count(at)
 	guessed := c.settings.Model != nil && s.Guess(c.settings.Model(t.spec, publishers), t.spec.Objective.Seconds())
@@ -83,7 +94,7 @@ func (c *Control) begin(t *topic, overloaded bool) {
 		s = fresh()
 		s.Resume(at)
 	}
-	t.session, t.gather, t.note, t.rounds = s, false, "", 0
+	t.session, t.gather, t.stuck, t.rounds = s, false, false, 0
 	clear(t.late)
 	t.planned = t.rate
 	c.next(t)
@@ -170,7 +181,9 @@ func (c *Control) giveUp(t *topic, why string) {
 
 func (c *Control) end(t *topic, note string) {
 	t.phase, t.session = idle, nil
-	t.note = note
+	if note != "" || !t.stuck { // else it says why somebody could not move
+		t.note = note
+	}
 	t.moved = c.now
 }
 

@@ -2,7 +2,11 @@
 
 package control
 
-import "giusto.dev/messaging/wire"
+import (
+	"strings"
+
+	"giusto.dev/messaging/wire"
+)
 
 // stats of a topic at a broker: the last seconds, and what was delivered while it is measured.
 type stats struct {
@@ -19,7 +23,12 @@ func (c *Control) count(b *broker, told wire.TopicReport) {
 		s = &stats{round: wire.Histogram{}}
 		b.stats[told.Topic] = s
 	}
-	s.ready, s.kept = told.Ready, told.Kept
+	s.ready, s.kept = nil, told.Kept
+	for _, channel := range told.Ready {
+		if !strings.HasSuffix(channel, "#ephemeral") { // of somebody who looks on at one broker
+			s.ready = append(s.ready, channel)
+		}
+	}
 	t := c.topics[told.Topic]
 	for _, second := range told.Seconds {
 		if n := len(s.seconds); n > 0 && second.At <= s.seconds[n-1].At {

@@ -63,6 +63,10 @@ type topic struct {
 	shared     map[string]wire.Share
 	moved      time.Duration // when somebody moved last
 	note       string
+	stuck      bool              // somebody could not move
+	unnamed    map[string]uint64 // holders that may not know of it (as it is now), until they have seen these orders
+	inherited  bool              // from an earlier leader
+	first      time.Duration     // when it began to gather
 	rounds     int
 	tails      map[string]time.Duration // of the last measurement
 }
@@ -117,7 +121,17 @@ func (t *topic) set(p *publisher, at, told string, rate float64) {
 func (t *topic) grown() bool { return math.Abs(t.rate-t.planned) > steady*t.planned }
 
 // changed begins to wait until nobody comes or goes any more.
-func (t *topic) changed(now time.Duration) { t.gather, t.since = true, now }
+func (t *topic) changed(now time.Duration) {
+	if !t.gather {
+		t.first = now
+	}
+	t.gather, t.since = true, now
+}
+
+// gathered says that the wait is over; somebody who comes and goes all the time does not make it last for ever.
+func (t *topic) gathered(now, gather time.Duration) bool {
+	return now-t.since >= gather || now-t.first >= 10*gather
+}
 
 // loads are the messages a second that each broker may get of a topic: who is on the way counts at both ends.
 func (c *Control) loads(t *topic) map[string]float64 {
@@ -182,7 +196,20 @@ func (c *Control) candidates(t *topic) []distribute.Broker {
 // share makes shares follow the load: what is assigned while publishers move, what was measured when they do not (the TB
 // Adaptor, § 2.5.4).
 func (c *Control) share(t *topic) {
+	if t.inherited && c.young() { // who publishes has not been heard of yet
+		c.settle(t)
+		return
+	}
 	loads := c.loads(t)
+	if t.inherited && c.now-c.began < c.settings.Gone {
+		for id, b := range c.brokers {
+			if s := b.stats[t.spec.Name]; s != nil {
+				if mean := s.mean(); mean > loads[id] {
+					loads[id] = mean
+				}
+			}
+		}
+	}
 	measured := t.phase == idle && c.now-t.moved > time.Duration(c.settings.Window)*time.Second
 	var ids []string
 	var rates, depths []float64
@@ -276,6 +303,9 @@ func differ(a, b map[string]wire.Share) bool {
 
 // settle makes what offers can be made now.
 func (c *Control) settle(t *topic) {
+	if len(t.unnamed) > 0 {
+		return
+	}
 	offered := t.book.Settle(func(name string) ledger.Version {
 		for id, b := range c.brokers {
 			if b.holder() == name {
@@ -287,7 +317,10 @@ func (c *Control) settle(t *topic) {
 		// A holder that is not here any more cannot get orders: what it has ends with its lease.
 		return ledger.Version{Epoch: c.epoch}
 	})
-	if len(offered) > 0 {
+	for _, name := range offered {
 		c.unsaved[t.spec.Name] = true
+		if _, known := c.leases[name]; !known {
+			c.leases[name] = c.now + lasts(c.settings.Lease)
+		}
 	}
 }

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"giusto.dev/messaging/wire"
+)
+
+// records are what is saved now.
+func (p *plant) records() (saved []Record) {
+	for name := range p.c.topics {
+		p.c.unsaved[name] = true
+	}
+	for name := range p.c.removed {
+		p.c.unsaved[name] = true
+	}
+	for _, r := range p.c.Unsaved() {
+		if r != nil {
+			saved = append(saved, *r)
+		}
+	}
+	return saved
+}
+
+// cut leaves a broker with the orders that it has; shared is what the others then have in force.
+func (p *plant) cut(id string) wire.Orders {
+	orders := p.seen[id]
+	delete(p.takes, id)
+	delete(p.seen, id)
+	return orders
+}
+
+func (p *plant) shared(topic string) (sum wire.Share) {
+	for id := range p.takes {
+		for _, o := range p.seen[id].Topics {
+			if o.Topic == topic {
+				sum.Rate, sum.Depth = sum.Rate+o.Rate, sum.Depth+o.Depth
+			}
+		}
+	}
+	return sum
+}
+
+func whole(o wire.Orders, topic string) bool {
+	for _, order := range o.Topics {
+		if order.Topic == topic {
+			return order.Rate > 0
+		}
+	}
+	return false
+}
+
+// A later leader with a shorter lease waits for the leases that the earlier one gave.
+func TestALeaseIsThatOfWhoGaveIt(t *testing.T) {
+	p := newPlant(t, func(s *Settings) { s.Lease = 10 * time.Minute }, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("alarms", 900, 40), 50)
+	p.run(30 * time.Second)
+	for id := range p.loads("alarms") {
+		if !whole(p.cut(id), "alarms") {
+			t.Fatal("no share")
+		}
+	}
+	s := p.c.settings
+	s.Lease = time.Minute
+	p.c = New(s, p.now, 2, p.records())
+	p.run(5 * time.Minute)
+	if got := p.shared("alarms"); got.Rate > 0 {
+		t.Error("the other has a share while the first lease lasts", got)
+	}
+	p.run(6 * time.Minute)
+	if got := p.shared("alarms"); got != p.c.topics["alarms"].spec.Share {
+		t.Error("the lease is over, and the other has", got)
+	}
+}
+
+// A topic that is removed and made again, or made while a broker with a lease is cut off, has shares only when no other can be in force,
+// and nobody lets it pass who does not know of it.
+func TestWhatIsRemovedIsNotForgotten(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("alarms", 900, 40), 50)
+	p.run(30 * time.Second)
+	for id := range p.loads("alarms") {
+		p.cut(id)
+	}
+	p.run(6 * time.Second)
+	p.c.Remove(p.now, "alarms")
+	p.run(2 * time.Second)
+	p.c = New(p.c.settings, p.now, 2, p.records())
+	p.run(2 * time.Second)
+	p.put(topicOf("alarms", 900, 40), 50)
+	p.put(topicOf("other", 900, 40), 50)
+	p.run(30 * time.Second)
+	if got := p.shared("alarms"); got.Rate > 0 {
+		t.Error("a share while another may be in force", got)
+	}
+	p.run(Defaults().Lease + 10*time.Second)
+	if got := p.shared("alarms"); got != p.c.topics["alarms"].spec.Share {
+		t.Error("long after:", got)
+	}
+	if got := p.shared("other"); got != p.c.topics["other"].spec.Share {
+		t.Error("long after:", got)
+	}
+	p.c.Remove(p.now, "alarms")
+	delete(p.at, "alarms")
+	p.run(2 * time.Second)
+	if len(p.c.removed) > 0 {
+		t.Error("all know, and it is still kept", p.c.removed)
+	}
+}
+
+// A lease shorter than the time until a broker counts as silent does not make its share last for ever.
+func TestAShareOfTheDeadComesBack(t *testing.T) {
+	p := newPlant(t, func(s *Settings) { s.Lease = 4 * time.Second }, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("alarms", 900, 40), 50)
+	p.run(30 * time.Second)
+	for id := range p.loads("alarms") {
+		p.cut(id)
+	}
+	p.run(time.Minute)
+	if got := p.shared("alarms"); got != p.c.topics["alarms"].spec.Share {
+		t.Error(got)
+	}
+}
+
+// A leader that did not run for a while does not take all others for silent.
+func TestAPauseIsNobodysSilence(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000, "c": 5000})
+	p.put(topicOf("alarms", 2700, 40), 250)
+	p.run(time.Minute)
+	before := p.loads("alarms")
+	p.now += 8 * time.Second
+	p.run(time.Second)
+	if after := p.loads("alarms"); len(before) != 3 || len(after) != 3 {
+		t.Error(before, after)
+	}
+}
+
+// A new leader leaves shares as they are until it has heard of publishers.
+func TestATakeoverTakesNoShareAway(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("alarms", 900, 40), 50)
+	p.run(30 * time.Second)
+	p.c = New(p.c.settings, p.now, 2, p.records())
+	publishers := p.at["alarms"]
+	p.at["alarms"] = map[string]string{}
+	p.own["a"], p.own["b"] = 0, 0
+	for range 40 {
+		p.run(100 * time.Millisecond)
+		if got := p.shared("alarms"); got != p.c.topics["alarms"].spec.Share {
+			t.Fatal(p.now, got)
+		}
+	}
+	p.at["alarms"] = publishers
+	p.run(time.Minute)
+	p.steady("alarms")
+}
+
+// What is refused is not made; what nobody can send does not count.
+func TestWhatIsRefusedIsNotMade(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000})
+	huge := topicOf("alarms", 900, 40)
+	huge.Rate = 1 << 53
+	if err := p.c.Put(0, huge); err == nil || len(p.c.topics) > 0 {
+		t.Error(err)
+	}
+	p.put(topicOf("alarms", 900, 40), 50)
+	p.run(10 * time.Second)
+	if _, err := p.c.Assign(p.now, wire.Ask{Topic: "alarms", Publisher: "liar", Rate: 1e18, At: "bogus"}); err != nil {
+		t.Error(err)
+	}
+	if got := p.c.topics["alarms"]; got.rate > 1400+1 || got.publishers["liar"].at != "" {
+		t.Error(got.rate, got.publishers["liar"].at)
+	}
+}
+
+// A broker that cannot be left, because the bucket has no token for another, is told of, and tried again.
+func TestWhoCannotMoveIsToldOf(t *testing.T) {
+	p := newPlant(t, func(s *Settings) { s.Prepare = 5 * time.Second }, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("alarms", 900, 1), 5)
+	p.run(30 * time.Second)
+	for id := range p.loads("alarms") {
+		p.c.Drain(p.now, id, true)
+	}
+	p.run(30 * time.Second)
+	if note := p.c.Status(p.now).Topics[0].Note; !strings.Contains(note, "a token more") {
+		t.Errorf("%q", note)
+	}
+	p.put(topicOf("alarms", 900, 3), 5)
+	p.run(3 * time.Minute)
+	for id := range p.c.drained {
+		if load := p.load("alarms", id); load > 0 {
+			t.Errorf("%s is drained, and has %v", id, load)
+		}
+	}
+	p.steady("alarms")
+}
+
+// Whoever looks on at one broker keeps nobody from leaving it.
+func TestAnOnlookerBlocksNobody(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("alarms", 900, 40), 50)
+	p.onlooker = "tail17#ephemeral"
+	p.run(30 * time.Second)
+	for id := range p.loads("alarms") {
+		p.watched = id
+		p.run(5 * time.Second)
+		p.c.Drain(p.now, id, true)
+		p.run(30 * time.Second)
+		if load := p.load("alarms", id); load > 0 {
+			t.Errorf("%s is drained, and has %v", id, load)
+		}
+	}
+}
