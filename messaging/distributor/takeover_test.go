@@ -139,7 +139,14 @@ func TestTakeoverOverZooKeeper(t *testing.T) {
 		run(func() { publish(ctx, strings.Repeat("p", n+1), addresses) })
 	}
 	settled(t, "shares are given", func() bool { f.mutex.Lock(); defer f.mutex.Unlock(); return f.changes > 3 })
+	drained := 0
 	outage := func(what string, do func()) {
+		// Shares move while leaders come and go.
+		l, _ := leader()
+		call(t, "DELETE", l.address+"/brokers/"+string(rune('a'+drained%3))+"/drain", "")
+		drained++
+		call(t, "PUT", l.address+"/brokers/"+string(rune('a'+drained%3))+"/drain", "")
+		time.Sleep(1500 * time.Millisecond)
 		_, epochs := f.since()
 		at := store.Now()
 		do()
