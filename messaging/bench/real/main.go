@@ -51,7 +51,7 @@ func main() {
 	flag.Float64Var(&t.capacity, "capacity", 5000, "messages a second of a broker")
 	flag.Float64Var(&t.rate, "rate", 1650, "tokens a second of the topic")
 	flag.Float64Var(&t.depth, "depth", 26, "tokens of the topic")
-	flag.DurationVar(&t.objective, "p99", 50*time.Millisecond, "what was promised")
+	flag.DurationVar(&t.objective, "p99", 200*time.Millisecond, "what was promised")
 	flag.DurationVar(&t.length, "for", 5*time.Second, "of measuring, once the topic is steady")
 	flag.Uint64Var(&t.seed, "seed", 1, "of the publishers")
 	flag.Parse()
