@@ -45,6 +45,7 @@ python=$venv/bin/python3
 $python harness/test_history.py
 $python harness/test_machine.py
 $python harness/test_start.py
+$python harness/test_rejoin.py
 echo "Kafka 3.9, unchanged"
 $python harness/test_kafka.py
 echo "what real servers say about epochs is what the model can do"

@@ -70,18 +70,17 @@ final class EpochStore {
         this.background = background;
     }
 
-    /** There is no leader: the next promise will most likely be {@code accepted} + 1. */
+    /** There is no leader: the next promise will most likely be {@code accepted} + 1. Never waits for the disk. */
     void reserve(long accepted) {
         if (mode == Mode.STRICT || mode == Mode.MEMORY) {
             return;
         }
-        synchronized (this) {
-            promised = Math.max(promised, accepted);
-        }
-        background.execute(() -> raise(accepted + 1));
+        background.execute(() -> raise(accepted));
     }
 
-    private synchronized void raise(long epoch) {
+    private synchronized void raise(long accepted) {
+        promised = Math.max(promised, accepted);
+        long epoch = accepted + 1;
         if (durable >= epoch) {
             return;
         }

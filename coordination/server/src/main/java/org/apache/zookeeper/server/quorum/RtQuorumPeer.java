@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
+import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -47,11 +48,14 @@ class RtQuorumPeer extends QuorumPeer {
     private final RecoveryBound bound;
     private final Phases phases;
     private final AtomicLong answers = new AtomicLong();
+    private final Seekers seekers = new Seekers();
     private EpochStore epochs;
     private ExecutorService writer;
     private volatile long lostLeader = -1;
     /** Whether this process ever served. */
     private volatile boolean served;
+    /** Whether its ensemble is lost, and no other elected yet. Guarded by seekers. */
+    private boolean lost;
 
     RtQuorumPeer(Settings settings) throws SaslException {
         this.settings = settings;
@@ -146,12 +150,16 @@ class RtQuorumPeer extends QuorumPeer {
         long leader = buffer.getLong();
         long zxid = buffer.getLong();
         long round = buffer.getLong();
+        if (getVotingView().containsKey(message.sid)) {
+            seekers.says(message.sid, state == ServerState.LOOKING.ordinal(), System.nanoTime());
+        }
         if (state == ServerState.LEADING.ordinal() && leader == message.sid) {
             ready.says(message.sid, round);
             long epoch = buffer.hasRemaining() ? buffer.getLong() : ZxidUtils.getEpochFromZxid(zxid);
             heardLeader(new Vote(leader, zxid, round, epoch));
         } else if (state == ServerState.LOOKING.ordinal()) {
             waiting.vote(message.sid, round, System.nanoTime());
+            reserve();
         }
     }
 
@@ -173,8 +181,9 @@ class RtQuorumPeer extends QuorumPeer {
     public synchronized void setPeerState(ServerState state) {
         if (state == ServerState.LOOKING) {
             phases.lost(System.nanoTime());
-            reserve();
+            lost(true);
         } else {
+            lost(false);
             phases.elected(System.nanoTime());
         }
         super.setPeerState(state);
@@ -305,23 +314,42 @@ class RtQuorumPeer extends QuorumPeer {
         lostLeader = vote == null ? -1 : vote.getId();
         phases.lost(System.nanoTime());
         waiting.silence();
-        reserve();
+        lost(true);
     }
 
     // Epochs.
 
+    private void lost(boolean now) {
+        synchronized (seekers) {
+            lost = now;
+        }
+        reserve();
+    }
+
     /**
-     * Only a server that has lost its ensemble reserves. One that starts most often finds a leader, whose epoch it would refuse
-     * were it killed and started again before it took the reservation back.
+     * A server reserves that has lost its ensemble, while a quorum looks for a leader: then the old leader's epoch is over. The old
+     * leader would be refused by a server that was alone, reserved, and was killed before it took the reservation back; so it would
+     * by one that starts, which most often finds a leader.
      */
     private void reserve() {
         try {
-            if (served && isRunning()) {
-                epochs.reserve(getAcceptedEpoch());
+            if (served && isRunning() && quorumSeeks()) {
+                synchronized (seekers) {
+                    if (lost) {
+                        epochs.reserve(getAcceptedEpoch());
+                    }
+                }
             }
         } catch (IOException e) {
             LOG.warn("The epoch promised last cannot be read", e);
         }
+    }
+
+    private boolean quorumSeeks() {
+        Set<Long> seeking = seekers.at(System.nanoTime());
+        seeking.add(getMyId());
+        seeking.retainAll(getVotingView().keySet());
+        return getQuorumVerifier().containsQuorum(seeking);
     }
 
     @Override

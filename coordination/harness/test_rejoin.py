@@ -1,0 +1,35 @@
+"""A server that is cut off and starts again comes back to the leader that the others still follow."""
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from wires import WiredEnsemble
+
+# A lost leader is noticed after 1.2 s.
+CONFIG = {"tickTime": 200, "initLimit": 30, "syncLimit": 6}
+# It looks for a leader meanwhile, and would have written long ago what it writes then.
+ALONE_S = 1.0
+
+
+class Rejoins(unittest.TestCase):
+    def test_it_is_killed_while_it_looks_for_a_leader_alone(self):
+        with tempfile.TemporaryDirectory() as d, WiredEnsemble(Path(d) / "e", ["giusto"] * 3, config=CONFIG) as e:
+            leader = e.leader()
+            promised = (leader.dir / "data" / "version-2" / "acceptedEpoch").read_text()
+            lost = next(s for s in e.servers if s is not leader)
+            e.isolate(lost)
+            end = time.monotonic() + 30
+            while lost.mode() and time.monotonic() < end:
+                time.sleep(0.01)
+            time.sleep(ALONE_S)
+            lost.kill()
+            e.heal()
+            lost.start()
+            self.assertIs(leader, e.wait_whole(60))
+            for s in e.servers:
+                self.assertEqual(promised, (s.dir / "data" / "version-2" / "acceptedEpoch").read_text(), f"server {s.number}")
+
+
+if __name__ == "__main__":
+    unittest.main()
