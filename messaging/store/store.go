@@ -37,6 +37,9 @@ type Leadership interface {
 	Epoch() uint64
 	// Until is an instant of Now before which nobody else can have become the leader. It moves on while all is well.
 	Until() time.Duration
+	// Turn says that who leads is at work. From the first on, a leadership with a term ends when there was none for that long: a leader
+	// that hangs must not lead on because its beat does not.
+	Turn()
 	// Lost is closed when Until has passed, or somebody else leads.
 	Lost() <-chan struct{}
 	// Load gives all records; those of leaders before are complete, since none of them can save any more.
@@ -99,6 +102,7 @@ type loss struct {
 
 func newLoss() loss                   { return loss{lost: make(chan struct{})} }
 func (l *loss) Lost() <-chan struct{} { return l.lost }
+func (l *loss) Turn()                 {} // where there is no term
 func (l *loss) lose()                 { l.once.Do(func() { close(l.lost) }) }
 func (l *loss) gone() bool {
 	select {
