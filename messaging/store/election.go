@@ -97,6 +97,9 @@ func (z *ZooKeeper) Lead(ctx context.Context, address string) (Leadership, error
 			continue
 		}
 		mine.Epoch = now.Epoch + 1
+		if len(fence.data) == 0 {
+			mine.Epoch = first() + 1
+		}
 		if l := z.take(ctx, mine, proof, fence.version, last.version); l != nil {
 			leading = true
 			return l, nil

@@ -51,6 +51,10 @@ type Leadership interface {
 	Resign()
 }
 
+// first is the epoch before the first of an empty store. Brokers remember orders of a store that was thrown away, and would refuse those of
+// lower epochs for ever: the wall clock's seconds are more than it had, as long as it had less than one leader a second.
+func first() uint64 { return uint64(max(0, time.Now().Unix())) }
+
 // ErrFenced says that somebody else leads now.
 var ErrFenced = errors.New("another distributor leads now: this one may change nothing any more")
 

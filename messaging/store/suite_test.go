@@ -27,6 +27,7 @@ var laws = map[string]func(t *testing.T, open func() Store){
 	"at most one leads at any instant":               atMostOneLeads,
 	"a fenced save fails and says so":                aFencedSaveFails,
 	"what was saved is loaded, and epochs grow":      whatWasSavedIsLoaded,
+	"an empty store begins above one thrown away":    anEmptyStoreBeginsAbove,
 	"who waits knows the leader":                     whoWaitsKnowsTheLeader,
 	"all records of a save are kept, or none":        allOrNone,
 	"who leads again after a resignation leads soon": resignationIsSoon,
@@ -167,6 +168,21 @@ func inOrder(t *testing.T, acts []act) (leaders int) {
 		last = a.epoch
 	}
 	return leaders
+}
+
+// Whoever remembers the epochs of a store that was thrown away follows the leaders of a new one.
+func anEmptyStoreBeginsAbove(t *testing.T, open func() Store) {
+	before := uint64(time.Now().Unix())
+	s := open()
+	defer s.Close()
+	l := lead(t, s, "one")
+	if l.Epoch() <= before {
+		t.Errorf("epoch %d at %d", l.Epoch(), before)
+	}
+	l.Resign()
+	if next := lead(t, s, "two"); next.Epoch() != l.Epoch()+1 {
+		t.Errorf("epoch %d after %d", next.Epoch(), l.Epoch())
+	}
 }
 
 // Four processes that lead, resign, die, and go on acting for as long as they may, never act in another's time.
