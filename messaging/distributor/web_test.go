@@ -203,13 +203,18 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"store: {fil: a}":                      "'fil' is not a key here; expected one of file, zookeeper, term",
 		"lease: 1s":                            "lease: 1s is not in 3s to 24h0m0s",
 		"lease: 2m":                            "line 1",
+		"listen: 0.0.0.0:4170":                 "announce: it must be given",
+		"listen: '[::]:4170'":                  "announce: it must be given",
+		"listen: :4170":                        "announce: it must be given",
+		"announce: :4170":                      "announce: \":4170\" is every address",
+		"lease: 5s":                            "lease: 5s must be longer than silent, 5s",
 		"capacity: 10":                         "line 1",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), named) {
 			t.Errorf("%s: %v; expected ...%s...", text, err, named)
 		}
 	}
-	for _, text := range []string{"", "store: memory", "store: {zookeeper: [a:1, b:2], term: 1s}\nlease: 60s\ncapacity: 20k/s"} {
+	for _, text := range []string{"", "store: memory", "listen: :4170\nannounce: a:4170", "store: {zookeeper: [a:1, b:2], term: 1s}\nlease: 60s\ncapacity: 20k/s"} {
 		if _, err := Parse([]byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
