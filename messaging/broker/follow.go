@@ -5,6 +5,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,14 +20,13 @@ import (
 type follower struct {
 	broker   *Broker
 	reporter *reporter
-	ordered  atomic.Bool   // there were orders; before, all topics without a limit of their own are held
-	until    atomic.Uint64 // the end of the lease, in the leases' time
+	until    atomic.Uint64 // the end of the lease, in the leases' time; 0: no orders are done whole
 	epoch    atomic.Uint64 // of the orders in force
 	version  atomic.Uint64
 
 	// Under broker.changing.
 	holding holder.Holder
-	ignored map[string]bool
+	told    map[string]bool // what was logged once
 
 	mutex   sync.Mutex // of tallies
 	tallies map[string]*tally
@@ -58,16 +58,18 @@ func (b *Broker) limited(name string) (*topic, error) {
 	return b.follower.hold(name)
 }
 
-// waits says whether there are no orders yet. It is to be asked before a topic's limit is looked for: those of the first orders are
-// there when it says no.
-func (b *Broker) waits() bool { return b.follower != nil && !b.follower.ordered.Load() }
+// waits says whether no orders are in force: who leads may have given a limit to any topic. It is to be asked before a topic's limit is
+// looked for: those of new orders are there when it says no.
+func (b *Broker) waits() bool {
+	return b.follower != nil && b.follower.until.Load() < b.leases(time.Now())
+}
 
-// hold makes a topic that no orders are known for yet wait for them.
+// hold makes a topic that no orders are in force for wait for them.
 func (f *follower) hold(name string) (*topic, error) {
 	b := f.broker
 	b.changing.Lock()
 	defer b.changing.Unlock()
-	if t := (*b.topics.Load())[name]; t != nil || f.ordered.Load() {
+	if t := (*b.topics.Load())[name]; t != nil || !b.waits() {
 		return t, nil
 	}
 	t, err := f.follow(name)
@@ -111,25 +113,15 @@ func (b *Broker) swap(changed map[string]*topic) {
 
 // apply does what orders say that answer a report sent when the leases' time was `asked`. Shares that are there already change first.
 func (f *follower) apply(asked uint64, o wire.Orders) error {
-	for _, order := range o.Topics {
-		if !settings.ValidName(order.Topic) {
-			return fmt.Errorf("%q is not a topic's name", order.Topic)
-		}
-		for _, channel := range order.Channels {
-			if !settings.ValidName(channel) {
-				return fmt.Errorf("%s: %q is not a channel's name", order.Topic, channel)
-			}
-		}
-	}
 	b := f.broker
 	b.changing.Lock()
 	defer b.changing.Unlock()
+	o.Topics = f.named(o.Topics)
 	steps, err := f.holding.Apply(b.leases(time.Now()), asked, o)
 	if err != nil {
 		return err
 	}
 	until := f.holding.Until()
-	f.until.Store(until)
 	changed, named := map[string]*topic{}, map[string]bool{}
 	var fresh []holder.Step
 	for _, s := range steps {
@@ -140,10 +132,10 @@ func (f *follower) apply(asked uint64, o wire.Orders) error {
 		case t == nil:
 			fresh = append(fresh, s)
 		case !t.follows():
-			f.ignore(s.Topic)
+			f.once("%s: the distributor's share is not taken: the file has a limit of its own for it", s.Topic)
 		default:
-			if s.Change == holder.Keep && t.share != s.Share {
-				s.Change = holder.Restart // it was the file's until now
+			if t.waiting() {
+				s.Change = holder.Restart
 			}
 			err = errors.Join(err, t.order(s, until))
 		}
@@ -168,19 +160,40 @@ func (f *follower) apply(asked uint64, o wire.Orders) error {
 	for _, s := range steps {
 		f.channels(s.Order)
 	}
-	if err == nil {
-		f.epoch.Store(o.Epoch)
-		f.version.Store(o.Version)
-		f.ordered.Store(true)
+	if err != nil {
+		f.until.Store(0) // a topic that could not be made would have no limit
+		return err
 	}
-	return err
+	f.epoch.Store(o.Epoch)
+	f.version.Store(o.Version)
+	f.until.Store(until)
+	return nil
 }
 
-// ignore tells once that the file names a topic, which is then its own.
-func (f *follower) ignore(name string) {
-	if !f.ignored[name] {
-		f.ignored[name] = true
-		f.broker.log("%s: the distributor's share is not taken: the file has a limit of its own for it", name)
+// named leaves out what nobody can publish to or consume, rather than the orders as a whole, and with them the lease.
+func (f *follower) named(orders []wire.Order) (valid []wire.Order) {
+	for _, order := range orders {
+		if !settings.ValidName(order.Topic) {
+			f.once("the distributor orders %.100q, which is not a topic's name", order.Topic)
+			continue
+		}
+		order.Channels = slices.DeleteFunc(order.Channels, func(channel string) bool {
+			if !settings.ValidName(channel) {
+				f.once("%s: the distributor orders %.100q, which is not a channel's name", order.Topic, channel)
+				return true
+			}
+			return false
+		})
+		valid = append(valid, order)
+	}
+	return valid
+}
+
+// once tells what every report is answered with.
+func (f *follower) once(format string, values ...any) {
+	if text := fmt.Sprintf(format, values...); !f.told[text] {
+		f.told[text] = true
+		f.broker.log("%s", text)
 	}
 }
 
@@ -200,6 +213,13 @@ func (t *topic) follows() bool {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	return t.lease > 0
+}
+
+// waiting says whether a followed topic had no orders yet.
+func (t *topic) waiting() bool {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.lease == 1
 }
 
 // order gives a followed topic what a step says, until a time of the leases.

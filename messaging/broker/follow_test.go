@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"giusto.dev/messaging/wire"
+	"golang.org/x/sys/unix"
 )
 
 // distributor answers reports as a test wants: with its orders, or else as `answer` does.
@@ -269,4 +270,97 @@ func TestALeaseEnds(t *testing.T) {
 	if seen != 2 || d.last().Incarnation == "" || d.last().Replaces != "" {
 		t.Errorf("%+v", d.last())
 	}
+}
+
+// When the lease is over, topics that the orders did not name are held, too: they may have been given a limit that this broker did not hear
+// of. Those of the file go on.
+func TestWithoutALeaseAllIsHeld(t *testing.T) {
+	d := distribute(t)
+	b := start(t, d.file()+"topics: {own: {rate: 1k/s, depth: 50}}")
+	defer b.Stop()
+	d.order(t, time.Second, share("named", 1000, 10))
+	channels := map[string]chan received{}
+	for _, topic := range []string{"own", "free", "web"} {
+		_, channels[topic] = consume(t, b.Addr().String(), topic, nil)
+	}
+	// The connection stays the same over all that happens.
+	p := producer(t, b.Addr().String(), nil)
+	defer p.Stop()
+	send := func() {
+		for _, topic := range []string{"own", "free"} {
+			if err := p.Publish(topic, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		post(t, b.HTTPAddr().String(), "/pub?topic=web", "x")
+	}
+	send()
+	for _, got := range channels {
+		take(t, got, 1)
+	}
+	d.say(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "gone", 502) })
+	time.Sleep(1200 * time.Millisecond)
+	send()
+	take(t, channels["own"], 1)
+	if n := within(channels["free"], 300*time.Millisecond) + within(channels["web"], 0); n > 0 {
+		t.Errorf("%d passed without a lease", n)
+	}
+	d.say(nil)
+	d.order(t, time.Minute, share("named", 1000, 10))
+	take(t, channels["free"], 1)
+	take(t, channels["web"], 1)
+}
+
+// What cannot be called so is left out of orders, and tells so once; the rest is done, and the lease goes on.
+func TestABadNameDoesNotSpoilTheOrders(t *testing.T) {
+	d := distribute(t)
+	b := start(t, d.file())
+	defer b.Stop()
+	good := share("good", 1000, 10)
+	good.Channels = []string{"first", "no channel", "second"}
+	d.order(t, time.Minute, share("no topic", 1, 1), good)
+	publish(t, b.Addr().String(), "good", 3)
+	for _, name := range []string{"first", "second"} {
+		stats := get(t, b.HTTPAddr().String(), "/stats?format=json&topic=good&channel="+name)
+		if !strings.Contains(stats, `"channel_name":"`+name+`"`) {
+			t.Error(stats)
+		}
+	}
+	if stats := get(t, b.HTTPAddr().String(), "/stats?format=json"); strings.Contains(stats, "no ") {
+		t.Error(stats)
+	}
+}
+
+// A topic that cannot be made for want of files is held until it can be, and its orders are not acknowledged.
+func TestATopicThatCannotBeMadeHasNotNoLimit(t *testing.T) {
+	d := distribute(t)
+	b := start(t, d.file())
+	defer b.Stop()
+	d.order(t, time.Minute)
+	_, got := consume(t, b.Addr().String(), "late", nil)
+	p := producer(t, b.Addr().String(), nil)
+	defer p.Stop()
+	if err := p.Publish("late", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	take(t, got, 1) // it has no limit
+	b.follower.reporter.stop()
+	orders := wire.Orders{Epoch: 1, Version: 3, Lease: time.Minute, Topics: []wire.Order{share("late", 1000, 10)}}
+	var limit unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max})
+	err := b.follower.apply(b.leases(time.Now()), orders)
+	refused := p.Publish("late", []byte("x"))
+	unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	if err == nil || refused == nil || b.follower.version.Load() != 2 {
+		t.Error(err, refused, b.follower.version.Load())
+	}
+	publish(t, b.Addr().String(), "late", 1)
+	if n := within(got, 200*time.Millisecond); n > 0 {
+		t.Errorf("%d passed without a limit", n)
+	}
+	if err := b.follower.apply(b.leases(time.Now()), orders); err != nil || b.follower.version.Load() != 3 {
+		t.Error(err)
+	}
+	take(t, got, 1)
 }

@@ -65,7 +65,7 @@ func (b *Broker) newFollower(s settings.Settings) (*follower, error) {
 	if s.Capacity.Den > 0 {
 		r.about.Capacity = float64(s.Capacity.Num) / float64(s.Capacity.Den)
 	}
-	f := &follower{broker: b, reporter: r, ignored: map[string]bool{}, tallies: map[string]*tally{}}
+	f := &follower{broker: b, reporter: r, told: map[string]bool{}, tallies: map[string]*tally{}}
 	r.follower = f
 	return f, nil
 }

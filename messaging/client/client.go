@@ -61,6 +61,9 @@ var (
 	ErrStopped = errors.New("the client was stopped before a broker took the message")
 )
 
+// leastPatience is what a broker that is well may take to answer.
+const leastPatience = 10 * time.Millisecond
+
 // message is one that was taken. After it had its answer, done is nil.
 type message struct {
 	body []byte
@@ -95,6 +98,12 @@ func New(o Options) (*Client, error) {
 	}
 	if !nsq.IsValidTopicName(o.Topic) {
 		return nil, fmt.Errorf("%q is not a topic's name: 1 to 64 of . a-z A-Z 0-9 _ -, perhaps #ephemeral", o.Topic)
+	}
+	if o.Buffer < 0 {
+		return nil, fmt.Errorf("a buffer of %d messages is less than none", o.Buffer)
+	}
+	if o.Patience != 0 && o.Patience < leastPatience {
+		return nil, fmt.Errorf("a patience of %v is less than %v: no broker would be quick enough", o.Patience, leastPatience)
 	}
 	if o.Buffer == 0 {
 		o.Buffer = 10_000

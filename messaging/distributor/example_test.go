@@ -81,3 +81,40 @@ func TestThePythonExampleMoves(t *testing.T) {
 		}
 	}
 }
+
+// died plays distributors that die at the first question and at a later one: neither is taken for the broker's death. That of the broker,
+// which refuses the second move, is told.
+const died = `
+import asyncio, http.client, sys, types
+sys.modules["nsq"] = types.ModuleType("nsq")
+sys.path.insert(0, "../examples")
+import assign
+questions, told = [], [http.client.RemoteDisconnected(), {"broker": "a", "v2": "a:1", "version": 1}, ConnectionRefusedError(),
+    {"broker": "b", "v2": "b:1", "version": 2}, KeyboardInterrupt()]
+def ask(distributor, **question):
+    questions.append(question)
+    if isinstance(told[0], KeyboardInterrupt):
+        raise asyncio.CancelledError
+    now = told.pop(0)
+    if isinstance(now, Exception):
+        raise now
+    return now
+async def move(to):
+    if to["broker"] == "b":
+        raise ConnectionError("b:1")
+assign.ask = ask
+p = assign.Publisher("d:1", "t", "p")
+p.move = move
+try:
+    asyncio.run(asyncio.wait_for(p.follow(), 20))
+except asyncio.CancelledError:
+    pass
+print([q.get("failed", "") for q in questions])
+`
+
+func TestThePythonExampleTellsWhoDied(t *testing.T) {
+	text, err := exec.Command("python3", "-c", died).CombinedOutput()
+	if got := strings.TrimSpace(string(text)); err != nil || got != "['', '', '', '', 'b']" {
+		t.Errorf("%v\n%s", err, got)
+	}
+}

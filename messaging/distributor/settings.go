@@ -96,6 +96,12 @@ func (s *Settings) check() error {
 			return fmt.Errorf("%s: %q is not HOST:PORT", given.key, given.address)
 		}
 	}
+	if host, _, _ := net.SplitHostPort(s.Listen); s.Announce == "" && unspecified(host) {
+		return fmt.Errorf("announce: it must be given where listen (%q) is every address: nobody could be sent here by it", s.Listen)
+	}
+	if host, _, _ := net.SplitHostPort(s.Announce); s.Announce != "" && unspecified(host) {
+		return fmt.Errorf("announce: %q is every address; expected HOST:PORT at which others reach this one", s.Announce)
+	}
 	for _, server := range s.Store.ZooKeeper {
 		if _, _, err := net.SplitHostPort(server); err != nil {
 			return fmt.Errorf("store: zookeeper: %q is not HOST:PORT", server)
@@ -138,7 +144,16 @@ func (s *Settings) check() error {
 			return fmt.Errorf("%s: %v is not in %v to %v", bound.key, value, bound.least, bound.most)
 		}
 	}
+	if s.Lease <= s.Silent {
+		return fmt.Errorf("lease: %v must be longer than silent, %v: a broker would hold its topics before it is missed", time.Duration(s.Lease), time.Duration(s.Silent))
+	}
 	return nil
+}
+
+// unspecified says whether a host is every address of a machine.
+func unspecified(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
 // control is what the core needs of it.

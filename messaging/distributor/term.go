@@ -7,7 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"giusto.dev/messaging/control"
@@ -27,6 +30,8 @@ const (
 	tick = 100 * time.Millisecond
 	// patience with the store, before it is tried again.
 	patience = time.Second
+	// batch is how many bytes are saved at once: ZooKeeper takes no request of more than 1 MiB.
+	batch = 256 << 10
 )
 
 // question is something that is asked of the core, and may wait for its answer.
@@ -93,6 +98,7 @@ func (t *term) run(ended context.Context) error {
 		if now >= t.leadership.Until() {
 			return errPassed
 		}
+		t.leadership.Turn()
 		if first != nil {
 			t.ask(first, now)
 			t.more(now)
@@ -164,6 +170,9 @@ func (t *term) more(now time.Duration) {
 }
 
 func (t *term) ask(q *question, now time.Duration) {
+	if q.ctx.Err() != nil {
+		return // nobody would hear the answer
+	}
 	if before := t.waiting[q.key]; q.key != "" && before != nil {
 		t.settle(before, refused(http.StatusConflict, fmt.Errorf("%s has asked again", q.key)))
 	}
@@ -220,31 +229,45 @@ func (t *term) last(q *question, now time.Duration) {
 func ofBroker(id string) string    { return "broker " + id }
 func ofPublisher(id string) string { return "publisher " + id }
 
-// save keeps what must be kept before any answer leaves.
+// save keeps what must be kept before any answer leaves. Each record stands for itself, so they need not be kept all at once.
 func (t *term) save(ended context.Context) error {
 	unsaved := t.core.Unsaved()
-	if len(unsaved) == 0 {
-		return nil
-	}
 	var records []store.Record
-	for name, record := range unsaved {
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(unsaved)) {
 		r := store.Record{Key: folder + name}
-		if record != nil {
+		if record := unsaved[name]; record != nil {
 			text, err := json.Marshal(record)
 			if err != nil {
 				return err
 			}
 			r.Value = text
 		}
-		records = append(records, r)
+		more := len(r.Key) + len(r.Value)
+		if len(records) > 0 && size+more > batch {
+			if err := t.keep(ended, records); err != nil {
+				return err
+			}
+			records, size = nil, 0
+		}
+		records, size = append(records, r), size+more
 	}
+	if len(records) == 0 {
+		return nil
+	}
+	return t.keep(ended, records)
+}
+
+// keep saves one batch.
+func (t *term) keep(ended context.Context, records []store.Record) error {
+	t.leadership.Turn()
 	ctx, cancel := context.WithTimeout(ended, patience)
 	defer cancel()
 	if err := t.leadership.Save(ctx, records...); err != nil {
 		return err
 	}
-	for name := range unsaved {
-		t.core.Saved(name)
+	for _, r := range records {
+		t.core.Saved(strings.TrimPrefix(r.Key, folder))
 	}
 	t.of.metrics.saves.WithLabelValues("ok").Inc()
 	return nil

@@ -3,6 +3,7 @@
 package distributor
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"giusto.dev/messaging/bucket"
 	"giusto.dev/messaging/settings"
 	"giusto.dev/messaging/wire"
 )
@@ -24,6 +26,9 @@ type Topic struct {
 	Periodic bool                         `yaml:"periodic"`
 	Queue    int64                        `yaml:"queue"`
 }
+
+// mostEach is what a publisher may say of itself, too.
+const mostEach = 1e12
 
 var percentile = regexp.MustCompile(`^p\d{1,2}(\.\d{1,4})?$`)
 
@@ -53,11 +58,20 @@ func parseTopic(name string, text []byte) (w wire.Topic, err error) {
 	rate := new(big.Int).SetUint64(t.Rate.Num)
 	rate.Mul(rate, big.NewInt(wire.Unit)).Quo(rate, new(big.Int).SetUint64(t.Rate.Den))
 	if !rate.IsUint64() || rate.Sign() == 0 {
-		return w, fmt.Errorf("rate: less than a token in twelve days, or more than 2^44 a second")
+		return w, fmt.Errorf("rate: expected at least a token in twelve days, and less than 2^32 a second")
 	}
 	w.Rate = rate.Uint64()
+	// Brokers make buckets of it, and would refuse orders as a whole that have one that is none.
+	if _, err := bucket.New(bucket.Rate{Num: w.Rate, Den: wire.Unit}, w.Depth, 0, 0); errors.Is(err, bucket.ErrRate) {
+		return w, fmt.Errorf("rate: expected less than 2^32 tokens a second")
+	} else if err != nil {
+		return w, fmt.Errorf("depth: %w", err)
+	}
 	if t.Each.Den > 0 {
 		w.Each = float64(t.Each.Num) / float64(t.Each.Den)
+	}
+	if !(w.Each >= 0 && w.Each <= mostEach) {
+		return w, fmt.Errorf("each: %v is not in 0 to %v messages a second", w.Each, mostEach)
 	}
 	for key, objective := range t.Promise {
 		if w.Percentile, err = strconv.ParseFloat(strings.TrimPrefix(key, "p"), 64); err != nil || !percentile.MatchString(key) || w.Percentile <= 0 {

@@ -46,6 +46,10 @@ func (d *Distributor) report(w http.ResponseWriter, r *http.Request) {
 		say(w, refused(http.StatusBadRequest, fmt.Errorf("not a report: %w", err)))
 		return
 	}
+	if err := said.Check(); err != nil {
+		say(w, refused(http.StatusBadRequest, fmt.Errorf("not a report: %w", err)))
+		return
+	}
 	taken := false
 	d.ask(w, r, &question{key: ofBroker(said.Broker), wait: min(said.Wait, longest), try: func(t *term, now time.Duration, last bool) *answer {
 		if !taken {

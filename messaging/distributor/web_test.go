@@ -55,12 +55,19 @@ func TestWhatPeopleAskFor(t *testing.T) {
 		{"PUT", "/topics/x", `{"rate": "1/s", "depth": 1, "promise": {"q99": "1ms"}}`, 400, "q99"},
 		{"PUT", "/topics/x", `{"rate": "1/s", "depth": 1, "promise": {"p99": "1ms", "p50": "1ms"}}`, 400, "one percentile"},
 		{"PUT", "/topics/x", `{"rate": "1/s", "depth": 1, "batch": -1}`, 400, "batch"},
+		{"PUT", "/topics/x", `{"rate": "4294967296/s", "depth": 1}`, 400, "rate: expected less than 2^32 tokens a second"},
+		{"PUT", "/topics/x", `{"rate": "0.0000001/s", "depth": 1}`, 400, "rate: expected at least"},
+		{"PUT", "/topics/x", `{"rate": "1/s", "depth": 4398046511105}`, 400, "2^42 tokens"},
+		{"PUT", "/topics/x", `{"rate": "1/s", "depth": 1, "each": "1000001M/s"}`, 400, "each"},
+		{"PUT", "/topics/x?dry-run&publishers=1", `{"rate": "4294967295/s", "depth": 4398046511104, "each": "1/s"}`, 200, ""},
 		{"PUT", "/brokers/a/drain", "", 200, "true"},
 		{"GET", "/brokers", "", 200, `"broker":"a","v2":"a:4150","http":"a:4151","alive":true,"drained":true`},
 		{"DELETE", "/brokers/a/drain", "", 200, "false"},
 		{"PUT", "/brokers/none/drain", "", 404, "none"},
 		{"POST", "/report", "no", 400, "not a report"},
-		{"POST", "/report", `{"broker": "a"}`, 409, "incarnation"},
+		{"POST", "/report", "null", 400, "broker"},
+		{"POST", "/report", `{"broker": "a"}`, 400, "incarnation"},
+		{"POST", "/report", `{"broker": "a", "incarnation": "1", "v2": "a:1", "topics": [{"topic": "t", "seconds": [{"delivery": {"9000000000000000000": 1}}]}]}`, 400, "delivery"},
 		{"GET", "/metrics", "", 200, `giusto_distributor_leads 1`},
 		{"GET", "/status", "", 200, fmt.Sprintf(`"leader":%q,"leads":true`, d.Addr())},
 		{"DELETE", "/topics/alarms", "", 200, "alarms"},
@@ -196,13 +203,18 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"store: {fil: a}":                      "'fil' is not a key here; expected one of file, zookeeper, term",
 		"lease: 1s":                            "lease: 1s is not in 3s to 24h0m0s",
 		"lease: 2m":                            "line 1",
+		"listen: 0.0.0.0:4170":                 "announce: it must be given",
+		"listen: '[::]:4170'":                  "announce: it must be given",
+		"listen: :4170":                        "announce: it must be given",
+		"announce: :4170":                      "announce: \":4170\" is every address",
+		"lease: 5s":                            "lease: 5s must be longer than silent, 5s",
 		"capacity: 10":                         "line 1",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), named) {
 			t.Errorf("%s: %v; expected ...%s...", text, err, named)
 		}
 	}
-	for _, text := range []string{"", "store: memory", "store: {zookeeper: [a:1, b:2], term: 1s}\nlease: 60s\ncapacity: 20k/s"} {
+	for _, text := range []string{"", "store: memory", "listen: :4170\nannounce: a:4170", "store: {zookeeper: [a:1, b:2], term: 1s}\nlease: 60s\ncapacity: 20k/s"} {
 		if _, err := Parse([]byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}

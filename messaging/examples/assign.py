@@ -7,9 +7,9 @@ Moving: connect to the new broker, await the old one's answers, then send to the
 again, where the publisher is to send then: at least once. Ends when every line was told OK.
 """
 import asyncio
+import http.client
 import json
 import sys
-import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -42,13 +42,15 @@ class Publisher:
                 question.update(failed=failed)
             try:
                 told = await asyncio.to_thread(ask, self.distributor, **question)
+            except (OSError, http.client.HTTPException, ValueError):  # the distributor is away, died, or has no answer
+                await asyncio.sleep(1)
+                continue
+            try:
                 if told["v2"] and (failed or told["broker"] != self.told.get("broker")):
                     await self.move(told)
                 self.told, failed = told, ""
             except ConnectionError:  # to the broker
                 failed = told["broker"]
-            except (urllib.error.URLError, OSError):  # the distributor is away, or has no answer
-                await asyncio.sleep(1)
 
     async def move(self, told):
         new = nsq.Writer([told["v2"]], user_agent="giusto/1 group=", heartbeat_interval=1)

@@ -47,7 +47,7 @@ type Holder struct {
 	topics                map[string]wire.Order
 }
 
-// Until is the end of the lease: nothing of what the orders named may be released for a later instant. 0: no orders yet.
+// Until is the end of the lease: nothing but topics with a limit of their own may be released for a later instant. 0: no orders yet.
 func (h *Holder) Until() uint64 { return h.until }
 
 // Seen is the epoch and version of the newest orders, to be reported once all their steps are done.

@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"net"
 	"reflect"
-	"regexp"
 	"time"
+
+	"giusto.dev/messaging/wire"
 )
 
 // Largest is the most bytes a file may have.
@@ -83,16 +84,8 @@ const (
 	Released = "released"
 )
 
-// Topic and channel names as nsqd 1.3.0 has them.
-var name = regexp.MustCompile(`^[.a-zA-Z0-9_-]+(#ephemeral)?$`)
-
-// Names of brokers: also HOST:PORT.
-var id = regexp.MustCompile(`^[.a-zA-Z0-9_:\[\]-]{1,255}$`)
-
 // ValidName says whether a topic or channel may be called so.
-func ValidName(text string) bool {
-	return len(text) >= 1 && len(text) <= 64 && name.MatchString(text)
-}
+func ValidName(text string) bool { return wire.ValidName(text) }
 
 // Read reads a file.
 func Read(path string) (Settings, error) { return ReadFile(path, Parse) }
@@ -139,7 +132,7 @@ func (s *Settings) check() error {
 		}
 	}
 	switch {
-	case s.Name != "" && !id.MatchString(s.Name):
+	case s.Name != "" && !wire.ValidBroker(s.Name):
 		return fmt.Errorf("name: %q is not a broker's name: 1 to 255 of . a-z A-Z 0-9 _ - : [ ]", s.Name)
 	case len(s.Distributor) == 0 && s.Name != "":
 		return errors.New("name: it is for a distributor; give one, or leave it out")

@@ -97,6 +97,9 @@ func (z *ZooKeeper) Lead(ctx context.Context, address string) (Leadership, error
 			continue
 		}
 		mine.Epoch = now.Epoch + 1
+		if len(fence.data) == 0 {
+			mine.Epoch = first() + 1
+		}
 		if l := z.take(ctx, mine, proof, fence.version, last.version); l != nil {
 			leading = true
 			return l, nil
@@ -181,6 +184,7 @@ type inZooKeeper struct {
 	address string
 	fence   int32
 	until   atomic.Int64
+	turned  atomic.Int64 // when Turn was called last; 0: never
 	ended   context.Context
 	end     func()
 	records keeper
@@ -195,6 +199,9 @@ func (l *inZooKeeper) Until() time.Duration {
 	return time.Duration(l.until.Load())
 }
 
+// Turn is looked at before each beat.
+func (l *inZooKeeper) Turn() { l.turned.Store(int64(Now())) }
+
 // keep beats four times a term, and more often when one failed.
 func (l *inZooKeeper) keep() {
 	defer l.lose()
@@ -204,6 +211,9 @@ func (l *inZooKeeper) keep() {
 		pause(l.ended, min(wait, l.Until()-Now()))
 		sent := Now()
 		if l.ended.Err() != nil || sent >= l.Until() {
+			return
+		}
+		if turned := time.Duration(l.turned.Load()); turned > 0 && sent-turned > l.of.term {
 			return
 		}
 		err := l.fenced(l.ended, &zk.SetDataRequest{Path: beatPath, Data: l.of.beat(l.of.term), Version: -1})

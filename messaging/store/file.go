@@ -109,12 +109,12 @@ func (l *inFile) begin(address string) error {
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		l.state.Records = map[string][]byte{}
+		l.state = state{first(), map[string][]byte{}}
 	case err != nil:
 		return err
 	default:
 		if err := json.Unmarshal(text, &l.state); err != nil {
-			return fmt.Errorf("%s: %w: it was not written by a distributor; put back a copy, or remove it to begin anew", path, err)
+			return fmt.Errorf("%s: %w: it was not written by a distributor; put back a copy, or remove it to begin anew, but not before all brokers' leases have run out (lease, 120s): none knows any more what they hold", path, err)
 		}
 	}
 	if err := l.write(state{l.state.Epoch + 1, l.state.Records}); err != nil {

@@ -23,7 +23,7 @@ type Memory struct {
 
 // NewMemory is empty.
 func NewMemory() *Memory {
-	m := &Memory{turn: make(chan struct{}, 1), records: map[string][]byte{}}
+	m := &Memory{turn: make(chan struct{}, 1), records: map[string][]byte{}, epoch: first()}
 	m.turn <- struct{}{}
 	return m
 }

@@ -37,6 +37,9 @@ type Leadership interface {
 	Epoch() uint64
 	// Until is an instant of Now before which nobody else can have become the leader. It moves on while all is well.
 	Until() time.Duration
+	// Turn says that who leads is at work. From the first on, a leadership with a term ends when there was none for that long: a leader
+	// that hangs must not lead on because its beat does not.
+	Turn()
 	// Lost is closed when Until has passed, or somebody else leads.
 	Lost() <-chan struct{}
 	// Load gives all records; those of leaders before are complete, since none of them can save any more.
@@ -47,6 +50,10 @@ type Leadership interface {
 	// Resign lets another lead at once. Who calls it has stopped acting as a leader.
 	Resign()
 }
+
+// first is the epoch before the first of an empty store. Brokers remember orders of a store that was thrown away, and would refuse those of
+// lower epochs for ever: the wall clock's seconds are more than it had, as long as it had less than one leader a second.
+func first() uint64 { return uint64(max(0, time.Now().Unix())) }
 
 // ErrFenced says that somebody else leads now.
 var ErrFenced = errors.New("another distributor leads now: this one may change nothing any more")
@@ -99,6 +106,7 @@ type loss struct {
 
 func newLoss() loss                   { return loss{lost: make(chan struct{})} }
 func (l *loss) Lost() <-chan struct{} { return l.lost }
+func (l *loss) Turn()                 {} // where there is no term
 func (l *loss) lose()                 { l.once.Do(func() { close(l.lost) }) }
 func (l *loss) gone() bool {
 	select {

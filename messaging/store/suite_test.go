@@ -27,6 +27,7 @@ var laws = map[string]func(t *testing.T, open func() Store){
 	"at most one leads at any instant":               atMostOneLeads,
 	"a fenced save fails and says so":                aFencedSaveFails,
 	"what was saved is loaded, and epochs grow":      whatWasSavedIsLoaded,
+	"an empty store begins above one thrown away":    anEmptyStoreBeginsAbove,
 	"who waits knows the leader":                     whoWaitsKnowsTheLeader,
 	"all records of a save are kept, or none":        allOrNone,
 	"who leads again after a resignation leads soon": resignationIsSoon,
@@ -57,6 +58,30 @@ func TestZooKeeper(t *testing.T) {
 			forget(t, servers)
 			law(t, func() Store { return zookeeper(t, servers) })
 		})
+	}
+}
+
+// A leader that hangs, so that it says no more that it is at work, leads no more after a term, though its beat is well.
+func TestAHungLeaderIsLost(t *testing.T) {
+	servers := ensemble.Start(t, 1).Addresses()
+	one, other := zookeeper(t, servers), zookeeper(t, servers)
+	defer one.Close()
+	defer other.Close()
+	l := lead(t, one, "one")
+	for range 8 {
+		l.Turn()
+		time.Sleep(term / 4)
+	}
+	if l.Until() < Now() {
+		t.Error("it was lost while it turned")
+	}
+	select {
+	case <-l.Lost():
+	case <-time.After(3 * term):
+		t.Fatal("it leads on")
+	}
+	if next := lead(t, other, "other"); next.Epoch() <= l.Epoch() {
+		t.Error(next.Epoch())
 	}
 }
 
@@ -143,6 +168,21 @@ func inOrder(t *testing.T, acts []act) (leaders int) {
 		last = a.epoch
 	}
 	return leaders
+}
+
+// Whoever remembers the epochs of a store that was thrown away follows the leaders of a new one.
+func anEmptyStoreBeginsAbove(t *testing.T, open func() Store) {
+	before := uint64(time.Now().Unix())
+	s := open()
+	defer s.Close()
+	l := lead(t, s, "one")
+	if l.Epoch() <= before {
+		t.Errorf("epoch %d at %d", l.Epoch(), before)
+	}
+	l.Resign()
+	if next := lead(t, s, "two"); next.Epoch() != l.Epoch()+1 {
+		t.Errorf("epoch %d after %d", next.Epoch(), l.Epoch())
+	}
 }
 
 // Four processes that lead, resign, die, and go on acting for as long as they may, never act in another's time.

@@ -3,7 +3,9 @@
 package wire
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -51,12 +53,8 @@ func (h Histogram) Percentile(p float64) time.Duration {
 	if left == 0 {
 		return 0
 	}
-	last := 0
-	for n := range h {
-		last = max(last, n)
-	}
 	seen := uint64(0)
-	for n := 0; n <= last; n++ {
+	for _, n := range slices.Sorted(maps.Keys(h)) {
 		if seen += h[n]; seen >= left {
 			return Bound(n)
 		}

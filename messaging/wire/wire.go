@@ -81,7 +81,7 @@ type Second struct {
 }
 
 // Orders are what a broker is to do. A topic with a share of nothing it holds; one that is not there has no limit. A broker that has no
-// orders yet holds all but the topics of its own file, and when a lease has run out those that the orders named.
+// orders yet holds all but the topics of its own file, and when a lease has run out again: meanwhile any topic may have been given a limit.
 type Orders struct {
 	// Epoch of the leader and Version of the orders: none lower than one seen before, in this order, counts.
 	Epoch   uint64 `json:"epoch"`
