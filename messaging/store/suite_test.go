@@ -63,7 +63,7 @@ func TestZooKeeper(t *testing.T) {
 
 // A leader that hangs, so that it says no more that it is at work, leads no more after a term, though its beat is well.
 func TestAHungLeaderIsLost(t *testing.T) {
-	servers := ensemble.Start(t, 1).Addresses()
+	servers := ensemble.Start(t, 3).Addresses()
 	one, other := zookeeper(t, servers), zookeeper(t, servers)
 	defer one.Close()
 	defer other.Close()
