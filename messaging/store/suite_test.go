@@ -61,30 +61,6 @@ func TestZooKeeper(t *testing.T) {
 	}
 }
 
-// A leader that hangs, so that it says no more that it is at work, leads no more after a term, though its beat is well.
-func TestAHungLeaderIsLost(t *testing.T) {
-	servers := ensemble.Start(t, 1).Addresses()
-	one, other := zookeeper(t, servers), zookeeper(t, servers)
-	defer one.Close()
-	defer other.Close()
-	l := lead(t, one, "one")
-	for range 8 {
-		l.Turn()
-		time.Sleep(term / 4)
-	}
-	if l.Until() < Now() {
-		t.Error("it was lost while it turned")
-	}
-	select {
-	case <-l.Lost():
-	case <-time.After(3 * term):
-		t.Fatal("it leads on")
-	}
-	if next := lead(t, other, "other"); next.Epoch() <= l.Epoch() {
-		t.Error(next.Epoch())
-	}
-}
-
 func file(t *testing.T, dir string) *File {
 	f, err := NewFile(dir)
 	if err != nil {
