@@ -24,6 +24,7 @@ func TestNothingOfAShareSurvivesAKill(t *testing.T) {
 	_, got := consume(t, address, "a", nil)
 	publish(t, address, "a", 10)
 	take(t, got, 10)
+	time.Sleep(300 * time.Millisecond) // what is not finished comes again
 	end(command)
 	d.say(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "not now", 503) })
 	command, address, _ = child(t, data, d.file())
