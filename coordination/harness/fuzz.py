@@ -203,7 +203,7 @@ def forged(classes, ensemble, leader, writer, seed, law):
     seconds = time.monotonic() - start
     law(writer.acknowledged > known, f"no write within {RECOVERY_S} s after the forger stopped")
     try:
-        value = int(wire.Session(ensemble.wait_leader(RECOVERY_S).client).get("/written"))
+        value = int(wire.Session(ensemble.wait_leader(RECOVERY_S).client).get("/written")[0])
         law(value >= known, f"write {known} was acknowledged, and {value} is there")
     except (RuntimeError, wire.Refused) as e:
         law(False, f"nobody can be asked: {e}")
