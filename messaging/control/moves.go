@@ -35,7 +35,7 @@ func (c *Control) Assign(now time.Duration, a wire.Ask) (wire.Assignment, error)
 	}
 	if p == nil {
 		p = t.add(a.Publisher)
-		p.version = c.epoch << 32
+		p.version = c.epoch << 20 // exact as a double, too: JSON numbers are in some languages
 	}
 	p.asked, p.group = now, a.Group
 	rate := a.Rate
