@@ -97,6 +97,9 @@ func TestWhatIsRemovedIsNotForgotten(t *testing.T) {
 	if got := p.shared("alarms"); got.Rate > 0 {
 		t.Error("a share while another may be in force", got)
 	}
+	if got := p.shared("other"); got.Rate > 0 {
+		t.Error("a share while a broker with a lease may not know of the topic", got)
+	}
 	p.run(Defaults().Lease + 10*time.Second)
 	if got := p.shared("alarms"); got != p.c.topics["alarms"].spec.Share {
 		t.Error("long after:", got)
