@@ -23,7 +23,7 @@ pub(crate) enum Clock {
     Wall,
 }
 
-/// What a server did: of each job when it was done, and what was consumed for it (with [`Clock::Own`] also what waiting took).
+/// What a server did: of each job when it was done, and what the kernel charged for it, waiting included.
 pub(crate) type Served = Vec<(u64, u64)>;
 /// When a process did not run, in ns of CLOCK_MONOTONIC.
 pub(crate) type Away = Vec<(u64, u64)>;
@@ -184,17 +184,18 @@ fn serve(words: &[String]) {
             while used() < end {
                 presence.look();
             }
-            let after = used();
-            done.push((monotonic(), after - before));
-            before = after;
         } else {
             // Without asking the kernel.
             let mut worked = 0;
             while worked < job.demand {
                 worked += presence.look();
             }
-            done.push((monotonic(), worked));
         }
+        // What the kernel has charged, which is more than was worked where the machine took the core for a while. That it brings
+        // its account up to date here changes nothing, as the sleep that follows would.
+        let (end, after) = (monotonic(), used());
+        done.push((end, after - before));
+        before = after;
     }
     tell("done", &done);
     tell("away", &presence.away);
