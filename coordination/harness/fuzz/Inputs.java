@@ -81,7 +81,7 @@ final class Inputs {
         int type = random.nextInt(50) == 0 ? 1 : types[random.nextInt(types.length)];
         byte[] data;
         if (type == 1) {
-            int operation = random.nextInt(4) == 0 ? number(random) : random.nextInt(25) - 2;
+            int operation = random.nextInt(4) == 0 ? number(random) : random.nextInt(36) - 12;
             // What it asks for is garbage; the session is nobody's.
             data = new Bytes().i64(random.nextLong()).i32(random.nextInt()).i32(operation).raw(garbage(random, 40)).array();
         } else if (type == 5 || type == 6) {

@@ -58,6 +58,11 @@ final class Readable {
         } catch (IOException | RuntimeException e) {
             LOG.warn("A request of session 0x{} cannot be read", Long.toHexString(request.sessionId), e);
         }
+        return failing(request);
+    }
+
+    /** An empty multi in the place of a request: whoever waits for that is answered. */
+    static Request failing(Request request) {
         Request error = new Request(request.cnxn, request.sessionId, request.cxid, OpCode.multi, RequestRecord.fromBytes(new byte[0]),
             request.authInfo);
         error.setOwner(request.getOwner());

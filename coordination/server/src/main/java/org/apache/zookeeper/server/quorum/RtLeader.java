@@ -138,8 +138,9 @@ final class RtLeader extends Leader {
 
     @Override
     public void submitLearnerRequest(Request request) {
-        if (!(request.getOwner() instanceof LearnerHandler) || !deaf((LearnerHandler) request.getOwner())) {
-            super.submitLearnerRequest(Readable.of(request));
+        boolean deaf = request.getOwner() instanceof LearnerHandler && deaf((LearnerHandler) request.getOwner());
+        if (!deaf) {
+            Forwarded.of(request).ifPresent(super::submitLearnerRequest);
         }
     }
 

@@ -1,0 +1,53 @@
+package org.apache.zookeeper.server.quorum;
+
+import java.io.IOException;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.apache.zookeeper.ZooDefs.OpCode;
+import org.apache.zookeeper.server.Request;
+import org.apache.zookeeper.txn.CreateSessionTxn;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What a leader takes from a learner: writes, syncs, and sessions. A learner answers all else itself, and 3.9.5 does not look: for a
+ * request of type "error" its CommitProcessor halts, so that no client of the leader is answered any more and every later proposal
+ * stays in memory (FinalRequestProcessor treats it as a write that nobody proposed); a session without an end is kept for good.
+ */
+final class Forwarded {
+
+    private static final Logger LOG = LoggerFactory.getLogger(Forwarded.class);
+    private static final Set<Integer> TYPES = Set.of(OpCode.create, OpCode.create2, OpCode.createContainer, OpCode.createTTL,
+        OpCode.delete, OpCode.deleteContainer, OpCode.setData, OpCode.setACL, OpCode.reconfig, OpCode.multi, OpCode.check, OpCode.sync,
+        OpCode.createSession, OpCode.closeSession);
+    /** A learner negotiates with its clients by settings of its own (maxSessionTimeout); none has reason to allow more. */
+    static final int LONGEST_SESSION_MS = (int) TimeUnit.DAYS.toMillis(1);
+
+    private Forwarded() {
+    }
+
+    /** What the leader's first processor gets in its place; nothing where no learner waits for an answer. */
+    static Optional<Request> of(Request request) {
+        if (!TYPES.contains(request.type)) {
+            LOG.warn("A learner asks for {} in the name of session 0x{}: not taken", request.type, Long.toHexString(request.sessionId));
+            return Optional.empty();
+        }
+        int timeout = request.type == OpCode.createSession ? timeout(request) : 1;
+        if (timeout <= 0 || timeout > LONGEST_SESSION_MS) {
+            LOG.warn("A learner asks for a session of {} ms, at most {} are taken: refused", timeout, LONGEST_SESSION_MS);
+            return Optional.of(Readable.failing(request));
+        }
+        return Optional.of(Readable.of(request));
+    }
+
+    /** 0 where it cannot be read. */
+    private static int timeout(Request request) {
+        try {
+            // Stock keeps what was read, so that nothing is read twice.
+            return request.readRequestRecord(CreateSessionTxn::new).getTimeOut();
+        } catch (IOException | RuntimeException e) {
+            return 0;
+        }
+    }
+}
