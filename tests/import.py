@@ -155,7 +155,8 @@ def compare(log, jobs, grain, whole):
         assert len(around) == 1 or not whole and not around, (woke, done, around)
         for n in around:
             release, finish, execution = jobs[n]
-            assert ran <= execution + grain <= finish - release + 2 * grain, (jobs[n], ran)
+            # A turn that is preempted has more ends to be cut off.
+            assert ran <= execution + 4 * grain and execution <= finish - release + grain, (jobs[n], ran)
             held.add(n)
     within = {n for n, (release, finish, _) in enumerate(jobs) if release > log[0][1] and finish < log[-1][1]}
     assert within <= held, f"jobs without a turn: {[jobs[n] for n in sorted(within - held)][:5]}"
@@ -167,8 +168,9 @@ def main():
         tid, log, trace = by_tracefs(folder, 4096)
         report, jobs = imported(trace, NAME, folder)
         assert report["tid"] == tid and report["losses"] == 0, report
-        # The file system prints whole us, and cuts off the rest.
-        held = compare(log, jobs, 1000, True)
+        # The file system prints whole us, and cuts off the rest. Some machines hide what certain threads do, and jobs beside those
+        # are cut off.
+        held = compare(log, jobs, 1000, not report["cut_off"])
         # A turn that is due before the last one is done does not sleep, so both are one job.
         assert held > 0.9 * TURNS, held
         preempted = sum(finish - release > execution + 100_000 for release, finish, execution in jobs)
