@@ -184,7 +184,9 @@ final class Fuzz {
 
     private void join(SplittableRandom random, Socket socket) throws IOException, InterruptedException {
         boolean observer = random.nextBoolean();
-        long sid = random.nextInt(4) == 0 ? 1 + random.nextInt(election.length) : 2000 + random.nextInt(1000);
+        // Real ones, some that are let in again and again, and ever new ones.
+        int name = random.nextInt(4);
+        long sid = name == 0 ? 1 + random.nextInt(election.length) : name < 3 ? 2000 + random.nextInt(100) : 3001 + random.nextInt(1 << 30);
         boolean honest = random.nextInt(4) != 0;
         // Mostly as a real one joins, or nothing behind the handshake would ever be reached.
         byte[] info = honest ? new Bytes().i64(sid).i32(0x10000).i64(0).array() : Inputs.garbage(random, 24);

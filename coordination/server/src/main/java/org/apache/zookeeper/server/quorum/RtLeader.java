@@ -3,6 +3,7 @@ package org.apache.zookeeper.server.quorum;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.Optional;
 import java.util.Set;
@@ -14,7 +15,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Stock's leader, which gives way to one that has the followers, and whose port strangers cannot use to stop it: by an epoch at
- * the end of all epochs, connections that never become learners, questions whose answers nobody reads, packets without an end.
+ * the end of all epochs, connections that never become learners, questions whose answers nobody reads, packets without an end,
+ * ever new names, requests that no learner forwards.
  */
 final class RtLeader extends Leader {
 
@@ -23,6 +25,9 @@ final class RtLeader extends Leader {
     private static final long EPOCHS = 1 << 16;
     /** Unread answers. A follower with a hundred thousand clients that all come back is below it. */
     private static final int ANSWERS = 200_000;
+    /** So many names that are in no configuration are let in: stock keeps figures of each, 32 kB, for as long as the process runs. */
+    private static final int STRANGERS = 256;
+    private static final Set<Long> NAMES = new HashSet<>();
     /** A leader that will have a quorum has it by then. */
     private static final long RIVAL_MS = TimeUnit.SECONDS.toMillis(1);
 
@@ -56,6 +61,9 @@ final class RtLeader extends Leader {
         if (sid != self.getMyId()) {
             if (promised > self.getAcceptedEpoch() + EPOCHS) {
                 throw new IOException("server " + sid + " says that it promised epoch " + promised + ", ours is " + self.getAcceptedEpoch());
+            }
+            if (!self.getView().containsKey(sid) && !isLetIn(sid)) {
+                throw new IOException("server " + sid + " is in no configuration, and " + STRANGERS + " others came before");
             }
             return super.getEpochToPropose(sid, promised);
         }
@@ -141,6 +149,12 @@ final class RtLeader extends Leader {
         boolean deaf = request.getOwner() instanceof LearnerHandler && deaf((LearnerHandler) request.getOwner());
         if (!deaf) {
             Forwarded.of(request).ifPresent(super::submitLearnerRequest);
+        }
+    }
+
+    private static boolean isLetIn(long sid) {
+        synchronized (NAMES) {
+            return NAMES.contains(sid) || NAMES.size() < STRANGERS && NAMES.add(sid);
         }
     }
 
