@@ -55,9 +55,11 @@ class Dynamic(Static):
 
     def configure(self, server):
         """Only once: afterwards the configuration is the server's own. One that was removed and ended needs to be told again."""
-        own = sorted(server.dir.glob("zoo.cfg.dynamic.*"), key=lambda f: int(f.suffix[1:], 16))
+        kept = list(server.dir.glob("zoo.cfg.dynamic.*"))
+        # A change that was proposed and not yet decided is in "next".
+        own = sorted((f for f in kept if f.suffix != ".next"), key=lambda f: int(f.suffix[1:], 16))
         if not own or f"server.{server.number}=" not in own[-1].read_text():
-            for f in own:
+            for f in kept:
                 f.unlink()
             server.write_config()
             # The port is the dynamic configuration's.
