@@ -80,14 +80,16 @@ class Machine:
                 continue
             data = durable.read_bytes()
             live = paths[inode].read_bytes()
-            if inode in flushed or paths[inode].stat().st_mtime < time.time() - WRITTEN_S:
+            written = paths[inode].stat().st_mtime < time.time() - WRITTEN_S
+            if inode in flushed or written:
                 data = live
             elif rng and rng.random() < 0.5:
                 # Some of what was written later has come to the disk, up to a sector.
                 first = next((i for i, (x, y) in enumerate(zip(live, data)) if x != y), min(len(live), len(data)))
                 cut = rng.randint(first // 512, len(live) // 512 + 1) * 512
                 data = live[:cut] + data[cut:]
-            data = data[:shortened(lines[:kept], inode)]
+            if not written:
+                data = data[:shortened(lines[:kept], inode)]
             (after / name).write_bytes(data)
         # A directory of the same name, and as far as the server is concerned the same.
         for f in list(self.disk.iterdir()):

@@ -78,6 +78,12 @@ class MachineTest(unittest.TestCase):
         self.run_('os.unlink(d + "b"); fd = os.open(d + "a", os.O_WRONLY); os.ftruncate(fd, 2); sync_directory()')
         self.assertEqual({"a": b"12"}, self.left())
 
+    def test_what_was_shortened_and_written_again_is_there_in_time(self):
+        self.run_('write("a", b"12345"); sync_directory(); write("a", b"1", None, os.O_TRUNC); sync_directory()')
+        self.assertEqual({"a": b""}, self.left())
+        self.run_('write("a", b"12", None, os.O_TRUNC); sync_directory(); os.utime(d + "a", (0, 0))')
+        self.assertEqual({"a": b"12"}, self.left())
+
     def test_a_process_that_dies_loses_nothing(self):
         self.run_('write("a", b"one", None); os._exit(0)')
         self.run_('append("a", b"two", None); append("a", b"!", os.fsync)')
