@@ -195,6 +195,11 @@ const (
 	// careful: a tail that is far beyond the objective says that a bucket was empty, not that the broker is so much slower. One
 	// correction is by this factor at most.
 	careful = 1.6
+	// aim: so far below the objective the model plans, in the middle of where FIT ends. Brokers that are a little slower than the model
+	// says then need no second round.
+	aim = (1 + nearly) / 2
+	// relaxed: where by the corrected model nothing fits, it guesses as if the objective were larger, up to so much.
+	relaxed = 1.6
 )
 
 // Guess finds a plan without measuring, by a model; it is to be measured next. A measurement that finds it wrong corrects the model by
@@ -210,7 +215,7 @@ func (s *Session) Guess(predict Predict, objective float64) bool {
 			s.rounds, s.settled, s.done = rounds, true, false
 			return false
 		}
-		s.judge(s.predicted(), objective)
+		s.judge(s.predicted(), aim*objective)
 	}
 	s.rounds, s.settled, s.done = append(rounds, 0), false, false
 	for b := range s.fits {
@@ -268,7 +273,7 @@ func (s *Session) again(tail map[string]float64, objective float64) bool {
 		return false
 	}
 	s.guesses++
-	told, before := s.predicted(), slices.Clone(s.correction)
+	told := s.predicted()
 	for b := range s.fits {
 		id := s.brokers[b].ID
 		if found := tail[id]; found > objective && told[id] > 0 {
@@ -287,12 +292,10 @@ func (s *Session) again(tail map[string]float64, objective float64) bool {
 		}
 	}
 	at, full, fits, rounds := slices.Clone(s.at), slices.Clone(s.full), slices.Clone(s.fits), s.rounds
-	for range 3 {
-		if s.Guess(s.predict, objective) {
+	// What was learnt of brokers beside each other stays; that all of them are too slow is less certain.
+	for level := 1.0; level < relaxed; level *= 1.05 {
+		if s.Guess(s.predict, level*objective) {
 			return true
-		}
-		for b, c := range s.correction { // half as far
-			s.correction[b] = math.Sqrt(c * before[b])
 		}
 	}
 	// By what is known now nothing fits: FIT goes on from where publishers are.
