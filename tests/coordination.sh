@@ -89,7 +89,7 @@ fi
 
 # A server that is wrong on purpose is found, and ours passes the same runs.
 seeded() {
-	$python harness/campaign.py --kind three --jobs 1 --seed 3 --runs 20 --directed "$1" --patch "$2" &&
+	$python harness/campaign.py --kind three --jobs 1 --seed 3 --runs 60 --directed "$1" --patch "$2" &&
 		$python harness/campaign.py --kind three --jobs 1 --seed 3 --runs "$3" --directed "$1" | tail -n 1
 }
 campaign() {

@@ -277,7 +277,8 @@ class Supply(unittest.TestCase):
     def test_a_probe_that_is_stopped_from_outside_had_no_processor_meanwhile(self):
         with tempfile.TemporaryDirectory() as folder:
             gaps = Path(folder) / "gaps.csv"
-            probe = subprocess.Popen([str(GIUSTO), "measure", "supply", "--for", "1s", "--json", "--out", str(gaps)], stdout=subprocess.PIPE)
+            probe = subprocess.Popen([str(GIUSTO), "measure", "supply", "--for", "2s", "--json", "--out", str(gaps)], stdout=subprocess.PIPE)
+            time.sleep(0.4)
             for _ in range(3):
                 time.sleep(0.1)
                 probe.send_signal(signal.SIGSTOP)

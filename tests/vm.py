@@ -220,14 +220,14 @@ class Booted(unittest.TestCase):
         _, _, normal = self.measure(3)
         with enforced(self.vm):
             time.sleep(1)
-            for _ in range(3):  # a busy host may keep one measurement from its share; none may exceed it
+            for _ in range(3):  # a busy host may keep one measurement from its share, and charge what it takes itself
                 shares, work, answers = self.measure(5)
                 off = [share * PERIOD / budget - 1 for share, budget in zip(shares, BUDGETS)]
-                self.assertLess(max(off), TOLERANCE, "more than its share")
                 asked, given, done = (a / b for a, b in (BUDGETS, shares, work))
                 # A vCPU that is out of budget may hold QEMU's lock for the rest of its period (docs/vms.md), but seldom.
                 limit = max(3 * quantile(normal, 0.9), PERIOD / 2000)
-                wrong = {"less than its share": min(off) < -TOLERANCE,
+                wrong = {"more than its share": max(off) > TOLERANCE,
+                         "less than its share": min(off) < -TOLERANCE,
                          "the host's accounts are not in ratio": abs(given / asked - 1) > TOLERANCE,
                          "the guest's work is not in ratio": abs(done / given - 1) > TOLERANCE,
                          f"QMP's 90 % are above {limit} s": quantile(answers, 0.9) > limit}

@@ -50,7 +50,8 @@ def free_ports(count):
     """Ports below the range the kernel hands out by itself, bound once to see that they are free; none is given twice."""
     ports = []
     while len(ports) < count:
-        port = random.randrange(15000, 32000)
+        # Nor by another process of this kind.
+        port = random.randrange(15000, 31992, 8) + os.getpid() % 8
         with socket.socket() as s:
             try:
                 s.bind(("127.0.0.1", port))
@@ -164,7 +165,7 @@ class Ensemble:
                     raise RuntimeError(f"server {s.number} ended; see {s.log}")
             modes = [s.mode() for s in self.servers]
             if all(modes) and modes.count("leader") == 1:
-                return self.leader()
+                return self.servers[modes.index("leader")]
             time.sleep(0.1)
         raise RuntimeError(f"the ensemble did not come up: {modes}; see {self.dir}")
 

@@ -115,7 +115,7 @@ def unreadable(ensemble, law):
         for kind in WRITES:
             for body in (b"", b"\0\0", b"\0\0\0\2/x", b"\x7f\xff\xff\xff"):
                 try:
-                    session = wire.Session(s.client, timeout=10)
+                    session = wire.Session(s.client, timeout=30)
                     _, error, _ = session.call(kind, body)
                     law(error != 0 or kind == 14, f"server {s.number} has done {kind} {body}")
                     session.drop()
@@ -128,7 +128,7 @@ def unreadable(ensemble, law):
 
 def serves(server, law, after):
     try:
-        wire.Session(server.client, timeout=10).set("/serves", b"")
+        wire.Session(server.client, timeout=30).set("/serves", b"")
         return True
     except wire.Refused as e:
         law(False, f"server {server.number} takes no write after {after}: {e}")
@@ -150,7 +150,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as directory, Ensemble(directory, [args.arm] * 3, CONFIG, FLAGS) as ensemble:
         leader = ensemble.leader()
-        session = wire.Session(leader.client)
+        session = wire.Session(leader.client, timeout=30)
         session.create("/written", b"0")
         session.create("/serves", b"")
         session.close()
@@ -212,7 +212,7 @@ def forged(classes, ensemble, leader, writer, seed, law):
     seconds = time.monotonic() - start
     law(writer.acknowledged > known, f"no write within {RECOVERY_S} s after the forger stopped")
     try:
-        value = int(wire.Session(ensemble.wait_leader(RECOVERY_S).client).get("/written")[0])
+        value = int(wire.Session(ensemble.wait_leader(RECOVERY_S).client, timeout=30).get("/written")[0])
         law(value >= known, f"write {known} was acknowledged, and {value} is there")
     except (RuntimeError, wire.Refused) as e:
         law(False, f"nobody can be asked: {e}")

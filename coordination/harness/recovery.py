@@ -282,7 +282,7 @@ def main():
         try:
             for arm in arms:
                 arm.ensemble.__enter__()
-                session = wire.Session(arm.ensemble.ports()[0])
+                session = wire.Session(arm.ensemble.ports()[0], timeout=30)
                 session.create("/recovery")
                 for node in range(2 * a.tree):
                     session.create(f"/tree{node}", bytes(500_000))

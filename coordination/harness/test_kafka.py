@@ -36,7 +36,7 @@ class Kafka(unittest.TestCase):
         self.through(stream, time.time())
 
         offsets = {broker: broker.size() for broker in (ours, stock)}
-        leader = self.ensemble.leader()
+        leader = self.ensemble.wait_leader()
         leader.kill()
         for broker, offset in offsets.items():
             self.assertTrue(broker.says(CONNECTED, offset, 60), broker.log)
@@ -46,7 +46,7 @@ class Kafka(unittest.TestCase):
         self.assertEqual("t2", topics.answer()[0])
 
         # Nobody to connect to: what each client does with its time.
-        self.ensemble.leader().kill()
+        self.ensemble.wait_leader().kill()
         offsets = {broker: broker.size() for broker in (ours, stock)}
         time.sleep(3)
         tries = {broker: broker.since(offset).count(TRIES) for broker, offset in offsets.items()}

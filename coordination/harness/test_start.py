@@ -103,7 +103,7 @@ class Clients(unittest.TestCase):
         try:
             while program.stdout.readline() not in ("counting\n", ""):
                 pass
-            leader = self.ensemble.leader()
+            leader = self.ensemble.wait_leader()
             leader.kill()
             time.sleep(1)
             leader.start()

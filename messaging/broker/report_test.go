@@ -62,10 +62,10 @@ func TestNothingOfAShareSurvivesAKill(t *testing.T) {
 func TestAnswersThatAreNoOrders(t *testing.T) {
 	d := distribute(t)
 	leads := distribute(t)
-	b := start(t, "announce: 127.0.0.1\ndrain: 0s\ndistributor: ["+d.Listener.Addr().String()+", "+leads.Listener.Addr().String()+"]\n")
-	defer b.Stop()
 	// The second is never reached as long as the first answers: it sends on to the leader, though.
 	d.say(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, leads.URL+"/report", 307) })
+	b := start(t, "announce: 127.0.0.1\ndrain: 0s\ndistributor: ["+d.Listener.Addr().String()+", "+leads.Listener.Addr().String()+"]\n")
+	defer b.Stop()
 	leads.order(t, time.Minute, share("a", 1000, 10))
 	d.mutex.Lock()
 	sent := len(d.reports)

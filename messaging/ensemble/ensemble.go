@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -160,10 +161,17 @@ func (e *Ensemble) Addresses() (all []string) {
 	return all
 }
 
-// port is a free one below those that the kernel gives out by itself; 0 where there is none.
+// given are the ports of this process's ensembles.
+var given sync.Map
+
+// port is a free one below those that the kernel gives out by itself, which neither this process nor another of its kind has given before; 0
+// where there is none.
 func port() int {
 	for range 1000 {
-		number := 15000 + rand.IntN(17000)
+		number := 15000 + rand.IntN(2124)*8 + os.Getpid()%8
+		if _, twice := given.LoadOrStore(number, true); twice {
+			continue
+		}
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", number)); err == nil {
 			l.Close()
 			return number

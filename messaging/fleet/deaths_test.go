@@ -148,7 +148,7 @@ func TestNothingAcknowledgedIsLostWhenPublishersMove(t *testing.T) {
 
 	random := rand.New(rand.NewPCG(3, 1))
 	kills, cycle := map[string]int{}, 0
-	for end := time.Now().Add(time.Duration(20+wanted*2) * time.Second); b.moved() < wanted && time.Now().Before(end); cycle++ {
+	for end := time.Now().Add(time.Duration(20+wanted*5) * time.Second); b.moved() < wanted && time.Now().Before(end); cycle++ {
 		source := cycle % 3
 		if err := f.Ask("PUT", fmt.Sprintf("/brokers/b%d/drain", source), "", nil, 20*time.Second); err != nil {
 			t.Fatal(err)

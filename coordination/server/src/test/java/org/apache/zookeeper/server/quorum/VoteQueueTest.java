@@ -199,6 +199,10 @@ class VoteQueueTest {
                 assertTrue(words.offer(new ToSend(ToSend.mType.notification, 3, 100, round, state, 1, 1, new byte[0])));
                 assertEquals(told ? 1 : 0, words.size(), state + " in round " + round);
             }
+            // A leader that a reconfiguration named has no round.
+            words.clear();
+            assertTrue(words.offer(new ToSend(ToSend.mType.notification, 3, 100, -1, state, 1, 1, new byte[0])));
+            assertEquals(1, words.size(), state + " without a round");
         }
     }
 
