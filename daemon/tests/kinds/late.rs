@@ -34,7 +34,9 @@ pub(crate) fn manager(core: u32, journal: &mut Journal) -> Result<(), Spoilt> {
             compare(&format!("phase {phase:2} ms"), played, &foretold, TOLERANCE)?;
             let twice = [&played.responses, &foretold].map(|responses| responses[1] < 31 * MS);
             if twice != [phase == 70; 2] {
-                return Err(format!("phase {phase:2} ms: two budgets in a row are there at phase 70 only, not {twice:?}"));
+                return Err(format!(
+                    "phase {phase:2} ms: two budgets in a row are there at phase 70 only, not {twice:?}"
+                ));
             }
             Ok(played.responses.iter().zip(&foretold).map(|(m, s)| *m as f64 - *s as f64).sum::<f64>())
         })?;
