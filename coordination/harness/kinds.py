@@ -83,8 +83,10 @@ class Dynamic(Static):
             zk.close()
 
     def remove(self, server):
-        self.removed = server
-        self._reconfig(leaving=str(server.number))
+        """One at a time: of two, those that are told their first members again would be an ensemble of their own."""
+        if self.removed is None:
+            self.removed = server
+            self._reconfig(leaving=str(server.number))
 
     def add(self):
         """Until the removed server is a member again, or two seconds have passed; whether it is."""
