@@ -33,21 +33,20 @@ final class Forwarded {
             LOG.warn("A learner asks for {} in the name of session 0x{}: not taken", request.type, Long.toHexString(request.sessionId));
             return Optional.empty();
         }
-        int timeout = request.type == OpCode.createSession ? timeout(request) : 1;
-        if (timeout <= 0 || timeout > LONGEST_SESSION_MS) {
-            LOG.warn("A learner asks for a session of {} ms, at most {} are taken: refused", timeout, LONGEST_SESSION_MS);
+        if (request.type == OpCode.createSession && !ends(request)) {
+            LOG.warn("A learner asks for a session that cannot be read or has not 1 to {} ms: refused", LONGEST_SESSION_MS);
             return Optional.of(Readable.failing(request));
         }
         return Optional.of(Readable.of(request));
     }
 
-    /** 0 where it cannot be read. */
-    private static int timeout(Request request) {
+    private static boolean ends(Request session) {
         try {
             // Stock keeps what was read, so that nothing is read twice.
-            return request.readRequestRecord(CreateSessionTxn::new).getTimeOut();
+            int timeout = session.readRequestRecord(CreateSessionTxn::new).getTimeOut();
+            return timeout > 0 && timeout <= LONGEST_SESSION_MS;
         } catch (IOException | RuntimeException e) {
-            return 0;
+            return false;
         }
     }
 }
