@@ -1,5 +1,6 @@
 """What a user types, and what came of it."""
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -15,3 +16,9 @@ def run(*args, code=0, cwd=ROOT, env=None, timeout=180, prefix=()):
     if done.returncode != code:
         raise AssertionError(f"{args}: exit {done.returncode}, expected {code}\n{done.stdout}\n{done.stderr}")
     return done.stdout, done.stderr
+
+
+def example(*verb):
+    """What the help of a verb shows first, without the program's name."""
+    text = run(*verb, "--help")[0]
+    return re.search(r"Example.*:\n\s+giusto (.*(?:\n {2,}(?!giusto )\S.*)*)", text).group(1)

@@ -130,7 +130,7 @@ class Cluster:
     def _node(self, path):
         session = wire.Session(self.ensemble.leader().client)
         try:
-            return json.loads(session.get(f"/{self.name}{path}"))
+            return json.loads(session.get(f"/{self.name}{path}")[0])
         finally:
             session.close()
 

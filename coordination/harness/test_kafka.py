@@ -31,6 +31,8 @@ class Kafka(unittest.TestCase):
         topics = self.clusters[0].load("topics")
         topics.ask("t 0")
         self.assertEqual("t", topics.answer()[0])
+        self.assertEqual((ours, 1), self.clusters[0].leader("t"))
+        self.assertIs(ours, self.clusters[0].controller())
         stream = self.clusters[0].load("stream", "t", "50")
         self.expected = 0
         self.through(stream, time.time())
