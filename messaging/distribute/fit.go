@@ -20,6 +20,9 @@ type fit struct {
 // nearly: with a tail in [nearly·objective, objective] the search ends.
 const nearly = 0.8
 
+// fine: a layer that is at most this part of the topic is not searched within: a smaller share's bucket is too small for anybody.
+const fine = 8
+
 // Plan is where each publisher's messages go in this round. Those that FIT leaves out are at the broker with most room that is not
 // being measured, or "" where there is none: nobody is silenced.
 func (s *Session) Plan() []string {
@@ -48,7 +51,7 @@ func (f *fit) on() int {
 func (s *Session) spare() string {
 	best := nobody
 	for b := range s.brokers {
-		if !s.full[b] && !s.fits[b].open && !s.fits[b].search && s.load[b] == 0 && (best == nobody || s.residual(b) > s.residual(best)) {
+		if s.limit[b] > 0 && !s.fits[b].open && !s.fits[b].search && s.load[b] == 0 && (best == nobody || s.residual(b) > s.residual(best)) {
 			best = b
 		}
 	}
@@ -111,7 +114,9 @@ func (s *Session) judge(tail map[string]float64, objective float64) {
 			s.place(n, nobody)
 			s.done = false
 		}
-		s.full[b] = s.full[b] || f.search
+		if f.search {
+			s.limit[b] = s.load[b]
+		}
 		*f = fit{}
 	}
 }
@@ -125,8 +130,8 @@ func (s *Session) another(tail map[string]float64, objective float64) bool {
 	least := s.least + 1
 	s.clear()
 	s.least = least
-	for b := range s.full {
-		s.full[b] = least > len(s.brokers)
+	if least > len(s.brokers) {
+		clear(s.limit)
 	}
 	return true
 }
@@ -151,8 +156,12 @@ func (s *Session) step(b int, f *fit, tail, objective float64) {
 			f.hi = f.try
 		}
 	}
-	if f.lo == 0 && f.hi <= f.layer {
-		f.layer = 1 // not even one layer fits
+	if f.lo == 0 && f.hi <= f.layer { // not even one layer fits
+		if f.layer*fine <= len(s.publishers) {
+			f.open, f.try = false, 0
+			return
+		}
+		f.layer = 1
 	}
 	// Downwards, but never to lo: halves of layers would be larger bursts for the share.
 	if f.try = max((f.lo+f.hi)/2/f.layer*f.layer, f.lo+f.layer); f.try >= f.hi {
@@ -218,8 +227,8 @@ func (s *Session) Guess(predict Predict, objective float64) bool {
 		s.judge(s.predicted(), aim*objective)
 	}
 	s.rounds, s.settled, s.done = append(rounds, 0), false, false
+	s.unlimited()
 	for b := range s.fits {
-		s.full[b] = false
 		for n, at := range s.at {
 			if at == b && s.publishers[n].Fixed == "" {
 				s.fits[b].fresh = append(s.fits[b].fresh, n)
@@ -291,15 +300,19 @@ func (s *Session) again(tail map[string]float64, objective float64) bool {
 			s.correction[b] = max(c, worst)
 		}
 	}
-	at, full, fits, rounds := slices.Clone(s.at), slices.Clone(s.full), slices.Clone(s.fits), s.rounds
+	at, limit, fits, rounds := slices.Clone(s.at), slices.Clone(s.limit), slices.Clone(s.fits), s.rounds
+	was := slices.Clone(s.load)
 	// What was learnt of brokers beside each other stays; that all of them are too slow is less certain.
 	for level := 1.0; level < relaxed; level *= 1.05 {
 		if s.Guess(s.predict, level*objective) {
+			if slices.EqualFunc(was, s.load, func(a, b float64) bool { return math.Abs(a-b) < s.rate*1e-9 }) {
+				break // it was found to be wrong
+			}
 			return true
 		}
 	}
 	// By what is known now nothing fits: FIT goes on from where publishers are.
-	s.at, s.full, s.fits, s.rounds, s.settled, s.predict = at, full, fits, rounds, false, nil
+	s.at, s.limit, s.fits, s.rounds, s.settled, s.predict = at, limit, fits, rounds, false, nil
 	s.reload()
 	return false
 }

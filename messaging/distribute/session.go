@@ -30,7 +30,7 @@ type Session struct {
 	rate       float64
 	at         []int     // a broker for each publisher, or nobody
 	load       []float64 // what each broker has of the topic
-	full       []bool
+	limit      []float64 // what FIT found that a broker can take of the topic
 	fits       []fit
 	random     *rand.Rand
 
@@ -49,7 +49,7 @@ type Session struct {
 // New begins a session. Publishers that are fixed stay where they are and count there. The same seed gives the same plan.
 func New(kind Kind, publishers []Publisher, brokers []Broker, seed uint64) *Session {
 	s := &Session{kind: kind, publishers: publishers, brokers: slices.Clone(brokers), at: make([]int, len(publishers)),
-		load: make([]float64, len(brokers)), full: make([]bool, len(brokers)), fits: make([]fit, len(brokers)),
+		load: make([]float64, len(brokers)), limit: make([]float64, len(brokers)), fits: make([]fit, len(brokers)),
 		random: rand.New(rand.NewPCG(seed, uint64(kind))), settled: true, bestTail: math.Inf(1), correction: make([]float64, len(brokers))}
 	slices.SortStableFunc(s.brokers, func(a, b Broker) int { return cmp.Compare(b.Capacity-b.Existing, a.Capacity-a.Existing) })
 	for n := range s.correction {
@@ -65,7 +65,7 @@ func New(kind Kind, publishers []Publisher, brokers []Broker, seed uint64) *Sess
 // clear leaves only those assigned that are fixed.
 func (s *Session) clear() {
 	clear(s.load)
-	clear(s.full)
+	s.unlimited()
 	clear(s.fits)
 	s.least = 0
 	for n, p := range s.publishers {
@@ -75,6 +75,12 @@ func (s *Session) clear() {
 				s.place(n, b)
 			}
 		}
+	}
+}
+
+func (s *Session) unlimited() {
+	for b := range s.limit {
+		s.limit[b] = math.Inf(1)
 	}
 }
 
@@ -113,11 +119,8 @@ func (s *Session) place(publisher, broker int) {
 
 // residual is how much more a broker is thought to take.
 func (s *Session) residual(broker int) float64 {
-	if s.full[broker] {
-		return 0
-	}
 	b := s.brokers[broker]
-	return max(0, b.Capacity-b.Existing-s.load[broker])
+	return max(0, min(b.Capacity-b.Existing, s.limit[broker])-s.load[broker])
 }
 
 // Assign finds brokers for all that have none (steps 1 and 2), after which the plan is to be measured. It is an error where
@@ -189,7 +192,7 @@ func (s *Session) assign() error {
 	if s.kind == Conc {
 		s.least = k
 	}
-	// Full brokers come among the first k with nothing to give; those that are beyond them stay in use.
+	// Full brokers come among the first k with no room; those that are beyond them stay in use.
 	for b := k; b < len(s.brokers); b++ {
 		if s.load[b] > 0 {
 			k = b + 1
@@ -283,7 +286,7 @@ func (s *Session) migrate(amount, fair float64, to, k int) {
 		if most == nobody {
 			return
 		}
-		gives := s.choose(s.movable(most), min(amount, s.load[most]-fair))
+		gives := s.choose(s.movable(most), min(amount, s.load[most]-fair), amount)
 		if len(gives) == 0 {
 			return
 		}
@@ -300,15 +303,17 @@ func (s *Session) movable(broker int) []int {
 
 // take gives a broker its quota of those that have none.
 func (s *Session) take(broker int, quota float64) (taken float64) {
-	for _, n := range s.choose(s.where(nobody), quota) {
+	for _, n := range s.choose(s.where(nobody), quota, s.residual(broker)) {
 		taken += s.publishers[n].Rate
 		s.place(n, broker)
 	}
 	return taken
 }
 
-// choose is PUB_SELECT: publishers of about this rate. To the nearest one, so that the least quota that anybody gets is half a publisher's.
-func (s *Session) choose(of []int, quota float64) []int {
+// choose is PUB_SELECT: publishers of about this rate, and no more than there is room for. To the nearest one, so that the least quota that anybody gets
+// is half a publisher's; to the nearest whole layer where groups are known: a group of which a broker has one more than its
+// share of the bucket was made for waits for tokens each time that it sends.
+func (s *Session) choose(of []int, quota, room float64) []int {
 	of = s.spread(of)
 	sum, count := 0.0, len(of)
 	for n, p := range of {
@@ -319,8 +324,11 @@ func (s *Session) choose(of []int, quota float64) []int {
 		}
 		sum += rate
 	}
-	if layer := s.layer(of); count > layer && count < len(of) {
-		count -= count % layer
+	if layer := s.layer(of); layer > 1 && layer < len(of) && count < len(of) {
+		count = min((count+layer/2)/layer*layer, len(of))
+		for count > 0 && s.total(of[:count]) > room*(1+1e-9) {
+			count = (count - 1) / layer * layer
+		}
 	}
 	return of[:count]
 }

@@ -63,28 +63,124 @@ func TestConcLeavesALittleWhereMaxMinDoesNot(t *testing.T) {
 	}
 }
 
-// Appendix A.1: each broker gets the same part of every group.
+// layers are how many of each group a broker has: whole where all have as many.
+func layers(publishers []Publisher, plan []string) (of map[string]int, whole bool) {
+	has := map[string]map[string]int{}
+	groups := map[string]bool{}
+	for n, b := range plan {
+		if has[b] == nil {
+			has[b] = map[string]int{}
+		}
+		has[b][publishers[n].Group]++
+		groups[publishers[n].Group] = true
+	}
+	of, whole = map[string]int{}, true
+	for b, counts := range has {
+		for group := range groups {
+			whole = whole && counts[group] == counts[publishers[0].Group]
+		}
+		of[b] = counts[publishers[0].Group]
+	}
+	return of, whole
+}
+
+// Appendix A.1: each broker gets the same part of every group; 25 are split into 8, 8 and 9.
 func TestGroupsAreSplitAsTheLoadIs(t *testing.T) {
 	publishers := many(1000, 10, func(n int) string { return fmt.Sprint(n / 25) })
 	s := New(SRTM, publishers, []Broker{{"a", 4_000, 0}, {"b", 4_000, 0}, {"c", 4_000, 0}}, 3)
 	if err := s.Assign(); err != nil {
 		t.Fatal(err)
 	}
-	of := map[string]map[string]float64{}
-	for n, b := range s.Plan() {
-		if of[b] == nil {
-			of[b] = map[string]float64{}
+	of, whole := layers(publishers, s.Plan())
+	for b, has := range of {
+		if !whole || has < 8 || has > 9 {
+			t.Errorf("%s has %d, whole: %v", b, has, whole)
 		}
-		of[b][publishers[n].Group]++
 	}
-	for b, groups := range of {
-		for group, has := range groups {
-			if fair := 25.0 / 3; math.Abs(has-fair) > 1.5 {
-				t.Errorf("%s has %v of group %s, fair are %.1f", b, has, group, fair)
+}
+
+// Half a broker's 450 would be rounded to five layers of 100 where there is room for four.
+func TestNoLayerIsMoreThanThereIsRoomFor(t *testing.T) {
+	publishers := many(100, 10, func(n int) string { return fmt.Sprint(n % 10) })
+	s := New(SRTM, publishers, []Broker{{"a", 660, 0}, {"b", 450, 0}}, 1)
+	if err := s.Assign(); err != nil {
+		t.Fatal(err)
+	}
+	if of, whole := layers(publishers, s.Plan()); !whole || of["a"] != 6 || of["b"] != 4 {
+		t.Error(of)
+	}
+}
+
+// Where groups are of one size and brokers have room, all that is ever measured are whole layers; and where brokers can take so
+// many of them, a plan is found.
+func TestWholeLayersFindAPlan(t *testing.T) {
+	found, searched := 0, 0
+	for run := range 800 {
+		random := rand.New(rand.NewPCG(17, uint64(run)))
+		size, groups := 10+random.IntN(21), 2+random.IntN(40)
+		publishers := many(size*groups, 10, func(n int) string { return fmt.Sprint(n % groups) })
+		var brokers []Broker
+		takes, sum := map[string]float64{}, 0
+		for n := range 2 + random.IntN(6) {
+			id := fmt.Sprint(n)
+			brokers = append(brokers, Broker{id, 1e6 * (1 + random.Float64()), 0})
+			takes[id] = float64(size) * (0.2 + random.Float64())
+			sum += int(nearly * takes[id]) // from there FIT may end
+		}
+		s := New(SRTM, publishers, brokers, uint64(run))
+		if random.IntN(2) == 0 {
+			wrong := 0.7 + 0.6*random.Float64()
+			s.Guess(func(b Broker, of []Publisher, _ float64) float64 {
+				return wrong * float64(len(of)) / float64(groups) / takes[b.ID]
+			}, 1)
+		}
+		var err error
+		for err == nil && !s.Done() {
+			for !s.Settled() {
+				of, whole := layers(publishers, s.Plan())
+				if !whole {
+					t.Fatalf("run %d: parts of layers: %v", run, of)
+				}
+				tails := map[string]float64{}
+				for b, has := range of {
+					tails[b] = float64(has) / takes[b]
+				}
+				s.Measured(tails, 1)
+				searched++
+			}
+			if !s.Done() {
+				err = s.Assign()
 			}
 		}
-		if len(groups) != 40 {
-			t.Errorf("%s has %d groups of 40", b, len(groups))
+		if err == nil {
+			found++
+		} else if sum >= size {
+			t.Errorf("run %d: %v, though brokers take %d of %d layers", run, err, sum, size)
+		}
+	}
+	if found < 400 || found == 800 || searched < 2000 {
+		t.Errorf("not all kinds of topic occurred: %d found in %d rounds", found, searched)
+	}
+}
+
+// Groups of two, of which no broker can take one each: they are searched one by one.
+func TestALayerThatIsMuchOfTheTopicIsSplit(t *testing.T) {
+	publishers := many(400, 10, func(n int) string { return fmt.Sprint(n % 200) })
+	var brokers []Broker
+	for n := range 5 {
+		brokers = append(brokers, Broker{fmt.Sprint(n), 1e6, 0})
+	}
+	s := New(SRTM, publishers, brokers, 1)
+	for !s.Done() {
+		if err := s.Assign(); err != nil {
+			t.Fatal(err)
+		}
+		for !s.Settled() {
+			tails := map[string]float64{}
+			for id, rate := range loads(publishers, s.Plan()) {
+				tails[id] = rate / 1200
+			}
+			s.Measured(tails, 1)
 		}
 	}
 }
@@ -160,8 +256,8 @@ func TestASessionEnds(t *testing.T) {
 		if err != nil {
 			short++
 			full := 0
-			for _, f := range s.full {
-				if f {
+			for _, limit := range s.limit {
+				if !math.IsInf(limit, 1) {
 					full++
 				}
 			}
