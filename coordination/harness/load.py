@@ -35,7 +35,8 @@ class Client(threading.Thread):
         self.ops, self.stays, self.nodes, self.count, self.stopped, self.busy = [], [], [], 0, False, False
 
     def session(self):
-        return f"{self.name_}/{self.zk.client_id[0] if self.zk.client_id else 0:x}"
+        """Kazoo's own word for it: what it shows in public is nothing while it is not connected."""
+        return f"{self.name_}/{self.zk._session_id or 0:x}"
 
     def run(self):
         here = lived = None
@@ -143,7 +144,7 @@ def lingering(clients, offsets):
     for c, n in zip(clients, offsets):
         answers, session = c.lives()
         for s in c.stays[n:]:
-            over = s.over or ("" if not s.session else "expired" if s.session != session else "lives" if answers else "")
+            over = s.over or ("" if not s.session or s.session.endswith("/0") else "expired" if s.session != session else "lives" if answers else "")
             stays.append(replace(s, over=over))
     return stays
 
