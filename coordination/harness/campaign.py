@@ -46,6 +46,8 @@ from machine import WRITTEN_S, build
 from strikes import FAULTS, OPENERS
 from watch import PHASES, Watch
 
+# How long a server that was mended may not answer, or not serve though it says so, and how long sessions have to expire.
+SILENT_S, REFUSED_S, EXPIRE_S = 90, 90, 15
 # Runs that share an ensemble, and what kinds take turns.
 BLOCK = 25
 TURNS = ("three", "observer", "dynamic", "three", "tls", "overlap", "three", "observer", "mixed", "dynamic", "five")
@@ -128,9 +130,9 @@ class Campaign:
                     self.start(s)
                     fresh[s] = time.monotonic()
                 modes.append(s.mode())
-                if not modes[-1] and time.monotonic() - fresh[s] > 90:
+                if not modes[-1] and time.monotonic() - fresh[s] > SILENT_S:
                     if "less than accepted epoch" not in s.text()[-20_000:]:
-                        return self.dumped(f"server {s.number} runs, and has not served for 90 s")
+                        return self.dumped(f"server {s.number} runs, and has not served for {SILENT_S} s")
                     self.events["kept out by its promise, killed"] += 1
                     s.kill()
                     s.process = None
@@ -185,7 +187,7 @@ class Campaign:
             self.play()
         bad = self.mend()
         if self.e.reconfigurable:
-            end = time.monotonic() + 90
+            end = time.monotonic() + REFUSED_S
             while not bad and not self.e.add():
                 bad = self.mend()
                 if not bad and time.monotonic() > end:
@@ -193,32 +195,34 @@ class Campaign:
         time.sleep(0.15)
         quiesce(self.clients)
         ops = recorded(self.clients, nodes, offsets)
-        if not bad:
-            try:
-                ends, stays = self.ends(nodes, stayed)
-                final = ends[min(ends)]
-                bad = agree(ends) + check(ops, final) + lifetimes(stays, final[nodes[0]].stays)
-            except wire.Refused as e:
-                bad = self.dumped(f"all say that they serve, and for 90 s one cannot be read: {e}") + check(ops)
+        bad = bad or self.judge(ops, nodes, stayed)
         self.watch.look()
         bad += epochs_once(self.watch.established)
         struck = self.cells - before
         return ops, bad, scenario or " + ".join(f"{n} ({p})" for n, p in struck.elements())
 
+    def judge(self, ops, nodes, stayed):
+        try:
+            ends, stays = self.ends(nodes, stayed)
+        except wire.Refused as e:
+            return self.dumped(f"all say that they serve, and for {REFUSED_S} s one cannot be read: {e}") + check(ops)
+        final = ends[min(ends)]
+        return agree(ends) + check(ops, final) + lifetimes(stays, final[nodes[0]].stays)
+
     def ends(self, nodes, stayed):
         """What each server shows when it has caught up, and the nodes that go with sessions. A request of a client that was given up may
-        still arrive: that is no difference. Sessions have 15 s to expire."""
+        still arrive: that is no difference."""
         before, begin = None, time.monotonic()
         while True:
             try:
                 ends = {s.number: self.shown(s, nodes) for s in self.e.servers}
                 stays = lingering(self.clients, stayed)
                 late = [s for s in stays if s.over == "expired" and any(s.name in end[nodes[0]].stays for end in ends.values())]
-                if (not agree(ends) or ends == before) and (not late or time.monotonic() - begin > 15):
+                if (not agree(ends) or ends == before) and (not late or time.monotonic() - begin > EXPIRE_S):
                     return ends, stays
                 before = ends
             except wire.Refused:
-                if time.monotonic() - begin > 90:
+                if time.monotonic() - begin > REFUSED_S:
                     raise
             time.sleep(0.3)
 
