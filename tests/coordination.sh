@@ -44,6 +44,7 @@ fi
 python=$venv/bin/python3
 $python harness/test_history.py
 $python harness/test_machine.py
+$python harness/test_campaign.py
 $python harness/test_start.py
 $python harness/test_rejoin.py
 echo "Kafka 3.9, unchanged"

@@ -114,8 +114,13 @@ def _unforced(c, fail):
     _until(c, lambda: "IOException" in f.text()[told:] or f not in c.alive(), 15, 0.02)
     time.sleep(c.rng.choice([0, 0.2]))
     c.e.machines[f].mend()
-    _revive(c, f)
-    if _until(c, lambda: f.mode() == "follower", 20, 0.02) and leader in c.alive():
+
+    def follows():
+        # It may end by itself as late as now.
+        _revive(c, f)
+        return f.mode() == "follower"
+
+    if _until(c, follows, 20, 0.02) and leader in c.alive():
         c.e.isolate(other)
         time.sleep(0.3 + c.rng.random() * 0.5)
         c.strike("kill", leader)
