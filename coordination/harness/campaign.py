@@ -195,6 +195,7 @@ class Campaign:
         time.sleep(0.15)
         quiesce(self.clients)
         ops = recorded(self.clients, nodes, offsets)
+        self.watch.look()
         bad = bad or self.judge(ops, nodes, stayed)
         self.watch.look()
         bad += epochs_once(self.watch.established)
@@ -206,8 +207,8 @@ class Campaign:
             ends, stays = self.ends(nodes, stayed)
         except wire.Refused as e:
             return self.dumped(f"all say that they serve, and for {REFUSED_S} s one cannot be read: {e}") + check(ops)
-        final = ends[min(ends)]
-        return agree(ends) + check(ops, final) + lifetimes(stays, final[nodes[0]].stays)
+        final, ports = ends[min(ends)], {s.number: s.client for s in self.e.servers}
+        return agree(ends) + check(ops, final, {(epoch, ports[number]) for epoch, number in self.watch.established}) + lifetimes(stays, final[nodes[0]].stays)
 
     def ends(self, nodes, stayed):
         """What each server shows when it has caught up, and the nodes that go with sessions. A request of a client that was given up may

@@ -19,8 +19,9 @@ Laws, for each node:
 And of all nodes together:
  8. a session never sees less than it saw: the zxids of its answers do not go back, and a read shows every write up to the last zxid
     that its session was told, on whatever node;
- 9. a sync brings a server up to all that any answer showed before the sync was sent. A leader that has lost its quorum and does not
-    know it yet still answers (stock asks no quorum), so this holds of zxids up to the epoch in which the sync was answered;
+ 9. a sync brings a follower or an observer up to all that any answer showed before the sync was sent. A leader that has lost its quorum
+    and does not know it yet still answers (stock asks no quorum), so this holds of zxids up to the epoch in which the sync was
+    answered; and a leader's own clients wait for nothing, while a follower may have shown what the leader still has to apply;
 10. servers that are told to catch up show the same (agree());
 11. a node of a session that was closed or has expired is gone at the end, one of a session that lives is there (lifetimes());
 12. an epoch is established once (epochs_once()).
@@ -42,6 +43,7 @@ class Op:
     zxid: int = None     # mzxid after it
     failed: bool = False  # answered with an error that means nothing happened
     seen: int = None     # up to which zxid its server was when it answered
+    server: int = None   # which answered, where that is known
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,14 @@ class Stay:
     over: str = ""      # "closed" or "expired" as the server said; "lives" if it answered after the end was read; "": unknown
 
 
-def check(ops, final=None):
-    """Violations as texts; none where the history is fine. final: node -> End, read after everything, if known."""
+def check(ops, final=None, leaders=None):
+    """Violations as texts; none where the history is fine. final: node -> End, read after everything, if known. leaders: (epoch, server)
+    of all epochs; where nobody tells, syncs are not judged."""
     bad = []
     for node in sorted({op.node for op in ops}):
         bad += _node(node, [op for op in ops if op.node == node], (final or {}).get(node))
     answered = [o for o in ops if o.end is not None and not o.failed]
-    return bad + _sessions(answered) + _syncs(answered)
+    return bad + _sessions(answered) + (_syncs(answered, leaders) if leaders is not None else [])
 
 
 def agree(ends):
@@ -123,10 +126,10 @@ def _sessions(answered):
     return bad
 
 
-def _syncs(answered):
+def _syncs(answered, leaders):
     """Law 9."""
     bad = []
-    for sync in (o for o in answered if o.kind == "sync"):
+    for sync in (o for o in answered if o.kind == "sync" and o.server and (o.seen >> 32, o.server) not in leaders):
         before = max((o.seen for o in answered if o.end < sync.start and o.seen >> 32 <= sync.seen >> 32), default=0)
         if before > sync.seen:
             bad.append(f"{sync.node}: a sync of {sync.client} came to zxid {sync.seen:#x}, when {before:#x} had been shown before it was sent")

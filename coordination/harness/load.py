@@ -53,6 +53,13 @@ class Client(threading.Thread):
             self.busy = False
             time.sleep(self.random.random() * self.pause_s if nodes else 0.01)
 
+    def server(self):
+        """The port of the server it is connected to, None where it is not."""
+        try:
+            return self.zk._connection._socket.getpeername()[1]
+        except (OSError, AttributeError):
+            return None
+
     def write(self, node, value):
         transaction = self.zk.transaction()
         transaction.set_data(node, value.encode())
@@ -66,7 +73,7 @@ class Client(threading.Thread):
         self.count += 1
         chance = self.random.random()
         kind = "write" if chance < 0.5 else "sync" if chance < 0.58 else "read"
-        session = self.session()
+        session, server = self.session(), self.server()
         op = Op(session, kind, node, f"{self.name_}.{self.count}" if kind == "write" else "", time.monotonic())
         self.ops.append(op)
         try:
@@ -82,6 +89,7 @@ class Client(threading.Thread):
             if kind != "sync":
                 op.version, op.zxid = stat.version, stat.mzxid
             op.end = time.monotonic()
+            op.server = server if server == self.server() else None
         except (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError):
             pass  # its outcome is unknown
         except KazooException:

@@ -19,8 +19,8 @@ def read(client, value, start, end, version, zxid=None, seen=None):
     return op(client, "read", value, start, end, version, zxid, seen)
 
 
-def sync(client, start, end, seen):
-    return Op(client, "sync", "/a", "", start, end, seen=seen)
+def sync(client, start, end, seen, server=1):
+    return Op(client, "sync", "/a", "", start, end, seen=seen, server=server)
 
 
 def lost(client, value, start):
@@ -32,6 +32,10 @@ def end(version, value, *log, zxid=None):
     return End(version, version if zxid is None else zxid, value, frozenset(log))
 
 
+# Of epochs 0 and 1.
+LEADERS = {(0, 7), (1, 8)}
+
+
 class MustFail(unittest.TestCase):
     def bad(self, text, ops, final=None):
         found = check(ops, {"/a": final} if final else None)
@@ -39,7 +43,7 @@ class MustFail(unittest.TestCase):
 
     def only(self, text, ops, final=None):
         """No other law sees it."""
-        found = check(ops, {"/a": final} if final else None)
+        found = check(ops, {"/a": final} if final else None, LEADERS)
         self.assertTrue(found and all(text in line for line in found), found)
 
     def test_one_version_for_two_writes(self):
@@ -127,15 +131,22 @@ class MustFail(unittest.TestCase):
     def test_a_sync_that_does_not_catch_up(self):
         first = [write("p", "x", 0, 1, 1), write("p", "y", 2, 3, 2)]
         self.only("a sync of q came to zxid 0x1", [*first, sync("q", 4, 5, 1)])
-        self.assertEqual([], check([*first, sync("q", 4, 5, 2)]))
-        self.assertEqual([], check([*first, sync("q", 2, 5, 1)]))
+        self.assertEqual([], check([*first, sync("q", 4, 5, 2)], None, LEADERS))
+        self.assertEqual([], check([*first, sync("q", 2, 5, 1)], None, LEADERS))
         # What a session was shown counts as what was acknowledged.
         self.only("a sync of q came to zxid 0x2", [*first, read("r", "y", 3, 4, 2, 2, 3), sync("q", 5, 6, 2)])
 
     def test_a_sync_by_a_leader_that_is_none_any_more(self):
         new = 1 << 32
-        self.assertEqual([], check([write("p", "x", 0, 1, 1), write("p", "y", 2, 3, 2, new + 1), sync("q", 4, 5, 1)]))
+        self.assertEqual([], check([write("p", "x", 0, 1, 1), write("p", "y", 2, 3, 2, new + 1), sync("q", 4, 5, 1)], None, LEADERS))
         self.only("a sync of q", [write("p", "x", 0, 1, 1), write("p", "y", 2, 3, 2, new + 1), sync("q", 4, 5, new)])
+
+    def test_a_sync_of_a_leaders_own_client(self):
+        """A follower that led the epoch before is no leader."""
+        ops = [write("p", "x", 0, 1, 1), write("p", "y", 2, 3, 2)]
+        self.assertEqual([], check([*ops, sync("q", 4, 5, 1, 7)], None, LEADERS))
+        self.assertEqual([], check([*ops, sync("q", 4, 5, 1, None)], None, LEADERS))
+        self.only("a sync of q", [*ops, sync("q", 4, 5, 1, 8)])
 
     def test_nodes_that_outlive_their_session_or_not_even_that(self):
         self.assertEqual([], lifetimes([Stay("a", "s", True, "lives"), Stay("b", "t", True, "closed"), Stay("c", "u", True, "expired"),
@@ -213,7 +224,7 @@ class MayBe(unittest.TestCase):
                     seen[c] = len(happened) if what < 0.6 else r.randint(seen.get(c, 2), len(happened))
                 version, zxid, value = state(node, seen[c])
                 kind = "write" if what < 0.5 else "sync" if what < 0.6 else "read"
-                ops.append(Op(c, kind, node, value, start, now[c], version, zxid, seen=seen[c]))
+                ops.append(Op(c, kind, node, value, start, now[c], version, zxid, seen=seen[c], server=1))
             final = {}
             for node in ("/a", "/b"):
                 version, zxid, value = state(node, len(happened))
@@ -222,7 +233,7 @@ class MayBe(unittest.TestCase):
 
     def test_whatever_right_registers_show(self):
         for _, ops, final in self.histories(2000):
-            self.assertEqual([], check(ops, final))
+            self.assertEqual([], check(ops, final, LEADERS))
 
     def test_and_every_acknowledged_write_that_is_lost_is_found(self):
         """One is not in the end; a write of unknown outcome that had not happened has taken its place, where there is one."""
