@@ -122,6 +122,10 @@ def _unforced(c, fail):
 
     if _until(c, follows, 20, 0.02) and leader in c.alive():
         c.e.isolate(other)
+        # Until then what L sent would reach it as soon as it can be reached.
+        _until(c, lambda: c.watch.phase(other) == "looking")
+        begin = time.monotonic()
+        _until(c, lambda: any(o.kind == "write" and o.version and o.start > begin for client in c.clients for o in client.ops[-9:]), every=0.02)
         time.sleep(0.3 + c.rng.random() * 0.5)
         c.strike("kill", leader)
         c.strike("power", f, least=True)
