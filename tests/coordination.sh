@@ -110,8 +110,10 @@ if [ -n "${GIUSTO_SOAK:-}" ]; then
 	seeded forgotten-entry names-not-forced 8
 	seeded forgotten-promise promise-gate-removed 8
 	seeded forgotten-promise reservation-skipped 8
+	campaign --kind three --runs 8 --directed full-log
 	campaign --runs 1000
 else
 	both "seeded forgotten-entry entry-gate-removed 1" "seeded forgotten-promise reservation-skipped 1"
 	both "campaign --runs 2 --kind dynamic" "campaign --runs 2 --kind tls"
+	campaign --kind three --runs 1 --directed full-log | tail -n 1
 fi
