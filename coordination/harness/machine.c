@@ -126,8 +126,8 @@ static void note(const char *format, ...)
 		abort();
 }
 
-/* What is in the page cache of a file is written, but for pages that are as they were when they were dropped. Bytes that
- * were there already are written again, with the same values. */
+/* What is in the page cache of a file is written, but for pages that are as they were when they were dropped. Bytes
+ * that were there already are written again, with the same values. */
 static void copy(ino_t inode, const char *to, int dirty_only)
 {
 	char from[512], data[4096], old[4096];
