@@ -44,6 +44,7 @@ fi
 python=$venv/bin/python3
 $python harness/test_history.py
 $python harness/test_machine.py
+$python harness/test_campaign.py
 $python harness/test_start.py
 $python harness/test_rejoin.py
 echo "Kafka 3.9, unchanged"
@@ -109,8 +110,10 @@ if [ -n "${GIUSTO_SOAK:-}" ]; then
 	seeded forgotten-entry names-not-forced 8
 	seeded forgotten-promise promise-gate-removed 8
 	seeded forgotten-promise reservation-skipped 8
+	campaign --kind three --runs 8 --directed full-log
 	campaign --runs 1000
 else
 	both "seeded forgotten-entry entry-gate-removed 1" "seeded forgotten-promise reservation-skipped 1"
 	both "campaign --runs 2 --kind dynamic" "campaign --runs 2 --kind tls"
+	campaign --kind three --runs 1 --directed full-log | tail -n 1
 fi

@@ -7,6 +7,10 @@ Prints a line a run, and at the end how often each fault struck in each phase. E
 --only RUN plays that run again, --arm stock with stock servers. Faults and moments are the seed's; what servers do meanwhile is not.
 --patch: servers with a deliberate fault (seeded.py); exit 0 as soon as it is found, 1 where it is not.
 
+Broken is a history's law (history.py); that who was mended does not serve: it hangs and has to be killed, ends whenever it is started,
+or says that it serves and for 90 s takes no session, no write, no read; and whatever else stops a run. Only an ensemble that does not
+come up before the first fault is a machine that is too slow: void, and more than 1 % of those, or a run that is missing, are exit 1, too.
+
 kill         kill -9                            slow-disk   forced writes take 20 to 400 ms longer
 stop         SIGSTOP                            sync-fails  every fsync fails (EIO); a server that ends is started again
 cut-off      no packet to it or from it         disk-full   every write fails (ENOSPC)
@@ -17,11 +21,14 @@ reconfig     it is removed as a member, and added again
 """
 import argparse
 import multiprocessing
+import queue
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -32,13 +39,15 @@ from kazoo.handlers.threading import KazooTimeoutError
 import directed
 import seeded
 import wire
-from history import agree, check, epochs_once
+from history import agree, check, epochs_once, lifetimes
 from kinds import KINDS
-from load import count, make_nodes, quiesce, recorded, start_clients
+from load import count, lingering, look, make_nodes, quiesce, recorded, start_clients
 from machine import WRITTEN_S, build
 from strikes import FAULTS, OPENERS
 from watch import PHASES, Watch
 
+# How long a server that was mended may not answer, or not serve though it says so, and how long sessions have to expire.
+SILENT_S, REFUSED_S, EXPIRE_S = 90, 90, 15
 # Runs that share an ensemble, and what kinds take turns.
 BLOCK = 25
 TURNS = ("three", "observer", "dynamic", "three", "tls", "overlap", "three", "observer", "mixed", "dynamic", "five")
@@ -55,7 +64,10 @@ class Campaign:
         self.zk = KazooClient(hosts, timeout=3, connection_retry={"max_delay": 0.1, "max_tries": -1})
         self.zk.start(30)
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         for c in self.clients:
             c.stopped = True
         for zk in (self.zk, *(c.zk for c in self.clients)):
@@ -72,9 +84,12 @@ class Campaign:
 
     def strike(self, name, s, **how):
         self.watch.look()
-        self.cells[name, self.watch.phase(s)] += 1
+        phase = self.watch.phase(s)
         fault = FAULTS[name](self, s, **how)
-        next(fault)
+        if next(fault) is False:
+            self.events[f"{name} refused"] += 1
+        else:
+            self.cells[name, phase] += 1
         return fault
 
     def await_phase(self, phase, timeout=2.5):
@@ -100,7 +115,8 @@ class Campaign:
         s.start()
 
     def mend(self):
-        """Every fault is over: until all serve. A server that ended by itself is started; one that hangs, too."""
+        """Every fault is over: until all serve. A server that ended by itself is started. One that hangs is a violation, unless it says
+        that its promise keeps it out (docs/coordination.md, where reserve can be worse than stock): it is started again, too."""
         starts, fresh, end = Counter(), {s: time.monotonic() for s in self.e.servers}, time.monotonic() + 400
         while time.monotonic() < end:
             modes = []
@@ -114,14 +130,23 @@ class Campaign:
                     self.start(s)
                     fresh[s] = time.monotonic()
                 modes.append(s.mode())
-                if not modes[-1] and time.monotonic() - fresh[s] > 90:
-                    self.events["hung, killed"] += 1
+                if not modes[-1] and time.monotonic() - fresh[s] > SILENT_S:
+                    if "less than accepted epoch" not in s.text()[-20_000:]:
+                        return self.dumped(f"server {s.number} runs, and has not served for {SILENT_S} s")
+                    self.events["kept out by its promise, killed"] += 1
                     s.kill()
                     s.process = None
             if all(modes) and modes.count("leader") == 1:
                 return []
             time.sleep(0.05)
-        return [f"the ensemble does not come up: {modes}"]
+        return self.dumped(f"the ensemble does not come up: {modes}")
+
+    def dumped(self, violation):
+        """With what every thread of every server does, in the servers' logs."""
+        for s in self.alive():
+            s.kill(signal.SIGQUIT)
+        time.sleep(1)
+        return [violation]
 
     def play(self):
         """Faults of a run, as its seed has them; at the end none is left."""
@@ -147,8 +172,11 @@ class Campaign:
         self.rng = random.Random(seed)
         for c in self.clients:
             c.random.seed(f"{seed}/{c.name_}")
-        nodes = make_nodes(self.zk, number)
-        offsets = [len(c.ops) for c in self.clients]
+        try:
+            nodes = make_nodes(self.zk, number)
+        except (KazooException, KazooTimeoutError) as e:
+            return [], self.dumped(f"all say that they serve, and a write is not taken: {type(e).__name__} {e}"), "nothing"
+        offsets, stayed = [len(c.ops) for c in self.clients], [len(c.stays) for c in self.clients]
         for c in self.clients:
             c.nodes = nodes
         time.sleep(0.2)
@@ -158,42 +186,60 @@ class Campaign:
         else:
             self.play()
         bad = self.mend()
-        if self.e.reconfigurable and not bad:
-            while not self.e.add():
-                bad = bad or self.mend()
+        if self.e.reconfigurable:
+            end = time.monotonic() + REFUSED_S
+            while not bad and not self.e.add():
+                bad = self.mend()
+                if not bad and time.monotonic() > end:
+                    bad = self.dumped("all say that they serve, and a member is not taken in again")
         time.sleep(0.15)
         quiesce(self.clients)
         ops = recorded(self.clients, nodes, offsets)
-        if not bad:
-            ends = self.ends(nodes)
-            final = {node: (version, value) for node, (version, _, value) in ends[min(ends)].items()}
-            bad = agree(ends) + check(ops, final)
+        self.watch.look()
+        bad = bad or self.judge(ops, nodes, stayed)
         self.watch.look()
         bad += epochs_once(self.watch.established)
         struck = self.cells - before
         return ops, bad, scenario or " + ".join(f"{n} ({p})" for n, p in struck.elements())
 
-    def ends(self, nodes):
-        """What each server shows when it has caught up. A request of a client that was given up may still arrive: that is no difference."""
-        before, end = None, time.monotonic() + 90
+    def judge(self, ops, nodes, stayed):
+        try:
+            ends, stays = self.ends(nodes, stayed)
+        except wire.Refused as e:
+            return self.dumped(f"all say that they serve, and for {REFUSED_S} s one cannot be read: {e}") + check(ops)
+        final, ports = ends[min(ends)], {s.number: s.client for s in self.e.servers}
+        return agree(ends) + check(ops, final, {(epoch, ports[number]) for epoch, number in self.watch.established}) + lifetimes(stays, final[nodes[0]].stays)
+
+    def ends(self, nodes, stayed):
+        """What each server shows when it has caught up, and the nodes that go with sessions. A request of a client that was given up may
+        still arrive: that is no difference."""
+        before, begin = None, time.monotonic()
         while True:
-            ends = {}
             try:
-                for s in self.e.servers:
-                    session = wire.Session(s.client, 3.0)
-                    ends[s.number] = {}
-                    for node in nodes:
-                        session.sync(node)
-                        data, version, mzxid = session.get(node)
-                        ends[s.number][node] = (version, mzxid, data.decode())
-                    session.close()
-                if not agree(ends) or ends == before:
-                    return ends
+                ends = {s.number: self.shown(s, nodes) for s in self.e.servers}
+                stays = lingering(self.clients, stayed)
+                late = [s for s in stays if s.over == "expired" and any(s.name in end[nodes[0]].stays for end in ends.values())]
+                if (not agree(ends) or ends == before) and (not late or time.monotonic() - begin > EXPIRE_S):
+                    return ends, stays
                 before = ends
             except wire.Refused:
-                if time.monotonic() > end:
+                if time.monotonic() - begin > REFUSED_S:
                     raise
             time.sleep(0.3)
+
+    @staticmethod
+    def shown(server, nodes):
+        session, ends = wire.Session(server.client, 3.0), {}
+        for node in nodes:
+            session.sync(node)
+            names, version = session.children(node)
+            data, later, mzxid = session.get(node)
+            while later != version:
+                names, version = session.children(node)
+                data, later, mzxid = session.get(node)
+            ends[node] = look(names, version, mzxid, data.decode())
+        session.close()
+        return ends
 
 
 def block(options, numbers, out):
@@ -208,15 +254,22 @@ def block(options, numbers, out):
         part += 1
         ensemble = KINDS[kind](base / f"{kind}{part}", library, [options.arm] * 3)
         ensemble.before = before
+        up = False
         try:
             with ensemble:
+                up = True
                 # The files of a first start are nobody's loss.
                 time.sleep(WRITTEN_S)
-                bad = play(options, kind, Campaign(ensemble), todo, out)
+                with Campaign(ensemble) as campaign:
+                    bad = play(options, kind, campaign, todo, out)
             if not bad:
                 shutil.rmtree(ensemble.dir)
-        except (wire.Refused, RuntimeError, KazooException, KazooTimeoutError) as e:  # too slow a machine, mostly
-            out.put((todo.pop(0), kind, f"void: {type(e).__name__} {e}", Counter(void=1), [], Counter(), Counter(), 0, ""))
+        except Exception as e:  # whatever it is, it is told
+            ensemble.__exit__()
+            if not todo:
+                raise
+            what, counts, bad = ("an exception", Counter(), traceback.format_exc().splitlines()[-8:]) if up else (f"void: {e}", Counter(void=1), [])
+            out.put((todo.pop(0), kind, what, counts, bad, Counter(), Counter(), 0, str(ensemble.dir)))
 
 
 def play(options, kind, campaign, todo, out):
@@ -227,16 +280,23 @@ def play(options, kind, campaign, todo, out):
         ops, bad, what = campaign.run(todo[0], seed, options.directed or directed.choose(random.Random(seed), kind))
         out.put((todo.pop(0), kind, what, count(ops), bad, campaign.cells, campaign.events, time.monotonic() - start, str(campaign.e.dir)))
         campaign.cells, campaign.events = Counter(), Counter()
-    campaign.close()
     return bad
 
 
 def work(options, blocks, out):
-    try:
-        while (numbers := blocks.get()) is not None:
-            block(options, numbers, out)
-    finally:
-        out.put(None)
+    while (numbers := blocks.get()) is not None:
+        block(options, numbers, out)
+
+
+def results(workers, out):
+    """Until no worker is left, however it went."""
+    while True:
+        over = not any(w.is_alive() for w in workers)
+        try:
+            yield out.get(timeout=1)
+        except queue.Empty:
+            if over:
+                return
 
 
 def matrix(cells):
@@ -266,13 +326,8 @@ def main():
     for w in workers:
         blocks.put(None)
         w.start()
-    totals, cells, events, bad, running, start = Counter(), Counter(), Counter(), 0, len(workers), time.monotonic()
-    while running:
-        result = out.get()
-        if result is None:
-            running -= 1
-            continue
-        run, kind, what, ops, violations, struck, happened, took, where = result
+    totals, cells, events, bad, start = Counter(), Counter(), Counter(), 0, time.monotonic()
+    for run, kind, what, ops, violations, struck, happened, took, where in results(workers, out):
         cells += struck
         events += happened
         totals += ops + Counter(runs=1)
@@ -288,16 +343,16 @@ def main():
                 w.join()
             shutil.rmtree(a.base)
             sys.exit(0)
-    for w in workers:
-        w.join()
-    if not bad:
+    played, void = totals.pop("runs", 0), totals["void"]
+    failed = bad or played < len(runs) or any(w.exitcode for w in workers)
+    if not failed and not void:
         shutil.rmtree(a.base)
     if a.patch:
-        sys.exit(f"campaign: {a.patch} was not found in {totals['runs']} runs")
+        sys.exit(f"campaign: {a.patch} was not found in {played} runs")
     matrix(cells)
-    print(f"campaign: seed {a.seed}, {totals.pop('runs', 0)} runs in {time.monotonic() - start:.0f} s, {bad} violated; "
+    print(f"campaign: seed {a.seed}, {played} of {len(runs)} runs in {time.monotonic() - start:.0f} s, {bad} violated; "
           f"{', '.join(f'{v} {k}' for k, v in (totals + events).items())}")
-    sys.exit(1 if bad else 0)
+    sys.exit(1 if failed or void > 0.01 * len(runs) else 0)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
-"""Scenarios that aim at one law each: the traces by which the model (coordination/model) shows what an epoch that is forgotten does.
-They are for three voters; a correct server passes them, whatever the moment of the power loss.
+"""Scenarios that aim at one law each: the traces by which the model (coordination/model) shows what an epoch that is forgotten does, and
+what a disk that fails for a moment does. They are for three voters; a correct server passes them, whatever the moment of the power loss.
 """
+import errno
 import time
 
 
-def _until(c, what, timeout=8.0):
+def _until(c, what, timeout=8.0, every=0.001):
     """Whether it comes to be in time; a scenario that cannot go on is over."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         c.watch.look()
         if what():
             return True
-        time.sleep(0.001)
+        time.sleep(every)
     return False
 
 
@@ -99,7 +100,53 @@ def forgotten_entry(c):
     c.e.heal()
 
 
-SCENARIOS = {"forgotten-promise": forgotten_promise, "forgotten-entry": forgotten_entry}
+def _unforced(c, fail):
+    """F comes back, and its disk fails for a moment while it takes over what it missed. {L, F} acknowledge; L is lost, F loses its
+    power: what they acknowledged must be in F's log."""
+    leader = c.target("leader")
+    f, other = c.rng.sample([s for s in c.e.servers if s is not leader], 2)
+    c.strike("kill", f)
+    # What is missed takes some pages.
+    time.sleep(1 + c.rng.random())
+    fail(c.e.machines[f])
+    told = len(f.text())
+    c.start(f)
+    _until(c, lambda: "IOException" in f.text()[told:] or f not in c.alive(), 15, 0.02)
+    time.sleep(c.rng.choice([0, 0.2]))
+    c.e.machines[f].mend()
+
+    def follows():
+        # It may end by itself as late as now.
+        _revive(c, f)
+        return f.mode() == "follower"
+
+    if _until(c, follows, 20, 0.02) and leader in c.alive():
+        c.e.isolate(other)
+        # Until then what L sent would reach it as soon as it can be reached.
+        _until(c, lambda: c.watch.phase(other) == "looking")
+        begin = time.monotonic()
+        _until(c, lambda: any(o.kind == "write" and o.version and o.start > begin for client in c.clients for o in client.ops[-9:]), every=0.02)
+        time.sleep(0.3 + c.rng.random() * 0.5)
+        c.strike("kill", leader)
+        c.strike("power", f, least=True)
+        c.e.heal()
+        _revive(c, f)
+        _lead(c, (f, other))
+        time.sleep(0.3)
+    c.e.heal()
+
+
+def full_log(c):
+    """There is room for the name of its new log, and none for what is in it."""
+    _unforced(c, lambda machine: machine.set("write_errno", errno.ENOSPC))
+
+
+def dropped_log(c):
+    """Its log cannot be forced, and the kernel drops what was to be written."""
+    _unforced(c, lambda machine: machine.set("sync_errno", errno.EIO))
+
+
+SCENARIOS = {"forgotten-promise": forgotten_promise, "forgotten-entry": forgotten_entry, "full-log": full_log, "dropped-log": dropped_log}
 
 
 def choose(rng, kind):

@@ -1,23 +1,30 @@
 """What clients saw, and whether ZooKeeper could have shown it.
 
-Operations on single nodes: writes (set with an expected version, or without) and reads. ZooKeeper promises that writes are
-linearizable and that each client's operations happen in its order, with reads that may be old but never go back. Every answer
-carries the node's version and, for a successful write, its mzxid, which makes the check exact and cheap: the writes of a node
-are ordered by version, so there is nothing to search for.
+Operations on single nodes: writes, reads and syncs. ZooKeeper promises that writes are linearizable and that each client's operations
+happen in its order, with reads that may be old but never go back. Every answer carries the node's version and the mzxid of the write
+it shows, and in its header the zxid up to which its server was, which makes the check exact and cheap: the writes of a node are
+ordered by version, so there is nothing to search for. A write also leaves its value in the node's log (load.py), so that at the end it
+is known of each whether it happened.
 
 Laws, for each node:
  1. two successful writes never have the same version, and versions follow zxids;
- 2. a write that was answered before another was sent has the smaller version (linearizable in real time);
+ 2. a write that was answered or read before another was sent has the smaller version (linearizable in real time);
  3. a read shows a value of a write whose version it shows (acknowledged, or of unknown outcome), never one of a write that
-    failed, and a version's value is one value;
- 4. no acknowledged write is missing: versions that nobody read or wrote may only belong to writes of unknown outcome;
+    failed, and a version's value is one value, with one zxid;
+ 4. at the end the log has each write that was acknowledged or read, none that failed or that nobody sent, and as many as its
+    version says: who takes the place of a lost write does not hide it;
  5. within a session the versions a client sees never go back, not even below its own writes;
  6. a read never shows a version before the write that made it was sent;
  7. nor is a version that somebody read missing at the end.
 And of all nodes together:
- 8. a session never sees less than it saw: a read shows every write up to the last zxid that its session saw, on whatever node;
- 9. servers that are told to catch up show the same (agree());
-10. an epoch is established once (epochs_once()).
+ 8. a session never sees less than it saw: the zxids of its answers do not go back, and a read shows every write up to the last zxid
+    that its session was told, on whatever node;
+ 9. a sync brings a follower or an observer up to all that any answer showed before the sync was sent. A leader that has lost its quorum
+    and does not know it yet still answers (stock asks no quorum), so this holds of zxids up to the epoch in which the sync was
+    answered; and a leader's own clients wait for nothing, while a follower may have shown what the leader still has to apply;
+10. servers that are told to catch up show the same (agree());
+11. a node of a session that was closed or has expired is gone at the end, one of a session that lives is there (lifetimes());
+12. an epoch is established once (epochs_once()).
 """
 from collections import defaultdict
 from dataclasses import dataclass
@@ -27,7 +34,7 @@ from dataclasses import dataclass
 class Op:
     """One operation: times are of one clock; end is None where no answer came (its outcome is unknown)."""
     client: str
-    kind: str            # "write" or "read"
+    kind: str            # "write", "read" or "sync"
     node: str
     value: str           # written or read
     start: float
@@ -35,21 +42,59 @@ class Op:
     version: int = None  # of the node after it
     zxid: int = None     # mzxid after it
     failed: bool = False  # answered with an error that means nothing happened
+    seen: int = None     # up to which zxid its server was when it answered
+    server: int = None   # which answered, where that is known
 
 
-def check(ops, final=None):
-    """Violations as texts; none where the history is fine. final: node -> (version, value) read after everything, if known."""
+@dataclass(frozen=True)
+class End:
+    """A node after everything; its log has the value of each write that happened, in any order."""
+    version: int
+    zxid: int
+    value: str
+    log: frozenset
+    stays: frozenset = frozenset()  # the names of nodes below it that go with their sessions
+
+    def differs(self, other):
+        only = sorted((self.log ^ other.log) | (self.stays ^ other.stays))
+        return f"{self.version, self.value} and {other.version, other.value}" + (f", one alone has {', '.join(only[:9])}" if only else "")
+
+
+@dataclass
+class Stay:
+    """A node that goes with its session."""
+    name: str
+    session: str = ""
+    made: bool = False  # the server said so
+    over: str = ""      # "closed" or "expired" as the server said; "lives" if it answered after the end was read; "": unknown
+
+
+def check(ops, final=None, leaders=None):
+    """Violations as texts; none where the history is fine. final: node -> End, read after everything, if known. leaders: (epoch, server)
+    of all epochs; where nobody tells, syncs are not judged."""
     bad = []
     for node in sorted({op.node for op in ops}):
         bad += _node(node, [op for op in ops if op.node == node], (final or {}).get(node))
-    return bad + _sessions(ops)
+    answered = [o for o in ops if o.end is not None and not o.failed]
+    return bad + _sessions(answered) + (_syncs(answered, leaders) if leaders is not None else [])
 
 
 def agree(ends):
-    """ends: server -> node -> what it shows at the end, all servers having caught up."""
+    """ends: server -> node -> End, all servers having caught up."""
     first, *others = sorted(ends)
-    return [f"{node}: server {first} shows {ends[first][node]}, server {s} {ends[s][node]}"
+    return [f"{node}: servers {first} and {s} show {ends[first][node].differs(ends[s][node])}"
             for s in others for node in sorted(ends[s]) if ends[s][node] != ends[first][node]]
+
+
+def lifetimes(stays, there):
+    """there: the names of such nodes at the end, when sessions had time to expire."""
+    bad = [f"{name} is there, which nobody made" for name in sorted(there - {s.name for s in stays})]
+    for s in stays:
+        if s.over in ("closed", "expired") and s.name in there:
+            bad.append(f"{s.name} is there, its session was {s.over}")
+        if s.over == "lives" and s.made and s.name not in there:
+            bad.append(f"{s.name} is gone, its session lives")
+    return bad
 
 
 def epochs_once(established):
@@ -61,21 +106,33 @@ def epochs_once(established):
             for epoch, who in sorted(leaders.items()) if len(who) > 1]
 
 
-def _sessions(ops):
-    """Law 8. An answer's zxid is that of the write it shows."""
+def _sessions(answered):
+    """Law 8."""
     bad = []
-    shown = [o for o in ops if o.end is not None and not o.failed and o.zxid is not None]
+    shown = [o for o in answered if o.kind != "sync"]
     writes = {node: sorted({(o.zxid, o.version) for o in shown if o.node == node}) for node in {o.node for o in shown}}
     sessions = defaultdict(list)
-    for o in shown:
+    for o in answered:
         sessions[o.client].append(o)
     for client, own in sessions.items():
         seen = 0
         for o in sorted(own, key=lambda o: o.start):
-            missed = [v for z, v in writes[o.node] if o.zxid < z <= seen]
-            if o.kind == "read" and missed:
+            missed = [v for z, v in writes[o.node] if o.zxid < z <= seen] if o.kind == "read" else []
+            if missed:
                 bad.append(f"{o.node}: {client} saw zxid {seen:#x}, then version {o.version}, when version {missed[-1]} was part of it")
-            seen = max(seen, o.zxid)
+            if o.seen < seen:
+                bad.append(f"{o.node}: {client} was at zxid {seen:#x}, then at {o.seen:#x}")
+            seen = max(seen, o.seen)
+    return bad
+
+
+def _syncs(answered, leaders):
+    """Law 9."""
+    bad = []
+    for sync in (o for o in answered if o.kind == "sync" and o.server and (o.seen >> 32, o.server) not in leaders):
+        before = max((o.seen for o in answered if o.end < sync.start and o.seen >> 32 <= sync.seen >> 32), default=0)
+        if before > sync.seen:
+            bad.append(f"{sync.node}: a sync of {sync.client} came to zxid {sync.seen:#x}, when {before:#x} had been shown before it was sent")
     return bad
 
 
@@ -85,23 +142,29 @@ def _node(node, ops, final):
     unknown = {o.value: o for o in ops if o.kind == "write" and o.end is None}
     failed = {o.value for o in ops if o.failed}
     reads = [o for o in ops if o.kind == "read" and o.end is not None and not o.failed]
-    values = {}
+    at_end = [Op("final", "read", node, final.value, float("inf"), float("inf"), final.version, final.zxid)] if final else []
+    values, zxids = {}, {}
     for o in done:
         if o.version in values and values[o.version] != o.value:
             bad.append(f"{node}: version {o.version} was given to two writes, {values[o.version]} and {o.value}")
         values[o.version] = o.value
-    for a, b in zip(done, done[1:]):
-        if a.version < b.version and a.zxid >= b.zxid:
-            bad.append(f"{node}: version {b.version} has zxid {b.zxid:#x}, version {a.version} before it {a.zxid:#x}")
-    # The earliest answer among later versions must not lie before the start of an earlier one.
+    for o in done + reads + at_end:
+        if zxids.setdefault(o.version, o.zxid) != o.zxid:
+            bad.append(f"{node}: version {o.version} has zxid {zxids[o.version]:#x}, {o.client} was shown {o.zxid:#x}")
+    ordered = sorted(zxids.items())
+    for (a, x), (b, y) in zip(ordered, ordered[1:]):
+        if x >= y:
+            bad.append(f"{node}: version {b} has zxid {y:#x}, version {a} before it {x:#x}")
+    # The earliest answer that shows a later version must not lie before the start of an earlier write.
     earliest = None
-    for o in reversed(done):
-        if earliest is not None and earliest.end < o.start:
-            bad.append(f"{node}: {o.value} (version {o.version}) was sent after {earliest.value} (version {earliest.version}) was acknowledged")
+    for o in sorted(done + reads, key=lambda o: (o.version, o.kind == "write"), reverse=True):
+        if earliest is not None and o.kind == "write" and earliest.end < o.start:
+            how = "acknowledged" if earliest.kind == "write" else "read"
+            bad.append(f"{node}: {o.value} (version {o.version}) was sent after {earliest.value} (version {earliest.version}) was {how}")
         if earliest is None or o.end < earliest.end:
             earliest = o
     acknowledged = {o.value: o for o in done}
-    for o in reads + ([Op("final", "read", node, final[1], float("inf"), float("inf"), final[0])] if final else []):
+    for o in reads + at_end:
         if o.version in values and values[o.version] != o.value:
             bad.append(f"{node}: version {o.version} is {values[o.version]} and {o.value}")
         elif o.version > 0:
@@ -113,18 +176,8 @@ def _node(node, ops, final):
                 bad.append(f"{node}: {o.client} read {o.value} as version {o.version}, it was acknowledged as {writer.version}")
             elif writer.start > o.end:
                 bad.append(f"{node}: {o.client} read {o.value} before it was sent")
-    for o in reads if final else ():
-        if o.version > final[0]:
-            bad.append(f"{node}: version {o.version} ({o.value}) was read and is lost: at the end it is version {final[0]}")
-            break
-    if final and done and done[-1].version > final[0]:
-        bad.append(f"{node}: version {done[-1].version} ({done[-1].value}) was acknowledged and is lost: at the end it is version {final[0]}")
     if final:
-        # Every version up to the last is a write; those nobody saw must be covered by writes of unknown outcome.
-        hidden = final[0] - len([v for v in values if 0 < v <= final[0]])
-        free = sum(value not in values.values() for value in unknown)
-        if hidden > free:
-            bad.append(f"{node}: {hidden} versions are of writes nobody sent, {free} at most could be")
+        bad += _end(node, final, done, reads, unknown, failed)
     sessions = defaultdict(list)
     for o in reads + done:
         sessions[o.client].append(o)
@@ -134,4 +187,21 @@ def _node(node, ops, final):
             if last is not None and last.end <= o.start and o.version < last.version:
                 bad.append(f"{node}: {client} saw version {last.version}, then {o.version}")
             last = o if last is None or o.version >= last.version else last
+    return bad
+
+
+def _end(node, final, done, reads, unknown, failed):
+    """Laws 4 and 7."""
+    bad = []
+    for shown, how in ((reads, "read"), (done, "acknowledged")):
+        newest = max(shown, key=lambda o: o.version, default=None)
+        if newest and newest.version > final.version:
+            bad.append(f"{node}: version {newest.version} ({newest.value}) was {how} and is lost: at the end it is version {final.version}")
+        lost = sorted({o.version: o.value for o in shown if o.version > 0 and o.value not in final.log}.items())
+        if lost:
+            bad.append(f"{node}: not in the log is what was {how}: {', '.join(f'version {v} ({value})' for v, value in lost[:9])}")
+    for value in sorted(final.log - {o.value for o in done} - set(unknown)):
+        bad.append(f"{node}: in the log is {value}, which {'failed' if value in failed else 'nobody sent'}")
+    if len(final.log) != final.version:
+        bad.append(f"{node}: at the end it is version {final.version}, with {len(final.log)} writes in its log")
     return bad

@@ -83,10 +83,13 @@ class Dynamic(Static):
             zk.close()
 
     def remove(self, server):
-        """One at a time: of two, those that are told their first members again would be an ensemble of their own."""
-        if self.removed is None:
-            self.removed = server
-            self._reconfig(leaving=str(server.number))
+        """One at a time: of two, those that are told their first members again would be an ensemble of their own. Whether it is known to
+        be no member any more."""
+        if self.removed is not None:
+            return False
+        self.removed = server
+        told = self._reconfig(leaving=str(server.number))
+        return told != "" and f"server.{server.number}=" not in told
 
     def add(self):
         """Until the removed server is a member again, or two seconds have passed; whether it is."""

@@ -6,6 +6,7 @@
  *   control       struct control below
  *   live/INO      a second name of each file that was made, opened for writing or removed: an inode is never used twice
  *   durable/INO   what of it would be there after a power loss
+ *   dropped/INO   what it held when a forced write failed: Linux takes those pages for written, and does not try again
  *   journal       what happened to names and lengths, in order: c(reate) INO NAME, r(ename) OLD NEW, u(nlink) NAME,
  * t(runcate) INO LENGTH; and s(ync) INO, d(atasync) INO, which is what makes a file system write its own journal
  * GIUSTO_WIRES    "port:port,...": who connects to the first of a pair is connected to the second
@@ -31,10 +32,11 @@
 #include <unistd.h>
 
 struct control {
-	volatile int64_t slow_us;     /* every forced write takes so much longer */
-	volatile int64_t sync_errno;  /* and fails with this */
-	volatile int64_t write_errno; /* every write, and every new file, fails with this */
-	volatile int64_t clock_ns;    /* the wall clock is wrong by this */
+	volatile int64_t slow_us;      /* every forced write takes so much longer */
+	volatile int64_t sync_errno;   /* and fails with this */
+	volatile int64_t write_errno;  /* every write fails with this */
+	volatile int64_t create_errno; /* every new file fails with this */
+	volatile int64_t clock_ns;     /* the wall clock is wrong by this */
 };
 
 #define REAL(type, name, ...)                                                                                          \
@@ -124,24 +126,47 @@ static void note(const char *format, ...)
 		abort();
 }
 
-/* What is in the page cache of a file is on the disk now. Bytes that were there already are written again, with the
- * same values. */
-static void copy(ino_t inode, const char *to)
+/* What is in the page cache of a file is written, but for pages that are as they were when they were dropped. Bytes
+ * that were there already are written again, with the same values. */
+static void copy(ino_t inode, const char *to, int dirty_only)
 {
-	char from[512], data[65536];
-	off_t length = 0;
+	char from[512], data[4096], old[4096];
+	off_t length = 0, end;
 	ssize_t n;
+	struct stat s;
+	int dropped = -1;
 
 	at(from, "live", inode);
 	int in = real_open(from, O_RDONLY | O_CLOEXEC, 0), out = real_open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-	if (in < 0 || out < 0)
+	if (in < 0 || out < 0 || fstat(out, &s) != 0)
 		abort();
-	for (; (n = read(in, data, sizeof data)) > 0; length += n)
-		if (plain_write(out, data, n) != n)
+	if (dirty_only) {
+		at(from, "dropped", inode);
+		dropped = real_open(from, O_RDONLY | O_CLOEXEC, 0);
+	}
+	for (end = s.st_size; (n = read(in, data, sizeof data)) > 0; length += n) {
+		if (dropped >= 0 && pread(dropped, old, sizeof old, length) == n && memcmp(old, data, n) == 0)
+			continue;
+		if (lseek(out, length, SEEK_SET) < 0 || plain_write(out, data, n) != n)
 			abort();
+		if (length + n > end)
+			end = length + n;
+	}
 	REAL(int, "ftruncate64", int, off_t);
-	real(out, length);
+	real(out, end < length ? end : length);
 	close(in), close(out);
+	if (dropped >= 0)
+		close(dropped);
+}
+
+/* Who is cut is written anew. */
+static void note_shorter(ino_t inode, off_t length)
+{
+	char dropped[512];
+
+	at(dropped, "dropped", inode);
+	(void)!truncate(dropped, length);
+	note("t %lu %ld\n", (unsigned long)inode, (long)length);
 }
 
 /* A file that is about to change or to lose its name: its inode stays, and what it holds is what it held when the
@@ -158,7 +183,7 @@ static ino_t keep(const char *path)
 		(void)!link(path, live);
 		/* The server may be killed at any instruction. */
 		snprintf(half, sizeof half, "%s.half", durable);
-		copy(s.st_ino, half);
+		copy(s.st_ino, half, 0);
 		rename(half, durable);
 	}
 	return s.st_ino;
@@ -174,9 +199,9 @@ static int opened(const char *path, int flags, mode_t mode)
 		return real_open(path, flags, mode);
 	pthread_mutex_lock(&lock);
 	ino_t before = keep(path);
-	if (!before && (flags & O_CREAT) && control->write_errno) {
+	if (!before && (flags & O_CREAT) && control->create_errno) {
 		pthread_mutex_unlock(&lock);
-		errno = control->write_errno;
+		errno = control->create_errno;
 		return -1;
 	}
 	int fd = real_open(path, flags, mode), error = errno;
@@ -188,7 +213,7 @@ static int opened(const char *path, int flags, mode_t mode)
 			abort();
 		note("c %lu %s\n", (unsigned long)s.st_ino, name);
 	} else if (fd >= 0 && (flags & O_TRUNC)) {
-		note("t %lu 0\n", (unsigned long)before);
+		note_shorter(before, 0);
 	}
 	pthread_mutex_unlock(&lock);
 	errno = error;
@@ -263,7 +288,7 @@ int ftruncate64(int fd, off_t length)
 	int done = fstat(fd, &s) == 0 ? real(fd, length) : -1, error = errno;
 	/* A longer file is data: it waits for a sync. */
 	if (done == 0 && length < s.st_size)
-		note("t %lu %ld\n", (unsigned long)s.st_ino, (long)length);
+		note_shorter(s.st_ino, length);
 	pthread_mutex_unlock(&lock);
 	errno = error;
 	return done;
@@ -271,7 +296,7 @@ int ftruncate64(int fd, off_t length)
 
 static int forced(int fd, char how, int (*real)(int))
 {
-	char live[512], durable[512];
+	char live[512], to[512];
 	struct stat s;
 
 	if (journal < 0 || fstat(fd, &s) != 0)
@@ -282,17 +307,16 @@ static int forced(int fd, char how, int (*real)(int))
 		return real(fd);
 	if (control->slow_us)
 		usleep(control->slow_us);
-	if (control->sync_errno) {
-		errno = control->sync_errno;
-		return -1;
-	}
+	int error = control->sync_errno;
 	pthread_mutex_lock(&lock);
-	at(durable, "durable", s.st_ino);
+	at(to, error ? "dropped" : "durable", s.st_ino);
 	if (!directory)
-		copy(s.st_ino, durable);
-	note("%c %lu\n", how, (unsigned long)s.st_ino);
+		copy(s.st_ino, to, !error);
+	if (!error)
+		note("%c %lu\n", how, (unsigned long)s.st_ino);
 	pthread_mutex_unlock(&lock);
-	return 0;
+	errno = error;
+	return error ? -1 : 0;
 }
 
 int fsync(int fd)

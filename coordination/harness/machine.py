@@ -3,7 +3,8 @@ the disk is gone when its power is.
 
 What a power loss leaves follows ext4 and XFS: names and lengths of files change in the order in which they were changed, and are kept
 up to some point, which is never before the last fsync of any file, nor before the fdatasync of a file that was new or shortened. What a
-file holds is what was forced; parts of what came later may be there too, and all of it once the kernel has written it by itself.
+file holds is what was forced; parts of what came later may be there too, and all of it once the kernel has written it by itself. When
+a forced write fails, Linux takes the pages for written: who reads finds them, until the power is lost, but no later fsync writes them.
 """
 import mmap
 import os
@@ -19,7 +20,8 @@ from wires import WiredEnsemble
 
 # The kernel writes what nobody forces after 30 s; here all is faster.
 WRITTEN_S = 1.5
-CONTROLS = ("slow_us", "sync_errno", "write_errno", "clock_ns")
+CONTROLS = ("slow_us", "sync_errno", "write_errno", "create_errno", "clock_ns")
+PAGE = 4096
 
 
 def build(directory):
@@ -57,7 +59,7 @@ class Machine:
 
     def _fresh(self):
         """All that is there is on the disk."""
-        for name in ("live", "durable"):
+        for name in ("live", "durable", "dropped"):
             shutil.rmtree(self.dir / name, ignore_errors=True)
             (self.dir / name).mkdir()
         (self.dir / "journal").write_text("")
@@ -80,6 +82,9 @@ class Machine:
                 continue
             data = durable.read_bytes()
             live = paths[inode].read_bytes()
+            dropped = self.dir / "dropped" / str(inode)
+            if dropped.exists():
+                live = without(live, dropped.read_bytes(), data)
             written = paths[inode].stat().st_mtime < time.time() - WRITTEN_S
             if inode in flushed or written:
                 data = live
@@ -98,6 +103,17 @@ class Machine:
             f.rename(self.disk / f.name)
         after.rmdir()
         self._fresh()
+
+
+def without(live, dropped, durable):
+    """What the disk can have of a file: pages that are as they were when they were dropped are not written any more."""
+    data = bytearray(durable)
+    for at in range(0, len(live), PAGE):
+        page = live[at:at + PAGE]
+        if page != dropped[at:at + PAGE]:
+            data += bytes(max(0, at - len(data)))
+            data[at:at + PAGE] = page
+    return bytes(data[:len(live)])
 
 
 def committed(lines):

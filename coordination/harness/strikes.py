@@ -1,5 +1,5 @@
 """The faults of the campaign. Each strikes a server and, when it is asked for the next time, is over; what was killed is started by the
-campaign."""
+campaign. What comes to nothing yields False."""
 import errno
 import signal
 
@@ -53,7 +53,10 @@ def sync_fails(c, s):
 
 
 def disk_full(c, s):
+    """No room for what files hold; for a new file's name there may be."""
+    c.e.machines[s].set("create_errno", c.rng.choice([0, errno.ENOSPC]))
     yield from _set(c, s, "write_errno", errno.ENOSPC)
+    c.e.machines[s].set("create_errno", 0)
 
 
 def power(c, s, least=False):
@@ -71,8 +74,7 @@ def clock(c, s):
 
 
 def reconfig(c, s):
-    c.e.remove(s)
-    yield
+    yield c.e.remove(s)
     c.e.add()
 
 

@@ -92,6 +92,7 @@ class MachineTest(unittest.TestCase):
     def test_full_and_broken_disks(self):
         self.run_('write("old", b"x")')
         self.machine.set("write_errno", errno.ENOSPC)
+        self.machine.set("create_errno", errno.ENOSPC)
         self.machine.set("sync_errno", errno.EIO)
         codes = self.run_("""
 for what in (lambda: append("old", b"y"), lambda: os.open(d + "new", os.O_WRONLY | os.O_CREAT), sync_directory):
@@ -101,6 +102,49 @@ for what in (lambda: append("old", b"y"), lambda: os.open(d + "new", os.O_WRONLY
         self.machine.mend()
         self.run_('append("old", b"y", os.fsync)')
         self.assertEqual({"old": b"xy"}, self.left())
+
+    def test_room_for_a_name_and_not_for_what_it_holds(self):
+        self.machine.set("write_errno", errno.ENOSPC)
+        self.run_("""
+fd = os.open(d + "new", os.O_WRONLY | os.O_CREAT)
+try: os.write(fd, b"x")
+except OSError as e: assert e.errno == 28
+os.fsync(fd)""")
+        self.machine.mend()
+        self.assertEqual({"new": b""}, self.left())
+
+    def test_pages_that_could_not_be_forced_are_not_written_again(self):
+        """As fsync(2) of Linux tells it: reported once, and taken for written."""
+        self.run_('write("log", b"a" * 8000)')
+        self.machine.set("sync_errno", errno.EIO)
+        self.run_("""
+try: append("log", b"b" * 8000, os.fsync)
+except OSError as e: assert e.errno == 5""")
+        self.machine.mend()
+        # It is there for who reads it, also in another process, and an fsync says that all is well.
+        self.assertEqual("16000\n", self.run_('append("log", b"", os.fsync); print(len(open(d + "log").read()))'))
+        self.run_('append("log", b"c" * 8000, os.fsync)')
+        # Page 2 and 3 hold bytes of b; the last of them was written again, with what came after b.
+        self.assertEqual({"log": b"a" * 8000 + bytes(12288 - 8000) + b"b" * (16000 - 12288) + b"c" * 8000}, self.left())
+
+    def test_nor_does_the_kernel_write_them_by_itself(self):
+        self.run_('write("log", b"a" * 4096)')
+        self.machine.set("sync_errno", errno.EIO)
+        self.run_("""
+try: append("log", b"b" * 4096, os.fsync)
+except OSError as e: os.utime(d + "log", (0, 0))""")
+        self.machine.mend()
+        self.assertEqual({"log": b"a" * 4096}, self.left())
+
+    def test_who_is_cut_and_written_anew_is_forced(self):
+        self.run_('write("e", b"1" * 5000)')
+        self.machine.set("sync_errno", errno.EIO)
+        self.run_("""
+try: write("e", b"2" * 5000)
+except OSError: pass""")
+        self.machine.mend()
+        self.run_('write("e", b"2" * 5000, os.fsync, os.O_TRUNC)')
+        self.assertEqual({"e": b"2" * 5000}, self.left())
 
     def test_clock_and_slow_disk(self):
         self.machine.set("clock_ns", 3600 * 10**9)

@@ -56,9 +56,10 @@ class Session:
         except OSError as e:
             raise Refused(str(e)) from e
 
-    def create(self, path, data=b""):
+    def create(self, path, data=b"", flags=0):
+        """flags 1: it goes with this session."""
         acl = struct.pack(">ii", 1, 31) + _string("world") + _string("anyone")
-        return self.call(1, _string(path) + _string(data) + acl + struct.pack(">i", 0))
+        return self.call(1, _string(path) + _string(data) + acl + struct.pack(">i", flags))
 
     def set(self, path, data):
         zxid, error, _ = self.call(5, _string(path) + _string(data) + struct.pack(">i", -1))
@@ -74,6 +75,18 @@ class Session:
         end = 4 + max(0, struct.unpack_from(">i", rest)[0])
         _, mzxid, _, _, version = struct.unpack_from(">qqqqi", rest, end)
         return rest[4:end], version, mzxid
+
+    def children(self, path):
+        """(their names, version of the node)"""
+        _, error, rest = self.call(12, _string(path) + b"\0")
+        if error:
+            raise Refused(f"error {error}")
+        names, at = [], 4
+        for _ in range(struct.unpack_from(">i", rest)[0]):
+            length = struct.unpack_from(">i", rest, at)[0]
+            names.append(rest[at + 4:at + 4 + length].decode())
+            at += 4 + length
+        return names, struct.unpack_from(">qqqqi", rest, at)[4]
 
     def sync(self, path):
         """Returns when the server has what was committed before."""
