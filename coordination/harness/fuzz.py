@@ -15,6 +15,7 @@ import threading
 import time
 from pathlib import Path
 
+import bodies
 import wire
 from ensemble import ARMS, ROOM, Ensemble, _die_with_parent
 
@@ -23,8 +24,7 @@ FLAGS = ["-Dzookeeper.loglevel=OFF"]
 CONFIG = {"tickTime": 1000, "initLimit": 10, "syncLimit": 5, "giusto.features": "fcle,fqce,unanimous,snapshot"}
 # The heap is 1000 MB at most.
 HEAP_LEFT_MB, RSS_MB, THREADS_LEFT, FILES_LEFT, GAP_S, RECOVERY_S = 50, 1500, 25, 25, 30, 60
-# create, delete, setData, setACL, check, multi, create2, reconfig, createContainer, deleteContainer, createTTL
-WRITES = (1, 2, 5, 7, 13, 14, 15, 16, 19, 20, 21)
+NO_NODE = -101
 ALIVE = ("WorkerReceiver", "WorkerSender", "ListenerHandler", "QuorumPeer[", "CommitProcessor:", "SyncThread:")
 
 
@@ -110,20 +110,27 @@ def fuzz(classes, ensemble, leader, seed, inputs):
 
 
 def unreadable(ensemble, law):
-    """Each write with a body that ends too soon, at each server; then a write that can be read."""
+    """Each body that cannot be read or lacks something (bodies.py), at each server; then a write that can be read."""
     for s in ensemble.servers:
-        for kind in WRITES:
-            for body in (b"", b"\0\0", b"\0\0\0\2/x", b"\x7f\xff\xff\xff"):
-                try:
-                    session = wire.Session(s.client, timeout=30)
-                    _, error, _ = session.call(kind, body)
-                    law(error != 0 or kind == 14, f"server {s.number} has done {kind} {body}")
-                    session.drop()
-                except wire.Refused:
-                    # Some it answers by closing the connection.
-                    pass
+        before = "anything"
+        for kind, body, must in [(*r, True) for r in bodies.refused()] + [(*o, False) for o in bodies.odd()]:
+            try:
+                session = wire.Session(s.client, timeout=30)
+            except wire.Refused as e:
+                law(False, f"server {s.number} takes no session after {before}: {e}")
+                return
+            before = f"{kind} {body}"
+            try:
+                _, error, _ = session.call(kind, body)
+                # A multi tells the error of each of its operations.
+                law(not must or error != 0 or kind == bodies.MULTI, f"server {s.number} has done {before}")
+            except wire.Refused:
+                # Some it answers by closing the connection.
+                pass
+            session.drop()
         if not serves(s, law, "some that could not be read"):
             return
+        law(wire.Session(s.client, timeout=30).call(4, bodies.text("/lacking") + b"\0")[1] == NO_NODE, "a node was made of what could not be read")
 
 
 def serves(server, law, after):
