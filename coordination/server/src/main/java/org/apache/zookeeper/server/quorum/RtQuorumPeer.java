@@ -16,13 +16,11 @@ import java.util.function.BooleanSupplier;
 import javax.security.sasl.SaslException;
 import org.apache.zookeeper.common.X509Exception;
 import org.apache.zookeeper.metrics.MetricsContext;
-import org.apache.zookeeper.server.ExitCode;
 import org.apache.zookeeper.server.ServerMetrics;
-import org.apache.zookeeper.server.SyncRequestProcessor;
+import org.apache.zookeeper.server.ZKDatabase;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
 import org.apache.zookeeper.server.quorum.FastLeaderElection.ToSend;
 import org.apache.zookeeper.server.util.ZxidUtils;
-import org.apache.zookeeper.util.ServiceUtils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -74,6 +72,11 @@ class RtQuorumPeer extends QuorumPeer {
             return thread;
         }, new ThreadPoolExecutor.DiscardPolicy());
         epochs = new EpochStore(settings.epochs, new EpochFiles(log.getSnapDir().toPath(), bound.forced::add), writer);
+    }
+
+    @Override
+    public void setZKDatabase(ZKDatabase stock) {
+        super.setZKDatabase(new RtDatabase(getTxnFactory(), this));
     }
 
     @Override
@@ -232,7 +235,7 @@ class RtQuorumPeer extends QuorumPeer {
             protected void setState(State state) {
                 super.setState(state);
                 if (state == State.ERROR) {
-                    failed();
+                    RtDatabase.threadFailed();
                 }
             }
         });
@@ -245,22 +248,10 @@ class RtQuorumPeer extends QuorumPeer {
             protected void setState(State state) {
                 super.setState(state);
                 if (state == State.ERROR) {
-                    failed();
+                    RtDatabase.threadFailed();
                 }
             }
         });
-    }
-
-    /**
-     * Called by a thread that a server cannot do without, and that has failed. Where it is the one that writes the log, stock looks for
-     * another leader with the tree in its memory, which may hold what its log does not, and votes as if the log had it. Here the
-     * process ends, as a stock server without an ensemble does, and starts from what is on its disk.
-     */
-    static void failed() {
-        if (Thread.currentThread() instanceof SyncRequestProcessor) {
-            LOG.error("The log cannot be written, see the error above; this server ends");
-            ServiceUtils.requestSystemExit(ExitCode.UNEXPECTED_ERROR.getValue());
-        }
     }
 
     /** Until the leader we voted for says that it is ready, or some milliseconds have passed. */
