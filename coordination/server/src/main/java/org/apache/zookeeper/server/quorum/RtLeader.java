@@ -23,8 +23,8 @@ final class RtLeader extends Leader {
     private static final Logger LOG = LoggerFactory.getLogger(RtLeader.class);
     /** How far a learner's promise can be ahead of ours: so many elections failed without us. */
     private static final long EPOCHS = 1 << 16;
-    /** Unread answers. A follower with a hundred thousand clients that all come back is below it. */
-    private static final int ANSWERS = 200_000;
+    /** Packets. A follower with a hundred thousand clients that all come back is below it. */
+    static final int UNREAD = 200_000;
     /** So many names that are in no configuration are let in: stock keeps figures of each, 32 kB, for as long as the process runs. */
     private static final int STRANGERS = 256;
     private static final Set<Long> NAMES = new HashSet<>();
@@ -144,12 +144,19 @@ final class RtLeader extends Leader {
         super.revalidateSession(packet, learner);
     }
 
+    /** A learner's client waits for each answer before its next, so none that it reads may be left out: it begins anew. */
     @Override
     public void submitLearnerRequest(Request request) {
-        boolean deaf = request.getOwner() instanceof LearnerHandler && deaf((LearnerHandler) request.getOwner());
-        if (!deaf) {
+        if (request.getOwner() instanceof LearnerHandler && deaf((LearnerHandler) request.getOwner())) {
+            sendAway((LearnerHandler) request.getOwner());
+        } else {
             Forwarded.of(request).ifPresent(super::submitLearnerRequest);
         }
+    }
+
+    private static void sendAway(LearnerHandler deaf) {
+        LOG.warn("Server {}, {}, does not read what it is told; it is sent away", deaf.getSid(), deaf.getRemoteAddress());
+        deaf.shutdown();
     }
 
     private static boolean isLetIn(long sid) {
@@ -159,6 +166,6 @@ final class RtLeader extends Leader {
     }
 
     private static boolean deaf(LearnerHandler learner) {
-        return learner.queuedPackets.size() > ANSWERS;
+        return learner.queuedPackets.size() > UNREAD;
     }
 }

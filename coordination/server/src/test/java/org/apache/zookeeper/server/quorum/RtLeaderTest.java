@@ -1,0 +1,110 @@
+package org.apache.zookeeper.server.quorum;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.zookeeper.ZooDefs.OpCode;
+import org.apache.zookeeper.server.Request;
+import org.apache.zookeeper.server.RequestRecord;
+import org.apache.zookeeper.server.ZKDatabase;
+import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
+import org.apache.zookeeper.server.quorum.QuorumPeer.LearnerType;
+import org.apache.zookeeper.server.quorum.QuorumPeer.QuorumServer;
+import org.apache.zookeeper.server.quorum.flexible.QuorumMaj;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A leader, alone in its configuration, and learners of which nobody reads what they are told. */
+class RtLeaderTest {
+
+    @TempDir
+    Path dir;
+    private final List<Request> taken = new ArrayList<>();
+    private RtLeader leader;
+
+    @BeforeEach
+    void leads() throws Exception {
+        FileTxnSnapLog log = new FileTxnSnapLog(dir.toFile(), dir.toFile());
+        RtQuorumPeer peer = new RtQuorumPeer(Settings.of(new Properties()));
+        peer.setMyid(1);
+        peer.setTxnFactory(log);
+        InetSocketAddress any = new InetSocketAddress("127.0.0.1", 0);
+        peer.setQuorumVerifier(new QuorumMaj(Map.of(1L, new QuorumServer(1, any, any))), false);
+        leader = new RtLeader(peer, new LeaderZooKeeperServer(log, peer, new ZKDatabase(log)) {
+            @Override
+            public void submitLearnerRequest(Request request) {
+                taken.add(request);
+            }
+        });
+    }
+
+    @AfterEach
+    void ends() {
+        leader.closeSockets();
+    }
+
+    private final class Learner extends LearnerHandler {
+
+        private final LearnerType type;
+
+        Learner(LearnerType type) throws IOException {
+            super(new Socket(), null, leader);
+            this.type = type;
+            leader.addLearnerHandler(this);
+        }
+
+        @Override
+        public LearnerType getLearnerType() {
+            return type;
+        }
+
+        @Override
+        public String getRemoteAddress() {
+            return "nowhere";
+        }
+
+        Learner inStep() {
+            leader.startForwarding(this, 0);
+            return this;
+        }
+
+        void unread(int packets) {
+            for (int i = 0; i < packets; i++) {
+                queuedPackets.add(new QuorumPacket(Leader.PING, 0, null, null));
+            }
+        }
+
+        boolean isSentAway() {
+            return sock.isClosed();
+        }
+
+        void asks() {
+            Request request = new Request(null, 7, 5, OpCode.sync, RequestRecord.fromBytes(new byte[0]), null);
+            request.setOwner(this);
+            leader.submitLearnerRequest(request);
+        }
+    }
+
+    /** What it asked for is lost: it would wait for the answer for ever. */
+    @Test
+    void whoDoesNotReadAndAsksIsSentAway() throws IOException {
+        Learner follower = new Learner(LearnerType.PARTICIPANT).inStep();
+        follower.unread(RtLeader.UNREAD);
+        follower.asks();
+        assertEquals(1, taken.size());
+        follower.unread(1);
+        follower.asks();
+        assertEquals(1, taken.size());
+        assertTrue(follower.isSentAway());
+    }
+}
