@@ -116,6 +116,7 @@ final class RtLeader extends Leader {
         synchronized (arriving) {
             arriving.add(learner);
             arriving.removeAll(getForwardingFollowers());
+            arriving.removeAll(getObservingLearners());
             if (arriving.size() > Door.ROOM + self.getView().size()) {
                 longest = arriving.iterator().next();
                 arriving.remove(longest);

@@ -1,6 +1,7 @@
 package org.apache.zookeeper.server.quorum;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -106,5 +107,23 @@ class RtLeaderTest {
         follower.asks();
         assertEquals(1, taken.size());
         assertTrue(follower.isSentAway());
+    }
+
+    @Test
+    void learnersInStepDoNotArrive() throws IOException {
+        List<Learner> learners = new ArrayList<>();
+        for (int i = 0; i < 2 * Door.ROOM; i++) {
+            learners.add(new Learner(i % 2 == 0 ? LearnerType.OBSERVER : LearnerType.PARTICIPANT).inStep());
+        }
+        Learner silent = new Learner(LearnerType.OBSERVER);
+        // One server is in the configuration.
+        for (int i = 0; i < Door.ROOM + 1; i++) {
+            assertFalse(silent.isSentAway(), "one of " + i);
+            new Learner(LearnerType.PARTICIPANT);
+        }
+        assertTrue(silent.isSentAway());
+        for (Learner learner : learners) {
+            assertFalse(learner.isSentAway());
+        }
     }
 }
