@@ -109,6 +109,36 @@ class RtLeaderTest {
         assertTrue(follower.isSentAway());
     }
 
+    /** It asks nothing, and a ping now and then keeps its connection. */
+    @Test
+    void anObserverThatDoesNotReadIsSentAway() throws IOException {
+        Learner deaf = new Learner(LearnerType.OBSERVER).inStep();
+        Learner other = new Learner(LearnerType.OBSERVER).inStep();
+        deaf.unread(RtLeader.UNREAD / 2);
+        leader.sendObserverPacket(new QuorumPacket(Leader.INFORM, 1, null, null));
+        assertFalse(deaf.isSentAway());
+        deaf.unread(RtLeader.UNREAD / 2);
+        leader.sendObserverPacket(new QuorumPacket(Leader.INFORM, 2, null, null));
+        assertTrue(deaf.isSentAway());
+        assertFalse(other.isSentAway());
+    }
+
+    @Test
+    void noObserverKeepsMoreThanAQuarterOfTheHeap() throws IOException {
+        Learner deaf = new Learner(LearnerType.OBSERVER).inStep();
+        Learner other = new Learner(LearnerType.OBSERVER).inStep();
+        // The same megabyte each time.
+        byte[] data = new byte[1 << 20];
+        long packets = Runtime.getRuntime().maxMemory() / 4 / data.length;
+        for (int i = 0; i < packets + 20; i++) {
+            assertTrue(i >= packets || !deaf.isSentAway(), "after " + i + " of " + packets);
+            leader.sendObserverPacket(new QuorumPacket(Leader.INFORM, i, data, null));
+            other.queuedPackets.clear();
+        }
+        assertTrue(deaf.isSentAway());
+        assertFalse(other.isSentAway());
+    }
+
     @Test
     void learnersInStepDoNotArrive() throws IOException {
         List<Learner> learners = new ArrayList<>();
