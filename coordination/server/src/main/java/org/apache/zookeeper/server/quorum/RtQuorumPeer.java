@@ -116,6 +116,7 @@ class RtQuorumPeer extends QuorumPeer {
             old.halt();
         }
         manager.listener.start();
+        waiting.roundsBegin();
         FastLeaderElection election = new FastLeaderElection(this, manager);
         // Before its threads start: nobody has seen the queues that are replaced.
         election.recvqueue = new VoteQueue(this, election, settings.has(Settings.Feature.UNANIMOUS));
@@ -153,9 +154,11 @@ class RtQuorumPeer extends QuorumPeer {
         long leader = buffer.getLong();
         long zxid = buffer.getLong();
         long round = buffer.getLong();
-        if (getVotingView().containsKey(message.sid)) {
-            seekers.says(message.sid, state == ServerState.LOOKING.ordinal(), System.nanoTime());
+        // What others say is stock's to judge: of them there is no end.
+        if (!getVotingView().containsKey(message.sid)) {
+            return;
         }
+        seekers.says(message.sid, state == ServerState.LOOKING.ordinal(), System.nanoTime());
         if (state == ServerState.LEADING.ordinal() && leader == message.sid) {
             ready.says(message.sid, round);
             long epoch = buffer.hasRemaining() ? buffer.getLong() : ZxidUtils.getEpochFromZxid(zxid);
@@ -170,7 +173,7 @@ class RtQuorumPeer extends QuorumPeer {
     private void heardLeader(Vote theirs) {
         Leader leading = leader;
         Vote ours = getCurrentVote();
-        if (!(leading instanceof RtLeader) || !getVotingView().containsKey(theirs.getId())) {
+        if (!(leading instanceof RtLeader)) {
             return;
         }
         boolean better = theirs.getPeerEpoch() != ours.getPeerEpoch() ? theirs.getPeerEpoch() > ours.getPeerEpoch()
