@@ -2,12 +2,13 @@
 
     python3 coordination/harness/fuzz.py [--inputs 100000] [--seed 1] [--arm giusto|stock]
 
-What holds: writes whose body cannot be read are refused and stop nothing; no server and none of its threads ends, the leader stays, a
-write every 100 ms is acknowledged, memory, threads and files are bounded and come back; then the leader is killed while votes are
+What holds: writes whose body cannot be read are refused and stop nothing; no server and none of its threads ends, the leader stays, all
+(one is an observer) stay with it, a write every 100 ms is acknowledged, memory, threads and files are bounded and come back; then the leader is killed while votes are
 forged, and when the forger stops another leads soon, with every acknowledged write. Exit 1 where that is not so.
 """
 import argparse
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,11 @@ class Seen:
         return re.findall(r'^"(.*?)" #', self.jcmd("Thread.print"), re.M)
 
 
+def looks(ensemble):
+    """How often each server has looked for a leader."""
+    return [s.metrics().get("looking_count") for s in ensemble.servers]
+
+
 def settle(before):
     """Until connections whose other end is gone have run into their limits: initLimit ticks, or longer on a busy machine."""
     end = time.monotonic() + 60
@@ -101,11 +107,41 @@ def compiled():
     return out
 
 
-def fuzz(classes, ensemble, leader, seed, inputs):
-    config = "\n".join(f"server.{s.number}=127.0.0.1:{s.quorum}:{s.election}:participant" for s in ensemble.servers) + "\nversion=0"
+class Watched(Ensemble):
+    """Its last server is an observer."""
+
+    def members(self, server):
+        lines = super().members(server)
+        lines[f"server.{len(self.servers)}"] += ":observer"
+        return lines if server is not self.servers[-1] else {"peerType": "observer", **lines}
+
+
+class Nobody:
+    """An address where connections are never answered: its queue is full, and the kernel drops what comes."""
+
+    def __enter__(self):
+        self.sockets = [socket.socket()]
+        self.sockets[0].bind(("127.0.0.1", 0))
+        self.sockets[0].listen(0)
+        self.address = "127.0.0.1:%d" % self.sockets[0].getsockname()[1]
+        try:
+            for _ in range(16):
+                self.sockets.append(socket.create_connection(self.sockets[0].getsockname(), 0.5))
+        except TimeoutError:
+            return self
+        raise RuntimeError("this kernel accepts connections that nobody asked for")
+
+    def __exit__(self, *_):
+        for s in self.sockets:
+            s.close()
+
+
+def fuzz(classes, ensemble, leader, seed, inputs, nobody):
+    config = "\n".join(f"server.{s.number}=127.0.0.1:{s.quorum}:{s.election}:{'observer' if s is ensemble.servers[-1] else 'participant'}"
+                       for s in ensemble.servers) + "\nversion=0"
     ports = ",".join(str(s.election) for s in ensemble.servers)
     return subprocess.Popen(["nice", "-n", "10", "java", "-Xmx256m", "-cp", classes, "Fuzz", str(seed), str(inputs), ports,
-                             str(leader.quorum), config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             str(leader.quorum), nobody.address, config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             preexec_fn=_die_with_parent)
 
 
@@ -155,7 +191,7 @@ def main():
             wrong.append(text)
             print("VIOLATED: " + text, flush=True)
 
-    with tempfile.TemporaryDirectory() as directory, Ensemble(directory, [args.arm] * 3, CONFIG, FLAGS) as ensemble:
+    with tempfile.TemporaryDirectory() as directory, Watched(directory, [args.arm] * 4, CONFIG, FLAGS) as ensemble, Nobody() as nobody:
         leader = ensemble.leader()
         session = wire.Session(leader.client, timeout=30)
         session.create("/written", b"0")
@@ -166,8 +202,9 @@ def main():
         writer.start()
         time.sleep(2)
         before = {s: (Seen(s), Seen(s).heap()) for s in ensemble.servers}
+        looked = looks(ensemble)
         start, most = time.monotonic(), {"rss": 0, "threads": 0, "files": 0}
-        process = fuzz(classes, ensemble, leader, args.seed, args.inputs)
+        process = fuzz(classes, ensemble, leader, args.seed, args.inputs, nobody)
         while process.poll() is None and not wrong:
             time.sleep(0.5)
             for s in ensemble.servers:
@@ -181,6 +218,7 @@ def main():
         writes, gap = writer.count, writer.gap()
         print("".join(f"    {line}\n" for line in said.splitlines()) + errors[:2000], end="")
         law(len(writer.epochs) == 1, f"the leader changed: epochs {sorted(writer.epochs)}")
+        law(looks(ensemble) == looked, f"a server has looked for a leader: {looked} -> {looks(ensemble)}")
         law(gap < GAP_S, f"no write for {gap:.1f} s")
         law(most["rss"] < RSS_MB, f"{most['rss']} MB of memory")
         law(all([serves(s, law, "all that") for s in ensemble.servers]), "a server does not serve")
@@ -196,7 +234,7 @@ def main():
             law(new.threads <= old.threads + THREADS_LEFT, f"server {s.number} keeps {new.threads} threads, {old.threads} before: {names}")
             law(new.files <= old.files + FILES_LEFT, f"server {s.number} keeps {new.files} files, {old.files} before")
             print(f"    server {s.number}: heap {heap} -> {now} MB, {old.threads} -> {new.threads} threads, {old.files} -> {new.files} files")
-        recovery = forged(classes, ensemble, leader, writer, args.seed, law)
+        recovery = forged(classes, ensemble, leader, writer, args.seed, law, nobody)
         writer.stopped = True
         count = sum(int(line.split()[0]) for line in said.splitlines() if not re.search("closed by|identities|nobody reads|unread", line))
         print(f"fuzz: {args.arm}: {count} inputs read by the servers in {seconds:.0f} s, seed {args.seed}; {writes} writes acknowledged, longest time "
@@ -205,9 +243,9 @@ def main():
     return 1 if wrong else 0
 
 
-def forged(classes, ensemble, leader, writer, seed, law):
+def forged(classes, ensemble, leader, writer, seed, law, nobody):
     """The leader dies while votes are forged. Seconds from the end of that to the next write."""
-    process = fuzz(classes, ensemble, leader, seed + 1, 10 ** 9)
+    process = fuzz(classes, ensemble, leader, seed + 1, 10 ** 9, nobody)
     time.sleep(1)
     leader.kill()
     time.sleep(4)
