@@ -87,8 +87,13 @@ class Seen:
 
 
 def looks(ensemble):
-    """How often each server has looked for a leader."""
-    return [s.metrics().get("looking_count") for s in ensemble.servers]
+    """How often each server has looked for a leader; a busy one is asked again."""
+    counts, end = {}, time.monotonic() + 60
+    while len(counts) < len(ensemble.servers) and time.monotonic() < end:
+        for s in ensemble.servers:
+            counts.setdefault(s.number, s.metrics().get("looking_count"))
+        counts = {number: count for number, count in counts.items() if count}
+    return counts
 
 
 def settle(before):
