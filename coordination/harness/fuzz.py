@@ -2,12 +2,13 @@
 
     python3 coordination/harness/fuzz.py [--inputs 100000] [--seed 1] [--arm giusto|stock]
 
-What holds: writes whose body cannot be read are refused and stop nothing; no server and none of its threads ends, the leader stays, a
-write every 100 ms is acknowledged, memory, threads and files are bounded and come back; then the leader is killed while votes are
+What holds: writes whose body cannot be read are refused and stop nothing; no server and none of its threads ends, the leader stays, all
+(one is an observer) stay with it, a write every 100 ms is acknowledged, memory, threads and files are bounded and come back; then the leader is killed while votes are
 forged, and when the forger stops another leads soon, with every acknowledged write. Exit 1 where that is not so.
 """
 import argparse
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import threading
 import time
 from pathlib import Path
 
+import bodies
 import wire
 from ensemble import ARMS, ROOM, Ensemble, _die_with_parent
 
@@ -23,8 +25,7 @@ FLAGS = ["-Dzookeeper.loglevel=OFF"]
 CONFIG = {"tickTime": 1000, "initLimit": 10, "syncLimit": 5, "giusto.features": "fcle,fqce,unanimous,snapshot"}
 # The heap is 1000 MB at most.
 HEAP_LEFT_MB, RSS_MB, THREADS_LEFT, FILES_LEFT, GAP_S, RECOVERY_S = 50, 1500, 25, 25, 30, 60
-# create, delete, setData, setACL, check, multi, create2, reconfig, createContainer, deleteContainer, createTTL
-WRITES = (1, 2, 5, 7, 13, 14, 15, 16, 19, 20, 21)
+NO_NODE = -101
 ALIVE = ("WorkerReceiver", "WorkerSender", "ListenerHandler", "QuorumPeer[", "CommitProcessor:", "SyncThread:")
 
 
@@ -85,6 +86,16 @@ class Seen:
         return re.findall(r'^"(.*?)" #', self.jcmd("Thread.print"), re.M)
 
 
+def looks(ensemble):
+    """How often each server has looked for a leader; a busy one is asked again."""
+    counts, end = {}, time.monotonic() + 60
+    while len(counts) < len(ensemble.servers) and time.monotonic() < end:
+        for s in ensemble.servers:
+            counts.setdefault(s.number, s.metrics().get("looking_count"))
+        counts = {number: count for number, count in counts.items() if count}
+    return counts
+
+
 def settle(before):
     """Until connections whose other end is gone have run into their limits: initLimit ticks, or longer on a busy machine."""
     end = time.monotonic() + 60
@@ -101,29 +112,66 @@ def compiled():
     return out
 
 
-def fuzz(classes, ensemble, leader, seed, inputs):
-    config = "\n".join(f"server.{s.number}=127.0.0.1:{s.quorum}:{s.election}:participant" for s in ensemble.servers) + "\nversion=0"
+class Watched(Ensemble):
+    """Its last server is an observer."""
+
+    def members(self, server):
+        lines = super().members(server)
+        lines[f"server.{len(self.servers)}"] += ":observer"
+        return lines if server is not self.servers[-1] else {"peerType": "observer", **lines}
+
+
+class Nobody:
+    """An address where connections are never answered: its queue is full, and the kernel drops what comes."""
+
+    def __enter__(self):
+        self.sockets = [socket.socket()]
+        self.sockets[0].bind(("127.0.0.1", 0))
+        self.sockets[0].listen(0)
+        self.address = "127.0.0.1:%d" % self.sockets[0].getsockname()[1]
+        try:
+            for _ in range(16):
+                self.sockets.append(socket.create_connection(self.sockets[0].getsockname(), 0.5))
+        except TimeoutError:
+            return self
+        raise RuntimeError("this kernel accepts connections that nobody asked for")
+
+    def __exit__(self, *_):
+        for s in self.sockets:
+            s.close()
+
+
+def fuzz(classes, ensemble, leader, seed, inputs, nobody):
+    config = "\n".join(f"server.{s.number}=127.0.0.1:{s.quorum}:{s.election}:{'observer' if s is ensemble.servers[-1] else 'participant'}"
+                       for s in ensemble.servers) + "\nversion=0"
     ports = ",".join(str(s.election) for s in ensemble.servers)
     return subprocess.Popen(["nice", "-n", "10", "java", "-Xmx256m", "-cp", classes, "Fuzz", str(seed), str(inputs), ports,
-                             str(leader.quorum), config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             str(leader.quorum), nobody.address, config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             preexec_fn=_die_with_parent)
 
 
 def unreadable(ensemble, law):
-    """Each write with a body that ends too soon, at each server; then a write that can be read."""
+    """Each body that cannot be read or lacks something (bodies.py), at each server; then a write that can be read."""
     for s in ensemble.servers:
-        for kind in WRITES:
-            for body in (b"", b"\0\0", b"\0\0\0\2/x", b"\x7f\xff\xff\xff"):
-                try:
-                    session = wire.Session(s.client, timeout=30)
-                    _, error, _ = session.call(kind, body)
-                    law(error != 0 or kind == 14, f"server {s.number} has done {kind} {body}")
-                    session.drop()
-                except wire.Refused:
-                    # Some it answers by closing the connection.
-                    pass
+        before = "anything"
+        for kind, body, must in [(*r, True) for r in bodies.refused()] + [(*o, False) for o in bodies.odd()]:
+            try:
+                session = wire.Session(s.client, timeout=30)
+            except wire.Refused as e:
+                law(False, f"server {s.number} takes no session after {before}: {e}")
+                return
+            before = f"{kind} {body}"
+            try:
+                _, error, _ = session.call(kind, body)
+                # A multi tells the error of each of its operations.
+                law(not must or error != 0 or kind == bodies.MULTI, f"server {s.number} has done {before}")
+            except wire.Refused:
+                # Some it answers by closing the connection.
+                pass
+            session.drop()
         if not serves(s, law, "some that could not be read"):
             return
+        law(wire.Session(s.client, timeout=30).call(4, bodies.text("/lacking") + b"\0")[1] == NO_NODE, "a node was made of what could not be read")
 
 
 def serves(server, law, after):
@@ -148,7 +196,7 @@ def main():
             wrong.append(text)
             print("VIOLATED: " + text, flush=True)
 
-    with tempfile.TemporaryDirectory() as directory, Ensemble(directory, [args.arm] * 3, CONFIG, FLAGS) as ensemble:
+    with tempfile.TemporaryDirectory() as directory, Watched(directory, [args.arm] * 4, CONFIG, FLAGS) as ensemble, Nobody() as nobody:
         leader = ensemble.leader()
         session = wire.Session(leader.client, timeout=30)
         session.create("/written", b"0")
@@ -159,8 +207,9 @@ def main():
         writer.start()
         time.sleep(2)
         before = {s: (Seen(s), Seen(s).heap()) for s in ensemble.servers}
+        looked = looks(ensemble)
         start, most = time.monotonic(), {"rss": 0, "threads": 0, "files": 0}
-        process = fuzz(classes, ensemble, leader, args.seed, args.inputs)
+        process = fuzz(classes, ensemble, leader, args.seed, args.inputs, nobody)
         while process.poll() is None and not wrong:
             time.sleep(0.5)
             for s in ensemble.servers:
@@ -174,6 +223,7 @@ def main():
         writes, gap = writer.count, writer.gap()
         print("".join(f"    {line}\n" for line in said.splitlines()) + errors[:2000], end="")
         law(len(writer.epochs) == 1, f"the leader changed: epochs {sorted(writer.epochs)}")
+        law(looks(ensemble) == looked, f"a server has looked for a leader: {looked} -> {looks(ensemble)}")
         law(gap < GAP_S, f"no write for {gap:.1f} s")
         law(most["rss"] < RSS_MB, f"{most['rss']} MB of memory")
         law(all([serves(s, law, "all that") for s in ensemble.servers]), "a server does not serve")
@@ -189,7 +239,7 @@ def main():
             law(new.threads <= old.threads + THREADS_LEFT, f"server {s.number} keeps {new.threads} threads, {old.threads} before: {names}")
             law(new.files <= old.files + FILES_LEFT, f"server {s.number} keeps {new.files} files, {old.files} before")
             print(f"    server {s.number}: heap {heap} -> {now} MB, {old.threads} -> {new.threads} threads, {old.files} -> {new.files} files")
-        recovery = forged(classes, ensemble, leader, writer, args.seed, law)
+        recovery = forged(classes, ensemble, leader, writer, args.seed, law, nobody)
         writer.stopped = True
         count = sum(int(line.split()[0]) for line in said.splitlines() if not re.search("closed by|identities|nobody reads|unread", line))
         print(f"fuzz: {args.arm}: {count} inputs read by the servers in {seconds:.0f} s, seed {args.seed}; {writes} writes acknowledged, longest time "
@@ -198,9 +248,9 @@ def main():
     return 1 if wrong else 0
 
 
-def forged(classes, ensemble, leader, writer, seed, law):
+def forged(classes, ensemble, leader, writer, seed, law, nobody):
     """The leader dies while votes are forged. Seconds from the end of that to the next write."""
-    process = fuzz(classes, ensemble, leader, seed + 1, 10 ** 9)
+    process = fuzz(classes, ensemble, leader, seed + 1, 10 ** 9, nobody)
     time.sleep(1)
     leader.kill()
     time.sleep(4)

@@ -51,6 +51,18 @@ class Refused(unittest.TestCase):
             self.assertIn(text, done.stderr)
 
 
+class Memory(unittest.TestCase):
+    def test_when_none_is_left_the_server_ends(self):
+        """With one of its threads gone it may do anything; 3 is java's exit code for it."""
+        full = """class Full { public static void main(String[] args) throws InterruptedException {
+            Thread one = new Thread(() -> { for (Object all = null; ; all = new Object[] {all, new byte[1 << 20]}); });
+            one.start(); one.join(); } }"""
+        with tempfile.TemporaryDirectory() as d:
+            (Path(d) / "Full.java").write_text(full)
+            done = subprocess.run(["java", f"@{ROOM / 'conf' / 'java.args'}", "-Xmx64m", Path(d) / "Full.java"], capture_output=True, timeout=60)
+            self.assertEqual(3, done.returncode)
+
+
 class Clients(unittest.TestCase):
     """One ensemble: its first server is started and stopped by the script, its leader dies under Curator."""
 

@@ -14,9 +14,9 @@ import java.util.concurrent.atomic.AtomicLong;
  * Sends what no server sends to the election and quorum ports of running servers, over as many connections as it takes. Prints how
  * many inputs of each kind went out.
  *
- * <pre>java Fuzz.java SEED INPUTS ELECTION_PORT,ELECTION_PORT,... QUORUM_PORT CONFIG</pre>
+ * <pre>java Fuzz.java SEED INPUTS ELECTION_PORT,ELECTION_PORT,... QUORUM_PORT NOBODY CONFIG</pre>
  *
- * The ports are those of servers 1, 2, ...; the quorum port is the leader's; CONFIG is the ensemble's own, as it stands in
+ * The ports are those of servers 1, 2, ...; the quorum port is the leader's; NOBODY is an address that never answers; CONFIG is the ensemble's own, as it stands in
  * notifications. An input is a frame, a packet or an initial message. Only those count of which the server read the last: it answers
  * the end of a connection with its own; what it may not have read, because it closed the connection before, is told apart.
  */
@@ -29,6 +29,7 @@ final class Fuzz {
 
     private final int[] election;
     private final int quorum;
+    private final String nobody;
     private final String config;
     private final long inputs;
     private final AtomicLong sent = new AtomicLong();
@@ -38,7 +39,8 @@ final class Fuzz {
         inputs = Long.parseLong(args[1]);
         election = java.util.Arrays.stream(args[2].split(",")).mapToInt(Integer::parseInt).toArray();
         quorum = Integer.parseInt(args[3]);
-        config = args[4];
+        nobody = args[4];
+        config = args[5];
     }
 
     public static void main(String[] args) throws InterruptedException {
@@ -156,7 +158,7 @@ final class Fuzz {
     /** Initial messages, each on a connection of its own. */
     private void greetings(SplittableRandom random) throws IOException, InterruptedException {
         try (Socket socket = connect(election[random.nextInt(election.length)])) {
-            socket.getOutputStream().write(Inputs.greeting(random));
+            socket.getOutputStream().write(Inputs.greeting(random, nobody));
             sent("initial messages", 1);
             if (random.nextBoolean()) {
                 socket.setSoLinger(true, 0);
@@ -217,18 +219,20 @@ final class Fuzz {
         }
     }
 
-    /** One packet whose list of identities never ends. */
+    /** One packet whose list of identities never ends, or is not long and each of them is. */
     private void endless(SplittableRandom random) throws IOException, InterruptedException {
+        boolean many = random.nextBoolean();
         try (Socket socket = connect(quorum)) {
-            socket.getOutputStream().write(new Bytes().i32(16).i64(0).i32(-1).i32(Integer.MAX_VALUE).array());
+            socket.getOutputStream().write(new Bytes().i32(16).i64(0).i32(-1).i32(many ? Integer.MAX_VALUE : 5000).array());
             sent("packets without an end", 1);
-            Bytes nothing = new Bytes();
-            for (int i = 0; i < 8192; i++) {
-                nothing.i32(0).i32(0);
+            int identities = many ? 8192 : 1;
+            Bytes next = new Bytes();
+            for (int i = 0; i < 2 * identities; i++) {
+                next.text(many ? "" : "x".repeat(1_000_000));
             }
             while (sent.get() < inputs) {
-                socket.getOutputStream().write(nothing.array());
-                count("identities in packets without an end", 8192);
+                socket.getOutputStream().write(next.array());
+                count("identities in packets without an end", identities);
                 Thread.sleep(20);
             }
         }

@@ -57,8 +57,11 @@ final class Inputs {
         return bytes;
     }
 
-    /** What a server says first on the election port: a version, who it is, and where it can be reached. */
-    static byte[] greeting(SplittableRandom random) {
+    /**
+     * What a server says first on the election port: a version, who it is, and where it can be reached. Servers connect to those with lower
+     * numbers than theirs; at the address of nobody they wait for an answer.
+     */
+    static byte[] greeting(SplittableRandom random, String nobody) {
         int kind = random.nextInt(10);
         if (kind == 0) {
             return garbage(random, 64);
@@ -69,6 +72,9 @@ final class Inputs {
         }
         long version = kind == 2 ? random.nextLong() : -65536 + random.nextInt(2);
         long sid = random.nextInt(8) == 0 ? random.nextInt(5) - 1 : random.nextLong() >>> 1 + random.nextInt(40);
+        if (kind == 3) {
+            return new Bytes().i64(-65536).i64(-2 - (random.nextLong() >>> 1)).text(nobody).array();
+        }
         byte[] text = (random.nextInt(8) == 0 ? new String(garbage(random, 40), UTF_8) : ADDRESSES[random.nextInt(ADDRESSES.length)])
             .getBytes(UTF_8);
         return new Bytes().i64(version).i64(sid).i32(random.nextInt(8) == 0 ? number(random) : text.length).raw(text).array();

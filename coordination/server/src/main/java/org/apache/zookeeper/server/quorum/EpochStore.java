@@ -32,7 +32,7 @@ final class EpochStore {
         MEMORY
     }
 
-    /** Where epochs are kept. Every call either happened or throws. */
+    /** Where epochs are kept. A call that returns has happened; of one that throws nobody knows. */
     interface Files {
         /** Replaces a file atomically and forces it, as stock does. */
         void force(String name, long value) throws IOException;
@@ -56,7 +56,7 @@ final class EpochStore {
 
     /** The highest epoch promised to anybody since this process started, and what the file was. */
     private long promised = -1;
-    /** What the file of the promise holds, as far as we wrote it; -1 where we have not. */
+    /** What the file of the promise holds at least, as far as we wrote it; -1 where we have not. */
     private long durable = -1;
     /** The value in the staging file, -1 where there is none. */
     private long staged = -1;
@@ -149,11 +149,13 @@ final class EpochStore {
                 if (durable <= promised) {
                     return;
                 }
+                long reserved = durable;
+                // Also where it fails: the file may have been replaced, and not forced.
+                durable = promised;
                 try {
                     files.force(ACCEPTED, promised);
-                    durable = promised;
                 } catch (IOException e) {
-                    LOG.warn("Could not take back the reservation of epoch {}", durable, e);
+                    LOG.warn("Could not take back the reservation of epoch {}", reserved, e);
                 }
             }
         });

@@ -5,13 +5,16 @@ import java.io.IOException;
 import java.io.InputStream;
 
 /**
- * What a learner sends, and nothing that fills the leader's memory: stock reads as many identities in a packet as it announces. A
+ * What a learner sends, and nothing that fills the leader's memory: stock reads as many identities in a packet as it announces, each of
+ * any length up to 2 MB. A
  * QuorumPacket is type, zxid, data with their length, and the number of identities, each of two texts with their length.
  */
 final class PacketGuard extends FilterInputStream {
 
     /** A client of a learner has one identity for each way in which it proved who it is. */
     static final int IDENTITIES = 10_000;
+    /** Bytes of all texts of a packet: 400 for each of so many identities. */
+    static final int TEXTS = 4_000_000;
     private static final int HEADER = 12;
 
     private enum Part { HEADER, DATA_LENGTH, DATA, IDENTITIES, TEXT_LENGTH, TEXT }
@@ -20,8 +23,9 @@ final class PacketGuard extends FilterInputStream {
     /** Bytes of this part that are still to come. */
     private int left = HEADER;
     private int number;
-    /** Texts of this packet that are still to come. */
+    /** Texts of this packet that are still to come, and what those that came have together. */
     private int texts;
+    private long textBytes;
 
     PacketGuard(InputStream in) {
         super(in);
@@ -71,9 +75,14 @@ final class PacketGuard extends FilterInputStream {
                 throw new IOException("a packet with " + value + " identities");
             }
             texts = 2 * value;
+            textBytes = 0;
             text();
             break;
         case TEXT_LENGTH:
+            textBytes += value;
+            if (textBytes > TEXTS) {
+                throw new IOException("a packet with identities of more than " + TEXTS + " bytes");
+            }
             enter(Part.TEXT, value);
             break;
         default:

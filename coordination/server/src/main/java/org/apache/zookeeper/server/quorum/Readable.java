@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.function.Supplier;
 import org.apache.jute.Record;
 import org.apache.zookeeper.DeleteContainerRequest;
+import org.apache.zookeeper.MultiOperationRecord;
 import org.apache.zookeeper.ZooDefs.OpCode;
 import org.apache.zookeeper.proto.CheckVersionRequest;
 import org.apache.zookeeper.proto.CreateRequest;
@@ -22,7 +23,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Keeps requests that cannot be read from a leader's first processor. For one of these writes 3.9.5 proposes an error with the zxid
  * of the write before (PrepRequestProcessor.pRequestHelper, the last catch), and no quorum ever acknowledges anything again: two
- * bytes of any client stop an ensemble. A multi is the one write whose error gets a zxid of its own.
+ * bytes of any client stop an ensemble. Only a multi that ends too soon gets a zxid of its own; one that has no ACL (-1 of them) does not.
+ * These are all types whose body is read before there is a header: the other two, sessions, have theirs first.
  */
 final class Readable {
 
@@ -40,6 +42,7 @@ final class Readable {
         RECORDS.put(OpCode.setACL, SetACLRequest::new);
         RECORDS.put(OpCode.reconfig, ReconfigRequest::new);
         RECORDS.put(OpCode.check, CheckVersionRequest::new);
+        RECORDS.put(OpCode.multi, MultiOperationRecord::new);
     }
 
     private Readable() {

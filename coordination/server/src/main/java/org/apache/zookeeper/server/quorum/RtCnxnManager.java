@@ -7,6 +7,11 @@ import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.util.HashSet;
 import java.util.Set;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
 import org.apache.zookeeper.server.quorum.QuorumPeerConfig.ConfigException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -14,17 +19,26 @@ import org.slf4j.LoggerFactory;
 /**
  * Stock's election channel, which tells our peer what arrives, and which strangers cannot stop. In stock one connection that says
  * nothing holds up all others, one address with a port above 65535 ends the thread that accepts, one malformed configuration ends
- * the thread that reads votes, and every number that a stranger gives itself is remembered for ever.
+ * the thread that reads votes, every number that a stranger gives itself is remembered for ever, and 20 addresses at which nobody
+ * answers leave no thread to connect to a peer.
  */
-final class RtCnxnManager extends QuorumCnxManager {
+class RtCnxnManager extends QuorumCnxManager {
 
     private static final Logger LOG = LoggerFactory.getLogger(RtCnxnManager.class);
     /** state, leader, zxid, round, epoch, version; then the length of the configuration, and it. */
     private static final int VERSION_AT = 36;
     private static final int CONFIG_AT = 44;
 
+    /** Connections to servers that are not in the configuration, which may be one that joins, that are tried at a time. */
+    static final int TRIES = 4;
+
     private final RtQuorumPeer peer;
     private final Door door = new Door();
+    private final ExecutorService strangers = new ThreadPoolExecutor(0, TRIES, 1, TimeUnit.SECONDS, new SynchronousQueue<>(), work -> {
+        Thread thread = new Thread(work, "giusto-strangers");
+        thread.setDaemon(true);
+        return thread;
+    });
     /** The last configuration that could be read. */
     private volatile ByteBuffer readable = ByteBuffer.allocate(0);
 
@@ -40,6 +54,27 @@ final class RtCnxnManager extends QuorumCnxManager {
             super.receiveConnection(socket);
             forgetStrangers();
         });
+    }
+
+    /** Stock has as many threads as an ensemble has servers, no more, and asks the address that a stranger says is its own. */
+    @Override
+    public boolean initiateConnectionAsync(MultipleAddresses address, Long sid) {
+        if (peer.getView().containsKey(sid) || peer.getLastSeenQuorumVerifier().getAllMembers().containsKey(sid)) {
+            return super.initiateConnectionAsync(address, sid);
+        }
+        try {
+            strangers.execute(() -> initiateConnection(address, sid));
+            return true;
+        } catch (RejectedExecutionException e) {
+            LOG.debug("Server {} is not asked at {}: enough others are", sid, address);
+            return false;
+        }
+    }
+
+    @Override
+    public void halt() {
+        strangers.shutdown();
+        super.halt();
     }
 
     /**

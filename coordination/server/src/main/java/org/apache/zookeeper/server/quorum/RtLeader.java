@@ -23,8 +23,12 @@ final class RtLeader extends Leader {
     private static final Logger LOG = LoggerFactory.getLogger(RtLeader.class);
     /** How far a learner's promise can be ahead of ours: so many elections failed without us. */
     private static final long EPOCHS = 1 << 16;
-    /** Unread answers. A follower with a hundred thousand clients that all come back is below it. */
-    private static final int ANSWERS = 200_000;
+    /** Packets. A follower with a hundred thousand clients that all come back is below it. */
+    static final int UNREAD = 200_000;
+    /** Bytes of what an observer is told. Who is told by a log that is as long as stock lets it be (a third of the snapshot) is below it. */
+    private static final long UNREAD_BYTES = Runtime.getRuntime().maxMemory() / 4;
+    /** Counting them takes a while: after so many new ones. */
+    private static final long COUNT_BYTES = 16 << 20;
     /** So many names that are in no configuration are let in: stock keeps figures of each, 32 kB, for as long as the process runs. */
     private static final int STRANGERS = 256;
     private static final Set<Long> NAMES = new HashSet<>();
@@ -36,6 +40,8 @@ final class RtLeader extends Leader {
     /** The thread that waits for a quorum of followers. */
     private Thread alone;
     private boolean rival;
+    /** Bytes that observers were told since it was counted what they have not read. Guarded by this. */
+    private long told;
 
     RtLeader(QuorumPeer self, LeaderZooKeeperServer server) throws IOException, X509Exception {
         super(self, server);
@@ -116,6 +122,7 @@ final class RtLeader extends Leader {
         synchronized (arriving) {
             arriving.add(learner);
             arriving.removeAll(getForwardingFollowers());
+            arriving.removeAll(getObservingLearners());
             if (arriving.size() > Door.ROOM + self.getView().size()) {
                 longest = arriving.iterator().next();
                 arriving.remove(longest);
@@ -144,12 +151,37 @@ final class RtLeader extends Leader {
         super.revalidateSession(packet, learner);
     }
 
+    /** A learner's client waits for each answer before its next, so none that it reads may be left out: it begins anew. */
     @Override
     public void submitLearnerRequest(Request request) {
-        boolean deaf = request.getOwner() instanceof LearnerHandler && deaf((LearnerHandler) request.getOwner());
-        if (!deaf) {
+        if (request.getOwner() instanceof LearnerHandler && deaf((LearnerHandler) request.getOwner())) {
+            sendAway((LearnerHandler) request.getOwner());
+        } else {
             Forwarded.of(request).ifPresent(super::submitLearnerRequest);
         }
+    }
+
+    /** Called for each write. Stock looks only whether followers acknowledge. */
+    @Override
+    synchronized void sendObserverPacket(QuorumPacket packet) {
+        super.sendObserverPacket(packet);
+        told += LearnerHandler.packetSize(packet);
+        boolean count = told > COUNT_BYTES;
+        told = count ? 0 : told;
+        for (LearnerHandler observer : getObservingLearners()) {
+            if (deaf(observer) || count && unreadBytes(observer) > UNREAD_BYTES) {
+                sendAway(observer);
+            }
+        }
+    }
+
+    private static long unreadBytes(LearnerHandler learner) {
+        return learner.queuedPackets.stream().mapToLong(LearnerHandler::packetSize).sum();
+    }
+
+    private static void sendAway(LearnerHandler deaf) {
+        LOG.warn("Server {}, {}, does not read what it is told; it is sent away", deaf.getSid(), deaf.getRemoteAddress());
+        deaf.shutdown();
     }
 
     private static boolean isLetIn(long sid) {
@@ -159,6 +191,6 @@ final class RtLeader extends Leader {
     }
 
     private static boolean deaf(LearnerHandler learner) {
-        return learner.queuedPackets.size() > ANSWERS;
+        return learner.queuedPackets.size() > UNREAD;
     }
 }

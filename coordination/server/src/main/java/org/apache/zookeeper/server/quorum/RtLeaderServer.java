@@ -83,7 +83,7 @@ final class RtLeaderServer extends LeaderZooKeeperServer {
     protected void setState(State state) {
         super.setState(state);
         if (state == State.ERROR) {
-            RtQuorumPeer.failed();
+            RtDatabase.threadFailed();
         }
     }
 

@@ -16,13 +16,11 @@ import java.util.function.BooleanSupplier;
 import javax.security.sasl.SaslException;
 import org.apache.zookeeper.common.X509Exception;
 import org.apache.zookeeper.metrics.MetricsContext;
-import org.apache.zookeeper.server.ExitCode;
 import org.apache.zookeeper.server.ServerMetrics;
-import org.apache.zookeeper.server.SyncRequestProcessor;
+import org.apache.zookeeper.server.ZKDatabase;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
 import org.apache.zookeeper.server.quorum.FastLeaderElection.ToSend;
 import org.apache.zookeeper.server.util.ZxidUtils;
-import org.apache.zookeeper.util.ServiceUtils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -77,6 +75,11 @@ class RtQuorumPeer extends QuorumPeer {
     }
 
     @Override
+    public void setZKDatabase(ZKDatabase stock) {
+        super.setZKDatabase(new RtDatabase(getTxnFactory(), this));
+    }
+
+    @Override
     public synchronized void start() {
         registerMetrics();
         super.start();
@@ -113,6 +116,7 @@ class RtQuorumPeer extends QuorumPeer {
             old.halt();
         }
         manager.listener.start();
+        waiting.roundsBegin();
         FastLeaderElection election = new FastLeaderElection(this, manager);
         // Before its threads start: nobody has seen the queues that are replaced.
         election.recvqueue = new VoteQueue(this, election, settings.has(Settings.Feature.UNANIMOUS));
@@ -150,9 +154,11 @@ class RtQuorumPeer extends QuorumPeer {
         long leader = buffer.getLong();
         long zxid = buffer.getLong();
         long round = buffer.getLong();
-        if (getVotingView().containsKey(message.sid)) {
-            seekers.says(message.sid, state == ServerState.LOOKING.ordinal(), System.nanoTime());
+        // What others say is stock's to judge: of them there is no end.
+        if (!getVotingView().containsKey(message.sid)) {
+            return;
         }
+        seekers.says(message.sid, state == ServerState.LOOKING.ordinal(), System.nanoTime());
         if (state == ServerState.LEADING.ordinal() && leader == message.sid) {
             ready.says(message.sid, round);
             long epoch = buffer.hasRemaining() ? buffer.getLong() : ZxidUtils.getEpochFromZxid(zxid);
@@ -167,7 +173,7 @@ class RtQuorumPeer extends QuorumPeer {
     private void heardLeader(Vote theirs) {
         Leader leading = leader;
         Vote ours = getCurrentVote();
-        if (!(leading instanceof RtLeader) || !getVotingView().containsKey(theirs.getId())) {
+        if (!(leading instanceof RtLeader)) {
             return;
         }
         boolean better = theirs.getPeerEpoch() != ours.getPeerEpoch() ? theirs.getPeerEpoch() > ours.getPeerEpoch()
@@ -232,7 +238,7 @@ class RtQuorumPeer extends QuorumPeer {
             protected void setState(State state) {
                 super.setState(state);
                 if (state == State.ERROR) {
-                    failed();
+                    RtDatabase.threadFailed();
                 }
             }
         });
@@ -245,22 +251,10 @@ class RtQuorumPeer extends QuorumPeer {
             protected void setState(State state) {
                 super.setState(state);
                 if (state == State.ERROR) {
-                    failed();
+                    RtDatabase.threadFailed();
                 }
             }
         });
-    }
-
-    /**
-     * Called by a thread that a server cannot do without, and that has failed. Where it is the one that writes the log, stock looks for
-     * another leader with the tree in its memory, which may hold what its log does not, and votes as if the log had it. Here the
-     * process ends, as a stock server without an ensemble does, and starts from what is on its disk.
-     */
-    static void failed() {
-        if (Thread.currentThread() instanceof SyncRequestProcessor) {
-            LOG.error("The log cannot be written, see the error above; this server ends");
-            ServiceUtils.requestSystemExit(ExitCode.UNEXPECTED_ERROR.getValue());
-        }
     }
 
     /** Until the leader we voted for says that it is ready, or some milliseconds have passed. */

@@ -34,7 +34,13 @@ final class WaitEstimator {
         this.delay = new Maxima(HEARTBEATS, settings.delayNs);
     }
 
-    /** A vote of a peer that looks for a leader, in its round. Rounds only grow. */
+    /** There is another election, which counts its rounds from the beginning: after a start, and after a reconfiguration. */
+    synchronized void roundsBegin() {
+        round = -1;
+        firstVoteNs.clear();
+    }
+
+    /** A vote of a voter that looks for a leader, in its round. Rounds only grow. */
     synchronized void vote(long sid, long voteRound, long nowNs) {
         if (voteRound > round) {
             round = voteRound;

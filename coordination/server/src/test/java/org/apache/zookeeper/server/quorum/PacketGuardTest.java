@@ -63,6 +63,26 @@ class PacketGuardTest {
         }
     }
 
+    @Test
+    void textsTogetherAreBounded() throws IOException {
+        for (int texts : new int[] {2, 4, 1000}) {
+            byte[] most = packet(texts / 2, PacketGuard.TEXTS / texts);
+            byte[] two = concat(most, most);
+            assertArrayEquals(two, new PacketGuard(new ByteArrayInputStream(two)).readAllBytes());
+            byte[] bad = concat(most, packet(texts / 2, PacketGuard.TEXTS / texts + 1));
+            DataInputStream in = new DataInputStream(new PacketGuard(new ByteArrayInputStream(bad)));
+            in.readFully(new byte[most.length]);
+            assertThrows(IOException.class, in::readAllBytes, texts + " texts");
+        }
+    }
+
+    private static byte[] packet(int identities, int length) throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        Id id = new Id("x".repeat(length), "y".repeat(length));
+        BinaryOutputArchive.getArchive(bytes).writeRecord(new QuorumPacket(Leader.PING, 0, null, Collections.nCopies(identities, id)), "packet");
+        return bytes.toByteArray();
+    }
+
     private static byte[] concat(byte[] a, byte[] b) throws IOException {
         ByteArrayOutputStream both = new ByteArrayOutputStream();
         both.write(a);

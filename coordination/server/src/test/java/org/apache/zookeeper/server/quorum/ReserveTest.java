@@ -1,6 +1,7 @@
 package org.apache.zookeeper.server.quorum;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -44,8 +45,12 @@ class ReserveTest {
     }
 
     private void hears(long sid, ServerState state) {
+        hears(sid, state, 3, 7);
+    }
+
+    private void hears(long sid, ServerState state, long leader, long round) {
         ByteBuffer word = ByteBuffer.allocate(36);
-        word.putInt(state.ordinal()).putLong(3).putLong(0).putLong(7).putLong(4);
+        word.putInt(state.ordinal()).putLong(leader).putLong(0).putLong(round).putLong(4);
         peer.peek(new QuorumCnxManager.Message(word, sid));
     }
 
@@ -76,6 +81,16 @@ class ReserveTest {
         hears(8, ServerState.LOOKING);
         hears(9, ServerState.LOOKING);
         assertEquals("4", promised());
+    }
+
+    /** One that names the last of all rounds would leave nothing to be measured any more. */
+    @Test
+    void strangersHaveNoRounds() throws Exception {
+        hears(8, ServerState.LOOKING, 3, Long.MAX_VALUE);
+        hears(2, ServerState.LOOKING);
+        long before = TimeUnit.MILLISECONDS.toNanos(100);
+        peer.waiting().elected(7, System.nanoTime() - before);
+        assertTrue(peer.waiting().jitterNs() >= before - Settings.STOCK_WAIT_NS / 4, "" + peer.waiting().jitterNs());
     }
 
     @Test

@@ -55,6 +55,16 @@ class WaitTest {
     }
 
     @Test
+    void roundsOfAnotherElectionCount() {
+        WaitEstimator w = waiting();
+        w.vote(2, 70, 0);
+        w.roundsBegin();
+        w.vote(2, 1, 1030 * MS);
+        w.elected(1, 1000 * MS);
+        assertEquals(30 * MS, w.jitterNs());
+    }
+
+    @Test
     void heartbeatsMeasureDelayButNotAcrossLeaders() {
         WaitEstimator w = waiting();
         w.heartbeat(0, 500 * MS);
