@@ -9,10 +9,15 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
+import org.apache.zookeeper.ZooDefs.OpCode;
 import org.apache.zookeeper.server.ExitCode;
 import org.apache.zookeeper.server.Request;
 import org.apache.zookeeper.server.ZKDatabase;
+import org.apache.zookeeper.server.persistence.FileTxnLog;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
+import org.apache.zookeeper.server.persistence.TxnLog;
+import org.apache.zookeeper.txn.SetDataTxn;
+import org.apache.zookeeper.txn.TxnHeader;
 import org.apache.zookeeper.util.ServiceUtils;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -53,49 +58,113 @@ class RtDatabaseTest {
             super(dir, dir);
         }
 
-        private void write() throws IOException {
+        /** Written it is, and can be read; that it is on a disk is another matter. */
+        private void check() throws IOException {
             if (broken) {
-                throw new IOException("No space left on device");
+                throw new IOException("Input/output error");
             }
         }
 
         @Override
         public boolean append(Request request) throws IOException {
-            write();
-            return true;
+            boolean written = super.append(request);
+            check();
+            return written;
         }
 
         @Override
         public void commit() throws IOException {
-            write();
+            super.commit();
+            check();
         }
 
         @Override
         public void rollLog() throws IOException {
-            write();
+            super.rollLog();
+            check();
         }
     }
 
-    private void writes() throws IOException {
-        peer.getZkDb().append(null);
+    private void write(long zxid) throws IOException {
+        TxnHeader header = new TxnHeader(1, 1, zxid, 1, OpCode.setData);
+        peer.getZkDb().append(new Request(1, 1, OpCode.setData, header, new SetDataTxn("/a", new byte[300], 1), zxid));
+    }
+
+    private void writes(long... zxids) throws IOException {
+        for (long zxid : zxids) {
+            write(zxid);
+        }
         peer.getZkDb().commit();
-        peer.getZkDb().rollLog();
+    }
+
+    private List<Long> log() throws IOException {
+        List<Long> found = new ArrayList<>();
+        try (FileTxnLog log = new FileTxnLog(peer.getTxnFactory().getDataLogDir()); TxnLog.TxnIterator records = log.read(0)) {
+            for (boolean more = records.getHeader() != null; more; more = records.next()) {
+                found.add(records.getHeader().getZxid());
+            }
+        }
+        return found;
     }
 
     private void fails() {
         broken = true;
-        assertThrows(IOException.class, () -> peer.getZkDb().append(null));
+        assertThrows(IOException.class, () -> write(9));
         assertThrows(IOException.class, peer.getZkDb()::commit);
         assertThrows(IOException.class, peer.getZkDb()::rollLog);
     }
 
     @Test
     void aLogThatCannotBeWrittenEndsTheServer() throws IOException {
-        writes();
+        writes(1);
+        peer.getZkDb().rollLog();
         assertEquals(List.of(), ends);
         fails();
-        int code = ExitCode.UNEXPECTED_ERROR.getValue();
-        assertEquals(List.of(code, code, code), ends);
+        assertEquals(List.of(ExitCode.UNEXPECTED_ERROR.getValue()), ends);
+    }
+
+    /** A kernel that could not write a page shows it until the machine restarts. */
+    @Test
+    void whatWasNotForcedIsTakenBack() throws IOException {
+        writes(1, 2);
+        writes(3);
+        write(4);
+        write(5);
+        assertEquals(List.of(1L, 2L, 3L), failed());
+    }
+
+    @Test
+    void afterARollTheOldFileStays() throws IOException {
+        writes(1, 2);
+        peer.getZkDb().rollLog();
+        write(3);
+        assertEquals(List.of(1L, 2L), failed());
+    }
+
+    @Test
+    void nothingWasEverForced() throws IOException {
+        write(1);
+        assertEquals(List.of(), failed());
+        assertEquals(0, FileTxnLog.getLogFiles(peer.getTxnFactory().getDataLogDir().listFiles(), 0).length);
+    }
+
+    /** Nothing is written behind what was taken back, also where the disk would do again. */
+    @Test
+    void aLogThatFailedIsWrittenNoMore() throws IOException {
+        writes(1);
+        write(2);
+        failed();
+        broken = false;
+        assertThrows(IOException.class, () -> write(3));
+        assertThrows(IOException.class, peer.getZkDb()::commit);
+        assertEquals(List.of(1L), log());
+    }
+
+    private List<Long> failed() throws IOException {
+        peer.getTxnFactory().commit(); // the file has what the kernel shows
+        broken = true;
+        assertThrows(IOException.class, peer.getZkDb()::commit);
+        return log();
     }
 
     /** Its log is closed by then; a rehearsal's server must not end the one that is to start. */
