@@ -102,7 +102,15 @@ func (d *Distributor) put(w http.ResponseWriter, r *http.Request) {
 		say(w, refused(http.StatusBadRequest, err))
 		return
 	}
-	if query := r.URL.Query(); query.Has("dry-run") {
+	query := r.URL.Query()
+	dry := query.Has("dry-run")
+	for key := range query {
+		if key != "dry-run" && (key != "publishers" || !dry) { // else a slip of the pen would change the topic
+			say(w, refused(http.StatusBadRequest, fmt.Errorf("%s: there is no such parameter; expected none, or dry-run and with it perhaps publishers", key)))
+			return
+		}
+	}
+	if dry {
 		d.try(w, r, topic, query.Get("publishers"))
 		return
 	}
@@ -128,9 +136,6 @@ func (d *Distributor) try(w http.ResponseWriter, r *http.Request, topic wire.Top
 			for _, share := range has.Shares {
 				rate += share.Assigned / float64(max(1, count))
 			}
-		}
-		if count == 0 || rate <= 0 {
-			return refused(http.StatusBadRequest, errors.New("it has no publishers yet: say how many there will be, ?dry-run&publishers=1000, and in the topic what each sends"))
 		}
 		all := make([]distribute.Publisher, count)
 		for n := range all {
