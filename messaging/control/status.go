@@ -151,7 +151,7 @@ func (c *Control) Try(now time.Duration, spec wire.Topic, publishers []distribut
 		proposal.Note = fmt.Sprintf("%d publishers send %.6g messages a second, the bucket lets %.6g through", len(publishers), total, tokens)
 	}
 	var predict distribute.Predict
-	if c.settings.Model != nil {
+	if c.settings.Model != nil && room(s, publishers) {
 		predict = c.settings.Model(spec, publishers)
 	}
 	proposal.Modelled = predict != nil
