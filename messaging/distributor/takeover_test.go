@@ -26,15 +26,22 @@ type field struct {
 	share   map[string]wire.Share    // in force
 	whole   wire.Share
 	epochs  map[uint64]bool
+	within  time.Duration // a distributor answers
 	changes int
 	last    time.Duration // when orders came last
 	broken  string
 }
 
+// newField is one of a topic with so many tokens a second, and at once.
+func newField(rate, depth uint64) *field {
+	return &field{until: map[string]time.Duration{}, share: map[string]wire.Share{}, epochs: map[uint64]bool{}, within: time.Second,
+		whole: wire.Share{Rate: rate * wire.Unit, Depth: depth * wire.Unit}}
+}
+
 // follow is a broker: it reports, does what the orders say, and holds its share until the lease has run out.
 func (f *field) follow(ctx context.Context, id string, distributors []string) {
 	said := wire.Report{Broker: id, Incarnation: "1", V2: id + ":4150", HTTP: id + ":4151", Wait: 200 * time.Millisecond}
-	client := http.Client{Timeout: time.Second}
+	client := http.Client{Timeout: f.within}
 	for n := 0; ctx.Err() == nil; n++ {
 		sent := store.Now()
 		orders, err := report(&client, distributors[n/4%len(distributors)], said)
@@ -126,8 +133,7 @@ func TestTakeoverOverZooKeeper(t *testing.T) {
 	if status, text := call(t, "PUT", l.address+"/topics/alarms", `{"rate": "1k/s", "depth": 26, "each": "10/s"}`); status != 200 {
 		t.Fatal(status, text)
 	}
-	f := &field{until: map[string]time.Duration{}, share: map[string]wire.Share{}, epochs: map[uint64]bool{},
-		whole: wire.Share{Rate: 1000 * wire.Unit, Depth: 26 * wire.Unit}}
+	f := newField(1000, 26)
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	run := func(what func()) {

@@ -64,7 +64,7 @@ func (d *Distributor) report(w http.ResponseWriter, r *http.Request) {
 		}
 		orders, _ := t.core.Orders(now, said.Broker)
 		t.sent[said.Broker] = orders.Version
-		return &answer{http.StatusOK, orders}
+		return t.grant(now, said, orders)
 	}})
 }
 
@@ -83,10 +83,12 @@ func (d *Distributor) assign(w http.ResponseWriter, r *http.Request) {
 			return refused(http.StatusNotFound, fmt.Errorf("%s: %w", asked.Topic, err))
 		case err != nil:
 			return refused(http.StatusServiceUnavailable, err)
-		case !last && told.Version == asked.Seen:
+		case told.Version != asked.Seen:
+			return done(told)
+		case !last:
 			return nil
 		}
-		return &answer{http.StatusOK, told}
+		return &answer{status: http.StatusOK, body: told, again: told}
 	}})
 }
 
@@ -118,7 +120,7 @@ func (d *Distributor) put(w http.ResponseWriter, r *http.Request) {
 		if err := t.core.Put(now, topic); err != nil {
 			return refused(http.StatusConflict, err)
 		}
-		return &answer{http.StatusOK, find(t.core.Status(now), topic.Name)}
+		return done(find(t.core.Status(now), topic.Name))
 	}})
 }
 
@@ -145,7 +147,7 @@ func (d *Distributor) try(w http.ResponseWriter, r *http.Request, topic wire.Top
 		if err != nil {
 			return refused(http.StatusConflict, err)
 		}
-		return &answer{http.StatusOK, plan}
+		return done(plan)
 	}})
 }
 
@@ -155,7 +157,7 @@ func (d *Distributor) remove(w http.ResponseWriter, r *http.Request) {
 		if !t.core.Remove(now, name) {
 			return refused(http.StatusNotFound, fmt.Errorf("%s: %w", name, control.ErrTopic))
 		}
-		return &answer{http.StatusOK, map[string]string{"removed": name}}
+		return done(map[string]string{"removed": name})
 	}})
 }
 
@@ -166,7 +168,7 @@ func (d *Distributor) drain(w http.ResponseWriter, r *http.Request) {
 		if !t.core.Drain(now, name, on) {
 			return refused(http.StatusNotFound, fmt.Errorf("%s: no such broker reports", name))
 		}
-		return &answer{http.StatusOK, map[string]any{"broker": name, "drained": on}}
+		return done(map[string]any{"broker": name, "drained": on})
 	}})
 }
 
@@ -184,10 +186,10 @@ func (d *Distributor) topics(w http.ResponseWriter, r *http.Request) {
 	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
 		status := t.core.Status(now)
 		if name == "" {
-			return &answer{http.StatusOK, status.Topics}
+			return done(status.Topics)
 		}
 		if one := find(status, name); one != nil {
-			return &answer{http.StatusOK, one}
+			return done(one)
 		}
 		return refused(http.StatusNotFound, fmt.Errorf("%s: %w", name, control.ErrTopic))
 	}})
@@ -195,7 +197,7 @@ func (d *Distributor) topics(w http.ResponseWriter, r *http.Request) {
 
 func (d *Distributor) brokers(w http.ResponseWriter, r *http.Request) {
 	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
-		return &answer{http.StatusOK, t.core.Status(now).Brokers}
+		return done(t.core.Status(now).Brokers)
 	}})
 }
 
@@ -206,7 +208,7 @@ func (d *Distributor) status(w http.ResponseWriter, _ *http.Request) {
 	if t != nil {
 		epoch = t.leadership.Epoch()
 	}
-	say(w, &answer{http.StatusOK, map[string]any{"leads": t != nil, "epoch": epoch, "leader": d.store.Leader(), "address": d.address}})
+	say(w, done(map[string]any{"leads": t != nil, "epoch": epoch, "leader": d.store.Leader(), "address": d.address}))
 }
 
 // ask asks the core, if this distributor leads, and sends on to who leads else.
