@@ -226,3 +226,25 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// Gauges of topics and brokers are the leader's: who leads no more has none, else they would count twice.
+func TestGaugesEndWithTheTerm(t *testing.T) {
+	d := start(t, "store: memory")
+	settled(t, "it leads", func() bool { return leads(d.Addr()) })
+	call(t, "PUT", d.Addr()+"/topics/alarms", alarms)
+	gauges := func() (found bool) {
+		all, err := d.metrics.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range all {
+			found = found || one.GetName() == "giusto_distributor_steady"
+		}
+		return found
+	}
+	settled(t, "it counts", gauges)
+	d.Stop()
+	if gauges() {
+		t.Error("it counts on")
+	}
+}
