@@ -35,7 +35,8 @@ type Options struct {
 	Rate float64
 	// Buffer is how many messages may wait for an answer; 0: 10,000.
 	Buffer int
-	// Patience is how long a broker may take to answer a message; 0: 5 s. A topic that says OK when a message is released needs more.
+	// Patience is how long a broker may say nothing, neither an answer nor that it lives (2.5 s at least: brokers say so once a second at most), and how
+	// long one that is left is waited for; 0: 5 s. However long a broker holds a message before it says OK, it is not left for that.
 	Patience time.Duration
 	// Nsq is go-nsq's: TLS, the auth secret; nil: its defaults. Heartbeats and the time-out of reading follow Patience.
 	Nsq *nsq.Config
@@ -61,7 +62,7 @@ var (
 	ErrStopped = errors.New("the client was stopped before a broker took the message")
 )
 
-// leastPatience is what a broker that is well may take to answer.
+// leastPatience is what a broker that is well may take to answer when it is left.
 const leastPatience = 10 * time.Millisecond
 
 // message is one that was taken. After it had its answer, done is nil.
@@ -127,7 +128,7 @@ func New(o Options) (*Client, error) {
 		copied := *o.Nsq
 		config = &copied
 	}
-	// Else a broker that hangs would be noticed after a minute when nothing is published, or while it is connected to.
+	// A broker that hangs is noticed by its silence alone, which ends the connection.
 	config.HeartbeatInterval = max(time.Second, o.Patience/3)
 	config.ReadTimeout = max(o.Patience, 5*config.HeartbeatInterval/2)
 	config.ClientID = o.Publisher
@@ -138,9 +139,8 @@ func New(o Options) (*Client, error) {
 	c := &Client{options: o, config: config, asker: newAsker(o.Distributors), room: make(chan struct{}, o.Buffer), news: make(chan struct{}, 1)}
 	c.changed = sync.NewCond(&c.mutex)
 	c.ended, c.end = context.WithCancel(context.Background())
-	c.all.Add(2)
+	c.all.Add(1)
 	go c.follow()
-	go c.watch()
 	return c, nil
 }
 
