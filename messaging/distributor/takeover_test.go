@@ -160,7 +160,7 @@ func TestTakeoverOverZooKeeper(t *testing.T) {
 		do()
 		settled(t, "another leads", func() bool { _, now := f.since(); return now > epochs })
 		took := store.Now() - at
-		t.Logf("%s: orders again after %v (a term is %v)", what, took.Round(time.Millisecond), time.Duration(term))
+		fmt.Printf("distributor: %s: orders again after %v (a term is %v)\n", what, took.Round(time.Millisecond), time.Duration(term))
 		if strings.Contains(what, "killed") {
 			fastest = min(fastest, took)
 		}
@@ -190,7 +190,7 @@ func TestTakeoverOverZooKeeper(t *testing.T) {
 		return status == 200
 	})
 	_, now := f.since()
-	t.Logf("ZooKeeper's leader was killed: what a topic is to be was saved again after %v; leaders since: %d", (store.Now() - at).Round(time.Millisecond), now-epochs)
+	fmt.Printf("distributor: ZooKeeper's leader was killed: what a topic is to be was saved again after %v; leaders since: %d\n", (store.Now() - at).Round(time.Millisecond), now-epochs)
 	cancel()
 	all.Wait()
 	if fastest > term*3/4 {
@@ -202,5 +202,5 @@ func TestTakeoverOverZooKeeper(t *testing.T) {
 	if f.changes < 20 || len(f.epochs) < 6 || !strings.Contains(text2, "alarms") {
 		t.Errorf("%d changes of shares, %d leaders, %s: nothing is proven", f.changes, len(f.epochs), text2)
 	}
-	t.Logf("%d changes of shares under %d leaders", f.changes, len(f.epochs))
+	fmt.Printf("distributor: %d changes of shares under %d leaders\n", f.changes, len(f.epochs))
 }
