@@ -3,8 +3,8 @@
 package simulate
 
 import (
-	"fmt"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
