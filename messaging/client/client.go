@@ -40,7 +40,7 @@ type Options struct {
 	Patience time.Duration
 	// Nsq is go-nsq's: TLS, the auth secret; nil: its defaults. Heartbeats and the time-out of reading follow Patience.
 	Nsq *nsq.Config
-	// Log is told what goes wrong, and of moves; nil: nobody is.
+	// Log is told what goes wrong, and of moves; it must not use the client. nil: nobody is.
 	Log func(format string, values ...any)
 }
 

@@ -38,6 +38,13 @@ func (t table) put(name, query, spec string) (status int, failed string, proposa
 	return status, said.Error, proposal
 }
 
+// topic is what one is to be; none if there is none.
+func (t table) topic(name string) (spec wire.Topic) {
+	_, text := call(t.T, "GET", t.address+"/topics/"+name, "")
+	json.Unmarshal([]byte(text), &spec)
+	return spec
+}
+
 // A dry run says what the real one will: the same status, the same reason; whatever the topics, their publishers and the brokers are.
 func TestADryRunSaysWhatTheRealOneWill(t *testing.T) {
 	d := start(t, "store: memory\ngather: 3600s")
@@ -67,10 +74,10 @@ func TestADryRunSaysWhatTheRealOneWill(t *testing.T) {
 		if random.IntN(2) == 0 {
 			query = fmt.Sprintf("?dry-run&publishers=%d", 1+random.IntN(200))
 		}
-		_, before := call(t, "GET", d.Addr()+"/topics/"+name, "")
+		before := a.topic(name)
 		dry, why, proposal := a.put(name, query, spec)
-		if _, after := call(t, "GET", d.Addr()+"/topics/"+name, ""); after != before {
-			t.Errorf("seed %d: a dry run made %s of %s", seed, after, before)
+		if after := a.topic(name); after != before {
+			t.Errorf("seed %d: a dry run made %+v of %+v", seed, after, before)
 		}
 		real, reason, _ := a.put(name, "", spec)
 		if dry != real || why != reason {
