@@ -81,6 +81,7 @@ func strictDistributor(t *testing.T, text string) (*Distributor, *strict) {
 // No answer leaves before what it rests on is saved; when the store is soon well again, it leaves. When it is not, whoever asked for something new is told, and
 // sees nothing of it; who hung up is forgotten.
 func TestNothingLeavesBeforeItIsSaved(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	d, kept := strictDistributor(t, "")
 	defer d.Stop()
 	full := errors.New("no space left")
@@ -141,6 +142,7 @@ func TestNothingLeavesBeforeItIsSaved(t *testing.T) {
 // While nothing can be saved brokers keep their leases and publishers their brokers, by what was saved before. A broker whose lease had a gap
 // is not given back what may be another's by now.
 func TestLeasesAreRenewedWhileNothingCanBeSaved(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	d, kept := strictDistributor(t, "lease: 3s\nsilent: 2s\ngather: 0s\ncalm: 0s\nround: 1s\nmove: 1s")
 	defer d.Stop()
 	call(t, "PUT", d.Addr()+"/topics/alarms", alarms)
@@ -221,6 +223,7 @@ func TestLeasesAreRenewedWhileNothingCanBeSaved(t *testing.T) {
 
 // The store comes and goes, brokers are cut off for shorter and longer than a lease, publishers move: at no instant are more shares in force than the whole.
 func TestTheLawWhileTheStoreComesAndGoes(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	length := 20 * time.Second
 	if os.Getenv("GIUSTO_SOAK") != "" {
 		length = 5 * time.Minute

@@ -17,6 +17,7 @@ import (
 
 // On a full disk whoever asks for something new is told why it is not done, and leases go on; with room again it is done.
 func TestOnAFullDisk(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	data := t.TempDir()
 	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=64k"); err != nil {
 		// Not root, or in a container without mounts; filling the machine's own disk would be no test.

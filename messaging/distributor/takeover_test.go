@@ -184,7 +184,11 @@ func TestTakeoverOverZooKeeper(t *testing.T) {
 	settled(t, "orders", func() bool { last, _ := f.since(); return last > at+100*time.Millisecond })
 	_, epochs := f.since()
 	leader()
-	_, text2 := call(t, "GET", addresses[0]+"/topics", "")
+	var text2 string
+	settled(t, "who leads knows of the topic", func() bool { // its term may end just now
+		_, text2 = call(t, "GET", addresses[0]+"/topics", "")
+		return strings.Contains(text2, "alarms")
+	})
 	settled(t, "the ensemble saves again", func() bool {
 		status, _ := call(t, "PUT", addresses[0]+"/topics/alarms", `{"rate": "1k/s", "depth": 26, "each": "10/s"}`)
 		return status == 200
