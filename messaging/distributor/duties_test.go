@@ -219,6 +219,17 @@ func TestLeasesAreRenewedWhileNothingCanBeSaved(t *testing.T) {
 		o, err := follow("b")
 		return err == nil && share(o) == 5 && share(other) == 0
 	})
+
+	// What is saved is not kept from brokers for longer than the lease that they have: who does not know of it yet has no lease renewed without.
+	if status, text := call(t, "PUT", d.Addr()+"/topics/alarms", `{"rate": "11k/s", "depth": 4}`); status != 200 {
+		t.Fatal(status, text)
+	}
+	kept.fails.Store(&full)
+	call(t, "PUT", d.Addr()+"/topics/other", alarms)
+	if now, err := follow("b"); err == nil {
+		t.Errorf("the bucket has 4 tokens, and b is told %+v", now)
+	}
+	kept.fails.Store(nil)
 }
 
 // The store comes and goes, brokers are cut off for shorter and longer than a lease, publishers move: at no instant are more shares in force than the whole.

@@ -69,6 +69,8 @@ type granted struct {
 	incarnation string
 	at          time.Duration // when its lease was made to begin last
 	orders      any           // that left last; nil: none did
+	version     uint64        // theirs
+	stand       bool          // they are what is saved asks of it
 }
 
 // term is one time of leading. One goroutine, run's, has the core.
@@ -82,6 +84,7 @@ type term struct {
 	over       chan struct{}
 	sent       map[string]uint64 // the version of each broker's last orders
 	granted    map[string]*granted
+	behind     []string // brokers with new orders that did not ask for them, sorted
 }
 
 func newTerm(d *Distributor, l store.Leadership) *term {
@@ -142,6 +145,10 @@ func (t *term) run(ended context.Context) error {
 			q.reply <- q.given
 		}
 		t.answered = nil
+		for id, g := range t.granted {
+			_, behind := slices.BinarySearch(t.behind, id)
+			g.stand = !behind && g.version == t.sent[id]
+		}
 		if now-counted > time.Second {
 			counted = now
 			t.of.metrics.count(t.core.Status(now))
@@ -167,7 +174,8 @@ func (t *term) stall(now time.Duration, why error) {
 }
 
 // grant answers a report. Orders that left before may leave again as long as nobody else can have been given what they grant: while the broker's
-// lease, by the core, has gone on without a gap. Every call of the core's Orders begins it anew, whether the answer leaves or not.
+// lease, by the core, has gone on without a gap. Every call of the core's Orders begins it anew, whether the answer leaves or not. And what was saved
+// must not be kept from a broker for longer than the lease that it has: not if they were behind when all was saved last.
 func (t *term) grant(now time.Duration, said wire.Report, orders wire.Orders) *answer {
 	g := t.granted[said.Broker]
 	if g == nil || g.incarnation != said.Incarnation || now-g.at > orders.Lease {
@@ -175,7 +183,11 @@ func (t *term) grant(now time.Duration, said wire.Report, orders wire.Orders) *a
 		t.granted[said.Broker] = g
 	}
 	g.at = now
-	return &answer{status: http.StatusOK, body: orders, again: g.orders, leaves: func() { g.orders = orders }}
+	given := &answer{status: http.StatusOK, body: orders, leaves: func() { g.orders, g.version = orders, orders.Version }}
+	if g.stand {
+		given.again = g.orders
+	}
+	return given
 }
 
 // load gives the core what leaders before saved.
@@ -244,9 +256,10 @@ func (t *term) settle(q *question, given *answer) {
 // wake answers those for whom there is something new.
 func (t *term) wake(now time.Duration) {
 	brokers, publishers := t.core.Changed()
+	t.behind = nil
 	for _, id := range brokers {
-		if q := t.waiting[ofBroker(id)]; q != nil {
-			t.last(q, now)
+		if q := t.waiting[ofBroker(id)]; q == nil || !t.last(q, now) {
+			t.behind = append(t.behind, id)
 		}
 	}
 	for _, id := range publishers {
@@ -267,12 +280,14 @@ func (t *term) expire(now time.Duration) {
 	}
 }
 
-func (t *term) last(q *question, now time.Duration) {
+// last answers who waits; false: it hung up.
+func (t *term) last(q *question, now time.Duration) bool {
 	if q.ctx.Err() != nil {
 		delete(t.waiting, q.key)
-		return
+		return false
 	}
 	t.settle(q, q.try(t, now, true))
+	return true
 }
 
 func ofBroker(id string) string    { return "broker " + id }
