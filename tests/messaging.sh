@@ -2,7 +2,8 @@
 # Messaging: the bucket against the transcripts of the C core and the mathematics, the gate's laws, the broker beside stock nsqd and
 # under hostile bytes, kills and a full disk, and NSQ's real clients against it.
 #   tests/messaging.sh [soak]      soak: all transcripts of the law, ten million messages for each split, 100,000 random inputs,
-#                                  40 kills, 9,000 idle connections, a minute of fuzzing, the race detector
+#                                  40 kills, 9,000 idle connections, a minute of fuzzing, the race detector, the distributor's 100,000 random runs,
+#                                  500 moves under kills, five minutes of a store that comes and goes; what was measured is printed: NAME: ...
 # Exit 77: something is missing that was told; the rest ran.
 set -euo pipefail
 cd "$(dirname "$0")/../messaging"
@@ -24,16 +25,16 @@ if ! cmp -s clients/requirements.txt $venv/pins; then
 	cp clients/requirements.txt $venv/pins
 fi
 go vet ./...
-short=-short
+how=(-short)
 if [ "${1-}" = soak ]; then
-	short=
+	how=(-timeout 60m) # of a package: 100,000 random runs, 500 moves
 	ulimit -n 20000
 	# TestAFullDisk makes go-nsq connect again, which has a race of its own.
 	go test -count=1 -race -short -skip TestAFullDisk ./gate ./holder ./settings ./broker ./store ./client ./distributor
 	go test -run '^$' -fuzz FuzzCommands -fuzztime 60s ./broker
 	export GIUSTO_SOAK=1
 fi
-go test -count=1 $short -v ./... 2>&1 | tee "$out.log" | show || {
+go test -count=1 "${how[@]}" -v ./... 2>&1 | tee "$out.log" | show || {
 	cat "$out.log"
 	exit 1
 }

@@ -35,11 +35,12 @@ type Options struct {
 	Rate float64
 	// Buffer is how many messages may wait for an answer; 0: 10,000.
 	Buffer int
-	// Patience is how long a broker may take to answer a message; 0: 5 s. A topic that says OK when a message is released needs more.
+	// Patience is how long a broker may say nothing, neither an answer nor that it lives (2.5 s at least: brokers say so once a second at most), and how
+	// long one that is left is waited for; 0: 5 s. However long a broker holds a message before it says OK, it is not left for that.
 	Patience time.Duration
 	// Nsq is go-nsq's: TLS, the auth secret; nil: its defaults. Heartbeats and the time-out of reading follow Patience.
 	Nsq *nsq.Config
-	// Log is told what goes wrong, and of moves; nil: nobody is.
+	// Log is told what goes wrong, and of moves; it must not use the client. nil: nobody is.
 	Log func(format string, values ...any)
 }
 
@@ -61,7 +62,7 @@ var (
 	ErrStopped = errors.New("the client was stopped before a broker took the message")
 )
 
-// leastPatience is what a broker that is well may take to answer.
+// leastPatience is what a broker that is well may take to answer when it is left.
 const leastPatience = 10 * time.Millisecond
 
 // message is one that was taken. After it had its answer, done is nil.
@@ -89,6 +90,14 @@ type Client struct {
 	stopped bool
 	counts  Counts
 	news    chan struct{} // the mover is to look at the link
+	answers []answer      // that are to be told, in order
+	telling bool          // somebody tells them
+}
+
+// answer is what whoever published is to be told.
+type answer struct {
+	done func(error)
+	err  error
 }
 
 // New begins. It waits for nobody: messages wait until there is a broker.
@@ -119,7 +128,7 @@ func New(o Options) (*Client, error) {
 		copied := *o.Nsq
 		config = &copied
 	}
-	// Else a broker that hangs would be noticed after a minute when nothing is published, or while it is connected to.
+	// A broker that hangs is noticed by its silence alone, which ends the connection.
 	config.HeartbeatInterval = max(time.Second, o.Patience/3)
 	config.ReadTimeout = max(o.Patience, 5*config.HeartbeatInterval/2)
 	config.ClientID = o.Publisher
@@ -130,9 +139,8 @@ func New(o Options) (*Client, error) {
 	c := &Client{options: o, config: config, asker: newAsker(o.Distributors), room: make(chan struct{}, o.Buffer), news: make(chan struct{}, 1)}
 	c.changed = sync.NewCond(&c.mutex)
 	c.ended, c.end = context.WithCancel(context.Background())
-	c.all.Add(2)
+	c.all.Add(1)
 	go c.follow()
-	go c.watch()
 	return c, nil
 }
 
@@ -159,8 +167,8 @@ func (c *Client) Publish(ctx context.Context, body []byte) error {
 	}
 }
 
-// PublishAsync takes a message, or says at once that it cannot. Done, if not nil, is called with the answer, from another goroutine; it
-// must not wait for anything.
+// PublishAsync takes a message, or says at once that it cannot. Done, if not nil, is called with the answer, from another goroutine, one after the
+// other in the order of the answers. It may use the client, also to publish again, but it must not wait for anything: neither Publish nor Stop.
 func (c *Client) PublishAsync(body []byte, done func(error)) error {
 	select {
 	case c.room <- struct{}{}:
@@ -191,7 +199,7 @@ func (c *Client) take(body []byte, done func(error)) (*message, error) {
 // withdraw takes a message back that nobody waits for any more, if it was not sent.
 func (c *Client) withdraw(m *message) {
 	c.mutex.Lock()
-	defer c.mutex.Unlock()
+	defer c.tell()
 	for n, other := range c.waiting {
 		if other == m {
 			c.waiting = append(c.waiting[:n:n], c.waiting[n+1:]...)
@@ -201,12 +209,29 @@ func (c *Client) withdraw(m *message) {
 	}
 }
 
-// answer tells whoever published. The mutex is held.
+// answer has whoever published told, by the next tell. The mutex is held.
 func (c *Client) answer(m *message, err error) {
 	<-c.room
-	done := m.done
+	c.answers = append(c.answers, answer{m.done, err})
 	m.done, m.body = nil, nil
-	done(err)
+}
+
+// tell calls those that have an answer, without the mutex, which is held before and free after. Who comes while another tells leaves it to that one, which
+// keeps the order.
+func (c *Client) tell() {
+	for !c.telling && len(c.answers) > 0 {
+		next := c.answers[0]
+		c.answers = c.answers[1:]
+		c.telling = true
+		c.mutex.Unlock()
+		next.done(next.err)
+		c.mutex.Lock()
+		c.telling = false
+		if c.stopped {
+			c.changed.Broadcast()
+		}
+	}
+	c.mutex.Unlock()
 }
 
 // Counts are those of now.
@@ -251,10 +276,13 @@ func (c *Client) Stop(ctx context.Context) error {
 	c.mutex.Unlock()
 	c.all.Wait()
 	c.mutex.Lock()
-	defer c.mutex.Unlock()
 	for _, m := range c.waiting {
 		c.answer(m, ErrStopped)
 	}
 	c.waiting = nil
+	for c.telling {
+		c.changed.Wait()
+	}
+	c.tell()
 	return err
 }

@@ -168,7 +168,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	_, more := got.missing(bodies)
 	counts := c.Counts()
-	t.Logf("%d acknowledged, %d came again; %+v", len(bodies), more, counts)
+	fmt.Printf("client: %d acknowledged through %d events, %d came again; %+v\n", len(bodies), events, more, counts)
 	if uint64(more) > counts.Repeated {
 		t.Errorf("%d came more than once, but only %d are counted", more, counts.Repeated)
 	}

@@ -122,7 +122,7 @@ type delegate struct{ link *link }
 func (d *delegate) OnResponse(_ *nsq.Conn, _ []byte) {
 	c := d.link.of
 	c.mutex.Lock()
-	defer c.mutex.Unlock()
+	defer c.tell()
 	if m := d.link.first(); m != nil {
 		c.counts.Published++
 		c.answer(m, nil)
@@ -143,7 +143,7 @@ func (d *delegate) OnError(_ *nsq.Conn, text []byte) {
 		l.refused = !strings.HasPrefix(string(text), "E_PUB_FAILED")
 		c.answer(m, nsq.ErrProtocol{Reason: string(text)})
 	}
-	c.mutex.Unlock()
+	c.tell()
 	if unable {
 		l.failed(errors.New(string(text)))
 	}

@@ -3,7 +3,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -105,24 +104,4 @@ func (c *Client) move(to wire.Assignment) error {
 	}
 	c.changed.Broadcast()
 	return nil
-}
-
-// watch leaves a broker that does not answer.
-func (c *Client) watch() {
-	defer c.all.Done()
-	for tick := time.NewTicker(c.options.Patience / 20); ; {
-		select {
-		case <-tick.C:
-		case <-c.ended.Done():
-			tick.Stop()
-			return
-		}
-		c.mutex.Lock()
-		l := c.link
-		hangs := l != nil && len(l.sent) > 0 && time.Since(l.sent[0].sent) > c.options.Patience
-		c.mutex.Unlock()
-		if hangs {
-			l.failed(context.DeadlineExceeded)
-		}
-	}
 }

@@ -85,7 +85,7 @@ func (c *Control) begin(t *topic, overloaded bool) {
 	}
 	fresh := func() *distribute.Session { return distribute.New(c.settings.Kind, publishers, brokers, c.epoch) }
 	s, used := fresh(), count(at)
-	guessed := c.settings.Model != nil && s.Guess(c.settings.Model(t.spec, publishers), t.spec.Objective.Seconds())
+	guessed := c.settings.Model != nil && room(s, publishers) && s.Guess(c.settings.Model(t.spec, publishers), t.spec.Objective.Seconds())
 	switch {
 	case guessed && (t.planned == 0 || count(s.Plan()) > used || count(s.Plan()) < used && !overloaded):
 	case !guessed && (t.planned == 0 || !overloaded && c.fewer(fresh(), used)):
@@ -98,6 +98,18 @@ func (c *Control) begin(t *topic, overloaded bool) {
 	clear(t.late)
 	t.planned = t.rate
 	c.next(t)
+}
+
+// room says whether a new session's brokers have it for all publishers; else there is nothing for a model to foretell, which may be more than it
+// can list.
+func room(s *distribute.Session, publishers []distribute.Publisher) bool {
+	sum := 0.0
+	for _, p := range publishers {
+		if p.Fixed == "" {
+			sum += p.Rate
+		}
+	}
+	return sum <= s.Room()*(1+1e-9)
 }
 
 // fewer says whether the topic would fit on fewer brokers than it is at, as far as capacities tell.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"giusto.dev/messaging/distribute"
+	"giusto.dev/messaging/ledger"
 	"giusto.dev/messaging/wire"
 )
 
@@ -91,9 +92,11 @@ func (c *Control) topicStatus(t *topic) TopicStatus {
 // Proposal is what would come of a topic, as far as is known without measuring.
 type Proposal struct {
 	Shares []ProposedShare `json:"shares"`
+	// Fits says that publishers are known, and that brokers have room and the bucket has tokens for them; Note says what is missing else.
+	Fits bool   `json:"fits"`
+	Note string `json:"note,omitempty"`
 	// Modelled says that the tails are a model's; else only capacities were looked at.
-	Modelled bool   `json:"modelled"`
-	Note     string `json:"note,omitempty"`
+	Modelled bool `json:"modelled"`
 }
 
 // ProposedShare is one broker's part.
@@ -106,40 +109,68 @@ type ProposedShare struct {
 	Tail       time.Duration `json:"tail_ns,omitempty"`
 }
 
-// Try says where publishers of a topic would go, and changes nothing. It is an error where they do not fit.
-func (c *Control) Try(now time.Duration, spec wire.Topic, publishers []distribute.Publisher) (Proposal, error) {
+// Check says why Put would not take a topic.
+func (c *Control) Check(now time.Duration, spec wire.Topic) error {
 	c.advance(now)
-	t := newTopic(spec, nil)
-	brokers := c.candidates(t)
-	if len(brokers) == 0 {
-		return Proposal{}, ErrBrokers
+	if spec.Rate == 0 || spec.Depth < wire.Unit {
+		return fmt.Errorf("%s: a bucket needs a rate and at least one token", spec.Name)
 	}
+	if spec.Rate >= 1<<52 || spec.Depth > 1<<62 {
+		return fmt.Errorf("%s: a bucket has less than 2^32 tokens a second, and at most 2^42", spec.Name)
+	}
+	if t := c.topics[spec.Name]; t != nil {
+		if used := len(c.loads(t)); uint64(used) > spec.Depth/wire.Unit {
+			return fmt.Errorf("%s: its publishers are at %d brokers, each of which needs a whole token: at least %d tokens", spec.Name, used, used)
+		}
+	}
+	return nil
+}
+
+// Try says where publishers of a topic would go, and changes nothing. It is an error where Put would be one; that they do not fit is none, since Put does
+// not send them away either.
+func (c *Control) Try(now time.Duration, spec wire.Topic, publishers []distribute.Publisher) (Proposal, error) {
+	if err := c.Check(now, spec); err != nil {
+		return Proposal{}, err
+	}
+	brokers := c.candidates(newTopic(spec, nil))
+	proposal := Proposal{Shares: []ProposedShare{}}
 	total := 0.0
 	for _, p := range publishers {
 		total += p.Rate
 	}
-	if tokens := float64(spec.Rate) / wire.Unit; total > tokens {
-		return Proposal{}, fmt.Errorf("%s: %d publishers send %.6g messages a second, the bucket lets %.6g through", spec.Name, len(publishers), total, tokens)
+	s := distribute.New(c.settings.Kind, publishers, brokers, c.epoch)
+	tokens := float64(spec.Rate) / wire.Unit
+	switch {
+	case total == 0:
+		proposal.Note = "it has no publishers yet: say how many there will be, ?dry-run&publishers=1000, and in the topic what each sends"
+		return proposal, nil
+	case len(brokers) == 0:
+		proposal.Note = ErrBrokers.Error()
+		return proposal, nil
+	case total > tokens:
+		proposal.Note = fmt.Sprintf("%d publishers send %.6g messages a second, the bucket lets %.6g through", len(publishers), total, tokens)
 	}
 	var predict distribute.Predict
-	if c.settings.Model != nil {
+	if c.settings.Model != nil && room(s, publishers) {
 		predict = c.settings.Model(spec, publishers)
 	}
-	proposal := Proposal{Modelled: predict != nil}
-	s := distribute.New(c.settings.Kind, publishers, brokers, c.epoch)
+	proposal.Modelled = predict != nil
 	if predict == nil || !s.Guess(predict, spec.Objective.Seconds()) {
-		if predict != nil {
+		if predict != nil && proposal.Note == "" {
 			proposal.Note = "by the model no distribution keeps the promise; this is the one that capacities give"
 		}
 		s = distribute.New(c.settings.Kind, publishers, brokers, c.epoch)
 		if err := s.Assign(); err != nil {
-			return Proposal{}, err
+			proposal.Note = err.Error()
+			return proposal, nil
 		}
 	}
+	proposal.Fits = proposal.Note == ""
 	of := map[string][]distribute.Publisher{}
 	for n, id := range s.Plan() {
 		of[id] = append(of[id], publishers[n])
 	}
+	var loads []float64
 	for _, b := range brokers {
 		if len(of[b.ID]) == 0 {
 			continue
@@ -148,12 +179,14 @@ func (c *Control) Try(now time.Duration, spec wire.Topic, publishers []distribut
 		for _, p := range of[b.ID] {
 			one.Messages += p.Rate
 		}
-		part := one.Messages / total
-		one.Rate, one.Depth = float64(spec.Rate)/wire.Unit*part, float64(spec.Depth)/wire.Unit*part
 		if predict != nil {
-			one.Tail = time.Duration(predict(b, of[b.ID], part) * 1e9)
+			one.Tail = time.Duration(predict(b, of[b.ID], one.Messages/total) * 1e9)
 		}
-		proposal.Shares = append(proposal.Shares, one)
+		proposal.Shares, loads = append(proposal.Shares, one), append(loads, one.Messages)
+	}
+	rates, depths := ledger.Split(spec.Rate, loads, 0), ledger.Split(spec.Depth, loads, wire.Unit)
+	for n := range proposal.Shares {
+		proposal.Shares[n].Rate, proposal.Shares[n].Depth = float64(rates[n])/wire.Unit, float64(depths[n])/wire.Unit
 	}
 	return proposal, nil
 }

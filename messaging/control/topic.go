@@ -152,7 +152,7 @@ func (c *Control) loads(t *topic) map[string]float64 {
 // existing are the messages a second that a broker gets of all topics but one.
 func (c *Control) existing(id string, but *topic) (sum float64) {
 	for name, t := range c.topics {
-		if t == but {
+		if but != nil && name == but.spec.Name { // which may be another of the name: a dry run's
 			continue
 		}
 		sum += t.load[id].rate

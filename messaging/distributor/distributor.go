@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"giusto.dev/messaging/control"
 	"giusto.dev/messaging/store"
 )
 
@@ -98,6 +99,7 @@ func (d *Distributor) stand() {
 		d.term.Store(t)
 		err = t.run(d.ended)
 		d.term.Store(nil)
+		d.metrics.count(control.Status{}) // the next leader's are elsewhere
 		close(t.over)
 		d.log("leads no more: %v", err)
 		if errors.Is(err, errUnreadable) {

@@ -26,15 +26,22 @@ type field struct {
 	share   map[string]wire.Share    // in force
 	whole   wire.Share
 	epochs  map[uint64]bool
+	within  time.Duration // a distributor answers
 	changes int
 	last    time.Duration // when orders came last
 	broken  string
 }
 
+// newField is one of a topic with so many tokens a second, and at once.
+func newField(rate, depth uint64) *field {
+	return &field{until: map[string]time.Duration{}, share: map[string]wire.Share{}, epochs: map[uint64]bool{}, within: time.Second,
+		whole: wire.Share{Rate: rate * wire.Unit, Depth: depth * wire.Unit}}
+}
+
 // follow is a broker: it reports, does what the orders say, and holds its share until the lease has run out.
 func (f *field) follow(ctx context.Context, id string, distributors []string) {
 	said := wire.Report{Broker: id, Incarnation: "1", V2: id + ":4150", HTTP: id + ":4151", Wait: 200 * time.Millisecond}
-	client := http.Client{Timeout: time.Second}
+	client := http.Client{Timeout: f.within}
 	for n := 0; ctx.Err() == nil; n++ {
 		sent := store.Now()
 		orders, err := report(&client, distributors[n/4%len(distributors)], said)
@@ -126,8 +133,7 @@ func TestTakeoverOverZooKeeper(t *testing.T) {
 	if status, text := call(t, "PUT", l.address+"/topics/alarms", `{"rate": "1k/s", "depth": 26, "each": "10/s"}`); status != 200 {
 		t.Fatal(status, text)
 	}
-	f := &field{until: map[string]time.Duration{}, share: map[string]wire.Share{}, epochs: map[uint64]bool{},
-		whole: wire.Share{Rate: 1000 * wire.Unit, Depth: 26 * wire.Unit}}
+	f := newField(1000, 26)
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	run := func(what func()) {
@@ -154,7 +160,7 @@ func TestTakeoverOverZooKeeper(t *testing.T) {
 		do()
 		settled(t, "another leads", func() bool { _, now := f.since(); return now > epochs })
 		took := store.Now() - at
-		t.Logf("%s: orders again after %v (a term is %v)", what, took.Round(time.Millisecond), time.Duration(term))
+		fmt.Printf("distributor: %s: orders again after %v (a term is %v)\n", what, took.Round(time.Millisecond), time.Duration(term))
 		if strings.Contains(what, "killed") {
 			fastest = min(fastest, took)
 		}
@@ -178,13 +184,17 @@ func TestTakeoverOverZooKeeper(t *testing.T) {
 	settled(t, "orders", func() bool { last, _ := f.since(); return last > at+100*time.Millisecond })
 	_, epochs := f.since()
 	leader()
-	_, text2 := call(t, "GET", addresses[0]+"/topics", "")
+	var text2 string
+	settled(t, "who leads knows of the topic", func() bool { // its term may end just now
+		_, text2 = call(t, "GET", addresses[0]+"/topics", "")
+		return strings.Contains(text2, "alarms")
+	})
 	settled(t, "the ensemble saves again", func() bool {
 		status, _ := call(t, "PUT", addresses[0]+"/topics/alarms", `{"rate": "1k/s", "depth": 26, "each": "10/s"}`)
 		return status == 200
 	})
 	_, now := f.since()
-	t.Logf("ZooKeeper's leader was killed: what a topic is to be was saved again after %v; leaders since: %d", (store.Now() - at).Round(time.Millisecond), now-epochs)
+	fmt.Printf("distributor: ZooKeeper's leader was killed: what a topic is to be was saved again after %v; leaders since: %d\n", (store.Now() - at).Round(time.Millisecond), now-epochs)
 	cancel()
 	all.Wait()
 	if fastest > term*3/4 {
@@ -196,5 +206,5 @@ func TestTakeoverOverZooKeeper(t *testing.T) {
 	if f.changes < 20 || len(f.epochs) < 6 || !strings.Contains(text2, "alarms") {
 		t.Errorf("%d changes of shares, %d leaders, %s: nothing is proven", f.changes, len(f.epochs), text2)
 	}
-	t.Logf("%d changes of shares under %d leaders", f.changes, len(f.epochs))
+	fmt.Printf("distributor: %d changes of shares under %d leaders\n", f.changes, len(f.epochs))
 }

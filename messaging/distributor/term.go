@@ -15,6 +15,7 @@ import (
 
 	"giusto.dev/messaging/control"
 	"giusto.dev/messaging/store"
+	"giusto.dev/messaging/wire"
 )
 
 // Topics' records in the store, by name below this folder.
@@ -43,7 +44,7 @@ type question struct {
 	// try asks; nil: there is nothing new yet. Last: the answer must be given now.
 	try   func(t *term, now time.Duration, last bool) *answer
 	reply chan *answer
-	until time.Duration
+	asked time.Duration
 	given *answer
 }
 
@@ -51,10 +52,25 @@ type question struct {
 type answer struct {
 	status int
 	body   any
+	// again is what the same asker was told before, and may be told again while nothing can be saved; nil: there is nothing.
+	again any
+	// leaves, if not nil, is called when the body leaves.
+	leaves func()
 }
 
+func done(body any) *answer { return &answer{status: http.StatusOK, body: body} }
+
 func refused(status int, err error) *answer {
-	return &answer{status, map[string]string{"error": err.Error()}}
+	return &answer{status: status, body: map[string]string{"error": err.Error()}}
+}
+
+// granted is what a broker was told, in an unbroken row of leases.
+type granted struct {
+	incarnation string
+	at          time.Duration // when its lease was made to begin last
+	orders      any           // that left last; nil: none did
+	version     uint64        // theirs
+	stand       bool          // they are what is saved asks of it
 }
 
 // term is one time of leading. One goroutine, run's, has the core.
@@ -67,10 +83,13 @@ type term struct {
 	answered   []*question // whose answers leave when all is saved
 	over       chan struct{}
 	sent       map[string]uint64 // the version of each broker's last orders
+	granted    map[string]*granted
+	behind     []string // brokers with new orders that did not ask for them, sorted
 }
 
 func newTerm(d *Distributor, l store.Leadership) *term {
-	return &term{of: d, leadership: l, questions: make(chan *question), waiting: map[string]*question{}, over: make(chan struct{}), sent: map[string]uint64{}}
+	return &term{of: d, leadership: l, questions: make(chan *question), waiting: map[string]*question{}, over: make(chan struct{}), sent: map[string]uint64{},
+		granted: map[string]*granted{}}
 }
 
 // run leads until it may not any more, and says why. Whoever waits for an answer then is told by the end of the term.
@@ -105,10 +124,6 @@ func (t *term) run(ended context.Context) error {
 		} else {
 			t.core.Tick(now)
 			t.expire(now)
-			if now-counted > time.Second {
-				counted = now
-				t.of.metrics.count(t.core.Status(now))
-			}
 		}
 		t.wake(now)
 		if err := t.save(ended); errors.Is(err, store.ErrFenced) {
@@ -116,17 +131,63 @@ func (t *term) run(ended context.Context) error {
 		} else if err != nil {
 			t.of.metrics.saves.WithLabelValues("failed").Inc()
 			if !unsaved {
-				t.of.log("not saved: %v; nothing is answered until it is", err)
+				t.of.log("not saved: %v; until it is, leases are renewed and nothing is changed", err)
 			}
 			unsaved = true
-			continue // and no answer leaves
+			t.stall(now, err)
+			continue
 		}
 		unsaved = false
 		for _, q := range t.answered {
+			if q.given.leaves != nil {
+				q.given.leaves()
+			}
 			q.reply <- q.given
 		}
 		t.answered = nil
+		for id, g := range t.granted {
+			_, behind := slices.BinarySearch(t.behind, id)
+			g.stand = !behind && g.version == t.sent[id]
+		}
+		if now-counted > time.Second {
+			counted = now
+			t.of.metrics.count(t.core.Status(now))
+		}
 	}
+}
+
+// stall answers while nothing can be saved. What is new must not be seen, but what was told before rests on what is saved: it is told again, so that
+// brokers keep their leases and publishers their places. All others are refused, after the store had some time to come back.
+func (t *term) stall(now time.Duration, why error) {
+	t.answered = slices.DeleteFunc(t.answered, func(q *question) bool {
+		switch {
+		case q.ctx.Err() != nil:
+		case now < q.asked+max(q.wait, patience):
+			return false
+		case q.given.again != nil:
+			q.reply <- done(q.given.again)
+		default:
+			q.reply <- refused(http.StatusServiceUnavailable, fmt.Errorf("not saved: %w. Make room, or mend the store: what was asked for is done as soon as it can be saved. Until then brokers keep their shares and publishers their brokers", why))
+		}
+		return true
+	})
+}
+
+// grant answers a report. Orders that left before may leave again as long as nobody else can have been given what they grant: while the broker's
+// lease, by the core, has gone on without a gap. Every call of the core's Orders begins it anew, whether the answer leaves or not. And what was saved
+// must not be kept from a broker for longer than the lease that it has: not if they were behind when all was saved last.
+func (t *term) grant(now time.Duration, said wire.Report, orders wire.Orders) *answer {
+	g := t.granted[said.Broker]
+	if g == nil || g.incarnation != said.Incarnation || now-g.at > orders.Lease {
+		g = &granted{incarnation: said.Incarnation}
+		t.granted[said.Broker] = g
+	}
+	g.at = now
+	given := &answer{status: http.StatusOK, body: orders, leaves: func() { g.orders, g.version = orders, orders.Version }}
+	if g.stand {
+		given.again = g.orders
+	}
+	return given
 }
 
 // load gives the core what leaders before saved.
@@ -176,11 +237,11 @@ func (t *term) ask(q *question, now time.Duration) {
 	if before := t.waiting[q.key]; q.key != "" && before != nil {
 		t.settle(before, refused(http.StatusConflict, fmt.Errorf("%s has asked again", q.key)))
 	}
+	q.asked = now
 	if given := q.try(t, now, q.wait <= 0); given != nil {
 		t.settle(q, given)
 		return
 	}
-	q.until = now + q.wait
 	t.waiting[q.key] = q
 }
 
@@ -195,9 +256,10 @@ func (t *term) settle(q *question, given *answer) {
 // wake answers those for whom there is something new.
 func (t *term) wake(now time.Duration) {
 	brokers, publishers := t.core.Changed()
+	t.behind = nil
 	for _, id := range brokers {
-		if q := t.waiting[ofBroker(id)]; q != nil {
-			t.last(q, now)
+		if q := t.waiting[ofBroker(id)]; q == nil || !t.last(q, now) {
+			t.behind = append(t.behind, id)
 		}
 	}
 	for _, id := range publishers {
@@ -212,18 +274,20 @@ func (t *term) expire(now time.Duration) {
 	for key, q := range t.waiting {
 		if q.ctx.Err() != nil {
 			delete(t.waiting, key)
-		} else if now >= q.until {
+		} else if now >= q.asked+q.wait {
 			t.last(q, now)
 		}
 	}
 }
 
-func (t *term) last(q *question, now time.Duration) {
+// last answers who waits; false: it hung up.
+func (t *term) last(q *question, now time.Duration) bool {
 	if q.ctx.Err() != nil {
 		delete(t.waiting, q.key)
-		return
+		return false
 	}
 	t.settle(q, q.try(t, now, true))
+	return true
 }
 
 func ofBroker(id string) string    { return "broker " + id }

@@ -64,7 +64,7 @@ func (d *Distributor) report(w http.ResponseWriter, r *http.Request) {
 		}
 		orders, _ := t.core.Orders(now, said.Broker)
 		t.sent[said.Broker] = orders.Version
-		return &answer{http.StatusOK, orders}
+		return t.grant(now, said, orders)
 	}})
 }
 
@@ -83,10 +83,12 @@ func (d *Distributor) assign(w http.ResponseWriter, r *http.Request) {
 			return refused(http.StatusNotFound, fmt.Errorf("%s: %w", asked.Topic, err))
 		case err != nil:
 			return refused(http.StatusServiceUnavailable, err)
-		case !last && told.Version == asked.Seen:
+		case told.Version != asked.Seen:
+			return done(told)
+		case !last:
 			return nil
 		}
-		return &answer{http.StatusOK, told}
+		return &answer{status: http.StatusOK, body: told, again: told}
 	}})
 }
 
@@ -102,7 +104,15 @@ func (d *Distributor) put(w http.ResponseWriter, r *http.Request) {
 		say(w, refused(http.StatusBadRequest, err))
 		return
 	}
-	if query := r.URL.Query(); query.Has("dry-run") {
+	query := r.URL.Query()
+	dry := query.Has("dry-run")
+	for key := range query {
+		if key != "dry-run" && (key != "publishers" || !dry) { // else a slip of the pen would change the topic
+			say(w, refused(http.StatusBadRequest, fmt.Errorf("%s: there is no such parameter; expected none, or dry-run and with it perhaps publishers", key)))
+			return
+		}
+	}
+	if dry {
 		d.try(w, r, topic, query.Get("publishers"))
 		return
 	}
@@ -110,7 +120,7 @@ func (d *Distributor) put(w http.ResponseWriter, r *http.Request) {
 		if err := t.core.Put(now, topic); err != nil {
 			return refused(http.StatusConflict, err)
 		}
-		return &answer{http.StatusOK, find(t.core.Status(now), topic.Name)}
+		return done(find(t.core.Status(now), topic.Name))
 	}})
 }
 
@@ -129,9 +139,6 @@ func (d *Distributor) try(w http.ResponseWriter, r *http.Request, topic wire.Top
 				rate += share.Assigned / float64(max(1, count))
 			}
 		}
-		if count == 0 || rate <= 0 {
-			return refused(http.StatusBadRequest, errors.New("it has no publishers yet: say how many there will be, ?dry-run&publishers=1000, and in the topic what each sends"))
-		}
 		all := make([]distribute.Publisher, count)
 		for n := range all {
 			all[n] = distribute.Publisher{ID: strconv.Itoa(n), Rate: rate}
@@ -140,7 +147,7 @@ func (d *Distributor) try(w http.ResponseWriter, r *http.Request, topic wire.Top
 		if err != nil {
 			return refused(http.StatusConflict, err)
 		}
-		return &answer{http.StatusOK, plan}
+		return done(plan)
 	}})
 }
 
@@ -150,7 +157,7 @@ func (d *Distributor) remove(w http.ResponseWriter, r *http.Request) {
 		if !t.core.Remove(now, name) {
 			return refused(http.StatusNotFound, fmt.Errorf("%s: %w", name, control.ErrTopic))
 		}
-		return &answer{http.StatusOK, map[string]string{"removed": name}}
+		return done(map[string]string{"removed": name})
 	}})
 }
 
@@ -161,7 +168,7 @@ func (d *Distributor) drain(w http.ResponseWriter, r *http.Request) {
 		if !t.core.Drain(now, name, on) {
 			return refused(http.StatusNotFound, fmt.Errorf("%s: no such broker reports", name))
 		}
-		return &answer{http.StatusOK, map[string]any{"broker": name, "drained": on}}
+		return done(map[string]any{"broker": name, "drained": on})
 	}})
 }
 
@@ -179,10 +186,10 @@ func (d *Distributor) topics(w http.ResponseWriter, r *http.Request) {
 	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
 		status := t.core.Status(now)
 		if name == "" {
-			return &answer{http.StatusOK, status.Topics}
+			return done(status.Topics)
 		}
 		if one := find(status, name); one != nil {
-			return &answer{http.StatusOK, one}
+			return done(one)
 		}
 		return refused(http.StatusNotFound, fmt.Errorf("%s: %w", name, control.ErrTopic))
 	}})
@@ -190,7 +197,7 @@ func (d *Distributor) topics(w http.ResponseWriter, r *http.Request) {
 
 func (d *Distributor) brokers(w http.ResponseWriter, r *http.Request) {
 	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
-		return &answer{http.StatusOK, t.core.Status(now).Brokers}
+		return done(t.core.Status(now).Brokers)
 	}})
 }
 
@@ -201,7 +208,7 @@ func (d *Distributor) status(w http.ResponseWriter, _ *http.Request) {
 	if t != nil {
 		epoch = t.leadership.Epoch()
 	}
-	say(w, &answer{http.StatusOK, map[string]any{"leads": t != nil, "epoch": epoch, "leader": d.store.Leader(), "address": d.address}})
+	say(w, done(map[string]any{"leads": t != nil, "epoch": epoch, "leader": d.store.Leader(), "address": d.address}))
 }
 
 // ask asks the core, if this distributor leads, and sends on to who leads else.

@@ -35,9 +35,15 @@ func TestWhatPeopleAskFor(t *testing.T) {
 		{"GET", "/topics", "", 200, "[]"},
 		{"GET", "/topics/alarms", "", 404, "alarms"},
 		{"PUT", "/topics/alarms?dry-run&publishers=1000", alarms, 200, `"publishers":1000`},
-		{"PUT", "/topics/alarms?dry-run&publishers=100000", alarms, 409, "1e+06 messages a second"},
-		{"PUT", "/topics/alarms?dry-run", alarms, 400, "publishers=1000"},
+		{"PUT", "/topics/alarms?dry-run&publishers=1000", alarms, 200, `"fits":true`},
+		{"PUT", "/topics/alarms?dry-run&publishers=1050", alarms, 200, `"fits":true`},
+		{"PUT", "/topics/alarms?dry-run&publishers=1200", alarms, 200, `"fits":false,"note":"1200 publishers send 12000 messages a second, the bucket lets 11000 through"`},
+		{"PUT", "/topics/alarms?dry-run&publishers=100000", alarms, 200, `"fits":false,"note":"no broker has room for 980000 messages a second more`},
+		{"PUT", "/topics/alarms?dry-run", alarms, 200, `"fits":false,"note":"it has no publishers yet`},
 		{"PUT", "/topics/alarms?dry-run&publishers=x", alarms, 400, "publishers=x"},
+		{"PUT", "/topics/alarms?dry_run", alarms, 400, "dry_run: there is no such parameter; expected none, or dry-run"},
+		{"PUT", "/topics/alarms?dryrun&publishers=1000", alarms, 400, "there is no such parameter"},
+		{"PUT", "/topics/alarms?publishers=1000", alarms, 400, "publishers: there is no such parameter"},
 		{"GET", "/topics", "", 200, "[]"}, // a dry run changed nothing
 		{"PUT", "/topics/alarms", alarms, 200, `"percentile":0.99,"objective":1000000,"each":10`},
 		{"PUT", "/topics/alarms", `{"rate": "22k/s", "depth": 26.5}`, 200, `"rate":23068672000,"depth":27787264`},
@@ -218,5 +224,27 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		if _, err := Parse([]byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// Gauges of topics and brokers are the leader's: who leads no more has none, else they would count twice.
+func TestGaugesEndWithTheTerm(t *testing.T) {
+	d := start(t, "store: memory")
+	settled(t, "it leads", func() bool { return leads(d.Addr()) })
+	call(t, "PUT", d.Addr()+"/topics/alarms", alarms)
+	gauges := func() (found bool) {
+		all, err := d.metrics.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range all {
+			found = found || one.GetName() == "giusto_distributor_steady"
+		}
+		return found
+	}
+	settled(t, "it counts", gauges)
+	d.Stop()
+	if gauges() {
+		t.Error("it counts on")
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"testing"
+	"time"
 
 	"giusto.dev/messaging/distribute"
 	"giusto.dev/messaging/simulate"
@@ -51,7 +53,7 @@ func TestAProfileForetellsTheOther(t *testing.T) {
 		}
 		sum, count = sum+math.Abs(math.Log(told[3]/found[3])), count+1
 	}
-	t.Logf("worst by a factor of %.2f, noise %.2f, p99 on average %.2f", math.Exp(worst), math.Exp(noise), math.Exp(sum/count))
+	fmt.Printf("predict: worst by a factor of %.2f, noise %.2f, p99 on average %.2f\n", math.Exp(worst), math.Exp(noise), math.Exp(sum/count))
 	if worst > noise || sum/count > math.Log(2) {
 		t.Error("too far")
 	}
@@ -91,5 +93,31 @@ func TestAShareOfLessThanATokenNeverPasses(t *testing.T) {
 	spec, all := topic(1000, 1, 26)
 	if tail := Model(Brokers["testbed"], spec, all)(distribute.Broker{}, all[:1], 1e-9); !math.IsInf(tail, 1) {
 		t.Error(tail)
+	}
+}
+
+// However much publishers and other topics are said to send, what is listed and played is bounded.
+func TestNonsenseIsBounded(t *testing.T) {
+	spec, all := topic(1000, 20, 4000)
+	for n := range all {
+		all[n].Rate = 20_000
+	}
+	spec.Rate = 1 << 52
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	model := Model(Brokers["testbed"], spec, all)
+	if tail := model(distribute.Broker{}, all, 1); !(tail > 0) {
+		t.Error(tail)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 256<<20 {
+		t.Errorf("20 million messages a second took %d MiB", took>>20)
+	}
+	began := time.Now()
+	if tail := model(distribute.Broker{Existing: 1 << 31}, all[:1], 1); !math.IsInf(tail, 1) {
+		t.Error("beside two thousand million messages a second of others:", tail)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Error(took)
 	}
 }

@@ -4,6 +4,7 @@ package simulate
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -125,7 +126,7 @@ func TestLoadDistEndsAndKeepsTheObjective(t *testing.T) {
 			t.Fatalf("run %d: %v", run, err)
 		}
 	}
-	t.Logf("%d done, %d of them after a search; %d short", done, searched, short)
+	fmt.Printf("simulate: %d done, %d of them after a search; %d short\n", done, searched, short)
 	if done < int(runs)/10 || short < int(runs)/20 || searched < int(runs)/50 {
 		t.Error("the interesting cases did not come up")
 	}

@@ -256,7 +256,7 @@ func TestZooKeeperUnderFaults(t *testing.T) {
 	old, at := p.epoch(), Now()
 	p.kill()
 	wait(t, "the other leads", func() bool { return other.epoch() > old })
-	t.Logf("a process that led was killed: after %v (its term is %v) the other acts", Now()-at, time.Duration(term))
+	fmt.Printf("store: a process that led was killed: after %v (its term is %v) the other acts\n", Now()-at, time.Duration(term))
 	add(p)
 	one, two = begin(t, where), other
 
@@ -283,7 +283,7 @@ func TestZooKeeperUnderFaults(t *testing.T) {
 		}
 		return false
 	})
-	t.Logf("ZooKeeper's leader was killed: 100 saves more after %v", Now()-at)
+	fmt.Printf("store: ZooKeeper's leader was killed: 100 saves more after %v\n", Now()-at)
 	if err := server.Begin(); err != nil {
 		t.Fatal(err)
 	}
