@@ -101,12 +101,14 @@ type Control struct {
 	unsaved  map[string]bool
 	drained  map[string]bool
 	news     struct{ brokers, publishers map[string]bool }
+	// forgotten: a broker that was silent for so long, and holds nothing, is none any more.
+	forgotten time.Duration
 }
 
 // New takes over as leader of this epoch with what earlier leaders saved. Whoever held a share may have been told so just now.
 func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Control {
 	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{}, removed: map[string]*topic{},
-		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}}
+		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}, forgotten: time.Hour}
 	c.news.brokers, c.news.publishers = map[string]bool{}, map[string]bool{}
 	for _, record := range saved {
 		for _, id := range record.Drained {
@@ -427,14 +429,11 @@ func (c *Control) advance(now time.Duration) {
 		}
 	}
 	for id, b := range c.brokers {
-		if _, holds := c.leases[b.holder()]; !holds && c.now-b.heard > forgotten {
+		if _, holds := c.leases[b.holder()]; !holds && c.now-b.heard > c.forgotten {
 			delete(c.brokers, id)
 		}
 	}
 }
-
-// forgotten: a broker that was silent for so long, and holds nothing, is none any more.
-const forgotten = time.Hour
 
 // work brings every topic on.
 func (c *Control) work() {

@@ -12,18 +12,18 @@ import (
 
 // records are what is saved now.
 func (p *plant) records() (saved []Record) {
-	for name := range p.c.topics {
-		p.c.unsaved[name] = true
-	}
-	for name := range p.c.removed {
-		p.c.unsaved[name] = true
-	}
-	for _, r := range p.c.Unsaved() {
-		if r != nil {
-			saved = append(saved, *r)
-		}
+	p.save()
+	for _, r := range p.saved {
+		saved = append(saved, *r)
 	}
 	return saved
+}
+
+// takeover makes another distributor lead.
+func (p *plant) takeover(lease time.Duration) {
+	s := p.c.settings
+	s.Lease = lease
+	p.c = New(s, p.now, p.c.epoch+1, p.records())
 }
 
 // cut leaves a broker with the orders that it has; shared is what the others then have in force.
