@@ -3,6 +3,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -103,9 +104,9 @@ func (b *station) apply(asked, granted time.Duration, o wire.Orders) {
 	b.asking++
 	now := uint64(b.clock())
 	steps, err := b.holder.Apply(now, uint64(asked), o)
-	if err != nil {
+	if errors.Is(err, holder.ErrStale) {
 		b.w.counts["stale orders"]++
-	} else {
+	} else if err == nil {
 		b.follow(steps, granted, now)
 	}
 	b.due()

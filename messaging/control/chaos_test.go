@@ -19,7 +19,7 @@ var kinds = []string{"another bucket", "another lease", "another leads behind a 
 	"cut both ways", "cut for longer than it takes to be forgotten", "cut one way", "distributor killed", "drained, or not any more", "far smaller bucket",
 	"fenced", "late", "leaders", "limits taken away", "long", "lost", "moves", "passed without limit", "publishers beyond the bucket", "put again", "put refused",
 	"releases of a smaller bucket", "removed", "report refused", "save failed", "save late", "save slow", "second topic", "shares changed",
-	"shares from nothing", "spare broker at a takeover", "stale orders", "two brokers of a name"}
+	"shares from nothing", "spare broker at a takeover", "two brokers of a name"}
 
 // play runs a world through its troubles and a while after, and says what was not as it must be.
 func (w *world) play() (wrong []string) {
@@ -39,6 +39,9 @@ func (w *world) play() (wrong []string) {
 		if text := t.law(); text != "" {
 			wrong = append(wrong, text)
 		}
+	}
+	if n := w.counts["stale orders"]; n > 0 {
+		say("%d times a broker got orders older than those that it had", n)
 	}
 	d := w.leading()
 	if d == nil {

@@ -309,8 +309,8 @@ func (c *Control) settle(t *topic) {
 	offered := t.book.Settle(func(name string) ledger.Version {
 		for id, b := range c.brokers {
 			if b.holder() == name {
-				b.number++
-				c.news.brokers[id] = true
+				c.number++
+				b.number, c.news.brokers[id] = c.number, true
 				return ledger.Version{Epoch: c.epoch, Number: b.number}
 			}
 		}
@@ -320,7 +320,7 @@ func (c *Control) settle(t *topic) {
 	for _, name := range offered {
 		c.unsaved[t.spec.Name] = true
 		if _, known := c.leases[name]; !known {
-			c.leases[name] = c.now + lasts(c.settings.Lease)
+			c.lend(name)
 		}
 	}
 }
