@@ -301,10 +301,11 @@ func differ(a, b map[string]wire.Share) bool {
 	return false
 }
 
-// settle makes what offers can be made now.
+// settle makes what offers can be made now. Until all know of the topic nobody has a share: those of a bucket that it had before are taken back.
 func (c *Control) settle(t *topic) {
 	if len(t.unnamed) > 0 {
-		return
+		t.shared = nil
+		t.book.Want(nil)
 	}
 	offered := t.book.Settle(func(name string) ledger.Version {
 		for id, b := range c.brokers {
