@@ -101,3 +101,43 @@ func TestABrokerThatWasForgottenComesBack(t *testing.T) {
 		}
 	}
 }
+
+// While a broker may not know of a topic that was removed and put again, those that had a share of it are told to hold it.
+func TestWhatIsPutAgainHasNoShareOfBefore(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("alarms", 900, 40), 50)
+	p.run(30 * time.Second)
+	for id := range p.takes {
+		if load := p.load("alarms", id); load == 0 {
+			p.cut(id)
+		}
+	}
+	p.c.Remove(p.now, "alarms")
+	delete(p.most, "alarms")
+	p.put(topicOf("alarms", 10, 5), 50)
+	p.waits("alarms", 2*time.Minute)
+}
+
+// report is what an incarnation of a broker says after a while, and what it is answered.
+func (p *plant) report(id, incarnation string, o wire.Orders) wire.Orders {
+	p.t.Helper()
+	p.run(6 * time.Second)
+	if err := p.c.Report(p.now, wire.Report{Broker: id, Incarnation: incarnation, V2: id + ":4150", Epoch: o.Epoch, Seen: o.Version}); err != nil {
+		p.t.Fatal(err)
+	}
+	next, _ := p.c.Orders(p.now, id)
+	return next
+}
+
+// Two brokers of one name: what the first saw before the second came does not count as knowing of a topic.
+func TestABrokerThatWasReplacedIsWaitedFor(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("other", 900, 40), 50)
+	p.run(30 * time.Second)
+	o := p.cut("a")
+	second := p.report("a", "second", wire.Orders{})
+	p.put(topicOf("alarms", 900, 40), 50)
+	p.report("a", "second", p.report("a", "second", second))
+	p.report("a", "i", o) // and the answer is lost
+	p.waits("alarms", 2*time.Minute)
+}

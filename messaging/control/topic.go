@@ -308,15 +308,13 @@ func (c *Control) settle(t *topic) {
 		t.book.Want(nil)
 	}
 	offered := t.book.Settle(func(name string) ledger.Version {
+		c.number++
 		for id, b := range c.brokers {
 			if b.holder() == name {
-				c.number++
 				b.number, c.news.brokers[id] = c.number, true
-				return ledger.Version{Epoch: c.epoch, Number: b.number}
 			}
 		}
-		// A holder that is not here any more cannot get orders: what it has ends with its lease.
-		return ledger.Version{Epoch: c.epoch}
+		return ledger.Version{Epoch: c.epoch, Number: c.number}
 	})
 	for _, name := range offered {
 		c.unsaved[t.spec.Name] = true
