@@ -106,7 +106,9 @@ func (b *station) apply(asked, granted time.Duration, o wire.Orders) {
 	steps, err := b.holder.Apply(now, uint64(asked), o)
 	if errors.Is(err, holder.ErrStale) {
 		b.w.counts["stale orders"]++
-	} else if err == nil {
+	} else if errors.Is(err, holder.ErrLate) {
+		b.w.counts["late orders"]++
+	} else {
 		b.follow(steps, granted, now)
 	}
 	b.due()

@@ -34,8 +34,8 @@ func newWorld(seed uint64) *world {
 	usual := w.lease
 	for n := range 1 + w.random.IntN(3) {
 		d := &distributor{node: w.node(fmt.Sprint("d", n)), lease: usual}
-		if w.oneIn(3) {
-			d.lease = w.between(time.Second, 4*time.Second)
+		if w.oneIn(2) {
+			d.lease = w.between(900*time.Millisecond, 4500*time.Millisecond)
 			w.counts["another lease"]++
 		}
 		w.lease = max(w.lease, d.lease)
@@ -122,7 +122,7 @@ func (w *world) trouble() {
 	if w.oneIn(4) {
 		length += w.lease
 	}
-	switch w.random.IntN(11) {
+	switch w.random.IntN(12) {
 	case 0:
 		w.counts["broker killed"]++
 		b := w.broker()
@@ -156,47 +156,57 @@ func (w *world) trouble() {
 		w.operator.add(act{at: w.now, broker: w.broker().id, on: true}, act{at: w.now + length, broker: w.broker().id})
 	case 7:
 		w.counts["cut for longer than it takes to be forgotten"]++
-		w.lonely(w.broker(), lasts(w.lease)+forgottenHere+500*time.Millisecond, true)
+		w.lonely(w.broker(), 0, lasts(w.lease)+forgottenHere+500*time.Millisecond)
 	case 8:
 		w.double(w.broker(), length)
+	case 9:
+		b := w.broker()
+		b.asleep = max(b.asleep, w.now+w.lease+w.between(0, time.Second))
+		w.change(w.now + w.between(0, w.lease))
 	default:
-		w.counts["another leads behind a broker's back"]++
-		w.behind(w.broker())
+		if w.behind(w.broker()); w.oneIn(2) { // of one that had a lease of the leader between
+			w.killLeader()
+			w.after(w.between(1500*time.Millisecond, 2500*time.Millisecond), func() { w.behind(w.broker()) })
+		}
 	}
+}
+
+// change has the operator ask for something, and later for a bucket that publishers can go on with.
+func (w *world) change(at time.Duration) {
+	t := w.topics[w.random.IntN(len(w.topics))]
+	w.wish(t, at)
+	w.operator.add(act{at: at + 1600*time.Millisecond, topic: t, spec: t.bucket(1 + w.random.Float64())})
 }
 
 // behind lets leadership change, once or twice, while a broker does not hear the new leader; and the operator asks for something just then.
 func (w *world) behind(b *station) {
-	w.lonely(b, w.lease+w.between(0, 2*time.Second), w.oneIn(2))
-	t := w.topics[w.random.IntN(len(w.topics))]
-	w.wish(t, w.now+w.between(0, 2500*time.Millisecond))
-	w.operator.add(act{at: faults + 4100*time.Millisecond, topic: t, spec: t.bucket(1 + w.random.Float64())})
-	if d := w.leading(); d != nil {
-		w.killDistributor(d, w.between(time.Second, 2*time.Second))
-	}
-	if w.oneIn(2) {
-		w.after(w.between(1500*time.Millisecond, 2500*time.Millisecond), func() {
-			if d := w.leading(); d != nil {
-				w.killDistributor(d, w.between(time.Second, 2*time.Second))
-			}
-		})
+	w.counts["another leads behind a broker's back"]++
+	length := w.lease + w.between(0, 2*time.Second)
+	w.lonely(b, w.between(0, length), length)
+	w.change(w.now + w.between(0, 2500*time.Millisecond))
+	if w.killLeader(); w.oneIn(2) {
+		w.after(w.between(1500*time.Millisecond, 2500*time.Millisecond), w.killLeader)
 	}
 }
 
-// lonely cuts a broker off from all distributors but the one that leads just now; its reports may still arrive. Or from all of them.
-func (w *world) lonely(b *station, length time.Duration, deaf bool) {
+func (w *world) killLeader() {
+	if d := w.leading(); d != nil {
+		w.killDistributor(d, w.between(time.Second, 2*time.Second))
+	}
+}
+
+// lonely lets a broker hear of no distributor for so long; after `deaf` its own reports do not arrive any more.
+func (w *world) lonely(b *station, deaf, length time.Duration) {
 	for _, d := range w.leaders {
 		w.part(&d.node, &b.node, length)
-		if deaf {
-			w.part(&b.node, &d.node, length)
-		}
+		w.after(deaf, func() { w.part(&b.node, &d.node, length-deaf) })
 	}
 }
 
 // double starts another broker of a name on another machine, and ends it; the first is cut off for a while.
 func (w *world) double(b *station, length time.Duration) {
 	w.counts["two brokers of a name"]++
-	w.lonely(b, w.between(500*time.Millisecond, 2*time.Second), true)
+	w.lonely(b, 0, w.between(500*time.Millisecond, 2*time.Second))
 	twin := &station{node: w.node(b.name + "'" + fmt.Sprint(w.seq)), id: b.id, holder: &holder.Holder{}}
 	w.twins = append(w.twins, twin)
 	twin.start()
