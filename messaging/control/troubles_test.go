@@ -35,7 +35,7 @@ func newWorld(seed uint64) *world {
 	for n := range 1 + w.random.IntN(3) {
 		d := &distributor{node: w.node(fmt.Sprint("d", n)), lease: usual}
 		if w.oneIn(2) {
-			d.lease = w.between(900*time.Millisecond, 4500*time.Millisecond)
+			d.lease = []time.Duration{w.between(900*time.Millisecond, 1200*time.Millisecond), w.between(3*time.Second, 4500*time.Millisecond)}[w.random.IntN(2)]
 			w.counts["another lease"]++
 		}
 		w.lease = max(w.lease, d.lease)
@@ -102,6 +102,17 @@ func (w *world) wish(t *story, at time.Duration) {
 	w.operator.add(act{at: at, topic: t, spec: t.bucket(part)})
 }
 
+// holding is a broker that has a share, if one is found.
+func (w *world) holding() *station {
+	b := w.broker()
+	for range 4 {
+		if !b.holds() {
+			b = w.broker()
+		}
+	}
+	return b
+}
+
 func (w *world) broker() *station          { return w.brokers[w.random.IntN(len(w.brokers))] }
 func (w *world) distributor() *distributor { return w.leaders[w.random.IntN(len(w.leaders))] }
 
@@ -122,7 +133,7 @@ func (w *world) trouble() {
 	if w.oneIn(4) {
 		length += w.lease
 	}
-	switch w.random.IntN(12) {
+	switch w.random.IntN(13) {
 	case 0:
 		w.counts["broker killed"]++
 		b := w.broker()
@@ -163,10 +174,12 @@ func (w *world) trouble() {
 		b := w.broker()
 		b.asleep = max(b.asleep, w.now+w.lease+w.between(0, time.Second))
 		w.change(w.now + w.between(0, w.lease))
+	case 10:
+		w.behind(w.holding())
 	default:
 		if w.behind(w.broker()); w.oneIn(2) { // of one that had a lease of the leader between
 			w.killLeader()
-			w.after(w.between(1500*time.Millisecond, 2500*time.Millisecond), func() { w.behind(w.broker()) })
+			w.after(w.between(1500*time.Millisecond, 2500*time.Millisecond), func() { w.behind(w.holding()) })
 		}
 	}
 }
@@ -182,7 +195,11 @@ func (w *world) change(at time.Duration) {
 func (w *world) behind(b *station) {
 	w.counts["another leads behind a broker's back"]++
 	length := w.lease + w.between(0, 2*time.Second)
-	w.lonely(b, w.between(0, length), length)
+	deaf := time.Duration(0)
+	if w.oneIn(2) { // the new leader hears it for a while
+		deaf = w.between(time.Second, 2500*time.Millisecond)
+	}
+	w.lonely(b, deaf, length)
 	w.change(w.now + w.between(0, 2500*time.Millisecond))
 	if w.killLeader(); w.oneIn(2) {
 		w.after(w.between(1500*time.Millisecond, 2500*time.Millisecond), w.killLeader)
