@@ -31,40 +31,40 @@ func TestABrokerThatHoldsNothingIsWaitedFor(t *testing.T) {
 	p.run(5 * time.Second)
 	p.cut("a")
 	p.takeover(2 * time.Minute)
-	p.put(topicOf("alarms", 900, 40), 50)
+	p.put(topicOf("alarms", 900, 40), 5)
 	p.waits("alarms", 2*time.Minute)
 }
 
 // An answer that is lost takes nothing of the longer lease that an earlier leader gave.
 func TestALostAnswerShortensNoLease(t *testing.T) {
-	p := newPlant(t, func(s *Settings) { s.Lease = 10 * time.Minute }, map[string]float64{"a": 5000})
-	p.put(topicOf("alarms", 900, 40), 50)
+	p := newPlant(t, func(s *Settings) { s.Lease = 5 * time.Minute }, map[string]float64{"a": 5000})
+	p.put(topicOf("alarms", 900, 40), 5)
 	p.run(30 * time.Second)
 	p.takeover(time.Minute)
 	o := p.cut("a")
 	p.c.Report(p.now, wire.Report{Broker: "a", Incarnation: "i", V2: "a:4150", Epoch: o.Epoch, Seen: o.Version})
 	p.c.Orders(p.now, "a")
 	p.takes["b"] = 5000
-	p.waits("alarms", 10*time.Minute)
+	p.waits("alarms", 5*time.Minute)
 }
 
 // Leases that a leader gave without any other change are known to the next.
 func TestALongerLeaseIsSaved(t *testing.T) {
 	p := newPlant(t, func(s *Settings) { s.Lease = time.Minute }, map[string]float64{"a": 5000})
-	p.put(topicOf("alarms", 900, 40), 50)
+	p.put(topicOf("alarms", 900, 40), 5)
 	p.run(30 * time.Second)
-	p.takeover(10 * time.Minute)
+	p.takeover(5 * time.Minute)
 	p.run(30 * time.Second)
 	p.takeover(time.Minute)
 	p.cut("a")
 	p.takes["b"] = 5000
-	p.waits("alarms", 10*time.Minute-30*time.Second)
+	p.waits("alarms", 5*time.Minute-30*time.Second)
 }
 
 // A topic that was removed, and whose shares ended after a takeover, begins anew when it is put again.
 func TestARemovedTopicComesBackWithItsNewBucketAlone(t *testing.T) {
 	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
-	p.put(topicOf("alarms", 900, 40), 50)
+	p.put(topicOf("alarms", 900, 40), 5)
 	p.run(30 * time.Second)
 	p.c.Remove(p.now, "alarms")
 	p.takeover(2 * time.Minute)
@@ -73,7 +73,7 @@ func TestARemovedTopicComesBackWithItsNewBucketAlone(t *testing.T) {
 		t.Error("all know that it is no more, and it is still kept")
 	}
 	delete(p.most, "alarms")
-	p.put(topicOf("alarms", 10, 5), 50)
+	p.put(topicOf("alarms", 10, 5), 5)
 	p.run(time.Minute) // which sees that no more is in force
 	if got := p.shared("alarms"); got != p.c.topics["alarms"].spec.Share {
 		t.Error(got)
@@ -84,7 +84,7 @@ func TestARemovedTopicComesBackWithItsNewBucketAlone(t *testing.T) {
 func TestABrokerThatWasForgottenComesBack(t *testing.T) {
 	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
 	p.c.forgotten = 5 * time.Minute
-	p.put(topicOf("alarms", 900, 40), 50)
+	p.put(topicOf("alarms", 900, 40), 5)
 	p.run(30 * time.Second)
 	had := map[string]wire.Orders{}
 	for id := range p.takes {
@@ -105,7 +105,7 @@ func TestABrokerThatWasForgottenComesBack(t *testing.T) {
 // While a broker may not know of a topic that was removed and put again, those that had a share of it are told to hold it.
 func TestWhatIsPutAgainHasNoShareOfBefore(t *testing.T) {
 	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
-	p.put(topicOf("alarms", 900, 40), 50)
+	p.put(topicOf("alarms", 900, 40), 5)
 	p.run(30 * time.Second)
 	for id := range p.takes {
 		if load := p.load("alarms", id); load == 0 {
@@ -114,7 +114,7 @@ func TestWhatIsPutAgainHasNoShareOfBefore(t *testing.T) {
 	}
 	p.c.Remove(p.now, "alarms")
 	delete(p.most, "alarms")
-	p.put(topicOf("alarms", 10, 5), 50)
+	p.put(topicOf("alarms", 10, 5), 5)
 	p.waits("alarms", 2*time.Minute)
 }
 
@@ -132,11 +132,11 @@ func (p *plant) report(id, incarnation string, o wire.Orders) wire.Orders {
 // Two brokers of one name: what the first saw before the second came does not count as knowing of a topic.
 func TestABrokerThatWasReplacedIsWaitedFor(t *testing.T) {
 	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
-	p.put(topicOf("other", 900, 40), 50)
+	p.put(topicOf("other", 900, 40), 5)
 	p.run(30 * time.Second)
 	o := p.cut("a")
 	second := p.report("a", "second", wire.Orders{})
-	p.put(topicOf("alarms", 900, 40), 50)
+	p.put(topicOf("alarms", 900, 40), 5)
 	p.report("a", "second", p.report("a", "second", second))
 	p.report("a", "i", o) // and the answer is lost
 	p.waits("alarms", 2*time.Minute)
