@@ -52,7 +52,7 @@ func (w *world) play() (wrong []string) {
 		say("%d topics that were removed are not forgotten", n)
 	}
 	for _, t := range w.topics {
-		if !t.greedy {
+		if !t.greedy && d.control.topics[t.name] != nil {
 			w.starved(d, t, say)
 		}
 	}
@@ -86,7 +86,11 @@ func (w *world) starved(d *distributor, t *story, say func(string, ...any)) {
 // settled says what is wrong with a publisher's place, and whether it goes to and fro: a session in which nobody comes or goes makes it move
 // a few times, and when it finds no plan the next begins after ten rounds.
 func (w *world) settled(d *distributor, s *sender, say func(string, ...any)) {
-	p := d.control.topics[s.topic.name].publishers[s.id]
+	t := d.control.topics[s.topic.name]
+	if t == nil {
+		return // it was removed
+	}
+	p := t.publishers[s.id]
 	if p == nil || s.at == nil {
 		say("%s is nowhere", s.name)
 		return

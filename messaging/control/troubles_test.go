@@ -32,9 +32,9 @@ func newWorld(seed uint64) *world {
 	w.store.tick()
 	w.lease = w.between(1500*time.Millisecond, 3*time.Second)
 	usual := w.lease
-	for n := range 1 + w.random.IntN(3) {
+	for n := range min(3, 1+w.random.IntN(4)) {
 		d := &distributor{node: w.node(fmt.Sprint("d", n)), lease: usual}
-		if w.oneIn(2) {
+		if !w.oneIn(3) {
 			d.lease = []time.Duration{w.between(900*time.Millisecond, 1200*time.Millisecond), w.between(3*time.Second, 4500*time.Millisecond)}[w.random.IntN(2)]
 			w.counts["another lease"]++
 		}
@@ -90,6 +90,9 @@ func (w *world) tell(name string, publishers, unmanaged int) {
 	}
 	at = max(at+1500*time.Millisecond, faults)
 	w.operator.add(act{at: at, topic: t, spec: t.bucket(1 + w.random.Float64())})
+	if name != "t" && w.oneIn(4) {
+		w.operator.add(act{at: at + time.Second, topic: t})
+	}
 }
 
 // wish draws another bucket for a topic, or has it removed and put again.
@@ -196,7 +199,7 @@ func (w *world) behind(b *station) {
 	w.counts["another leads behind a broker's back"]++
 	length := w.lease + w.between(0, 2*time.Second)
 	deaf := time.Duration(0)
-	if w.oneIn(2) { // the new leader hears it for a while
+	if !w.oneIn(3) { // the new leader hears it for a while
 		deaf = w.between(time.Second, 2500*time.Millisecond)
 	}
 	w.lonely(b, deaf, length)
