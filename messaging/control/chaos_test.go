@@ -43,6 +43,9 @@ func (w *world) play() (wrong []string) {
 	if n := w.counts["stale orders"]; n > 0 {
 		say("%d times a broker got orders older than those that it had", n)
 	}
+	if w.counts["unknown leases"] > 0 {
+		say("a broker had orders in force that the leader did not know of")
+	}
 	d := w.leading()
 	if d == nil {
 		say("nobody leads")
@@ -68,7 +71,7 @@ func (w *world) play() (wrong []string) {
 func (w *world) starved(d *distributor, t *story, say func(string, ...any)) {
 	for _, b := range w.brokers {
 		if l := b.lines[t]; l.gate != nil && l.gate.Kept() > 0 {
-			share, _ := d.control.topics[t.name].book.Current(b.id + "/" + b.incarnation())
+			share, _ := d.control.topics[t.name].book.Current(key(b.id, b.incarnation()))
 			say("%s: %s starves %d messages, with a share of %.2f/s and %.2f", t.name, b.name, l.gate.Kept(), float64(share.Rate)/wire.Unit, float64(share.Depth)/wire.Unit)
 		}
 	}

@@ -104,7 +104,19 @@ func (d *distributor) tick() {
 		d.control.Tick(d.clock())
 		d.turn()
 	}
+	if d.control != nil && d.leads() {
+		d.knows()
+	}
 	d.later(beat, d.tick)
+}
+
+// knows says that who leads knows of every broker that has orders in force, whoever gave them.
+func (d *distributor) knows() {
+	for _, b := range slices.Concat(d.w.brokers, d.w.twins) {
+		if _, leased := d.control.leases[key(b.id, b.incarnation())]; !leased && !b.dead && b.holder.Until() > uint64(b.clock()) {
+			d.w.counts["unknown leases"]++
+		}
+	}
 }
 
 func (d *distributor) begin(epoch uint64) {
