@@ -17,9 +17,9 @@ import (
 // kinds are what must have occurred in the sample.
 var kinds = []string{"another bucket", "another lease", "another leads behind a broker's back", "asleep", "broker killed", "broker without its past",
 	"cut both ways", "cut for longer than it takes to be forgotten", "cut one way", "distributor killed", "drained, or not any more", "far smaller bucket",
-	"fenced", "late", "late orders", "leaders", "limits taken away", "long", "lost", "moves", "passed without limit", "publishers beyond the bucket", "put again", "put refused",
-	"releases of a smaller bucket", "removed", "report refused", "save failed", "save late", "save slow", "second topic", "shares changed",
-	"shares from nothing", "spare broker at a takeover", "two brokers of a name"}
+	"fenced", "late", "late orders", "leaders", "limits taken away", "long", "lost", "moves", "passed without limit", "publishers beyond the bucket",
+	"put again", "put refused", "releases of a smaller bucket", "removed", "report refused", "save failed", "save late", "save slow", "second topic",
+	"shares changed", "shares from nothing", "spare broker at a takeover", "two brokers of a name"}
 
 // play runs a world through its troubles and a while after, and says what was not as it must be.
 func (w *world) play() (wrong []string) {
