@@ -109,27 +109,30 @@ func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Co
 	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{}, removed: map[string]*topic{},
 		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}, forgotten: time.Hour}
 	c.news.brokers, c.news.publishers = map[string]bool{}, map[string]bool{}
-	lease := settings.Lease
+	var leased Record
 	for _, record := range saved {
 		for _, id := range record.Drained {
 			c.drained[id] = true
 		}
-		lease = max(lease, record.Lease)
+		if len(record.Leased) > 0 {
+			leased = record
+		}
+	}
+	lease := max(settings.Lease, leased.Lease)
+	for _, holder := range leased.Leased {
+		c.leases[holder] = now + lasts(lease)
+	}
+	if len(leased.Leased) > 0 && leased.Lease < settings.Lease {
+		c.unsaved[Leased] = true
 	}
 	for _, record := range saved {
-		for _, holder := range record.Leased {
-			c.leases[holder] = now + lasts(lease)
-		}
-		if len(record.Leased) > 0 && record.Lease < settings.Lease {
-			c.unsaved[Leased] = true
-		}
 		if record.Book == nil {
 			continue
 		}
 		t := newTopic(record.Topic, record.Book)
 		wanted := map[string]wire.Share{}
 		for _, holder := range t.book.Holders() {
-			c.leases[holder] = now + lasts(lease)
+			c.lend(holder, lease)
 			wanted[holder], _ = t.book.Current(holder)
 		}
 		t.book.Want(wanted)
@@ -227,7 +230,7 @@ func (c *Control) Orders(now time.Duration, id string) (wire.Orders, bool) {
 	}
 	b.sent, b.sentNumber = orders, b.number
 	delete(c.news.brokers, id)
-	c.lend(b.holder())
+	c.lend(b.holder(), c.settings.Lease)
 	return wire.Orders{Epoch: c.epoch, Version: b.number, Lease: c.settings.Lease, Topics: orders}, true
 }
 

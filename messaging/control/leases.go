@@ -2,9 +2,7 @@
 
 package control
 
-import (
-	"time"
-)
+import "time"
 
 // drift: clocks of brokers and distributors differ by less than a part in so many.
 const drift = 100
@@ -22,11 +20,11 @@ func (c *Control) name(t *topic) {
 }
 
 // lend begins a holder's lease, or begins it again. What an earlier leader gave may last longer: it may not hear of this one.
-func (c *Control) lend(holder string) {
+func (c *Control) lend(holder string, lease time.Duration) {
 	if _, has := c.leases[holder]; !has {
 		c.unsaved[Leased] = true
 	}
-	c.leases[holder] = max(c.leases[holder], c.now+lasts(c.settings.Lease))
+	c.leases[holder] = max(c.leases[holder], c.now+lasts(lease))
 }
 
 // longest is the longest lease that any holder may have from now on.

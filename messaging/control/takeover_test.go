@@ -63,6 +63,25 @@ func TestALongerLeaseIsSaved(t *testing.T) {
 	p.waits("alarms", 5*time.Minute-15*time.Second)
 }
 
+// A broker that only a topic's book names at a takeover is known to the next leader, too, when the topic is no more.
+func TestWhoComesBackAfterATakeoverIsWaitedFor(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000})
+	p.put(topicOf("alarms", 900, 40), 5)
+	p.run(30 * time.Second)
+	o := p.cut("a")
+	p.run(3 * time.Minute)
+	p.takeover(2 * time.Minute)
+	p.takes["a"], p.seen["a"] = 5000, o
+	p.run(10 * time.Second)
+	p.c.Remove(p.now, "alarms")
+	p.run(5 * time.Second)
+	p.takeover(2 * time.Minute)
+	p.cut("a")
+	p.takes["b"] = 5000
+	p.put(topicOf("alarms", 900, 40), 5)
+	p.waits("alarms", 2*time.Minute)
+}
+
 // A topic that was removed, and whose shares ended after a takeover, begins anew when it is put again.
 func TestARemovedTopicComesBackWithItsNewBucketAlone(t *testing.T) {
 	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})

@@ -319,7 +319,7 @@ func (c *Control) settle(t *topic) {
 	for _, name := range offered {
 		c.unsaved[t.spec.Name] = true
 		if _, known := c.leases[name]; !known {
-			c.lend(name)
+			c.lend(name, c.settings.Lease)
 		}
 	}
 }
