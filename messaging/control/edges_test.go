@@ -3,6 +3,7 @@
 package control
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +14,12 @@ import (
 // records are what is saved now.
 func (p *plant) records() (saved []Record) {
 	p.save()
-	for _, r := range p.saved {
-		saved = append(saved, *r)
+	for _, text := range p.saved {
+		var r Record
+		if err := json.Unmarshal(text, &r); err != nil {
+			p.t.Fatal(err)
+		}
+		saved = append(saved, r)
 	}
 	return saved
 }
