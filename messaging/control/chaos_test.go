@@ -51,9 +51,6 @@ func (w *world) play() (wrong []string) {
 		say("nobody leads")
 		return wrong
 	}
-	if n := len(d.control.removed); n > 0 {
-		say("%d topics that were removed are not forgotten", n)
-	}
 	for _, t := range w.topics {
 		if !t.greedy && d.control.topics[t.name] != nil {
 			w.starved(d, t, say)

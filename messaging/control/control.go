@@ -59,9 +59,7 @@ type Record struct {
 	Topic wire.Topic   `json:"topic"`
 	Book  *ledger.Book `json:"book,omitempty"`
 	// Unnamed: some broker with a lease may not know of the topic yet, and let it pass.
-	Unnamed bool `json:"unnamed,omitempty"`
-	// Removed: it has no limit any more, but shares of it may be in force.
-	Removed bool     `json:"removed,omitempty"`
+	Unnamed bool     `json:"unnamed,omitempty"`
 	Drained []string `json:"drained,omitempty"`
 	// Leased: who may have orders in force, if only such as do not know of a topic; Lease is the longest that any of them may still last.
 	Leased []string      `json:"leased,omitempty"`
@@ -94,7 +92,6 @@ type Control struct {
 	number   uint64 // of the latest orders, of all brokers
 	brokers  map[string]*broker
 	topics   map[string]*topic
-	removed  map[string]*topic        // whose shares may still be in force
 	leases   map[string]time.Duration // when a holder's has run out for certain
 	dead     map[string]bool          // incarnations
 	unsaved  map[string]bool
@@ -106,7 +103,7 @@ type Control struct {
 
 // New takes over as leader of this epoch with what earlier leaders saved. Whoever held a share may have been told so just now.
 func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Control {
-	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{}, removed: map[string]*topic{},
+	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{},
 		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}, forgotten: time.Hour}
 	c.news.brokers, c.news.publishers = map[string]bool{}, map[string]bool{}
 	var leased Record
@@ -137,19 +134,12 @@ func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Co
 		}
 		t.book.Want(wanted)
 		t.planned, t.inherited = 1e-9, true // it was distributed by an earlier leader
-		if record.Removed {
-			c.removed[record.Topic.Name] = t
-		} else {
-			c.topics[record.Topic.Name] = t
-		}
+		c.topics[record.Topic.Name] = t
 	}
 	for _, record := range saved {
 		if t := c.topics[record.Topic.Name]; t != nil && record.Unnamed {
 			c.name(t)
 		}
-	}
-	for _, t := range c.removed {
-		c.name(t)
 	}
 	return c
 }
@@ -187,11 +177,6 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		t.book.Acknowledge(b.holder(), seen)
 		if number, waits := t.unnamed[b.holder()]; waits && !seen.Before(ledger.Version{Epoch: c.epoch, Number: number}) {
 			delete(t.unnamed, b.holder())
-		}
-	}
-	for name, t := range c.removed {
-		if number, waits := t.unnamed[b.holder()]; waits && !seen.Before(ledger.Version{Epoch: c.epoch, Number: number}) {
-			c.gone(name, t, b.holder())
 		}
 	}
 	here := map[string]bool{}
@@ -266,12 +251,7 @@ func (c *Control) Put(now time.Duration, spec wire.Topic) error {
 			return fmt.Errorf("%s: its publishers are at %d brokers, each of which needs a whole token: at least %d tokens", spec.Name, used, used)
 		}
 	} else {
-		book := ledger.New(spec.Share)
-		if old := c.removed[spec.Name]; old != nil { // shares of it may be in force
-			book = old.book
-			delete(c.removed, spec.Name)
-		}
-		t = newTopic(spec, book)
+		t = newTopic(spec, ledger.New(spec.Share)) // shares of one of this name that was removed are gone when all know of this one
 		c.topics[spec.Name] = t
 		c.name(t)
 	}
@@ -292,9 +272,6 @@ func (c *Control) Remove(now time.Duration, name string) bool {
 	}
 	delete(c.topics, name)
 	c.unsaved[name] = true
-	if c.name(t); len(t.book.Offers) > 0 {
-		c.removed[name] = t
-	}
 	for _, t := range c.topics {
 		t.gather = true
 		t.changed(now)
@@ -338,8 +315,6 @@ func (c *Control) Unsaved() map[string]*Record {
 		records[name] = nil
 		if t := c.topics[name]; t != nil {
 			records[name] = &Record{Topic: t.spec, Book: t.book, Unnamed: len(t.unnamed) > 0}
-		} else if t := c.removed[name]; t != nil {
-			records[name] = &Record{Topic: t.spec, Book: t.book, Removed: true}
 		}
 		switch name {
 		case Drained:

@@ -140,7 +140,9 @@ func (p *plant) run(d time.Duration) {
 // save keeps what must be kept before orders leave; here it is in time.
 func (p *plant) save() {
 	for name, r := range p.c.Unsaved() {
-		p.saved[name], _ = json.Marshal(r)
+		if delete(p.saved, name); r != nil {
+			p.saved[name], _ = json.Marshal(r)
+		}
 		p.c.Saved(name)
 	}
 }

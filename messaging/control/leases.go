@@ -36,16 +36,6 @@ func (c *Control) longest() time.Duration {
 	return most
 }
 
-// gone takes note that a holder has nothing of a topic that was removed; when nobody has, it is forgotten.
-func (c *Control) gone(name string, t *topic, holder string) {
-	delete(t.unnamed, holder)
-	t.book.Gone(holder)
-	if len(t.book.Offers) == 0 {
-		delete(c.removed, name)
-		c.unsaved[name] = true
-	}
-}
-
 // bury takes note that an incarnation is dead for certain.
 func (c *Control) bury(holder string) {
 	if c.dead[holder] {
@@ -64,9 +54,6 @@ func (c *Control) lapse(holder string) {
 	for _, t := range c.topics {
 		t.book.Gone(holder)
 		delete(t.unnamed, holder)
-	}
-	for name, t := range c.removed {
-		c.gone(name, t, holder)
 	}
 }
 

@@ -301,11 +301,10 @@ func differ(a, b map[string]wire.Share) bool {
 	return false
 }
 
-// settle makes what offers can be made now. Until all know of the topic nobody has a share: those of a bucket that it had before are taken back.
+// settle makes what offers can be made now. Until all know of the topic nobody gets a share.
 func (c *Control) settle(t *topic) {
 	if len(t.unnamed) > 0 {
-		t.shared = nil
-		t.book.Want(nil)
+		return
 	}
 	offered := t.book.Settle(func(name string) ledger.Version {
 		c.number++
