@@ -54,24 +54,20 @@ func Defaults() Settings {
 		Capacity: 10_000, Kind: distribute.SRTM}
 }
 
-// drift: clocks of brokers and distributors differ by less than a part in so many.
-const drift = 100
-
-// Record is what a later leader has to know of a topic; or, by the name Drained, of brokers.
+// Record is what a later leader has to know of a topic; or, by the names Drained and Leased, of brokers.
 type Record struct {
 	Topic wire.Topic   `json:"topic"`
 	Book  *ledger.Book `json:"book,omitempty"`
-	// Lease is the longest that any holder may still have.
-	Lease time.Duration `json:"lease"`
 	// Unnamed: some broker with a lease may not know of the topic yet, and let it pass.
-	Unnamed bool `json:"unnamed,omitempty"`
-	// Removed: it has no limit any more, but shares of it may be in force.
-	Removed bool     `json:"removed,omitempty"`
+	Unnamed bool     `json:"unnamed,omitempty"`
 	Drained []string `json:"drained,omitempty"`
+	// Leased: who may have orders in force, if only such as do not know of a topic; Lease is the longest that any of them may still last.
+	Leased []string      `json:"leased,omitempty"`
+	Lease  time.Duration `json:"lease,omitempty"`
 }
 
-// Drained names the record of brokers that are to have no publishers. No topic may be called so.
-const Drained = "~drained"
+// Drained names the record of brokers that are to have no publishers, Leased that of who has orders. No topic may be called so.
+const Drained, Leased = "~drained", "~leased"
 
 type broker struct {
 	id, incarnation, v2, http string
@@ -93,66 +89,59 @@ type Control struct {
 	epoch    uint64
 	now      time.Duration
 	began    time.Duration
+	number   uint64 // of the latest orders, of all brokers
 	brokers  map[string]*broker
 	topics   map[string]*topic
-	removed  map[string]*topic        // whose shares may still be in force
 	leases   map[string]time.Duration // when a holder's has run out for certain
 	dead     map[string]bool          // incarnations
 	unsaved  map[string]bool
 	drained  map[string]bool
 	news     struct{ brokers, publishers map[string]bool }
+	// forgotten: a broker that was silent for so long, and holds nothing, is none any more.
+	forgotten time.Duration
 }
 
 // New takes over as leader of this epoch with what earlier leaders saved. Whoever held a share may have been told so just now.
 func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Control {
-	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{}, removed: map[string]*topic{},
-		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}}
+	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{},
+		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}, forgotten: time.Hour}
 	c.news.brokers, c.news.publishers = map[string]bool{}, map[string]bool{}
+	var leased Record
 	for _, record := range saved {
 		for _, id := range record.Drained {
 			c.drained[id] = true
 		}
+		if len(record.Leased) > 0 {
+			leased = record
+		}
+	}
+	lease := max(settings.Lease, leased.Lease)
+	for _, holder := range leased.Leased {
+		c.leases[holder] = now + lasts(lease)
+	}
+	if len(leased.Leased) > 0 && leased.Lease < settings.Lease {
+		c.unsaved[Leased] = true
+	}
+	for _, record := range saved {
 		if record.Book == nil {
 			continue
 		}
 		t := newTopic(record.Topic, record.Book)
 		wanted := map[string]wire.Share{}
-		for _, name := range t.book.Holders() {
-			c.leases[name] = max(c.leases[name], now+lasts(max(settings.Lease, record.Lease)))
-			wanted[name], _ = t.book.Current(name)
+		for _, holder := range t.book.Holders() {
+			c.lend(holder, lease)
+			wanted[holder], _ = t.book.Current(holder)
 		}
 		t.book.Want(wanted)
 		t.planned, t.inherited = 1e-9, true // it was distributed by an earlier leader
-		if record.Removed {
-			c.removed[record.Topic.Name] = t
-		} else {
-			c.topics[record.Topic.Name] = t
-		}
+		c.topics[record.Topic.Name] = t
 	}
 	for _, record := range saved {
 		if t := c.topics[record.Topic.Name]; t != nil && record.Unnamed {
-			c.leases[""] = max(c.leases[""], now+lasts(max(settings.Lease, record.Lease))) // brokers that hold nothing are not in the books
 			c.name(t)
 		}
 	}
 	return c
-}
-
-// lasts is how long a lease of this length may be thought to last by a clock that is slower.
-func lasts(lease time.Duration) time.Duration { return lease + lease/drift + time.Millisecond }
-
-// name begins to wait until every broker that has a lease knows of a topic: before, it may let the topic's messages pass without limit, and
-// nobody gets a share.
-func (c *Control) name(t *topic) {
-	t.unnamed = map[string]uint64{}
-	for holder := range c.leases {
-		t.unnamed[holder] = 1
-	}
-	for _, b := range c.brokers {
-		if _, has := c.leases[b.holder()]; has {
-			t.unnamed[b.holder()] = b.sentNumber + 1
-		}
-	}
 }
 
 // Report takes in what a broker says. Orders answers it.
@@ -172,11 +161,8 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		if b != nil && !c.dead[b.holder()] && now-b.heard < c.settings.Silent {
 			return fmt.Errorf("%s: another broker of this name reported %v ago; each needs its own", r.Broker, now-b.heard)
 		}
-		fresh := &broker{id: r.Broker, incarnation: r.Incarnation, stats: map[string]*stats{}}
-		if b != nil {
-			fresh.number = b.number
-		}
-		b = fresh
+		c.number++
+		b = &broker{id: r.Broker, incarnation: r.Incarnation, number: c.number, stats: map[string]*stats{}}
 		c.brokers[r.Broker] = b
 		for _, t := range c.topics {
 			t.changed(now)
@@ -193,11 +179,6 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 			delete(t.unnamed, b.holder())
 		}
 	}
-	for name, t := range c.removed {
-		if number, waits := t.unnamed[b.holder()]; waits && !seen.Before(ledger.Version{Epoch: c.epoch, Number: number}) {
-			c.gone(name, t, b.holder())
-		}
-	}
 	here := map[string]bool{}
 	for _, told := range r.Topics {
 		c.count(b, told)
@@ -210,37 +191,6 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		}
 	}
 	return nil
-}
-
-// gone takes note that a holder has nothing of a topic that was removed; when nobody has, it is forgotten.
-func (c *Control) gone(name string, t *topic, holder string) {
-	delete(t.unnamed, holder)
-	t.book.Gone(holder)
-	if len(t.book.Offers) == 0 {
-		delete(c.removed, name)
-		c.unsaved[name] = true
-	}
-}
-
-// bury takes note that an incarnation is dead for certain.
-func (c *Control) bury(holder string) {
-	if c.dead[holder] {
-		return
-	}
-	c.dead[holder] = true
-	c.lapse(holder)
-}
-
-// lapse takes note that a holder has nothing any more.
-func (c *Control) lapse(holder string) {
-	delete(c.leases, holder)
-	for _, t := range c.topics {
-		t.book.Gone(holder)
-		delete(t.unnamed, holder)
-	}
-	for name, t := range c.removed {
-		c.gone(name, t, holder)
-	}
 }
 
 // Orders are what a broker is to do now. Its lease begins again.
@@ -260,11 +210,12 @@ func (c *Control) Orders(now time.Duration, id string) (wire.Orders, bool) {
 		return a.Topic == b.Topic && a.Share == b.Share && a.Queue == b.Queue && slices.Equal(a.Channels, b.Channels)
 	}
 	if b.number == b.sentNumber && !slices.EqualFunc(orders, b.sent, same) {
-		b.number++
+		c.number++
+		b.number = c.number
 	}
 	b.sent, b.sentNumber = orders, b.number
 	delete(c.news.brokers, id)
-	c.leases[b.holder()] = c.now + lasts(c.settings.Lease)
+	c.lend(b.holder(), c.settings.Lease)
 	return wire.Orders{Epoch: c.epoch, Version: b.number, Lease: c.settings.Lease, Topics: orders}, true
 }
 
@@ -300,12 +251,7 @@ func (c *Control) Put(now time.Duration, spec wire.Topic) error {
 			return fmt.Errorf("%s: its publishers are at %d brokers, each of which needs a whole token: at least %d tokens", spec.Name, used, used)
 		}
 	} else {
-		book := ledger.New(spec.Share)
-		if old := c.removed[spec.Name]; old != nil { // shares of it may be in force
-			book = old.book
-			delete(c.removed, spec.Name)
-		}
-		t = newTopic(spec, book)
+		t = newTopic(spec, ledger.New(spec.Share)) // shares of one of this name that was removed are gone when all know of this one
 		c.topics[spec.Name] = t
 		c.name(t)
 	}
@@ -326,9 +272,6 @@ func (c *Control) Remove(now time.Duration, name string) bool {
 	}
 	delete(c.topics, name)
 	c.unsaved[name] = true
-	if c.name(t); len(t.book.Offers) > 0 {
-		c.removed[name] = t
-	}
 	for _, t := range c.topics {
 		t.gather = true
 		t.changed(now)
@@ -357,9 +300,11 @@ func (c *Control) Drain(now time.Duration, id string, on bool) bool {
 	return true
 }
 
+// everybody gets new orders.
 func (c *Control) everybody() {
-	for id := range c.brokers {
-		c.news.brokers[id] = true
+	c.number++
+	for id, b := range c.brokers {
+		b.number, c.news.brokers[id] = c.number, true
 	}
 }
 
@@ -369,24 +314,16 @@ func (c *Control) Unsaved() map[string]*Record {
 	for name := range c.unsaved {
 		records[name] = nil
 		if t := c.topics[name]; t != nil {
-			records[name] = &Record{Topic: t.spec, Book: t.book, Lease: c.longest(t), Unnamed: len(t.unnamed) > 0}
-		} else if t := c.removed[name]; t != nil {
-			records[name] = &Record{Topic: t.spec, Book: t.book, Lease: c.longest(t), Removed: true}
+			records[name] = &Record{Topic: t.spec, Book: t.book, Unnamed: len(t.unnamed) > 0}
 		}
-		if name == Drained {
+		switch name {
+		case Drained:
 			records[name] = &Record{Drained: slices.Sorted(maps.Keys(c.drained))}
+		case Leased:
+			records[name] = &Record{Leased: slices.Sorted(maps.Keys(c.leases)), Lease: c.longest()}
 		}
 	}
 	return records
-}
-
-// longest is the longest lease that a holder of the topic may have from now on.
-func (c *Control) longest(t *topic) time.Duration {
-	most := c.settings.Lease
-	for name := range t.book.Offers {
-		most = max(most, c.leases[name]-c.now)
-	}
-	return most
 }
 
 // Saved takes note that a topic was saved.
@@ -404,37 +341,6 @@ func (c *Control) Tick(now time.Duration) {
 	c.advance(now)
 	c.work()
 }
-
-// pause: where nothing was heard for so long it was this process that did not run, and nobody else fell silent.
-const pause = time.Second
-
-// advance takes note of the time, and of leases that have run out.
-func (c *Control) advance(now time.Duration) {
-	if gap := now - c.now; gap > pause {
-		for _, b := range c.brokers {
-			b.heard += gap
-		}
-		for _, t := range c.topics {
-			for _, p := range t.publishers {
-				p.asked += gap
-			}
-		}
-	}
-	c.now = max(c.now, now)
-	for name, end := range c.leases {
-		if c.now > end {
-			c.lapse(name)
-		}
-	}
-	for id, b := range c.brokers {
-		if _, holds := c.leases[b.holder()]; !holds && c.now-b.heard > forgotten {
-			delete(c.brokers, id)
-		}
-	}
-}
-
-// forgotten: a broker that was silent for so long, and holds nothing, is none any more.
-const forgotten = time.Hour
 
 // work brings every topic on.
 func (c *Control) work() {

@@ -3,6 +3,7 @@
 package control
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +29,7 @@ type plant struct {
 	watched, onlooker string                       // a broker, and a channel that only it has
 	heard             map[string]time.Duration
 	most              map[string]wire.Share // that the topic's bucket ever was
+	saved             map[string][]byte
 }
 
 func newPlant(t *testing.T, change func(*Settings), takes map[string]float64) *plant {
@@ -37,7 +39,7 @@ func newPlant(t *testing.T, change func(*Settings), takes map[string]float64) *p
 		change(&s)
 	}
 	return &plant{t: t, c: New(s, 0, 1, nil), takes: takes, own: map[string]float64{}, seen: map[string]wire.Orders{},
-		at: map[string]map[string]string{}, rates: map[string]float64{}, most: map[string]wire.Share{}, heard: map[string]time.Duration{}}
+		at: map[string]map[string]string{}, rates: map[string]float64{}, most: map[string]wire.Share{}, heard: map[string]time.Duration{}, saved: map[string][]byte{}}
 }
 
 func topicOf(name string, rate, depth float64) wire.Topic {
@@ -115,6 +117,7 @@ func (p *plant) run(d time.Duration) {
 			}
 		}
 		p.c.Tick(p.now)
+		p.save()
 		for name := range p.c.topics {
 			var sum wire.Share
 			for id, o := range p.seen {
@@ -131,6 +134,16 @@ func (p *plant) run(d time.Duration) {
 				p.t.Fatalf("%v: %s: %v in force of %v", p.now, name, sum, p.most[name])
 			}
 		}
+	}
+}
+
+// save keeps what must be kept before orders leave; here it is in time.
+func (p *plant) save() {
+	for name, r := range p.c.Unsaved() {
+		if delete(p.saved, name); r != nil {
+			p.saved[name], _ = json.Marshal(r)
+		}
+		p.c.Saved(name)
 	}
 }
 

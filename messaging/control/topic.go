@@ -301,26 +301,24 @@ func differ(a, b map[string]wire.Share) bool {
 	return false
 }
 
-// settle makes what offers can be made now.
+// settle makes what offers can be made now. Until all know of the topic nobody gets a share.
 func (c *Control) settle(t *topic) {
 	if len(t.unnamed) > 0 {
 		return
 	}
 	offered := t.book.Settle(func(name string) ledger.Version {
+		c.number++
 		for id, b := range c.brokers {
 			if b.holder() == name {
-				b.number++
-				c.news.brokers[id] = true
-				return ledger.Version{Epoch: c.epoch, Number: b.number}
+				b.number, c.news.brokers[id] = c.number, true
 			}
 		}
-		// A holder that is not here any more cannot get orders: what it has ends with its lease.
-		return ledger.Version{Epoch: c.epoch}
+		return ledger.Version{Epoch: c.epoch, Number: c.number}
 	})
 	for _, name := range offered {
 		c.unsaved[t.spec.Name] = true
 		if _, known := c.leases[name]; !known {
-			c.leases[name] = c.now + lasts(c.settings.Lease)
+			c.lend(name, c.settings.Lease)
 		}
 	}
 }

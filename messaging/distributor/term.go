@@ -201,7 +201,7 @@ func (t *term) load(ended context.Context) error {
 			var saved []control.Record
 			for _, r := range records {
 				var one control.Record
-				if err := json.Unmarshal(r.Value, &one); err != nil || r.Key != folder+control.Drained && (one.Book == nil || r.Key != folder+one.Topic.Name) {
+				if err := json.Unmarshal(r.Value, &one); err != nil || r.Key != folder+control.Drained && r.Key != folder+control.Leased && (one.Book == nil || r.Key != folder+one.Topic.Name) {
 					return fmt.Errorf("%w: %s: %v", errUnreadable, r.Key, err)
 				}
 				saved = append(saved, one)

@@ -21,6 +21,9 @@ import (
 // ErrStale is for orders older than those seen before: another leader has given newer ones, or they were overtaken.
 var ErrStale = errors.New("orders older than those in force")
 
+// ErrLate is for orders that come when their own lease is over: what they let pass may have been given a limit since.
+var ErrLate = errors.New("orders whose lease is over already")
+
 // Change is what is to be done with a topic's share.
 type Change int
 
@@ -63,6 +66,10 @@ func (h *Holder) Apply(now, asked uint64, o wire.Orders) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
+	until := max(1, asked+uint64(o.Lease))
+	if now > until {
+		return nil, fmt.Errorf("%w: of %v", ErrLate, o.Lease)
+	}
 	gap := now > h.until
 	var steps []Step
 	for _, name := range slices.Sorted(maps.Keys(topics)) {
@@ -82,7 +89,7 @@ func (h *Holder) Apply(now, asked uint64, o wire.Orders) ([]Step, error) {
 			steps = append(steps, Step{wire.Order{Topic: name}, Free})
 		}
 	}
-	h.epoch, h.version, h.topics, h.until = o.Epoch, o.Version, topics, max(1, asked+uint64(o.Lease))
+	h.epoch, h.version, h.topics, h.until = o.Epoch, o.Version, topics, until
 	return steps, nil
 }
 

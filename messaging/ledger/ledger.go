@@ -45,7 +45,7 @@ type Book struct {
 	wanted map[string]wire.Share
 }
 
-// most: so many offers may be open at a holder, which bounds the book.
+// most: so many offers are kept of a holder, which bounds the book.
 const most = 4
 
 // New is the book of a topic that nobody holds anything of.
@@ -142,15 +142,25 @@ func (b *Book) Settle(version func(holder string) Version) (offered []string) {
 			offer = wire.Share{}
 		}
 		now, known := b.Current(name)
-		if known && now == offer || !known && offer == (wire.Share{}) && want == offer || len(b.Offers[name]) >= most {
+		if known && now == offer || !known && offer == (wire.Share{}) && want == offer {
 			continue
 		}
-		b.Offers[name] = append(b.Offers[name], Offer{version(name), offer})
+		b.offer(name, Offer{version(name), offer})
 		offered = append(offered, name)
 		after := b.reserved(name)
 		sum.Rate, sum.Depth = sum.Rate-mine.Rate+after.Rate, sum.Depth-mine.Depth+after.Depth
 	}
 	return offered
+}
+
+// offer makes one. Of too many the earliest that are not acknowledged become one: from when the later is acknowledged, of the larger of both.
+func (b *Book) offer(holder string, o Offer) {
+	offers := append(b.Offers[holder], o)
+	if len(offers) > most {
+		offers[2].Rate, offers[2].Depth = max(offers[1].Rate, offers[2].Rate), max(offers[1].Depth, offers[2].Depth)
+		offers = slices.Delete(offers, 1, 2)
+	}
+	b.Offers[holder] = offers
 }
 
 func less(a, b uint64) uint64 { return a - min(a, b) }

@@ -5,6 +5,7 @@ package ledger
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"giusto.dev/messaging/wire"
@@ -17,17 +18,19 @@ type peer struct {
 	flying  []Offer
 }
 
-// Whatever is lost, late or dead, shares in force never add up to more than the whole; and when the network is whole again every holder
+// Whatever is lost, late or dead, shares in force never add up to more than the whole, what is ordered from now on never to more than the whole
+// that it is now; and when the network is whole again every holder
 // gets what it is to have.
 func TestSharesInForceNeverExceedTheWhole(t *testing.T) {
 	const runs = 3000
-	grown, shrunk, died, rose := 0, 0, 0, 0
+	grown, shrunk, died, rose, fell := 0, 0, 0, 0, 0
 	for run := range runs {
 		random := rand.New(rand.NewPCG(5, uint64(run)))
 		whole := wire.Share{Rate: uint64(1+random.IntN(1000)) * wire.Unit, Depth: uint64(1+random.IntN(50)) * wire.Unit}
 		book, peers, number := New(whole), map[string]*peer{}, uint64(0)
-		allowed := whole // the largest whole of late: shares shrink after it was lowered
+		allowed, settled := whole, true // the largest whole until everybody has what was ordered since it was lowered
 		settle := func() {
+			settled = true
 			for _, name := range book.Settle(func(string) Version { number++; return Version{1, number} }) {
 				if peers[name] == nil {
 					peers[name] = &peer{}
@@ -35,11 +38,24 @@ func TestSharesInForceNeverExceedTheWhole(t *testing.T) {
 				offers := book.Offers[name]
 				peers[name].flying = append(peers[name].flying, offers[len(offers)-1])
 			}
+			var sum wire.Share
+			for _, name := range book.Holders() {
+				latest, _ := book.Current(name)
+				sum.Rate, sum.Depth = sum.Rate+latest.Rate, sum.Depth+latest.Depth
+			}
+			if sum.Rate > book.Whole.Rate || sum.Depth > book.Whole.Depth {
+				t.Fatalf("run %d: %v is ordered from now on, of %v", run, sum, book.Whole)
+			}
 		}
 		check := func(when string) {
 			var sum wire.Share
+			latest := true
 			for _, p := range peers {
 				sum.Rate, sum.Depth = sum.Rate+p.share.Rate, sum.Depth+p.share.Depth
+				latest = latest && !slices.ContainsFunc(p.flying, func(o Offer) bool { return p.inForce.Before(o.Version) })
+			}
+			if latest && settled {
+				allowed = book.Whole
 			}
 			if sum.Rate > allowed.Rate || sum.Depth > allowed.Depth {
 				t.Fatalf("run %d, %s: %v in force, of %v", run, when, sum, allowed)
@@ -100,9 +116,14 @@ func TestSharesInForceNeverExceedTheWhole(t *testing.T) {
 					}
 				}
 				if random.IntN(4) == 0 {
-					book.Whole = wire.Share{Rate: whole.Rate * 2, Depth: whole.Depth * 2}
-					allowed = book.Whole
-					rose++
+					before, part := book.Whole, uint64(1+random.IntN(20))
+					book.Whole = wire.Share{Rate: whole.Rate * part / 10, Depth: max(wire.Unit, whole.Depth*part/10)}
+					allowed = wire.Share{Rate: max(allowed.Rate, book.Whole.Rate), Depth: max(allowed.Depth, book.Whole.Depth)}
+					if settled = false; book.Whole.Rate > before.Rate {
+						rose++
+					} else {
+						fell++
+					}
 				}
 			}
 			check("in between")
@@ -127,8 +148,8 @@ func TestSharesInForceNeverExceedTheWhole(t *testing.T) {
 			}
 		}
 	}
-	fmt.Printf("ledger: %d runs: %d shares grew, %d shrank, %d holders died, %d wholes rose\n", runs, grown, shrunk, died, rose)
-	if min(grown, shrunk, died, rose) < 100 {
+	fmt.Printf("ledger: %d runs: %d shares grew, %d shrank, %d holders died, %d wholes rose, %d fell\n", runs, grown, shrunk, died, rose, fell)
+	if min(grown, shrunk, died, rose, fell) < 100 {
 		t.Error("not all kinds of change occurred")
 	}
 }
