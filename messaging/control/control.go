@@ -238,19 +238,11 @@ func (c *Control) alive(b *broker) bool { return b != nil && c.now-b.heard < c.s
 
 // Put makes a topic, or gives it another bucket and promise.
 func (c *Control) Put(now time.Duration, spec wire.Topic) error {
-	c.advance(now)
-	if spec.Rate == 0 || spec.Depth < wire.Unit {
-		return fmt.Errorf("%s: a bucket needs a rate and at least one token", spec.Name)
-	}
-	if spec.Rate >= 1<<52 || spec.Depth > 1<<62 {
-		return fmt.Errorf("%s: a bucket has less than 2^32 tokens a second, and at most 2^42", spec.Name)
+	if err := c.Check(now, spec); err != nil {
+		return err
 	}
 	t := c.topics[spec.Name]
-	if t != nil {
-		if used := len(c.loads(t)); uint64(used) > spec.Depth/wire.Unit {
-			return fmt.Errorf("%s: its publishers are at %d brokers, each of which needs a whole token: at least %d tokens", spec.Name, used, used)
-		}
-	} else {
+	if t == nil {
 		t = newTopic(spec, ledger.New(spec.Share)) // shares of one of this name that was removed are gone when all know of this one
 		c.topics[spec.Name] = t
 		c.name(t)
