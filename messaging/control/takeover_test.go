@@ -32,6 +32,8 @@ func TestABrokerThatHoldsNothingIsWaitedFor(t *testing.T) {
 	p.cut("a")
 	p.takeover(2 * time.Minute)
 	p.put(topicOf("alarms", 900, 40), 5)
+	p.run(5 * time.Second)
+	p.takeover(2 * time.Minute) // and the next leader waits, too
 	p.waits("alarms", 2*time.Minute)
 }
 
