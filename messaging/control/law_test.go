@@ -82,6 +82,17 @@ func (s *story) pass(r release, sent time.Duration) {
 	s.waits = append(s.waits, wait{sent, s.w.now})
 }
 
+// busy says that messages that had waited longer, while their topic had no share, took the bucket's rate meanwhile.
+func (s *story) busy(p wait, rate uint64) bool {
+	passed := 0.0
+	for _, r := range s.released {
+		if r.at > p.sent && r.at <= p.passed {
+			passed++
+		}
+	}
+	return passed > 0.8*(p.passed-p.sent).Seconds()*float64(rate)/wire.Unit
+}
+
 // law says what is wrong with the releases. In any [s, t] all brokers release b + r(t − s) at most, by the rate of the fastest clock. While
 // one bucket takes the place of another, the larger counts: from when a leader did it until it is in effect. A topic that is new, or
 // put again, has no limit before that; afterwards nobody lets it pass without one.
