@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		for n := 0; ; n++ {
+		for n := 0; ; { // a number until it is saved, so that the last tells of all before it
 			now := Now()
 			if now >= l.Until() {
 				break
@@ -49,6 +49,7 @@ func TestMain(m *testing.M) {
 			err := l.Save(context.Background(), Record{fmt.Sprintf("topics/%d-%d", l.Epoch(), n%20), []byte(fmt.Sprint(n))})
 			if err == nil {
 				fmt.Println("saved", l.Epoch(), n)
+				n++
 			}
 			if errors.Is(err, ErrFenced) {
 				break
