@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 import campaign
+import strikes
 import wire
 
 
@@ -112,6 +113,16 @@ class Block(unittest.TestCase):
     def test_evidence_is_kept_where_a_law_is_broken(self):
         _, kept = self.play(run=lambda *_: ([], ["gone"], "kill"))
         self.assertTrue(kept)
+
+
+class Strikes(unittest.TestCase):
+    def test_forces_fail_on_the_stock_server_among_ours_only_where_all_are_stock(self):
+        for arms, struck in ((["giusto", "giusto", "stock"], False), (["giusto"] * 3, True), (["stock"] * 3, True)):
+            servers = [mock.Mock(arm=arm) for arm in arms]
+            machines = {s: mock.Mock() for s in servers}
+            striking = strikes.sync_fails(mock.Mock(e=mock.Mock(servers=servers, machines=machines)), servers[2])
+            self.assertEqual(next(striking) is not False, struck, arms)
+            self.assertEqual(machines[servers[2]].set.called, struck, arms)
 
 
 class Mended(unittest.TestCase):

@@ -71,17 +71,34 @@ final class RtLeader extends Leader {
             if (!self.getView().containsKey(sid) && !isLetIn(sid)) {
                 throw new IOException("server " + sid + " is in no configuration, and " + STRANGERS + " others came before");
             }
-            return super.getEpochToPropose(sid, promised);
+            return promisedEpoch(sid, promised);
         }
         synchronized (arriving) {
             alone = Thread.currentThread();
         }
         try {
-            return super.getEpochToPropose(sid, promised);
+            return promisedEpoch(sid, promised);
         } finally {
             synchronized (arriving) {
                 alone = null;
             }
+        }
+    }
+
+    /**
+     * Whoever completes the quorum writes the leader's promise. Where that fails stock's other threads go on all the same; a server
+     * that then enters the epoch does not start any more, as it is above what it promised.
+     */
+    private long promisedEpoch(long sid, long promised) throws InterruptedException, IOException {
+        try {
+            long epoch = super.getEpochToPropose(sid, promised);
+            if (epoch > self.getAcceptedEpoch()) {
+                throw new IOException("epoch " + epoch + " is not promised: it could not be written");
+            }
+            return epoch;
+        } catch (IOException e) {
+            lookAgain("The epoch could not be written");
+            throw e;
         }
     }
 
@@ -107,9 +124,13 @@ final class RtLeader extends Leader {
         } catch (InterruptedException e) {
             return;
         }
+        lookAgain("Another server leads and nobody follows this one");
+    }
+
+    private void lookAgain(String why) {
         synchronized (arriving) {
-            if (alone != null) {
-                LOG.info("Another server leads and nobody follows this one: it looks for its leader again");
+            if (alone != null && alone != Thread.currentThread()) {
+                LOG.info("{}: it looks for its leader again", why);
                 alone.interrupt();
             }
         }

@@ -2,6 +2,8 @@ package org.apache.zookeeper.server.quorum;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -12,6 +14,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.apache.zookeeper.ZooDefs.OpCode;
 import org.apache.zookeeper.server.Request;
 import org.apache.zookeeper.server.RequestRecord;
@@ -23,6 +28,7 @@ import org.apache.zookeeper.server.quorum.flexible.QuorumMaj;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A leader, alone in its configuration, and learners of which nobody reads what they are told. */
@@ -31,12 +37,23 @@ class RtLeaderTest {
     @TempDir
     Path dir;
     private final List<Request> taken = new ArrayList<>();
+    private RtQuorumPeer peer;
     private RtLeader leader;
+    private boolean diskIsFull;
 
     @BeforeEach
     void leads() throws Exception {
         FileTxnSnapLog log = new FileTxnSnapLog(dir.toFile(), dir.toFile());
-        RtQuorumPeer peer = new RtQuorumPeer(Settings.of(new Properties()));
+        peer = new RtQuorumPeer(Settings.of(new Properties())) {
+            @Override
+            void writeLongToFile(String name, long value) throws IOException {
+                if (diskIsFull) {
+                    throw new IOException("No space left on device");
+                }
+            }
+        };
+        peer.setTickTime(2000);
+        peer.setInitLimit(10);
         peer.setMyid(1);
         peer.setTxnFactory(log);
         InetSocketAddress any = new InetSocketAddress("127.0.0.1", 0);
@@ -154,6 +171,38 @@ class RtLeaderTest {
         assertTrue(silent.isSentAway());
         for (Learner learner : learners) {
             assertFalse(learner.isSentAway());
+        }
+    }
+
+    /** Stock proposes it all the same, enters it, and does not start any more: its current epoch is above the one it promised. */
+    @Test
+    @Timeout(20)
+    void anEpochThatCouldNotBeWrittenIsNotProposed() throws Exception {
+        InetSocketAddress any = new InetSocketAddress("127.0.0.1", 0);
+        QuorumServer one = new QuorumServer(1, any, any);
+        QuorumMaj two = new QuorumMaj(Map.of(1L, one, 2L, new QuorumServer(2, any, any)));
+        two.setVersion(1);
+        peer.setQuorumVerifier(two, false);
+        peer.setAcceptedEpoch(4);
+        diskIsFull = true;
+        CompletableFuture<Throwable> own = new CompletableFuture<>();
+        Thread lead = new Thread(() -> own.complete(thrown(() -> leader.getEpochToPropose(1, 4))));
+        lead.start();
+        while (lead.getState() != Thread.State.TIMED_WAITING) {
+            Thread.sleep(1);
+        }
+        assertInstanceOf(IOException.class, thrown(() -> leader.getEpochToPropose(2, 4)));
+        assertNotNull(own.get(5, TimeUnit.SECONDS), "it leads");
+        assertInstanceOf(IOException.class, thrown(() -> leader.getEpochToPropose(2, 4)));
+        assertEquals(4, peer.getAcceptedEpoch());
+    }
+
+    private static Throwable thrown(Callable<?> call) {
+        try {
+            call.call();
+            return null;
+        } catch (Exception e) {
+            return e;
         }
     }
 }
