@@ -74,9 +74,10 @@ class RtQuorumPeer extends QuorumPeer {
         epochs = new EpochStore(settings.epochs, new EpochFiles(log.getSnapDir().toPath(), bound.forced::add), writer);
     }
 
+    /** One that was given no log is never started. */
     @Override
     public void setZKDatabase(ZKDatabase stock) {
-        super.setZKDatabase(new RtDatabase(getTxnFactory(), this));
+        super.setZKDatabase(getTxnFactory() == null ? stock : new RtDatabase(getTxnFactory(), this));
     }
 
     @Override
