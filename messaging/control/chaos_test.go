@@ -95,7 +95,8 @@ func (w *world) settled(d *distributor, s *sender, say func(string, ...any)) {
 		say("%s is nowhere", s.name)
 		return
 	}
-	if p.at != s.at.id || d.control.now-p.wished > prepare+2*move && (p.told != p.at || p.to != p.told) {
+	moving := d.control.now-p.wished <= prepare+2*move
+	if moving && s.at.id != p.at && s.at.id != p.told || !moving && (s.at.id != p.at || p.told != p.at || p.to != p.told) {
 		say("%s is at %s, and the distributor says at %s, told %s, to %s since %v", s.name, s.at.name, p.at, p.told, p.to, d.control.now-p.wished)
 	}
 	late := 0

@@ -35,7 +35,7 @@ func (s *sender) publish() {
 	s.later(time.Duration(s.w.random.ExpFloat64()/s.rate*1e9), func() {
 		if b := s.at; b != nil && !s.stopped {
 			sent := s.w.now
-			if b.dead {
+			if b.dead || b.lines == nil { // or has not begun
 				s.failed = b.id
 				s.ask()
 			} else {
