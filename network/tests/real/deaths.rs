@@ -5,7 +5,7 @@ use crate::stage::{difference, high, plan, Stage};
 use crate::Part;
 use giusto_network::undo;
 use std::os::unix::process::ExitStatusExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) const ALL: &[Part] = &[("killed at every step", every_step)];
 
@@ -14,6 +14,7 @@ fn every_step() {
     let before = stage.snapshot();
     let folder = tempfile::tempdir().unwrap();
     let (mut deaths, mut interrupted, mut changed) = (0, 0, 0);
+    let mut undoing_takes = Duration::from_secs(10);
     for when in ["recorded", "changed"] {
         for step in 1.. {
             prepare(folder.path(), &plan(&[], &[high(0, 80, 1)]));
@@ -27,9 +28,15 @@ fn every_step() {
                 deaths += 1;
             }
             changed += u32::from(!difference(&before, &stage.snapshot()).is_empty());
-            // Who undoes it is killed too, at some instant.
-            let mut undoing = start("undo", &stage.host(), folder.path(), &[]);
-            std::thread::sleep(Duration::from_micros(700 * step as u64));
+            // Who undoes it is killed too, at a part of what it took last; every fifth comes to its end.
+            let (mut undoing, begun) = (start("undo", &stage.host(), folder.path(), &[]), Instant::now());
+            while step % 5 == 0 || begun.elapsed() < undoing_takes * (step % 5) as u32 / 5 {
+                if undoing.try_wait().unwrap().is_some() {
+                    undoing_takes = begun.elapsed();
+                    break;
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
             let _ = undoing.kill();
             interrupted += u32::from(undoing.wait().unwrap().signal().is_some());
             assert_eq!(undo(&records).failed, Vec::<String>::new(), "{when} {step}");
