@@ -1,6 +1,7 @@
 """What the campaign calls broken, void and played: with servers and workers that are none."""
 import contextlib
 import io
+import itertools
 import random
 import shutil
 import sys
@@ -116,11 +117,12 @@ class Block(unittest.TestCase):
 
 
 class Strikes(unittest.TestCase):
-    def test_forces_fail_on_the_stock_server_among_ours_only_where_all_are_stock(self):
-        for arms, struck in ((["giusto", "giusto", "stock"], False), (["giusto"] * 3, True), (["stock"] * 3, True)):
+    def test_the_disk_of_the_stock_server_fails_only_where_all_are_stock(self):
+        for fault, (arms, struck) in itertools.product((strikes.sync_fails, strikes.disk_full),
+                                                       ((["giusto", "giusto", "stock"], False), (["giusto"] * 3, True), (["stock"] * 3, True))):
             servers = [mock.Mock(arm=arm) for arm in arms]
             machines = {s: mock.Mock() for s in servers}
-            striking = strikes.sync_fails(mock.Mock(e=mock.Mock(servers=servers, machines=machines)), servers[2])
+            striking = fault(mock.Mock(e=mock.Mock(servers=servers, machines=machines)), servers[2])
             self.assertEqual(next(striking) is not False, struck, arms)
             self.assertEqual(machines[servers[2]].set.called, struck, arms)
 
