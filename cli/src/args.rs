@@ -84,7 +84,7 @@ pub(crate) enum Verb {
     /// foreground until interrupted, then leaves the host as it was found. With --trial it measures the
     /// service on a whole core, on a shared core without a plan, and on a shared core under the plan, in turns, and
     /// says whether the promise was kept.
-    #[command(after_help = "Example:\n  giusto run sites/walk.yaml --trial --rounds 3 --for 2s")]
+    #[command(after_help = "Example:\n  giusto run sites/walk.yaml --trial --at-most 30s")]
     Run(RunArgs),
     /// How a giusto that runs on this host stands: supply, budgets, cores, warnings
     #[command(after_help = "Example, where one runs:\n  giusto status --watch")]
@@ -246,12 +246,12 @@ pub(crate) struct RunArgs {
     /// Measure whether the promises are kept, then stop
     #[arg(long)]
     pub(crate) trial: bool,
-    /// Rounds of a trial, at least 3 for a verdict; each has one run of every arm, two of the whole core
-    #[arg(long, default_value_t = 3, requires = "trial", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) rounds: u32,
-    /// Length of one run of a trial
-    #[arg(long = "for", value_name = "TIME", default_value = "4s", requires = "trial", value_parser = span)]
-    pub(crate) length: Duration,
+    /// Most time for the slices of each service; a trial ends before that once its verdict is clear
+    #[arg(long, value_name = "TIME", default_value = "80s", requires = "trial", value_parser = span)]
+    pub(crate) at_most: Duration,
+    /// Least length of one slice of a trial
+    #[arg(long, value_name = "TIME", default_value = "500ms", requires = "trial", value_parser = span)]
+    pub(crate) slice: Duration,
     /// Seed of everything random
     #[arg(long, default_value_t = 1, requires = "trial")]
     pub(crate) seed: u64,

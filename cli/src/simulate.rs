@@ -31,8 +31,10 @@ struct Row {
     seed: u64,
     /// Runs pooled, of this seed and the following.
     seeds: usize,
-    /// None without tasks, as the two numbers below.
+    /// None without tasks, as the two numbers below, and where it is overloaded.
     prediction: Option<Prediction>,
+    /// More is asked for than given: no percentile says anything then.
+    overloaded: Option<String>,
     /// How far percentiles may lie above the true ones, as a share; max and mean are exact.
     percentile_error: f64,
     mean_ns: Option<f64>,
@@ -53,6 +55,7 @@ impl Row {
             seed,
             seeds: 0,
             prediction: None,
+            overloaded: None,
             percentile_error: PERCENTILE_ERROR,
             mean_ns: None,
             unfinished: 0,
@@ -64,12 +67,18 @@ impl Row {
     fn new(service: &ServicePlan, under: Under, seed: u64, runs: &[Predicted]) -> Row {
         let mut stats = runs[0].stats.clone();
         runs[1..].iter().for_each(|run| stats.merge(&run.stats));
+        let competitor_share = Some(runs.iter().map(|run| run.competitor).sum::<f64>() / runs.len() as f64);
+        if let Some(overload) = runs[0].overload {
+            let overloaded = Some(overload.to_string());
+            let (seeds, unfinished) = (runs.len(), stats.unfinished);
+            return Row { seeds, unfinished, overloaded, competitor_share, ..Row::unpredicted(service, under, seed) };
+        }
         Row {
             seeds: runs.len(),
             prediction: Some(stats.prediction()),
             mean_ns: Some(stats.mean_ns()),
             unfinished: stats.unfinished,
-            competitor_share: Some(runs.iter().map(|run| run.competitor).sum::<f64>() / runs.len() as f64),
+            competitor_share,
             ..Row::unpredicted(service, under, seed)
         }
     }
@@ -187,7 +196,12 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             crate::table::print(&giusto_verify::table_kept(kept, predicted, "simulated"))?;
         }
     }
-    if rows.iter().any(|row| row.prediction.is_none()) {
+    for row in &rows {
+        if let Some(overloaded) = &row.overloaded {
+            say!("{} under {}: {overloaded}", row.service, row.scheduler);
+        }
+    }
+    if rows.iter().any(|row| row.prediction.is_none() && row.overloaded.is_none()) {
         say!("-: its promise is a supply, and it has no tasks whose response times could be predicted");
     }
     Ok(ExitCode::SUCCESS)

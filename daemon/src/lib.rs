@@ -5,6 +5,7 @@
 //! Called by the command line (`giusto run`, `giusto restore`, `giusto measure`, `giusto status`, `giusto reload`). Sites and
 //! plans of one host flow in; job records, a judgement and the status flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
 
+mod calibrate;
 mod change;
 mod changes;
 mod control;
@@ -34,6 +35,7 @@ mod trial;
 mod vm;
 mod watchdog;
 
+pub use calibrate::{calibrate, Calibration};
 pub use control::ask;
 pub use desk::{Host, Planner, Refused};
 pub use difference::{difference, Change, Layout, Step};
@@ -52,7 +54,7 @@ pub use scene::Scene;
 pub use services::Running;
 pub use signals::Signals;
 pub use status::{CoreCriticality, CoreStatus, ServiceState, ServiceStatus, State, Status, STATUS_VERSION};
-pub use trial::{loads, trial, Arm, Options, Run, Trial};
+pub use trial::{loads, trial, Arm, Cause, Next, Options, Removed, Slice, Talk, Trial};
 pub use watchdog::Watchdog;
 
 use giusto_compute::{Lack, Machine};

@@ -1,15 +1,16 @@
-//! Trials: is a service on its share as good as on a whole core? Three arms in turns, on one core, in one cpuset, under one
-//! load (docs/decisions/0001).
+//! Trials: is a service on its share as good as on a whole core? Three arms in short slices, taken in turns, on one core, in one
+//! cpuset, under one load (docs/decisions/0001, 0021). Slices are added until the verdict is clear or the time is over.
 
 use crate::scene::Scene;
 use crate::Error;
-use giusto_measure::{Generator, LoadPlan, Profile};
+use giusto_measure::{Generator, LoadPlan};
 use giusto_model::{Bandwidth, Duration, JobRecord, Lateness, Load, Plan, Promise, ServicePlan};
+use std::time::Instant;
 
-/// How a service gets its processor time in one run.
+/// How a service gets its processor time in one slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arm {
-    /// Nobody else wants the core.
+    /// Nothing else wants the core.
     Whole,
     /// The kernel's default beside the competitors.
     NoPlan,
@@ -28,16 +29,16 @@ impl Arm {
     }
 }
 
-/// One run of one arm.
+/// One slice of one arm.
 #[derive(Debug)]
-pub struct Run {
+pub struct Slice {
     /// Which arm.
     pub arm: Arm,
-    /// Which round, from 1.
-    pub round: u32,
+    /// Which cycle, from 1.
+    pub cycle: u32,
     /// Its jobs.
     pub jobs: Vec<JobRecord>,
-    /// Time that the hypervisor took from the two cores involved.
+    /// Time that the hypervisor took from the service's core and from the generator's, whichever lost more.
     pub steal: Duration,
     /// How late the generator sent, 99th percentile.
     pub late: Duration,
@@ -49,64 +50,119 @@ pub struct Run {
     pub others: Bandwidth,
 }
 
-/// All runs of one service.
+/// A slice that was removed, as it measured the machine and not the service.
+#[derive(Clone, Debug)]
+pub struct Removed {
+    /// Which arm.
+    pub arm: Arm,
+    /// Which cycle, from 1.
+    pub cycle: u32,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// What the machine did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The hypervisor took this much of one core.
+    Stolen(Duration),
+    /// The load generator waited this long for its processor.
+    Waited(Duration),
+    /// The load generator was this late (99th percentile).
+    Late(Duration),
+    /// The load generator stalled.
+    Stalled(Lateness),
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Cause::Stolen(time) => write!(f, "{time} stolen by the hypervisor"),
+            Cause::Waited(time) => write!(f, "the load generator waited {time} for its processor"),
+            Cause::Late(time) => write!(f, "the load generator was {time} late (99th percentile)"),
+            Cause::Stalled(lateness) => write!(f, "the load generator stalled: {lateness}"),
+        }
+    }
+}
+
+/// All slices of one service.
 #[derive(Debug)]
 pub struct Trial {
     /// The service.
     pub service: String,
-    /// Single requests on the whole core, taken before the rounds.
-    pub profile: Profile,
-    /// Runs that count, in the order in which they were made.
-    pub runs: Vec<Run>,
-    /// Runs that were thrown away because too much was stolen, or the generator was late, and why.
-    pub voided: Vec<String>,
+    /// Slices that count, in the order in which they were made.
+    pub slices: Vec<Slice>,
+    /// Slices that were removed.
+    pub removed: Vec<Removed>,
+    /// Part of the measured time that the hypervisor took from one of the two cores, removed slices included.
+    pub stolen: Bandwidth,
+    /// Length of a slice.
+    pub slice: Duration,
 }
 
-/// How long and how often.
+/// How long.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Rounds, each with one run of every arm, of the whole core two.
-    pub rounds: u32,
-    /// Length of one run.
-    pub length: Duration,
+    /// Least length of a slice; longer where the server's period or the rate of requests asks for it.
+    pub slice: Duration,
+    /// Most time for one service.
+    pub at_most: Duration,
     /// Seed of keys and values.
     pub seed: u64,
-    /// Requests of the profile.
-    pub profile: u32,
 }
 
-/// A run counts only if at most this part of it was stolen or waited for, one in; the kernel counts what is stolen in 10 ms.
-const STEAL_LIMIT: u64 = 1000;
+/// A slice counts only if at most this part of it was stolen or waited for, one in. What is stolen the kernel counts in ticks: one
+/// tick a core may be of long ago.
+const LOST_LIMIT: u64 = 100;
 /// ... and the generator was late by at most this in 99 % of the jobs, which also tells one that is always late.
 const LATE_LIMIT: Duration = Duration::from_ms(1);
-/// Tries for a run that counts.
+/// Tries for a slice that counts.
 const TRIES: u32 = 4;
-/// Requests before a run that are not recorded.
-const WARM_UP: Duration = Duration::from_ms(300);
+/// A slice holds at least so many periods of the server, and so many requests ...
+const PERIODS: u64 = 10;
+const REQUESTS: f64 = 300.0;
+/// ... unless it would be longer than this.
+const LONGEST: Duration = Duration::from_secs(5);
+/// Requests before a slice that are not recorded: at least this long, and two periods of the server.
+const WARM_UP: Duration = Duration::from_ms(100);
+/// Without a plan is measured in one cycle of so many: that is for show, and takes long, as requests pile up.
+const NO_PLAN_EVERY: u32 = 4;
 /// The generator's real-time priority, on a core of its own.
-const GENERATOR_PRIORITY: u8 = 50;
+pub(crate) const GENERATOR_PRIORITY: u8 = 50;
+
+/// What the caller says of the slices so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The verdict is clear.
+    Enough,
+    /// It is not, and why.
+    More(String),
+}
+
+/// What a trial asks and tells whoever runs it.
+pub struct Talk<'a> {
+    /// Whether it was told to stop; asked ten times a second.
+    pub stop: &'a dyn Fn() -> bool,
+    /// Progress.
+    pub say: &'a mut dyn FnMut(String),
+    /// Whether the slices so far are enough; asked a few times in all, so that looking again and again does not make chance a
+    /// verdict.
+    pub judge: &'a mut dyn FnMut(&ServicePlan, &Trial) -> Next,
+}
 
 /// Runs the trial of every service that is promised as-if-alone or percentiles, one after another; percentiles are judged by
-/// themselves, so that no run on a whole core is needed. `stop` is asked ten times a second.
+/// themselves, so that no slice on a whole core is needed.
 pub fn trial(
     scene: &mut Scene,
     plan: &Plan,
     cores: &[u32],
     options: Options,
-    stop: &dyn Fn() -> bool,
-    say: &mut dyn FnMut(String),
+    talk: &mut Talk,
 ) -> Result<Vec<Trial>, Error> {
     let mut trials = Vec::new();
     for (index, service, load) in loads(plan)? {
-        if let Some(adopted) = scene.competitors(service.core).find(|running| !running.started()) {
-            let what = "a trial stops the competitors for its whole-core runs, and this one was not started by giusto; try without it";
-            return Err(Error::Service { name: adopted.name.clone(), what: what.into() });
-        }
-        let cpu = generator_core(cores, service.core)?;
-        let generator = Generator { cpu: Some(cpu), fifo_priority: Some(GENERATOR_PRIORITY) };
-        let mut one =
-            Bench { scene, index, service, load, generator, options, awake: giusto_measure::stay_awake().ok() };
-        trials.push(one.run(stop, say)?);
+        let mut bench = Bench::new(scene, index, service, load, cores, options)?;
+        trials.push(bench.run(talk)?);
     }
     Ok(trials)
 }
@@ -135,67 +191,99 @@ fn generator_core(cores: &[u32], service: u32) -> Result<u32, Error> {
 }
 
 /// One service under test.
-struct Bench<'s, 'a> {
-    scene: &'s mut Scene<'a>,
-    index: usize,
-    service: &'s ServicePlan,
-    load: &'s Load,
-    generator: Generator,
+pub(crate) struct Bench<'s, 'a> {
+    pub(crate) scene: &'s mut Scene<'a>,
+    pub(crate) index: usize,
+    pub(crate) service: &'s ServicePlan,
+    pub(crate) load: &'s Load,
+    pub(crate) generator: Generator,
     options: Options,
     /// Held for its effect.
     #[allow(dead_code)]
     awake: Option<giusto_measure::Awake>,
 }
 
-impl Bench<'_, '_> {
-    fn run(&mut self, stop: &dyn Fn() -> bool, say: &mut dyn FnMut(String)) -> Result<Trial, Error> {
-        say(format!("{}: profiling {} single requests on a whole core", self.service.name, self.options.profile));
-        let profile = self.profile()?;
-        let mut trial = Trial { service: self.service.name.clone(), profile, runs: Vec::new(), voided: Vec::new() };
-        let mut random = self.options.seed;
-        for round in 1..=self.options.rounds {
-            let mut arms = match self.service.promise.arrivals() {
-                None => vec![Arm::Whole, Arm::NoPlan, Arm::Giusto, Arm::Whole],
-                Some(_) => vec![Arm::NoPlan, Arm::Giusto],
-            };
-            shuffle(&mut arms, &mut random); // no arm always follows the same other
-            for arm in arms {
-                for attempt in 1..=TRIES {
-                    say(format!("{}: round {round} of {}, {}", self.service.name, self.options.rounds, arm.name()));
-                    let run = self.once(arm, round, stop)?;
-                    let Some(why) = self.void(&run) else {
-                        trial.runs.push(run);
+impl<'s, 'a> Bench<'s, 'a> {
+    pub(crate) fn new(
+        scene: &'s mut Scene<'a>,
+        index: usize,
+        service: &'s ServicePlan,
+        load: &'s Load,
+        cores: &[u32],
+        options: Options,
+    ) -> Result<Self, Error> {
+        if let Some(adopted) = scene.competitors(service.core).find(|running| !running.started()) {
+            let what = "a trial stops the competitors for its whole-core runs, and this one was not started by giusto; try without it";
+            return Err(Error::Service { name: adopted.name.clone(), what: what.into() });
+        }
+        let cpu = generator_core(cores, service.core)?;
+        let generator = Generator { cpu: Some(cpu), fifo_priority: Some(GENERATOR_PRIORITY) };
+        let options = Options { slice: slice_length(service, options.slice), ..options };
+        Ok(Bench { scene, index, service, load, generator, options, awake: giusto_measure::stay_awake().ok() })
+    }
+
+    fn run(&mut self, talk: &mut Talk) -> Result<Trial, Error> {
+        let begin = Instant::now();
+        let mut trial = Trial {
+            service: self.service.name.clone(),
+            slices: Vec::new(),
+            removed: Vec::new(),
+            stolen: Bandwidth::ZERO,
+            slice: self.options.slice,
+        };
+        let (mut random, mut lost, mut measured) = (self.options.seed, 0, 0);
+        let at_most = self.options.at_most.ns();
+        let over = || begin.elapsed().as_nanos() >= u128::from(at_most);
+        let mut look = giusto_verify::MIN_CYCLES as u32;
+        for cycle in 1.. {
+            for arm in arms(self.service, cycle, &mut random) {
+                for _ in 0..TRIES {
+                    let slice = self.once(arm, cycle, talk.stop)?;
+                    (lost, measured) = (lost + slice.steal.ns(), measured + self.options.slice.ns());
+                    let Some(cause) = self.disturbed(&slice) else {
+                        trial.slices.push(slice);
                         break;
                     };
-                    trial.voided.push(format!("round {round}, {}, attempt {attempt}: {why}", arm.name()));
+                    trial.removed.push(Removed { arm, cycle, cause });
+                    if over() {
+                        break;
+                    }
                 }
+            }
+            trial.stolen = Bandwidth::new(lost, measured.max(1)).unwrap_or(Bandwidth::ZERO);
+            if over() {
+                break;
+            }
+            if cycle < look {
+                continue;
+            }
+            look = look + look.div_ceil(2);
+            match (talk.judge)(self.service, &trial) {
+                Next::Enough => break,
+                Next::More(why) => (talk.say)(format!("{}: {cycle} cycles of slices: {why}; goes on", trial.service)),
             }
         }
         Ok(trial)
     }
 
-    fn profile(&mut self) -> Result<Profile, Error> {
-        let pid = self.scene.processes(self.index).first().copied().unwrap_or(0);
-        let (load, options, generator) = (self.load, self.options, self.generator.clone());
-        self.on_whole_core(|| Ok(giusto_measure::profile(load, pid, options.profile, options.seed, &generator)?))
-    }
-
-    fn once(&mut self, arm: Arm, round: u32, stop: &dyn Fn() -> bool) -> Result<Run, Error> {
+    fn once(&mut self, arm: Arm, cycle: u32, stop: &dyn Fn() -> bool) -> Result<Slice, Error> {
         let cpus = [self.service.core, self.generator.cpu.unwrap_or(0)];
+        let warm_up = WARM_UP.max(self.service.server.period.checked_mul(2).unwrap_or(WARM_UP)).min(LONGEST);
         let plan = LoadPlan {
             load: self.load,
             tasks: &self.service.tasks,
             arrivals: self.service.promise.arrivals(),
             trace: &[],
-            warm_up: WARM_UP,
-            run: self.options.length,
-            seed: self.options.seed.wrapping_add(u64::from(round)),
+            warm_up,
+            run: self.options.slice,
+            seed: self.options.seed.wrapping_add(u64::from(cycle)),
             generator: self.generator.clone(),
         };
-        let stolen =
-            || giusto_measure::steal(&cpus).map(|all| all.iter().map(|one| one.steal_ns).sum::<u64>()).unwrap_or(0);
+        let stolen = || -> Vec<u64> {
+            giusto_measure::steal(&cpus).map(|all| all.iter().map(|one| one.steal_ns).collect()).unwrap_or_default()
+        };
         let core = self.service.core;
-        let before = (std::time::Instant::now(), stolen(), self.scene.used_by_others(core));
+        let before = (Instant::now(), stolen(), self.scene.used_by_others(core));
         let drive = || Ok(giusto_measure::drive(&plan, &mut |_| !stop())?);
         let report = match arm {
             Arm::Whole => self.on_whole_core(drive)?,
@@ -219,16 +307,16 @@ impl Bench<'_, '_> {
             );
             return Err(Error::Service { name: self.service.name.clone(), what });
         }
-        let steal = Duration::from_ns(stolen().saturating_sub(before.1));
+        let steal = stolen().iter().zip(&before.1).map(|(now, then)| now.saturating_sub(*then)).max().unwrap_or(0);
         let others = self.scene.used_by_others(core).checked_sub(before.2).unwrap_or_default();
         let others = Bandwidth::new(others.ns(), before.0.elapsed().as_nanos() as u64).unwrap_or(Bandwidth::ZERO);
         let (late, lateness) = (Duration::from_ns(report.lateness_ns[1]), report.lateness());
         let waited = Duration::from_ns(report.waited_ns.unwrap_or(0));
-        Ok(Run { arm, round, jobs: report.jobs, steal, late, lateness, waited, others })
+        Ok(Slice { arm, cycle, jobs: report.jobs, steal: Duration::from_ns(steal), late, lateness, waited, others })
     }
 
     /// Runs `work` while the service is alone on its core: competitors stopped, the core kept awake.
-    fn on_whole_core<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn on_whole_core<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let core = self.service.core;
         let spinner = self.scene.keep_awake(core)?;
         self.scene.competitors(core).for_each(crate::Running::stop);
@@ -240,18 +328,44 @@ impl Bench<'_, '_> {
         left.and(done)
     }
 
-    fn void(&self, run: &Run) -> Option<String> {
-        if run.steal.ns() > self.options.length.ns() / STEAL_LIMIT {
-            return Some(format!("{} stolen by the hypervisor", run.steal));
+    fn disturbed(&self, slice: &Slice) -> Option<Cause> {
+        let limit = Duration::from_ns(self.options.slice.ns() / LOST_LIMIT);
+        if slice.steal > limit.max(giusto_measure::steal_clock()) {
+            return Some(Cause::Stolen(slice.steal));
         }
-        if run.waited.ns() > self.options.length.ns() / STEAL_LIMIT {
-            return Some(format!("the load generator waited {} for its processor", run.waited));
+        if slice.waited > limit {
+            return Some(Cause::Waited(slice.waited));
         }
-        if run.late > LATE_LIMIT {
-            return Some(format!("the load generator was {} late (99th percentile)", run.late));
+        if slice.late > LATE_LIMIT {
+            return Some(Cause::Late(slice.late));
         }
-        run.lateness.is_stall().then(|| format!("the load generator stalled: {}", run.lateness))
+        slice.lateness.is_stall().then_some(Cause::Stalled(slice.lateness))
     }
+}
+
+/// The arms of a cycle in random order, so that none always follows the same other.
+fn arms(service: &ServicePlan, cycle: u32, random: &mut u64) -> Vec<Arm> {
+    let mut arms = match service.promise.arrivals() {
+        None => vec![Arm::Whole, Arm::Giusto, Arm::Whole],
+        Some(_) => vec![Arm::Giusto],
+    };
+    if cycle % NO_PLAN_EVERY == 1 {
+        arms.push(Arm::NoPlan);
+    }
+    shuffle(&mut arms, random);
+    arms
+}
+
+/// At least `least`; enough periods of the server and requests, but at most [`LONGEST`].
+fn slice_length(service: &ServicePlan, least: Duration) -> Duration {
+    let periods = service.server.period.checked_mul(PERIODS).unwrap_or(LONGEST);
+    let of_task = |task: &giusto_model::Task| f64::from(task.copies) / task.period.ns().max(1) as f64;
+    let rate = match service.promise.arrivals() {
+        Some(arrivals) => arrivals.rate.per_ns(),
+        None => service.tasks.iter().map(of_task).sum(),
+    };
+    let requests = if rate > 0.0 { (REQUESTS / rate).min(LONGEST.ns() as f64) as u64 } else { 0 };
+    least.max(periods.max(Duration::from_ns(requests)).min(LONGEST))
 }
 
 /// Fisher and Yates, by a linear congruential generator.

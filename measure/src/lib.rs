@@ -32,7 +32,7 @@ pub use giusto_model::Profile;
 pub use latency::{latency, GuestCommand, LatencyPlan};
 pub use listener::listener;
 pub use listening::wait_listening;
-pub use noise::{steal, Noise};
+pub use noise::{steal, steal_clock, Noise};
 pub use profiler::profile;
 pub use supply::{
     supply, Asked, BoundPoint, Gap, Linear, Probed, Recording, Resource, Spread, SupplyPlan, SupplyProcess,

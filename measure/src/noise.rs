@@ -1,5 +1,6 @@
 //! Processor time that the hypervisor gave to others: holes that no scheduler of this machine can see.
 
+use giusto_model::Duration;
 use std::{fs, io};
 
 /// What one CPU lost.
@@ -9,6 +10,11 @@ pub struct Noise {
     pub cpu: u32,
     /// Stolen since boot, in ns, counted in the kernel's ticks (usually 10 ms). Subtract two readings.
     pub steal_ns: u64,
+}
+
+/// What the clock of stolen time counts in: a difference of two readings of one CPU is known to this.
+pub fn steal_clock() -> Duration {
+    Duration::from_ns(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
 }
 
 /// Reads the stolen time of `cpus`, in their order, from `/proc/stat`.

@@ -26,7 +26,7 @@ mod watch;
 pub use engine::{simulate, simulate_with};
 pub use gantt::Gantt;
 pub use partitioned::{Critical, Partitioned};
-pub use predict::{predict, predict_random, predict_under, Predicted, Under};
+pub use predict::{predict, predict_random, predict_under, Overload, Predicted, Under};
 pub use random::{replay, sample, Interval, Sampled};
 pub use scheduler::Scheduler;
 pub use seeds::{in_parallel, simulate_seeds};

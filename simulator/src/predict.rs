@@ -23,6 +23,50 @@ pub struct Predicted {
     pub stats: Stats,
     /// Share of the core that the competitor got.
     pub competitor: f64,
+    /// More was asked for than is given: then the statistics are of a queue that grows for ever, and say how long was played and
+    /// nothing else.
+    pub overload: Option<Overload>,
+}
+
+/// More processor time is asked for than given. Both are shares of a core.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overload {
+    /// Asked for, on average.
+    pub asked: f64,
+    /// Given, at most.
+    pub given: f64,
+}
+
+impl std::fmt::Display for Overload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Overload { asked, given } = self;
+        write!(
+            f,
+            "overloaded: its jobs ask for {:.1} % of a core and get {:.1} %, so the queue grows for ever",
+            asked * 100.0,
+            given * 100.0
+        )
+    }
+}
+
+/// What the jobs of `workload` ask for, on average.
+fn asked(workload: &Workload) -> f64 {
+    let mean = |task: &Task| match &workload.execution {
+        Execution::Worst => task.wcet.ns() as f64,
+        Execution::Uniform { percent } => task.wcet.ns() as f64 * (100.0 + f64::from(*percent)) / 200.0,
+        Execution::Samples(times) => times.iter().map(|&ns| ns as f64).sum::<f64>() / times.len().max(1) as f64,
+    };
+    let of = |task: &Task| mean(task) * f64::from(task.copies) / task.period.ns().max(1) as f64;
+    workload.tasks.iter().map(of).sum()
+}
+
+/// What a server gives at most beside a competitor that never rests.
+fn given(under: Under, server: &Server) -> f64 {
+    match under {
+        Under::Server(ServerKind::Unlimited) => 1.0,
+        Under::Server(_) => server.budget.ns() as f64 / server.period.ns().max(1) as f64,
+        Under::Credit | Under::Fair => 0.5,
+    }
 }
 
 /// What the service runs under.
@@ -150,6 +194,8 @@ fn play(
         workload,
     };
     let kind = if let Under::Server(kind) = under { kind } else { ServerKind::Unlimited };
+    let overload = Overload { asked: asked(&workload), given: given(under, &server) };
+    let overload = Some(overload).filter(|overload| overload.asked > overload.given);
     let top = spec(Server { kind, ..server }, 0, Some(workload));
     let rest = Server { kind: ServerKind::Unlimited, ..server };
     let system = match (under, others) {
@@ -176,7 +222,7 @@ fn play(
     }
     (stats.unfinished, stats.consumed) = (all[0].unfinished, all[0].consumed);
     let rest: u64 = all[1..].iter().map(|other| other.consumed.ns()).sum();
-    Ok(Predicted { stats, competitor: rest as f64 / horizon.ns() as f64 })
+    Ok(Predicted { stats, competitor: rest as f64 / horizon.ns() as f64, overload })
 }
 
 /// Adds what happens outside of the service.

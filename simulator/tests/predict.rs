@@ -80,3 +80,20 @@ fn who_asks_for_more_than_half_gets_half_beside_an_equal_under_credit_and_fair()
         }
     }
 }
+
+#[test]
+fn where_more_is_asked_for_than_given_it_is_told_with_both_numbers() {
+    let asked = |execution: Execution, under: Under| {
+        let horizon = Duration::from_ms(2000);
+        predict_under(&service(), under, execution, &[], horizon, 1, &mut Unobserved).unwrap().overload
+    };
+    let (server, samples) = (Under::Server(ServerKind::Deferrable), |ns: &[u64]| Execution::Samples(ns.into()));
+    assert_eq!(asked(Execution::Worst, server), None);
+    assert_eq!(asked(samples(&[500_000]), server), None, "all of it is not more than it");
+    let overload = asked(samples(&[400_000, 800_000]), server).unwrap();
+    assert!((overload.asked - 0.6).abs() < 1e-9 && overload.given == 0.5, "{overload:?}");
+    let words = "its jobs ask for 60.0 % of a core and get 50.0 %, so the queue grows for ever";
+    assert!(overload.to_string().contains(words), "{overload}");
+    assert!(asked(samples(&[600_000]), Under::Fair).is_some());
+    assert_eq!(asked(samples(&[600_000]), Under::Server(ServerKind::Unlimited)), None);
+}

@@ -38,13 +38,14 @@ pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-/// Numbers of random streams: of runs, of rounds, of the percentiles of pooled arms, of the claims of a study, and of promised
-/// percentiles.
+/// Numbers of random streams: of runs, of rounds, of the percentiles of pooled arms, of the claims of a study, of promised
+/// percentiles, and of the cycles of a trial.
 const RUNS: u32 = 1 << 24;
 pub(crate) const ROUNDS: u32 = 2 << 24;
 pub(crate) const POOLED: u32 = 3 << 24;
 pub(crate) const CLAIMS: u32 = 4 << 24;
 pub(crate) const KEPT: u32 = 5 << 24;
+pub(crate) const SLICES: u32 = 6 << 24;
 
 /// A random stream of its own for every replicate, so that the number of threads changes nothing.
 pub(crate) fn stream(seed: u64, what: u32, replicate: usize) -> ChaCha8Rng {
@@ -98,6 +99,7 @@ pub(crate) struct Run<'a> {
 }
 
 /// Runs, each once.
+#[derive(Default)]
 pub(crate) struct Runs<'a>(Vec<Run<'a>>);
 
 impl<'a> Runs<'a> {

@@ -1,8 +1,9 @@
 //! The arms of an experiment side by side.
 
 use crate::bootstrap::{percentiles, quantile, stream, Estimate, PairDistances, Runs, POOLED, REPLICATES, ROUNDS};
+use crate::slices::{apart, Apart};
 use crate::verdict::{judge, Verdict};
-use crate::{Arm, Arms, Error, Percentile, Predicted, Sample, PERCENTILES};
+use crate::{Arm, Arms, Error, Percentile, Predicted, Sample, Source, PERCENTILES};
 use giusto_model::{Duration, Prediction};
 use rand::Rng;
 use rayon::prelude::*;
@@ -21,21 +22,24 @@ pub struct Row {
     pub unfinished: u64,
     /// p50, p99 and p99.9 of all jobs together.
     pub percentiles: Vec<Percentile>,
-    /// Kolmogorov–Smirnov statistic against the whole-core runs of the same round, median over the rounds.
+    /// Kolmogorov–Smirnov statistic against the whole-core runs, formed as the distance is.
     pub ks: Option<Estimate>,
 }
 
-/// How far apart two runs of the same thing are: the Wasserstein-1 distances of the two whole-core runs of each round, as
-/// paper 000, section 3.4.3 uses one such pair for a baseline. Runs of different rounds are not compared: what drifts
-/// between rounds is no part of a distance, so it may be none of the floor.
+/// How far apart two runs of the same thing are: the Wasserstein-1 distance of the two whole-core runs, as
+/// paper 000, section 3.4.3 uses one such pair for a baseline.
 ///
-/// Assumed: the runs of a round are exchangeable, and each is stationary but for correlation shorter than the bootstrap's
+/// Of a trial ([`Source::Trial`]) it is the distance of all first whole-core slices from all second ones; its upper bound is what
+/// the paired bootstrap over the cycles gives ([`compare`]). Of files it is the distance within each round:
+/// runs of different rounds are not compared: what drifts between rounds is no part of a distance, so it may be none of the floor.
+///
+/// Assumed of files: the runs of a round are exchangeable, and each is stationary but for correlation shorter than the bootstrap's
 /// blocks. What varies from run to run only is seen through the pairs there are, one a round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct NoiseFloor {
     /// Number of rounds with both whole-core runs.
     pub rounds: usize,
-    /// Median over the rounds, ns.
+    /// Of a trial the distance, of files the median over the rounds, ns.
     #[serde(rename = "median_ns")]
     pub median: f64,
     /// Upper 95 % bound, ns: what a pair of whole-core runs of one round stays under with 95 % probability. The larger of
@@ -53,8 +57,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Noise floor; `None` without a round that has two whole-core runs, or if a job of such a pair never finished.
     pub floor: Option<NoiseFloor>,
-    /// Wasserstein-1 distance from a whole core to Giusto's runs (or those to be judged), ns: median over the rounds, with
-    /// its interval.
+    /// Wasserstein-1 distance from a whole core to Giusto's runs (or those to be judged), ns, with its interval; of files the
+    /// median over the rounds.
     #[serde(rename = "distance_giusto_ns")]
     pub distance_giusto: Option<Estimate>,
     /// The same for the runs without a plan, ns.
@@ -63,7 +67,8 @@ pub struct Comparison {
     /// The same for the predicted jobs, ns: how far the prediction is off.
     #[serde(rename = "distance_predicted_ns")]
     pub distance_predicted: Option<Estimate>,
-    /// What the distance may be, ns: twice the noise floor's upper bound.
+    /// What the distance may be, ns: twice the noise floor's upper bound; of a trial at least [`NEGLIGIBLE`] of the median
+    /// response time on a whole core.
     #[serde(rename = "limit_ns")]
     pub limit: Option<f64>,
     /// Giusto's distance as a multiple of the noise floor's upper bound; `None` without one, or if it is 0.
@@ -146,10 +151,18 @@ pub fn compare_two(a: &Sample, b: &Sample, predicted: Option<&Prediction>, seed:
     })
 }
 
+/// Of the median response time on a whole core: a smaller distance is of no consequence, however surely it is measured. Without it
+/// a trial that goes on long enough would find any promise missed.
+pub const NEGLIGIBLE: f64 = 0.02;
+
 /// Compares the arms and judges `as-if-alone` ([`Verdict`] has the rule): is the distance of Giusto's runs from the
-/// whole-core runs at most twice the upper bound of the noise floor?
+/// whole-core runs at most the limit?
 ///
-/// The distance of a run is the average of its distances to the two whole-core runs of its round. Each of these is a
+/// Of a trial the runs are slices of a second or less, and a round is a cycle of them. Compared are the distribution functions of all
+/// slices of an arm; the distance is the average of those from the first and from the second whole-core slices. Intervals and the
+/// noise floor's bound come from a paired bootstrap over the cycles: see the module `slices`.
+///
+/// Of files: the distance of a run is the average of its distances to the two whole-core runs of its round. Each of these is a
 /// distance of one run from one other, made within minutes, as that of the noise floor is: were the run a third one on a
 /// whole core, both would have the same distribution. (Against the pooled pair it would not: twice the jobs, half the
 /// chance.) The arm's distance is the median over the rounds that have all three runs.
@@ -166,12 +179,21 @@ pub fn compare_two(a: &Sample, b: &Sample, predicted: Option<&Prediction>, seed:
 /// · runs).
 pub fn compare(arms: &Arms, seed: u64) -> Result<Comparison, Error> {
     let all = [Arm::Predicted, arms.reference(), Arm::Unprotected, arms.judged()];
-    let runs = Runs::new(all.into_iter().flat_map(|arm| arms.runs(arm)));
-    let floor = noise_floor(arms, &runs, seed);
+    let runs = match arms.source {
+        Source::Trial => Runs::default(),
+        Source::Files => Runs::new(all.into_iter().flat_map(|arm| arms.runs(arm))),
+    };
+    let floor = match arms.source {
+        Source::Trial => noise_of_slices(arms, seed),
+        Source::Files => noise_floor(arms, &runs, seed),
+    };
     let mut rows = Vec::new();
     let mut distances = [None; 4];
     for (arm, distance) in all.into_iter().zip(&mut distances) {
-        let found = over_arm(arms, arm, &runs, seed);
+        let found = match arms.source {
+            Source::Trial => over_slices(arms, arm, seed),
+            Source::Files => over_arm(arms, arm, &runs, seed),
+        };
         let samples = arms.runs(arm);
         let pooled = Sample::pool(samples.iter().copied())?;
         if !pooled.is_empty() {
@@ -193,13 +215,18 @@ pub fn compare(arms: &Arms, seed: u64) -> Result<Comparison, Error> {
     }
     let ratio = |distance: Option<Estimate>| Some(distance?.value / floor?.upper).filter(|ratio| !ratio.is_nan());
     let (ratio_giusto, ratio_unprotected) = (ratio(distance_giusto), ratio(distance_unprotected));
+    let median = rows.iter().find(|row| row.arm == arms.reference()).and_then(|row| row.percentiles.first()?.value);
+    let negligible = match arms.source {
+        Source::Trial => median.map_or(0.0, |ns| ns as f64 * NEGLIGIBLE),
+        Source::Files => 0.0,
+    };
     let mut comparison = Comparison {
         rows,
         floor,
         distance_giusto,
         distance_unprotected,
         distance_predicted,
-        limit: floor.map(|floor| 2.0 * floor.upper),
+        limit: floor.map(|floor| (2.0 * floor.upper).max(negligible)),
         ratio_giusto: ratio_giusto.filter(|r| r.is_finite()),
         ratio_unprotected: ratio_unprotected.filter(|r| r.is_finite()),
         verdict: Verdict::CannotTell,
@@ -227,6 +254,25 @@ fn exact(of: &Prediction) -> Vec<Percentile> {
         Percentile { p, value: ns, low: ns, high: ns }
     };
     PERCENTILES.into_iter().zip([of.p50, of.p99, of.p99_9]).map(point).collect()
+}
+
+/// Both distances of `arm` from the whole-core slices, with intervals; `None` without a cycle that has all three.
+fn over_slices(arms: &Arms, arm: Arm, seed: u64) -> Option<(Estimate, Estimate)> {
+    let cycles = arms.beside_whole(arm);
+    let from = |whole: usize| -> Option<Apart> {
+        apart(&cycles.iter().map(|cycle| [cycle[whole], cycle[2]]).collect::<Vec<_>>(), seed)
+    };
+    Some(from(0)?.average(from(1)?).estimates())
+}
+
+/// See [`NoiseFloor`].
+fn noise_of_slices(arms: &Arms, seed: u64) -> Option<NoiseFloor> {
+    let cycles: Vec<[&Sample; 2]> = arms.rounds.iter().filter_map(|round| round.whole()).collect();
+    if cycles.iter().flatten().any(|slice| slice.unfinished() > 0) {
+        return None;
+    }
+    let found = apart(&cycles, seed)?;
+    Some(NoiseFloor { rounds: cycles.len(), median: found.w1, upper: found.upper() })
 }
 
 /// Both distances of `arm` from the whole-core runs of its rounds, median with interval; `None` without a round in which

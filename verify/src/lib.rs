@@ -15,12 +15,14 @@ mod bootstrap;
 mod certificate;
 mod compare;
 mod curves;
+mod demand;
 mod distance;
 mod kept;
 mod plane;
 mod plot;
 mod report;
 mod sample;
+mod slices;
 pub mod study;
 mod table;
 mod verdict;
@@ -32,15 +34,16 @@ pub use certificate::{
     check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface, CheckedMode,
     CheckedService, CheckedTopic, NoPlan,
 };
-pub use compare::{compare, compare_two, Comparison, NoiseFloor, Row, TwoWay};
+pub use compare::{compare, compare_two, Comparison, NoiseFloor, Row, TwoWay, NEGLIGIBLE};
 pub use curves::{curves_svg, Line, Panel};
+pub use demand::{Demand, DemandVerdict};
 pub use distance::{kolmogorov_smirnov, wasserstein};
 pub use kept::{kept, table_kept, Kept, KeptPoint};
 pub use plane::plane_svg;
 pub use report::{report_html, slowest, Drawing, Findings, ReportMeta};
 pub use sample::{Percentile, Sample, PERCENTILES};
 pub use table::{table, table_two};
-pub use verdict::{Verdict, MIN_JOBS, MIN_ROUNDS};
+pub use verdict::{Verdict, MIN_CYCLES, MIN_JOBS, MIN_ROUNDS};
 
 /// Refuses runs that are one and the same: nothing is learnt from comparing a file with itself, and a promise would be kept.
 /// `runs` are names and job records. O(runs² · jobs).

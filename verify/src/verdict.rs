@@ -1,5 +1,6 @@
 //! Kept, missed, or cannot tell: and why, in words.
 
+use crate::compare::NEGLIGIBLE;
 use crate::words::{count, time};
 use crate::{Arm, Arms, Comparison, Estimate, Sample, Source};
 use serde::Serialize;
@@ -10,6 +11,9 @@ pub const MIN_JOBS: usize = 1000;
 /// Fewest rounds with both whole-core runs and one of Giusto's: from fewer pairs nobody knows what runs differ by.
 pub const MIN_ROUNDS: usize = 3;
 
+/// Fewest complete cycles of a trial's slices: fewer say too little of what a machine does from one to the next.
+pub const MIN_CYCLES: usize = 5;
+
 /// The answer to *was the promise kept?*
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -19,8 +23,8 @@ pub enum Verdict {
     /// The whole interval is beyond the limit; or jobs never finished that did on a whole core.
     Missed,
     /// The interval straddles the limit; or the limit is more than the median response time on a whole core, so that being
-    /// within it means nothing; or there are fewer than [`MIN_ROUNDS`] complete rounds, a run of fewer than [`MIN_JOBS`]
-    /// jobs, or jobs that never finished even on a whole core.
+    /// within it means nothing; or there are too few complete rounds ([`MIN_CYCLES`] of a trial, [`MIN_ROUNDS`] of files), fewer
+    /// than [`MIN_JOBS`] jobs (of an arm of a trial, of each run of files), or jobs that never finished even on a whole core.
     CannotTell,
 }
 
@@ -88,16 +92,18 @@ pub(crate) fn judge(arms: &Arms, comparison: &Comparison) -> (Verdict, String) {
     else {
         return (Verdict::CannotTell, "there is no distance to judge".into());
     };
+    let why_limit = if limit > 2.0 * floor.upper {
+        format!("{} % of its median response; two of its runs differ by {}, by at most {} with 95 % probability", NEGLIGIBLE * 100.0, time(floor.median), time(floor.upper))
+    } else {
+        format!("twice what two of its runs differ by ({}, upper 95 % bound {})", time(floor.median), time(floor.upper))
+    };
     let facts = format!(
-        "{} from {} (95 % interval {} to {}) against a limit of {}, twice what two of its runs differ by (median {}, upper \
-         95 % bound {})",
+        "{} from {} (95 % interval {} to {}) against a limit of {}, {why_limit}",
         time(distance.value),
         reference.name(),
         time(distance.low),
         time(distance.high),
         time(limit),
-        time(floor.median),
-        time(floor.upper),
     );
     let alone = comparison.rows.iter().find(|row| row.arm == reference);
     let median = alone.and_then(|row| row.percentiles.first()?.value);
@@ -120,19 +126,23 @@ const REMEDY: &str = ": more rounds, longer runs or a quieter machine would tell
 fn lacking(arms: &Arms) -> Option<String> {
     let voided = match arms.voided.len() {
         0 => String::new(),
-        n => format!(" ({} left out: {})", count(n, "run"), arms.voided.join("; ")),
+        n => format!(" ({} left out)", count(n, "run")),
     };
     let (reference, judged) = (arms.reference(), arms.judged());
+    let least = match arms.source {
+        Source::Trial => MIN_CYCLES,
+        Source::Files => MIN_ROUNDS,
+    };
     if arms.runs(judged).is_empty() {
-        return Some(format!("there is no run of '{}'; expected {MIN_ROUNDS}, one a round{voided}", judged.name()));
+        return Some(format!("there is no run of '{}'; expected {least}, one a round{voided}", judged.name()));
     }
     let complete = arms.beside_whole(judged).len();
-    if complete < MIN_ROUNDS {
+    if complete < least {
         return Some(match arms.source {
             Source::Trial => format!(
-                "{} complete (two runs of '{}', one of '{}'); at least {MIN_ROUNDS} are needed to know how much \
-                 runs differ by chance: measure more rounds{voided}",
-                count(complete, "round"),
+                "{} complete (two slices of '{}', one of '{}'); at least {least} are needed to know what the machine \
+                 does from one to the next: measure longer{voided}",
+                count(complete, "cycle"),
                 reference.name(),
                 judged.name()
             ),
@@ -143,10 +153,20 @@ fn lacking(arms: &Arms) -> Option<String> {
             ),
         });
     }
-    let of = |arm: Arm| arms.runs(arm).into_iter().map(move |run| (run.len(), arm.name()));
-    let (jobs, arm) = of(reference).chain(of(judged)).min_by_key(|&(jobs, _)| jobs)?;
+    let of = |arm: Arm| -> Vec<(usize, &'static str)> {
+        let runs = arms.runs(arm).into_iter().map(Sample::len);
+        match arms.source {
+            Source::Trial => vec![(runs.sum(), arm.name())],
+            Source::Files => runs.map(|jobs| (jobs, arm.name())).collect(),
+        }
+    };
+    let (jobs, arm) = of(reference).into_iter().chain(of(judged)).min_by_key(|&(jobs, _)| jobs)?;
+    let what = match arms.source {
+        Source::Trial => "",
+        Source::Files => "a run of ",
+    };
     (jobs < MIN_JOBS).then(|| {
-        format!("a run of '{arm}' has {}; at least {MIN_JOBS} a run are needed: let it run longer", count(jobs, "job"))
+        format!("{what}'{arm}' has {}; at least {MIN_JOBS} are needed: let it run longer", count(jobs, "job"))
     })
 }
 

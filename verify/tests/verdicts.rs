@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{arms, exponential, rng, sample};
+use common::{arms, cycles, exponential, rng, sample};
 use giusto_model::{Duration, Instant, JobRecord, Prediction, Within};
 use giusto_verify::{
     compare, compare_two, distinct, kept, table, table_kept, table_two, Arm, Arms, Comparison, Error, Predicted, Round,
-    Sample, Verdict, MIN_JOBS,
+    Sample, Source, Verdict, MIN_CYCLES, MIN_JOBS,
 };
 use Verdict::{CannotTell, Kept, Missed};
 
@@ -63,32 +63,32 @@ fn the_truth_table_of_as_if_alone() {
         ("three times slower", rounds([150.0; 3]), Missed, "limit"),
         ("faster is as far as slower", rounds([5.0; 3]), Missed, "limit"),
         ("no noise, no distance", of([5; 3]), Kept, "limit of 0"),
-        ("no noise, some distance", of([5_000, 5_000, 6_000]), Missed, "1.00 us from a whole core"),
+        ("no noise, some distance", of([5_000, 5_000, 6_000]), Missed, "1.00 us from the reference"),
         ("two good rounds of three", rounds([50.0, 50.0, 150.0]), CannotTell, "more rounds, longer runs or a quieter"),
-        ("two rounds", fair[..2].to_vec(), CannotTell, "2 rounds complete"),
-        ("nothing", vec![], CannotTell, "no run of 'shared, Giusto'"),
+        ("two rounds", fair[..2].to_vec(), CannotTell, "at least 3 are needed"),
+        ("nothing", vec![], CannotTell, "no run of 'measured'"),
         (
             "too few jobs",
             with(fair.clone(), 2, short.clone()),
             CannotTell,
-            "'shared, Giusto' has 999 jobs; at least 1000",
+            "'measured' has 999 jobs; at least 1000",
         ),
-        ("too few jobs alone", with(fair.clone(), 0, short), CannotTell, "a run of 'a whole core' has 999 jobs"),
+        ("too few jobs alone", with(fair.clone(), 0, short), CannotTell, "a run of 'the reference' has 999 jobs"),
         ("an empty run", with(fair.clone(), 2, empty.clone()), CannotTell, "has 0 jobs"),
         ("only empty runs", vec![[(); 3].map(|()| empty.clone()); 3], CannotTell, "has 0 jobs"),
-        ("unfinished", with(fair.clone(), 2, cut(&fair[1][2], 1)), Missed, "1 job of 'shared, Giusto' never finished"),
+        ("unfinished", with(fair.clone(), 2, cut(&fair[1][2], 1)), Missed, "1 job of 'measured' never finished"),
         (
             "unfinished in one round",
             vec![[fair[0][0].clone(), fair[0][1].clone(), cut(&fair[0][2], 1)]],
             CannotTell,
-            "1 round",
+            "2 runs of the reference",
         ),
-        ("unfinished alone", with(fair.clone(), 1, cut(&fair[1][1], 3)), CannotTell, "3 jobs of 'a whole core' never"),
+        ("unfinished alone", with(fair.clone(), 1, cut(&fair[1][1], 3)), CannotTell, "3 jobs of 'the reference' never"),
         (
             "unfinished on both sides",
             with(with(fair.clone(), 0, cut(&fair[1][0], 3)), 2, cut(&fair[1][2], 9)),
             CannotTell,
-            "3 jobs of 'a whole core' never finished",
+            "3 jobs of 'the reference' never finished",
         ),
     ];
     for (case, rounds, verdict, words) in cases {
@@ -135,7 +135,7 @@ fn the_distance_is_the_average_to_both_whole_core_runs_of_the_round_and_the_medi
     };
     let mut rounds =
         vec![round([1000, 1010, 2005, 1005]), round([3000, 3030, 3115, 3055]), round([9000, 9040, 9920, 9030])];
-    let comparison = compare(&Arms { rounds: rounds.clone(), ..Arms::default() }, 1).unwrap();
+    let comparison = compare(&Arms { rounds: rounds.clone(), source: Source::Files, ..Arms::default() }, 1).unwrap();
     let floor = comparison.floor.unwrap();
     assert_eq!((floor.rounds, floor.median, floor.upper), (3, 30.0, 40.0));
     assert_eq!(comparison.limit, Some(80.0));
@@ -150,7 +150,7 @@ fn the_distance_is_the_average_to_both_whole_core_runs_of_the_round_and_the_medi
     // counts for what is there.
     rounds[2].whole_b = None;
     rounds[1].unprotected = None;
-    let comparison = compare(&Arms { rounds, ..Arms::default() }, 1).unwrap();
+    let comparison = compare(&Arms { rounds, source: Source::Files, ..Arms::default() }, 1).unwrap();
     let floor = comparison.floor.unwrap();
     assert_eq!((floor.rounds, floor.upper), (2, 30.0));
     assert_eq!(comparison.distance_giusto.unwrap().value, (5.0 + 40.0) / 2.0);
@@ -159,10 +159,38 @@ fn the_distance_is_the_average_to_both_whole_core_runs_of_the_round_and_the_medi
 }
 
 #[test]
+fn of_a_trial_the_cycles_decide_and_a_negligible_distance_is_kept_however_surely_it_is_measured() {
+    let trial = |whole: u64, giusto: u64, n: usize| {
+        let arms = cycles((0..n).map(|_| [whole, whole, giusto].map(constant)));
+        compare(&arms, 1).unwrap()
+    };
+    // Without any noise the limit is 2 % of the median on a whole core.
+    for (giusto, verdict) in [(100_000, Kept), (102_000, Kept), (98_000, Kept), (102_001, Missed), (97_999, Missed)] {
+        let comparison = trial(100_000, giusto, MIN_CYCLES);
+        assert_eq!(comparison.verdict, verdict, "{giusto}: {}", comparison.why);
+        assert_eq!(comparison.limit, Some(2_000.0));
+        assert!(comparison.why.contains("2 % of its median response"), "{}", comparison.why);
+    }
+    assert_eq!(trial(100_000, 100_000, MIN_CYCLES - 1).verdict, CannotTell);
+    // Slices may be short, together they may not.
+    let short = |jobs: usize| {
+        compare(&cycles((0..MIN_CYCLES).map(|_| [5; 3].map(|ns| sample(vec![ns; jobs])))), 1).unwrap()
+    };
+    assert_eq!(short(MIN_JOBS / MIN_CYCLES).verdict, Kept);
+    let few = short(MIN_JOBS / MIN_CYCLES - 1);
+    assert!(few.verdict == CannotTell && few.why.contains("'shared, Giusto' has 995 jobs"), "{}", few.why);
+    // One that never finished is told as before.
+    let mut lost: Vec<[Sample; 3]> = (0..MIN_CYCLES).map(|_| [100_000; 3].map(constant)).collect();
+    lost[2][2] = cut(&lost[2][2], 1);
+    let lost = compare(&cycles(lost), 1).unwrap();
+    assert!(lost.verdict == Missed && lost.why.contains("1 job of 'shared, Giusto' never finished"), "{}", lost.why);
+}
+
+#[test]
 fn others_that_hardly_disturb_are_named() {
     let [a, b, c] = [noisy(1, 50.0), noisy(2, 50.0), noisy(3, 50.0)].map(Some);
     let round = Round { whole_a: a, whole_b: b, unprotected: c.clone(), giusto: c };
-    let comparison = compare(&Arms { rounds: vec![round; 3], ..Arms::default() }, 1).unwrap();
+    let comparison = compare(&Arms { rounds: vec![round; MIN_CYCLES], ..Arms::default() }, 1).unwrap();
     assert_eq!(comparison.verdict, Kept, "{}", comparison.why);
     assert!(comparison.why.contains("the others hardly disturbed"), "{}", comparison.why);
 }
@@ -170,9 +198,9 @@ fn others_that_hardly_disturb_are_named() {
 #[test]
 fn runs_that_were_left_out_are_named_where_they_are_missed() {
     let voided = vec!["round 2: 4 % steal".to_string()];
-    let arms = Arms { voided, ..arms([[5; 3].map(constant)]) };
+    let arms = Arms { voided, ..cycles([[5; 3].map(constant)]) };
     let why = compare(&arms, 1).unwrap().why;
-    assert!(why.ends_with("(1 run left out: round 2: 4 % steal)"), "{why}");
+    assert!(why.starts_with("1 cycle complete") && why.ends_with("(1 run left out)"), "{why}");
 }
 
 #[test]
@@ -210,7 +238,7 @@ fn one_run_in_two_places_is_refused() {
 
 #[test]
 fn the_table_lines_up() {
-    let mut arms = arms(rounds([50.0; 3]));
+    let mut arms = cycles([rounds([50.0; 3]), rounds([50.0; 3])].concat());
     arms.rounds[0].unprotected = Some(cut(&noisy(4, 5000.0), 5));
     let mut comparison = compare(&arms, 1).unwrap();
     let text = table(&comparison, "60 % of the core left for others");

@@ -1,7 +1,7 @@
 //! Response times with known properties.
 #![allow(dead_code, unreachable_pub)]
 
-use giusto_verify::{Arms, Round, Sample};
+use giusto_verify::{Arms, Round, Sample, Source};
 use rand::Rng;
 use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};
 
@@ -34,7 +34,7 @@ pub fn bursty_above(least: u64, n: usize, mean: f64, burst: f64, rng: &mut ChaCh
     }))
 }
 
-/// Rounds of two whole-core runs and one of Giusto's.
+/// Rounds of two runs of a reference and one to be judged.
 pub fn arms(rounds: impl IntoIterator<Item = [Sample; 3]>) -> Arms {
     let round = |[a, b, giusto]: [Sample; 3]| Round {
         whole_a: Some(a),
@@ -42,5 +42,10 @@ pub fn arms(rounds: impl IntoIterator<Item = [Sample; 3]>) -> Arms {
         giusto: Some(giusto),
         unprotected: None,
     };
-    Arms { rounds: rounds.into_iter().map(round).collect(), ..Arms::default() }
+    Arms { rounds: rounds.into_iter().map(round).collect(), source: Source::Files, ..Arms::default() }
+}
+
+/// Cycles of a trial: two slices of a whole core and one of Giusto's.
+pub fn cycles(rounds: impl IntoIterator<Item = [Sample; 3]>) -> Arms {
+    Arms { source: Source::Trial, ..arms(rounds) }
 }

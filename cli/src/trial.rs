@@ -1,0 +1,203 @@
+//! `giusto run --trial`: measures what the requests cost here, plans with it, and measures whether the promise is kept.
+
+use crate::args::RunArgs;
+use crate::failure::{create, Failure};
+use crate::judged::{self, Found};
+use crate::run::{asked, introduce, lacks, tell_restored};
+use crate::plan;
+use crate::table::tell;
+use giusto_compute::Machine;
+use giusto_daemon::{Calibration, Journal, Next, Options, Restored, Scene, Signals, Talk, Trial, Watchdog};
+use giusto_model::{Plan, ServicePlan, Site};
+use giusto_verify::{DemandVerdict, Verdict};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What a trial needs of the process that runs it.
+pub(crate) struct Around<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) signals: &'static Signals,
+    pub(crate) watchdog: &'a Watchdog,
+}
+
+/// Runs the trial of `site`; `journal` is what [`Journal::open`] gave before the machine was looked at.
+pub(crate) fn trial(
+    args: &RunArgs,
+    site: &Site,
+    journal: Result<(Journal, Restored), giusto_daemon::Error>,
+    around: &Around,
+) -> Result<ExitCode, Failure> {
+    let start = Instant::now();
+    let mut say = |text: String| tell(format_args!("[{:>4.0} s] {text}", start.elapsed().as_secs_f64()));
+    let stop = || around.signals.stopped();
+    // What is to be measured is guessed until it is.
+    let guessed = site.clone();
+    let first = plan::here(&guessed, &asked(args))?;
+    giusto_daemon::loads(&first).map_err(Failure::input)?;
+    let missing = giusto_daemon::missing(&first, around.machine);
+    if !missing.is_empty() {
+        let mut first = first;
+        plan::predict_all(&mut first, args.seed)?;
+        return Err(lacks(args, &first, &missing)?);
+    }
+    let (mut journal, earlier) = journal?;
+    tell_restored(&earlier)?;
+    let folder = Folder::new(&args.out)?;
+    let options = Options { slice: args.slice, at_most: args.at_most, seed: args.seed };
+
+    // 1. What do the requests cost here, under their own load on a whole core?
+    let logs = args.out.join("logs");
+    let mut scene = Scene::set(&first, around.machine, &mut journal, &logs, around.watchdog.beats())?;
+    let calibrations = giusto_daemon::calibrate(&mut scene, &first, &around.machine.cores, options, &stop, &mut say)?;
+    save_profiles(&args.out, &calibrations)?;
+
+    // 2. The plan, from what was declared or measured; anew, where more is asked for than was declared.
+    let (mut plan, anew) = planned(args, site, first, &calibrations)?;
+    plan::predict_all(&mut plan, args.seed)?;
+    let plan_file = args.out.join("plan.json");
+    create(&plan_file)?;
+    giusto_planner::write(&plan, &plan_file)?;
+    giusto_planner::write(&plan, &folder.path.join("plan.json"))?;
+    if !args.site.json {
+        introduce(&plan, &plan_file)?;
+    }
+    for found in &anew.told {
+        say(found.clone());
+    }
+    if anew.changed {
+        scene.finish()?;
+        scene = Scene::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
+    }
+
+    // 3. Slices, until the verdict is clear.
+    let mut judge = |service: &ServicePlan, trial: &Trial| {
+        // What cannot be judged now cannot be at the end either, and is told there.
+        next(service, trial, args.seed).unwrap_or_else(|failure| Next::More(failure.to_string()))
+    };
+    let mut talk = Talk { stop: &stop, say: &mut say, judge: &mut judge };
+    let trials = giusto_daemon::trial(&mut scene, &plan, &around.machine.cores, options, &mut talk)?;
+    let restored = scene.finish();
+    let found = Found { args, folder: &folder.path, plan: &plan, calibrations: &calibrations, demands: &anew.demands };
+    let judged = judged::judge(&found, &trials); // what was measured is not lost where undoing failed
+    folder.link()?;
+    restored?;
+    let overloaded = anew.demands.iter().any(|(_, demand)| demand.verdict == DemandVerdict::Overloaded);
+    let code = match judged? {
+        // The promise was kept, but not by the share that was declared enough.
+        Verdict::Kept if overloaded => 1,
+        verdict => verdict.exit_code(),
+    };
+    Ok(ExitCode::from(code))
+}
+
+/// What calibration says of the plan.
+#[derive(Default)]
+struct Anew {
+    /// By service, against the plan that was declared.
+    demands: Vec<(String, giusto_verify::Demand)>,
+    /// Sentences.
+    told: Vec<String>,
+    /// Whether the plan is another one than the first.
+    changed: bool,
+}
+
+/// The plan to be tried.
+fn planned(
+    _args: &RunArgs,
+    _site: &Site,
+    first: Plan,
+    _calibrations: &[Calibration],
+) -> Result<(Plan, Anew), Failure> {
+    Ok((first, Anew::default()))
+}
+
+/// Whether more slices are needed.
+fn next(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<Next, Failure> {
+    let (verdict, why) = match &service.promise {
+        giusto_model::Promise::Percentiles { points, .. } => match judged::kept(points, trial, giusto_daemon::Arm::Giusto, seed)? {
+            Some((kept, _)) => (kept.verdict, kept.why),
+            None => (Verdict::CannotTell, "no slice counts yet".into()),
+        },
+        _ => {
+            let (comparison, _) = judged::compared(trial, None, seed)?;
+            (comparison.verdict, comparison.why)
+        }
+    };
+    let cycles = trial.slices.iter().map(|slice| slice.cycle).max().unwrap_or(0);
+    Ok(match verdict {
+        Verdict::Kept => Next::Enough,
+        // What one disturbance did shall not condemn: it takes a quarter of a minute at least.
+        Verdict::Missed if cycles >= MISSED_CYCLES => Next::Enough,
+        Verdict::Missed => Next::More(format!("looks missed: {why}")),
+        Verdict::CannotTell => Next::More(why),
+    })
+}
+
+/// Fewest cycles after which a promise is found missed.
+const MISSED_CYCLES: u32 = 12;
+
+fn save_profiles(_out: &Path, _calibrations: &[Calibration]) -> Result<(), Failure> {
+    Ok(())
+}
+
+/// Where the files of one trial go: `out/trials/2026-11-23T20-54-08Z`; the latest is linked.
+struct Folder {
+    path: PathBuf,
+    link: PathBuf,
+}
+
+impl Folder {
+    fn new(out: &Path) -> Result<Folder, Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let trials = out.join("trials");
+        let name = stamp(now);
+        let numbered = (2..).map(|number| format!("{name}.{number}"));
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        let path = names.find_map(|name| Some(trials.join(name)).filter(|path| !path.exists()));
+        let path = path.unwrap_or_else(|| trials.join(name));
+        let cannot = |error| Failure::running(format!("cannot make the folder {}: {error}", path.display()));
+        std::fs::create_dir_all(&path).map_err(cannot)?;
+        Ok(Folder { link: trials.join("latest"), path })
+    }
+
+    /// Links this one as the latest.
+    fn link(&self) -> Result<(), Failure> {
+        let cannot = |error| Failure::running(format!("cannot link {}: {error}", self.link.display()));
+        match std::fs::remove_file(&self.link) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(cannot(error)),
+            _ => {}
+        }
+        std::os::unix::fs::symlink(self.path.file_name().unwrap_or_default(), &self.link).map_err(cannot)
+    }
+}
+
+/// `2026-11-23T20-54-08Z` of so many seconds since 1970 (days from civil, Howard Hinnant's inverse).
+fn stamp(seconds: u64) -> String {
+    let (days, rest) = ((seconds / 86_400) as i64 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (day, month) = (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}-{:02}-{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_folder_is_named_after_the_second_in_which_it_was_made() {
+        // date -u -d @N
+        for (seconds, name) in [
+            (0, "1970-01-01T00-00-00Z"),
+            (951_782_399, "2000-02-28T23-59-59Z"),
+            (951_782_400, "2000-02-29T00-00-00Z"),
+            (1_795_467_248, "2026-11-23T20-54-08Z"),
+            (4_107_542_399, "2100-02-28T23-59-59Z"),
+            (4_107_542_400, "2100-03-01T00-00-00Z"),
+        ] {
+            assert_eq!(super::stamp(seconds), name);
+        }
+    }
+}
