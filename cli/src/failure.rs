@@ -83,12 +83,12 @@ impl From<giusto_planner::Refusal> for Failure {
     fn from(refusal: giusto_planner::Refusal) -> Self {
         use giusto_planner::Refusal::{
             Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Recovery, Tasks,
-            Topic,
+            Topic, Unmeasured,
         };
         match refusal {
             DoesNotFit(_) | Recovery(_) | Topic(_) | Packets(_) | Modes(_) => Failure::does_not_fit(refusal),
             Machine { .. } => Failure::lacks(refusal),
-            Asked { .. } | Tasks { .. } | Nowhere { .. } | Host { .. } | NoRecovery(_) | Latency { .. } => {
+            Asked { .. } | Tasks { .. } | Unmeasured { .. } | Nowhere { .. } | Host { .. } | NoRecovery(_) | Latency { .. } => {
                 Failure::input(refusal)
             }
             Late { refusal: ref inner, .. } => {

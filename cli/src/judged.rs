@@ -265,7 +265,7 @@ fn foreseen(service: &ServicePlan, calibration: &Calibration, seed: u64) -> Resu
         }
     };
     let predicted =
-        predict(service, execution(calibration), calibration.transport(), PREDICTED, seed, &mut keep).map_err(Failure::running)?;
+        predict(service, execution(calibration), &calibration.transport(), PREDICTED, seed, &mut keep).map_err(Failure::running)?;
     if let Some(overload) = predicted.overload {
         return Ok(Foreseen::Overloaded(overload));
     }

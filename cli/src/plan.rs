@@ -5,13 +5,18 @@ use crate::failure::{apart, create, Failure};
 use crate::table;
 use giusto_model::{
     Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan,
-    NetworkPlan, Plan, Prediction, Promise, ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan, Within,
+    Measured, NetworkPlan, Observation, Plan, Prediction, Promise, ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan,
+    Within, OBSERVATION_VERSION,
 };
-use giusto_planner::{share, Facts, BUSY_PROCESSES};
+use giusto_planner::{share, Facts, Here, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Where profiles are.
+pub(crate) const PROFILES: &str = "out/profiles";
 /// Virtual time of a prediction.
 const PREDICTED: Duration = Duration::from_secs(10);
 
@@ -28,6 +33,45 @@ pub(crate) struct Asked<'a> {
     pub(crate) backend: Option<Backend>,
     pub(crate) host: Option<&'a str>,
     pub(crate) latency: Option<&'a Path>,
+}
+
+/// This machine, and now.
+pub(crate) fn this_machine() -> Here {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    Here { host: giusto_measure::this_host(), now }
+}
+
+/// Writes a profile into a folder, under the service's name; returns the file.
+pub(crate) fn save_profile(folder: &Path, observation: &Observation) -> Result<PathBuf, Failure> {
+    let file = folder.join(format!("{}.json", observation.service));
+    let cannot = |error: &dyn std::fmt::Display| Failure::running(format!("cannot write {}: {error}", file.display()));
+    let text = serde_json::to_string_pretty(observation).map_err(|error| cannot(&error))?;
+    let mut to = create(&file)?;
+    writeln!(to, "{text}").and_then(|()| to.flush()).map_err(|error| cannot(&error))?;
+    Ok(file)
+}
+
+/// The site with numbers in the place of what is to be measured, from the profiles in a folder. What is doubtful of them is said.
+pub(crate) fn measured(site: &Site, folder: &Path) -> Result<Site, Failure> {
+    let wanted = site.services.iter().filter(|one| matches!(one.measured, Measured::Wanted { .. }));
+    let mut observations = Vec::new();
+    for service in wanted {
+        let file = folder.join(format!("{}.json", service.name));
+        let Ok(text) = std::fs::read_to_string(&file) else { continue };
+        let bad = |why: &dyn std::fmt::Display| {
+            let how = format!("measure again with 'giusto measure execution SITE {}'", service.name);
+            Failure::input(format!("{} is not a profile that this giusto can use: {why}; {how}", file.display()))
+        };
+        let observation: Observation = serde_json::from_str(&text).map_err(|why| bad(&why))?;
+        if observation.giusto_profile != OBSERVATION_VERSION {
+            let found = format!("it has version {}, expected {OBSERVATION_VERSION}", observation.giusto_profile);
+            return Err(bad(&found));
+        }
+        observations.push(observation);
+    }
+    let resolved = giusto_planner::with_measured(site, &observations, &[], &this_machine())?;
+    resolved.notes.iter().for_each(|note| table::tell(format_args!("note: {note}")));
+    Ok(resolved.site)
 }
 
 fn hostname() -> String {
@@ -58,7 +102,7 @@ pub(crate) fn here(site: &Site, asked: &Asked) -> Result<Plan, Failure> {
 /// Plans the site in `path` for this machine, or for the site's own cores where they are not this machine's: planning looks
 /// ahead, `run` is what refuses those. Says so.
 pub(crate) fn of(path: &Path, asked: &Asked) -> Result<Plan, Failure> {
-    let site = giusto_site::read(path)?;
+    let site = measured(&giusto_site::read(path)?, Path::new(PROFILES))?;
     let mut facts = facts(&site, asked)?;
     note_missing_cores(&site, &facts);
     for host in site.hosts.iter().filter(|host| facts.host.as_ref() == Some(&host.name)) {

@@ -12,7 +12,7 @@ use giusto_daemon::{
 use giusto_model::{HostPlan, Plan};
 use giusto_planner::Facts;
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// `giusto run`
@@ -27,7 +27,7 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
         Notify::from_environment().map_err(|error| Failure::input(format!("NOTIFY_SOCKET is no address: {error}")))?;
     let site = giusto_site::read(&args.site.site)?;
     if args.dry_run {
-        let plan = plan::here(&site, &asked(args))?;
+        let plan = plan::here(&plan::measured(&site, &profiles(args))?, &asked(args))?;
         return dry_run(args, &part(plan, args.only)?);
     }
     let watchdog = Watchdog::start()?;
@@ -39,7 +39,7 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
         let around = Around { machine: &machine, signals: Signals::mind(false), watchdog: &watchdog };
         return trial::trial(args, &site, journal, &around);
     }
-    let mut plan = plan::here(&site, &asked(args))?;
+    let mut plan = plan::here(&plan::measured(&site, &profiles(args))?, &asked(args))?;
     plan::predict_all(&mut plan, 1)?;
     let plan_file = args.out.join("plan.json");
     create(&plan_file)?;
@@ -56,6 +56,11 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (mut journal, earlier) = journal?;
     tell_restored(&earlier)?;
     enforce(args, &plan, &machine, &mut journal, notify, signals, &watchdog)
+}
+
+/// Where a trial and `giusto measure execution` leave profiles.
+fn profiles(args: &RunArgs) -> PathBuf {
+    args.out.join("profiles")
 }
 
 pub(crate) fn asked(args: &RunArgs) -> plan::Asked<'_> {
@@ -80,7 +85,7 @@ fn enforce(
     let settings = Settings { plan_file, facts: facts.clone(), metrics: args.metrics, notify, signals };
     let site = std::path::absolute(&args.site.site).map_err(Failure::input)?;
     let plan = &giusto_daemon::begin_with(plan.clone(), journal)?;
-    let mut operator = Operator::open(journal, plan, site, planner(facts, host, args.only), settings)?;
+    let mut operator = Operator::open(journal, plan, site, planner(facts, host, args.only, profiles(args)), settings)?;
     let mut observer = Observer::default();
     let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"), watchdog.beats())?;
     let mut turn = |scene: &mut Scene, warnings: Vec<String>| operator.turn(&mut observer.stage(scene, warnings));
@@ -96,9 +101,11 @@ fn enforce(
 
 /// Plans a site file for this machine as it was at the start, as the `host` that it was then: looking at it again while threads
 /// may die under SCHED_DEADLINE would make the kernel miscount.
-fn planner(facts: Facts, host: String, only: Option<Only>) -> Planner {
+fn planner(facts: Facts, host: String, only: Option<Only>, profiles: PathBuf) -> Planner {
+    let profiles = std::path::absolute(&profiles).unwrap_or(profiles);
     Box::new(move |site| {
         let site = giusto_site::read(site).map_err(|error| Failure::from(error).into_refused())?;
+        let site = plan::measured(&site, &profiles).map_err(Failure::into_refused)?;
         let planned = giusto_planner::plan_on(&site, &facts, &host);
         let mut plan = planned.map_err(|refusal| Failure::from(refusal).into_refused())?;
         plan::predict_all(&mut plan, 1).map_err(Failure::into_refused)?;

@@ -8,8 +8,8 @@ use crate::plan;
 use crate::table::tell;
 use giusto_compute::Machine;
 use giusto_daemon::{Calibration, Journal, Next, Options, Restored, Scene, Signals, Talk, Trial, Watchdog};
-use giusto_model::{Plan, ServicePlan, Site};
-use giusto_verify::{DemandVerdict, Verdict};
+use giusto_model::{Duration, Measured, Observation, Plan, Promise, ServicePlan, Site};
+use giusto_verify::{Demand, DemandVerdict, Verdict};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -32,7 +32,7 @@ pub(crate) fn trial(
     let mut say = |text: String| tell(format_args!("[{:>4.0} s] {text}", start.elapsed().as_secs_f64()));
     let stop = || around.signals.stopped();
     // What is to be measured is guessed until it is.
-    let guessed = site.clone();
+    let guessed = site.with_placeholders();
     let first = plan::here(&guessed, &asked(args))?;
     giusto_daemon::loads(&first).map_err(Failure::input)?;
     let missing = giusto_daemon::missing(&first, around.machine);
@@ -49,7 +49,7 @@ pub(crate) fn trial(
     // 1. What do the requests cost here, under their own load on a whole core?
     let logs = args.out.join("logs");
     let mut scene = Scene::set(&first, around.machine, &mut journal, &logs, around.watchdog.beats())?;
-    let calibrations = giusto_daemon::calibrate(&mut scene, &first, &around.machine.cores, options, &stop, &mut say)?;
+    let calibrations = giusto_daemon::calibrate(&mut scene, &first, site, &around.machine.cores, options, &stop, &mut say)?;
     save_profiles(&args.out, &calibrations)?;
 
     // 2. The plan, from what was declared or measured; anew, where more is asked for than was declared.
@@ -92,30 +92,77 @@ pub(crate) fn trial(
 }
 
 /// What calibration says of the plan.
-#[derive(Default)]
 struct Anew {
     /// By service, against the plan that was declared.
-    demands: Vec<(String, giusto_verify::Demand)>,
+    demands: Vec<(String, Demand)>,
     /// Sentences.
     told: Vec<String>,
     /// Whether the plan is another one than the first.
     changed: bool,
 }
 
-/// The plan to be tried.
-fn planned(
-    _args: &RunArgs,
-    _site: &Site,
-    first: Plan,
-    _calibrations: &[Calibration],
-) -> Result<(Plan, Anew), Failure> {
-    Ok((first, Anew::default()))
+/// The plan to be tried: from what was declared, or measured; anew, where more is asked for than the declared share gives.
+fn planned(args: &RunArgs, site: &Site, first: Plan, calibrations: &[Calibration]) -> Result<(Plan, Anew), Failure> {
+    let observations: Vec<Observation> = calibrations.iter().map(|one| one.observation.clone()).collect();
+    let wanted = |name: &str| {
+        let service = site.services.iter().find(|service| service.name == name);
+        service.is_some_and(|service| matches!(service.measured, Measured::Wanted { .. }))
+    };
+    let mut anew = Anew { demands: Vec::new(), told: Vec::new(), changed: false };
+    let mut overloaded = Vec::new();
+    for service in first.services.iter().filter(|service| !wanted(&service.name)) {
+        let Some(observation) = observations.iter().find(|one| one.service == service.name) else { continue };
+        let demand = demand(service, observation, true);
+        if demand.verdict == DemandVerdict::Overloaded {
+            overloaded.push(service.name.clone());
+        }
+        anew.told.push(format!("{}: {}", service.name, demand.words()));
+        anew.demands.push((service.name.clone(), demand));
+    }
+    let to_measure = site.services.iter().any(|service| wanted(&service.name));
+    if overloaded.is_empty() && !to_measure {
+        return Ok((first, anew));
+    }
+    let here = plan::this_machine();
+    let resolved = giusto_planner::with_measured(site, &observations, &overloaded, &here)?;
+    let plan = plan::here(&resolved.site, &asked(args))
+        .map_err(|failure| failure.about(anew.told.first().map_or("from what was measured", String::as_str)))?;
+    anew.changed = true;
+    for service in &plan.services {
+        let Some(observation) = observations.iter().find(|one| one.service == service.name) else { continue };
+        if wanted(&service.name) {
+            anew.demands.push((service.name.clone(), demand(service, observation, false)));
+        } else if overloaded.contains(&service.name) {
+            anew.told.push(format!("{}: planned anew: {}", service.name, plan::service(service)));
+        }
+    }
+    Ok((plan, anew))
+}
+
+/// What a service asks for, beside the share that it has in its plan.
+fn demand(service: &ServicePlan, observation: &Observation, declared: bool) -> Demand {
+    let said = match &service.promise {
+        Promise::Percentiles { service, .. } => {
+            let times = service.samples();
+            Duration::from_ns(times.iter().sum::<u64>() / times.len().max(1) as u64)
+        }
+        _ => service.tasks.iter().map(|task| task.wcet).max().unwrap_or_default(),
+    };
+    let server = &service.server;
+    Demand::of(
+        server,
+        service.margin,
+        observation.mean,
+        declared.then_some(said),
+        observation.utilization(),
+        observation.greatest(server.period),
+    )
 }
 
 /// Whether more slices are needed.
 fn next(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<Next, Failure> {
     let (verdict, why) = match &service.promise {
-        giusto_model::Promise::Percentiles { points, .. } => match judged::kept(points, trial, giusto_daemon::Arm::Giusto, seed)? {
+        Promise::Percentiles { points, .. } => match judged::kept(points, trial, giusto_daemon::Arm::Giusto, seed)? {
             Some((kept, _)) => (kept.verdict, kept.why),
             None => (Verdict::CannotTell, "no slice counts yet".into()),
         },
@@ -137,8 +184,9 @@ fn next(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<Next, Failure
 /// Fewest cycles after which a promise is found missed.
 const MISSED_CYCLES: u32 = 12;
 
-fn save_profiles(_out: &Path, _calibrations: &[Calibration]) -> Result<(), Failure> {
-    Ok(())
+/// `out/profiles/cache.json`, for `giusto plan`.
+fn save_profiles(out: &Path, calibrations: &[Calibration]) -> Result<(), Failure> {
+    calibrations.iter().try_for_each(|one| plan::save_profile(&out.join("profiles"), &one.observation).map(drop))
 }
 
 /// Where the files of one trial go: `out/trials/2026-11-23T20-54-08Z`; the latest is linked.

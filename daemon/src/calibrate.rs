@@ -1,42 +1,56 @@
-//! What the requests of a service cost here: measured on a whole core under their own load, before anything is judged.
+//! What the requests of a service cost here: measured on a whole core under their own load, before anything is planned or judged.
 
-use crate::trial::{loads, Bench, Options};
 use crate::scene::Scene;
+use crate::trial::{loads, Bench, Options};
 use crate::Error;
-use giusto_measure::Profile;
-use giusto_model::Plan;
+use giusto_measure::{LoadPlan, Observed};
+use giusto_model::{
+    Arrivals, Bandwidth, Duration, Measured, Observation, Plan, ServicePlan, Site, Task, OBSERVATION_VERSION,
+};
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Single requests, one at a time: what a request takes beyond its processor time.
-const SINGLE: u32 = 300;
+/// Single requests, one at a time: what a request takes beyond its processor time, and a first estimate of that.
+const SINGLE: u32 = 200;
+/// How long requests are observed, and how long before that to find how densely they may come.
+const OBSERVED: Duration = Duration::from_secs(5);
+const ESTIMATED: Duration = Duration::from_ms(1500);
+/// A load may miss its share of the core by one part in so many before it is corrected, at most so often.
+const OFF: f64 = 0.05;
+const CORRECTIONS: u32 = 3;
+/// Execution times that stand for a distribution.
+const SAMPLES: u64 = 2000;
 
 /// What was measured of one service.
 #[derive(Debug)]
 pub struct Calibration {
     /// The service.
     pub service: String,
-    /// Single requests.
-    pub single: Profile,
+    /// What its requests cost.
+    pub observation: Observation,
 }
 
 impl Calibration {
-    /// Processor times of requests, in ns.
+    /// Processor times of requests in ns, evenly from their distribution.
     pub fn execution(&self) -> Vec<u64> {
-        self.single.execution.clone()
+        spread(&self.observation.execution)
     }
 
     /// What single requests took beyond it, in ns.
-    pub fn transport(&self) -> &[u64] {
-        &self.single.transport
+    pub fn transport(&self) -> Vec<u64> {
+        spread(&self.observation.transport)
     }
 }
 
-/// Measures every service whose response times are promised. Takes about four seconds each.
+/// Measures every service of `plan` whose response times are promised; how densely its requests come is what `site` says. Takes some
+/// ten seconds each.
 ///
 /// # Errors
-/// As [`crate::trial()`]; told to stop.
+/// As [`crate::trial()`]; told to stop; a service whose cost cannot be measured.
 pub fn calibrate(
     scene: &mut Scene,
     plan: &Plan,
+    site: &Site,
     cores: &[u32],
     options: Options,
     stop: &dyn Fn() -> bool,
@@ -45,15 +59,149 @@ pub fn calibrate(
     let mut all = Vec::new();
     for (index, service, load) in loads(plan)? {
         say(format!("{}: measuring what its requests cost on a whole core", service.name));
+        let wanted = site.services.iter().find(|one| one.name == service.name).map(|one| &one.measured);
+        let fits = if let Some(Measured::Wanted { fits }) = wanted { fits.as_slice() } else { &[] };
         let mut bench = Bench::new(scene, index, service, load, cores, options)?;
-        let pid = bench.scene.processes(index).first().copied().unwrap_or(0);
+        let pids = bench.scene.processes(index);
+        let one = One { service, fits, pids, seed: options.seed, stop };
         let generator = bench.generator.clone();
-        let single =
-            bench.on_whole_core(|| Ok(giusto_measure::profile(load, pid, SINGLE, options.seed, &generator)?))?;
+        let observation = bench.on_whole_core(|| one.observe(load, &generator))?;
         if stop() {
             return Err(Error::Interrupted);
         }
-        all.push(Calibration { service: service.name.clone(), single });
+        say(format!("{}: {}", service.name, words(&observation)));
+        all.push(Calibration { service: service.name.clone(), observation });
     }
     Ok(all)
+}
+
+/// `a request takes 63.1 us of processor time, 70.2 us over the worst 10 ms; 6 every 1.26 ms make 30.0 % of a core`.
+fn words(observation: &Observation) -> String {
+    let us = |time: Duration| format!("{:.1} us", time.ns() as f64 / 1e3);
+    let window = Duration::from_ms(10);
+    let rate = match (observation.arrivals, observation.tasks.as_slice()) {
+        (Some(arrivals), _) => arrivals.to_string(),
+        (None, [task]) => format!("{} every {}", task.copies, task.period),
+        (None, tasks) => format!("{} tasks", tasks.len()),
+    };
+    format!(
+        "a request takes {} of processor time, {} over the worst {window}; {rate} make {:.1} % of a core",
+        us(observation.mean),
+        us(observation.greatest_mean(window)),
+        observation.utilization() * 100.0
+    )
+}
+
+/// A service to be observed.
+struct One<'a> {
+    service: &'a ServicePlan,
+    fits: &'a [Option<Bandwidth>],
+    pids: Vec<u32>,
+    seed: u64,
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl One<'_> {
+    fn observe(&self, load: &giusto_model::Load, generator: &giusto_measure::Generator) -> Result<Observation, Error> {
+        let pid = self.pids.first().copied().unwrap_or(0);
+        let single = giusto_measure::profile(load, pid, SINGLE, self.seed, generator)?;
+        let drive = |tasks: &[Task], arrivals: Option<Arrivals>, run: Duration| -> Result<Observed, Error> {
+            let warm_up = Duration::from_ms(200);
+            let (seed, generator) = (self.seed, generator.clone());
+            let plan = LoadPlan { load, tasks, arrivals, trace: &[], warm_up, run, seed, generator };
+            Ok(giusto_measure::observe(&plan, &self.pids, &mut |_| !(self.stop)())?)
+        };
+        let (mut tasks, mut arrivals) = (self.service.tasks.clone(), self.service.promise.arrivals());
+        if self.fits.iter().any(Option::is_some) {
+            let mut mean = median(&single.execution);
+            for _ in 0..CORRECTIONS {
+                (tasks, arrivals) = self.fitted(mean);
+                let found = drive(&tasks, arrivals, ESTIMATED)?.mean().unwrap_or(mean);
+                let off = found.ns() as f64 / mean.ns().max(1) as f64 - 1.0;
+                mean = found;
+                if off.abs() < OFF || (self.stop)() {
+                    break;
+                }
+            }
+            (tasks, arrivals) = self.fitted(mean);
+        }
+        let observed = drive(&tasks, arrivals, OBSERVED)?;
+        let mean = observed.mean().unwrap_or_default();
+        tasks.iter_mut().for_each(|task| task.wcet = mean.min(task.period));
+        Ok(Observation {
+            giusto_profile: OBSERVATION_VERSION,
+            service: self.service.name.clone(),
+            host: giusto_measure::this_host(),
+            origin: giusto_planner::origin(&self.service.origin),
+            taken: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            load: load.clone(),
+            tasks,
+            arrivals,
+            length: OBSERVED,
+            requests: observed.requests(),
+            mean,
+            execution: observed.execution(),
+            transport: histogram(&single.transport),
+            windows: observed.windows(),
+        })
+    }
+
+    /// Tasks and arrivals as dense as makes the shares that were asked for.
+    fn fitted(&self, mean: Duration) -> (Vec<Task>, Option<Arrivals>) {
+        let mut tasks = self.service.tasks.clone();
+        for (task, fit) in tasks.iter_mut().zip(self.fits) {
+            if let Some(share) = fit {
+                task.period = giusto_planner::fitting_period(mean, task.copies, share.as_f64());
+                task.deadline = task.period;
+            }
+        }
+        let arrivals = self.service.promise.arrivals().map(|arrivals| match self.fits {
+            [Some(share)] => {
+                giusto_planner::fitting_arrivals(mean, arrivals.batch, share.as_f64()).unwrap_or(arrivals)
+            }
+            _ => arrivals,
+        });
+        (tasks, arrivals)
+    }
+}
+
+fn median(times: &[u64]) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    Duration::from_ns(sorted.get(sorted.len() / 2).copied().unwrap_or(1))
+}
+
+fn histogram(times: &[u64]) -> Vec<[u64; 2]> {
+    let mut counts = BTreeMap::new();
+    times.iter().for_each(|&ns| *counts.entry(ns).or_insert(0) += 1);
+    counts.into_iter().map(|(ns, count)| [ns, count]).collect()
+}
+
+/// At most [`SAMPLES`] values, evenly from a histogram.
+fn spread(histogram: &[[u64; 2]]) -> Vec<u64> {
+    let total: u64 = histogram.iter().map(|[_, count]| count).sum();
+    let wanted = total.min(SAMPLES);
+    let (mut values, mut below) = (Vec::new(), 0);
+    for [ns, count] in histogram {
+        below += count;
+        while values.len() as u64 * total < below * wanted {
+            values.push(*ns);
+        }
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_values_stand_for_many_in_their_proportions() {
+        assert_eq!(spread(&[[5, 2], [7, 1]]), [5, 5, 7]);
+        let many = spread(&[[10, 30_000], [20, 9_000], [99, 1_000]]);
+        let of = |ns| many.iter().filter(|value| **value == ns).count();
+        assert_eq!((many.len(), of(10), of(20), of(99)), (2000, 1500, 450, 50));
+        assert!(spread(&[]).is_empty());
+        assert_eq!(spread(&histogram(&[3, 1, 3])), [1, 3, 3]);
+    }
 }

@@ -89,6 +89,16 @@ impl LoadReport {
 /// Redis at the other end. Whether the generator stalled ([`LoadReport::lateness`]), and whether jobs are
 /// lost or answered with an error, is for the caller to judge.
 pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> Result<LoadReport, Error> {
+    drive_watched(plan, on_progress, &mut |_, _| {})
+}
+
+/// The same; `on_idle` hears, before a request is sent while none is on its way, the time and how many have been answered. It must be
+/// quick: the request waits for it.
+pub(crate) fn drive_watched(
+    plan: &LoadPlan,
+    on_progress: &mut dyn FnMut(Duration) -> bool,
+    on_idle: &mut dyn FnMut(u64, u64),
+) -> Result<LoadReport, Error> {
     let mut schedule = Schedule::new(plan)?;
     let mut run = Run::new(schedule.jobs())?;
     let (request, address) = (Request::new(plan.load)?, plan.load.address());
@@ -110,6 +120,9 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> 
     loop {
         // Only what is due by now: a late generator must still read replies.
         let round = now();
+        if schedule.next().is_some_and(|next| origin + next <= round) && clients.iter().all(Client::is_idle) {
+            on_idle(round, run.answered);
+        }
         while let Some(due) = round.checked_sub(origin).and_then(|t| schedule.pop_due(t)) {
             let tag = run.release(&due, origin, now());
             clients[due.client].send(tag)?;
@@ -175,6 +188,8 @@ fn wait(polls: &mut [PollFd], until: u64) -> Result<(), Error> {
 /// The records as they grow.
 struct Run {
     jobs: Vec<JobRecord>,
+    /// Also of the warm-up.
+    answered: u64,
     errors: u64,
     first_error: Option<String>,
 }
@@ -190,7 +205,7 @@ impl Run {
             records.clear();
         }
         match fits {
-            true => Ok(Run { jobs: records, errors: 0, first_error: None }),
+            true => Ok(Run { jobs: records, answered: 0, errors: 0, first_error: None }),
             false => Err(Error::Plan(format!("no memory for {jobs} job records; shorten the run"))),
         }
     }
@@ -203,6 +218,7 @@ impl Run {
     }
 
     fn finish(&mut self, tag: usize, reply: Reply, at: u64) {
+        self.answered += 1;
         let Some(record) = self.jobs.get_mut(tag) else { return };
         record.finish = Some(Instant::from_ns(at));
         if let Reply::Refused(text) = reply {
@@ -212,7 +228,7 @@ impl Run {
     }
 
     fn report(self, waited_before: Option<u64>) -> LoadReport {
-        let Run { jobs, errors, first_error } = self;
+        let Run { jobs, errors, first_error, .. } = self;
         let lost = jobs.iter().filter(|j| j.finish.is_none()).count() as u64;
         let late = |j: &JobRecord| j.release.since(j.due).map_or(0, Duration::ns);
         // 1 ns to over an hour, three digits; what is beyond is held at its end.

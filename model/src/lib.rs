@@ -14,6 +14,7 @@ mod jobs;
 mod latency;
 mod modes;
 mod network;
+mod observation;
 mod percentile;
 mod plan;
 mod profile;
@@ -45,6 +46,7 @@ pub use modes::{
     OnTimeout, Requests, ServiceMode, SiteMode, SiteModes, StaticCost, Transition, AGENT_TASK, RUNNING, STOPPED,
 };
 pub use network::{HostNetwork, NetworkPlan, PacketClass, PacketUnit, Uplink, UplinkPlan, Vif, VifPlan};
+pub use observation::{Foreign, Observation, ObservedHost, OBSERVATION_VERSION};
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
 pub use plan::{CurvePoint, Hold, HostPlan, LeftoverPlan, Plan, Prediction, Reason, ServicePlan, PLAN_VERSION};
 pub use profile::{Profile, ProfileError};
@@ -52,7 +54,7 @@ pub use promise::Promise;
 pub use rate::Rate;
 pub use scheduler::{GuestScheduler, Scheduler};
 pub use server::{Backend, Cap, Interface, InterfaceError, Server, ServerKind};
-pub use site::{Adopt, Host, Load, Origin, Service, Site, Unused};
+pub use site::{Adopt, Host, Load, Measured, Origin, Service, Site, Unused};
 pub use task::{Release, Task, TaskError};
 pub use time::{Duration, Instant, TimeError};
 pub use tokens::Tokens;

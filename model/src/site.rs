@@ -93,6 +93,39 @@ pub struct Service {
     pub agent: Option<AgentKey>,
     /// `None`: its promise holds in any case, and it shares its core with others of that kind only.
     pub criticality: Option<SiteCriticality>,
+    /// Where the execution times in `tasks` or `promise` come from.
+    pub measured: Measured,
+}
+
+/// Where a service's execution times come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Measured {
+    /// The site file says them.
+    #[default]
+    Declared,
+    /// `wcet: measured`, `execution: measured`: what the service has are placeholders until an [`Observation`](crate::Observation)
+    /// replaces them.
+    Wanted {
+        /// For each task, or for the arrivals, the share of a core that its period or rate is to make: `period: {fit: 40%}`.
+        fits: Vec<Option<Bandwidth>>,
+    },
+    /// An observation, in words.
+    Observed(String),
+    /// Placeholders that are to be planned with nevertheless, so that the service can be observed in its place.
+    Placeholders,
+}
+
+impl Site {
+    /// The same, to be planned with placeholders where something is to be measured.
+    pub fn with_placeholders(&self) -> Site {
+        let mut site = self.clone();
+        for service in &mut site.services {
+            if let Measured::Wanted { .. } = service.measured {
+                service.measured = Measured::Placeholders;
+            }
+        }
+        site
+    }
 }
 
 /// Where a service's processes come from.

@@ -5,8 +5,11 @@ use crate::nearest::nearest;
 use crate::percentiles::Answers;
 use crate::place::{one_host, OneHost, Placed, Unplaced};
 use crate::size::{reason, size};
-use crate::{coordination, facts, latency, modes, network, topics, Facts, Refusal, Witness};
-use giusto_model::{Duration, HostLatency, HostPlan, Member, Plan, Service, Site, TopicPlan, PLAN_VERSION};
+use crate::words::time;
+use crate::{coordination, facts, latency, measured, modes, network, topics, Facts, Refusal, Witness};
+use giusto_model::{
+    Duration, HostLatency, HostPlan, Measured, Member, Plan, Service, ServicePlan, Site, TopicPlan, PLAN_VERSION,
+};
 use std::collections::HashMap;
 
 /// Decides every parameter for `site`; `facts` are those of the host that is this machine, and for the others a stock
@@ -27,6 +30,7 @@ pub fn plan_on(site: &Site, facts: &Facts, host: &str) -> Result<Plan, Refusal> 
 }
 
 fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
+    measured::complete(site)?;
     let Some((host, latency)) = late(site, facts)? else { return with(site, facts, only, None) };
     let lateness = facts.lateness.checked_add(latency.latency).unwrap_or(Duration::from_ns(u64::MAX));
     let late = Facts { lateness, ..facts.clone() };
@@ -77,8 +81,21 @@ fn with(site: &Site, facts: &Facts, only: Option<usize>, measured: Option<(usize
     let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
     let topics = topics.into_iter().filter(here).collect();
     let network = network::plan(site, only, measured).map_err(Refusal::Packets)?;
-    let plan = modes::promised(plan, site, facts, only, &answers)?;
+    let mut plan = modes::promised(plan, site, facts, only, &answers)?;
+    plan.services.iter_mut().for_each(|planned| where_from(site, planned));
     Ok(Plan { topics, coordination, network, ..plan })
+}
+
+/// Says where measured execution times come from.
+fn where_from(site: &Site, planned: &mut ServicePlan) {
+    let service = site.services.iter().find(|service| service.name == planned.name);
+    if let Some(Measured::Observed(words)) = service.map(|service| &service.measured) {
+        let value = match planned.tasks.first() {
+            Some(task) => time(task.wcet),
+            None => "a distribution".into(),
+        };
+        planned.reasons.insert(0, reason("execution time", value, words.clone()));
+    }
 }
 
 /// A plan of all hosts, or of the `only` one, or why not, before anybody looked for what would fit.

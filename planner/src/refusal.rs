@@ -34,6 +34,14 @@ pub enum Refusal {
         /// What to write instead.
         instead: String,
     },
+    /// Execution times are to be measured and are not (exit 2).
+    #[error("service '{service}': its execution times are to be measured, and {why}; measure them with 'giusto measure execution SITE {service}' while it runs, or try the site with 'giusto run SITE --trial', which does it first")]
+    Unmeasured {
+        /// Whose.
+        service: String,
+        /// Why.
+        why: String,
+    },
     /// The tasks of a service cannot be analysed (exit 2).
     #[error("service '{service}': {why}")]
     Tasks {

@@ -26,14 +26,14 @@ pub(crate) fn read(fields: &Fields<'_>, origin: &Origin) -> Result<Promised, Fau
     )?;
     if key == "tasks" {
         let (tasks, placed) = self::tasks(node, (vcpus, written), origin)?;
-        return Ok(Promised { promise: promise(placed), tasks, modes: Vec::new() });
+        return Ok(Promised { tasks, ..Promised::of(promise(placed)) });
     }
     let modes = locals::with_tasks(node, (vcpus, written), origin)?;
     let (tasks, placed) = match modes.first().map(|mode| &mode.need) {
         Some(LocalNeed::Tasks { tasks, placed }) => (tasks.clone(), placed.clone()),
         _ => (Vec::new(), Vec::new()), // there is one, and it has tasks
     };
-    Ok(Promised { promise: promise(placed), tasks, modes })
+    Ok(Promised { tasks, modes, ..Promised::of(promise(placed)) })
 }
 
 /// Tasks, and, where the list says it, the virtual CPU of each of them; `vcpus` are those there are, and where that is written.
@@ -43,7 +43,18 @@ pub(crate) fn tasks(
     origin: &Origin,
 ) -> Result<(Vec<Task>, Vec<u32>), Fault> {
     let (tasks, homes): (Vec<Task>, Vec<Option<&Node>>) =
-        task::read_all(list)?.into_iter().map(|Placed { task, vcpu }| (task, vcpu)).unzip();
+        task::read_all(list)?
+            .into_iter()
+            .map(|Placed { task, vcpu, measured }| match measured {
+                None => Ok((task, vcpu)),
+                Some((at, _)) => Err(at.fault(
+                    "what was measured is no worst case, and every-deadline is proven",
+                    "expected a wcet such as 50us: a bound, or what 'giusto measure import' found and a margin",
+                )),
+            })
+            .collect::<Result<Vec<_>, Fault>>()?
+            .into_iter()
+            .unzip();
     let idle = |found: String| {
         Err(written.unwrap_or(list).fault(found, "expected a task for each virtual CPU, or fewer of them"))
     };

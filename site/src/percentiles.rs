@@ -5,7 +5,10 @@ use crate::fields::{Fields, Grammar};
 use crate::file::Form;
 use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, parsed, shown, text};
-use giusto_model::{Arrivals, Duration, Percentile, Profile, Promise, Rate, ServiceTime, Within};
+use crate::task::{fit, is_measured};
+use giusto_model::{
+    Arrivals, Bandwidth, Duration, Measured, Percentile, Profile, Promise, Rate, ServiceTime, Within,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -24,6 +27,9 @@ const PARTS: u64 = 500;
 const LONGEST: Duration = Duration::from_secs(3600);
 /// Most requests that come at once.
 const BATCH: u32 = 1000;
+/// Load of a service whose execution times are not measured yet, and its gap between requests where that is to follow from them.
+const PLACEHOLDER: f64 = 0.1;
+const PLACEHOLDER_GAP: Duration = Duration::from_ms(1);
 
 /// Whether the promise at `node` is one of percentiles: a map with such a key.
 pub(crate) fn is_percentiles(node: &Node) -> bool {
@@ -36,12 +42,20 @@ pub(crate) fn is_percentile(key: &str) -> bool {
 }
 
 /// Reads the promise at `node`; files are named from `base` on.
-pub(crate) fn read(fields: &Fields<'_>, node: &Node, base: &Path) -> Result<Promise, Fault> {
-    Ok(Promise::Percentiles {
-        points: points(node)?,
-        arrivals: arrivals(fields.need("arrivals", "arrivals: {poisson: 40/s}")?)?,
-        service: execution(fields.need("execution", "execution: 8ms, or execution: {mean: 8ms, wcet: 10ms}")?, base)?,
-    })
+pub(crate) fn read(fields: &Fields<'_>, node: &Node, base: &Path) -> Result<(Promise, Measured), Fault> {
+    let points = points(node)?;
+    let time = fields.need("execution", "execution: 8ms, or execution: {mean: 8ms, wcet: 10ms}")?;
+    let measured = is_measured(time);
+    let (arrivals, fit) = arrivals(fields.need("arrivals", "arrivals: {poisson: 40/s}")?, measured)?;
+    if measured {
+        let load = fit.map_or(PLACEHOLDER, |fit| fit.as_f64());
+        let each = load / (arrivals.rate.per_ns() * f64::from(arrivals.batch));
+        let time = Duration::from_ns((each as u64).clamp(1, LONGEST.ns()));
+        let service = ServiceTime::Constant { time };
+        return Ok((Promise::Percentiles { points, arrivals, service }, Measured::Wanted { fits: vec![fit] }));
+    }
+    let service = execution(time, base)?;
+    Ok((Promise::Percentiles { points, arrivals, service }, Measured::Declared))
 }
 
 pub(crate) fn points(node: &Node) -> Result<Vec<Within>, Fault> {
@@ -79,11 +93,20 @@ pub(crate) fn points_of<'a>(entries: impl Iterator<Item = &'a (Text, Node)>) -> 
     Ok(points.into_iter().map(|(point, _)| point).collect())
 }
 
-fn arrivals(node: &Node) -> Result<Arrivals, Fault> {
+/// With the share of a core that they are to make, where the rate follows from measuring.
+fn arrivals(node: &Node, measured: bool) -> Result<(Arrivals, Option<Bandwidth>), Fault> {
     let fields = ARRIVALS.read(node, node.span)?;
-    let found = rate(fields.need("poisson", "arrivals: {poisson: 40/s}")?)?;
+    let poisson = fields.need("poisson", "arrivals: {poisson: 40/s}")?;
+    let fit = fit(poisson)?;
+    if fit.is_some() && !measured {
+        return Err(poisson.fault("a rate that follows from measuring needs something measured", "expected execution: measured"));
+    }
+    let found = match fit.and_then(|_| Rate::of(1, PLACEHOLDER_GAP)) {
+        Some(placeholder) => placeholder,
+        None => rate(poisson)?,
+    };
     let batch = fields.get("batch").map(|node| count(node, "a number of requests that come at once", 1..=BATCH));
-    Ok(Arrivals { rate: found, batch: batch.transpose()?.unwrap_or(1) })
+    Ok((Arrivals { rate: found, batch: batch.transpose()?.unwrap_or(1) }, fit))
 }
 
 /// How often a request comes.

@@ -9,7 +9,7 @@ use crate::suggest::did_you_mean;
 use crate::task;
 use crate::tree::{Kind, Node};
 use crate::value::{parsed, scalar, share, shown};
-use giusto_model::{Bandwidth, Interface, LocalNeed, Origin, Promise, ServiceMode, Task};
+use giusto_model::{Bandwidth, Interface, LocalNeed, Measured, Origin, Promise, ServiceMode, Task};
 use std::path::Path;
 
 const PROMISES: [&str; 4] = ["as-if-alone", "every-deadline", "leftovers", "supply"];
@@ -28,11 +28,12 @@ pub(crate) struct Promised {
     pub(crate) promise: Promise,
     pub(crate) tasks: Vec<Task>,
     pub(crate) modes: Vec<ServiceMode>,
+    pub(crate) measured: Measured,
 }
 
 impl Promised {
-    fn of(promise: Promise) -> Self {
-        Promised { promise, tasks: Vec::new(), modes: Vec::new() }
+    pub(crate) fn of(promise: Promise) -> Self {
+        Promised { promise, tasks: Vec::new(), modes: Vec::new(), measured: Measured::Declared }
     }
 }
 
@@ -42,7 +43,8 @@ pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<
     if is_percentiles(node) {
         not_of_leftovers(fields, "leave it out: Giusto computes the share that this promise needs")?;
         one_mode(fields, "percentiles are planned for one stream of requests")?;
-        return Ok(Promised::of(percentiles::read(fields, node, base)?));
+        let (promise, measured) = percentiles::read(fields, node, base)?;
+        return Ok(Promised { measured, ..Promised::of(promise) });
     }
     if node.entries().is_some_and(|entries| entries.iter().any(|(key, _)| key.text == "supply")) {
         not_of_leftovers(fields, "leave it out: the supply is the share that this promise needs")?;
@@ -58,8 +60,8 @@ pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<
             }
             one_mode(fields, "the latency of a whole core is planned for one set of tasks")?;
             let tasks = fields.need("tasks", "tasks: [{wcet: 50us, period: 1ms}]")?;
-            let tasks = task::read_unplaced(tasks)?;
-            Ok(Promised { tasks, ..Promised::of(Promise::AsIfAlone) })
+            let (tasks, measured) = task::read_driven(tasks)?;
+            Ok(Promised { tasks, measured, ..Promised::of(Promise::AsIfAlone) })
         }
         "supply" => {
             not_of_leftovers(fields, "leave it out: the supply is the share that this promise needs")?;
@@ -72,7 +74,7 @@ pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<
             let modes = locals::with_supplies(modes, origin)?;
             let first = modes.first().map(|mode| &mode.need);
             let interfaces = if let Some(LocalNeed::Supply(own)) = first { own.clone() } else { Vec::new() };
-            Ok(Promised { promise: Promise::Supply(interfaces), tasks: Vec::new(), modes })
+            Ok(Promised { modes, ..Promised::of(Promise::Supply(interfaces)) })
         }
         "leftovers" => {
             one_mode(fields, "a mode of the site can stop it, such as emergency: {batch: stopped}")?;

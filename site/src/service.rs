@@ -13,7 +13,7 @@ use crate::start;
 use crate::suggest::did_you_mean;
 use crate::tree::{Node, Text};
 use crate::value::{name, scalar, share, shown};
-use giusto_model::{Bandwidth, Cap, Host, LocalNeed, Origin, Promise, ServerKind, Service};
+use giusto_model::{Bandwidth, Cap, Host, LocalNeed, Measured, Origin, Promise, ServerKind, Service};
 use std::path::Path;
 
 pub(crate) const SERVICE: Grammar = Grammar {
@@ -64,7 +64,7 @@ fn service(
     let fields = SERVICE.read(value, key.span)?;
     let on = fields.get("on").map(|node| on(node, hosts)).transpose()?;
     let origin = origin(&fields)?;
-    let Promised { promise, tasks, mut modes } = promise::read(&fields, &origin, base)?;
+    let Promised { promise, tasks, mut modes, measured } = promise::read(&fields, &origin, base)?;
     let agent = locals::agent(&fields, &promise, base)?;
     let (foreign, why): (&[&str], &str) = match promise {
         Promise::AsIfAlone => (
@@ -110,6 +110,11 @@ fn service(
         });
     }
     let load = fields.get("load").map(|node| load::read(node, &promise)).transpose()?;
+    if measured != Measured::Declared && load.is_none() {
+        let at = fields.place(if tasks.is_empty() { "execution" } else { "tasks" });
+        let expected = "expected how to drive it as well, such as load: {redis: 127.0.0.1:7001, fields: 70, value: 8}";
+        return Err(Fault::new(at, "nothing says how its execution times can be measured", expected));
+    }
     let criticality = criticality::read(&fields, &promise, &tasks)?;
     let server = fields.get("server").map(server).transpose()?;
     let mut cap = fields.get("cap").map_or(Ok(Cap::default()), cap)?;
@@ -133,6 +138,7 @@ fn service(
         modes,
         agent,
         criticality,
+        measured,
     })
 }
 

@@ -1,0 +1,194 @@
+//! What a service's requests cost under its own load: its processor time is read whenever no request is on its way.
+
+use crate::drive::drive_watched;
+use crate::{Error, LoadPlan, LoadReport};
+use giusto_model::Duration;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Between two readings, at least: each costs some microseconds a thread.
+const APART_NS: u64 = 250_000;
+/// Lengths of the windows of which the greatest mean is told.
+const WINDOWS_MS: [u64; 9] = [5, 10, 20, 40, 80, 160, 320, 640, 1280];
+/// Costs are told to one part in so many.
+const PARTS: u64 = 200;
+
+/// A service's processor time, and how many requests it had answered by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    at: u64,
+    cpu: u64,
+    answered: u64,
+}
+
+/// A load, and what it cost.
+#[derive(Debug)]
+pub struct Observed {
+    /// As [`crate::drive()`] tells it.
+    pub report: LoadReport,
+    readings: Vec<Reading>,
+}
+
+/// Drives a load as [`crate::drive()`] does and reads meanwhile the processor time of the processes `pids`, which serve it: of all
+/// their threads, by the kernel's account, which is brought up to date when a thread leaves its processor. It is read just before a
+/// request is sent while none is on its way, when the service sleeps.
+///
+/// # Errors
+/// As [`crate::drive()`]; [`Error::Process`] without a thread to read, [`Error::Idle`] if they took no processor time.
+pub fn observe(
+    plan: &LoadPlan,
+    pids: &[u32],
+    on_progress: &mut dyn FnMut(Duration) -> bool,
+) -> Result<Observed, Error> {
+    let clocks = clocks(pids)?;
+    let mut readings = Vec::with_capacity((plan.run.ns() / APART_NS) as usize);
+    let mut last = 0;
+    let report = drive_watched(plan, on_progress, &mut |at, answered| {
+        if at >= last + APART_NS && readings.len() < readings.capacity() {
+            readings.push(Reading { at, cpu: clocks.iter().map(ran).sum(), answered });
+            last = at;
+        }
+    })?;
+    let observed = Observed { report, readings };
+    let (pid, address) = (pids.first().copied().unwrap_or(0), plan.load.address());
+    match observed.mean() {
+        Some(mean) if !mean.is_zero() => Ok(observed),
+        _ => Err(Error::Idle { pid, requests: observed.report.jobs.len() as u32, address }),
+    }
+}
+
+/// The accounts of all threads, open.
+fn clocks(pids: &[u32]) -> Result<Vec<File>, Error> {
+    let mut clocks = Vec::new();
+    for &pid in pids {
+        let gone = |why| Error::Process { pid, why };
+        for entry in std::fs::read_dir(format!("/proc/{pid}/task")).map_err(gone)? {
+            clocks.extend(File::open(entry.map_err(gone)?.path().join("schedstat")));
+        }
+    }
+    match clocks.is_empty() {
+        true => Err(Error::Process { pid: pids.first().copied().unwrap_or(0), why: std::io::ErrorKind::NotFound.into() }),
+        false => Ok(clocks),
+    }
+}
+
+/// Processor time in ns; 0 of a thread that has ended.
+fn ran(clock: &File) -> u64 {
+    let mut text = [0; 64];
+    let read = clock.read_at(&mut text, 0).unwrap_or(0);
+    let digits = text[..read].iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
+}
+
+impl Observed {
+    /// Processor time of all requests between the first and the last reading over their number; `None` with less than two readings.
+    pub fn mean(&self) -> Option<Duration> {
+        let (first, last) = (self.readings.first()?, self.readings.last()?);
+        cost(first, last).map(|ns| Duration::from_ns(ns as u64))
+    }
+
+    /// Requests between the first and the last reading.
+    pub fn requests(&self) -> u64 {
+        let ends = self.readings.first().zip(self.readings.last());
+        ends.map_or(0, |(first, last)| last.answered - first.answered)
+    }
+
+    /// Processor time of a request, averaged over the requests between two readings: ns (to half a per cent, rounded up), and how
+    /// many requests; ascending. O(readings · log readings).
+    pub fn execution(&self) -> Vec<[u64; 2]> {
+        let mut counts = BTreeMap::new();
+        for pair in self.readings.windows(2) {
+            let Some(ns) = cost(&pair[0], &pair[1]).filter(|ns| *ns >= 1.0) else { continue };
+            let part = (ns as u64 / PARTS).max(1);
+            *counts.entry((ns as u64).div_ceil(part) * part).or_insert(0) += pair[1].answered - pair[0].answered;
+        }
+        counts.into_iter().map(|(ns, requests)| [ns, requests]).collect()
+    }
+
+    /// For some lengths the greatest mean processor time of a request, over all stretches from one reading to the first one at least
+    /// so long after it: lengths and means in ns; lengths ascend, means do not. O(readings · lengths).
+    pub fn windows(&self) -> Vec<[u64; 2]> {
+        let mut found: Vec<[u64; 2]> = Vec::new();
+        for length in WINDOWS_MS.map(|ms| ms * 1_000_000) {
+            let mut end = 0;
+            let mut most = 0.0f64;
+            for begin in &self.readings {
+                while self.readings.get(end).is_some_and(|reading| reading.at < begin.at + length) {
+                    end += 1;
+                }
+                let Some(last) = self.readings.get(end) else { break };
+                most = cost(begin, last).map_or(most, |ns| most.max(ns));
+            }
+            if most > 0.0 {
+                found.push([length, most.ceil() as u64]);
+            }
+        }
+        // A longer stretch consists of shorter ones, but for its last reading.
+        for place in (1..found.len()).rev() {
+            found[place - 1][1] = found[place - 1][1].max(found[place][1]);
+        }
+        found
+    }
+}
+
+/// Processor time of a request between two readings; `None` where none was answered.
+fn cost(from: &Reading, to: &Reading) -> Option<f64> {
+    let requests = to.answered.checked_sub(from.answered).filter(|requests| *requests > 0)?;
+    Some(to.cpu.saturating_sub(from.cpu) as f64 / requests as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng};
+
+    fn observed(readings: Vec<Reading>) -> Observed {
+        let report = LoadReport {
+            jobs: Vec::new(),
+            lost: 0,
+            errors: 0,
+            first_error: None,
+            lateness_ns: [0; 3],
+            waited_ns: None,
+        };
+        Observed { report, readings }
+    }
+
+    #[test]
+    fn means_and_windows_are_those_of_brute_force() {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(4);
+        for _ in 0..50 {
+            let (mut at, mut cpu, mut answered) = (7, 11, 3);
+            let readings: Vec<Reading> = (0..400)
+                .map(|_| {
+                    let requests = rng.random_range(0..4);
+                    at += rng.random_range(250_000..9_000_000);
+                    (cpu, answered) = (cpu + requests * rng.random_range(1_000..90_000), answered + requests);
+                    Reading { at, cpu, answered }
+                })
+                .collect();
+            let one = observed(readings.clone());
+            for [length, greatest] in one.windows() {
+                let mut most = 0.0f64;
+                for (nth, from) in readings.iter().enumerate() {
+                    for to in &readings[nth..] {
+                        if to.at - from.at >= length && to.answered > from.answered {
+                            most = most.max((to.cpu - from.cpu) as f64 / (to.answered - from.answered) as f64);
+                            break; // the first one that is long enough
+                        }
+                        if to.at - from.at >= length {
+                            break;
+                        }
+                    }
+                }
+                assert!(greatest as f64 >= most, "{length}: {greatest} below {most}");
+            }
+            let ascending = one.windows().windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] >= pair[1][1]);
+            assert!(ascending && one.execution().iter().map(|[_, n]| n).sum::<u64>() <= one.requests());
+            let (first, last) = (readings[0], readings[399]);
+            assert_eq!(one.mean().unwrap().ns(), (last.cpu - first.cpu) / (last.answered - first.answered));
+        }
+        assert!(observed(Vec::new()).mean().is_none() && observed(Vec::new()).windows().is_empty());
+    }
+}
