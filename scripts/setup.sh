@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Installs what Giusto's build, tests and first run need on Debian 12. Prints what it will install; asks only on an
-# interactive terminal. Nothing is touched when everything is there already.
+# Installs what Giusto needs on Debian 12. Prints what it will install; asks only on an interactive terminal. Nothing is
+# touched when everything is there already.
+#   scripts/setup.sh        for building, the first run and all tests
+#   scripts/setup.sh run    for building and the first run alone
 set -euo pipefail
 
 # package        a file that proves it is there
 needs='
 redis-server     /usr/bin/redis-server
-memcached        /usr/bin/memcached
 clang-19         /usr/bin/clang-19
-clang-format-19  /usr/bin/clang-format-19
 libbpf-dev       /usr/include/bpf/bpf_helpers.h
 gcc              /usr/bin/gcc
+'
+tests='
+memcached        /usr/bin/memcached
+clang-format-19  /usr/bin/clang-format-19
 python3          /usr/bin/python3
 python3-jsonschema /usr/lib/python3/dist-packages/jsonschema/__init__.py
 rt-tests         /usr/bin/cyclictest
@@ -28,6 +32,7 @@ nftables         /usr/sbin/nft
 iputils-ping     /usr/bin/ping
 iperf3           /usr/bin/iperf3
 '
+[ "${1:-}" = run ] || needs+=$tests
 missing=()
 while read -r package proof; do
 	[ -z "$package" ] || [ -e "$proof" ] || missing+=("$package")
@@ -37,8 +42,8 @@ if ! command -v cargo >/dev/null; then
 	echo "cargo is missing: install Rust 1.87 or later (rustup.rs), then run 'make setup' again" >&2
 	exit 3
 fi
-command -v go >/dev/null || echo "go is missing: messaging is not built or tested; install Go 1.23 or later (go.dev/dl)" >&2
-rustup component list --installed 2>/dev/null | grep -q clippy || rustup component add clippy rustfmt 2>/dev/null || true
+[ "${1:-}" = run ] || command -v go >/dev/null || echo "go is missing: messaging is not built or tested; install Go 1.23 or later (go.dev/dl)" >&2
+[ "${1:-}" = run ] || rustup component list --installed 2>/dev/null | grep -q clippy || rustup component add clippy rustfmt 2>/dev/null || true
 
 if [ ${#missing[@]} -gt 0 ]; then
 	echo "setup will install these Debian packages: ${missing[*]}"

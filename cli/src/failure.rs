@@ -88,9 +88,13 @@ impl From<giusto_planner::Refusal> for Failure {
         match refusal {
             DoesNotFit(_) | Recovery(_) | Topic(_) | Packets(_) | Modes(_) => Failure::does_not_fit(refusal),
             Machine { .. } => Failure::lacks(refusal),
-            Asked { .. } | Tasks { .. } | Unmeasured { .. } | Nowhere { .. } | Host { .. } | NoRecovery(_) | Latency { .. } => {
-                Failure::input(refusal)
-            }
+            Asked { .. }
+            | Tasks { .. }
+            | Unmeasured { .. }
+            | Nowhere { .. }
+            | Host { .. }
+            | NoRecovery(_)
+            | Latency { .. } => Failure::input(refusal),
             Late { refusal: ref inner, .. } => {
                 let text = refusal.to_string();
                 Failure { text, ..Failure::from(inner.as_ref().clone()) }

@@ -8,7 +8,9 @@ use crate::{plan, table};
 use giusto_daemon::{Arm, Calibration, Cause, Slice, Trial};
 use giusto_model::{Bandwidth, Certificate, Duration, JobRecord, Plan, Promise, ServicePlan, Within};
 use giusto_simulator::{predict, Execution, Gantt, Overload};
-use giusto_verify::{Arms, Comparison, Demand, DemandVerdict, Drawing, Findings, Predicted, ReportMeta, Round, Sample, Verdict};
+use giusto_verify::{
+    Arms, Comparison, Demand, DemandVerdict, Drawing, Findings, Predicted, ReportMeta, Round, Sample, Verdict,
+};
 use serde_json::json;
 use std::path::Path;
 
@@ -58,7 +60,12 @@ pub(crate) fn compared(trial: &Trial, predicted: Option<Predicted>, seed: u64) -
 }
 
 /// How percentiles were kept in the slices so far; `None` without any.
-pub(crate) fn kept(points: &[Within], trial: &Trial, arm: Arm, seed: u64) -> Result<Option<(giusto_verify::Kept, Vec<Sample>)>, Failure> {
+pub(crate) fn kept(
+    points: &[Within],
+    trial: &Trial,
+    arm: Arm,
+    seed: u64,
+) -> Result<Option<(giusto_verify::Kept, Vec<Sample>)>, Failure> {
     let samples: Vec<Sample> = of_arm(trial, arm).map(sample).collect::<Result<_, _>>()?;
     match giusto_verify::kept(points, &samples, seed) {
         Ok(kept) => Ok(Some((kept, samples))),
@@ -264,8 +271,8 @@ fn foreseen(service: &ServicePlan, calibration: &Calibration, seed: u64) -> Resu
             jobs.push(*job);
         }
     };
-    let predicted =
-        predict(service, execution(calibration), &calibration.transport(), PREDICTED, seed, &mut keep).map_err(Failure::running)?;
+    let predicted = predict(service, execution(calibration), &calibration.transport(), PREDICTED, seed, &mut keep)
+        .map_err(Failure::running)?;
     if let Some(overload) = predicted.overload {
         return Ok(Foreseen::Overloaded(overload));
     }
@@ -277,9 +284,16 @@ fn execution(calibration: &Calibration) -> Execution {
 }
 
 /// The slowest job under the plan, and two periods of the predicted schedule, drawn.
-fn schedule(service: &ServicePlan, trial: &Trial, calibration: Option<&Calibration>, seed: u64) -> Result<Vec<Drawing>, Failure> {
+fn schedule(
+    service: &ServicePlan,
+    trial: &Trial,
+    calibration: Option<&Calibration>,
+    seed: u64,
+) -> Result<Vec<Drawing>, Failure> {
     let mut drawings = slowest(trial);
-    let (Some(length), Some(calibration)) = (service.server.period.checked_mul(2), calibration) else { return Ok(drawings) };
+    let (Some(length), Some(calibration)) = (service.server.period.checked_mul(2), calibration) else {
+        return Ok(drawings);
+    };
     let mut gantt = Gantt::default();
     match predict(service, execution(calibration), &[], length, seed, &mut gantt) {
         Err(giusto_simulator::Error::TooLongToDraw { .. }) => return Ok(drawings),

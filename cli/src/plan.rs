@@ -4,9 +4,9 @@ use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::{apart, create, Failure};
 use crate::table;
 use giusto_model::{
-    Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan,
-    Measured, NetworkPlan, Observation, Plan, Prediction, Promise, ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan,
-    Within, OBSERVATION_VERSION,
+    Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan, Measured,
+    NetworkPlan, Observation, Plan, Prediction, Promise, ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan, Within,
+    OBSERVATION_VERSION,
 };
 use giusto_planner::{share, Facts, Here, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};

@@ -195,4 +195,3 @@ pub(crate) fn lacks(args: &RunArgs, plan: &Plan, missing: &[Lack]) -> Result<Fai
         missing.iter().map(|lack| format!("\n  {} is missing: {}", lack.what, lack.how)).collect();
     Ok(Failure::lacks(format!("planned and predicted, but nothing was enforced or measured:{}", missing.concat())))
 }
-

@@ -3,8 +3,8 @@
 use crate::args::RunArgs;
 use crate::failure::{create, Failure};
 use crate::judged::{self, Found};
-use crate::run::{asked, introduce, lacks, tell_restored};
 use crate::plan;
+use crate::run::{asked, introduce, lacks, tell_restored};
 use crate::table::tell;
 use giusto_compute::Machine;
 use giusto_daemon::{Calibration, Journal, Next, Options, Restored, Scene, Signals, Talk, Trial, Watchdog};
@@ -49,7 +49,8 @@ pub(crate) fn trial(
     // 1. What do the requests cost here, under their own load on a whole core?
     let logs = args.out.join("logs");
     let mut scene = Scene::set(&first, around.machine, &mut journal, &logs, around.watchdog.beats())?;
-    let calibrations = giusto_daemon::calibrate(&mut scene, &first, site, &around.machine.cores, options, &stop, &mut say)?;
+    let calibrations =
+        giusto_daemon::calibrate(&mut scene, &first, site, &around.machine.cores, options, &stop, &mut say)?;
     save_profiles(&args.out, &calibrations)?;
 
     // 2. The plan, from what was declared or measured; anew, where more is asked for than was declared.
@@ -227,7 +228,8 @@ fn stamp(seconds: u64) -> String {
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
-    let (day, month) = (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    let (day, month) =
+        (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     format!("{year:04}-{month:02}-{day:02}T{:02}-{:02}-{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }

@@ -156,9 +156,7 @@ impl One<'_> {
             }
         }
         let arrivals = self.service.promise.arrivals().map(|arrivals| match self.fits {
-            [Some(share)] => {
-                giusto_planner::fitting_arrivals(mean, arrivals.batch, share.as_f64()).unwrap_or(arrivals)
-            }
+            [Some(share)] => giusto_planner::fitting_arrivals(mean, arrivals.batch, share.as_f64()).unwrap_or(arrivals),
             _ => arrivals,
         });
         (tasks, arrivals)

@@ -30,13 +30,13 @@ pub use awake::{stay_awake, Awake};
 pub use drive::{drive, LoadPlan, LoadReport};
 pub use error::Error;
 pub use generator::Generator;
-pub use host::this_host;
 pub use giusto_model::Profile;
+pub use host::this_host;
 pub use latency::{latency, GuestCommand, LatencyPlan};
 pub use listener::listener;
 pub use listening::wait_listening;
-pub use observe::{observe, Observed};
 pub use noise::{steal, steal_clock, Noise};
+pub use observe::{observe, Observed};
 pub use profiler::profile;
 pub use supply::{
     supply, Asked, BoundPoint, Gap, Linear, Probed, Recording, Resource, Spread, SupplyPlan, SupplyProcess,

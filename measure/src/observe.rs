@@ -68,7 +68,9 @@ fn clocks(pids: &[u32]) -> Result<Vec<File>, Error> {
         }
     }
     match clocks.is_empty() {
-        true => Err(Error::Process { pid: pids.first().copied().unwrap_or(0), why: std::io::ErrorKind::NotFound.into() }),
+        true => {
+            Err(Error::Process { pid: pids.first().copied().unwrap_or(0), why: std::io::ErrorKind::NotFound.into() })
+        }
         false => Ok(clocks),
     }
 }

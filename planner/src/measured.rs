@@ -38,7 +38,12 @@ pub struct Resolved {
 ///
 /// # Errors
 /// [`Refusal::Unmeasured`] for a service without an observation, or with one of another processor, command or load.
-pub fn with_measured(site: &Site, observations: &[Observation], anew: &[String], here: &Here) -> Result<Resolved, Refusal> {
+pub fn with_measured(
+    site: &Site,
+    observations: &[Observation],
+    anew: &[String],
+    here: &Here,
+) -> Result<Resolved, Refusal> {
     let mut resolved = Resolved { site: site.clone(), notes: Vec::new() };
     for service in &mut resolved.site.services {
         let wanted = matches!(service.measured, Measured::Wanted { .. });
@@ -75,7 +80,9 @@ pub fn origin(origin: &Origin) -> String {
 pub(crate) fn complete(site: &Site) -> Result<(), Refusal> {
     let open = site.services.iter().find(|service| matches!(service.measured, Measured::Wanted { .. }));
     match open {
-        Some(service) => Err(Refusal::Unmeasured { service: service.name.clone(), why: "nothing was measured yet".into() }),
+        Some(service) => {
+            Err(Refusal::Unmeasured { service: service.name.clone(), why: "nothing was measured yet".into() })
+        }
         None => Ok(()),
     }
 }
@@ -126,7 +133,8 @@ fn histogram(observation: &Observation) -> ServiceTime {
     let part = longest.div_ceil(PARTS).max(1);
     let mut times: Vec<(Duration, u32)> = Vec::new();
     for [ns, requests] in &observation.execution {
-        let (up, requests) = (Duration::from_ns(ns.div_ceil(part) * part), u32::try_from(*requests).unwrap_or(u32::MAX));
+        let (up, requests) =
+            (Duration::from_ns(ns.div_ceil(part) * part), u32::try_from(*requests).unwrap_or(u32::MAX));
         match times.last_mut() {
             Some((last, count)) if *last == up => *count = count.saturating_add(requests),
             _ => times.push((up, requests)),

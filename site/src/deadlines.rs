@@ -42,19 +42,18 @@ pub(crate) fn tasks(
     (vcpus, written): (u32, Option<&Node>),
     origin: &Origin,
 ) -> Result<(Vec<Task>, Vec<u32>), Fault> {
-    let (tasks, homes): (Vec<Task>, Vec<Option<&Node>>) =
-        task::read_all(list)?
-            .into_iter()
-            .map(|Placed { task, vcpu, measured }| match measured {
-                None => Ok((task, vcpu)),
-                Some((at, _)) => Err(at.fault(
-                    "what was measured is no worst case, and every-deadline is proven",
-                    "expected a wcet such as 50us: a bound, or what 'giusto measure import' found and a margin",
-                )),
-            })
-            .collect::<Result<Vec<_>, Fault>>()?
-            .into_iter()
-            .unzip();
+    let (tasks, homes): (Vec<Task>, Vec<Option<&Node>>) = task::read_all(list)?
+        .into_iter()
+        .map(|Placed { task, vcpu, measured }| match measured {
+            None => Ok((task, vcpu)),
+            Some((at, _)) => Err(at.fault(
+                "what was measured is no worst case, and every-deadline is proven",
+                "expected a wcet such as 50us: a bound, or what 'giusto measure import' found and a margin",
+            )),
+        })
+        .collect::<Result<Vec<_>, Fault>>()?
+        .into_iter()
+        .unzip();
     let idle = |found: String| {
         Err(written.unwrap_or(list).fault(found, "expected a task for each virtual CPU, or fewer of them"))
     };

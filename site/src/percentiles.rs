@@ -3,12 +3,10 @@
 use crate::error::{Fault, SiteError};
 use crate::fields::{Fields, Grammar};
 use crate::file::Form;
+use crate::task::{fit, is_measured};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, parsed, shown, text};
-use crate::task::{fit, is_measured};
-use giusto_model::{
-    Arrivals, Bandwidth, Duration, Measured, Percentile, Profile, Promise, Rate, ServiceTime, Within,
-};
+use giusto_model::{Arrivals, Bandwidth, Duration, Measured, Percentile, Profile, Promise, Rate, ServiceTime, Within};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -99,7 +97,8 @@ fn arrivals(node: &Node, measured: bool) -> Result<(Arrivals, Option<Bandwidth>)
     let poisson = fields.need("poisson", "arrivals: {poisson: 40/s}")?;
     let fit = fit(poisson)?;
     if fit.is_some() && !measured {
-        return Err(poisson.fault("a rate that follows from measuring needs something measured", "expected execution: measured"));
+        return Err(poisson
+            .fault("a rate that follows from measuring needs something measured", "expected execution: measured"));
     }
     let found = match fit.and_then(|_| Rate::of(1, PLACEHOLDER_GAP)) {
         Some(placeholder) => placeholder,

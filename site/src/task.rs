@@ -65,7 +65,9 @@ pub(crate) fn read_driven(node: &Node) -> Result<(Vec<Task>, Measured), Fault> {
         None => Measured::Declared,
         Some((at, _)) if fits.len() < placed.len() => {
             let found = "some tasks of this service are to be measured and some are not";
-            return Err(at.fault(found, "expected 'wcet: measured' of all of its tasks: their requests cannot be told apart"));
+            return Err(
+                at.fault(found, "expected 'wcet: measured' of all of its tasks: their requests cannot be told apart")
+            );
         }
         Some(_) => Measured::Wanted { fits },
     };
@@ -99,7 +101,9 @@ fn task<'a>(fields: &Fields<'a>, number: usize) -> Result<Read<'a>, Fault> {
     let (deadline, copies) = (fields.get("deadline"), fields.get("copies"));
     let fit = fit(period)?;
     if let (Some(_), false) = (fit, is_measured(wcet)) {
-        return Err(period.fault("a period that follows from measuring needs something measured", "expected wcet: measured"));
+        return Err(
+            period.fault("a period that follows from measuring needs something measured", "expected wcet: measured")
+        );
     }
     let offset = fields.get("offset").map(duration).transpose()?;
     let name = fields.get("name").map(|node| name(scalar(node, "expected a name")?, "a task")).transpose()?;

@@ -86,7 +86,11 @@ impl Demand {
         let ns = |time: Duration| time.ns() as f64;
         let takes = match self.declared {
             Some(declared) => {
-                format!("a request takes {} of processor time here, {} were declared", time(ns(mean)), time(ns(declared)))
+                format!(
+                    "a request takes {} of processor time here, {} were declared",
+                    time(ns(mean)),
+                    time(ns(declared))
+                )
             }
             None => format!("a request takes {} of processor time here", time(ns(mean))),
         };

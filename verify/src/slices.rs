@@ -61,7 +61,11 @@ impl Apart {
     pub(crate) fn upper(&self) -> f64 {
         let mut errors = self.w1_error.clone();
         errors.sort_unstable_by(f64::total_cmp);
-        if errors.is_empty() { f64::INFINITY } else { quantile(&errors, 0.95).max(self.w1) }
+        if errors.is_empty() {
+            f64::INFINITY
+        } else {
+            quantile(&errors, 0.95).max(self.w1)
+        }
     }
 }
 

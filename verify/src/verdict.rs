@@ -93,7 +93,12 @@ pub(crate) fn judge(arms: &Arms, comparison: &Comparison) -> (Verdict, String) {
         return (Verdict::CannotTell, "there is no distance to judge".into());
     };
     let why_limit = if limit > 2.0 * floor.upper {
-        format!("{} % of its median response; two of its runs differ by {}, by at most {} with 95 % probability", NEGLIGIBLE * 100.0, time(floor.median), time(floor.upper))
+        format!(
+            "{} % of its median response; two of its runs differ by {}, by at most {} with 95 % probability",
+            NEGLIGIBLE * 100.0,
+            time(floor.median),
+            time(floor.upper)
+        )
     } else {
         format!("twice what two of its runs differ by ({}, upper 95 % bound {})", time(floor.median), time(floor.upper))
     };
@@ -165,9 +170,8 @@ fn lacking(arms: &Arms) -> Option<String> {
         Source::Trial => "",
         Source::Files => "a run of ",
     };
-    (jobs < MIN_JOBS).then(|| {
-        format!("{what}'{arm}' has {}; at least {MIN_JOBS} are needed: let it run longer", count(jobs, "job"))
-    })
+    (jobs < MIN_JOBS)
+        .then(|| format!("{what}'{arm}' has {}; at least {MIN_JOBS} are needed: let it run longer", count(jobs, "job")))
 }
 
 /// What makes a kept promise prove less than it seems.

@@ -67,12 +67,7 @@ fn the_truth_table_of_as_if_alone() {
         ("two good rounds of three", rounds([50.0, 50.0, 150.0]), CannotTell, "more rounds, longer runs or a quieter"),
         ("two rounds", fair[..2].to_vec(), CannotTell, "at least 3 are needed"),
         ("nothing", vec![], CannotTell, "no run of 'measured'"),
-        (
-            "too few jobs",
-            with(fair.clone(), 2, short.clone()),
-            CannotTell,
-            "'measured' has 999 jobs; at least 1000",
-        ),
+        ("too few jobs", with(fair.clone(), 2, short.clone()), CannotTell, "'measured' has 999 jobs; at least 1000"),
         ("too few jobs alone", with(fair.clone(), 0, short), CannotTell, "a run of 'the reference' has 999 jobs"),
         ("an empty run", with(fair.clone(), 2, empty.clone()), CannotTell, "has 0 jobs"),
         ("only empty runs", vec![[(); 3].map(|()| empty.clone()); 3], CannotTell, "has 0 jobs"),
@@ -173,9 +168,8 @@ fn of_a_trial_the_cycles_decide_and_a_negligible_distance_is_kept_however_surely
     }
     assert_eq!(trial(100_000, 100_000, MIN_CYCLES - 1).verdict, CannotTell);
     // Slices may be short, together they may not.
-    let short = |jobs: usize| {
-        compare(&cycles((0..MIN_CYCLES).map(|_| [5; 3].map(|ns| sample(vec![ns; jobs])))), 1).unwrap()
-    };
+    let short =
+        |jobs: usize| compare(&cycles((0..MIN_CYCLES).map(|_| [5; 3].map(|ns| sample(vec![ns; jobs])))), 1).unwrap();
     assert_eq!(short(MIN_JOBS / MIN_CYCLES).verdict, Kept);
     let few = short(MIN_JOBS / MIN_CYCLES - 1);
     assert!(few.verdict == CannotTell && few.why.contains("'shared, Giusto' has 995 jobs"), "{}", few.why);
