@@ -113,7 +113,7 @@ def services(folder):
     with stock(0, None):
         time.sleep(0.5)
         profile = folder / "profile.csv"
-        done = measure(folder / "stock-0.yaml", 1, "execution", "--out", str(profile))
+        done = measure(folder / "stock-0.yaml", 1, "execution", "--samples", str(profile), "--profiles", str(folder))
         assert done.returncode == 0, done.stderr
         before = processor_time()
         done = measure(folder / "stock-0.yaml", 1, "response", "--for", f"{SECONDS}s")

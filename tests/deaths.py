@@ -354,7 +354,7 @@ class Deaths(unittest.TestCase):
 
     def test_a_short_trial(self):
         self.daemon = None
-        trial = [GIUSTO, "run", "sites/walk.yaml", "--trial", "--backend", "manager", "--rounds", "1", "--for", "2s", "--out", self.folder / "out"]
+        trial = [GIUSTO, "run", "sites/walk.yaml", "--trial", "--backend", "manager", "--at-most", "10s", "--out", self.folder / "out"]
         environment = {**os.environ, "GIUSTO_STATE": str(self.folder / "state")}
         done = subprocess.run(trial, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, preexec_fn=mortal)
         self.assertIn(done.returncode, (0, 5, 6), done.stdout + done.stderr)

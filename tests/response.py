@@ -122,7 +122,7 @@ def stalled(folder, kind):
             found, expected = sum(wait >= least for wait in waits), (worst - least) / (5 * MS)
             # The machine may hold somebody for 40 ms on top: 8 requests' worth.
             assert abs(found - expected) <= 8, f"{kind}: {found} waited {least} ns, expected {expected}"
-        profiled = json.loads(giusto("measure", "execution", file, "it", "--requests", 100, "--json").stdout)
+        profiled = json.loads(giusto("measure", "execution", file, "it", "--requests", 100, "--profiles", folder, "--json").stdout)
         assert profiled["requests"] == 100 and 0 < profiled["execution_ns"][0] < 100 * MS, profiled
         median = sorted(waits)[200] / 1e6
         print(f"{kind}: median {median:.3f} ms, worst {worst / 1e6:.1f} ms with a stall of {STALL * 1000:.0f} ms; "

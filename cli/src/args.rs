@@ -25,7 +25,8 @@ pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, 
 pub(crate) use coordination::{Export, NsqArgs, RecoveryArgs, ZookeeperArgs};
 pub(crate) use criticality::CriticalityArgs;
 pub(crate) use measure::{
-    ExecutionArgs, ImportArgs, LatencyArg, LatencyArgs, Measure, MeasureArgs, PacketsArgs, ResponseArgs, SupplyArgs,
+    ExecutionArgs, ImportArgs, LatencyArg, LatencyArgs, Measure, MeasureArgs, PacketsArgs, ProfilesArg, ResponseArgs,
+    SupplyArgs, PROFILES,
 };
 pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
@@ -110,7 +111,7 @@ pub(crate) enum Verb {
     Measure(Measure),
     /// Compare job records: percentiles and distances, and a verdict where there is a noise floor
     #[command(
-        after_help = "Examples, of the job records of a trial:\n  giusto verify out/jobs/cache-whole-1.csv out/jobs/cache-giusto-1.csv --baseline out/jobs/cache-whole-2.csv --baseline out/jobs/cache-whole-3.csv --plan out/plan.json --html out/verify.html\n  giusto verify --promise p99=50ms out/jobs/cache-giusto-1.csv"
+        after_help = "Examples, of the job records of a trial:\n  giusto verify out/trials/latest/jobs/cache-whole-1.csv out/trials/latest/jobs/cache-giusto-1.csv --baseline out/trials/latest/jobs/cache-whole-1b.csv --baseline out/trials/latest/jobs/cache-whole-2.csv --plan out/trials/latest/plan.json --html out/verify.html\n  giusto verify --promise p99=50ms out/trials/latest/jobs/cache-giusto-1.csv"
     )]
     Verify(VerifyArgs),
     /// Published experiments, played again and judged
@@ -171,6 +172,8 @@ pub(crate) struct PlanArgs {
     pub(crate) this: HostArg,
     #[command(flatten)]
     pub(crate) latency: LatencyArg,
+    #[command(flatten)]
+    pub(crate) profiles: ProfilesArg,
     /// Write the plan to this file too
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -192,6 +195,8 @@ pub(crate) struct ExplainArgs {
     /// With --site: which host of it this machine is
     #[arg(long, value_name = "NAME", requires = "site")]
     pub(crate) host: Option<String>,
+    #[command(flatten)]
+    pub(crate) profiles: ProfilesArg,
     /// Print JSON: the service's part of the plan
     #[arg(long)]
     pub(crate) json: bool,
@@ -391,7 +396,7 @@ pub(crate) enum Analyze {
     Bucket(BucketArgs),
     /// The least token buckets with which recorded messages would not have waited
     #[command(
-        after_help = "Example, of the requests of a trial:\n  giusto analyze trace out/jobs/cache-whole-1.csv --access p99"
+        after_help = "Example, of the requests of a trial:\n  giusto analyze trace out/trials/latest/jobs/cache-whole-1.csv --access p99"
     )]
     Trace(TraceArgs),
     /// How long an ensemble of coordination servers is without a leader (paper 000, chapter 5)

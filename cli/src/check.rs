@@ -4,8 +4,8 @@ use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::table::{json, say, table, tell};
 use giusto_model::{
-    Coordination, Host, HostNetwork, LocalNeed, MemberMode, Origin, Promise, Service, ServiceMode, SiteCriticality,
-    SiteMode, SiteModes, Task, Topic, Unused, Vif, Within,
+    Bandwidth, Coordination, Host, HostNetwork, LocalNeed, Measured, MemberMode, Origin, Promise, Service, ServiceMode,
+    SiteCriticality, SiteMode, SiteModes, Task, Topic, Unused, Vif, Within,
 };
 use serde_json::json;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             let network: Vec<_> = s.network.iter().map(vif_json).collect();
             let modes: Vec<_> = s.modes.iter().map(local_json).collect();
             json!({"name": s.name, "on": s.on, "promise": s.promise, "tasks": s.tasks, "network": network,
-                "modes": modes, "agent": s.agent, "criticality": s.criticality.as_ref().map(criticality_json)})
+                "modes": modes, "agent": s.agent, "measured": s.measured != Measured::Declared, "criticality": s.criticality.as_ref().map(criticality_json)})
         };
         let services: Vec<_> = site.services.iter().map(service).collect();
         let host = |host: &Host| {
@@ -85,6 +85,10 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         for vif in &service.network {
             say!("{}", interface(&service.name, vif));
         }
+    }
+    for service in site.services.iter().filter(|service| service.measured != Measured::Declared) {
+        let (site, name) = (path.display(), &service.name);
+        say!("{name} is to be measured: 'giusto run {site} --trial' does it, or 'giusto measure execution {site} {name}' where it runs");
     }
     for line in crate::modes::site(&site) {
         say!("{line}");
@@ -141,6 +145,7 @@ fn topic(topic: &Topic) -> String {
 }
 
 fn describe(service: &Service) -> Vec<String> {
+    let fits = if let Measured::Wanted { fits } = &service.measured { Some(fits.as_slice()) } else { None };
     let promise = match &service.promise {
         Promise::AsIfAlone => "as-if-alone".to_string(),
         Promise::EveryDeadline { scheduler, vcpus, .. } => {
@@ -148,8 +153,12 @@ fn describe(service: &Service) -> Vec<String> {
             format!("every-deadline, scheduler {scheduler}{on}")
         }
         Promise::Percentiles { points, arrivals, service } => {
-            let points: Vec<String> = points.iter().map(Within::to_string).collect();
-            format!("{}; {arrivals}, {service}", points.join(", "))
+            let points = points.iter().map(Within::to_string).collect::<Vec<_>>().join(", ");
+            match fits {
+                Some([Some(share)]) => format!("{points}; at random to fit {}, measured", share.percent()),
+                Some(_) => format!("{points}; {arrivals}, measured"),
+                None => format!("{points}; {arrivals}, {service}"),
+            }
         }
         Promise::Supply(interfaces) => {
             let each: Vec<String> = interfaces.iter().map(ToString::to_string).collect();
@@ -172,7 +181,18 @@ fn describe(service: &Service) -> Vec<String> {
         Origin::Start(words) => format!("started: {}", words.first().map_or("", String::as_str)),
         Origin::Adopt(adopt) => format!("adopted: {adopt}"),
     };
-    let tasks: Vec<String> = service.tasks.iter().map(|task: &Task| format!("{}: {task}", task.name)).collect();
+    let one = |(nth, task): (usize, &Task)| match fits {
+        Some(fits) => format!("{}: {}", task.name, to_measure(task, fits.get(nth).copied().flatten())),
+        None => format!("{}: {task}", task.name),
+    };
+    let tasks: Vec<String> = service.tasks.iter().enumerate().map(one).collect();
     let tasks = tasks.join(", ") + &crate::modes::locals(&service.modes);
     vec![service.name.clone(), promise, from, tasks]
+}
+
+/// `measured every 1 ms (6 of them)`, `measured to fit 30 %`.
+fn to_measure(task: &Task, fit: Option<Bandwidth>) -> String {
+    let often = fit.map_or(format!("every {}", task.period), |share| format!("to fit {}", share.percent()));
+    let copies = if task.copies > 1 { format!(" ({} of them)", task.copies) } else { String::new() };
+    format!("measured {often}{copies}")
 }

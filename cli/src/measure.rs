@@ -1,10 +1,11 @@
 //! `giusto measure`.
 
-use crate::args::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs};
+use crate::args::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs, PROFILES};
 use crate::failure::{create, Failure};
 use crate::table::{json, say, table, tell};
+use giusto_daemon::Subject;
 use giusto_measure::{Generator, LoadPlan, Profile};
-use giusto_model::{Bandwidth, Duration, JobWriter, Load, Promise, Service, Task};
+use giusto_model::{Bandwidth, Duration, JobWriter, Load, Measured, Observation, Promise, Service, Site, Task};
 use giusto_site::read_arrivals;
 use giusto_verify::Verdict;
 use serde_json::json;
@@ -26,21 +27,25 @@ pub(crate) fn measure(verb: &Measure) -> Result<ExitCode, Failure> {
     }
 }
 
-fn execution(ExecutionArgs { measure: args, requests }: &ExecutionArgs) -> Result<ExitCode, Failure> {
-    let (service, load) = service(args)?;
+fn execution(
+    ExecutionArgs { measure: args, profiles, requests, samples }: &ExecutionArgs,
+) -> Result<ExitCode, Failure> {
+    let (service, load) = service(args, Ok)?;
     let pid = giusto_measure::listener(load.address())?;
     let profile = giusto_measure::profile(&load, pid, *requests, args.seed, &Generator::default())?;
-    if let Some(out) = &args.out {
+    if let Some(out) = samples {
         profile
             .write(create(out)?)
             .map_err(|error| Failure::running(format!("cannot write {}: {error}", out.display())))?;
     }
+    let observed = observe(args, &service, &load, pid)?;
+    let file = observed.as_ref().map(|one| crate::plan::save_profile(&profiles.folder, one)).transpose()?;
     let (execution, transport) = (quantiles(&profile.execution), quantiles(&profile.transport));
     let within = intervals(&profile.execution);
     if args.site.json {
         return json(
             &json!({"requests": profile.execution.len(), "execution_ns": execution, "execution_within_ns": within,
-                "transport_ns": transport}),
+                "transport_ns": transport, "profile": file, "observed": observed}),
         );
     }
     say!("{}: {} requests, one at a time", service.name, profile.execution.len());
@@ -50,14 +55,40 @@ fn execution(ExecutionArgs { measure: args, requests }: &ExecutionArgs) -> Resul
         format!("{} {} to {} us", ["p50", "p99", "p99.9"][nth], end(within[nth][0]), end(within[nth][1]))
     };
     say!("execution, 95 % sure: {}, {}, {} (?: too few requests to tell)", shown(0), shown(1), shown(2));
-    if !matches!(service.promise, Promise::Supply(_)) {
+    if let (Some(observed), Some(file)) = (&observed, &file) {
+        say!("{}: {}", service.name, giusto_daemon::cost(observed));
+        say!("profile: {}", file.display());
+    }
+    let declared = service.measured == Measured::Declared && !matches!(service.promise, Promise::Supply(_));
+    if declared {
         say!("{}", conformance(&service.promise, &service.tasks, &profile));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn response(ResponseArgs { measure: args, length, trace }: &ResponseArgs) -> Result<ExitCode, Failure> {
-    let (service, load) = service(args)?;
+/// Under its own load; `None` where the site does not say how often requests come.
+fn observe(args: &MeasureArgs, service: &Service, load: &Load, pid: u32) -> Result<Option<Observation>, Failure> {
+    let fits = if let Measured::Wanted { fits } = &service.measured { fits.as_slice() } else { &[] };
+    let subject = Subject {
+        name: &service.name,
+        origin: giusto_planner::origin(&service.origin),
+        tasks: &service.tasks,
+        arrivals: service.promise.arrivals().or(load.arrivals()),
+        fits,
+        load,
+        pids: vec![pid],
+        generator: generator(),
+        seed: args.seed,
+    };
+    if subject.tasks.is_empty() && subject.arrivals.is_none() {
+        return Ok(None);
+    }
+    tell(format_args!("{}: measuring under its own load for some 10 s", service.name));
+    Ok(Some(subject.observe(&|| false)?))
+}
+
+fn response(ResponseArgs { measure: args, out, length, trace }: &ResponseArgs) -> Result<ExitCode, Failure> {
+    let (service, load) = service(args, |site| crate::plan::measured(&site, Path::new(PROFILES)))?;
     let trace = trace.as_deref().map(instants).transpose()?.unwrap_or_default();
     let whole = trace.first().zip(trace.last()).map(|(first, last)| Duration::from_ns(last - first + 1));
     let length = length.or(whole).unwrap_or(LENGTH);
@@ -72,7 +103,7 @@ fn response(ResponseArgs { measure: args, length, trace }: &ResponseArgs) -> Res
         generator: generator(),
     };
     let report = giusto_measure::drive(&plan, &mut |_| true)?;
-    if let Some(out) = &args.out {
+    if let Some(out) = out {
         let broken = |error| Failure::running(format!("cannot write {}: {error}", out.display()));
         let mut writer = JobWriter::new(create(out)?).map_err(broken)?;
         report.jobs.iter().try_for_each(|job| writer.write(job)).map_err(broken)?;
@@ -117,8 +148,11 @@ fn generator() -> Generator {
 }
 
 /// The service that was asked for, and its load.
-fn service(args: &MeasureArgs) -> Result<(Service, Load), Failure> {
-    let site = giusto_site::read(&args.site.site)?;
+fn service(
+    args: &MeasureArgs,
+    resolve: impl FnOnce(Site) -> Result<Site, Failure>,
+) -> Result<(Service, Load), Failure> {
+    let site = resolve(giusto_site::read(&args.site.site)?)?;
     let names: Vec<&str> = site.services.iter().map(|s| s.name.as_str()).collect();
     let unknown = || Failure::input(format!("the site has no service '{}'; it has {}", args.service, names.join(", ")));
     let service = site.services.iter().find(|s| s.name == args.service).ok_or_else(unknown)?;

@@ -1,6 +1,6 @@
 //! `giusto plan` and `giusto explain`.
 
-use crate::args::{ExplainArgs, PlanArgs};
+use crate::args::{ExplainArgs, PlanArgs, PROFILES};
 use crate::failure::{apart, create, Failure};
 use crate::table;
 use giusto_model::{
@@ -15,8 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where profiles are.
-pub(crate) const PROFILES: &str = "out/profiles";
 /// Virtual time of a prediction.
 const PREDICTED: Duration = Duration::from_secs(10);
 
@@ -33,6 +31,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) backend: Option<Backend>,
     pub(crate) host: Option<&'a str>,
     pub(crate) latency: Option<&'a Path>,
+    /// The folder of the profiles; [`PROFILES`] by default.
+    pub(crate) profiles: Option<&'a Path>,
 }
 
 /// This machine, and now.
@@ -102,7 +102,7 @@ pub(crate) fn here(site: &Site, asked: &Asked) -> Result<Plan, Failure> {
 /// Plans the site in `path` for this machine, or for the site's own cores where they are not this machine's: planning looks
 /// ahead, `run` is what refuses those. Says so.
 pub(crate) fn of(path: &Path, asked: &Asked) -> Result<Plan, Failure> {
-    let site = measured(&giusto_site::read(path)?, Path::new(PROFILES))?;
+    let site = measured(&giusto_site::read(path)?, asked.profiles.unwrap_or(Path::new(PROFILES)))?;
     let mut facts = facts(&site, asked)?;
     note_missing_cores(&site, &facts);
     for host in site.hosts.iter().filter(|host| facts.host.as_ref() == Some(&host.name)) {
@@ -151,7 +151,8 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let (backend, host, latency) = (args.insist.backend, args.this.host.as_deref(), args.latency.file.as_deref());
     let read: Vec<&Path> = std::iter::once(args.site.site.as_path()).chain(latency).collect();
     apart(&[("--out", args.out.as_deref())], &read)?;
-    let mut plan = of(&args.site.site, &Asked { backend, host, latency })?;
+    let profiles = Some(args.profiles.folder.as_path());
+    let mut plan = of(&args.site.site, &Asked { backend, host, latency, profiles })?;
     if let Some(out) = &args.out {
         predict_all(&mut plan, 1)?;
         create(out)?;
@@ -167,7 +168,10 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
 /// `giusto explain`
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let plan = match &args.site {
-        Some(site) => of(site, &Asked { backend: args.backend, host: args.host.as_deref(), latency: None })?,
+        Some(site) => {
+            let (host, profiles) = (args.host.as_deref(), Some(args.profiles.folder.as_path()));
+            of(site, &Asked { backend: args.backend, host, latency: None, profiles })?
+        }
         None if !args.plan.exists() => {
             let shown = args.plan.display();
             return Err(Failure::input(format!(

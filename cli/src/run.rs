@@ -7,13 +7,14 @@ use crate::trial::{self, Around};
 use crate::{plan, table};
 use giusto_compute::{Lack, Machine};
 use giusto_daemon::{
-    Error, Journal, Notify, Observer, Operator, Planner, Restored, Scene, Settings, Signals, Watchdog,
+    Error, Factors, Journal, Notify, Observer, Operator, Planner, Restored, Scene, Settings, Signals, Watchdog,
 };
-use giusto_model::{HostPlan, Plan};
+use giusto_model::{HostPlan, Plan, Site};
 use giusto_planner::Facts;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::PoisonError;
 
 /// `giusto run`
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -65,7 +66,7 @@ fn profiles(args: &RunArgs) -> PathBuf {
 
 pub(crate) fn asked(args: &RunArgs) -> plan::Asked<'_> {
     let (backend, host, latency) = (args.insist.backend, args.this.host.as_deref(), args.latency.file.as_deref());
-    plan::Asked { backend, host, latency }
+    plan::Asked { backend, host, latency, profiles: None }
 }
 
 fn enforce(
@@ -82,10 +83,13 @@ fn enforce(
     let latency = args.latency.file.as_deref().map(giusto_planner::read_latency).transpose()?;
     let facts =
         Facts { insist: args.insist.backend, host: Some(host.clone()), latency, ..giusto_daemon::facts_of(machine) };
-    let settings = Settings { plan_file, facts: facts.clone(), metrics: args.metrics, notify, signals };
+    let factors = Factors::default();
+    let settings =
+        Settings { plan_file, facts: facts.clone(), metrics: args.metrics, notify, signals, factors: factors.clone() };
     let site = std::path::absolute(&args.site.site).map_err(Failure::input)?;
     let plan = &giusto_daemon::begin_with(plan.clone(), journal)?;
-    let mut operator = Operator::open(journal, plan, site, planner(facts, host, args.only, profiles(args)), settings)?;
+    let mut operator =
+        Operator::open(journal, plan, site, planner(facts, host, args.only, profiles(args), factors), settings)?;
     let mut observer = Observer::default();
     let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"), watchdog.beats())?;
     let mut turn = |scene: &mut Scene, warnings: Vec<String>| operator.turn(&mut observer.stage(scene, warnings));
@@ -101,13 +105,16 @@ fn enforce(
 
 /// Plans a site file for this machine as it was at the start, as the `host` that it was then: looking at it again while threads
 /// may die under SCHED_DEADLINE would make the kernel miscount.
-fn planner(facts: Facts, host: String, only: Option<Only>, profiles: PathBuf) -> Planner {
+fn planner(facts: Facts, host: String, only: Option<Only>, profiles: PathBuf, factors: Factors) -> Planner {
     let profiles = std::path::absolute(&profiles).unwrap_or(profiles);
     Box::new(move |site| {
         let site = giusto_site::read(site).map_err(|error| Failure::from(error).into_refused())?;
         let site = plan::measured(&site, &profiles).map_err(Failure::into_refused)?;
-        let planned = giusto_planner::plan_on(&site, &facts, &host);
-        let mut plan = planned.map_err(|refusal| Failure::from(refusal).into_refused())?;
+        let wanted = factors.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let planned =
+            giusto_planner::adapted(&site, &wanted, &|site: &Site| giusto_planner::plan_on(site, &facts, &host));
+        let (mut plan, used) = planned.map_err(|refusal| Failure::from(refusal).into_refused())?;
+        *factors.lock().unwrap_or_else(PoisonError::into_inner) = used;
         plan::predict_all(&mut plan, 1).map_err(Failure::into_refused)?;
         part(plan, only).map_err(Failure::into_refused)
     })

@@ -93,7 +93,7 @@ pub(crate) fn profile(path: &Path) -> Result<Profile, Failure> {
 
 /// Plays the plan of every service with tasks or requests at random, each beside a competitor that takes everything else.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
-    let asked = crate::plan::Asked { backend: args.insist.backend, host: args.host.as_deref(), latency: None };
+    let asked = crate::plan::Asked { backend: args.insist.backend, host: args.host.as_deref(), ..Default::default() };
     let whole = crate::plan::of(&args.site.site, &asked)?;
     let (plan, whose) = match &args.host {
         None => (whole, "this site".to_string()),

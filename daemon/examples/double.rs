@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (journal, _) = Journal::open()?;
     let plan_file = site.with_extension("plan.json");
     let metrics = args.get(2).filter(|address| !address.is_empty()).map(|address| address.parse()).transpose()?;
-    let settings = Settings { plan_file, facts: facts(), metrics, notify, signals };
+    let settings = Settings { plan_file, facts: facts(), metrics, notify, signals, factors: Default::default() };
     let (first, planner): (Plan, Planner) = (plan(&site).map_err(|refused| refused.reason)?, Box::new(plan));
     let mut operator = Operator::open(&journal, &first, site, planner, settings)?;
     let mut stage = Double { fails: std::env::var("DOUBLE_FAILS").ok() };

@@ -3,18 +3,21 @@
 use crate::scene::Scene;
 use crate::trial::{loads, Bench, Options};
 use crate::Error;
-use giusto_measure::{LoadPlan, Observed};
-use giusto_model::{
-    Arrivals, Bandwidth, Duration, Measured, Observation, Plan, ServicePlan, Site, Task, OBSERVATION_VERSION,
-};
+use giusto_measure::{Generator, LoadPlan, Observed};
+use giusto_model::{Arrivals, Bandwidth, Duration, Load, Measured, Observation, Plan, Site, Task, OBSERVATION_VERSION};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Single requests, one at a time: what a request takes beyond its processor time, and a first estimate of that.
 const SINGLE: u32 = 200;
-/// How long requests are observed, and how long before that to find how densely they may come.
-const OBSERVED: Duration = Duration::from_secs(5);
+/// Requests are observed in so many stretches of such a length, and for so long before that to find how densely they may come.
+const STRETCHES: usize = 5;
+const STRETCH: Duration = Duration::from_secs(1);
 const ESTIMATED: Duration = Duration::from_ms(1500);
+/// Most stretches that are made in place of others from which the hypervisor took time.
+const SPARE: usize = 5;
+/// Requests before a stretch that are not observed.
+const WARM_UP: Duration = Duration::from_ms(200);
 /// A load may miss its share of the core by one part in so many before it is corrected, at most so often.
 const OFF: f64 = 0.05;
 const CORRECTIONS: u32 = 3;
@@ -62,21 +65,29 @@ pub fn calibrate(
         let wanted = site.services.iter().find(|one| one.name == service.name).map(|one| &one.measured);
         let fits = if let Some(Measured::Wanted { fits }) = wanted { fits.as_slice() } else { &[] };
         let mut bench = Bench::new(scene, index, service, load, cores, options)?;
-        let pids = bench.scene.processes(index);
-        let one = One { service, fits, pids, seed: options.seed, stop };
-        let generator = bench.generator.clone();
-        let observation = bench.on_whole_core(|| one.observe(load, &generator))?;
+        let subject = Subject {
+            name: &service.name,
+            origin: giusto_planner::origin(&service.origin),
+            tasks: &service.tasks,
+            arrivals: service.promise.arrivals(),
+            fits,
+            load,
+            pids: bench.scene.processes(index),
+            generator: bench.generator.clone(),
+            seed: options.seed,
+        };
+        let observation = bench.on_whole_core(|| subject.observe(stop))?;
         if stop() {
             return Err(Error::Interrupted);
         }
-        say(format!("{}: {}", service.name, words(&observation)));
+        say(format!("{}: {}", service.name, cost(&observation)));
         all.push(Calibration { service: service.name.clone(), observation });
     }
     Ok(all)
 }
 
 /// `a request takes 63.1 us of processor time, 70.2 us over the worst 10 ms; 6 every 1.26 ms make 30.0 % of a core`.
-fn words(observation: &Observation) -> String {
+pub fn cost(observation: &Observation) -> String {
     let us = |time: Duration| format!("{:.1} us", time.ns() as f64 / 1e3);
     let window = Duration::from_ms(10);
     let rate = match (observation.arrivals, observation.tasks.as_slice()) {
@@ -92,26 +103,44 @@ fn words(observation: &Observation) -> String {
     )
 }
 
-/// A service to be observed.
-struct One<'a> {
-    service: &'a ServicePlan,
-    fits: &'a [Option<Bandwidth>],
-    pids: Vec<u32>,
-    seed: u64,
-    stop: &'a dyn Fn() -> bool,
+/// A service that runs, to be observed under its own load.
+#[derive(Debug)]
+pub struct Subject<'a> {
+    /// Its name in the site file.
+    pub name: &'a str,
+    /// Its command, or what was adopted, in words.
+    pub origin: String,
+    /// How often requests come, where that is by tasks; what they cost does not count.
+    pub tasks: &'a [Task],
+    /// The same where that is at random.
+    pub arrivals: Option<Arrivals>,
+    /// For each task, or for the arrivals, the share of a core that its period or rate is to make.
+    pub fits: &'a [Option<Bandwidth>],
+    /// What drives it.
+    pub load: &'a Load,
+    /// Its processes; one at least.
+    pub pids: Vec<u32>,
+    /// What sends the requests.
+    pub generator: Generator,
+    /// Seed of keys and values.
+    pub seed: u64,
 }
 
-impl One<'_> {
-    fn observe(&self, load: &giusto_model::Load, generator: &giusto_measure::Generator) -> Result<Observation, Error> {
+impl Subject<'_> {
+    /// Single requests first, then for some seconds all of them as densely as was asked for, until `stop` says so.
+    ///
+    /// # Errors
+    /// [`Error::Measure`]: it does not answer, or its processor time cannot be read.
+    pub fn observe(&self, stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
         let pid = self.pids.first().copied().unwrap_or(0);
-        let single = giusto_measure::profile(load, pid, SINGLE, self.seed, generator)?;
+        let single = giusto_measure::profile(self.load, pid, SINGLE, self.seed, &self.generator)?;
         let drive = |tasks: &[Task], arrivals: Option<Arrivals>, run: Duration| -> Result<Observed, Error> {
-            let warm_up = Duration::from_ms(200);
-            let (seed, generator) = (self.seed, generator.clone());
-            let plan = LoadPlan { load, tasks, arrivals, trace: &[], warm_up, run, seed, generator };
-            Ok(giusto_measure::observe(&plan, &self.pids, &mut |_| !(self.stop)())?)
+            let (seed, generator) = (self.seed, self.generator.clone());
+            let plan =
+                LoadPlan { load: self.load, tasks, arrivals, trace: &[], warm_up: WARM_UP, run, seed, generator };
+            Ok(giusto_measure::observe(&plan, &self.pids, &mut |_| !stop())?)
         };
-        let (mut tasks, mut arrivals) = (self.service.tasks.clone(), self.service.promise.arrivals());
+        let (mut tasks, mut arrivals) = (self.tasks.to_vec(), self.arrivals);
         if self.fits.iter().any(Option::is_some) {
             let mut mean = median(&single.execution);
             for _ in 0..CORRECTIONS {
@@ -119,25 +148,25 @@ impl One<'_> {
                 let found = drive(&tasks, arrivals, ESTIMATED)?.mean().unwrap_or(mean);
                 let off = found.ns() as f64 / mean.ns().max(1) as f64 - 1.0;
                 mean = found;
-                if off.abs() < OFF || (self.stop)() {
+                if off.abs() < OFF || stop() {
                     break;
                 }
             }
             (tasks, arrivals) = self.fitted(mean);
         }
-        let observed = drive(&tasks, arrivals, OBSERVED)?;
+        let observed = undisturbed(|| drive(&tasks, arrivals, STRETCH), stop)?;
         let mean = observed.mean().unwrap_or_default();
         tasks.iter_mut().for_each(|task| task.wcet = mean.min(task.period));
         Ok(Observation {
             giusto_profile: OBSERVATION_VERSION,
-            service: self.service.name.clone(),
+            service: self.name.into(),
             host: giusto_measure::this_host(),
-            origin: giusto_planner::origin(&self.service.origin),
+            origin: self.origin.clone(),
             taken: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
-            load: load.clone(),
+            load: self.load.clone(),
             tasks,
             arrivals,
-            length: OBSERVED,
+            length: STRETCH.checked_mul(STRETCHES as u64).unwrap_or(STRETCH),
             requests: observed.requests(),
             mean,
             execution: observed.execution(),
@@ -148,19 +177,47 @@ impl One<'_> {
 
     /// Tasks and arrivals as dense as makes the shares that were asked for.
     fn fitted(&self, mean: Duration) -> (Vec<Task>, Option<Arrivals>) {
-        let mut tasks = self.service.tasks.clone();
+        let mut tasks = self.tasks.to_vec();
         for (task, fit) in tasks.iter_mut().zip(self.fits) {
             if let Some(share) = fit {
                 task.period = giusto_planner::fitting_period(mean, task.copies, share.as_f64());
-                task.deadline = task.period;
+                (task.deadline, task.wcet) = (task.period, mean.min(task.period));
             }
         }
-        let arrivals = self.service.promise.arrivals().map(|arrivals| match self.fits {
+        let arrivals = self.arrivals.map(|arrivals| match self.fits {
             [Some(share)] => giusto_planner::fitting_arrivals(mean, arrivals.batch, share.as_f64()).unwrap_or(arrivals),
             _ => arrivals,
         });
         (tasks, arrivals)
     }
+}
+
+/// Several stretches, those left out in which the hypervisor took more of any core than its clock can tell: that time may be on the
+/// service's account. Where there is nothing else, those from which it took least.
+fn undisturbed(
+    mut stretch: impl FnMut() -> Result<Observed, Error>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Observed, Error> {
+    let mut all: Vec<(u64, Observed)> = Vec::new();
+    let limit = giusto_measure::steal_clock().ns();
+    loop {
+        let before = stolen();
+        let observed = stretch()?;
+        all.push((stolen().saturating_sub(before), observed));
+        let good = all.iter().filter(|(lost, _)| *lost <= limit).count();
+        if good >= STRETCHES || all.len() >= STRETCHES + SPARE || stop() {
+            break;
+        }
+    }
+    all.sort_by_key(|(lost, _)| *lost);
+    all.truncate(STRETCHES);
+    let joined = all.into_iter().map(|(_, observed)| observed).reduce(Observed::and);
+    joined.ok_or(Error::Interrupted)
+}
+
+/// Taken by the hypervisor from all cores together, in ns; 0 where that cannot be told.
+fn stolen() -> u64 {
+    giusto_measure::stolen().unwrap_or(0)
 }
 
 fn median(times: &[u64]) -> Duration {

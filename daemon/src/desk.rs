@@ -84,6 +84,7 @@ impl Desk {
             cores: Vec::new(),
             network: Vec::new(),
             modes: None,
+            adaptations: Vec::new(),
             warnings: Vec::new(),
         };
         let (orders, taken) = channel();

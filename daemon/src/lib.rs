@@ -5,12 +5,14 @@
 //! Called by the command line (`giusto run`, `giusto restore`, `giusto measure`, `giusto status`, `giusto reload`). Sites and
 //! plans of one host flow in; job records, a judgement and the status flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
 
+mod adapt;
 mod calibrate;
 mod change;
 mod changes;
 mod control;
 mod desk;
 mod difference;
+mod drift;
 mod dry_run;
 mod enforce;
 mod hold;
@@ -35,10 +37,12 @@ mod trial;
 mod vm;
 mod watchdog;
 
-pub use calibrate::{calibrate, Calibration};
+pub use adapt::Factors;
+pub use calibrate::{calibrate, cost, Calibration, Subject};
 pub use control::ask;
 pub use desk::{Host, Planner, Refused};
 pub use difference::{difference, Change, Layout, Step};
+pub use drift::DemandStatus;
 pub use dry_run::dry_run;
 pub use enforce::enforce;
 pub use giusto_network::{LinkStatus, Network};
@@ -53,7 +57,7 @@ pub use protocol::{Answer, Request, Wish};
 pub use scene::Scene;
 pub use services::Running;
 pub use signals::Signals;
-pub use status::{CoreCriticality, CoreStatus, ServiceState, ServiceStatus, State, Status, STATUS_VERSION};
+pub use status::{Adaptation, CoreCriticality, CoreStatus, ServiceState, ServiceStatus, State, Status, STATUS_VERSION};
 pub use trial::{loads, trial, Arm, Cause, Next, Options, Removed, Slice, Talk, Trial};
 pub use watchdog::Watchdog;
 

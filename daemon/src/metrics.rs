@@ -152,6 +152,19 @@ impl Collector for Shown {
             s.depletions.map(|n| n as f64)
         })?;
         services("giusto_service_misses", "Deadlines missed", None, true, |s| s.misses.map(|n| n as f64))?;
+        services(
+            "giusto_service_demand_planned",
+            "What it was planned to ask for, as a share of a core",
+            None,
+            false,
+            |s| s.demand.as_ref().map(|demand| demand.planned),
+        )?;
+        services("giusto_service_demand", "What it took lately, as a share of a core", None, false, |s| {
+            s.demand.as_ref().map(|demand| demand.recent)
+        })?;
+        services("giusto_service_drifted", "1: it asks for more than was planned", None, false, |s| {
+            s.demand.as_ref().map(|demand| f64::from(u8::from(demand.drifted_since_ns.is_some())))
+        })?;
         services("giusto_service_threads", "Its threads", None, false, |s| Some(f64::from(s.threads)))?;
         let mut cores = |name, help, unit, counts, value: fn(&CoreStatus) -> Option<f64>| {
             let label = |core: &CoreStatus| vec![("core", core.core.to_string())];

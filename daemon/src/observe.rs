@@ -1,5 +1,6 @@
 //! What the kernel and the managers tell of services: a [`Stage`] over a [`Scene`].
 
+use crate::drift::{words, Drifts};
 use crate::hold::Hold;
 use crate::modes::Wishes;
 use crate::{
@@ -19,15 +20,17 @@ pub struct Observer {
     managers: BTreeMap<u32, (u64, u64, u64)>,
     /// For each managed server: for how long its manager had been there, what it had been supplied, and its part in between.
     supplied: BTreeMap<(String, Option<u32>), (u64, u64, f64)>,
+    drifts: Drifts,
 }
 
 impl Observer {
-    /// As a stage; `warnings` are what enforcement found wrong.
+    /// As a stage, to be taken about ten times a second; `warnings` are what enforcement found wrong.
     pub fn stage<'o, 's, 'p>(
         &'o mut self,
         scene: &'s mut Scene<'p>,
         warnings: Vec<String>,
     ) -> impl Stage + use<'o, 's, 'p> {
+        self.drifts.look(scene);
         Observed { observer: self, scene, warnings }
     }
 }
@@ -49,7 +52,8 @@ impl Stage for Observed<'_, '_, '_> {
                 Some(plan) => scene.members(plan).unwrap_or_default(),
                 None => running.processes().into_iter().flat_map(sched::threads).collect(),
             };
-            services.push(service(plan, running, threads, meter));
+            let demand = plan.and_then(|plan| observer.drifts.status(&plan.name, plan.vcpu));
+            services.push(ServiceStatus { demand, ..service(plan, running, threads, meter) });
         }
         for (status, part) in services.iter_mut().zip(&scene.parts) {
             if let Hold::Managed(handle) = &part.hold {
@@ -101,6 +105,9 @@ impl Stage for Observed<'_, '_, '_> {
         if network.iter().any(|link| dropped.contains(&link.limit)) {
             notes.push("packets beyond a bucket are dropped before the host works on them".into());
         }
+        let drifted = services.iter().filter_map(|one| one.demand.as_ref().map(|demand| (one, demand)));
+        let drifted = drifted.filter(|(_, demand)| demand.drifted_since_ns.is_some());
+        notes.extend(drifted.map(|(one, demand)| words(&one.name, demand.recent, demand.planned)));
         notes.extend(scene.parked.keys().map(|core| format!("core {core} is parked")));
         let modes = scene.modes_status();
         for member in modes.iter().flat_map(|modes| &modes.members) {

@@ -3,6 +3,7 @@
 //!
 //! Called by that loop ten times a second ([`Operator::turn`]) with what it enforces, as a [`Stage`].
 
+use crate::adapt::{Adapter, Factors, Wish};
 use crate::control::Control;
 use crate::desk::{Desk, Order};
 use crate::difference::{difference, Layout};
@@ -68,6 +69,8 @@ pub struct Settings {
     pub notify: Notify,
     /// What it is sent.
     pub signals: &'static Signals,
+    /// What the planner multiplies execution times by.
+    pub factors: Factors,
 }
 
 /// See the module. Dropping it closes what it opened.
@@ -82,6 +85,7 @@ pub struct Operator {
     /// Where this giusto keeps its state.
     folder: PathBuf,
     reported: Option<Instant>,
+    adapter: Adapter,
     _control: Control,
     _metrics: Option<Metrics>,
 }
@@ -102,6 +106,7 @@ impl Operator {
         let control = Control::listen(journal, desk.clone())?;
         let metrics = settings.metrics.map(|address| Metrics::listen(address, desk.clone())).transpose()?;
         settings.notify.status("putting services in their places");
+        let adapter = Adapter::new(settings.factors.clone());
         Ok(Operator {
             desk,
             orders,
@@ -111,6 +116,7 @@ impl Operator {
             stuck: None,
             folder: journal.folder().into(),
             reported: None,
+            adapter,
             _control: control,
             _metrics: metrics,
         })
@@ -152,7 +158,11 @@ impl Operator {
             None => format!("enforcing, {} services", services.len()),
             Some(warning) => format!("degraded: {warning}"),
         };
+        if let Some(wish) = self.adapter.wish(&self.plan, &services, Instant::now()) {
+            self.adapt_in_background(wish);
+        }
         let mut status = self.desk.publish();
+        status.adaptations = self.adapter.history().to_vec();
         let before = std::mem::replace(&mut status.state, state);
         (status.notes, status.services, status.cores, status.warnings) = (notes, services, cores, warnings);
         (status.network, status.modes) = (network, modes);
@@ -161,6 +171,22 @@ impl Operator {
             self.settings.notify.status(&line);
         }
         line
+    }
+
+    /// Plans anew with other execution times for one service.
+    fn adapt_in_background(&self, wish: Wish) {
+        let (desk, factors) = (self.desk.clone(), self.adapter.factors());
+        let adapt = move || {
+            let Wish { service, factor, before } = wish;
+            Adapter::set(&factors, &service, factor);
+            if let Err(refused) = desk.reload(None) {
+                Adapter::set(&factors, &service, before);
+                tracing::warn!(service, "{service} asks for another share and cannot have it: {refused}");
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("giusto-adapt".into()).spawn(adapt) {
+            tracing::warn!("not planned anew: {error}");
+        }
     }
 
     /// SIGHUP has nobody who waits for an answer.
@@ -183,6 +209,7 @@ impl Operator {
         match &done {
             Ok(change) => {
                 tracing::info!(steps = change.steps.len(), "reloaded: {} steps", change.steps.len());
+                self.adapter.planned(&self.plan);
                 let file = &self.settings.plan_file;
                 if let Err(error) = giusto_planner::write(&self.plan, file) {
                     tracing::warn!("the new plan is in force, and 'giusto explain' does not know it: {error}");

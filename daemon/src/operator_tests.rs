@@ -58,7 +58,14 @@ fn house() -> House {
     let (journal, _) = Journal::open_in(folder.path()).unwrap();
     let signals: &'static Signals = Box::leak(Box::new(Signals::default()));
     let plan_file = folder.path().join("plan.json");
-    let settings = Settings { plan_file, facts: facts(), metrics: None, notify: Notify::default(), signals };
+    let settings = Settings {
+        plan_file,
+        facts: facts(),
+        metrics: None,
+        notify: Notify::default(),
+        signals,
+        factors: Default::default(),
+    };
     let first = plan(&site).unwrap();
     let operator = Operator::open(&journal, &first, site.clone(), Box::new(plan), settings).unwrap();
     House { site, operator, folder, _journal: journal }
@@ -122,6 +129,7 @@ fn what_another_host_has_to_do_or_several_is_not_done_here() {
         metrics: None,
         notify: Notify::default(),
         signals: Box::leak(Box::new(Signals::default())),
+        factors: Factors::default(),
     };
     let opened = Operator::open(&house._journal, &several, PathBuf::new(), Box::new(plan), settings);
     assert!(matches!(opened, Err(Error::ManyHosts(2))));

@@ -3,6 +3,7 @@
 //! Filled in by whoever enforces ([`crate::Stage::report`]). What a backend cannot know is `None`: the kernel does not say how
 //! much of a SCHED_DEADLINE budget is left, the user-space manager does. Form: formats/status.schema.json.
 
+use crate::drift::DemandStatus;
 use crate::{LinkStatus, ModesStatus};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -38,6 +39,9 @@ pub struct Status {
     /// The modes of this host; not written where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modes: Option<ModesStatus>,
+    /// Services that were planned anew since they asked for more, the last ones; not written where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adaptations: Vec<Adaptation>,
     /// What is wrong now, each with what to do; not empty: [`State::Degraded`].
     pub warnings: Vec<String>,
 }
@@ -98,6 +102,25 @@ pub struct ServiceStatus {
     pub misses: Option<u64>,
     /// Its mode.
     pub mode: Option<String>,
+    /// What it asks for beside what was planned for; not written where no demand is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand: Option<DemandStatus>,
+}
+
+/// A service that was planned anew since it asked for more, or less again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Adaptation {
+    /// When, in Unix time.
+    pub at_ns: u64,
+    /// Which.
+    pub service: String,
+    /// Its share of a core before ...
+    pub from: f64,
+    /// ... and since.
+    pub to: f64,
+    /// Why, in words.
+    pub why: String,
 }
 
 /// What a service is doing.

@@ -35,7 +35,7 @@ pub use host::this_host;
 pub use latency::{latency, GuestCommand, LatencyPlan};
 pub use listener::listener;
 pub use listening::wait_listening;
-pub use noise::{steal, steal_clock, Noise};
+pub use noise::{steal, steal_clock, stolen, Noise};
 pub use observe::{observe, Observed};
 pub use profiler::profile;
 pub use supply::{

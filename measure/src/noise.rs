@@ -25,19 +25,28 @@ pub fn steal(cpus: &[u32]) -> io::Result<Vec<Noise>> {
     parse(&fs::read_to_string("/proc/stat")?, cpus, rustix::param::clock_ticks_per_second())
 }
 
+/// The stolen time of all CPUs together, in ns.
+///
+/// # Errors
+/// As [`steal`].
+pub fn stolen() -> io::Result<u64> {
+    of_line(&fs::read_to_string("/proc/stat")?, "cpu", rustix::param::clock_ticks_per_second())
+}
+
 fn parse(stat: &str, cpus: &[u32], ticks_per_second: u64) -> io::Result<Vec<Noise>> {
-    let tick_ns = 1_000_000_000 / ticks_per_second.max(1);
-    let one = |&cpu: &u32| {
-        let name = format!("cpu{cpu}");
-        let missing = || io::Error::new(io::ErrorKind::NotFound, format!("/proc/stat has no {name}; is it online?"));
-        let line = stat.lines().find(|l| l.split(' ').next() == Some(&name)).ok_or_else(missing)?;
-        // cpuN user nice system idle iowait irq softirq steal …
-        let ticks = line.split_ascii_whitespace().nth(8).and_then(|t| t.parse::<u64>().ok());
-        let steal_ns = ticks.and_then(|t| t.checked_mul(tick_ns));
-        let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("no stolen time in '{line}' of /proc/stat"));
-        Ok(Noise { cpu, steal_ns: steal_ns.ok_or_else(bad)? })
-    };
+    let one =
+        |&cpu: &u32| of_line(stat, &format!("cpu{cpu}"), ticks_per_second).map(|steal_ns| Noise { cpu, steal_ns });
     cpus.iter().map(one).collect()
+}
+
+fn of_line(stat: &str, name: &str, ticks_per_second: u64) -> io::Result<u64> {
+    let missing = || io::Error::new(io::ErrorKind::NotFound, format!("/proc/stat has no {name}; is it online?"));
+    let line = stat.lines().find(|line| line.split(' ').next() == Some(name)).ok_or_else(missing)?;
+    // cpuN user nice system idle iowait irq softirq steal …
+    let ticks = line.split_ascii_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok());
+    let steal_ns = ticks.and_then(|ticks| ticks.checked_mul(1_000_000_000 / ticks_per_second.max(1)));
+    let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("no stolen time in '{line}' of /proc/stat"));
+    steal_ns.ok_or_else(bad)
 }
 
 #[cfg(test)]
@@ -50,6 +59,7 @@ mod tests {
         let steal = |cpus: &[u32]| parse(stat, cpus, 100);
         let of = |cpu, steal_ns| Noise { cpu, steal_ns };
         assert_eq!(steal(&[10, 1]).unwrap(), [of(10, 160_000_000), of(1, 80_000_000)]);
+        assert_eq!(of_line(stat, "cpu", 100).unwrap(), 990_000_000);
         assert_eq!(steal(&[0]).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(parse("cpu0 1 2 3\n", &[0], 100).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }

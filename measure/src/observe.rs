@@ -1,7 +1,7 @@
 //! What a service's requests cost under its own load: its processor time is read whenever no request is on its way.
 
 use crate::drive::drive_watched;
-use crate::{Error, LoadPlan, LoadReport};
+use crate::{Error, LoadPlan};
 use giusto_model::Duration;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,12 +22,11 @@ struct Reading {
     answered: u64,
 }
 
-/// A load, and what it cost.
+/// What a load cost, in one stretch or several.
 #[derive(Debug)]
 pub struct Observed {
-    /// As [`crate::drive()`] tells it.
-    pub report: LoadReport,
-    readings: Vec<Reading>,
+    /// Of each stretch, in the order of time.
+    stretches: Vec<Vec<Reading>>,
 }
 
 /// Drives a load as [`crate::drive()`] does and reads meanwhile the processor time of the processes `pids`, which serve it: of all
@@ -50,11 +49,11 @@ pub fn observe(
             last = at;
         }
     })?;
-    let observed = Observed { report, readings };
+    let observed = Observed { stretches: vec![readings] };
     let (pid, address) = (pids.first().copied().unwrap_or(0), plan.load.address());
     match observed.mean() {
         Some(mean) if !mean.is_zero() => Ok(observed),
-        _ => Err(Error::Idle { pid, requests: observed.report.jobs.len() as u32, address }),
+        _ => Err(Error::Idle { pid, requests: report.jobs.len() as u32, address }),
     }
 }
 
@@ -84,23 +83,33 @@ fn ran(clock: &File) -> u64 {
 }
 
 impl Observed {
-    /// Processor time of all requests between the first and the last reading over their number; `None` with less than two readings.
-    pub fn mean(&self) -> Option<Duration> {
-        let (first, last) = (self.readings.first()?, self.readings.last()?);
-        cost(first, last).map(|ns| Duration::from_ns(ns as u64))
+    /// Both, of the same service.
+    pub fn and(mut self, other: Observed) -> Observed {
+        self.stretches.extend(other.stretches);
+        self
     }
 
-    /// Requests between the first and the last reading.
+    /// Processor time of all requests between the first and the last reading of each stretch over their number; `None` without two
+    /// readings.
+    pub fn mean(&self) -> Option<Duration> {
+        let cpu: u64 = self.ends().map(|(first, last)| last.cpu.saturating_sub(first.cpu)).sum();
+        cpu.checked_div(self.requests()).map(Duration::from_ns)
+    }
+
+    /// Requests between the first and the last reading of each stretch.
     pub fn requests(&self) -> u64 {
-        let ends = self.readings.first().zip(self.readings.last());
-        ends.map_or(0, |(first, last)| last.answered - first.answered)
+        self.ends().map(|(first, last)| last.answered - first.answered).sum()
+    }
+
+    fn ends(&self) -> impl Iterator<Item = (&Reading, &Reading)> {
+        self.stretches.iter().filter_map(|readings| readings.first().zip(readings.last()))
     }
 
     /// Processor time of a request, averaged over the requests between two readings: ns (to half a per cent, rounded up), and how
     /// many requests; ascending. O(readings · log readings).
     pub fn execution(&self) -> Vec<[u64; 2]> {
         let mut counts = BTreeMap::new();
-        for pair in self.readings.windows(2) {
+        for pair in self.stretches.iter().flat_map(|readings| readings.windows(2)) {
             let Some(ns) = cost(&pair[0], &pair[1]).filter(|ns| *ns >= 1.0) else { continue };
             let part = (ns as u64 / PARTS).max(1);
             *counts.entry((ns as u64).div_ceil(part) * part).or_insert(0) += pair[1].answered - pair[0].answered;
@@ -113,15 +122,7 @@ impl Observed {
     pub fn windows(&self) -> Vec<[u64; 2]> {
         let mut found: Vec<[u64; 2]> = Vec::new();
         for length in WINDOWS_MS.map(|ms| ms * 1_000_000) {
-            let mut end = 0;
-            let mut most = 0.0f64;
-            for begin in &self.readings {
-                while self.readings.get(end).is_some_and(|reading| reading.at < begin.at + length) {
-                    end += 1;
-                }
-                let Some(last) = self.readings.get(end) else { break };
-                most = cost(begin, last).map_or(most, |ns| most.max(ns));
-            }
+            let most = self.stretches.iter().map(|readings| greatest(readings, length)).fold(0.0, f64::max);
             if most > 0.0 {
                 found.push([length, most.ceil() as u64]);
             }
@@ -132,6 +133,19 @@ impl Observed {
         }
         found
     }
+}
+
+/// The greatest mean over all stretches from one of `readings` to the first one at least `length` after it; 0 without one.
+fn greatest(readings: &[Reading], length: u64) -> f64 {
+    let (mut end, mut most) = (0, 0.0f64);
+    for begin in readings {
+        while readings.get(end).is_some_and(|reading| reading.at < begin.at + length) {
+            end += 1;
+        }
+        let Some(last) = readings.get(end) else { break };
+        most = cost(begin, last).map_or(most, |ns| most.max(ns));
+    }
+    most
 }
 
 /// Processor time of a request between two readings; `None` where none was answered.
@@ -146,15 +160,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     fn observed(readings: Vec<Reading>) -> Observed {
-        let report = LoadReport {
-            jobs: Vec::new(),
-            lost: 0,
-            errors: 0,
-            first_error: None,
-            lateness_ns: [0; 3],
-            waited_ns: None,
-        };
-        Observed { report, readings }
+        Observed { stretches: vec![readings] }
     }
 
     #[test]
@@ -189,7 +195,15 @@ mod tests {
             let ascending = one.windows().windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] >= pair[1][1]);
             assert!(ascending && one.execution().iter().map(|[_, n]| n).sum::<u64>() <= one.requests());
             let (first, last) = (readings[0], readings[399]);
-            assert_eq!(one.mean().unwrap().ns(), (last.cpu - first.cpu) / (last.answered - first.answered));
+            let (cpu, requests) = (last.cpu - first.cpu, last.answered - first.answered);
+            assert_eq!((one.mean().unwrap().ns(), one.requests()), (cpu / requests, requests));
+            // What lies between two stretches counts in neither.
+            let later: Vec<Reading> =
+                readings.iter().map(|one| Reading { at: one.at << 20, cpu: one.cpu << 20, ..*one }).collect();
+            let windows = one.windows();
+            let both = one.and(observed(readings)).and(observed(later[..1].to_vec()));
+            assert_eq!((both.mean().unwrap().ns(), both.requests()), (cpu / requests, 2 * requests));
+            assert_eq!(both.windows(), windows);
         }
         assert!(observed(Vec::new()).mean().is_none() && observed(Vec::new()).windows().is_empty());
     }

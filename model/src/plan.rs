@@ -130,6 +130,9 @@ pub struct ServicePlan {
     pub left_for_others: Bandwidth,
     /// What proves that it keeps its promise.
     pub certificate: Certificate,
+    /// The share of a core that it may be planned anew with, should it ask for more; `None`, and not written: it stays as planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapt: Option<Bandwidth>,
     /// `None`, and not written: its core has no services with criticality. Else all servers of its core have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criticality: Option<Criticality>,

@@ -95,6 +95,8 @@ pub struct Service {
     pub criticality: Option<SiteCriticality>,
     /// Where the execution times in `tasks` or `promise` come from.
     pub measured: Measured,
+    /// Where it asks for more than planned while it runs: the share of a core that it may then be planned anew with; `None`: as planned.
+    pub adapt: Option<Bandwidth>,
 }
 
 /// Where a service's execution times come from.

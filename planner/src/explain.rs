@@ -1,5 +1,6 @@
 mod modes;
 
+use crate::hosts::EXECUTION_TIME;
 use crate::words::{cores, time};
 use crate::Error;
 use giusto_model::{
@@ -74,6 +75,9 @@ fn parked(host: &HostPlan) -> String {
 
 fn service(plan: &Plan, service: &ServicePlan) -> String {
     let mut rows: Vec<[String; 3]> = service.tasks.iter().map(modes::task).collect();
+    if service.reasons.iter().any(|reason| reason.what == EXECUTION_TIME) {
+        rows.iter_mut().for_each(|row| row[2] += ", its execution time as measured");
+    }
     rows.extend(service.reasons.iter().map(row));
     rows.extend(late(plan, service));
     rows.extend(proof(service));

@@ -86,6 +86,9 @@ fn with(site: &Site, facts: &Facts, only: Option<usize>, measured: Option<(usize
     Ok(Plan { topics, coordination, network, ..plan })
 }
 
+/// What the reason is called that says where measured execution times come from.
+pub(crate) const EXECUTION_TIME: &str = "execution time";
+
 /// Says where measured execution times come from.
 fn where_from(site: &Site, planned: &mut ServicePlan) {
     let service = site.services.iter().find(|service| service.name == planned.name);
@@ -94,7 +97,7 @@ fn where_from(site: &Site, planned: &mut ServicePlan) {
             Some(task) => time(task.wcet),
             None => "a distribution".into(),
         };
-        planned.reasons.insert(0, reason("execution time", value, words.clone()));
+        planned.reasons.insert(0, reason(EXECUTION_TIME, value, words.clone()));
     }
 }
 

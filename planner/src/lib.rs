@@ -6,6 +6,7 @@
 //! people ([`explain`]), with the files of its brokers ([`nsq`]) and its ensemble ([`zookeeper`]). It touches no machine and simulates nothing: predictions are filled in by whoever ran the
 //! simulator.
 
+mod adapt;
 mod backend;
 mod cheapest;
 mod choice;
@@ -33,6 +34,7 @@ mod supply;
 mod topics;
 mod words;
 
+pub use adapt::adapted;
 pub use backend::capacity;
 pub use coordination::{slow_to_see, Faster, SlowRecovery};
 pub use critical::Discord;

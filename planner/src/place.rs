@@ -131,6 +131,7 @@ fn place(service: &Service, host: &Host, found: Sized, core: u32, rank: usize, c
         hold,
         left_for_others,
         certificate,
+        adapt: service.adapt,
         criticality: None,
         pessimistic: None,
         prediction: None,

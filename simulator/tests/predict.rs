@@ -27,6 +27,7 @@ fn service() -> ServicePlan {
         hold: Hold { conforming: budget, enforced: period },
         left_for_others: half,
         certificate: Certificate::AsIfAlone { from: None, demand: budget },
+        adapt: None,
         criticality: None,
         pessimistic: None,
         prediction: None,

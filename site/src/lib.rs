@@ -8,6 +8,7 @@
 //! It does not decide whether a site fits its hosts (`planner`), nor whether programs, processes, cgroups or cores exist
 //! (`compute`, `daemon`).
 
+mod adapt;
 mod adopt;
 pub mod agent;
 mod arrivals;

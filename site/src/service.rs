@@ -1,5 +1,6 @@
 //! `services:`: who they are, what they run and what each was promised.
 
+use crate::adapt;
 use crate::adopt;
 use crate::criticality;
 use crate::error::Fault;
@@ -38,6 +39,7 @@ pub(crate) const SERVICE: Grammar = Grammar {
         "modes",
         "agent",
         "criticality",
+        "adapt",
     ],
     later: &[],
 };
@@ -116,6 +118,7 @@ fn service(
         return Err(Fault::new(at, "nothing says how its execution times can be measured", expected));
     }
     let criticality = criticality::read(&fields, &promise, &tasks)?;
+    let adapt = adapt::read(&fields, &promise)?;
     let server = fields.get("server").map(server).transpose()?;
     let mut cap = fields.get("cap").map_or(Ok(Cap::default()), cap)?;
     if criticality.is_some() && !matches!(promise, Promise::Leftovers { .. }) {
@@ -139,6 +142,7 @@ fn service(
         agent,
         criticality,
         measured,
+        adapt,
     })
 }
 

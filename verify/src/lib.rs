@@ -17,6 +17,7 @@ mod compare;
 mod curves;
 mod demand;
 mod distance;
+mod drift;
 mod kept;
 mod plane;
 mod plot;
@@ -38,6 +39,7 @@ pub use compare::{compare, compare_two, Comparison, NoiseFloor, Row, TwoWay, NEG
 pub use curves::{curves_svg, Line, Panel};
 pub use demand::{Demand, DemandVerdict};
 pub use distance::{kolmogorov_smirnov, wasserstein};
+pub use drift::{Drift, Planned, BETWEEN_FALSE_ALARMS, WINDOW};
 pub use kept::{kept, table_kept, Kept, KeptPoint};
 pub use plane::plane_svg;
 pub use report::{report_html, slowest, Drawing, Findings, ReportMeta};

@@ -9,9 +9,12 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Measure {
-    /// Profile a service that runs: processor time and round trip of single requests
+    /// Measure what the requests of a service that runs cost, for 'wcet: measured' and 'execution: measured' in a site file
+    ///
+    /// First single requests one at a time, then for some seconds its own load: processor time of a request, its distribution, and
+    /// the greatest mean over windows of several lengths go into a profile that 'giusto plan' and 'giusto run' read.
     #[command(
-        after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure execution sites/walk.yaml cache --out out/profile.csv"
+        after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure execution sites/walk.yaml cache --samples out/profile.csv"
     )]
     Execution(ExecutionArgs),
     /// Drive a service that runs with its own tasks, open loop, and record every job
@@ -126,24 +129,39 @@ pub(crate) struct MeasureArgs {
     /// Seed of keys and values
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Write the records to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
+}
+
+/// Where profiles are.
+pub(crate) const PROFILES: &str = "out/profiles";
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfilesArg {
+    /// The folder of the profiles, a file NAME.json for each service
+    #[arg(long = "profiles", value_name = "FOLDER", default_value = PROFILES)]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExecutionArgs {
     #[command(flatten)]
     pub(crate) measure: MeasureArgs,
-    /// How many requests to profile
+    #[command(flatten)]
+    pub(crate) profiles: ProfilesArg,
+    /// How many single requests to send
     #[arg(long, default_value_t = 2000)]
     pub(crate) requests: u32,
+    /// Write processor time and round trip of the single requests to this file, for 'giusto simulate --profile'
+    #[arg(long, value_name = "FILE")]
+    pub(crate) samples: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ResponseArgs {
     #[command(flatten)]
     pub(crate) measure: MeasureArgs,
+    /// Write the records to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
     /// How long to drive it [default: 5s, or as long as the trace]
     #[arg(long = "for", value_name = "TIME", value_parser = span)]
     pub(crate) length: Option<Duration>,

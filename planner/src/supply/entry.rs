@@ -106,6 +106,7 @@ pub(super) fn place(
         hold,
         left_for_others,
         certificate,
+        adapt: service.adapt,
         pessimistic: match worst {
             Some(worst) => Some(proof(&entries[index], worst, core.on.len() == 1).ok_or_else(range)?.1),
             None => None,

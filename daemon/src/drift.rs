@@ -1,0 +1,156 @@
+//! Watches what services ask for while a plan is enforced ([`giusto_verify::Drift`]), from the processor time that the kernel accounts
+//! anyway.
+
+use crate::scene::{Part, Scene};
+use giusto_compute::sched;
+use giusto_model::{Duration, Plan, Promise, ServicePlan};
+use giusto_verify::{Drift, Planned, WINDOW};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Which threads a service has is looked up once in so many windows.
+const THREADS_EVERY: u32 = 10;
+
+/// What a service asks for beside what was planned for it; both are shares of a core. Part of the status.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DemandStatus {
+    /// What was planned for.
+    pub planned: f64,
+    /// What it took lately: about two seconds.
+    pub recent: f64,
+    /// Since when it has asked for more than planned, in Unix time; `None`: it does not.
+    pub drifted_since_ns: Option<u64>,
+    /// How often it began to under this plan.
+    pub alarms: u64,
+}
+
+/// All services with a planned demand.
+#[derive(Debug, Default)]
+pub(crate) struct Drifts {
+    watched: BTreeMap<(String, Option<u32>), Watched>,
+    last: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    drift: Drift,
+    threads: Vec<u32>,
+    age: u32,
+    used: BTreeMap<u32, u64>,
+    since: Option<SystemTime>,
+}
+
+impl Drifts {
+    /// Looks, if a window has passed.
+    pub(crate) fn look(&mut self, scene: &Scene) {
+        let now = Instant::now();
+        let passed = self.last.map(|last| Duration::from_ns((now - last).as_nanos() as u64));
+        if passed.is_some_and(|passed| passed < Duration::from_ns(WINDOW.ns() * 9 / 10)) {
+            return;
+        }
+        self.last = Some(now);
+        let parts: Vec<(&Part, Planned)> =
+            scene.parts.iter().filter_map(|part| Some((part, planned(&scene.plan, &part.plan)?))).collect();
+        self.watched.retain(|key, _| parts.iter().any(|(part, _)| *key == self::key(&part.plan)));
+        for (part, planned) in parts {
+            let key = key(&part.plan);
+            if self.watched.get(&key).is_none_or(|watched| *watched.drift.planned() != planned) {
+                self.watched.insert(key.clone(), Watched::new(planned)); // a new plan begins anew
+            }
+            let Some(watched) = self.watched.get_mut(&key) else { continue };
+            watched.look(passed, || {
+                let members = scene.members(&part.plan).unwrap_or_default();
+                match part.plan.vcpu {
+                    Some(_) => members,
+                    None => members.into_iter().flat_map(sched::threads).collect(),
+                }
+            });
+            watched.tell(&part.plan);
+        }
+    }
+
+    /// Of one service.
+    pub(crate) fn status(&self, name: &str, vcpu: Option<u32>) -> Option<DemandStatus> {
+        let watched = self.watched.get(&(name.to_string(), vcpu))?;
+        let unix = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        Some(DemandStatus {
+            planned: watched.drift.planned().share(),
+            recent: watched.drift.recent(),
+            drifted_since_ns: watched.since.map(unix),
+            alarms: watched.drift.alarms(),
+        })
+    }
+}
+
+impl Watched {
+    fn new(planned: Planned) -> Watched {
+        Watched { drift: Drift::new(planned), threads: Vec::new(), age: 0, used: BTreeMap::new(), since: None }
+    }
+
+    fn look(&mut self, passed: Option<Duration>, threads: impl FnOnce() -> Vec<u32>) {
+        if self.age % THREADS_EVERY == 0 {
+            self.threads = threads();
+        }
+        self.age += 1;
+        let used: BTreeMap<u32, u64> = self.threads.iter().map(|&tid| (tid, sched::cpu_time_ns(tid))).collect();
+        // A thread that is new here may be old: what it had before does not count.
+        let more = |(tid, now): (&u32, &u64)| now.saturating_sub(*self.used.get(tid).unwrap_or(now));
+        let more: u64 = used.iter().map(more).sum();
+        let first = self.used.is_empty();
+        self.used = used;
+        if let (Some(passed), false) = (passed, first) {
+            self.drift.see(passed, Duration::from_ns(more));
+        }
+    }
+
+    /// To the log, once a change.
+    fn tell(&mut self, plan: &ServicePlan) {
+        match (self.drift.drifted(), self.since) {
+            (true, None) => {
+                self.since = Some(SystemTime::now());
+                tracing::warn!(
+                    service = plan.name,
+                    "{}",
+                    words(&plan.name, self.drift.recent(), self.drift.planned().share())
+                );
+            }
+            (false, Some(_)) => {
+                self.since = None;
+                tracing::info!(service = plan.name, "{}: asks for no more than was planned again", plan.name);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `drift: cache asks for 61.2 % of a core, planned were 33.0 %`.
+pub(crate) fn words(name: &str, recent: f64, planned: f64) -> String {
+    format!(
+        "drift: {name} asks for {:.1} % of a core or more, {:.1} % were planned for: its requests take longer, or more of them come",
+        recent * 100.0,
+        planned * 100.0
+    )
+}
+
+fn key(plan: &ServicePlan) -> (String, Option<u32>) {
+    (plan.name.clone(), plan.vcpu)
+}
+
+/// What was planned for; `None` where only a supply was promised, or the tasks change with modes.
+fn planned(all: &Plan, plan: &ServicePlan) -> Option<Planned> {
+    if all.modes.iter().any(|modes| modes.members.iter().any(|member| member.service == plan.name)) {
+        return None;
+    }
+    match &plan.promise {
+        Promise::Percentiles { arrivals, service, .. } => {
+            let each: f64 = service.bound().iter().map(|(time, part)| time.ns() as f64 * part).sum();
+            let mean = arrivals.rate.per_ns() * f64::from(arrivals.batch) * each;
+            (mean > 0.0 && mean < 0.95).then_some(Planned::Random { mean })
+        }
+        Promise::Supply(_) | Promise::Leftovers { .. } => None,
+        _ if plan.tasks.is_empty() || plan.criticality.is_some() => None,
+        _ => Some(Planned::Tasks { tasks: plan.tasks.clone(), period: plan.server.period }),
+    }
+}
