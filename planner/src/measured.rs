@@ -153,9 +153,9 @@ pub fn fitting_period(mean: Duration, copies: u32, share: f64) -> Duration {
 /// The same for requests that come at random in batches: to three digits; `None` where no rate can say it.
 pub fn fitting_arrivals(mean: Duration, batch: u32, share: f64) -> Option<Arrivals> {
     let per_second = share * 1e9 / (mean.ns().max(1) as f64 * f64::from(batch.max(1)));
-    let digits = 10f64.powi(per_second.max(1e-3).log10().floor() as i32 - 2);
-    let thousandths = ((per_second / digits).round() * digits * 1000.0).round() as u64;
-    Some(Arrivals { rate: Rate::of(thousandths.max(1), Duration::from_secs(1000))?, batch })
+    let digits = 10f64.powi(per_second.max(1e-6).log10().floor() as i32 - 2);
+    let millionths = ((per_second / digits).round() * digits * 1e6).round() as u64;
+    Some(Arrivals { rate: Rate::of(millionths.max(1), Duration::from_secs(1_000_000))?, batch })
 }
 
 #[cfg(test)]
