@@ -144,11 +144,13 @@ fn planned(all: &Plan, plan: &ServicePlan) -> Option<Planned> {
         return None;
     }
     match &plan.promise {
-        Promise::Percentiles { arrivals, service, .. } => {
-            let each: f64 = service.bound().iter().map(|(time, part)| time.ns() as f64 * part).sum();
-            let mean = arrivals.rate.per_ns() * f64::from(arrivals.batch) * each;
-            (mean > 0.0 && mean < 0.95).then_some(Planned::Random { mean })
-        }
+        Promise::Percentiles { arrivals, service, .. } => Some(Planned::Random {
+            rate: arrivals.rate.per_ns(),
+            batch: arrivals.batch,
+            times: service.bound().iter().map(|(time, p)| (time.ns() as f64, *p)).collect(),
+            budget: plan.server.budget,
+            period: plan.server.period,
+        }),
         Promise::Supply(_) | Promise::Leftovers { .. } => None,
         _ if plan.tasks.is_empty() || plan.criticality.is_some() => None,
         _ => Some(Planned::Tasks { tasks: plan.tasks.clone(), period: plan.server.period }),
