@@ -105,6 +105,10 @@ fn task<'a>(fields: &Fields<'a>, number: usize) -> Result<Read<'a>, Fault> {
             period.fault("a period that follows from measuring needs something measured", "expected wcet: measured")
         );
     }
+    for key in ["deadline", "offset"].into_iter().filter(|_| fit.is_some()) {
+        let found = format!("'{key}' does not go with a period that follows from measuring");
+        fields.forbid(key, &found, "leave it out, or write a period such as 1ms")?;
+    }
     let offset = fields.get("offset").map(duration).transpose()?;
     let name = fields.get("name").map(|node| name(scalar(node, "expected a name")?, "a task")).transpose()?;
     let full = fit.map_or_else(|| duration(period), |_| Ok(PLACEHOLDER_PERIOD))?;

@@ -1,8 +1,9 @@
 //! Sites that are read, and what they mean.
 
 use giusto_model::{
-    Adopt, Bandwidth, Bucket, Cap, Duration, GuestScheduler, Interface, Load, Origin, PacketClass, PacketUnit, Promise,
-    Release, Scheduler, ServerKind, Service, ServiceTime, Site, SiteCriticality, TaskError, Tokens, Unused,
+    Adopt, Bandwidth, Bucket, Cap, Duration, GuestScheduler, Interface, Load, Measured, Origin, PacketClass,
+    PacketUnit, Promise, Release, Scheduler, ServerKind, Service, ServiceTime, Site, SiteCriticality, TaskError,
+    Tokens, Unused,
 };
 use giusto_site::{parse, read, SiteError, LARGEST_FILE};
 use std::path::Path;
@@ -366,4 +367,26 @@ fn criticality_has_a_worst_case_for_each_task_and_for_each_virtual_cpu() {
     let rest = of("{start: a, criticality: low, promise: leftovers, at-least: 10%}");
     assert_eq!((rest.criticality, rest.cap), (Some(SiteCriticality::Low), Cap::Hard));
     assert_eq!(of("{start: a, promise: {supply: 5ms/100ms}}").criticality, None);
+}
+
+#[test]
+fn what_is_to_be_measured_has_placeholders_and_says_what_is_to_follow() {
+    let site = |service: &str| {
+        let text = format!(
+            "giusto: 1\nhosts: {{h: {{cores: 1}}}}\nservices:\n  a:\n    start: x\n    load: {{redis: 127.0.0.1:7001, fields: 1, value: 1}}\n{service}"
+        );
+        parse("site.yaml", &text).unwrap().services.remove(0)
+    };
+    let percent = |n| Some(Bandwidth::new(n, 100).unwrap());
+    let tasks = site(
+        "    promise: as-if-alone\n    adapt: {up-to: 60%}\n    tasks: [{wcet: measured, period: {fit: 30%}, copies: 6}, {wcet: measured, period: 2ms}]\n",
+    );
+    assert_eq!(tasks.measured, Measured::Wanted { fits: vec![percent(30), None] });
+    assert_eq!((tasks.tasks[1].period, tasks.adapt), (Duration::from_ms(2), percent(60)));
+    let random = site(
+        "    promise: {p99: 10ms}\n    adapt: yes\n    arrivals: {poisson: {fit: 40%}, batch: 2}\n    execution: measured\n",
+    );
+    assert_eq!((random.measured, random.adapt), (Measured::Wanted { fits: vec![percent(40)] }, Some(Bandwidth::ONE)));
+    let declared = site("    promise: as-if-alone\n    adapt: no\n    tasks: [{wcet: 1ms, period: 2ms}]\n");
+    assert_eq!((declared.measured, declared.adapt), (Measured::Declared, None));
 }

@@ -1,0 +1,90 @@
+"""The first five minutes: 'make run', again and again, on a quiet machine and on disturbed ones.
+
+  tests/first.py [N]    N runs of each kind (default 1; 'make soak': 20)
+
+Each ends with 0 and with a verdict in words. Of the quiet ones all but one in twenty say 'kept'.
+"""
+import os
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VERDICTS = {"kept": "promise kept", "missed": "promise missed", "cannot tell": "cannot tell"}
+LIMIT = 130
+THRASH = """
+import array, random
+data = array.array('q', bytes(64 << 20))
+while True:
+    at = random.randrange(len(data) - (1 << 20))
+    data[at:at + (1 << 20)] = data[at:at + (1 << 20)]
+"""
+
+
+class Disturbed:
+    """What disturbs, on both cores, while it is entered."""
+
+    def __init__(self, kind):
+        self.kind, self.over, self.children, self.thread = kind, threading.Event(), [], None
+
+    def __enter__(self):
+        if self.kind == "bursts":
+            self.thread = threading.Thread(target=self.bursts)
+            self.thread.start()
+        if self.kind == "caches":
+            self.children = [self.child(core, THRASH) for core in sorted(os.sched_getaffinity(0))]
+
+    def __exit__(self, *_):
+        self.over.set()
+        if self.thread:
+            self.thread.join()
+        for child in self.children:
+            child.kill()
+            child.wait()
+
+    @staticmethod
+    def child(core, program):
+        return subprocess.Popen(["taskset", "-c", str(core), sys.executable, "-c", program])
+
+    def bursts(self):
+        """Both cores for 30 % of the time, in bursts of 10 to 250 ms."""
+        draw = random.Random(1)
+        while not self.over.is_set():
+            burst = draw.uniform(0.01, 0.25)
+            spin = f"import time\nend = time.monotonic() + {burst}\nwhile time.monotonic() < end: pass\n"
+            children = [self.child(core, spin) for core in sorted(os.sched_getaffinity(0))]
+            for child in children:
+                child.wait()
+            self.over.wait(burst * 7 / 3)
+
+
+def once(kind):
+    begin = time.monotonic()
+    with Disturbed(kind):
+        done = subprocess.run(["make", "-s", "run"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT + 60, stdin=subprocess.DEVNULL)
+    took = time.monotonic() - begin
+    verdicts = [name for name, words in VERDICTS.items() if words in done.stdout]
+    reasons = [line for line in done.stdout.splitlines() if "from a whole core" in line or "cannot tell" in line]
+    print(f"{kind:<7} {took:4.0f} s  exit {done.returncode}  {'/'.join(verdicts) or 'no verdict'}: {reasons[-1] if reasons else '-'}", flush=True)
+    assert done.returncode == 0 and verdicts, done.stdout + done.stderr
+    assert took < LIMIT, f"{took:.0f} s"
+    if kind == "quiet":
+        assert re.search(r"a request takes \S+ us of processor time", done.stdout + done.stderr), done.stderr
+    return verdicts[0]
+
+
+def main():
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    for kind in ("quiet", "bursts", "caches"):
+        found = [once(kind) for _ in range(runs)]
+        print(f"{kind}: {', '.join(f'{found.count(name)} {name}' for name in VERDICTS if name in found)} of {runs}", flush=True)
+        if kind == "quiet" and runs >= 20:
+            assert found.count("kept") >= runs * 19 // 20, found
+
+
+if __name__ == "__main__":
+    main()
