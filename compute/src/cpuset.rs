@@ -128,7 +128,7 @@ impl Cpusets {
             intend(record, Undo::File { path: control.clone(), value: "-cpuset".into() })?;
             set(files, &control, "+cpuset")?;
         }
-        // Kernels before 6.2 forget everybody's own mask when a partition takes cores away.
+        // Kernels before 6.2 forget threads' own masks when a partition takes cores away.
         for (thread, cores) in sched::restricted() {
             intend(record, Undo::Affinity { thread, cores })?;
         }
@@ -185,7 +185,7 @@ impl Cpusets {
         }
     }
 
-    /// Moves everybody else who sits in the root to the cores that are left (v1, where nothing balances the root from now on,
+    /// Moves all others that sit in the root to the cores that are left (v1, where nothing balances the root from now on,
     /// so that who last ran on a core of ours would stay there). They return when the cpuset of the rest goes.
     pub(crate) fn make_room(&self, files: &dyn Files, record: &mut dyn Recorder) -> Result<(), Error> {
         let rest = self.rest();

@@ -158,7 +158,7 @@ impl Cpusets {
     }
 }
 
-/// Cores that cannot be given away, for whoever plans.
+/// Cores that cannot be given away, for the planner.
 pub(crate) fn held(files: &dyn Files, cpusets: &Cpusets) -> Vec<Held> {
     cpusets.neighbours(files).unwrap_or_default().iter().flat_map(Neighbour::held).collect()
 }

@@ -23,10 +23,10 @@ impl State {
                     return Err(code(libc::EINVAL));
                 }
             }
-            ("cpuset.cpus.exclusive", _) => {
-                if self.beside(folder).iter().any(|other| meet(&self.list(other, name), text)) {
-                    return Err(code(libc::EINVAL));
-                }
+            ("cpuset.cpus.exclusive", _)
+                if self.beside(folder).iter().any(|other| meet(&self.list(other, name), text)) =>
+            {
+                return Err(code(libc::EINVAL));
             }
             (PARTITION, "member") => {}
             (PARTITION, "root" | "isolated") => return Ok(self.partition(folder, text)),
