@@ -159,6 +159,11 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
 
 fn isolate(cpusets: &Cpusets, cores: &[u32], online: &[u32], lines: &mut Vec<String>) {
     let show = |path: &Path| path.display().to_string();
+    lines.push(format!(
+        "take cores {cores:?} out of the cpuset.cpus of other cpusets in {} until the end; their tasks run on with the other \
+         cores that they have",
+        show(cpusets.root())
+    ));
     match cpusets {
         Cpusets::V1(root) => {
             let rest: Vec<u32> = online.iter().copied().filter(|core| !cores.contains(core)).collect();
