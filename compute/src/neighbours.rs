@@ -2,8 +2,9 @@
 //!
 //! A cpuset without a task in it or below it holds nothing, whatever container engines, virtual machine managers and
 //! service managers have left in its files: it is never a reason to refuse. One with tasks does without a core as long
-//! as it has another one and is not exclusive. Each old value is on record before it is changed, that of an inner cpuset
-//! before that of an outer one: what was recorded last is undone first, so outer ones are widened first, as v1 asks.
+//! as it has another one and is not exclusive. Each old value is on record before it is changed, that of an inner
+//! cpuset before that of an outer one: what was recorded last is undone first, so outer ones are widened first, as v1
+//! asks.
 
 use crate::cpuset::{intend, join, kernel, ours, parse_cores, set, Cpusets};
 use crate::files::Files;
@@ -29,8 +30,8 @@ pub(crate) struct Neighbour {
     tasks: usize,
     /// Why nothing beside it may have its cores.
     exclusive: Option<Keeps>,
-    /// Whether its `cpuset.cpus` is in the way. Under v2 only directly below the root: the kernel compares partitions with
-    /// those beside them alone, and gives to those further below what is left to those above them.
+    /// Whether its `cpuset.cpus` is in the way. Under v2 only directly below the root: the kernel compares partitions
+    /// with those beside them alone, and gives to those further below what is left to those above them.
     in_the_way: bool,
     /// Whether there is no task either in all of the tree below the root that it is part of.
     deserted: bool,
@@ -123,7 +124,8 @@ impl Cpusets {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Lets all `neighbours` do without `cores`, which none of them keeps. Under v2 the masks of threads are on record already.
+    /// Lets all `neighbours` do without `cores`, which none of them keeps. Under v2 masks of threads are on record
+    /// already.
     pub(crate) fn make_way(
         &self,
         files: &dyn Files,

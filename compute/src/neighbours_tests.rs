@@ -1,4 +1,4 @@
-//! Cores are isolated beside what others have left, and beside what others use; and all is as it was, wherever it ended.
+//! Cores are isolated beside what others have left, and beside what others use; all is as it was, wherever it ended.
 
 use crate::files::Files;
 use crate::imitation::{dies_everywhere, Imitation, ROOT};

@@ -29,6 +29,8 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
         cores
     };
     let isolated = cores(Backend::Deadline);
+    let held = machine.held.iter().filter(|held| held.cores.iter().all(|core| isolated.contains(core)));
+    lines.extend(held.map(|held| format!("refuse all of this, because {}", held.why)));
     if !isolated.is_empty() {
         lines.push(format!(
             "reserve with SCHED_DEADLINE on cores {:?} for a millisecond, to see how much bandwidth is free",

@@ -1,5 +1,5 @@
-//! What the kernel asks of cpusets: `validate_change` and `update_prstate` of kernel/cgroup/cpuset.c (6.1; v1 alike in 6.18,
-//! where each refusal below was tried).
+//! What the kernel asks of cpusets: `validate_change` and `update_prstate` of kernel/cgroup/cpuset.c (6.1; v1 alike in
+//! 6.18, where its refusals were tried).
 
 use super::{code, State, ROOT};
 use crate::cpuset::parse_cores;
