@@ -169,7 +169,11 @@ fn on(site: &Site, index: usize, facts: &Facts, services: &[usize], answers: &An
     let reserved = placed.services.iter().filter(|service| service.backend == Backend::Deadline);
     let cores: Vec<u32> = reserved.map(|service| service.core).collect();
     match facts.without(&cores).filter(|_| !cores.is_empty()) {
-        Some(facts) => with_all(site, index, &facts, services, answers),
+        Some(facts) => match with_all(site, index, &facts, services, answers) {
+            // What would not fit elsewhere is not what is wrong: a run will say who keeps the core.
+            Err(Refusal::DoesNotFit(_)) => Ok(placed),
+            other => other,
+        },
         None => Ok(placed),
     }
 }

@@ -63,6 +63,9 @@ fn cores_that_others_keep_are_left_to_the_next_backend_with_the_reason() {
     let insist = Facts { insist: Some(Deadline), ..held(&[1]) };
     let told = on(&[1], &insist).unwrap_err();
     assert!(matches!(told, Refusal::Machine { .. }) && told.to_string().contains("held by cpuset /vm"), "{told}");
+    let dear = Facts { manager_cost: giusto_model::Bandwidth::new(9, 10).unwrap(), ..held(&[1]) };
+    let dear = Facts { backends: dear.backends.into_iter().filter(|one| one.backend != RtGroup).collect(), ..dear };
+    assert_eq!(backends(&on(&[1], &dear).unwrap()), [Deadline], "the manager has no room, and a run says who is there");
     let nothing_else = Facts { held: held(&[1]).held, ..with(&[Deadline], &[1]) };
     let elsewhere = on(&[1], &nothing_else).unwrap();
     let why = &elsewhere.services[0].reasons.iter().find(|r| r.what == "backend").unwrap().why;
