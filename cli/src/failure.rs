@@ -242,7 +242,8 @@ mod tests {
         let address = ([127, 0, 0, 1], 7001).into();
         let enforcing = |error: giusto_compute::Error| Failure::from(giusto_daemon::Error::from(error)).code;
         let measuring = |error: giusto_measure::Error| Failure::from(giusto_daemon::Error::from(error)).code;
-        assert_eq!(enforcing(giusto_compute::Error::CoreTaken { core: 1, cpuset: "/other".into() }), 3);
+        let (cpuset, why) = ("/other".into(), giusto_compute::Keeps::OnlyCores);
+        assert_eq!(enforcing(giusto_compute::Error::CoreTaken { core: 1, cpuset, tasks: 3, why }), 3);
         assert_eq!(enforcing(giusto_compute::Error::NoCore { core: 9, online: vec![0] }), 3);
         assert_eq!(enforcing(giusto_compute::Error::Journal(denied())), 3);
         assert_eq!(enforcing(giusto_compute::Error::Journal(io::Error::other("full"))), 4);

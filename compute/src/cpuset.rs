@@ -1,6 +1,7 @@
 //! A core of its own root domain, where SCHED_DEADLINE may be pinned: exclusive cpusets, cgroup v1 and v2.
 
 use crate::files::{Files, Real};
+use crate::neighbours::Neighbour;
 use crate::sched::{self, Thread};
 use crate::{Error, Recorder, Undo};
 use std::io;
@@ -63,13 +64,20 @@ impl Cpusets {
     /// Gives each of `cores` a root domain of its own, and all other cores of the machine one together.
     ///
     /// v1 needs an exclusive cpuset a core, a balanced one that holds the rest, and the root's `sched_load_balance` off; v2
-    /// a partition a core. Errors, before anything is changed: an earlier Giusto's cpusets are there, another cpuset holds
-    /// one of the cores; later: the kernel refuses.
+    /// a partition a core; both that no cpuset beside them has the core (`neighbours.rs`). Errors, before anything is
+    /// changed: an earlier Giusto's cpusets are there, another cpuset keeps one of the cores; later: the kernel refuses.
     pub(crate) fn isolate(&self, files: &dyn Files, cores: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
-        let others = self.others(files, cores)?;
+        let outer = files.below(self.root()).map_err(|why| kernel(format!("list {}", self.root().display()), &why))?;
+        if let Some(leftover) = outer.into_iter().find(|folder| ours(folder)) {
+            return Err(Error::Leftover(leftover));
+        }
+        let neighbours = self.neighbours(files)?;
+        if let Some(keeps) = neighbours.iter().find_map(|one| one.keeps(cores)) {
+            return Err(keeps);
+        }
         match self {
-            Cpusets::V1(root) => self.isolate_v1(files, root, cores, &others, record),
-            Cpusets::V2(root) => self.isolate_v2(files, root, cores, record),
+            Cpusets::V1(root) => self.isolate_v1(files, root, cores, &neighbours, record),
+            Cpusets::V2(root) => self.isolate_v2(files, root, cores, &neighbours, record),
         }
     }
 
@@ -78,16 +86,18 @@ impl Cpusets {
         files: &dyn Files,
         root: &Path,
         cores: &[u32],
-        taken: &[u32],
+        neighbours: &[Neighbour],
         record: &mut dyn Recorder,
     ) -> Result<(), Error> {
         let memory = read(files, &root.join("cpuset.mems"))?;
         let all = parse_cores(&read(files, &root.join("cpuset.cpus"))?);
+        let taken: Vec<u32> = neighbours.iter().flat_map(|one| one.exclusively()).copied().collect();
         let rest: Vec<u32> = all.into_iter().filter(|core| !cores.contains(core) && !taken.contains(core)).collect();
         let flag = root.join("cpuset.sched_load_balance");
         let old = read(files, &flag)?;
         // Recorded first, so that it is undone last; done last, so that the rest is never without a balanced domain.
         intend(record, Undo::File { path: flag.clone(), value: old.trim().into() })?;
+        self.make_way(files, neighbours, cores, record)?;
         if !rest.is_empty() {
             let folder = make(files, self.rest(), record)?;
             set(files, &folder.join("cpuset.mems"), &memory)?;
@@ -110,6 +120,7 @@ impl Cpusets {
         files: &dyn Files,
         root: &Path,
         cores: &[u32],
+        neighbours: &[Neighbour],
         record: &mut dyn Recorder,
     ) -> Result<(), Error> {
         let control = root.join("cgroup.subtree_control");
@@ -117,10 +128,11 @@ impl Cpusets {
             intend(record, Undo::File { path: control.clone(), value: "-cpuset".into() })?;
             set(files, &control, "+cpuset")?;
         }
-        // Kernels before 6.2 forget everybody's own mask when a partition takes cores away.
+        // Kernels before 6.2 forget threads' own masks when a partition takes cores away.
         for (thread, cores) in sched::restricted() {
             intend(record, Undo::Affinity { thread, cores })?;
         }
+        self.make_way(files, neighbours, cores, record)?;
         for &core in cores {
             let folder = make(files, self.folder(core), record)?;
             set(files, &folder.join("cpuset.cpus"), &core.to_string())?;
@@ -133,29 +145,6 @@ impl Cpusets {
             }
         }
         Ok(())
-    }
-
-    /// Looks for cpusets that are in the way. Returns cores that other cpusets hold exclusively.
-    fn others(&self, files: &dyn Files, cores: &[u32]) -> Result<Vec<u32>, Error> {
-        let folders =
-            files.below(self.root()).map_err(|why| kernel(format!("list {}", self.root().display()), &why))?;
-        let mut exclusive = Vec::new();
-        for folder in folders {
-            if ours(&folder) {
-                return Err(Error::Leftover(folder));
-            }
-            let held = parse_cores(&files.read(&folder.join("cpuset.cpus")).unwrap_or_default());
-            if let Some(&core) = cores.iter().find(|core| held.contains(core)) {
-                // On v2 the kernel judges, as it shrinks what siblings use; on v1 they would share a root domain.
-                if matches!(self, Cpusets::V1(_)) {
-                    return Err(Error::CoreTaken { core, cpuset: folder });
-                }
-            }
-            if files.read(&folder.join("cpuset.cpu_exclusive")).is_ok_and(|flag| flag.trim() == "1") {
-                exclusive.extend(held);
-            }
-        }
-        Ok(exclusive)
     }
 
     /// Moves a process with all its threads to a core's cpuset, or to the cpuset of all other cores (`None`). One that is
@@ -196,7 +185,7 @@ impl Cpusets {
         }
     }
 
-    /// Moves everybody else who sits in the root to the cores that are left (v1, where nothing balances the root from now on,
+    /// Moves all others that sit in the root to the cores that are left (v1, where nothing balances the root from now on,
     /// so that who last ran on a core of ours would stay there). They return when the cpuset of the rest goes.
     pub(crate) fn make_room(&self, files: &dyn Files, record: &mut dyn Recorder) -> Result<(), Error> {
         let rest = self.rest();
@@ -225,17 +214,29 @@ impl Cpusets {
         target: &Path,
         record: &mut dyn Recorder,
     ) -> Result<(), Error> {
-        let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::allowed(tid)) else { return Ok(()) };
-        // Kernels before 6.2 forget a thread's own mask when its cpuset changes. One that has none gets its home's cores back
-        // by moving back.
-        if self.effective(files, home).is_none_or(|all| all != cores) {
-            intend(record, Undo::Affinity { thread, cores })?;
-        }
+        let Some(thread) = Thread::of(tid) else { return Ok(()) };
+        self.record_mask(files, tid, home, record)?;
         // v1 lets single threads sit elsewhere than their process. Recorded before the process, so moved back after it.
         let apart = self.of_thread(files, tid).filter(|at| at != home && matches!(self, Cpusets::V1(_)));
         apart.map_or(Ok(()), |at| {
             intend(record, Undo::Place { process: thread, back_to: at.join("tasks"), from: target.into() })
         })
+    }
+
+    /// Kernels before 6.2 forget a thread's own mask when its cpuset changes. One that has none gets its home's cores back
+    /// with its home.
+    pub(crate) fn record_mask(
+        &self,
+        files: &dyn Files,
+        tid: u32,
+        home: &Path,
+        record: &mut dyn Recorder,
+    ) -> Result<(), Error> {
+        let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::allowed(tid)) else { return Ok(()) };
+        if self.effective(files, home).is_some_and(|all| all == cores) {
+            return Ok(());
+        }
+        intend(record, Undo::Affinity { thread, cores })
     }
 
     /// Cores of a cgroup: its own cpuset's, or that of the nearest one above it that has one (v2).
@@ -283,11 +284,11 @@ pub(crate) fn is_rest(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name == REST)
 }
 
-fn ours(folder: &Path) -> bool {
+pub(crate) fn ours(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OURS))
 }
 
-fn intend(record: &mut dyn Recorder, undo: Undo) -> Result<(), Error> {
+pub(crate) fn intend(record: &mut dyn Recorder, undo: Undo) -> Result<(), Error> {
     record.intend(&undo).map_err(Error::Journal)
 }
 
@@ -297,7 +298,7 @@ fn make(files: &dyn Files, path: PathBuf, record: &mut dyn Recorder) -> Result<P
     Ok(path)
 }
 
-fn set(files: &dyn Files, path: &Path, value: &str) -> Result<(), Error> {
+pub(crate) fn set(files: &dyn Files, path: &Path, value: &str) -> Result<(), Error> {
     let value = value.trim();
     files.write(path, value).map_err(|why| kernel(format!("write {value} to {}", path.display()), &why))
 }
@@ -306,7 +307,7 @@ fn read(files: &dyn Files, path: &Path) -> Result<String, Error> {
     files.read(path).map_err(|why| kernel(format!("read {}", path.display()), &why))
 }
 
-fn kernel(doing: String, why: &io::Error) -> Error {
+pub(crate) fn kernel(doing: String, why: &io::Error) -> Error {
     let hint = match why.raw_os_error() {
         Some(libc::EROFS | libc::EACCES | libc::EPERM) => "; Giusto needs root, outside of a container",
         Some(libc::EINVAL) => "; another cpuset holds this core: free it, or give Giusto other cores",
@@ -315,7 +316,7 @@ fn kernel(doing: String, why: &io::Error) -> Error {
     Error::Kernel { doing, why: format!("{why}{hint}") }
 }
 
-fn join(cores: &[u32]) -> String {
+pub(crate) fn join(cores: &[u32]) -> String {
     cores.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 

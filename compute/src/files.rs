@@ -27,7 +27,9 @@ impl Files for Real {
         fs::read_to_string(path)
     }
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
-        // Not fs::write: a control file that is not there is an error, not to be made.
+        // Not fs::write: a control file that is not there is an error, not to be made. Of nothing the kernel is told by a line
+        // that is empty.
+        let text = if text.is_empty() { "\n" } else { text };
         io::Write::write_all(&mut fs::OpenOptions::new().write(true).open(path)?, text.as_bytes())
     }
     fn make(&self, path: &Path) -> io::Result<()> {

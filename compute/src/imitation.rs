@@ -1,5 +1,7 @@
 //! An imitation of the kernel's cgroup tree, v1 and v2, and what must hold on it at every step.
 
+mod rules;
+
 use crate::files::Files;
 use crate::sched::Thread;
 use crate::undo::undo_in;
@@ -29,7 +31,7 @@ pub(crate) const ROOT: &str = "/cg";
 
 impl Imitation {
     /// Four cores, a cgroup `system` with this process in it.
-    fn new(v2: bool) -> Self {
+    pub(crate) fn new(v2: bool) -> Self {
         Imitation::of(v2, "cpuset")
     }
     /// The same, with the cpu controller.
@@ -53,6 +55,7 @@ impl Imitation {
         tree.0.borrow_mut().members.insert(std::process::id(), Path::new(ROOT).join("system"));
         if !v2 && controller == "cpuset" {
             tree.write(&Path::new(ROOT).join("system/cpuset.mems"), "0").unwrap();
+            tree.write(&Path::new(ROOT).join("system/cpuset.cpus"), "0-3").unwrap();
         }
         tree
     }
@@ -109,21 +112,12 @@ impl Imitation {
         }
         Ok(())
     }
-    fn cpusets(&self) -> Cpusets {
+    pub(crate) fn cpusets(&self) -> Cpusets {
         if self.0.borrow().v2 {
             Cpusets::V2(ROOT.into())
         } else {
             Cpusets::V1(ROOT.into())
         }
-    }
-    /// Whether a sibling's cores meet this folder's.
-    fn overlaps(&self, folder: &Path) -> bool {
-        let state = self.0.borrow();
-        let cores =
-            |files: &BTreeMap<String, String>| crate::cpuset::parse_cores(files.get("cpuset.cpus").map_or("", |c| c));
-        let own = cores(&state.folders[folder]);
-        let others = state.folders.iter().filter(|(path, _)| *path != folder && path.parent() == folder.parent());
-        others.into_iter().any(|(_, files)| cores(files).iter().any(|core| own.contains(core)))
     }
 }
 
@@ -148,7 +142,7 @@ impl Files for Imitation {
         }
         let (folder, name) = (path.parent().unwrap(), path.file_name().unwrap().to_str().unwrap());
         let files = state.folders.get(folder).ok_or_else(|| code(libc::ENOENT))?;
-        if name == "cgroup.procs" {
+        if ["cgroup.procs", "cgroup.threads", "tasks"].contains(&name) {
             let members = state.members.iter().filter(|(_, at)| *at == folder);
             return Ok(members.map(|(pid, _)| format!("{pid}\n")).collect());
         }
@@ -161,24 +155,21 @@ impl Files for Imitation {
             if !self.is_folder(folder) {
                 return Err(code(libc::ENOENT));
             }
-            let without_memory = self.read(&folder.join("cpuset.mems")).is_ok_and(|mems| mems.is_empty());
-            if without_memory {
+            if !self.0.borrow().has_room(folder) {
                 return Err(code(libc::ENOSPC));
             }
             self.0.borrow_mut().members.insert(text.parse().unwrap(), folder.into());
             return Ok(());
         }
         self.read(path)?;
-        let mut value = text.to_string();
-        match (name, text) {
-            ("cpuset.cpu_exclusive", "1") if self.overlaps(folder) => return Err(code(libc::EINVAL)),
-            ("cpuset.cpus.partition", "root") if self.overlaps(folder) => value = "root invalid (Cpu list)".into(),
-            ("cgroup.subtree_control", "+cpuset") => value = "cpu memory cpuset".into(),
-            ("cgroup.subtree_control", "-cpuset") => value = "cpu memory".into(),
-            ("cgroup.subtree_control", "+cpu") => value = "memory cpu".into(),
-            ("cgroup.subtree_control", "-cpu") => value = "memory".into(),
-            _ => self.cpu_takes(folder, name, text)?,
-        }
+        let value = match (name, text) {
+            ("cgroup.subtree_control", "+cpuset") => "cpu memory cpuset".into(),
+            ("cgroup.subtree_control", "-cpuset") => "cpu memory".into(),
+            ("cgroup.subtree_control", "+cpu") => "memory cpu".into(),
+            ("cgroup.subtree_control", "-cpu") => "memory".into(),
+            _ if name.starts_with("cpuset.") => self.0.borrow_mut().cpuset_takes(folder, name, text)?,
+            _ => self.cpu_takes(folder, name, text).map(|()| text.into())?,
+        };
         self.0.borrow_mut().folders.get_mut(folder).unwrap().insert(name.into(), value);
         Ok(())
     }
@@ -200,9 +191,14 @@ impl Files for Imitation {
                 ("cpu.cfs_quota_us", "-1"),
                 ("cpu.stat", ""),
             ],
-            (true, true) => &[("cpuset.cpus", ""), ("cpuset.cpus.partition", "member")],
+            (true, true) => &[("cpuset.cpus", ""), ("cpuset.cpus.exclusive", ""), ("cpuset.cpus.partition", "member")],
             (true, false) => &[],
-            (false, _) => &[("cpuset.cpus", ""), ("cpuset.mems", ""), ("cpuset.cpu_exclusive", "0")],
+            (false, _) => &[
+                ("cpuset.cpus", ""),
+                ("cpuset.mems", ""),
+                ("cpuset.cpu_exclusive", "0"),
+                ("cpuset.mem_exclusive", "0"),
+            ],
         };
         let files = files.iter().map(|&(name, value)| (name.to_string(), value.to_string()));
         self.0.borrow_mut().folders.insert(path.into(), files.collect());
@@ -211,7 +207,7 @@ impl Files for Imitation {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.0.borrow_mut();
-        if state.members.values().any(|at| at == path) {
+        if state.members.values().any(|at| at == path) || state.folders.keys().any(|at| at.parent() == Some(path)) {
             return Err(code(libc::EBUSY));
         }
         state.folders.remove(path).map(|_| ()).ok_or_else(|| code(libc::ENOENT))
@@ -253,28 +249,34 @@ fn all_of_it(tree: &Imitation, record: &mut dyn Recorder) -> Result<(), Error> {
     tree.cpusets().place(tree, std::process::id(), None, record)
 }
 
+/// Isolates cores 1 and 2 of a tree, dies at every step, and in the middle of undoing; all must be as before. Returns how
+/// many steps there are.
+pub(crate) fn dies_everywhere(what: &str, make: &dyn Fn() -> Imitation) -> usize {
+    for (left, recorded) in (0..200).flat_map(|left| [(left, false), (left, true)]) {
+        let tree = make();
+        let before = tree.state();
+        let mut record = Dying { left, recorded, all: vec![] };
+        let finished = all_of_it(&tree, &mut record).map_err(|error| error.to_string());
+        assert!(finished.is_ok() || finished.as_ref().is_err_and(|why| why.contains("died")), "{what}: {finished:?}");
+        assert!(finished.is_ok() || tree.state() == before || !record.all.is_empty());
+        let half = record.all.len() / 2;
+        undo_in(&tree, &record.all[half..]); // and died there
+        for _ in 0..2 {
+            let report = undo_in(&tree, &record.all);
+            assert!(report.failed.is_empty() && report.notes.is_empty(), "{what}: {report:?}");
+            assert_eq!(tree.state(), before, "{what}, step {left}, recorded {recorded}");
+        }
+        if finished.is_ok() {
+            return left;
+        }
+    }
+    panic!("{what}: it does not come to an end");
+}
+
 #[test]
 fn dying_at_any_step_and_in_the_middle_of_undoing_leaves_the_tree_as_it_was() {
     for v2 in [false, true] {
-        let mut steps = 0;
-        for (left, recorded) in (0..100).flat_map(|left| [(left, false), (left, true)]) {
-            let tree = Imitation::new(v2);
-            let before = tree.0.borrow().clone();
-            let mut record = Dying { left, recorded, all: vec![] };
-            let finished = all_of_it(&tree, &mut record).is_ok();
-            assert!(finished || *tree.0.borrow() == before || !record.all.is_empty());
-            let half = record.all.len() / 2;
-            undo_in(&tree, &record.all[half..]); // and died there
-            for _ in 0..2 {
-                let report = undo_in(&tree, &record.all);
-                assert!(report.failed.is_empty() && report.notes.is_empty(), "{report:?}");
-                assert_eq!(*tree.0.borrow(), before, "v2 {v2}, step {left}, recorded {recorded}");
-            }
-            if finished {
-                steps = left;
-                break;
-            }
-        }
+        let steps = dies_everywhere(&format!("v2 {v2}"), &|| Imitation::new(v2));
         assert!(steps >= 5, "v2 {v2}: only {steps} steps were tried");
     }
 }
@@ -323,29 +325,16 @@ fn a_home_that_has_gone_is_replaced_by_its_parent_and_told() {
 }
 
 #[test]
-fn what_is_in_the_way_is_named_before_anything_is_changed() {
-    let tree = Imitation::new(false);
-    tree.make(&Path::new(ROOT).join("vm")).unwrap();
-    tree.write(&Path::new(ROOT).join("vm/cpuset.cpus"), "1-2").unwrap();
-    let before = tree.0.borrow().clone();
-    let mut record = Vec::new();
-    let refused = tree.cpusets().isolate(&tree, &[2], &mut record).unwrap_err();
-    assert!(matches!(&refused, Error::CoreTaken { core: 2, cpuset } if cpuset.ends_with("vm")), "{refused}");
-    tree.make(&Path::new(ROOT).join("giusto.core3")).unwrap();
-    let refused = tree.cpusets().isolate(&tree, &[3], &mut record).unwrap_err();
-    assert!(matches!(refused, Error::Leftover(_)), "{refused}");
-    tree.remove(&Path::new(ROOT).join("giusto.core3")).unwrap();
-    assert_eq!((tree.0.borrow().clone(), record), (before, vec![]));
-}
-
-#[test]
-fn a_partition_that_the_kernel_calls_invalid_is_an_error_with_its_reason() {
-    let tree = Imitation::new(true);
-    tree.write(&Path::new(ROOT).join("cgroup.subtree_control"), "+cpuset").unwrap();
-    tree.make(&Path::new(ROOT).join("vm")).unwrap();
-    tree.write(&Path::new(ROOT).join("vm/cpuset.cpus"), "1").unwrap();
-    let refused = tree.cpusets().isolate(&tree, &[1], &mut Vec::new()).unwrap_err().to_string();
-    assert!(refused.contains("root invalid"), "{refused}");
+fn what_an_earlier_giusto_left_is_named_before_anything_is_changed() {
+    for v2 in [false, true] {
+        let tree = Imitation::new(v2);
+        tree.make(&Path::new(ROOT).join("giusto.core3")).unwrap();
+        let before = tree.state();
+        let mut record = Vec::new();
+        let refused = tree.cpusets().isolate(&tree, &[3], &mut record).unwrap_err();
+        assert!(matches!(refused, Error::Leftover(_)), "{refused}");
+        assert_eq!((tree.state(), record), (before, vec![]));
+    }
 }
 
 #[test]

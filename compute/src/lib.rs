@@ -13,6 +13,9 @@ mod files;
 #[cfg(test)]
 mod imitation;
 pub mod manager;
+mod neighbours;
+#[cfg(test)]
+mod neighbours_tests;
 mod nudge;
 mod park;
 mod probe;
@@ -24,6 +27,7 @@ mod undo;
 
 pub use cpuset::Cpusets;
 pub use deadline::{bind, prompt, reschedule, Grip, Isolated, Reserved};
+pub use neighbours::Held;
 pub use park::Parked;
 pub use probe::{probe, Lack, Machine};
 pub use quota::{Quota, Throttled};
@@ -33,6 +37,20 @@ pub use undo::{undo, Recorder, Report, Undo};
 
 use giusto_model::ServerKind;
 use std::path::PathBuf;
+
+/// Why tasks cannot do without a core of their cpuset. Each text says what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Keeps {
+    /// There is no other.
+    #[error("no other core: write another one to its cpuset.cpus, end its tasks or move them")]
+    OnlyCores,
+    /// It shares with no other cpuset (v1).
+    #[error("is exclusive: write 0 to its cpuset.cpu_exclusive, end its tasks or move them")]
+    Exclusive,
+    /// It is a partition (v2).
+    #[error("is a partition: write member to its cpuset.cpus.partition, end its tasks or move them")]
+    Partition,
+}
 
 /// Why a mechanism did not work. What was done until then stands in the recorder and can be undone.
 #[derive(Debug, thiserror::Error)]
@@ -48,15 +66,20 @@ pub enum Error {
     /// Something is there that only an earlier Giusto can have made.
     #[error("{0} exists already: an earlier giusto has left it; run 'giusto restore', or remove it with rmdir")]
     Leftover(PathBuf),
-    /// Somebody else's cpuset holds the core.
+    /// Tasks of somebody else's cpuset hold the core.
     #[error(
-        "core {core} is held by cpuset {cpuset}: take it out of that one's cpuset.cpus, or give Giusto other cores"
+        "core {core} is held by cpuset {cpuset}, which has {tasks} task{} and {why}, or give Giusto other cores",
+        if *.tasks == 1 { "" } else { "s" }
     )]
     CoreTaken {
         /// Which core.
         core: u32,
         /// Whose.
         cpuset: PathBuf,
+        /// How many are in it and below it.
+        tasks: usize,
+        /// Why they cannot do without it.
+        why: Keeps,
     },
     /// A core that is not there.
     #[error("there is no core {core} to use; expected one of {online:?}")]

@@ -8,7 +8,7 @@ use crate::cpuset::{parse_cores, Cpusets};
 use crate::files::{Files, Real};
 use crate::sched::{self, Thread};
 use crate::undo::undo_in;
-use crate::{Error, Lack, Recorder, Undo};
+use crate::{Error, Keeps, Lack, Recorder, Undo};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -110,8 +110,9 @@ fn cpusets(files: &dyn Files, root: &Path, core: u32) -> Result<Vec<Undo>, Error
             continue;
         }
         // The kernel would move them out for good.
-        if cores == [core] && files.read(&folder.join("tasks")).is_ok_and(|tasks| !tasks.trim().is_empty()) {
-            return Err(Error::CoreTaken { core, cpuset: folder });
+        let tasks = files.read(&folder.join("tasks")).unwrap_or_default().lines().count();
+        if cores == [core] && tasks > 0 {
+            return Err(Error::CoreTaken { core, cpuset: folder, tasks, why: Keeps::OnlyCores });
         }
         found.push(Undo::File { path, value: value.trim().into() });
     }
@@ -157,6 +158,6 @@ mod tests {
         assert_eq!(found, [file(&inner, "2"), file(&folder.path().join("outer"), "0-2")], "undone from the last on");
         fs::write(inner.join("tasks"), "7\n").unwrap();
         let told = cpusets(&Real, folder.path(), 2).unwrap_err();
-        assert!(matches!(&told, Error::CoreTaken { core: 2, cpuset } if *cpuset == inner), "{told}");
+        assert!(matches!(&told, Error::CoreTaken { core: 2, cpuset, tasks: 1, .. } if *cpuset == inner), "{told}");
     }
 }

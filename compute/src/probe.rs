@@ -3,6 +3,7 @@
 use crate::cpuset::{parse_cores, Cpusets};
 use crate::files::Real;
 use crate::manager::group::Freezer;
+use crate::neighbours::{self, Held};
 use giusto_model::{Backend, Bandwidth, Duration};
 use serde::Serialize;
 use std::fs;
@@ -23,6 +24,8 @@ pub struct Machine {
     pub cap: Bandwidth,
     /// Where cpusets are.
     pub cpusets: Option<Cpusets>,
+    /// Cores that the backend `deadline` cannot have, as tasks of other cpusets keep them.
+    pub held: Vec<Held>,
     /// What the backend `deadline` lacks; empty: it can work.
     pub missing: Vec<Lack>,
     /// What the backend `manager` lacks.
@@ -89,6 +92,7 @@ pub fn probe() -> Machine {
         period_min: micros("sched_deadline_period_min_us", 100),
         period_max: micros("sched_deadline_period_max_us", 4_194_304),
         cap: cap(),
+        held: cpusets.as_ref().map_or_else(Vec::new, |cpusets| neighbours::held(&Real, cpusets)),
         cpusets,
         missing,
         manager: manager(),

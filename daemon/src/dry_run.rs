@@ -29,6 +29,8 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
         cores
     };
     let isolated = cores(Backend::Deadline);
+    let held = machine.held.iter().filter(|held| held.cores.iter().all(|core| isolated.contains(core)));
+    lines.extend(held.map(|held| format!("refuse all of this, because {}", held.why)));
     if !isolated.is_empty() {
         lines.push(format!(
             "reserve with SCHED_DEADLINE on cores {:?} for a millisecond, to see how much bandwidth is free",
@@ -159,6 +161,11 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
 
 fn isolate(cpusets: &Cpusets, cores: &[u32], online: &[u32], lines: &mut Vec<String>) {
     let show = |path: &Path| path.display().to_string();
+    lines.push(format!(
+        "take cores {cores:?} out of the cpuset.cpus of other cpusets in {} until the end; their tasks run on with the other \
+         cores that they have",
+        show(cpusets.root())
+    ));
     match cpusets {
         Cpusets::V1(root) => {
             let rest: Vec<u32> = online.iter().copied().filter(|core| !cores.contains(core)).collect();

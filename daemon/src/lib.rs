@@ -158,8 +158,13 @@ pub fn facts_of(machine: &Machine) -> Facts {
         latency: None,
         cores: machine.cores.clone(),
         backends,
+        held: machine.held.iter().map(held).collect(),
         insist: None,
     }
+}
+
+fn held(held: &giusto_compute::Held) -> giusto_planner::Held {
+    giusto_planner::Held { cores: held.cores.clone(), why: held.why.clone() }
 }
 
 /// What the plan's backends lack on this machine; of a plan without any, what it takes to place processes, unless it is about packets alone.

@@ -29,6 +29,8 @@ pub struct Facts {
     pub cores: Vec<u32>,
     /// Which mechanisms there are; one that is not listed is not there.
     pub backends: Vec<BackendFact>,
+    /// Cores that the backend `deadline` cannot have for itself.
+    pub held: Vec<Held>,
     /// The backend to use for all services with a reservation, where somebody insists on one.
     pub insist: Option<Backend>,
 }
@@ -42,6 +44,15 @@ pub struct BackendFact {
     pub available: bool,
     /// What is missing and how to get it; empty where it is available.
     pub why_not: String,
+}
+
+/// Cores that cannot all be had exclusively, as others keep them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// All of these.
+    pub cores: Vec<u32>,
+    /// Who keeps them, and what to do.
+    pub why: String,
 }
 
 impl Facts {
@@ -76,6 +87,7 @@ impl Facts {
             latency: None,
             cores,
             backends: Backend::ALL.map(there).to_vec(),
+            held: Vec::new(),
             insist: None,
         }
     }
@@ -107,6 +119,15 @@ impl Facts {
             there.join(", ")
         );
         (stock, words)
+    }
+
+    /// The same machine where `cores` cannot be had exclusively, so that it has no backend `deadline`; `None` where they can.
+    pub(crate) fn without(&self, cores: &[u32]) -> Option<Facts> {
+        let held = self.held.iter().find(|held| held.cores.iter().all(|core| cores.contains(core)))?;
+        let mut facts = self.clone();
+        facts.backends.retain(|fact| fact.backend != Backend::Deadline);
+        facts.backends.push(BackendFact { backend: Backend::Deadline, available: false, why_not: held.why.clone() });
+        Some(facts)
     }
 
     /// What `backend` lacks here; `None` where it is available.

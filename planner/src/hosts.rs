@@ -8,7 +8,8 @@ use crate::size::{reason, size};
 use crate::words::time;
 use crate::{coordination, facts, latency, measured, modes, network, topics, Facts, Refusal, Witness};
 use giusto_model::{
-    Duration, HostLatency, HostPlan, Measured, Member, Plan, Service, ServicePlan, Site, TopicPlan, PLAN_VERSION,
+    Backend, Duration, HostLatency, HostPlan, Measured, Member, Plan, Service, ServicePlan, Site, TopicPlan,
+    PLAN_VERSION,
 };
 use std::collections::HashMap;
 
@@ -165,8 +166,29 @@ fn bound(site: &Site, index: usize) -> Vec<usize> {
     (0..site.services.len()).filter(|&service| here(&site.services[service])).collect()
 }
 
-/// The plan of one host.
+/// The plan of one host; where others keep the cores that the backend `deadline` would get, without that one.
 fn on(site: &Site, index: usize, facts: &Facts, services: &[usize], answers: &Answers) -> Result<Placed, Refusal> {
+    let placed = with_all(site, index, facts, services, answers)?;
+    let reserved = placed.services.iter().filter(|service| service.backend == Backend::Deadline);
+    let cores: Vec<u32> = reserved.map(|service| service.core).collect();
+    match facts.without(&cores).filter(|_| !cores.is_empty()) {
+        Some(facts) => match with_all(site, index, &facts, services, answers) {
+            // What would not fit elsewhere is not what is wrong: a run will say who keeps the core.
+            Err(Refusal::DoesNotFit(_)) => Ok(placed),
+            other => other,
+        },
+        None => Ok(placed),
+    }
+}
+
+/// The plan of one host with all that `facts` say it has.
+fn with_all(
+    site: &Site,
+    index: usize,
+    facts: &Facts,
+    services: &[usize],
+    answers: &Answers,
+) -> Result<Placed, Refusal> {
     let host = &site.hosts[index];
     let several = site.hosts.len() > 1;
     let services = services.iter().map(|&service| &site.services[service]).collect();

@@ -40,7 +40,7 @@ pub use coordination::{slow_to_see, Faster, SlowRecovery};
 pub use critical::Discord;
 pub use explain::explain;
 pub use export::{nsq, zookeeper, BrokerFile, ServerFiles};
-pub use facts::{which_host, BackendFact, Facts};
+pub use facts::{which_host, BackendFact, Facts, Held};
 pub use file::{read, write};
 pub use hosts::{plan, plan_on};
 pub use latency::read_latency;

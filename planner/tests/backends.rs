@@ -4,7 +4,7 @@ mod common;
 
 use common::{as_if_alone, golden, leftovers, of, plan, site, supply, task};
 use giusto_model::{Backend, Cap, Duration, LeftoverPlan, Plan, Promise, ServerKind, Service, Site};
-use giusto_planner::{explain, Facts, NearestFit, Refusal};
+use giusto_planner::{explain, Facts, Held, NearestFit, Refusal};
 
 /// A machine with these backends and no others.
 fn with(backends: &[Backend], cores: &[u32]) -> Facts {
@@ -44,6 +44,32 @@ fn as_if_alone_gets_the_first_backend_that_the_machine_has_and_never_quota() {
     let elsewhere = plan(&site(&[1], vec![cache()]), &with(&[Quota], &[1])).unwrap();
     let why = &elsewhere.services[0].reasons.iter().find(|r| r.what == "backend").unwrap().why;
     assert!(why.ends_with("'giusto run' would refuse: deadline is missing: get it"), "{why}");
+}
+
+#[test]
+fn cores_that_others_keep_are_left_to_the_next_backend_with_the_reason() {
+    let held = |cores: &[u32]| Facts {
+        held: vec![Held { cores: cores.to_vec(), why: "core 1 is held by cpuset /vm".into() }],
+        ..with(&Backend::ALL, &[0, 1, 2])
+    };
+    let on = |cores: &[u32], facts: &Facts| plan(&site(cores, vec![cache()]), facts);
+    let backends = |plan: &Plan| plan.services.iter().map(|one| one.backend).collect::<Vec<_>>();
+    let fallen = on(&[1], &held(&[1])).unwrap();
+    assert_eq!(backends(&fallen), [Manager]);
+    let why = &fallen.services[0].reasons.iter().find(|r| r.what == "backend").unwrap().why;
+    assert!(why.ends_with("; not deadline: core 1 is held by cpuset /vm"), "{why}");
+    assert_eq!(backends(&on(&[2], &held(&[1])).unwrap()), [Deadline], "another core");
+    assert_eq!(backends(&on(&[1], &held(&[1, 2])).unwrap()), [Deadline], "one of two is left to those who are there");
+    let insist = Facts { insist: Some(Deadline), ..held(&[1]) };
+    let told = on(&[1], &insist).unwrap_err();
+    assert!(matches!(told, Refusal::Machine { .. }) && told.to_string().contains("held by cpuset /vm"), "{told}");
+    let dear = Facts { manager_cost: giusto_model::Bandwidth::new(9, 10).unwrap(), ..held(&[1]) };
+    let dear = Facts { backends: dear.backends.into_iter().filter(|one| one.backend != RtGroup).collect(), ..dear };
+    assert_eq!(backends(&on(&[1], &dear).unwrap()), [Deadline], "the manager has no room, and a run says who is there");
+    let nothing_else = Facts { held: held(&[1]).held, ..with(&[Deadline], &[1]) };
+    let elsewhere = on(&[1], &nothing_else).unwrap();
+    let why = &elsewhere.services[0].reasons.iter().find(|r| r.what == "backend").unwrap().why;
+    assert!(why.ends_with("'giusto run' would refuse: core 1 is held by cpuset /vm"), "{why}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod groups;
 #[path = "../../../daemon/src/journal.rs"]
 mod journal;
 mod managed;
+mod neighbours;
 mod parts;
 mod snapshot;
 

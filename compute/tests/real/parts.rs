@@ -3,7 +3,7 @@
 use crate::actors::{server, Actor};
 use crate::journal::Journal;
 use crate::snapshot::Snapshot;
-use crate::{groups, managed};
+use crate::{groups, managed, neighbours};
 use giusto_compute::{probe, sched, undo, Cpusets, Error, Isolated, Lack, Machine, Quota, Recorder, RtGroup, Undo};
 use giusto_model::Backend;
 use std::io::{self, Read, Write};
@@ -52,7 +52,7 @@ pub(crate) fn named(name: &str) -> Option<Part> {
 pub(crate) fn all() -> impl Iterator<Item = Part> {
     let of = |lack| move |(name, run)| Part { name, run, lack };
     let manager = || machine().lacks(Backend::Manager).first().cloned();
-    let deadline = DEADLINE.into_iter().map(of(|| None));
+    let deadline = DEADLINE.into_iter().chain(neighbours::ALL).map(of(|| None));
     let groups =
         groups::RT_GROUP.into_iter().map(of(RtGroup::lack)).chain(groups::QUOTA.into_iter().map(of(Quota::lack)));
     deadline.chain(managed::ALL.into_iter().map(of(manager))).chain(groups)
@@ -417,7 +417,7 @@ fn unprivileged() {
 }
 
 /// An adopted service and a hog, who must survive, and a folder for journals.
-struct Stage {
+pub(crate) struct Stage {
     service: Actor,
     hog: Actor,
     folder: tempfile::TempDir,
@@ -426,7 +426,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn new() -> Stage {
+    pub(crate) fn new() -> Stage {
         let (service, hog) = (Actor::new("worker"), Actor::new("hog"));
         let home = Home::new(&[service.pid()]);
         let mut nice = sched::Attr::default();
@@ -482,7 +482,10 @@ impl Drop for Stage {
 }
 
 fn every_step() {
-    let mut stage = Stage::new();
+    die_at_every_step(&mut Stage::new());
+}
+
+pub(crate) fn die_at_every_step(stage: &mut Stage) {
     let mut matrix = [String::new(), String::new()];
     for (row, when) in ["unrecorded", "recorded"].into_iter().enumerate() {
         for step in (0..).step_by(if few() { 3 } else { 1 }) {
