@@ -90,7 +90,7 @@ impl Watched {
     }
 
     fn look(&mut self, passed: Option<Duration>, threads: impl FnOnce() -> Vec<u32>) {
-        if self.age % THREADS_EVERY == 0 {
+        if self.age.is_multiple_of(THREADS_EVERY) {
             self.threads = threads();
         }
         self.age += 1;

@@ -5,7 +5,7 @@ use giusto_model::{Bandwidth, Duration, Plan, Promise, Service, ServicePlan, Ser
 use std::collections::BTreeMap;
 
 /// How often demand is lowered until the share is within what the site allows.
-const TRIES: u32 = 12;
+const TRIES: u32 = 40;
 
 /// Plans `site` as `plan` does, with the execution times of some services multiplied by a factor above 1 each; where that would take
 /// more than `adapt` of the service allows, with the largest factor that does not, nearly. Also returns the factors planned with.
@@ -31,8 +31,8 @@ pub fn adapted(
                 true => continue,
             },
             // It does not fit: all of them ask for a little less.
-            Err(refusal) if factors.values().all(|factor| *factor <= 1.0) => return Err(refusal),
-            Err(_) => factors.values_mut().for_each(|factor| *factor = (*factor * 0.9).max(1.0)),
+            Err(refusal) if factors.values().all(|factor| *factor <= 1.01) => return Err(refusal),
+            Err(_) => factors.values_mut().for_each(|factor| *factor = 1.0 + (*factor - 1.0) * 0.9),
         }
     }
     plan(site).map(|plan| (plan, BTreeMap::new()))

@@ -321,7 +321,7 @@ mod tests {
         fn window(&mut self) -> u64 {
             let mut taken = 0.0;
             for _ in 0..WINDOW.ns() / 1_000_000 {
-                if self.now as u64 % self.period == 0 {
+                if (self.now as u64).is_multiple_of(self.period) {
                     self.left = self.budget;
                 }
                 self.now += 1.0;
