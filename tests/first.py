@@ -4,11 +4,13 @@
 
 Each ends with 0 and with a verdict in words. Of the quiet ones all but one in twenty say 'kept'.
 """
+import json
 import os
 import random
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -77,6 +79,29 @@ def once(kind):
     return verdicts[0]
 
 
+def declared(times):
+    """A site whose wcet is so many times the truth: told before the first slice, with the number."""
+    profile = json.loads((ROOT / "out/profiles/cache.json").read_text())
+    mean, period = profile["mean_ns"], profile["tasks"][0]["period_ns"]
+    with tempfile.TemporaryDirectory() as folder:
+        site = Path(folder) / "site.yaml"
+        text = (ROOT / "sites/first.yaml").read_text().replace("wcet: measured, period: {fit: 30%}", f"wcet: {round(mean * times)}ns, period: {period}ns")
+        site.write_text(text.replace("margin: 15%", "margin: 5%"))
+        done = subprocess.run([ROOT / "target/release/giusto", "run", site, "--trial", "--at-most", "8s", "--out", folder], cwd=ROOT, capture_output=True,
+                              text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
+    told = next((line for line in done.stderr.splitlines() if "were declared" in line), "")
+    print(f"{times} x the truth of {mean / 1000:.1f} us: exit {done.returncode}; {told}", flush=True)
+    found = re.search(r"a request takes (\S+) us of processor time here, (\S+) (us|ns) were declared", told)
+    assert found, done.stderr
+    assert 0.6 < float(found[1]) / (mean / 1000) < 1.7, "another number than a minute ago"
+    if times < 1:
+        assert "overloaded" in told and "planned anew" in done.stderr and done.returncode in (1, 5, 6), done.stderr
+    else:
+        assert "generous" in told or float(found[1]) / (mean / 1000) > 1.3, told
+    cycles = [line for line in done.stderr.splitlines() if "cycles of slices" in line]
+    assert not cycles or done.stderr.index(told) < done.stderr.index(cycles[0])
+
+
 def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     for kind in ("quiet", "bursts", "caches"):
@@ -84,6 +109,9 @@ def main():
         print(f"{kind}: {', '.join(f'{found.count(name)} {name}' for name in VERDICTS if name in found)} of {runs}", flush=True)
         if kind == "quiet" and runs >= 20:
             assert found.count("kept") >= runs * 19 // 20, found
+        if kind == "quiet":
+            declared(0.5)
+            declared(2)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,8 @@ fn observe(args: &MeasureArgs, service: &Service, load: &Load, pid: u32) -> Resu
 }
 
 fn response(ResponseArgs { measure: args, out, length, trace }: &ResponseArgs) -> Result<ExitCode, Failure> {
-    let (service, load) = service(args, |site| crate::plan::measured(&site, Path::new(PROFILES)))?;
+    let (service, load) =
+        service(args, |site| crate::plan::measured_here(&site, Path::new(PROFILES), &Default::default()))?;
     let trace = trace.as_deref().map(instants).transpose()?.unwrap_or_default();
     let whole = trace.first().zip(trace.last()).map(|(first, last)| Duration::from_ns(last - first + 1));
     let length = length.or(whole).unwrap_or(LENGTH);

@@ -52,7 +52,7 @@ pub(crate) fn save_profile(folder: &Path, observation: &Observation) -> Result<P
 }
 
 /// The site with numbers in the place of what is to be measured, from the profiles in a folder. What is doubtful of them is said.
-pub(crate) fn measured(site: &Site, folder: &Path) -> Result<Site, Failure> {
+pub(crate) fn measured(site: &Site, folder: &Path, facts: &Facts) -> Result<Site, Failure> {
     let wanted = site.services.iter().filter(|one| matches!(one.measured, Measured::Wanted { .. }));
     let mut observations = Vec::new();
     for service in wanted {
@@ -69,9 +69,14 @@ pub(crate) fn measured(site: &Site, folder: &Path) -> Result<Site, Failure> {
         }
         observations.push(observation);
     }
-    let resolved = giusto_planner::with_measured(site, &observations, &[], &this_machine())?;
+    let resolved = giusto_planner::with_measured(site, &observations, &[], &this_machine(), facts)?;
     resolved.notes.iter().for_each(|note| table::tell(format_args!("note: {note}")));
     Ok(resolved.site)
+}
+
+/// As [`measured`], for this machine.
+pub(crate) fn measured_here(site: &Site, folder: &Path, asked: &Asked) -> Result<Site, Failure> {
+    measured(site, folder, &facts(site, asked)?)
 }
 
 fn hostname() -> String {
@@ -102,8 +107,9 @@ pub(crate) fn here(site: &Site, asked: &Asked) -> Result<Plan, Failure> {
 /// Plans the site in `path` for this machine, or for the site's own cores where they are not this machine's: planning looks
 /// ahead, `run` is what refuses those. Says so.
 pub(crate) fn of(path: &Path, asked: &Asked) -> Result<Plan, Failure> {
-    let site = measured(&giusto_site::read(path)?, asked.profiles.unwrap_or(Path::new(PROFILES)))?;
+    let site = giusto_site::read(path)?;
     let mut facts = facts(&site, asked)?;
+    let site = measured(&site, asked.profiles.unwrap_or(Path::new(PROFILES)), &facts)?;
     note_missing_cores(&site, &facts);
     for host in site.hosts.iter().filter(|host| facts.host.as_ref() == Some(&host.name)) {
         facts.cores.extend(&host.cores);

@@ -28,7 +28,7 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
         Notify::from_environment().map_err(|error| Failure::input(format!("NOTIFY_SOCKET is no address: {error}")))?;
     let site = giusto_site::read(&args.site.site)?;
     if args.dry_run {
-        let plan = plan::here(&plan::measured(&site, &profiles(args))?, &asked(args))?;
+        let plan = plan::here(&plan::measured_here(&site, &profiles(args), &asked(args))?, &asked(args))?;
         return dry_run(args, &part(plan, args.only)?);
     }
     let watchdog = Watchdog::start()?;
@@ -40,7 +40,7 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
         let around = Around { machine: &machine, signals: Signals::mind(false), watchdog: &watchdog };
         return trial::trial(args, &site, journal, &around);
     }
-    let mut plan = plan::here(&plan::measured(&site, &profiles(args))?, &asked(args))?;
+    let mut plan = plan::here(&plan::measured_here(&site, &profiles(args), &asked(args))?, &asked(args))?;
     plan::predict_all(&mut plan, 1)?;
     let plan_file = args.out.join("plan.json");
     create(&plan_file)?;
@@ -51,7 +51,7 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     let plan = part(plan, args.only)?;
     let missing = giusto_daemon::missing(&plan, &machine);
     if !missing.is_empty() {
-        return Err(lacks(args, &plan, &missing)?);
+        return Err(lacks(args, Some(&plan), &missing)?);
     }
     let signals = Signals::mind(true);
     let (mut journal, earlier) = journal?;
@@ -109,7 +109,7 @@ fn planner(facts: Facts, host: String, only: Option<Only>, profiles: PathBuf, fa
     let profiles = std::path::absolute(&profiles).unwrap_or(profiles);
     Box::new(move |site| {
         let site = giusto_site::read(site).map_err(|error| Failure::from(error).into_refused())?;
-        let site = plan::measured(&site, &profiles).map_err(Failure::into_refused)?;
+        let site = plan::measured(&site, &profiles, &facts).map_err(Failure::into_refused)?;
         let wanted = factors.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let planned =
             giusto_planner::adapted(&site, &wanted, &|site: &Site| giusto_planner::plan_on(site, &facts, &host));
@@ -180,25 +180,29 @@ pub(crate) fn introduce(plan: &Plan, file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What could be done was done: planned and predicted. Says what is missing.
-pub(crate) fn lacks(args: &RunArgs, plan: &Plan, missing: &[Lack]) -> Result<Failure, Failure> {
+/// What could be done was done: planned and predicted, unless there was something to measure first. Says what is missing.
+pub(crate) fn lacks(args: &RunArgs, plan: Option<&Plan>, missing: &[Lack]) -> Result<Failure, Failure> {
+    if args.site.json {
+        table::json(&json!({"plan": plan, "missing": missing}))?;
+    } else if let Some(plan) = plan {
+        table::print(&table::table(&predicted(plan), 1))?;
+    }
+    let done = match plan {
+        Some(_) => "planned and predicted, but nothing was enforced or measured",
+        None => "nothing was measured, so that there is nothing to plan with ('giusto demo' shows what would come)",
+    };
+    let missing: Vec<String> =
+        missing.iter().map(|lack| format!("\n  {} is missing: {}", lack.what, lack.how)).collect();
+    Ok(Failure::lacks(format!("{done}:{}", missing.concat())))
+}
+
+fn predicted(plan: &Plan) -> Vec<Vec<String>> {
     let mut rows = vec![["", "p50", "p99", "p99.9"].map(String::from).to_vec()];
     for service in &plan.services {
         if let Some(p) = &service.prediction {
-            rows.push(vec![
-                format!("predicted, {}", service.name),
-                format!("{:.3}", p.p50),
-                format!("{:.3}", p.p99),
-                format!("{:.3}", p.p99_9),
-            ]);
+            let times = [p.p50, p.p99, p.p99_9].map(|time| format!("{time:.3}"));
+            rows.push(std::iter::once(format!("predicted, {}", service.name)).chain(times).collect());
         }
     }
-    if args.site.json {
-        table::json(&json!({"plan": plan, "missing": missing}))?;
-    } else {
-        table::print(&table::table(&rows, 1))?;
-    }
-    let missing: Vec<String> =
-        missing.iter().map(|lack| format!("\n  {} is missing: {}", lack.what, lack.how)).collect();
-    Ok(Failure::lacks(format!("planned and predicted, but nothing was enforced or measured:{}", missing.concat())))
+    rows
 }

@@ -37,9 +37,12 @@ pub(crate) fn trial(
     giusto_daemon::loads(&first).map_err(Failure::input)?;
     let missing = giusto_daemon::missing(&first, around.machine);
     if !missing.is_empty() {
+        if site.services.iter().any(|service| service.measured != Measured::Declared) {
+            return Err(lacks(args, None, &missing)?); // placeholders foretell nothing
+        }
         let mut first = first;
         plan::predict_all(&mut first, args.seed)?;
-        return Err(lacks(args, &first, &missing)?);
+        return Err(lacks(args, Some(&first), &missing)?);
     }
     let (mut journal, earlier) = journal?;
     tell_restored(&earlier)?;
@@ -125,7 +128,8 @@ fn planned(args: &RunArgs, site: &Site, first: Plan, calibrations: &[Calibration
         return Ok((first, anew));
     }
     let here = plan::this_machine();
-    let resolved = giusto_planner::with_measured(site, &observations, &overloaded, &here)?;
+    let facts = plan::facts(site, &asked(args))?;
+    let resolved = giusto_planner::with_measured(site, &observations, &overloaded, &here, &facts)?;
     let plan = plan::here(&resolved.site, &asked(args))
         .map_err(|failure| failure.about(anew.told.first().map_or("from what was measured", String::as_str)))?;
     anew.changed = true;

@@ -86,10 +86,10 @@ pub fn calibrate(
     Ok(all)
 }
 
-/// `a request takes 63.1 us of processor time, 70.2 us over the worst 10 ms; 6 every 1.26 ms make 30.0 % of a core`.
+/// `a request takes 63.1 us of processor time, 70.2 us over the worst 40 ms; 6 every 1.26 ms make 30.0 % of a core`.
 pub fn cost(observation: &Observation) -> String {
     let us = |time: Duration| format!("{:.1} us", time.ns() as f64 / 1e3);
-    let window = Duration::from_ms(10);
+    let window = Duration::from_ms(40);
     let rate = match (observation.arrivals, observation.tasks.as_slice()) {
         (Some(arrivals), _) => arrivals.to_string(),
         (None, [task]) => format!("{} every {}", task.copies, task.period),

@@ -1,14 +1,15 @@
 //! A site with numbers in the place of what is to be measured.
 
 use crate::words::time;
-use crate::Refusal;
+use crate::{Facts, Refusal};
 use giusto_model::{
-    Arrivals, Duration, Foreign, Measured, Observation, ObservedHost, Origin, Promise, Rate, Service, ServiceTime, Site,
+    Arrivals, Duration, Foreign, Measured, Observation, ObservedHost, Origin, Promise, Rate, Service, ServicePlan,
+    ServiceTime, Site,
 };
 
-/// The shortest server period that the planner chooses: what requests cost on average over any stretch so long bounds what they cost
-/// in a period.
-const WINDOW: Duration = Duration::from_ms(10);
+/// What requests cost on average over any stretch as long as a window bounds what they cost in a server period that is not shorter.
+/// These are tried, the longest first; no backend's periods begin below the last.
+const WINDOWS: [Duration; 3] = [Duration::from_ms(40), Duration::from_ms(20), Duration::from_ms(10)];
 /// A measured time is rounded up to whole parts of the longest, one of so many.
 const PARTS: u64 = 500;
 
@@ -32,9 +33,9 @@ pub struct Resolved {
 
 /// Replaces what is to be measured in `site`, and what is declared of the services called `anew`, by what was observed of them.
 ///
-/// A task's execution time becomes the greatest mean processor time of a request over any 10 ms observed, since no server period that
-/// the planner chooses is shorter: as long as that holds, in any period the tasks ask for no more than so many requests of that time
-/// each. It is observed, not proven. Percentiles get the distribution. O(services · observations + times).
+/// A task's execution time becomes the greatest mean processor time of a request over any window observed, the longest one that is
+/// not longer than the server's period planned with it: as long as that holds, in any period the tasks ask for no more than so many
+/// requests of that time each. It is observed, not proven. Percentiles get the distribution. Plans up to twice by `facts`.
 ///
 /// # Errors
 /// [`Refusal::Unmeasured`] for a service without an observation, or with one of another processor, command or load.
@@ -43,6 +44,29 @@ pub fn with_measured(
     observations: &[Observation],
     anew: &[String],
     here: &Here,
+    facts: &Facts,
+) -> Result<Resolved, Refusal> {
+    let [longer @ .., last] = WINDOWS;
+    for window in longer {
+        let resolved = resolve(site, observations, anew, here, window)?;
+        let by_tasks = |service: &&ServicePlan| {
+            let of = |one: &&Service| one.name == service.name && matches!(one.measured, Measured::Observed(_));
+            !service.tasks.is_empty() && resolved.site.services.iter().any(|one| of(&one))
+        };
+        let planned = crate::hosts::plan(&resolved.site, facts);
+        if planned.is_ok_and(|plan| plan.services.iter().filter(by_tasks).all(|one| one.server.period >= window)) {
+            return Ok(resolved);
+        }
+    }
+    resolve(site, observations, anew, here, last)
+}
+
+fn resolve(
+    site: &Site,
+    observations: &[Observation],
+    anew: &[String],
+    here: &Here,
+    window: Duration,
 ) -> Result<Resolved, Refusal> {
     let mut resolved = Resolved { site: site.clone(), notes: Vec::new() };
     for service in &mut resolved.site.services {
@@ -63,7 +87,7 @@ pub fn with_measured(
                 }
             }
         }
-        observed(service, observation).map_err(unmeasured)?;
+        observed(service, observation, window).map_err(unmeasured)?;
     }
     Ok(resolved)
 }
@@ -87,8 +111,8 @@ pub(crate) fn complete(site: &Site) -> Result<(), Refusal> {
     }
 }
 
-fn observed(service: &mut Service, observation: &Observation) -> Result<(), String> {
-    let worst = observation.greatest_mean(WINDOW);
+fn observed(service: &mut Service, observation: &Observation, window: Duration) -> Result<(), String> {
+    let worst = observation.greatest_mean(window);
     let fitted = match &service.measured {
         Measured::Wanted { fits } => fits.iter().any(Option::is_some),
         _ => false,
@@ -122,7 +146,7 @@ fn observed(service: &mut Service, observation: &Observation) -> Result<(), Stri
         time(*length),
         time(*mean),
         time(worst),
-        time(WINDOW)
+        time(window)
     ));
     Ok(())
 }

@@ -52,20 +52,22 @@ fn wanted(fit: Option<Bandwidth>) -> Site {
 }
 
 fn unmeasured(site: &Site, observations: &[Observation], here: &Here) -> String {
-    match with_measured(site, observations, &[], here) {
+    match with_measured(site, observations, &[], here, &facts()) {
         Err(Refusal::Unmeasured { service, why }) if service == "cache" => why,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_task_takes_the_greatest_mean_over_ten_ms_and_the_plan_says_where_it_comes_from() {
-    let resolved = with_measured(&wanted(None), &[observation(vec![task("50us/1ms", 6)], None)], &[], &here()).unwrap();
+fn a_task_takes_the_greatest_mean_over_a_period_and_the_plan_says_where_it_comes_from() {
+    let resolved =
+        with_measured(&wanted(None), &[observation(vec![task("50us/1ms", 6)], None)], &[], &here(), &facts()).unwrap();
     assert!(resolved.notes.is_empty());
     let planned = plan(&resolved.site, &facts()).unwrap();
     let cache = &planned.services[0];
-    assert_eq!((cache.tasks[0].wcet, cache.tasks[0].period), (Duration::from_us(60), Duration::from_ms(1)));
-    assert_eq!(cache.utilization, of("36%"));
+    assert_eq!((cache.tasks[0].wcet, cache.tasks[0].period), (Duration::from_us(55), Duration::from_ms(1)));
+    assert!(cache.server.period >= Duration::from_ms(40));
+    assert_eq!(cache.utilization, of("33%"));
     let text = giusto_planner::explain(&planned, "cache").unwrap();
     for words in ["observed on edge-1", "30000 requests", "not proven", "its execution time as measured"] {
         assert!(text.contains(words), "{words}: {text}");
@@ -73,9 +75,20 @@ fn a_task_takes_the_greatest_mean_over_ten_ms_and_the_plan_says_where_it_comes_f
 }
 
 #[test]
+fn where_periods_are_shorter_the_window_is_too() {
+    let manager = Facts { insist: Some(giusto_model::Backend::Manager), ..facts() };
+    let seen = [observation(vec![task("50us/1ms", 6)], None)];
+    let resolved = with_measured(&wanted(None), &seen, &[], &here(), &manager).unwrap();
+    let planned = plan(&resolved.site, &manager).unwrap();
+    let (wcet, period) = (planned.services[0].tasks[0].wcet, planned.services[0].server.period);
+    assert!(period < Duration::from_ms(40), "{period}");
+    assert_eq!(wcet, Duration::from_us(60));
+}
+
+#[test]
 fn what_follows_from_measuring_is_the_density_that_was_driven() {
     let seen = observation(vec![task("50us/1200us", 6)], None);
-    let resolved = with_measured(&wanted(Some(of("25%"))), &[seen], &[], &here()).unwrap();
+    let resolved = with_measured(&wanted(Some(of("25%"))), &[seen], &[], &here(), &facts()).unwrap();
     let task = &resolved.site.services[0].tasks[0];
     assert_eq!((task.period, task.deadline), (Duration::from_us(1200), Duration::from_us(1200)));
     let constant = ServiceTime::Constant { time: Duration::from_us(1) };
@@ -83,7 +96,8 @@ fn what_follows_from_measuring_is_the_density_that_was_driven() {
     (search.load, search.measured) = (Some(load()), Measured::Wanted { fits: vec![Some(of("25%"))] });
     let arrivals = Arrivals { rate: "5000/s".parse().unwrap(), batch: 1 };
     let resolved =
-        with_measured(&site(&[1], vec![search]), &[observation(vec![], Some(arrivals))], &[], &here()).unwrap();
+        with_measured(&site(&[1], vec![search]), &[observation(vec![], Some(arrivals))], &[], &here(), &facts())
+            .unwrap();
     let Promise::Percentiles { arrivals: planned, service, .. } = &resolved.site.services[0].promise else { panic!() };
     assert_eq!(*planned, arrivals);
     let mean: f64 = service.bound().iter().map(|(time, part)| time.ns() as f64 * part).sum();
@@ -114,12 +128,12 @@ fn profiles_of_others_are_refused_and_doubtful_ones_are_told() {
         seen.host.kernel = "5.10".into();
         seen.taken -= 40 * 86_400;
     });
-    let resolved = with_measured(&wanted(None), &[old], &[], &here()).unwrap();
+    let resolved = with_measured(&wanted(None), &[old], &[], &here(), &facts()).unwrap();
     assert_eq!(resolved.notes.len(), 2, "{:?}", resolved.notes);
     // What was declared stays, whatever was observed.
     let mut declared = wanted(None);
     declared.services[0].measured = Measured::Declared;
-    let resolved = with_measured(&declared, &[observation(tasks(), None)], &[], &here()).unwrap();
+    let resolved = with_measured(&declared, &[observation(tasks(), None)], &[], &here(), &facts()).unwrap();
     assert_eq!(resolved.site, declared);
     // It is refused to plan with placeholders.
     assert!(matches!(giusto_planner::plan(&wanted(None), &facts()), Err(Refusal::Unmeasured { .. })));
