@@ -57,6 +57,12 @@ Start with:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// What this machine can enforce, what is missing, and how to get it
+    ///
+    /// Changes nothing and needs no privilege. Ends with 0 where 'giusto run' can enforce reservations, and with 3 where
+    /// something is missing for that.
+    #[command(after_help = "Examples:\n  giusto doctor\n  sudo giusto doctor --json")]
+    Doctor(DoctorArgs),
     /// Read a site file and say what is wrong with it, or what it describes; or prove a plan once more
     ///
     /// With --certificate it takes nothing in the plan for granted that it can compute: it compares demand and supply of every
@@ -122,6 +128,13 @@ pub(crate) enum Verb {
     /// Calculators, one for each published result; they need no site
     #[command(subcommand)]
     Analyze(Analyze),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -15,6 +15,7 @@ mod certificate;
 mod check;
 mod coordination;
 mod criticality;
+mod doctor;
 mod failure;
 mod import;
 mod interface;
@@ -47,6 +48,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.verb {
+        Verb::Doctor(args) => doctor::doctor(&args),
         Verb::Check(args) => check::check(&args),
         Verb::Plan(args) => plan::plan(&args),
         Verb::Explain(args) => plan::explain(&args),

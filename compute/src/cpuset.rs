@@ -56,6 +56,12 @@ impl Cpusets {
         self.root().join(format!("{OURS}core{core}"))
     }
 
+    /// Why one of `cores` cannot be given a root domain of its own now: cpusets of others, or of an earlier
+    /// Giusto. Reads only.
+    pub fn in_the_way(&self, cores: &[u32]) -> Option<Error> {
+        self.others(&Real, cores).err()
+    }
+
     fn rest(&self) -> PathBuf {
         self.root().join(REST)
     }

@@ -11,6 +11,7 @@ mod changes;
 mod control;
 mod desk;
 mod difference;
+mod doctor;
 mod dry_run;
 mod enforce;
 mod hold;
@@ -24,6 +25,7 @@ mod notify;
 mod observe;
 mod operator;
 mod packets;
+mod peek;
 mod protocol;
 mod scene;
 mod services;
@@ -39,6 +41,7 @@ pub use calibrate::{calibrate, Calibration};
 pub use control::ask;
 pub use desk::{Host, Planner, Refused};
 pub use difference::{difference, Change, Layout, Step};
+pub use doctor::{doctor, Check, Doctor, Standing};
 pub use dry_run::dry_run;
 pub use enforce::enforce;
 pub use giusto_network::{LinkStatus, Network};
@@ -128,7 +131,7 @@ fn busy(pid: Option<u32>) -> String {
 pub fn facts() -> Facts {
     let mut machine = giusto_compute::probe();
     // What a giusto that runs now has parked is there for whoever plans: it brings it back when a plan needs it, and at its end.
-    machine.cores.extend(journal::parked());
+    machine.cores.extend(peek::parked());
     machine.cores.sort_unstable();
     machine.cores.dedup();
     facts_of(&machine)
@@ -167,5 +170,11 @@ pub fn missing(plan: &Plan, machine: &Machine) -> Vec<Lack> {
     let used: Vec<Backend> = plan.services.iter().map(|service| service.backend).chain(quota).collect();
     let used = if used.is_empty() { vec![Backend::Deadline] } else { used };
     let needed = Backend::ALL.into_iter().filter(|backend| used.contains(backend));
-    needed.flat_map(|backend| machine.lacks(backend).to_vec()).collect()
+    let mut missing: Vec<Lack> = Vec::new();
+    for lack in needed.flat_map(|backend| machine.lacks(backend)) {
+        if !missing.contains(lack) {
+            missing.push(lack.clone()); // what several lack is told once
+        }
+    }
+    missing
 }
