@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -105,6 +106,48 @@ class Doctor(unittest.TestCase):
             left = [check for check in json.loads(out)["checks"] if check["check"].startswith("left")][0]
             self.assertEqual(left["state"], "missing")
             self.assertIn("giusto restore", left["remedy"])
+
+
+class Demo(unittest.TestCase):
+    ROWS = ("a whole core", "shared, no plan", "shared, Giusto")
+
+    def shown(self, out):
+        for row in self.ROWS:
+            self.assertRegex(out, rf"(?m)^{row} +\S+ [um]s +\S+ [um]s +\S+ [um]s ", out)
+        self.assertIn("giusto doctor", out)
+
+    def test_an_unprivileged_user_in_an_empty_folder_gets_the_table_and_a_page(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            program = shutil.copy(GIUSTO, folder)
+            begin = time.monotonic()
+            out, _, _ = run("demo", prefix=USER, cwd=folder, program=program)
+            self.assertLess(time.monotonic() - begin, 5)
+            self.shown(out)
+            self.assertIn("the page: out/demo.html", out)
+            page = (Path(folder) / "out/demo.html").read_text()
+            self.assertIn("<svg", page)
+            self.assertIn("nothing was started, enforced or measured", page)
+            self.assertNotIn("http://", page.replace("http://www.w3.org/2000/svg", ""))
+            again, _, _ = run("demo", prefix=USER, cwd=folder, program=program)
+            self.assertEqual(out, again)
+
+    @unittest.skipUnless(ROOT_USER, "needs root for a folder of another user")
+    def test_where_the_folder_cannot_be_written_the_page_goes_to_the_temporary_one(self):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as temporary:
+            os.chmod(folder, 0o755)
+            os.chmod(temporary, 0o777)
+            program = shutil.copy(GIUSTO, folder)
+            out, _, _ = run("demo", prefix=USER, cwd=folder, program=program, TMPDIR=temporary)
+            self.shown(out)
+            page = Path(out.split("the page: ")[1].splitlines()[0])
+            self.assertEqual(page.parent, Path(temporary))
+            self.assertIn("<svg", page.read_text())
+
+    def test_it_needs_no_capabilities_no_second_core_and_no_host(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for prefix in (NO_CAPABILITIES if ROOT_USER else [], NAMESPACE if works(NAMESPACE) else [], ["taskset", "-c", "0"]):
+                self.shown(run("demo", "--out", f"{folder}/page.html", prefix=prefix)[0])
 
 
 if __name__ == "__main__":

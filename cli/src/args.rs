@@ -57,6 +57,11 @@ Start with:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Plan and simulate an example in a few seconds: a whole core, no plan, and the plan side by side
+    ///
+    /// Needs no root, no package and no site file, and changes nothing. Writes a page with the distributions.
+    #[command(after_help = "Example:\n  giusto demo --out out/demo.html")]
+    Demo(DemoArgs),
     /// What this machine can enforce, what is missing, and how to get it
     ///
     /// Changes nothing and needs no privilege. Ends with 0 where 'giusto run' can enforce reservations, and with 3 where
@@ -128,6 +133,16 @@ pub(crate) enum Verb {
     /// Calculators, one for each published result; they need no site
     #[command(subcommand)]
     Analyze(Analyze),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Where the page goes; where that cannot be written, into the folder for temporary files
+    #[arg(long, value_name = "FILE", default_value = "out/demo.html")]
+    pub(crate) out: PathBuf,
+    /// Seed of everything random; the same seed gives the same numbers
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 #[derive(Debug, Args)]

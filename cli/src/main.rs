@@ -15,6 +15,7 @@ mod certificate;
 mod check;
 mod coordination;
 mod criticality;
+mod demo;
 mod doctor;
 mod failure;
 mod import;
@@ -48,6 +49,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.verb {
+        Verb::Demo(args) => demo::demo(&args),
         Verb::Doctor(args) => doctor::doctor(&args),
         Verb::Check(args) => check::check(&args),
         Verb::Plan(args) => plan::plan(&args),
