@@ -1,14 +1,17 @@
 """A newcomer's first commands: doctor, demo and init, as root, as an unprivileged user, without capabilities, in a user
-namespace and with one core.
+namespace and bound to one core.
 
-The machine is left as it is: nothing here enforces anything. Only the standard library and the release build are used, or
-the build that $GIUSTO names.
+The machine is left as it is: nothing here enforces anything. Only the standard library and the release build are used,
+or the build that $GIUSTO names.
 """
 import json
 import os
+import random
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -146,8 +149,185 @@ class Demo(unittest.TestCase):
 
     def test_it_needs_no_capabilities_no_second_core_and_no_host(self):
         with tempfile.TemporaryDirectory() as folder:
-            for prefix in (NO_CAPABILITIES if ROOT_USER else [], NAMESPACE if works(NAMESPACE) else [], ["taskset", "-c", "0"]):
+            poor = [NO_CAPABILITIES if ROOT_USER else [], NAMESPACE if works(NAMESPACE) else []]
+            for prefix in (*poor, ["taskset", "-c", "0"]):
                 self.shown(run("demo", "--out", f"{folder}/page.html", prefix=prefix)[0])
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def listens(port):
+    for _ in range(100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"nothing listens on {port}")
+
+
+class Loaded:
+    """A service with requests: one after each gap that `gap` draws."""
+
+    def __init__(self, command, port, request, gap):
+        self.service = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.port, self.request, self.gap = port, request, gap
+        self.stop = threading.Event()
+        self.sender = threading.Thread(target=self.send)
+
+    def __enter__(self):
+        listens(self.port)
+        self.sender.start()
+        return self.service.pid
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.sender.join()
+        self.service.terminate()
+        self.service.wait()
+
+    def send(self):
+        draw = random.Random(1)
+        due = time.monotonic()
+        with socket.create_connection(("127.0.0.1", self.port)) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while not self.stop.is_set():
+                due = max(due + self.gap(draw), time.monotonic() - 0.1)
+                time.sleep(max(0, due - time.monotonic()))
+                client.sendall(self.request)
+                client.recv(65536)
+
+
+def hset():
+    words = ["HSET", "key", *(word for field in range(70) for word in (f"f{field}", "v" * 8))]
+    return (f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)).encode()
+
+
+def redis(gap):
+    port = free_port()
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    return Loaded(command, port, hset(), gap)
+
+
+def every(seconds):
+    return lambda _: seconds
+
+
+def at_random(rate):
+    return lambda draw: draw.expovariate(rate)
+
+
+class Init(unittest.TestCase):
+    def adopted(self, service, *more, prefix=(), length="6s"):
+        """The site's text and the summary of a service that is loaded meanwhile; the site is checked and planned."""
+        with tempfile.TemporaryDirectory() as folder, service as pid:
+            os.chmod(folder, 0o777)
+            site = Path(folder) / "site.yaml"
+            flags = ["--for", length, "--out", site, "--json"]
+            out, err, _ = run("init", "--adopt", *(more or (pid,)), *flags, prefix=prefix)
+            self.assertIn("watching", err)
+            found = json.loads(out)
+            self.assertEqual(found["site"], str(site))
+            run("check", site)
+            run("plan", site)
+            run("init", "--adopt", pid, "--out", site, codes=(2,))
+            return site.read_text(), found["observed"], pid
+
+    @unittest.skipUnless(shutil.which("redis-server"), "needs redis-server")
+    def test_a_redis_with_requests_at_random_gets_arrivals_and_a_load(self):
+        text, observed, pid = self.adopted(redis(at_random(200)))
+        self.assertIn(f"adopt: {{pid: {pid}}}", text)
+        self.assertRegex(text, r"(?m)^    arrivals: \{poisson: ")
+        self.assertRegex(text, r"(?m)^    load: \{redis: 127.0.0.1:\d+, fields: ")
+        self.assertIn(observed["shape"], ("poisson", "bursty", "even"))  # a machine that stalls makes bursts
+        self.assertLess(abs(observed["rate_per_s"] - 210), 60)
+
+    @unittest.skipUnless(shutil.which("redis-server"), "needs redis-server")
+    def test_a_periodic_one_gets_a_task_of_its_period(self):
+        text, observed, _ = self.adopted(redis(every(0.01)), length="8s")
+        if observed["shape"] == "periodic":  # not where this machine stalls its client
+            period = r"(10ms|9\d+us|10\d00us)"
+            self.assertRegex(text, rf"(?m)^    tasks: \[\{{name: observed, wcet: \d+us, period: {period}\}}\]")
+            self.assertRegex(text, r"(?m)^    promise: as-if-alone")
+        self.assertLess(abs(observed["rate_per_s"] - 110), 30)
+
+    @unittest.skipUnless(shutil.which("memcached"), "needs memcached")
+    def test_of_memcached_only_the_thread_that_serves_counts(self):
+        port = free_port()
+        command = ["memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", str(port)]
+        service = Loaded(command, port, b"set key 0 0 100\r\n" + b"x" * 100 + b"\r\n", at_random(300))
+        text, observed, _ = self.adopted(service)
+        self.assertIn(f"load: {{memcached: 127.0.0.1:{port}, value: 100}}", text)
+        self.assertLess(abs(observed["rate_per_s"] - 300), 100)
+
+    def test_python_s_web_server_is_told_to_keep_its_connections(self):
+        port = free_port()
+        kept = (["--protocol", "HTTP/1.1"], f"load: {{http: 127.0.0.1:{port}")
+        for more, line in (([], "it is Python's http.server"), kept):
+            with tempfile.TemporaryDirectory() as folder:
+                command = ["/usr/bin/python3", "-m", "http.server", str(port), "--bind", "127.0.0.1",
+                           "--directory", folder, *more]
+                request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+                service = Loaded(command, port, request, every(0.02))
+                service.send = lambda of=service: self.connections(of)
+                service.sender = threading.Thread(target=service.send)
+                text, _, _ = self.adopted(service)
+                self.assertIn(line, text.replace("\n    # ", " "))
+
+    @staticmethod
+    def connections(service):
+        while not service.stop.is_set():
+            with socket.create_connection(("127.0.0.1", service.port)) as client:
+                client.sendall(service.request)
+                client.recv(65536)
+            time.sleep(0.02)
+
+    @unittest.skipUnless(shutil.which("redis-server"), "needs redis-server")
+    def test_without_privilege_a_service_of_another_user_is_watched_all_the_same(self):
+        text, _, _ = self.adopted(redis(at_random(200)), prefix=USER)
+        if ROOT_USER:
+            self.assertIn("run as root or as the user of the service", text.replace("\n    # ", " "))
+
+    @unittest.skipUnless(ROOT_USER and shutil.which("redis-server"), "needs root and redis-server")
+    def test_a_unit_and_a_container_are_found_by_their_cgroups(self):
+        v1 = Path("/sys/fs/cgroup/systemd")
+        root = v1 if v1.exists() else Path("/sys/fs/cgroup")
+        identity = "5e1f" * 16
+        for name, text, key in (("giusto-test.service", "giusto-test.service", "systemd: 'giusto-test.service'"),
+                                (f"docker-{identity}.scope", identity[:12], f"cgroup: 'docker-{identity}.scope'")):
+            group = root / name
+            service = redis(at_random(100))
+            try:
+                group.mkdir()
+                (group / "cgroup.procs").write_text(str(service.service.pid))
+                site, observed, pid = self.adopted(service, text)
+                self.assertIn(f"adopt: {{{key}}}", site)
+                self.assertEqual(observed["processes"], [pid])
+            finally:
+                for _ in range(100):
+                    try:
+                        group.rmdir()
+                        break
+                    except OSError:
+                        time.sleep(0.05)
+
+    def test_what_is_not_there_or_does_nothing_is_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site = Path(folder) / "site.yaml"
+            for name in ("4194303", "no-such.service", "no-such-container", "1"):
+                _, err, _ = run("init", "--adopt", name, "--out", site, codes=(2,))
+                self.assertIn("expected", err)
+            idle = subprocess.Popen(["sleep", "60"])
+            try:
+                _, err, _ = run("init", "--adopt", idle.pid, "--for", "1s", "--out", site, codes=(6,))
+                self.assertIn("watch it while it is used", err)
+            finally:
+                idle.kill()
+                idle.wait()
+            self.assertFalse(site.exists())
 
 
 if __name__ == "__main__":

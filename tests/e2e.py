@@ -182,7 +182,7 @@ class Help(unittest.TestCase):
 
     @staticmethod
     def verbs():
-        return [["demo"], ["doctor"], ["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["status"], ["reload"], ["mode"], ["agent"], ["restore"],
+        return [["demo"], ["doctor"], ["init"], ["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["status"], ["reload"], ["mode"], ["agent"], ["restore"],
                 ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["measure", "latency"],
                 ["measure", "packets"], ["measure", "import"], ["verify"], ["study", "list"], ["study", "run"], ["analyze", "share"],
                 ["analyze", "plane"], ["analyze", "interface"], ["analyze", "admission"], ["analyze", "criticality"], ["analyze", "response"],

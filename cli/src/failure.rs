@@ -151,7 +151,9 @@ impl From<giusto_compute::Error> for Failure {
 
 impl From<giusto_measure::Error> for Failure {
     fn from(error: giusto_measure::Error) -> Self {
-        use giusto_measure::Error::{Connect, Listener, NoLock, NoPriority, NotListening, Plan, Privilege, Root, Task};
+        use giusto_measure::Error::{
+            Connect, Listener, NoLock, NoPriority, NotListening, Plan, Privilege, Quiet, Root, Task,
+        };
         match error {
             Connect { .. }
             | Listener { .. }
@@ -161,6 +163,7 @@ impl From<giusto_measure::Error> for Failure {
             | NoPriority { .. }
             | NoLock => Failure::lacks(error),
             Plan(_) | Task { .. } => Failure::input(error),
+            Quiet { .. } => Failure::cannot_tell(error),
             _ => Failure::running(error),
         }
     }

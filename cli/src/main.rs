@@ -19,6 +19,7 @@ mod demo;
 mod doctor;
 mod failure;
 mod import;
+mod init;
 mod interface;
 mod judged;
 mod latency;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Demo(args) => demo::demo(&args),
         Verb::Doctor(args) => doctor::doctor(&args),
+        Verb::Init(args) => init::init(&args),
         Verb::Check(args) => check::check(&args),
         Verb::Plan(args) => plan::plan(&args),
         Verb::Explain(args) => plan::explain(&args),
