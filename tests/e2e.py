@@ -182,7 +182,7 @@ class Help(unittest.TestCase):
 
     @staticmethod
     def verbs():
-        return [["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["status"], ["reload"], ["mode"], ["agent"], ["restore"],
+        return [["demo"], ["doctor"], ["init"], ["check"], ["plan"], ["explain"], ["simulate"], ["run"], ["status"], ["reload"], ["mode"], ["agent"], ["restore"],
                 ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["measure", "latency"],
                 ["measure", "packets"], ["measure", "import"], ["verify"], ["study", "list"], ["study", "run"], ["analyze", "share"],
                 ["analyze", "plane"], ["analyze", "interface"], ["analyze", "admission"], ["analyze", "criticality"], ["analyze", "response"],
@@ -193,7 +193,7 @@ class Help(unittest.TestCase):
         examples = {" ".join(verb): example(*verb) for verb in self.verbs()}
         service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
         try:
-            for verb in ("check", "plan", "explain", "simulate", "analyze share", "analyze plane", "analyze interface",
+            for verb in ("demo", "check", "plan", "explain", "simulate", "analyze share", "analyze plane", "analyze interface",
                          "analyze admission", "analyze criticality", "analyze response", "analyze slo", "analyze map", "analyze bucket", "measure execution",
                          "measure supply", "measure packets"):
                 run(*shlex.split(examples[verb]))

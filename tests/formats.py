@@ -251,6 +251,13 @@ def documents(folder):
     for name in ("cache", "batch"):
         yield "explain", output("explain", name, "--plan", plan, "--json")
     yield "explain", output("explain", "alpha", "--site", "sites/supply.yaml", "--json")
+    spinning = subprocess.Popen(["sh", "-c", "while :; do sleep 0.01; done"])
+    try:
+        yield "init", output("init", "--adopt", spinning.pid, "--for", "3s", "--out", f"{folder}/init.yaml", "--json")
+    finally:
+        spinning.kill()
+        spinning.wait()
+    yield "doctor", output("doctor", "--json", codes=(0, 3))
     for name in ("status", "reload"):
         yield name, json.loads((ROOT / f"formats/goldens/{name}.json").read_text())
     changed = json.loads((ROOT / "formats/goldens/status.json").read_text())["modes"]

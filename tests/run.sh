@@ -66,6 +66,7 @@ part "recordings of other tools" /usr/bin/python3 tests/import.py
 part "statistics beside SciPy" tests/scipy.sh
 part "reports in a browser" /usr/bin/python3 tests/report.py
 part "the operator's side" /usr/bin/python3 tests/control.py
+part "doctor, demo, init: a newcomer's first commands" /usr/bin/python3 tests/doctor.py
 part "end to end" /usr/bin/python3 tests/e2e.py
 part "messaging: bucket, broker, real clients" tests/messaging.sh
 part "coordination: epochs, faults, real clients" tests/coordination.sh

@@ -9,6 +9,8 @@ pub(crate) mod compositional;
 mod coordination;
 #[path = "args/criticality.rs"]
 mod criticality;
+#[path = "args/first.rs"]
+mod first;
 #[path = "args/measure.rs"]
 mod measure;
 #[path = "args/modes.rs"]
@@ -24,6 +26,7 @@ pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
 pub(crate) use coordination::{Export, NsqArgs, RecoveryArgs, ZookeeperArgs};
 pub(crate) use criticality::CriticalityArgs;
+pub(crate) use first::{DemoArgs, DoctorArgs, InitArgs};
 pub(crate) use measure::{
     ExecutionArgs, ImportArgs, LatencyArg, LatencyArgs, Measure, MeasureArgs, PacketsArgs, ProfilesArg, ResponseArgs,
     SupplyArgs, PROFILES,
@@ -58,6 +61,26 @@ Start with:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Plan and simulate an example in a few seconds: a whole core, no plan, and the plan side by side
+    ///
+    /// Needs no root, no package and no site file, and changes nothing. Writes a page with the distributions.
+    #[command(after_help = "Example:\n  giusto demo --out out/demo.html")]
+    Demo(DemoArgs),
+    /// What this machine can enforce, what is missing, and how to get it
+    ///
+    /// Changes nothing and needs no privilege. Ends with 0 where 'giusto run' can enforce reservations, and with 3
+    /// where something is missing for that.
+    #[command(after_help = "Examples:\n  giusto doctor\n  sudo giusto doctor --json")]
+    Doctor(DoctorArgs),
+    /// Watch a service that runs, and write a site file that describes it
+    ///
+    /// Watches the processor time of its threads from outside, without touching it: how often it becomes busy, for how
+    /// long, and whether that is periodic, at random or in bursts. The file is a beginning, with what was observed as
+    /// comments.
+    #[command(
+        after_help = "Examples, of a service that runs:\n  giusto init --adopt redis.service --for 30s --out site.yaml\n  giusto init --adopt $(pidof redis-server) --out site.yaml"
+    )]
+    Init(InitArgs),
     /// Read a site file and say what is wrong with it, or what it describes; or prove a plan once more
     ///
     /// With --certificate it takes nothing in the plan for granted that it can compute: it compares demand and supply of every

@@ -15,6 +15,8 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// The code of a machine that lacks something.
+    pub(crate) const LACKS: u8 = 3;
     /// 1: a demand that cannot fit.
     pub(crate) fn does_not_fit(text: impl ToString) -> Self {
         Failure { code: 1, text: text.to_string() }
@@ -25,7 +27,7 @@ impl Failure {
     }
     /// 3: the machine lacks something.
     pub(crate) fn lacks(text: impl ToString) -> Self {
-        Failure { code: 3, text: text.to_string() }
+        Failure { code: Failure::LACKS, text: text.to_string() }
     }
     /// 4: failed while running.
     pub(crate) fn running(text: impl ToString) -> Self {
@@ -149,7 +151,9 @@ impl From<giusto_compute::Error> for Failure {
 
 impl From<giusto_measure::Error> for Failure {
     fn from(error: giusto_measure::Error) -> Self {
-        use giusto_measure::Error::{Connect, Listener, NoLock, NoPriority, NotListening, Plan, Privilege, Root, Task};
+        use giusto_measure::Error::{
+            Connect, Listener, NoLock, NoPriority, NotListening, Plan, Privilege, Quiet, Root, Task,
+        };
         match error {
             Connect { .. }
             | Listener { .. }
@@ -159,6 +163,7 @@ impl From<giusto_measure::Error> for Failure {
             | NoPriority { .. }
             | NoLock => Failure::lacks(error),
             Plan(_) | Task { .. } => Failure::input(error),
+            Quiet { .. } => Failure::cannot_tell(error),
             _ => Failure::running(error),
         }
     }

@@ -15,8 +15,11 @@ mod certificate;
 mod check;
 mod coordination;
 mod criticality;
+mod demo;
+mod doctor;
 mod failure;
 mod import;
+mod init;
 mod interface;
 mod judged;
 mod latency;
@@ -47,6 +50,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.verb {
+        Verb::Demo(args) => demo::demo(&args),
+        Verb::Doctor(args) => doctor::doctor(&args),
+        Verb::Init(args) => init::init(&args),
         Verb::Check(args) => check::check(&args),
         Verb::Plan(args) => plan::plan(&args),
         Verb::Explain(args) => plan::explain(&args),

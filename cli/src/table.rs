@@ -21,6 +21,18 @@ pub(crate) fn table(rows: &[Vec<String>], left: usize) -> String {
     rows.iter().map(line).collect()
 }
 
+/// A text in lines of at most `width` characters, broken at blanks; a longer word has a line of its own.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= width) {
+            Some(line) => *line += &format!(" {word}"),
+            None => lines.push(word.into()),
+        }
+    }
+    lines
+}
+
 /// Prints a line to standard output.
 macro_rules! say {
     ($($text:tt)*) => { crate::table::print(&format!("{}\n", format_args!($($text)*)))? };
@@ -46,4 +58,13 @@ pub(crate) fn json(value: &impl Serialize) -> Result<ExitCode, Failure> {
     let text = serde_json::to_string_pretty(value).map_err(Failure::running)?;
     say!("{text}");
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn lines_break_at_blanks_and_long_words_stand_alone() {
+        assert_eq!(super::wrapped("a bc def ghijklm n", 6), ["a bc", "def", "ghijklm", "n"]);
+        assert!(super::wrapped("", 6).is_empty());
+    }
 }

@@ -4,6 +4,7 @@ use crate::cpuset::{parse_cores, Cpusets};
 use crate::files::Real;
 use crate::manager::group::Freezer;
 use crate::neighbours::{self, Held};
+use crate::rights::{host_rights, BPF, SYS_ADMIN, SYS_NICE};
 use giusto_model::{Backend, Bandwidth, Duration};
 use serde::Serialize;
 use std::fs;
@@ -73,7 +74,7 @@ pub fn probe() -> Machine {
     let cpusets = Cpusets::find();
     let mut missing = Vec::new();
     let mut lack = |what: &str, how: &str| missing.push(Lack { what: what.into(), how: how.into() });
-    if !has_capability(CAP_SYS_NICE) {
+    if !SYS_NICE.held() {
         lack("CAP_SYS_NICE (to set SCHED_DEADLINE)", ROOT);
     }
     match &cpusets {
@@ -86,6 +87,8 @@ pub fn probe() -> Machine {
         }
         Some(_) => {}
     }
+    // In a user namespace nothing else counts, and comes first.
+    let beside = |lacks: Vec<Lack>| host_rights().into_iter().chain(lacks).collect();
     Machine {
         cores,
         tick: tick(),
@@ -94,10 +97,10 @@ pub fn probe() -> Machine {
         cap: cap(),
         held: cpusets.as_ref().map_or_else(Vec::new, |cpusets| neighbours::held(&Real, cpusets)),
         cpusets,
-        missing,
-        manager: manager(),
-        rt_group: rt_group(),
-        quota: quota(),
+        missing: beside(missing),
+        manager: beside(manager()),
+        rt_group: beside(rt_group()),
+        quota: beside(quota()),
     }
 }
 
@@ -109,10 +112,10 @@ const CPU: [&str; 2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"];
 fn manager() -> Vec<Lack> {
     let mut missing = Vec::new();
     let mut lack = |what: &str, how: &str| missing.push(Lack { what: what.into(), how: how.into() });
-    if !has_capability(CAP_SYS_NICE) {
+    if !SYS_NICE.held() {
         lack("CAP_SYS_NICE (to set SCHED_FIFO)", ROOT);
     }
-    if !has_capability(CAP_BPF) && !has_capability(CAP_SYS_ADMIN) {
+    if !BPF.held() && !SYS_ADMIN.held() {
         lack("CAP_BPF or CAP_SYS_ADMIN (to load BPF programs)", ROOT);
     }
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
@@ -206,20 +209,11 @@ fn cap_of(runtime: Option<i64>, period: Option<i64>) -> Bandwidth {
     fair.and_then(|fair| share.checked_sub(fair)).unwrap_or(share)
 }
 
-fn kernel_version() -> (u32, u32) {
+/// The kernel's version and release, such as 6 and 12.
+pub fn kernel_version() -> (u32, u32) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-}
-
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_SYS_NICE: u32 = 23;
-const CAP_BPF: u32 = 39;
-
-fn has_capability(capability: u32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|bits| bits >> capability & 1 == 1)
 }
 
 fn writable(cpusets: &Cpusets) -> bool {

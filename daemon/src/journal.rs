@@ -4,7 +4,7 @@
 //! after the line is on disk), so a torn last line is dropped. The journal lives in /run/giusto (or $GIUSTO_STATE), which a
 //! reboot empties together with everything that it would undo; one from an earlier boot is dropped too.
 
-use crate::changes::{of_compute, parks, undo, Change};
+use crate::changes::{of_compute, undo, Change};
 use crate::Error;
 use giusto_compute::{Recorder, Report, Undo};
 use rustix::fs::{flock, FlockOperation, OFlags};
@@ -67,7 +67,7 @@ impl Journal {
         let found = read(&mut file).map_err(cannot)?;
         let mut journal = Journal { path, file, end: Some(found.end), pending: vec![], damaged: 0 };
         // Without a readable head the boot is unknown; undoing does no harm even then.
-        if found.head.is_none_or(|head| head.boot == boot()) {
+        if !found.of_an_earlier_boot() {
             journal.pending = found.changes;
             journal.damaged = found.damaged;
         }
@@ -146,15 +146,6 @@ pub(crate) fn state_folder() -> PathBuf {
     std::env::var_os("GIUSTO_STATE").map_or(PathBuf::from("/run/giusto"), PathBuf::from)
 }
 
-/// Cores that a giusto has parked which has not been undone: by its journal, which is neither locked nor changed. None where it may not be
-/// read.
-pub(crate) fn parked() -> Vec<u32> {
-    let found = File::open(state_folder().join("journal")).and_then(|mut file| read(&mut file));
-    let Ok(Found { head, changes, .. }) = found else { return Vec::new() };
-    let ours = head.is_some_and(|head| head.boot == boot());
-    changes.iter().filter(|_| ours).filter_map(parks).collect()
-}
-
 /// Makes the state folder, or refuses one that others could write: what stands in it is done as root.
 fn claim(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -195,7 +186,7 @@ fn lock(file: &mut File) -> Result<(), Error> {
 }
 
 /// The process that locked `file`, as the kernel tells it (proc_locks(5)).
-fn holder(file: &File) -> Option<u32> {
+pub(crate) fn holder(file: &File) -> Option<u32> {
     let inode = format!(":{}", file.metadata().ok()?.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let fields = locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -217,16 +208,28 @@ fn boot() -> String {
 
 /// What stands in a journal.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+pub(crate) struct Found {
     head: Option<Head>,
-    changes: Vec<Change>,
+    pub(crate) changes: Vec<Change>,
     /// Unreadable lines, a torn last one not counted.
-    damaged: usize,
+    pub(crate) damaged: usize,
     /// Where the readable part ends.
     end: u64,
 }
 
-fn read(file: &mut File) -> io::Result<Found> {
+impl Found {
+    /// Whether it says in which life of the host it was written.
+    pub(crate) fn knows_its_boot(&self) -> bool {
+        self.head.is_some()
+    }
+
+    /// Whether a reboot has undone all of it; not so where that cannot be told.
+    pub(crate) fn of_an_earlier_boot(&self) -> bool {
+        self.head.as_ref().is_some_and(|head| head.boot != boot())
+    }
+}
+
+pub(crate) fn read(file: &mut File) -> io::Result<Found> {
     let mut bytes = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut bytes)?;

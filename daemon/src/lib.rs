@@ -12,6 +12,8 @@ mod changes;
 mod control;
 mod desk;
 mod difference;
+mod doctor;
+mod draft;
 mod drift;
 mod dry_run;
 mod enforce;
@@ -26,6 +28,7 @@ mod notify;
 mod observe;
 mod operator;
 mod packets;
+mod peek;
 mod protocol;
 mod scene;
 mod services;
@@ -42,6 +45,8 @@ pub use calibrate::{calibrate, cost, Calibration, Subject};
 pub use control::ask;
 pub use desk::{Host, Planner, Refused};
 pub use difference::{difference, Change, Layout, Step};
+pub use doctor::{doctor, Check, Doctor, Standing};
+pub use draft::{draft, find, host_name, Demand, Draft, Found, Observed, Summary};
 pub use drift::DemandStatus;
 pub use dry_run::dry_run;
 pub use enforce::enforce;
@@ -132,7 +137,7 @@ fn busy(pid: Option<u32>) -> String {
 pub fn facts() -> Facts {
     let mut machine = giusto_compute::probe();
     // What a giusto that runs now has parked is there for whoever plans: it brings it back when a plan needs it, and at its end.
-    machine.cores.extend(journal::parked());
+    machine.cores.extend(peek::parked());
     machine.cores.sort_unstable();
     machine.cores.dedup();
     facts_of(&machine)
@@ -176,5 +181,11 @@ pub fn missing(plan: &Plan, machine: &Machine) -> Vec<Lack> {
     let used: Vec<Backend> = plan.services.iter().map(|service| service.backend).chain(quota).collect();
     let used = if used.is_empty() { vec![Backend::Deadline] } else { used };
     let needed = Backend::ALL.into_iter().filter(|backend| used.contains(backend));
-    needed.flat_map(|backend| machine.lacks(backend).to_vec()).collect()
+    let mut missing: Vec<Lack> = Vec::new();
+    for lack in needed.flat_map(|backend| machine.lacks(backend)) {
+        if !missing.contains(lack) {
+            missing.push(lack.clone()); // what several lack is told once
+        }
+    }
+    missing
 }

@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Where a cgroup of the site file may lie: v1 hierarchies that systemd and others fill, and v2.
-const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/cpu"];
+pub(crate) const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/cpu"];
 
 /// A virtual machine is not asked for its vCPUs again sooner.
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
@@ -217,7 +217,7 @@ impl Drop for Running {
 }
 
 /// Processes of a cgroup and of those below it.
-fn members(folder: &Path) -> Vec<u32> {
+pub(crate) fn members(folder: &Path) -> Vec<u32> {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let below = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let below = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));

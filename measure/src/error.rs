@@ -137,6 +137,19 @@ pub enum Error {
         /// The service.
         address: SocketAddr,
     },
+    /// A service that is watched does next to nothing.
+    #[error(
+        "process {pid} was active only {activations} times in {seconds:.1} s, and nothing can be said of so few; \
+             watch it while it is used, or for longer (--for 120s)"
+    )]
+    Quiet {
+        /// The process.
+        pid: u32,
+        /// How often.
+        activations: u64,
+        /// In how long.
+        seconds: f64,
+    },
     /// A profile file cannot be read.
     #[error("cannot read the profile: {0}")]
     Read(#[from] io::Error),

@@ -23,8 +23,10 @@ mod profiler;
 mod reply;
 mod request;
 mod schedule;
+mod serves;
 mod supply;
 mod thread;
+pub mod watch;
 
 pub use awake::{stay_awake, Awake};
 pub use drive::{drive, LoadPlan, LoadReport};
@@ -38,6 +40,7 @@ pub use listening::wait_listening;
 pub use noise::{steal, steal_clock, stolen, Noise};
 pub use observe::{observe, Observed};
 pub use profiler::profile;
+pub use serves::{serves, Served};
 pub use supply::{
     supply, Asked, BoundPoint, Gap, Linear, Probed, Recording, Resource, Spread, SupplyPlan, SupplyProcess,
     SupplyReport, Window,

@@ -44,6 +44,29 @@ fn socket(table: &str, address: SocketAddr) -> Option<(bool, u64)> {
     table.lines().skip(1).filter_map(matching).max()
 }
 
+/// The addresses on which a process accepts connections; none where its files may not be looked at.
+pub(crate) fn listening(pid: u32) -> Vec<SocketAddr> {
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let links: Vec<_> = files.flatten().filter_map(|file| fs::read_link(file.path()).ok()).collect();
+    let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default());
+    let mut found: Vec<SocketAddr> = tables
+        .iter()
+        .flat_map(|table| table.lines().skip(1).filter_map(entry))
+        .filter(|(_, inode)| links.iter().any(|link| link.as_os_str() == format!("socket:[{inode}]").as_str()))
+        .map(|(address, _)| address)
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// Address and inode of a line that is about a listening socket.
+fn entry(line: &str) -> Option<(SocketAddr, u64)> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let (ip, port) = fields.get(1)?.split_once(':')?;
+    let address = SocketAddr::new(ip_of(ip)?, u16::from_str_radix(port, 16).ok()?);
+    (*fields.get(3)? == LISTEN).then_some((address, fields.get(9)?.parse().ok()?))
+}
+
 /// An address as the kernel prints it: 32-bit words in hexadecimal, each in the machine's byte order.
 fn ip_of(hex: &str) -> Option<IpAddr> {
     let word = |i: usize| Some(u32::from_str_radix(hex.get(8 * i..8 * i + 8)?, 16).ok()?.to_ne_bytes());

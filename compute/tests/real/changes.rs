@@ -5,7 +5,3 @@ pub(crate) use giusto_compute::{undo, Undo as Change};
 pub(crate) fn of_compute(undo: &Change) -> Change {
     undo.clone()
 }
-
-pub(crate) fn parks(change: &Change) -> Option<u32> {
-    change.parks()
-}
