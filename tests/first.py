@@ -1,6 +1,7 @@
 """The first five minutes: 'make run', again and again, on a quiet machine and on disturbed ones.
 
-  tests/first.py [N]    N runs of each kind (default 1; 'make soak': 20)
+  tests/first.py        one run on the machine as it is, and one each with half and twice the true execution time declared
+  tests/first.py N [M]  N runs, and M with each disturbance (M = N by default; 'make soak': 20)
 
 Each ends with 0 and with a verdict in words. Of the quiet ones all but one in twenty say 'kept'.
 """
@@ -103,10 +104,11 @@ def declared(times):
 
 
 def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-    for kind in ("quiet", "bursts", "caches"):
-        found = [once(kind) for _ in range(runs)]
-        print(f"{kind}: {', '.join(f'{found.count(name)} {name}' for name in VERDICTS if name in found)} of {runs}", flush=True)
+    numbers = [int(word) for word in sys.argv[1:]] or [1, 0]
+    runs, disturbed = numbers[0], numbers[-1]
+    for kind, times in (("quiet", runs), ("bursts", disturbed), ("caches", disturbed)):
+        found = [once(kind) for _ in range(times)]
+        print(f"{kind}: {', '.join(f'{found.count(name)} {name}' for name in VERDICTS if name in found)} of {times}", flush=True)
         if kind == "quiet" and runs >= 20:
             assert found.count("kept") >= runs * 19 // 20, found
         if kind == "quiet":

@@ -66,6 +66,8 @@ part "recordings of other tools" /usr/bin/python3 tests/import.py
 part "statistics beside SciPy" tests/scipy.sh
 part "reports in a browser" /usr/bin/python3 tests/report.py
 part "the operator's side" /usr/bin/python3 tests/control.py
+part "the first five minutes: make run, and wrong execution times" /usr/bin/python3 tests/first.py
+part "drift: told, and adapted to" /usr/bin/python3 tests/drift.py
 part "doctor, demo, init: a newcomer's first commands" /usr/bin/python3 tests/doctor.py
 part "end to end" /usr/bin/python3 tests/e2e.py
 part "messaging: bucket, broker, real clients" tests/messaging.sh

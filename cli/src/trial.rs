@@ -173,6 +173,9 @@ fn next(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<Next, Failure
         },
         _ => {
             let (comparison, _) = judged::compared(trial, None, seed)?;
+            if comparison.verdict == Verdict::Kept && comparison.bluntness().is_none_or(|blunt| blunt > SHARP) {
+                return Ok(Next::More(format!("kept so far, more slices sharpen the limit: {}", comparison.why)));
+            }
             (comparison.verdict, comparison.why)
         }
     };
@@ -185,6 +188,9 @@ fn next(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<Next, Failure
         Verdict::CannotTell => Next::More(why),
     })
 }
+
+/// A trial whose limit is a larger part of the median response time goes on although the promise is kept, while there is time.
+const SHARP: f64 = 0.25;
 
 /// Fewest cycles after which a promise is found missed.
 const MISSED_CYCLES: u32 = 12;

@@ -84,6 +84,13 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// The limit as a part of the median response time on a whole core: the smaller, the more a kept promise says.
+    pub fn bluntness(&self) -> Option<f64> {
+        let whole = self.rows.iter().find(|row| matches!(row.arm, Arm::Whole | Arm::Reference))?;
+        let median = whole.percentiles.first()?.value?;
+        Some(self.limit? / median.max(1) as f64)
+    }
+
     /// Distance of `arm` from a whole core, ns.
     pub fn distance(&self, arm: Arm) -> Option<Estimate> {
         match arm {
