@@ -63,7 +63,9 @@ if [ ${#missing[@]} -gt 0 ]; then
 		trap 'rm -f "$policy"' EXIT
 	fi
 	export DEBIAN_FRONTEND=noninteractive
-	apt-get update -qq
-	apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; } || {
+		echo "setup: cannot install ${missing[*]}: see above, or install them by hand" >&2
+		exit 3
+	}
 fi
 echo "setup: everything is there"

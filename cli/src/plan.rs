@@ -46,8 +46,11 @@ pub(crate) fn save_profile(folder: &Path, observation: &Observation) -> Result<P
     let file = folder.join(format!("{}.json", observation.service));
     let cannot = |error: &dyn std::fmt::Display| Failure::running(format!("cannot write {}: {error}", file.display()));
     let text = serde_json::to_string_pretty(observation).map_err(|error| cannot(&error))?;
-    let mut to = create(&file)?;
+    // Whole or not at all: a giusto that runs may read it now.
+    let new = file.with_extension("new");
+    let mut to = create(&new)?;
     writeln!(to, "{text}").and_then(|()| to.flush()).map_err(|error| cannot(&error))?;
+    std::fs::rename(&new, &file).map_err(|error| cannot(&error))?;
     Ok(file)
 }
 
@@ -67,6 +70,7 @@ pub(crate) fn measured(site: &Site, folder: &Path, facts: &Facts) -> Result<Site
             let found = format!("it has version {}, expected {OBSERVATION_VERSION}", observation.giusto_profile);
             return Err(bad(&found));
         }
+        observation.validate().map_err(|why| bad(&why))?;
         observations.push(observation);
     }
     let resolved = giusto_planner::with_measured(site, &observations, &[], &this_machine(), facts)?;

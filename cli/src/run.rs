@@ -5,16 +5,15 @@ use crate::failure::{create, Failure};
 use crate::table::{say, tell};
 use crate::trial::{self, Around};
 use crate::{plan, table};
-use giusto_compute::{Lack, Machine};
+use giusto_compute::Lack;
 use giusto_daemon::{
-    Error, Factors, Journal, Notify, Observer, Operator, Planner, Restored, Scene, Settings, Signals, Watchdog,
+    Again, Error, Journal, Notify, Observer, Operator, Planner, Refused, Restored, Scene, Settings, Signals, Watchdog,
 };
 use giusto_model::{HostPlan, Plan, Site};
 use giusto_planner::Facts;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::PoisonError;
 
 /// `giusto run`
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -40,7 +39,8 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
         let around = Around { machine: &machine, signals: Signals::mind(false), watchdog: &watchdog };
         return trial::trial(args, &site, journal, &around);
     }
-    let mut plan = plan::here(&plan::measured_here(&site, &profiles(args), &asked(args))?, &asked(args))?;
+    let site = plan::measured_here(&site, &profiles(args), &asked(args))?;
+    let mut plan = plan::here(&site, &asked(args))?;
     plan::predict_all(&mut plan, 1)?;
     let plan_file = args.out.join("plan.json");
     create(&plan_file)?;
@@ -56,7 +56,8 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     let signals = Signals::mind(true);
     let (mut journal, earlier) = journal?;
     tell_restored(&earlier)?;
-    enforce(args, &plan, &machine, &mut journal, notify, signals, &watchdog)
+    let around = Around { machine: &machine, signals, watchdog: &watchdog };
+    enforce(args, &site, &plan, &mut journal, notify, &around)
 }
 
 /// Where a trial and `giusto measure execution` leave profiles.
@@ -71,25 +72,24 @@ pub(crate) fn asked(args: &RunArgs) -> plan::Asked<'_> {
 
 fn enforce(
     args: &RunArgs,
+    site: &Site,
     plan: &Plan,
-    machine: &Machine,
     journal: &mut Journal,
     notify: Notify,
-    signals: &'static Signals,
-    watchdog: &Watchdog,
+    around: &Around,
 ) -> Result<ExitCode, Failure> {
+    let Around { machine, signals, watchdog } = *around;
     let plan_file = args.out.join("plan.json");
     let host = plan.only_host().ok_or(Error::ManyHosts(plan.hosts.len()))?.name.clone();
     let latency = args.latency.file.as_deref().map(giusto_planner::read_latency).transpose()?;
     let facts =
         Facts { insist: args.insist.backend, host: Some(host.clone()), latency, ..giusto_daemon::facts_of(machine) };
-    let factors = Factors::default();
-    let settings =
-        Settings { plan_file, facts: facts.clone(), metrics: args.metrics, notify, signals, factors: factors.clone() };
-    let site = std::path::absolute(&args.site.site).map_err(Failure::input)?;
+    let start = AtStart { facts: facts.clone(), host, only: args.only };
+    let again = Some((site.clone(), start.clone().again()));
+    let settings = Settings { plan_file, facts, metrics: args.metrics, notify, signals, again };
+    let file = std::path::absolute(&args.site.site).map_err(Failure::input)?;
     let plan = &giusto_daemon::begin_with(plan.clone(), journal)?;
-    let mut operator =
-        Operator::open(journal, plan, site, planner(facts, host, args.only, profiles(args), factors), settings)?;
+    let mut operator = Operator::open(journal, plan, file, start.planner(profiles(args)), settings)?;
     let mut observer = Observer::default();
     let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"), watchdog.beats())?;
     let mut turn = |scene: &mut Scene, warnings: Vec<String>| operator.turn(&mut observer.stage(scene, warnings));
@@ -103,21 +103,42 @@ fn enforce(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Plans a site file for this machine as it was at the start, as the `host` that it was then: looking at it again while threads
-/// may die under SCHED_DEADLINE would make the kernel miscount.
-fn planner(facts: Facts, host: String, only: Option<Only>, profiles: PathBuf, factors: Factors) -> Planner {
-    let profiles = std::path::absolute(&profiles).unwrap_or(profiles);
-    Box::new(move |site| {
-        let site = giusto_site::read(site).map_err(|error| Failure::from(error).into_refused())?;
-        let site = plan::measured(&site, &profiles, &facts).map_err(Failure::into_refused)?;
-        let wanted = factors.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let planned =
-            giusto_planner::adapted(&site, &wanted, &|site: &Site| giusto_planner::plan_on(site, &facts, &host));
-        let (mut plan, used) = planned.map_err(|refusal| Failure::from(refusal).into_refused())?;
-        *factors.lock().unwrap_or_else(PoisonError::into_inner) = used;
+/// This machine as it was at the start, as the host that it was then: looking at it again while threads may die under
+/// SCHED_DEADLINE would make the kernel miscount.
+#[derive(Clone)]
+struct AtStart {
+    facts: Facts,
+    host: String,
+    only: Option<Only>,
+}
+
+impl AtStart {
+    /// Plans site files.
+    fn planner(self, profiles: PathBuf) -> Planner {
+        let profiles = std::path::absolute(&profiles).unwrap_or(profiles);
+        Box::new(move |file| {
+            let site = giusto_site::read(file).map_err(|error| Failure::from(error).into_refused())?;
+            let site = plan::measured(&site, &profiles, &self.facts).map_err(Failure::into_refused)?;
+            let planned = giusto_planner::plan_on(&site, &self.facts, &self.host);
+            let plan = planned.map_err(|refusal| Failure::from(refusal).into_refused())?;
+            Ok((site, self.finished(plan)?))
+        })
+    }
+
+    /// Plans a site whose services ask for more than it says.
+    fn again(self) -> Again {
+        Box::new(move |site, wanted, floor| {
+            let plan = |site: &Site| giusto_planner::plan_on(site, &self.facts, &self.host);
+            let planned = giusto_planner::adapted(site, wanted, floor, &plan);
+            let (plan, used) = planned.map_err(|refusal| Failure::from(refusal).into_refused())?;
+            Ok((self.finished(plan)?, used))
+        })
+    }
+
+    fn finished(&self, mut plan: Plan) -> Result<Plan, Refused> {
         plan::predict_all(&mut plan, 1).map_err(Failure::into_refused)?;
-        part(plan, only).map_err(Failure::into_refused)
-    })
+        part(plan, self.only).map_err(Failure::into_refused)
+    }
 }
 
 /// What is to be enforced of a plan.

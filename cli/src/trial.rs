@@ -52,12 +52,12 @@ pub(crate) fn trial(
     // 1. What do the requests cost here, under their own load on a whole core?
     let logs = args.out.join("logs");
     let mut scene = Scene::set(&first, around.machine, &mut journal, &logs, around.watchdog.beats())?;
-    let calibrations =
+    let mut calibrations =
         giusto_daemon::calibrate(&mut scene, &first, site, &around.machine.cores, options, &stop, &mut say)?;
     save_profiles(&args.out, &calibrations)?;
 
     // 2. The plan, from what was declared or measured; anew, where more is asked for than was declared.
-    let (mut plan, anew) = planned(args, site, first, &calibrations)?;
+    let (mut plan, mut anew) = planned(args, site, first, &calibrations)?;
     plan::predict_all(&mut plan, args.seed)?;
     let plan_file = args.out.join("plan.json");
     create(&plan_file)?;
@@ -74,25 +74,101 @@ pub(crate) fn trial(
         scene = Scene::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
     }
 
-    // 3. Slices, until the verdict is clear.
-    let mut judge = |service: &ServicePlan, trial: &Trial| {
-        // What cannot be judged now cannot be at the end either, and is told there.
-        next(service, trial, args.seed).unwrap_or_else(|failure| Next::More(failure.to_string()))
+    // 3. Slices, until the verdict is clear; once more with another plan, where requests cost more in them than was planned for.
+    let (slices, mut options) = (Instant::now(), options);
+    let mut replans = 0;
+    let trials = loop {
+        let mut dearer = None;
+        let mut judge = |service: &ServicePlan, trial: &Trial| {
+            if replans < REPLANS {
+                dearer = dearer.take().or_else(|| costs_more(service, trial, &calibrations));
+            }
+            match &dearer {
+                Some(_) => Next::Enough,
+                // What cannot be judged now cannot be at the end either, and is told there.
+                None => next(service, trial, args.seed).unwrap_or_else(|failure| Next::More(failure.to_string())),
+            }
+        };
+        let mut talk = Talk { stop: &stop, say: &mut say, judge: &mut judge };
+        let trials = giusto_daemon::trial(&mut scene, &plan, &around.machine.cores, options, &mut talk)?;
+        let Some(Dearer { service, windows, told }) = dearer else { break trials };
+        replans += 1;
+        say(told);
+        for one in calibrations.iter_mut().filter(|one| one.service == service) {
+            one.observation.widen(&windows);
+        }
+        match replanned(args, site, &calibrations, &service) {
+            Ok(new) => plan = new,
+            Err(failure) => {
+                say(format!("{service}: no plan for that fits: {failure}"));
+                break trials;
+            }
+        }
+        plan::predict_all(&mut plan, args.seed)?;
+        giusto_planner::write(&plan, &plan_file)?;
+        giusto_planner::write(&plan, &folder.path.join("plan.json"))?;
+        plan.services.iter().for_each(|one| say(format!("{}: planned anew: {}", one.name, plan::service(one))));
+        scene.finish()?;
+        scene = Scene::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
+        let left = (slices.elapsed().as_nanos() as u64).min(args.at_most.ns() / 2);
+        options.at_most = args.at_most.checked_sub(Duration::from_ns(left)).unwrap_or(args.at_most);
     };
-    let mut talk = Talk { stop: &stop, say: &mut say, judge: &mut judge };
-    let trials = giusto_daemon::trial(&mut scene, &plan, &around.machine.cores, options, &mut talk)?;
+    save_profiles(&args.out, &calibrations)?;
+    let overloaded = anew.demands.iter().any(|(_, demand)| demand.verdict == DemandVerdict::Overloaded);
+    if replans > 0 {
+        anew.demands = demands_of(&plan, &calibrations, &anew.demands);
+    }
     let restored = scene.finish();
     let found = Found { args, folder: &folder.path, plan: &plan, calibrations: &calibrations, demands: &anew.demands };
     let judged = judged::judge(&found, &trials); // what was measured is not lost where undoing failed
-    folder.link()?;
+    let linked = folder.link();
     restored?;
-    let overloaded = anew.demands.iter().any(|(_, demand)| demand.verdict == DemandVerdict::Overloaded);
+    linked?;
     let code = match judged? {
         // The promise was kept, but not by the share that was declared enough.
         Verdict::Kept if overloaded => 1,
         verdict => verdict.exit_code(),
     };
     Ok(ExitCode::from(code))
+}
+
+/// How often a plan is replaced by another one within a trial.
+const REPLANS: u32 = 2;
+
+/// A service whose requests cost more on a whole core during the trial than its budget has room for.
+struct Dearer {
+    service: String,
+    windows: Vec<[u64; 2]>,
+    told: String,
+}
+
+/// Whether the whole-core slices so far ask for more in a period than the budget: the plan rests on a faster machine then, and what is
+/// measured under it says nothing of the promise.
+fn costs_more(service: &ServicePlan, trial: &Trial, calibrations: &[Calibration]) -> Option<Dearer> {
+    let calibrated = &calibrations.iter().find(|one| one.service == service.name)?.observation;
+    let mut seen = calibrated.clone();
+    let whole = trial.slices.iter().filter(|slice| slice.arm == giusto_daemon::Arm::Whole);
+    whole.for_each(|slice| seen.widen(&slice.windows));
+    let (period, budget) = (service.server.period, service.server.budget);
+    if service.tasks.is_empty() || seen.greatest(period) <= budget {
+        return None;
+    }
+    let us = |one: &Observation| one.greatest_mean(period).ns() as f64 / 1e3;
+    let told = format!(
+        "{}: a request takes up to {:.1} us over {period:.3} in these slices, {:.1} us when it was calibrated: the machine has slowed down",
+        service.name,
+        us(&seen),
+        us(calibrated)
+    );
+    Some(Dearer { service: service.name.clone(), windows: seen.windows, told })
+}
+
+/// The plan from what was measured by now; of what was declared that of `service` is replaced.
+fn replanned(args: &RunArgs, site: &Site, calibrations: &[Calibration], service: &str) -> Result<Plan, Failure> {
+    let observations: Vec<Observation> = calibrations.iter().map(|one| one.observation.clone()).collect();
+    let (here, facts) = (plan::this_machine(), plan::facts(site, &asked(args))?);
+    let resolved = giusto_planner::with_measured(site, &observations, &[service.to_string()], &here, &facts)?;
+    plan::here(&resolved.site, &asked(args))
 }
 
 /// What calibration says of the plan.
@@ -142,6 +218,16 @@ fn planned(args: &RunArgs, site: &Site, first: Plan, calibrations: &[Calibration
         }
     }
     Ok((plan, anew))
+}
+
+/// The same `demands`, beside the shares of another plan.
+fn demands_of(plan: &Plan, calibrations: &[Calibration], demands: &[(String, Demand)]) -> Vec<(String, Demand)> {
+    let one = |(name, old): &(String, Demand)| {
+        let service = plan.services.iter().find(|service| service.name == *name)?;
+        let observation = &calibrations.iter().find(|one| one.service == *name)?.observation;
+        Some((name.clone(), demand(service, observation, old.declared.is_some())))
+    };
+    demands.iter().filter_map(one).collect()
 }
 
 /// What a service asks for, beside the share that it has in its plan.

@@ -4,10 +4,10 @@
 //! `double SITE [METRICS [json]]`; a step for the service named in $DOUBLE_FAILS fails.
 
 use giusto_daemon::{
-    log, CoreStatus, Error, Journal, Notify, Operator, Planner, Refused, Report, ServiceState, ServiceStatus, Settings,
-    Signals, Stage, Step,
+    log, CoreStatus, Error, Journal, Notify, Operator, Refused, Report, ServiceState, ServiceStatus, Settings, Signals,
+    Stage, Step,
 };
-use giusto_model::Plan;
+use giusto_model::{Plan, Site};
 use giusto_planner::{Facts, Refusal};
 use std::path::{Path, PathBuf};
 
@@ -57,12 +57,13 @@ impl Stage for Double {
     }
 }
 
-fn plan(site: &Path) -> Result<Plan, Refused> {
+fn plan(site: &Path) -> Result<(Site, Plan), Refused> {
     let site = giusto_site::read(site).map_err(|error| Refused { exit: 2, reason: error.to_string() })?;
-    giusto_planner::plan(&site, &facts()).map_err(|refusal| {
+    let plan = giusto_planner::plan(&site, &facts()).map_err(|refusal| {
         let exit = if matches!(refusal, Refusal::DoesNotFit(_)) { 1 } else { 2 };
         Refused { exit, reason: refusal.to_string() }
-    })
+    })?;
+    Ok((site, plan))
 }
 
 fn facts() -> Facts {
@@ -78,9 +79,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (journal, _) = Journal::open()?;
     let plan_file = site.with_extension("plan.json");
     let metrics = args.get(2).filter(|address| !address.is_empty()).map(|address| address.parse()).transpose()?;
-    let settings = Settings { plan_file, facts: facts(), metrics, notify, signals, factors: Default::default() };
-    let (first, planner): (Plan, Planner) = (plan(&site).map_err(|refused| refused.reason)?, Box::new(plan));
-    let mut operator = Operator::open(&journal, &first, site, planner, settings)?;
+    let settings = Settings { plan_file, facts: facts(), metrics, notify, signals, again: None };
+    let (_, first) = plan(&site).map_err(|refused| refused.reason)?;
+    let mut operator = Operator::open(&journal, &first, site, Box::new(plan), settings)?;
     let mut stage = Double { fails: std::env::var("DOUBLE_FAILS").ok() };
     while !signals.stopped() {
         operator.turn(&mut stage);

@@ -10,10 +10,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Single requests, one at a time: what a request takes beyond its processor time, and a first estimate of that.
 const SINGLE: u32 = 200;
-/// Requests are observed in so many stretches of such a length, and for so long before that to find how densely they may come.
+/// Requests are observed in so many stretches, each at least so long and with about so many requests, but not longer than that; and
+/// for a stretch or two before that, to find how densely they may come.
 const STRETCHES: usize = 5;
 const STRETCH: Duration = Duration::from_secs(1);
-const ESTIMATED: Duration = Duration::from_ms(1500);
+const LONGEST: Duration = Duration::from_secs(30);
+const REQUESTS: f64 = 20.0;
 /// Most stretches that are made in place of others from which the hypervisor took time.
 const SPARE: usize = 5;
 /// Requests before a stretch that are not observed.
@@ -76,10 +78,11 @@ pub fn calibrate(
             generator: bench.generator.clone(),
             seed: options.seed,
         };
-        let observation = bench.on_whole_core(|| subject.observe(stop))?;
+        let observed = bench.on_whole_core(|| subject.observe(stop));
         if stop() {
             return Err(Error::Interrupted);
         }
+        let observation = observed?;
         say(format!("{}: {}", service.name, cost(&observation)));
         all.push(Calibration { service: service.name.clone(), observation });
     }
@@ -134,8 +137,10 @@ impl Subject<'_> {
     pub fn observe(&self, stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
         let pid = self.pids.first().copied().unwrap_or(0);
         let single = giusto_measure::profile(self.load, pid, SINGLE, self.seed, &self.generator)?;
-        let drive = |tasks: &[Task], arrivals: Option<Arrivals>, run: Duration| -> Result<Observed, Error> {
-            let (seed, generator) = (self.seed, self.generator.clone());
+        let mut nth = self.seed;
+        let mut drive = |tasks: &[Task], arrivals: Option<Arrivals>| -> Result<Observed, Error> {
+            nth = nth.wrapping_add(1); // other keys, and other instants at random
+            let (seed, generator, run) = (nth, self.generator.clone(), stretch(tasks, arrivals));
             let plan =
                 LoadPlan { load: self.load, tasks, arrivals, trace: &[], warm_up: WARM_UP, run, seed, generator };
             Ok(giusto_measure::observe(&plan, &self.pids, &mut |_| !stop())?)
@@ -145,7 +150,7 @@ impl Subject<'_> {
             let mut mean = median(&single.execution);
             for _ in 0..CORRECTIONS {
                 (tasks, arrivals) = self.fitted(mean);
-                let found = drive(&tasks, arrivals, ESTIMATED)?.mean().unwrap_or(mean);
+                let found = drive(&tasks, arrivals)?.mean().unwrap_or(mean);
                 let off = found.ns() as f64 / mean.ns().max(1) as f64 - 1.0;
                 mean = found;
                 if off.abs() < OFF || stop() {
@@ -154,8 +159,9 @@ impl Subject<'_> {
             }
             (tasks, arrivals) = self.fitted(mean);
         }
-        let observed = undisturbed(|| drive(&tasks, arrivals, STRETCH), stop)?;
+        let observed = undisturbed(|| drive(&tasks, arrivals), stop)?;
         let mean = observed.mean().unwrap_or_default();
+        let length = stretch(&tasks, arrivals).checked_mul(STRETCHES as u64).unwrap_or(STRETCH);
         tasks.iter_mut().for_each(|task| task.wcet = mean.min(task.period));
         Ok(Observation {
             giusto_profile: OBSERVATION_VERSION,
@@ -166,7 +172,7 @@ impl Subject<'_> {
             load: self.load.clone(),
             tasks,
             arrivals,
-            length: STRETCH.checked_mul(STRETCHES as u64).unwrap_or(STRETCH),
+            length,
             requests: observed.requests(),
             mean,
             execution: observed.execution(),
@@ -190,6 +196,13 @@ impl Subject<'_> {
         });
         (tasks, arrivals)
     }
+}
+
+/// How long a stretch is.
+fn stretch(tasks: &[Task], arrivals: Option<Arrivals>) -> Duration {
+    let of_task = |task: &Task| f64::from(task.copies) / task.period.ns().max(1) as f64;
+    let rate = arrivals.map_or_else(|| tasks.iter().map(of_task).sum(), |arrivals| arrivals.rate.per_ns());
+    Duration::from_ns((REQUESTS / rate.max(1e-12)) as u64).clamp(STRETCH, LONGEST)
 }
 
 /// Several stretches, those left out in which the hypervisor took more of any core than its clock can tell: that time may be on the

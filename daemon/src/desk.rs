@@ -2,9 +2,10 @@
 //!
 //! Enforcement is never waited upon for a status (the last one it left is given), and never waits for a client.
 
+use crate::adapt::{Again, Factors, Wish};
 use crate::modes::Wishes;
-use crate::{Change, ChangeStatus, State, Status, Wish, STATUS_VERSION};
-use giusto_model::Plan;
+use crate::{Change, ChangeStatus, State, Status, STATUS_VERSION};
+use giusto_model::{Plan, Site};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ pub trait Host: Send + Sync {
     /// Plans `site` (or the one in force) anew and applies the difference. Errors: why not; the old plan is in force then.
     fn reload(&self, site: Option<&Path>) -> Result<Change, Refused>;
     /// Changes the mode. Returns how that went, or `None` once it has begun where nobody waits. Errors: it was not begun, or did not end in that mode.
-    fn change_mode(&self, wish: &Wish) -> Result<Option<ChangeStatus>, Refused>;
+    fn change_mode(&self, wish: &crate::Wish) -> Result<Option<ChangeStatus>, Refused>;
     /// Asks for an orderly end.
     fn stop(&self);
 }
@@ -42,11 +43,13 @@ impl fmt::Display for Refused {
 }
 
 /// Reads a site file and plans it for this host.
-pub type Planner = Box<dyn Fn(&Path) -> Result<Plan, Refused> + Send + Sync>;
+pub type Planner = Box<dyn Fn(&Path) -> Result<(Site, Plan), Refused> + Send + Sync>;
 
 /// A plan that is to replace the one in force; whoever takes it answers.
 pub(crate) struct Order {
     pub(crate) plan: Plan,
+    /// What it comes from, where no operator asked for it.
+    pub(crate) wish: Option<Wish>,
     pub(crate) answer: SyncSender<Result<Change, Refused>>,
 }
 
@@ -56,19 +59,29 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Implements [`Host`] for a loop that looks by ten times a second.
 pub(crate) struct Desk {
     status: Mutex<Status>,
-    /// The site file in force; held during a reload.
-    site: Mutex<PathBuf>,
+    /// Held while another plan is put in force.
+    in_force: Mutex<InForce>,
     planner: Planner,
+    again: Option<Again>,
     orders: Sender<Order>,
     stop: &'static AtomicBool,
     wishes: Mutex<Option<Wishes>>,
 }
 
+/// What the plan in force comes from.
+struct InForce {
+    file: PathBuf,
+    /// As it was read, as far as that is known.
+    site: Option<Site>,
+    factors: Factors,
+}
+
 impl Desk {
     pub(crate) fn new(
         host: &str,
-        site: PathBuf,
+        file: PathBuf,
         planner: Planner,
+        again: Option<(Site, Again)>,
         stop: &'static AtomicBool,
     ) -> (Desk, Receiver<Order>) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -88,22 +101,46 @@ impl Desk {
             warnings: Vec::new(),
         };
         let (orders, taken) = channel();
-        (
-            Desk {
-                status: Mutex::new(status),
-                site: Mutex::new(site),
-                planner,
-                orders,
-                stop,
-                wishes: Mutex::new(None),
-            },
-            taken,
-        )
+        let (site, again) = again.unzip();
+        let in_force = Mutex::new(InForce { file, site, factors: Factors::new() });
+        (Desk { status: Mutex::new(status), in_force, planner, again, orders, stop, wishes: Mutex::new(None) }, taken)
     }
 
     /// Where wishes for modes go from now on.
     pub(crate) fn modes(&self, wishes: Option<Wishes>) {
         *self.wishes.lock().unwrap_or_else(PoisonError::into_inner) = wishes;
+    }
+
+    /// Plans the site in force with other execution times for one service. Waits for a reload that is under way. Errors: why not; the
+    /// plan in force stays.
+    pub(crate) fn adapt(&self, wish: Wish) -> Result<(), Refused> {
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let InForce { site: Some(site), factors, .. } = &*in_force else { return Ok(()) };
+        let Some(again) = &self.again else { return Ok(()) };
+        let mut wanted = factors.clone();
+        let factor = wanted.entry(wish.service.clone()).or_insert(1.0);
+        *factor = (*factor * wish.times).max(1.0);
+        // What is given back is no floor.
+        let floor: Factors = factors.iter().map(|(name, factor)| (name.clone(), factor.min(wanted[name]))).collect();
+        let (plan, used) = again(site, &wanted, &floor)?;
+        self.order(plan, Some(wish))?;
+        in_force.factors = used;
+        Ok(())
+    }
+
+    /// Has a plan put in force, and waits for that.
+    fn order(&self, plan: Plan, wish: Option<Wish>) -> Result<Change, Refused> {
+        let refused = |exit, reason: &str| Refused { exit, reason: reason.into() };
+        let stopping = || refused(4, "giusto is stopping");
+        let (answer, answered) = sync_channel(1);
+        self.orders.send(Order { plan, wish, answer }).map_err(|_| stopping())?;
+        match answered.recv_timeout(PATIENCE) {
+            Ok(change) => change,
+            Err(RecvTimeoutError::Disconnected) => Err(stopping()),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(refused(4, "the new plan is not in force after a minute, and may still be: see 'giusto status'"))
+            }
+        }
     }
 
     /// The status, to be brought up to date.
@@ -122,32 +159,22 @@ impl Host for Desk {
     }
 
     fn reload(&self, site: Option<&Path>) -> Result<Change, Refused> {
-        let refused = |exit, reason: &str| Refused { exit, reason: reason.into() };
-        let mut in_force = match self.site.try_lock() {
+        let mut in_force = match self.in_force.try_lock() {
             Ok(in_force) => in_force,
             Err(TryLockError::Poisoned(broken)) => broken.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(refused(4, "another reload is under way; try again after it")),
-        };
-        let site = site.unwrap_or(&in_force).to_path_buf();
-        let plan = (self.planner)(&site)?;
-        let (answer, answered) = sync_channel(1);
-        let stopping = || refused(4, "giusto is stopping");
-        self.orders.send(Order { plan, answer }).map_err(|_| stopping())?;
-        let change = match answered.recv_timeout(PATIENCE) {
-            Ok(change) => change?,
-            Err(RecvTimeoutError::Disconnected) => return Err(stopping()),
-            Err(RecvTimeoutError::Timeout) => {
-                return Err(refused(
-                    4,
-                    "the new plan is not in force after a minute, and may still be: see 'giusto status'",
-                ));
+            Err(TryLockError::WouldBlock) => {
+                let reason = "another plan is being put in force; try again after it".into();
+                return Err(Refused { exit: 4, reason });
             }
         };
-        *in_force = site;
+        let file = site.unwrap_or(&in_force.file).to_path_buf();
+        let (site, plan) = (self.planner)(&file)?;
+        let change = self.order(plan, None)?;
+        *in_force = InForce { file, site: Some(site), factors: Factors::new() };
         Ok(change)
     }
 
-    fn change_mode(&self, wish: &Wish) -> Result<Option<ChangeStatus>, Refused> {
+    fn change_mode(&self, wish: &crate::Wish) -> Result<Option<ChangeStatus>, Refused> {
         let wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let none = || Refused {
             exit: 2,

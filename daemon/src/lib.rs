@@ -40,7 +40,7 @@ mod trial;
 mod vm;
 mod watchdog;
 
-pub use adapt::Factors;
+pub use adapt::{Again, Factors};
 pub use calibrate::{calibrate, cost, Calibration, Subject};
 pub use control::ask;
 pub use desk::{Host, Planner, Refused};

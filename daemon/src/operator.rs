@@ -3,7 +3,7 @@
 //!
 //! Called by that loop ten times a second ([`Operator::turn`]) with what it enforces, as a [`Stage`].
 
-use crate::adapt::{Adapter, Factors, Wish};
+use crate::adapt::{Adapter, Again, Wish};
 use crate::control::Control;
 use crate::desk::{Desk, Order};
 use crate::difference::{difference, Layout};
@@ -12,10 +12,11 @@ use crate::modes::{ModesStatus, Wishes};
 use crate::{
     Change, CoreStatus, Error, Host, Journal, LinkStatus, Notify, Planner, Refused, ServiceStatus, Signals, State, Step,
 };
-use giusto_model::{Backend, Bandwidth, HostPlan, Plan};
+use giusto_model::{Backend, Bandwidth, HostPlan, Plan, Site};
 use giusto_planner::Facts;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,8 +70,8 @@ pub struct Settings {
     pub notify: Notify,
     /// What it is sent.
     pub signals: &'static Signals,
-    /// What the planner multiplies execution times by.
-    pub factors: Factors,
+    /// The site in force and what plans it with other execution times; `None`: services are not adapted to.
+    pub again: Option<(Site, Again)>,
 }
 
 /// See the module. Dropping it closes what it opened.
@@ -86,6 +87,8 @@ pub struct Operator {
     folder: PathBuf,
     reported: Option<Instant>,
     adapter: Adapter,
+    /// A wish is being planned.
+    adapting: Arc<AtomicBool>,
     _control: Control,
     _metrics: Option<Metrics>,
 }
@@ -101,12 +104,11 @@ impl Operator {
         mut settings: Settings,
     ) -> Result<Operator, Error> {
         let host = plan.only_host().ok_or(Error::ManyHosts(plan.hosts.len()))?;
-        let (desk, orders) = Desk::new(&host.name, site, planner, &settings.signals.stop);
+        let (desk, orders) = Desk::new(&host.name, site, planner, settings.again.take(), &settings.signals.stop);
         let desk = Arc::new(desk);
         let control = Control::listen(journal, desk.clone())?;
         let metrics = settings.metrics.map(|address| Metrics::listen(address, desk.clone())).transpose()?;
         settings.notify.status("putting services in their places");
-        let adapter = Adapter::new(settings.factors.clone());
         Ok(Operator {
             desk,
             orders,
@@ -116,7 +118,8 @@ impl Operator {
             stuck: None,
             folder: journal.folder().into(),
             reported: None,
-            adapter,
+            adapter: Adapter::default(),
+            adapting: Arc::default(),
             _control: control,
             _metrics: metrics,
         })
@@ -158,8 +161,10 @@ impl Operator {
             None => format!("enforcing, {} services", services.len()),
             Some(warning) => format!("degraded: {warning}"),
         };
-        if let Some(wish) = self.adapter.wish(&self.plan, &services, Instant::now()) {
-            self.adapt_in_background(wish);
+        if !self.adapting.load(Ordering::Relaxed) {
+            if let Some(wish) = self.adapter.wish(&self.plan, &services, Instant::now()) {
+                self.adapt_in_background(wish);
+            }
         }
         let mut status = self.desk.publish();
         status.adaptations = self.adapter.history().to_vec();
@@ -175,16 +180,17 @@ impl Operator {
 
     /// Plans anew with other execution times for one service.
     fn adapt_in_background(&self, wish: Wish) {
-        let (desk, factors) = (self.desk.clone(), self.adapter.factors());
+        let (desk, adapting) = (self.desk.clone(), self.adapting.clone());
         let adapt = move || {
-            let Wish { service, factor, before } = wish;
-            Adapter::set(&factors, &service, factor);
-            if let Err(refused) = desk.reload(None) {
-                Adapter::set(&factors, &service, before);
+            let service = wish.service.clone();
+            if let Err(refused) = desk.adapt(wish) {
                 tracing::warn!(service, "{service} asks for another share and cannot have it: {refused}");
             }
+            adapting.store(false, Ordering::Relaxed);
         };
+        self.adapting.store(true, Ordering::Relaxed);
         if let Err(error) = std::thread::Builder::new().name("giusto-adapt".into()).spawn(adapt) {
+            self.adapting.store(false, Ordering::Relaxed);
             tracing::warn!("not planned anew: {error}");
         }
     }
@@ -205,11 +211,12 @@ impl Operator {
 
     fn carry_out(&mut self, order: Order, stage: &mut dyn Stage) {
         self.settings.notify.reloading();
+        let before = self.plan.clone();
         let done = self.reload(order.plan, stage);
         match &done {
             Ok(change) => {
                 tracing::info!(steps = change.steps.len(), "reloaded: {} steps", change.steps.len());
-                self.adapter.planned(&self.plan);
+                self.adapter.planned(&before, &self.plan, order.wish.as_ref());
                 let file = &self.settings.plan_file;
                 if let Err(error) = giusto_planner::write(&self.plan, file) {
                     tracing::warn!("the new plan is in force, and 'giusto explain' does not know it: {error}");

@@ -33,9 +33,11 @@ fn facts() -> Facts {
     Facts::typical(vec![0, 1])
 }
 
-fn plan(path: &Path) -> Result<Plan, Refused> {
+fn plan(path: &Path) -> Result<(Site, Plan), Refused> {
     let site = giusto_site::read(path).map_err(|error| Refused { exit: 2, reason: error.to_string() })?;
-    giusto_planner::plan(&site, &facts()).map_err(|refusal| Refused { exit: 1, reason: refusal.to_string() })
+    let planned = giusto_planner::plan(&site, &facts());
+    let plan = planned.map_err(|refusal| Refused { exit: 1, reason: refusal.to_string() })?;
+    Ok((site, plan))
 }
 
 const SITE: &str = "giusto: 1\nhosts: {h: {cores: 0-1}}\nservices:\n  \
@@ -66,7 +68,7 @@ fn house() -> House {
         signals,
         factors: Default::default(),
     };
-    let first = plan(&site).unwrap();
+    let (_, first) = plan(&site).unwrap();
     let operator = Operator::open(&journal, &first, site.clone(), Box::new(plan), settings).unwrap();
     House { site, operator, folder, _journal: journal }
 }
@@ -129,7 +131,7 @@ fn what_another_host_has_to_do_or_several_is_not_done_here() {
         metrics: None,
         notify: Notify::default(),
         signals: Box::leak(Box::new(Signals::default())),
-        factors: Factors::default(),
+        again: None,
     };
     let opened = Operator::open(&house._journal, &several, PathBuf::new(), Box::new(plan), settings);
     assert!(matches!(opened, Err(Error::ManyHosts(2))));

@@ -48,6 +48,11 @@ pub struct Slice {
     pub waited: Duration,
     /// Part of the core that the others had in the meantime.
     pub others: Bandwidth,
+    /// How long it took, with what is not recorded.
+    pub lasted: Duration,
+    /// The greatest mean processor time of a request in windows of several lengths, as an [`Observation`](giusto_model::Observation) has it; empty where there
+    /// always was a request under way.
+    pub windows: Vec<[u64; 2]>,
 }
 
 /// A slice that was removed, as it measured the machine and not the service.
@@ -239,7 +244,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             for arm in arms(self.service, cycle, &mut random) {
                 for _ in 0..TRIES {
                     let slice = self.once(arm, cycle, talk.stop)?;
-                    (lost, measured) = (lost + slice.steal.ns(), measured + self.options.slice.ns());
+                    (lost, measured) = (lost + slice.steal.ns(), measured + slice.lasted.ns());
                     let Some(cause) = self.disturbed(&slice) else {
                         trial.slices.push(slice);
                         break;
@@ -284,15 +289,16 @@ impl<'s, 'a> Bench<'s, 'a> {
         };
         let core = self.service.core;
         let before = (Instant::now(), stolen(), self.scene.used_by_others(core));
-        let drive = || Ok(giusto_measure::drive(&plan, &mut |_| !stop())?);
-        let report = match arm {
+        let pids = self.scene.processes(self.index);
+        let drive = || Ok(giusto_measure::drive_observed(&plan, &pids, &mut |_| !stop())?);
+        let (report, observed) = match arm {
             Arm::Whole => self.on_whole_core(drive)?,
             Arm::NoPlan => drive()?,
             Arm::Giusto => {
                 self.scene.reserve(self.index)?;
-                let report = drive();
+                let driven = drive();
                 self.scene.release(self.index)?;
-                report?
+                driven?
             }
         };
         if stop() {
@@ -309,10 +315,12 @@ impl<'s, 'a> Bench<'s, 'a> {
         }
         let steal = stolen().iter().zip(&before.1).map(|(now, then)| now.saturating_sub(*then)).max().unwrap_or(0);
         let others = self.scene.used_by_others(core).checked_sub(before.2).unwrap_or_default();
-        let others = Bandwidth::new(others.ns(), before.0.elapsed().as_nanos() as u64).unwrap_or(Bandwidth::ZERO);
+        let lasted = Duration::from_ns(before.0.elapsed().as_nanos() as u64);
+        let others = Bandwidth::new(others.ns(), lasted.ns()).unwrap_or(Bandwidth::ZERO);
         let (late, lateness) = (Duration::from_ns(report.lateness_ns[1]), report.lateness());
         let waited = Duration::from_ns(report.waited_ns.unwrap_or(0));
-        Ok(Slice { arm, cycle, jobs: report.jobs, steal: Duration::from_ns(steal), late, lateness, waited, others })
+        let (steal, windows) = (Duration::from_ns(steal), observed.windows());
+        Ok(Slice { arm, cycle, jobs: report.jobs, steal, late, lateness, waited, others, lasted, windows })
     }
 
     /// Runs `work` while the service is alone on its core: competitors stopped, the core kept awake.

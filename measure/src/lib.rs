@@ -38,7 +38,7 @@ pub use latency::{latency, GuestCommand, LatencyPlan};
 pub use listener::listener;
 pub use listening::wait_listening;
 pub use noise::{steal, steal_clock, stolen, Noise};
-pub use observe::{observe, Observed};
+pub use observe::{drive_observed, observe, Observed};
 pub use profiler::profile;
 pub use serves::{serves, Served};
 pub use supply::{

@@ -1,7 +1,7 @@
 //! What a service's requests cost under its own load: its processor time is read whenever no request is on its way.
 
 use crate::drive::drive_watched;
-use crate::{Error, LoadPlan};
+use crate::{Error, LoadPlan, LoadReport};
 use giusto_model::Duration;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 /// Between two readings, at least: each costs some microseconds a thread.
 const APART_NS: u64 = 250_000;
 /// Lengths of the windows of which the greatest mean is told.
-const WINDOWS_MS: [u64; 9] = [5, 10, 20, 40, 80, 160, 320, 640, 1280];
+const WINDOWS_MS: [u64; 8] = [5, 10, 20, 40, 80, 160, 320, 640];
 /// Costs are told to one part in so many.
 const PARTS: u64 = 200;
 
@@ -40,6 +40,23 @@ pub fn observe(
     pids: &[u32],
     on_progress: &mut dyn FnMut(Duration) -> bool,
 ) -> Result<Observed, Error> {
+    let (report, observed) = drive_observed(plan, pids, on_progress)?;
+    let (pid, address) = (pids.first().copied().unwrap_or(0), plan.load.address());
+    match observed.mean() {
+        Some(mean) if !mean.is_zero() => Ok(observed),
+        _ => Err(Error::Idle { pid, requests: report.jobs.len() as u32, address }),
+    }
+}
+
+/// The same with the responses, also where nothing could be read: there always was a request under way.
+///
+/// # Errors
+/// As [`crate::drive()`]; [`Error::Process`] without a thread to read.
+pub fn drive_observed(
+    plan: &LoadPlan,
+    pids: &[u32],
+    on_progress: &mut dyn FnMut(Duration) -> bool,
+) -> Result<(LoadReport, Observed), Error> {
     let clocks = clocks(pids)?;
     let mut readings = Vec::with_capacity((plan.run.ns() / APART_NS) as usize);
     let mut last = 0;
@@ -49,12 +66,7 @@ pub fn observe(
             last = at;
         }
     })?;
-    let observed = Observed { stretches: vec![readings] };
-    let (pid, address) = (pids.first().copied().unwrap_or(0), plan.load.address());
-    match observed.mean() {
-        Some(mean) if !mean.is_zero() => Ok(observed),
-        _ => Err(Error::Idle { pid, requests: report.jobs.len() as u32, address }),
-    }
+    Ok((report, Observed { stretches: vec![readings] }))
 }
 
 /// The accounts of all threads, open.

@@ -80,6 +80,37 @@ impl Observation {
         Duration::from_ns(ns.max(self.mean.ns()))
     }
 
+    /// Whether it can be computed with.
+    ///
+    /// # Errors
+    /// The first number that cannot be, in words.
+    pub fn validate(&self) -> Result<(), String> {
+        let longest = 3_600_000_000_000; // an hour
+        let times = |what: &str, pairs: &[[u64; 2]]| match pairs.iter().find(|[ns, _]| *ns == 0 || *ns > longest) {
+            Some([ns, _]) => Err(format!("{what} has {ns} ns, expected more than 0 and an hour at most")),
+            None if pairs.windows(2).any(|pair| pair[0][0] >= pair[1][0]) => {
+                Err(format!("{what} is not in ascending order"))
+            }
+            None => Ok(()),
+        };
+        times("'execution'", &self.execution)?;
+        times("'windows'", &self.windows)?;
+        let means = self.windows.iter().map(|[_, mean]| *mean).chain([self.mean.ns()]);
+        match (self.execution.is_empty(), means.max()) {
+            (true, _) => Err("'execution' is empty".into()),
+            (false, Some(1..=3_600_000_000_000)) if !self.mean.is_zero() => Ok(()),
+            _ => Err("a mean is 0 or longer than an hour".into()),
+        }
+    }
+
+    /// Adds what windows of the same lengths were seen to take elsewhere.
+    pub fn widen(&mut self, windows: &[[u64; 2]]) {
+        for [length, mean] in &mut self.windows {
+            let more = windows.iter().filter(|[other, _]| other == length).map(|[_, mean]| *mean);
+            *mean = more.fold(*mean, u64::max);
+        }
+    }
+
     /// Processor time asked for, as a share of a core.
     pub fn utilization(&self) -> f64 {
         self.mean.ns() as f64 * self.per_ns()

@@ -4,21 +4,24 @@ use crate::Refusal;
 use giusto_model::{Bandwidth, Duration, Plan, Promise, Service, ServicePlan, ServiceTime, Site};
 use std::collections::BTreeMap;
 
-/// How often demand is lowered until the share is within what the site allows.
-const TRIES: u32 = 40;
+/// A factor this close to another one is as good.
+const NEARLY: f64 = 1.02;
 
 /// Plans `site` as `plan` does, with the execution times of some services multiplied by a factor above 1 each; where that would take
-/// more than `adapt` of the service allows, with the largest factor that does not, nearly. Also returns the factors planned with.
+/// more than `adapt` of the service allows, or does not fit, by less, but by no less than what is `in_force` for each: a service
+/// that asks for more takes nothing from another. Also returns the factors planned with.
 ///
 /// # Errors
-/// Those of `plan`, where not even what is declared fits.
+/// Those of `plan`, where no more than what is in force fits.
 pub fn adapted(
     site: &Site,
     factors: &BTreeMap<String, f64>,
+    in_force: &BTreeMap<String, f64>,
     plan: &dyn Fn(&Site) -> Result<Plan, Refusal>,
 ) -> Result<(Plan, BTreeMap<String, f64>), Refusal> {
     let mut factors = factors.clone();
-    for _ in 0..TRIES {
+    let floor = |name: &str| in_force.get(name).copied().unwrap_or(1.0);
+    loop {
         let mut scaled = site.clone();
         for service in &mut scaled.services {
             if let Some(&factor) = factors.get(&service.name) {
@@ -30,12 +33,18 @@ pub fn adapted(
                 false => return Ok((found, factors)),
                 true => continue,
             },
-            // It does not fit: all of them ask for a little less.
-            Err(refusal) if factors.values().all(|factor| *factor <= 1.01) => return Err(refusal),
-            Err(_) => factors.values_mut().for_each(|factor| *factor = 1.0 + (*factor - 1.0) * 0.9),
+            Err(refusal @ Refusal::DoesNotFit(_)) => {
+                let mut any = false;
+                for (name, factor) in factors.iter_mut().filter(|(name, factor)| **factor > floor(name) * NEARLY) {
+                    (*factor, any) = (floor(name) + (*factor - floor(name)) * 0.7, true);
+                }
+                if !any {
+                    return Err(refusal);
+                }
+            }
+            Err(refusal) => return Err(refusal),
         }
     }
-    plan(site).map(|plan| (plan, BTreeMap::new()))
 }
 
 /// Lowers the factors of services that have more than they may; whether there were any.
@@ -44,8 +53,9 @@ fn lowered(plan: &Plan, factors: &mut BTreeMap<String, f64>) -> bool {
     for service in &plan.services {
         let (Some(factor), Some(up_to)) = (factors.get_mut(&service.name), service.adapt) else { continue };
         let has = share(service);
+        // At a factor of 1 it is what the site declares, whatever it may be adapted to.
         if has > up_to.as_f64() && *factor > 1.0 {
-            *factor = (*factor * (up_to.as_f64() / has) * 0.98).max(1.0);
+            *factor = (*factor * (up_to.as_f64() / has).min(0.98)).max(1.0);
             any = true;
         }
     }

@@ -3,13 +3,15 @@
 use crate::words::time;
 use crate::{Facts, Refusal};
 use giusto_model::{
-    Arrivals, Duration, Foreign, Measured, Observation, ObservedHost, Origin, Promise, Rate, Service, ServicePlan,
-    ServiceTime, Site,
+    Arrivals, Bandwidth, Duration, Foreign, Measured, Observation, ObservedHost, Origin, Promise, Rate, Service,
+    ServicePlan, ServiceTime, Site,
 };
 
 /// What requests cost on average over any stretch as long as a window bounds what they cost in a server period that is not shorter.
 /// These are tried, the longest first; no backend's periods begin below the last.
 const WINDOWS: [Duration; 3] = [Duration::from_ms(40), Duration::from_ms(20), Duration::from_ms(10)];
+/// What a load makes of a core may miss what was asked for by this part: costs change while they are measured.
+const OFF: f64 = 0.3;
 /// A measured time is rounded up to whole parts of the longest, one of so many.
 const PARTS: u64 = 500;
 
@@ -48,7 +50,7 @@ pub fn with_measured(
 ) -> Result<Resolved, Refusal> {
     let [longer @ .., last] = WINDOWS;
     for window in longer {
-        let resolved = resolve(site, observations, anew, here, window)?;
+        let resolved = resolve(site, observations, anew, here, facts, window)?;
         let by_tasks = |service: &&ServicePlan| {
             let of = |one: &&Service| one.name == service.name && matches!(one.measured, Measured::Observed(_));
             !service.tasks.is_empty() && resolved.site.services.iter().any(|one| of(&one))
@@ -58,7 +60,7 @@ pub fn with_measured(
             return Ok(resolved);
         }
     }
-    resolve(site, observations, anew, here, last)
+    resolve(site, observations, anew, here, facts, last)
 }
 
 fn resolve(
@@ -66,11 +68,16 @@ fn resolve(
     observations: &[Observation],
     anew: &[String],
     here: &Here,
+    facts: &Facts,
     window: Duration,
 ) -> Result<Resolved, Refusal> {
     let mut resolved = Resolved { site: site.clone(), notes: Vec::new() };
     for service in &mut resolved.site.services {
         let wanted = matches!(service.measured, Measured::Wanted { .. });
+        if wanted && service.on.is_some() && facts.host.is_some() && service.on != facts.host {
+            service.measured = Measured::Placeholders; // it is measured on its own host
+            continue;
+        }
         if !wanted && !anew.contains(&service.name) {
             continue;
         }
@@ -113,10 +120,9 @@ pub(crate) fn complete(site: &Site) -> Result<(), Refusal> {
 
 fn observed(service: &mut Service, observation: &Observation, window: Duration) -> Result<(), String> {
     let worst = observation.greatest_mean(window);
-    let fitted = match &service.measured {
-        Measured::Wanted { fits } => fits.iter().any(Option::is_some),
-        _ => false,
-    };
+    let fits = if let Measured::Wanted { fits } = &service.measured { fits.clone() } else { Vec::new() };
+    let fit = |place: usize| fits.get(place).copied().flatten().map(Bandwidth::as_f64);
+    let fitted = fits.iter().any(Option::is_some);
     match &mut service.promise {
         Promise::Percentiles { arrivals, service: times, .. } => {
             if let (true, Some(seen)) = (fitted, observation.arrivals) {
@@ -129,7 +135,15 @@ fn observed(service: &mut Service, observation: &Observation, window: Duration) 
                 return Err("what was measured has other tasks".into());
             }
             for (place, task) in service.tasks.iter_mut().enumerate() {
-                if let (true, Some(seen)) = (fitted, observation.tasks.get(place)) {
+                if let (Some(share), Some(seen)) = (fit(place), observation.tasks.get(place)) {
+                    let makes = observation.mean.ns() as f64 * f64::from(seen.copies) / seen.period.ns().max(1) as f64;
+                    if seen.copies != task.copies || (makes / share - 1.0).abs() > OFF {
+                        return Err(format!(
+                            "what was measured came from {} clients that made {:.1} % of a core",
+                            seen.copies,
+                            makes * 100.0
+                        ));
+                    }
                     (task.period, task.deadline) = (seen.period, seen.period);
                 }
                 task.wcet = worst;
@@ -139,7 +153,7 @@ fn observed(service: &mut Service, observation: &Observation, window: Duration) 
     }
     let Observation { host, length, requests, mean, .. } = observation;
     service.measured = Measured::Observed(format!(
-        "observed on {} (kernel {}): {requests} requests in {} under their own load on a whole core, {} of processor time each on \
+        "observed on {} (kernel {}): {requests} requests in {} under their own load, {} of processor time each on \
          average, {} over the worst {}; not proven",
         host.name,
         host.kernel,

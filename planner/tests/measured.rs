@@ -149,7 +149,9 @@ fn a_service_that_asks_for_more_gets_it_up_to_what_the_site_allows() {
     cache.adapt = Some(of("60%"));
     let site = site(&[1], vec![cache]);
     let plan = |site: &Site| plan(site, &facts());
-    let with = |factor: f64| adapted(&site, &BTreeMap::from([("cache".to_string(), factor)]), &plan).unwrap();
+    let with = |factor: f64| {
+        adapted(&site, &BTreeMap::from([("cache".to_string(), factor)]), &BTreeMap::new(), &plan).unwrap()
+    };
     for (factor, most) in [(1.0, 0.36), (1.5, 0.51), (1.8, 0.6), (2.5, 0.6), (40.0, 0.6)] {
         let (planned, used) = with(factor);
         assert!(share(&planned) <= most + 1e-6, "{factor}: {}", share(&planned));
@@ -159,5 +161,5 @@ fn a_service_that_asks_for_more_gets_it_up_to_what_the_site_allows() {
     // Nothing is lost where what is declared does not fit either.
     let mut full = site.clone();
     full.services[0].tasks = vec![task("50us/1ms", 19)];
-    assert!(adapted(&full, &BTreeMap::from([("cache".to_string(), 2.0)]), &plan).is_err());
+    assert!(adapted(&full, &BTreeMap::from([("cache".to_string(), 2.0)]), &BTreeMap::new(), &plan).is_err());
 }

@@ -195,7 +195,7 @@ fn play(
     };
     let kind = if let Under::Server(kind) = under { kind } else { ServerKind::Unlimited };
     let overload = Overload { asked: asked(&workload), given: given(under, &server) };
-    let overload = Some(overload).filter(|overload| overload.asked > overload.given);
+    let overload = Some(overload).filter(|overload| overload.asked > overload.given * (1.0 + 1e-9)); // the rounding of sums
     let top = spec(Server { kind, ..server }, 0, Some(workload));
     let rest = Server { kind: ServerKind::Unlimited, ..server };
     let system = match (under, others) {

@@ -17,13 +17,17 @@ pub(crate) fn read(fields: &Fields<'_>, promise: &Promise) -> Result<Option<Band
         let found = "'adapt' does not go with this promise: what was declared for it is not exceeded, or there is nothing to adapt";
         fields.forbid("adapt", found, "leave it out, or promise as-if-alone or percentiles")?;
     }
-    if let Kind::Map(_) = &node.kind {
-        let up_to = ADAPT.read(node, node.span)?.need("up-to", "up-to: 50%")?;
-        return share(up_to, "up-to: 50%").map(Some);
-    }
-    match scalar(node, EXPECTED)?.text.as_str() {
-        "yes" => Ok(Some(Bandwidth::ONE)),
-        "no" => Ok(None),
-        other => Err(node.fault(format!("'{}' is no way to adapt", shown(other)), EXPECTED)),
+    match &node.kind {
+        Kind::Map(_) => {
+            let up_to = ADAPT.read(node, node.span)?.need("up-to", "up-to: 50%")?;
+            share(up_to, "up-to: 50%").map(Some)
+        }
+        // Here a truth value is what is meant.
+        Kind::Text(text) if text.text == "yes" => Ok(Some(Bandwidth::ONE)),
+        Kind::Text(text) if text.text == "no" => Ok(None),
+        _ => {
+            let other = &scalar(node, EXPECTED)?.text;
+            Err(node.fault(format!("'{}' is no way to adapt", shown(other)), EXPECTED))
+        }
     }
 }

@@ -17,8 +17,11 @@ pub(crate) const EXECUTION: Grammar =
 const POINT: &str = "expected percentiles with their latencies, such as {p90: 30ms, p99: 80ms}";
 const TIME: &str =
     "expected the processor time of a request, such as 8ms, {mean: 8ms, wcet: 10ms} or {histogram: search.csv}";
-const PROFILE: Form =
-    Form { what: "a profile", example: "profiles/search.csv", like: "what 'giusto measure execution --out' writes" };
+const PROFILE: Form = Form {
+    what: "a profile",
+    example: "profiles/search.csv",
+    like: "what 'giusto measure execution --samples' writes",
+};
 /// A measured time is rounded up to whole parts of the longest, one of so many.
 const PARTS: u64 = 500;
 /// The longest execution time, as in a profile.
@@ -48,7 +51,9 @@ pub(crate) fn read(fields: &Fields<'_>, node: &Node, base: &Path) -> Result<(Pro
     if measured {
         let load = fit.map_or(PLACEHOLDER, |fit| fit.as_f64());
         let each = load / (arrivals.rate.per_ns() * f64::from(arrivals.batch));
-        let time = Duration::from_ns((each as u64).clamp(1, LONGEST.ns()));
+        // Not what makes the promise impossible before anything is measured.
+        let most = points.iter().map(|point| point.within.ns() / 10).min().unwrap_or(u64::MAX).clamp(1, LONGEST.ns());
+        let time = Duration::from_ns((each as u64).clamp(1, most));
         let service = ServiceTime::Constant { time };
         return Ok((Promise::Percentiles { points, arrivals, service }, Measured::Wanted { fits: vec![fit] }));
     }
@@ -154,8 +159,10 @@ fn time(node: &Node) -> Result<Duration, Fault> {
 
 /// The execution times of a profile.
 fn measured(node: &Node, base: &Path) -> Result<ServiceTime, Fault> {
-    let name =
-        text(node, "expected a profile, as 'giusto measure execution --out' writes it, such as profiles/search.csv")?;
+    let name = text(
+        node,
+        "expected a profile, as 'giusto measure execution --samples' writes it, such as profiles/search.csv",
+    )?;
     let unreadable = |error: SiteError| match error {
         SiteError::File { found, expected, .. } => node.fault(format!("'{}': {found}", shown(name)), expected),
         SiteError::Text(at) => node.fault(format!("'{}', line {}: {}", shown(name), at.line, at.found), at.expected),

@@ -71,7 +71,14 @@ pub(crate) fn read_driven(node: &Node) -> Result<(Vec<Task>, Measured), Fault> {
         }
         Some(_) => Measured::Wanted { fits },
     };
-    Ok((placed.into_iter().map(|one| one.task).collect(), measured))
+    let mut tasks: Vec<Task> = placed.into_iter().map(|one| one.task).collect();
+    if let Measured::Wanted { fits } = &measured {
+        // Together the placeholders without a share to make are a tenth of a core.
+        let open = fits.iter().filter(|fit| fit.is_none()).count().max(1) as u64;
+        let all = tasks.iter_mut().zip(fits).filter(|(_, fit)| fit.is_none());
+        all.for_each(|(task, _)| task.wcet = Duration::from_ns((task.wcet.ns() / open).max(1)));
+    }
+    Ok((tasks, measured))
 }
 
 /// Whether a node says `measured`.
@@ -112,17 +119,18 @@ fn task<'a>(fields: &Fields<'a>, number: usize) -> Result<Read<'a>, Fault> {
     let offset = fields.get("offset").map(duration).transpose()?;
     let name = fields.get("name").map(|node| name(scalar(node, "expected a name")?, "a task")).transpose()?;
     let full = fit.map_or_else(|| duration(period), |_| Ok(PLACEHOLDER_PERIOD))?;
+    let latest = deadline.map_or(Ok(full), duration)?;
     let number_of = copies.map_or(Ok(1), |node| count(node, "a number of copies", 1..=COPIES))?;
     let placeholder = || {
         let (part, whole) = fit.map_or((1, PLACEHOLDER), |fit| (fit.numer(), fit.denom()));
         let ns = u128::from(full.ns()) * u128::from(part) / u128::from(whole) / u128::from(number_of);
-        Duration::from_ns((ns as u64).max(1))
+        Duration::from_ns((ns as u64).max(1)).min(latest)
     };
     let task = Task {
         name: name.unwrap_or_else(|| format!("task{number}")),
         wcet: if is_measured(wcet) { placeholder() } else { duration(wcet)? },
         period: full,
-        deadline: deadline.map_or(Ok(full), duration)?,
+        deadline: latest,
         offset: offset.unwrap_or(Duration::ZERO),
         release: release(fields.get("release"), offset.is_some())?,
         copies: number_of,

@@ -73,7 +73,7 @@ impl Apart {
 /// slice. The distribution function of an arm is the mean of those of its slices, so that each slice weighs the same.
 ///
 /// The error of a replicate is ‖Σ (mₖ − 1)(Fₖ − Gₖ)‖ / n, where mₖ is how often cycle k was drawn: the same cycles for both arms,
-/// and for every pair of arms with equally many cycles. O(jobs · log jobs + [`REPLICATES`] · cycles · [`GRID`]).
+/// and for every pair of arms with equally many cycles; times what few cycles ask for. O(jobs · log jobs + [`REPLICATES`] · cycles · [`GRID`]).
 pub(crate) fn apart(cycles: &[[&Sample; 2]], seed: u64) -> Option<Apart> {
     if cycles.is_empty() || cycles.iter().flatten().any(|slice| slice.is_empty()) {
         return None;
@@ -97,13 +97,26 @@ pub(crate) fn apart(cycles: &[[&Sample; 2]], seed: u64) -> Option<Apart> {
                 let drawn = &differences[rng.random_range(0..n as u32) as usize];
                 error.iter_mut().zip(drawn).for_each(|(sum, value)| *sum += value / n as f64);
             }
-            norms(&error, &grid)
+            let (error, ks) = norms(&error, &grid);
+            // What sums of fractions leave of slices that are all the same is none.
+            let error = if error < ROUNDING * w1 { 0.0 } else { error };
+            (error * few(n), ks * few(n))
         })
         .unzip();
     if never {
         w1_error.clear();
     }
     Some(Apart { w1, ks, w1_error, ks_error })
+}
+
+/// An error that is a smaller part of the distance is one of rounding.
+const ROUNDING: f64 = 1e-9;
+
+/// What errors are multiplied by, as few cycles say little of their own spread: √(n/(n − 1)), and Student's 95th percentile over the
+/// normal one (to two terms of Cornish and Fisher's series).
+fn few(cycles: usize) -> f64 {
+    let free = cycles.max(2) as f64 - 1.0;
+    (1.0 + 1.0 / free).sqrt() * (1.0 + (1.524 / free + 1.42 / (free * free)) / 1.645)
 }
 
 fn distinct(sorted: &[u64]) -> Vec<u64> {

@@ -232,7 +232,7 @@ fn one_run_in_two_places_is_refused() {
 
 #[test]
 fn the_table_lines_up() {
-    let mut arms = cycles([rounds([50.0; 3]), rounds([50.0; 3])].concat());
+    let mut arms = cycles(vec![rounds([50.0; 3]); 5].concat());
     arms.rounds[0].unprotected = Some(cut(&noisy(4, 5000.0), 5));
     let mut comparison = compare(&arms, 1).unwrap();
     let text = table(&comparison, "60 % of the core left for others");
