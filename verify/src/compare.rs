@@ -159,8 +159,8 @@ pub fn compare_two(a: &Sample, b: &Sample, predicted: Option<&Prediction>, seed:
 }
 
 /// Of the median response time on a whole core: a smaller distance is of no consequence, however surely it is measured. Without it
-/// a trial that goes on long enough would find any promise missed.
-pub const NEGLIGIBLE: f64 = 0.02;
+/// a trial that goes on long enough would find any promise missed: after a gap a service comes back to caches that others used.
+pub const NEGLIGIBLE: f64 = 0.05;
 
 /// Compares the arms and judges `as-if-alone` ([`Verdict`] has the rule): is the distance of Giusto's runs from the
 /// whole-core runs at most the limit?

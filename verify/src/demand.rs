@@ -46,8 +46,8 @@ pub struct Demand {
     pub verdict: DemandVerdict,
 }
 
-/// A share that is larger than the greatest demand by this factor, beyond the margin, is generous.
-const GENEROUS: f64 = 1.4;
+/// A budget that is larger than the greatest demand and the margin by this factor is generous.
+const GENEROUS: f64 = 1.1;
 
 impl Demand {
     /// Of a service that asked for `utilization` of a core, and for `greatest` in the busiest window of the period of its `server`.
@@ -61,13 +61,13 @@ impl Demand {
     ) -> Demand {
         let Server { budget, period, .. } = *server;
         let share = budget.ns() as f64 / period.ns().max(1) as f64;
-        let peak = greatest.ns() as f64 / period.ns().max(1) as f64;
         let margin = margin.as_f64();
+        let enough = greatest.ns() as f64 + margin * period.ns() as f64;
         let verdict = if utilization > share {
             DemandVerdict::Overloaded
         } else if greatest > budget {
             DemandVerdict::Tight
-        } else if share - margin > GENEROUS * peak {
+        } else if budget.ns() as f64 > GENEROUS * enough {
             DemandVerdict::Generous
         } else {
             DemandVerdict::Fits
