@@ -62,6 +62,7 @@ def measured(folder):
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
         yield output("measure", "execution", site, "cache", "--requests", 200, "--profiles", Path(folder) / "profiles", "--json")
+        yield "profile", json.loads((Path(folder) / "profiles/cache.json").read_text())
         yield output("measure", "response", site, "cache", "--for", "1s", "--json", codes=(0, 6))
     finally:
         service.terminate()

@@ -47,7 +47,7 @@ fn what_was_raised_is_given_back_once_it_is_not_needed_for_a_while_and_never_bel
     // A second that is quiet among others is none.
     for nth in 0..100 {
         now += Duration::from_secs(1);
-        let recent = if nth % 10 == 0 { 0.45 } else { 0.2 };
+        let recent = if nth % 10 == 9 { 0.45 } else { 0.2 };
         assert_eq!(adapter.wish(&high, &status(0.48, recent, false), now), None, "{nth}");
     }
     let back = (0..30).find_map(|second| {

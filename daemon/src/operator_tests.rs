@@ -60,14 +60,8 @@ fn house() -> House {
     let (journal, _) = Journal::open_in(folder.path()).unwrap();
     let signals: &'static Signals = Box::leak(Box::new(Signals::default()));
     let plan_file = folder.path().join("plan.json");
-    let settings = Settings {
-        plan_file,
-        facts: facts(),
-        metrics: None,
-        notify: Notify::default(),
-        signals,
-        factors: Default::default(),
-    };
+    let settings =
+        Settings { plan_file, facts: facts(), metrics: None, notify: Notify::default(), signals, again: None };
     let (_, first) = plan(&site).unwrap();
     let operator = Operator::open(&journal, &first, site.clone(), Box::new(plan), settings).unwrap();
     House { site, operator, folder, _journal: journal }
