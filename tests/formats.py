@@ -61,9 +61,9 @@ def measured(folder):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
-        yield output("measure", "execution", site, "cache", "--requests", 200, "--profiles", Path(folder) / "profiles", "--json")
+        yield "measure", output("measure", "execution", site, "cache", "--requests", 200, "--profiles", Path(folder) / "profiles", "--json")
         yield "profile", json.loads((Path(folder) / "profiles/cache.json").read_text())
-        yield output("measure", "response", site, "cache", "--for", "1s", "--json", codes=(0, 6))
+        yield "measure", output("measure", "response", site, "cache", "--for", "1s", "--json", codes=(0, 6))
     finally:
         service.terminate()
         service.wait()
@@ -266,8 +266,7 @@ def documents(folder):
     yield from operated()
     # A journal of its own: another giusto on this host is left alone.
     yield "restore", output("restore", "--json", GIUSTO_STATE=f"{folder}/state")
-    for document in measured(folder):
-        yield "measure", document
+    yield from measured(folder)
     yield "supply", output("measure", "supply", "--for", "200ms", "--json")
     yield "latency", json.loads((ROOT / "formats/goldens/latency.json").read_text())
     yield "plan", output("plan", "sites/flight.yaml", "--latency", "formats/goldens/latency.json", "--json")
