@@ -178,7 +178,8 @@ impl From<giusto_simulator::Error> for Failure {
     }
 }
 
-/// Refuses `outputs` of which one is another or one of the `inputs`, by whatever path: it would be lost before it is read, or after
+/// Refuses `outputs` of which one is another or one of the `inputs`, by whatever path: it would be lost before it is
+/// read, or after
 /// it was written. Each has the flag that names it. Devices and pipes may be named twice.
 pub(crate) fn apart(outputs: &[(&str, Option<&Path>)], inputs: &[&Path]) -> Result<(), Failure> {
     let mut taken: Vec<(PathBuf, &str)> = inputs.iter().map(|input| (place(input), "is read")).collect();

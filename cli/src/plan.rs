@@ -54,7 +54,8 @@ pub(crate) fn save_profile(folder: &Path, observation: &Observation) -> Result<P
     Ok(file)
 }
 
-/// The site with numbers in the place of what is to be measured, from the profiles in a folder. What is doubtful of them is said.
+/// The site with numbers in the place of what is to be measured, from the profiles in a folder. What is doubtful of
+/// them is said.
 pub(crate) fn measured(site: &Site, folder: &Path, facts: &Facts) -> Result<Site, Failure> {
     let wanted = site.services.iter().filter(|one| matches!(one.measured, Measured::Wanted { .. }));
     let mut observations = Vec::new();
@@ -264,7 +265,8 @@ fn parked(plan: &Plan) -> Vec<String> {
     parked.map(|core| format!("core {core}: parked, nothing runs there")).collect()
 }
 
-/// `topic alarms: on edge-1, bucket {rate: 11000/s, depth: 26}, 0.9 % of messages wait; p99 ≤ 800 us predicted (p99 ≤ 1 ms promised)`
+/// `topic alarms: on edge-1, bucket {rate: 11000/s, depth: 26}, 0.9 % of messages wait; p99 ≤ 800 us predicted (p99 ≤ 1
+/// ms promised)`
 fn topic(plan: &TopicPlan) -> String {
     let points = |points: &[Within]| {
         points.iter().map(|point| format!("{} ≤ {:.3}", point.percentile, point.within)).collect::<Vec<_>>().join(", ")
@@ -291,7 +293,8 @@ fn network(plan: &NetworkPlan) -> String {
     format!("packets on {}: core{s} {cores}, {} {}s each\n{lines}", plan.on, plan.capacity, plan.count)
 }
 
-/// `vnet3 of flight on core 0: high, priority 49, up to {rate: 5000/s, depth: 16}; waits 1.868 ms at most (p99 ≤ 3 ms promised)`
+/// `vnet3 of flight on core 0: high, priority 49, up to {rate: 5000/s, depth: 16}; waits 1.868 ms at most (p99 ≤ 3 ms
+/// promised)`
 fn vif(plan: &VifPlan) -> String {
     let bucket = plan.bucket.map_or(String::new(), |bucket| format!(", up to {bucket}"));
     let promised = match &plan.promise[..] {

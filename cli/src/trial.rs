@@ -74,7 +74,8 @@ pub(crate) fn trial(
         scene = Scene::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
     }
 
-    // 3. Slices, until the verdict is clear; once more with another plan, where requests cost more in them than was planned for.
+    // 3. Slices, until the verdict is clear; once more with another plan, where requests cost more in them than was
+    // planned for.
     let (slices, mut options) = (Instant::now(), options);
     let mut replans = 0;
     let trials = loop {
@@ -142,7 +143,8 @@ struct Dearer {
     told: String,
 }
 
-/// Whether the whole-core slices so far ask for more in a period than the budget: the plan rests on a faster machine then, and what is
+/// Whether the whole-core slices so far ask for more in a period than the budget: the plan rests on a faster machine
+/// then, and what is
 /// measured under it says nothing of the promise.
 fn costs_more(service: &ServicePlan, trial: &Trial, calibrations: &[Calibration]) -> Option<Dearer> {
     let calibrated = &calibrations.iter().find(|one| one.service == service.name)?.observation;

@@ -73,7 +73,8 @@ impl Imitation {
     pub(crate) fn largest_share(&self) -> f64 {
         self.1.replace(0.0)
     }
-    /// Whether the kernel takes this value of the cpu controller (kernel/sched/rt.c, tg_rt_schedulable; core.c, tg_set_cfs_bandwidth).
+    /// Whether the kernel takes this value of the cpu controller (kernel/sched/rt.c, tg_rt_schedulable; core.c,
+    /// tg_set_cfs_bandwidth).
     fn cpu_takes(&self, folder: &Path, name: &str, text: &str) -> io::Result<()> {
         let state = self.0.borrow();
         let number = |text: &str| text.parse::<u64>().ok();

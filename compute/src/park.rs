@@ -1,6 +1,7 @@
 //! Cores that are taken offline while nothing runs on them, so that they save power, and their package where it has no other.
 //!
-//! The kernel forgets with a core who asked for it alone: threads bound to it may run anywhere from then on, interrupts go elsewhere,
+//! The kernel forgets with a core who asked for it alone: threads bound to it may run anywhere from then on, interrupts
+//! go elsewhere,
 //! and under cgroup v1 every cpuset but the root loses it. All of that is on record before, to be given back once the core
 //! is online again.
 
@@ -26,7 +27,8 @@ pub struct Parked {
 impl Parked {
     /// Takes `core` offline. Stops all cores for some milliseconds.
     ///
-    /// Errors: the machine cannot, or threads under SCHED_DEADLINE need the core; members of a cpuset have no other core (cgroup v1).
+    /// Errors: the machine cannot, or threads under SCHED_DEADLINE need the core; members of a cpuset have no other
+    /// core (cgroup v1).
     pub fn new(core: u32, record: &mut dyn Recorder) -> Result<Parked, Error> {
         let path = switch(core);
         let lacks = |why: &io::Error| lack(&path, why);
@@ -79,7 +81,8 @@ fn lack(path: &Path, why: &io::Error) -> Error {
     Error::Lacks(Lack { what: format!("a core that can be parked (write 0 to {}: {why})", path.display()), how })
 }
 
-/// Threads that the kernel lets go anywhere when `core` goes, or that have a mask of their own, which kernels before 6.2 forget when a
+/// Threads that the kernel lets go anywhere when `core` goes, or that have a mask of their own, which kernels before
+/// 6.2 forget when a
 /// cpuset changes. Undoing leaves those alone whose mask is still their own.
 fn bound(core: u32) -> impl Iterator<Item = (Thread, Vec<u32>)> {
     let all = sched::restricted().into_iter();

@@ -4,7 +4,8 @@ use crate::sched::Thread;
 use crate::{Error, Recorder, Undo};
 use std::io;
 
-/// Sends SIGSTOP to all processes that `processes` names, until it names no other: one that is born meanwhile is stopped too. Those that have
+/// Sends SIGSTOP to all processes that `processes` names, until it names no other: one that is born meanwhile is
+/// stopped too. Those that have
 /// gone are passed over.
 ///
 /// Errors: what is to be undone cannot be written down; a signal is not allowed.

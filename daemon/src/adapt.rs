@@ -13,7 +13,7 @@ pub type Again = Box<dyn Fn(&Site, &Factors, &Factors) -> Result<(Plan, Factors)
 
 /// Where the whole share is used up, demand is not known: it gets so much more at a time.
 const STEP: f64 = 1.5;
-/// Added to what was seen.
+/// Added to the demand that was observed.
 const HEADROOM: f64 = 1.1;
 /// What is less than this part of what was planned is given back, ...
 const LESS: f64 = 0.8;

@@ -1,4 +1,5 @@
-//! What the requests of a service cost here: measured on a whole core under their own load, before anything is planned or judged.
+//! What the requests of a service cost here: measured on a whole core under their own load, before anything is planned
+//! or judged.
 
 use crate::scene::Scene;
 use crate::trial::{loads, Bench, Options};
@@ -10,7 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Single requests, one at a time: what a request takes beyond its processor time, and a first estimate of that.
 const SINGLE: u32 = 200;
-/// Requests are observed in so many stretches, each at least so long and with about so many requests, but not longer than that; and
+/// Requests are observed in so many stretches, each at least so long and with about so many requests, but not longer
+/// than that; and
 /// for a stretch or two before that, to find how densely they may come.
 const STRETCHES: usize = 5;
 const STRETCH: Duration = Duration::from_secs(1);
@@ -47,7 +49,8 @@ impl Calibration {
     }
 }
 
-/// Measures every service of `plan` whose response times are promised; how densely its requests come is what `site` says. Takes some
+/// Measures every service of `plan` whose response times are promised; how densely its requests come is what `site`
+/// says. Takes some
 /// ten seconds each.
 ///
 /// # Errors
@@ -205,7 +208,8 @@ fn stretch(tasks: &[Task], arrivals: Option<Arrivals>) -> Duration {
     Duration::from_ns((REQUESTS / rate.max(1e-12)) as u64).clamp(STRETCH, LONGEST)
 }
 
-/// Several stretches, those left out in which the hypervisor took more of any core than its clock can tell: that time may be on the
+/// Several stretches, those left out in which the hypervisor took more of any core than its clock can tell: that time
+/// may be on the
 /// service's account. Where there is nothing else, those from which it took least.
 fn undisturbed(
     mut stretch: impl FnMut() -> Result<Observed, Error>,

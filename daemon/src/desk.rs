@@ -20,7 +20,8 @@ pub trait Host: Send + Sync {
     fn status(&self) -> Status;
     /// Plans `site` (or the one in force) anew and applies the difference. Errors: why not; the old plan is in force then.
     fn reload(&self, site: Option<&Path>) -> Result<Change, Refused>;
-    /// Changes the mode. Returns how that went, or `None` once it has begun where nobody waits. Errors: it was not begun, or did not end in that mode.
+    /// Changes the mode. Returns how that went, or `None` once it has begun where nobody waits. Errors: it was not
+    /// begun, or did not end in that mode.
     fn change_mode(&self, wish: &crate::Wish) -> Result<Option<ChangeStatus>, Refused>;
     /// Asks for an orderly end.
     fn stop(&self);
@@ -111,7 +112,8 @@ impl Desk {
         *self.wishes.lock().unwrap_or_else(PoisonError::into_inner) = wishes;
     }
 
-    /// Plans the site in force with other execution times for one service. Waits for a reload that is under way. Errors: why not; the
+    /// Plans the site in force with other execution times for one service. Waits for a reload that is under way.
+    /// Errors: why not; the
     /// plan in force stays.
     pub(crate) fn adapt(&self, wish: Wish) -> Result<(), Refused> {
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);

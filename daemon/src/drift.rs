@@ -1,4 +1,5 @@
-//! Watches what services ask for while a plan is enforced ([`giusto_verify::Drift`]), from the processor time that the kernel accounts
+//! Watches what services ask for while a plan is enforced ([`giusto_verify::Drift`]), from the processor time that the
+//! kernel accounts
 //! anyway.
 
 use crate::scene::{Part, Scene};

@@ -3,7 +3,8 @@
 //! metrics, reload by difference, logs, the service manager's protocol.
 //!
 //! Called by the command line (`giusto run`, `giusto restore`, `giusto measure`, `giusto status`, `giusto reload`). Sites and
-//! plans of one host flow in; job records, a judgement and the status flow out. It decides no parameter (`planner`) and does no statistics (`verify`).
+//! plans of one host flow in; job records, a judgement and the status flow out. It decides no parameter (`planner`) and
+//! does no statistics (`verify`).
 
 mod adapt;
 mod calibrate;
@@ -136,7 +137,8 @@ fn busy(pid: Option<u32>) -> String {
 /// What the planner has to know about this machine; nobody insists on a backend, or has said which host of a site it is.
 pub fn facts() -> Facts {
     let mut machine = giusto_compute::probe();
-    // What a giusto that runs now has parked is there for whoever plans: it brings it back when a plan needs it, and at its end.
+    // What a giusto that runs now has parked is there for whoever plans: it brings it back when a plan needs it, and at
+    // its end.
     machine.cores.extend(peek::parked());
     machine.cores.sort_unstable();
     machine.cores.dedup();
@@ -172,7 +174,8 @@ fn held(held: &giusto_compute::Held) -> giusto_planner::Held {
     giusto_planner::Held { cores: held.cores.clone(), why: held.why.clone() }
 }
 
-/// What the plan's backends lack on this machine; of a plan without any, what it takes to place processes, unless it is about packets alone.
+/// What the plan's backends lack on this machine; of a plan without any, what it takes to place processes, unless it is
+/// about packets alone.
 pub fn missing(plan: &Plan, machine: &Machine) -> Vec<Lack> {
     if plan.services.is_empty() && plan.leftovers.is_empty() && !plan.network.is_empty() {
         return vec![];

@@ -30,7 +30,8 @@ pub trait Stage {
     /// now is isolated by whoever does the step. Errors: it could not be done, and everything is as it was before it.
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error>;
 
-    /// Ends mode changes, and returns the local modes that are in force, if there are modes. Errors: one is under way, which goes on.
+    /// Ends mode changes, and returns the local modes that are in force, if there are modes. Errors: one is under way,
+    /// which goes on.
     fn stop_modes(&mut self) -> Result<Option<Vec<String>>, Refused> {
         Ok(None)
     }

@@ -1,4 +1,5 @@
-//! Trials: is a service on its share as good as on a whole core? Three arms in short slices, taken in turns, on one core, in one
+//! Trials: is a service on its share as good as on a whole core? Three arms in short slices, taken in turns, on one
+//! core, in one
 //! cpuset, under one load (docs/decisions/0001, 0021). Slices are added until the verdict is clear or the time is over.
 
 use crate::scene::Scene;
@@ -50,7 +51,8 @@ pub struct Slice {
     pub others: Bandwidth,
     /// How long it took, with what is not recorded.
     pub lasted: Duration,
-    /// The greatest mean processor time of a request in windows of several lengths, as an [`Observation`](giusto_model::Observation) has it; empty where there
+    /// The greatest mean processor time of a request in windows of several lengths, as an
+    /// [`Observation`](giusto_model::Observation) has it; empty where there
     /// always was a request under way.
     pub windows: Vec<[u64; 2]>,
 }
@@ -116,7 +118,8 @@ pub struct Options {
     pub seed: u64,
 }
 
-/// A slice counts only if at most this part of it was stolen or waited for, one in. What is stolen the kernel counts in ticks: one
+/// A slice counts only if at most this part of it was stolen or waited for, one in. What is stolen the kernel counts in
+/// ticks: one
 /// tick a core may be of long ago.
 const LOST_LIMIT: u64 = 100;
 /// ... and the generator was late by at most this in 99 % of the jobs, which also tells one that is always late.
@@ -144,7 +147,7 @@ pub enum Next {
     More(String),
 }
 
-/// What a trial asks and tells whoever runs it.
+/// What a trial asks and tells its caller.
 pub struct Talk<'a> {
     /// Whether it was told to stop; asked ten times a second.
     pub stop: &'a dyn Fn() -> bool,

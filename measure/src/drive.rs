@@ -37,7 +37,8 @@ pub struct LoadPlan<'a> {
     pub tasks: &'a [Task],
     /// Instead of the tasks, of which there are none then: requests at random, all from one client.
     pub arrivals: Option<Arrivals>,
-    /// Instead of both: requests at these instants, in ns from the first one's warm-up on, ascending; all from one client. Empty:
+    /// Instead of both: requests at these instants, in ns from the first one's warm-up on, ascending; all from one
+    /// client. Empty:
     /// as the others say.
     pub trace: &'a [u64],
     /// Before this, requests are sent but leave no record.
@@ -82,7 +83,8 @@ impl LoadReport {
 /// Loads a service with its own tasks, from the calling thread, for `warm_up + run` and up to 2 s more.
 ///
 /// `on_progress` hears about ten times a second how much of that time has gone and says whether to go on; it must be quick,
-/// as requests wait for it. Told to stop, the report has what was measured until then. Sending costs O(log clients) and one system call; memory is one record a request.
+/// as requests wait for it. Told to stop, the report has what was measured until then. Sending costs O(log clients) and
+/// one system call; memory is one record a request.
 ///
 /// # Errors
 /// The first of: a plan that makes no sense, a missing privilege, a refused or closed connection, something else than
@@ -92,7 +94,8 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> 
     drive_watched(plan, on_progress, &mut |_, _| {})
 }
 
-/// The same; `on_idle` hears, before a request is sent while none is on its way, the time and how many have been answered. It must be
+/// The same; `on_idle` hears, before a request is sent while none is on its way, the time and how many have been
+/// answered. It must be
 /// quick: the request waits for it.
 pub(crate) fn drive_watched(
     plan: &LoadPlan,

@@ -29,8 +29,10 @@ pub struct Observed {
     stretches: Vec<Vec<Reading>>,
 }
 
-/// Drives a load as [`crate::drive()`] does and reads meanwhile the processor time of the processes `pids`, which serve it: of all
-/// their threads, by the kernel's account, which is brought up to date when a thread leaves its processor. It is read just before a
+/// Drives a load as [`crate::drive()`] does and reads meanwhile the processor time of the processes `pids`, which serve
+/// it: of all
+/// their threads, by the kernel's account, which is brought up to date when a thread leaves its processor. It is read
+/// just before a
 /// request is sent while none is on its way, when the service sleeps.
 ///
 /// # Errors
@@ -101,7 +103,8 @@ impl Observed {
         self
     }
 
-    /// Processor time of all requests between the first and the last reading of each stretch over their number; `None` without two
+    /// Processor time of all requests between the first and the last reading of each stretch over their number; `None`
+    /// without two
     /// readings.
     pub fn mean(&self) -> Option<Duration> {
         let cpu: u64 = self.ends().map(|(first, last)| last.cpu.saturating_sub(first.cpu)).sum();
@@ -117,7 +120,8 @@ impl Observed {
         self.stretches.iter().filter_map(|readings| readings.first().zip(readings.last()))
     }
 
-    /// Processor time of a request, averaged over the requests between two readings: ns (to half a per cent, rounded up), and how
+    /// Processor time of a request, averaged over the requests between two readings: ns (to half a per cent, rounded
+    /// up), and how
     /// many requests; ascending. O(readings · log readings).
     pub fn execution(&self) -> Vec<[u64; 2]> {
         let mut counts = BTreeMap::new();
@@ -129,7 +133,8 @@ impl Observed {
         counts.into_iter().map(|(ns, requests)| [ns, requests]).collect()
     }
 
-    /// For some lengths the greatest mean processor time of a request, over all stretches from one reading to the first one at least
+    /// For some lengths the greatest mean processor time of a request, over all stretches from one reading to the first
+    /// one at least
     /// so long after it: lengths and means in ns; lengths ascend, means do not. O(readings · lengths).
     pub fn windows(&self) -> Vec<[u64; 2]> {
         let mut found: Vec<[u64; 2]> = Vec::new();

@@ -1,7 +1,8 @@
 //! What a service's requests cost on one host, as observed under its own load on a whole core: a profile, and its file
 //! (`formats/profile.md`).
 //!
-//! It replaces guesses in a site file (`wcet: measured`). What follows from it is observed, not proven: it holds as long as requests
+//! It replaces guesses in a site file (`wcet: measured`). What follows from it is observed, not proven: it holds as
+//! long as requests
 //! cost no more than they did.
 
 use crate::{Arrivals, Duration, Load, Task};
@@ -42,7 +43,8 @@ pub struct Observation {
     pub execution: Vec<[u64; 2]>,
     /// What single requests took beyond their processor time (network stack, wake-up): ns, and how many; ascending.
     pub transport: Vec<[u64; 2]>,
-    /// The greatest mean processor time of a request in any stretch at least so long: window and mean, in ns; windows ascend, means
+    /// The greatest mean processor time of a request in any stretch at least so long: window and mean, in ns; windows
+    /// ascend, means
     /// descend.
     pub windows: Vec<[u64; 2]>,
 }
@@ -72,7 +74,8 @@ pub enum Foreign {
 const OLD: u64 = 30 * 86_400;
 
 impl Observation {
-    /// The greatest mean processor time of a request in any stretch of at least `window`: that of the longest window known that is
+    /// The greatest mean processor time of a request in any stretch of at least `window`: that of the longest window
+    /// known that is
     /// not longer, so never less than what was observed.
     pub fn greatest_mean(&self, window: Duration) -> Duration {
         let known = self.windows.iter().take_while(|[length, _]| *length <= window.ns()).last();

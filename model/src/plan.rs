@@ -76,7 +76,8 @@ pub struct HostPlan {
     pub assumed: Option<String>,
     /// For each core with reservations what proves that they fit together, in the order of the cores.
     pub admission: Vec<Admission>,
-    /// Those of its cores that are offline while the plan is enforced, as nothing of it runs there in any mode, ascending; never core 0. Not
+    /// Those of its cores that are offline while the plan is enforced, as nothing of it runs there in any mode,
+    /// ascending; never core 0. Not
     /// written where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parked: Vec<u32>,
@@ -130,7 +131,8 @@ pub struct ServicePlan {
     pub left_for_others: Bandwidth,
     /// What proves that it keeps its promise.
     pub certificate: Certificate,
-    /// The share of a core that it may be planned anew with, should it ask for more; `None`, and not written: it stays as planned.
+    /// The share of a core that it may be planned anew with, should it ask for more; `None`, and not written: it stays
+    /// as planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapt: Option<Bandwidth>,
     /// `None`, and not written: its core has no services with criticality. Else all servers of its core have one.

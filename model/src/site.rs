@@ -95,7 +95,8 @@ pub struct Service {
     pub criticality: Option<SiteCriticality>,
     /// Where the execution times in `tasks` or `promise` come from.
     pub measured: Measured,
-    /// Where it asks for more than planned while it runs: the share of a core that it may then be planned anew with; `None`: as planned.
+    /// Where it asks for more than planned while it runs: the share of a core that it may then be planned anew with;
+    /// `None`: as planned.
     pub adapt: Option<Bandwidth>,
 }
 
@@ -105,7 +106,8 @@ pub enum Measured {
     /// The site file says them.
     #[default]
     Declared,
-    /// `wcet: measured`, `execution: measured`: what the service has are placeholders until an [`Observation`](crate::Observation)
+    /// `wcet: measured`, `execution: measured`: what the service has are placeholders until an
+    /// [`Observation`](crate::Observation)
     /// replaces them.
     Wanted {
         /// For each task, or for the arrivals, the share of a core that its period or rate is to make: `period: {fit: 40%}`.

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 /// A factor this close to another one is as good.
 const NEARLY: f64 = 1.02;
 
-/// Plans `site` as `plan` does, with the execution times of some services multiplied by a factor above 1 each; where that would take
-/// more than `adapt` of the service allows, or does not fit, by less, but by no less than what is `in_force` for each: a service
+/// Plans `site` as `plan` does, with the execution times of some services multiplied by a factor above 1 each; where
+/// that would take
+/// more than `adapt` of the service allows, or does not fit, by less, but by no less than what is `in_force` for each:
+/// a service
 /// that asks for more takes nothing from another. Also returns the factors planned with.
 ///
 /// # Errors

@@ -8,7 +8,9 @@ use giusto_model::{
     VifPlan, Within,
 };
 
-/// Where each number of the service `name` comes from (or topic, or virtual interface, or of the ensemble: `coordination`, or of what hosts give to packets: `network`, or of how modes are changed: `modes`, or of cores that are offline: `parked`), as an aligned table with one line a number.
+/// Where each number of the service `name` comes from (or topic, or virtual interface, or of the ensemble:
+/// `coordination`, or of what hosts give to packets: `network`, or of how modes are changed: `modes`, or of cores that
+/// are offline: `parked`), as an aligned table with one line a number.
 ///
 /// Errors: a name that the plan does not have (the text lists those it has).
 pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {

@@ -1,9 +1,11 @@
-//! From a site to a plan: placement on hosts and cores, admission and every real-time parameter, each with its reason, or a refusal with a
+//! From a site to a plan: placement on hosts and cores, admission and every real-time parameter, each with its reason,
+//! or a refusal with a
 //! witness and the nearest fit.
 //!
 //! Called by the command line and the daemon with a [`giusto_model::Site`] and the machine's [`Facts`]; calls `analysis`
 //! for the mathematics. Flows out: a [`giusto_model::Plan`], to be written as plan.json ([`write()`], [`read()`]) and told to
-//! people ([`explain`]), with the files of its brokers ([`nsq`]) and its ensemble ([`zookeeper`]). It touches no machine and simulates nothing: predictions are filled in by whoever ran the
+//! people ([`explain`]), with the files of its brokers ([`nsq`]) and its ensemble ([`zookeeper`]). It touches no
+//! machine and simulates nothing: predictions are filled in by whoever ran the
 //! simulator.
 
 mod adapt;

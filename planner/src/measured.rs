@@ -7,7 +7,8 @@ use giusto_model::{
     ServicePlan, ServiceTime, Site,
 };
 
-/// What requests cost on average over any stretch as long as a window bounds what they cost in a server period that is not shorter.
+/// What requests cost on average over any stretch as long as a window bounds what they cost in a server period that is
+/// not shorter.
 /// These are tried, the longest first; no backend's periods begin below the last.
 const WINDOWS: [Duration; 3] = [Duration::from_ms(40), Duration::from_ms(20), Duration::from_ms(10)];
 /// What a load makes of a core may miss what was asked for by this part: costs change while they are measured.
@@ -35,8 +36,10 @@ pub struct Resolved {
 
 /// Replaces what is to be measured in `site`, and what is declared of the services called `anew`, by what was observed of them.
 ///
-/// A task's execution time becomes the greatest mean processor time of a request over any window observed, the longest one that is
-/// not longer than the server's period planned with it: as long as that holds, in any period the tasks ask for no more than so many
+/// A task's execution time becomes the greatest mean processor time of a request over any window observed, the longest
+/// one that is
+/// not longer than the server's period planned with it: as long as that holds, in any period the tasks ask for no more
+/// than so many
 /// requests of that time each. It is observed, not proven. Percentiles get the distribution. Plans up to twice by `facts`.
 ///
 /// # Errors
@@ -181,7 +184,8 @@ fn histogram(observation: &Observation) -> ServiceTime {
     ServiceTime::Measured { from: format!("a profile of {}", observation.host.name), times }
 }
 
-/// How often requests must come to make a `share` of a core, at `mean` processor time each: the period of `copies` clients, in whole
+/// How often requests must come to make a `share` of a core, at `mean` processor time each: the period of `copies`
+/// clients, in whole
 /// 10 us.
 pub fn fitting_period(mean: Duration, copies: u32, share: f64) -> Duration {
     let ns = mean.ns() as f64 * f64::from(copies) / share.max(1e-6);

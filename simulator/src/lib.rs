@@ -3,8 +3,10 @@
 //! Called by the command line (`simulate`, the prediction of a plan, `analyze response` where theory has no answer) and by
 //! tests of the theorems. Flows in: servers with
 //! their workloads, a horizon and a seed. Flows out: statistics of flat size and, to an [`Observer`], every job and every
-//! slice of the schedule. [`network`] plays packets on the cores that process them, [`modes`] changes of mode; [`services`] are loads as papers have them,
-//! [`Partitioned`] cores that are scheduled apart. It knows no machine; what mechanisms add is modelled by a tick and a cost of switching.
+//! slice of the schedule. [`network`] plays packets on the cores that process them, [`modes`] changes of mode;
+//! [`services`] are loads as papers have them,
+//! [`Partitioned`] cores that are scheduled apart. It knows no machine; what mechanisms add is modelled by a tick and a
+//! cost of switching.
 
 pub mod baselines;
 mod engine;

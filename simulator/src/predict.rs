@@ -23,7 +23,8 @@ pub struct Predicted {
     pub stats: Stats,
     /// Share of the core that the competitor got.
     pub competitor: f64,
-    /// More was asked for than is given: then the statistics are of a queue that grows for ever, and say how long was played and
+    /// More was asked for than is given: then the statistics are of a queue that grows for ever, and say how long was
+    /// played and
     /// nothing else.
     pub overload: Option<Overload>,
 }
@@ -140,7 +141,8 @@ pub fn predict_under(
 }
 
 /// Simulates a `service` that is promised percentiles, under a scheduler of choice: requests at random, each as long as the
-/// promise says (where it says only a bound: that), on what is counted on of its budget. What the plan adds for a late supply is
+/// promise says (where it says only a bound: that), on what is counted on of its budget. What the plan adds for a late
+/// supply is
 /// added to each. Where it shares its core, the `others` of it take all they can get, under EDF; else a competitor does.
 ///
 /// The observer sees the service as server 0. Errors: as [`predict_under`].
@@ -171,7 +173,8 @@ fn request(arrivals: Arrivals) -> Task {
     Task { name, wcet, period, deadline: period, offset: Duration::ZERO, release: Release::Sporadic, copies: 1 }
 }
 
-/// Plays `server` beside `others`, or, without any, above a competitor. To each response an outside is added: one of some times,
+/// Plays `server` beside `others`, or, without any, above a competitor. To each response an outside is added: one of
+/// some times,
 /// drawn, and a fixed one.
 #[allow(clippy::too_many_arguments)] // all of them are what is played
 fn play(

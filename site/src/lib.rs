@@ -64,7 +64,8 @@ pub fn read(path: &Path) -> Result<Site, SiteError> {
     parse(&name, &text)
 }
 
-/// Reads a site from `text`; `name` stands for the file in errors, and the files that it names are looked for in the same folder. O(n) for n bytes of text with ordinary keys.
+/// Reads a site from `text`; `name` stands for the file in errors, and the files that it names are looked for in the
+/// same folder. O(n) for n bytes of text with ordinary keys.
 ///
 /// # Errors
 /// [`SiteError::Text`] for the first thing in it that makes no sense; [`SiteError::File`] beyond [`LARGEST_FILE`].

@@ -28,7 +28,8 @@ const PARTS: u64 = 500;
 const LONGEST: Duration = Duration::from_secs(3600);
 /// Most requests that come at once.
 const BATCH: u32 = 1000;
-/// Load of a service whose execution times are not measured yet, and its gap between requests where that is to follow from them.
+/// Load of a service whose execution times are not measured yet, and its gap between requests where that is to follow
+/// from them.
 const PLACEHOLDER: f64 = 0.1;
 const PLACEHOLDER_GAP: Duration = Duration::from_ms(1);
 

@@ -53,7 +53,8 @@ pub(crate) fn read_all(node: &Node) -> Result<Vec<Placed<'_>>, Fault> {
     Ok(tasks)
 }
 
-/// As [`read_all`], for a promise that knows no virtual CPUs, and whether their execution times are to be measured: of all of them, as their requests cannot be told apart.
+/// As [`read_all`], for a promise that knows no virtual CPUs, and whether their execution times are to be measured: of
+/// all of them, as their requests cannot be told apart.
 pub(crate) fn read_driven(node: &Node) -> Result<(Vec<Task>, Measured), Fault> {
     let placed = read_all(node)?;
     if let Some(vcpu) = placed.iter().find_map(|one| one.vcpu) {

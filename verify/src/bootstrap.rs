@@ -12,7 +12,8 @@ use serde::Serialize;
 /// Resamples behind every interval.
 pub const REPLICATES: usize = 200;
 
-/// A statistic with its interval, 95 % unless said otherwise; `low ≤ value ≤ high`. Infinite (null in JSON) where jobs never finished.
+/// A statistic with its interval, 95 % unless said otherwise; `low ≤ value ≤ high`. Infinite (null in JSON) where jobs
+/// never finished.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The statistic as observed.
@@ -183,7 +184,8 @@ pub(crate) fn percentiles(sample: &Sample, seed: u64, what: u32) -> Vec<Percenti
     percentiles_at(&PERCENTILES, sample, seed, what)
 }
 
-/// The `wanted` percentiles of `sample`, each with the middle 95 % of its resampled values, in blocks as long as its own exceedances
+/// The `wanted` percentiles of `sample`, each with the middle 95 % of its resampled values, in blocks as long as its
+/// own exceedances
 /// influence each other. The upper end is open where pⁿ > 2.5 %: so few jobs may well hold none of the slow ones. O(n) a
 /// replicate of each.
 pub(crate) fn percentiles_at(wanted: &[f64], sample: &Sample, seed: u64, what: u32) -> Vec<Percentile> {

@@ -29,11 +29,14 @@ pub struct Row {
 /// How far apart two runs of the same thing are: the Wasserstein-1 distance of the two whole-core runs, as
 /// paper 000, section 3.4.3 uses one such pair for a baseline.
 ///
-/// Of a trial ([`Source::Trial`]) it is the distance of all first whole-core slices from all second ones; its upper bound is what
+/// Of a trial ([`Source::Trial`]) it is the distance of all first whole-core slices from all second ones; its upper
+/// bound is what
 /// the paired bootstrap over the cycles gives ([`compare`]). Of files it is the distance within each round:
-/// runs of different rounds are not compared: what drifts between rounds is no part of a distance, so it may be none of the floor.
+/// runs of different rounds are not compared: what drifts between rounds is no part of a distance, so it may be none of
+/// the floor.
 ///
-/// Assumed of files: the runs of a round are exchangeable, and each is stationary but for correlation shorter than the bootstrap's
+/// Assumed of files: the runs of a round are exchangeable, and each is stationary but for correlation shorter than the
+/// bootstrap's
 /// blocks. What varies from run to run only is seen through the pairs there are, one a round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct NoiseFloor {
@@ -158,15 +161,18 @@ pub fn compare_two(a: &Sample, b: &Sample, predicted: Option<&Prediction>, seed:
     })
 }
 
-/// Of the median response time on a whole core: a smaller distance is of no consequence, however surely it is measured. Without it
+/// Of the median response time on a whole core: a smaller distance is of no consequence, however surely it is measured.
+/// Without it
 /// a trial that goes on long enough would find any promise missed: after a gap a service comes back to caches that others used.
 pub const NEGLIGIBLE: f64 = 0.05;
 
 /// Compares the arms and judges `as-if-alone` ([`Verdict`] has the rule): is the distance of Giusto's runs from the
 /// whole-core runs at most the limit?
 ///
-/// Of a trial the runs are slices of a second or less, and a round is a cycle of them. Compared are the distribution functions of all
-/// slices of an arm; the distance is the average of those from the first and from the second whole-core slices. Intervals and the
+/// Of a trial the runs are slices of a second or less, and a round is a cycle of them. Compared are the distribution
+/// functions of all
+/// slices of an arm; the distance is the average of those from the first and from the second whole-core slices.
+/// Intervals and the
 /// noise floor's bound come from a paired bootstrap over the cycles: see the module `slices`.
 ///
 /// Of files: the distance of a run is the average of its distances to the two whole-core runs of its round. Each of these is a

@@ -1,4 +1,5 @@
-//! Does a service ask for more processor time than its share? Said before a trial begins, as no distribution says it: the queue of
+//! Does a service ask for more processor time than its share? Said before a trial begins, as no distribution says it:
+//! the queue of
 //! an overloaded service grows for ever, and a percentile of it says how long was measured.
 
 use crate::words::time;
@@ -50,7 +51,8 @@ pub struct Demand {
 const GENEROUS: f64 = 1.1;
 
 impl Demand {
-    /// Of a service that asked for `utilization` of a core, and for `greatest` in the busiest window of the period of its `server`.
+    /// Of a service that asked for `utilization` of a core, and for `greatest` in the busiest window of the period of
+    /// its `server`.
     pub fn of(
         server: &Server,
         margin: Bandwidth,

@@ -1,12 +1,19 @@
-//! Does a service ask for more processor time than was planned for? Told from what it takes, window by window, before a promise is
+//! Does a service ask for more processor time than was planned for? Told from what it takes, window by window, before a
+//! promise is
 //! missed, and with a stated rate of false alarms.
 //!
-//! Tasks are judged by a law: what they take in a window is at most what tasks that keep to their word can ask for in it, so that
-//! an alarm is never false. Requests at random are judged by a test of the planned law, a compound Poisson process A of work that
-//! arrives: exp(θ A(t) − t λ (E[exp θS] − 1)) is a martingale for each θ, and the sum over all beginnings (Shiryaev and Roberts; as an
-//! "e-detector": Shin, Ramdas and Rinaldo 2022) grows by 1 a window on average, so that alarms are [`BETWEEN_FALSE_ALARMS`] apart on
-//! average, or more. What is seen is not what arrives but what is served: at most that and what was waiting at the beginning, whose
-//! exponential moment (Pollaczek and Khinchine, served at the server's rate after its longest blackout) the evidence is divided by.
+//! Tasks are judged by a law: what they take in a window is at most what tasks that keep to their word can ask for in
+//! it, so that
+//! an alarm is never false. Requests at random are judged by a test of the planned law, a compound Poisson process A of
+//! work that
+//! arrives: exp(θ A(t) − t λ (E[exp θS] − 1)) is a martingale for each θ, and the sum over all beginnings (Shiryaev and
+//! Roberts; as an
+//! "e-detector": Shin, Ramdas and Rinaldo 2022) grows by 1 a window on average, so that alarms are
+//! [`BETWEEN_FALSE_ALARMS`] apart on
+//! average, or more. What is seen is not what arrives but what is served: at most that and what was waiting at the
+//! beginning, whose
+//! exponential moment (Pollaczek and Khinchine, served at the server's rate after its longest blackout) the evidence is
+//! divided by.
 
 use giusto_model::{Duration, Task};
 use std::collections::VecDeque;
@@ -163,7 +170,8 @@ impl Drift {
         }
     }
 
-    /// The most that tasks ask for in the time remembered. Work that was left at its beginning came in the two periods before: by the
+    /// The most that tasks ask for in the time remembered. Work that was left at its beginning came in the two periods
+    /// before: by the
     /// end of a period the server has given what a whole core would have (Theorem 2 of as-if-alone), or a deadline was missed.
     fn most(&self) -> f64 {
         let Planned::Tasks { tasks, period } = &self.planned else { return f64::INFINITY };

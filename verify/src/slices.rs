@@ -1,9 +1,11 @@
 //! Distances between arms that were measured in many short slices, taken in turns on a machine that is not steady.
 //!
-//! Whatever disturbs a machine (other guests of the hypervisor, clocks, caches, interrupts) comes and goes in times longer than a job
+//! Whatever disturbs a machine (other guests of the hypervisor, clocks, caches, interrupts) comes and goes in times
+//! longer than a job
 //! and shorter than a trial. Jobs of one slice therefore share their luck, and slices of one cycle, made one right after the
 //! other, share most of it. So a cycle is what is drawn anew: a paired cluster bootstrap (Davison and Hinkley, Bootstrap
-//! Methods and their Application, 1997, § 3.8). What the machine adds to one arm in one cycle and not in the next is thus part of every
+//! Methods and their Application, 1997, § 3.8). What the machine adds to one arm in one cycle and not in the next is
+//! thus part of every
 //! interval, and of the noise floor.
 
 use crate::bootstrap::{quantile, stream, Estimate, REPLICATES, SLICES};
@@ -12,7 +14,8 @@ use crate::Sample;
 use rand::Rng;
 use rayon::prelude::*;
 
-/// Points of the common support at which resampled functions are compared; the slowest [`TAIL`] of them are every job that there is.
+/// Points of the common support at which resampled functions are compared; the slowest [`TAIL`] of them are every job
+/// that there is.
 const GRID: usize = 4096;
 const TAIL: usize = 2048;
 
@@ -56,7 +59,8 @@ impl Apart {
         (ends(self.w1, &self.w1_error), ks)
     }
 
-    /// What the distance of two arms that are alike stays under with 95 % probability: the 95th percentile of its errors, or the
+    /// What the distance of two arms that are alike stays under with 95 % probability: the 95th percentile of its
+    /// errors, or the
     /// distance itself where that is more.
     pub(crate) fn upper(&self) -> f64 {
         let mut errors = self.w1_error.clone();
@@ -72,8 +76,10 @@ impl Apart {
 /// How far apart two arms are, cycle by cycle the slices of the one and of the other; `None` without a cycle, or with an empty
 /// slice. The distribution function of an arm is the mean of those of its slices, so that each slice weighs the same.
 ///
-/// The error of a replicate is ‖Σ (mₖ − 1)(Fₖ − Gₖ)‖ / n, where mₖ is how often cycle k was drawn: the same cycles for both arms,
-/// and for every pair of arms with equally many cycles; times what few cycles ask for. O(jobs · log jobs + [`REPLICATES`] · cycles · [`GRID`]).
+/// The error of a replicate is ‖Σ (mₖ − 1)(Fₖ − Gₖ)‖ / n, where mₖ is how often cycle k was drawn: the same cycles for
+/// both arms,
+/// and for every pair of arms with equally many cycles; times what few cycles ask for. O(jobs · log jobs +
+/// [`REPLICATES`] · cycles · [`GRID`]).
 pub(crate) fn apart(cycles: &[[&Sample; 2]], seed: u64) -> Option<Apart> {
     if cycles.is_empty() || cycles.iter().flatten().any(|slice| slice.is_empty()) {
         return None;
@@ -112,7 +118,8 @@ pub(crate) fn apart(cycles: &[[&Sample; 2]], seed: u64) -> Option<Apart> {
 /// An error that is a smaller part of the distance is one of rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// What errors are multiplied by, as few cycles say little of their own spread: √(n/(n − 1)), and Student's 95th percentile over the
+/// What errors are multiplied by, as few cycles say little of their own spread: √(n/(n − 1)), and Student's 95th
+/// percentile over the
 /// normal one (to two terms of Cornish and Fisher's series).
 fn few(cycles: usize) -> f64 {
     let free = cycles.max(2) as f64 - 1.0;
@@ -154,7 +161,8 @@ fn mean(rows: impl ExactSizeIterator<Item = Vec<f64>>) -> Vec<f64> {
     sum.unwrap_or_default()
 }
 
-/// Area and greatest height of a difference of distribution functions. The area is infinite where it is not 0 up to jobs that never
+/// Area and greatest height of a difference of distribution functions. The area is infinite where it is not 0 up to
+/// jobs that never
 /// finished; differences below a millionth of a job's share are rounding.
 fn norms(difference: &[f64], support: &[u64]) -> (f64, f64) {
     let height = difference.iter().fold(0.0f64, |most, value| most.max(value.abs()));

@@ -23,7 +23,8 @@ pub enum Verdict {
     /// The whole interval is beyond the limit; or jobs never finished that did on a whole core.
     Missed,
     /// The interval straddles the limit; or the limit is more than the median response time on a whole core, so that being
-    /// within it means nothing; or there are too few complete rounds ([`MIN_CYCLES`] of a trial, [`MIN_ROUNDS`] of files), fewer
+    /// within it means nothing; or there are too few complete rounds ([`MIN_CYCLES`] of a trial, [`MIN_ROUNDS`] of
+    /// files), fewer
     /// than [`MIN_JOBS`] jobs (of an arm of a trial, of each run of files), or jobs that never finished even on a whole core.
     CannotTell,
 }

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 pub(crate) enum Measure {
     /// Measure what the requests of a service that runs cost, for 'wcet: measured' and 'execution: measured' in a site file
     ///
-    /// First single requests one at a time, then for some seconds its own load: processor time of a request, its distribution, and
+    /// First single requests one at a time, then for some seconds its own load: processor time of a request, its
+    /// distribution, and
     /// the greatest mean over windows of several lengths go into a profile that 'giusto plan' and 'giusto run' read.
     #[command(
         after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure execution sites/walk.yaml cache --samples out/profile.csv"
@@ -42,13 +43,15 @@ pub(crate) enum Measure {
     Latency(LatencyArgs),
     /// Measure how many packets a core of this machine processes, for 'network: {capacity: ...}' in a site file
     ///
-    /// Makes network namespaces of its own with a guest, a bridge and an uplink, gives the guest's packets a thread on the core, and lets the
+    /// Makes network namespaces of its own with a guest, a bridge and an uplink, gives the guest's packets a thread on
+    /// the core, and lets the
     /// guest send all it can from another core. Needs root; the machine's own network is left alone.
     #[command(after_help = "Example:\n  giusto measure packets --core 0 --for 2s")]
     Packets(PacketsArgs),
     /// Read what another tool has recorded: jobs of a thread, or the tasks of an rt-app configuration
     ///
-    /// Reads scheduler events (sched_switch, sched_wakeup) as perf script, trace-cmd report and /sys/kernel/tracing/trace print them,
+    /// Reads scheduler events (sched_switch, sched_wakeup) as perf script, trace-cmd report and
+    /// /sys/kernel/tracing/trace print them,
     /// logs of rt-app, and its configurations; what a file is, its content says. A job begins when the thread is woken and ends
     /// when it sleeps again; what began before the recording, goes on after it or lost an event is reported, not guessed.
     #[command(
