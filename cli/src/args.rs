@@ -275,7 +275,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) trial: bool,
     /// Most time for the slices of each service; a trial ends before that once its verdict is clear
-    #[arg(long, value_name = "TIME", default_value = "80s", requires = "trial", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "100s", requires = "trial", value_parser = span)]
     pub(crate) at_most: Duration,
     /// Least length of one slice of a trial
     #[arg(long, value_name = "TIME", default_value = "500ms", requires = "trial", value_parser = span)]

@@ -81,7 +81,7 @@ pub(crate) fn trial(
     let trials = loop {
         let mut dearer = None;
         let mut judge = |service: &ServicePlan, trial: &Trial| {
-            if replans < REPLANS {
+            if replans < REPLANS && slices.elapsed().as_nanos() < u128::from(args.at_most.ns() / 2) {
                 dearer = dearer.take().or_else(|| costs_more(service, trial, &calibrations));
             }
             match &dearer {
@@ -111,9 +111,15 @@ pub(crate) fn trial(
         plan.services.iter().for_each(|one| say(format!("{}: planned anew: {}", one.name, plan::service(one))));
         scene.finish()?;
         scene = Scene::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
-        let left = (slices.elapsed().as_nanos() as u64).min(args.at_most.ns() / 2);
-        options.at_most = args.at_most.checked_sub(Duration::from_ns(left)).unwrap_or(args.at_most);
+        let left = args.at_most.ns().saturating_sub(slices.elapsed().as_nanos() as u64);
+        options.at_most = Duration::from_ns(left.max(args.at_most.ns() / 2));
     };
+    for trial in &trials {
+        let service = plan.services.iter().find(|one| one.name == trial.service);
+        if let Some(dearer) = service.and_then(|service| costs_more(service, trial, &calibrations)) {
+            say(dearer.told);
+        }
+    }
     save_profiles(&args.out, &calibrations)?;
     let overloaded = anew.demands.iter().any(|(_, demand)| demand.verdict == DemandVerdict::Overloaded);
     if replans > 0 {
@@ -133,7 +139,7 @@ pub(crate) fn trial(
     Ok(ExitCode::from(code))
 }
 
-/// How often a plan is replaced by another one within a trial.
+/// How often a plan is replaced by another one within a trial, in the first half of its time: the other plan needs the rest.
 const REPLANS: u32 = 2;
 
 /// A service whose requests cost more on a whole core during the trial than its budget has room for.
