@@ -330,5 +330,39 @@ class Init(unittest.TestCase):
             self.assertFalse(site.exists())
 
 
+@unittest.skipUnless(ROOT_USER and shutil.which("redis-server") and shutil.which("memcached"), "needs root, redis-server and memcached")
+class Kept(unittest.TestCase):
+    """A site that init wrote is enforced and its promise is kept by the service that was watched."""
+
+    def kept(self, service, name):
+        with tempfile.TemporaryDirectory() as folder, service as pid:
+            site = Path(folder) / "site.yaml"
+            run("init", "--adopt", pid, "--for", "8s", "--out", site)
+            service.stop.set()  # the trial sends its own requests
+            service.sender.join()
+            # A machine that is disturbed cannot tell, now and then; twice would be odd.
+            for _ in range(2):
+                out, err, code = run("run", site, "--trial", "--at-most", "60s", "--out", folder, codes=(0, 6))
+                if code == 0:
+                    break
+            print(f"{name}: {'kept' if code == 0 else 'cannot tell'}: {site.read_text().split('promise: ')[1].splitlines()[0]}")
+            self.assertIn("promise kept" if code == 0 else "cannot tell", out)
+            return code
+
+    def test_of_a_web_server_with_a_thread_for_each_connection(self):
+        port = free_port()
+        command = ["/usr/bin/python3", "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory",
+                   str(ROOT / "formats"), "--protocol", "HTTP/1.1"]
+        self.kept(Loaded(command, port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", every(0.005)), "http.server")
+
+    @unittest.skipUnless("GIUSTO_SOAK" in os.environ, "the long campaign")
+    def test_of_redis_and_memcached(self):
+        port = free_port()
+        memcached = ["memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", str(port)]
+        store = b"set key 0 0 100\r\n" + b"x" * 100 + b"\r\n"
+        self.assertEqual(self.kept(redis(at_random(200)), "redis"), 0)
+        self.assertEqual(self.kept(Loaded(memcached, port, store, at_random(300)), "memcached"), 0)
+
+
 if __name__ == "__main__":
     unittest.main()

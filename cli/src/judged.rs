@@ -202,7 +202,7 @@ fn removed(trial: &Trial) -> Option<String> {
         parts.push(format!("{others} in which the load generator was late"));
     }
     let all = trial.removed.len() + trial.slices.len();
-    Some(format!("removed {} of {all} slices of {}: {}", trial.removed.len(), trial.slice, parts.join(", ")))
+    Some(format!("removed {} of {all} slices of {:.0}: {}", trial.removed.len(), trial.slice, parts.join(", ")))
 }
 
 /// Every slice that was removed, with its reason.
@@ -347,7 +347,7 @@ fn how(found: &Found, service: &ServicePlan, trial: &Trial, competitor: Option<f
     lines.push(line("plan", plan::service(service)));
     lines.push(line(
         "slices",
-        format!("{cycles} cycles, {} a slice{each}, in random order, seed {}", trial.slice, found.args.seed),
+        format!("{cycles} cycles, {:.0} a slice{each}, in random order, seed {}", trial.slice, found.args.seed),
     ));
     if let Some(competitor) = competitor {
         let alone = "the service at SCHED_FIFO, competitors stopped, the core kept awake by a SCHED_IDLE loop";

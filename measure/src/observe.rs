@@ -4,10 +4,9 @@ use crate::drive::drive_watched;
 use crate::{Error, LoadPlan, LoadReport};
 use giusto_model::Duration;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io;
 
-/// Between two readings, at least: each costs some microseconds a thread.
+/// Between two readings, at least: each costs about a microsecond a process.
 const APART_NS: u64 = 250_000;
 /// Lengths of the windows of which the greatest mean is told.
 const WINDOWS_MS: [u64; 8] = [5, 10, 20, 40, 80, 160, 320, 640];
@@ -30,13 +29,12 @@ pub struct Observed {
 }
 
 /// Drives a load as [`crate::drive()`] does and reads meanwhile the processor time of the processes `pids`, which serve
-/// it: of all
-/// their threads, by the kernel's account, which is brought up to date when a thread leaves its processor. It is read
-/// just before a
-/// request is sent while none is on its way, when the service sleeps.
+/// it: by
+/// the kernel's account, which is brought up to date when a thread leaves its processor. It is read just before a request is
+/// sent while none is on its way, when the service sleeps.
 ///
 /// # Errors
-/// As [`crate::drive()`]; [`Error::Process`] without a thread to read, [`Error::Idle`] if they took no processor time.
+/// As [`crate::drive()`]; [`Error::Process`] without a process to read, [`Error::Idle`] if they took no processor time.
 pub fn observe(
     plan: &LoadPlan,
     pids: &[u32],
@@ -53,7 +51,7 @@ pub fn observe(
 /// The same with the responses, also where nothing could be read: there always was a request under way.
 ///
 /// # Errors
-/// As [`crate::drive()`]; [`Error::Process`] without a thread to read.
+/// As [`crate::drive()`]; [`Error::Process`] without a process to read.
 pub fn drive_observed(
     plan: &LoadPlan,
     pids: &[u32],
@@ -71,29 +69,31 @@ pub fn drive_observed(
     Ok((report, Observed { stretches: vec![readings] }))
 }
 
-/// The accounts of all threads, open.
-fn clocks(pids: &[u32]) -> Result<Vec<File>, Error> {
-    let mut clocks = Vec::new();
-    for &pid in pids {
-        let gone = |why| Error::Process { pid, why };
-        for entry in std::fs::read_dir(format!("/proc/{pid}/task")).map_err(gone)? {
-            clocks.extend(File::open(entry.map_err(gone)?.path().join("schedstat")));
+/// The processor-time clocks of the processes: they count all threads of each, also those that start later, such as one for
+/// each connection, and those that have ended.
+fn clocks(pids: &[u32]) -> Result<Vec<libc::clockid_t>, Error> {
+    let clock = |&pid: &u32| {
+        let mut id = 0;
+        // SAFETY: plain call that writes the id of a clock.
+        match unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut id) } {
+            0 => Ok(id),
+            why => Err(Error::Process { pid, why: io::Error::from_raw_os_error(why) }),
         }
-    }
-    match clocks.is_empty() {
-        true => {
-            Err(Error::Process { pid: pids.first().copied().unwrap_or(0), why: std::io::ErrorKind::NotFound.into() })
-        }
-        false => Ok(clocks),
+    };
+    match pids {
+        [] => Err(Error::Process { pid: 0, why: io::ErrorKind::NotFound.into() }),
+        pids => pids.iter().map(clock).collect(),
     }
 }
 
-/// Processor time in ns; 0 of a thread that has ended.
-fn ran(clock: &File) -> u64 {
-    let mut text = [0; 64];
-    let read = clock.read_at(&mut text, 0).unwrap_or(0);
-    let digits = text[..read].iter().take_while(|byte| byte.is_ascii_digit());
-    digits.fold(0u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
+/// Processor time in ns; 0 of a process that has ended.
+fn ran(clock: &libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: plain system call that writes a time; it fails where the process is gone.
+    match unsafe { libc::clock_gettime(*clock, &mut time) } {
+        0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+        _ => 0,
+    }
 }
 
 impl Observed {
@@ -178,6 +178,19 @@ mod tests {
 
     fn observed(readings: Vec<Reading>) -> Observed {
         Observed { stretches: vec![readings] }
+    }
+
+    #[test]
+    fn a_thread_that_starts_later_counts_as_one_that_has_ended() {
+        let clocks = clocks(&[std::process::id()]).unwrap();
+        let before = ran(&clocks[0]);
+        let spin = || {
+            let own = rustix::time::ClockId::ThreadCPUTime;
+            while rustix::time::clock_gettime(own).tv_nsec < 20_000_000 {}
+        };
+        std::thread::spawn(spin).join().unwrap();
+        assert!(ran(&clocks[0]) - before >= 20_000_000);
+        assert!(super::clocks(&[4_194_304]).is_err() && super::clocks(&[]).is_err());
     }
 
     #[test]
