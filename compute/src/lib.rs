@@ -124,7 +124,7 @@ pub enum Error {
     /// SCHED_DEADLINE reserves single threads.
     #[error(
         "no thread does the service's work ({shares}; {threads} threads): backend 'deadline' reserves a single thread, which \
-         has to do at least 95 % of it; let the service work with one thread"
+         has to do at least 95 % of it; let the service work with one thread, or enforce it with --backend manager"
     )]
     NoWorker {
         /// The busiest threads with their parts.

@@ -79,8 +79,9 @@ pub(super) fn demand(watched: &Watched, pattern: &Pattern) -> Demand {
     let wcets = wcets.map(|(wcet, covers)| (wcet.max(mean), covers));
     // The largest that leaves the demand small enough.
     let fitting = |per_second: f64| wcets.into_iter().find(|(wcet, _)| wcet.ns() as f64 * per_second / 1e9 <= MOST);
-    if let Shape::Periodic(period) = pattern.shape {
-        let period = period_of(period);
+    // As if alone is enforced by a reservation of one thread; percentiles by a server with all of them.
+    if let (Shape::Periodic(period), true) = (&pattern.shape, watched.main_alone) {
+        let period = period_of(*period);
         let fit = fitting(1e9 / period.ns() as f64);
         return match fit {
             Some((wcet, covers)) => Demand::Tasks { wcet, period, covers },

@@ -11,6 +11,7 @@ fn watched(at: &[u64], cpu: u64) -> Watched {
         length,
         resolution: Duration::from_us(250),
         workers: 1,
+        main_alone: true,
         threads: 5,
         cpu: Duration::from_ns(n * cpu),
         activations: n,
@@ -43,6 +44,17 @@ fn drafted(watched: &Watched, served: Result<Served, String>) -> Draft {
     giusto_planner::plan(&site, &Facts::typical(vec![0, 1])).unwrap();
     assert!(draft.text.lines().all(|line| line.chars().count() <= 120), "{}", draft.text);
     draft
+}
+
+#[test]
+fn a_periodic_one_whose_threads_share_the_work_is_planned_with_all_of_them() {
+    let at: Vec<u64> = (1..2000).map(|nth| nth * 10_000_000).collect();
+    let main = watched(&at, 400_000);
+    let several = Watched { main_alone: false, ..watched(&at, 400_000) };
+    let [main, several] = [main, several].map(|one| drafted(&one, Err("unknown".into())));
+    assert!(matches!(main.demand, Demand::Tasks { .. }), "{main:?}");
+    assert!(matches!(several.demand, Demand::Arrivals { .. }), "{several:?}");
+    assert!(several.text.contains("planned as if at random, with all"), "{}", several.text);
 }
 
 #[test]

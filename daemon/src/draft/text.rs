@@ -14,7 +14,7 @@ pub(super) fn text(observed: &Observed, pattern: &Pattern, demand: &Demand) -> S
     let mut text = head(observed, pattern);
     let _ = write!(text, "\ngiusto: 1\n\n{}\nservices:\n  {}:\n", host(observed), observed.found.name);
     text += &adopt(observed);
-    text += &promise(demand, observed);
+    text += &promise(demand, pattern);
     if !matches!(demand, Demand::Leftovers { .. }) {
         text += &load(observed.served);
     }
@@ -112,24 +112,16 @@ fn adopt(observed: &Observed) -> String {
     }
 }
 
-fn promise(demand: &Demand, observed: &Observed) -> String {
+fn promise(demand: &Demand, pattern: &Pattern) -> String {
     match demand {
         Demand::Tasks { wcet, period, covers } => {
             let why = format!(
                 "One job a period; the greatest execution time is that of {covers} of those observed, and a fifth \
                  more. With more clients than one, write each as a copy: copies: 6."
             );
-            let many = match observed.watched.workers {
-                0 | 1 => String::new(),
-                some => comment(
-                    "    ",
-                    &format!("{some} threads share the work: enforce it with 'giusto run FILE --backend manager'."),
-                ),
-            };
             comment("    ", &why)
                 + &format!("    tasks: [{{name: observed, wcet: {}, period: {}}}]\n", time(*wcet), time(*period))
                 + "    # Response times distributed as if a core were its own, on a share of it.\n"
-                + &many
                 + "    promise: as-if-alone\n"
         }
         Demand::Arrivals { rate, batch, mean, wcet, covers, p99 } => {
@@ -139,7 +131,16 @@ fn promise(demand: &Demand, observed: &Observed) -> String {
                  fifth more. 'giusto measure execution' tells it request by request."
             );
             let half = Duration::from_ns(p99.ns() / 2);
-            format!("    arrivals: {{poisson: {}/s{batch}}}\n", digits(*rate))
+            let periodic = match pattern.shape {
+                Shape::Periodic(_) => comment(
+                    "    ",
+                    "They come periodically, and not by the main thread alone, which is what a task of a service that \
+                     is to be as if alone asks for; so they are planned as if at random, with all threads.",
+                ),
+                _ => String::new(),
+            };
+            periodic
+                + &format!("    arrivals: {{poisson: {}/s{batch}}}\n", digits(*rate))
                 + &comment("    ", &why)
                 + &format!("    execution: {{mean: {}, wcet: {}}}\n", time(*mean), time(*wcet))
                 + &comment(

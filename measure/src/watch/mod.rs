@@ -33,6 +33,8 @@ pub struct Watched {
     pub resolution: Duration,
     /// Threads that do the work: not those that only hand it over, or wake up by a timer for next to nothing.
     pub workers: usize,
+    /// Whether only a main thread does: others may be one of several, or end with a connection.
+    pub main_alone: bool,
     /// All threads.
     pub threads: usize,
     /// Processor time of all of them.
@@ -127,6 +129,7 @@ pub fn watch_process(
         length,
         resolution: Duration::from_ns(length.ns() / reader.readings().max(1)),
         workers: workers.len(),
+        main_alone: matches!(workers.as_slice(), [one] if reader.is_main(*one)),
         threads: reader.threads(),
         cpu: Duration::from_ns(changes.iter().map(|one| one.ran).sum()),
         activations,
@@ -149,6 +152,7 @@ mod tests {
             length: Duration::from_ms(1),
             resolution: Duration::from_us(250),
             workers: 1,
+            main_alone: true,
             threads: 1,
             cpu: Duration::from_ns(110),
             activations: 5,

@@ -128,6 +128,11 @@ impl Reader {
         self.threads.values().filter(|one| one.slept[0] > one.slept[1]).map(|one| one.place).collect()
     }
 
+    /// Whether the thread of this place is the main one of its process.
+    pub(super) fn is_main(&self, place: usize) -> bool {
+        self.threads.iter().any(|((pid, tid), one)| one.place == place && pid == tid)
+    }
+
     /// How often threads were taken off their processors while they had work.
     pub(super) fn preempted(&self) -> u64 {
         self.preempted
