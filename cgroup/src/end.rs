@@ -25,12 +25,7 @@ impl Cgroup {
     pub fn kill(&self) -> io::Result<()> {
         let until = Instant::now() + PATIENCE;
         while !self.is_empty() {
-            if write(&self.folder.join("cgroup.kill"), "1").is_err() {
-                // Frozen members cannot fork, so nobody is missed; on v1 they end once they are let go on.
-                let _ = self.freeze(true);
-                self.signal(Signal::KILL);
-                self.each(&mut |folder| _ = Cgroup::at(folder).freeze(false));
-            }
+            self.kill_now();
             if Instant::now() > until {
                 let text = format!("processes {:?} of {} do not end", self.processes(), self.folder.display());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
@@ -40,12 +35,26 @@ impl Cgroup {
         Ok(())
     }
 
+    /// The same, without waiting until they have gone.
+    pub fn kill_now(&self) {
+        if write(&self.folder.join("cgroup.kill"), "1").is_err() {
+            // Frozen members cannot fork, so none is missed; on v1 they end once they are let go on.
+            let _ = self.freeze(true);
+            self.signal(Signal::KILL);
+            self.each(&mut |folder| _ = Cgroup::at(folder).freeze(false));
+        }
+    }
+
     /// Asks all members to end (SIGTERM, and SIGCONT for those that are stopped), gives them `patience`, kills the rest, and
     /// removes the group with those below it. One that is not there is passed over. Errors: as [`Cgroup::kill`]; the kernel
     /// refuses to remove it.
     pub fn end(&self, patience: Duration) -> io::Result<()> {
         self.ask_to_end();
-        let until = Instant::now() + patience;
+        self.end_by(Instant::now() + patience)
+    }
+
+    /// What [`Cgroup::end`] does after it has asked: members have until then.
+    pub fn end_by(&self, until: Instant) -> io::Result<()> {
         while !self.is_empty() && Instant::now() < until {
             sleep(LOOK);
         }

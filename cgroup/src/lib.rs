@@ -134,17 +134,9 @@ impl Cgroup {
     /// Stops all members, or lets them go on; returns once they are stopped. Microseconds. Members cannot prevent it, other
     /// than a SIGSTOP that another process answers by SIGCONT. Errors: the kernel refuses; they do not stop within two seconds.
     pub fn freeze(&self, stop: bool) -> io::Result<()> {
-        let (v1, v2) = (self.folder.join("freezer.state"), self.folder.join("cgroup.freeze"));
-        let (told, done) = match v1.exists() {
-            true => {
-                write(&v1, if stop { "FROZEN" } else { "THAWED" })?;
-                (v1, "FROZEN")
-            }
-            false => {
-                write(&v2, if stop { "1" } else { "0" })?;
-                (self.folder.join("cgroup.events"), "frozen 1")
-            }
-        };
+        self.ask_to_freeze(stop)?;
+        let v1 = self.folder.join("freezer.state");
+        let (told, done) = if v1.exists() { (v1, "FROZEN") } else { (self.folder.join("cgroup.events"), "frozen 1") };
         let until = Instant::now() + PATIENCE;
         while stop && !std::fs::read_to_string(&told)?.contains(done) {
             if Instant::now() > until {
@@ -156,6 +148,15 @@ impl Cgroup {
             std::thread::sleep(Duration::from_micros(50));
         }
         Ok(())
+    }
+
+    /// The same, without waiting until they are stopped: one that is stopped otherwise stops here when it would go on.
+    pub fn ask_to_freeze(&self, stop: bool) -> io::Result<()> {
+        let (v1, v2) = (self.folder.join("freezer.state"), self.folder.join("cgroup.freeze"));
+        match v1.exists() {
+            true => write(&v1, if stop { "FROZEN" } else { "THAWED" }),
+            false => write(&v2, if stop { "1" } else { "0" }),
+        }
     }
 
     /// Whether it was told to stop.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::{fs, io, mem};
 
 /// A thread that cannot be mistaken: ids are reused, an id with its start time (clock ticks since boot) is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Thread {
     /// Thread id; a process's id is that of its first thread.
     pub tid: u32,
@@ -38,8 +38,13 @@ pub fn threads(pid: u32) -> Vec<u32> {
 
 /// Whether a thread is the first of its process, whose id it has.
 pub(crate) fn is_process(tid: u32) -> bool {
+    process_of(tid) == Some(tid)
+}
+
+/// The process of a thread; `None` if it has gone.
+pub fn process_of(tid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok()) == Some(tid)
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
 /// The live processes of a process group.

@@ -20,8 +20,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let found = Running::begin("vm", &Origin::Adopt(adopt), Path::new("/nonexistent"), &mut |_| Ok(()))
-        .and_then(|vm| Ok((vm.processes(), vm.vcpus()?)));
+    let found =
+        Running::begin("vm", &Origin::Adopt(adopt), &Default::default(), Path::new("/nonexistent"), &mut |_| Ok(()))
+            .and_then(|vm| Ok((vm.processes(), vm.vcpus()?)));
     match found {
         Ok((processes, vcpus)) => {
             processes.iter().for_each(|pid| println!("process {pid}"));

@@ -53,6 +53,10 @@ pub(crate) fn reserve(scene: &mut Scene, index: usize) -> Result<String, Error> 
             ))
         }
         Backend::RtGroup => {
+            if let Hold::RtGroup(group) = &mut part.hold {
+                group.take_in(&members, scene.journal)?; // it was started again
+                return Ok(format!("in its real-time group on core {}", plan.core));
+            }
             part.hold = Hold::RtGroup(RtGroup::new(&plan.name, plan.core, &plan.server, &members, scene.journal)?);
             Ok(format!("in a real-time group on core {}, with all its threads", plan.core))
         }
