@@ -9,6 +9,8 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -26,91 +28,135 @@ pub(crate) fn spawn(
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log).process_group(0);
     // What systemd has told this process is not for those that it starts.
-    ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID"].iter().for_each(|name| {
-        command.env_remove(name);
-    });
+    [HOST_MOUNTS, "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID"].iter().for_each(
+        |name| {
+            command.env_remove(name);
+        },
+    );
     let account = Account::of(process)?;
     if let Some(user) = account.as_ref().and_then(|account| account.user.as_ref()) {
         command.env("USER", &user.name).env("LOGNAME", &user.name).env("HOME", &user.home).env("SHELL", &user.shell);
     }
     command.envs(&process.environment);
-    if let Some(directory) = &process.directory {
-        if !directory.is_dir() {
-            let what = format!("there is no folder {}, where it is to begin ('directory')", directory.display());
-            return Err(io::Error::other(what));
+    let mounts = host_mounts()?;
+    let directory = match (&process.directory, &mounts) {
+        (Some(directory), _) => Some(directory.clone()),
+        // Going to other mounts leads to their root.
+        (None, Some(_)) => Some(std::env::current_dir()?),
+        (None, None) => None,
+    };
+    let path = directory.as_ref().map(|directory| CString::new(directory.as_os_str().as_bytes())).transpose()?;
+    let child = Waiting { limits: rlimits(process), account, mounts, directory: path };
+    child.start(&mut command, ready).map_err(|why| match directory {
+        Some(directory) if why.raw_os_error() == Some(NO_FOLDER) => {
+            io::Error::other(format!("{} is no folder where it can begin ('directory')", directory.display()))
         }
-        command.current_dir(directory);
-    }
-    waiting(&mut command, rlimits(process), account, ready)
+        _ => why,
+    })
 }
 
-/// The child as it is before it runs its program.
-fn waiting(
-    command: &mut Command,
+/// What a child that cannot go to its folder fails with.
+const NO_FOLDER: i32 = libc::ENOTDIR;
+/// In the environment of a Giusto whose unit gives it mounts of its own: those are not for its services.
+const HOST_MOUNTS: &str = "GIUSTO_HOST_MOUNTS";
+
+/// The mounts of the host, where those of this process are others, and the unit says that services are to have the host's.
+fn host_mounts() -> io::Result<Option<File>> {
+    let is_asked = std::env::var_os(HOST_MOUNTS).is_some();
+    let of = |process: &str| std::fs::metadata(format!("/proc/{process}/ns/mnt"));
+    if !is_asked || of("1")?.ino() == of("self")?.ino() {
+        return Ok(None);
+    }
+    File::open("/proc/1/ns/mnt").map(Some)
+}
+
+/// What a child does before it runs its program.
+struct Waiting {
     limits: Vec<(libc::__rlimit_resource_t, u64)>,
     account: Option<Account>,
-    ready: &mut (dyn FnMut(Thread) -> io::Result<()> + Send),
-) -> io::Result<Child> {
-    let (mut told, tell) = io::pipe()?;
-    let (wait, mut go) = io::pipe()?;
-    let (parent, tell_fd, wait_fd, go_fd) = (std::process::id(), tell.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
-    // SAFETY: all calls are async-signal-safe, and nothing is allocated. Pipes are closed on exec.
-    unsafe {
-        command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::close(go_fd); // or its own copy would keep it waiting for a parent that has died
-            let (pid, mut byte) = (libc::getpid().to_ne_bytes(), 0u8);
-            let dead = libc::getppid() as u32 != parent // died before prctl
+    mounts: Option<File>,
+    directory: Option<CString>,
+}
+
+impl Waiting {
+    fn start(
+        self,
+        command: &mut Command,
+        ready: &mut (dyn FnMut(Thread) -> io::Result<()> + Send),
+    ) -> io::Result<Child> {
+        let Waiting { limits, account, mounts, directory } = self;
+        let (mut told, tell) = io::pipe()?;
+        let (wait, mut go) = io::pipe()?;
+        let (parent, tell_fd, wait_fd, go_fd) =
+            (std::process::id(), tell.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
+        // SAFETY: all calls are async-signal-safe, and nothing is allocated. Pipes are closed on exec.
+        unsafe {
+            command.pre_exec(move || {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::close(go_fd); // or its own copy would keep it waiting for a parent that has died
+                let (pid, mut byte) = (libc::getpid().to_ne_bytes(), 0u8);
+                let dead = libc::getppid() as u32 != parent // died before prctl
                 || libc::write(tell_fd, pid.as_ptr().cast(), pid.len()) != pid.len() as isize
                 || libc::read(wait_fd, (&raw mut byte).cast(), 1) != 1;
-            if dead {
-                return Err(io::Error::from_raw_os_error(libc::ECANCELED));
-            }
-            for &(resource, value) in &limits {
-                let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
-                succeeded(libc::setrlimit(resource, &limit))?;
-            }
-            // Who gets which processor time is the plan's matter: whoever could raise its own priority would be above all.
-            libc::prctl(libc::PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0);
-            if let Some(account) = &account {
-                if let Some(user) = &account.user {
-                    succeeded(libc::setgroups(user.groups.len(), user.groups.as_ptr()))?;
-                }
-                succeeded(libc::setgid(account.gid))?;
-                if let Some(user) = &account.user {
-                    succeeded(libc::setuid(user.uid))?;
-                }
-                // Another user has none; this one dies with its parent, too.
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                if libc::getppid() as u32 != parent {
+                if dead {
                     return Err(io::Error::from_raw_os_error(libc::ECANCELED));
                 }
-            }
-            Ok(())
-        });
-    }
-    std::thread::scope(|scope| {
-        let recorder = scope.spawn(move || {
-            let mut pid = [0; 4];
-            // Nothing is told where the fork itself failed.
-            told.read_exact(&mut pid).ok().and_then(|()| Thread::of(u32::from_ne_bytes(pid))).map_or(Ok(()), |leader| {
-                ready(leader)?;
-                go.write_all(&[1])
-            })
-        });
-        let child = command.spawn();
-        drop(tell);
-        let recorded = recorder.join().unwrap_or_else(|_| Err(io::Error::other("the recording thread broke down")));
-        match (recorded, child) {
-            (Ok(()), child) => child,
-            (Err(why), Ok(mut child)) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(why)
-            }
-            (Err(why), Err(_)) => Err(why),
+                for &(resource, value) in &limits {
+                    let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
+                    succeeded(libc::setrlimit(resource, &limit))?;
+                }
+                libc::umask(0o022);
+                if let Some(mounts) = &mounts {
+                    succeeded(libc::setns(mounts.as_raw_fd(), libc::CLONE_NEWNS))?;
+                }
+                if directory.as_ref().is_some_and(|path| libc::chdir(path.as_ptr()) != 0) {
+                    return Err(io::Error::from_raw_os_error(NO_FOLDER));
+                }
+                // Who gets which processor time is the plan's matter: whoever could raise its own priority would be above all.
+                libc::prctl(libc::PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0);
+                if let Some(account) = &account {
+                    if let Some(user) = &account.user {
+                        succeeded(libc::setgroups(user.groups.len(), user.groups.as_ptr()))?;
+                    }
+                    succeeded(libc::setgid(account.gid))?;
+                    if let Some(user) = &account.user {
+                        succeeded(libc::setuid(user.uid))?;
+                    }
+                    // Another user has none; this one dies with its parent, too.
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    if libc::getppid() as u32 != parent {
+                        return Err(io::Error::from_raw_os_error(libc::ECANCELED));
+                    }
+                }
+                Ok(())
+            });
         }
-    })
+        std::thread::scope(|scope| {
+            let recorder = scope.spawn(move || {
+                let mut pid = [0; 4];
+                // Nothing is told where the fork itself failed.
+                told.read_exact(&mut pid).ok().and_then(|()| Thread::of(u32::from_ne_bytes(pid))).map_or(
+                    Ok(()),
+                    |leader| {
+                        ready(leader)?;
+                        go.write_all(&[1])
+                    },
+                )
+            });
+            let child = command.spawn();
+            drop(tell);
+            let recorded = recorder.join().unwrap_or_else(|_| Err(io::Error::other("the recording thread broke down")));
+            match (recorded, child) {
+                (Ok(()), child) => child,
+                (Err(why), Ok(mut child)) => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    Err(why)
+                }
+                (Err(why), Err(_)) => Err(why),
+            }
+        })
+    }
 }
 
 fn succeeded(done: libc::c_int) -> io::Result<()> {
@@ -251,6 +297,10 @@ mod tests {
             ..Process::default()
         };
         assert_eq!(said("echo $MOOD $(pwd) $(ulimit -n) $(ulimit -c)", &process), "calm /usr 77 0");
+        let nowhere = Process { directory: Some("/no/such".into()), ..Process::default() };
+        let null = File::options().write(true).open("/dev/null").unwrap();
+        let refused = spawn(&["true".into()], &nowhere, null, &mut |_| Ok(())).unwrap_err().to_string();
+        assert!(refused.contains("/no/such is no folder"), "{refused}");
     }
 
     #[test]
