@@ -29,7 +29,7 @@ told() { $giusto status --json | grep -q "$1"; }
 # Two grandchildren in sessions of their own, and itself.
 double="'(setsid sh -c \"while :; do :; done\" &); (setsid sh -c \"while :; do :; done\" &); while :; do :; done'"
 for backend in manager deadline; do
-	promise='promise: {supply: 4ms/20ms}'
+	promise='promise: {supply: 10ms/50ms}'
 	[ $backend = deadline ] && promise="$promise, server: constant_bandwidth"
 	cat >/tmp/site.yaml <<SITE
 giusto: 1

@@ -105,7 +105,7 @@ class Services(unittest.TestCase):
         fork = "[sh, -c, '(setsid sh -c \"while :; do :; done\" &); while :; do :; done']"
         kind = "" if backend == "manager" else ", server: constant_bandwidth"
         start = SPIN if backend == "deadline" else fork  # a reservation is for one thread that does the work
-        self.start(f"  one: {{start: {start}, promise: {{supply: 2ms/10ms}}{kind}}}\n  two: {{start: {SPIN}, promise: {{supply: 1ms/10ms}}{kind}}}\n",
+        self.start(f"  one: {{start: {start}, promise: {{supply: 10ms/50ms}}{kind}}}\n  two: {{start: {SPIN}, promise: {{supply: 5ms/50ms}}{kind}}}\n",
                    "--backend", backend, **lacking)
         other = self.members("two")
         for turn in range(3):

@@ -20,8 +20,8 @@ impl Cgroup {
         }
     }
 
-    /// Ends all members at once, whatever they do, and waits until none is left. One that is not there is passed over. Errors:
-    /// some do not end within ten seconds.
+    /// Ends all members at once, whatever they do, and waits until none is left. One that is not there is passed over.
+    /// Errors: some do not end within ten seconds.
     pub fn kill(&self) -> io::Result<()> {
         let until = Instant::now() + PATIENCE;
         while !self.is_empty() {
@@ -45,9 +45,9 @@ impl Cgroup {
         }
     }
 
-    /// Asks all members to end (SIGTERM, and SIGCONT for those that are stopped), gives them `patience`, kills the rest, and
-    /// removes the group with those below it. One that is not there is passed over. Errors: as [`Cgroup::kill`]; the kernel
-    /// refuses to remove it.
+    /// Asks all members to end (SIGTERM, and SIGCONT for those that are stopped), gives them `patience`, kills the
+    /// rest, and removes the group with those below it. One that is not there is passed over. Errors: as
+    /// [`Cgroup::kill`]; the kernel refuses to remove it.
     pub fn end(&self, patience: Duration) -> io::Result<()> {
         self.ask_to_end();
         self.end_by(Instant::now() + patience)

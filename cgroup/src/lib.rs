@@ -1,19 +1,21 @@
-//! Containment: a cgroup for each program that Giusto starts, entered before its first instruction and emptied at its end.
+//! Containment: a cgroup for each program that Giusto starts, entered before its first instruction and emptied at its
+//! end.
 //!
-//! Called by `daemon` for services, by `agent` for tasks, and by `compute` to undo. A [`Tree`] says where such groups lie on
-//! this machine, a [`Cgroup`] is one of them. Whatever a member forks is a member: a double fork, setsid, another process
-//! group, another user or another name do not change that. Only a process that may write to the cgroup tree, such as one of
-//! root, can leave; whoever started it looks for that, and brings it back ([`Cgroup::enter`]).
+//! Called by `daemon` for services, by `agent` for tasks, and by `compute` to undo. A [`Tree`] says where such groups
+//! lie on this machine, a [`Cgroup`] is one of them. Whatever a member forks is a member: a double fork, setsid,
+//! another process group, another user or another name do not change that. Only a process that may write to the cgroup
+//! tree, such as one of root, can leave; whoever started it looks for that, and brings it back ([`Cgroup::enter`]).
 //!
 //! Three kinds of machines:
 //! - v2, and v1 with a v2 tree beside it (hybrid): groups lie in the v2 tree, which needs no controller for that.
 //!   `cgroup.kill` ends all members at once, also those that fork all the time.
-//! - v1 alone: groups lie in the freezer hierarchy. Frozen members cannot fork, so that a pass that sends SIGKILL to all is
+//! - v1 alone: groups lie in the freezer hierarchy. Frozen members cannot fork, so that a pass that sends SIGKILL to
+//!   all is
 //!   complete.
 //! - neither: there is no containment ([`Tree::find`] is `None`), and whoever starts programs has process groups only.
 //!
-//! Nothing is remembered here: the caller writes down the folder of a group *before* it is made ([`Cgroup::folder`] is known
-//! by then), and finds it again by that folder ([`Cgroup::at`]).
+//! Nothing is remembered here: the caller writes down the folder of a group *before* it is made ([`Cgroup::folder`] is
+//! known by then), and finds it again by that folder ([`Cgroup::at`]).
 
 mod end;
 
@@ -104,8 +106,8 @@ impl Cgroup {
         std::fs::create_dir(&self.folder)
     }
 
-    /// Moves a process in with all its threads. To contain a program from its first instruction, do so while the child waits
-    /// between fork and exec. Errors: it has gone; the kernel refuses.
+    /// Moves a process in with all its threads. To contain a program from its first instruction, do so while the child
+    /// waits between fork and exec. Errors: it has gone; the kernel refuses.
     pub fn enter(&self, pid: u32) -> io::Result<()> {
         write(&self.folder.join("cgroup.procs"), &pid.to_string())
     }
@@ -131,8 +133,9 @@ impl Cgroup {
         us.checked_mul(1_000)
     }
 
-    /// Stops all members, or lets them go on; returns once they are stopped. Microseconds. Members cannot prevent it, other
-    /// than a SIGSTOP that another process answers by SIGCONT. Errors: the kernel refuses; they do not stop within two seconds.
+    /// Stops all members, or lets them go on; returns once they are stopped. Microseconds. Members cannot prevent it,
+    /// other than a SIGSTOP that another process answers by SIGCONT. Errors: the kernel refuses; they do not stop
+    /// within two seconds.
     pub fn freeze(&self, stop: bool) -> io::Result<()> {
         self.ask_to_freeze(stop)?;
         let v1 = self.folder.join("freezer.state");

@@ -1,8 +1,8 @@
 //! The cgroup of a program that is started, `giusto.NAME.service`, and the groups of controllers that limit it.
 //!
-//! What schedules a service takes its processes into groups of its own. Where a hierarchy has one tree for all (v2), or the
-//! groups lie in the freezer that the manager uses too (v1 alone), these groups lie *below* the service's own, or have one of its
-//! name below them, so that all that comes of the program stays together: [`is_service`] tells.
+//! What schedules a service takes its processes into groups of its own. Where a hierarchy has one tree for all (v2), or
+//! the groups lie in the freezer that the manager uses too (v1 alone), these groups lie *below* the service's own, or
+//! have one of its name below them, so that all that comes of the program stays together: [`is_service`] tells.
 
 use crate::cpu_group::intend;
 use crate::files::{Files, Real};
@@ -22,7 +22,8 @@ impl Contained {
     /// Makes the groups of the service `name`, on record before; `None`: this machine has no hierarchy for it,
     /// or Giusto no right to use it.
     ///
-    /// Errors: a limit that is asked for needs a controller that is not there; an earlier Giusto's group is; the kernel refuses.
+    /// Errors: a limit that is asked for needs a controller that is not there; an earlier Giusto's group is; the kernel
+    /// refuses.
     pub fn make(name: &str, process: &Process, record: &mut dyn Recorder) -> Result<Option<Contained>, Error> {
         let Some(tree) = Tree::find() else { return Ok(None) };
         let folder = folder_name(name);

@@ -1,7 +1,7 @@
 //! What started services write: a file for each, `NAME.log`, which does not grow without bound.
 //!
-//! The service has the file itself, so that writing never waits for Giusto. A file beyond [`LARGEST`] becomes `NAME.log.1`
-//! and is emptied, as logrotate's copytruncate does: what is written in between is lost, a line or two.
+//! The service has the file itself, so that writing never waits for Giusto. A file beyond [`LARGEST`] becomes
+//! `NAME.log.1` and is emptied, as logrotate's copytruncate does: what is written in between is lost, a line or two.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,8 +1,8 @@
 //! When a service that has ended is started again: pure.
 //!
-//! As systemd's users know it: at first after [`FIRST`], then after twice as long each time, up to [`LONGEST`]; one that ran
-//! for [`CALM`] begins anew. There is no last time: what needs a service that is not there yet finds it in the end, and
-//! its share stays reserved meanwhile.
+//! As systemd's users know it: at first after [`FIRST`], then after twice as long each time, up to [`LONGEST`]; one
+//! that ran for [`CALM`] begins anew. There is no last time: what needs a service that is not there yet finds it in the
+//! end, and its share stays reserved meanwhile.
 
 use giusto_model::Restart;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! The processes behind services: starting those that Giusto starts, finding those that it adopts, and how they end.
 //!
 //! What Giusto starts lives in a cgroup of its own, `giusto.NAME.service`, from before its first instruction
-//! ([`Contained`]), and again after each restart: all that is in there is the service, and ends with it. Its first process
-//! says how it ended: with exit code 0 while others of it go on, it works in the background; else the rest is ended.
-//! Where there are no cgroups, a service is its process group and all their children.
+//! ([`Contained`]), and again after each restart: all that is in there is the service, and ends with it. Its first
+//! process says how it ended: with exit code 0 while others of it go on, it works in the background; else the rest is
+//! ended. Where there are no cgroups, a service is its process group and all their children.
 
 use crate::logs;
 use crate::restart::Restarts;
@@ -98,10 +98,11 @@ pub(crate) enum Event {
 }
 
 impl Running {
-    /// Starts the service, its output going to `logs/NAME.log`; or finds the adopted one. A started one may have ended when
-    /// this returns; [`Running::check`] tells.
+    /// Starts the service, its output going to `logs/NAME.log`; or finds the adopted one. A started one may have ended
+    /// when this returns; [`Running::check`] tells.
     ///
-    /// Errors: there is no such program; what has to be done `before` failed, and it has not run; there is nothing to adopt.
+    /// Errors: there is no such program; what has to be done `before` failed, and it has not run; there is nothing to
+    /// adopt.
     pub fn begin(
         name: &str,
         origin: &Origin,
@@ -271,13 +272,14 @@ impl Running {
         adopted.iter().filter(|process| process.alive()).map(|process| process.tid).collect()
     }
 
-    /// The threads of a virtual machine's vCPUs, in the order of their numbers: they come and go, and are asked for again after
-    /// some seconds. Asking takes up to 2 s where QEMU does not answer; while another client has its monitor, what is known
-    /// stays. Errors: it is no virtual machine, or cannot be asked.
+    /// The threads of a virtual machine's vCPUs, in the order of their numbers: they come and go, and are asked for
+    /// again after some seconds. Asking takes up to 2 s where QEMU does not answer; while another client has its
+    /// monitor, what is known stays. Errors: it is no virtual machine, or cannot be asked.
     pub fn vcpus(&self) -> Result<Vec<u32>, Error> {
         let service = |what| Error::Service { name: self.name.clone(), what };
         let Source::Vm(vm) = &self.source else {
-            let what = "is no virtual machine, of which vCPUs are known; expected adopt: {qmp: /run/vm.sock} or {libvirt: NAME}";
+            let what = "is no virtual machine, of which vCPUs are known; expected adopt: {qmp: /run/vm.sock} or \
+                        {libvirt: NAME}";
             return Err(service(what.into()));
         };
         let alive = |vcpus: &Vec<Thread>| vcpus.iter().all(|vcpu| vcpu.alive());
@@ -393,8 +395,8 @@ impl Running {
         self.escaped
     }
 
-    /// Brings processes back into its cgroup that have left it: those that were in it, their children, and the processes of
-    /// `threads`, which a manager knows from their birth. Returns what is to be told.
+    /// Brings processes back into its cgroup that have left it: those that were in it, their children, and the
+    /// processes of `threads`, which a manager knows from their birth. Returns what is to be told.
     pub(crate) fn bring_back(&mut self, threads: &[u32]) -> Option<String> {
         let contained = self.contained.as_ref()?;
         let inside: BTreeSet<u32> = contained.group().processes().into_iter().collect();
@@ -409,7 +411,8 @@ impl Running {
         let &one = brought.first()?;
         self.escaped += brought.len() as u64;
         Some(format!(
-            "{}: {} processes had left its cgroup (such as {one}) and were brought back; only root can do that: give it a 'user'",
+            "{}: {} processes had left its cgroup (such as {one}) and were brought back; only root can do that: give it \
+             a 'user'",
             self.name,
             brought.len()
         ))
@@ -455,7 +458,8 @@ impl Running {
         self.kill();
     }
 
-    /// Ends a started service at once and reaps it. The journal's undoing has ended it gently before, if there was time.
+    /// Ends a started service at once and reaps it. The journal's undoing has ended it gently before, if there was
+    /// time.
     fn kill(&mut self) {
         if let Some(contained) = self.contained.take() {
             if let Err(error) = contained.group().kill().and_then(|()| contained.remove()) {
@@ -468,8 +472,8 @@ impl Running {
 
     fn signal(&self, signal: i32) {
         if let Some(group) = self.group() {
-            // SAFETY: plain system call. The group is ours: its leader is our child and not reaped, so that the number cannot
-            // have been reused.
+            // SAFETY: plain system call. The group is ours: its leader is our child and not reaped, so that the number
+            // cannot have been reused.
             unsafe { libc::kill(-(group as i32), signal) };
         }
     }

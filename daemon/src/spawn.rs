@@ -1,7 +1,7 @@
 //! Starts a program such that it is contained, limited, somebody's, and in its place from its first instruction on.
 //!
-//! The child tells its number and waits between fork and exec. Meanwhile Giusto writes it down, moves it to its cgroup, its
-//! core and its server; only then it goes on, takes its limits and its user, and runs its program.
+//! The child tells its number and waits between fork and exec. Meanwhile Giusto writes it down, moves it to its cgroup,
+//! its core and its server; only then it goes on, takes its limits and its user, and runs its program.
 
 use giusto_compute::sched::Thread;
 use giusto_model::{Limit, Process};
@@ -17,8 +17,8 @@ use std::process::{Child, Command, Stdio};
 /// Bits of capabilities(7).
 const CAP_SYS_NICE: libc::c_ulong = 23;
 
-/// Starts the program `words`, not empty, which writes to `log`. `ready` gets its process while that waits; should it fail, the
-/// program does not run.
+/// Starts the program `words`, not empty, which writes to `log`. `ready` gets its process while that waits; should it
+/// fail, the program does not run.
 pub(crate) fn spawn(
     words: &[String],
     process: &Process,
@@ -60,7 +60,8 @@ const NO_FOLDER: i32 = libc::ENOTDIR;
 /// In the environment of a Giusto whose unit gives it mounts of its own: those are not for its services.
 const HOST_MOUNTS: &str = "GIUSTO_HOST_MOUNTS";
 
-/// The mounts of the host, where those of this process are others, and the unit says that services are to have the host's.
+/// The mounts of the host, where those of this process are others, and the unit says that services are to have the
+/// host's.
 fn host_mounts() -> io::Result<Option<File>> {
     let is_asked = std::env::var_os(HOST_MOUNTS).is_some();
     let of = |process: &str| std::fs::metadata(format!("/proc/{process}/ns/mnt"));
@@ -112,7 +113,8 @@ impl Waiting {
                 if directory.as_ref().is_some_and(|path| libc::chdir(path.as_ptr()) != 0) {
                     return Err(io::Error::from_raw_os_error(NO_FOLDER));
                 }
-                // Who gets which processor time is the plan's matter: whoever could raise its own priority would be above all.
+                // Who gets which processor time is the plan's matter: whoever could raise its own priority would be
+                // above all.
                 libc::prctl(libc::PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0);
                 if let Some(account) = &account {
                     if let Some(user) = &account.user {

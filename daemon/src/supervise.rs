@@ -1,7 +1,7 @@
 //! Services that end while a plan is enforced: told, started again, waited for; the others notice nothing.
 //!
-//! A service's server stays as it is meanwhile: nobody else is admitted to its share, and it is under it again from its first
-//! instruction. Only the end of one that is `essential` ends everything.
+//! A service's server stays as it is meanwhile: nobody else is admitted to its share, and it is under it again from its
+//! first instruction. Only the end of one that is `essential` ends everything.
 
 use crate::hold::Hold;
 use crate::services::Event;
@@ -10,7 +10,8 @@ use giusto_model::{Backend, Plan};
 
 impl Scene<'_> {
     /// Follows what became of services, and starts those again that are due; ten times a second. `all`: also looks for
-    /// adopted ones, for processes that have left their cgroup, and at the size of logs; once a second. Returns what is wrong.
+    /// adopted ones, for processes that have left their cgroup, and at the size of logs; once a second. Returns what is
+    /// wrong.
     ///
     /// Errors: an essential service has ended.
     pub(crate) fn supervise(&mut self, all: bool) -> Result<Vec<String>, Error> {
@@ -96,8 +97,8 @@ impl Scene<'_> {
         self.service(&self.parts[index].plan.name).is_some_and(|running| running.down().is_none())
     }
 
-    /// Puts a server in force again whose thread has ended with its service. Mode changes hold on to that thread: they begin
-    /// anew.
+    /// Puts a server in force again whose thread has ended with its service. Mode changes hold on to that thread: they
+    /// begin anew.
     pub(crate) fn reserve_anew(&mut self, index: usize) -> Result<String, Error> {
         let told = self.reserve(index)?;
         let plan = &self.parts[index].plan;

@@ -1,5 +1,5 @@
-//! How Giusto runs what it starts, and what becomes of the others when a service ends: systemd.service(5) and systemd.exec(5) in
-//! small.
+//! How Giusto runs what it starts, and what becomes of the others when a service ends: systemd.service(5) and
+//! systemd.exec(5) in small.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -86,8 +86,8 @@ impl fmt::Display for Restart {
     }
 }
 
-/// What is limited: of all processes of a service together by a controller, or of each by setrlimit(2), with the names of
-/// limits.conf(5).
+/// What is limited: of all processes of a service together by a controller, or of each by setrlimit(2), with the names
+/// of limits.conf(5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
