@@ -22,6 +22,16 @@ impl Thread {
         (state != "Z" && state != "X").then_some(Thread { tid, started })
     }
 
+    /// How long it has been there; `None` where that cannot be told.
+    pub fn age(self) -> Option<std::time::Duration> {
+        // SAFETY: no arguments that could be wrong.
+        let ticks = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let now_ms = now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000;
+        let since_ms = self.started.checked_mul(1_000)?.checked_div(ticks)?;
+        Some(std::time::Duration::from_millis(now_ms.saturating_sub(since_ms)))
+    }
+
     /// Whether this very thread still lives.
     pub fn alive(self) -> bool {
         Thread::of(self.tid) == Some(self)
@@ -328,6 +338,7 @@ mod tests {
     fn an_id_that_is_reused_is_another_thread() {
         let own = Thread::of(std::process::id()).unwrap();
         assert!(own.alive());
+        assert!(own.age().unwrap() < std::time::Duration::from_secs(3600), "{:?}", own.age());
         assert!(!Thread { started: own.started + 1, ..own }.alive());
         assert_eq!(Thread::of(u32::MAX), None);
     }

@@ -30,6 +30,9 @@ const ASKED_AGAIN: Duration = Duration::from_secs(5);
 /// How long a service may take to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// What a manager knows of threads is not older.
+const REUSED: Duration = Duration::from_millis(1500);
+
 /// The threads of a machine's vCPUs, or why they are not known.
 type Told = Result<Vec<Thread>, String>;
 
@@ -395,15 +398,21 @@ impl Running {
         self.escaped
     }
 
-    /// Brings processes back into its cgroup that have left it: those that were in it, their children, and the
-    /// processes of `threads`, which a manager knows from their birth. Returns what is to be told.
-    pub(crate) fn bring_back(&mut self, threads: &[u32]) -> Option<String> {
+    /// Brings processes back into its cgroup that have left it: those that were in it, their children, and the processes
+    /// of `threads` on `core`, which a manager knew from their birth a second ago. Returns what is to be told.
+    pub(crate) fn bring_back(&mut self, core: Option<u32>, threads: &[u32]) -> Option<String> {
         let contained = self.contained.as_ref()?;
         let inside: BTreeSet<u32> = contained.group().processes().into_iter().collect();
         let outside = |pid: &u32| !inside.contains(pid);
         let known = self.seen.iter().filter(|process| outside(&process.tid) && process.alive()).map(|one| one.tid);
+        // A number that was used again since belongs to a process that is younger, and has other cores.
+        let same = |pid: &u32| {
+            Thread::of(*pid).and_then(Thread::age).is_some_and(|age| age > REUSED)
+                && sched::affinity(*pid).is_ok_and(|cores| core.is_some_and(|core| cores == [core]))
+        };
         let born = threads.iter().filter(|tid| outside(tid)).filter_map(|&tid| sched::process_of(tid));
-        let mut strays: BTreeSet<u32> = known.chain(born.filter(outside)).collect();
+        let born = born.filter(|pid| outside(pid) && same(pid));
+        let mut strays: BTreeSet<u32> = known.chain(born).collect();
         let children: Vec<u32> = strays.iter().flat_map(|&pid| sched::kin(pid)).filter(outside).collect();
         strays.extend(children);
         self.seen = inside.iter().filter_map(|&pid| Thread::of(pid)).collect();

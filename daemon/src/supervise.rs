@@ -47,11 +47,12 @@ impl Scene<'_> {
 
     fn look_after_services(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
-        let known: Vec<(String, Vec<u32>)> = self.known_threads();
+        let known = self.known_threads();
         let promised: Vec<String> = self.services.iter().map(|running| running.name.clone()).collect();
         for running in self.every() {
-            let threads = known.iter().filter(|(name, _)| *name == running.name).flat_map(|(_, threads)| threads);
-            wrong.extend(running.bring_back(&threads.copied().collect::<Vec<_>>()));
+            let own = known.iter().find(|(name, ..)| *name == running.name);
+            let (core, threads) = own.map_or((None, &[][..]), |(_, core, threads)| (Some(*core), threads));
+            wrong.extend(running.bring_back(core, threads));
             if let Err(error) = running.rotate() {
                 wrong.push(format!("{}: its log cannot be rotated: {error}", running.name));
             }
@@ -70,13 +71,13 @@ impl Scene<'_> {
         wrong
     }
 
-    /// The threads that managers know from their birth, by service.
-    fn known_threads(&self) -> Vec<(String, Vec<u32>)> {
+    /// The cores and threads of managed services, the latter known from their birth.
+    fn known_threads(&self) -> Vec<(String, u32, Vec<u32>)> {
         let of = |part: &crate::scene::Part| {
             let Hold::Managed(handle) = &part.hold else { return None };
             let report = self.reports.get(&part.plan.core)?;
             let server = report.servers.iter().find(|server| Some(server.server) == handle.server())?;
-            Some((part.plan.name.clone(), server.threads.clone()))
+            Some((part.plan.name.clone(), part.plan.core, server.threads.clone()))
         };
         self.parts.iter().filter_map(of).collect()
     }
