@@ -5,6 +5,7 @@
 //! have one of its name below them, so that all that comes of the program stays together: [`is_service`] tells.
 
 use crate::cpu_group::intend;
+use crate::cpuset::{ours, Cpusets};
 use crate::files::{Files, Real};
 use crate::{Error, Lack, Recorder, Undo};
 use giusto_cgroup::{Cgroup, Tree};
@@ -15,16 +16,26 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct Contained {
     group: Cgroup,
+    /// Groups of v1 controllers that it enters as well.
     limits: Vec<PathBuf>,
+    /// Where its cores are set; `None`: only its threads' affinity says.
+    cores: Option<PathBuf>,
+    is_v2: bool,
 }
 
 impl Contained {
-    /// Makes the groups of the service `name`, on record before; `None`: this machine has no hierarchy for it,
-    /// or Giusto no right to use it.
+    /// Makes the groups of the service `name`, on record before. With a `core` it can have no other one, whatever
+    /// affinity its threads give themselves, where the controller for that is there; `None`: this machine has no
+    /// hierarchy for it, or Giusto no right to use it.
     ///
     /// Errors: a limit that is asked for needs a controller that is not there; an earlier Giusto's group is; the kernel
     /// refuses.
-    pub fn make(name: &str, process: &Process, record: &mut dyn Recorder) -> Result<Option<Contained>, Error> {
+    pub fn make(
+        name: &str,
+        process: &Process,
+        core: Option<u32>,
+        record: &mut dyn Recorder,
+    ) -> Result<Option<Contained>, Error> {
         let Some(tree) = Tree::find() else { return Ok(None) };
         let folder = folder_name(name);
         let group = tree.group(&folder);
@@ -40,7 +51,11 @@ impl Contained {
                 (None | Some(u64::MAX), _) => continue,
                 (Some(value), _) => value,
             };
-            match Controller::find(limit, &tree) {
+            let files = match limit {
+                Limit::Memory => ("memory", "memory.limit_in_bytes", "memory.max"),
+                _ => ("pids", "pids.max", "pids.max"),
+            };
+            match Controller::find(files, &tree) {
                 Some(controller) => {
                     let at = match &controller.v1 {
                         Some(root) => root.join(&folder),
@@ -62,6 +77,18 @@ impl Contained {
                 None => {}
             }
         }
+        let cpuset = core.and_then(|core| Some((Cpusets::find()?, core)));
+        let cores = match &cpuset {
+            Some((Cpusets::V1(root), _)) => {
+                limits.push(root.join(&folder));
+                Some(root.join(&folder).join("cpuset.cpus"))
+            }
+            Some((Cpusets::V2(root), _)) if root == tree.root() => {
+                enable(root, "cpuset", record)?;
+                Some(group.folder().join("cpuset.cpus"))
+            }
+            _ => None,
+        };
         intend(record, Undo::Contained { folder: group.folder().into(), limits: limits.clone() })?;
         match Real.make(group.folder()) {
             // Without the right to, nothing can be enforced either.
@@ -76,12 +103,64 @@ impl Contained {
         for (file, value) in writes {
             Real.write(&file, &value.to_string()).map_err(|why| broken(&format!("write {value} to"), &file, &why))?;
         }
-        Ok(Some(Contained { group, limits }))
+        if let Some((Cpusets::V1(root), _)) = &cpuset {
+            let file = root.join(&folder).join("cpuset.mems");
+            let all = Real.read(&root.join("cpuset.mems")).map_err(|why| broken("read", root, &why))?;
+            Real.write(&file, all.trim()).map_err(|why| broken("write to", &file, &why))?;
+        }
+        let contained = Contained { group, limits, cores, is_v2: tree.is_v2() };
+        core.map_or(Ok(()), |core| contained.keep_on(core))?;
+        Ok(Some(contained))
     }
 
-    /// The group that has all of the service's processes.
-    pub fn group(&self) -> &Cgroup {
-        &self.group
+    /// Gives it another core, if it was made for one.
+    pub fn keep_on(&self, core: u32) -> Result<(), Error> {
+        let Some(file) = &self.cores else { return Ok(()) };
+        Real.write(file, &core.to_string()).map_err(|why| broken(&format!("write {core} to"), file, &why))
+    }
+
+    /// Its group, and those of its name on isolated cores (v2).
+    fn groups(&self) -> Vec<Cgroup> {
+        let root = self.group.folder().parent().filter(|_| self.is_v2);
+        let below = root.and_then(|root| Real.below(root).ok()).unwrap_or_default();
+        let own = self.group.folder().file_name().unwrap_or_default();
+        let others = below.into_iter().filter(|at| ours(at)).map(|at| Cgroup::at(at.join(own))).filter(Cgroup::exists);
+        std::iter::once(self.group.clone()).chain(others).collect()
+    }
+
+    /// All its processes.
+    pub fn processes(&self) -> Vec<u32> {
+        self.groups().iter().flat_map(Cgroup::processes).collect()
+    }
+
+    /// Processor time of all that is and ever was in it, in ns, where the kernel tells.
+    pub fn usage_ns(&self) -> Option<u64> {
+        self.groups().iter().map(Cgroup::usage_ns).sum()
+    }
+
+    /// Stops all its processes, or lets them go on, without waiting for that.
+    pub fn ask_to_freeze(&self, stop: bool) -> std::io::Result<()> {
+        self.groups().iter().try_for_each(|group| group.ask_to_freeze(stop))
+    }
+
+    /// Whether it was told to stop.
+    pub fn is_frozen(&self) -> bool {
+        self.group.is_frozen()
+    }
+
+    /// Ends all its processes at once, without waiting for that.
+    pub fn kill_now(&self) {
+        self.groups().iter().for_each(Cgroup::kill_now);
+    }
+
+    /// Asks its processes to end, gives them `patience`, ends the rest, and removes its groups. Errors: some do not
+    /// end.
+    pub fn end(&self, patience: std::time::Duration) -> std::io::Result<()> {
+        let groups = self.groups();
+        groups.iter().for_each(Cgroup::ask_to_end);
+        let until = std::time::Instant::now() + patience;
+        groups.iter().rev().try_for_each(|group| group.end_by(until))?;
+        self.limits.iter().try_for_each(|folder| Cgroup::at(folder).remove())
     }
 
     /// Moves a process in: the one that waits to run the service's program, or one that had left.
@@ -99,12 +178,6 @@ impl Contained {
             line.trim().parse::<u64>().ok()
         };
         texts.filter_map(count).sum()
-    }
-
-    /// Removes the groups, in which nobody is left.
-    pub fn remove(&self) -> std::io::Result<()> {
-        self.group.remove()?;
-        self.limits.iter().try_for_each(|folder| Cgroup::at(folder).remove())
     }
 }
 
@@ -142,11 +215,8 @@ struct Controller {
 }
 
 impl Controller {
-    fn find(limit: Limit, tree: &Tree) -> Option<Controller> {
-        let (name, v1, v2) = match limit {
-            Limit::Memory => ("memory", "memory.limit_in_bytes", "memory.max"),
-            _ => ("pids", "pids.max", "pids.max"),
-        };
+    /// By its name, and what its file is called in v1 and v2.
+    fn find((name, v1, v2): (&'static str, &'static str, &'static str), tree: &Tree) -> Option<Controller> {
         let mounts = Real.read(Path::new("/proc/mounts")).ok()?;
         let mut rows = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
         let own = rows.find(|row| row.len() > 3 && row[2] == "cgroup" && row[3].split(',').any(|one| one == name));

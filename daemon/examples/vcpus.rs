@@ -21,8 +21,10 @@ fn main() -> ExitCode {
         }
     };
     let found =
-        Running::begin("vm", &Origin::Adopt(adopt), &Default::default(), Path::new("/nonexistent"), &mut |_| Ok(()))
-            .and_then(|vm| Ok((vm.processes(), vm.vcpus()?)));
+        Running::begin("vm", &Origin::Adopt(adopt), &Default::default(), None, Path::new("/nonexistent"), &mut |_| {
+            Ok(())
+        })
+        .and_then(|vm| Ok((vm.processes(), vm.vcpus()?)));
     match found {
         Ok((processes, vcpus)) => {
             processes.iter().for_each(|pid| println!("process {pid}"));

@@ -116,7 +116,7 @@ impl Scene<'_> {
             // It ends with its cgroup, stopped or not.
             (_, Some(contained)) => {
                 let doing = || format!("stop '{service}' or let it go on");
-                contained.group().ask_to_freeze(!runs).map_err(|source| Error::Io { doing: doing(), source })
+                contained.ask_to_freeze(!runs).map_err(|source| Error::Io { doing: doing(), source })
             }
             (true, None) => Ok(giusto_compute::go_on(&running.processes())?),
             (false, None) => Ok(giusto_compute::stop(&|| running.processes(), self.journal)?),

@@ -121,11 +121,13 @@ impl<'j> Scene<'j> {
         let index = self.parts.len() - 1;
         if !self.services.iter().any(|running| running.name == plan.name) {
             let logs = self.logs.clone();
+            // Where the kernel isolates cores, it keeps a service to its own by itself.
+            let core = Some(plan.core).filter(|_| plan.backend == Backend::Manager);
             let mut before = |before: Before| match before {
                 Before::Made(undo) => self.journal.intend(&undo),
                 Before::Runs(leader) => self.keep_to_core(index, Some(leader)).map_err(io::Error::other),
             };
-            let running = Running::begin(&plan.name, &plan.origin, &plan.process, &logs, &mut before)?;
+            let running = Running::begin(&plan.name, &plan.origin, &plan.process, core, &logs, &mut before)?;
             if let Some(load) = &plan.load {
                 let patience = Duration::from_secs(10);
                 let listening =
@@ -162,7 +164,7 @@ impl<'j> Scene<'j> {
             Before::Made(undo) => self.journal.intend(&undo),
             Before::Runs(leader) => self.keep_spread(index, vec![leader.tid]).map_err(io::Error::other),
         };
-        Running::begin(&plan.name, &plan.origin, &plan.process, &logs, &mut before)
+        Running::begin(&plan.name, &plan.origin, &plan.process, None, &logs, &mut before)
     }
 
     /// Starts a service again that has ended: in its cgroup, on its core and under its server before its first instruction.

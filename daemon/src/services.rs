@@ -110,6 +110,7 @@ impl Running {
         name: &str,
         origin: &Origin,
         process: &Process,
+        core: Option<u32>,
         logs: &Path,
         before: &mut Prepare<'_>,
     ) -> Result<Running, Error> {
@@ -130,10 +131,11 @@ impl Running {
         match &running.source {
             Source::Child(_) => {
                 running.log = Some(logs.join(format!("{name}.log")));
-                running.contained = Contained::make(name, process, &mut Written(before)).map_err(|why| match why {
-                    giusto_compute::Error::Lacks(lack) => Error::Lacks { what: lack.what, how: lack.how },
-                    other => other.into(),
-                })?;
+                running.contained =
+                    Contained::make(name, process, core, &mut Written(before)).map_err(|why| match why {
+                        giusto_compute::Error::Lacks(lack) => Error::Lacks { what: lack.what, how: lack.how },
+                        other => other.into(),
+                    })?;
                 running.start(before)?;
                 return Ok(running);
             }
@@ -220,7 +222,7 @@ impl Running {
 
     /// Whether it has ended, and is to be started again now: not while a mode has stopped it.
     pub(crate) fn is_due(&self) -> bool {
-        let is_stopped = || self.contained.as_ref().is_some_and(|contained| contained.group().is_frozen());
+        let is_stopped = || self.contained.as_ref().is_some_and(|contained| contained.is_frozen());
         self.restarts.is_due(Instant::now()) && !is_stopped()
     }
 
@@ -251,7 +253,7 @@ impl Running {
         match &self.source {
             Source::Child(_) => {
                 return match &self.contained {
-                    Some(contained) => contained.group().processes(),
+                    Some(contained) => contained.processes(),
                     None => self.group().map(sched::kin).unwrap_or_default(),
                 }
             }
@@ -319,7 +321,7 @@ impl Running {
             if status.success() {
                 return None; // it works in the background
             }
-            self.contained.iter().for_each(|contained| contained.group().kill_now());
+            self.contained.iter().for_each(|contained| contained.kill_now());
             if !self.processes().is_empty() {
                 return None; // soon
             }
@@ -390,7 +392,7 @@ impl Running {
 
     /// Processor time of all that is and ever was in its cgroup, in ns, where the kernel tells.
     pub(crate) fn usage_ns(&self) -> Option<u64> {
-        self.contained.as_ref()?.group().usage_ns()
+        self.contained.as_ref()?.usage_ns()
     }
 
     /// How many of its processes had left its cgroup, which takes root, and were brought back.
@@ -398,11 +400,12 @@ impl Running {
         self.escaped
     }
 
-    /// Brings processes back into its cgroup that have left it: those that were in it, their children, and the processes
-    /// of `threads` on `core`, which a manager knew from their birth a second ago. Returns what is to be told.
+    /// Brings processes back into its cgroup that have left it: those that were in it, their children, and the
+    /// processes of `threads` on `core`, which a manager knew from their birth a second ago. Returns what is to be
+    /// told.
     pub(crate) fn bring_back(&mut self, core: Option<u32>, threads: &[u32]) -> Option<String> {
         let contained = self.contained.as_ref()?;
-        let inside: BTreeSet<u32> = contained.group().processes().into_iter().collect();
+        let inside: BTreeSet<u32> = contained.processes().into_iter().collect();
         let outside = |pid: &u32| !inside.contains(pid);
         let known = self.seen.iter().filter(|process| outside(&process.tid) && process.alive()).map(|one| one.tid);
         // A number that was used again since belongs to a process that is younger, and has other cores.
@@ -453,7 +456,7 @@ impl Running {
 
     fn freeze(&self, stop: bool) {
         match &self.contained {
-            Some(contained) => _ = contained.group().ask_to_freeze(stop),
+            Some(contained) => _ = contained.ask_to_freeze(stop),
             None => self.signal(if stop { libc::SIGSTOP } else { libc::SIGCONT }),
         }
     }
@@ -461,7 +464,7 @@ impl Running {
     /// Asks a started service to end, ends it after two seconds, and removes its cgroup.
     pub fn end(&mut self) {
         match &self.contained {
-            Some(contained) => _ = contained.group().end(PATIENCE),
+            Some(contained) => _ = contained.end(PATIENCE),
             None => self.signal(libc::SIGTERM),
         }
         self.kill();
@@ -471,7 +474,7 @@ impl Running {
     /// time.
     fn kill(&mut self) {
         if let Some(contained) = self.contained.take() {
-            if let Err(error) = contained.group().kill().and_then(|()| contained.remove()) {
+            if let Err(error) = contained.end(Duration::ZERO) {
                 tracing::warn!("{}: {error}", self.name);
             }
         }

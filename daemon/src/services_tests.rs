@@ -7,7 +7,14 @@ use std::process::Command;
 fn begin(name: &str, origin: &Origin, logs: &Path, before: &mut Prepare<'_>) -> Result<Running, Error> {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    Running::begin(&format!("test-{}-{name}-{number}", std::process::id()), origin, &Process::default(), logs, before)
+    Running::begin(
+        &format!("test-{}-{name}-{number}", std::process::id()),
+        origin,
+        &Process::default(),
+        None,
+        logs,
+        before,
+    )
 }
 
 fn shell(script: &str) -> Origin {

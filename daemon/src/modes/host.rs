@@ -275,7 +275,7 @@ impl Host {
                 let runs = one.locals[local].name != giusto_model::STOPPED;
                 match self.groups.get(member).and_then(Option::as_ref) {
                     Some(contained) => {
-                        let done = contained.group().ask_to_freeze(!runs);
+                        let done = contained.ask_to_freeze(!runs);
                         done.as_ref().err().into_iter().for_each(|why| tracing::warn!("{}: {why}", one.name));
                         news.push(Event::Carried { member, change, done: done.is_ok() });
                     }
