@@ -309,23 +309,52 @@ class Deaths(unittest.TestCase):
         finally:
             os.kill(child, signal.SIGKILL)
 
-    def test_a_service_killed_while_frozen_ends_run_in_order(self):
+    def test_a_service_killed_while_frozen_is_told_and_the_others_go_on(self):
         daemon = self.start(self.site(one="1ms/20ms")).ready()
         group = TREE / "freezer" / (read(Path(f"/proc/{self.one}/cgroup")).split("freezer:")[1].split("\n")[0].lstrip("/"))
         self.wait(lambda: read(group / "freezer.state") == "FROZEN\n", 5, "a frozen service")
         os.kill(self.one, signal.SIGKILL)
-        self.assertEqual(daemon.process.wait(timeout=10), 4, daemon.said())
-        self.assertIn("'one': has ended", daemon.said())
+        self.wait(lambda: daemon.service("one")["state"] == "ended", 5, "its end in status")
+        status = daemon.status()
+        self.assertEqual(status["state"], "degraded")
+        self.assertTrue(any("cannot come back" in warning for warning in status["warnings"]), status["warnings"])
+        self.assertNotIn(daemon.service("two")["state"], ("ended", "awaited"))
+        daemon.end()
         self.workers[0].wait(timeout=5)
         self.before.pop(f"thread {self.one}")
         self.as_before()
 
-    def test_a_started_service_that_ends_makes_run_end_with_its_error(self):
-        more = "  short: {start: [sh, -c, 'sleep 1.5; echo enough; exit 7'], promise: {supply: 1ms/10ms}}\n"
+    def test_a_started_service_that_ends_is_started_again_under_its_server(self):
+        more = "  short: {start: [sh, -c, 'sleep 0.3; echo enough; exit 7'], promise: {supply: 1ms/10ms}}\n"
+        daemon = self.start(self.site(more)).ready()
+        self.wait(lambda: daemon.service("short")["restarts"] >= 2, 10, "two restarts")
+        self.assertRegex(daemon.said(), "'short' ended with exit code 7.*enough")
+        self.assertEqual(daemon.service("short")["last_end"], "ended with exit code 7")
+        self.assertEqual(daemon.service("one")["state"] in ("ended", "awaited"), False)
+        daemon.end()
+        self.as_before()
+
+    def test_the_end_of_an_essential_service_ends_run_with_its_error(self):
+        more = "  short: {start: [sh, -c, 'sleep 1.5; echo enough; exit 0'], promise: {supply: 1ms/10ms}, essential: yes}\n"
         daemon = self.start(self.site(more)).ready()
         self.assertEqual(daemon.process.wait(timeout=10), 4, daemon.said())
-        self.assertRegex(daemon.said(), "'short': ended with exit code 7.*enough")
+        self.assertRegex(daemon.said(), "'short': ended with exit code 0.*enough.*essential")
         self.as_before()
+
+    def test_an_adopted_cgroup_that_went_is_found_again(self):
+        daemon = self.start().ready()
+        for worker in self.workers[1:3]:
+            worker.kill()
+            worker.wait()
+            self.before.pop(f"thread {worker.pid}")
+        self.wait(lambda: daemon.service("two")["state"] == "awaited", 5, "its absence in status")
+        self.assertNotIn(daemon.service("one")["state"], ("ended", "awaited"))
+        again = self.worker(lambda: (HOME / "cgroup.procs").write_text(str(os.getpid())))
+        self.wait(lambda: os.sched_getscheduler(again) == os.SCHED_RR, 5, "its server")
+        self.wait(lambda: daemon.service("two")["state"] not in ("ended", "awaited"), 5, "its return in status")
+        daemon.end()
+        self.before = self.now()
+        self.assertEqual(os.sched_getscheduler(again), os.SCHED_OTHER)
 
     def test_reload(self):
         daemon = self.start().ready()

@@ -58,6 +58,9 @@ unit=/lib/systemd/system/giusto.service
 said=$(systemd-analyze verify $unit 2>&1) || fail "systemd-analyze: $said"
 [ -z "$said" ] || fail "systemd-analyze: $said"
 echo "ok: systemd-analyze verify"
+said=$(systemd-analyze security --offline=true --threshold=49 $unit 2>&1) || fail "systemd-analyze security: $(tail -1 <<<"$said")"
+grep -q 'Overall exposure level for giusto.service: [0-4]\.[0-9] OK' <<<"$said" || fail "$(tail -1 <<<"$said")"
+echo "ok: systemd-analyze security: $(tail -1 <<<"$said" | grep -o '[0-9.]* OK')"
 
 # The unit's commands where nothing can be enforced: planned, refused with 3, nothing left.
 cp /usr/share/doc/giusto/examples/walk.yaml /etc/giusto/site.yaml

@@ -136,6 +136,42 @@ class Quota:
         for group in [*self.root.glob("*/"), self.root]:
             group.rmdir()
 
+    def test_a_machine_that_was_started_again_is_found_again_and_has_its_server(self):
+        if not ENFORCE:
+            self.skipTest("nothing enforces")
+        qemu, site = self.served(), Path(self.folder.name) / "site.yaml"
+        site.write_text(f"giusto: 1\nhosts: {{here: {{cores: {max(os.sched_getaffinity(0))}}}}}\nservices:\n"
+                        f"  guest: {{adopt: {{qmp: {self.socket}}}, promise: {{supply: [2ms/20ms]}}}}\n"
+                        "  other: {start: [sh, -c, 'while :; do :; done'], promise: {supply: 2ms/20ms}}\n")
+        words = [word.format(site=site) for word in shlex.split(ENFORCE)] + ["--out", f"{self.folder.name}/out"]
+        environment = {**os.environ, "GIUSTO_STATE": f"{self.folder.name}/state"}
+        run = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, env=environment)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+
+        def served():
+            self.assertIn(run.poll(), (None, LACKS))
+            with contextlib.suppress(OSError, AssertionError):
+                return {os.sched_getscheduler(tid) for tid in told("qmp", self.socket)[1]} == {os.SCHED_RR}
+
+        def wait(what):
+            until = time.monotonic() + 30
+            while not served():
+                if run.poll() == LACKS:
+                    self.skipTest("this machine lacks what it says above")
+                self.assertLess(time.monotonic(), until, what)
+                time.sleep(0.1)
+        wait("its vCPU is under its server")
+        for _ in range(2):
+            qemu.kill()
+            qemu.wait()
+            time.sleep(1.5)
+            self.assertIsNone(run.poll(), "giusto goes on")
+            qemu = self.served()
+            wait("the vCPU of the machine that was started again is under its server")
+        run.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(30), 0)
+
 
 class Command:
     """Enforcement by a command that runs until it is interrupted."""

@@ -52,6 +52,7 @@ pub(crate) fn trial(
     // 1. What do the requests cost here, under their own load on a whole core?
     let logs = args.out.join("logs");
     let mut scene = Scene::set(&first, around.machine, &mut journal, &logs, around.watchdog.beats())?;
+    scene.check()?;
     let mut calibrations =
         giusto_daemon::calibrate(&mut scene, &first, site, &around.machine.cores, options, &stop, &mut say)?;
     save_profiles(&args.out, &calibrations)?;
@@ -72,6 +73,7 @@ pub(crate) fn trial(
     if anew.changed {
         scene.finish()?;
         scene = Scene::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
+        scene.check()?;
     }
 
     // 3. Slices, until the verdict is clear; once more with another plan, where requests cost more in them than was
@@ -111,6 +113,7 @@ pub(crate) fn trial(
         plan.services.iter().for_each(|one| say(format!("{}: planned anew: {}", one.name, plan::service(one))));
         scene.finish()?;
         scene = Scene::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
+        scene.check()?;
         let left = args.at_most.ns().saturating_sub(slices.elapsed().as_nanos() as u64);
         options.at_most = Duration::from_ns(left.max(args.at_most.ns() / 2));
     };

@@ -1,5 +1,6 @@
 //! Groups of the cpu controller, cgroup v1 and v2: making them, and moving processes in, on record.
 
+use crate::contained::below;
 use crate::files::Files;
 use crate::sched::{self, Thread};
 use crate::{Error, Recorder, Undo};
@@ -68,10 +69,12 @@ impl CpuGroup {
         name: &str,
         record: &mut dyn Recorder,
     ) -> Result<Self, Error> {
-        let folder = tree.root().join(format!("giusto.{name}"));
+        let mut folder = tree.root().join(format!("giusto.{name}"));
         if files.is_folder(&folder) {
             return Err(Error::Leftover(folder));
         }
+        // On v2 a process has one group: that of a started service, which is there as long as the service is.
+        let own = Some(below(tree.root(), name)).filter(|own| matches!(tree, CpuTree::V2(_)) && files.is_folder(own));
         if let CpuTree::V2(root) = tree {
             let control = root.join("cgroup.subtree_control");
             let enabled = files.read(&control).map_err(|why| broken("read", &control, &why))?;
@@ -80,8 +83,13 @@ impl CpuGroup {
                 files.write(&control, "+cpu").map_err(|why| broken("write +cpu to", &control, &why))?;
             }
         }
-        intend(record, Undo::Folder(folder.clone()))?;
-        files.make(&folder).map_err(|why| broken("make", &folder, &why))?;
+        match own {
+            Some(own) => folder = own,
+            None => {
+                intend(record, Undo::Folder(folder.clone()))?;
+                files.make(&folder).map_err(|why| broken("make", &folder, &why))?;
+            }
+        }
         Ok(CpuGroup { tree: tree.clone(), folder })
     }
 

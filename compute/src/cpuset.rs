@@ -1,5 +1,6 @@
 //! A core of its own root domain, where SCHED_DEADLINE may be pinned: exclusive cpusets, cgroup v1 and v2.
 
+use crate::contained::is_service;
 use crate::files::{Files, Real};
 use crate::neighbours::Neighbour;
 use crate::sched::{self, Thread};
@@ -157,12 +158,20 @@ impl Cpusets {
         record: &mut dyn Recorder,
     ) -> Result<(), Error> {
         let Some(process) = Thread::of(pid) else { return Ok(()) };
+        let Some(home) = self.of_thread(files, pid) else { return Ok(()) };
         let target = match (core, self) {
+            // All that comes of a started service stays in a group of its own.
+            (Some(core), Cpusets::V2(_)) if is_service(&home) => {
+                let own = self.folder(core).join(home.file_name().unwrap_or_default());
+                if !files.is_folder(&own) {
+                    make(files, own.clone(), record)?;
+                }
+                own
+            }
             (Some(core), _) => self.folder(core),
             (None, Cpusets::V1(_)) if files.is_folder(&self.rest()) => self.rest(),
             (None, _) => return Ok(()), // on v2 the root partition's cores are the rest
         };
-        let Some(home) = self.of_thread(files, pid) else { return Ok(()) };
         if home == target {
             return Ok(());
         }
@@ -172,7 +181,7 @@ impl Cpusets {
         }
         // From a core of ours: what was before the first move is on record already. From the rest: it was in the root, unless
         // the record of an earlier move says otherwise, which is then undone later.
-        if !ours(&home) || is_rest(&home) {
+        if !on_core(&home) {
             for tid in sched::threads(pid) {
                 self.record_thread(files, tid, &home, &target, record)?;
             }
@@ -282,6 +291,12 @@ pub(crate) fn rebuild_domains(files: &dyn Files, root: &Path) -> io::Result<()> 
 
 pub(crate) fn is_rest(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name == REST)
+}
+
+/// Whether a folder is the cpuset of a core of ours, or in it.
+fn on_core(folder: &Path) -> bool {
+    let number = |name: &str| Some(name.strip_prefix(OURS)?.strip_prefix("core")?.parse::<u32>().is_ok());
+    folder.ancestors().any(|at| at.file_name().and_then(|name| number(name.to_str()?)) == Some(true))
 }
 
 pub(crate) fn ours(folder: &Path) -> bool {

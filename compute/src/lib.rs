@@ -6,6 +6,7 @@
 //! (a cap). It decides no parameter, starts no service and owns no journal file.
 
 mod admission;
+mod contained;
 mod cpu_group;
 mod cpuset;
 mod deadline;
@@ -26,6 +27,7 @@ pub mod sched;
 mod stop;
 mod undo;
 
+pub use contained::Contained;
 pub use cpuset::Cpusets;
 pub use deadline::{bind, prompt, reschedule, Grip, Isolated, Reserved};
 pub use neighbours::Held;
@@ -33,7 +35,7 @@ pub use park::Parked;
 pub use probe::{kernel_version, probe, Lack, Machine};
 pub use quota::{Quota, Throttled};
 pub use rt_group::RtGroup;
-pub use stop::{go_on, signal_group, stop};
+pub use stop::{go_on, stop};
 pub use undo::{undo, Recorder, Report, Undo};
 
 use giusto_model::ServerKind;

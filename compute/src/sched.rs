@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::{fs, io, mem};
 
 /// A thread that cannot be mistaken: ids are reused, an id with its start time (clock ticks since boot) is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Thread {
     /// Thread id; a process's id is that of its first thread.
     pub tid: u32,
@@ -20,6 +20,16 @@ impl Thread {
         let state = fields.next()?;
         let started = fields.nth(18)?.parse().ok()?;
         (state != "Z" && state != "X").then_some(Thread { tid, started })
+    }
+
+    /// How long it has been there; `None` where that cannot be told.
+    pub fn age(self) -> Option<std::time::Duration> {
+        // SAFETY: no arguments that could be wrong.
+        let ticks = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let now_ms = now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000;
+        let since_ms = self.started.checked_mul(1_000)?.checked_div(ticks)?;
+        Some(std::time::Duration::from_millis(now_ms.saturating_sub(since_ms)))
     }
 
     /// Whether this very thread still lives.
@@ -38,8 +48,13 @@ pub fn threads(pid: u32) -> Vec<u32> {
 
 /// Whether a thread is the first of its process, whose id it has.
 pub(crate) fn is_process(tid: u32) -> bool {
+    process_of(tid) == Some(tid)
+}
+
+/// The process of a thread; `None` if it has gone.
+pub fn process_of(tid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok()) == Some(tid)
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
 /// The live processes of a process group.
@@ -323,6 +338,7 @@ mod tests {
     fn an_id_that_is_reused_is_another_thread() {
         let own = Thread::of(std::process::id()).unwrap();
         assert!(own.alive());
+        assert!(own.age().unwrap() < std::time::Duration::from_secs(3600), "{:?}", own.age());
         assert!(!Thread { started: own.started + 1, ..own }.alive());
         assert_eq!(Thread::of(u32::MAX), None);
     }

@@ -25,19 +25,6 @@ pub fn stop(processes: &dyn Fn() -> Vec<u32>, record: &mut dyn Recorder) -> Resu
     }
 }
 
-/// Stops the process group of this leader, or lets it go on: a few microseconds. One that has gone is passed over.
-///
-/// Errors: the signal is not allowed.
-pub fn signal_group(leader: Thread, runs: bool) -> Result<(), Error> {
-    let signal = if runs { libc::SIGCONT } else { libc::SIGSTOP };
-    // SAFETY: plain system call.
-    if !leader.alive() || unsafe { libc::kill(-(leader.tid as i32), signal) } == 0 || !leader.alive() {
-        return Ok(());
-    }
-    let why = io::Error::last_os_error().to_string();
-    Err(Error::Kernel { doing: format!("stop process group {} or let it go on", leader.tid), why })
-}
-
 /// Lets them go on.
 ///
 /// Errors: a signal is not allowed.

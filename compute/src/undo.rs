@@ -5,6 +5,7 @@ use crate::cpuset::{is_rest, rebuild_domains, Cpusets};
 use crate::files::{Files, Real};
 use crate::manager::group;
 use crate::sched::{self, Attr, Thread};
+use giusto_cgroup::Cgroup;
 use giusto_model::Bandwidth;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -81,8 +82,16 @@ pub enum Undo {
         /// Period of the reservation it got, 0 if none: if it dies with it, its bandwidth is booked that long.
         period_ns: u64,
     },
-    /// A process was started: end its group.
+    /// A process was started where there are no cgroups: end its group.
     Group(Thread),
+    /// A cgroup was made for a program that is started, and groups of controllers for its limits: end all that is in it, and
+    /// remove them.
+    Contained {
+        /// The cgroup.
+        folder: PathBuf,
+        /// Those that limit.
+        limits: Vec<PathBuf>,
+    },
     /// A process was stopped by a signal: let it go on.
     Stopped(Thread),
 }
@@ -124,6 +133,11 @@ pub struct Report {
     pub failed: Vec<String>,
 }
 
+/// How long what was started has to end by itself.
+const END: time::Duration = time::Duration::from_secs(2);
+/// After so many turns (5 ms each) in which members of a group could not be moved, they are stopped for that.
+const RESTLESS: usize = 20;
+
 /// Undoes all, the latest first (cores, bandwidth and started services last). May be called again after having died in the
 /// middle; what has vanished is passed over.
 ///
@@ -134,7 +148,7 @@ pub fn undo(all: &[Undo]) -> Report {
 }
 
 pub(crate) fn undo_in(files: &dyn Files, all: &[Undo]) -> Report {
-    let mut undoing = Undoing { files, all, waited_ns: 0, report: Report::default() };
+    let mut undoing = Undoing { files, all, waited_ns: 0, asked: None, report: Report::default() };
     for step in in_order(all) {
         match undoing.step(step) {
             Ok(()) => undoing.report.undone += 1,
@@ -151,7 +165,7 @@ fn in_order(all: &[Undo]) -> Vec<&Undo> {
     order.sort_by_key(|step| match step {
         Undo::Affinity { .. } => 1,
         Undo::Bandwidth { .. } => 2,
-        Undo::Group(_) => 3,
+        Undo::Group(_) | Undo::Contained { .. } => 3,
         _ => 0,
     });
     order
@@ -162,6 +176,8 @@ struct Undoing<'a> {
     all: &'a [Undo],
     /// How long was waited for the bandwidth of dead threads.
     waited_ns: u64,
+    /// When all that was started was asked to end.
+    asked: Option<time::Instant>,
     report: Report,
 }
 
@@ -216,8 +232,19 @@ impl Undoing<'_> {
                 done
             }
             Undo::Group(leader) => end_group(*leader),
+            Undo::Contained { folder, limits } => self.end(folder, limits),
             Undo::Stopped(process) => crate::stop::send(*process, libc::SIGCONT),
         }
+    }
+
+    /// Ends all that is in a cgroup. All of them have the same two seconds.
+    fn end(&mut self, folder: &Path, limits: &[PathBuf]) -> io::Result<()> {
+        let asked = *self.asked.get_or_insert_with(|| {
+            contained(self.all).for_each(|group| group.ask_to_end());
+            time::Instant::now()
+        });
+        Cgroup::at(folder).end_by(asked + END)?;
+        limits.iter().try_for_each(|folder| Cgroup::at(folder).remove())
     }
 
     /// Threads of a process that were born bound to a core, and are on no record themselves, get the cores that their nearest
@@ -277,9 +304,13 @@ impl Undoing<'_> {
     /// Removes a cgroup; its members go home. Processes that die leave it a moment later, hence the patience.
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut last = Ok(());
-        for _ in 0..400 {
+        for attempt in 0..400 {
             if !self.files.is_folder(path) {
                 return Ok(());
+            }
+            // Members that fork all the time cannot be moved as fast as they come, unless they are stopped.
+            if attempt == RESTLESS {
+                contained(self.all).for_each(|group| _ = group.freeze(true));
             }
             for pid in self.files.read(&path.join("cgroup.procs")).unwrap_or_default().lines() {
                 // It may have died, or forked since: the removal tells, and the next turn finds it.
@@ -361,9 +392,19 @@ impl std::fmt::Display for Undo {
                 write!(f, "give thread {} policy {} back", thread.tid, before.policy)
             }
             Undo::Group(leader) => write!(f, "end the started process group {}", leader.tid),
+            Undo::Contained { folder, .. } => write!(f, "end all that is in {} and remove it", folder.display()),
             Undo::Stopped(process) => write!(f, "let the stopped process {} go on", process.tid),
         }
     }
+}
+
+/// The groups of what was started, as far as they are there.
+fn contained(all: &[Undo]) -> impl Iterator<Item = Cgroup> + '_ {
+    let folders = all.iter().filter_map(|step| match step {
+        Undo::Contained { folder, .. } => Some(Cgroup::at(folder)),
+        _ => None,
+    });
+    folders.filter(Cgroup::exists)
 }
 
 fn gone_is_fine(thread: Thread, done: io::Result<()>) -> io::Result<()> {

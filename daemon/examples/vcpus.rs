@@ -20,7 +20,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let found = Running::begin("vm", &Origin::Adopt(adopt), Path::new("/nonexistent"), &mut |_| Ok(()))
+    let found =
+        Running::begin("vm", &Origin::Adopt(adopt), &Default::default(), None, Path::new("/nonexistent"), &mut |_| {
+            Ok(())
+        })
         .and_then(|vm| Ok((vm.processes(), vm.vcpus()?)));
     match found {
         Ok((processes, vcpus)) => {

@@ -1,7 +1,7 @@
 //! Steps from one plan to the next, done on a [`Scene`].
 
 use crate::hold::{self, Hold};
-use crate::{Error, Scene, Step};
+use crate::{Error, Running, Scene, Step};
 use giusto_compute::manager::Manager;
 use giusto_model::{Backend, Plan, ServicePlan};
 
@@ -125,7 +125,7 @@ fn remove(scene: &mut Scene, service: &str) -> Result<(), Error> {
         hold::let_go(scene, index)?;
         scene.parts.remove(index);
     }
-    // Dropping what was started ends it.
+    scene.every().filter(|running| running.name == service).for_each(Running::end);
     scene.services.retain(|running| running.name != service);
     scene.leftovers.retain(|leftover| leftover.running.name != service);
     Ok(())

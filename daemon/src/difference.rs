@@ -2,9 +2,12 @@
 //!
 //! Pure. The law: at no moment do the servers of a core together take more of it than admission allows, a service that moves
 //! counted on both its cores while it does. So bandwidth is given back before it is taken: remove, release, decrease, move,
-//! increase, add. Services that stay keep their processes; one whose origin changed is removed and added.
+//! increase, add. Services that stay keep their processes; one whose origin, user,
+//! limits, environment or directory changed is removed and added.
 
-use giusto_model::{Backend, Bandwidth, Cap, Criticality, Duration, NetworkPlan, Origin, Plan, Server, ServicePlan};
+use giusto_model::{
+    Backend, Bandwidth, Cap, Criticality, Duration, NetworkPlan, Origin, Plan, Process, Server, ServicePlan,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -57,6 +60,8 @@ type Key = (String, Option<u32>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
     origin: Origin,
+    /// As it is from the start of its processes.
+    process: Process,
     place: Place,
 }
 
@@ -83,11 +88,17 @@ impl Layout {
         let services = plan.services.iter().map(|service| {
             let &ServicePlan { core, backend, server, criticality, cap, .. } = service;
             let place = Place::Reserved { core, backend, server, criticality, cap };
-            ((service.name.clone(), service.vcpu), Held { origin: service.origin.clone(), place })
+            (
+                (service.name.clone(), service.vcpu),
+                Held { origin: service.origin.clone(), process: service.process.at_start(), place },
+            )
         });
         let leftovers = plan.leftovers.iter().map(|leftover| {
             let place = Place::Spread { cores: leftover.cores.clone(), at_most: leftover.at_most };
-            ((leftover.name.clone(), None), Held { origin: leftover.origin.clone(), place })
+            (
+                (leftover.name.clone(), None),
+                Held { origin: leftover.origin.clone(), process: leftover.process.at_start(), place },
+            )
         });
         let parked = plan.hosts.iter().flat_map(|host| host.parked.iter().copied());
         Layout(services.chain(leftovers).collect(), plan.network.iter().map(enforced).collect(), parked.collect())
@@ -109,16 +120,16 @@ impl Layout {
                 self.0.extend(there.map(|(key, held)| (key.clone(), held.clone())));
             }
             (Step::Release { .. }, Some(goal)) => {
-                self.0.insert(key, Held { origin: goal.origin.clone(), place: Place::Nowhere });
+                self.0.insert(key, Held { place: Place::Nowhere, ..goal.clone() });
             }
             (_, Some(goal)) => _ = self.0.insert(key, goal.clone()),
             (_, None) => _ = self.0.remove(&key),
         }
     }
 
-    /// Where a service comes from, if it is there.
-    fn origin(&self, service: &str) -> Option<&Origin> {
-        self.0.iter().find(|((name, _), _)| name == service).map(|(_, held)| &held.origin)
+    /// Where a service comes from and how it is run, if it is there.
+    fn origin(&self, service: &str) -> Option<(&Origin, &Process)> {
+        self.0.iter().find(|((name, _), _)| name == service).map(|(_, held)| (&held.origin, &held.process))
     }
 
     /// Each service once.

@@ -1,7 +1,7 @@
 //! What a run would do, without doing it.
 
 use giusto_compute::{Cpusets, Machine};
-use giusto_model::{Backend, NetworkPlan, Origin, Plan};
+use giusto_model::{Backend, Limit, NetworkPlan, Origin, Plan, Process};
 use std::path::Path;
 
 /// What `run` would do to this host, in order: files written, programs started, system calls.
@@ -55,8 +55,12 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
         ));
     }
     let once = plan.services.iter().filter(|service| service.vcpu.is_none_or(|vcpu| vcpu == 0));
-    let services = once.map(|service| (&service.name, &service.origin, service.load.as_ref()));
-    for (name, origin, load) in services.chain(plan.leftovers.iter().map(|left| (&left.name, &left.origin, None))) {
+    let services = once.map(|service| (&service.name, &service.origin, &service.process, service.load.as_ref()));
+    let leftovers = plan.leftovers.iter().map(|left| (&left.name, &left.origin, &left.process, None));
+    for (name, origin, process, load) in services.chain(leftovers) {
+        if let Origin::Start(_) = origin {
+            lines.push(contained(name, process));
+        }
         lines.push(match origin {
             Origin::Start(words) => {
                 format!("start {name}: {}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
@@ -183,6 +187,18 @@ fn isolate(cpusets: &Cpusets, cores: &[u32], online: &[u32], lines: &mut Vec<Str
             }
         }
     }
+}
+
+/// Where a service is started, and as what.
+fn contained(name: &str, process: &Process) -> String {
+    let user = process.user.iter().map(|user| format!(", as user {user}"));
+    let group = process.group.iter().map(|group| format!(", with group {group}"));
+    let tasks = (Limit::Tasks, Limit::TASKS);
+    let unsaid = Some(tasks).filter(|(limit, _)| !process.limits.contains_key(limit));
+    let limits = process.limits.iter().map(|(&limit, &value)| (limit, value)).chain(unsaid);
+    let limits = limits.filter(|(_, value)| *value != u64::MAX).map(|(limit, value)| format!(", {limit} {value}"));
+    let more: String = user.chain(group).chain(limits).collect();
+    format!("make the cgroup giusto.{name}.service, for all that comes of {name}{more}; without CAP_SYS_NICE")
 }
 
 /// A word as a shell would have to be given it.

@@ -1,12 +1,12 @@
 //! The loop that enforces a plan.
 
 use crate::hold::Hold;
-use crate::{Error, Running, Scene, Watchdog};
+use crate::{Error, Scene, Watchdog};
 use std::time::Duration;
 
 /// Enforces the plan that `scene` was set for until `stop` says so: reserves, then looks once a second for processes that have come, and for
-/// reservations that no longer serve. What can be mended is, and logged; only the end of a time-sensitive service is an error.
-/// `turn` is called ten times a second, with what is wrong now.
+/// reservations that no longer serve; services that end are followed ten times a second. What can be mended is, and logged; only the end of an
+/// essential service is an error. `turn` is called ten times a second, with what is wrong now.
 pub fn enforce(
     scene: &mut Scene,
     watchdog: &Watchdog,
@@ -14,7 +14,11 @@ pub fn enforce(
     turn: &mut dyn FnMut(&mut Scene, Vec<String>),
 ) -> Result<(), Error> {
     for index in 0..scene.parts.len() {
-        reserve(scene, index)?;
+        match reserve(scene, index) {
+            // It has ended already: it is followed, and reserved for when it is back.
+            Err(error) if scene.processes(index).is_empty() => tracing::warn!("{error}"),
+            done => done?,
+        }
     }
     let plan = scene.plan.clone();
     // Once nobody is left there; before modes, whose changes it would delay.
@@ -22,8 +26,10 @@ pub fn enforce(
     scene.start_modes(&plan)?;
     let (mut turns, mut worries) = (0, Vec::new());
     while !stop() {
+        let wrong = scene.supervise(turns % 10 == 0)?;
         if turns % 10 == 0 {
-            let mut now = look(scene)?;
+            let mut now = wrong;
+            now.extend(look(scene)?);
             now.extend(scene.look_after_modes());
             now.extend(watchdog.worry());
             now.iter().filter(|worry| !worries.contains(*worry)).for_each(|worry| tracing::warn!("{worry}"));
@@ -54,28 +60,33 @@ fn reserve(scene: &mut Scene, index: usize) -> Result<(), Error> {
     Ok(())
 }
 
+fn reserve_anew(scene: &mut Scene, index: usize) -> Result<(), Error> {
+    let how = scene.reserve_anew(index)?;
+    let plan = &scene.parts[index].plan;
+    tracing::info!(service = plan.name, core = plan.core, "{} again: {how}", plan.name);
+    Ok(())
+}
+
 /// Mends what can be mended; returns what is wrong.
 fn look(scene: &mut Scene) -> Result<Vec<String>, Error> {
     let mut worries = Vec::new();
-    for leftover in &mut scene.leftovers {
-        if let Err(error) = leftover.running.check() {
-            worries.push(format!("{error}; the plan goes on without it"));
-        }
-    }
-    scene.services.iter_mut().try_for_each(Running::check)?;
     if let Err(error) = scene.confine() {
         worries.push(error.to_string());
     }
     for index in 0..scene.parts.len() {
+        if !scene.is_up(index) {
+            continue; // told already
+        }
         let checked = match &mut scene.parts[index].hold {
             Hold::Deadline(reserved) => reserved.check(),
             Hold::RtGroup(group) => group.check(),
-            Hold::Managed(_) | Hold::Nothing => Ok(()),
+            Hold::Managed(_) => Ok(()),
+            Hold::Nothing => Err(giusto_compute::Error::NoThread),
         };
         match checked {
             Ok(()) => {}
-            Err(giusto_compute::Error::Gone(_)) => {
-                if let Err(error) = reserve(scene, index) {
+            Err(giusto_compute::Error::Gone(_) | giusto_compute::Error::NoThread) => {
+                if let Err(error) = reserve_anew(scene, index) {
                     worries.push(format!("{error}; tried again every second"));
                 }
             }

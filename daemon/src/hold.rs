@@ -1,7 +1,7 @@
 //! How a server of the plan is held in force, by backend.
 
 use crate::scene::Scene;
-use crate::Error;
+use crate::{Error, Running};
 use giusto_compute::manager::{Handle, Managed, When};
 use giusto_compute::sched::{self, Attr};
 use giusto_compute::{Reserved, RtGroup};
@@ -45,6 +45,8 @@ pub(crate) fn reserve(scene: &mut Scene, index: usize) -> Result<String, Error> 
             let (Some(manager), Hold::Managed(handle)) = (scene.managers.get(&plan.core), &mut part.hold) else {
                 return Err(Error::Service { name: plan.name, what: "is not held by a manager".into() });
             };
+            let own = scene.services.iter().find(|running| running.name == plan.name);
+            own.and_then(Running::contained).map_or(Ok(()), |contained| contained.keep_on(plan.core))?;
             manager.resume(handle, (plan.server, plan.criticality), plan.cap, scene.journal)?;
             Ok(format!(
                 "under the manager of core {}, with all its threads; {}",
@@ -53,6 +55,10 @@ pub(crate) fn reserve(scene: &mut Scene, index: usize) -> Result<String, Error> 
             ))
         }
         Backend::RtGroup => {
+            if let Hold::RtGroup(group) = &mut part.hold {
+                group.take_in(&members, scene.journal)?; // it was started again
+                return Ok(format!("in its real-time group on core {}", plan.core));
+            }
             part.hold = Hold::RtGroup(RtGroup::new(&plan.name, plan.core, &plan.server, &members, scene.journal)?);
             Ok(format!("in a real-time group on core {}, with all its threads", plan.core))
         }

@@ -1,7 +1,7 @@
 //! The status for Prometheus: OpenMetrics text, over the control socket and, where asked for, HTTP.
 
 use crate::listening::{Client, Server};
-use crate::{CoreStatus, Error, Host, LinkStatus, ServiceStatus, Status};
+use crate::{CoreStatus, Error, Host, LinkStatus, ServiceState, ServiceStatus, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -164,6 +164,20 @@ impl Collector for Shown {
         })?;
         services("giusto_service_drifted", "1: it asks for more than was planned", None, false, |s| {
             s.demand.as_ref().map(|demand| f64::from(u8::from(demand.drifted_since_ns.is_some())))
+        })?;
+        services("giusto_service_restarts", "Times that it was started again", None, true, |s| {
+            s.restarts.map(|n| n as f64)
+        })?;
+        services(
+            "giusto_service_escaped",
+            "Processes that had left its cgroup and were brought back",
+            None,
+            true,
+            |s| s.escaped.map(|n| n as f64),
+        )?;
+        services("giusto_service_up", "1: it is there, 0: it has ended", None, false, |s| {
+            let gone = [ServiceState::Ended, ServiceState::Restarting, ServiceState::Awaited].contains(&s.state);
+            Some(f64::from(u8::from(!gone)))
         })?;
         services("giusto_service_threads", "Its threads", None, false, |s| Some(f64::from(s.threads)))?;
         let mut cores = |name, help, unit, counts, value: fn(&CoreStatus) -> Option<f64>| {

@@ -3,7 +3,7 @@
 use crate::hold::Hold;
 use crate::modes::{Begin, Grip, Modes, ModesStatus, Wishes};
 use crate::{Error, Journal, Running, Scene};
-use giusto_compute::sched::{self, Thread};
+use giusto_compute::sched;
 use giusto_model::{Duration, LocalPlan, ModesPlan, Plan, STOPPED};
 use std::path::Path;
 
@@ -67,11 +67,11 @@ impl Scene<'_> {
         for (member, local) in modes.members.iter().zip(&locals).filter(|(member, _)| member.agent.is_none()) {
             self.carry(&member.service, local != STOPPED)?;
         }
-        let leader = |member: &giusto_model::MemberPlan| match member.agent {
-            None => self.running(&member.service)?.group().and_then(Thread::of),
+        let contained = |member: &giusto_model::MemberPlan| match member.agent {
+            None => self.running(&member.service)?.contained().cloned(),
             Some(_) => None,
         };
-        let groups = modes.members.iter().map(leader).collect();
+        let groups = modes.members.iter().map(contained).collect();
         let begun = Modes::start(begin, grips, groups)?;
         self.modal = Some(Modal { plan: modes.clone(), modes: begun, locals, agents: Vec::new() });
         Ok(())
@@ -112,9 +112,12 @@ impl Scene<'_> {
     fn carry(&mut self, service: &str, runs: bool) -> Result<(), Error> {
         let all = self.services.iter().chain(self.leftovers.iter().map(|leftover| &leftover.running));
         let Some(running) = all.into_iter().find(|running| running.name == service) else { return Ok(()) };
-        match (runs, running.group().and_then(Thread::of)) {
-            // It ends with this process, stopped or not.
-            (_, Some(leader)) => Ok(giusto_compute::signal_group(leader, runs)?),
+        match (runs, running.contained()) {
+            // It ends with its cgroup, stopped or not.
+            (_, Some(contained)) => {
+                let doing = || format!("stop '{service}' or let it go on");
+                contained.ask_to_freeze(!runs).map_err(|source| Error::Io { doing: doing(), source })
+            }
             (true, None) => Ok(giusto_compute::go_on(&running.processes())?),
             (false, None) => Ok(giusto_compute::stop(&|| running.processes(), self.journal)?),
         }

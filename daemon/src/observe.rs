@@ -131,6 +131,7 @@ impl Stage for Observed<'_, '_, '_> {
     }
 
     fn start_modes(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.scene.supervise_as(plan);
         self.scene.start_modes(plan)
     }
 
@@ -141,18 +142,22 @@ impl Stage for Observed<'_, '_, '_> {
 
 /// What only a manager knows.
 fn managed(status: &mut ServiceStatus, server: &ServerReport) {
-    status.threads = server.threads as u32;
+    status.threads = server.threads.len() as u32;
     status.left_ns = Some(server.left_ns);
     status.supplied_ns = server.supplied_ns;
     status.depletions = Some(server.throttled);
     status.overrun_max_ns = Some(server.overrun_max_ns);
     status.boosted_ns = Some(server.boost_ns);
     status.state = match (server.is_ready, server.is_throttled) {
-        _ if status.state == ServiceState::Ended => ServiceState::Ended,
+        _ if gone(status.state) => status.state,
         (true, true) => ServiceState::Throttled,
         (true, false) => ServiceState::Running,
         (false, _) => ServiceState::Idle,
     };
+}
+
+fn gone(state: ServiceState) -> bool {
+    matches!(state, ServiceState::Ended | ServiceState::Restarting | ServiceState::Awaited)
 }
 
 fn core(service: &ServicePlan) -> CoreStatus {
@@ -160,9 +165,17 @@ fn core(service: &ServicePlan) -> CoreStatus {
 }
 
 fn service(plan: Option<&ServicePlan>, running: &Running, threads: Vec<u32>, meter: &mut Meter) -> ServiceStatus {
-    let used = threads.iter().map(|&thread| (thread, sched::cpu_time_ns(thread))).collect();
-    meter.read(used, Instant::now());
+    match running.usage_ns().filter(|_| plan.is_none_or(|plan| plan.vcpu.is_none())) {
+        Some(all) => meter.read_total(all, Instant::now()),
+        None => {
+            let used = threads.iter().map(|&thread| (thread, sched::cpu_time_ns(thread))).collect();
+            meter.read(used, Instant::now());
+        }
+    }
+    let (restarts, last_end) = running.history();
     let state = match threads.is_empty() {
+        true if running.awaited() && running.started() => ServiceState::Restarting,
+        true if running.awaited() => ServiceState::Awaited,
         true => ServiceState::Ended,
         false if threads.iter().any(|&thread| wants_to_run(thread)) => ServiceState::Running,
         false => ServiceState::Idle,
@@ -180,6 +193,9 @@ fn service(plan: Option<&ServicePlan>, running: &Running, threads: Vec<u32>, met
         supplied_ns: meter.total_ns,
         supplied_recent: meter.recent,
         state,
+        restarts,
+        last_end,
+        escaped: running.started().then(|| running.escaped()),
         ..ServiceStatus::default()
     }
 }
@@ -222,6 +238,15 @@ impl Meter {
         }
         (self.used, self.at) = (used, Some(now));
     }
+
+    /// `all`: what the service has had in its life, those included that have ended.
+    fn read_total(&mut self, all: u64, now: Instant) {
+        self.recent = match self.at {
+            Some(at) => all.saturating_sub(self.total_ns) as f64 / (now - at).as_nanos().max(1) as f64,
+            None => 0.0,
+        };
+        (self.total_ns, self.at) = (all, Some(now));
+    }
 }
 
 #[cfg(test)]
@@ -251,7 +276,8 @@ mod tests {
     fn a_service_that_runs_is_seen_and_one_that_ended_too() {
         let folder = tempfile::tempdir().unwrap();
         let spin = giusto_model::Origin::Start(["sh", "-c", "while :; do :; done"].map(String::from).to_vec());
-        let mut running = Running::begin("spin", &spin, folder.path(), &mut |_| Ok(())).unwrap();
+        let mut running =
+            Running::begin("test-spin", &spin, &Default::default(), None, folder.path(), &mut |_| Ok(())).unwrap();
         let mut meter = Meter::default();
         service(None, &running, threads(&running), &mut meter);
         std::thread::sleep(Duration::from_millis(50));

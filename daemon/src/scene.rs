@@ -5,12 +5,13 @@ use crate::hold::Hold;
 use crate::modal::Modal;
 use crate::packets::Packets;
 use crate::spinner::Spinner;
-use crate::{Error, Journal, Running};
+use crate::{Before, Error, Journal, Running};
 use giusto_compute::manager::{Beats, Manager, Order, Report};
-use giusto_compute::sched::{self, Attr};
-use giusto_compute::{bind, Isolated, Machine, Parked, Quota, Recorder, Undo};
-use giusto_model::{Backend, Cap, Duration, LeftoverPlan, Origin, Plan, ServicePlan};
+use giusto_compute::sched::{self, Attr, Thread};
+use giusto_compute::{bind, Isolated, Machine, Parked, Quota, Recorder};
+use giusto_model::{Backend, Cap, Duration, LeftoverPlan, Plan, ServicePlan};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The period of a leftover's cap, the kernel's own default.
@@ -38,6 +39,8 @@ pub struct Scene<'j> {
     pub(crate) parked: BTreeMap<u32, Parked>,
     /// Mode changes, once everything is in force.
     pub(crate) modal: Option<Modal>,
+    /// A service that did not listen when it was started, though it was there.
+    not_listening: Option<Error>,
     finished: bool,
 }
 
@@ -57,8 +60,8 @@ pub(crate) struct Leftover {
 
 impl<'j> Scene<'j> {
     /// Prepares the cores that the plan reserves on, starts or adopts all services, and moves each to its core. Reserves
-    /// nothing yet. `beats` is where managers show that they live. Errors: anything missing or refused; what was done until
-    /// then is undone.
+    /// nothing yet. `beats` is where managers show that they live. A service that is started and ends at once, or does not listen,
+    /// is no error: [`Scene::check`] tells. Errors: anything missing or refused; what was done until then is undone.
     pub fn set(
         plan: &Plan,
         machine: &Machine,
@@ -85,6 +88,7 @@ impl<'j> Scene<'j> {
             packets: None,
             parked: BTreeMap::new(),
             modal: None,
+            not_listening: None,
             finished: false,
         };
         // From here on, whatever fails is undone when the scene is dropped.
@@ -111,35 +115,100 @@ impl<'j> Scene<'j> {
     }
 
     /// Starts or finds a service of the plan, unless another server of it has, and keeps it to its core; it has no server yet.
+    /// A started one is on its core before its first instruction.
     pub(crate) fn enter(&mut self, plan: &ServicePlan) -> Result<(), Error> {
+        self.parts.push(Part { plan: plan.clone(), hold: Hold::Nothing });
+        let index = self.parts.len() - 1;
         if !self.services.iter().any(|running| running.name == plan.name) {
-            let mut running = self.begin(&plan.name, &plan.origin)?;
+            let logs = self.logs.clone();
+            // Where the kernel isolates cores, it keeps a service to its own by itself.
+            let core = Some(plan.core).filter(|_| plan.backend == Backend::Manager);
+            let mut before = |before: Before| match before {
+                Before::Made(undo) => self.journal.intend(&undo),
+                Before::Runs(leader) => self.keep_to_core(index, Some(leader)).map_err(io::Error::other),
+            };
+            let running = Running::begin(&plan.name, &plan.origin, &plan.process, core, &logs, &mut before)?;
             if let Some(load) = &plan.load {
                 let patience = Duration::from_secs(10);
                 let listening =
                     giusto_measure::wait_listening(load.address(), patience, &mut || !running.processes().is_empty());
-                running.check()?; // how it ended says more than that nobody listens
-                listening?;
+                if let Err(error) = listening {
+                    tracing::warn!("{}: {error}", plan.name);
+                    self.not_listening = Some(error.into());
+                }
             }
             self.services.push(running);
         }
-        self.parts.push(Part { plan: plan.clone(), hold: Hold::Nothing });
-        let index = self.parts.len() - 1;
-        self.keep_to_core(index)
+        self.keep_to_core(index, None)
     }
 
     pub(crate) fn enter_leftover(&mut self, plan: &LeftoverPlan) -> Result<(), Error> {
-        let running = self.begin(&plan.name, &plan.origin)?;
-        let quota = match plan.at_most {
-            Some(share) => Some(Quota::new(&plan.name, share, QUOTA_PERIOD, &running.processes(), self.journal)?),
-            None => None,
-        };
-        self.leftovers.push(Leftover { plan: plan.clone(), running, places: BTreeMap::new(), quota });
-        Ok(())
+        let running = Running::not_yet(&plan.name);
+        self.leftovers.push(Leftover { plan: plan.clone(), running, places: BTreeMap::new(), quota: None });
+        let index = self.leftovers.len() - 1;
+        let begun = self.begin_leftover(index, plan);
+        match begun {
+            Ok(running) => self.leftovers[index].running = running,
+            Err(error) => {
+                self.leftovers.truncate(index);
+                return Err(error);
+            }
+        }
+        let alive = self.leftovers[index].running.processes();
+        self.cap(index, &alive)
     }
 
-    fn begin(&mut self, name: &str, origin: &Origin) -> Result<Running, Error> {
-        Running::begin(name, origin, &self.logs, &mut |leader| self.journal.intend(&Undo::Group(leader)))
+    fn begin_leftover(&mut self, index: usize, plan: &LeftoverPlan) -> Result<Running, Error> {
+        let logs = self.logs.clone();
+        let mut before = |before: Before| match before {
+            Before::Made(undo) => self.journal.intend(&undo),
+            Before::Runs(leader) => self.keep_spread(index, vec![leader.tid]).map_err(io::Error::other),
+        };
+        Running::begin(&plan.name, &plan.origin, &plan.process, None, &logs, &mut before)
+    }
+
+    /// Starts a service again that has ended: in its cgroup, on its core and under its server before its first instruction.
+    pub(crate) fn start_again(&mut self, name: &str) -> Result<(), Error> {
+        if let Some(at) = self.services.iter().position(|running| running.name == name) {
+            let index = self.parts.iter().position(|part| part.plan.name == name);
+            let mut running = self.services.remove(at);
+            let done = running.start_again(&mut |before| match (before, index) {
+                (Before::Made(undo), _) => self.journal.intend(&undo),
+                (Before::Runs(leader), Some(index)) => self.keep_to_core(index, Some(leader)).map_err(io::Error::other),
+                _ => Ok(()),
+            });
+            self.services.insert(at, running);
+            return done;
+        }
+        let Some(index) = self.leftovers.iter().position(|leftover| leftover.running.name == name) else {
+            return Ok(());
+        };
+        let mut running = std::mem::replace(&mut self.leftovers[index].running, Running::not_yet(name));
+        let done = running.start_again(&mut |before| match before {
+            Before::Made(undo) => self.journal.intend(&undo),
+            Before::Runs(leader) => self.keep_spread(index, vec![leader.tid]).map_err(io::Error::other),
+        });
+        self.leftovers[index].running = running;
+        done
+    }
+
+    /// Every service once.
+    pub(crate) fn every(&mut self) -> impl Iterator<Item = &mut Running> {
+        let leftovers = self.leftovers.iter_mut().map(|leftover| &mut leftover.running);
+        self.services.iter_mut().chain(leftovers)
+    }
+
+    /// The cap on a leftover that has one, from the first process on.
+    fn cap(&mut self, index: usize, processes: &[u32]) -> Result<(), Error> {
+        let leftover = &mut self.leftovers[index];
+        match (&leftover.quota, leftover.plan.at_most) {
+            (Some(quota), _) => Ok(quota.take_in(processes, self.journal)?),
+            (None, Some(share)) => {
+                leftover.quota = Some(Quota::new(&leftover.plan.name, share, QUOTA_PERIOD, processes, self.journal)?);
+                Ok(())
+            }
+            (None, None) => Ok(()),
+        }
     }
 
     /// Other cores or another cap for a leftover; `false`: there is none of this name.
@@ -206,19 +275,25 @@ impl<'j> Scene<'j> {
     /// cores, each on one; on a core that carries no reservation they run wherever the kernel finds room off the others.
     /// Errors: the first one; the others are in their places nevertheless.
     pub fn confine(&mut self) -> Result<(), Error> {
-        let parts = (0..self.parts.len()).map(|index| self.keep_to_core(index)).fold(Ok(()), Result::and);
-        let leftovers = (0..self.leftovers.len()).map(|index| self.keep_spread(index)).fold(Ok(()), Result::and);
-        parts.and(leftovers)
+        let parts = (0..self.parts.len()).map(|index| self.keep_to_core(index, None)).fold(Ok(()), Result::and);
+        let mut done = parts;
+        for index in 0..self.leftovers.len() {
+            let alive = self.leftovers[index].running.processes();
+            let spread = self.keep_spread(index, alive);
+            done = done.and(spread);
+        }
+        done
     }
 
-    fn keep_spread(&mut self, index: usize) -> Result<(), Error> {
+    /// `alive`: its processes, or the one that is about to run.
+    fn keep_spread(&mut self, index: usize, alive: Vec<u32>) -> Result<(), Error> {
         let leftover = &mut self.leftovers[index];
-        let alive = leftover.running.processes();
         leftover.places.retain(|pid, _| alive.contains(pid));
         let new: Vec<u32> = alive.into_iter().filter(|pid| !leftover.places.contains_key(pid)).collect();
-        if let Some(quota) = leftover.quota.as_ref().filter(|_| !new.is_empty()) {
-            quota.take_in(&new, self.journal)?;
+        if !new.is_empty() {
+            self.cap(index, &new)?;
         }
+        let leftover = &mut self.leftovers[index];
         for pid in new {
             let taken = |core: &&u32| leftover.places.values().filter(|place| place == core).count();
             let Some(&core) = leftover.plan.cores.iter().min_by_key(taken) else { continue };
@@ -244,9 +319,11 @@ impl<'j> Scene<'j> {
         Ok(())
     }
 
-    /// Moves service `index` to its core, also those of it that have come since.
-    fn keep_to_core(&mut self, index: usize) -> Result<(), Error> {
+    /// Moves service `index` to its core, also those of it that have come since; or only the process that is about to run its
+    /// program.
+    fn keep_to_core(&mut self, index: usize, leader: Option<Thread>) -> Result<(), Error> {
         let plan = self.parts[index].plan.clone();
+        let leader = leader.map(|leader| vec![leader.tid]);
         match plan.backend {
             Backend::Deadline if plan.vcpu.is_some() => Err(Error::Service {
                 name: plan.name.clone(),
@@ -254,7 +331,7 @@ impl<'j> Scene<'j> {
             }),
             Backend::Deadline => match &self.isolated {
                 Some(isolated) if isolated.has(plan.core) => {
-                    let processes = self.members(&plan)?;
+                    let processes = leader.map_or_else(|| self.members(&plan), Ok)?;
                     Ok(isolated.confine(&processes, plan.core, self.journal)?)
                 }
                 _ => Err(Error::Service {
@@ -262,11 +339,12 @@ impl<'j> Scene<'j> {
                     what: format!("needs core {} isolated, which is done at the start only; stop giusto and start it again", plan.core),
                 }),
             },
-            Backend::Manager => self.keep_managed(index, &plan),
+            Backend::Manager => self.keep_managed(index, &plan, leader),
             Backend::RtGroup => match &mut self.parts[index].hold {
                 Hold::RtGroup(group) => {
                     let running = self.services.iter().find(|running| running.name == plan.name);
-                    Ok(group.take_in(&running.map(Running::processes).unwrap_or_default(), self.journal)?)
+                    let processes = leader.or_else(|| Some(running?.processes())).unwrap_or_default();
+                    Ok(group.take_in(&processes, self.journal)?)
                 }
                 _ => Ok(()),
             },
@@ -274,9 +352,9 @@ impl<'j> Scene<'j> {
         }
     }
 
-    fn keep_managed(&mut self, index: usize, plan: &ServicePlan) -> Result<(), Error> {
-        // A vCPU cannot be asked for while somebody else talks to the monitor: what is known stays.
-        let members = match self.members(plan) {
+    fn keep_managed(&mut self, index: usize, plan: &ServicePlan, leader: Option<Vec<u32>>) -> Result<(), Error> {
+        // A vCPU cannot be asked for while another client talks to the monitor: what is known stays.
+        let members = match leader.map_or_else(|| self.members(plan), Ok) {
             Err(_) if !matches!(self.parts[index].hold, Hold::Nothing) => return Ok(()),
             members => members?,
         };
@@ -354,10 +432,11 @@ impl<'j> Scene<'j> {
         giusto_model::Duration::from_ns(pids.flat_map(sched::threads).map(sched::cpu_time_ns).sum())
     }
 
-    /// An error if a service has ended, also one that gets leftovers.
+    /// An error if a service has ended, also one that gets leftovers, or did not listen when it was started: what measures
+    /// services cannot go on then.
     pub fn check(&mut self) -> Result<(), Error> {
-        let leftovers = self.leftovers.iter_mut().map(|leftover| &mut leftover.running);
-        self.services.iter_mut().chain(leftovers).try_for_each(Running::check)
+        self.every().try_for_each(Running::check)?;
+        self.not_listening.take().map_or(Ok(()), Err)
     }
 
     /// Another plan for packets, or none.

@@ -1,36 +1,77 @@
-//! The processes behind services: starting those that Giusto starts, finding those that it adopts.
+//! The processes behind services: starting those that Giusto starts, finding those that it adopts, and how they end.
+//!
+//! What Giusto starts lives in a cgroup of its own, `giusto.NAME.service`, from before its first instruction
+//! ([`Contained`]), and again after each restart: all that is in there is the service, and ends with it. Its first
+//! process says how it ended: with exit code 0 while others of it go on, it works in the background; else the rest is
+//! ended. Where there are no cgroups, a service is its process group and all their children.
 
+use crate::logs;
+use crate::restart::Restarts;
+use crate::spawn::spawn;
 use crate::vm::Vm;
 use crate::{systemd, Error};
 use giusto_compute::sched::{self, Thread};
-use giusto_model::{Adopt, Origin};
+use giusto_compute::{Contained, Recorder, Undo};
+use giusto_model::{Adopt, Origin, Process};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// Where a cgroup of the site file may lie: v1 hierarchies that systemd and others fill, and v2.
 pub(crate) const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/cpu"];
 
-/// A virtual machine is not asked for its vCPUs again sooner.
+/// A virtual machine is not asked for its vCPUs again sooner, nor systemd for a unit that has gone.
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
+/// How long a service may take to end when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a manager knows of threads is not older.
+const REUSED: Duration = Duration::from_millis(1500);
 
 /// The threads of a machine's vCPUs, or why they are not known.
 type Told = Result<Vec<Thread>, String>;
 
-/// A service whose processes are known.
+/// What has to be done before a service is started.
+#[derive(Debug)]
+pub enum Before {
+    /// To be written down: cgroups will be made for it.
+    Made(Undo),
+    /// Its process waits to run its program: in its cgroup, and not in its place yet.
+    Runs(Thread),
+}
+
+/// Who does it. Its error is the start's.
+pub type Prepare<'a> = dyn FnMut(Before) -> io::Result<()> + Send + 'a;
+
+/// A service whose processes are known, or were.
 #[derive(Debug)]
 pub struct Running {
     /// Its name in the site file.
     pub name: String,
     source: Source,
+    /// How it is run.
+    pub(crate) process: Process,
     child: Option<Child>,
-    /// How a started service ended, once it has been reaped: its number may be somebody else's then.
+    /// Its cgroup, if Giusto started it and the machine has some.
+    contained: Option<Contained>,
+    /// How a started service ended, once it has been reaped: its number may be another process's then.
     ended: Option<ExitStatus>,
+    /// It has ended, or has gone, and how; `None`: it is there.
+    down: Option<String>,
+    /// How it ended the last time.
+    last_end: Option<String>,
+    restarts: Restarts,
+    /// What was in its cgroup when it was looked at last.
+    seen: BTreeSet<Thread>,
+    /// How many processes had left their cgroup and were brought back.
+    escaped: u64,
+    /// How often its memory was used up so far.
+    out_of_memory: u64,
     /// Adopted processes: on cgroup v2 they leave their cgroup when they are moved to a core.
     adopted: RefCell<Vec<Thread>>,
     /// What was told of a virtual machine's vCPUs, and when.
@@ -41,74 +82,159 @@ pub struct Running {
 /// How its processes are found.
 #[derive(Debug)]
 enum Source {
-    Child,
+    /// Giusto starts it: program and arguments.
+    Child(Vec<String>),
     Process(u32),
     Cgroup(String),
+    /// A unit, its cgroup, and when systemd was asked for that.
+    Unit(String, String, Instant),
     Vm(Vm),
 }
 
+/// Something became of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// It has ended, and is started again after a while, if at all.
+    Ended { how: String, again: Option<Duration> },
+    /// An adopted one that had gone is back.
+    Back,
+}
+
 impl Running {
-    /// Starts the service in a process group of its own, its output going to `logs/NAME.log`; or finds the adopted one.
+    /// Starts the service, its output going to `logs/NAME.log`; or finds the adopted one. A started one may have ended
+    /// when this returns; [`Running::check`] tells.
     ///
-    /// `intend` gets the leader of that group before it runs its program, and has to write it down. The leader dies with this
-    /// process (PR_SET_PDEATHSIG) also before.
+    /// Errors: there is no such program; what has to be done `before` failed, and it has not run; there is nothing to
+    /// adopt.
     pub fn begin(
         name: &str,
         origin: &Origin,
+        process: &Process,
+        core: Option<u32>,
         logs: &Path,
-        intend: &mut (dyn FnMut(Thread) -> io::Result<()> + Send),
+        before: &mut Prepare<'_>,
     ) -> Result<Running, Error> {
         let service = |what| Error::Service { name: name.into(), what };
         let source = match origin {
-            Origin::Start(_) => Source::Child,
+            Origin::Start(words) if words.is_empty() => return Err(service("starts nothing".into())),
+            Origin::Start(words) => Source::Child(words.clone()),
             Origin::Adopt(Adopt::Pid(pid)) => Source::Process(*pid),
             Origin::Adopt(Adopt::Cgroup(path)) => Source::Cgroup(path.clone()),
             Origin::Adopt(Adopt::Systemd(unit)) => {
-                Source::Cgroup(systemd::control_group("systemctl", unit, &HIERARCHIES).map_err(service)?)
+                let path = systemd::control_group("systemctl", unit, &HIERARCHIES).map_err(service)?;
+                Source::Unit(unit.clone(), path, Instant::now())
             }
             Origin::Adopt(Adopt::Qmp(path)) => Source::Vm(Vm::Qmp(path.clone())),
             Origin::Adopt(Adopt::Libvirt(name)) => Source::Vm(Vm::Libvirt(name.clone())),
         };
-        let (owned, adopted, told) = (name.to_string(), RefCell::default(), RefCell::default());
-        let mut running = Running { name: owned, source, child: None, ended: None, adopted, told, log: None };
-        if let Origin::Start(words) = origin {
-            let path = logs.join(format!("{name}.log"));
-            let open = |source| Error::Io { doing: format!("open {}", path.display()), source };
-            fs::create_dir_all(logs).map_err(open)?;
-            let log = fs::File::create(&path).map_err(open)?;
-            let program = words.first().ok_or_else(|| service("starts nothing".into()))?;
-            let mut command = Command::new(program);
-            command.args(&words[1..]).stdin(Stdio::null()).stderr(log.try_clone().map_err(open)?).stdout(log);
-            let child = spawn_recorded(command.process_group(0), intend).map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => Error::Lacks {
-                    what: format!("{program}, which service '{name}' starts"),
-                    how: format!("install it (on Debian: apt-get install {program}) or give its full path"),
-                },
-                _ => Error::Io { doing: format!("start {program}"), source },
-            })?;
-            running.child = Some(child);
-            running.log = Some(path);
-        }
-        if let Source::Vm(_) = running.source {
-            running.vcpus()?;
+        let mut running = Running::new(name, source, process.clone());
+        match &running.source {
+            Source::Child(_) => {
+                running.log = Some(logs.join(format!("{name}.log")));
+                running.contained =
+                    Contained::make(name, process, core, &mut Written(before)).map_err(|why| match why {
+                        giusto_compute::Error::Lacks(lack) => Error::Lacks { what: lack.what, how: lack.how },
+                        other => other.into(),
+                    })?;
+                running.start(before)?;
+                return Ok(running);
+            }
+            Source::Vm(_) => drop(running.vcpus()?),
+            _ => {}
         }
         if running.processes().is_empty() {
             let what = match &running.source {
                 Source::Process(pid) => format!("there is no process {pid} to adopt"),
-                Source::Cgroup(path) => format!(
+                Source::Cgroup(path) | Source::Unit(_, path, _) => format!(
                     "there is no process in cgroup {path}, nor below it, to adopt; expected a path below one of {}",
                     HIERARCHIES.join(", ")
                 ),
-                Source::Child | Source::Vm(_) => "ended at once".to_string(),
+                Source::Child(_) | Source::Vm(_) => "ended at once".to_string(),
             };
             return Err(service(what));
         }
         Ok(running)
     }
 
+    fn new(name: &str, source: Source, process: Process) -> Running {
+        Running {
+            name: name.into(),
+            source,
+            restarts: Restarts::new(process.restart, Instant::now()),
+            process,
+            child: None,
+            contained: None,
+            ended: None,
+            down: None,
+            last_end: None,
+            seen: BTreeSet::new(),
+            escaped: 0,
+            out_of_memory: 0,
+            adopted: RefCell::default(),
+            told: RefCell::default(),
+            log: None,
+        }
+    }
+
+    /// Stands for one that is begun just now.
+    pub(crate) fn not_yet(name: &str) -> Running {
+        Running::new(name, Source::Child(vec![]), Process::default())
+    }
+
+    fn start(&mut self, before: &mut Prepare<'_>) -> Result<(), Error> {
+        let (Source::Child(words), Some(path)) = (&self.source, &self.log) else { return Ok(()) };
+        let log = logs::open(path).map_err(|source| Error::Io { doing: format!("open {}", path.display()), source })?;
+        let contained = &self.contained;
+        let mut ready = |leader: Thread| {
+            match contained {
+                Some(contained) => contained.enter(leader.tid)?,
+                None => before(Before::Made(Undo::Group(leader)))?,
+            }
+            before(Before::Runs(leader))
+        };
+        let child = spawn(words, &self.process, log, &mut ready).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => Error::Lacks {
+                what: format!("{}, which service '{}' starts", words[0], self.name),
+                how: format!("install it (on Debian: apt-get install {}) or give its full path", words[0]),
+            },
+            _ => source.downcast().unwrap_or_else(|source| Error::Io {
+                doing: format!("start {}, which is service '{}'", words[0], self.name),
+                source,
+            }),
+        })?;
+        (self.child, self.ended, self.down) = (Some(child), None, None);
+        self.seen.clear();
+        Ok(())
+    }
+
+    /// Starts it again, in the same cgroups. Errors: as [`Running::begin`]; it is tried again later.
+    pub(crate) fn start_again(&mut self, before: &mut Prepare<'_>) -> Result<(), Error> {
+        let done = self.start(before);
+        match &done {
+            Ok(()) => self.restarts.started(Instant::now()),
+            Err(error) => {
+                self.down = Some(error.to_string());
+                self.restarts.ended(false, Instant::now());
+            }
+        }
+        done
+    }
+
+    /// Whether it has ended, and is to be started again now: not while a mode has stopped it.
+    pub(crate) fn is_due(&self) -> bool {
+        let is_stopped = || self.contained.as_ref().is_some_and(|contained| contained.is_frozen());
+        self.restarts.is_due(Instant::now()) && !is_stopped()
+    }
+
+    /// Another say of the site file on what follows its end.
+    pub(crate) fn supervise(&mut self, process: &Process) {
+        self.process = process.clone();
+        self.restarts.policy = process.restart;
+    }
+
     /// Whether Giusto started it (and may stop, continue and end it).
     pub fn started(&self) -> bool {
-        self.child.is_some()
+        matches!(self.source, Source::Child(_))
     }
 
     /// The process group of a started service that has not ended.
@@ -116,16 +242,27 @@ impl Running {
         self.child.as_ref().filter(|_| self.ended.is_none()).map(Child::id)
     }
 
+    /// Its cgroup, if Giusto started it.
+    pub(crate) fn contained(&self) -> Option<&Contained> {
+        self.contained.as_ref()
+    }
+
     /// Ids of its processes now; empty when it has ended.
     pub fn processes(&self) -> Vec<u32> {
         let mut adopted = self.adopted.borrow_mut();
         match &self.source {
-            Source::Child => return self.group().map(sched::kin).unwrap_or_default(),
+            Source::Child(_) => {
+                return match &self.contained {
+                    Some(contained) => contained.processes(),
+                    None => self.group().map(sched::kin).unwrap_or_default(),
+                }
+            }
             Source::Process(pid) if adopted.is_empty() => adopted.extend(Thread::of(*pid)),
             Source::Process(_) => {}
-            Source::Cgroup(path) => {
+            Source::Cgroup(path) | Source::Unit(_, path, _) => {
                 let folders = HIERARCHIES.iter().map(|root| Path::new(root).join(path.trim_start_matches('/')));
                 let pids = folders.map(|folder| members(&folder)).find(|pids| !pids.is_empty()).unwrap_or_default();
+                adopted.retain(|process| process.alive());
                 let new: Vec<Thread> = pids.into_iter().filter_map(Thread::of).collect();
                 adopted.extend(new);
                 adopted.sort_unstable_by_key(|process| process.tid);
@@ -140,13 +277,14 @@ impl Running {
         adopted.iter().filter(|process| process.alive()).map(|process| process.tid).collect()
     }
 
-    /// The threads of a virtual machine's vCPUs, in the order of their numbers: they come and go, and are asked for again after
-    /// some seconds. Asking takes up to 2 s where QEMU does not answer; while another client has its monitor, what is known
-    /// stays. Errors: it is no virtual machine, or cannot be asked.
+    /// The threads of a virtual machine's vCPUs, in the order of their numbers: they come and go, and are asked for
+    /// again after some seconds. Asking takes up to 2 s where QEMU does not answer; while another client has its
+    /// monitor, what is known stays. Errors: it is no virtual machine, or cannot be asked.
     pub fn vcpus(&self) -> Result<Vec<u32>, Error> {
         let service = |what| Error::Service { name: self.name.clone(), what };
         let Source::Vm(vm) = &self.source else {
-            let what = "is no virtual machine, of which vCPUs are known; expected adopt: {qmp: /run/vm.sock} or {libvirt: NAME}";
+            let what = "is no virtual machine, of which vCPUs are known; expected adopt: {qmp: /run/vm.sock} or \
+                        {libvirt: NAME}";
             return Err(service(what.into()));
         };
         let alive = |vcpus: &Vec<Thread>| vcpus.iter().all(|vcpu| vcpu.alive());
@@ -167,44 +305,187 @@ impl Running {
         answer
     }
 
-    /// An error that tells how it ended, if it has ended.
-    pub fn check(&mut self) -> Result<(), Error> {
-        let ended = |what: String| Err(Error::Service { name: self.name.clone(), what });
-        let Some(child) = &mut self.child else {
-            return if self.processes().is_empty() { ended("has ended".into()) } else { Ok(()) };
-        };
-        if self.ended.is_none() {
-            self.ended = child.try_wait().ok().flatten();
+    /// What became of it since the last look. Of started ones cheap as long as they run; adopted ones are looked for.
+    pub(crate) fn poll(&mut self) -> Option<Event> {
+        if !self.started() {
+            return self.poll_adopted();
         }
-        let Some(status) = self.ended else { return Ok(()) };
-        let how = match status.signal() {
+        if self.down.is_some() {
+            return None;
+        }
+        if self.ended.is_none() {
+            self.ended = self.child.as_mut()?.try_wait().ok().flatten();
+        }
+        let status = self.ended?;
+        if !self.processes().is_empty() {
+            if status.success() {
+                return None; // it works in the background
+            }
+            self.contained.iter().for_each(|contained| contained.kill_now());
+            if !self.processes().is_empty() {
+                return None; // soon
+            }
+        }
+        let mut how = match status.signal() {
             Some(signal) => format!("was ended by signal {signal}"),
             None => format!("ended with exit code {}", status.code().unwrap_or(-1)),
         };
-        let log = self.log.as_deref().map(last_line).unwrap_or_default();
-        ended(format!("{how}{log}"))
+        let out_of_memory = self.contained.as_ref().map_or(0, Contained::out_of_memory);
+        if std::mem::replace(&mut self.out_of_memory, out_of_memory) < out_of_memory {
+            how.push_str(", as its memory was used up (limits: memory)");
+        }
+        self.last_end = Some(how.clone());
+        let again = self.restarts.ended(status.success(), Instant::now());
+        how.push_str(&self.log.as_deref().map(logs::last_line).unwrap_or_default());
+        self.down = Some(how.clone());
+        Some(Event::Ended { how, again })
     }
 
-    /// SIGSTOP for a started service's group.
+    fn poll_adopted(&mut self) -> Option<Event> {
+        if let Source::Unit(unit, path, asked) = &mut self.source {
+            if self.down.is_some() && asked.elapsed() > ASKED_AGAIN {
+                *asked = Instant::now();
+                *path = systemd::control_group("systemctl", unit, &HIERARCHIES).unwrap_or(path.clone());
+            }
+        }
+        let gone = self.processes().is_empty();
+        match (gone, self.down.is_some()) {
+            (true, false) => {
+                let how = match &self.source {
+                    Source::Process(pid) => {
+                        format!("has ended: process {pid} cannot come back; adopt it by another way, and reload")
+                    }
+                    Source::Cgroup(path) => format!("has ended; a process in cgroup {path} is waited for"),
+                    Source::Unit(unit, ..) => format!("has ended; it is waited for: systemctl start {unit}"),
+                    Source::Vm(_) | Source::Child(_) => "has ended; it is waited for: start it again".into(),
+                };
+                (self.down, self.last_end) = (Some(how.clone()), Some("ended".into()));
+                Some(Event::Ended { how, again: None })
+            }
+            (false, true) => {
+                self.down = None;
+                Some(Event::Back)
+            }
+            _ => None,
+        }
+    }
+
+    /// How it ended, as long as it is not there.
+    pub(crate) fn down(&self) -> Option<&str> {
+        self.down.as_deref()
+    }
+
+    /// Whether it ended by itself, as a program does that has done its work, and is not started again.
+    pub(crate) fn is_done(&self) -> bool {
+        self.down.is_some() && !self.awaited() && self.ended.is_some_and(|status| status.success())
+    }
+
+    /// Whether it has ended, and it is known how it may come back.
+    pub(crate) fn awaited(&self) -> bool {
+        self.down.is_some() && (self.restarts.waits() || !matches!(self.source, Source::Child(_) | Source::Process(_)))
+    }
+
+    /// How often it was started again, and how it ended the last time.
+    pub(crate) fn history(&self) -> (Option<u64>, Option<String>) {
+        (self.started().then_some(self.restarts.count), self.last_end.clone())
+    }
+
+    /// Processor time of all that is and ever was in its cgroup, in ns, where the kernel tells.
+    pub(crate) fn usage_ns(&self) -> Option<u64> {
+        self.contained.as_ref()?.usage_ns()
+    }
+
+    /// How many of its processes had left its cgroup, which takes root, and were brought back.
+    pub(crate) fn escaped(&self) -> u64 {
+        self.escaped
+    }
+
+    /// Brings processes back into its cgroup that have left it: those that were in it, their children, and the
+    /// processes of `threads` on `core`, which a manager knew from their birth a second ago. Returns what is to be
+    /// told.
+    pub(crate) fn bring_back(&mut self, core: Option<u32>, threads: &[u32]) -> Option<String> {
+        let contained = self.contained.as_ref()?;
+        let inside: BTreeSet<u32> = contained.processes().into_iter().collect();
+        let outside = |pid: &u32| !inside.contains(pid);
+        let known = self.seen.iter().filter(|process| outside(&process.tid) && process.alive()).map(|one| one.tid);
+        // A number that was used again since belongs to a process that is younger, and has other cores.
+        let same = |pid: &u32| {
+            Thread::of(*pid).and_then(Thread::age).is_some_and(|age| age > REUSED)
+                && sched::affinity(*pid).is_ok_and(|cores| core.is_some_and(|core| cores == [core]))
+        };
+        let born = threads.iter().filter(|tid| outside(tid)).filter_map(|&tid| sched::process_of(tid));
+        let born = born.filter(|pid| outside(pid) && same(pid));
+        let mut strays: BTreeSet<u32> = known.chain(born).collect();
+        let children: Vec<u32> = strays.iter().flat_map(|&pid| sched::kin(pid)).filter(outside).collect();
+        strays.extend(children);
+        self.seen = inside.iter().filter_map(|&pid| Thread::of(pid)).collect();
+        let brought: Vec<u32> = strays.into_iter().filter(|&pid| contained.enter(pid).is_ok()).collect();
+        let &one = brought.first()?;
+        self.escaped += brought.len() as u64;
+        Some(format!(
+            "{}: {} processes had left its cgroup (such as {one}) and were brought back; only root can do that: give it \
+             a 'user'",
+            self.name,
+            brought.len()
+        ))
+    }
+
+    /// An error that tells how it ended, if it has ended.
+    pub fn check(&mut self) -> Result<(), Error> {
+        self.poll();
+        match &self.down {
+            Some(how) => Err(Error::Service { name: self.name.clone(), what: how.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins a new log where it is too large.
+    pub(crate) fn rotate(&self) -> io::Result<()> {
+        self.log.as_deref().map_or(Ok(()), logs::rotate)
+    }
+
+    /// Stops all processes of a started service.
     pub fn stop(&self) {
-        self.signal(libc::SIGSTOP);
+        self.freeze(true);
     }
 
-    /// SIGCONT for a started service's group.
+    /// Lets them go on.
     pub fn go_on(&self) {
-        self.signal(libc::SIGCONT);
+        self.freeze(false);
     }
 
-    /// Ends a started service at once and reaps it. The journal's undoing has ended it gently before, if there was time.
+    fn freeze(&self, stop: bool) {
+        match &self.contained {
+            Some(contained) => _ = contained.ask_to_freeze(stop),
+            None => self.signal(if stop { libc::SIGSTOP } else { libc::SIGCONT }),
+        }
+    }
+
+    /// Asks a started service to end, ends it after two seconds, and removes its cgroup.
     pub fn end(&mut self) {
+        match &self.contained {
+            Some(contained) => _ = contained.end(PATIENCE),
+            None => self.signal(libc::SIGTERM),
+        }
+        self.kill();
+    }
+
+    /// Ends a started service at once and reaps it. The journal's undoing has ended it gently before, if there was
+    /// time.
+    fn kill(&mut self) {
+        if let Some(contained) = self.contained.take() {
+            if let Err(error) = contained.end(Duration::ZERO) {
+                tracing::warn!("{}: {error}", self.name);
+            }
+        }
         self.signal(libc::SIGKILL);
         let _ = self.child.take().map(|mut child| child.wait());
     }
 
     fn signal(&self, signal: i32) {
         if let Some(group) = self.group() {
-            // SAFETY: plain system call. The group is ours: its leader is our child and not reaped, so that the number cannot
-            // have been reused.
+            // SAFETY: plain system call. The group is ours: its leader is our child and not reaped, so that the number
+            // cannot have been reused.
             unsafe { libc::kill(-(group as i32), signal) };
         }
     }
@@ -212,7 +493,16 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
+    }
+}
+
+/// What is to be written down goes to whoever prepares a start.
+struct Written<'a, 'b>(&'a mut Prepare<'b>);
+
+impl Recorder for Written<'_, '_> {
+    fn intend(&mut self, undo: &Undo) -> io::Result<()> {
+        (self.0)(Before::Made(undo.clone()))
     }
 }
 
@@ -225,191 +515,6 @@ pub(crate) fn members(folder: &Path) -> Vec<u32> {
     own.chain(below.flat_map(|entry| members(&entry.path()))).collect()
 }
 
-/// Starts a process that runs its program only once `intend` has written it down: the child tells its number and waits.
-fn spawn_recorded(
-    command: &mut Command,
-    intend: &mut (dyn FnMut(Thread) -> io::Result<()> + Send),
-) -> io::Result<Child> {
-    let (mut told, tell) = io::pipe()?;
-    let (wait, mut go) = io::pipe()?;
-    let (parent, tell_fd, wait_fd, go_fd) = (std::process::id(), tell.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
-    // SAFETY: all calls are async-signal-safe. Pipes are closed on exec.
-    unsafe {
-        command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::close(go_fd); // or its own copy would keep it waiting for a parent that has died
-            let (pid, mut byte) = (libc::getpid().to_ne_bytes(), 0u8);
-            let dead = libc::getppid() as u32 != parent // died before prctl
-                || libc::write(tell_fd, pid.as_ptr().cast(), pid.len()) != pid.len() as isize
-                || libc::read(wait_fd, (&raw mut byte).cast(), 1) != 1;
-            if dead {
-                return Err(io::Error::from_raw_os_error(libc::ECANCELED));
-            }
-            Ok(())
-        });
-    }
-    std::thread::scope(|scope| {
-        let recorder = scope.spawn(move || {
-            let mut pid = [0; 4];
-            // Nobody tells where the fork itself failed.
-            told.read_exact(&mut pid).ok().and_then(|()| Thread::of(u32::from_ne_bytes(pid))).map_or(Ok(()), |leader| {
-                intend(leader)?;
-                go.write_all(&[1])
-            })
-        });
-        let child = command.spawn();
-        drop(tell);
-        let recorded = recorder.join().unwrap_or_else(|_| Err(io::Error::other("the recording thread broke down")));
-        recorded.and(child)
-    })
-}
-
-fn last_line(log: &Path) -> String {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    let line = text.lines().rev().find(|line| !line.trim().is_empty());
-    let line = line.map(|line| format!("; its last line: {}", line.trim())).unwrap_or_default();
-    format!("{line} (all of it: {})", log.display())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shell(script: &str) -> Origin {
-        Origin::Start(vec!["sh".into(), "-c".into(), script.into()])
-    }
-
-    #[test]
-    fn a_started_service_ends_with_all_its_children() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut running =
-            Running::begin("pair", &shell("sleep 60 & sleep 60"), folder.path(), &mut |_| Ok(())).unwrap();
-        while running.processes().len() < 3 {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let group = running.group().unwrap();
-        running.end();
-        while !sched::group(group).is_empty() {
-            std::thread::sleep(Duration::from_millis(5)); // the kernel is still ending them
-        }
-    }
-
-    #[test]
-    fn children_that_make_a_group_for_themselves_belong_to_the_service_too() {
-        let folder = tempfile::tempdir().unwrap();
-        let script = "sh -c 'setsid sleep 60 & wait' & wait";
-        let mut running = Running::begin("kin", &shell(script), folder.path(), &mut |_| Ok(())).unwrap();
-        let until = Instant::now() + Duration::from_secs(10);
-        let own = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
-        let sleeper = loop {
-            if let Some(pid) = running.processes().into_iter().find(own) {
-                break pid;
-            }
-            assert!(Instant::now() < until);
-        };
-        assert!(!sched::group(running.group().unwrap()).contains(&sleeper));
-        // SAFETY: plain system call; it is our child's child, and alive.
-        unsafe { libc::kill(sleeper as i32, libc::SIGKILL) };
-        running.end();
-    }
-
-    #[test]
-    fn what_could_not_be_recorded_does_not_run() {
-        let folder = tempfile::tempdir().unwrap();
-        let ran = folder.path().join("ran");
-        let touch = Origin::Start(vec!["touch".into(), ran.display().to_string()]);
-        let refused = Running::begin("x", &touch, folder.path(), &mut |_| Err(io::ErrorKind::StorageFull.into()));
-        assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
-        assert!(!ran.exists());
-        let mut leader = None;
-        let running = Running::begin("x", &touch, folder.path(), &mut |process| {
-            leader = Some(process);
-            assert!(!ran.exists(), "recorded before it runs");
-            Ok(())
-        });
-        let ended = matches!(running, Err(Error::Service { .. })); // it may have ended by now
-        assert!(ended || running.unwrap().group() == leader.map(|leader| leader.tid));
-    }
-
-    #[test]
-    fn a_virtual_machine_is_not_asked_all_the_time_and_what_is_known_stays() {
-        let nowhere = Vm::Qmp("/no/such/monitor".into());
-        let own = Thread::of(std::process::id()).unwrap();
-        let long_ago = Instant::now().checked_sub(2 * ASKED_AGAIN).unwrap();
-        let running = |at: Instant, told: Result<Thread, &str>| Running {
-            name: "vm".into(),
-            source: Source::Vm(Vm::Qmp("/no/such/monitor".into())),
-            child: None,
-            ended: None,
-            adopted: RefCell::default(),
-            told: RefCell::new(Some((at, told.map(|vcpu| vec![vcpu]).map_err(String::from)))),
-            log: None,
-        };
-        for at in [Instant::now(), long_ago] {
-            assert_eq!(running(at, Ok(own)).vcpus().unwrap(), [own.tid]);
-            let gone = running(at, Ok(Thread { started: 1, ..own })).vcpus().unwrap_err().to_string();
-            assert!(gone.contains(&nowhere.vcpus().unwrap_err()), "{gone}");
-        }
-        assert!(running(Instant::now(), Err("busy")).vcpus().unwrap_err().to_string().contains("busy"));
-        assert!(!running(long_ago, Err("busy")).vcpus().unwrap_err().to_string().contains("busy"));
-    }
-
-    #[test]
-    fn a_cgroup_has_the_processes_of_those_below_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let below = folder.path().join("a.service/b.scope");
-        fs::create_dir_all(&below).unwrap();
-        fs::write(folder.path().join("cgroup.procs"), "").unwrap();
-        fs::write(below.join("cgroup.procs"), "7\n8\n").unwrap();
-        assert_eq!(members(folder.path()), [7, 8]);
-        assert!(members(&folder.path().join("none")).is_empty());
-    }
-
-    #[test]
-    fn an_adopted_process_that_has_ended_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let adopt = Origin::Adopt(Adopt::Pid(child.id()));
-        let mut running = Running::begin("x", &adopt, folder.path(), &mut |_| Ok(())).unwrap();
-        assert_eq!(running.processes(), [child.id()]);
-        running.check().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(running.processes().is_empty() && running.check().is_err());
-    }
-
-    #[test]
-    fn a_service_that_ends_says_how_and_its_last_words() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut running =
-            Running::begin("short", &shell("sleep 0.2; echo no port >&2; exit 7"), folder.path(), &mut |_| Ok(()))
-                .unwrap();
-        let error = loop {
-            if let Err(error) = running.check() {
-                break error.to_string();
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        assert!(error.contains("exit code 7") && error.contains("no port"), "{error}");
-    }
-
-    #[test]
-    fn what_is_not_there_cannot_be_started_or_adopted() {
-        let folder = tempfile::tempdir().unwrap();
-        let missing = Origin::Start(vec!["no-such-program".into()]);
-        assert!(matches!(Running::begin("x", &missing, folder.path(), &mut |_| Ok(())), Err(Error::Lacks { .. })));
-        let socket = folder.path().join("qmp");
-        for adopt in [
-            Adopt::Pid(u32::MAX),
-            Adopt::Cgroup("no/such".into()),
-            Adopt::Systemd("no-such.service".into()),
-            Adopt::Qmp(socket),
-            Adopt::Libvirt("no such".into()),
-        ] {
-            assert!(matches!(
-                Running::begin("x", &Origin::Adopt(adopt), folder.path(), &mut |_| Ok(())),
-                Err(Error::Service { .. })
-            ));
-        }
-    }
-}
+#[path = "services_tests.rs"]
+mod tests;

@@ -102,6 +102,15 @@ pub struct ServiceStatus {
     pub misses: Option<u64>,
     /// Its mode.
     pub mode: Option<String>,
+    /// How often it was started again; not written where giusto did not start it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<u64>,
+    /// How it ended the last time; not written where it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_end: Option<String>,
+    /// Processes of it that had left its cgroup and were brought back; not written where giusto did not start it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escaped: Option<u64>,
     /// What it asks for beside what was planned for; not written where no demand is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand: Option<DemandStatus>,
@@ -136,7 +145,11 @@ pub enum ServiceState {
     Idle,
     /// It wants its core and its budget is used up.
     Throttled,
-    /// It is gone.
+    /// It has ended, and is started again soon.
+    Restarting,
+    /// Giusto did not start it, it has ended, and it is looked for.
+    Awaited,
+    /// It has ended, and does not come back.
     Ended,
 }
 
@@ -193,6 +206,8 @@ impl fmt::Display for ServiceState {
             ServiceState::Ready => "ready",
             ServiceState::Idle => "idle",
             ServiceState::Throttled => "throttled",
+            ServiceState::Restarting => "restarting",
+            ServiceState::Awaited => "awaited",
             ServiceState::Ended => "ended",
         })
     }

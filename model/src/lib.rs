@@ -17,6 +17,7 @@ mod network;
 mod observation;
 mod percentile;
 mod plan;
+mod process;
 mod profile;
 mod promise;
 mod rate;
@@ -49,6 +50,7 @@ pub use network::{HostNetwork, NetworkPlan, PacketClass, PacketUnit, Uplink, Upl
 pub use observation::{Foreign, Observation, ObservedHost, OBSERVATION_VERSION};
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
 pub use plan::{CurvePoint, Hold, HostPlan, LeftoverPlan, Plan, Prediction, Reason, ServicePlan, PLAN_VERSION};
+pub use process::{Limit, Process, Restart};
 pub use profile::{Profile, ProfileError};
 pub use promise::Promise;
 pub use rate::Rate;

@@ -2,7 +2,7 @@
 
 use crate::{
     Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Criticality, Duration, HostLatency, Load,
-    LocalProof, ModesPlan, NetworkPlan, Origin, Promise, Server, Task, TopicPlan,
+    LocalProof, ModesPlan, NetworkPlan, Origin, Process, Promise, Server, Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +105,9 @@ pub struct ServicePlan {
     pub promise: Promise,
     /// Where its processes come from.
     pub origin: Origin,
+    /// How they are run; not written where the site says nothing about it.
+    #[serde(default, skip_serializing_if = "Process::is_default")]
+    pub process: Process,
     /// The virtual CPU that this entry is for, from 0; `None`: all threads of the service together.
     pub vcpu: Option<u32>,
     /// What it runs, on this virtual CPU if it has several; empty unless it is promised every deadline or as-if-alone.
@@ -201,6 +204,9 @@ pub struct LeftoverPlan {
     pub on: String,
     /// Where its processes come from.
     pub origin: Origin,
+    /// How they are run; not written where the site says nothing about it.
+    #[serde(default, skip_serializing_if = "Process::is_default")]
+    pub process: Process,
     /// Cores it may run on.
     pub cores: Vec<u32>,
     /// The floor it was promised.

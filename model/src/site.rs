@@ -1,7 +1,7 @@
 //! A site as the operator described it, already checked for meaning; `site` reads it from a file.
 
 use crate::{
-    AgentKey, Arrivals, Bandwidth, Cap, Coordination, HostNetwork, Promise, Rate, ServerKind, ServiceMode,
+    AgentKey, Arrivals, Bandwidth, Cap, Coordination, HostNetwork, Process, Promise, Rate, ServerKind, ServiceMode,
     SiteCriticality, SiteModes, Task, Topic, Vif,
 };
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,8 @@ pub struct Service {
     pub on: Option<String>,
     /// Where its processes come from.
     pub origin: Origin,
+    /// How they are run.
+    pub process: Process,
     /// What it runs; empty unless it is promised [`Promise::EveryDeadline`] or [`Promise::AsIfAlone`].
     pub tasks: Vec<Task>,
     /// What it was promised.

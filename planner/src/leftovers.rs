@@ -86,6 +86,7 @@ pub(crate) fn leftovers(
             name: service.name.clone(),
             on: host.name.clone(),
             origin: service.origin.clone(),
+            process: service.process.clone(),
             cores: held.iter().copied().chain(rest).collect(),
             at_least: *at_least,
             at_most,

@@ -118,6 +118,7 @@ fn place(service: &Service, host: &Host, found: Sized, core: u32, rank: usize, c
         on: host.name.clone(),
         promise: service.promise.clone(),
         origin: service.origin.clone(),
+        process: service.process.clone(),
         vcpu: service.origin.has_vcpus().then_some(0),
         tasks: service.tasks.clone(),
         load: service.load.clone(),

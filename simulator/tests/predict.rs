@@ -14,6 +14,7 @@ fn service() -> ServicePlan {
         on: "edge-1".into(),
         promise: Promise::AsIfAlone,
         origin: Origin::Start(vec!["service".into()]),
+        process: giusto_model::Process::default(),
         tasks: vec!["50us/1ms".parse().unwrap()],
         vcpu: None,
         load: None,

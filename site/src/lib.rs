@@ -25,6 +25,7 @@ mod locals;
 mod modes;
 mod network;
 mod percentiles;
+mod process;
 mod promise;
 mod service;
 mod source;

@@ -9,6 +9,7 @@ use crate::host::five_percent;
 use crate::load;
 use crate::locals;
 use crate::network;
+use crate::process;
 use crate::promise::{self, Promised};
 use crate::start;
 use crate::suggest::did_you_mean;
@@ -40,6 +41,13 @@ pub(crate) const SERVICE: Grammar = Grammar {
         "agent",
         "criticality",
         "adapt",
+        "restart",
+        "essential",
+        "user",
+        "group",
+        "limits",
+        "environment",
+        "directory",
     ],
     later: &[],
 };
@@ -66,6 +74,7 @@ fn service(
     let fields = SERVICE.read(value, key.span)?;
     let on = fields.get("on").map(|node| on(node, hosts)).transpose()?;
     let origin = origin(&fields)?;
+    let process = process::read(&fields, &origin, base)?;
     let Promised { promise, tasks, mut modes, measured } = promise::read(&fields, &origin, base)?;
     let agent = locals::agent(&fields, &promise, base)?;
     let (foreign, why): (&[&str], &str) = match promise {
@@ -131,6 +140,7 @@ fn service(
         name,
         on,
         origin,
+        process,
         tasks,
         promise,
         margin: fields.get("margin").map_or(Ok(margin), |node| share(node, "margin: 5%"))?,

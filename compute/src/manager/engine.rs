@@ -246,7 +246,7 @@ impl Engine {
                 server: slot,
                 name: server.managed.name.clone(),
                 reservation: server.managed.server,
-                threads: server.threads.len(),
+                threads: server.threads.iter().copied().collect(),
                 supplied_ns: account.ran.load(Relaxed).saturating_sub(server.base),
                 left_ns: self.pool.left_ns(server.id),
                 boost_ns: self.pool.boost_ns(server.id),

@@ -3,6 +3,7 @@
 //! v1: a group of the freezer hierarchy, which takes single threads too. v2: a group of its own; for single threads a
 //! threaded one below it.
 
+use crate::contained;
 use crate::files::{Files, Real};
 use crate::sched::{self, Attr, Thread};
 use crate::{Error, Recorder, Undo};
@@ -77,6 +78,8 @@ pub(crate) struct Group {
     core: u32,
     /// Whether it takes single threads.
     threaded: bool,
+    /// Whether its members end with their service's cgroup, so that nothing else of them has to be undone.
+    contained: bool,
     /// Where its members go in the end, and what those get that were born in it.
     home: PathBuf,
     before: Attr,
@@ -98,7 +101,11 @@ impl Group {
         let before = sched::get(leader).map_err(|_| Error::Gone(leader))?;
         let cores = sched::allowed(leader).map_err(|_| Error::Gone(leader))?;
         let home = freezer.of_thread(leader).ok_or(Error::Gone(leader))?;
-        let mut folder = freezer.root().join(format!("giusto.{name}"));
+        let contained = contained::contains(name, leader);
+        let mut folder = match contained::is_service(&home) {
+            true => home.join("managed"),
+            false => freezer.root().join(format!("giusto.{name}")),
+        };
         let held = |folder: &Path, home: &Path| Undo::Held {
             folder: folder.into(),
             home: home.into(),
@@ -136,7 +143,8 @@ impl Group {
             Freezer::V2(_) => "cgroup.freeze",
         });
         let switch = OpenOptions::new().write(true).open(&switch).map_err(|why| broken("open", &switch, &why))?;
-        Ok(Group { freezer: freezer.clone(), folder, core, threaded: part.is_some(), home, before, cores, switch })
+        let (freezer, threaded) = (freezer.clone(), part.is_some());
+        Ok(Group { freezer, folder, core, threaded, contained, home, before, cores, switch })
     }
 
     /// Takes a process with all its threads, or (in a threaded group) one thread in, and binds it to the core; returns the
@@ -152,7 +160,7 @@ impl Group {
             if before.policy == sched::DEADLINE {
                 return Err(Error::Taken(tid));
             }
-            if outside.is_some() {
+            if outside.is_some() && !self.contained {
                 record.intend(&Undo::Scheduling { thread, before, period_ns: 0 }).map_err(Error::Journal)?;
                 record.intend(&Undo::Bound { thread, core: self.core, cores }).map_err(Error::Journal)?;
             }
@@ -164,7 +172,10 @@ impl Group {
         };
         if let Some(home) = outside {
             // Back to where it was; on v2 a single thread goes back with its process.
-            if !(self.threaded && matches!(self.freezer, Freezer::V2(_))) {
+            let with_its_process = self.threaded && matches!(self.freezer, Freezer::V2(_));
+            if with_its_process {
+                self.take_process_of(id, &home, record)?;
+            } else if !self.contained {
                 let undo = Undo::Place { process: member, back_to: home.join(members), from: self.folder.clone() };
                 record.intend(&undo).map_err(Error::Journal)?;
             }
@@ -184,12 +195,22 @@ impl Group {
         Ok(all)
     }
 
+    /// Threads of a process stay below one group (v2): a virtual machine that was started again comes as a whole first.
+    fn take_process_of(&self, tid: u32, home: &Path, record: &mut dyn Recorder) -> Result<(), Error> {
+        let Some(parent) = self.folder.parent().filter(|parent| !home.starts_with(parent)) else { return Ok(()) };
+        let Some(process) = sched::process_of(tid).and_then(Thread::of) else { return Ok(()) };
+        let undo = Undo::Place { process, back_to: home.join("cgroup.procs"), from: parent.into() };
+        record.intend(&undo).map_err(Error::Journal)?;
+        write(&parent.join("cgroup.procs"), &process.tid.to_string())
+    }
+
     /// The same group for the manager's thread, which stops it.
     pub(crate) fn clone_for_switching(&self) -> Result<Group, Error> {
         let switch = self.switch.try_clone().map_err(|why| broken("share", &self.folder, &why))?;
         let (freezer, folder, home) = (self.freezer.clone(), self.folder.clone(), self.home.clone());
-        let (core, threaded, before, cores) = (self.core, self.threaded, self.before, self.cores.clone());
-        Ok(Group { freezer, folder, core, threaded, home, before, cores, switch })
+        let (core, threaded, contained, before) = (self.core, self.threaded, self.contained, self.before);
+        let cores = self.cores.clone();
+        Ok(Group { freezer, folder, core, threaded, contained, home, before, cores, switch })
     }
 
     /// Moves everybody to another core.
@@ -248,10 +269,18 @@ pub(crate) fn release(
         return Ok(());
     }
     let (v1, v2) = (folder.join("freezer.state"), folder.join("cgroup.freeze"));
-    files.write(&v1, "THAWED").or_else(|_| files.write(&v2, "0"))?;
+    let freeze = |stop: bool| {
+        let words = if stop { ("FROZEN", "1") } else { ("THAWED", "0") };
+        files.write(&v1, words.0).or_else(|_| files.write(&v2, words.1))
+    };
+    freeze(false)?;
     let list = |name: &str| files.read(&folder.join(name)).unwrap_or_default();
     let mut last = Ok(());
-    for _ in 0..400 {
+    for attempt in 0..400 {
+        // Members that fork all the time cannot be moved as fast as they come, unless they are stopped; leaving lets them go on.
+        if attempt > 20 {
+            let _ = freeze(true);
+        }
         let tasks = Some(list("tasks")).filter(|text| !text.is_empty()).unwrap_or_else(|| list("cgroup.threads"));
         for tid in tasks.lines().filter_map(|line| line.parse::<u32>().ok()) {
             if sched::get(tid).is_ok_and(|now| now.policy == sched::RR && *before != now) {

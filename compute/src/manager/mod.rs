@@ -113,8 +113,8 @@ pub struct ServerReport {
     pub name: String,
     /// Its reservation, or the one that begins with its next period.
     pub reservation: Server,
-    /// How many threads it has.
-    pub threads: usize,
+    /// Its threads, also those that have left their cgroup.
+    pub threads: Vec<u32>,
     /// Processor time that its threads have had since it was added, in ns.
     pub supplied_ns: u64,
     /// Budget left, in ns; below 0 is debt, which is repaid.

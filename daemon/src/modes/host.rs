@@ -7,7 +7,8 @@ use super::peers::{News, Peers};
 use super::table::{settings, Begin, Fits};
 use super::{Carry, Order, Reply};
 use crate::{Error, Refused};
-use giusto_compute::sched::{self, Attr, Thread};
+use giusto_compute::sched::{self, Attr};
+use giusto_compute::Contained;
 use giusto_model::Instant;
 use giusto_modes::{Action, Event, Manager, Outcome, Parts, Policy, When};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -27,8 +28,8 @@ const AWAKE: u64 = 500_000;
 pub(super) struct Host {
     manager: Manager<Fits>,
     grips: Vec<Vec<Grip>>,
-    /// The process group of each member that giusto started itself.
-    groups: Vec<Option<Thread>>,
+    /// The cgroup of each member that giusto started itself.
+    groups: Vec<Option<Contained>>,
     /// The local mode whose server each part of each member has.
     held: Vec<Vec<usize>>,
     peers: Peers,
@@ -68,7 +69,7 @@ struct Later {
 impl Host {
     pub(super) fn new(
         begin: Begin<'_>,
-        (grips, groups): (Vec<Vec<Grip>>, Vec<Option<Thread>>),
+        (grips, groups): (Vec<Vec<Grip>>, Vec<Option<Contained>>),
         orders: Receiver<Order>,
         called: OwnedFd,
         carries: Sender<Carry>,
@@ -272,9 +273,9 @@ impl Host {
             Action::Carry { member, change, local } => {
                 let one = &self.manager.table().members()[member];
                 let runs = one.locals[local].name != giusto_model::STOPPED;
-                match self.groups.get(member).copied().flatten() {
-                    Some(group) => {
-                        let done = giusto_compute::signal_group(group, runs);
+                match self.groups.get(member).and_then(Option::as_ref) {
+                    Some(contained) => {
+                        let done = contained.ask_to_freeze(!runs);
                         done.as_ref().err().into_iter().for_each(|why| tracing::warn!("{}: {why}", one.name));
                         news.push(Event::Carried { member, change, done: done.is_ok() });
                     }

@@ -17,7 +17,7 @@ pub(crate) use kept::forget;
 pub(crate) use table::Begin;
 
 use crate::{Error, Refused, Wish};
-use giusto_compute::sched::Thread;
+use giusto_compute::Contained;
 use giusto_modes::{Policy, Target};
 use rustix::event::{eventfd, EventfdFlags};
 use std::os::fd::OwnedFd;
@@ -77,10 +77,14 @@ pub(crate) struct Modes {
 
 impl Modes {
     /// Listens for agents and begins. `begin` is the mode in force, whose reservations `grips` hold: of each member of the plan, part by part.
-    /// `groups` are those members without agents that giusto started: the leaders of their process groups.
+    /// `groups` are those members without agents that giusto started: their cgroups.
     ///
     /// Errors: a key is no key, an address cannot be listened on, the plan's modes make no table.
-    pub(crate) fn start(begin: Begin<'_>, grips: Vec<Vec<Grip>>, groups: Vec<Option<Thread>>) -> Result<Modes, Error> {
+    pub(crate) fn start(
+        begin: Begin<'_>,
+        grips: Vec<Vec<Grip>>,
+        groups: Vec<Option<Contained>>,
+    ) -> Result<Modes, Error> {
         let (orders, received) = channel();
         let (carry, carries) = channel();
         let cannot = |doing: &str| {

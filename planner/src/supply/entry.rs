@@ -93,6 +93,7 @@ pub(super) fn place(
         on: host.name.clone(),
         promise,
         origin: service.origin.clone(),
+        process: service.process.clone(),
         vcpu: *vcpu,
         tasks: need.as_ref().map_or(Vec::new(), |need| need.tasks.clone()),
         load: service.load.clone(),

@@ -1,8 +1,8 @@
 //! Sites built by hand.
 
 use giusto_model::{
-    Adopt, Arrivals, Bandwidth, Cap, Duration, GuestScheduler, Host, Load, Origin, Plan, Promise, Release, ServerKind,
-    Service, ServiceTime, Site, Task, Unused, Within,
+    Adopt, Arrivals, Bandwidth, Cap, Duration, GuestScheduler, Host, Load, Origin, Plan, Process, Promise, Release,
+    ServerKind, Service, ServiceTime, Site, Task, Unused, Within,
 };
 use giusto_planner::{Facts, Refusal};
 use giusto_verify::{check_plan, read_plan};
@@ -31,6 +31,7 @@ pub(crate) fn as_if_alone(name: &str, tasks: Vec<Task>, margin: &str) -> Service
         name: name.into(),
         on: None,
         origin,
+        process: Process::default(),
         tasks,
         promise: Promise::AsIfAlone,
         margin: of(margin),
@@ -77,6 +78,7 @@ pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
         name: name.into(),
         on: None,
         origin: Origin::Adopt(Adopt::Cgroup(format!("{name}.slice"))),
+        process: Process::default(),
         tasks: Vec::new(),
         promise: Promise::Leftovers { at_least: of(at_least), at_most: None },
         margin: Bandwidth::ZERO,

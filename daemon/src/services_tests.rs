@@ -1,0 +1,208 @@
+//! Real processes; in cgroups of their own where this is root.
+
+use super::*;
+use std::process::Command;
+
+/// Beside others of this name, in this program and in others.
+fn begin(name: &str, origin: &Origin, logs: &Path, before: &mut Prepare<'_>) -> Result<Running, Error> {
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    Running::begin(
+        &format!("test-{}-{name}-{number}", std::process::id()),
+        origin,
+        &Process::default(),
+        None,
+        logs,
+        before,
+    )
+}
+
+fn shell(script: &str) -> Origin {
+    Origin::Start(vec!["sh".into(), "-c".into(), script.into()])
+}
+
+#[test]
+fn a_started_service_ends_with_all_its_children() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = begin("pair", &shell("sleep 60 & sleep 60"), folder.path(), &mut |_| Ok(())).unwrap();
+    while running.processes().len() < 3 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let group = running.group().unwrap();
+    running.end();
+    while !sched::group(group).is_empty() {
+        std::thread::sleep(Duration::from_millis(5)); // the kernel is still ending them
+    }
+}
+
+#[test]
+fn children_that_make_a_group_for_themselves_belong_to_the_service_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "sh -c 'setsid sleep 60 & wait' & wait";
+    let mut running = begin("kin", &shell(script), folder.path(), &mut |_| Ok(())).unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    let own = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
+    let sleeper = loop {
+        if let Some(pid) = running.processes().into_iter().find(own) {
+            break pid;
+        }
+        assert!(Instant::now() < until);
+    };
+    assert!(!sched::group(running.group().unwrap()).contains(&sleeper));
+    // SAFETY: plain system call; it is our child's child, and alive.
+    unsafe { libc::kill(sleeper as i32, libc::SIGKILL) };
+    running.end();
+}
+
+#[test]
+fn what_could_not_be_recorded_or_put_in_its_place_does_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = folder.path().join("ran");
+    let touch = Origin::Start(vec!["touch".into(), ran.display().to_string()]);
+    for refuse_the_process in [false, true] {
+        let refused = begin("x", &touch, folder.path(), &mut |before| match before {
+            Before::Made(_) if refuse_the_process => Ok(()),
+            _ => Err(io::ErrorKind::StorageFull.into()),
+        });
+        assert!(refused.is_err() && !ran.exists(), "{refused:?}");
+    }
+    let mut leader = None;
+    let running = begin("x", &touch, folder.path(), &mut |before| {
+        assert!(!ran.exists(), "told before it runs");
+        if let Before::Runs(process) = before {
+            leader = Some(process.tid);
+        }
+        Ok(())
+    });
+    assert_eq!(running.unwrap().group(), leader);
+    until("it ran", || ran.exists());
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// What becomes of a service, waited for.
+fn event(running: &mut Running) -> Event {
+    let mut found = None;
+    until("an event", || {
+        found = running.poll();
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+#[test]
+fn what_forks_twice_or_makes_a_session_counts_and_ends_with_the_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "(setsid sleep 1000 &); (setsid sh -c 'sleep 1000 & sleep 1000' &); exit 0";
+    let mut running = begin("escape", &shell(script), folder.path(), &mut |_| Ok(())).unwrap();
+    if running.contained().is_none() {
+        return; // not root
+    }
+    until("they are there", || running.processes().len() == 4);
+    until("its first process has ended", || running.group().is_none_or(|pid| Thread::of(pid).is_none()));
+    assert_eq!(running.poll(), None, "it works in the background");
+    let all: Vec<Thread> = running.processes().into_iter().filter_map(Thread::of).collect();
+    assert!(all.len() == 4 && running.usage_ns().is_none_or(|used| used > 0));
+    running.end();
+    assert!(all.iter().all(|process| !process.alive()));
+}
+
+#[test]
+fn the_rest_of_one_that_failed_is_ended_before_it_is_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "(setsid sleep 1000 &); sleep 0.1; kill -9 $$";
+    let mut running = begin("again", &shell(script), folder.path(), &mut |_| Ok(())).unwrap();
+    for turn in 1..=2 {
+        let Event::Ended { how, again } = event(&mut running) else { panic!() };
+        assert!(how.contains("signal 9") && again.is_some(), "{how}");
+        assert!(running.contained().is_none() || running.processes().is_empty());
+        until("it is due", || running.is_due());
+        running.start_again(&mut |_| Ok(())).unwrap();
+        assert_eq!(running.history(), (Some(turn), Some("was ended by signal 9".into())));
+        assert!(!running.processes().is_empty() && running.down().is_none());
+    }
+    running.end();
+}
+
+#[test]
+fn a_virtual_machine_is_not_asked_all_the_time_and_what_is_known_stays() {
+    let nowhere = Vm::Qmp("/no/such/monitor".into());
+    let own = Thread::of(std::process::id()).unwrap();
+    let long_ago = Instant::now().checked_sub(2 * ASKED_AGAIN).unwrap();
+    let running = |at: Instant, told: Result<Thread, &str>| {
+        let running = Running::new("vm", Source::Vm(Vm::Qmp("/no/such/monitor".into())), Process::default());
+        running.told.replace(Some((at, told.map(|vcpu| vec![vcpu]).map_err(String::from))));
+        running
+    };
+    for at in [Instant::now(), long_ago] {
+        assert_eq!(running(at, Ok(own)).vcpus().unwrap(), [own.tid]);
+        let gone = running(at, Ok(Thread { started: 1, ..own })).vcpus().unwrap_err().to_string();
+        assert!(gone.contains(&nowhere.vcpus().unwrap_err()), "{gone}");
+    }
+    assert!(running(Instant::now(), Err("busy")).vcpus().unwrap_err().to_string().contains("busy"));
+    assert!(!running(long_ago, Err("busy")).vcpus().unwrap_err().to_string().contains("busy"));
+}
+
+#[test]
+fn a_cgroup_has_the_processes_of_those_below_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let below = folder.path().join("a.service/b.scope");
+    fs::create_dir_all(&below).unwrap();
+    fs::write(folder.path().join("cgroup.procs"), "").unwrap();
+    fs::write(below.join("cgroup.procs"), "7\n8\n").unwrap();
+    assert_eq!(members(folder.path()), [7, 8]);
+    assert!(members(&folder.path().join("none")).is_empty());
+}
+
+#[test]
+fn an_adopted_process_that_has_ended_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let adopt = Origin::Adopt(Adopt::Pid(child.id()));
+    let mut running = begin("x", &adopt, folder.path(), &mut |_| Ok(())).unwrap();
+    assert_eq!(running.processes(), [child.id()]);
+    running.check().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(running.processes().is_empty() && running.check().is_err());
+}
+
+#[test]
+fn a_service_that_ends_says_how_and_its_last_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running =
+        begin("short", &shell("sleep 0.2; echo no port >&2; exit 7"), folder.path(), &mut |_| Ok(())).unwrap();
+    let error = loop {
+        if let Err(error) = running.check() {
+            break error.to_string();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(error.contains("exit code 7") && error.contains("no port"), "{error}");
+}
+
+#[test]
+fn what_is_not_there_cannot_be_started_or_adopted() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = Origin::Start(vec!["no-such-program".into()]);
+    assert!(matches!(begin("x", &missing, folder.path(), &mut |_| Ok(())), Err(Error::Lacks { .. })));
+    let socket = folder.path().join("qmp");
+    for adopt in [
+        Adopt::Pid(u32::MAX),
+        Adopt::Cgroup("no/such".into()),
+        Adopt::Systemd("no-such.service".into()),
+        Adopt::Qmp(socket),
+        Adopt::Libvirt("no such".into()),
+    ] {
+        assert!(matches!(
+            begin("x", &Origin::Adopt(adopt), folder.path(), &mut |_| Ok(())),
+            Err(Error::Service { .. })
+        ));
+    }
+}

@@ -1,0 +1,114 @@
+//! Services that end while a plan is enforced: told, started again, waited for; the others notice nothing.
+//!
+//! A service's server stays as it is meanwhile: nobody else is admitted to its share, and it is under it again from its
+//! first instruction. Only the end of one that is `essential` ends everything.
+
+use crate::hold::Hold;
+use crate::services::Event;
+use crate::{Error, Scene};
+use giusto_model::{Backend, Plan};
+
+impl Scene<'_> {
+    /// Follows what became of services, and starts those again that are due; ten times a second. `all`: also looks for
+    /// adopted ones, for processes that have left their cgroup, and at the size of logs; once a second. Returns what is
+    /// wrong.
+    ///
+    /// Errors: an essential service has ended.
+    pub(crate) fn supervise(&mut self, all: bool) -> Result<Vec<String>, Error> {
+        let mut due = Vec::new();
+        for running in self.every().filter(|running| all || running.started()) {
+            let name = running.name.clone();
+            match running.poll() {
+                Some(Event::Ended { how, .. }) if running.process.essential => {
+                    return Err(Error::Service { name, what: format!("{how}; it is essential, so everything ends") });
+                }
+                Some(Event::Ended { how, again: Some(delay) }) => {
+                    tracing::warn!(service = name, "service '{name}' {how}; it is started again in {delay:?}");
+                }
+                Some(Event::Ended { how, again: None }) if running.is_done() => {
+                    tracing::info!(service = name, "service '{name}' {how}");
+                }
+                Some(Event::Ended { how, again: None }) => tracing::warn!(service = name, "service '{name}' {how}"),
+                Some(Event::Back) => tracing::info!(service = name, "service '{name}' is back"),
+                None => {}
+            }
+            if running.is_due() {
+                due.push(name);
+            }
+        }
+        for name in due {
+            match self.start_again(&name) {
+                Ok(()) => tracing::info!(service = name, "service '{name}' is started again"),
+                Err(error) => tracing::warn!(service = name, "service '{name}' is not started again, later: {error}"),
+            }
+        }
+        Ok(if all { self.look_after_services() } else { vec![] })
+    }
+
+    fn look_after_services(&mut self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let known = self.known_threads();
+        let promised: Vec<String> = self.services.iter().map(|running| running.name.clone()).collect();
+        for running in self.every() {
+            let own = known.iter().find(|(name, ..)| *name == running.name);
+            let (core, threads) = own.map_or((None, &[][..]), |(_, core, threads)| (Some(*core), threads));
+            wrong.extend(running.bring_back(core, threads));
+            if let Err(error) = running.rotate() {
+                wrong.push(format!("{}: its log cannot be rotated: {error}", running.name));
+            }
+            let Some(how) = running.down() else { continue };
+            let what_then = match (running.awaited(), running.started()) {
+                (true, true) => "; it is started again and again, each time later",
+                (true, false) => "",
+                (false, _) if running.is_done() && !promised.contains(&running.name) => continue,
+                (false, true) => {
+                    "; its share stays reserved; 'restart' in the site file says whether it is started again"
+                }
+                (false, false) => "; its share stays reserved",
+            };
+            wrong.push(format!("service '{}': {how}{what_then}", running.name));
+        }
+        wrong
+    }
+
+    /// The cores and threads of managed services, the latter known from their birth.
+    fn known_threads(&self) -> Vec<(String, u32, Vec<u32>)> {
+        let of = |part: &crate::scene::Part| {
+            let Hold::Managed(handle) = &part.hold else { return None };
+            let report = self.reports.get(&part.plan.core)?;
+            let server = report.servers.iter().find(|server| Some(server.server) == handle.server())?;
+            Some((part.plan.name.clone(), part.plan.core, server.threads.clone()))
+        };
+        self.parts.iter().filter_map(of).collect()
+    }
+
+    /// What a new plan says of ends and restarts.
+    pub(crate) fn supervise_as(&mut self, plan: &Plan) {
+        let services = plan.services.iter().map(|service| (&service.name, &service.process));
+        let all: Vec<_> = services.chain(plan.leftovers.iter().map(|one| (&one.name, &one.process))).collect();
+        for running in self.every() {
+            if let Some((_, process)) = all.iter().find(|(name, _)| **name == running.name) {
+                running.supervise(process);
+            }
+        }
+    }
+
+    /// Whether the service of server `index` is there.
+    pub(crate) fn is_up(&self, index: usize) -> bool {
+        self.service(&self.parts[index].plan.name).is_some_and(|running| running.down().is_none())
+    }
+
+    /// Puts a server in force again whose thread has ended with its service. Mode changes hold on to that thread: they
+    /// begin anew.
+    pub(crate) fn reserve_anew(&mut self, index: usize) -> Result<String, Error> {
+        let told = self.reserve(index)?;
+        let plan = &self.parts[index].plan;
+        let has_modes = self.modes_status().is_some_and(|status| status.members.iter().any(|m| m.service == plan.name));
+        if plan.backend == Backend::Deadline && has_modes {
+            self.stop_modes();
+            let plan = crate::modal::in_force(self.plan.clone(), self.journal.folder())?;
+            self.start_modes(&plan)?;
+        }
+        Ok(told)
+    }
+}
