@@ -154,7 +154,7 @@ def holders(mark):
 
 
 def cgroups():
-    return sorted(str(path) for path in Path("/sys/fs/cgroup").glob("**/giusto*"))
+    return sorted(str(path) for path in Path("/sys/fs/cgroup").glob("**/giusto.*"))
 
 
 def stolen():

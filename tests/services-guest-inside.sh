@@ -26,9 +26,11 @@ enforces() { $giusto status | grep -q -e enforcing -e degraded; }
 has_members() { [ "$(members "$1" | wc -l)" -ge "$2" ]; }
 other_than() { has_members double "$2" && ! members double | grep -qx "$1"; }
 told() { $giusto status --json | grep -q "$1"; }
-# Two grandchildren in sessions of their own, and itself.
-double="'(setsid sh -c \"while :; do :; done\" &); (setsid sh -c \"while :; do :; done\" &); while :; do :; done'"
 for backend in manager deadline; do
+	# Two grandchildren in sessions of their own, and itself; of which a reservation wants one to do the work.
+	work='while :; do :; done'
+	[ $backend = deadline ] && work='sleep 1000'
+	double="'(setsid sh -c \"$work\" &); (setsid sh -c \"$work\" &); while :; do :; done'"
 	promise='promise: {supply: 10ms/50ms}'
 	[ $backend = deadline ] && promise="$promise, server: constant_bandwidth"
 	cat >/tmp/site.yaml <<SITE

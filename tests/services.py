@@ -25,7 +25,7 @@ def read(path):
 
 
 def left():
-    return sorted(str(path) for path in Path("/sys/fs/cgroup").glob("**/giusto*"))
+    return sorted(str(path) for path in Path("/sys/fs/cgroup").glob("**/giusto.*"))
 
 
 class Services(unittest.TestCase):
