@@ -17,6 +17,7 @@ use crate::Error;
 use giusto_policy::{Back, Order, Pool};
 pub(super) use orders::Command;
 use served::{attr, give, Served};
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
@@ -58,6 +59,8 @@ pub(super) struct Engine {
     at: u64,
     until: Option<u64>,
     boosts: u64,
+    /// From when on the bandwidth of servers that were removed is free.
+    freed: BTreeMap<(String, Option<u32>), u64>,
     mode: Mode,
     /// The server of which nothing is urgent; see [`Engine::alone_in_hi`].
     alone: Option<usize>,
@@ -126,6 +129,7 @@ impl Engine {
             at,
             until: None,
             boosts: 0,
+            freed: BTreeMap::new(),
             mode: Mode::default(),
             alone: None,
             next_beat: at,
