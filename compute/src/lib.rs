@@ -27,7 +27,7 @@ mod stop;
 mod undo;
 
 pub use cpuset::Cpusets;
-pub use deadline::{bind, prompt, reschedule, Grip, Isolated, Reserved};
+pub use deadline::{bind, budget_left, prompt, reschedule, Grip, Isolated, Reserved};
 pub use neighbours::Held;
 pub use park::Parked;
 pub use probe::{kernel_version, probe, Lack, Machine};

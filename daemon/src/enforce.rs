@@ -22,6 +22,7 @@ pub fn enforce(
     scene.start_modes(&plan)?;
     let (mut turns, mut worries) = (0, Vec::new());
     while !stop() {
+        scene.is_here();
         if turns % 10 == 0 {
             let mut now = look(scene)?;
             now.extend(scene.look_after_modes());
@@ -47,6 +48,7 @@ fn look_at_packets(scene: &mut Scene, due: bool) -> Vec<String> {
 }
 
 fn reserve(scene: &mut Scene, index: usize) -> Result<(), Error> {
+    scene.is_here();
     let how = scene.reserve(index)?;
     let plan = &scene.parts[index].plan;
     let vcpu = plan.vcpu.map(|vcpu| format!(", virtual CPU {vcpu}")).unwrap_or_default();

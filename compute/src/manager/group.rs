@@ -184,6 +184,10 @@ impl Group {
         Ok(all)
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The same group for the manager's thread, which stops it.
     pub(crate) fn clone_for_switching(&self) -> Result<Group, Error> {
         let switch = self.switch.try_clone().map_err(|why| broken("share", &self.folder, &why))?;

@@ -2,7 +2,7 @@
 
 use super::super::group::Group;
 use super::super::{watch, Managed, Report};
-use super::served::{give, Served};
+use super::served::{give, Periods, Served};
 use super::{monotonic, Engine};
 use crate::Error;
 use giusto_model::{Criticality, Server, ServerKind};
@@ -112,6 +112,7 @@ impl Engine {
         };
         let id = id.map_err(|why| refused(&managed.name, &why))?;
         let base = self.watch.account(slot).ran.load(Relaxed);
+        let shown = self.beats.show(self.core, group.folder());
         let served = Served {
             id,
             managed,
@@ -127,6 +128,11 @@ impl Engine {
             charged: base as i64,
             throttled: 0,
             overrun_max: 0,
+            late_stops: 0,
+            beyond: 0,
+            periods: Periods::default(),
+            lost: self.watch.account(slot).lost.load(Relaxed),
+            shown,
         };
         if slot == self.servers.len() {
             self.servers.push(None);
@@ -136,7 +142,7 @@ impl Engine {
         Ok(slot)
     }
 
-    fn take_in(&mut self, slot: usize, threads: &[u32]) {
+    pub(super) fn take_in(&mut self, slot: usize, threads: &[u32]) {
         let Some(Some(server)) = self.servers.get_mut(slot) else { return };
         for &tid in threads {
             if server.threads.contains(&tid) {
@@ -188,10 +194,13 @@ impl Engine {
 
     fn remove(&mut self, slot: usize) {
         let Some(server) = self.servers.get_mut(slot).and_then(Option::take) else { return };
+        server.shown.into_iter().for_each(|place| self.beats.hide(place));
         let _ = server.group.freeze(false);
         self.watch.account(slot).parked.store(0, Relaxed);
-        server.threads.iter().for_each(|&tid| give(tid, None));
-        server.threads.iter().for_each(|&tid| self.watch.remove(tid));
+        // Also those of which nothing was told: they would be taken for watched when they come again, and never be counted.
+        let threads: BTreeSet<u32> = server.threads.iter().copied().chain(server.group.threads()).collect();
+        threads.iter().for_each(|&tid| give(tid, None));
+        threads.iter().for_each(|&tid| self.watch.remove(tid));
         self.watch.account(slot).awake.store(0, Relaxed);
         if let Ok(free) = self.pool.remove(server.id, self.at) {
             let before = self.free_from(&server.managed);
