@@ -71,7 +71,8 @@ pub(crate) fn lines(status: &Status) -> Vec<String> {
     let age = age(now.saturating_sub(status.since_ns));
     let took = status.cpu_recent * 100.0;
     let (host, state, pid) = (&status.host, status.state, status.pid);
-    let mut lines = vec![format!("{host}: {state}, since {age}, process {pid}, which takes {took:.2} % of a core itself")];
+    let mut lines =
+        vec![format!("{host}: {state}, since {age}, process {pid}, which takes {took:.2} % of a core itself")];
     if !status.services.is_empty() {
         let heads = ["service", "state", "core", "supply, last second", "left", "throttled", "server", "promise"];
         let mut rows = vec![heads.map(String::from).to_vec()];
@@ -116,7 +117,8 @@ pub(crate) fn lines(status: &Status) -> Vec<String> {
 fn unserved(service: &ServiceStatus) -> Option<String> {
     let (misses, late) = (service.misses.unwrap_or(0), service.late_stops.unwrap_or(0));
     let name = &service.name;
-    (misses + late > 0).then(|| format!("{name}: {misses} periods without its whole budget, {late} times not stopped in time"))
+    (misses + late > 0)
+        .then(|| format!("{name}: {misses} periods without its whole budget, {late} times not stopped in time"))
 }
 
 /// `planned anew 12 s ago: cache, 35.0 % of a core to 61.2 %: it took 34.9 % of a core, 30.0 % were planned for`.

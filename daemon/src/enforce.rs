@@ -24,7 +24,7 @@ pub fn enforce(
     while !stop() {
         scene.is_here();
         if turns % 10 == 0 {
-            let mut now = look(scene)?;
+            let mut now = giusto_compute::sched::at_once(|| look(scene))?;
             now.extend(scene.look_after_modes());
             now.extend(watchdog.worry());
             now.iter().filter(|worry| !worries.contains(*worry)).for_each(|worry| tracing::warn!("{worry}"));

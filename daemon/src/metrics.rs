@@ -127,7 +127,13 @@ impl Collector for Shown {
                 giusto("giusto_mode_change", "What the last change took", Some(Unit::Seconds), None, took)?;
             }
         }
-        giusto("giusto_cpu_recent", "What giusto itself took in the last second, as a share of a core", None, None, status.cpu_recent)?;
+        giusto(
+            "giusto_cpu_recent",
+            "What giusto itself took in the last second, as a share of a core",
+            None,
+            None,
+            status.cpu_recent,
+        )?;
         giusto("giusto_warnings", "What is wrong now", None, None, status.warnings.len() as f64)?;
         let mut services = |name, help, unit, counts, value: fn(&ServiceStatus) -> Option<f64>| {
             let known = status.services.iter().filter_map(|service| Some((labels(service), value(service)?)));
@@ -155,7 +161,13 @@ impl Collector for Shown {
         services("giusto_service_late_stops", "Times that it was not stopped in time", None, true, |s| {
             s.late_stops.map(|n| n as f64)
         })?;
-        services("giusto_service_misses", "Periods in which it wanted its budget and did not get it", None, true, |s| s.misses.map(|n| n as f64))?;
+        services(
+            "giusto_service_misses",
+            "Periods in which it wanted its budget and did not get it",
+            None,
+            true,
+            |s| s.misses.map(|n| n as f64),
+        )?;
         services(
             "giusto_service_demand_planned",
             "What it was planned to ask for, as a share of a core",

@@ -43,8 +43,8 @@ struct Observed<'o, 's, 'p> {
     warnings: Vec<String>,
 }
 
-impl Stage for Observed<'_, '_, '_> {
-    fn report(&mut self, _: &Plan) -> Report {
+impl Observed<'_, '_, '_> {
+    fn look(&mut self) -> Report {
         let (scene, observer) = (&*self.scene, &mut *self.observer);
         let mut services = Vec::new();
         for (plan, running) in scene.all() {
@@ -129,6 +129,12 @@ impl Stage for Observed<'_, '_, '_> {
         observer.own.read(BTreeMap::from([(0, used)]), Instant::now());
         let (cpu_ns, cpu_recent) = (used, observer.own.recent);
         Report { cpu_ns, cpu_recent, notes, services, cores, network, modes, warnings: self.warnings.clone() }
+    }
+}
+
+impl Stage for Observed<'_, '_, '_> {
+    fn report(&mut self, _: &Plan) -> Report {
+        sched::at_once(|| self.look())
     }
 
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error> {

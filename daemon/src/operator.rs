@@ -164,7 +164,8 @@ impl Operator {
 
     /// Brings the status up to date; returns it in a line.
     fn report(&mut self, stage: &mut dyn Stage) -> String {
-        let Report { cpu_ns, cpu_recent, notes, services, cores, network, modes, mut warnings } = stage.report(&self.plan);
+        let Report { cpu_ns, cpu_recent, notes, services, cores, network, modes, mut warnings } =
+            stage.report(&self.plan);
         self.reported = Some(Instant::now());
         warnings.extend(self.stuck.clone());
         let state = if warnings.is_empty() { State::Enforcing } else { State::Degraded };

@@ -203,9 +203,16 @@ impl Engine {
         if std::mem::replace(&mut self.stops, stops) == stops {
             return;
         }
-        for server in self.servers.iter().flatten().filter(|server| !server.frozen) {
-            let _ = server.group.freeze(false);
-            server.threads.iter().for_each(|&tid| server.give(tid));
+        let away = monotonic().saturating_sub(self.at);
+        for server in self.servers.iter_mut().flatten() {
+            if server.is_ready {
+                // Stopped, it looks as if it slept; but for one period in which it may have been served.
+                server.periods.missed += (away / server.managed.server.period.ns().max(1)).saturating_sub(1);
+            }
+            if !server.frozen {
+                let _ = server.group.freeze(false);
+                server.threads.iter().for_each(|&tid| server.give(tid));
+            }
         }
     }
 

@@ -16,8 +16,8 @@ mod ranks;
 mod watch;
 
 pub use beat::Beats;
-pub use guard::guard;
 pub use giusto_policy::{Order, When};
+pub use guard::guard;
 
 use crate::files::Real;
 use crate::{Error, Recorder};
