@@ -112,7 +112,7 @@ class Truth(unittest.TestCase):
         time.sleep(seconds)
         ran, away = used(pid) - had, time.monotonic() - start
         end()
-        # A budget, 20 ms of grace, a look of 25 ms, and what this virtual machine loses to its hypervisor.
+        # A budget, 20 ms of grace, a look of 50 ms, and what this virtual machine loses to its hypervisor.
         self.assertLess(ran, 0.3, f"ran {ran:.3f} s of {away:.3f} s while its manager was away")
         self.gets(pid, 0.3)
         def moved(name, least=1):
@@ -168,10 +168,10 @@ class Truth(unittest.TestCase):
         self.assertEqual((self.metric(name + "budget_seconds"), self.metric(name + "period_seconds")), (0.003, 0.01))
         # A reload moves them, and back.
         self.write(service("moves", 2, 20, quiet))
-        self.assertEqual(self.ask("status", "--reload").returncode, 0, self.log())
+        self.assertEqual(self.ask("reload").returncode, 0, self.log())
         self.until(lambda: (self.metric(name + "budget_seconds"), self.metric(name + "period_seconds")) == (0.002, 0.02), "changed")
         self.write(service("moves", 3, 10, quiet))
-        self.assertEqual(self.ask("status", "--reload").returncode, 0, self.log())
+        self.assertEqual(self.ask("reload").returncode, 0, self.log())
         self.until(lambda: self.metric(name + "budget_seconds") == 0.003, "changed back")
         # A second without its manager: late, told, and forgotten a second after it is over.
         late = "giusto_core_manager_lateness_max_seconds"
@@ -184,7 +184,8 @@ class Truth(unittest.TestCase):
         self.until(lambda: self.metric(name + "misses_total") > missed + 30, "misses move on")
         (self.folder / "busy").unlink()
         self.until(lambda: self.status()["services"][0]["supplied_recent"] < 0.05, "at rest again")
-        self.until(lambda: self.metric(name + "left_seconds") > 0.0025, "left moves back")
+        low = self.metric(name + "left_seconds")
+        self.until(lambda: self.metric(name + "left_seconds") > max(low, 0.001), "left moves back")
         self.until(lambda: self.metric("giusto_warnings") == 0, "no warning is left")
         wake = self.metric("giusto_core_manager_wakeups_per_second")
         self.assertGreater(wake, 5)
@@ -206,11 +207,11 @@ class Truth(unittest.TestCase):
         self.assertEqual(told.returncode, 0, told.stderr)
         self.assertIn("hog", told.stdout)
         self.write(service("hog", 2, 10))
-        self.assertEqual(self.ask("status", "--reload").returncode, 0, self.log())
+        self.assertEqual(self.ask("reload").returncode, 0, self.log())
         self.assertIn("2 ms", self.ask("explain", "hog").stdout)
 
     def test_under_deadline_status_tells_what_is_left_and_who_is_throttled(self):
-        self.start(service("hog", 3, 10), backend="deadline")
+        self.start(service("hog", 30, 100), backend="deadline")
         states, left = set(), set()
         def both():
             hog = self.status()["services"][0]
@@ -221,7 +222,7 @@ class Truth(unittest.TestCase):
         self.assertNotIn(None, left)
 
     def test_a_main_thread_that_stalls_is_ended_and_the_host_restored(self):
-        self.start(service("hog", 3, 10), backend="deadline")  # without managers, whose silence is seen anyway
+        self.start(service("hog", 30, 100), backend="deadline")  # without managers, whose silence is seen anyway
         pid = self.pid_of("hog")
         self.giusto.send_signal(signal.SIGSTOP)
         self.assertEqual(self.giusto.wait(60), -signal.SIGKILL)
@@ -234,14 +235,18 @@ class Truth(unittest.TestCase):
     def test_reloads_without_end_leave_memory_descriptors_and_slots_flat(self):
         self.start(service("hog", 3, 10), service("calm", 1, 10, "[sleep, infinity]"))
         def kept():
-            pages = int(Path(f"/proc/{self.giusto.pid}/statm").read_text().split()[1])
-            return len(os.listdir(f"/proc/{self.giusto.pid}/fd")), pages
+            # Who asks has a connection for a moment.
+            seen = []
+            for _ in range(10):
+                seen.append(len(os.listdir(f"/proc/{self.giusto.pid}/fd")))
+                time.sleep(0.1)
+            return min(seen), int(Path(f"/proc/{self.giusto.pid}/statm").read_text().split()[1])
         rounds = int(os.environ.get("GIUSTO_RELOADS", "60"))
         halfway, begin = None, time.monotonic()
         for nth in range(rounds):
             # Changed in place, removed and added again.
             self.write(*([service("hog", 4 - nth % 2, 10)] + [service("calm", 1, 10, "[sleep, infinity]")] * (nth % 3 != 1)))
-            done = self.ask("status", "--reload")
+            done = self.ask("reload")
             self.assertEqual(done.returncode, 0, f"reload {nth}: {done.stderr}\n{self.log()[-2000:]}")
             if nth == rounds // 2:
                 halfway = kept()

@@ -22,9 +22,9 @@ const STALL: Duration = Duration::from_secs(2);
 /// wait for a service for 10 s.
 const MAIN_STALL: Duration = Duration::from_secs(20);
 /// How often the watchdog looks.
-const LOOK: Duration = Duration::from_millis(25);
+const LOOK: Duration = Duration::from_millis(50);
 /// So many looks in a row have to see a stall: or all that has stalled is the machine, and we are the first to go on.
-const LOOKS: u32 = 10;
+const LOOKS: u32 = 5;
 /// Above everybody that giusto schedules.
 const PRIORITY: u32 = 95;
 /// What the process is called, for people and for who waits until it has restored.
