@@ -16,9 +16,9 @@ int gi_pool_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 period, gi
 }
 
 int gi_pool_add_mixed(struct gi_pool *p, gi_u64 optimistic, gi_u64 worst, gi_u64 period, gi_u64 virtual_deadline,
-		      gi_u64 now)
+		      gi_u64 first, gi_u64 now)
 {
-	return gi_add_mixed(p, optimistic, worst, period, virtual_deadline, now);
+	return gi_add_mixed(p, optimistic, worst, period, virtual_deadline, first, now);
 }
 
 int gi_pool_set_mixed(struct gi_pool *p, gi_u32 index, gi_u64 optimistic, gi_u64 worst, gi_u64 period,
@@ -35,6 +35,11 @@ void gi_pool_cooling(struct gi_pool *p, gi_u32 degrees, gi_u32 back)
 int gi_pool_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 period, gi_u32 priority, gi_u32 when, gi_u64 now)
 {
 	return gi_set(p, index, budget, period, priority, when, now);
+}
+
+int gi_pool_remove(struct gi_pool *p, gi_u32 index, gi_u64 now)
+{
+	return gi_remove(p, index, now);
 }
 
 int gi_pool_boost(struct gi_pool *p, gi_u32 index, gi_u64 until, gi_u64 now)
@@ -63,7 +68,7 @@ void gi_pool_look(const struct gi_pool *p, gi_u32 index, gi_u64 out[3])
 	struct gi_server seen = p->server[index & (GI_CAPACITY - 1u)];
 
 	out[0] = out[1] = out[2] = 0;
-	if (index >= p->count)
+	if (index >= p->count || seen.kind == GI_FREE)
 		return;
 	gi_show(&seen, p->now);
 	out[0] = (gi_u64)seen.left;

@@ -11,7 +11,8 @@
  * earlier `now` counts as the last one. README.md has the meaning of each call. O(log n) a call for n servers; O(m log
  * n) for gi_decide.
  *
- * core/: types, heaps, accounting, the mode of mixed criticality, who runs, changes; kinds/: the server algorithms.
+ * core/: types, heaps, accounting, the mode of mixed criticality, who runs, changes, removal; kinds/: the server
+ * algorithms.
  */
 #ifndef GIUSTO_POLICY_H
 #define GIUSTO_POLICY_H
@@ -20,6 +21,7 @@
 #include "core/change.h"
 #include "core/choose.h"
 #include "core/heap.h"
+#include "core/remove.h"
 #include "core/types.h"
 
 /*
@@ -30,12 +32,13 @@ static inline void gi_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 {
 	gi_u32 i;
 
-	p->now = p->changed = p->burned = 0;
+	p->now = p->changed = p->vacated = p->freed = p->burned = 0;
 	p->until = p->refill = GI_NEVER;
 	p->order = order;
 	p->m = m < 1 || order == GI_MIXED_CRITICALITY ? 1 : m > GI_CORES ? GI_CORES : m;
 	p->count = p->burners = p->boosts = p->chosen = p->taken = p->looked_past = 0;
-	p->hot_until = p->mode = p->back = p->asking = p->pending = p->spare = 0;
+	p->hot_until = p->mode = p->back = p->asking = p->pending = 0;
+	p->free = GI_NOBODY;
 	p->degrees = 1;
 	for (i = 0; i < GI_HEAPS; i++)
 		p->filled[i] = 0;
@@ -43,30 +46,6 @@ static inline void gi_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 		p->core[i].charged_at = 0;
 		p->core[i].runs = p->core[i].payer = GI_NOBODY;
 	}
-}
-
-/* A server of any kind, as it is before anything was booked. */
-static inline void gi_blank(struct gi_server *s, gi_u32 kind, gi_u32 priority)
-{
-	gi_u32 i;
-
-	s->budget = s->period = s->more = s->cut = s->lead = s->next_more = s->next_lead = 0;
-	s->deadline = GI_NEVER;
-	s->left = 0;
-	s->rank = 0;
-	s->event = GI_NEVER;
-	s->at[0] = s->at[1] = GI_NOBODY;
-	s->heap = GI_OUTSIDE;
-	s->slot = 0;
-	s->priority = priority;
-	s->kind = kind;
-	s->ready = s->begun = s->high = s->hi = s->asks = s->heated = 0;
-	s->next_budget = s->next_period = s->next_at = s->forgive = 0;
-	s->boost_until = s->boost_ns = s->used = 0;
-	s->open = GI_NEVER;
-	s->chunks = s->unused = 0;
-	for (i = 0; i < GI_CHUNKS; i++)
-		s->chunk[i].time = s->chunk[i].amount = 0;
 }
 
 /*
@@ -77,11 +56,12 @@ static inline void gi_blank(struct gi_server *s, gi_u32 kind, gi_u32 priority)
 static inline int gi_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 period, gi_u64 first, gi_u32 priority,
 			 gi_u64 now)
 {
-	struct gi_server *s = gi_at(p, p->count);
+	gi_u32 index = gi_vacancy(p);
+	struct gi_server *s = gi_at(p, index);
 	int unlimited = kind == GI_UNLIMITED;
 
 	now = gi_advance(p, now);
-	if (p->count >= GI_CAPACITY)
+	if (index >= GI_CAPACITY)
 		return GI_FULL;
 	if (kind >= GI_MIXED || (p->order == GI_MIXED_CRITICALITY && !unlimited))
 		return GI_BAD_KIND;
@@ -89,7 +69,7 @@ static inline int gi_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 p
 		return GI_BAD_RESERVATION;
 	if (!unlimited && first > GI_LAST)
 		return GI_BAD_FIRST;
-	gi_blank(s, kind, priority);
+	gi_occupy(p, index, kind, priority);
 	s->hi = p->order == GI_MIXED_CRITICALITY;
 	if (!unlimited) {
 		s->budget = budget;
@@ -101,37 +81,43 @@ static inline int gi_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 p
 		gi_append(s, s->deadline, budget);
 	}
 	gi_settle(s, now);
-	gi_place(p, p->count);
-	return (int)p->count++;
+	gi_place(p, index);
+	return (int)index;
 }
 
 /*
- * Adds a server of mixed criticality, idle, with its first job from now on: of low criticality if `worst` is 0.
- * `virtual_deadline` counts from a release, as the period does. Returns its index or a gi_refusal.
+ * Adds a server of mixed criticality, idle, with its first job from now on, or out of budget until it is released at
+ * `first`: of low criticality if `worst` is 0. `virtual_deadline` counts from a release, as the period does. Returns
+ * its index or a gi_refusal.
  */
 static inline int gi_add_mixed(struct gi_pool *p, gi_u64 optimistic, gi_u64 worst, gi_u64 period,
-			       gi_u64 virtual_deadline, gi_u64 now)
+			       gi_u64 virtual_deadline, gi_u64 first, gi_u64 now)
 {
-	struct gi_server *s = gi_at(p, p->count);
+	gi_u32 index = gi_vacancy(p);
+	struct gi_server *s = gi_at(p, index);
 
 	now = gi_advance(p, now);
-	if (p->count >= GI_CAPACITY)
+	if (index >= GI_CAPACITY)
 		return GI_FULL;
 	if (p->order != GI_MIXED_CRITICALITY)
 		return GI_BAD_KIND;
 	if (!gi_mixed_fits(optimistic, worst, period, virtual_deadline))
 		return GI_BAD_RESERVATION;
-	gi_blank(s, GI_MIXED, 0);
+	if (first > GI_LAST)
+		return GI_BAD_FIRST;
+	gi_occupy(p, index, GI_MIXED, 0);
 	s->high = worst != 0;
 	s->hi = p->mode == GI_HI;
 	s->more = worst ? worst - optimistic : 0;
 	s->budget = optimistic + (s->hi ? s->more : 0);
 	s->period = period;
 	s->lead = period - virtual_deadline;
-	s->deadline = now;
+	s->begun = 1;
+	s->deadline = first > now ? first : now;
+	s->cut = first > now ? s->more : 0;
 	gi_settle(s, now);
-	gi_place(p, p->count);
-	return (int)p->count++;
+	gi_place(p, index);
+	return (int)index;
 }
 
 /* How long a server that asked keeps a core of mixed criticality hot, in periods of its own, and when HI ends. */
@@ -147,7 +133,7 @@ static inline void gi_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi
 	struct gi_server *s = gi_at(p, index);
 
 	now = gi_advance(p, now);
-	if (index >= p->count || s->ready == !!is_ready)
+	if (!gi_exists(p, index) || s->ready == !!is_ready)
 		return;
 	if (s->kind == GI_POLLING && !is_ready)
 		gi_settle(s, now); /* what became due while it was ready */

@@ -32,6 +32,9 @@ cargo run --release --locked --quiet -p giusto-policy --example scale || missed+
 echo "=== servers of 3, 1 and 2 ms every 10 ms beside a hog: the manager and SCHED_DEADLINE in turns, 3 rounds of 8 s"
 cargo run --release --locked --quiet -p giusto-daemon --example servers -- target/release/giusto 3 8 || missed+=(servers)
 
+echo "=== what giusto itself takes for ten servers at 10 ms: all threads and the watchdog; at most 1 % of a core while they sleep"
+try cost /usr/bin/python3 tests/bench-cost.py
+
 echo "=== coordination: kill -9 the leader, stock ZooKeeper, RTZK-L and Giusto in turns, 30 kills each"
 if command -v mvn >/dev/null && command -v java >/dev/null; then
 	mvn -B -q -f coordination/pom.xml -pl server package -DskipTests

@@ -61,6 +61,7 @@ part "parked cores: offline while giusto runs, online however it ends" /usr/bin/
 part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets.py
 part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
 part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
+part "the truth and limits of giusto itself: late managers, stalls, metrics, reloads" /usr/bin/python3 tests/truth.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
 part "latency: as cyclictest, hogs seen, plans rest on it" /usr/bin/python3 tests/latency.py
 part "response: real services, a stall felt in full" /usr/bin/python3 tests/response.py

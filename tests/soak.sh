@@ -6,7 +6,7 @@ export GIUSTO_SOAK=1
 result=docs/soak.txt
 {
 	echo "commit $(git rev-parse --short HEAD), $(uname -r), $(nproc) cores, $(date -u +%F)"
-	cargo test --release --locked -p giusto-compute -p giusto-network -p giusto-daemon -- --nocapture 2>&1 | grep -E '^real:|Plug: |died|deaths|middle|made:|panicked'
+	cargo test --release --locked -p giusto-compute -p giusto-network -p giusto-daemon -- --nocapture 2>&1 | grep -E '^real:|Plug: |died|deaths|middle|made:|times in|panicked'
 	tests/v2.sh 2>&1 | grep -E "^real: [0-9]" || true
 	cargo test --release --locked -p giusto-analysis --test response --test response_corners --test response_played -- --nocapture 2>&1 | grep -E '^test result|refused$|panicked'
 	cargo test --release --locked -p giusto-verify --test coverage -- --nocapture 2>&1 | grep -E 'asked for|panicked'
@@ -27,5 +27,6 @@ result=docs/soak.txt
 	tests/package-guest.sh 2>&1 | grep -E "^ok|FAILED" || true
 	/usr/bin/python3 tests/modes.py Deaths 2>&1 | grep -E '^test_|killed|Ran' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/hostile.py 2>&1 | grep -E 'hostile|FAILED|^ |^[a-z0-9-]+ +[0-9.]' || [ ${PIPESTATUS[0]} = 77 ]
+	GIUSTO_RELOADS=3000 /usr/bin/python3 tests/truth.py 2>&1 | grep -E '^test_|reloads in|Ran' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/deaths.py 2>&1 | grep -E '^test_|seed|passed' || [ ${PIPESTATUS[0]} = 77 ]
 } | tee $result

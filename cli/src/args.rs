@@ -206,9 +206,9 @@ pub(crate) struct PlanArgs {
 pub(crate) struct ExplainArgs {
     /// The service, topic or interface, or 'coordination', 'modes', 'network', 'parked'
     pub(crate) name: String,
-    /// The plan to explain
-    #[arg(long, value_name = "FILE", default_value = "out/plan.json", conflicts_with = "site")]
-    pub(crate) plan: PathBuf,
+    /// The plan to explain; else the one in force, and where no giusto runs out/plan.json
+    #[arg(long, value_name = "FILE", conflicts_with = "site")]
+    pub(crate) plan: Option<PathBuf>,
     /// Plan this site now instead of reading a plan
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,

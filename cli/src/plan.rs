@@ -178,18 +178,26 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
 
 /// `giusto explain`
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
+    let plan_file = match (&args.plan, giusto_daemon::running_plan()) {
+        (Some(named), _) => named.clone(),
+        (None, Some((pid, running))) if args.site.is_none() => {
+            table::tell(format_args!("the plan in force, of process {pid}; another one with --plan FILE"));
+            running
+        }
+        (None, _) => PathBuf::from("out/plan.json"),
+    };
     let plan = match &args.site {
         Some(site) => {
             let (host, profiles) = (args.host.as_deref(), Some(args.profiles.folder.as_path()));
             of(site, &Asked { backend: args.backend, host, latency: None, profiles })?
         }
-        None if !args.plan.exists() => {
-            let shown = args.plan.display();
+        None if !plan_file.exists() => {
+            let shown = plan_file.display();
             return Err(Failure::input(format!(
                 "there is no {shown}; make it with 'giusto plan SITE --out {shown}', or name a site with --site"
             )));
         }
-        None => giusto_planner::read(&args.plan)?,
+        None => giusto_planner::read(&plan_file)?,
     };
     let text = giusto_planner::explain(&plan, &args.name)?;
     if args.json {

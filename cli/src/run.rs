@@ -34,6 +34,9 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     // First of all: what an earlier giusto left is undone, as looking at the machine may hide it. Without the privilege
     // there is nothing of it.
     let journal = Journal::open();
+    if let Err(busy @ Error::Busy { .. }) = journal {
+        return Err(busy.into()); // before its plan is written over
+    }
     let machine = giusto_compute::probe();
     if args.trial {
         let around = Around { machine: &machine, signals: Signals::mind(false), watchdog: &watchdog };

@@ -69,7 +69,10 @@ pub(crate) fn unexpected(answer: Answer) -> Failure {
 pub(crate) fn lines(status: &Status) -> Vec<String> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     let age = age(now.saturating_sub(status.since_ns));
-    let mut lines = vec![format!("{}: {}, since {age}, process {}", status.host, status.state, status.pid)];
+    let took = status.cpu_recent * 100.0;
+    let (host, state, pid) = (&status.host, status.state, status.pid);
+    let mut lines =
+        vec![format!("{host}: {state}, since {age}, process {pid}, which takes {took:.2} % of a core itself")];
     if !status.services.is_empty() {
         let heads = ["service", "state", "core", "supply, last second", "left", "throttled", "server", "promise"];
         let mut rows = vec![heads.map(String::from).to_vec()];
@@ -100,6 +103,7 @@ pub(crate) fn lines(status: &Status) -> Vec<String> {
         lines.push(String::new());
         lines.extend(status.adaptations.iter().map(|one| adaptation(one, now)));
     }
+    lines.extend(status.services.iter().filter_map(unserved));
     let told = status.warnings.iter().map(|warning| format!("warning: {warning}"));
     let told: Vec<String> = told.chain(status.notes.iter().map(|note| format!("note: {note}"))).collect();
     if !told.is_empty() {
@@ -107,6 +111,14 @@ pub(crate) fn lines(status: &Status) -> Vec<String> {
         lines.extend(told);
     }
     lines
+}
+
+/// What it did not get, or had too long.
+fn unserved(service: &ServiceStatus) -> Option<String> {
+    let (misses, late) = (service.misses.unwrap_or(0), service.late_stops.unwrap_or(0));
+    let name = &service.name;
+    (misses + late > 0)
+        .then(|| format!("{name}: {misses} periods without its whole budget, {late} times not stopped in time"))
 }
 
 /// `planned anew 12 s ago: cache, 35.0 % of a core to 61.2 %: it took 34.9 % of a core, 30.0 % were planned for`.

@@ -43,7 +43,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 * 1024);
+	__uint(max_entries, WATCH_EVENTS);
 } events SEC(".maps");
 
 static __always_inline struct watched *watched(struct task_struct *task)
@@ -60,8 +60,11 @@ static __always_inline struct account *account(struct watched *thread)
 
 static __always_inline void tell(__u32 what, struct watched *thread, struct account *a, __u32 tid, __u32 wakes)
 {
-	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	struct event *event = NULL;
 
+	/* The second half is for what wakes the manager: a flood of the rest must not keep it asleep. */
+	if (a->urgent & wakes || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < WATCH_EVENTS / 2)
+		event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) { /* full: the manager has to count anew */
 		__sync_fetch_and_add(&a->lost, 1);
 		return;

@@ -3,6 +3,7 @@
 #ifndef GIUSTO_WATCH_H
 #define GIUSTO_WATCH_H
 
+#define WATCH_EVENTS (256 * 1024) /* bytes */
 #define WATCH_SERVERS 64
 #define WATCH_THREADS 8192
 

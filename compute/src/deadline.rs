@@ -136,6 +136,14 @@ impl Grip {
     }
 }
 
+/// What is left (ns) of the budget of a thread under SCHED_DEADLINE; not above 0: it is throttled, or about to be. `None`: the
+/// kernel does not tell (it is another policy's, it has ended, or CONFIG_SCHED_DEBUG is off).
+pub fn budget_left(thread: u32) -> Option<i64> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/sched")).ok()?;
+    let line = text.lines().find(|line| line.starts_with("dl.runtime"))?;
+    line.rsplit(':').next()?.trim().parse().ok()
+}
+
 impl Reserved {
     /// [`Grip::set`].
     pub fn set(&self, server: &Server) -> Result<(), Error> {

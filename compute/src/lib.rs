@@ -29,7 +29,7 @@ mod undo;
 
 pub use contained::Contained;
 pub use cpuset::Cpusets;
-pub use deadline::{bind, prompt, reschedule, Grip, Isolated, Reserved};
+pub use deadline::{bind, budget_left, prompt, reschedule, Grip, Isolated, Reserved};
 pub use neighbours::Held;
 pub use park::Parked;
 pub use probe::{kernel_version, probe, Lack, Machine};

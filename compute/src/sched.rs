@@ -1,6 +1,8 @@
 //! Threads and their scheduling attributes: the system calls, and who a thread is.
 
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::{fs, io, mem};
 
 /// A thread that cannot be mistaken: ids are reused, an id with its start time (clock ticks since boot) is not.
@@ -59,7 +61,7 @@ pub fn process_of(tid: u32) -> Option<u32> {
 
 /// The live processes of a process group.
 pub fn group(leader: u32) -> Vec<u32> {
-    alive().into_iter().filter(|&(_, _, group)| group == leader).map(|(pid, ..)| pid).collect()
+    alive().iter().filter(|&&(_, _, group)| group == leader).map(|&(pid, ..)| pid).collect()
 }
 
 /// The same, and all their children, whatever group those have made for themselves.
@@ -76,8 +78,39 @@ pub fn kin(leader: u32) -> Vec<u32> {
     found
 }
 
-/// All processes that are no zombies, each with its parent and its group.
-fn alive() -> Vec<(u32, u32, u32)> {
+thread_local! {
+    /// What [`at_once`] has read, while it runs.
+    static READ: RefCell<Option<Rc<Vec<Row>>>> = const { RefCell::new(None) };
+}
+
+/// A process, its parent and its group.
+type Row = (u32, u32, u32);
+
+/// While `look` runs on this thread, all processes of the host are listed once at most: what [`kin`] and [`group`] say is of one
+/// instant then. Reading them all takes a millisecond or more.
+pub fn at_once<T>(look: impl FnOnce() -> T) -> T {
+    READ.replace(Some(Rc::default()));
+    let done = look();
+    READ.replace(None);
+    done
+}
+
+/// All processes that are no zombies.
+fn alive() -> Rc<Vec<Row>> {
+    let known = READ.with_borrow(Clone::clone);
+    match known {
+        Some(rows) if !rows.is_empty() => rows,
+        known => {
+            let rows = Rc::new(read_alive());
+            if known.is_some() {
+                READ.replace(Some(rows.clone()));
+            }
+            rows
+        }
+    }
+}
+
+fn read_alive() -> Vec<Row> {
     let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
     let row = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -7,6 +7,7 @@ use giusto_model::{Backend, Plan, ServicePlan};
 
 /// Does one step on the way to `plan`.
 pub(crate) fn apply(scene: &mut Scene, step: &Step, plan: &Plan) -> Result<(), Error> {
+    scene.is_here();
     let find = |service: &str, vcpu: Option<u32>| plan.services.iter().find(|p| p.name == service && p.vcpu == vcpu);
     match step {
         Step::Remove { service } => remove(scene, service),

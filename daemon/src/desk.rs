@@ -93,6 +93,8 @@ impl Desk {
             pid: std::process::id(),
             since_ns: since.as_nanos() as u64,
             state: State::Starting,
+            cpu_ns: 0,
+            cpu_recent: 0.0,
             notes: Vec::new(),
             services: Vec::new(),
             cores: Vec::new(),

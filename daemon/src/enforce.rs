@@ -26,10 +26,11 @@ pub fn enforce(
     scene.start_modes(&plan)?;
     let (mut turns, mut worries) = (0, Vec::new());
     while !stop() {
+        scene.is_here();
         let wrong = scene.supervise(turns % 10 == 0)?;
         if turns % 10 == 0 {
             let mut now = wrong;
-            now.extend(look(scene)?);
+            now.extend(giusto_compute::sched::at_once(|| look(scene))?);
             now.extend(scene.look_after_modes());
             now.extend(watchdog.worry());
             now.iter().filter(|worry| !worries.contains(*worry)).for_each(|worry| tracing::warn!("{worry}"));
@@ -53,6 +54,7 @@ fn look_at_packets(scene: &mut Scene, due: bool) -> Vec<String> {
 }
 
 fn reserve(scene: &mut Scene, index: usize) -> Result<(), Error> {
+    scene.is_here();
     let how = scene.reserve(index)?;
     let plan = &scene.parts[index].plan;
     let vcpu = plan.vcpu.map(|vcpu| format!(", virtual CPU {vcpu}")).unwrap_or_default();

@@ -63,6 +63,7 @@ pub use modes::{ChangeStatus, ModesStatus, PeerStatus, StepStatus, Wishes};
 pub use notify::Notify;
 pub use observe::Observer;
 pub use operator::{Operator, Report, Settings, Stage};
+pub use peek::running_plan;
 pub use protocol::{Answer, Request, Wish};
 pub use scene::Scene;
 pub use services::{Before, Prepare, Running};

@@ -127,6 +127,13 @@ impl Collector for Shown {
                 giusto("giusto_mode_change", "What the last change took", Some(Unit::Seconds), None, took)?;
             }
         }
+        giusto(
+            "giusto_cpu_recent",
+            "What giusto itself took in the last second, as a share of a core",
+            None,
+            None,
+            status.cpu_recent,
+        )?;
         giusto("giusto_warnings", "What is wrong now", None, None, status.warnings.len() as f64)?;
         let mut services = |name, help, unit, counts, value: fn(&ServiceStatus) -> Option<f64>| {
             let known = status.services.iter().filter_map(|service| Some((labels(service), value(service)?)));
@@ -151,7 +158,16 @@ impl Collector for Shown {
         services("giusto_service_throttled", "Times that its budget was used up", None, true, |s| {
             s.depletions.map(|n| n as f64)
         })?;
-        services("giusto_service_misses", "Deadlines missed", None, true, |s| s.misses.map(|n| n as f64))?;
+        services("giusto_service_late_stops", "Times that it was not stopped in time", None, true, |s| {
+            s.late_stops.map(|n| n as f64)
+        })?;
+        services(
+            "giusto_service_misses",
+            "Periods in which it wanted its budget and did not get it",
+            None,
+            true,
+            |s| s.misses.map(|n| n as f64),
+        )?;
         services(
             "giusto_service_demand_planned",
             "What it was planned to ask for, as a share of a core",
@@ -198,6 +214,9 @@ impl Collector for Shown {
             false,
             |c| c.lateness_max_ns.map(seconds),
         )?;
+        cores("giusto_core_guarded", "Times that its servers were stopped as the manager was late", None, true, |c| {
+            c.guarded.map(|n| n as f64)
+        })?;
         cores("giusto_core_hi", "Time in which high criticality needed more than usual", time, true, |c| {
             c.criticality.map(|mode| seconds(mode.hi_ns))
         })?;

@@ -21,6 +21,8 @@ pub struct Observer {
     /// For each managed server: for how long its manager had been there, what it had been supplied, and its part in between.
     supplied: BTreeMap<(String, Option<u32>), (u64, u64, f64)>,
     drifts: Drifts,
+    /// Giusto itself.
+    own: Meter,
 }
 
 impl Observer {
@@ -41,8 +43,8 @@ struct Observed<'o, 's, 'p> {
     warnings: Vec<String>,
 }
 
-impl Stage for Observed<'_, '_, '_> {
-    fn report(&mut self, _: &Plan) -> Report {
+impl Observed<'_, '_, '_> {
+    fn look(&mut self) -> Report {
         let (scene, observer) = (&*self.scene, &mut *self.observer);
         let mut services = Vec::new();
         for (plan, running) in scene.all() {
@@ -56,6 +58,14 @@ impl Stage for Observed<'_, '_, '_> {
             services.push(ServiceStatus { demand, ..service(plan, running, threads, meter) });
         }
         for (status, part) in services.iter_mut().zip(&scene.parts) {
+            if let Hold::Deadline(reserved) = &part.hold {
+                // The kernel writes it down at ticks: up to 4 ms ago.
+                status.left_ns = giusto_compute::budget_left(reserved.thread);
+                let dry = status.left_ns.is_some_and(|left| left <= 0);
+                if dry && wants_to_run(reserved.thread) {
+                    status.state = ServiceState::Throttled;
+                }
+            }
             if let Hold::Managed(handle) = &part.hold {
                 let report = scene.reports.get(&part.plan.core);
                 let server =
@@ -86,6 +96,7 @@ impl Stage for Observed<'_, '_, '_> {
                 status.wakeups_per_s = Some(report.wakeups.saturating_sub(wakeups) as f64 * 1e9 / passed);
                 status.lateness_mean_ns = Some(report.late_mean_ns);
                 status.lateness_max_ns = Some(report.late_max_ns);
+                status.guarded = Some(report.guarded);
                 status.criticality = report.core_mode.map(|mode| {
                     let giusto_compute::manager::ModeReport { is_hi, hi_ns, switches } = mode;
                     CoreCriticality { is_hi, hi_ns, switches }
@@ -95,7 +106,7 @@ impl Stage for Observed<'_, '_, '_> {
         let used = |backend| scene.parts.iter().any(|part| part.plan.backend == backend);
         let mut notes = Vec::new();
         if used(Backend::Deadline) {
-            notes.push("backend deadline: the kernel enforces; it does not tell what is left of a budget".into());
+            notes.push("backend deadline: the kernel enforces; it does not count how often it throttled".into());
         }
         if used(Backend::Manager) {
             notes.push("backend manager: giusto enforces; should it die, its watchdog restores the host".into());
@@ -114,7 +125,16 @@ impl Stage for Observed<'_, '_, '_> {
             let own = services.iter_mut().filter(|service| service.name == member.service);
             own.for_each(|service| service.mode = Some(member.local.clone()));
         }
-        Report { notes, services, cores, network, modes, warnings: self.warnings.clone() }
+        let used = crate::watchdog::clock(rustix::time::ClockId::ProcessCPUTime) + scene.beats.watching_ns();
+        observer.own.read(BTreeMap::from([(0, used)]), Instant::now());
+        let (cpu_ns, cpu_recent) = (used, observer.own.recent);
+        Report { cpu_ns, cpu_recent, notes, services, cores, network, modes, warnings: self.warnings.clone() }
+    }
+}
+
+impl Stage for Observed<'_, '_, '_> {
+    fn report(&mut self, _: &Plan) -> Report {
+        sched::at_once(|| self.look())
     }
 
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error> {
@@ -147,6 +167,9 @@ fn managed(status: &mut ServiceStatus, server: &ServerReport) {
     status.supplied_ns = server.supplied_ns;
     status.depletions = Some(server.throttled);
     status.overrun_max_ns = Some(server.overrun_max_ns);
+    status.late_stops = Some(server.late_stops);
+    status.replenishments = Some(server.replenished);
+    status.misses = Some(server.missed);
     status.boosted_ns = Some(server.boost_ns);
     status.state = match (server.is_ready, server.is_throttled) {
         _ if gone(status.state) => status.state,

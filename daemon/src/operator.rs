@@ -15,11 +15,14 @@ use crate::{
 use giusto_model::{Backend, Bandwidth, HostPlan, Plan, Site};
 use giusto_planner::Facts;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// In the state folder.
+pub(crate) const OWN_PLAN: &str = "plan.json";
 
 /// What enforces, as far as operators have to do with it.
 pub trait Stage {
@@ -51,6 +54,8 @@ pub trait Stage {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct Report {
+    pub cpu_ns: u64,
+    pub cpu_recent: f64,
     pub notes: Vec<String>,
     pub services: Vec<ServiceStatus>,
     pub cores: Vec<CoreStatus>,
@@ -86,6 +91,8 @@ pub struct Operator {
     stuck: Option<String>,
     /// Where this giusto keeps its state.
     folder: PathBuf,
+    /// The plan in force, for whoever asks; gone with this giusto.
+    own_plan: PathBuf,
     reported: Option<Instant>,
     adapter: Adapter,
     /// A wish is being planned.
@@ -108,6 +115,8 @@ impl Operator {
         let (desk, orders) = Desk::new(&host.name, site, planner, settings.again.take(), &settings.signals.stop);
         let desk = Arc::new(desk);
         let control = Control::listen(journal, desk.clone())?;
+        let own_plan = journal.folder().join(OWN_PLAN);
+        write_plan(plan, &own_plan);
         let metrics = settings.metrics.map(|address| Metrics::listen(address, desk.clone())).transpose()?;
         settings.notify.status("putting services in their places");
         Ok(Operator {
@@ -118,6 +127,7 @@ impl Operator {
             layout: Layout::of(plan),
             stuck: None,
             folder: journal.folder().into(),
+            own_plan,
             reported: None,
             adapter: Adapter::default(),
             adapting: Arc::default(),
@@ -154,7 +164,8 @@ impl Operator {
 
     /// Brings the status up to date; returns it in a line.
     fn report(&mut self, stage: &mut dyn Stage) -> String {
-        let Report { notes, services, cores, network, modes, mut warnings } = stage.report(&self.plan);
+        let Report { cpu_ns, cpu_recent, notes, services, cores, network, modes, mut warnings } =
+            stage.report(&self.plan);
         self.reported = Some(Instant::now());
         warnings.extend(self.stuck.clone());
         let state = if warnings.is_empty() { State::Enforcing } else { State::Degraded };
@@ -172,6 +183,7 @@ impl Operator {
         let before = std::mem::replace(&mut status.state, state);
         (status.notes, status.services, status.cores, status.warnings) = (notes, services, cores, warnings);
         (status.network, status.modes) = (network, modes);
+        (status.cpu_ns, status.cpu_recent) = (cpu_ns, cpu_recent);
         drop(status);
         if before != state {
             self.settings.notify.status(&line);
@@ -218,10 +230,8 @@ impl Operator {
             Ok(change) => {
                 tracing::info!(steps = change.steps.len(), "reloaded: {} steps", change.steps.len());
                 self.adapter.planned(&before, &self.plan, order.wish.as_ref());
-                let file = &self.settings.plan_file;
-                if let Err(error) = giusto_planner::write(&self.plan, file) {
-                    tracing::warn!("the new plan is in force, and 'giusto explain' does not know it: {error}");
-                }
+                write_plan(&self.plan, &self.own_plan);
+                write_plan(&self.plan, &self.settings.plan_file);
             }
             Err(refused) => tracing::warn!(exit = refused.exit, "not reloaded: {refused}"),
         }
@@ -301,6 +311,18 @@ impl Operator {
             }
         }
         (!stuck.is_empty()).then(|| format!("{}; reload a site that fits, or start giusto again", stuck.join("; ")))
+    }
+}
+
+fn write_plan(plan: &Plan, file: &Path) {
+    if let Err(error) = giusto_planner::write(plan, file) {
+        tracing::warn!("the plan is in force, and {} does not have it: {error}", file.display());
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.own_plan);
     }
 }
 

@@ -2,9 +2,11 @@
 
 use crate::changes::parks;
 use crate::journal::{holder, read, state_folder, Found};
+use crate::operator::OWN_PLAN;
 use giusto_compute::sched::Thread;
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::path::PathBuf;
 
 /// Cores that a giusto has parked which has not been undone: by its journal, which is neither locked nor changed. None
 /// where it may not be read.
@@ -13,6 +15,15 @@ pub(crate) fn parked() -> Vec<u32> {
     let Ok(found) = found else { return Vec::new() };
     let ours = found.knows_its_boot() && !found.of_an_earlier_boot();
     found.changes.iter().filter(|_| ours).filter_map(parks).collect()
+}
+
+/// The giusto that runs on this host, and the plan that it has in force. `None` where none runs or its folder may not be read.
+pub fn running_plan() -> Option<(u32, PathBuf)> {
+    let plan = state_folder().join(OWN_PLAN);
+    match left() {
+        Ok(Left::Runs(pid)) if plan.is_file() => Some((pid, plan)),
+        _ => None,
+    }
 }
 
 /// How this host's journal stands.

@@ -5,11 +5,13 @@ use crate::hold::Hold;
 use crate::modal::Modal;
 use crate::packets::Packets;
 use crate::spinner::Spinner;
+use crate::watchdog::clock;
 use crate::{Before, Error, Journal, Running};
 use giusto_compute::manager::{Beats, Manager, Order, Report};
 use giusto_compute::sched::{self, Attr, Thread};
 use giusto_compute::{bind, Isolated, Machine, Parked, Quota, Recorder};
 use giusto_model::{Backend, Cap, Duration, LeftoverPlan, Plan, ServicePlan};
+use rustix::time::ClockId;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,7 +31,7 @@ pub struct Scene<'j> {
     pub(crate) managers: BTreeMap<u32, Manager>,
     /// What each manager told last.
     pub(crate) reports: BTreeMap<u32, Report>,
-    beats: Beats,
+    pub(crate) beats: Beats,
     pub(crate) services: Vec<Running>,
     /// Servers in the order of the plan; a virtual machine has one a vCPU.
     pub(crate) parts: Vec<Part>,
@@ -91,6 +93,7 @@ impl<'j> Scene<'j> {
             not_listening: None,
             finished: false,
         };
+        scene.is_here();
         // From here on, whatever fails is undone when the scene is dropped.
         let on = |backend| plan.services.iter().filter(move |service| service.backend == backend);
         let mut cores: Vec<u32> = on(Backend::Deadline).map(|service| service.core).collect();
@@ -111,7 +114,18 @@ impl<'j> Scene<'j> {
         scene.confine()?;
         // Once the services are there: their interfaces come with them.
         scene.packets = Packets::set(plan, scene.journal)?;
+        scene.rests();
         Ok(scene)
+    }
+
+    /// Shows the watchdog that somebody is at work here.
+    pub(crate) fn is_here(&self) {
+        self.beats.main_is_here(clock(ClockId::Monotonic));
+    }
+
+    /// Nobody has to be at work from now on, until [`Scene::is_here`].
+    fn rests(&self) {
+        self.beats.main_is_here(0);
     }
 
     /// Starts or finds a service of the plan, unless another server of it has, and keeps it to its core; it has no server yet.
@@ -120,6 +134,7 @@ impl<'j> Scene<'j> {
         self.parts.push(Part { plan: plan.clone(), hold: Hold::Nothing });
         let index = self.parts.len() - 1;
         if !self.services.iter().any(|running| running.name == plan.name) {
+            self.is_here();
             let logs = self.logs.clone();
             // Where the kernel isolates cores, it keeps a service to its own by itself.
             let core = Some(plan.core).filter(|_| plan.backend == Backend::Manager);
@@ -159,6 +174,7 @@ impl<'j> Scene<'j> {
     }
 
     fn begin_leftover(&mut self, index: usize, plan: &LeftoverPlan) -> Result<Running, Error> {
+        self.is_here();
         let logs = self.logs.clone();
         let mut before = |before: Before| match before {
             Before::Made(undo) => self.journal.intend(&undo),
@@ -169,6 +185,7 @@ impl<'j> Scene<'j> {
 
     /// Starts a service again that has ended: in its cgroup, on its core and under its server before its first instruction.
     pub(crate) fn start_again(&mut self, name: &str) -> Result<(), Error> {
+        self.is_here();
         if let Some(at) = self.services.iter().position(|running| running.name == name) {
             let index = self.parts.iter().position(|part| part.plan.name == name);
             let mut running = self.services.remove(at);
@@ -485,12 +502,15 @@ impl<'j> Scene<'j> {
         if std::mem::replace(&mut self.finished, true) {
             return Ok(());
         }
+        self.is_here();
         // First those who would do it all again.
         self.modal = None;
         self.managers.clear();
         self.packets = None;
         // Threads leave their reservations, cpusets go, and only then do the services end (the journal's order).
-        let restored = self.journal.restore()?;
+        let restored = self.journal.restore();
+        self.rests();
+        let restored = restored?;
         restored.notes.iter().for_each(|note| tracing::warn!("{note}"));
         if restored.failed.is_empty() {
             return Ok(());

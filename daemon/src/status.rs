@@ -1,7 +1,7 @@
 //! What a running giusto tells about itself: `giusto status --json`, the control socket and the metrics are all this.
 //!
-//! Filled in by whoever enforces ([`crate::Stage::report`]). What a backend cannot know is `None`: the kernel does not say how
-//! much of a SCHED_DEADLINE budget is left, the user-space manager does. Form: formats/status.schema.json.
+//! Filled in by whoever enforces ([`crate::Stage::report`]). What a backend cannot know is `None`: the kernel does not
+//! count how often it throttled a SCHED_DEADLINE task, the user-space manager does. Form: formats/status.schema.json.
 
 use crate::drift::DemandStatus;
 use crate::{LinkStatus, ModesStatus};
@@ -27,6 +27,12 @@ pub struct Status {
     pub since_ns: u64,
     /// What it is doing.
     pub state: State,
+    /// Processor time that giusto itself took since it started: all its threads and its watchdog.
+    #[serde(default)]
+    pub cpu_ns: u64,
+    /// Part of a core that it took in the last second.
+    #[serde(default)]
+    pub cpu_recent: f64,
     /// Which backend enforces and why, a line each.
     pub notes: Vec<String>,
     /// Services and their vCPUs, in the order of the plan.
@@ -94,11 +100,14 @@ pub struct ServiceStatus {
     pub depletions: Option<u64>,
     /// The most it ever had beyond a budget.
     pub overrun_max_ns: Option<u64>,
+    /// How often it was not stopped in time: it had 10 ms and a budget more than its budget.
+    #[serde(default)]
+    pub late_stops: Option<u64>,
     /// Processor time that it got above its server, because a mode or an agent asked for it.
     pub boosted_ns: Option<u64>,
     /// What it is doing.
     pub state: ServiceState,
-    /// Deadlines missed so far, where somebody counts them.
+    /// Periods throughout which it wanted the core and did not get its budget.
     pub misses: Option<u64>,
     /// Its mode.
     pub mode: Option<String>,
@@ -171,6 +180,9 @@ pub struct CoreStatus {
     pub lateness_mean_ns: Option<u64>,
     /// ... and at most.
     pub lateness_max_ns: Option<u64>,
+    /// How often its servers were stopped because the manager was late.
+    #[serde(default)]
+    pub guarded: Option<u64>,
     /// Where services have criticality.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criticality: Option<CoreCriticality>,

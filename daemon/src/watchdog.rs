@@ -1,13 +1,16 @@
 //! A process that outlives giusto, to put the host right should giusto die or stall.
 //!
 //! A manager that is gone leaves servers stopped, or at a real-time priority without a budget. The watchdog is a fork of giusto,
-//! made before anything is changed. It sees giusto's death by the end of a pipe and its stall by silent [`Beats`]; then it kills
-//! what is left of giusto, undoes what the journal says, and ends.
+//! made before anything is changed. It sees giusto's death by the end of a pipe and its stall by silent [`Beats`], those of
+//! managers and, while giusto starts, reloads and stops too, those of its main thread; then it kills what is left of giusto,
+//! undoes what the journal says, and ends. It also stops the servers of a manager that is late
+//! ([`guard`](giusto_compute::manager::guard())).
 
 use crate::{Error, Journal};
-use giusto_compute::manager::Beats;
+use giusto_compute::manager::{guard, Beats};
 use giusto_compute::sched::{self, Attr};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::time::ClockId;
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
 use std::process;
@@ -15,8 +18,13 @@ use std::time::{Duration, Instant};
 
 /// A manager that was silent for longer has stalled; it beats every 100 ms. Holes of 15 ms are known, seconds are not.
 const STALL: Duration = Duration::from_secs(2);
+/// So is a main thread, which comes by ten times a second and between the steps of a start, a reload and an end; a step may
+/// wait for a service for 10 s.
+const MAIN_STALL: Duration = Duration::from_secs(20);
 /// How often the watchdog looks.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_millis(50);
+/// So many looks in a row have to see a stall: or all that has stalled is the machine, and we are the first to go on.
+const LOOKS: u32 = 5;
 /// Above everybody that giusto schedules.
 const PRIORITY: u32 = 95;
 /// What the process is called, for people and for who waits until it has restored.
@@ -88,7 +96,7 @@ fn watch(pipe: &PipeReader, parent: u32, beats: &Beats) {
     // Each as far as it is allowed: without, it is only slower, or dies with giusto.
     let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
     let _ = sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY));
-    let mut stalled = false;
+    let mut stalled = 0;
     loop {
         let mut look = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
         let wait = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
@@ -101,11 +109,15 @@ fn watch(pipe: &PipeReader, parent: u32, beats: &Beats) {
                 Err(_) => continue,
             }
         }
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-        let silent = beats.oldest().is_some_and(|beat| now.saturating_sub(beat) > STALL.as_nanos() as u64);
-        // Twice in a row, or all that has stalled is the machine, and we are the first to go on.
-        if std::mem::replace(&mut stalled, silent) && silent {
+        let now = clock(ClockId::Monotonic);
+        guard(beats, now);
+        beats.set_watching_ns(clock(ClockId::ProcessCPUTime));
+        let older = |beat: Option<u64>, than: Duration| {
+            beat.is_some_and(|beat| now.saturating_sub(beat) > than.as_nanos() as u64)
+        };
+        let silent = older(beats.oldest(), STALL) || older(beats.main(), MAIN_STALL);
+        stalled = if silent { stalled + 1 } else { 0 };
+        if stalled > LOOKS {
             eprintln!("giusto: process {parent} has stalled; its watchdog ends it and restores the host");
             // SAFETY: our parent, which cannot have been replaced: its death would have ended the pipe.
             unsafe { libc::kill(parent as i32, libc::SIGKILL) };
@@ -113,6 +125,12 @@ fn watch(pipe: &PipeReader, parent: u32, beats: &Beats) {
         }
     }
     restore();
+}
+
+/// In ns.
+pub(crate) fn clock(id: ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(id);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// As 'giusto restore' does; somebody who is quicker may do it instead.

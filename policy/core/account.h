@@ -9,6 +9,12 @@
 #include "../kinds/sporadic.h"
 #include "heap.h"
 
+/* Whether there is such a server. */
+static inline int gi_exists(struct gi_pool *p, gi_u32 index)
+{
+	return index < p->count && gi_at(p, index)->kind != GI_FREE;
+}
+
 /* Books what became due by now. */
 static inline void gi_settle(struct gi_server *s, gi_u64 now)
 {
@@ -211,7 +217,7 @@ GI_STEP gi_u32 gi_place(struct gi_pool *p, gi_u32 index)
 	s->asks = asks;
 	if (home != s->heap) {
 		if (s->heap != GI_OUTSIDE)
-			gi_remove(p, s->heap, index);
+			gi_delete(p, s->heap, index);
 		s->heap = home;
 		s->rank = rank;
 		if (home != GI_OUTSIDE)
@@ -225,7 +231,7 @@ GI_STEP gi_u32 gi_place(struct gi_pool *p, gi_u32 index)
 	if (event == s->event)
 		return 0;
 	if (event == GI_NEVER) {
-		gi_remove(p, GI_REFILL, index);
+		gi_delete(p, GI_REFILL, index);
 		s->event = event;
 	} else if (s->event == GI_NEVER) {
 		s->event = event;

@@ -76,7 +76,7 @@ static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 
 	struct gi_server *s = gi_at(p, index);
 
 	now = gi_advance(p, now);
-	if (index >= p->count)
+	if (!gi_exists(p, index))
 		return GI_UNKNOWN;
 	if (s->kind != GI_UNLIMITED) {
 		if (s->kind == GI_MIXED)
@@ -139,7 +139,7 @@ static inline int gi_set_mixed(struct gi_pool *p, gi_u32 index, gi_u64 optimisti
 	gi_u64 lead;
 
 	now = gi_advance(p, now);
-	if (index >= p->count)
+	if (!gi_exists(p, index))
 		return GI_UNKNOWN;
 	if (s->kind != GI_MIXED || s->high != (worst != 0))
 		return GI_BAD_KIND;
@@ -162,18 +162,24 @@ static inline int gi_set_mixed(struct gi_pool *p, gi_u32 index, gi_u64 optimisti
 	return 0;
 }
 
-GI_STEP gi_u32 gi_unboost(struct gi_pool *p, gi_u32 index)
+/* Takes a server out of a list of n, in which it is once at most; how many it was taken out of. */
+static inline gi_u32 gi_strike(gi_u32 *list, gi_u32 n, gi_u32 index)
 {
 	gi_u32 i, found = 0;
 
+	for (i = 0; i < GI_CORES && i < n; i++) {
+		found |= list[i] == index;
+		if (found && i + 1 < GI_CORES)
+			list[i] = list[i + 1];
+	}
+	return found;
+}
+
+GI_STEP gi_u32 gi_unboost(struct gi_pool *p, gi_u32 index)
+{
 	if (!p)
 		return 0;
-	for (i = 0; i < GI_CORES && i < p->boosts; i++) {
-		found |= p->boost[i] == index;
-		if (found && i + 1 < GI_CORES)
-			p->boost[i] = p->boost[i + 1];
-	}
-	p->boosts -= found;
+	p->boosts -= gi_strike(p->boost, p->boosts, index);
 	gi_at(p, index)->boost_until = 0;
 	return gi_place(p, index);
 }
@@ -187,7 +193,7 @@ static inline int gi_boost(struct gi_pool *p, gi_u32 index, gi_u64 until, gi_u64
 	struct gi_server *s = gi_at(p, index);
 
 	now = gi_advance(p, now);
-	if (index >= p->count)
+	if (!gi_exists(p, index))
 		return GI_UNKNOWN;
 	if (until > now && !s->boost_until && p->boosts >= p->m)
 		return GI_FULL;

@@ -23,7 +23,7 @@ GI_STEP gi_u32 gi_next(struct gi_pool *p, gi_u32 heap)
 		return GI_NOBODY;
 	if (p->looked_past >> heap & 1) {
 		top = gi_top(p, heap);
-		gi_remove(p, heap, top);
+		gi_delete(p, heap, top);
 		gi_at(p, top)->heap = GI_OUTSIDE;
 		if (p->taken < 2 * GI_CORES + 2)
 			p->out[p->taken++] = top;
@@ -202,7 +202,8 @@ GI_STEP gi_u32 gi_assign(struct gi_pool *p)
 
 	if (!p)
 		return 0;
-	p->changed = 0;
+	p->changed = p->vacated;
+	p->vacated = 0;
 	for (i = 0; i < GI_CORES && i < p->m; i++)
 		gi_keep(p, i);
 	for (i = 0; i < GI_CORES && i < p->chosen; i++)

@@ -82,7 +82,7 @@ GI_STEP gi_u32 gi_insert(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 	return gi_sift(p, heap, at);
 }
 
-GI_STEP gi_u32 gi_remove(struct gi_pool *p, gi_u32 heap, gi_u32 index)
+GI_STEP gi_u32 gi_delete(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 {
 	gi_u32 at, last, member;
 

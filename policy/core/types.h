@@ -58,6 +58,7 @@ enum gi_kind {
 	GI_UNLIMITED,
 	GI_MIXED, /* of high or low criticality, in a pool of that order only */
 	GI_KINDS,
+	GI_FREE = GI_KINDS, /* a slot whose server was removed */
 };
 
 /*
@@ -103,7 +104,7 @@ struct gi_server {
 	gi_u64 open;	    /* an instant at which an idle polling server keeps its budget: it may yet be ready there */
 	gi_u64 used;	    /* consumed of the head chunk */
 	gi_u32 chunks;	    /* how many there are; their amounts add up to the budget */
-	gi_u32 unused;	    /* no hidden padding: states are compared byte by byte */
+	gi_u32 next;	    /* of a free slot: the one that was freed before it, or GI_NOBODY */
 	struct gi_chunk chunk[GI_CHUNKS];
 	gi_u64 more; /* mixed: what the worst budget has beyond the optimistic one, which HI adds to `budget` */
 	gi_u64 cut;  /* how much of `more` this job does not get, as the wake-up rule took it */
@@ -127,10 +128,12 @@ struct gi_pool {
 	gi_u64 until;	/* decide again at the latest then */
 	gi_u64 refill;	/* the part of it that is the next replenishment */
 	gi_u64 changed; /* cores whose server the last gi_decide changed, as a mask */
+	gi_u64 vacated; /* those whose server was removed since, as a mask */
+	gi_u64 freed;	/* from when on the bandwidth of the server that was removed last is free */
 	gi_u64 burned;	/* burners are accounted for up to here */
 	gi_u32 order;
-	gi_u32 m; /* cores */
-	gi_u32 count;
+	gi_u32 m;     /* cores */
+	gi_u32 count; /* slots in use or free; the others were never used */
 	gi_u32 burners;
 	gi_u32 boosts;
 	gi_u32 chosen;
@@ -142,7 +145,7 @@ struct gi_pool {
 	gi_u32 back;	    /* when HI ends */
 	gi_u32 asking;	    /* how many servers ask */
 	gi_u32 pending;	    /* how many high servers are ready */
-	gi_u32 spare;
+	gi_u32 free;	    /* the slot that was freed last, or GI_NOBODY */
 	struct gi_core core[GI_CORES];
 	gi_u32 burner[GI_CORES];      /* idle periodic servers whose budget burns */
 	gi_u32 boost[GI_CORES];	      /* boosted servers, first come first */
@@ -192,6 +195,11 @@ GI_STEP gi_u64 gi_share(gi_u64 a, gi_u64 b, gi_u64 c)
 		low = low << 1 | (1 - less);
 	}
 	return low;
+}
+
+static inline gi_u64 gi_max(gi_u64 a, gi_u64 b)
+{
+	return a > b ? a : b;
 }
 
 static inline gi_u64 gi_min(gi_u64 a, gi_u64 b)

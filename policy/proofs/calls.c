@@ -93,9 +93,35 @@ static void set_again(gi_u32 index)
 		      "a change to the present parameters changes nothing");
 }
 
+/* A server goes; its bandwidth is free when it would have had a full budget in a new period, had it stayed, idle. */
+static void removed(gi_u32 index)
+{
+	struct gi_server was = *split(&pool, index);
+
+	int existed = gi_exists(&pool, index), done = gi_remove(&pool, index, 0);
+
+	HOLDS(done == (existed ? 0 : GI_UNKNOWN), "only servers are removed");
+	if (!existed)
+		return;
+	HOLDS(!gi_exists(&pool, index), "who was removed is gone");
+	HOLDS(pool.freed >= pool.now, "bandwidth is not free in the past");
+	gi_refill(&was, pool.now);
+	if (was.kind == GI_UNLIMITED || was.kind == GI_SPORADIC || was.kind == GI_POLLING || !was.begun)
+		return;
+	was.next_budget = was.ready = 0;
+	HOLDS(pool.freed >= was.deadline || pool.freed >= GI_LAST, "bandwidth is not free before the period ends");
+	gi_refill(&was, pool.freed);
+	if (was.kind == GI_CONSTANT_BANDWIDTH)
+		gi_cbs_wake(&was, pool.freed);
+	if (was.kind == GI_MIXED)
+		gi_mixed_wake(&was, pool.freed);
+	HOLDS(was.left == (gi_s64)was.budget || pool.freed >= GI_LAST,
+	      "bandwidth is free when the budget would be full again");
+}
+
 int main(void)
 {
-	enum { INIT, ADD, TICK, CHARGE, READY, SET, SET_AGAIN, BOOST, DECIDE, LOOK };
+	enum { INIT, ADD, TICK, CHARGE, READY, SET, SET_AGAIN, BOOST, DECIDE, LOOK, REMOVE };
 	gi_u32 index = any(2);
 
 	any_pool(CALL == ADD ? any(2) % SERVERS : SERVERS, CALL != TICK && CALL != CHARGE);
@@ -105,7 +131,7 @@ int main(void)
 		break;
 	case ADD:
 		if (KIND2 == GI_MIXED)
-			gi_add_mixed(&pool, any_time(), any_time(), any_time(), any_time(), 0);
+			gi_add_mixed(&pool, any_time(), any_time(), any_time(), any_time(), any_time(), 0);
 		else
 			gi_add(&pool, KIND2, any_time(), any_time(), any_time(), any(2), 0);
 		break;
@@ -139,6 +165,9 @@ int main(void)
 		break;
 	case LOOK:
 		gi_look(&pool, index);
+		break;
+	case REMOVE:
+		removed(index);
 		break;
 	}
 	invariant();

@@ -40,7 +40,7 @@ int main(void)
 		gi_insert(&pool, HEAP, index);
 		inside |= 1u << index;
 	} else if (any(1)) {
-		gi_remove(&pool, HEAP, index);
+		gi_delete(&pool, HEAP, index);
 		inside &= ~(1u << index);
 	} else {
 		split(&pool, index)->rank = split(&pool, index)->event = key;

@@ -91,7 +91,7 @@ static inline void gi_insert(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 	gi_sift(p, heap, index);
 }
 
-static inline void gi_remove(struct gi_pool *p, gi_u32 heap, gi_u32 index)
+static inline void gi_delete(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 {
 	HOLDS(heap < GI_HEAPS && set[heap].members >> index & 1, "taken out of a heap where it is");
 	set[heap].members &= ~(1u << index);

@@ -29,7 +29,7 @@ static inline void mixed(const struct gi_server *s, int given)
 
 	LAW(s->hi == (pool.mode == GI_HI), "a server is in the mode of its core");
 	LAW(s->high || (!s->more && !s->lead && !s->next_more && !s->next_lead), "a low server has one budget");
-	LAW(s->begun, "its first job is released at once");
+	LAW(s->begun, "it has no grid that is still to begin");
 	LAW(optimistic > 0 && optimistic + (int)s->more <= (int)s->period, "0 < optimistic <= worst <= period");
 	LAW(optimistic <= (int)s->period - (int)s->lead, "optimistic <= virtual deadline <= period");
 	LAW(s->cut <= s->more, "no more is cut than HI adds");
@@ -91,7 +91,7 @@ static inline void cores(int given)
 	for (i = 0; i < CORES; i++) {
 		runs = pool.core[i].runs;
 		LAW(pool.core[i].charged_at <= pool.now, "nothing is charged ahead");
-		LAW(runs == GI_NOBODY || runs < pool.count, "only servers run");
+		LAW(runs == GI_NOBODY || gi_exists(&pool, runs), "only servers run");
 		LAW(pool.core[i].payer == runs || pool.core[i].payer == GI_NOBODY, "who runs pays, or nobody");
 		LAW(!i || runs == GI_NOBODY || runs != pool.core[0].runs, "no server on two cores");
 		LAW(i < pool.m || runs == GI_NOBODY, "nobody runs on a core that the pool does not have");
@@ -122,13 +122,27 @@ static inline void lists(int given)
 		LAW(i >= pool.burners || (pool.burner[i] < pool.count && gi_periodic(split(&pool, pool.burner[i]))),
 		    "only periodic servers burn");
 		LAW(!i || pool.burners < 2 || pool.burner[0] != pool.burner[1], "nobody burns twice");
-		LAW(i >= pool.boosts || pool.boost[i] < pool.count, "only servers are boosted");
+		LAW(i >= pool.boosts || gi_exists(&pool, pool.boost[i]), "only servers are boosted");
 	}
 	for (i = 0; i < SERVERS && i < pool.count; i++) {
 		for (places = j = 0; j < CORES; j++)
 			places += j < pool.boosts && pool.boost[j] == i;
 		LAW(places == (split(&pool, i)->boost_until != 0), "who is boosted has one place among them");
 	}
+}
+
+/* The slots of removed servers are free, each once. */
+static inline void slots(void)
+{
+	gi_u32 i, n, seen = 0;
+
+	for (n = 0, i = pool.free; n < SERVERS && i != GI_NOBODY; n++, i = split(&pool, i)->next) {
+		HOLDS(i < pool.count && split(&pool, i)->kind == GI_FREE, "only slots without a server are free");
+		seen |= 1u << i;
+	}
+	HOLDS(i == GI_NOBODY, "no slot is free twice");
+	for (i = 0; i < SERVERS && i < pool.count; i++)
+		HOLDS((split(&pool, i)->kind == GI_FREE) == (seen >> i & 1), "a slot without a server is free");
 }
 
 /* A heap holds a server if it should, under its present key. */
@@ -146,11 +160,12 @@ static inline void invariant(void)
 
 	cores(0);
 	lists(0);
+	slots();
 	if (ORDER == GI_MIXED_CRITICALITY)
 		modes(0);
 	for (i = 0; i < SERVERS && i < pool.count; i++) {
 		s = split(&pool, i);
-		if (s->kind != GI_UNLIMITED)
+		if (s->kind < GI_FREE && s->kind != GI_UNLIMITED)
 			reservation(s, booked(i), 0);
 		HOLDS(!s->slot, "no slot is left over");
 		HOLDS(s->heap == gi_home(s), "a server is in the heap where it belongs");
@@ -168,6 +183,12 @@ static inline void any_server(gi_u32 index, gi_u32 kind, int exists)
 	struct gi_server *s = split(&pool, index);
 	gi_u32 c;
 
+	if (kind == GI_FREE) {
+		gi_blank(s, kind, 0);
+		s->next = pool.free;
+		pool.free = exists ? index : pool.free;
+		return;
+	}
 	s->kind = kind;
 	s->priority = any(2);
 	s->ready = any(1);
@@ -248,6 +269,8 @@ static inline void any_pool(gi_u32 count, int booked_all)
 		pool.core[i].runs = any(1) ? any(2) : GI_NOBODY;
 		pool.core[i].payer = any(1) ? pool.core[i].runs : GI_NOBODY;
 	}
+	for (i = 0; i < SERVERS; i++)
+		split(&pool, i)->kind = kinds[i];
 	cores(1);
 	if (ORDER == GI_MIXED_CRITICALITY) {
 		pool.mode = any(1);

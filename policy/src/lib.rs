@@ -104,12 +104,12 @@ pub struct Params {
     pub priority: u32,
 }
 
-/// A server of a pool: its index, in the order of [`Pool::add`].
+/// A server of a pool: its slot, which is another server's once it has been removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(u32);
 
 impl Id {
-    /// How many servers were added before it.
+    /// Its slot: among equals the lower one goes first. New servers take the slot that was freed last, else the next.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -201,11 +201,12 @@ impl Pool {
         }
     }
 
-    /// Adds a server of mixed criticality, idle; its first job is released now or when it becomes ready.
+    /// Adds a server of mixed criticality, idle; its first job is released now or when it becomes ready, but not before
+    /// `first` (ns; 0: now).
     ///
     /// # Errors
-    /// The pool has 1,024 servers already or another order, or it is no reservation (see [`Mixed`]).
-    pub fn add_mixed(&mut self, mixed: Mixed, now: u64) -> Result<Id, Error> {
+    /// The pool has 1,024 servers already or another order, it is no reservation (see [`Mixed`]), or `first` is past 2^62.
+    pub fn add_mixed(&mut self, mixed: Mixed, first: u64, now: u64) -> Result<Id, Error> {
         let Mixed { optimistic, worst, period, virtual_deadline } = mixed;
         // 0 is low for the C side, and no worst budget.
         if worst == Some(0) {
@@ -213,10 +214,11 @@ impl Pool {
         }
         // SAFETY: see `add`.
         let added = unsafe {
-            raw::gi_pool_add_mixed(self.0.at(), optimistic, worst.unwrap_or(0), period, virtual_deadline, now)
+            raw::gi_pool_add_mixed(self.0.at(), optimistic, worst.unwrap_or(0), period, virtual_deadline, first, now)
         };
         match added {
             -1 => Err(Error::Full),
+            -3 => Err(Error::First { first }),
             -4 => Err(Error::Kind),
             index => u32::try_from(index).map(Id).map_err(|_| Error::Mixed(mixed)),
         }
@@ -271,6 +273,21 @@ impl Pool {
             0 => Ok(()),
             -2 => Err(Error::Reservation { budget, period }),
             -4 => Err(Error::Kind),
+            _ => Err(Error::Unknown(id.0)),
+        }
+    }
+
+    /// Takes a server out; its slot is the next to be given away. Returns from when on (ns) its bandwidth is free: when it
+    /// would have had a full budget in a new period, had it stayed, idle. A server that takes the bandwidth over has its
+    /// `first` replenishment then at the earliest, and not before what the removal of any before it told: all of them together
+    /// consume no more in any window than one could.
+    ///
+    /// # Errors
+    /// The server is not of this pool.
+    pub fn remove(&mut self, id: Id, now: u64) -> Result<u64, Error> {
+        // SAFETY: see `add`.
+        match unsafe { raw::gi_pool_remove(self.0.at(), id.0, now) } {
+            0 => Ok(self.0.head().freed),
             _ => Err(Error::Unknown(id.0)),
         }
     }

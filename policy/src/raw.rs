@@ -21,6 +21,8 @@ pub(crate) struct RawHead {
     pub(crate) until: u64,
     pub(crate) refill: u64,
     changed: u64,
+    vacated: u64,
+    pub(crate) freed: u64,
     burned: u64,
     order: u32,
     pub(crate) m: u32,
@@ -36,7 +38,7 @@ pub(crate) struct RawHead {
     back: u32,
     asking: u32,
     pending: u32,
-    spare: u32,
+    free: u32,
     pub(crate) core: [RawCore; CORES],
 }
 
@@ -93,6 +95,7 @@ extern "C" {
         worst: u64,
         period: u64,
         virtual_deadline: u64,
+        first: u64,
         now: u64,
     ) -> i32;
     pub(crate) fn gi_pool_set_mixed(
@@ -106,6 +109,7 @@ extern "C" {
         now: u64,
     ) -> i32;
     pub(crate) fn gi_pool_cooling(p: *mut RawHead, degrees: u32, back: u32);
+    pub(crate) fn gi_pool_remove(p: *mut RawHead, index: u32, now: u64) -> i32;
     pub(crate) fn gi_pool_boost(p: *mut RawHead, index: u32, until: u64, now: u64) -> i32;
     pub(crate) fn gi_pool_charge(p: *mut RawHead, core: u32, ran: u64, now: u64);
     pub(crate) fn gi_pool_ready(p: *mut RawHead, index: u32, is_ready: u32, now: u64);

@@ -16,14 +16,16 @@ enum gi_op {
 	GI_OP_LOOK,
 	GI_OP_ADD_MIXED,
 	GI_OP_SET_MIXED,
-	GI_OP_COOLING
+	GI_OP_COOLING,
+	GI_OP_REMOVE
 };
 
 struct gi_call {
 	gi_u64 now;
 	gi_u64 budget; /* or what was consumed */
 	gi_u64 period;
-	gi_u64 first; /* or the end of a boost, or the worst budget */
+	gi_u64 first; /* or the end of a boost */
+	gi_u64 worst;
 	gi_u64 virtual_deadline;
 	gi_u32 op;
 	gi_u32 index; /* or the order, the core, the kind, when HI ends */
@@ -68,14 +70,17 @@ static inline void gi_apply(struct gi_pool *p, const struct gi_call *c, struct g
 		r->value = (gi_s64)gi_decide(p, c->now);
 		break;
 	case GI_OP_ADD_MIXED:
-		r->value = gi_add_mixed(p, c->budget, c->first, c->period, c->virtual_deadline, c->now);
+		r->value = gi_add_mixed(p, c->budget, c->worst, c->period, c->virtual_deadline, c->first, c->now);
 		break;
 	case GI_OP_SET_MIXED:
 		r->value =
-		    gi_set_mixed(p, c->index, c->budget, c->first, c->period, c->virtual_deadline, c->flag, c->now);
+		    gi_set_mixed(p, c->index, c->budget, c->worst, c->period, c->virtual_deadline, c->flag, c->now);
 		break;
 	case GI_OP_COOLING:
 		gi_cooling(p, c->flag, c->index);
+		break;
+	case GI_OP_REMOVE:
+		r->value = gi_remove(p, c->index, c->now);
 		break;
 	case GI_OP_LOOK:
 		gi_look(p, c->index);

@@ -87,10 +87,13 @@ static gi_u32 any_op(void)
 {
 	static const gi_u32 ops[] = {GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_READY, GI_OP_READY, GI_OP_READY,
 				     GI_OP_CHARGE, GI_OP_CHARGE, GI_OP_LOOK,   GI_OP_SET,   GI_OP_BOOST};
+	gi_u64 seldom = random64() % 50;
 
 	if (pool.order == GI_MIXED_CRITICALITY && random64() % 20 == 0)
 		return random64() % 20 ? GI_OP_SET_MIXED : GI_OP_COOLING;
-	return random64() % 50 ? ops[random64() % (sizeof(ops) / sizeof(ops[0]))] : GI_OP_ADD;
+	if (seldom < 2)
+		return seldom ? GI_OP_ADD : GI_OP_REMOVE;
+	return ops[random64() % (sizeof(ops) / sizeof(ops[0]))];
 }
 
 static gi_u64 any_step(void)
@@ -131,8 +134,8 @@ static void mixed(struct gi_call *call, gi_u64 period)
 
 	if (call->op == GI_OP_ADD && random64() % 8)
 		call->op = GI_OP_ADD_MIXED;
-	call->first = random64() % 3 ? mostly(call->budget + random64() % (room + 1)) : 0;
-	call->virtual_deadline = call->first ? mostly(call->budget + random64() % (room + 1)) : call->period;
+	call->worst = random64() % 3 ? mostly(call->budget + random64() % (room + 1)) : 0;
+	call->virtual_deadline = call->worst ? mostly(call->budget + random64() % (room + 1)) : call->period;
 }
 
 static void random_call(gi_u32 op, gi_u32 nth, gi_u32 servers)

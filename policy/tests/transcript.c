@@ -141,6 +141,8 @@ static bool mixed_parameter(const char *word, struct gi_call *call)
 	if ((v = value(word, "B")))
 		call->budget = parse_time(v);
 	else if ((v = value(word, "W")))
+		call->worst = parse_time(v);
+	else if ((v = value(word, "first")) && call->op == GI_OP_ADD_MIXED)
 		call->first = parse_time(v);
 	else if ((v = value(word, "P")))
 		call->period = parse_time(v);
@@ -173,6 +175,7 @@ static void add_line(char *actual)
 {
 	struct gi_call call = {.op = GI_OP_ADD, .now = now};
 	const char *name = next_word(), *kind = next_word(), *word;
+	gi_s64 index;
 
 	if (!name || strlen(name) >= LONGEST_NAME || !kind)
 		bad("expected: add NAME KIND [B=TIME P=TIME] [first=TIME] [prio=N]", name);
@@ -181,13 +184,16 @@ static void add_line(char *actual)
 		call.op = GI_OP_ADD_MIXED;
 	while ((word = next_word()))
 		if (!(call.index == GI_MIXED ? mixed_parameter(word, &call) : parameter(word, &call)))
-			bad("expected B=, P=, first= or prio=; of a mixed one B=, W=, P= or V=", word);
+			bad("expected B=, P=, first= or prio=; of a mixed one B=, W=, P=, V= or first=", word);
 	if (call.index == GI_MIXED && !call.virtual_deadline)
 		call.virtual_deadline = call.period;
-	if (make_call(&call) < 0)
+	index = make_call(&call);
+	if (index < 0) {
 		strcpy(actual, "refused");
-	else
-		strcpy(names[servers++], name);
+		return;
+	}
+	strcpy(names[index], name);
+	servers = pool.count;
 }
 
 /* set NAME [B=TIME P=TIME] [prio=N] now|next: without prio it stays as it is. Of a mixed one also W= and V=. */
@@ -244,6 +250,10 @@ static void show_value(char *text, size_t size, const char *key)
 		strcpy(text, pool.changed ? "yes" : "no");
 		return;
 	}
+	if (!strcmp(key, "freed")) {
+		print_time(text, size, pool.freed);
+		return;
+	}
 	if (!strcmp(key, "mode")) {
 		strcpy(text, pool.mode == GI_HI ? "hi" : "lo");
 		return;
@@ -256,7 +266,8 @@ static void show_value(char *text, size_t size, const char *key)
 			return;
 		}
 		if (strcmp(dot, ".deadline") && strcmp(dot, ".boosted"))
-			bad("expected coreN, payerN, until, changed, mode, NAME.left, .deadline or .boosted", key);
+			bad("expected coreN, payerN, until, freed, changed, mode, NAME.left, .deadline or .boosted",
+			    key);
 		time = dot[1] == 'd' ? pool.seen.deadline : pool.seen.boost_ns;
 	}
 	if (time != GI_NEVER)
@@ -289,13 +300,17 @@ static struct gi_call parse_call(const char *word)
 		call.index = find(next_word());
 	} else if (!strcmp(word, "set")) {
 		set_call(&call);
+	} else if (!strcmp(word, "remove")) {
+		call.op = GI_OP_REMOVE;
+		call.index = find(next_word());
 	} else if (!strcmp(word, "boost")) {
 		call.op = GI_OP_BOOST;
 		call.index = find(next_word());
 		word = value(next_word(), "until");
 		call.first = parse_time(word ? word : "");
 	} else {
-		bad("expected decide, charge[N] TIME, ready NAME, idle NAME, set NAME ... or boost NAME until=TIME",
+		bad("expected decide, charge[N] TIME, ready NAME, idle NAME, remove NAME, set NAME ... or boost NAME "
+		    "until=TIME",
 		    word);
 	}
 	return call;
@@ -316,6 +331,8 @@ static void at_line(char *actual, char *expected)
 		call = parse_call(word);
 		if (make_call(&call) < 0)
 			strcpy(actual, "refused");
+		else if (call.op == GI_OP_REMOVE)
+			names[call.index][0] = 0;
 	}
 	make_call(&(struct gi_call){.op = GI_OP_DECIDE, .now = now});
 	for (word = strtok(expected, " \t\n"); word; word = next_word()) {

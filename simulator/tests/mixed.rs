@@ -105,7 +105,7 @@ fn processor_time_is_conserved_and_shares_add_up_to_one_under_all_schedulers() {
             let optimistic = rng.random_range(1..=period / 4);
             let worst = rng.random_bool(0.5).then(|| rng.random_range(optimistic..=period / 2));
             let virtual_deadline = if worst.is_some() { rng.random_range(optimistic..=period) } else { period };
-            pools.add(core, |pool| pool.add_mixed(Mixed { optimistic, worst, period, virtual_deadline }, 0)).unwrap();
+            pools.add(core, |pool| pool.add_mixed(Mixed { optimistic, worst, period, virtual_deadline }, 0, 0)).unwrap();
         }
         let weights: Vec<u32> = (0..count).map(|_| rng.random_range(1..=512)).collect();
         for arm in 0..3 {
@@ -199,7 +199,7 @@ fn where_nobody_asks_for_more_a_mixed_pool_is_edf_by_virtual_deadlines() {
             shares += optimistic as f64 / virtual_deadline as f64;
             let mixed =
                 Mixed { optimistic, worst: high.then_some((optimistic * 2).min(period)), period, virtual_deadline };
-            pools.add(0, |pool| pool.add_mixed(mixed, 0)).unwrap();
+            pools.add(0, |pool| pool.add_mixed(mixed, 0, 0)).unwrap();
             loads.push(Some(Workload {
                 tasks: vec![task(optimistic, period, rng.random_range(0..period))],
                 guest: Guest::Fifo,
@@ -264,7 +264,7 @@ fn memcached_alone_waits_as_pollaczek_and_khinchine_say_whatever_schedules() {
                 0 => {
                     let mut pools = Partitioned::new([mixed_pool()]);
                     let mixed = Mixed { worst: Some(25 * MS), virtual_deadline: 20 * MS, ..low(5 * MS, 100 * MS) };
-                    pools.add(0, |pool| pool.add_mixed(mixed, 0)).unwrap();
+                    pools.add(0, |pool| pool.add_mixed(mixed, 0, 0)).unwrap();
                     simulate_with(&mut pools, &system, length, seed, &mut watch)
                 }
                 1 => simulate_with(&mut Credit::new(1, &[256], &[]).unwrap(), &system, length, seed, &mut watch),
@@ -340,15 +340,15 @@ fn stretches_without_work_are_joined_where_they_touch_and_cut_where_the_watch_be
 #[test]
 fn a_server_is_refused_with_its_number_where_its_core_or_reservation_makes_no_sense() {
     let mut pools = Partitioned::new([mixed_pool(), mixed_pool()]);
-    pools.add(1, |pool| pool.add_mixed(low(MS, 2 * MS), 0)).unwrap();
-    let beyond = pools.add(2, |pool| pool.add_mixed(low(MS, 2 * MS), 0)).unwrap_err().to_string();
+    pools.add(1, |pool| pool.add_mixed(low(MS, 2 * MS), 0, 0)).unwrap();
+    let beyond = pools.add(2, |pool| pool.add_mixed(low(MS, 2 * MS), 0, 0)).unwrap_err().to_string();
     assert_eq!(beyond, "server 1: core 2; expected one of 2, from 0");
-    let refused = pools.add(0, |pool| pool.add_mixed(low(2 * MS, MS), 0)).unwrap_err().to_string();
+    let refused = pools.add(0, |pool| pool.add_mixed(low(2 * MS, MS), 0, 0)).unwrap_err().to_string();
     assert!(refused.starts_with("server 1: ") && refused.contains("expected"), "{refused}");
     let mut others = mixed_pool();
     others.add(Kind::Unlimited, Params { budget: 0, period: 0, first: 0, priority: 0 }, 0).unwrap();
     let mut pools = Partitioned::new([others]);
-    assert!(pools.add(0, |pool| pool.add_mixed(low(MS, 2 * MS), 0)).unwrap_err().to_string().contains("other servers"));
+    assert!(pools.add(0, |pool| pool.add_mixed(low(MS, 2 * MS), 0, 0)).unwrap_err().to_string().contains("other servers"));
 }
 
 #[test]
@@ -356,8 +356,8 @@ fn the_time_in_hi_is_that_between_the_moments_at_which_the_core_enters_and_leave
     // A high server of 2 (4) in 10, always ready, beside a low one: LO until it has used 2, then HI for ever.
     let mut pools = Partitioned::new([mixed_pool()]);
     let high = Mixed { optimistic: 2 * MS, worst: Some(4 * MS), period: 10 * MS, virtual_deadline: 5 * MS };
-    pools.add(0, |pool| pool.add_mixed(high, 0)).unwrap();
-    pools.add(0, |pool| pool.add_mixed(low(3 * MS, 10 * MS), 0)).unwrap();
+    pools.add(0, |pool| pool.add_mixed(high, 0, 0)).unwrap();
+    pools.add(0, |pool| pool.add_mixed(low(3 * MS, 10 * MS), 0, 0)).unwrap();
     simulate_with(&mut pools, &system(1, vec![None, None]), ns(1000 * MS), 0, &mut giusto_simulator::Unobserved)
         .unwrap();
     let seen = pools.critical()[0];

@@ -169,7 +169,7 @@ fn partitioned(vms: &[Vm], cores: u32, under: Under) -> Result<Partitioned, Erro
         let period = ns(vm.of.period);
         let virtual_deadline = if vm.of.worst.is_some() { (period * part).div_ceil(of) } else { period };
         let mixed = Mixed { optimistic: ns(vm.of.optimistic), worst: vm.of.worst.map(ns), period, virtual_deadline };
-        pools.add(vm.core, |pool| pool.add_mixed(mixed, 0))?;
+        pools.add(vm.core, |pool| pool.add_mixed(mixed, 0, 0))?;
     }
     Ok(pools)
 }

@@ -119,7 +119,7 @@ fn played(machines: &[Mixed], back: Back, seed: u64) -> Result<(u64, u64), Error
     let mut pools = Partitioned::new([pool]);
     let mut servers = Vec::new();
     for (index, machine) in machines.iter().enumerate() {
-        pools.add(0, |pool| pool.add_mixed(*machine, 0))?;
+        pools.add(0, |pool| pool.add_mixed(*machine, 0, 0))?;
         // Seldom, half of the time or always the worst case; else the optimistic one.
         let share = [1, 10, 20][index % 3];
         let times = (0..20).map(|n| if n < share { machine.worst.unwrap_or(0) } else { machine.optimistic });

@@ -17,8 +17,9 @@ use crate::Error;
 use giusto_policy::{Back, Order, Pool};
 pub(super) use orders::Command;
 use served::{attr, give, Served};
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::mpsc::Receiver;
 
 /// The manager's real-time priority; servers have lower ones.
@@ -58,11 +59,17 @@ pub(super) struct Engine {
     at: u64,
     until: Option<u64>,
     boosts: u64,
+    /// From when on the bandwidth of servers that were removed is free.
+    freed: BTreeMap<(String, Option<u32>), u64>,
     mode: Mode,
     /// The server of which nothing is urgent; see [`Engine::alone_in_hi`].
     alone: Option<usize>,
     next_beat: u64,
     looked_at: usize,
+    /// The server whose threads are listed next.
+    listed: usize,
+    /// How often its servers had been stopped by the guard when it came by last.
+    stops: u64,
     /// When it was ready to manage, and the processor time that loading the watch had taken by then.
     started: (u64, u64),
     wakeups: u64,
@@ -126,10 +133,13 @@ impl Engine {
             at,
             until: None,
             boosts: 0,
+            freed: BTreeMap::new(),
             mode: Mode::default(),
             alone: None,
             next_beat: at,
             looked_at: 0,
+            listed: 0,
+            stops: 0,
             started: (at, own_ns()),
             wakeups: 0,
             late: (0, 0, 0),
@@ -151,6 +161,7 @@ impl Engine {
                 self.look_after();
             }
             self.sleep();
+            self.go_on();
         }
         for server in self.servers.iter().flatten() {
             let _ = server.group.freeze(false);
@@ -171,6 +182,7 @@ impl Engine {
         let spent = alone.map_or(u64::MAX, |server| now.saturating_add_signed(self.pool.left_ns(server.id)));
         let wake = until.unwrap_or(u64::MAX).min(spent).min(self.next_beat).max(now + NEAREST);
         let at = Timespec { tv_sec: (wake / 1_000_000_000) as i64, tv_nsec: (wake % 1_000_000_000) as i64 };
+        self.beats.of(self.core).due.store(wake, SeqCst);
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };
         let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once);
         let mut events = [rustix::event::epoll::Event {
@@ -182,6 +194,39 @@ impl Engine {
         let late = monotonic().checked_sub(wake);
         if let Some(late) = late {
             self.late = (self.late.0 + 1, self.late.1 + late, self.late.2.max(late));
+        }
+    }
+
+    /// Lets go on what the guard stopped while this manager was late.
+    fn go_on(&mut self) {
+        let stops = self.beats.of(self.core).stops.load(SeqCst);
+        if std::mem::replace(&mut self.stops, stops) == stops {
+            return;
+        }
+        let away = monotonic().saturating_sub(self.at);
+        for server in self.servers.iter_mut().flatten() {
+            if server.is_ready {
+                // Stopped, it looks as if it slept; but for one period in which it may have been served.
+                server.periods.missed += (away / server.managed.server.period.ns().max(1)).saturating_sub(1);
+            }
+            if !server.frozen {
+                let _ = server.group.freeze(false);
+                server.threads.iter().for_each(|&tid| server.give(tid));
+            }
+        }
+    }
+
+    /// Lists the threads of one server after the other, and of each of which something was not told.
+    fn list(&mut self) {
+        let next = self.listed % self.servers.len().max(1);
+        self.listed = next + 1;
+        for slot in 0..self.servers.len() {
+            let lost = self.watch.account(slot).lost.load(Relaxed);
+            let Some(server) = &mut self.servers[slot] else { continue };
+            if std::mem::replace(&mut server.lost, lost) != lost || slot == next {
+                let threads = server.group.threads();
+                self.take_in(slot, &threads);
+            }
         }
     }
 
@@ -197,6 +242,7 @@ impl Engine {
             return;
         }
         self.beats.beat(self.core, self.at);
+        self.list();
         let all: Vec<(usize, u32)> = self
             .servers
             .iter()
@@ -254,9 +300,13 @@ impl Engine {
                 is_throttled: server.priority.is_none(),
                 throttled: server.throttled,
                 overrun_max_ns: server.overrun_max,
+                late_stops: server.late_stops,
+                replenished: server.periods.replenished,
+                missed: server.periods.missed,
                 lost: account.lost.load(Relaxed),
             })
         });
+        let late = std::mem::take(&mut self.late);
         Report {
             core: self.core,
             core_mode: (self.order == Order::MixedCriticality).then(|| ModeReport {
@@ -268,8 +318,9 @@ impl Engine {
             for_ns: self.at - self.started.0,
             own_ns: own_ns() - self.started.1,
             wakeups: self.wakeups,
-            late_mean_ns: self.late.1 / self.late.0.max(1),
-            late_max_ns: self.late.2,
+            late_mean_ns: late.1 / late.0.max(1),
+            late_max_ns: late.2,
+            guarded: self.stops / 2,
             warnings: std::mem::take(&mut self.warnings),
         }
     }

@@ -204,6 +204,10 @@ impl Group {
         write(&parent.join("cgroup.procs"), &process.tid.to_string())
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The same group for the manager's thread, which stops it.
     pub(crate) fn clone_for_switching(&self) -> Result<Group, Error> {
         let switch = self.switch.try_clone().map_err(|why| broken("share", &self.folder, &why))?;

@@ -10,12 +10,14 @@
 mod beat;
 mod engine;
 pub(crate) mod group;
+mod guard;
 mod line;
 mod ranks;
 mod watch;
 
 pub use beat::Beats;
 pub use giusto_policy::{Order, When};
+pub use guard::guard;
 
 use crate::files::Real;
 use crate::{Error, Recorder};
@@ -83,10 +85,12 @@ pub struct Report {
     pub own_ns: u64,
     /// How often it woke.
     pub wakeups: u64,
-    /// How late its timers were on average, in ns.
+    /// How late its timers were on average since the last report, in ns.
     pub late_mean_ns: u64,
-    /// The latest, in ns.
+    /// The latest since then, in ns.
     pub late_max_ns: u64,
+    /// How often its servers were stopped because it was late ([`guard`](guard())).
+    pub guarded: u64,
     /// Under [`Order::MixedCriticality`].
     pub core_mode: Option<ModeReport>,
     /// What went wrong since the last report.
@@ -129,6 +133,12 @@ pub struct ServerReport {
     pub throttled: u64,
     /// The largest consumption beyond a budget, in ns.
     pub overrun_max_ns: u64,
+    /// How often it had more than 10 ms and more than a budget beyond its own.
+    pub late_stops: u64,
+    /// Budgets given.
+    pub replenished: u64,
+    /// Periods throughout which it wanted the core and did not get its budget.
+    pub missed: u64,
     /// Events of it that found no room in the buffer (its readiness was then counted anew).
     pub lost: u64,
 }

@@ -171,18 +171,18 @@ impl Watch {
     /// meanwhile. A thread that has ended, or is watched already, is passed over.
     pub(super) fn add(&mut self, tid: u32, server: usize) -> Result<(), Error> {
         use std::sync::atomic::Ordering::Relaxed;
-        if self.threads.get(&tid, 0).is_ok_and(|watched| watched.server == server as u32) {
-            return Ok(());
+        let watched = |watch: &Watch| watch.threads.get(&tid, 0).ok().filter(|now| now.server == server as u32);
+        if watched(self).is_none() {
+            let Some((total, _)) = standing(tid) else { return Ok(()) };
+            let asleep = Watched { total, task: 0, server: server as u32, asleep: 1 };
+            self.threads.insert(tid, asleep, 0).map_err(|why| Error::Kernel {
+                doing: format!("watch thread {tid}"),
+                why: format!("{why}; a core's servers may have 8192 threads together"),
+            })?;
         }
-        let Some((total, _)) = standing(tid) else { return Ok(()) };
-        let asleep = Watched { total, task: 0, server: server as u32, asleep: 1 };
-        self.threads.insert(tid, asleep, 0).map_err(|why| Error::Kernel {
-            doing: format!("watch thread {tid}"),
-            why: format!("{why}; a core's servers may have 8192 threads together"),
-        })?;
         // Asleep by the books and running by the kernel: it was awake before. Had it woken since, the books would say so.
         let runs = standing(tid).is_some_and(|(_, runs)| runs);
-        if runs && self.threads.get(&tid, 0).is_ok_and(|now| now.asleep == 1) {
+        if let Some(asleep) = watched(self).filter(|now| runs && now.asleep == 1) {
             let _ = self.threads.insert(tid, Watched { asleep: 0, ..asleep }, 0);
             self.account(server).awake.fetch_add(1, Relaxed);
         }

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 use std::{env, fs, io, thread, time};
 
-pub(crate) const ALL: [(&str, fn()); 9] = [
+pub(crate) const ALL: [(&str, fn()); 10] = [
     ("managed_servers_of_every_kind_get_their_budgets_and_no_more", budgets),
     ("a_hard_cap_holds_on_an_idle_core_and_a_soft_one_lets_go_on", caps),
     ("threads_and_children_that_are_born_or_change_their_policy_stay_under_their_server", members),
@@ -19,6 +19,7 @@ pub(crate) const ALL: [(&str, fn()); 9] = [
     ("two_threads_of_one_process_get_a_budget_each_and_its_third_one_is_free", threads),
     ("who_cannot_be_held_is_let_go_and_may_be_tried_again", refusals),
     ("a_managed_server_changes_is_boosted_pauses_and_goes_home", changes),
+    ("paused_and_resumed_again_and_again_a_server_gets_one_budget_a_period_and_leaves_nothing_behind", renewals),
     ("one_thread_goes_before_the_others_of_its_service_within_their_budget", preference),
     ("a_manager_that_dies_leaves_nobody_stopped", deaths),
 ];
@@ -283,6 +284,42 @@ fn changes() {
     assert_eq!(sched::affinity(hog.pid()).unwrap().len(), giusto_compute::probe().cores.len());
     stage.undone();
     assert_same(&before, &all, "after changes");
+}
+
+/// More often than a pool has slots; with a kind whose first budget comes at once.
+fn renewals() {
+    let hog = Actor::new("hog");
+    let before = Snapshot::take(cpusets().root(), &[hog.pid()]);
+    let mut stage = Stage::new(Order::Edf);
+    let reservation = server(ServerKind::ConstantBandwidth, 2, 10);
+    let mut handle = stage.add(&managed("renewed", reservation, Cap::Hard), &hog);
+    let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let pages = || {
+        let text = fs::read_to_string("/proc/self/statm").unwrap();
+        text.split(' ').nth(1).and_then(|resident| resident.parse::<usize>().ok()).unwrap()
+    };
+    let rounds = if env::var_os("GIUSTO_SOAK").is_some() { 100_000 } else { 3_000 };
+    let (mut supplied, mut kept, start) = (0, (open(), 0), monotonic());
+    for round in 0..rounds {
+        let report = stage.manager.report().unwrap();
+        supplied += report.servers.iter().map(|server| server.supplied_ns).sum::<u64>();
+        assert_eq!(report.servers.len(), 1, "round {round}");
+        stage.manager.pause(&mut handle).unwrap();
+        stage.manager.resume(&mut handle, (reservation, None), Cap::Hard, &mut stage.record).unwrap();
+        assert_eq!(handle.server(), Some(0), "the slot that was freed");
+        if round == rounds / 2 {
+            kept.1 = pages();
+        }
+    }
+    let passed = monotonic() - start;
+    // A budget may be under way at either end, and the manager may be late, as on any other way.
+    let most = passed / 5 + 2 * 2_000_000 + passed / 50;
+    println!("  {rounds} times in {} ms: {} ms of {} ms", passed / 1_000_000, supplied / 1_000_000, most / 1_000_000);
+    assert!(supplied <= most, "budgets from nothing: {supplied} ns in {passed} ns");
+    assert_eq!(open(), kept.0, "descriptors");
+    assert!(pages() <= kept.1 + 64, "memory: {} pages after half, {} at the end", kept.1, pages());
+    stage.undone();
+    assert_same(&before, &[hog.pid()], "after being renewed");
 }
 
 /// An agent does not wait for the other threads of its service, and gets nothing beyond their budget.

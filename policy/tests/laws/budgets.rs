@@ -3,7 +3,7 @@
 use crate::driver::{play, pool_of, Driver, Run};
 use crate::oracle::Spec;
 use crate::{reservation, ALL, BOUNDED};
-use giusto_policy::{Kind, Order};
+use giusto_policy::{Kind, Order, Params, Pool};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -112,6 +112,83 @@ fn law_1_at_the_highest_priority_only_a_deferrable_server_uses_two_budgets_at_on
     }
     print_nearest("at the highest priority", &nearest);
     assert!(kinds.iter().all(|&k| nearest[k as usize] >= 75), "the bounds are approached");
+}
+
+/// One server after the other with the same reservation, each removed at any time and added again then or later; `waits`:
+/// not before the bandwidth is free. Returns what they paid up to each instant, together, and the largest lateness.
+fn one_after_the_other(random: &mut ChaCha8Rng, order: Order, spec: &Spec, waits: bool) -> (Vec<u64>, u64) {
+    const LENGTH: u64 = 250;
+    let params = |first| Params { budget: spec.budget, period: spec.period, first, priority: spec.priority };
+    let mut pool = Pool::new(order);
+    let mut id = Some(pool.add(spec.kind, params(0), 0).unwrap());
+    let others: Vec<_> = (0..2)
+        .map(|_| reservation(random, &ALL))
+        .map(|s| pool.add(s.kind, Params { priority: s.priority, ..params(0) }, 0).unwrap())
+        .collect();
+    let (late, often) = ([0.0, 0.3][random.random_range(0..2)], random.random_range(0.02..0.2));
+    let (mut freed, mut until, mut lateness, mut paid) = (0, Some(0), 0, vec![0]);
+    for now in 0..LENGTH {
+        let mut told = until.is_some_and(|until| until <= now) && !random.random_bool(late);
+        for &other in &others {
+            if random.random_bool(often) {
+                pool.ready(other, random.random_bool(0.5), now);
+                told = true;
+            }
+        }
+        if let Some(gone) = id.filter(|_| random.random_bool(often)) {
+            // One that has not begun yet has used nothing, but the one before it has.
+            (freed, id, told) = (freed.max(pool.remove(gone, now).unwrap()), None, true);
+        }
+        if id.is_none() && random.random_bool(0.5) {
+            let first = if waits && freed > now { freed } else { 0 };
+            id = Some(pool.add(spec.kind, params(first), now).unwrap());
+        }
+        if let Some(id) = id.filter(|_| told) {
+            pool.ready(id, random.random_bool(0.8), now);
+        }
+        if told {
+            lateness = lateness.max(until.map_or(0, |until| now.saturating_sub(until)));
+            until = pool.decide(now).until;
+        }
+        paid.push(paid[now as usize] + u64::from(id.is_some() && pool.payer(0) == id));
+    }
+    (paid, lateness)
+}
+
+#[test]
+fn law_1_removed_and_added_again_it_uses_no_more_than_one_server() {
+    for &kind in BOUNDED {
+        let (mut reached, mut exceeded) = (0, 0);
+        for (seed, waits) in (0..2000).flat_map(|seed| [(seed, true), (seed, false)]) {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let order = if seed % 2 == 0 { Order::FixedPriority } else { Order::Edf };
+            let spec = Spec { first: 0, ..reservation(&mut random, &[kind]) };
+            let (paid, lateness) = one_after_the_other(&mut random, order, &spec, waits);
+            for (a, b) in (0..paid.len()).flat_map(|a| (a + 1..paid.len()).map(move |b| (a, b))) {
+                let length = (b - a) as u64;
+                let most = match kind {
+                    // Passed over, it does not lose what came due meanwhile: bounded from the begin on.
+                    Kind::Sporadic if a > 0 => continue,
+                    Kind::Sporadic => spec.budget * (1 + length / spec.period),
+                    Kind::ConstantBandwidth => 3 * spec.budget + length * spec.budget / spec.period,
+                    _ => back_to_back(&spec, length),
+                };
+                let used = paid[b] - paid[a];
+                if !waits {
+                    exceeded += u64::from(used > most + lateness);
+                    continue;
+                }
+                assert!(
+                    used <= most + lateness,
+                    "seed {seed}: {used} of {most} in [{a}, {b}), {lateness} late: {spec:?}"
+                );
+                reached += u64::from(lateness == 0 && used == most && most < length);
+            }
+        }
+        eprintln!("{kind:?}: the bound is reached in {reached} windows; exceeded in {exceeded} if nobody waits");
+        assert!(exceeded > 0, "without waiting, {kind:?} makes bandwidth from nothing");
+        assert!(reached > 0 || kind == Kind::ConstantBandwidth, "the bound of {kind:?} is reached");
+    }
 }
 
 #[test]

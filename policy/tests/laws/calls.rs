@@ -217,6 +217,45 @@ fn a_full_pool_refuses() {
 }
 
 #[test]
+fn slots_are_given_away_again_for_ever() {
+    let params = Params { budget: 2, period: 5, first: 0, priority: 0 };
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut pool = Pool::with_cores(Order::Edf, 2);
+    let mut ids: Vec<Id> = (0..1024).map(|n| pool.add(ALL[n % ALL.len()], params, 0).unwrap()).collect();
+    for now in 0..100_000 {
+        let n = random.random_range(0..ids.len());
+        assert!(pool.remove(ids[n], now).is_ok_and(|freed| freed <= now + 5));
+        assert_eq!(pool.remove(ids[n], now), Err(Error::Unknown(ids[n].index() as u32)), "it is gone");
+        assert_eq!(pool.set(ids[n], 1, 5, 0, When::Now, now), Err(Error::Unknown(ids[n].index() as u32)));
+        assert_eq!((pool.left_ns(ids[n]), pool.boost_ns(ids[n])), (0, 0));
+        let added = pool.add(ALL[random.random_range(0..ALL.len())], params, now).unwrap();
+        assert_eq!(added, ids[n], "the slot that was freed last");
+        assert_eq!(pool.add(Kind::Unlimited, params, now), Err(Error::Full));
+        ids[n] = added;
+        pool.ready(added, random.random_bool(0.5), now);
+        pool.decide(now);
+    }
+}
+
+#[test]
+fn who_takes_a_slot_pays_for_nothing_before_it_is_chosen() {
+    let params = Params { budget: 4, period: 9, first: 0, priority: 0 };
+    for runs in [true, false] {
+        let mut pool = Pool::new(Order::FixedPriority);
+        let id = pool.add(Kind::PeriodicStrict, params, 0).unwrap();
+        pool.ready(id, runs, 0); // or it burns
+        pool.decide(0);
+        assert_eq!(pool.running(0), Some(id).filter(|_| runs));
+        assert_eq!(pool.remove(id, 1), Ok(9));
+        assert_eq!((pool.running(0), pool.payer(0)), (None, None), "gone at once");
+        assert_eq!(pool.add(Kind::PeriodicStrict, params, 1), Ok(id));
+        pool.charge(0, 2, 3);
+        pool.ready(id, false, 4);
+        assert_eq!(pool.left_ns(id), 4, "nobody decided that it runs, or burns");
+    }
+}
+
+#[test]
 fn ids_of_another_pool_and_the_end_of_time_do_no_harm() {
     let end = 1 << 62;
     let specs = ALL.map(|kind| Spec { kind, budget: end, period: end, priority: 0, first: 0 });

@@ -38,9 +38,12 @@ pub(crate) enum Case {
     PollingLoss,
     PastDeadline,
     Renewed,
+    Removed,
+    SlotTaken,
+    VacatedCore,
 }
 
-pub(crate) const CASES: [&str; 19] = [
+pub(crate) const CASES: [&str; 22] = [
     "depletion",
     "debt",
     "lateness of 2 periods",
@@ -60,6 +63,9 @@ pub(crate) const CASES: [&str; 19] = [
     "polling loss",
     "CBS out of budget past its deadline",
     "CBS renewed by the wake-up rule",
+    "removed",
+    "a removed server's slot taken",
+    "removed from its core",
 ];
 
 /// How often each case occurred.
@@ -95,6 +101,10 @@ pub(crate) struct Oracle {
     burners: Vec<Burner>,
     /// In the order in which they were boosted.
     boosted: Vec<usize>,
+    /// The slot that was freed last comes last.
+    free: Vec<usize>,
+    /// Cores whose server was removed since the last decision.
+    vacated: Vec<usize>,
     counts: Counts,
 }
 
@@ -107,13 +117,20 @@ impl Oracle {
             cores: vec![Core::default(); cores],
             burners: vec![],
             boosted: vec![],
+            free: vec![],
+            vacated: vec![],
             counts: Counts::default(),
         }
     }
 
     pub(crate) fn add(&mut self, spec: Spec, now: u64) {
         self.charge_all(now);
-        self.servers.push(Server::new(spec, now));
+        let used = self.servers.iter().map(|s| s.slot + 1).max().unwrap_or(0);
+        if !self.free.is_empty() {
+            self.counts.add(Case::SlotTaken);
+        }
+        let slot = self.free.pop().unwrap_or(used);
+        self.servers.push(Server::new(spec, slot, now));
     }
 
     /// The server on `core` ran in the last `ran` ns of the time since the core was charged.
@@ -150,6 +167,27 @@ impl Oracle {
     pub(crate) fn ready(&mut self, index: usize, is_ready: bool, now: u64) {
         self.charge_all(now);
         self.servers[index].set_ready(is_ready, now);
+    }
+
+    /// From when on its bandwidth is free.
+    pub(crate) fn remove(&mut self, index: usize, now: u64) -> u64 {
+        self.charge_all(now);
+        self.counts.add(Case::Removed);
+        self.boosted.retain(|&b| b != index);
+        self.burners.retain(|burner| burner.server != index);
+        for core in 0..self.cores.len() {
+            if self.running(core) == Some(index) {
+                self.cores[core].runs = None;
+                self.vacated.push(core);
+                self.counts.add(Case::VacatedCore);
+            }
+        }
+        self.free.push(self.servers[index].slot);
+        self.servers[index].leave(now)
+    }
+
+    pub(crate) fn is_gone(&self, index: usize) -> bool {
+        self.servers[index].gone
     }
 
     pub(crate) fn set_now(&mut self, index: usize, budget: u64, period: u64, priority: u32, now: u64) {
@@ -207,8 +245,8 @@ impl Oracle {
     /// The smaller goes first, if its deadline is this.
     pub(crate) fn rank(&self, index: usize, deadline: u64) -> (u64, usize) {
         match self.order {
-            Order::FixedPriority => (u64::from(self.servers[index].priority), index),
-            Order::Edf | Order::MixedCriticality => (deadline, index),
+            Order::FixedPriority => (u64::from(self.servers[index].priority), self.servers[index].slot),
+            Order::Edf | Order::MixedCriticality => (deadline, self.servers[index].slot),
         }
     }
 

@@ -14,6 +14,8 @@ pub(crate) enum Call {
     Set(usize, u64, u64, u32, When, u64),
     /// Server, until, now.
     Boost(usize, u64, u64),
+    /// Server, now.
+    Remove(usize, u64),
     Decide(u64),
 }
 
@@ -68,6 +70,10 @@ impl Pair {
                 let done = self.pool.boost(self.ids[i], until, now).is_ok();
                 same("room for a boost", now, self.oracle.boost(i, until, now), done)?;
             }
+            Call::Remove(i, now) => {
+                let freed = self.pool.remove(self.ids[i], now).map_err(|e| format!("remove at {now}: {e}"))?;
+                same("when the bandwidth is free", now, self.oracle.remove(i, now), freed)?;
+            }
             Call::Decide(now) => return self.decide(now),
         }
         Ok(())
@@ -83,7 +89,7 @@ impl Pair {
             let got = (self.pool.running(core as u32), self.pool.payer(core as u32));
             same(&format!("who runs on core {core}, and who pays,"), now, expected, got)?;
         }
-        for (i, &id) in self.ids.iter().enumerate() {
+        for (i, &id) in self.ids.iter().enumerate().filter(|&(i, _)| !self.oracle.is_gone(i)) {
             let got = (self.pool.left_ns(id), self.pool.deadline_ns(id), self.pool.boost_ns(id));
             same(&format!("left, deadline and boost_ns of server {i}"), now, self.oracle.look(i), got)?;
         }
@@ -114,7 +120,7 @@ impl Pair {
             }
         }
         for (n, id) in running.iter().enumerate() {
-            let ready = self.ids.iter().position(|x| x == id).is_some_and(|i| self.oracle.is_ready(i));
+            let ready = self.ids.iter().rposition(|x| x == id).is_some_and(|i| self.oracle.is_ready(i));
             if !ready || running[..n].contains(id) {
                 return Err(format!("law 3: {id:?} runs idle or on two cores at {now}"));
             }
@@ -136,6 +142,7 @@ fn without(call: Call, i: usize) -> Option<Call> {
         Call::Ready(j, is_ready, now) => Call::Ready(moved(j)?, is_ready, now),
         Call::Set(j, budget, period, priority, when, now) => Call::Set(moved(j)?, budget, period, priority, when, now),
         Call::Boost(j, until, now) => Call::Boost(moved(j)?, until, now),
+        Call::Remove(j, now) => Call::Remove(moved(j)?, now),
         other => other,
     })
 }

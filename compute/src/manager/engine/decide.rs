@@ -4,7 +4,7 @@ use super::super::ranks::{class, may_run, priorities, Standing};
 use super::super::watch::{self, Event, What};
 use super::served::{give, Served};
 use super::Engine;
-use giusto_model::{Criticality, ServerKind};
+use giusto_model::{Cap, Criticality, ServerKind};
 use giusto_policy::{CoreMode, Order};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -28,7 +28,7 @@ impl Engine {
                 What::Idle | What::Ready => {
                     let is_ready = event.what == What::Ready;
                     if server.is_ready != is_ready {
-                        server.is_ready = is_ready;
+                        server.set_ready(is_ready, event.at);
                         let id = server.id;
                         self.charge(event.at, Some(event));
                         self.pool.ready(id, is_ready, event.at);
@@ -80,12 +80,17 @@ impl Engine {
             // Events may have been lost where the buffer was full.
             let is_ready = account.awake.load(Relaxed) > 0;
             if account.parked.load(Relaxed) == 0 && server.is_ready != is_ready {
-                server.is_ready = is_ready;
+                server.set_ready(is_ready, self.at);
                 self.pool.ready(server.id, is_ready, self.at);
             }
         }
+        self.look_at_budgets();
         let was = self.mode.since;
         self.until = self.pool.decide(self.at).until;
+        for server in self.servers.iter_mut().flatten() {
+            let ends = self.pool.deadline_ns(server.id);
+            server.periods.pass(ends, &server.managed.server, server.charged);
+        }
         let is_hi = self.pool.core_mode(0) == CoreMode::Hi;
         match (was, is_hi) {
             (Some(since), false) => self.mode.hi_ns += self.at - since,
@@ -93,6 +98,27 @@ impl Engine {
             _ => {}
         }
         self.mode.since = is_hi.then(|| was.unwrap_or(self.at));
+    }
+
+    /// Who has had more than its budget allows: it was not stopped in time, or ran although it was.
+    fn look_at_budgets(&mut self) {
+        for (slot, server) in self.servers.iter_mut().enumerate() {
+            let Some(server) = server else { continue };
+            if server.managed.server.kind == ServerKind::Unlimited || server.boost.is_some() {
+                continue;
+            }
+            let left = self.pool.left_ns(server.id);
+            let hard = server.managed.cap == Cap::Hard;
+            let uncharged = self.watch.account(slot).ran.load(Relaxed) as i64 - server.charged;
+            let beyond = (-left).max(0) + if hard { uncharged.max(0) } else { 0 };
+            if server.overrun(beyond as u64) {
+                let (name, ms) = (&server.managed.name, beyond / 1_000_000);
+                let text = format!("{name} was not stopped in time: it had {ms} ms beyond its budget, which it repays");
+                if self.warnings.len() < 100 {
+                    self.warnings.push(text);
+                }
+            }
+        }
     }
 
     /// Gives each server's threads their place; `false`: one has fallen asleep, ended or woken since, so that who runs has to be

@@ -2,7 +2,7 @@
 
 use super::super::group::Group;
 use super::super::{watch, Managed, Report};
-use super::served::{give, Served};
+use super::served::{give, Periods, Served};
 use super::{monotonic, Engine};
 use crate::Error;
 use giusto_model::{Criticality, Server, ServerKind};
@@ -87,11 +87,16 @@ impl Engine {
 
     fn add(&mut self, managed: Managed, group: Group, threads: Vec<u32>) -> Result<usize, Error> {
         let server = managed.server;
+        let free = self.free_from(&managed);
         // Grids of equal periods coincide.
         let period = server.period.ns().max(1);
         let first = match server.kind {
-            ServerKind::ConstantBandwidth | ServerKind::Sporadic | ServerKind::Unlimited => 0,
-            _ => managed.first.unwrap_or((self.at / period + 1) * period),
+            ServerKind::ConstantBandwidth | ServerKind::Sporadic | ServerKind::Unlimited => free,
+            _ if managed.criticality.is_some() => free,
+            _ => {
+                let first = managed.first.unwrap_or((self.at / period + 1) * period);
+                first + free.saturating_sub(first).div_ceil(period) * period
+            }
         };
         let slot = self.servers.iter().position(Option::is_none).unwrap_or(self.servers.len());
         if slot >= watch::SERVERS {
@@ -101,12 +106,13 @@ impl Engine {
         let params =
             Params { budget: server.budget.ns(), period: server.period.ns(), first, priority: managed.priority };
         let id = match (managed.criticality, policy_kind(server.kind)) {
-            (Some(criticality), _) => self.pool.add_mixed(mixed(server, criticality), self.at),
+            (Some(criticality), _) => self.pool.add_mixed(mixed(server, criticality), first, self.at),
             (None, Some(kind)) => self.pool.add(kind, params, self.at),
             (None, None) => return Err(Error::Kind(server.kind)),
         };
         let id = id.map_err(|why| refused(&managed.name, &why))?;
         let base = self.watch.account(slot).ran.load(Relaxed);
+        let shown = self.beats.show(self.core, group.folder());
         let served = Served {
             id,
             managed,
@@ -122,6 +128,11 @@ impl Engine {
             charged: base as i64,
             throttled: 0,
             overrun_max: 0,
+            late_stops: 0,
+            beyond: 0,
+            periods: Periods::default(),
+            lost: self.watch.account(slot).lost.load(Relaxed),
+            shown,
         };
         if slot == self.servers.len() {
             self.servers.push(None);
@@ -131,7 +142,7 @@ impl Engine {
         Ok(slot)
     }
 
-    fn take_in(&mut self, slot: usize, threads: &[u32]) {
+    pub(super) fn take_in(&mut self, slot: usize, threads: &[u32]) {
         let Some(Some(server)) = self.servers.get_mut(slot) else { return };
         for &tid in threads {
             if server.threads.contains(&tid) {
@@ -183,15 +194,26 @@ impl Engine {
 
     fn remove(&mut self, slot: usize) {
         let Some(server) = self.servers.get_mut(slot).and_then(Option::take) else { return };
+        server.shown.into_iter().for_each(|place| self.beats.hide(place));
         let _ = server.group.freeze(false);
         self.watch.account(slot).parked.store(0, Relaxed);
-        server.threads.iter().for_each(|&tid| give(tid, None));
-        server.threads.iter().for_each(|&tid| self.watch.remove(tid));
+        // Also those of which nothing was told: they would be taken for watched when they come again, and never be counted.
+        let threads: BTreeSet<u32> = server.threads.iter().copied().chain(server.group.threads()).collect();
+        threads.iter().for_each(|&tid| give(tid, None));
+        threads.iter().for_each(|&tid| self.watch.remove(tid));
         self.watch.account(slot).awake.store(0, Relaxed);
-        self.pool.ready(server.id, false, self.at);
-        // The policy core forgets nobody; a server of 1 ns in 146 years is as good as none.
-        let _ = self.pool.boost(server.id, 0, self.at);
-        let _ = self.pool.set(server.id, 1, 1 << 62, u32::MAX, When::Now, self.at);
+        if let Ok(free) = self.pool.remove(server.id, self.at) {
+            let before = self.free_from(&server.managed);
+            self.freed.insert((server.managed.name, server.managed.part), free.max(before));
+        }
+        self.freed.retain(|_, free| *free > self.at);
+    }
+
+    /// From when on the bandwidth of an earlier server of this service is free: before, it would have two budgets in one
+    /// period; 0: already.
+    fn free_from(&self, managed: &Managed) -> u64 {
+        let free = self.freed.get(&(managed.name.clone(), managed.part)).copied();
+        free.filter(|&free| free > self.at).unwrap_or(0)
     }
 
     fn server(&mut self, slot: usize) -> Result<&mut Served, Error> {

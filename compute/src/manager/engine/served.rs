@@ -8,6 +8,41 @@ use giusto_policy::Id;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// A server that had this much (ns) beyond its budget, and more than another budget, was not stopped in time.
+const STOPPED_LATE: u64 = 10_000_000;
+/// A budget is served if less than this (ns) is missing: what a manager's own wake-ups and the timer's rounding take.
+const CRUMB: u64 = 50_000;
+
+/// The periods of a server, as they go by.
+#[derive(Default)]
+pub(super) struct Periods {
+    /// When this one ends (CLOCK_MONOTONIC, ns), and what the server had consumed when it began.
+    ends: u64,
+    had: i64,
+    /// Since when it has wanted the core without a break.
+    pub(super) ready_since: Option<u64>,
+    pub(super) replenished: u64,
+    /// Periods throughout which it wanted the core and did not get its budget.
+    pub(super) missed: u64,
+}
+
+impl Periods {
+    /// Its deadline is `ends` now.
+    pub(super) fn pass(&mut self, ends: u64, server: &giusto_model::Server, charged: i64) {
+        if ends == self.ends || ends == u64::MAX {
+            return;
+        }
+        let (period, budget) = (server.period.ns().max(1), server.budget.ns());
+        if self.ends > 0 && ends > self.ends {
+            let throughout = self.ready_since.is_some_and(|since| since.saturating_add(period) <= self.ends);
+            let had = (charged - self.had).max(0) as u64;
+            self.missed += u64::from(throughout && had + CRUMB < budget);
+            self.replenished += ((ends - self.ends) / period).max(1);
+        }
+        (self.ends, self.had) = (ends, charged);
+    }
+}
+
 /// A server of this core.
 pub(super) struct Served {
     pub(super) id: Id,
@@ -30,9 +65,22 @@ pub(super) struct Served {
     pub(super) charged: i64,
     pub(super) throttled: u64,
     pub(super) overrun_max: u64,
+    /// How often it was not stopped in time, and what it had beyond its budget as it was seen last.
+    pub(super) late_stops: u64,
+    pub(super) beyond: u64,
+    pub(super) periods: Periods,
+    /// Events of it that had found no room when its threads were listed last.
+    pub(super) lost: u64,
+    /// Its place among the groups that the guard sees.
+    pub(super) shown: Option<usize>,
 }
 
 impl Served {
+    pub(super) fn set_ready(&mut self, is_ready: bool, at: u64) {
+        self.is_ready = is_ready;
+        self.periods.ready_since = is_ready.then_some(at);
+    }
+
     /// By how much it is ranked before its deadline in LO.
     pub(super) fn early(&self) -> u64 {
         match self.managed.criticality {
@@ -43,13 +91,22 @@ impl Served {
         }
     }
 
+    /// It has had `beyond` ns more than its budget allows by now. Returns whether that is news, and too much.
+    pub(super) fn overrun(&mut self, beyond: u64) -> bool {
+        self.overrun_max = self.overrun_max.max(beyond);
+        let most = STOPPED_LATE.max(self.managed.server.budget.ns());
+        let is_new = beyond > most && self.beyond <= most;
+        self.beyond = beyond;
+        self.late_stops += u64::from(is_new);
+        is_new
+    }
+
     /// Keeps its threads off the core: below everybody else's real-time threads, and stopped if it is to be capped.
     pub(super) fn park(&mut self, account: &watch::Account, left: i64) {
         if self.priority.take().is_some() {
             self.threads.iter().for_each(|&tid| give(tid, None));
             if left <= 0 {
                 self.throttled += 1;
-                self.overrun_max = self.overrun_max.max(left.unsigned_abs());
             }
         }
         // One that sleeps needs no stopping; it is watched, and stopped when it wakes.

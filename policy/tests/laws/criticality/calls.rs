@@ -20,7 +20,7 @@ fn random_pool(random: &mut ChaCha8Rng) -> (Pool, Vec<(Id, Option<Mixed>)>) {
     let servers = (0..random.random_range(1..=6)).map(|n| {
         let vm = (n % 5 < 4).then(|| random_mixed(random, n % 2 == 0));
         let added = match vm {
-            Some(vm) => pool.add_mixed(vm, 0),
+            Some(vm) => pool.add_mixed(vm, 0, 0),
             None => pool.add(Kind::Unlimited, UNLIMITED, 0),
         };
         (added.unwrap(), vm)
@@ -109,9 +109,9 @@ fn what_is_no_reservation_or_belongs_elsewhere_is_refused() {
         Mixed { optimistic: 11, ..low },
     ];
     let mut pool = Pool::new(Order::MixedCriticality);
-    let (h, l) = (pool.add_mixed(high, 0).unwrap(), pool.add_mixed(low, 0).unwrap());
+    let (h, l) = (pool.add_mixed(high, 0, 0).unwrap(), pool.add_mixed(low, 0, 0).unwrap());
     for vm in wrong {
-        assert_eq!(pool.add_mixed(vm, 0), Err(Error::Mixed(vm)));
+        assert_eq!(pool.add_mixed(vm, 0, 0), Err(Error::Mixed(vm)));
         let id = if vm.worst.is_some() { h } else { l };
         for when in [When::Now, When::NextPeriod] {
             assert_eq!(pool.set_mixed(id, vm, when, 0), Err(Error::Mixed(vm)));
@@ -125,14 +125,14 @@ fn what_is_no_reservation_or_belongs_elsewhere_is_refused() {
     assert_eq!(pool.add(Kind::ConstantBandwidth, params, 0), Err(Error::Kind));
     assert_eq!(pool.add(Kind::Mixed, params, 0), Err(Error::Kind));
     let mut edf = Pool::new(Order::Edf);
-    assert_eq!((edf.add_mixed(high, 0), edf.add(Kind::Mixed, params, 0)), (Err(Error::Kind), Err(Error::Kind)));
+    assert_eq!((edf.add_mixed(high, 0, 0), edf.add(Kind::Mixed, params, 0)), (Err(Error::Kind), Err(Error::Kind)));
     assert_eq!(edf.core_mode(0), CoreMode::Lo);
     let text = Error::Mixed(Mixed { worst: Some(1), ..high }).to_string();
     assert!(text.contains("2 ns") && text.contains("optimistic <= worst <= period"), "{text}");
     for _ in 2..1024 {
         pool.add(Kind::Unlimited, UNLIMITED, 0).unwrap();
     }
-    assert_eq!(pool.add_mixed(low, 0), Err(Error::Full));
+    assert_eq!(pool.add_mixed(low, 0, 0), Err(Error::Full));
     assert_eq!(Pool::new(Order::MixedCriticality).set_mixed(l, low, When::Now, 0), Err(Error::Unknown(1)));
 }
 

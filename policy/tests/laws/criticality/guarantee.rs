@@ -100,7 +100,7 @@ fn back_by_temperature_alone_misses() {
 fn who_wakes_early_gets_no_more_than_its_worst_bandwidth() {
     let mut pool = Pool::new(Order::MixedCriticality);
     let mut add = |optimistic, worst, period, virtual_deadline| {
-        pool.add_mixed(Mixed { optimistic, worst, period, virtual_deadline }, 0).unwrap()
+        pool.add_mixed(Mixed { optimistic, worst, period, virtual_deadline }, 0, 0).unwrap()
     };
     let p = add(20, Some(20), 100, 80);
     let low = add(50, None, 100, 100);

@@ -16,6 +16,8 @@ pub(crate) struct Server {
     pending: Option<Mixed>,
     boosted: Option<u64>,
     pub(crate) boost_ns: u64,
+    slot: usize,
+    pub(crate) gone: bool,
 }
 
 fn more(vm: &Mixed) -> i64 {
@@ -127,6 +129,8 @@ pub(crate) struct Cases {
     pub(crate) deferred: u64,
     pub(crate) forgiven: u64,
     pub(crate) taken_later: u64,
+    pub(crate) removed_in_hi: u64,
+    pub(crate) begun_later: u64,
 }
 
 pub(crate) struct Oracle {
@@ -139,6 +143,8 @@ pub(crate) struct Oracle {
     pub(crate) now: u64,
     /// Who runs and whether it pays.
     pub(crate) runs: Option<(usize, bool)>,
+    /// The slot that was freed last comes last.
+    free: Vec<usize>,
     pub(crate) cases: Cases,
 }
 
@@ -153,23 +159,30 @@ impl Oracle {
             charged_at: 0,
             now: 0,
             runs: None,
+            free: vec![],
             cases: Cases::default(),
         }
     }
 
-    pub(crate) fn add(&mut self, vm: Option<Mixed>, now: u64) {
+    /// Its first job is released now, or at `first` if that is later.
+    pub(crate) fn add(&mut self, vm: Option<Mixed>, first: u64, now: u64) {
         self.charge(u64::MAX, now);
+        let used = self.servers.iter().map(|s| s.slot + 1).max().unwrap_or(0);
+        let slot = self.free.pop().unwrap_or(used);
+        self.cases.begun_later += u64::from(vm.is_some() && first > now);
         let mut s = Server {
             vm,
             ready: false,
             left: 0,
             extra: 0,
-            deadline: vm.map_or(u64::MAX, |_| now),
+            deadline: vm.map_or(u64::MAX, |_| now.max(first)),
             forgive: 0,
             heated: false,
             pending: None,
             boosted: None,
             boost_ns: 0,
+            slot,
+            gone: false,
         };
         s.book(self.hi, now);
         self.servers.push(s);
@@ -252,6 +265,26 @@ impl Oracle {
         true
     }
 
+    /// From when on its bandwidth is free.
+    pub(crate) fn remove(&mut self, i: usize, now: u64) -> u64 {
+        self.charge(u64::MAX, now);
+        self.cases.removed_in_hi += u64::from(self.hi);
+        self.runs = self.runs.filter(|&(runs, _)| runs != i);
+        let (hi, s) = (self.hi, &mut self.servers[i]);
+        s.book(hi, now);
+        let (mut debt, mut free, budget) = (-(s.left + s.forgive), s.deadline, s.full(hi));
+        let period = s.vm.map_or(0, |vm| vm.period);
+        (s.ready, s.boosted, s.pending, s.gone) = (false, None, None, true);
+        self.free.push(s.slot);
+        if s.vm.take().is_none() {
+            return now;
+        }
+        while debt > 0 {
+            (debt, free) = (debt - budget, free + period);
+        }
+        free.max(now)
+    }
+
     fn heat(&mut self, i: usize) {
         let s = &mut self.servers[i];
         s.heated = true;
@@ -323,7 +356,7 @@ impl Oracle {
             (_, false, false) => 4,
         };
         let ready = (0..self.servers.len()).filter(|&i| self.servers[i].ready);
-        let first = ready.min_by_key(|&i| (class(&self.servers[i]), self.servers[i].rank(hi), i));
+        let first = ready.min_by_key(|&i| (class(&self.servers[i]), self.servers[i].rank(hi), self.servers[i].slot));
         self.runs = first.map(|i| (i, self.servers[i].left > 0 || self.servers[i].vm.is_none()));
         let Some(i) = first else { return };
         let (class, s) = (class(&self.servers[i]), &self.servers[i]);

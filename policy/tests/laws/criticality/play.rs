@@ -140,7 +140,7 @@ impl Play<'_> {
         pool.cooling(random.random_range(0..3), back);
         let calm = random.random_bool(0.4);
         let servers = system.vms.iter().map(|&vm| Server {
-            id: pool.add_mixed(vm, 0).unwrap(),
+            id: pool.add_mixed(vm, 0, 0).unwrap(),
             now: vm,
             maybe: vec![vm],
             most: vm,

@@ -31,19 +31,22 @@ struct Pair {
 }
 
 impl Pair {
-    fn add(&mut self, vm: Option<Mixed>, now: u64) {
+    fn add(&mut self, vm: Option<Mixed>, first: u64, now: u64) {
         let unlimited = Params { budget: 0, period: 0, first: 0, priority: 0 };
         let added = match vm {
-            Some(vm) => self.pool.add_mixed(vm, now),
+            Some(vm) => self.pool.add_mixed(vm, first, now),
             None => self.pool.add(Kind::Unlimited, unlimited, now),
         };
         self.ids.push(added.unwrap());
-        self.oracle.add(vm, now);
-        self.log += &format!("{now}: add {vm:?}\n");
+        self.oracle.add(vm, first, now);
+        self.log += &format!("{now}: add {vm:?} from {first}\n");
     }
 
     fn call(&mut self, random: &mut ChaCha8Rng, now: u64) {
         let i = random.random_range(0..self.ids.len());
+        if self.oracle.servers[i].gone {
+            return;
+        }
         let (id, vm) = (self.ids[i], self.oracle.servers[i].vm);
         match (random.random_range(0..20), vm) {
             (0..3, Some(old)) => {
@@ -67,7 +70,12 @@ impl Pair {
             }
             (4, _) if self.ids.len() < 7 => {
                 let vm = random.random_bool(0.8).then(|| reservation(random, true));
-                self.add(vm, now);
+                let first = if random.random_bool(0.5) { now + random.random_range(0..20) } else { 0 };
+                self.add(vm, first, now);
+            }
+            (5, _) if random.random_bool(0.3) => {
+                self.log += &format!("{now}: remove {i}\n");
+                assert_eq!(self.pool.remove(id, now), Ok(self.oracle.remove(i, now)), "freed\n{}", self.log);
             }
             _ => {
                 let is_ready = random.random_bool(0.6);
@@ -87,12 +95,13 @@ impl Pair {
     fn decide(&mut self, now: u64) -> Option<u64> {
         let (got, expected) = (self.pool.decide(now).until, self.oracle.decide(now));
         self.log += &format!("{now}: decide\n");
-        let of = |id: Option<Id>| id.map(Id::index);
+        // Of those that had a slot, the last has it.
+        let of = |id: Option<Id>| id.and_then(|id| self.ids.iter().rposition(|&other| other == id));
         let got_runs = (of(self.pool.running(0)), of(self.pool.payer(0)));
         let runs = self.oracle.runs;
         let expected_runs = (runs.map(|(i, _)| i), runs.filter(|&(_, pays)| pays).map(|(i, _)| i));
         assert_eq!(self.pool.core_mode(0) == CoreMode::Hi, self.oracle.hi, "the mode at {now}\n{}", self.log);
-        for (i, &id) in self.ids.iter().enumerate() {
+        for (i, &id) in self.ids.iter().enumerate().filter(|&(i, _)| !self.oracle.servers[i].gone) {
             let got = (self.pool.left_ns(id), self.pool.deadline_ns(id), self.pool.boost_ns(id));
             let (left, deadline) = self.oracle.look(i);
             let expected = (left, deadline, self.oracle.servers[i].boost_ns);
@@ -118,7 +127,7 @@ fn every_schedule_is_that_of_the_oracle() {
         for _ in 0..random.random_range(1..=5) {
             let high = random.random_bool(0.5);
             let vm = random.random_bool(0.9).then(|| reservation(&mut random, high));
-            pair.add(vm, 0);
+            pair.add(vm, 0, 0);
         }
         let late = if seed % 3 == 0 { 0.2 } else { 0.0 };
         let calm = random.random_range(1..12);
@@ -139,7 +148,7 @@ fn every_schedule_is_that_of_the_oracle() {
         }
         covered.push(pair.oracle.cases);
     }
-    let cases: [(&str, Case); 13] = [
+    let cases: [(&str, Case); 15] = [
         ("LO -> HI", |c| c.to_hi),
         ("HI -> LO", |c| c.to_lo),
         ("asked in HI", |c| c.heated_in_hi),
@@ -153,6 +162,8 @@ fn every_schedule_is_that_of_the_oracle() {
         ("a wake-up that waits", |c| c.deferred),
         ("forgiven", |c| c.forgiven),
         ("a change that waited", |c| c.taken_later),
+        ("removed in HI", |c| c.removed_in_hi),
+        ("added to begin later", |c| c.begun_later),
     ];
     for (name, case) in cases {
         let count = covered.iter().filter(|c| case(c) > 0).count() as u64;

@@ -83,7 +83,9 @@ impl Oracle {
             let free = self.cores.iter_mut().find(|core| core.runs.is_none()).expect("as many cores as are chosen");
             free.runs = Some((i, pays));
         }
-        (0..self.cores.len()).filter(|&core| self.running(core) != before[core]).map(|core| 1 << core).sum()
+        let vacated = std::mem::take(&mut self.vacated);
+        let moved = |&core: &usize| self.running(core) != before[core] || vacated.contains(&core);
+        (0..self.cores.len()).filter(moved).map(|core| 1 << core).sum()
     }
 
     /// The next instant at which something changes by itself.

@@ -29,11 +29,14 @@ pub(crate) struct Server {
     pub(super) chunks: Vec<Chunk>,
     /// Consumed of the first chunk.
     pub(super) used: i64,
+    /// Its place among equals.
+    pub(super) slot: usize,
+    pub(super) gone: bool,
     pub(super) counts: Counts,
 }
 
 impl Server {
-    pub(super) fn new(spec: Spec, now: u64) -> Server {
+    pub(super) fn new(spec: Spec, slot: usize, now: u64) -> Server {
         let Spec { kind, budget, period, priority, first } = spec;
         let first = if first == 0 { now } else { first };
         let mut s = Server {
@@ -54,6 +57,8 @@ impl Server {
             boost_ns: 0,
             chunks: vec![Chunk { time: first, amount: budget as i64 }],
             used: 0,
+            slot,
+            gone: false,
             counts: Counts::default(),
         };
         s.book(now);
@@ -281,6 +286,32 @@ impl Server {
         (self.budget, self.period) = (budget, period);
         if self.kind == Kind::ConstantBandwidth && self.ready {
             self.wake_up_rule(now);
+        }
+    }
+
+    /// Leaves; from when on it would have had a full budget in a new period, had it stayed and slept.
+    pub(super) fn leave(&mut self, now: u64) -> u64 {
+        self.settle(now);
+        let (mut debt, mut free) = match self.kind {
+            Kind::Unlimited => (0, now),
+            // All of the first chunk that was used comes back a period later, as much as a budget each period.
+            Kind::Sporadic => (self.used, self.chunks[0].time),
+            _ => (-(self.left + self.forgive), self.deadline),
+        };
+        while debt > 0 {
+            (debt, free) = (debt - self.budget, free + self.period);
+        }
+        if self.kind == Kind::Sporadic {
+            free = self.chunks.iter().map(|chunk| chunk.time).fold(free, u64::max);
+        }
+        let begun = if self.kind == Kind::Sporadic { self.first <= now } else { self.begun };
+        // What is gone is as one that never wants to run.
+        (self.kind, self.ready, self.gone) = (Kind::Unlimited, false, true);
+        (self.pending, self.boosted) = (None, None);
+        if begun {
+            free.max(now)
+        } else {
+            now
         }
     }
 
