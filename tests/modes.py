@@ -82,7 +82,7 @@ modes: {{low: [one], high: [one, two]}}
             os.chmod(self.folder / f"{name}.key", 0o600)
             manager = f"tcp:127.0.0.1:{self.port}" if tcp else f"unix:{self.folder}/modes"
             (self.folder / f"{name}.yaml").write_text(self.AGENT.format(name=name, folder=self.folder, manager=manager))
-            words = ["unshare", "--pid", "--fork", "--kill-child", str(TARGET / "giusto-agent"), f"{self.folder}/{name}.yaml"]
+            words = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", str(TARGET / "giusto-agent"), f"{self.folder}/{name}.yaml"]
             origin = f"start: [{', '.join(words)}]"
             if adopt:
                 origin = f"adopt: {{cgroup: {self.contain(name, words)}}}"

@@ -1,9 +1,10 @@
 //! The loop of an agent: one thread, one connection.
 
 use crate::asks::Asks;
+use crate::engine::Engine;
 use crate::link::Link;
 use crate::state::State;
-use crate::{cannot, Engine, Error};
+use crate::{cannot, Error};
 use giusto_model::Instant;
 use giusto_modes::wire::{Key, Taken};
 use giusto_modes::{Agent, AgentAction, AgentEvent, Intention};
@@ -28,7 +29,8 @@ struct Worker {
 
 /// Works until it is killed. What happens that somebody should know is said to `say`. Errors: what it needs is not there, or its state can no longer be
 /// written.
-pub fn work(file: AgentFile, say: &mut dyn FnMut(String)) -> Result<(), Error> {
+pub(crate) fn work(file: AgentFile, say: &mut dyn FnMut(String)) -> Result<(), Error> {
+    crate::process::proc_is_ours().map_err(Error::Proc)?;
     let key = key(&file.key)?;
     let (state, kept) = State::open(&file.state, &file.service)?;
     let asks = Asks::listen(&file.state, &file.service)?;
@@ -36,7 +38,7 @@ pub fn work(file: AgentFile, say: &mut dyn FnMut(String)) -> Result<(), Error> {
     let names: Vec<String> = file.modes.iter().map(|mode| mode.name.clone()).collect();
     // Without any word of the host nothing may run that it has not reserved for.
     let stopped = Intention { local: (names.len() - 1) as u16, change: 0 };
-    let engine = Engine::new(&file);
+    let engine = Engine::new(&file, &state)?;
     let (mut out, at) = (Vec::new(), now());
     let agent = kept.and_then(|kept| Agent::new(&names, kept, at, &mut out));
     let agent = agent.or_else(|| Agent::new(&names, stopped, at, &mut out));
@@ -134,6 +136,7 @@ impl Worker {
                 AgentAction::Keep(intention) => self.state.keep(&intention)?,
                 AgentAction::Switch { local } => {
                     let done = self.engine.switch(usize::from(local));
+                    self.engine.notes().into_iter().for_each(&mut *say);
                     let event = if done.is_ok() { AgentEvent::Switched } else { AgentEvent::SwitchFailed };
                     let mut more = Vec::new();
                     self.agent.handle(now(), event, &mut more);
@@ -151,6 +154,13 @@ impl Worker {
         }
         Ok(())
     }
+}
+
+/// Ends the tasks that agents of `file` have started. None works any more.
+pub(crate) fn end(file: &AgentFile) -> Result<(), Error> {
+    let (state, _) = State::open(&file.state, &file.service)?;
+    let ended = Engine::new(file, &state)?.end();
+    ended.map_err(|why| cannot("end the tasks")(std::io::Error::other(why)))
 }
 
 /// Above the tasks of this machine, and never swapped out.
