@@ -24,6 +24,13 @@ pub struct SiteModes {
     pub modes: Vec<SiteMode>,
 }
 
+impl SiteModes {
+    /// How many changes there may be in one `spacing`: one, and one that is urgent.
+    pub fn at_once(&self) -> u64 {
+        1 + u64::from(self.modes.iter().any(|mode| mode.urgent))
+    }
+}
+
 /// A global mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteMode {
@@ -31,6 +38,8 @@ pub struct SiteMode {
     pub name: String,
     /// How long a change to it may take, from any other; `None`: nothing is promised.
     pub within: Option<Duration>,
+    /// A change to it is not held back by `spacing`, and takes over from another one.
+    pub urgent: bool,
     /// The local mode of every member, in the order of the services: one of its own, or [`STOPPED`], or, of a service without
     /// modes, [`RUNNING`]. The same members in all modes.
     pub locals: Vec<MemberMode>,
@@ -192,6 +201,10 @@ impl ModesPlan {
     pub fn mode(&self, name: &str) -> Option<&ModePlan> {
         self.modes.iter().find(|mode| mode.name == name)
     }
+    /// How many changes there may be in one `spacing`: one, and one that is urgent.
+    pub fn at_once(&self) -> u64 {
+        1 + u64::from(self.modes.iter().any(|mode| mode.urgent))
+    }
     /// Whether agents are boosted, so that each core needs a hypothetical server for that.
     pub fn boosts(&self) -> bool {
         self.changes.policy == ChangePolicy::Boost
@@ -263,6 +276,9 @@ pub struct ModePlan {
     /// How long a change to it may take; `None`: nothing is promised.
     #[serde(rename = "within_ns")]
     pub within: Option<Duration>,
+    /// Whether a change to it is not held back by `spacing`, other than after another such change, and takes over from one that is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub urgent: bool,
     /// The local mode of each member, in their order.
     pub locals: Vec<String>,
     /// How long a change to it takes at most, from any other mode of the site, if every agent does what it has to do within its

@@ -86,7 +86,7 @@ pub enum SettingsError {
         timeout: Duration,
     },
     /// Boosts more often than there is time for them.
-    #[error("members may be boosted for {all} in one change, and changes are {spacing} apart; expected a longer spacing or a shorter boost")]
+    #[error("members may be boosted for {all} in one spacing, and changes are {spacing} apart; expected a longer spacing or a shorter boost")]
     Spacing {
         /// All members, one after the other.
         all: Duration,
@@ -96,11 +96,11 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Checks these for so many members.
+    /// Checks these for so many members, and so many changes in one spacing.
     ///
     /// # Errors
     /// See [`SettingsError`]. `boost` and `spacing` are judged under [`Policy::Boost`] only.
-    pub fn validate(&self, members: usize) -> Result<(), SettingsError> {
+    pub fn validate(&self, members: usize, at_once: u64) -> Result<(), SettingsError> {
         let Settings { timeout, boost, spacing, .. } = *self;
         if timeout.is_zero() {
             return Err(SettingsError::NoTimeout);
@@ -111,7 +111,7 @@ impl Settings {
         if boost > timeout {
             return Err(SettingsError::Boost { boost, timeout });
         }
-        let all = boost.checked_mul(members as u64).unwrap_or(Duration::from_ns(u64::MAX));
+        let all = boost.checked_mul((members as u64).saturating_mul(at_once)).unwrap_or(Duration::from_ns(u64::MAX));
         if all > spacing {
             return Err(SettingsError::Spacing { all, spacing });
         }

@@ -45,6 +45,8 @@ pub struct Mode {
     pub name: String,
     /// Index of its local mode, member by member.
     pub locals: Vec<usize>,
+    /// A change to it does not wait for `spacing`, other than after another such change, and takes over from one that is not.
+    pub urgent: bool,
 }
 
 /// All of it, checked.
@@ -163,6 +165,10 @@ impl Table {
     /// Global modes.
     pub fn modes(&self) -> &[Mode] {
         &self.modes
+    }
+    /// How many changes there may be in one `spacing`: one, and one that is urgent.
+    pub fn at_once(&self) -> u64 {
+        1 + u64::from(self.modes.iter().any(|mode| mode.urgent))
     }
     /// The index of a global mode.
     pub fn mode(&self, name: &str) -> Option<usize> {

@@ -2,7 +2,7 @@
 //! does now; review the diff.
 //!
 //! A file begins with the world: `place CORES`, `vm NAME PLACE.. | LOCAL B/P.. | LOCAL ..` (in ms; a local mode without
-//! servers has none; `host` instead of `vm`: without an agent), `mode NAME LOCAL..`, `policy`, `requests`, `on-timeout`,
+//! servers has none; `host` instead of `vm`: without an agent), `mode NAME LOCAL..` or `urgent NAME LOCAL..`, `policy`, `requests`, `on-timeout`,
 //! `transition`. Time-out 2 ms, spacing 5 ms, boost 400 us. Admission: bandwidths add up to the cores at most.
 //!
 //! Then, with times in us: `TIME request MODE | done VM CHANGE | failed VM CHANGE | hello VM LOCAL CHANGE | lost VM | carried VM CHANGE |
@@ -60,14 +60,14 @@ fn world(lines: &[&str]) -> World {
                     asks: vec![],
                 });
             }
-            "mode" => {
+            "mode" | "urgent" => {
                 let mut words = rest.split(' ');
                 let name = words.next().unwrap().to_string();
                 let locals = words.zip(&world.members).map(|(word, member)| {
                     member.locals.iter().position(|local| local.name == word).expect("a local mode of this member")
                 });
                 let locals = locals.collect();
-                world.modes.push(Mode { name, locals });
+                world.modes.push(Mode { name, locals, urgent: word == "urgent" });
             }
             "policy" => {
                 world.settings.policy = match rest {

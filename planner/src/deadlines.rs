@@ -46,6 +46,8 @@ pub(crate) struct Times {
     pub(crate) spacing: Duration,
     /// For the answer of an agent.
     pub(crate) timeout: Duration,
+    /// How many of them there may be in one spacing.
+    pub(crate) at_once: u64,
 }
 
 /// A local mode: its name, unless the service always does the same, and what runs on one virtual CPU.
@@ -103,13 +105,14 @@ fn at_worst(part: &Part, tasks: &[Task], worst: &[Duration]) -> Part {
 
 /// What an agent does, as a task among those that it goes before: it is done by the shortest deadline D, above all in every order;
 /// and its changes are the spacing apart, but the work of one may come as much as D late, so it is taken to come D more often. It
+/// may work for an urgent change and another one together, each of which has a spacing of its own: as one task with the work of both. It
 /// is done before its timeout, too, where that makes no other wait: not among tasks that may go in any order.
 fn work(
     service: &Service,
     agent: &AgentKey,
     tasks: &[Task],
     scheduler: GuestScheduler,
-    Times { spacing, timeout }: Times,
+    Times { spacing, timeout, at_once }: Times,
 ) -> Result<Task, Refusal> {
     let half = Duration::from_ns(spacing.ns() / 2);
     let soon = if scheduler == GuestScheduler::Any && !tasks.is_empty() { half } else { half.min(timeout) };
@@ -118,14 +121,15 @@ fn work(
     if scheduler == GuestScheduler::Own(Scheduler::Rm) {
         period = tasks.iter().map(|task| task.period).min().unwrap_or(period).min(period);
     }
-    if agent.cost > deadline {
+    let cost = agent.cost.checked_mul(at_once).unwrap_or(agent.cost);
+    if cost > deadline {
         return Err(Refusal::Asked {
             service: service.name.clone(),
-            why: format!("its agent may work for {}, and has {} for that", time(agent.cost), time(deadline)),
+            why: format!("its agent may work for {}, and has {} for that", time(cost), time(deadline)),
             instead: "expected a smaller cost, longer deadlines, or a longer spacing between changes".into(),
         });
     }
-    let (name, wcet, release) = (AGENT_TASK.into(), agent.cost, Release::Sporadic);
+    let (name, wcet, release) = (AGENT_TASK.into(), cost, Release::Sporadic);
     Ok(Task { name, wcet, period, deadline, offset: Duration::ZERO, release, copies: 1 })
 }
 

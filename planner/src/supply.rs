@@ -180,9 +180,9 @@ fn policy(on: &OneHost, entries: &[Entry]) -> Result<Option<ChangePolicy>, Refus
 
 fn entries<'a>(on: &OneHost<'a>, company: Company) -> Result<Vec<Entry<'a>>, Unplaced> {
     let mut entries = Vec::new();
-    let times = on.modes.map_or(Times { spacing: Duration::ZERO, timeout: Duration::ZERO }, |modes| {
+    let times = on.modes.map_or(Times { spacing: Duration::ZERO, timeout: Duration::ZERO, at_once: 1 }, |modes| {
         let ModeChanges { spacing, timeout, .. } = modes.changes;
-        Times { spacing, timeout }
+        Times { spacing, timeout, at_once: modes.at_once() }
     });
     for (order, &service) in on.services.iter().enumerate() {
         let in_modes = in_modes(service, on.modes);

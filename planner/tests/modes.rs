@@ -59,7 +59,7 @@ fn modes(site: &mut Site, policy: Option<ChangePolicy>, all: &[&str]) {
             let (service, local) = one.split_once('=').unwrap();
             MemberMode { service: service.into(), local: local.into() }
         };
-        SiteMode { name: name.into(), within, locals: locals.split_whitespace().map(local).collect() }
+        SiteMode { name: name.into(), within, urgent: false, locals: locals.split_whitespace().map(local).collect() }
     };
     site.modes = Some(SiteModes { changes: changes(policy), modes: all.iter().map(mode).collect() });
 }

@@ -126,6 +126,9 @@ impl<A: Admission> Manager<A> {
         self.members.iter_mut().for_each(|state| state.phase = Phase::Settled);
         self.settled = if change.back { change.from } else { change.to };
         self.rested = Some(now);
+        if change.urgent {
+            self.urgent_rested = Some(now);
+        }
         out.push(Action::Keep(self.kept()));
         let took = now.since(change.asked).unwrap_or_default();
         let outcome = match (change.stuck.is_empty(), change.back, change.silent.is_empty()) {

@@ -34,10 +34,14 @@ pub struct Manager<A> {
     on: Vec<Vec<(usize, usize)>>,
     change: Option<Change>,
     waiting: VecDeque<Waiting>,
+    /// An urgent request that waits for nothing but the change under way, which it cannot take over from.
+    urgent: Option<Waiting>,
     /// The local modes of the last change that ended, or began from.
     settled: Vec<usize>,
     /// When the last change ended; until it does, when it began.
     rested: Option<Instant>,
+    /// The same of the last urgent one.
+    urgent_rested: Option<Instant>,
     last_change: u64,
     last_set: u64,
     wake: Option<Instant>,
@@ -49,6 +53,7 @@ struct Waiting {
     who: Requester,
     to: Vec<usize>,
     asked: Instant,
+    urgent: bool,
 }
 
 /// The change under way.
@@ -59,6 +64,7 @@ struct Change {
     from: Vec<usize>,
     to: Vec<usize>,
     back: bool,
+    urgent: bool,
     /// Each member may be boosted once: not on the way back, nor after a restart, when somebody else may have done so.
     boosts: bool,
     /// All members; those at the end have nothing to do.
@@ -82,7 +88,7 @@ impl<A: Admission> Manager<A> {
     /// # Panics
     /// If `locals` is not a local mode for each member of the table: a mistake of the caller.
     pub fn new(table: Table, settings: Settings, admission: A, locals: &[usize]) -> Result<Manager<A>, SettingsError> {
-        settings.validate(table.members().len())?;
+        settings.validate(table.members().len(), table.at_once())?;
         assert!(known(&table, locals), "a local mode for each member");
         let members = table.members().iter().zip(locals).map(|(member, &local)| State::new(member, local)).collect();
         let mut on = vec![Vec::new(); table.places().len()];
@@ -98,8 +104,10 @@ impl<A: Admission> Manager<A> {
             on,
             change: None,
             waiting: VecDeque::new(),
+            urgent: None,
             settled,
             rested: None,
+            urgent_rested: None,
             last_change: 0,
             last_set: 0,
             wake: None,

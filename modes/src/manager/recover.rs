@@ -76,6 +76,8 @@ impl<A: Admission> Manager<A> {
         let (back, order) = found.unwrap_or_else(|| (kept.back, (0..self.members.len()).collect()));
         let id = self.next_change();
         self.rested = Some(now);
+        let urgent = self.table.modes().iter().any(|mode| mode.urgent && mode.locals == kept.to);
+        self.urgent_rested = urgent.then_some(now);
         self.change = Some(Change {
             id,
             who: Requester::Nobody,
@@ -83,6 +85,7 @@ impl<A: Admission> Manager<A> {
             from: kept.from.clone(),
             to: kept.to.clone(),
             back,
+            urgent,
             boosts: false,
             order,
             silent: Vec::new(),

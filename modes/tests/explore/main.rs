@@ -34,6 +34,9 @@ fn no_fault_breaks_an_invariant_and_every_change_ends() {
             assert!(cell(fault) > 0, "{fault:?} never came while a member was {seen:?}");
         }
     }
+    for kind in ["urgent changes that took over", "boosts of two changes in one spacing"] {
+        assert!(counts.kinds.get(kind).is_some_and(|&count| count > 0), "no {kind}");
+    }
     for outcome in [
         "Done",
         "Degraded",

@@ -106,6 +106,8 @@ pub(crate) struct Play<'a> {
     pub(crate) carry: Vec<u64>,
     /// Who was boosted in this change.
     pub(crate) boosted: Vec<usize>,
+    /// Who was boosted when, by this manager.
+    pub(crate) paid: Vec<(usize, u64)>,
     /// When each request was made, by its number; answered ones are gone.
     pub(crate) open: BTreeMap<u64, u64>,
     pub(crate) asked: u64,
@@ -182,6 +184,7 @@ impl<'a> Play<'a> {
             tick: 0,
             carry: vec![0; members],
             boosted: Vec::new(),
+            paid: Vec::new(),
             open: BTreeMap::new(),
             asked: 0,
             wanted: vec![locals],

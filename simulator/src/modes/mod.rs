@@ -94,7 +94,7 @@ impl Scene {
         };
         let members = self.vms.iter().enumerate().map(member).collect::<Result<Vec<_>, _>>()?;
         let place = Place { name: "guests".into(), boosts: self.cores as usize };
-        let mode = |mode: usize| Mode { name: mode.to_string(), locals: vec![mode; members.len()] };
+        let mode = |mode: usize| Mode { name: mode.to_string(), locals: vec![mode; members.len()], urgent: false };
         let modes = (0..modes).map(mode).collect();
         Table::new(vec![place], members, modes).map_err(|why| refused(&why))
     }

@@ -127,7 +127,7 @@ fn member<'a>(part: &Plan, modes: &ModesPlan, member: &'a MemberPlan) -> Result<
                 return Err(told(Broken::new("the same server but for its budget", needed, found)).of(base));
             }
             if let (Promise::EveryDeadline { scheduler, .. }, Some(agent), 0) = (&base.promise, &member.agent, nth) {
-                work(&proof.tasks, agent.cost, modes.changes.spacing, *scheduler).map_err(|one| told(one).of(base))?;
+                work(&proof.tasks, at_once(modes, agent.cost), modes.changes.spacing, *scheduler).map_err(|one| told(one).of(base))?;
             }
             let entry = with(base, *server, proof);
             // Nobody runs there but the kernel of the virtual CPU.
@@ -171,6 +171,12 @@ pub(super) fn with(base: &ServicePlan, server: Server, proof: &LocalProof) -> Se
         certificate: proof.certificate.clone(),
         ..base.clone()
     }
+}
+
+/// What agents may have to do in one spacing: for one change, and where a mode is urgent, which does not wait, for two.
+fn at_once(modes: &ModesPlan, cost: Duration) -> Duration {
+    let changes = if modes.modes.iter().any(|mode| mode.urgent) { 2 } else { 1 };
+    Duration::from_ns(cost.ns().saturating_mul(changes))
 }
 
 /// Whether the first of `tasks` covers what an agent does before all others, once in `spacing`: it is done within its deadline D,
@@ -264,7 +270,7 @@ fn boosts(whole: &Plan, modes: &ModesPlan) -> Result<(), Broken> {
             first.is_some_and(|entry| entry.core == told.core)
         };
         let costs = modes.members.iter().filter(here).filter_map(|member| Some(member.agent.as_ref()?.cost.ns()));
-        let cost: u64 = costs.sum();
+        let cost = at_once(modes, Duration::from_ns(costs.sum())).ns();
         let given = told.boost.map_or(0, |boost| boost.budget.ns());
         let often = told.boost.is_none_or(|boost| boost.period <= modes.changes.spacing);
         if given < cost || !often {
