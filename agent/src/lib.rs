@@ -16,7 +16,7 @@ mod task;
 mod worker;
 
 pub use asks::ask;
-pub use worker::key;
+pub use worker::{key, make_key};
 
 use std::io;
 use std::path::{Path, PathBuf};

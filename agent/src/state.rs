@@ -78,6 +78,11 @@ impl State {
         self.file.write_all_at(format!("{text:SIZE$}").as_bytes(), 0).map_err(doing())
     }
 
+    /// An orderly end: the next agent begins with nothing running.
+    pub(crate) fn forget(&self) -> Result<(), Error> {
+        self.file.set_len(0).map_err(cannot(format!("write {}", self.path.display())))
+    }
+
     /// What is written of tasks.
     pub(crate) fn records(&self) -> Result<Records, Error> {
         Ok(Records { file: open(&self.path.with_extension("tasks"))?, here: self.here.clone() })

@@ -160,6 +160,7 @@ impl Worker {
 pub(crate) fn end(file: &AgentFile) -> Result<(), Error> {
     let (state, _) = State::open(&file.state, &file.service)?;
     let ended = Engine::new(file, &state)?.end();
+    state.forget()?;
     ended.map_err(|why| cannot("end the tasks")(std::io::Error::other(why)))
 }
 
@@ -191,6 +192,25 @@ pub fn key(path: &Path) -> Result<Key, Error> {
         32..=1024 => Ok(Sha256::digest(&secret).into()),
         bytes => Err(wrong(format!("it has {bytes} bytes; expected 32 to 1024"))),
     }
+}
+
+/// Makes a key where there is none: 32 random bytes that only this user can read. Whether it did.
+///
+/// Errors: the file or its folder cannot be made.
+pub fn make_key(path: &Path) -> Result<bool, Error> {
+    use std::io::Write;
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+    if path.exists() {
+        return Ok(false);
+    }
+    let doing = || cannot(format!("make the key {}", path.display()));
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(doing())?;
+    let mut secret = [0; 32];
+    rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(|why| doing()(why.into()))?;
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(&secret)).map_err(doing())?;
+    Ok(true)
 }
 
 fn now() -> Instant {

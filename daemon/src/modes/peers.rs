@@ -29,14 +29,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// So often a stranger's socket is read at most: a handshake is two frames.
 const READS: u32 = 8;
 /// Strangers that are let in in a second, and at once.
-const LET_IN: (u32, u32) = (1000, 64);
+const LET_IN: (u32, u32) = (2000, 64);
 /// A member's units in a second, and at once: a reading costs one, and each 64 bytes; a session [`OPENING`].
 const HEARD: (u32, u32) = (400, 64);
 const OPENING: u32 = 16;
 /// What may wait to be sent to one agent, in bytes.
 const WAITING: usize = 64 * 1024;
-/// What connects meanwhile waits in the kernel.
-const BACKLOG: i32 = 1024;
+/// What connects meanwhile waits in the kernel: on a Unix socket in its order, outside of a short queue; of TCP what finds a full queue would try again after a second.
+const BACKLOG: (i32, i32) = (64, 1024);
 /// After a message to an agent it does not sleep for so long: the answer comes sooner than a core wakes.
 const AWAKE: Duration = Duration::from_micros(500);
 /// Between two lines of the log about the same.
@@ -100,8 +100,8 @@ impl Peers {
                 heard: Allowance::new(HEARD.0, HEARD.1, now),
                 session: 0,
                 is_throttled: false,
-                throttled: Tally::new("an agent says more than it may and is heard no faster than that", QUIET),
-                connected: Tally::new("an agent", QUIET),
+                throttled: Tally::new("its agent says more than it may and is heard no faster", QUIET),
+                connected: Tally::new("its agent", QUIET),
             };
             members.insert(place, one);
         }
@@ -154,7 +154,7 @@ impl Peers {
             // Whoever is in a container may connect: the key says who it is.
             std::fs::set_permissions(path, PermissionsExt::from_mode(0o666))?;
         }
-        socket.listen(BACKLOG)?;
+        socket.listen(if matches!(place, Listen::Unix(_)) { BACKLOG.0 } else { BACKLOG.1 })?;
         socket.set_nonblocking(true)?;
         Ok(socket)
     }
@@ -329,7 +329,7 @@ impl Peers {
         }
         member.heard.take(OPENING, now);
         member.session += 1;
-        if let Some(line) = member.connected.add("is connected", now) {
+        if let Some(line) = member.connected.add("connected", now) {
             tracing::info!(service = name, "{name}: {line}");
         }
         let session = member.session;
@@ -350,7 +350,7 @@ impl Peers {
         let waits = !member.heard.wait(now).is_zero();
         if waits && !member.is_throttled {
             self.counter.counts.throttle(number);
-            if let Some(line) = member.throttled.add("times it had to wait", now) {
+            if let Some(line) = member.throttled.add("waits", now) {
                 tracing::warn!(service = member.name, "{}: {line}", member.name);
             }
         }
@@ -393,14 +393,13 @@ impl Peers {
         if let Some(line) = self.tally.due(now) {
             tracing::warn!("{line}");
         }
-        for (number, member) in &mut self.members {
+        for member in self.members.values_mut() {
             if let Some(line) = member.throttled.due(now) {
                 tracing::warn!(service = member.name, "{}: {line}", member.name);
             }
             if let Some(line) = member.connected.due(now) {
                 tracing::warn!(service = member.name, "{}: {line}", member.name);
             }
-            let _ = number;
         }
     }
 
