@@ -57,6 +57,7 @@ part "modes over vsock, in a guest" tests/vsock-guest.sh
 part "parked cores: offline while giusto runs, online however it ends" /usr/bin/python3 tests/parking.py
 part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets.py
 part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
+part "hostile agents: forged tasks, deaths at every step, floods" /usr/bin/python3 tests/hostile_agents.py
 part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
 part "latency: as cyclictest, hogs seen, plans rest on it" /usr/bin/python3 tests/latency.py

@@ -25,5 +25,6 @@ result=docs/soak.txt
 	tests/coordination.sh soak 2>&1 | grep -E '^(seed|campaign|[A-Z_]+: 3 servers|epochs)|VIOLATED' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/package-guest.sh 2>&1 | grep -E "^ok|FAILED" || true
 	/usr/bin/python3 tests/modes.py Deaths 2>&1 | grep -E '^test_|killed|Ran' || [ ${PIPESTATUS[0]} = 77 ]
+	/usr/bin/python3 tests/hostile_agents.py 2>&1 | grep -E '^(test_|fault|forged|killed|member|strangers|process id|quiet|Ran)|^ +[a-z].*  ' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/deaths.py 2>&1 | grep -E '^test_|seed|passed' || [ ${PIPESTATUS[0]} = 77 ]
 } | tee $result

@@ -195,6 +195,37 @@ fn the_plan_in_its_first_mode_is_the_plan_and_in_another_it_is_proven_too() {
 }
 
 #[test]
+fn an_urgent_mode_costs_agents_and_boosts_twice_and_the_change_that_it_meets() {
+    let planned = |urgent: bool| {
+        let mut site = example(Some(ChangePolicy::Boost), "10ms");
+        site.modes.as_mut().unwrap().modes[1].urgent = urgent;
+        plan(&site, &facts()).unwrap()
+    };
+    let [plain, urgent] = [false, true].map(planned);
+    check_plan(&urgent).unwrap();
+    let (us, of) = (Duration::from_us, |plan: &Plan| plan.only_modes().unwrap().clone());
+    for mode in of(&urgent).modes {
+        assert_eq!(mode.admission[0].boost.unwrap().budget, us(2 * 200), "two agents, two changes in a spacing");
+    }
+    for member in of(&urgent).members.iter().filter(|member| member.agent.is_some()) {
+        assert!(member.locals.iter().all(|local| local.proofs[0].tasks[0].wcet == us(200)), "work for both");
+    }
+    // Three services of 300 us, two agents with C, each 500 us late: 900 + 2 (500 + C); the urgent one after the other to normal.
+    assert_eq!(of(&plain).modes[1].bound, us(2100));
+    assert_eq!((of(&urgent).modes[0].bound, of(&urgent).modes[1].bound), (us(2300), us(4600)));
+    let mut site = example(Some(ChangePolicy::Boost), "4599us");
+    site.modes.as_mut().unwrap().modes[1].urgent = true;
+    assert!(matches!(plan(&site, &facts()), Err(Refusal::Modes(_))));
+    // Plans that pretend otherwise.
+    let broken = |forge: &dyn Fn(&mut ModesPlan)| {
+        let mut plan = plain.clone();
+        forge(&mut plan.modes[0]);
+        check_plan(&plan).unwrap_err()
+    };
+    broken(&|modes| modes.modes[1].urgent = true);
+}
+
+#[test]
 fn a_change_that_takes_too_long_is_refused_with_what_would_do() {
     let Err(Refusal::Modes(refusal)) = plan(&example(Some(ChangePolicy::Greedy), "10ms"), &facts()) else { panic!() };
     assert_eq!((refusal.from.as_str(), refusal.to.as_str()), ("normal", "emergency"));

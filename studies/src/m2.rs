@@ -66,5 +66,15 @@ pub(crate) fn scene(vms: Vec<Vec<VmMode>>, policy: Policy) -> Result<Scene, Erro
     };
     let between = (Duration::from_ms(20), Duration::from_ms(30));
     let (reservations, ends) = (true, false);
-    Ok(Scene { cores: CORES, vms, settings, reservations, costs: costs()?, between, changes: usize::MAX, ends })
+    Ok(Scene {
+        cores: CORES,
+        vms,
+        settings,
+        reservations,
+        costs: costs()?,
+        between,
+        urgent: None,
+        changes: usize::MAX,
+        ends,
+    })
 }

@@ -50,6 +50,8 @@ pub struct Scene {
     pub costs: Costs,
     /// Time between the end of a change and the next request, uniform. The first mode is left first, then each follows in turn.
     pub between: (Duration, Duration),
+    /// A mode that is not held back by `spacing`.
+    pub urgent: Option<usize>,
     /// So many changes at most.
     pub changes: usize,
     /// It ends with the last of them.
@@ -94,7 +96,11 @@ impl Scene {
         };
         let members = self.vms.iter().enumerate().map(member).collect::<Result<Vec<_>, _>>()?;
         let place = Place { name: "guests".into(), boosts: self.cores as usize };
-        let mode = |mode: usize| Mode { name: mode.to_string(), locals: vec![mode; members.len()], urgent: false };
+        let mode = |mode: usize| Mode {
+            name: mode.to_string(),
+            locals: vec![mode; members.len()],
+            urgent: self.urgent == Some(mode),
+        };
         let modes = (0..modes).map(mode).collect();
         Table::new(vec![place], members, modes).map_err(|why| refused(&why))
     }
