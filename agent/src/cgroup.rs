@@ -5,11 +5,17 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+/// The PID namespace in which a machine boots (PROC_PID_INIT_INO).
+const MACHINE: &str = "pid:[4026531836]";
+
 /// The group of this process, where groups of tasks can be made; else why not, in words.
 ///
 /// Only in the machine's own hierarchy: in a container the host counts and stops by the cgroup that the container is in, and what moved
 /// to another one would be neither counted nor stopped. For the same reason not below a service of Giusto's.
 pub(crate) fn own() -> Result<Cgroup, String> {
+    if std::fs::read_link("/proc/self/ns/pid").is_ok_and(|namespace| namespace != Path::new(MACHINE)) {
+        return Err("this is a container, with a PID namespace of its own".into());
+    }
     let tree = Tree::find().filter(Tree::is_v2).ok_or("no cgroup v2 is mounted")?;
     let own = tree.of_process(std::process::id()).ok_or("this process is in no cgroup v2")?;
     let below = own.folder().strip_prefix(tree.root()).unwrap_or(Path::new("..")).to_string_lossy().into_owned();
