@@ -10,8 +10,9 @@ const MACHINE: &str = "pid:[4026531836]";
 
 /// The group of this process, where groups of tasks can be made; else why not, in words.
 ///
-/// Only in the machine's own hierarchy: in a container the host counts and stops by the cgroup that the container is in, and what moved
-/// to another one would be neither counted nor stopped. For the same reason not below a service of Giusto's.
+/// Only in the machine's own hierarchy: in a container the host counts and stops by the cgroup that the container is
+/// in, and what moved to another one would be neither counted nor stopped. For the same reason not below a service of
+/// Giusto's.
 pub(crate) fn own() -> Result<Cgroup, String> {
     if std::fs::read_link("/proc/self/ns/pid").is_ok_and(|namespace| namespace != Path::new(MACHINE)) {
         return Err("this is a container, with a PID namespace of its own".into());
@@ -62,8 +63,8 @@ pub(crate) fn holds(group: &Cgroup, pid: i32) -> bool {
     Tree::find().and_then(|tree| tree.of_process(pid as u32)).is_some_and(|at| at == *group)
 }
 
-/// All in it, and all that is born in it, does not execute another instruction of its own until it is let go on. As for a signal, nobody
-/// waits until each has noticed: one that gets no processor time does not run either.
+/// All in it, and all that is born in it, does not execute another instruction of its own until it is let go on. As
+/// for a signal, nobody waits until each has noticed: one that gets no processor time does not run either.
 pub(crate) fn freeze(group: &Cgroup, frozen: bool) -> io::Result<()> {
     std::fs::write(group.folder().join("cgroup.freeze"), if frozen { "1" } else { "0" })
 }

@@ -1,7 +1,7 @@
 //! The task engine: stops the tasks that a local mode does not have, then lets those go on that it has.
 //!
-//! Every way of doing it may be told twice. Which processes are the tasks that the agent itself has started is written down ([`crate::state`]); nothing that
-//! a process says of itself counts.
+//! Every way of doing it may be told twice. Which processes are the tasks that the agent itself has started is written
+//! down ([`crate::state`]); nothing that a process says of itself counts.
 
 use crate::process::Process;
 use crate::state::{Records, State};
@@ -39,8 +39,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The engine for the tasks of `file`, with those that an earlier agent of the service has started. What it started and the file no longer has is
-    /// ended.
+    /// The engine for the tasks of `file`, with those that an earlier agent of the service has started. What it
+    /// started and the file no longer has is ended.
     ///
     /// Errors: what is written down cannot be read.
     pub(crate) fn new(file: &AgentFile, state: &State) -> Result<Engine, Error> {
@@ -103,7 +103,8 @@ impl Engine {
         Err(wrong.join("; "))
     }
 
-    /// Makes exactly the tasks of the local mode run. Microseconds for signals; as long as it takes for units and programs.
+    /// Makes exactly the tasks of the local mode run. Microseconds for signals; as long as it takes for units and
+    /// programs.
     ///
     /// Errors: those that could not be stopped or let go on, in words; all others are as the mode has them.
     pub(crate) fn switch(&mut self, local: usize) -> Result<(), String> {
@@ -179,7 +180,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The process group that a pid-file names. Only root or this user may name processes: a signal of ours reaches whatever it names.
+    /// The process group that a pid-file names. Only root or this user may name processes: a signal of ours reaches
+    /// whatever it names.
     fn told(&mut self, place: usize, path: &Path) -> io::Result<Pid> {
         let mut file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
         let found = file.metadata()?;

@@ -1,4 +1,5 @@
-//! An agent that is killed is back at once: half a switch of tasks must not stay. One that is told to end (SIGTERM, SIGINT) ends its tasks too.
+//! An agent that is killed is back at once: half a switch of tasks must not stay. One that is told to end (SIGTERM,
+//! SIGINT) ends its tasks too.
 
 use crate::{cannot, Error};
 use std::os::unix::process::CommandExt;
@@ -8,8 +9,9 @@ use std::time::Duration;
 /// In the environment of the one that is guarded.
 const GUARDED: &str = "GIUSTO_AGENT_GUARDED";
 
-/// Runs `work` in a process of its own, the same program with the same arguments, and starts it again whenever a signal has ended it. It ends with this
-/// process. What it returns itself is the end: its exit code. `end` is what is done when this process is told to end.
+/// Runs `work` in a process of its own, the same program with the same arguments, and starts it again whenever a
+/// signal has ended it. It ends with this process. What it returns itself is the end: its exit code. `end` is what is
+/// done when this process is told to end.
 ///
 /// As the first process of a container this one has also the children of all that have died there.
 pub(crate) fn guarded(work: impl FnOnce() -> ExitCode, end: impl FnOnce() -> ExitCode) -> Result<ExitCode, Error> {

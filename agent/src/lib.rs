@@ -1,9 +1,10 @@
-//! The agent in a virtual machine or container: switches its tasks when the host's manager says so (paper 000, § 2.3: domain mode
-//! manager), and asks for another mode where somebody in there wants one.
+//! The agent in a virtual machine or container: switches its tasks when the host's manager says so (paper 000, § 2.3:
+//! domain mode manager), and asks for another mode where somebody in there wants one.
 //!
-//! Called by `giusto agent` and the small program `giusto-agent`. An agent's file flows in; commands come over a socket, and signals, writes to
-//! the freezer and acknowledgements go out. What it does when is decided in `modes`; this room has the socket, the clock, the task
-//! engine and what a restarted agent has to know. It gives nobody processor time.
+//! Called by `giusto agent` and the small program `giusto-agent`. An agent's file flows in; commands come over a
+//! socket, and signals, writes to the freezer and acknowledgements go out. What it does when is decided in `modes`;
+//! this room has the socket, the clock, the task engine and what a restarted agent has to know. It gives nobody
+//! processor time.
 
 mod asks;
 mod cgroup;
@@ -76,8 +77,8 @@ impl Error {
     }
 }
 
-/// Works as the agent of `file` until it is killed, or (`mode`) asks the one that works for another mode and prints what became of
-/// it; exit code 0 if it is in force, 5 if not.
+/// Works as the agent of `file` until it is killed, or (`mode`) asks the one that works for another mode and prints
+/// what became of it; exit code 0 if it is in force, 5 if not.
 pub fn serve(file: &Path, mode: Option<&str>) -> Result<ExitCode, Error> {
     let file = giusto_site::agent::read(file)?;
     let Some(mode) = mode else {

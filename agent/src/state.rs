@@ -1,5 +1,5 @@
-//! What a restarted agent has to know: the last command, and which processes are its tasks; in files that only this user can write, and only one
-//! agent can hold.
+//! What a restarted agent has to know: the last command, and which processes are its tasks; in files that only this
+//! user can write, and only one agent can hold.
 //!
 //! Nothing else is believed: a process may call itself what it likes, and write what it likes into its environment.
 

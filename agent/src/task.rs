@@ -1,12 +1,13 @@
 //! A task that the agent has started: all that its command has become, however it is called, wherever it has forked to.
 //!
-//! Its *holder*, a copy of the agent that does nothing else, is the parent of the command and of whatever loses its parent in the task
-//! (PR_SET_CHILD_SUBREAPER), and ends when there is nothing left. Before the command runs, the holder goes into the task's own cgroup, if there is one
-//! to be had, and writes down who it is. So an agent that was killed at any instant finds its tasks, and nothing but its tasks,
-//! when it is back: it waits for the lock that a holder has until it is written down.
+//! Its *holder*, a copy of the agent that does nothing else, is the parent of the command and of whatever loses its
+//! parent in the task (PR_SET_CHILD_SUBREAPER), and ends when there is nothing left. Before the command runs, the
+//! holder goes into the task's own cgroup, if there is one to be had, and writes down who it is. So an agent that was
+//! killed at any instant finds its tasks, and nothing but its tasks, when it is back: it waits for the lock that a
+//! holder has until it is written down.
 //!
-//! In a cgroup a task is stopped and ended by the kernel. Without one its processes are looked for below the holder, until there is none that was not
-//! told. Who has the agent's own rights can leave either.
+//! In a cgroup a task is stopped and ended by the kernel. Without one its processes are looked for below the holder,
+//! until there is none that was not told. Who has the agent's own rights can leave either.
 
 use crate::cgroup;
 use crate::process::Process;
@@ -96,7 +97,8 @@ impl Task {
         self.cgroup.as_ref().filter(here).map_or(By::Tree, By::Cgroup)
     }
 
-    /// Nothing of it executes another instruction of its own. Microseconds, without a cgroup some tens for each process.
+    /// Nothing of it executes another instruction of its own. Microseconds, without a cgroup some tens for each
+    /// process.
     pub(crate) fn stop(&self) -> io::Result<()> {
         match self.by() {
             By::Cgroup(group) => cgroup::freeze(group, true),
@@ -164,7 +166,8 @@ fn hold(into: Option<i32>, form: &mut crate::state::Form) -> io::Result<()> {
     let done = |result: i32| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) };
     // SAFETY: plain system calls with memory of our own; none asks for memory.
     unsafe {
-        // Sessions of their own: no signal for an orphaned process group reaches a stopped task when somebody above it dies.
+        // Sessions of their own: no signal for an orphaned process group reaches a stopped task when somebody above it
+        // dies.
         done(libc::setsid())?;
         done(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))?;
         done(libc::prctl(libc::PR_SET_NAME, c"giusto-task".as_ptr()))?;

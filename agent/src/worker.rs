@@ -27,8 +27,8 @@ struct Worker {
     file: AgentFile,
 }
 
-/// Works until it is killed. What happens that somebody should know is said to `say`. Errors: what it needs is not there, or its state can no longer be
-/// written.
+/// Works until it is killed. What happens that somebody should know is said to `say`. Errors: what it needs is not
+/// there, or its state can no longer be written.
 pub(crate) fn work(file: AgentFile, say: &mut dyn FnMut(String)) -> Result<(), Error> {
     crate::process::proc_is_ours().map_err(Error::Proc)?;
     let key = key(&file.key)?;

@@ -24,10 +24,11 @@ pub(crate) struct Modal {
     throttled: Vec<u64>,
 }
 
-/// The plan as this host has to begin with it: in the mode that a giusto which died has left, else as it is, in the first.
+/// The plan as this host has to begin with it: in the mode that a giusto which died has left, else as it is, in the
+/// first.
 ///
-/// Keys that services which Giusto starts will share with it, and that are not there, are made: they find them in the same file system. A virtual machine or a
-/// container that somebody else starts has to be given one.
+/// Keys that services which Giusto starts will share with it, and that are not there, are made: they find them in the
+/// same file system. A virtual machine or a container that somebody else starts has to be given one.
 pub fn begin_with(plan: Plan, journal: &Journal) -> Result<Plan, Error> {
     let started =
         |name: &str| plan.services.iter().any(|one| one.name == name && matches!(one.origin, Origin::Start(_)));

@@ -1,4 +1,5 @@
-//! Processor time of the manager for a change of 12 members with 3 parts each, without sockets: the time of each policy is printed.
+//! Processor time of the manager for a change of 12 members with 3 parts each, without sockets: the time of each
+//! policy is printed.
 //!
 //! cargo run --release --locked -p giusto-modes --example cost
 

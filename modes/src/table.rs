@@ -30,7 +30,8 @@ pub struct Member {
     pub name: String,
     /// An agent inside switches its tasks; else the host itself does.
     pub agent: bool,
-    /// The place of each of its servers (each vCPU of a VM). The agent runs on the first, which is the one that is boosted. At most 64.
+    /// The place of each of its servers (each vCPU of a VM). The agent runs on the first, which is the one that is
+    /// boosted. At most 64.
     pub parts: Vec<usize>,
     /// Its local modes. At least one.
     pub locals: Vec<Local>,
@@ -45,7 +46,8 @@ pub struct Mode {
     pub name: String,
     /// Index of its local mode, member by member.
     pub locals: Vec<usize>,
-    /// A change to it does not wait for `spacing`, other than after another such change, and takes over from one that is not.
+    /// A change to it does not wait for `spacing`, other than after another such change, and takes over from one that
+    /// is not.
     pub urgent: bool,
 }
 
@@ -119,8 +121,9 @@ pub enum TableError {
 }
 
 impl Table {
-    /// Checks all indices, that each server is one, and that each local mode reserves at least what its tasks need (paper 000,
-    /// section 2.2). Whether the servers of a mode fit together is for the planner, and is asked again by the manager.
+    /// Checks all indices, that each server is one, and that each local mode reserves at least what its tasks need
+    /// (paper 000, section 2.2). Whether the servers of a mode fit together is for the planner, and is asked again by
+    /// the manager.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -185,8 +188,8 @@ impl Table {
 }
 
 impl Member {
-    /// Of the names of its local modes, in their order: the first 8 bytes (big endian) of SHA-256 over each name, preceded by its length in
-    /// 4 bytes (big endian).
+    /// Of the names of its local modes, in their order: the first 8 bytes (big endian) of SHA-256 over each name,
+    /// preceded by its length in 4 bytes (big endian).
     pub fn digest(&self) -> u64 {
         digest(self.locals.iter().map(|local| local.name.as_str()))
     }

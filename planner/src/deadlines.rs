@@ -1,4 +1,5 @@
-//! Services that are promised every deadline: the server of each of their virtual CPUs, and what proves that it is enough.
+//! Services that are promised every deadline: the server of each of their virtual CPUs, and what proves that it is
+//! enough.
 
 use crate::backend::{choose, deviation, most_of_a_core, Chosen, Deviation, Wanted};
 use crate::cheapest::{cheapest, Demand, QUANTUM};
@@ -58,8 +59,8 @@ struct Local {
     part: Part,
 }
 
-/// The servers of `service`, one a virtual CPU: of all periods and budgets that its backend can do the cheapest, in the worst of
-/// its modes, with what changes of the mode cost.
+/// The servers of `service`, one a virtual CPU: of all periods and budgets that its backend can do the cheapest, in
+/// the worst of its modes, with what changes of the mode cost.
 ///
 /// Errors: no backend, tasks that cannot be analysed, deadlines for which no core is enough.
 pub(crate) fn entries(service: &Service, host: &Host, facts: &Facts, times: Times) -> Result<Vec<Vcpu>, Unplaced> {
@@ -103,10 +104,11 @@ fn at_worst(part: &Part, tasks: &[Task], worst: &[Duration]) -> Part {
     Part { vcpu: part.vcpu, tasks: part.tasks.iter().map(one).collect() }
 }
 
-/// What an agent does, as a task among those that it goes before: it is done by the shortest deadline D, above all in every order;
-/// and its changes are the spacing apart, but the work of one may come as much as D late, so it is taken to come D more often. It
-/// may work for an urgent change and another one together, each of which has a spacing of its own: as one task with the work of both. It
-/// is done before its timeout, too, where that makes no other wait: not among tasks that may go in any order.
+/// What an agent does, as a task among those that it goes before: it is done by the shortest deadline D, above all in
+/// every order; and its changes are the spacing apart, but the work of one may come as much as D late, so it is taken
+/// to come D more often. It may work for an urgent change and another one together, each of which has a spacing of its
+/// own: as one task with the work of both. It is done before its timeout, too, where that makes no other wait: not
+/// among tasks that may go in any order.
 fn work(
     service: &Service,
     agent: &AgentKey,
@@ -274,8 +276,8 @@ fn why_scheduler(scheduler: GuestScheduler, only: bool, vm: bool) -> String {
 }
 
 impl Need {
-    /// Takes the least budget at this period, and proves that it is enough. Without tasks there is nothing to prove: the least
-    /// that the backend keeps is for the kernel of the virtual CPU.
+    /// Takes the least budget at this period, and proves that it is enough. Without tasks there is nothing to prove:
+    /// the least that the backend keeps is for the kernel of the virtual CPU.
     fn prove(&mut self, period: Duration) -> Result<Duration, Error> {
         let part_of = |time: Duration| Bandwidth::of(time, period).ok_or(Error::Range);
         if self.tasks.is_empty() {
@@ -309,8 +311,8 @@ impl Need {
     }
 }
 
-/// The least budget for virtual CPU `vcpu` of a service that is promised supplies, in this period, while it is stopped: what the
-/// backend keeps, and enough for its agent.
+/// The least budget for virtual CPU `vcpu` of a service that is promised supplies, in this period, while it is
+/// stopped: what the backend keeps, and enough for its agent.
 pub(crate) fn stopped(
     service: &Service,
     vcpu: usize,

@@ -1,5 +1,5 @@
-//! Modes of a host: what each member has in each of its local modes, whether every mode fits, what reserving for the worst of all
-//! would cost.
+//! Modes of a host: what each member has in each of its local modes, whether every mode fits, what reserving for the
+//! worst of all would cost.
 
 mod admit;
 mod change;
@@ -23,8 +23,8 @@ use giusto_model::{
     RUNNING, STOPPED,
 };
 
-/// The hypothetical server of boosts on a core with these entries of services, by name and virtual CPU: the work of all agents
-/// there, once between two changes (paper 000, § 2.4.2), and once more where an urgent one may come.
+/// The hypothetical server of boosts on a core with these entries of services, by name and virtual CPU: the work of
+/// all agents there, once between two changes (paper 000, § 2.4.2), and once more where an urgent one may come.
 pub(crate) fn boost<'a>(
     on: &OneHost,
     policy: Option<ChangePolicy>,
@@ -45,8 +45,8 @@ pub(crate) fn hypothetical(boost: Interface) -> Server {
     Server { kind: ServerKind::Deferrable, budget: boost.budget, period: boost.period }
 }
 
-/// The modes of a host that was placed in the first of them; `None`: none of its services has any. Errors: a mode in which the
-/// floors of leftovers do not fit.
+/// The modes of a host that was placed in the first of them; `None`: none of its services has any. Errors: a mode in
+/// which the floors of leftovers do not fit.
 pub(crate) fn of_host(
     on: &OneHost,
     supplied: &[(String, Supplied)],

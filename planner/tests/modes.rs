@@ -1,5 +1,5 @@
-//! Modes of random sites: every mode of every plan fits by an independent test of each core, every local mode keeps its deadlines by
-//! an independent test of each virtual CPU, and what is refused is refused for a reason.
+//! Modes of random sites: every mode of every plan fits by an independent test of each core, every local mode keeps
+//! its deadlines by an independent test of each virtual CPU, and what is refused is refused for a reason.
 
 mod common;
 
@@ -107,8 +107,8 @@ fn sums(plan: &Plan, names: &[String]) -> Vec<(u32, f64)> {
     cores.iter().map(sum).collect()
 }
 
-/// Σ of work that may be asked for in a window of length t against the periodic resource's supply, instant by instant in 10 us:
-/// an independent test of one virtual CPU. Jobs wait for all others, or by earliest deadline.
+/// Σ of work that may be asked for in a window of length t against the periodic resource's supply, instant by instant
+/// in 10 us: an independent test of one virtual CPU. Jobs wait for all others, or by earliest deadline.
 fn keeps_deadlines(tasks: &[Task], scheduler: GuestScheduler, budget: u64, period: u64, latency: u64) -> bool {
     let supply = |t: u64| {
         let gap = period - budget;
@@ -210,7 +210,8 @@ fn an_urgent_mode_costs_agents_and_boosts_twice_and_the_change_that_it_meets() {
     for member in of(&urgent).members.iter().filter(|member| member.agent.is_some()) {
         assert!(member.locals.iter().all(|local| local.proofs[0].tasks[0].wcet == us(200)), "work for both");
     }
-    // Three services of 300 us, two agents with C, each 500 us late: 900 + 2 (500 + C); the urgent one after the other to normal.
+    // Three services of 300 us, two agents with C, each 500 us late: 900 + 2 (500 + C); the urgent one after the other
+    // to normal.
     assert_eq!(of(&plain).modes[1].bound, us(2100));
     assert_eq!((of(&urgent).modes[0].bound, of(&urgent).modes[1].bound), (us(2300), us(4600)));
     let mut site = example(Some(ChangePolicy::Boost), "4599us");

@@ -53,7 +53,8 @@ fn play(scene: &Scene) -> Seen {
 
 #[test]
 fn a_whole_core_never_waits_and_a_share_waits_for_its_replenishment() {
-    // Table 2.1 of paper 000: 10 ms of 10 and 4 of 10. Every other change begins on the whole core: send, switch, receive, set.
+    // Table 2.1 of paper 000: 10 ms of 10 and 4 of 10. Every other change begins on the whole core: send, switch,
+    // receive, set.
     let seen = play(&scene(Policy::Sequential, &[[10, 4]]));
     let (to_less, to_more): (Vec<_>, Vec<_>) = seen.latencies.iter().enumerate().partition(|(nth, _)| nth % 2 == 0);
     assert!(to_less.iter().all(|(_, ns)| **ns == 95 * US), "{to_less:?}");
@@ -119,7 +120,8 @@ fn a_guaranteed_change_takes_periods_and_misses_nothing() {
     let mean = |times: &[u64]| times.iter().sum::<u64>() / times.len() as u64;
     let period = 10_000 * US;
     assert!(mean(&guaranteed) > mean(&fast) + period / 2);
-    // The agents that shrink wait for their budgets, what they give for its zero-lag time, those that grow for a replenishment of theirs.
+    // The agents that shrink wait for their budgets, what they give for its zero-lag time, those that grow for a
+    // replenishment of theirs.
     assert!(*guaranteed.iter().max().unwrap() < 3 * period + 1_000 * US);
 }
 

@@ -148,8 +148,8 @@ fn local(value: &Node, service: &Service) -> Result<String, Fault> {
     }
 }
 
-/// The same members in all modes, in the order of the services: who is not named stays as in the first mode, where who has
-/// modes is named, and all others run.
+/// The same members in all modes, in the order of the services: who is not named stays as in the first mode, where who
+/// has modes is named, and all others run.
 fn complete(node: &Node, modes: Vec<SiteMode>, services: &[Service]) -> Result<Vec<SiteMode>, Fault> {
     let named = |mode: &SiteMode, service: &Service| mode.locals.iter().any(|local| local.service == service.name);
     let members: Vec<&Service> = services

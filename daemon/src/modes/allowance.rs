@@ -1,4 +1,5 @@
-//! What those who connect may cost, in time of the thread that hears them: members a share each, strangers one together. Pure.
+//! What those who connect may cost, in time of the thread that hears them: members a share each, strangers one
+//! together. Pure.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -41,8 +42,8 @@ pub(super) enum Origin {
     Unknown,
 }
 
-/// Which of so many strangers has to make room for one more: the one that has been here longest, of those that come from where most of them come from. So who
-/// comes alone is not driven out by a crowd from elsewhere.
+/// Which of so many strangers has to make room for one more: the one that has been here longest, of those that come
+/// from where most of them come from. So who comes alone is not driven out by a crowd from elsewhere.
 pub(super) fn gives_way(strangers: &[(Origin, Instant)]) -> Option<usize> {
     let mut crowds: BTreeMap<Origin, usize> = BTreeMap::new();
     strangers.iter().for_each(|(origin, _)| *crowds.entry(*origin).or_default() += 1);
@@ -51,7 +52,8 @@ pub(super) fn gives_way(strangers: &[(Origin, Instant)]) -> Option<usize> {
     among.min_by_key(|&place| strangers[place].1)
 }
 
-/// Counts what happens too often for a line each: the first of a time is told at once, then a summary for each interval.
+/// Counts what happens too often for a line each: the first of a time is told at once, then a summary for each
+/// interval.
 #[derive(Debug)]
 pub(super) struct Tally {
     what: &'static str,
@@ -127,7 +129,8 @@ mod tests {
         #[test]
         fn a_crowd_drives_out_its_own(crowd in 2usize..100, alone in 0usize..100) {
             let now = Instant::now();
-            let mut all: Vec<(Origin, Instant)> = (0..crowd).map(|nth| (Origin::User(65534), now + MS * nth as u32)).collect();
+            let one = |nth: usize| (Origin::User(65534), now + MS * nth as u32);
+            let mut all: Vec<(Origin, Instant)> = (0..crowd).map(one).collect();
             all.insert(alone.min(crowd), (Origin::User(0), now - MS));
             let gone = gives_way(&all).unwrap();
             prop_assert_eq!(all[gone], (Origin::User(65534), now), "the oldest of the crowd");

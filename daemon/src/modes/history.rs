@@ -1,4 +1,5 @@
-//! What modes tell about themselves: the mode in force, who is connected, and what the last changes took, step by step (paper 000, Fig. 2.5).
+//! What modes tell about themselves: the mode in force, who is connected, and what the last changes took, step by step
+//! (paper 000, Fig. 2.5).
 
 use giusto_modes::{Kept, Step, Table};
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,8 @@ pub struct ModesStatus {
     pub members: Vec<PeerStatus>,
     /// The last changes, the latest last.
     pub changes: Vec<ChangeStatus>,
-    /// Connections that were refused: no member's key, not our protocol, silent, or of so many that they had to make room for others.
+    /// Connections that were refused: no member's key, not our protocol, silent, or of so many that they had to make
+    /// room for others.
     pub refused: u64,
 }
 

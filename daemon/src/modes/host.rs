@@ -1,4 +1,5 @@
-//! The thread of modes: hears agents, operators and the loop that enforces, asks the state machine, and does what it says.
+//! The thread of modes: hears agents, operators and the loop that enforces, asks the state machine, and does what it
+//! says.
 
 use super::grip::{now, since, Changed, Grip};
 use super::history::{ChangeStatus, History, ModesStatus, PeerStatus, StepStatus};
@@ -20,8 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const PRIORITY: u32 = 92;
 /// It looks by at least as often, in ns.
 const BEAT: u64 = 1_000_000_000;
-/// In a change it does not sleep for so long, in ns, after whatever it did last: an agent that is boosted answers sooner than a core
-/// that sleeps wakes.
+/// In a change it does not sleep for so long, in ns, after whatever it did last: an agent that is boosted answers
+/// sooner than a core that sleeps wakes.
 const AWAKE: u64 = 500_000;
 
 pub(super) struct Host {
@@ -298,7 +299,8 @@ impl Host {
                 self.memory.keep(&kept);
                 let table = self.manager.table();
                 self.history.kept(&kept, now().ns(), &|locals| name(table, locals));
-                // All else can wait until the change is over; whoever looks meanwhile sees that there is one, if nobody looks right now.
+                // All else can wait until the change is over; whoever looks meanwhile sees that there is one, if
+                // nobody looks right now.
                 if let Some(mut status) = kept.open.then(|| self.status.try_lock().ok()).flatten() {
                     status.changing_to = Some(name(table, &kept.to));
                 }

@@ -1,9 +1,10 @@
-//! Mode changes on this host (paper 000, chapter 2): the manager of `modes` with real sockets, a real clock and the reservations of this host.
+//! Mode changes on this host (paper 000, chapter 2): the manager of `modes` with real sockets, a real clock and the
+//! reservations of this host.
 //!
-//! One thread decides ([`host`]), at a priority above those who enforce, and waits for nobody but them: agents, operators
-//! and the loop that enforces are heard as they come. It does nothing for the network: a thread at ordinary priority has the sockets, proves who speaks, and
-//! hands over what members say ([`peers`], [`post`]). That loop starts it ([`Modes::start`]) and carries out what only it can: stopping
-//! services without agents ([`Modes::wait`]).
+//! One thread decides ([`host`]), at a priority above those who enforce, and waits for nobody but them: agents,
+//! operators and the loop that enforces are heard as they come. It does nothing for the network: a thread at ordinary
+//! priority has the sockets, proves who speaks, and hands over what members say ([`peers`], [`post`]). That loop
+//! starts it ([`Modes::start`]) and carries out what only it can: stopping services without agents ([`Modes::wait`]).
 
 mod allowance;
 mod grip;
@@ -80,8 +81,9 @@ pub(crate) struct Modes {
 }
 
 impl Modes {
-    /// Listens for agents and begins. `begin` is the mode in force, whose reservations `grips` hold: of each member of the plan, part by part.
-    /// `groups` are those members without agents that giusto started: the leaders of their process groups.
+    /// Listens for agents and begins. `begin` is the mode in force, whose reservations `grips` hold: of each member of
+    /// the plan, part by part. `groups` are those members without agents that giusto started: the leaders of their
+    /// process groups.
     ///
     /// Errors: a key is no key, an address cannot be listened on, the plan's modes make no table.
     pub(crate) fn start(begin: Begin<'_>, grips: Vec<Vec<Grip>>, groups: Vec<Option<Thread>>) -> Result<Modes, Error> {

@@ -1,9 +1,10 @@
 //! Agents, and whoever else connects: sockets and sessions, on a thread of their own at ordinary priority.
 //!
-//! Nobody is trusted before a session is open, and then only for the member whose key it was opened with. Strangers have a bounded number of places, apart from
-//! those of members, and a second to prove who they are; who comes when all are taken gets the place of the oldest from where most of them come from.
-//! Accepting them, and reading what a member says, costs no more than an allowance each: beyond it sockets are left alone until there is some
-//! again, so that whoever floods waits and others do not. Nothing is written that would wait.
+//! Nobody is trusted before a session is open, and then only for the member whose key it was opened with. Strangers
+//! have a bounded number of places, apart from those of members, and a second to prove who they are; who comes when
+//! all are taken gets the place of the oldest from where most of them come from. Accepting them, and reading what a
+//! member says, costs no more than an allowance each: beyond it sockets are left alone until there is some again, so
+//! that whoever floods waits and others do not. Nothing is written that would wait.
 
 use super::allowance::{gives_way, Allowance, Origin, Tally};
 use super::post::{Counter, News, Outgoing};
@@ -35,7 +36,8 @@ const HEARD: (u32, u32) = (400, 64);
 const OPENING: u32 = 16;
 /// What may wait to be sent to one agent, in bytes.
 const WAITING: usize = 64 * 1024;
-/// What connects meanwhile waits in the kernel: on a Unix socket in its order, outside of a short queue; of TCP what finds a full queue would try again after a second.
+/// What connects meanwhile waits in the kernel: on a Unix socket in its order, outside of a short queue; of TCP what
+/// finds a full queue would try again after a second.
 const BACKLOG: (i32, i32) = (64, 1024);
 /// After a message to an agent it does not sleep for so long: the answer comes sooner than a core wakes.
 const AWAKE: Duration = Duration::from_micros(500);
@@ -181,8 +183,8 @@ impl Peers {
         }
     }
 
-    /// Cores without managers, where there are any, and before others of ordinary priority: a change waits for this thread, and what it may cost is
-    /// bounded. Whether it has a core for that.
+    /// Cores without managers, where there are any, and before others of ordinary priority: a change waits for this
+    /// thread, and what it may cost is bounded. Whether it has a core for that.
     fn prefer(&self, cores: &[u32]) -> bool {
         // SAFETY: plain system call: of this thread alone.
         if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } != 0 {
@@ -357,7 +359,8 @@ impl Peers {
         member.is_throttled = waits;
     }
 
-    /// To a member's agent, in the session that is meant. One that takes nothing any more loses its connection when it is next heard.
+    /// To a member's agent, in the session that is meant. One that takes nothing any more loses its connection when it
+    /// is next heard.
     fn send(&mut self, Outgoing { member, session, message }: Outgoing) {
         if self.members.get(&member).is_none_or(|member| member.session != session) {
             return;

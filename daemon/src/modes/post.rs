@@ -1,7 +1,8 @@
-//! Between the thread of modes and the thread that hears agents: what came, parsed and in a queue that is bounded, and what is to be sent.
+//! Between the thread of modes and the thread that hears agents: what came, parsed and in a queue that is bounded, and
+//! what is to be sent.
 //!
-//! So the thread of modes, which goes before those who enforce, does nothing for the network: no socket, no byte, no key. Whatever strangers and members do
-//! costs it only the messages that members are allowed.
+//! So the thread of modes, which goes before those who enforce, does nothing for the network: no socket, no byte, no
+//! key. Whatever strangers and members do costs it only the messages that members are allowed.
 
 use super::peers::Peers;
 use crate::Error;
@@ -77,8 +78,8 @@ pub(super) struct Counter {
 }
 
 impl Post {
-    /// Listens, and hears agents from now on. `call` wakes the thread of modes; `cores` are those that managers have: where there are others, agents are heard
-    /// there.
+    /// Listens, and hears agents from now on. `call` wakes the thread of modes; `cores` are those that managers have:
+    /// where there are others, agents are heard there.
     ///
     /// Errors: a key is no key, an address cannot be listened on.
     pub(super) fn open(modes: &ModesPlan, call: Arc<OwnedFd>, cores: Vec<u32>) -> Result<(Post, Arc<Counts>), Error> {

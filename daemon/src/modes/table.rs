@@ -28,7 +28,8 @@ pub(crate) struct Begin<'a> {
 }
 
 impl<'a> Begin<'a> {
-    /// For a plan of one host with modes; `fits` says whether servers of members fit on a core, with all others that it has.
+    /// For a plan of one host with modes; `fits` says whether servers of members fit on a core, with all others that
+    /// it has.
     pub(crate) fn new(
         plan: &'a Plan,
         modes: &'a ModesPlan,

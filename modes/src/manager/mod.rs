@@ -22,9 +22,9 @@ use std::collections::VecDeque;
 
 /// The manager. [`Manager::handle`] takes events and says what is to be done; it has no clock, thread or socket.
 ///
-/// A member whose parts grow and shrink in one change gets those that grow first, then its command, then gives those that shrink: what
-/// it has covers what its tasks may need, old or new, at every moment. An event costs O(members · parts) and the admission tests of
-/// the places where something may start.
+/// A member whose parts grow and shrink in one change gets those that grow first, then its command, then gives those
+/// that shrink: what it has covers what its tasks may need, old or new, at every moment. An event costs O(members ·
+/// parts) and the admission tests of the places where something may start.
 pub struct Manager<A> {
     table: Table,
     settings: Settings,
@@ -79,8 +79,8 @@ struct Change {
 }
 
 impl<A: Admission> Manager<A> {
-    /// A manager in a mode that is in force: every reservation as in `locals`, and nothing else known of the agents. They are told
-    /// to switch if their Hello says otherwise.
+    /// A manager in a mode that is in force: every reservation as in `locals`, and nothing else known of the agents.
+    /// They are told to switch if their Hello says otherwise.
     ///
     /// # Errors
     /// Settings that make no sense for so many members.
@@ -164,8 +164,8 @@ impl<A: Admission> Manager<A> {
     pub fn changing(&self) -> Option<&[usize]> {
         self.change.as_ref().map(|change| if change.back { change.from.as_slice() } else { change.to.as_slice() })
     }
-    /// Whether a member runs the tasks that its reservation is for, as far as anybody knows. One that does not, or of which a restarted manager has not heard yet, has lost its own
-    /// guarantee until it says that it does.
+    /// Whether a member runs the tasks that its reservation is for, as far as anybody knows. One that does not, or of
+    /// which a restarted manager has not heard yet, has lost its own guarantee until it says that it does.
     pub fn sound(&self, member: usize) -> bool {
         self.members.get(member).is_some_and(|state| !state.failed && state.heard)
     }

@@ -35,15 +35,15 @@ impl<A: Admission> Manager<A> {
         }
     }
 
-    /// Whether an urgent change may begin before `spacing` has passed, or take over: those are a spacing apart among themselves. So in any spacing there
-    /// are two changes at most, one of each.
+    /// Whether an urgent change may begin before `spacing` has passed, or take over: those are a spacing apart among
+    /// themselves. So in any spacing there are two changes at most, one of each.
     fn may_overtake(&self, now: Instant) -> bool {
         let under_way = self.change.as_ref().is_some_and(|change| change.urgent) || self.urgent.is_some();
         !under_way && self.spaced(self.urgent_rested).is_none_or(|at| at <= now)
     }
 
-    /// Begins at once: takes over from the change under way, or, where that is on its way back or no order leads on from within it, follows it. What else
-    /// waits was asked for before anybody knew, and is dropped.
+    /// Begins at once: takes over from the change under way, or, where that is on its way back or no order leads on
+    /// from within it, follows it. What else waits was asked for before anybody knew, and is dropped.
     fn overtake(&mut self, request: Waiting, now: Instant, out: &mut Vec<Action>) {
         self.drop_waiting(out);
         let back = self.change.as_ref().is_some_and(|change| change.back);

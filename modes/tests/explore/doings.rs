@@ -66,8 +66,8 @@ impl Play<'_> {
         self.manager_does(out)
     }
 
-    /// What boosts cost: in a spacing each member is boosted once, and once more where a mode is urgent. (Under `preempt` a spacing is counted from the
-    /// beginning of a change, whose boosts come later.)
+    /// What boosts cost: in a spacing each member is boosted once, and once more where a mode is urgent. (Under
+    /// `preempt` a spacing is counted from the beginning of a change, whose boosts come later.)
     fn paid(&mut self, member: usize) -> Result<(), String> {
         let since = self.now.saturating_sub(self.scene.settings.spacing.ns() - 1);
         self.paid.retain(|&(_, at)| at >= since);

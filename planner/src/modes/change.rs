@@ -1,4 +1,5 @@
-//! Changes from each mode of a host to each other: whether every set of servers on the way fits, and how long they take.
+//! Changes from each mode of a host to each other: whether every set of servers on the way fits, and how long they
+//! take.
 
 use super::admit::{fits, servers, NotAdmitted};
 use super::{ModeCause, ModeRefusal};
@@ -17,8 +18,8 @@ struct Changing<'a> {
 
 /// Fills in how long changes to each mode of `plan`, of one host, take at most, and what that rests on.
 ///
-/// Errors: one that takes longer than was promised; two modes of which no order of the members leads from one to the other without
-/// asking for too much of a core on the way. O(modes² · members²) tests of cores.
+/// Errors: one that takes longer than was promised; two modes of which no order of the members leads from one to the
+/// other without asking for too much of a core on the way. O(modes² · members²) tests of cores.
 pub(crate) fn promises(plan: &mut Plan, facts: &Facts) -> Result<(), Box<ModeRefusal>> {
     let [modes] = plan.modes.as_slice() else { return Ok(()) };
     let count = modes.modes.len();
@@ -34,8 +35,9 @@ pub(crate) fn promises(plan: &mut Plan, facts: &Facts) -> Result<(), Box<ModeRef
         for from in (0..count).filter(|from| *from != to) {
             let mut ways = vec![(takes[from][to], None)];
             if modes.modes[to].urgent {
-                // One under way towards `from` is left at once, or, where no order leads on from within it, first ended. The former is no longer than the
-                // latter: who has something to do has it in one of the two, and who was told already in both.
+                // One under way towards `from` is left at once, or, where no order leads on from within it, first
+                // ended. The former is no longer than the latter: who has something to do has it in one of the two,
+                // and who was told already in both.
                 let before = (0..count).filter(|before| *before != from);
                 ways.extend(before.filter_map(|x| Some((takes[x][from].checked_add(takes[from][to])?, Some(x)))));
             }
@@ -138,7 +140,8 @@ fn course(modes: &ModesPlan, facts: &Facts) -> Course {
     Course { policy, transition, signalling: Facts::SIGNALLING, latency: facts.lateness }
 }
 
-/// Who does something else in mode `to` than in `from`: the largest decrease first, of equal ones in the order of the site.
+/// Who does something else in mode `to` than in `from`: the largest decrease first, of equal ones in the order of the
+/// site.
 fn changing(modes: &ModesPlan, from: usize, to: usize) -> Vec<Changing<'_>> {
     let local = |mode: usize, member: usize| modes.local(member, &modes.modes[mode].locals[member]);
     let one = |member: usize| {
@@ -177,8 +180,8 @@ fn step(modes: &ModesPlan, one: &Changing<'_>) -> Step {
     }
 }
 
-/// Whether the members can change one after the other: each time the first in the order whose change fits. While one changes, each
-/// of its servers has the larger of its two budgets.
+/// Whether the members can change one after the other: each time the first in the order whose change fits. While one
+/// changes, each of its servers has the larger of its two budgets.
 fn ordered(plan: &Plan, modes: &ModesPlan, from: usize, changing: &[Changing<'_>]) -> Result<(), ModeCause> {
     let mut now: Vec<&LocalPlan> =
         modes.modes[from].locals.iter().enumerate().filter_map(|(place, name)| modes.local(place, name)).collect();
