@@ -30,7 +30,7 @@ class Bench(modes.House):
             os.chmod(self.folder / f"{name}.key", 0o600)
             file = self.AGENT.format(name=name, folder=self.folder, manager=f"unix:{self.folder}/modes")
             (self.folder / f"{name}.yaml").write_text(file)
-            words = ["unshare", "--pid", "--fork", "--kill-child", str(modes.TARGET / "giusto-agent"), f"{self.folder}/{name}.yaml"]
+            words = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", str(modes.TARGET / "giusto-agent"), f"{self.folder}/{name}.yaml"]
             services += self.SERVICE.format(name=name, origin=f"start: [{', '.join(words)}]", folder=self.folder)
             services = services.replace("2ms/10ms", f"{small}us/{period_ms}ms").replace("4ms/10ms", f"{large}us/{period_ms}ms")
             (first if number % 2 else second).append(name)

@@ -82,7 +82,7 @@ modes: {{low: [one], high: [one, two]}}
             os.chmod(self.folder / f"{name}.key", 0o600)
             manager = f"tcp:127.0.0.1:{self.port}" if tcp else f"unix:{self.folder}/modes"
             (self.folder / f"{name}.yaml").write_text(self.AGENT.format(name=name, folder=self.folder, manager=manager))
-            words = ["unshare", "--pid", "--fork", "--kill-child", str(TARGET / "giusto-agent"), f"{self.folder}/{name}.yaml"]
+            words = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", str(TARGET / "giusto-agent"), f"{self.folder}/{name}.yaml"]
             origin = f"start: [{', '.join(words)}]"
             if adopt:
                 origin = f"adopt: {{cgroup: {self.contain(name, words)}}}"
@@ -249,6 +249,21 @@ class Changes(unittest.TestCase):
             self.assertEqual(house.change("emergency")[0], 0)
             self.assertEqual(house.change("normal")[0], 0)
             self.assertGreater(time.monotonic() - begun, 0.9)
+
+    def test_an_urgent_mode_waits_for_no_spacing_and_takes_over(self):
+        with House("timeout: 200ms, spacing: 30s") as house:
+            house.end()
+            house.site.write_text(house.site.read_text().replace("batch: stopped}", "batch: stopped, urgent: yes}"))
+            house.begin()
+            self.assertEqual(house.change("--service", "b=low")[0], 0)
+            self.assertEqual(house.change("normal")[0], 4)  # too soon
+            code, change = house.change("emergency")
+            self.assertEqual((code, change["outcome"]), (0, "done"), change)
+            self.assertEqual(until(house.whole)["mode"], "emergency")
+            self.assertEqual(house.change("normal")[0], 4)
+            urgent = json.loads((house.folder / "out" / "plan.json").read_text())["modes"][0]["modes"][1]
+            self.assertTrue(urgent["urgent"])
+            self.assertLess(change["took_ns"], urgent["bound_ns"] + 100_000_000)  # this machine has holes
 
     def test_guaranteed_changes_end_within_two_periods_and_a_bit(self):
         with House("timeout: 200ms, spacing: 50ms, transition: guaranteed") as house:

@@ -60,6 +60,7 @@ part "modes over vsock, in a guest" tests/vsock-guest.sh
 part "parked cores: offline while giusto runs, online however it ends" /usr/bin/python3 tests/parking.py
 part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets.py
 part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
+part "hostile agents: forged tasks, deaths at every step, floods" /usr/bin/python3 tests/hostile_agents.py
 part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
 part "the truth and limits of giusto itself: late managers, stalls, metrics, reloads" /usr/bin/python3 tests/truth.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh

@@ -1,48 +1,113 @@
 //! The task engine: stops the tasks that a local mode does not have, then lets those go on that it has.
 //!
-//! Every way of doing it may be told twice. Nothing is remembered here: a task that the agent started is found again by a mark in its
-//! environment, so that an agent that was killed at any instant knows its tasks when it is back.
+//! Every way of doing it may be told twice. Which processes are the tasks that the agent itself has started is written
+//! down ([`crate::state`]); nothing that a process says of itself counts.
 
+use crate::process::Process;
+use crate::state::{Records, State};
+use crate::task::Task;
+use crate::{cgroup, Error};
 use giusto_site::agent::{AgentFile, AgentMode, AgentTask, Control};
 use rustix::process::{Pid, Signal};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::process::CommandExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// In the environment of what the agent starts: SERVICE/TASK.
-const MARK: &str = "GIUSTO_TASK";
 /// How long a cgroup may take to freeze, and a program to do as told.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long tasks have between being asked to end and being ended.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The tasks of one agent.
-#[derive(Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     service: String,
     tasks: Vec<AgentTask>,
     modes: Vec<AgentMode>,
-    /// Process groups of tasks that agents of this service have started, by the task's place.
-    groups: BTreeMap<usize, Pid>,
+    records: Records,
+    /// Tasks that agents of this service have started, by their place: each with its slot among the records.
+    started: BTreeMap<usize, (usize, Task)>,
     children: Vec<Child>,
+    /// Tells cgroups of this agent's tasks from those of others.
+    mark: String,
+    /// Of whom pid-files told: the file (inode, time) and the process.
+    told: BTreeMap<usize, ((u64, i64, i64), Process)>,
+    notes: Vec<String>,
 }
 
 impl Engine {
-    /// The engine for the tasks of `file`, with those that an earlier agent of the service has started. Reads all of /proc once.
-    pub fn new(file: &AgentFile) -> Engine {
+    /// The engine for the tasks of `file`, with those that an earlier agent of the service has started. What it
+    /// started and the file no longer has is ended.
+    ///
+    /// Errors: what is written down cannot be read.
+    pub(crate) fn new(file: &AgentFile, state: &State) -> Result<Engine, Error> {
         let (service, tasks, modes) = (file.service.clone(), file.tasks.clone(), file.modes.clone());
-        let mut groups = BTreeMap::new();
-        for (place, task) in tasks.iter().enumerate().filter(|(_, task)| matches!(task.control, Control::Start(_))) {
-            groups.extend(marked(&format!("{service}/{}", task.name)).map(|group| (place, group)));
+        let (records, mut started, mut notes) = (state.records()?, BTreeMap::new(), Vec::new());
+        for (slot, record) in records.read() {
+            let Some(task) = Task::find(&record) else { continue };
+            let is = |one: &AgentTask| one.name == record.task && matches!(one.control, Control::Start(_));
+            match tasks.iter().position(is) {
+                Some(place) => {
+                    notes.push(format!(
+                        "task '{}' of an earlier agent goes on (held by process {})",
+                        record.task,
+                        task.id()
+                    ));
+                    started.insert(place, (slot, task));
+                }
+                None => {
+                    let ended = task
+                        .end()
+                        .map_or_else(|why| format!("and cannot be ended: {why}"), |()| "so it was ended".into());
+                    notes.push(format!(
+                        "task '{}' of an earlier agent is not in the file any more, {ended}",
+                        record.task
+                    ));
+                }
+            }
         }
-        Engine { service, tasks, modes, groups, children: Vec::new() }
+        let digest = Sha256::digest(format!("{} {service}", file.state.display()));
+        let mark = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let (children, told) = (Vec::new(), BTreeMap::new());
+        Ok(Engine { service, tasks, modes, records, started, children, mark, told, notes })
     }
 
-    /// Makes exactly the tasks of the local mode run. Microseconds for signals; as long as it takes for units and programs.
+    /// What happened that somebody should know, since this was last asked.
+    pub(crate) fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Ends all tasks that agents of this service have started, gently where there is time.
+    ///
+    /// Errors: those that could not be ended, in words.
+    pub(crate) fn end(&mut self) -> Result<(), String> {
+        let until = Instant::now() + GRACE;
+        self.started.values().for_each(|(_, task)| _ = task.ask_to_end());
+        while self.started.values().any(|(_, task)| task.runs()) && Instant::now() < until {
+            self.reap();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let end = |(place, (slot, task)): (&usize, &(usize, Task))| {
+            let done = task.end().and_then(|()| self.records.clear(*slot));
+            done.err().map(|why| format!("task '{}' does not end: {why}", self.tasks[*place].name))
+        };
+        let wrong: Vec<String> = self.started.iter().filter_map(end).collect();
+        self.started.clear();
+        self.reap();
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        Err(wrong.join("; "))
+    }
+
+    /// Makes exactly the tasks of the local mode run. Microseconds for signals; as long as it takes for units and
+    /// programs.
     ///
     /// Errors: those that could not be stopped or let go on, in words; all others are as the mode has them.
-    pub fn switch(&mut self, local: usize) -> Result<(), String> {
+    pub(crate) fn switch(&mut self, local: usize) -> Result<(), String> {
         let Some(mode) = self.modes.get(local) else { return Err(format!("there is no local mode {local}")) };
         let runs = mode.runs.clone();
         let mut wrong = Vec::new();
@@ -61,17 +126,16 @@ impl Engine {
     }
 
     /// Ends what children that have ended still hold.
-    pub fn reap(&mut self) {
+    pub(crate) fn reap(&mut self) {
         self.children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
     }
 
     fn set(&mut self, place: usize, runs: bool) -> io::Result<()> {
         match &self.tasks[place].control {
-            Control::Start(_) => self.group(place, runs),
+            Control::Start(_) => self.started(place, runs),
             Control::PidFile(file) => {
-                let pid = std::fs::read_to_string(file)?.trim().parse().ok().and_then(Pid::from_raw);
-                let pid = pid.ok_or_else(|| io::Error::other(format!("{} holds no process id", file.display())))?;
-                signal(rustix::process::getpgid(Some(pid))?, runs)
+                let file = file.clone();
+                signal(self.told(place, &file)?, runs)
             }
             Control::Cgroup(below) => freeze(below, !runs),
             Control::Systemd(unit) => {
@@ -84,49 +148,66 @@ impl Engine {
         }
     }
 
-    fn group(&mut self, place: usize, runs: bool) -> io::Result<()> {
-        let known = self.groups.get(&place).copied();
-        if let Some(group) = known {
-            match signal(group, runs) {
-                Err(gone) if gone.raw_os_error() == Some(libc::ESRCH) => _ = self.groups.remove(&place),
-                Ok(()) if !(runs && self.has_ended(group)) => return Ok(()),
-                Ok(()) => _ = self.groups.remove(&place),
-                Err(why) => return Err(why),
+    fn started(&mut self, place: usize, runs: bool) -> io::Result<()> {
+        if let Some((_, task)) = self.started.get(&place) {
+            let done = if runs { task.go_on() } else { task.stop() };
+            if task.runs() {
+                return done;
             }
+            task.leave();
+            self.started.remove(&place);
         }
         if runs {
-            let Control::Start(words) = &self.tasks[place].control else { return Ok(()) };
-            let mark = format!("{}/{}", self.service, self.tasks[place].name);
-            let mut command = Command::new(&words[0]);
-            let child = command.args(&words[1..]).env(MARK, mark).process_group(0).stdin(Stdio::null());
-            let child = child.spawn()?;
-            self.groups.extend(Pid::from_raw(child.id() as i32).map(|pid| (place, pid)));
-            self.children.push(child);
+            self.start(place)?;
         }
         Ok(())
     }
 
-    /// A group whose leader is our child and a zombie takes signals all the same.
-    fn has_ended(&mut self, group: Pid) -> bool {
-        self.reap();
-        rustix::process::test_kill_process_group(group).is_err()
+    fn start(&mut self, place: usize) -> io::Result<()> {
+        let AgentTask { name, control: Control::Start(words) } = &self.tasks[place] else { return Ok(()) };
+        let taken = |slot: &usize| self.started.values().any(|(other, _)| other == slot);
+        let slot = (0..).find(|slot| !taken(slot)).unwrap_or(place);
+        let mark = format!("giusto-task.{}.{}.{name}", self.mark, self.service);
+        let cgroup = cgroup::own().and_then(|own| cgroup::make(&own, &mark));
+        let into = cgroup.as_ref().ok().cloned();
+        let (task, child) = Task::start(words, (&self.service, name), into, (&self.records, slot))?;
+        self.notes.push(match &cgroup {
+            Ok(group) => format!("task '{name}' runs in a cgroup of its own, {}", group.folder().display()),
+            Err(why) => format!("task '{name}' runs below process {}, which finds its processes: {why}", task.id()),
+        });
+        self.started.insert(place, (slot, task));
+        self.children.push(child);
+        Ok(())
+    }
+
+    /// The process group that a pid-file names. Only root or this user may name processes: a signal of ours reaches
+    /// whatever it names.
+    fn told(&mut self, place: usize, path: &Path) -> io::Result<Pid> {
+        let mut file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+        let found = file.metadata()?;
+        let ours = [0, rustix::process::geteuid().as_raw()].contains(&found.uid());
+        if !ours || found.mode() & 0o022 != 0 || !found.is_file() {
+            return Err(io::Error::other(format!(
+                "{} can be written by others, who could name any process in it; expected a file that only root can write, or systemd: or cgroup: instead",
+                path.display()
+            )));
+        }
+        let text = io::read_to_string(io::Read::take(&mut file, 64))?;
+        let process = text.trim().parse().ok().filter(|&pid| pid > 0).and_then(Process::of);
+        let process = process.ok_or_else(|| io::Error::other(format!("{} names no process", path.display())))?;
+        let written = (found.ino(), found.mtime(), found.mtime_nsec());
+        let (before, known) = *self.told.entry(place).or_insert((written, process));
+        if before == written && known != process {
+            let text = format!("{} still names process {}, which is another one by now", path.display(), process.pid);
+            return Err(io::Error::other(text));
+        }
+        self.told.insert(place, (written, process));
+        Ok(rustix::process::getpgid(Pid::from_raw(process.pid))?)
     }
 }
 
 fn signal(group: Pid, runs: bool) -> io::Result<()> {
     Ok(rustix::process::kill_process_group(group, if runs { Signal::CONT } else { Signal::STOP })?)
-}
-
-/// The process group that an earlier agent started with this mark: of a leader with the mark, else of whoever has it still.
-fn marked(mark: &str) -> Option<Pid> {
-    let line = format!("{MARK}={mark}");
-    let has_mark = |pid: &i32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|one| one == line.as_bytes())
-    };
-    let all = std::fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let groups = all.filter(has_mark).filter_map(|pid| rustix::process::getpgid(Pid::from_raw(pid)).ok());
-    groups.into_iter().min_by_key(|group| group.as_raw_nonzero())
 }
 
 /// Where the freezer is, below one of the hierarchies.

@@ -1,21 +1,23 @@
-//! The agent in a virtual machine or container: switches its tasks when the host's manager says so (paper 000, § 2.3: domain mode
-//! manager), and asks for another mode where somebody in there wants one.
+//! The agent in a virtual machine or container: switches its tasks when the host's manager says so (paper 000, § 2.3:
+//! domain mode manager), and asks for another mode where somebody in there wants one.
 //!
-//! Called by `giusto agent` and the small program `giusto-agent`. An agent's file flows in; commands come over a socket, and signals, writes to
-//! the freezer and acknowledgements go out. What it does when is decided in `modes`; this room has the socket, the clock, the task
-//! engine ([`Engine`]) and what a restarted agent has to know. It gives nobody processor time.
+//! Called by `giusto agent` and the small program `giusto-agent`. An agent's file flows in; commands come over a
+//! socket, and signals, writes to the freezer and acknowledgements go out. What it does when is decided in `modes`;
+//! this room has the socket, the clock, the task engine and what a restarted agent has to know. It gives nobody
+//! processor time.
 
 mod asks;
+mod cgroup;
 mod engine;
 mod guard;
 mod link;
+mod process;
 mod state;
+mod task;
 mod worker;
 
 pub use asks::ask;
-pub use engine::Engine;
-pub use guard::guarded;
-pub use worker::{key, work};
+pub use worker::{key, make_key};
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,12 @@ pub enum Error {
     /// Another agent of this service runs here (exit code 2).
     #[error("an agent of service '{0}' runs here already; stop it first")]
     Twice(String),
+    /// What it keeps could be written by others (exit code 2).
+    #[error("{0} can be written by others than this user, or is a link: what is written there decides which processes are stopped; expected a folder of this user's, mode 0700, and plain files in it")]
+    State(PathBuf),
+    /// Its processes could not be told from others (exit code 3).
+    #[error("{0}")]
+    Proc(&'static str),
     /// Something of this machine does not work (exit code 4).
     #[error("cannot {doing}: {source}")]
     Io {
@@ -62,20 +70,20 @@ impl Error {
     /// The exit code that says so (DESIGN, "Errors").
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::File(_) | Error::Key { .. } | Error::Twice(_) => 2,
-            Error::Nobody { .. } => 3,
+            Error::File(_) | Error::Key { .. } | Error::Twice(_) | Error::State(_) => 2,
+            Error::Nobody { .. } | Error::Proc(_) => 3,
             Error::Io { .. } => 4,
         }
     }
 }
 
-/// Works as the agent of `file` until it is killed, or (`mode`) asks the one that works for another mode and prints what became of
-/// it; exit code 0 if it is in force, 5 if not.
+/// Works as the agent of `file` until it is killed, or (`mode`) asks the one that works for another mode and prints
+/// what became of it; exit code 0 if it is in force, 5 if not.
 pub fn serve(file: &Path, mode: Option<&str>) -> Result<ExitCode, Error> {
     let file = giusto_site::agent::read(file)?;
     let Some(mode) = mode else {
-        return guarded(|| {
-            let done = work(file, &mut |text| eprintln!("{text}"));
+        let say = &mut |text: String| eprintln!("{text}");
+        let ended = |done: Result<(), Error>| {
             done.map_or_else(
                 |error| {
                     eprintln!("giusto-agent: {error}");
@@ -83,7 +91,8 @@ pub fn serve(file: &Path, mode: Option<&str>) -> Result<ExitCode, Error> {
                 },
                 |()| ExitCode::SUCCESS,
             )
-        });
+        };
+        return guard::guarded(|| ended(worker::work(file.clone(), say)), || ended(worker::end(&file)));
     };
     let word = ask(&file.state, &file.service, mode)?;
     println!("{word}");

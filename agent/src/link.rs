@@ -27,14 +27,18 @@ impl Link {
             Listen::Vsock(port) => (Domain::VSOCK, SockAddr::vsock(HOST, *port)),
         };
         let socket = Socket::new(domain, Type::STREAM, None)?;
-        socket.connect_timeout(&address, PATIENCE)?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        match manager {
+            // Waits for its turn where many connect; without waiting it would be turned away.
+            Listen::Unix(_) => socket.connect(&address)?,
+            _ => socket.connect_timeout(&address, PATIENCE)?,
+        }
         if matches!(manager, Listen::Tcp(_)) {
             socket.set_tcp_nodelay(true)?;
             // A host that vanished without a word is noticed in about 10 s.
             let alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(5));
             socket.set_tcp_keepalive(&alive.with_interval(Duration::from_secs(2)).with_retries(3))?;
         }
-        socket.set_write_timeout(Some(PATIENCE))?;
         let mut nonce = [0; 16];
         rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
         let mut first = Vec::new();

@@ -1,9 +1,10 @@
 //! The loop of an agent: one thread, one connection.
 
 use crate::asks::Asks;
+use crate::engine::Engine;
 use crate::link::Link;
 use crate::state::State;
-use crate::{cannot, Engine, Error};
+use crate::{cannot, Error};
 use giusto_model::Instant;
 use giusto_modes::wire::{Key, Taken};
 use giusto_modes::{Agent, AgentAction, AgentEvent, Intention};
@@ -26,9 +27,10 @@ struct Worker {
     file: AgentFile,
 }
 
-/// Works until it is killed. What happens that somebody should know is said to `say`. Errors: what it needs is not there, or its state can no longer be
-/// written.
-pub fn work(file: AgentFile, say: &mut dyn FnMut(String)) -> Result<(), Error> {
+/// Works until it is killed. What happens that somebody should know is said to `say`. Errors: what it needs is not
+/// there, or its state can no longer be written.
+pub(crate) fn work(file: AgentFile, say: &mut dyn FnMut(String)) -> Result<(), Error> {
+    crate::process::proc_is_ours().map_err(Error::Proc)?;
     let key = key(&file.key)?;
     let (state, kept) = State::open(&file.state, &file.service)?;
     let asks = Asks::listen(&file.state, &file.service)?;
@@ -36,7 +38,7 @@ pub fn work(file: AgentFile, say: &mut dyn FnMut(String)) -> Result<(), Error> {
     let names: Vec<String> = file.modes.iter().map(|mode| mode.name.clone()).collect();
     // Without any word of the host nothing may run that it has not reserved for.
     let stopped = Intention { local: (names.len() - 1) as u16, change: 0 };
-    let engine = Engine::new(&file);
+    let engine = Engine::new(&file, &state)?;
     let (mut out, at) = (Vec::new(), now());
     let agent = kept.and_then(|kept| Agent::new(&names, kept, at, &mut out));
     let agent = agent.or_else(|| Agent::new(&names, stopped, at, &mut out));
@@ -134,6 +136,7 @@ impl Worker {
                 AgentAction::Keep(intention) => self.state.keep(&intention)?,
                 AgentAction::Switch { local } => {
                     let done = self.engine.switch(usize::from(local));
+                    self.engine.notes().into_iter().for_each(&mut *say);
                     let event = if done.is_ok() { AgentEvent::Switched } else { AgentEvent::SwitchFailed };
                     let mut more = Vec::new();
                     self.agent.handle(now(), event, &mut more);
@@ -151,6 +154,14 @@ impl Worker {
         }
         Ok(())
     }
+}
+
+/// Ends the tasks that agents of `file` have started. None works any more.
+pub(crate) fn end(file: &AgentFile) -> Result<(), Error> {
+    let (state, _) = State::open(&file.state, &file.service)?;
+    let ended = Engine::new(file, &state)?.end();
+    state.forget()?;
+    ended.map_err(|why| cannot("end the tasks")(std::io::Error::other(why)))
 }
 
 /// Above the tasks of this machine, and never swapped out.
@@ -181,6 +192,25 @@ pub fn key(path: &Path) -> Result<Key, Error> {
         32..=1024 => Ok(Sha256::digest(&secret).into()),
         bytes => Err(wrong(format!("it has {bytes} bytes; expected 32 to 1024"))),
     }
+}
+
+/// Makes a key where there is none: 32 random bytes that only this user can read. Whether it did.
+///
+/// Errors: the file or its folder cannot be made.
+pub fn make_key(path: &Path) -> Result<bool, Error> {
+    use std::io::Write;
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+    if path.exists() {
+        return Ok(false);
+    }
+    let doing = || cannot(format!("make the key {}", path.display()));
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(doing())?;
+    let mut secret = [0; 32];
+    rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(|why| doing()(why.into()))?;
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(&secret)).map_err(doing())?;
+    Ok(true)
 }
 
 fn now() -> Instant {

@@ -57,7 +57,7 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             let local = |one: &MemberMode| json!({"service": one.service, "mode": one.local});
             let mode = |mode: &SiteMode| {
                 let locals: Vec<_> = mode.locals.iter().map(local).collect();
-                json!({"name": mode.name, "within_ns": mode.within, "services": locals})
+                json!({"name": mode.name, "within_ns": mode.within, "urgent": mode.urgent, "services": locals})
             };
             json!({"changes": changes, "modes": modes.iter().map(mode).collect::<Vec<_>>()})
         });

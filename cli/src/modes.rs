@@ -51,7 +51,8 @@ pub(crate) fn site(site: &Site) -> Vec<String> {
     let mode = |mode: &SiteMode| {
         let locals: Vec<String> = mode.locals.iter().map(|one| format!("{} {}", one.service, one.local)).collect();
         let within = mode.within.map_or(String::new(), |within| format!("; within {within}"));
-        format!("mode {}: {}{within}", mode.name, locals.join(", "))
+        let urgent = if mode.urgent { "; urgent" } else { "" };
+        format!("mode {}: {}{within}{urgent}", mode.name, locals.join(", "))
     };
     site.modes.iter().flat_map(|modes| &modes.modes).map(mode).collect()
 }

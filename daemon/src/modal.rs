@@ -4,7 +4,7 @@ use crate::hold::Hold;
 use crate::modes::{Begin, Grip, Modes, ModesStatus, Wishes};
 use crate::{Error, Journal, Running, Scene};
 use giusto_compute::sched;
-use giusto_model::{Duration, LocalPlan, ModesPlan, Plan, STOPPED};
+use giusto_model::{Duration, LocalPlan, ModesPlan, Origin, Plan, STOPPED};
 use std::path::Path;
 
 /// What an agent is called among the threads of its service.
@@ -20,10 +20,32 @@ pub(crate) struct Modal {
     locals: Vec<String>,
     /// Agents that were seen to, with what they are in: a service, a process.
     agents: Vec<(String, u32)>,
+    /// How often each member had been made to wait when that was last looked at.
+    throttled: Vec<u64>,
 }
 
-/// The plan as this host has to begin with it: in the mode that a giusto which died has left, else as it is, in the first.
+/// The plan as this host has to begin with it: in the mode that a giusto which died has left, else as it is, in the
+/// first.
+///
+/// Keys that services which Giusto starts will share with it, and that are not there, are made: they find them in the
+/// same file system. A virtual machine or a container that somebody else starts has to be given one.
 pub fn begin_with(plan: Plan, journal: &Journal) -> Result<Plan, Error> {
+    let started =
+        |name: &str| plan.services.iter().any(|one| one.name == name && matches!(one.origin, Origin::Start(_)));
+    let members = plan.only_modes().into_iter().flat_map(|modes| &modes.members);
+    for member in members.filter(|member| started(&member.service)) {
+        let Some(agent) = &member.agent else { continue };
+        let made = giusto_agent::make_key(&agent.key);
+        let made = made.map_err(|why| Error::Service { name: member.service.clone(), what: why.to_string() })?;
+        if made {
+            tracing::info!(
+                service = member.service,
+                "{}: a key was made for its agent, {}",
+                member.service,
+                agent.key.display()
+            );
+        }
+    }
     in_force(plan, journal.folder())
 }
 
@@ -73,7 +95,8 @@ impl Scene<'_> {
         };
         let groups = modes.members.iter().map(contained).collect();
         let begun = Modes::start(begin, grips, groups)?;
-        self.modal = Some(Modal { plan: modes.clone(), modes: begun, locals, agents: Vec::new() });
+        self.modal =
+            Some(Modal { plan: modes.clone(), modes: begun, locals, agents: Vec::new(), throttled: Vec::new() });
         Ok(())
     }
 
@@ -156,7 +179,16 @@ impl Scene<'_> {
                 worries.push(format!("{service}: its agent has no precedence: {why}"));
             }
         }
-        for member in &status.members {
+        let throttled: Vec<u64> = status.members.iter().map(|member| member.throttled).collect();
+        let before =
+            self.modal.as_mut().map(|modal| std::mem::replace(&mut modal.throttled, throttled)).unwrap_or_default();
+        for (place, member) in status.members.iter().enumerate() {
+            if before.get(place).is_some_and(|before| *before < member.throttled) {
+                worries.push(format!(
+                    "{}: its agent says more than it may, and is heard no faster than that; look after it, or make a new key",
+                    member.service
+                ));
+            }
             match (member.connected, member.sound) {
                 (Some(false), _) => worries.push(format!(
                     "{}: its agent is not connected, so its mode cannot be changed; start giusto agent in it",

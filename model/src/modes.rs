@@ -1,7 +1,7 @@
 //! Modes: what each service runs in which situation, and what a change between them may cost (paper 000, chapter 2).
 //!
-//! A *local* mode is what one service runs, and the servers for that; a *global* mode names a local mode for each service
-//! that has any.
+//! A *local* mode is what one service runs, and the servers for that; a *global* mode names a local mode for each
+//! service that has any.
 
 use crate::{Admission, AgentKey, Bandwidth, Certificate, Duration, Hold, Interface, Listen, Reason, Server, Task};
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,13 @@ pub struct SiteModes {
     pub modes: Vec<SiteMode>,
 }
 
+impl SiteModes {
+    /// How many changes there may be in one `spacing`: one, and one that is urgent.
+    pub fn at_once(&self) -> u64 {
+        1 + u64::from(self.modes.iter().any(|mode| mode.urgent))
+    }
+}
+
 /// A global mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteMode {
@@ -31,8 +38,10 @@ pub struct SiteMode {
     pub name: String,
     /// How long a change to it may take, from any other; `None`: nothing is promised.
     pub within: Option<Duration>,
-    /// The local mode of every member, in the order of the services: one of its own, or [`STOPPED`], or, of a service without
-    /// modes, [`RUNNING`]. The same members in all modes.
+    /// A change to it is not held back by `spacing`, and takes over from another one.
+    pub urgent: bool,
+    /// The local mode of every member, in the order of the services: one of its own, or [`STOPPED`], or, of a service
+    /// without modes, [`RUNNING`]. The same members in all modes.
     pub locals: Vec<MemberMode>,
 }
 
@@ -121,8 +130,8 @@ macro_rules! words {
 words! {
     /// The order of a change (paper 000, § 2.4).
     ChangePolicy {
-        /// One member after the other, the largest decrease first; each agent's virtual CPU goes before all others from its
-        /// command to its answer, so that it waits for no budget.
+        /// One member after the other, the largest decrease first; each agent's virtual CPU goes before all others
+        /// from its command to its answer, so that it waits for no budget.
         Boost = "boost",
         /// One member after the other, the largest decrease first.
         Sequential = "sequential",
@@ -138,7 +147,8 @@ words! {
     Transition {
         /// As fast as it goes: what a member gives up counts as free at once, which may make one budget of others late.
         Fast = "fast",
-        /// Nothing is late: what a member gives up counts as free from its next replenishment on, and servers grow at theirs.
+        /// Nothing is late: what a member gives up counts as free from its next replenishment on, and servers grow at
+        /// theirs.
         Guaranteed = "guaranteed",
     }
 }
@@ -192,6 +202,10 @@ impl ModesPlan {
     pub fn mode(&self, name: &str) -> Option<&ModePlan> {
         self.modes.iter().find(|mode| mode.name == name)
     }
+    /// How many changes there may be in one `spacing`: one, and one that is urgent.
+    pub fn at_once(&self) -> u64 {
+        1 + u64::from(self.modes.iter().any(|mode| mode.urgent))
+    }
     /// Whether agents are boosted, so that each core needs a hypothetical server for that.
     pub fn boosts(&self) -> bool {
         self.changes.policy == ChangePolicy::Boost
@@ -206,8 +220,8 @@ pub struct MemberPlan {
     pub service: String,
     /// Its agent, on virtual CPU 0 if it has several; `None`: what is left, which the host freezes and lets go on.
     pub agent: Option<AgentKey>,
-    /// Its local modes: those of the site, then [`STOPPED`]; of a service without an agent [`RUNNING`] and [`STOPPED`]. Also
-    /// those that no mode of the site uses, so that a combination of one's own can be admitted.
+    /// Its local modes: those of the site, then [`STOPPED`]; of a service without an agent [`RUNNING`] and
+    /// [`STOPPED`]. Also those that no mode of the site uses, so that a combination of one's own can be admitted.
     pub locals: Vec<LocalPlan>,
 }
 
@@ -219,8 +233,8 @@ pub struct LocalPlan {
     pub name: String,
     /// Σ C/T of all its tasks, the agent's work included.
     pub utilization: Bandwidth,
-    /// One for each entry of the service in the plan (virtual CPU), in their order; of the same kinds and periods in all local
-    /// modes. None of a member without an agent.
+    /// One for each entry of the service in the plan (virtual CPU), in their order; of the same kinds and periods in
+    /// all local modes. None of a member without an agent.
     pub servers: Vec<Server>,
     /// What runs, as it was described; the agent's work is not among it.
     pub tasks: Vec<Task>,
@@ -235,8 +249,8 @@ impl LocalPlan {
     }
 }
 
-/// What the server of one virtual CPU rests on in a local mode, or with its pessimistic budget: what [`crate::ServicePlan`] says
-/// of it there.
+/// What the server of one virtual CPU rests on in a local mode, or with its pessimistic budget: what
+/// [`crate::ServicePlan`] says of it there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalProof {
@@ -263,10 +277,14 @@ pub struct ModePlan {
     /// How long a change to it may take; `None`: nothing is promised.
     #[serde(rename = "within_ns")]
     pub within: Option<Duration>,
+    /// Whether a change to it is not held back by `spacing`, other than after another such change, and takes over from
+    /// one that is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub urgent: bool,
     /// The local mode of each member, in their order.
     pub locals: Vec<String>,
-    /// How long a change to it takes at most, from any other mode of the site, if every agent does what it has to do within its
-    /// cost; 0 if there is no other.
+    /// How long a change to it takes at most, from any other mode of the site, if every agent does what it has to do
+    /// within its cost; 0 if there is no other.
     #[serde(rename = "bound_ns")]
     pub bound: Duration,
     /// For each core with reservations what proves that they fit together in this mode.

@@ -1,4 +1,5 @@
-//! Processor time of the manager for a change of 12 members with 3 parts each, without sockets: the time of each policy is printed.
+//! Processor time of the manager for a change of 12 members with 3 parts each, without sockets: the time of each
+//! policy is printed.
 //!
 //! cargo run --release --locked -p giusto-modes --example cost
 
@@ -59,7 +60,7 @@ fn manager(policy: Policy) -> Manager<impl Admission> {
         Member { name: format!("vm{index}"), agent: true, parts: vec![0; 3], locals, asks: Vec::new() }
     };
     let members: Vec<Member> = (0..12).map(member).collect();
-    let mode = |name: &str, local| Mode { name: name.into(), locals: vec![local; 12] };
+    let mode = |name: &str, local| Mode { name: name.into(), locals: vec![local; 12], urgent: false };
     let place = Place { name: "pool".into(), boosts: 15 };
     let table = Table::new(vec![place], members, vec![mode("first", 0), mode("second", 1)]).expect("a table");
     let settings = Settings {

@@ -13,8 +13,8 @@ pub enum Policy {
     Batch,
     /// All that decrease at once; each of the others as soon as it fits.
     Greedy,
-    /// As greedy, and the part with the agent goes before all others from the command to its acknowledgement: as many at once as the
-    /// place has cores.
+    /// As greedy, and the part with the agent goes before all others from the command to its acknowledgement: as many
+    /// at once as the place has cores.
     Boost,
 }
 
@@ -36,7 +36,8 @@ pub enum Requests {
 pub enum OnTimeout {
     /// Everyone goes back to the old mode.
     RollBack,
-    /// The change goes on: the silent member gets its new reservation, whatever its tasks need, and the others what they were promised.
+    /// The change goes on: the silent member gets its new reservation, whatever its tasks need, and the others what
+    /// they were promised.
     Degrade,
 }
 
@@ -44,11 +45,12 @@ pub enum OnTimeout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transition {
-    /// Reservations change at once (the paper's). A budget that was used just before it shrank may make one other budget late.
+    /// Reservations change at once (the paper's). A budget that was used just before it shrank may make one other
+    /// budget late.
     Fast,
-    /// A reservation that shrinks counts in full until its zero-lag time, and one that grows does so at a replenishment of its own.
-    /// Nothing is late; for one grid of period P it takes P and the signalling, in general the longest period of those that shrink
-    /// and that of the one that grows.
+    /// A reservation that shrinks counts in full until its zero-lag time, and one that grows does so at a
+    /// replenishment of its own. Nothing is late; for one grid of period P it takes P and the signalling, in general
+    /// the longest period of those that shrink and that of the one that grows.
     Guaranteed,
 }
 
@@ -65,9 +67,11 @@ pub struct Settings {
     pub transition: Transition,
     /// From a command to its acknowledgement, at most. More than 0.
     pub timeout: Duration,
-    /// From the end of a change to the beginning of the next, at least: the period of the hypothetical server that pays boosts.
+    /// From the end of a change to the beginning of the next, at least: the period of the hypothetical server that
+    /// pays boosts.
     pub spacing: Duration,
-    /// The longest boost of a command, at most `timeout`; its budget. Every member is boosted once in `spacing` at most.
+    /// The longest boost of a command, at most `timeout`; its budget. Every member is boosted once in `spacing` at
+    /// most.
     pub boost: Duration,
 }
 
@@ -86,7 +90,7 @@ pub enum SettingsError {
         timeout: Duration,
     },
     /// Boosts more often than there is time for them.
-    #[error("members may be boosted for {all} in one change, and changes are {spacing} apart; expected a longer spacing or a shorter boost")]
+    #[error("members may be boosted for {all} in one spacing, and changes are {spacing} apart; expected a longer spacing or a shorter boost")]
     Spacing {
         /// All members, one after the other.
         all: Duration,
@@ -96,11 +100,11 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Checks these for so many members.
+    /// Checks these for so many members, and so many changes in one spacing.
     ///
     /// # Errors
     /// See [`SettingsError`]. `boost` and `spacing` are judged under [`Policy::Boost`] only.
-    pub fn validate(&self, members: usize) -> Result<(), SettingsError> {
+    pub fn validate(&self, members: usize, at_once: u64) -> Result<(), SettingsError> {
         let Settings { timeout, boost, spacing, .. } = *self;
         if timeout.is_zero() {
             return Err(SettingsError::NoTimeout);
@@ -111,7 +115,7 @@ impl Settings {
         if boost > timeout {
             return Err(SettingsError::Boost { boost, timeout });
         }
-        let all = boost.checked_mul(members as u64).unwrap_or(Duration::from_ns(u64::MAX));
+        let all = boost.checked_mul((members as u64).saturating_mul(at_once)).unwrap_or(Duration::from_ns(u64::MAX));
         if all > spacing {
             return Err(SettingsError::Spacing { all, spacing });
         }

@@ -30,7 +30,8 @@ pub struct Member {
     pub name: String,
     /// An agent inside switches its tasks; else the host itself does.
     pub agent: bool,
-    /// The place of each of its servers (each vCPU of a VM). The agent runs on the first, which is the one that is boosted. At most 64.
+    /// The place of each of its servers (each vCPU of a VM). The agent runs on the first, which is the one that is
+    /// boosted. At most 64.
     pub parts: Vec<usize>,
     /// Its local modes. At least one.
     pub locals: Vec<Local>,
@@ -45,6 +46,9 @@ pub struct Mode {
     pub name: String,
     /// Index of its local mode, member by member.
     pub locals: Vec<usize>,
+    /// A change to it does not wait for `spacing`, other than after another such change, and takes over from one that
+    /// is not.
+    pub urgent: bool,
 }
 
 /// All of it, checked.
@@ -117,8 +121,9 @@ pub enum TableError {
 }
 
 impl Table {
-    /// Checks all indices, that each server is one, and that each local mode reserves at least what its tasks need (paper 000,
-    /// section 2.2). Whether the servers of a mode fit together is for the planner, and is asked again by the manager.
+    /// Checks all indices, that each server is one, and that each local mode reserves at least what its tasks need
+    /// (paper 000, section 2.2). Whether the servers of a mode fit together is for the planner, and is asked again by
+    /// the manager.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -164,6 +169,10 @@ impl Table {
     pub fn modes(&self) -> &[Mode] {
         &self.modes
     }
+    /// How many changes there may be in one `spacing`: one, and one that is urgent.
+    pub fn at_once(&self) -> u64 {
+        1 + u64::from(self.modes.iter().any(|mode| mode.urgent))
+    }
     /// The index of a global mode.
     pub fn mode(&self, name: &str) -> Option<usize> {
         self.modes.iter().position(|mode| mode.name == name)
@@ -179,8 +188,8 @@ impl Table {
 }
 
 impl Member {
-    /// Of the names of its local modes, in their order: the first 8 bytes (big endian) of SHA-256 over each name, preceded by its length in
-    /// 4 bytes (big endian).
+    /// Of the names of its local modes, in their order: the first 8 bytes (big endian) of SHA-256 over each name,
+    /// preceded by its length in 4 bytes (big endian).
     pub fn digest(&self) -> u64 {
         digest(self.locals.iter().map(|local| local.name.as_str()))
     }

@@ -1,12 +1,13 @@
-//! `tests/transcripts/*.txt`: what the manager is told, a line, and after `----` what it wants done. `GIUSTO_REWRITE=1` writes what it
-//! does now; review the diff.
+//! `tests/transcripts/*.txt`: what the manager is told, a line, and after `----` what it wants done.
+//! `GIUSTO_REWRITE=1` writes what it does now; review the diff.
 //!
-//! A file begins with the world: `place CORES`, `vm NAME PLACE.. | LOCAL B/P.. | LOCAL ..` (in ms; a local mode without
-//! servers has none; `host` instead of `vm`: without an agent), `mode NAME LOCAL..`, `policy`, `requests`, `on-timeout`,
-//! `transition`. Time-out 2 ms, spacing 5 ms, boost 400 us. Admission: bandwidths add up to the cores at most.
+//! A file begins with the world: `place CORES`, `vm NAME PLACE.. | LOCAL B/P.. | LOCAL ..` (in ms; a local mode
+//! without servers has none; `host` instead of `vm`: without an agent), `mode NAME LOCAL..` or `urgent NAME LOCAL..`,
+//! `policy`, `requests`, `on-timeout`, `transition`. Time-out 2 ms, spacing 5 ms, boost 400 us. Admission: bandwidths
+//! add up to the cores at most.
 //!
-//! Then, with times in us: `TIME request MODE | done VM CHANGE | failed VM CHANGE | hello VM LOCAL CHANGE | lost VM | carried VM CHANGE |
-//! set N in-force TIME | refuse N | tick`.
+//! Then, with times in us: `TIME request MODE | done VM CHANGE | failed VM CHANGE | hello VM LOCAL CHANGE | lost VM |
+//! carried VM CHANGE | set N in-force TIME | refuse N | tick`.
 
 use giusto_model::{Bandwidth, Duration, Instant, Server, ServerKind};
 use giusto_modes::*;
@@ -60,14 +61,14 @@ fn world(lines: &[&str]) -> World {
                     asks: vec![],
                 });
             }
-            "mode" => {
+            "mode" | "urgent" => {
                 let mut words = rest.split(' ');
                 let name = words.next().unwrap().to_string();
                 let locals = words.zip(&world.members).map(|(word, member)| {
                     member.locals.iter().position(|local| local.name == word).expect("a local mode of this member")
                 });
                 let locals = locals.collect();
-                world.modes.push(Mode { name, locals });
+                world.modes.push(Mode { name, locals, urgent: word == "urgent" });
             }
             "policy" => {
                 world.settings.policy = match rest {

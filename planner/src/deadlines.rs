@@ -1,4 +1,5 @@
-//! Services that are promised every deadline: the server of each of their virtual CPUs, and what proves that it is enough.
+//! Services that are promised every deadline: the server of each of their virtual CPUs, and what proves that it is
+//! enough.
 
 use crate::backend::{choose, deviation, most_of_a_core, Chosen, Deviation, Wanted};
 use crate::cheapest::{cheapest, Demand, QUANTUM};
@@ -46,6 +47,8 @@ pub(crate) struct Times {
     pub(crate) spacing: Duration,
     /// For the answer of an agent.
     pub(crate) timeout: Duration,
+    /// How many of them there may be in one spacing.
+    pub(crate) at_once: u64,
 }
 
 /// A local mode: its name, unless the service always does the same, and what runs on one virtual CPU.
@@ -56,8 +59,8 @@ struct Local {
     part: Part,
 }
 
-/// The servers of `service`, one a virtual CPU: of all periods and budgets that its backend can do the cheapest, in the worst of
-/// its modes, with what changes of the mode cost.
+/// The servers of `service`, one a virtual CPU: of all periods and budgets that its backend can do the cheapest, in
+/// the worst of its modes, with what changes of the mode cost.
 ///
 /// Errors: no backend, tasks that cannot be analysed, deadlines for which no core is enough.
 pub(crate) fn entries(service: &Service, host: &Host, facts: &Facts, times: Times) -> Result<Vec<Vcpu>, Unplaced> {
@@ -101,15 +104,17 @@ fn at_worst(part: &Part, tasks: &[Task], worst: &[Duration]) -> Part {
     Part { vcpu: part.vcpu, tasks: part.tasks.iter().map(one).collect() }
 }
 
-/// What an agent does, as a task among those that it goes before: it is done by the shortest deadline D, above all in every order;
-/// and its changes are the spacing apart, but the work of one may come as much as D late, so it is taken to come D more often. It
-/// is done before its timeout, too, where that makes no other wait: not among tasks that may go in any order.
+/// What an agent does, as a task among those that it goes before: it is done by the shortest deadline D, above all in
+/// every order; and its changes are the spacing apart, but the work of one may come as much as D late, so it is taken
+/// to come D more often. It may work for an urgent change and another one together, each of which has a spacing of its
+/// own: as one task with the work of both. It is done before its timeout, too, where that makes no other wait: not
+/// among tasks that may go in any order.
 fn work(
     service: &Service,
     agent: &AgentKey,
     tasks: &[Task],
     scheduler: GuestScheduler,
-    Times { spacing, timeout }: Times,
+    Times { spacing, timeout, at_once }: Times,
 ) -> Result<Task, Refusal> {
     let half = Duration::from_ns(spacing.ns() / 2);
     let soon = if scheduler == GuestScheduler::Any && !tasks.is_empty() { half } else { half.min(timeout) };
@@ -118,14 +123,15 @@ fn work(
     if scheduler == GuestScheduler::Own(Scheduler::Rm) {
         period = tasks.iter().map(|task| task.period).min().unwrap_or(period).min(period);
     }
-    if agent.cost > deadline {
+    let cost = agent.cost.checked_mul(at_once).unwrap_or(agent.cost);
+    if cost > deadline {
         return Err(Refusal::Asked {
             service: service.name.clone(),
-            why: format!("its agent may work for {}, and has {} for that", time(agent.cost), time(deadline)),
+            why: format!("its agent may work for {}, and has {} for that", time(cost), time(deadline)),
             instead: "expected a smaller cost, longer deadlines, or a longer spacing between changes".into(),
         });
     }
-    let (name, wcet, release) = (AGENT_TASK.into(), agent.cost, Release::Sporadic);
+    let (name, wcet, release) = (AGENT_TASK.into(), cost, Release::Sporadic);
     Ok(Task { name, wcet, period, deadline, offset: Duration::ZERO, release, copies: 1 })
 }
 
@@ -270,8 +276,8 @@ fn why_scheduler(scheduler: GuestScheduler, only: bool, vm: bool) -> String {
 }
 
 impl Need {
-    /// Takes the least budget at this period, and proves that it is enough. Without tasks there is nothing to prove: the least
-    /// that the backend keeps is for the kernel of the virtual CPU.
+    /// Takes the least budget at this period, and proves that it is enough. Without tasks there is nothing to prove:
+    /// the least that the backend keeps is for the kernel of the virtual CPU.
     fn prove(&mut self, period: Duration) -> Result<Duration, Error> {
         let part_of = |time: Duration| Bandwidth::of(time, period).ok_or(Error::Range);
         if self.tasks.is_empty() {
@@ -305,8 +311,8 @@ impl Need {
     }
 }
 
-/// The least budget for virtual CPU `vcpu` of a service that is promised supplies, in this period, while it is stopped: what the
-/// backend keeps, and enough for its agent.
+/// The least budget for virtual CPU `vcpu` of a service that is promised supplies, in this period, while it is
+/// stopped: what the backend keeps, and enough for its agent.
 pub(crate) fn stopped(
     service: &Service,
     vcpu: usize,

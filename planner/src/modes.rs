@@ -1,5 +1,5 @@
-//! Modes of a host: what each member has in each of its local modes, whether every mode fits, what reserving for the worst of all
-//! would cost.
+//! Modes of a host: what each member has in each of its local modes, whether every mode fits, what reserving for the
+//! worst of all would cost.
 
 mod admit;
 mod change;
@@ -23,8 +23,8 @@ use giusto_model::{
     RUNNING, STOPPED,
 };
 
-/// The hypothetical server of boosts on a core with these entries of services, by name and virtual CPU: the work of all agents
-/// there, once between two changes (paper 000, § 2.4.2).
+/// The hypothetical server of boosts on a core with these entries of services, by name and virtual CPU: the work of
+/// all agents there, once between two changes (paper 000, § 2.4.2), and once more where an urgent one may come.
 pub(crate) fn boost<'a>(
     on: &OneHost,
     policy: Option<ChangePolicy>,
@@ -36,6 +36,7 @@ pub(crate) fn boost<'a>(
         service.agent.as_ref().filter(|_| vcpu.unwrap_or(0) == 0).map(|agent| agent.cost)
     };
     let budget = here.filter_map(cost).reduce(|a, b| a.checked_add(b).unwrap_or(a))?;
+    let budget = budget.checked_mul(modes.at_once()).unwrap_or(budget);
     Some(Interface { budget, period: modes.changes.spacing })
 }
 
@@ -44,8 +45,8 @@ pub(crate) fn hypothetical(boost: Interface) -> Server {
     Server { kind: ServerKind::Deferrable, budget: boost.budget, period: boost.period }
 }
 
-/// The modes of a host that was placed in the first of them; `None`: none of its services has any. Errors: a mode in which the
-/// floors of leftovers do not fit.
+/// The modes of a host that was placed in the first of them; `None`: none of its services has any. Errors: a mode in
+/// which the floors of leftovers do not fit.
 pub(crate) fn of_host(
     on: &OneHost,
     supplied: &[(String, Supplied)],
@@ -62,6 +63,7 @@ pub(crate) fn of_host(
     let mode = |mode: &giusto_model::SiteMode| ModePlan {
         name: mode.name.clone(),
         within: mode.within,
+        urgent: mode.urgent,
         locals: (mode.locals.iter().filter(|local| members.iter().any(|member| member.service == local.service)))
             .map(|local| local.local.clone())
             .collect(),
@@ -204,6 +206,14 @@ fn reasons(site: &SiteModes, plan: &ModesPlan) -> Vec<Reason> {
             "least time from one change to the next, enforced; what agents and boosts cost is counted once in it",
         ),
     ];
+    let urgent: Vec<&str> = plan.modes.iter().filter(|mode| mode.urgent).map(|mode| mode.name.as_str()).collect();
+    if !urgent.is_empty() {
+        reasons.push(reason(
+            "urgent",
+            urgent.join(", "),
+            "not held back by spacing, and takes over from another change: what agents and boosts cost is counted twice in a spacing",
+        ));
+    }
     let boosts = plan.modes.first().into_iter().flat_map(|mode| &mode.admission);
     reasons.extend(boosts.filter_map(|told| {
         let boost = told.boost?;

@@ -1,4 +1,5 @@
-//! Services that are promised processor time, every deadline or percentiles: their servers, several on a core under EDF.
+//! Services that are promised processor time, every deadline or percentiles: their servers, several on a core under
+//! EDF.
 
 mod admit;
 mod entry;
@@ -49,8 +50,8 @@ struct Local {
     need: Option<Need>,
 }
 
-/// An interface with its core, its place among the host's services, and its servers in all local modes of a service that has
-/// some.
+/// An interface with its core, its place among the host's services, and its servers in all local modes of a service
+/// that has some.
 pub(crate) struct Supplied {
     pub(crate) order: usize,
     pub(crate) plan: ServicePlan,
@@ -102,11 +103,11 @@ struct Core {
     used: Vec<Bandwidth>,
 }
 
-/// Plans the services that are promised a supply, every deadline or percentiles on `cores` of their host, with their places
-/// among its services.
+/// Plans the services that are promised a supply, every deadline or percentiles on `cores` of their host, with their
+/// places among its services.
 ///
-/// A server for percentiles is cheaper alone on a core, where it has the highest priority; where there are too few cores for
-/// that, all of them share.
+/// A server for percentiles is cheaper alone on a core, where it has the highest priority; where there are too few
+/// cores for that, all of them share.
 pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<(Vec<Supplied>, Option<ChangePolicy>), Unplaced> {
     let alone = place_all(on, cores, Company::Alone);
     let random = on.services.iter().any(|service| matches!(service.promise, Promise::Percentiles { .. }));
@@ -125,8 +126,9 @@ pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<(Vec<Supplied>, Op
     })
 }
 
-/// Largest bandwidth first, each on the first core that admits it in all modes; virtual CPUs of one VM go to different cores where
-/// they fit there, unless they have criticality: then as few cores as possible are in use (paper 003, section 3.6). Also how modes are changed, if there are some. O(modes · (interfaces² + interfaces · cores)).
+/// Largest bandwidth first, each on the first core that admits it in all modes; virtual CPUs of one VM go to different
+/// cores where they fit there, unless they have criticality: then as few cores as possible are in use (paper 003,
+/// section 3.6). Also how modes are changed, if there are some. O(modes · (interfaces² + interfaces · cores)).
 fn place_all(on: &OneHost, cores: &[u32], company: Company) -> Result<(Vec<Supplied>, Option<ChangePolicy>), Unplaced> {
     let mut entries = entries(on, company)?;
     let policy = policy(on, &entries).map_err(Unplaced::Other)?;
@@ -161,7 +163,8 @@ fn place_all(on: &OneHost, cores: &[u32], company: Company) -> Result<(Vec<Suppl
     Ok((plans.into_iter().map(|(.., plan)| plan).collect(), policy))
 }
 
-/// How modes are changed, if there are some: as the site says, else with boosts, where all agents are on servers that can be boosted.
+/// How modes are changed, if there are some: as the site says, else with boosts, where all agents are on servers that
+/// can be boosted.
 fn policy(on: &OneHost, entries: &[Entry]) -> Result<Option<ChangePolicy>, Refusal> {
     let Some(modes) = on.modes else { return Ok(None) };
     let agents = entries.iter().filter(|entry| entry.service.agent.is_some());
@@ -180,9 +183,9 @@ fn policy(on: &OneHost, entries: &[Entry]) -> Result<Option<ChangePolicy>, Refus
 
 fn entries<'a>(on: &OneHost<'a>, company: Company) -> Result<Vec<Entry<'a>>, Unplaced> {
     let mut entries = Vec::new();
-    let times = on.modes.map_or(Times { spacing: Duration::ZERO, timeout: Duration::ZERO }, |modes| {
+    let times = on.modes.map_or(Times { spacing: Duration::ZERO, timeout: Duration::ZERO, at_once: 1 }, |modes| {
         let ModeChanges { spacing, timeout, .. } = modes.changes;
-        Times { spacing, timeout }
+        Times { spacing, timeout, at_once: modes.at_once() }
     });
     for (order, &service) in on.services.iter().enumerate() {
         let in_modes = in_modes(service, on.modes);
@@ -233,7 +236,8 @@ fn entries<'a>(on: &OneHost<'a>, company: Company) -> Result<Vec<Entry<'a>>, Unp
     Ok(entries)
 }
 
-/// The interfaces of one virtual CPU that is promised supplies: one, or those of its local modes and, the last, while stopped.
+/// The interfaces of one virtual CPU that is promised supplies: one, or those of its local modes and, the last, while
+/// stopped.
 fn supplied(service: &Service, vcpu: usize, facts: &Facts, times: Times) -> Result<(Chosen, Vec<Interface>), Unplaced> {
     let own = |mode: &ServiceMode| match &mode.need {
         LocalNeed::Supply(all) => all.get(vcpu).copied(),

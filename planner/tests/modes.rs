@@ -1,5 +1,5 @@
-//! Modes of random sites: every mode of every plan fits by an independent test of each core, every local mode keeps its deadlines by
-//! an independent test of each virtual CPU, and what is refused is refused for a reason.
+//! Modes of random sites: every mode of every plan fits by an independent test of each core, every local mode keeps
+//! its deadlines by an independent test of each virtual CPU, and what is refused is refused for a reason.
 
 mod common;
 
@@ -59,7 +59,7 @@ fn modes(site: &mut Site, policy: Option<ChangePolicy>, all: &[&str]) {
             let (service, local) = one.split_once('=').unwrap();
             MemberMode { service: service.into(), local: local.into() }
         };
-        SiteMode { name: name.into(), within, locals: locals.split_whitespace().map(local).collect() }
+        SiteMode { name: name.into(), within, urgent: false, locals: locals.split_whitespace().map(local).collect() }
     };
     site.modes = Some(SiteModes { changes: changes(policy), modes: all.iter().map(mode).collect() });
 }
@@ -107,8 +107,8 @@ fn sums(plan: &Plan, names: &[String]) -> Vec<(u32, f64)> {
     cores.iter().map(sum).collect()
 }
 
-/// Σ of work that may be asked for in a window of length t against the periodic resource's supply, instant by instant in 10 us:
-/// an independent test of one virtual CPU. Jobs wait for all others, or by earliest deadline.
+/// Σ of work that may be asked for in a window of length t against the periodic resource's supply, instant by instant
+/// in 10 us: an independent test of one virtual CPU. Jobs wait for all others, or by earliest deadline.
 fn keeps_deadlines(tasks: &[Task], scheduler: GuestScheduler, budget: u64, period: u64, latency: u64) -> bool {
     let supply = |t: u64| {
         let gap = period - budget;
@@ -192,6 +192,38 @@ fn the_plan_in_its_first_mode_is_the_plan_and_in_another_it_is_proven_too() {
         assert!(plan.in_mode(&bad).is_none());
         assert!(matches!(admit_modes(&plan, &bad), Err(NotAdmitted::Unknown(_))));
     }
+}
+
+#[test]
+fn an_urgent_mode_costs_agents_and_boosts_twice_and_the_change_that_it_meets() {
+    let planned = |urgent: bool| {
+        let mut site = example(Some(ChangePolicy::Boost), "10ms");
+        site.modes.as_mut().unwrap().modes[1].urgent = urgent;
+        plan(&site, &facts()).unwrap()
+    };
+    let [plain, urgent] = [false, true].map(planned);
+    check_plan(&urgent).unwrap();
+    let (us, of) = (Duration::from_us, |plan: &Plan| plan.only_modes().unwrap().clone());
+    for mode in of(&urgent).modes {
+        assert_eq!(mode.admission[0].boost.unwrap().budget, us(2 * 200), "two agents, two changes in a spacing");
+    }
+    for member in of(&urgent).members.iter().filter(|member| member.agent.is_some()) {
+        assert!(member.locals.iter().all(|local| local.proofs[0].tasks[0].wcet == us(200)), "work for both");
+    }
+    // Three services of 300 us, two agents with C, each 500 us late: 900 + 2 (500 + C); the urgent one after the other
+    // to normal.
+    assert_eq!(of(&plain).modes[1].bound, us(2100));
+    assert_eq!((of(&urgent).modes[0].bound, of(&urgent).modes[1].bound), (us(2300), us(4600)));
+    let mut site = example(Some(ChangePolicy::Boost), "4599us");
+    site.modes.as_mut().unwrap().modes[1].urgent = true;
+    assert!(matches!(plan(&site, &facts()), Err(Refusal::Modes(_))));
+    // Plans that pretend otherwise.
+    let broken = |forge: &dyn Fn(&mut ModesPlan)| {
+        let mut plan = plain.clone();
+        forge(&mut plan.modes[0]);
+        check_plan(&plan).unwrap_err()
+    };
+    broken(&|modes| modes.modes[1].urgent = true);
 }
 
 #[test]

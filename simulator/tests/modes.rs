@@ -39,6 +39,7 @@ fn scene(policy: Policy, budgets: &[[u64; 2]]) -> Scene {
         reservations: true,
         costs: Costs { post_ns, send_ns, receive_ns, set_ns, switch_ns },
         between: (Duration::from_ms(25), Duration::from_ms(45)),
+        urgent: None,
         changes: 400,
         ends: true,
     }
@@ -52,7 +53,8 @@ fn play(scene: &Scene) -> Seen {
 
 #[test]
 fn a_whole_core_never_waits_and_a_share_waits_for_its_replenishment() {
-    // Table 2.1 of paper 000: 10 ms of 10 and 4 of 10. Every other change begins on the whole core: send, switch, receive, set.
+    // Table 2.1 of paper 000: 10 ms of 10 and 4 of 10. Every other change begins on the whole core: send, switch,
+    // receive, set.
     let seen = play(&scene(Policy::Sequential, &[[10, 4]]));
     let (to_less, to_more): (Vec<_>, Vec<_>) = seen.latencies.iter().enumerate().partition(|(nth, _)| nth % 2 == 0);
     assert!(to_less.iter().all(|(_, ns)| **ns == 95 * US), "{to_less:?}");
@@ -72,6 +74,21 @@ fn a_boost_does_not_wait() {
     // Post, send, switch, receive, set.
     let seen = play(&scene(Policy::Boost, &[[4, 2]]));
     assert!(seen.latencies.iter().all(|ns| *ns == 95 * US), "{:?}", seen.latencies);
+}
+
+#[test]
+fn an_urgent_mode_waits_for_no_spacing_and_the_other_does() {
+    let between = (Duration::from_ms(1), Duration::from_ms(4));
+    let plain = scene(Policy::Boost, &[[4, 2], [2, 4]]);
+    let alone = *play(&plain).latencies.iter().max().unwrap();
+    let settings = Settings { requests: Requests::Queue, ..plain.settings };
+    let hasty = Scene { between, settings, urgent: Some(1), ..plain };
+    let seen = play(&hasty);
+    let (urgent, held): (Vec<_>, Vec<_>) = seen.latencies.iter().enumerate().partition(|(nth, _)| nth % 2 == 0);
+    assert!(urgent.iter().all(|(_, ns)| **ns <= alone), "{urgent:?}, {alone}");
+    assert!(held.iter().all(|(_, ns)| **ns >= 16_000 * US), "{held:?}");
+    let none = play(&Scene { urgent: None, ..hasty });
+    assert!(none.latencies.iter().skip(1).all(|ns| *ns >= 16_000 * US), "without it all are held back");
 }
 
 #[test]
@@ -103,7 +120,8 @@ fn a_guaranteed_change_takes_periods_and_misses_nothing() {
     let mean = |times: &[u64]| times.iter().sum::<u64>() / times.len() as u64;
     let period = 10_000 * US;
     assert!(mean(&guaranteed) > mean(&fast) + period / 2);
-    // The agents that shrink wait for their budgets, what they give for its zero-lag time, those that grow for a replenishment of theirs.
+    // The agents that shrink wait for their budgets, what they give for its zero-lag time, those that grow for a
+    // replenishment of theirs.
     assert!(*guaranteed.iter().max().unwrap() < 3 * period + 1_000 * US);
 }
 

@@ -17,6 +17,8 @@ pub(crate) const CHANGES: Grammar = Grammar {
 };
 /// The key of a mode that is no service.
 pub(crate) const WITHIN: &str = "within";
+/// Likewise.
+pub(crate) const URGENT: &str = "urgent";
 
 const MODES: &str =
     "expected modes by their names, such as modes: {normal: {flight: cruise}, emergency: {flight: land, within: 5ms}}";
@@ -83,16 +85,31 @@ fn mode(key: &Text, value: &Node, services: &[Service], first: bool) -> Result<S
         Kind::Empty if !first => &[],
         _ => return Err(value.fault(format!("found {} here", value.form()), MODES)),
     };
-    let mut mode = SiteMode { name: mode_name, within: None, locals: Vec::new() };
+    let mut mode = SiteMode { name: mode_name, within: None, urgent: false, locals: Vec::new() };
     for (key, value) in entries {
         if key.text == WITHIN {
             mode.within = Some(above_nothing(value, HOUR)?);
+            continue;
+        }
+        if key.text == URGENT {
+            mode.urgent = urgent(value)?;
             continue;
         }
         let service = member(key, services)?;
         mode.locals.push(MemberMode { service: service.name.clone(), local: local(value, service)? });
     }
     Ok(mode)
+}
+
+/// The one key whose value is a yes or no.
+fn urgent(value: &Node) -> Result<bool, Fault> {
+    match &value.kind {
+        Kind::Text(text) if text.text == "yes" => Ok(true),
+        Kind::Text(text) if text.text == "no" => Ok(false),
+        _ => {
+            Err(value.fault("this is neither yes nor no", "expected urgent: yes, for a mode that waits for no spacing"))
+        }
+    }
 }
 
 /// A service that can do different things.
@@ -106,7 +123,7 @@ fn member<'a>(key: &Text, services: &'a [Service]) -> Result<&'a Service, Fault>
         }
         None => {
             let names: Vec<&str> = services.iter().filter(able).map(|service| service.name.as_str()).collect();
-            let all = names.iter().copied().chain([WITHIN]);
+            let all = names.iter().copied().chain([WITHIN, URGENT]);
             let expected = format!("expected one of {}", all.clone().collect::<Vec<_>>().join(", "));
             let found = format!("'{}' is not a service that can change its mode", shown(&key.text));
             Err(Fault::new(key.span, found, expected + &did_you_mean(&key.text, all)))
@@ -131,8 +148,8 @@ fn local(value: &Node, service: &Service) -> Result<String, Fault> {
     }
 }
 
-/// The same members in all modes, in the order of the services: who is not named stays as in the first mode, where who has
-/// modes is named, and all others run.
+/// The same members in all modes, in the order of the services: who is not named stays as in the first mode, where who
+/// has modes is named, and all others run.
 fn complete(node: &Node, modes: Vec<SiteMode>, services: &[Service]) -> Result<Vec<SiteMode>, Fault> {
     let named = |mode: &SiteMode, service: &Service| mode.locals.iter().any(|local| local.service == service.name);
     let members: Vec<&Service> = services

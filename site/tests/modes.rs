@@ -30,6 +30,7 @@ fn the_example_has_two_services_with_modes_and_one_that_is_stopped() {
     let modes = modes.unwrap();
     let names: Vec<_> = modes.modes.iter().map(|mode| (mode.name.as_str(), mode.within)).collect();
     assert_eq!(names, [("normal", None), ("emergency", Some(Duration::from_ms(10)))]);
+    assert_eq!((modes.modes[0].urgent, modes.modes[1].urgent), (false, true));
     assert_eq!(locals(&modes, 0), "flight: cruise, survey: full, batch: running");
     assert_eq!(locals(&modes, 1), "flight: land, survey: low, batch: stopped");
     let [flight, survey, batch] = services.as_slice() else { panic!("{services:?}") };

@@ -17,8 +17,9 @@ pub(crate) fn costs() -> Result<Costs, Error> {
     serde_json::from_str(include_str!("../m2-latency/costs.json")).map_err(Error::machine)
 }
 
-/// The virtual CPUs of `vms` machines in one mode: the share of a core of each, the same in a machine, all of them `total` cores. A
-/// machine gets 0.3 to 1 part, uniform, and none more than 95 % of a core for each of its virtual CPUs; then shares are drawn anew.
+/// The virtual CPUs of `vms` machines in one mode: the share of a core of each, the same in a machine, all of them
+/// `total` cores. A machine gets 0.3 to 1 part, uniform, and none more than 95 % of a core for each of its virtual
+/// CPUs; then shares are drawn anew.
 pub(crate) fn shares(vms: usize, total: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
     loop {
         let parts: Vec<f64> = (0..vms).map(|_| rng.random_range(0.3..1.0)).collect();
@@ -30,8 +31,8 @@ pub(crate) fn shares(vms: usize, total: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
     }
 }
 
-/// A machine in a mode: its share of a core, whole us of budget, and for each virtual CPU one to three tasks of 100 to 1000 ms, uniform,
-/// that need `of` of it together.
+/// A machine in a mode: its share of a core, whole us of budget, and for each virtual CPU one to three tasks of 100 to
+/// 1000 ms, uniform, that need `of` of it together.
 pub(crate) fn mode(share: f64, of: f64, rng: &mut ChaCha8Rng) -> VmMode {
     let budget = Duration::from_us((share * PERIOD.ns() as f64 / 1e3) as u64);
     let server = Server { kind: ServerKind::Deferrable, budget, period: PERIOD };
@@ -66,5 +67,15 @@ pub(crate) fn scene(vms: Vec<Vec<VmMode>>, policy: Policy) -> Result<Scene, Erro
     };
     let between = (Duration::from_ms(20), Duration::from_ms(30));
     let (reservations, ends) = (true, false);
-    Ok(Scene { cores: CORES, vms, settings, reservations, costs: costs()?, between, changes: usize::MAX, ends })
+    Ok(Scene {
+        cores: CORES,
+        vms,
+        settings,
+        reservations,
+        costs: costs()?,
+        between,
+        urgent: None,
+        changes: usize::MAX,
+        ends,
+    })
 }

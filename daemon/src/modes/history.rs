@@ -1,4 +1,5 @@
-//! What modes tell about themselves: the mode in force, who is connected, and what the last changes took, step by step (paper 000, Fig. 2.5).
+//! What modes tell about themselves: the mode in force, who is connected, and what the last changes took, step by step
+//! (paper 000, Fig. 2.5).
 
 use giusto_modes::{Kept, Step, Table};
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,8 @@ pub struct ModesStatus {
     pub members: Vec<PeerStatus>,
     /// The last changes, the latest last.
     pub changes: Vec<ChangeStatus>,
-    /// Connections that were refused: no member's key, or not our protocol.
+    /// Connections that were refused: no member's key, not our protocol, silent, or of so many that they had to make
+    /// room for others.
     pub refused: u64,
 }
 
@@ -37,6 +39,8 @@ pub struct PeerStatus {
     pub connected: Option<bool>,
     /// Whether it runs what its reservation is for; one that does not has lost its own guarantee until it does.
     pub sound: bool,
+    /// How often its agent had to wait as it said more than it may.
+    pub throttled: u64,
 }
 
 /// A change.

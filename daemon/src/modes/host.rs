@@ -1,9 +1,10 @@
-//! The thread of modes: hears agents, operators and the loop that enforces, asks the state machine, and does what it says.
+//! The thread of modes: hears agents, operators and the loop that enforces, asks the state machine, and does what it
+//! says.
 
 use super::grip::{now, since, Changed, Grip};
 use super::history::{ChangeStatus, History, ModesStatus, PeerStatus, StepStatus};
 use super::kept::Memory;
-use super::peers::{News, Peers};
+use super::post::{Counts, News, Outgoing, Post};
 use super::table::{settings, Begin, Fits};
 use super::{Carry, Order, Reply};
 use crate::{Error, Refused};
@@ -21,8 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const PRIORITY: u32 = 92;
 /// It looks by at least as often, in ns.
 const BEAT: u64 = 1_000_000_000;
-/// In a change it does not sleep for so long, in ns, after whatever it did last: an agent that is boosted answers sooner than a core
-/// that sleeps wakes.
+/// In a change it does not sleep for so long, in ns, after whatever it did last: an agent that is boosted answers
+/// sooner than a core that sleeps wakes.
 const AWAKE: u64 = 500_000;
 
 pub(super) struct Host {
@@ -32,13 +33,19 @@ pub(super) struct Host {
     groups: Vec<Option<Contained>>,
     /// The local mode whose server each part of each member has.
     held: Vec<Vec<usize>>,
-    peers: Peers,
+    post: Post,
+    /// The session of each member's agent; 0: none.
+    sessions: Vec<u64>,
     memory: Memory,
     orders: Receiver<Order>,
-    called: OwnedFd,
+    called: Arc<OwnedFd>,
     carries: Sender<Carry>,
     status: Arc<Mutex<ModesStatus>>,
     history: History,
+    /// What was published last, as far as it can change without a change of the mode: who is connected and sound.
+    seen: Vec<(bool, bool)>,
+    /// Something was done since.
+    is_new: bool,
     /// The plan's.
     policy: Policy,
     wake: Option<Instant>,
@@ -71,12 +78,13 @@ impl Host {
         begin: Begin<'_>,
         (grips, groups): (Vec<Vec<Grip>>, Vec<Option<Contained>>),
         orders: Receiver<Order>,
-        called: OwnedFd,
+        called: Arc<OwnedFd>,
         carries: Sender<Carry>,
         status: Arc<Mutex<ModesStatus>>,
-    ) -> Result<Host, Error> {
+    ) -> Result<(Host, Arc<Counts>), Error> {
         let bad = |what: String| Error::Service { name: "modes".into(), what };
-        let peers = Peers::listen(begin.modes)?;
+        let cores = grips.iter().flatten().filter_map(Grip::core).collect();
+        let (post, counts) = Post::open(begin.modes, called.clone(), cores)?;
         let memory = Memory::open(begin.folder, &begin.table)?;
         let settings = settings(begin.modes);
         let members = begin.table.members().iter();
@@ -90,19 +98,23 @@ impl Host {
             Some(kept) => Manager::recover(begin.table, settings, begin.fits, kept, &held, now(), &mut out)
                 .map_err(|why| bad(why.to_string()))?,
         };
+        let members = held.len();
         let mut host = Host {
             manager,
-            posts: vec![0; held.len()],
+            posts: vec![0; members],
             grips,
             groups,
             held,
-            peers,
+            post,
+            sessions: vec![0; members],
             memory,
             orders,
             called,
             carries,
             status,
             history: History::default(),
+            seen: Vec::new(),
+            is_new: true,
             policy: settings.policy,
             wake: None,
             asked: BTreeMap::new(),
@@ -113,27 +125,29 @@ impl Host {
             ended: Vec::new(),
         };
         host.publish();
-        Ok(host)
+        Ok((host, counts))
     }
 
     pub(super) fn run(mut self) {
         if let Err(why) = become_urgent() {
             tracing::warn!("mode changes are made without a real-time priority: {why}");
         }
-        let mut news = Vec::new();
         self.act();
-        while self.obey() {
-            let ready = self.wait();
-            let refused = self.peers.refused();
-            self.peers.hear(&ready, &mut news);
-            if self.peers.refused() != refused {
-                self.publish();
-            }
-            for one in news.drain(..) {
-                self.happens(match one {
+        while self.obey() && !self.post.has_ended() {
+            self.wait();
+            while let Ok(one) = self.post.news.try_recv() {
+                let event = match one {
+                    News::Opened(member, session) => {
+                        self.sessions[member] = session;
+                        continue;
+                    }
                     News::Said(member, message) => Event::Message { member, message },
-                    News::Lost(member) => Event::Lost { member },
-                });
+                    News::Lost(member) => {
+                        self.sessions[member] = 0;
+                        Event::Lost { member }
+                    }
+                };
+                self.happens(event);
             }
             if self.wake.is_some_and(|at| at <= now()) {
                 self.wake = None;
@@ -143,14 +157,11 @@ impl Host {
         }
     }
 
-    /// Until somebody says something or it is time for something; who of the peers is ready.
-    fn wait(&self) -> Vec<bool> {
+    /// Until somebody says something or it is time for something.
+    fn wait(&self) {
         let at = self.later.iter().map(|later| later.again).chain(self.wake).min();
-        let until = at.map_or(BEAT, |at| at.ns().saturating_sub(now().ns()));
-        let strangers = self.peers.until().map_or(BEAT, |patience| patience.as_nanos() as u64);
-        let ns = until.min(strangers).min(BEAT);
-        let mut fds = self.peers.fds();
-        fds.push(PollFd::new(&self.called, PollFlags::IN));
+        let ns = at.map_or(BEAT, |at| at.ns().saturating_sub(now().ns())).min(BEAT);
+        let mut fds = [PollFd::new(&*self.called, PollFlags::IN)];
         let begun = now();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         while self.manager.changing().is_some() && !self.is_in_the_way() && since(begun) < ns.min(AWAKE) {
@@ -158,16 +169,14 @@ impl Host {
                 break;
             }
         }
-        if fds.iter().all(|fd| fd.revents().is_empty()) {
+        if fds[0].revents().is_empty() {
             let left = ns.saturating_sub(since(begun));
             let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
             let _ = rustix::event::poll(&mut fds, Some(&timeout));
         }
-        let mut ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        if ready.pop() == Some(true) {
-            let _ = rustix::io::read(&self.called, &mut [0; 8]);
+        if !fds[0].revents().is_empty() {
+            let _ = rustix::io::read(&*self.called, &mut [0; 8]);
         }
-        ready
     }
 
     /// Whether it runs where agents do, or may run where the loop that enforces has something to carry out.
@@ -235,7 +244,7 @@ impl Host {
             }
         }
         self.grips.iter().flatten().for_each(Grip::wake); // if a boost has ended and nothing came after it
-        if self.manager.changing().is_none() || !self.ended.is_empty() {
+        if self.manager.changing().is_none() && self.differs() || !self.ended.is_empty() {
             self.publish();
         }
         for (answer, reply) in std::mem::take(&mut self.ended) {
@@ -244,10 +253,11 @@ impl Host {
     }
 
     fn carry_out(&mut self, action: Action, news: &mut Vec<Event>) {
+        self.is_new |= !matches!(action, Action::Send { .. } | Action::Wake(_));
         match action {
             Action::Send { member, message } => {
                 let begun = now();
-                self.peers.send(member, &message);
+                self.post.send(Outgoing { member, session: self.sessions[member], message });
                 self.posts[member] = since(begun);
             }
             Action::Set { set, member, parts, local, when: When::Now } => {
@@ -290,7 +300,8 @@ impl Host {
                 self.memory.keep(&kept);
                 let table = self.manager.table();
                 self.history.kept(&kept, now().ns(), &|locals| name(table, locals));
-                // All else can wait until the change is over; whoever looks meanwhile sees that there is one, if nobody looks right now.
+                // All else can wait until the change is over; whoever looks meanwhile sees that there is one, if
+                // nobody looks right now.
                 if let Some(mut status) = kept.open.then(|| self.status.try_lock().ok()).flatten() {
                     status.changing_to = Some(name(table, &kept.to));
                 }
@@ -451,8 +462,18 @@ impl Host {
         }
     }
 
+    /// Whether there is anything that was not published: what a member says again and again tells nothing new.
+    fn differs(&self) -> bool {
+        self.is_new || !self.now_seen().eq(self.seen.iter().copied())
+    }
+
+    fn now_seen(&self) -> impl Iterator<Item = (bool, bool)> + '_ {
+        (0..self.sessions.len()).map(|member| (self.manager.connected(member), self.manager.sound(member)))
+    }
+
     /// For whoever looks. A reader that holds the status up is not waited for: the next event brings it up to date.
     fn publish(&mut self) {
+        (self.seen, self.is_new) = (self.now_seen().collect(), false);
         let (manager, table) = (&self.manager, self.manager.table());
         let members = table.members().iter().zip(manager.locals()).enumerate();
         let members: Vec<PeerStatus> = members
@@ -461,6 +482,7 @@ impl Host {
                 local: member.locals[local].name.clone(),
                 connected: member.agent.then(|| manager.connected(place)),
                 sound: manager.sound(place),
+                throttled: 0,
             })
             .collect();
         let status = ModesStatus {
@@ -469,7 +491,7 @@ impl Host {
             locals: members.iter().map(|member| member.local.clone()).collect(),
             members,
             changes: self.history.all(),
-            refused: self.peers.refused(),
+            refused: 0,
         };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }

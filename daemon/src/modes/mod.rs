@@ -1,14 +1,18 @@
-//! Mode changes on this host (paper 000, chapter 2): the manager of `modes` with real sockets, a real clock and the reservations of this host.
+//! Mode changes on this host (paper 000, chapter 2): the manager of `modes` with real sockets, a real clock and the
+//! reservations of this host.
 //!
-//! One thread does all of it ([`host`]), at a priority above those who enforce, and waits for nobody but them: agents, operators
-//! and the loop that enforces are heard as they come. That loop starts it ([`Modes::start`]) and carries out what only it can: stopping
-//! services without agents ([`Modes::wait`]).
+//! One thread decides ([`host`]), at a priority above those who enforce, and waits for nobody but them: agents,
+//! operators and the loop that enforces are heard as they come. It does nothing for the network: a thread at ordinary
+//! priority has the sockets, proves who speaks, and hands over what members say ([`peers`], [`post`]). That loop
+//! starts it ([`Modes::start`]) and carries out what only it can: stopping services without agents ([`Modes::wait`]).
 
+mod allowance;
 mod grip;
 mod history;
 mod host;
 mod kept;
 mod peers;
+mod post;
 mod table;
 
 pub(crate) use grip::Grip;
@@ -65,6 +69,7 @@ pub struct Wishes {
     orders: Sender<Order>,
     call: Arc<OwnedFd>,
     status: Arc<Mutex<ModesStatus>>,
+    counts: Arc<post::Counts>,
     names: Arc<table::Names>,
 }
 
@@ -76,8 +81,8 @@ pub(crate) struct Modes {
 }
 
 impl Modes {
-    /// Listens for agents and begins. `begin` is the mode in force, whose reservations `grips` hold: of each member of the plan, part by part.
-    /// `groups` are those members without agents that giusto started: their cgroups.
+    /// Listens for agents and begins. `begin` is the mode in force, whose reservations `grips` hold: of each member of
+    /// the plan, part by part. `groups` are those members without agents that giusto started: their cgroups.
     ///
     /// Errors: a key is no key, an address cannot be listened on, the plan's modes make no table.
     pub(crate) fn start(
@@ -92,13 +97,13 @@ impl Modes {
             move |why: rustix::io::Errno| Error::Io { doing, source: why.into() }
         };
         let call = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(cannot("make an eventfd"))?;
-        let called = call.try_clone().map_err(|source| Error::Io { doing: "share an eventfd".into(), source })?;
+        let call = Arc::new(call);
         let status = Arc::new(Mutex::new(ModesStatus::default()));
         let names = Arc::new(table::Names::of(begin.modes));
-        let host = host::Host::new(begin, (grips, groups), received, called, carry, status.clone())?;
+        let (host, counts) = host::Host::new(begin, (grips, groups), received, call.clone(), carry, status.clone())?;
         let thread = std::thread::Builder::new().name("giusto-modes".into()).spawn(move || host.run());
         let thread = thread.map_err(|source| Error::Io { doing: "start the thread of modes".into(), source })?;
-        Ok(Modes { wishes: Wishes { orders, call: Arc::new(call), status, names }, carries, thread: Some(thread) })
+        Ok(Modes { wishes: Wishes { orders, call, status, counts, names }, carries, thread: Some(thread) })
     }
 
     /// Only by a mistake of its own.
@@ -156,7 +161,10 @@ impl Wishes {
     }
 
     pub(crate) fn status(&self) -> ModesStatus {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        status.refused = self.counts.refused();
+        status.members.iter_mut().enumerate().for_each(|(at, one)| one.throttled = self.counts.throttled(at));
+        status
     }
 
     fn send(&self, order: Order) {

@@ -28,7 +28,8 @@ pub(crate) struct Begin<'a> {
 }
 
 impl<'a> Begin<'a> {
-    /// For a plan of one host with modes; `fits` says whether servers of members fit on a core, with all others that it has.
+    /// For a plan of one host with modes; `fits` says whether servers of members fit on a core, with all others that
+    /// it has.
     pub(crate) fn new(
         plan: &'a Plan,
         modes: &'a ModesPlan,
@@ -92,7 +93,7 @@ fn table(plan: &Plan, modes: &ModesPlan) -> Result<(Table, Vec<u32>), String> {
     };
     let all = modes.modes.iter().map(|mode| {
         let locals = mode.locals.iter().enumerate().map(|(place, name)| local(place, name));
-        Ok(Mode { name: mode.name.clone(), locals: locals.collect::<Result<_, String>>()? })
+        Ok(Mode { name: mode.name.clone(), locals: locals.collect::<Result<_, String>>()?, urgent: mode.urgent })
     });
     let all = all.collect::<Result<_, String>>()?;
     let boosts = |core: u32| plan.services.iter().any(|one| one.core == core && one.backend != Backend::RtGroup);

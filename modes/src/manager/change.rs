@@ -71,8 +71,8 @@ impl<A: Admission> Manager<A> {
         }
     }
 
-    /// What the policy says (paper 000, section 2.4.1). Of those that both grow and shrink one changes at a time, and those that only grow
-    /// wait for them: else two could take the room that each still needs.
+    /// What the policy says (paper 000, section 2.4.1). Of those that both grow and shrink one changes at a time, and
+    /// those that only grow wait for them: else two could take the room that each still needs.
     pub(super) fn may_start(&self, member: usize, order: &[usize]) -> bool {
         let settled = |other: usize| self.members[other].phase == Phase::Settled;
         let mut before = order.iter().copied().take_while(|&other| other != member);
@@ -126,6 +126,9 @@ impl<A: Admission> Manager<A> {
         self.members.iter_mut().for_each(|state| state.phase = Phase::Settled);
         self.settled = if change.back { change.from } else { change.to };
         self.rested = Some(now);
+        if change.urgent {
+            self.urgent_rested = Some(now);
+        }
         out.push(Action::Keep(self.kept()));
         let took = now.since(change.asked).unwrap_or_default();
         let outcome = match (change.stuck.is_empty(), change.back, change.silent.is_empty()) {

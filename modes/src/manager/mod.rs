@@ -22,9 +22,9 @@ use std::collections::VecDeque;
 
 /// The manager. [`Manager::handle`] takes events and says what is to be done; it has no clock, thread or socket.
 ///
-/// A member whose parts grow and shrink in one change gets those that grow first, then its command, then gives those that shrink: what
-/// it has covers what its tasks may need, old or new, at every moment. An event costs O(members · parts) and the admission tests of
-/// the places where something may start.
+/// A member whose parts grow and shrink in one change gets those that grow first, then its command, then gives those
+/// that shrink: what it has covers what its tasks may need, old or new, at every moment. An event costs O(members ·
+/// parts) and the admission tests of the places where something may start.
 pub struct Manager<A> {
     table: Table,
     settings: Settings,
@@ -34,10 +34,14 @@ pub struct Manager<A> {
     on: Vec<Vec<(usize, usize)>>,
     change: Option<Change>,
     waiting: VecDeque<Waiting>,
+    /// An urgent request that waits for nothing but the change under way, which it cannot take over from.
+    urgent: Option<Waiting>,
     /// The local modes of the last change that ended, or began from.
     settled: Vec<usize>,
     /// When the last change ended; until it does, when it began.
     rested: Option<Instant>,
+    /// The same of the last urgent one.
+    urgent_rested: Option<Instant>,
     last_change: u64,
     last_set: u64,
     wake: Option<Instant>,
@@ -49,6 +53,7 @@ struct Waiting {
     who: Requester,
     to: Vec<usize>,
     asked: Instant,
+    urgent: bool,
 }
 
 /// The change under way.
@@ -59,6 +64,7 @@ struct Change {
     from: Vec<usize>,
     to: Vec<usize>,
     back: bool,
+    urgent: bool,
     /// Each member may be boosted once: not on the way back, nor after a restart, when somebody else may have done so.
     boosts: bool,
     /// All members; those at the end have nothing to do.
@@ -73,8 +79,8 @@ struct Change {
 }
 
 impl<A: Admission> Manager<A> {
-    /// A manager in a mode that is in force: every reservation as in `locals`, and nothing else known of the agents. They are told
-    /// to switch if their Hello says otherwise.
+    /// A manager in a mode that is in force: every reservation as in `locals`, and nothing else known of the agents.
+    /// They are told to switch if their Hello says otherwise.
     ///
     /// # Errors
     /// Settings that make no sense for so many members.
@@ -82,7 +88,7 @@ impl<A: Admission> Manager<A> {
     /// # Panics
     /// If `locals` is not a local mode for each member of the table: a mistake of the caller.
     pub fn new(table: Table, settings: Settings, admission: A, locals: &[usize]) -> Result<Manager<A>, SettingsError> {
-        settings.validate(table.members().len())?;
+        settings.validate(table.members().len(), table.at_once())?;
         assert!(known(&table, locals), "a local mode for each member");
         let members = table.members().iter().zip(locals).map(|(member, &local)| State::new(member, local)).collect();
         let mut on = vec![Vec::new(); table.places().len()];
@@ -98,8 +104,10 @@ impl<A: Admission> Manager<A> {
             on,
             change: None,
             waiting: VecDeque::new(),
+            urgent: None,
             settled,
             rested: None,
+            urgent_rested: None,
             last_change: 0,
             last_set: 0,
             wake: None,
@@ -156,8 +164,8 @@ impl<A: Admission> Manager<A> {
     pub fn changing(&self) -> Option<&[usize]> {
         self.change.as_ref().map(|change| if change.back { change.from.as_slice() } else { change.to.as_slice() })
     }
-    /// Whether a member runs the tasks that its reservation is for, as far as anybody knows. One that does not, or of which a restarted manager has not heard yet, has lost its own
-    /// guarantee until it says that it does.
+    /// Whether a member runs the tasks that its reservation is for, as far as anybody knows. One that does not, or of
+    /// which a restarted manager has not heard yet, has lost its own guarantee until it says that it does.
     pub fn sound(&self, member: usize) -> bool {
         self.members.get(member).is_some_and(|state| !state.failed && state.heard)
     }

@@ -20,11 +20,12 @@ pub enum RecoverError {
 }
 
 impl<A: Admission> Manager<A> {
-    /// A manager that goes on where another one ended, at `now`, knowing what that one kept and which reservations are in force: `held`
-    /// has the local mode whose server each part of each member has, and no change of a reservation may be pending. Agents connect again and tell what they run.
+    /// A manager that goes on where another one ended, at `now`, knowing what that one kept and which reservations are
+    /// in force: `held` has the local mode whose server each part of each member has, and no change of a reservation
+    /// may be pending. Agents connect again and tell what they run.
     ///
-    /// A change that was under way goes on, forward or back as it was; if there is no order for that, the other way. So it ends in
-    /// the new mode or the old one, as any change does.
+    /// A change that was under way goes on, forward or back as it was; if there is no order for that, the other way.
+    /// So it ends in the new mode or the old one, as any change does.
     ///
     /// # Errors
     /// Settings that make no sense, or a table that is not the one from before.
@@ -76,6 +77,8 @@ impl<A: Admission> Manager<A> {
         let (back, order) = found.unwrap_or_else(|| (kept.back, (0..self.members.len()).collect()));
         let id = self.next_change();
         self.rested = Some(now);
+        let urgent = self.table.modes().iter().any(|mode| mode.urgent && mode.locals == kept.to);
+        self.urgent_rested = urgent.then_some(now);
         self.change = Some(Change {
             id,
             who: Requester::Nobody,
@@ -83,6 +86,7 @@ impl<A: Admission> Manager<A> {
             from: kept.from.clone(),
             to: kept.to.clone(),
             back,
+            urgent,
             boosts: false,
             order,
             silent: Vec::new(),

@@ -3,7 +3,7 @@
 use crate::play::{Fault, Next, Play, Seen};
 use crate::world::US;
 use giusto_model::Instant;
-use giusto_modes::{Action, AgentAction, AgentEvent, Event, Outcome, Policy, Refusal, ToAgent};
+use giusto_modes::{Action, AgentAction, AgentEvent, Event, Outcome, Policy, Refusal, Requests, ToAgent};
 use rand::Rng;
 
 impl Play<'_> {
@@ -66,6 +66,22 @@ impl Play<'_> {
         self.manager_does(out)
     }
 
+    /// What boosts cost: in a spacing each member is boosted once, and once more where a mode is urgent. (Under
+    /// `preempt` a spacing is counted from the beginning of a change, whose boosts come later.)
+    fn paid(&mut self, member: usize) -> Result<(), String> {
+        let since = self.now.saturating_sub(self.scene.settings.spacing.ns() - 1);
+        self.paid.retain(|&(_, at)| at >= since);
+        self.paid.push((member, self.now));
+        let count = self.paid.iter().filter(|&&(other, _)| other == member).count() as u64;
+        if count > self.scene.table.at_once() && self.scene.settings.requests != Requests::Preempt {
+            return Err(format!("member {member} is boosted {count} times in one spacing"));
+        }
+        if count > 1 {
+            self.kind("boosts of two changes in one spacing");
+        }
+        Ok(())
+    }
+
     pub(crate) fn manager_does(&mut self, out: Vec<Action>) -> Result<(), String> {
         for action in out {
             self.log.push(format!("{:>12} manager: {action:?}", ""));
@@ -104,6 +120,7 @@ impl Play<'_> {
                         return Err("a second boost in one change".into());
                     }
                     self.boosted.push(member);
+                    self.paid(member)?;
                     self.world.boosts.push((member, until.ns()));
                     self.kind("boosts");
                 }
@@ -136,6 +153,10 @@ impl Play<'_> {
                         if !self.world.boosts.is_empty() {
                             return Err("a change ends and someone is boosted".into());
                         }
+                    }
+                    let taken_over = self.kept.open && kept.open && !kept.back && kept.change > self.kept.change;
+                    if taken_over && self.scene.settings.requests != Requests::Preempt {
+                        self.kind("urgent changes that took over");
                     }
                     if !kept.back {
                         self.boosted.clear();

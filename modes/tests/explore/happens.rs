@@ -136,6 +136,7 @@ impl Play<'_> {
         let (now, test) = (Instant::from_ns(self.now), Test(self.scene.tests.clone()));
         let mut out = Vec::new();
         let (table, settings) = (self.scene.table.clone(), self.scene.settings);
+        self.paid.clear();
         let manager = Manager::recover(table, settings, test, &self.kept, &held, now, &mut out);
         self.manager = Some(manager.map_err(|why| why.to_string())?);
         self.manager_does(out)

@@ -1,5 +1,5 @@
-//! The shipped manager and agents in random worlds with faults, against the invariants of mode changes (README.md). `GIUSTO_SOAK=1`: 100,000
-//! runs instead of 6,000; `GIUSTO_SEED=n` plays one run and says everything.
+//! The shipped manager and agents in random worlds with faults, against the invariants of mode changes (README.md).
+//! `GIUSTO_SOAK=1`: 100,000 runs instead of 6,000; `GIUSTO_SEED=n` plays one run and says everything.
 
 mod doings;
 mod faults;
@@ -34,6 +34,9 @@ fn no_fault_breaks_an_invariant_and_every_change_ends() {
             assert!(cell(fault) > 0, "{fault:?} never came while a member was {seen:?}");
         }
     }
+    for kind in ["urgent changes that took over", "boosts of two changes in one spacing"] {
+        assert!(counts.kinds.get(kind).is_some_and(|&count| count > 0), "no {kind}");
+    }
     for outcome in [
         "Done",
         "Degraded",
@@ -50,8 +53,8 @@ fn no_fault_breaks_an_invariant_and_every_change_ends() {
     }
 }
 
-/// A reservation fails where it is being changed, a switch where one was asked for (or an agent is started); and who is between
-/// command and command hardly ever says or hears anything that could be repeated.
+/// A reservation fails where it is being changed, a switch where one was asked for (or an agent is started); and who
+/// is between command and command hardly ever says or hears anything that could be repeated.
 fn possible(seen: Seen, fault: Fault) -> bool {
     match fault {
         Fault::SetFails => matches!(seen, Seen::Raising | Seen::Lowering),

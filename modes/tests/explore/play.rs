@@ -1,4 +1,5 @@
-//! One run: the shipped machines on a virtual clock and a virtual network that delays, loses, repeats and reorders, with crashes.
+//! One run: the shipped machines on a virtual clock and a virtual network that delays, loses, repeats and reorders,
+//! with crashes.
 
 use crate::scene::{scene, Scene};
 use crate::world::{World, US};
@@ -106,6 +107,8 @@ pub(crate) struct Play<'a> {
     pub(crate) carry: Vec<u64>,
     /// Who was boosted in this change.
     pub(crate) boosted: Vec<usize>,
+    /// Who was boosted when, by this manager.
+    pub(crate) paid: Vec<(usize, u64)>,
     /// When each request was made, by its number; answered ones are gone.
     pub(crate) open: BTreeMap<u64, u64>,
     pub(crate) asked: u64,
@@ -182,6 +185,7 @@ impl<'a> Play<'a> {
             tick: 0,
             carry: vec![0; members],
             boosted: Vec::new(),
+            paid: Vec::new(),
             open: BTreeMap::new(),
             asked: 0,
             wanted: vec![locals],
@@ -250,8 +254,8 @@ impl<'a> Play<'a> {
         self.at_rest()
     }
 
-    /// A change of n members: twice a time-out and four changes of a reservation each, twice the longest period where it is guaranteed; and up to
-    /// six such before it, or interrupted ones.
+    /// A change of n members: twice a time-out and four changes of a reservation each, twice the longest period where
+    /// it is guaranteed; and up to six such before it, or interrupted ones.
     pub(crate) fn longest(&self) -> u64 {
         let n = self.agents.len() as u64;
         let wait = if self.scene.settings.transition == Transition::Guaranteed { 2 * 20_000 } else { 0 };
@@ -268,7 +272,8 @@ impl<'a> Play<'a> {
         doubted.map_or(Ok(()), |m| Err(format!("4: nothing went wrong with vm{m}, and it lost its guarantee")))
     }
 
-    /// Everything is delivered, everyone is up: all must be in one mode that somebody wanted, tasks and reservations alike.
+    /// Everything is delivered, everyone is up: all must be in one mode that somebody wanted, tasks and reservations
+    /// alike.
     pub(crate) fn at_rest(&mut self) -> Result<(), String> {
         let Some(manager) = &self.manager else { return Err("no manager".into()) };
         if manager.changing().is_some() {

@@ -102,7 +102,10 @@ pub(crate) fn scene(rng: &mut ChaCha8Rng) -> Scene {
             rows[m].locals.push(Local { name: format!("m{mode}"), utilization, servers });
         }
     }
-    let modes = (0..modes).map(|mode| Mode { name: format!("m{mode}"), locals: vec![mode; members] }).collect();
+    let urgent = rng.random_bool(0.4);
+    let modes = (0..modes)
+        .map(|mode| Mode { name: format!("m{mode}"), locals: vec![mode; members], urgent: mode + 1 == modes && urgent })
+        .collect();
     let place = |test: &Test| Place {
         name: String::new(),
         boosts: if let Test::Sum { cores } = *test { cores as usize } else { 1 },
@@ -117,7 +120,7 @@ pub(crate) fn scene(rng: &mut ChaCha8Rng) -> Scene {
         transition: one_of(&[Transition::Fast, Transition::Guaranteed], rng),
         timeout: Duration::from_us(2000),
         spacing: Duration::from_us(3000),
-        boost: Duration::from_us(400),
+        boost: Duration::from_us(if urgent { 200 } else { 400 }),
     };
     Scene { table, tests, settings }
 }

@@ -1,4 +1,5 @@
-//! Changes from each mode of a host to each other: whether every set of servers on the way fits, and how long they take.
+//! Changes from each mode of a host to each other: whether every set of servers on the way fits, and how long they
+//! take.
 
 use super::admit::{fits, servers, NotAdmitted};
 use super::{ModeCause, ModeRefusal};
@@ -17,41 +18,36 @@ struct Changing<'a> {
 
 /// Fills in how long changes to each mode of `plan`, of one host, take at most, and what that rests on.
 ///
-/// Errors: one that takes longer than was promised; two modes of which no order of the members leads from one to the other without
-/// asking for too much of a core on the way. O(modes² · members²) tests of cores.
+/// Errors: one that takes longer than was promised; two modes of which no order of the members leads from one to the
+/// other without asking for too much of a core on the way. O(modes² · members²) tests of cores.
 pub(crate) fn promises(plan: &mut Plan, facts: &Facts) -> Result<(), Box<ModeRefusal>> {
     let [modes] = plan.modes.as_slice() else { return Ok(()) };
-    let mut worst: Vec<Option<(Duration, usize)>> = vec![None; modes.modes.len()];
+    let count = modes.modes.len();
+    let mut takes = vec![vec![Duration::ZERO; count]; count];
+    for to in 0..count {
+        for from in (0..count).filter(|from| *from != to) {
+            takes[from][to] = takes_at_most(plan, modes, facts, from, to)?;
+        }
+    }
+    // What was worst for a change to each: how long it takes, from where, and what it took over from.
+    let mut worst: Vec<Option<(Duration, usize, Option<usize>)>> = vec![None; count];
     for (to, worst) in worst.iter_mut().enumerate() {
-        for from in (0..modes.modes.len()).filter(|from| *from != to) {
-            let changing = changing(modes, from, to);
-            let refused = |cause| {
-                let (from, to) = (modes.modes[from].name.clone(), modes.modes[to].name.clone());
-                Box::new(ModeRefusal { host: modes.on.clone(), from, to, cause, nearest: Vec::new() })
-            };
-            ordered(plan, modes, from, &changing).map_err(refused)?;
-            let course = course(modes, facts);
-            let steps: Vec<Step> = changing.iter().map(|one| step(modes, one)).collect();
-            let timeout = modes.changes.timeout;
-            for (one, step) in changing.iter().zip(&steps) {
-                let takes = step.agent.and_then(|agent| response(agent, modes.boosts(), course.latency));
-                if let Some(takes) = takes.filter(|takes| *takes > timeout) {
-                    let service = modes.members[one.member].service.clone();
-                    return Err(refused(ModeCause::Silent { service, takes, timeout }));
+        for from in (0..count).filter(|from| *from != to) {
+            let mut ways = vec![(takes[from][to], None)];
+            if modes.modes[to].urgent {
+                // One under way towards `from` is left at once, or, where no order leads on from within it, first
+                // ended. The former is no longer than the latter: who has something to do has it in one of the two,
+                // and who was told already in both.
+                let before = (0..count).filter(|before| *before != from);
+                ways.extend(before.filter_map(|x| Some((takes[x][from].checked_add(takes[from][to])?, Some(x)))));
+            }
+            for (takes, before) in ways {
+                if let Some(within) = modes.modes[to].within.filter(|within| takes > *within) {
+                    return Err(late(modes, facts, (from, to), takes, within));
                 }
-            }
-            let Some(takes) = bound(&steps, course) else { return Err(refused(ModeCause::Endless)) };
-            if let Some(within) = modes.modes[to].within.filter(|within| takes > *within) {
-                let own = |step: &Step| bound(std::slice::from_ref(step), course).unwrap_or(Duration::ZERO);
-                let longest = changing.iter().zip(&steps).max_by_key(|(_, step)| own(step));
-                let (slowest, alone) = longest.map_or((String::new(), Duration::ZERO), |(one, step)| {
-                    (modes.members[one.member].service.clone(), own(step))
-                });
-                let policy = modes.changes.policy;
-                return Err(refused(ModeCause::Late { bound: takes, within, slowest, alone, policy }));
-            }
-            if worst.is_none_or(|(longest, _)| takes > longest) {
-                *worst = Some((takes, from));
+                if worst.is_none_or(|(longest, ..)| takes > longest) {
+                    *worst = Some((takes, from, before));
+                }
             }
         }
     }
@@ -63,14 +59,62 @@ pub(crate) fn promises(plan: &mut Plan, facts: &Facts) -> Result<(), Box<ModeRef
     ));
     let names: Vec<String> = modes.modes.iter().map(|mode| mode.name.clone()).collect();
     for (to, found) in worst.into_iter().enumerate() {
-        let Some((takes, from)) = found else { continue };
+        let Some((takes, from, before)) = found else { continue };
         modes.modes[to].bound = takes;
         let within = modes.modes[to].within.map_or(String::new(), |within| format!("; {} promised", time(within)));
         let how = why(modes, from, to);
-        let why = format!("at most, from '{}': {how}{within}", names[from]);
+        let on_the_way = before.map_or(String::new(), |x| format!(" on the way there from '{}'", names[x]));
+        let why = format!("at most, from '{}'{on_the_way}: {how}{within}", names[from]);
         modes.reasons.push(reason(&format!("change to {}", names[to]), time(takes), why));
     }
     Ok(())
+}
+
+/// How long a change takes at most that no other one meets.
+fn takes_at_most(
+    plan: &Plan,
+    modes: &ModesPlan,
+    facts: &Facts,
+    from: usize,
+    to: usize,
+) -> Result<Duration, Box<ModeRefusal>> {
+    let changing = changing(modes, from, to);
+    let refused = |cause| refusal(modes, (from, to), cause);
+    ordered(plan, modes, from, &changing).map_err(refused)?;
+    let course = course(modes, facts);
+    let steps: Vec<Step> = changing.iter().map(|one| step(modes, one)).collect();
+    let timeout = modes.changes.timeout;
+    for (one, step) in changing.iter().zip(&steps) {
+        let takes = step.agent.and_then(|agent| response(agent, modes.boosts(), course.latency));
+        if let Some(takes) = takes.filter(|takes| *takes > timeout) {
+            let service = modes.members[one.member].service.clone();
+            return Err(refused(ModeCause::Silent { service, takes, timeout }));
+        }
+    }
+    bound(&steps, course).ok_or_else(|| refused(ModeCause::Endless))
+}
+
+fn refusal(modes: &ModesPlan, (from, to): (usize, usize), cause: ModeCause) -> Box<ModeRefusal> {
+    let (from, to) = (modes.modes[from].name.clone(), modes.modes[to].name.clone());
+    Box::new(ModeRefusal { host: modes.on.clone(), from, to, cause, nearest: Vec::new() })
+}
+
+/// It takes longer than was promised, and who takes longest in it.
+fn late(
+    modes: &ModesPlan,
+    facts: &Facts,
+    (from, to): (usize, usize),
+    takes: Duration,
+    within: Duration,
+) -> Box<ModeRefusal> {
+    let course = course(modes, facts);
+    let own = |step: &Step| bound(std::slice::from_ref(step), course).unwrap_or(Duration::ZERO);
+    let changing = changing(modes, from, to);
+    let longest = changing.iter().map(|one| (one, own(&step(modes, one)))).max_by_key(|(_, own)| *own);
+    let (slowest, alone) =
+        longest.map_or((String::new(), Duration::ZERO), |(one, own)| (modes.members[one.member].service.clone(), own));
+    let policy = modes.changes.policy;
+    refusal(modes, (from, to), ModeCause::Late { bound: takes, within, slowest, alone, policy })
 }
 
 /// Where the bound of a change comes from.
@@ -96,7 +140,8 @@ fn course(modes: &ModesPlan, facts: &Facts) -> Course {
     Course { policy, transition, signalling: Facts::SIGNALLING, latency: facts.lateness }
 }
 
-/// Who does something else in mode `to` than in `from`: the largest decrease first, of equal ones in the order of the site.
+/// Who does something else in mode `to` than in `from`: the largest decrease first, of equal ones in the order of the
+/// site.
 fn changing(modes: &ModesPlan, from: usize, to: usize) -> Vec<Changing<'_>> {
     let local = |mode: usize, member: usize| modes.local(member, &modes.modes[mode].locals[member]);
     let one = |member: usize| {
@@ -122,7 +167,9 @@ fn step(modes: &ModesPlan, one: &Changing<'_>) -> Step {
             Certificate::EveryDeadline { budget, .. } => budget,
             _ => server.budget,
         };
-        Responder { cost: agent.cost, server: Interface { budget, period: server.period } }
+        // Two changes that meet are two commands that it has to work for.
+        let cost = agent.cost.checked_mul(modes.at_once()).unwrap_or(agent.cost);
+        Responder { cost, server: Interface { budget, period: server.period } }
     });
     let changes = both().filter(|(old, new)| old.budget != new.budget);
     Step {
@@ -133,8 +180,8 @@ fn step(modes: &ModesPlan, one: &Changing<'_>) -> Step {
     }
 }
 
-/// Whether the members can change one after the other: each time the first in the order whose change fits. While one changes, each
-/// of its servers has the larger of its two budgets.
+/// Whether the members can change one after the other: each time the first in the order whose change fits. While one
+/// changes, each of its servers has the larger of its two budgets.
 fn ordered(plan: &Plan, modes: &ModesPlan, from: usize, changing: &[Changing<'_>]) -> Result<(), ModeCause> {
     let mut now: Vec<&LocalPlan> =
         modes.modes[from].locals.iter().enumerate().filter_map(|(place, name)| modes.local(place, name)).collect();

@@ -1,5 +1,6 @@
-//! Mode changes in virtual time: the manager and the agents that hosts run, over the policy core. What waits for what comes out of servers,
-//! budgets and queues; only the costs of messages, switches and changes are given. Called by studies and tests.
+//! Mode changes in virtual time: the manager and the agents that hosts run, over the policy core. What waits for what
+//! comes out of servers, budgets and queues; only the costs of messages, switches and changes are given. Called by
+//! studies and tests.
 
 mod guest;
 mod host;
@@ -48,8 +49,11 @@ pub struct Scene {
     pub reservations: bool,
     /// What it takes.
     pub costs: Costs,
-    /// Time between the end of a change and the next request, uniform. The first mode is left first, then each follows in turn.
+    /// Time between the end of a change and the next request, uniform. The first mode is left first, then each follows
+    /// in turn.
     pub between: (Duration, Duration),
+    /// A mode that is not held back by `spacing`.
+    pub urgent: Option<usize>,
     /// So many changes at most.
     pub changes: usize,
     /// It ends with the last of them.
@@ -63,7 +67,8 @@ pub struct Seen {
     pub latencies: Vec<u64>,
     /// Changes that ended otherwise than in the new mode.
     pub failed: u64,
-    /// Jobs that were due while they ran, and those of them that were late. A job of a task that is stopped is not counted unless it was late then.
+    /// Jobs that were due while they ran, and those of them that were late. A job of a task that is stopped is not
+    /// counted unless it was late then.
     pub jobs: u64,
     /// Late.
     pub misses: u64,
@@ -94,13 +99,18 @@ impl Scene {
         };
         let members = self.vms.iter().enumerate().map(member).collect::<Result<Vec<_>, _>>()?;
         let place = Place { name: "guests".into(), boosts: self.cores as usize };
-        let mode = |mode: usize| Mode { name: mode.to_string(), locals: vec![mode; members.len()] };
+        let mode = |mode: usize| Mode {
+            name: mode.to_string(),
+            locals: vec![mode; members.len()],
+            urgent: self.urgent == Some(mode),
+        };
         let modes = (0..modes).map(mode).collect();
         Table::new(vec![place], members, modes).map_err(|why| refused(&why))
     }
 }
 
-/// Plays a host until its changes are done or `length` is over. The same seed gives the same numbers. O(log n) an event.
+/// Plays a host until its changes are done or `length` is over. The same seed gives the same numbers. O(log n) an
+/// event.
 ///
 /// # Errors
 /// Virtual machines, tasks or costs that make no sense.

@@ -1,8 +1,8 @@
 //! Modes: each local mode of a service has servers that keep its promise, and in each global mode all servers fit.
 //!
-//! A global mode is a plan of its own: the same entries on the same cores, with other budgets. So it is checked as one. That a
-//! change takes as long as the plan says is not checked here: how late a machine is, and what its signalling takes, the plan
-//! only claims.
+//! A global mode is a plan of its own: the same entries on the same cores, with other budgets. So it is checked as
+//! one. That a change takes as long as the plan says is not checked here: how late a machine is, and what its
+//! signalling takes, the plan only claims.
 
 use super::exact::utilization;
 use super::{admission, entry, exact, Broken};
@@ -127,7 +127,8 @@ fn member<'a>(part: &Plan, modes: &ModesPlan, member: &'a MemberPlan) -> Result<
                 return Err(told(Broken::new("the same server but for its budget", needed, found)).of(base));
             }
             if let (Promise::EveryDeadline { scheduler, .. }, Some(agent), 0) = (&base.promise, &member.agent, nth) {
-                work(&proof.tasks, agent.cost, modes.changes.spacing, *scheduler).map_err(|one| told(one).of(base))?;
+                let (cost, spacing) = (at_once(modes, agent.cost), modes.changes.spacing);
+                work(&proof.tasks, cost, spacing, *scheduler).map_err(|one| told(one).of(base))?;
             }
             let entry = with(base, *server, proof);
             // Nobody runs there but the kernel of the virtual CPU.
@@ -173,9 +174,15 @@ pub(super) fn with(base: &ServicePlan, server: Server, proof: &LocalProof) -> Se
     }
 }
 
-/// Whether the first of `tasks` covers what an agent does before all others, once in `spacing`: it is done within its deadline D,
-/// so that its work can be D late and the next in time. D is the shortest, so EDF counts it in every window that it counts; by
-/// fixed priorities it is the first.
+/// What agents may have to do in one spacing: for one change, and where a mode is urgent, which does not wait, for two.
+fn at_once(modes: &ModesPlan, cost: Duration) -> Duration {
+    let changes = if modes.modes.iter().any(|mode| mode.urgent) { 2 } else { 1 };
+    Duration::from_ns(cost.ns().saturating_mul(changes))
+}
+
+/// Whether the first of `tasks` covers what an agent does before all others, once in `spacing`: it is done within its
+/// deadline D, so that its work can be D late and the next in time. D is the shortest, so EDF counts it in every
+/// window that it counts; by fixed priorities it is the first.
 fn work(tasks: &[Task], cost: Duration, spacing: Duration, scheduler: GuestScheduler) -> Result<(), Broken> {
     let Some((agent, others)) = tasks.split_first().filter(|(first, _)| first.name == AGENT_TASK) else {
         return Err(Broken::new("its agent's work, before its tasks", AGENT_TASK, "none"));
@@ -264,7 +271,7 @@ fn boosts(whole: &Plan, modes: &ModesPlan) -> Result<(), Broken> {
             first.is_some_and(|entry| entry.core == told.core)
         };
         let costs = modes.members.iter().filter(here).filter_map(|member| Some(member.agent.as_ref()?.cost.ns()));
-        let cost: u64 = costs.sum();
+        let cost = at_once(modes, Duration::from_ns(costs.sum())).ns();
         let given = told.boost.map_or(0, |boost| boost.budget.ns());
         let often = told.boost.is_none_or(|boost| boost.period <= modes.changes.spacing);
         if given < cost || !often {
