@@ -74,8 +74,15 @@ var (
 	aboutReloads  = about("reloads_total", "Reloads of the static file.", "result")
 )
 
+// flow counts of one channel with a limit at delivery, as long as counts.
+type flow struct {
+	topic, channel string
+	delivered      atomic.Uint64
+}
+
 type metrics struct {
 	mutex            sync.Mutex
+	flows            map[string]*flow
 	topics           map[string]*counts
 	errors           map[string]uint64
 	unlimited        atomic.Uint64
@@ -91,6 +98,16 @@ func (m *metrics) topic(name string) *counts {
 		m.topics[name] = &counts{}
 	}
 	return m.topics[name]
+}
+
+func (m *metrics) flow(topic, channel string) *flow {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	key := topic + ":" + channel
+	if m.flows[key] == nil {
+		m.flows[key] = &flow{topic: topic, channel: channel}
+	}
+	return m.flows[key]
 }
 
 func (m *metrics) failure(code string) {

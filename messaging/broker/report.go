@@ -197,6 +197,7 @@ func (f *follower) report(now time.Time) (wire.Report, []*tally) {
 		if limited := topics[name]; limited != nil {
 			told.Kept = uint64(limited.kept())
 		}
+		b.installing.RLock()
 		for _, topic := range b.engine.GetStats(name, "", false).Topics {
 			for _, channel := range topic.Channels {
 				if channel.ClientCount > 0 {
@@ -204,6 +205,7 @@ func (f *follower) report(now time.Time) (wire.Report, []*tally) {
 				}
 			}
 		}
+		b.installing.RUnlock()
 		r.Topics, tallies = append(r.Topics, told), append(tallies, t)
 	}
 	return r, tallies

@@ -39,7 +39,11 @@ func (b *Broker) newWeb() *http.Server {
 		ModifyResponse: b.publicPorts,
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", proxy)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		b.installing.RLock() // nsqd looks at its channels' queues
+		defer b.installing.RUnlock()
+		proxy.ServeHTTP(w, r)
+	})
 	mux.HandleFunc("POST /pub", b.bounded(b.handlePub))
 	mux.HandleFunc("POST /mpub", b.bounded(b.handleMpub))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(b.metrics.registry(), promhttp.HandlerOpts{}))
@@ -110,11 +114,7 @@ func (b *Broker) webTarget(r *http.Request) (target, *nsqd.Topic, url.Values, er
 	if !settings.ValidName(names[0]) {
 		return target{}, nil, nil, webError{400, "INVALID_TOPIC"}
 	}
-	t, err := b.limited(names[0])
-	if err != nil {
-		return target{}, nil, nil, err
-	}
-	if t != nil {
+	if t := b.limited(names[0]); t != nil {
 		return target{t, names[0]}, t.nsq.Load(), parameters, nil
 	}
 	return target{nil, names[0]}, b.engine.topic(names[0]), parameters, nil
@@ -126,6 +126,9 @@ func (b *Broker) webPublish(to target, topic *nsqd.Topic, messages []*nsqd.Messa
 	}
 	if len(messages) == 0 {
 		return nil
+	}
+	if err := b.spilling(to.name); err != nil {
+		return err
 	}
 	now := time.Now()
 	if to.limited == nil {

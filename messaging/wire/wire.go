@@ -95,7 +95,9 @@ type Orders struct {
 type Order struct {
 	Topic string `json:"topic"`
 	Share
-	Queue int64 `json:"queue,omitempty"`
+	// Delivery: the share is what each channel may send to its consumers; else, what may be published.
+	Delivery bool  `json:"delivery,omitempty"`
+	Queue    int64 `json:"queue,omitempty"`
 	// Channels are to be there before publishers come.
 	Channels []string `json:"channels,omitempty"`
 }
