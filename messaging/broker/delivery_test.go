@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -124,6 +126,13 @@ func (r *recorder) count() int {
 	return len(r.entries)
 }
 
+// forget what came.
+func (r *recorder) forget() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.entries = nil
+}
+
 // excess is by how many messages the entries are beyond depth + rate·t in the worst window. A message came at some time between the stamps of two reads of its
 // connection; it counts for a window that has both. The stamps' clock may be slewed, by a thousandth at most.
 func (r *recorder) excess(rate, depth float64) float64 {
@@ -188,6 +197,120 @@ func supply(t testing.TB, address, topic, prefix string, count int) (acknowledge
 		}
 	}
 	return acknowledged
+}
+
+// A broker that was stopped for longer than its lease lasts lets nothing go when it wakes, until it has new orders: another may have its
+// share. What it had on its way waits, too.
+func TestABrokerThatSleptLetsNothingGo(t *testing.T) {
+	d := distribute(t)
+	command, address, _ := child(t, t.TempDir(), "mem_queue: 0\n"+d.file())
+	defer func() {
+		command.Process.Signal(syscall.SIGTERM)
+		command.Wait()
+	}()
+	r := record(t, func() string { return address }, "kept", "test", 3, 50)
+	order := share("kept", 500, 10)
+	order.Delivery = true
+	d.order(t, 1500*time.Millisecond, order)
+	supply(t, address, "kept", "a", 2000)
+	settled(t, "messages lacking", 0, func() int { return max(0, 300-r.count()) })
+	d.say(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "nobody leads", 503) })
+	command.Process.Signal(syscall.SIGSTOP)
+	time.Sleep(100 * time.Millisecond)
+	before := r.count()
+	time.Sleep(2 * time.Second) // the lease is over
+	command.Process.Signal(syscall.SIGCONT)
+	time.Sleep(700 * time.Millisecond)
+	if after := r.count(); after > before {
+		t.Errorf("%d messages entered after the lease", after-before)
+	}
+	d.say(nil)
+	settled(t, "messages lacking", 0, func() int { return max(0, 2000-r.count()) })
+	fmt.Printf("broker: delivery: stopped beyond its lease: nothing entered; %.2f beyond the bucket at worst\n", r.excess(500, 10))
+	if over := r.excess(500, 10); over > 0.05 {
+		t.Errorf("%.2f messages beyond 10 + 500·t", over)
+	}
+	// A share of nothing is acknowledged when nothing enters any more, and what is published meanwhile is kept.
+	order.Share = share("kept", 0, 0).Share
+	supply(t, address, "kept", "b", 500)
+	d.order(t, time.Minute, order)
+	before = r.count()
+	time.Sleep(300 * time.Millisecond)
+	if after := r.count(); after > before {
+		t.Errorf("%d messages entered after the share was given up", after-before)
+	}
+	d.order(t, time.Minute) // no limit any more
+	settled(t, "messages lacking", 0, func() int { return max(0, 2500-r.count()) })
+}
+
+// The file's limits change while consumers are there: what a limit that comes lets through, from then on, is within its bucket, also on the connections that
+// are there; a channel has its own; one that goes is not felt any more.
+func TestLimitsAtDeliveryAreReloaded(t *testing.T) {
+	b := start(t, "topics: {a: {channels: {slow: {rate: 50/s, depth: 2}}}}")
+	defer b.Stop()
+	address := b.Addr().String()
+	slow := record(t, func() string { return address }, "a", "slow", 1, 20)
+	free := record(t, func() string { return address }, "a", "free", 1, 20)
+	settled(t, "consumers lacking", 0, func() int { return 2 - int(b.consuming.Load()) })
+	supply(t, address, "a", "x", 40)
+	settled(t, "messages lacking", 0, func() int { return 40 - free.count() })
+	settled(t, "messages lacking", 0, func() int { return 40 - slow.count() })
+	if over := slow.excess(50, 2); over > 0.05 {
+		t.Errorf("%.2f messages beyond 2 + 50·t", over)
+	}
+	path := t.TempDir() + "/file.yaml"
+	reload := func(topics string) {
+		t.Helper()
+		s := *b.settings.Load()
+		os.WriteFile(path, fmt.Appendf(nil, "listen: %s\nhttp: %s\ndata: %s\nnode: 1\n%s", s.Listen, s.HTTP, s.Data, topics), 0o600)
+		if err := b.Reload(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload("topics: {a: {rate: 100/s, depth: 1, limit: delivery}}")
+	free.forget()
+	slow.forget()
+	supply(t, address, "a", "y", 50)
+	settled(t, "messages lacking", 0, func() int { return 50 - free.count() })
+	if over := free.excess(100, 1); over > 0.05 {
+		t.Errorf("%.2f messages beyond 1 + 100·t on a connection from before the limit", over)
+	}
+	// Taken away and put back: it begins empty.
+	for range 5 {
+		reload("")
+		reload("topics: {a: {rate: 20/s, depth: 10, limit: delivery}}")
+	}
+	free.forget()
+	began := time.Now()
+	supply(t, address, "a", "z", 10)
+	settled(t, "messages lacking", 0, func() int { return 10 - free.count() })
+	if took := time.Since(began); took < 400*time.Millisecond {
+		t.Errorf("10 at 20/s, from an empty bucket on, came in %v", took)
+	}
+}
+
+// What is in a bucket is there again after an orderly end, and is not after a kill.
+func TestTokensOutliveAnOrderlyEnd(t *testing.T) {
+	data := t.TempDir()
+	text := "topics: {a: {rate: 20/s, depth: 10, limit: delivery}}"
+	for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		command, address, _ := child(t, data, text)
+		r := record(t, func() string { return address }, "a", "test", 1, 20)
+		time.Sleep(700 * time.Millisecond) // the bucket is full
+		command.Process.Signal(end)
+		command.Wait()
+		command, address, _ = child(t, data, text)
+		settled(t, "messages lacking", 0, func() int { supply(t, address, "a", "first", 1); return 1 - min(1, r.count()) })
+		began := time.Now()
+		supply(t, address, "a", "x", 8)
+		settled(t, "messages lacking", 0, func() int { return max(0, 9-r.count()) })
+		if took := time.Since(began); (took > 200*time.Millisecond) != (end == syscall.SIGKILL) {
+			t.Errorf("after %v 8 messages took %v", end, took)
+		}
+		r.stop()
+		command.Process.Kill()
+		command.Wait()
+	}
 }
 
 // What consumers get of a channel is within its bucket over any window, whatever its messages went through: a start, a backlog, SIGTERM, SIGKILL, a stop

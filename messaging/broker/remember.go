@@ -42,7 +42,7 @@ func (b *Broker) remember(data string) error {
 	for _, c := range b.all() {
 		c.mutex.Lock()
 		if !c.outlet.Open && c.lease == 0 {
-			r.Tokens[c.topic+":"+c.name] = c.outlet.Level()
+			r.Tokens[c.topic+":"+c.name] = c.outlet.Level(c.now())
 		}
 		c.mutex.Unlock()
 	}

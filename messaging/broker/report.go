@@ -191,9 +191,17 @@ func (f *follower) report(now time.Time) (wire.Report, []*tally) {
 		}
 	}
 	f.mutex.Unlock()
+	waiting := map[string]int64{}
+	for _, c := range b.all() {
+		if _, has := f.atDelivery(c.topic); has && all[c.topic] != nil {
+			used, waits := c.used()
+			waiting[c.topic] = max(waiting[c.topic], waits)
+			all[c.topic].came(b.clock.at(now), 0, true, used)
+		}
+	}
 	var tallies []*tally
 	for name, t := range all {
-		told := wire.TopicReport{Topic: name, Seconds: t.seconds(b.clock.at(now))}
+		told := wire.TopicReport{Topic: name, Kept: uint64(waiting[name]), Seconds: t.seconds(b.clock.at(now))}
 		if limited := topics[name]; limited != nil {
 			told.Kept = uint64(limited.kept())
 		}

@@ -204,10 +204,10 @@ func (c *Control) Orders(now time.Duration, id string) (wire.Orders, bool) {
 	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
 		t := c.topics[name]
 		share, _ := t.book.Current(b.holder())
-		orders = append(orders, wire.Order{Topic: name, Share: share, Queue: t.spec.Queue, Channels: c.channels(name)})
+		orders = append(orders, wire.Order{Topic: name, Share: share, Delivery: t.spec.Delivery, Queue: t.spec.Queue, Channels: c.channels(name)})
 	}
 	same := func(a, b wire.Order) bool {
-		return a.Topic == b.Topic && a.Share == b.Share && a.Queue == b.Queue && slices.Equal(a.Channels, b.Channels)
+		return a.Topic == b.Topic && a.Share == b.Share && a.Delivery == b.Delivery && a.Queue == b.Queue && slices.Equal(a.Channels, b.Channels)
 	}
 	if b.number == b.sentNumber && !slices.EqualFunc(orders, b.sent, same) {
 		c.number++

@@ -105,8 +105,11 @@ func (o *Outlet) entering() (count uint64) {
 	return count
 }
 
-// Level is what is in the bucket.
-func (o *Outlet) Level() uint64 { return o.bucket.Level() }
+// Level is what is in the bucket now.
+func (o *Outlet) Level(now uint64) uint64 {
+	o.crowd(now)
+	return o.bucket.Level()
+}
 
 // leased says whether a write may begin now.
 func (o *Outlet) leased(now uint64) bool { return o.Until == 0 || now+Margin <= o.Until }

@@ -36,6 +36,8 @@ type Topic struct {
 	Periodic bool `json:"periodic,omitempty"`
 	// Queue bounds what waits at each broker, in messages of 1 KiB; 0 is the broker's default.
 	Queue int64 `json:"queue,omitempty"`
+	// Delivery: what passes the bucket is what each channel sends to its consumers; else, what is published.
+	Delivery bool `json:"delivery,omitempty"`
 }
 
 // Report is what a broker says of itself. Each answers the Orders that it saw last; a broker asks one at a time.
