@@ -234,10 +234,10 @@ func (b *Broker) Ended() <-chan error { return b.engine.ended }
 // its rate for as long as `drain` says, and the rest to nsqd's disk, as what consumers did not take.
 func (b *Broker) Stop() {
 	b.stopping.Store(true)
-	if b.follower != nil {
-		b.follower.reporter.stop()
-	}
 	b.listener.Close()
+	if b.follower != nil {
+		b.follower.leave()
+	}
 	ending, cancel := context.WithTimeout(context.Background(), time.Second)
 	b.web.Shutdown(ending)
 	cancel()
@@ -253,7 +253,9 @@ func (b *Broker) Stop() {
 	for end := time.Now().Add(time.Duration(b.settings.Load().Drain)); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		kept := 0
 		for _, t := range topics {
-			kept += t.kept()
+			if !t.follows() { // the others' shares were given back
+				kept += t.kept()
+			}
 		}
 		if kept == 0 {
 			break

@@ -219,6 +219,34 @@ func (f *follower) channels(o wire.Order) {
 	}
 }
 
+// leave gives all shares back: nothing passes any more, and then the distributor is told. Without it others would wait for the lease's end.
+func (f *follower) leave() {
+	b := f.broker
+	f.reporter.stop()
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	f.until.Store(0)
+	f.delivering.Store(0)
+	for _, t := range *b.topics.Load() {
+		t.surrender()
+	}
+	_ = b.deliver(func(string) bool { return false }) // a bucket takes nothing
+	b.settle()
+	if err := f.reporter.farewell(); err != nil {
+		b.log("others get this broker's shares when its lease is over: %v", err)
+	}
+}
+
+// surrender makes a followed topic hold for good.
+func (t *topic) surrender() {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.lease > 0 {
+		t.renew(time.Now())
+		t.lease, t.gate.Until = 1, 1
+	}
+}
+
 // follows says whether the topic's limit is a distributor's, not the file's.
 func (t *topic) follows() bool {
 	t.mutex.Lock()

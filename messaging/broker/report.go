@@ -126,6 +126,33 @@ func (r *reporter) stop() {
 	r.client.CloseIdleConnections()
 }
 
+// farewell makes the last report, to who answered last or else to any.
+func (r *reporter) farewell() (err error) {
+	last := r.about
+	last.Leaves = true
+	text, err := json.Marshal(last)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: time.Second}
+	to := r.given
+	if r.to != "" {
+		to = append([]string{strings.TrimPrefix(r.to, "http://")}, to...)
+	}
+	for _, address := range to[:min(len(to), 3)] {
+		answer, failed := client.Post("http://"+address+"/report", "application/json", bytes.NewReader(text))
+		if failed == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return nil
+			}
+			failed = errors.New(answer.Status)
+		}
+		err = fmt.Errorf("%s: %w", address, failed)
+	}
+	return err
+}
+
 // report makes one report and does what the answer says; news: that is other than before.
 func (r *reporter) report(ctx context.Context) (news bool, err error) {
 	f := r.follower

@@ -17,7 +17,7 @@ func (c *Control) steer(t *topic) {
 		c.watch(t)
 	case moving:
 		if t.session == nil || t.gather && !t.gathered(c.now, c.settings.Gather) {
-			c.end(t, "")
+			c.finish(t, "")
 		} else if c.still(t) {
 			t.phase, t.from = measuring, c.now+c.settings.Calm
 			t.to = t.from + c.settings.Round
@@ -25,7 +25,7 @@ func (c *Control) steer(t *topic) {
 		}
 	case measuring:
 		if t.gather {
-			c.end(t, "")
+			c.finish(t, "")
 		} else if c.now >= t.to {
 			c.measured(t)
 		}
@@ -154,7 +154,7 @@ func (c *Control) next(t *topic) {
 	for {
 		if t.session.Settled() {
 			if t.session.Done() {
-				c.end(t, "")
+				c.finish(t, "")
 				return
 			}
 			if err := t.session.Assign(); err != nil {
@@ -187,11 +187,11 @@ func (c *Control) giveUp(t *topic, why string) {
 	if plan, _, any := t.session.Best(); any {
 		c.follow(t, plan)
 	}
-	c.end(t, why)
+	c.finish(t, why)
 	t.rest = c.now + 10*c.settings.Round
 }
 
-func (c *Control) end(t *topic, note string) {
+func (c *Control) finish(t *topic, note string) {
 	t.phase, t.session = idle, nil
 	if note != "" || !t.stuck { // else it says why somebody could not move
 		t.note = note

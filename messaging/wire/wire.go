@@ -47,6 +47,8 @@ type Report struct {
 	// lock of the same data directory.
 	Incarnation string `json:"incarnation"`
 	Replaces    string `json:"replaces,omitempty"`
+	// Leaves: this is its last report. It ends, and no message passes any more by any orders.
+	Leaves bool `json:"leaves,omitempty"`
 	// Where producers and consumers connect, and HTTP.
 	V2   string `json:"v2"`
 	HTTP string `json:"http"`
