@@ -34,6 +34,7 @@ type plant struct {
 
 func newPlant(t *testing.T, change func(*Settings), takes map[string]float64) *plant {
 	s := Defaults()
+	s.Lease, s.Silent = 2*time.Minute, 5*time.Second
 	s.Capacity, s.Round = 1000, 5*time.Second
 	if change != nil {
 		change(&s)
@@ -235,7 +236,7 @@ func TestABrokerThatIsTooSlowShedsPublishers(t *testing.T) {
 	}
 	for id := range p.loads("alarms") {
 		delete(p.takes, id)
-		p.run(Defaults().Silent + time.Second)
+		p.run(p.c.settings.Silent + time.Second)
 		if load := p.load("alarms", id); load > 0 {
 			t.Errorf("%s is silent, and has %v", id, load)
 		}
