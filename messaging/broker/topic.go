@@ -74,6 +74,7 @@ type topic struct {
 	armed   uint64 // when the alarm rings; 0: it does not
 	ended   chan struct{}
 	outlets sync.WaitGroup
+	handing sync.Mutex // held while letOut has messages that are in no queue
 }
 
 // newTopic makes a topic whose bucket is what it is at the beginning.
@@ -235,6 +236,7 @@ func (t *topic) letOut() {
 			t.alarm.stop()
 			return
 		}
+		t.handing.Lock()
 		t.mutex.Lock()
 		t.armed = 0
 		now := time.Now()
@@ -242,6 +244,7 @@ func (t *topic) letOut() {
 		t.gate.Due(t.broker.clock.at(now), func(p pending) { out = append(out, p) })
 		t.mutex.Unlock()
 		t.hand(out)
+		t.handing.Unlock()
 		t.mutex.Lock()
 		t.arm(t.broker.clock.at(time.Now()))
 		t.mutex.Unlock()
