@@ -341,6 +341,7 @@ func (c *channel) left(id outlet.ID, k *consumer) {
 	c.mutex.Lock()
 	delete(c.writers, k)
 	c.outlet.Left(id, c.now())
+	c.counts.late.Store(c.outlet.Counts.Late)
 	c.mutex.Unlock()
 	poke(c.stir)
 }

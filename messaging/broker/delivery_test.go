@@ -199,11 +199,14 @@ func supply(t testing.TB, address, topic, prefix string, count int) (acknowledge
 	return acknowledged
 }
 
+// silence is what a distributor says that does not lead.
+func silence(w http.ResponseWriter, _ *http.Request) { http.Error(w, "nobody leads", 503) }
+
 // A broker that was stopped for longer than its lease lasts lets nothing go when it wakes, until it has new orders: another may have its
 // share. What it had on its way waits, too.
 func TestABrokerThatSleptLetsNothingGo(t *testing.T) {
 	d := distribute(t)
-	command, address, _ := child(t, t.TempDir(), "mem_queue: 0\n"+d.file())
+	command, address, http := child(t, t.TempDir(), "mem_queue: 0\n"+d.file())
 	defer func() {
 		command.Process.Signal(syscall.SIGTERM)
 		command.Wait()
@@ -214,7 +217,7 @@ func TestABrokerThatSleptLetsNothingGo(t *testing.T) {
 	d.order(t, 1500*time.Millisecond, order)
 	supply(t, address, "kept", "a", 2000)
 	settled(t, "messages lacking", 0, func() int { return max(0, 300-r.count()) })
-	d.say(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "nobody leads", 503) })
+	d.say(silence)
 	command.Process.Signal(syscall.SIGSTOP)
 	time.Sleep(100 * time.Millisecond)
 	before := r.count()
@@ -229,6 +232,10 @@ func TestABrokerThatSleptLetsNothingGo(t *testing.T) {
 	fmt.Printf("broker: delivery: stopped beyond its lease: nothing entered; %.2f beyond the bucket at worst\n", r.excess(500, 10))
 	if over := r.excess(500, 10); over > 0.05 {
 		t.Errorf("%.2f messages beyond 10 + 500·t", over)
+	}
+	if metrics := get(t, http, "/metrics"); !strings.Contains(metrics, `giusto_broker_late_messages_total{channel="test",topic="kept"} 0`) ||
+		!strings.Contains(metrics, `giusto_broker_delivered_messages_total{channel="test",topic="kept"} 2`) {
+		t.Error("its metrics lack what was delivered, or it was late")
 	}
 	// A share of nothing is acknowledged when nothing enters any more, and what is published meanwhile is kept.
 	order.Share = share("kept", 0, 0).Share

@@ -61,6 +61,8 @@ var (
 	aboutLimit    = about("queue_limit", "How much the queue takes.", "topic")
 	aboutAccess   = about("access_seconds", "From the kernel's stamp of a message to its release to nsqd.", "topic")
 	aboutLag      = about("read_lag_seconds", "From the kernel's stamp of a message to when it was read.", "topic")
+	aboutGiven    = about("delivered_messages_total", "Messages given a token at delivery, of channels with a limit there.", "topic", "channel")
+	aboutLate     = about("late_messages_total", "Of these, those that may have entered a consumer's socket after the lease.", "topic", "channel")
 	aboutUnlisted = about("unlimited_messages_total", "Messages released to nsqd, of topics without a limit.")
 	aboutClients  = about("connections", "Connections, now.", "role")
 	aboutOpened   = about("connections_total", "Connections accepted.")
@@ -78,6 +80,7 @@ var (
 type flow struct {
 	topic, channel string
 	delivered      atomic.Uint64
+	late           atomic.Uint64 // written at the end of a lease, perhaps after it
 }
 
 type metrics struct {
@@ -149,6 +152,12 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	topics := make(map[string]*counts, len(m.topics))
 	for name, c := range m.topics {
 		topics[name] = c
+	}
+	for _, f := range m.flows {
+		if given := f.delivered.Load(); given > 0 {
+			counter(aboutGiven, given, f.topic, f.channel)
+			counter(aboutLate, f.late.Load(), f.topic, f.channel)
+		}
 	}
 	for code, count := range m.errors {
 		counter(aboutErrors, count, code)
