@@ -54,6 +54,9 @@ func (c *Control) watch(t *topic) {
 		return
 	}
 	t.judged = c.now
+	if c.now-t.rest > 64*c.settings.Round {
+		t.again = 0
+	}
 	for id := range t.load { // somebody could not leave a broker that is drained
 		if c.drained[id] && c.now > t.rest && !t.gather {
 			c.begin(t, false)
@@ -94,7 +97,7 @@ func (c *Control) begin(t *topic, overloaded bool) {
 		s = fresh()
 		s.Resume(at)
 	}
-	t.session, t.gather, t.stuck, t.rounds = s, false, false, 0
+	t.session, t.gather, t.stuck, t.rounds, t.forced = s, false, false, 0, overloaded
 	clear(t.late)
 	t.planned = t.rate
 	c.next(t)
@@ -188,11 +191,16 @@ func (c *Control) giveUp(t *topic, why string) {
 		c.follow(t, plan)
 	}
 	c.finish(t, why)
-	t.rest = c.now + 10*c.settings.Round
+	t.rest = c.now + 10*c.settings.Round<<min(t.again, 4)
 }
 
 func (c *Control) finish(t *topic, note string) {
 	t.phase, t.session = idle, nil
+	if t.forced { // the more often in a row, the longer it is left alone: 1 round to 32
+		t.rest = max(t.rest, c.now+c.settings.Round<<min(t.again, 5))
+		t.again++
+		t.forced = false
+	}
 	if note != "" || !t.stuck { // else it says why somebody could not move
 		t.note = note
 	}
