@@ -32,6 +32,7 @@ type Broker struct {
 	tls      *tls.Config
 	asking   *http.Client // of auth servers
 	listener net.Listener
+	alarms   *alarms
 	web      *http.Server
 	webAddr  net.Addr
 
@@ -40,6 +41,11 @@ type Broker struct {
 	consuming  atomic.Int64
 	stopping   atomic.Bool
 	lastCall   chan struct{} // closed: what nsqd does not take now is lost
+
+	installing sync.RWMutex        // of channels; whoever looks at nsqd's, reads under it
+	channels   map[string]*channel // by topic:channel
+	saved      map[string]uint64   // what was in their buckets when the broker ended
+	spills     atomic.Int64        // messages that channels could not write
 
 	mutex    sync.Mutex // of clients
 	clients  map[*connection]struct{}
@@ -53,7 +59,8 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 		crowded: max(int64(s.Memory)/4, 2*int64(s.MaxBody)), asking: &http.Client{Timeout: 5 * time.Second}}
 	b.settings.Store(&s)
 	b.topics.Store(&map[string]*topic{})
-	b.metrics = &metrics{broker: b, topics: map[string]*counts{}, errors: map[string]uint64{}}
+	b.channels, b.saved = map[string]*channel{}, map[string]uint64{}
+	b.metrics = &metrics{broker: b, topics: map[string]*counts{}, flows: map[string]*flow{}, errors: map[string]uint64{}}
 	var err error
 	if b.tls, err = tlsConfig(s.TLS); err != nil {
 		return nil, err
@@ -68,11 +75,20 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 		return nil, err
 	}
 	b.webAddr = web.Addr()
-	b.engine, err = startEngine(s, b.listener.Addr(), web.Addr(), log)
+	b.alarms, err = newAlarms()
+	if err == nil {
+		b.engine, err = startEngine(s, b.listener.Addr(), web.Addr(), log, b.adoptAll)
+	}
 	if err == nil && len(s.Distributor) > 0 {
 		b.follower, err = b.newFollower(s)
 	}
 	if err == nil {
+		b.saved = recall(s.Data)
+		for _, t := range b.engine.GetMetadata(true).Topics {
+			if nsq, err := b.engine.GetExistingTopic(t.Name); err == nil {
+				b.adoptAll(nsq, t.Name)
+			}
+		}
 		err = b.limit(s.Topics)
 	}
 	if err != nil {
@@ -80,6 +96,9 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 		web.Close()
 		if b.engine != nil {
 			b.engine.stop()
+		}
+		if b.alarms != nil {
+			b.alarms.close()
 		}
 		return nil, err
 	}
@@ -106,27 +125,20 @@ func (b *Broker) limit(wanted map[string]settings.Topic) error {
 	old := *b.topics.Load()
 	changed := map[string]*topic{}
 	for name, s := range wanted {
-		if old[name] != nil {
+		if old[name] != nil || s.Limit != settings.Publishing {
 			continue
 		}
 		full, err := bucket.New(s.Rate.Rate, uint64(s.Depth), uint64(s.Depth), b.clock.at(time.Now()))
-		if err == nil {
-			changed[name], err = b.newTopic(name, s, full)
-		}
 		if err != nil {
-			for _, t := range changed {
-				if t != nil {
-					t.end()
-				}
-			}
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, err) // the file was checked: the bucket takes it
 		}
+		changed[name] = b.newTopic(name, s, full)
 	}
 	var err error
 	for name, t := range old {
-		if s, stays := wanted[name]; stays {
+		if s, stays := wanted[name]; stays && s.Limit == settings.Publishing {
 			err = errors.Join(err, t.set(s)) // the file was checked: the bucket takes it
-		} else if b.follower == nil {
+		} else if b.follower == nil || stays {
 			changed[name] = nil
 		} else if !t.follows() {
 			err = errors.Join(err, t.order(holder.Step{Change: holder.Restart}, 1)) // until there are orders for it
@@ -160,11 +172,16 @@ func (b *Broker) reload(path string) error {
 	if key := s.Differs(*b.settings.Load()); key != "" {
 		return fmt.Errorf("%s: %s has changed, which needs a restart", path, key)
 	}
-	if err := b.limit(s.Topics); err != nil {
-		return err
-	}
+	before := *b.settings.Load()
 	b.settings.Store(&s)
-	return nil
+	err = b.deliver(func(string) bool { return false })
+	if err == nil {
+		err = b.limit(s.Topics)
+	}
+	if err != nil {
+		b.settings.Store(&before)
+	}
+	return err
 }
 
 // accept serves connections until the listener is closed.
@@ -217,10 +234,10 @@ func (b *Broker) Ended() <-chan error { return b.engine.ended }
 // its rate for as long as `drain` says, and the rest to nsqd's disk, as what consumers did not take.
 func (b *Broker) Stop() {
 	b.stopping.Store(true)
-	if b.follower != nil {
-		b.follower.reporter.stop()
-	}
 	b.listener.Close()
+	if b.follower != nil {
+		b.follower.leave()
+	}
 	ending, cancel := context.WithTimeout(context.Background(), time.Second)
 	b.web.Shutdown(ending)
 	cancel()
@@ -236,7 +253,9 @@ func (b *Broker) Stop() {
 	for end := time.Now().Add(time.Duration(b.settings.Load().Drain)); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		kept := 0
 		for _, t := range topics {
-			kept += t.kept()
+			if !t.follows() { // the others' shares were given back
+				kept += t.kept()
+			}
 		}
 		if kept == 0 {
 			break
@@ -246,6 +265,9 @@ func (b *Broker) Stop() {
 	b.disconnect()
 	for end := time.Now().Add(time.Second); b.consuming.Load() > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
+	}
+	if err := b.remember(b.settings.Load().Data); err != nil {
+		b.log("buckets begin empty at the next start: %v", err)
 	}
 	// nsqd's disk may be full: what it does not take within a moment is lost, and said to be.
 	last := time.AfterFunc(2*time.Second, func() { close(b.lastCall) })
@@ -258,6 +280,7 @@ func (b *Broker) Stop() {
 	b.engine.stop()
 	b.disconnect()
 	b.serving.Wait()
+	b.alarms.close()
 }
 
 // disconnect ends all connections.

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
+	"github.com/nsqio/nsq/nsqd"
+	"giusto.dev/messaging/outlet"
 	"giusto.dev/messaging/settings"
 )
 
@@ -21,10 +24,14 @@ import (
 // 16 KiB or 250 ms are full.
 type consumer struct {
 	*connection
-	tally   *tally // of the topic that it consumes; nil: nobody wants to know
-	first   []byte // what nsqd is to read first
-	skipped bool   // the answer to IDENTIFY was
-	frame   []byte // of the frame that nsqd is writing, what is here
+	channel  *channel
+	gone     chan struct{} // closed when nsqd has let it go
+	closing  sync.Once
+	patience time.Duration // with a message that waits for its token here
+	tally    *tally        // of the topic that it consumes; nil: nobody wants to know
+	first    []byte        // what nsqd is to read first
+	skipped  bool          // the answer to IDENTIFY was
+	frame    []byte        // of the frame that nsqd is writing, what is here
 }
 
 // subscribe does SUB: the rest of the connection's life is nsqd's. nil: it is over.
@@ -67,7 +74,13 @@ func (c *connection) subscribe() error {
 	defer c.broker.consuming.Add(-1)
 	first := binary.BigEndian.AppendUint32([]byte("  V2IDENTIFY\n"), uint32(len(text)))
 	first = fmt.Appendf(append(first, text...), "SUB %s %s\n", topic, channel)
-	c.broker.engine.handler.Handle(&consumer{connection: c, tally: c.broker.tally(topic), first: first})
+	k := &consumer{connection: c, tally: c.broker.tally(topic), first: first, gone: make(chan struct{}), patience: c.broker.engine.options.MsgTimeout / 2}
+	if said.MsgTimeout > 0 {
+		k.patience = time.Duration(said.MsgTimeout) * time.Millisecond / 2
+	}
+	k.channel = c.broker.join(topic, channel)
+	defer k.channel.leave()
+	c.broker.engine.handler.Handle(k)
 	return nil
 }
 
@@ -115,15 +128,8 @@ func (c *consumer) Write(data []byte) (int, error) {
 			break
 		}
 		if c.skipped {
-			c.writing.Lock()
-			c.out = append(c.out, c.frame[:size]...)
-			err := c.write()
-			c.writing.Unlock()
-			if err != nil {
+			if err := c.send(c.frame[:size]); err != nil {
 				return 0, err
-			}
-			if c.tally != nil {
-				c.count(c.frame[4:size])
 			}
 		}
 		c.skipped = true
@@ -132,6 +138,32 @@ func (c *consumer) Write(data []byte) (int, error) {
 		}
 	}
 	return len(data), nil
+}
+
+// send writes a frame; a message only when it may enter the socket.
+func (c *consumer) send(frame []byte) error {
+	limited := c.channel.ruled.Load() && binary.BigEndian.Uint32(frame[4:]) == frameMessage && len(frame) >= 8+10+nsqd.MsgIDLength
+	var id outlet.ID
+	if limited {
+		id = messageID(frame[8:])
+		if err := c.channel.enter(id, c); err == errLate {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	} else {
+		c.writing.Lock()
+	}
+	c.out = append(c.out, frame...)
+	err := c.write()
+	c.writing.Unlock()
+	if limited {
+		c.channel.left(id, c)
+	}
+	if err == nil && c.tally != nil {
+		c.count(frame[4:])
+	}
+	return err
 }
 
 // count counts a message that was written: its time runs from when it came. What is sent again says nothing of the broker.
@@ -144,7 +176,10 @@ func (c *consumer) count(frame []byte) {
 }
 
 // Close ends the connection; nsqd calls it.
-func (c *consumer) Close() error { return c.conn.Close() }
+func (c *consumer) Close() error {
+	c.closing.Do(func() { close(c.gone) })
+	return c.conn.Close()
+}
 
 // LocalAddr and RemoteAddr are the client's, for nsqd's statistics.
 func (c *consumer) LocalAddr() net.Addr { return c.conn.LocalAddr() }

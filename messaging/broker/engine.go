@@ -21,8 +21,9 @@ import (
 // engine is the embedded nsqd. It listens on two unix sockets in a directory of ours alone: HTTP, for what we pass on, and V2,
 // which nobody uses, because consumers are handed over in process.
 //
-// Two things that nsqd 1.3.0 does not export are reached by their names in its types: the handler of an accepted connection, and
-// a message's deferral. A nsqd without them is refused at start; go.sum pins the one that has them.
+// What nsqd 1.3.0 does not export is reached by its name in nsqd's types: the handler of an accepted connection, a message's
+// deferral, and of a channel (inside.go) its queues and the lock that is held while a message is put there. A nsqd without them is refused at start; go.sum pins the one that
+// has them.
 type engine struct {
 	*nsqd.NSQD
 	options *nsqd.Options
@@ -31,6 +32,7 @@ type engine struct {
 	http    string
 	version string
 	ended   chan error
+	made    func(t *nsqd.Topic, name string) // is told of topics
 }
 
 // Where a message's deferral is.
@@ -53,9 +55,12 @@ func (l logger) Output(_ int, line string) error {
 var tune = func(*nsqd.Options) {}
 
 // startEngine starts nsqd, which announces our public addresses.
-func startEngine(s settings.Settings, tcp, http net.Addr, log logger) (*engine, error) {
+func startEngine(s settings.Settings, tcp, http net.Addr, log logger, made func(*nsqd.Topic, string)) (*engine, error) {
 	if !hasDeferral || deferral.Type != reflect.TypeOf(time.Duration(0)) {
 		return nil, errors.New("this nsqd's messages have no deferral: build with nsqd 1.3.0, as go.mod says")
+	}
+	if err := inside(); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(s.Data, 0o755); err != nil {
 		return nil, err
@@ -65,7 +70,7 @@ func startEngine(s settings.Settings, tcp, http net.Addr, log logger) (*engine, 
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{sockets: sockets, http: filepath.Join(sockets, "http"), ended: make(chan error, 1)}
+	e := &engine{sockets: sockets, http: filepath.Join(sockets, "http"), ended: make(chan error, 1), made: made}
 	o := nsqd.NewOptions()
 	e.options = o
 	o.Logger, o.LogLevel = log, nsqd.LOG_WARN
@@ -148,7 +153,9 @@ func (e *engine) topic(name string) *nsqd.Topic {
 		return t
 	}
 	e.prepare(name)
-	return e.GetTopic(name)
+	t := e.GetTopic(name)
+	e.made(t, name) // nsqlookupd may have named channels
+	return t
 }
 
 // prepare makes the record that nsqd's disk queue of this name starts from, where there is none. nsqd writes it only after two

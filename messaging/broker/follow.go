@@ -23,6 +23,9 @@ type follower struct {
 	until    atomic.Uint64 // the end of the lease, in the leases' time; 0: no orders are done whole
 	epoch    atomic.Uint64 // of the orders in force
 	version  atomic.Uint64
+	// Of topics whose limit is at delivery, and until when all channels may deliver, in the leases' time; 0: no orders yet.
+	delivered  atomic.Pointer[map[string]wire.Order]
+	delivering atomic.Uint64
 
 	// Under broker.changing.
 	holding holder.Holder
@@ -50,10 +53,10 @@ func (b *Broker) tally(name string) *tally {
 }
 
 // limited is the limit of a topic; nil: it has none.
-func (b *Broker) limited(name string) (*topic, error) {
+func (b *Broker) limited(name string) *topic {
 	waits := b.waits()
 	if t := (*b.topics.Load())[name]; t != nil || !waits {
-		return t, nil
+		return t
 	}
 	return b.follower.hold(name)
 }
@@ -64,28 +67,26 @@ func (b *Broker) waits() bool {
 	return b.follower != nil && b.follower.until.Load() < b.leases(time.Now())
 }
 
-// hold makes a topic that no orders are in force for wait for them.
-func (f *follower) hold(name string) (*topic, error) {
+// hold makes a topic that no orders are in force for wait for them, unless it is the file's, or is known to be limited at delivery: then it waits there.
+func (f *follower) hold(name string) *topic {
 	b := f.broker
 	b.changing.Lock()
 	defer b.changing.Unlock()
-	if t := (*b.topics.Load())[name]; t != nil || !b.waits() {
-		return t, nil
-	}
-	t, err := f.follow(name)
-	if err == nil {
+	t := (*b.topics.Load())[name]
+	_, named := b.settings.Load().Topics[name]
+	_, elsewhere := f.atDelivery(name)
+	if t == nil && b.waits() && !named && !elsewhere {
+		t = f.follow(name)
 		b.swap(map[string]*topic{name: t})
 	}
-	return t, err
+	return t
 }
 
 // follow makes a topic that holds everything until it is given a share.
-func (f *follower) follow(name string) (*topic, error) {
-	t, err := f.broker.newTopic(name, settings.Topic{Queue: settings.Queue, Ok: f.broker.settings.Load().Answer()}, bucket.Bucket{})
-	if err == nil {
-		t.lease = 1
-	}
-	return t, err
+func (f *follower) follow(name string) *topic {
+	t := f.broker.newTopic(name, settings.Topic{Queue: settings.Queue, Ok: f.broker.settings.Load().Answer()}, bucket.Bucket{})
+	t.lease = 1
+	return t
 }
 
 // swap puts topics in the place of those there were; nil: it has no limit any more, and what waits goes out. Called with `changing`.
@@ -122,13 +123,26 @@ func (f *follower) apply(asked uint64, o wire.Orders) error {
 		return err
 	}
 	until := f.holding.Until()
-	changed, named := map[string]*topic{}, map[string]bool{}
+	changed, named, again := map[string]*topic{}, map[string]bool{}, map[string]bool{}
+	delivered := map[string]wire.Order{}
+	for _, s := range steps {
+		if again[s.Topic] = s.Change == holder.Restart; s.Delivery {
+			delivered[s.Topic] = s.Order
+		}
+	}
+	f.delivered.Store(&delivered)
+	f.delivering.Store(until)
+	err = b.deliver(func(topic string) bool { return again[topic] })
+	b.settle()
 	var fresh []holder.Step
 	for _, s := range steps {
 		t := (*b.topics.Load())[s.Topic]
+		_, own := b.settings.Load().Topics[s.Topic]
 		switch {
-		case s.Change == holder.Free:
+		case s.Change == holder.Free || s.Delivery && !own:
 			continue
+		case own && t == nil:
+			f.once("%s: the distributor's share is not taken: the file has a limit of its own for it", s.Topic)
 		case t == nil:
 			fresh = append(fresh, s)
 		case !t.follows():
@@ -142,12 +156,9 @@ func (f *follower) apply(asked uint64, o wire.Orders) error {
 		named[s.Topic] = true
 	}
 	for _, s := range fresh {
-		t, failed := f.follow(s.Topic)
-		if failed == nil {
-			s.Change = holder.Restart
-			failed, changed[s.Topic] = t.order(s, until), t
-		}
-		err = errors.Join(err, failed)
+		s.Change = holder.Restart
+		changed[s.Topic] = f.follow(s.Topic)
+		err = errors.Join(err, changed[s.Topic].order(s, until))
 	}
 	for name, t := range *b.topics.Load() {
 		if t.follows() && !named[name] {
@@ -205,6 +216,34 @@ func (f *follower) channels(o wire.Order) {
 			f.broker.engine.prepare(o.Topic + ":" + name)
 			topic.GetChannel(name)
 		}
+	}
+}
+
+// leave gives all shares back: nothing passes any more, and then the distributor is told. Without it others would wait for the lease's end.
+func (f *follower) leave() {
+	b := f.broker
+	f.reporter.stop()
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	f.until.Store(0)
+	f.delivering.Store(0)
+	for _, t := range *b.topics.Load() {
+		t.surrender()
+	}
+	_ = b.deliver(func(string) bool { return false }) // a bucket takes nothing
+	b.settle()
+	if err := f.reporter.farewell(); err != nil {
+		b.log("others get this broker's shares when its lease is over: %v", err)
+	}
+}
+
+// surrender makes a followed topic hold for good.
+func (t *topic) surrender() {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.lease > 0 {
+		t.renew(time.Now())
+		t.lease, t.gate.Until = 1, 1
 	}
 }
 

@@ -17,11 +17,17 @@ import (
 // start runs a broker of a file's text on ports of the kernel's choice.
 func start(t testing.TB, text string) *Broker {
 	t.Helper()
-	s, err := settings.Parse([]byte(fmt.Sprintf("listen: 127.0.0.1:0\nhttp: 127.0.0.1:0\ndata: %s\nnode: 1\n%s", t.TempDir(), text)))
+	return startWith(t, t.TempDir(), text, t.Logf)
+}
+
+// startWith runs one with its data somewhere, and tells log what it says.
+func startWith(t testing.TB, data, text string, log func(string, ...any)) *Broker {
+	t.Helper()
+	s, err := settings.Parse([]byte(fmt.Sprintf("listen: 127.0.0.1:0\nhttp: 127.0.0.1:0\ndata: %s\nnode: 1\n%s", data, text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Start(s, t.Logf)
+	b, err := Start(s, log)
 	if err != nil {
 		t.Fatal(err)
 	}

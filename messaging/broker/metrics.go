@@ -61,6 +61,8 @@ var (
 	aboutLimit    = about("queue_limit", "How much the queue takes.", "topic")
 	aboutAccess   = about("access_seconds", "From the kernel's stamp of a message to its release to nsqd.", "topic")
 	aboutLag      = about("read_lag_seconds", "From the kernel's stamp of a message to when it was read.", "topic")
+	aboutGiven    = about("delivered_messages_total", "Messages given a token at delivery, of channels with a limit there.", "topic", "channel")
+	aboutLate     = about("late_messages_total", "Of these, those that may have entered a consumer's socket after the lease.", "topic", "channel")
 	aboutUnlisted = about("unlimited_messages_total", "Messages released to nsqd, of topics without a limit.")
 	aboutClients  = about("connections", "Connections, now.", "role")
 	aboutOpened   = about("connections_total", "Connections accepted.")
@@ -74,8 +76,16 @@ var (
 	aboutReloads  = about("reloads_total", "Reloads of the static file.", "result")
 )
 
+// flow counts of one channel with a limit at delivery, as long as counts.
+type flow struct {
+	topic, channel string
+	delivered      atomic.Uint64
+	late           atomic.Uint64 // written at the end of a lease, perhaps after it
+}
+
 type metrics struct {
 	mutex            sync.Mutex
+	flows            map[string]*flow
 	topics           map[string]*counts
 	errors           map[string]uint64
 	unlimited        atomic.Uint64
@@ -91,6 +101,16 @@ func (m *metrics) topic(name string) *counts {
 		m.topics[name] = &counts{}
 	}
 	return m.topics[name]
+}
+
+func (m *metrics) flow(topic, channel string) *flow {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	key := topic + ":" + channel
+	if m.flows[key] == nil {
+		m.flows[key] = &flow{topic: topic, channel: channel}
+	}
+	return m.flows[key]
 }
 
 func (m *metrics) failure(code string) {
@@ -132,6 +152,12 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	topics := make(map[string]*counts, len(m.topics))
 	for name, c := range m.topics {
 		topics[name] = c
+	}
+	for _, f := range m.flows {
+		if given := f.delivered.Load(); given > 0 {
+			counter(aboutGiven, given, f.topic, f.channel)
+			counter(aboutLate, f.late.Load(), f.topic, f.channel)
+		}
 	}
 	for code, count := range m.errors {
 		counter(aboutErrors, count, code)

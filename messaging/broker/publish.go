@@ -33,11 +33,7 @@ func (c *connection) find(command string) (target, error) {
 		}
 	}
 	if waits {
-		t, err := c.broker.follower.hold(name)
-		if err != nil {
-			err = failure(command, err)
-		}
-		return target{t, name}, err
+		return target{c.broker.follower.hold(name), name}, nil
 	}
 	return target{nil, name}, nil
 }
@@ -211,6 +207,9 @@ func readBatch(from batch, o *nsqd.Options, topic *nsqd.Topic) ([]*nsqd.Message,
 func (c *connection) publish(to target, messages []*nsqd.Message, deferral time.Duration) error {
 	if c.broker.stopping.Load() {
 		return errStopping
+	}
+	if err := c.broker.spilling(to.name); err != nil {
+		return err
 	}
 	if to.limited != nil {
 		// Whoever is answered late, or must wait, has the answers before this one now.

@@ -126,6 +126,33 @@ func (r *reporter) stop() {
 	r.client.CloseIdleConnections()
 }
 
+// farewell makes the last report, to who answered last or else to any.
+func (r *reporter) farewell() (err error) {
+	last := r.about
+	last.Leaves = true
+	text, err := json.Marshal(last)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: time.Second}
+	to := r.given
+	if r.to != "" {
+		to = append([]string{strings.TrimPrefix(r.to, "http://")}, to...)
+	}
+	for _, address := range to[:min(len(to), 3)] {
+		answer, failed := client.Post("http://"+address+"/report", "application/json", bytes.NewReader(text))
+		if failed == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return nil
+			}
+			failed = errors.New(answer.Status)
+		}
+		err = fmt.Errorf("%s: %w", address, failed)
+	}
+	return err
+}
+
 // report makes one report and does what the answer says; news: that is other than before.
 func (r *reporter) report(ctx context.Context) (news bool, err error) {
 	f := r.follower
@@ -191,12 +218,21 @@ func (f *follower) report(now time.Time) (wire.Report, []*tally) {
 		}
 	}
 	f.mutex.Unlock()
+	waiting := map[string]int64{}
+	for _, c := range b.all() {
+		if _, has := f.atDelivery(c.topic); has && all[c.topic] != nil {
+			used, waits := c.used()
+			waiting[c.topic] = max(waiting[c.topic], waits)
+			all[c.topic].came(b.clock.at(now), 0, true, used)
+		}
+	}
 	var tallies []*tally
 	for name, t := range all {
-		told := wire.TopicReport{Topic: name, Seconds: t.seconds(b.clock.at(now))}
+		told := wire.TopicReport{Topic: name, Kept: uint64(waiting[name]), Seconds: t.seconds(b.clock.at(now))}
 		if limited := topics[name]; limited != nil {
 			told.Kept = uint64(limited.kept())
 		}
+		b.installing.RLock()
 		for _, topic := range b.engine.GetStats(name, "", false).Topics {
 			for _, channel := range topic.Channels {
 				if channel.ClientCount > 0 {
@@ -204,6 +240,7 @@ func (f *follower) report(now time.Time) (wire.Report, []*tally) {
 				}
 			}
 		}
+		b.installing.RUnlock()
 		r.Topics, tallies = append(r.Topics, told), append(tallies, t)
 	}
 	return r, tallies

@@ -72,22 +72,20 @@ type topic struct {
 	over    bool       // no limit any more: everything passes
 	alarm   *alarm
 	armed   uint64 // when the alarm rings; 0: it does not
+	ended   chan struct{}
 	outlets sync.WaitGroup
+	handing sync.Mutex // held while letOut has messages that are in no queue
 }
 
 // newTopic makes a topic whose bucket is what it is at the beginning.
-func (b *Broker) newTopic(name string, s settings.Topic, at bucket.Bucket) (*topic, error) {
-	alarm, err := newAlarm()
-	if err != nil {
-		return nil, err
-	}
-	t := &topic{broker: b, name: name, alarm: alarm, counts: b.metrics.topic(name), tally: b.tally(name),
+func (b *Broker) newTopic(name string, s settings.Topic, at bucket.Bucket) *topic {
+	t := &topic{broker: b, name: name, alarm: b.alarms.alarm(), ended: make(chan struct{}), counts: b.metrics.topic(name), tally: b.tally(name),
 		limit: s.Queue, late: s.Ok == settings.Released}
 	t.nsq.Store(b.engine.topic(name))
 	t.gate.Bucket = at
 	t.outlets.Add(1)
 	go t.letOut()
-	return t, nil
+	return t
 }
 
 // set gives new limits; what was released stands, and no token is added.
@@ -224,16 +222,21 @@ func (t *topic) arm(now uint64) {
 		return
 	}
 	t.armed = next
-	if err := t.alarm.set(time.Duration(next - min(now, next))); err != nil {
-		t.broker.log("%s: %v", t.name, err)
-	}
+	t.alarm.set(time.Duration(next - min(now, next)))
 }
 
 // letOut lets out what is due, whenever something is.
 func (t *topic) letOut() {
 	defer t.outlets.Done()
 	var out []pending
-	for t.alarm.wait() == nil {
+	for {
+		select {
+		case <-t.alarm.rung:
+		case <-t.ended:
+			t.alarm.stop()
+			return
+		}
+		t.handing.Lock()
 		t.mutex.Lock()
 		t.armed = 0
 		now := time.Now()
@@ -241,6 +244,7 @@ func (t *topic) letOut() {
 		t.gate.Due(t.broker.clock.at(now), func(p pending) { out = append(out, p) })
 		t.mutex.Unlock()
 		t.hand(out)
+		t.handing.Unlock()
 		t.mutex.Lock()
 		t.arm(t.broker.clock.at(time.Now()))
 		t.mutex.Unlock()
@@ -323,7 +327,7 @@ func (t *topic) end() {
 	var rest []pending
 	t.gate.Flush(func(p pending) { rest = append(rest, p) })
 	t.mutex.Unlock()
-	t.alarm.close()
+	close(t.ended)
 	t.outlets.Wait()
 	t.hand(rest)
 }

@@ -36,37 +36,15 @@ func (b *Broker) newWeb() *http.Server {
 			},
 			MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
 		},
-		ModifyResponse: b.publicPorts,
+		ModifyResponse: b.amend,
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", proxy)
+	mux.HandleFunc("/", b.administer(proxy))
 	mux.HandleFunc("POST /pub", b.bounded(b.handlePub))
 	mux.HandleFunc("POST /mpub", b.bounded(b.handleMpub))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(b.metrics.registry(), promhttp.HandlerOpts{}))
 	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10}
-}
-
-// publicPorts makes nsqd's /info tell our ports. It knows only its sockets, and nsqadmin connects where /info says.
-func (b *Broker) publicPorts(r *http.Response) error {
-	if r.Request.URL.Path != "/info" || r.StatusCode != 200 {
-		return nil
-	}
-	var info map[string]any
-	decoder := json.NewDecoder(io.LimitReader(r.Body, 1<<20))
-	decoder.UseNumber()
-	if err := decoder.Decode(&info); err != nil {
-		return err
-	}
-	info["tcp_port"], info["http_port"] = b.engine.options.BroadcastTCPPort, b.engine.options.BroadcastHTTPPort
-	text, err := json.Marshal(info)
-	if err != nil {
-		return err
-	}
-	r.Body = io.NopCloser(bytes.NewReader(text))
-	r.ContentLength = int64(len(text))
-	r.Header.Set("Content-Length", strconv.Itoa(len(text)))
-	return nil
 }
 
 // webError is nsqd's: a status and a word.
@@ -110,11 +88,7 @@ func (b *Broker) webTarget(r *http.Request) (target, *nsqd.Topic, url.Values, er
 	if !settings.ValidName(names[0]) {
 		return target{}, nil, nil, webError{400, "INVALID_TOPIC"}
 	}
-	t, err := b.limited(names[0])
-	if err != nil {
-		return target{}, nil, nil, err
-	}
-	if t != nil {
+	if t := b.limited(names[0]); t != nil {
 		return target{t, names[0]}, t.nsq.Load(), parameters, nil
 	}
 	return target{nil, names[0]}, b.engine.topic(names[0]), parameters, nil
@@ -126,6 +100,9 @@ func (b *Broker) webPublish(to target, topic *nsqd.Topic, messages []*nsqd.Messa
 	}
 	if len(messages) == 0 {
 		return nil
+	}
+	if err := b.spilling(to.name); err != nil {
+		return err
 	}
 	now := time.Now()
 	if to.limited == nil {

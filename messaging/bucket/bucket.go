@@ -165,3 +165,16 @@ func (b *Bucket) Admit(n, now uint64) bool {
 	b.level -= n * Token
 	return true
 }
+
+// Return puts back n tokens that were taken, and for which nothing was released. What the burst does not hold is forfeited.
+func (b *Bucket) Return(n, now uint64) {
+	b.refill(min(now, Last))
+	if n = min(n, Last/Token) * Token; b.burst-b.level <= n {
+		b.level, b.rest = b.burst, 0
+		return
+	}
+	b.level += n
+}
+
+// Level is what was in it at the latest time seen or release given.
+func (b *Bucket) Level() uint64 { return b.level }

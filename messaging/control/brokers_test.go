@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"giusto.dev/messaging/bucket"
 	"giusto.dev/messaging/gate"
 	"giusto.dev/messaging/holder"
+	"giusto.dev/messaging/outlet"
 	"giusto.dev/messaging/wire"
 )
 
@@ -21,6 +23,7 @@ type station struct {
 	replaces string
 	asking   int
 	next     int
+	settling []func() // what orders are in force for once no more is entering sockets than they allow
 }
 
 // line is a topic at a broker.
@@ -29,12 +32,33 @@ type line struct {
 	orders bool                      // it had orders for it
 	second wire.Second
 	told   []wire.Second
+	// Of a topic whose limit is at delivery, instead of the gate: what waits, since when, and what is on its way to its consumer.
+	outlet *outlet.Outlet
+	queue  []time.Duration
+	next   int
+	rings  uint64 // when it looks again
+	use    bucket.Bucket
+	peak   uint64
+}
+
+// kept is how many messages wait.
+func (l *line) kept() int {
+	if l.gate != nil {
+		return l.gate.Kept()
+	}
+	return len(l.queue)
+}
+
+// idOf numbers messages.
+func idOf(n int) (id outlet.ID) {
+	copy(id[:], fmt.Sprint(n))
+	return id
 }
 
 func (b *station) incarnation() string { return fmt.Sprint(b.name, ".", b.life) }
 
 func (b *station) start() {
-	b.holder, b.lines = &holder.Holder{}, map[*story]*line{}
+	b.holder, b.lines, b.settling = &holder.Holder{}, map[*story]*line{}, nil
 	for _, s := range b.w.topics {
 		b.lines[s] = &line{second: wire.Second{Delivery: wire.Histogram{}}}
 	}
@@ -45,7 +69,7 @@ func (b *station) start() {
 // holds says whether it has a share of anything.
 func (b *station) holds() bool {
 	for _, l := range b.lines {
-		if l.gate != nil && l.orders {
+		if (l.gate != nil || l.outlet != nil) && l.orders {
 			return true
 		}
 	}
@@ -54,6 +78,17 @@ func (b *station) holds() bool {
 
 // report asks the distributors, one after the other; a request that is not answered in time is given up.
 func (b *station) report() {
+	for _, l := range b.lines {
+		if l.outlet != nil && !l.outlet.Settled() { // the orders are not in force yet
+			b.w.counts["orders wait for what enters"]++
+			b.later(time.Millisecond, b.report)
+			return
+		}
+	}
+	for _, do := range b.settling {
+		do()
+	}
+	b.settling = nil
 	b.asking++
 	asked, number := b.clock(), b.asking
 	epoch, version := b.holder.Seen()
@@ -61,9 +96,7 @@ func (b *station) report() {
 	for _, s := range b.w.topics {
 		l := b.lines[s]
 		told := wire.TopicReport{Topic: s.name, Seconds: l.told, Ready: []string{"c"}}
-		if l.gate != nil {
-			told.Kept = uint64(l.gate.Kept())
-		}
+		told.Kept = uint64(l.kept())
 		r.Topics = append(r.Topics, told)
 		l.told = nil
 	}
@@ -126,6 +159,16 @@ func (b *station) follow(steps []holder.Step, granted time.Duration, now uint64)
 		named[s.Topic] = true
 		story := b.w.story(s.Topic)
 		l := b.lines[story]
+		if s.Delivery {
+			if !l.orders {
+				l.orders, s.Change = true, holder.Restart
+			}
+			b.limit(l, s, now)
+			if s.Rate > 0 && s.Depth > 0 {
+				b.settling = append(b.settling, func() { story.inForce(s.Queue, granted) })
+			}
+			continue
+		}
 		if l.gate == nil {
 			l.gate = &gate.Gate[time.Duration]{}
 		}
@@ -155,7 +198,83 @@ func (b *station) follow(steps []holder.Step, granted time.Duration, now uint64)
 		if l := b.lines[s]; l.gate != nil && !named[s.name] { // it has no limit any more, and what waits goes out
 			l.gate.Flush(func(sent time.Duration) { b.free(s, sent) })
 			l.gate, l.orders = nil, false
+		} else if l.outlet != nil && !named[s.name] {
+			l.outlet.Open, l.outlet.Until, l.orders = true, b.holder.Until(), false
 		}
+	}
+}
+
+// limit gives a line what a step says, at delivery.
+func (b *station) limit(l *line, s holder.Step, now uint64) {
+	if l.outlet == nil {
+		l.outlet = &outlet.Outlet{}
+	}
+	var err error
+	switch {
+	case s.Change == holder.Restart || l.outlet.Open:
+		l.outlet.Until = b.holder.Until()
+		err = l.outlet.Start(holder.Rate(s.Share), s.Depth, 0, now)
+		l.use, _ = bucket.New(holder.Rate(s.Share), bucket.Last, bucket.Last, now)
+		b.w.counts["shares from nothing"]++
+	case s.Change == holder.Set:
+		l.outlet.Until = b.holder.Until()
+		err = l.outlet.Set(holder.Rate(s.Share), s.Depth, now)
+		b.w.counts["shares changed"]++
+	}
+	l.outlet.Until = b.holder.Until()
+	if err != nil {
+		panic(err)
+	}
+}
+
+// deliver takes what waits and may go, and lets each message enter its consumer's socket some time later. If the machine sleeps in between, it
+// finds out then that the lease is over; but for the last step, which is the kernel's.
+func (b *station) deliver(s *story, l *line) {
+	for len(l.queue) > 0 {
+		now := uint64(b.clock())
+		at, any := l.outlet.Next(now)
+		if !any || !l.outlet.Grant(idOf(l.next), now) {
+			if any && at > now && (l.rings <= now || at < l.rings) {
+				l.rings = at
+				b.later(time.Duration(at-now)+time.Microsecond, func() { b.deliver(s, l) })
+			}
+			return
+		}
+		id, sent, free := idOf(l.next), l.queue[0], l.outlet.Open
+		l.next++
+		l.queue = l.queue[1:]
+		life, held := b.life, l.outlet
+		way, write := b.w.between(0, 200*time.Microsecond), b.w.between(0, 200*time.Microsecond)
+		if b.w.oneIn(8) {
+			way, write = b.w.between(0, 80*time.Millisecond), b.w.between(0, 45*time.Millisecond)
+		}
+		if b.w.faulty && b.w.oneIn(400) { // just now
+			b.w.counts["asleep with a message on its way"]++
+			b.asleep = max(b.asleep, b.w.now+b.w.lease+b.w.between(0, 2*time.Second))
+		}
+		b.later(way, func() {
+			if l.outlet != held || !held.Enter(id, uint64(b.clock())) {
+				b.w.counts["not let in any more"]++
+				l.queue = append([]time.Duration{sent}, l.queue...)
+				return
+			}
+			b.w.after(write, func() {
+				if b.dead || b.life != life {
+					return
+				}
+				if free {
+					b.free(s, sent)
+				} else {
+					s.pass(release{at: b.w.now, by: b}, sent)
+					b.w.counts["delivered"]++
+					l.second.Delivery.Observe(b.w.now - sent)
+				}
+				b.later(0, func() {
+					held.Left(id, uint64(b.clock()))
+					b.deliver(s, l)
+				})
+			})
+		})
 	}
 }
 
@@ -172,6 +291,9 @@ func (b *station) poll() {
 			if l.gate != nil {
 				l.second.Used = l.gate.Peak()
 			}
+			if l.outlet != nil {
+				l.second.Used, l.peak = l.peak, 0
+			}
 			l.told = append(l.told, l.second)
 		}
 		l.second = wire.Second{At: at, Delivery: wire.Histogram{}}
@@ -183,6 +305,8 @@ func (b *station) due() {
 	for _, s := range b.w.topics {
 		if l := b.lines[s]; l.gate != nil {
 			l.gate.Due(uint64(b.clock()), func(sent time.Duration) { b.pass(s, sent) })
+		} else if l.outlet != nil {
+			b.deliver(s, l)
 		}
 	}
 }
@@ -207,6 +331,21 @@ func (b *station) arrive(s *story, sent time.Duration, managed bool) {
 		l.second.Unmanaged++
 	}
 	now := uint64(b.clock())
+	if s.delivery {
+		if l.outlet == nil && b.holder.Until() >= now { // no limit yet
+			b.free(s, sent)
+			return
+		}
+		if l.outlet == nil {
+			l.outlet = &outlet.Outlet{}
+		}
+		if l.use.Admit(1, now) {
+			l.peak = max(l.peak, l.use.Lacks())
+		}
+		l.queue = append(l.queue, sent)
+		b.deliver(s, l)
+		return
+	}
 	if l.gate == nil && b.holder.Until() < now {
 		l.gate = &gate.Gate[time.Duration]{Until: 1}
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // kinds are what must have occurred in the sample.
-var kinds = []string{"another bucket", "another lease", "another leads behind a broker's back", "asleep", "broker killed", "broker without its past",
-	"cut both ways", "cut for longer than it takes to be forgotten", "cut one way", "distributor killed", "drained, or not any more", "far smaller bucket",
+var kinds = []string{"another bucket", "another lease", "another leads behind a broker's back", "asleep", "asleep with a message on its way", "broker killed", "broker without its past",
+	"cut both ways", "delivered", "not let in any more", "orders wait for what enters", "cut for longer than it takes to be forgotten", "cut one way", "distributor killed", "drained, or not any more", "far smaller bucket",
 	"fenced", "late", "late orders", "leaders", "limits taken away", "long", "lost", "moves", "passed without limit", "publishers beyond the bucket",
 	"put again", "put refused", "releases of a smaller bucket", "removed", "report refused", "save failed", "save late", "save slow", "second topic",
 	"shares changed", "shares from nothing", "spare broker at a takeover", "two brokers of a name"}
@@ -67,9 +67,9 @@ func (w *world) play() (wrong []string) {
 // starved says what waits of a topic whose publishers keep to its bucket.
 func (w *world) starved(d *distributor, t *story, say func(string, ...any)) {
 	for _, b := range w.brokers {
-		if l := b.lines[t]; l.gate != nil && l.gate.Kept() > 0 {
+		if l := b.lines[t]; l.kept() > 0 {
 			share, _ := d.control.topics[t.name].book.Current(key(b.id, b.incarnation()))
-			say("%s: %s starves %d messages, with a share of %.2f/s and %.2f", t.name, b.name, l.gate.Kept(), float64(share.Rate)/wire.Unit, float64(share.Depth)/wire.Unit)
+			say("%s: %s starves %d messages, with a share of %.2f/s and %.2f", t.name, b.name, l.kept(), float64(share.Rate)/wire.Unit, float64(share.Depth)/wire.Unit)
 		}
 	}
 	late := 0

@@ -24,7 +24,7 @@ import (
 // Settings of a distributor.
 type Settings struct {
 	// Lease is how long a broker keeps its shares when it hears nothing. A broker that is lost for good keeps its part of the rate from others for so
-	// long; a distributor that is lost may be replaced within it.
+	// long; a distributor that is lost must be replaced within it, or all brokers hold.
 	Lease time.Duration
 	// Silent: a broker that has not reported for so long gets no publishers, and loses those it has.
 	Silent time.Duration
@@ -49,7 +49,7 @@ type Settings struct {
 
 // Defaults is what holds where nothing is said.
 func Defaults() Settings {
-	return Settings{Lease: 2 * time.Minute, Silent: 5 * time.Second, Gone: 90 * time.Second, Gather: 3 * time.Second,
+	return Settings{Lease: 5 * time.Second, Silent: 2 * time.Second, Gone: 90 * time.Second, Gather: 3 * time.Second,
 		Round: 20 * time.Second, Calm: 3 * time.Second, Prepare: 90 * time.Second, Move: 10 * time.Second, Window: 10,
 		Capacity: 10_000, Kind: distribute.SRTM}
 }
@@ -150,7 +150,7 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 	if r.Broker == "" || r.Incarnation == "" || r.V2 == "" {
 		return fmt.Errorf("a report needs broker, incarnation and v2")
 	}
-	if c.dead[key(r.Broker, r.Incarnation)] {
+	if c.dead[key(r.Broker, r.Incarnation)] && !r.Leaves {
 		return fmt.Errorf("%s: this incarnation was replaced by another", r.Broker)
 	}
 	if r.Replaces != "" && r.Replaces != r.Incarnation {
@@ -171,6 +171,10 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 	b.heard, b.v2, b.http, b.capacity = now, r.V2, r.HTTP, r.Capacity
 	if b.capacity <= 0 {
 		b.capacity = c.settings.Capacity
+	}
+	if r.Leaves {
+		c.end(b)
+		return nil
 	}
 	seen := ledger.Version{Epoch: r.Epoch, Number: r.Seen}
 	for _, t := range c.topics {
@@ -204,10 +208,10 @@ func (c *Control) Orders(now time.Duration, id string) (wire.Orders, bool) {
 	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
 		t := c.topics[name]
 		share, _ := t.book.Current(b.holder())
-		orders = append(orders, wire.Order{Topic: name, Share: share, Queue: t.spec.Queue, Channels: c.channels(name)})
+		orders = append(orders, wire.Order{Topic: name, Share: share, Delivery: t.spec.Delivery, Queue: t.spec.Queue, Channels: c.channels(name)})
 	}
 	same := func(a, b wire.Order) bool {
-		return a.Topic == b.Topic && a.Share == b.Share && a.Queue == b.Queue && slices.Equal(a.Channels, b.Channels)
+		return a.Topic == b.Topic && a.Share == b.Share && a.Delivery == b.Delivery && a.Queue == b.Queue && slices.Equal(a.Channels, b.Channels)
 	}
 	if b.number == b.sentNumber && !slices.EqualFunc(orders, b.sent, same) {
 		c.number++

@@ -34,6 +34,7 @@ type plant struct {
 
 func newPlant(t *testing.T, change func(*Settings), takes map[string]float64) *plant {
 	s := Defaults()
+	s.Lease, s.Silent = 2*time.Minute, 5*time.Second
 	s.Capacity, s.Round = 1000, 5*time.Second
 	if change != nil {
 		change(&s)
@@ -193,6 +194,40 @@ func TestFewestBrokersThatKeepThePromise(t *testing.T) {
 	}
 }
 
+// Brokers that can take 60 %, or 15 %, of what they say: none is sent more than it says at any time, and where no plan is found publishers are left alone more and
+// more.
+func TestOverloadMovesFewAndFillsNobody(t *testing.T) {
+	for truth, most := range map[float64]int{600: 400, 150: 2000} {
+		takes := map[string]float64{}
+		for n := range 8 {
+			takes[fmt.Sprint("b", n)] = truth
+		}
+		p := newPlant(t, nil, takes)
+		spec := topicOf("alarms", 3300, 80)
+		spec.Each = 30
+		p.put(spec, 100)
+		moves, before := 0, map[string]string{}
+		for range 20 * 60 {
+			p.run(time.Second)
+			for id := range takes {
+				if load := p.load("alarms", id); load > 1150 { // a wave is on its way
+					t.Fatalf("%v: %s has %v messages a second, and says that it can take 1000", p.now, id, load)
+				}
+			}
+			for id, at := range p.at["alarms"] {
+				if before[id] != at && before[id] != "" {
+					moves++
+				}
+				before[id] = at
+			}
+		}
+		fmt.Printf("distributor: brokers that can take %v of 1000: %d moves of 100 publishers in 20 minutes\n", truth, moves)
+		if moves > most {
+			t.Errorf("%d moves of 100 publishers", moves)
+		}
+	}
+}
+
 // A model that is right needs one measurement; one that is wrong by half is corrected.
 func TestAModelSavesRounds(t *testing.T) {
 	for wrong, rounds := range map[float64]int{1: 1, 0.7: 5} {
@@ -235,7 +270,7 @@ func TestABrokerThatIsTooSlowShedsPublishers(t *testing.T) {
 	}
 	for id := range p.loads("alarms") {
 		delete(p.takes, id)
-		p.run(Defaults().Silent + time.Second)
+		p.run(p.c.settings.Silent + time.Second)
 		if load := p.load("alarms", id); load > 0 {
 			t.Errorf("%s is silent, and has %v", id, load)
 		}

@@ -105,7 +105,7 @@ func TestWhatIsRemovedIsNotForgotten(t *testing.T) {
 	if got := p.shared("other"); got.Rate > 0 {
 		t.Error("a share while a broker with a lease may not know of the topic", got)
 	}
-	p.run(Defaults().Lease + 10*time.Second)
+	p.run(p.c.settings.Lease + 10*time.Second)
 	if got := p.shared("alarms"); got != p.c.topics["alarms"].spec.Share {
 		t.Error("long after:", got)
 	}
@@ -220,6 +220,41 @@ func TestAnOnlookerBlocksNobody(t *testing.T) {
 		p.run(30 * time.Second)
 		if load := p.load("alarms", id); load > 0 {
 			t.Errorf("%s is drained, and has %v", id, load)
+		}
+	}
+}
+
+// A broker that says that it leaves, or of which an operator says that it is dead, keeps nothing from others, and its publishers go at once. Its
+// incarnation is not heard any more.
+func TestABrokerThatHasEndedKeepsNothing(t *testing.T) {
+	for _, how := range []string{"leaves", "dead"} {
+		p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
+		p.put(topicOf("alarms", 900, 40), 50)
+		p.run(30 * time.Second)
+		for id := range p.loads("alarms") {
+			if !whole(p.cut(id), "alarms") {
+				t.Fatal("no share")
+			}
+			if how == "dead" {
+				if p.c.Dead(p.now, "c") || !p.c.Dead(p.now, id) {
+					t.Error("not the brokers that there are")
+				}
+			} else if err := p.c.Report(p.now, wire.Report{Broker: id, Incarnation: "i", V2: id + ":4150", Leaves: true}); err != nil {
+				t.Error(err)
+			}
+			p.run(300 * time.Millisecond)
+			if got := p.shared("alarms"); got != p.c.topics["alarms"].spec.Share {
+				t.Errorf("%s: the other has %v", how, got)
+			}
+			if load := p.load("alarms", id); load > 0 {
+				t.Errorf("%s: %s still has %v", how, id, load)
+			}
+			if p.c.Report(p.now, wire.Report{Broker: id, Incarnation: "i", V2: id + ":4150"}) == nil {
+				t.Errorf("%s: its report is taken", how)
+			}
+			if err := p.c.Report(p.now, wire.Report{Broker: id, Incarnation: "j", V2: id + ":4150"}); err != nil {
+				t.Errorf("%s: another incarnation: %v", how, err)
+			}
 		}
 	}
 }

@@ -17,6 +17,7 @@ type story struct {
 	name     string
 	load     float64    // messages a second of its publishers
 	base     wire.Share // a bucket that its publishers keep to, or do not
+	delivery bool       // its limit is at delivery
 	greedy   bool       // they send more than the bucket that it ends with lets through
 	tag      int64      // of the last bucket that was thought of
 	wishes   []*wish    // in the order in which leaders did them
@@ -52,7 +53,7 @@ func (s *story) bucket(part float64) *wire.Topic {
 	s.tag++
 	depth := max(wire.Unit, float64(s.base.Depth)*min(1, part))
 	return &wire.Topic{Name: s.name, Share: wire.Share{Rate: uint64(float64(s.base.Rate) * part), Depth: uint64(depth)},
-		Percentile: 0.9, Objective: s.w.between(5*time.Millisecond, 500*time.Millisecond), Each: 5, Queue: s.tag}
+		Percentile: 0.9, Objective: s.w.between(5*time.Millisecond, 500*time.Millisecond), Each: 5, Queue: s.tag, Delivery: s.delivery}
 }
 
 // wish takes note of what a leader does.

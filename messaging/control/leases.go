@@ -45,6 +45,28 @@ func (c *Control) bury(holder string) {
 	c.lapse(holder)
 }
 
+// end takes note that a broker has ended: its shares are free, and its publishers go elsewhere.
+func (c *Control) end(b *broker) {
+	c.bury(b.holder())
+	b.heard = min(b.heard, c.now-c.settings.Silent)
+	clear(b.stats)
+	for _, t := range c.topics {
+		t.changed(c.now)
+	}
+	c.work()
+}
+
+// Dead takes an operator's word that a broker does not run any more; false: there is none of the name. If it runs, the topics' limits are broken until its
+// lease is over.
+func (c *Control) Dead(now time.Duration, id string) bool {
+	c.advance(now)
+	b := c.brokers[id]
+	if b != nil {
+		c.end(b)
+	}
+	return b != nil
+}
+
 // lapse takes note that a holder has nothing any more.
 func (c *Control) lapse(holder string) {
 	if _, had := c.leases[holder]; had {

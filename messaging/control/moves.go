@@ -165,6 +165,7 @@ func (c *Control) move(t *topic) {
 	}
 	limit := max(wave*t.rate, largest)
 	readiness := map[string]bool{}
+	loads := c.loads(t)
 	for _, id := range t.names {
 		p := t.publishers[id]
 		if p.to == p.told || p.to == "" {
@@ -175,9 +176,20 @@ func (c *Control) move(t *topic) {
 			able = c.ready(t, p.to)
 			readiness[p.to] = able
 		}
+		// Others leave first where there is no room. Two brokers that wait for each other would for ever: after a while a wave more has room.
+		room := true
+		if able {
+			b, more := c.brokers[p.to], 1e-9
+			if c.now-p.wished > c.settings.Move {
+				more = limit
+			}
+			room = loads[p.to]+p.rate <= b.capacity-c.existing(p.to, t)+more
+		}
 		switch {
+		case able && !room:
 		case able && (flying == 0 || flying+p.rate <= limit*(1+1e-9)):
 			flying += p.rate
+			loads[p.to] += p.rate
 			c.tell(t, p)
 		case !able && c.now-p.wished > c.settings.Prepare:
 			t.note = p.to + " did not become ready: it has no share (a bucket needs a token more than there are brokers while publishers move), or no consumer of a channel that others have"

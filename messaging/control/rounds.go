@@ -17,7 +17,7 @@ func (c *Control) steer(t *topic) {
 		c.watch(t)
 	case moving:
 		if t.session == nil || t.gather && !t.gathered(c.now, c.settings.Gather) {
-			c.end(t, "")
+			c.finish(t, "")
 		} else if c.still(t) {
 			t.phase, t.from = measuring, c.now+c.settings.Calm
 			t.to = t.from + c.settings.Round
@@ -25,7 +25,7 @@ func (c *Control) steer(t *topic) {
 		}
 	case measuring:
 		if t.gather {
-			c.end(t, "")
+			c.finish(t, "")
 		} else if c.now >= t.to {
 			c.measured(t)
 		}
@@ -54,6 +54,9 @@ func (c *Control) watch(t *topic) {
 		return
 	}
 	t.judged = c.now
+	if c.now-t.rest > 64*c.settings.Round {
+		t.again = 0
+	}
 	for id := range t.load { // somebody could not leave a broker that is drained
 		if c.drained[id] && c.now > t.rest && !t.gather {
 			c.begin(t, false)
@@ -94,7 +97,7 @@ func (c *Control) begin(t *topic, overloaded bool) {
 		s = fresh()
 		s.Resume(at)
 	}
-	t.session, t.gather, t.stuck, t.rounds = s, false, false, 0
+	t.session, t.gather, t.stuck, t.rounds, t.forced = s, false, false, 0, overloaded
 	clear(t.late)
 	t.planned = t.rate
 	c.next(t)
@@ -154,7 +157,7 @@ func (c *Control) next(t *topic) {
 	for {
 		if t.session.Settled() {
 			if t.session.Done() {
-				c.end(t, "")
+				c.finish(t, "")
 				return
 			}
 			if err := t.session.Assign(); err != nil {
@@ -187,12 +190,17 @@ func (c *Control) giveUp(t *topic, why string) {
 	if plan, _, any := t.session.Best(); any {
 		c.follow(t, plan)
 	}
-	c.end(t, why)
-	t.rest = c.now + 10*c.settings.Round
+	c.finish(t, why)
+	t.rest = c.now + 10*c.settings.Round<<min(t.again, 4)
 }
 
-func (c *Control) end(t *topic, note string) {
+func (c *Control) finish(t *topic, note string) {
 	t.phase, t.session = idle, nil
+	if t.forced { // the more often in a row, the longer it is left alone: 1 round to 32
+		t.rest = max(t.rest, c.now+c.settings.Round<<min(t.again, 5))
+		t.again++
+		t.forced = false
+	}
 	if note != "" || !t.stuck { // else it says why somebody could not move
 		t.note = note
 	}

@@ -58,6 +58,8 @@ type topic struct {
 	late       map[string]int // for how many seconds a broker has been beyond the objective
 	judged     time.Duration
 	rest       time.Duration // no session by itself before
+	again      int           // sessions that began by themselves, one soon after the other
+	forced     bool          // so did the one that runs
 	from, to   time.Duration // of the measurement
 	planned    float64       // messages a second when it was distributed last
 	shared     map[string]wire.Share

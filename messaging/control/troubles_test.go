@@ -60,7 +60,7 @@ func newWorld(seed uint64) *world {
 
 // tell draws a topic with its publishers, one in so many of which follows no assignment, and its story.
 func (w *world) tell(name string, publishers, unmanaged int) {
-	t := &story{w: w, name: name, greedy: w.oneIn(2)}
+	t := &story{w: w, name: name, greedy: w.oneIn(2), delivery: w.oneIn(2)}
 	w.topics = append(w.topics, t)
 	for n := range 1 + w.random.IntN(publishers) {
 		s := &sender{node: w.node(fmt.Sprint(name, n)), topic: t, id: fmt.Sprint("p", n), group: fmt.Sprint(n % 3), rate: 2 + 8*w.random.Float64(), managed: true}

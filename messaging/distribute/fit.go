@@ -3,6 +3,7 @@
 package distribute
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -15,50 +16,109 @@ type fit struct {
 	lo, hi int  // so many are fine, so many are too many
 	layer  int  // it is searched in steps of so many
 	try    int  // how many are on, in this round
+	waits  bool // until spare brokers have room: all are on, and its measurement tells nothing new
+	full   bool // it ended for want of room, with `ends` of them, which is to be measured in the next iteration
+	ends   int
 }
 
 // nearly: with a tail in [nearly·objective, objective] the search ends.
 const nearly = 0.8
 
+// careless: a search that can leave nobody out takes it that the broker can do with an eighth less of what is open.
+const careless = 8
+
 // fine: a layer that is at most this part of the topic is not searched within: a smaller share's bucket is too small for anybody.
 const fine = 8
 
-// Plan is where each publisher's messages go in this round. Those that FIT leaves out are at the broker with most room that is not
-// being measured, or "" where there is none: nobody is silenced.
+// Plan is where each publisher's messages go in this round. Those that FIT leaves out are at brokers that have nothing else of the topic, as many as have room.
 func (s *Session) Plan() []string {
 	plan := make([]string, len(s.publishers))
-	spare := s.spare()
 	for n, b := range s.at {
 		if b != nobody {
 			plan[n] = s.brokers[b].ID
 		}
 	}
-	for _, f := range s.fits {
-		for _, n := range f.fresh[f.on():] {
-			plan[n] = spare
+	for n, b := range s.aside() {
+		if plan[n] = ""; b != nobody {
+			plan[n] = s.brokers[b].ID
 		}
 	}
 	return plan
 }
 
 func (f *fit) on() int {
-	if !f.open && !f.search {
+	if !f.open && !f.search || f.waits {
 		return len(f.fresh)
 	}
 	return f.try
 }
 
-func (s *Session) spare() string {
-	best := nobody
+// aside is where those go that FIT leaves out: by whole layers to a spare broker as long as it has room, and then to the next; or to nobody where none
+// has enough. Those with most room are first.
+func (s *Session) aside() map[int]int {
+	var spare []int
+	room := map[int]float64{}
 	for b := range s.brokers {
-		if s.limit[b] > 0 && !s.fits[b].open && !s.fits[b].search && s.load[b] == 0 && (best == nobody || s.residual(b) > s.residual(best)) {
-			best = b
+		if f := &s.fits[b]; s.limit[b] > 0 && !f.open && !f.search && s.load[b] == 0 {
+			spare, room[b] = append(spare, b), s.residual(b)
 		}
 	}
-	if best == nobody {
-		return ""
+	slices.SortStableFunc(spare, func(a, b int) int { return cmp.Compare(room[b], room[a]) })
+	places := map[int]int{}
+	for _, f := range s.fits {
+		for layer := range slices.Chunk(f.fresh[f.on():], max(f.layer, 1)) {
+			takes, to := s.total(layer), nobody
+			if at := slices.IndexFunc(spare, func(b int) bool { return room[b] >= takes-s.rate*1e-9 }); at >= 0 {
+				to = spare[at]
+				room[to] -= takes
+			}
+			for _, n := range layer {
+				places[n] = to
+			}
+		}
 	}
-	return s.brokers[best].ID
+	return places
+}
+
+// allot sees to it that all who are left out have a place. Where spare brokers have no room for all, searches wait for each other; one that has none
+// with so many left out leaves out fewer; and one that cannot leave out any ends: some of what it had goes elsewhere for good, and it is measured again.
+func (s *Session) allot() {
+	fits := func() bool {
+		for _, b := range s.aside() {
+			if b == nobody {
+				return false
+			}
+		}
+		return true
+	}
+	for b := range s.fits {
+		s.fits[b].waits = s.fits[b].open && s.fits[b].search
+	}
+	alone := true // no search is under way
+	for b := range s.fits {
+		f := &s.fits[b]
+		if !f.waits {
+			continue
+		}
+		f.waits = false
+		if fits() {
+			alone = false
+			continue
+		}
+		if !alone {
+			f.waits = true
+			continue
+		}
+		for f.try < f.hi && !fits() {
+			f.try += f.layer
+		}
+		if f.try < f.hi {
+			alone = false
+			continue
+		}
+		fewer := max((f.hi-f.lo)/careless/f.layer*f.layer, f.layer)
+		f.open, f.full, f.ends, f.try = false, true, max(f.hi-fewer, f.lo), len(f.fresh)
+	}
 }
 
 // Settled says that nothing is left to be measured before the next Assign.
@@ -99,17 +159,23 @@ func (s *Session) judge(tail map[string]float64, objective float64) {
 		return
 	}
 	for b := range s.fits {
-		if f := &s.fits[b]; f.open {
+		if f := &s.fits[b]; f.open && !f.waits {
 			s.step(b, f, tail[s.brokers[b].ID], objective)
-			s.settled = s.settled && !f.open
 		}
 	}
+	if !s.guessed { // else it is not played, and needs no room
+		s.allot()
+	}
+	s.settled = !slices.ContainsFunc(s.fits, func(f fit) bool { return f.open })
 	if !s.settled {
 		return
 	}
 	s.done = s.kind == LB || !slices.Contains(s.at, nobody)
 	for b := range s.fits {
 		f := &s.fits[b]
+		if f.full {
+			f.try, s.doubted[b] = f.ends, true
+		}
 		for _, n := range f.fresh[f.on():] {
 			s.place(n, nobody)
 			s.done = false
@@ -218,6 +284,8 @@ func (s *Session) Guess(predict Predict, objective float64) bool {
 	before, rounds := slices.Clone(s.at), s.rounds
 	s.clear()
 	s.settled, s.done = true, false
+	s.guessed = true
+	defer func() { s.guessed = false }()
 	for !s.done || !s.settled {
 		if s.settled && s.Assign() != nil {
 			s.clear()

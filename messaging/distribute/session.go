@@ -22,7 +22,7 @@ const nobody = -1
 // Session is one run of LoadDist (appendix A). What the paper leaves open is settled so: excess of several brokers adds up (line 28); the
 // loop ends with Short where the brokers' residual capacity is less than what is unassigned (line 9); PUB_SELECT takes its part of
 // what is unassigned, not of all (line 20); migration takes what is missing from whoever has more than rate/k, and leaves nobody
-// below that (lines 14 to 18); whose bucket became smaller is measured again, too.
+// below that (lines 14 to 18); no plan, also of a step of FIT, gives a broker more than it can take (fit.go); whose bucket became smaller is measured again, too.
 type Session struct {
 	kind       Kind
 	publishers []Publisher
@@ -43,6 +43,8 @@ type Session struct {
 	correction []float64 // of the model, by broker
 	predict    Predict
 	guesses    int
+	doubted    []bool // brokers whose search ended without a measurement
+	guessed    bool   // it is being guessed, and nobody moves
 	resumed    bool
 }
 
@@ -50,7 +52,7 @@ type Session struct {
 func New(kind Kind, publishers []Publisher, brokers []Broker, seed uint64) *Session {
 	s := &Session{kind: kind, publishers: publishers, brokers: slices.Clone(brokers), at: make([]int, len(publishers)),
 		load: make([]float64, len(brokers)), limit: make([]float64, len(brokers)), fits: make([]fit, len(brokers)),
-		random: rand.New(rand.NewPCG(seed, uint64(kind))), settled: true, bestTail: math.Inf(1), correction: make([]float64, len(brokers))}
+		random: rand.New(rand.NewPCG(seed, uint64(kind))), settled: true, bestTail: math.Inf(1), correction: make([]float64, len(brokers)), doubted: make([]bool, len(brokers))}
 	slices.SortStableFunc(s.brokers, func(a, b Broker) int { return cmp.Compare(b.Capacity-b.Existing, a.Capacity-a.Existing) })
 	for n := range s.correction {
 		s.correction[n] = 1
@@ -147,7 +149,8 @@ func (s *Session) Assign() error {
 				s.fits[b].open = true
 			}
 		}
-		s.fits[b].open = s.fits[b].open || s.resumed && s.load[b] > 0
+		s.fits[b].open = s.fits[b].open || (s.resumed || s.doubted[b]) && s.load[b] > 0
+		s.doubted[b] = false
 		s.fits[b].fresh = s.spread(s.fits[b].fresh)
 		s.fits[b].try = len(s.fits[b].fresh)
 	}
@@ -209,7 +212,7 @@ func (s *Session) assign() error {
 	default:
 		s.maxMin(k)
 	}
-	// What is left is less than half a publisher for each: it goes where there is most room.
+	// What is left is about half a publisher for each: it goes where there is most room.
 	for _, n := range s.where(nobody) {
 		most := 0
 		for b := range k {
@@ -217,7 +220,7 @@ func (s *Session) assign() error {
 				most = b
 			}
 		}
-		if s.residual(most) <= 0 && s.kind != LB {
+		if s.residual(most) < s.publishers[n].Rate-s.rate*1e-9 && s.kind != LB {
 			return &Short{s.total(s.where(nobody))}
 		}
 		s.place(n, most)
@@ -303,7 +306,11 @@ func (s *Session) movable(broker int) []int {
 
 // take gives a broker its quota of those that have none.
 func (s *Session) take(broker int, quota float64) (taken float64) {
-	for _, n := range s.choose(s.where(nobody), quota, s.residual(broker)) {
+	chosen := s.choose(s.where(nobody), quota, s.residual(broker))
+	for layer := s.layer(chosen); s.kind != LB && s.total(chosen) > s.residual(broker)+s.rate*1e-9; { // rounded to the nearest it is too much
+		chosen = chosen[:(len(chosen)-1)/layer*layer]
+	}
+	for _, n := range chosen {
 		taken += s.publishers[n].Rate
 		s.place(n, broker)
 	}

@@ -34,6 +34,7 @@ func (d *Distributor) routes() http.Handler {
 	mux.HandleFunc("GET /brokers", d.brokers)
 	mux.HandleFunc("PUT /brokers/{name}/drain", d.drain)
 	mux.HandleFunc("DELETE /brokers/{name}/drain", d.drain)
+	mux.HandleFunc("PUT /brokers/{name}/dead", d.dead)
 	mux.HandleFunc("GET /status", d.status)
 	mux.Handle("GET /metrics", d.metrics.handler())
 	return mux
@@ -57,6 +58,9 @@ func (d *Distributor) report(w http.ResponseWriter, r *http.Request) {
 				return refused(http.StatusConflict, err)
 			}
 			taken = true
+			if said.Leaves {
+				return done(wire.Orders{})
+			}
 			// Who has not what it was sent last is answered at once; who has is woken when there is something newer.
 			if !last && said.Epoch == t.leadership.Epoch() && said.Seen == t.sent[said.Broker] {
 				return nil
@@ -179,6 +183,17 @@ func find(s control.Status, name string) *control.TopicStatus {
 		}
 	}
 	return nil
+}
+
+// dead takes an operator's word for it.
+func (d *Distributor) dead(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
+		if !t.core.Dead(now, name) {
+			return refused(http.StatusNotFound, fmt.Errorf("%s: no such broker; GET /brokers lists those that have reported", name))
+		}
+		return done(map[string]string{"dead": name})
+	}})
 }
 
 func (d *Distributor) topics(w http.ResponseWriter, r *http.Request) {

@@ -213,7 +213,7 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"listen: '[::]:4170'":                  "announce: it must be given",
 		"listen: :4170":                        "announce: it must be given",
 		"announce: :4170":                      "announce: \":4170\" is every address",
-		"lease: 5s":                            "lease: 5s must be longer than silent, 5s",
+		"lease: 5s\nsilent: 5s":                "lease: 5s must be longer than silent, 5s",
 		"capacity: 10":                         "line 1",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), named) {

@@ -23,6 +23,8 @@ type book struct {
 	got   map[string]int
 	last  time.Time
 	moves int
+	// longest is how long nothing came, at worst.
+	longest time.Duration
 }
 
 func (b *book) line(text string) {
@@ -40,6 +42,9 @@ func (b *book) HandleMessage(m *nsq.Message) error {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.got[string(m.Body)]++
+	if now := time.Now(); !b.last.IsZero() {
+		b.longest = max(b.longest, now.Sub(b.last))
+	}
 	b.last = time.Now()
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"container/heap"
 
 	"giusto.dev/messaging/bucket"
+	"giusto.dev/messaging/fifo"
 )
 
 const (
@@ -59,10 +60,10 @@ type Gate[T any] struct {
 	At uint64
 
 	inbox  inbox[T]
-	dues   fifo[late] // what the inbox has, as it was read
-	until  uint64     // when the inbox need not hold anything any more, as far as is known
-	queue  fifo[waiting[T]]
-	ready  fifo[released[T]] // decided for an instant before Bucket was changed, not handed out yet
+	dues   fifo.Queue[late] // what the inbox has, as it was read
+	until  uint64           // when the inbox need not hold anything any more, as far as is known
+	queue  fifo.Queue[waiting[T]]
+	ready  fifo.Queue[released[T]] // decided for an instant before Bucket was changed, not handed out yet
 	seq    uint64
 	next   bucket.Bucket // Bucket after the release of the queue's first, if that is decided
 	first  uint64        // for when
@@ -79,7 +80,7 @@ func (g *Gate[T]) Arrive(stamp, now uint64, message T) bool {
 		g.until = max(g.until, now+min(lag, Hold))
 	}
 	if now >= g.until && len(g.inbox) == 0 {
-		first := g.queue.len() == 0 && g.ready.len() == 0
+		first := g.queue.Len() == 0 && g.ready.Len() == 0
 		g.wait(stamp, now, message)
 		if at, any := g.head(); first && any && at <= now {
 			g.release()
@@ -90,13 +91,13 @@ func (g *Gate[T]) Arrive(stamp, now uint64, message T) bool {
 	g.Counts.Held++
 	g.seq++
 	heap.Push(&g.inbox, held[T]{stamp, g.seq, message})
-	g.dues.push(late{now, stamp})
+	g.dues.Push(late{now, stamp})
 	return false
 }
 
 // wait puts a message into the queue.
 func (g *Gate[T]) wait(stamp, now uint64, message T) {
-	g.queue.push(waiting[T]{stamp, now, message})
+	g.queue.Push(waiting[T]{stamp, now, message})
 	if g.use.Admit(1, stamp) {
 		g.peak = max(g.peak, g.use.Lacks())
 	}
@@ -104,13 +105,13 @@ func (g *Gate[T]) wait(stamp, now uint64, message T) {
 
 // head is for when the release of the queue's first is decided; false: there is none, or it must wait for another share or lease.
 func (g *Gate[T]) head() (uint64, bool) {
-	if g.queue.len() == 0 {
+	if g.queue.Len() == 0 {
 		return 0, false
 	}
 	if !g.chosen {
 		var err error
 		g.next = g.Bucket
-		if g.first, err = g.next.Take(1, g.queue.first().stamp); err != nil {
+		if g.first, err = g.next.Take(1, g.queue.First().stamp); err != nil {
 			return 0, false // a share of less than one token, or of no rate
 		}
 		g.chosen = true
@@ -121,7 +122,7 @@ func (g *Gate[T]) head() (uint64, bool) {
 // release gives the release that head decided.
 func (g *Gate[T]) release() T {
 	g.Bucket, g.chosen, g.At = g.next, false, g.first
-	w := g.queue.pop()
+	w := g.queue.Pop()
 	if g.At > w.since {
 		g.Counts.Delayed++
 	}
@@ -133,7 +134,7 @@ func (g *Gate[T]) keep(now uint64) {
 	g.sort(now)
 	for at, any := g.head(); any && at <= now; at, any = g.head() {
 		message := g.release()
-		g.ready.push(released[T]{g.At, message})
+		g.ready.Push(released[T]{g.At, message})
 	}
 	g.chosen = false
 }
@@ -156,7 +157,7 @@ func (g *Gate[T]) Restart(rate bucket.Rate, depth, until, now uint64) error {
 	}
 	g.keep(now)
 	g.Bucket, g.Until = fresh, until
-	g.use, err = bucket.New(rate, bucket.Last, bucket.Last-uint64(g.queue.len())*bucket.Token, now)
+	g.use, err = bucket.New(rate, bucket.Last, bucket.Last-uint64(g.queue.Len())*bucket.Token, now)
 	return err
 }
 
@@ -171,14 +172,14 @@ func (g *Gate[T]) Peak() uint64 {
 // due is when the first of the inbox is decided at the latest. Others of the same pause that turn out to be later make it wait
 // longer, for Hold at most.
 func (g *Gate[T]) due() uint64 {
-	return max(g.dues.first().read, min(g.dues.first().read+Hold, g.until))
+	return max(g.dues.First().read, min(g.dues.First().read+Hold, g.until))
 }
 
 // sort moves what the inbox need not hold any more to the queue, in the order of the stamps.
 func (g *Gate[T]) sort(now uint64) {
 	latest, any := uint64(0), false
-	for g.dues.len() > 0 && g.due() <= now {
-		latest, any = max(latest, g.dues.pop().stamp), true
+	for g.dues.Len() > 0 && g.due() <= now {
+		latest, any = max(latest, g.dues.Pop().stamp), true
 	}
 	for any && len(g.inbox) > 0 && g.inbox[0].stamp <= latest {
 		h := heap.Pop(&g.inbox).(held[T])
@@ -189,8 +190,8 @@ func (g *Gate[T]) sort(now uint64) {
 // Due hands out, in order, what passes by now.
 func (g *Gate[T]) Due(now uint64, pass func(T)) {
 	g.sort(now)
-	for g.ready.len() > 0 {
-		r := g.ready.pop()
+	for g.ready.Len() > 0 {
+		r := g.ready.Pop()
 		g.At = r.at
 		pass(r.message)
 	}
@@ -201,31 +202,31 @@ func (g *Gate[T]) Due(now uint64, pass func(T)) {
 
 // Next is when Due has something to do; false: nothing is kept, or all of it until the share or the lease changes.
 func (g *Gate[T]) Next() (uint64, bool) {
-	if g.ready.len() > 0 {
-		return g.ready.first().at, true
+	if g.ready.Len() > 0 {
+		return g.ready.First().at, true
 	}
 	next, any := g.head()
-	if g.dues.len() > 0 && (!any || g.due() < next) {
+	if g.dues.Len() > 0 && (!any || g.due() < next) {
 		return g.due(), true
 	}
 	return next, any
 }
 
 // Kept is how many messages are in the inbox and wait for tokens.
-func (g *Gate[T]) Kept() int { return len(g.inbox) + g.queue.len() + g.ready.len() }
+func (g *Gate[T]) Kept() int { return len(g.inbox) + g.queue.Len() + g.ready.Len() }
 
 // Flush hands out everything now, in order, whatever the bucket says: at shutdown.
 func (g *Gate[T]) Flush(pass func(T)) {
-	for g.ready.len() > 0 {
-		pass(g.ready.pop().message)
+	for g.ready.Len() > 0 {
+		pass(g.ready.Pop().message)
 	}
-	for g.queue.len() > 0 {
-		pass(g.queue.pop().message)
+	for g.queue.Len() > 0 {
+		pass(g.queue.Pop().message)
 	}
 	for len(g.inbox) > 0 {
 		pass(heap.Pop(&g.inbox).(held[T]).message)
 	}
-	g.dues, g.chosen = fifo[late]{}, false
+	g.dues, g.chosen = fifo.Queue[late]{}, false
 }
 
 // inbox is a heap by stamp; equal stamps in the order in which they came.
@@ -245,30 +246,5 @@ func (b *inbox[T]) Pop() any {
 	x := (*b)[last]
 	(*b)[last] = held[T]{}
 	*b = (*b)[:last]
-	return x
-}
-
-// fifo is a queue whose memory follows its length.
-type fifo[T any] struct {
-	in   []T
-	head int
-}
-
-func (q *fifo[T]) len() int  { return len(q.in) - q.head }
-func (q *fifo[T]) first() *T { return &q.in[q.head] }
-func (q *fifo[T]) push(x T)  { q.in = append(q.in, x) }
-func (q *fifo[T]) pop() T {
-	var none T
-	x := q.in[q.head]
-	q.in[q.head] = none
-	q.head++
-	switch {
-	case q.head == len(q.in) && cap(q.in) <= 1024:
-		q.in, q.head = q.in[:0], 0
-	case q.head == len(q.in):
-		q.in, q.head = nil, 0
-	case q.head >= 1024 && q.head*2 >= len(q.in):
-		q.in, q.head = append([]T(nil), q.in[q.head:]...), 0
-	}
 	return x
 }

@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"giusto.dev/messaging/bucket"
+	"giusto.dev/messaging/fifo"
 )
 
 // eager is the rule that decides each release when the bucket sees its message: the oracle of the one that waits with it.
 type eager struct {
 	bucket bucket.Bucket
 	inbox  inbox[int]
-	dues   fifo[late]
+	dues   fifo.Queue[late]
 	until  uint64
 	seq    uint64
 	at     map[int]uint64
@@ -34,17 +35,17 @@ func (e *eager) arrive(stamp, now uint64, n int) {
 	}
 	e.seq++
 	heap.Push(&e.inbox, held[int]{stamp, e.seq, n})
-	e.dues.push(late{now, stamp})
+	e.dues.Push(late{now, stamp})
 }
 
 func (e *eager) due(now uint64) {
 	latest, any := uint64(0), false
-	for e.dues.len() > 0 {
-		first := e.dues.first().read
+	for e.dues.Len() > 0 {
+		first := e.dues.First().read
 		if max(first, min(first+Hold, e.until)) > now {
 			break
 		}
-		latest, any = max(latest, e.dues.pop().stamp), true
+		latest, any = max(latest, e.dues.Pop().stamp), true
 	}
 	for any && len(e.inbox) > 0 && e.inbox[0].stamp <= latest {
 		h := heap.Pop(&e.inbox).(held[int])

@@ -77,7 +77,7 @@ func (h *Holder) Apply(now, asked uint64, o wire.Orders) ([]Step, error) {
 		old, had := h.topics[name]
 		step := Step{next, Keep}
 		switch {
-		case gap || !had:
+		case gap || !had || old.Delivery != next.Delivery:
 			step.Change = Restart
 		case old.Share != next.Share:
 			step.Change = Set

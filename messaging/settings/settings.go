@@ -16,11 +16,21 @@ import (
 // Largest is the most bytes a file may have.
 const Largest = 1 << 20
 
-// Topic is one topic's limit.
-type Topic struct {
-	// Rate and Depth of its token bucket: in any window of length t at most Depth + Rate·t messages are released.
+// Bucket is a token bucket: in any window of length t at most Depth + Rate·t messages pass.
+type Bucket struct {
 	Rate  Rate   `yaml:"rate"`
 	Depth Tokens `yaml:"depth"`
+}
+
+// Topic is one topic's limit.
+type Topic struct {
+	// Rate and Depth of its token bucket; none where only channels have limits.
+	Rate  Rate   `yaml:"rate"`
+	Depth Tokens `yaml:"depth"`
+	// Limit says what passes the bucket: what is published (publishing), or what is sent to the consumers of each channel (delivery), each with a bucket of its own.
+	Limit string `yaml:"limit"`
+	// Channels are those with another limit at delivery than their topic's.
+	Channels map[string]Bucket `yaml:"channels"`
 	// Queue bounds what waits, in messages; one of more than 1 KiB counts once for each KiB begun.
 	Queue int64 `yaml:"queue"`
 	// Ok says when a producer is answered: accepted (default), or released.
@@ -84,6 +94,12 @@ const (
 	Released = "released"
 )
 
+// Where `limit` may stand.
+const (
+	Publishing = "publishing"
+	Delivery   = "delivery"
+)
+
 // ValidName says whether a topic or channel may be called so.
 func ValidName(text string) bool { return wire.ValidName(text) }
 
@@ -93,7 +109,7 @@ func Read(path string) (Settings, error) { return ReadFile(path, Parse) }
 // Parse reads a file's text.
 func Parse(text []byte) (Settings, error) {
 	s := Defaults()
-	if err := Decode(text, &s, Topic{}, TLS{}); err != nil {
+	if err := Decode(text, &s, Topic{}, Bucket{}, TLS{}); err != nil {
 		return s, err
 	}
 	return s, s.check()
@@ -143,15 +159,38 @@ func (s *Settings) check() error {
 		if !ValidName(topic) {
 			return fmt.Errorf("topics: %q is not a topic's name: 1 to 64 of . a-z A-Z 0-9 _ -, perhaps #ephemeral", topic)
 		}
+		none := t.Rate.Num == 0 && t.Depth == 0 && len(t.Channels) > 0
 		switch {
-		case t.Rate.Num == 0:
+		case none && t.Limit == "":
+			t.Limit = Delivery
+		case t.Limit == "":
+			t.Limit = Publishing
+		}
+		switch {
+		case t.Rate.Num == 0 && !none:
 			return fmt.Errorf("topics: %s: it has no rate (leave the topic out, if it has no limit)", topic)
-		case t.Depth == 0:
+		case t.Depth == 0 && !none:
 			return fmt.Errorf("topics: %s: it has no depth", topic)
+		case t.Limit != Publishing && t.Limit != Delivery:
+			return fmt.Errorf("topics: %s: limit: %q is neither %s nor %s", topic, t.Limit, Publishing, Delivery)
+		case none && t.Limit == Publishing:
+			return fmt.Errorf("topics: %s: limit: %s needs rate and depth", topic, Publishing)
+		case t.Limit == Delivery && (t.Queue != 0 || t.Ok != ""):
+			return fmt.Errorf("topics: %s: queue and ok are for limit: %s; what waits for delivery is in nsqd's queues", topic, Publishing)
 		case t.Queue < 0 || t.Queue > 1<<24:
 			return fmt.Errorf("topics: %s: queue: %d is not in 1 to %d", topic, t.Queue, 1<<24)
 		case t.Ok != "" && t.Ok != Accepted && t.Ok != Released:
 			return fmt.Errorf("topics: %s: ok: %q is neither %s nor %s", topic, t.Ok, Accepted, Released)
+		}
+		for name, c := range t.Channels {
+			switch {
+			case !ValidName(name):
+				return fmt.Errorf("topics: %s: channels: %q is not a channel's name: 1 to 64 of . a-z A-Z 0-9 _ -, perhaps #ephemeral", topic, name)
+			case c.Rate.Num == 0:
+				return fmt.Errorf("topics: %s: channels: %s: it has no rate", topic, name)
+			case c.Depth == 0:
+				return fmt.Errorf("topics: %s: channels: %s: it has no depth", topic, name)
+			}
 		}
 		if t.Queue == 0 {
 			t.Queue = Queue
@@ -162,6 +201,14 @@ func (s *Settings) check() error {
 		s.Topics[topic] = t
 	}
 	return nil
+}
+
+// AtDelivery is the limit of a channel at delivery; false: it has none.
+func (t Topic) AtDelivery(channel string) (Bucket, bool) {
+	if own, has := t.Channels[channel]; has {
+		return own, true
+	}
+	return Bucket{t.Rate, t.Depth}, t.Limit == Delivery && t.Rate.Num > 0
 }
 
 // Answer is when producers are answered where nothing else is said. What waits is in memory: where nsqd keeps nothing in memory, it

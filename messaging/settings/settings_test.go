@@ -72,14 +72,23 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"topics:\n  a: {rate: 1/s, depth: [2]}":        "line 2",
 		"topics: {a: {rate: 1/s, depth: 2, ok: soon}}": "soon",
 		"topics: {a b: {rate: 1/s, depth: 2}}":         "a b",
-		"memory: 1MiB":                                 "memory",
-		"max_body: 1KiB":                               "max_body",
-		"patience: 31s":                                "patience",
-		"node: 1024":                                   "node",
-		"tls: {key: k}":                                "tls",
-		"data: a\n---\ndata: b":                        "more than one document",
-		"data: a\ndata: b":                             "data",
-		strings.Repeat("#", Largest+1):                 "1 MiB",
+		"topics: {a: {rate: 1/s, depth: 2, limit: x}}": "neither publishing nor delivery",
+		"topics: {a: {limit: delivery}}":               "a: it has no rate",
+		"topics: {a: {limit: publishing, channels: {b: {rate: 1/s, depth: 1}}}}": "publishing needs rate and depth",
+		"topics: {a: {rate: 1/s, depth: 2, limit: delivery, queue: 3}}":          "queue and ok are for limit: publishing",
+		"topics: {a: {rate: 1/s, depth: 2, limit: delivery, ok: released}}":      "queue and ok are for limit: publishing",
+		"topics: {a: {channels: {b c: {rate: 1/s, depth: 1}}}}":                  "b c",
+		"topics: {a: {channels: {b: {rate: 1/s}}}}":                              "b: it has no depth",
+		"topics: {a: {channels: {b: {depth: 1}}}}":                               "b: it has no rate",
+		"topics: {a: {channels: {b: {rate: 1/s, depth: 1, queue: 4}}}}":          "'queue' is not a key here; expected one of rate, depth",
+		"memory: 1MiB":                 "memory",
+		"max_body: 1KiB":               "max_body",
+		"patience: 31s":                "patience",
+		"node: 1024":                   "node",
+		"tls: {key: k}":                "tls",
+		"data: a\n---\ndata: b":        "more than one document",
+		"data: a\ndata: b":             "data",
+		strings.Repeat("#", Largest+1): "1 MiB",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), named) {
 			t.Errorf("%.60s: %v", text, err)
@@ -109,7 +118,7 @@ func TestDefaults(t *testing.T) {
 
 func TestAMisspeltKeyIsToldWithThoseThereAre(t *testing.T) {
 	for text, want := range map[string]string{
-		"topics: {a: {rate: 11k/s, depht: 26}}": "line 1: 'depht' is not a key here; expected one of rate, depth, queue, ok",
+		"topics: {a: {rate: 11k/s, depht: 26}}": "line 1: 'depht' is not a key here; expected one of rate, depth, limit, channels, queue, ok",
 		"tls: {cert: x}":                        "line 1: 'cert' is not a key here; expected one of certificate, key, client_ca, required",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || err.Error() != want {

@@ -36,7 +36,7 @@ func chance(random *rand.Rand, seed uint64) scenario {
 	}
 	depth := Depth(s.sends(s.all), s.traffic.Batch, 1.1*rate, .99) + uint64(random.IntN(20))
 	s.bucket = wire.Share{Rate: uint64(1.1 * rate * wire.Unit), Depth: depth * wire.Unit}
-	for n := range 1 + random.IntN(5) {
+	for n := range 1 + random.IntN(9) {
 		id := string(rune('a' + n))
 		s.truth[id] = Broker{Cores: 1 + random.IntN(2), Message: 1e3 * float64(5+random.IntN(100)), Wake: 1e3 * float64(random.IntN(100)), Base: 1e5, Jitter: 3e4}
 		s.brokers = append(s.brokers, distribute.Broker{ID: id, Capacity: rate * (.2 + random.Float64()*2), Existing: rate * .1 * random.Float64()})
@@ -78,7 +78,7 @@ func TestLoadDistEndsAndKeepsTheObjective(t *testing.T) {
 	if testing.Short() {
 		runs = 200
 	}
-	done, short, searched := 0, 0, 0
+	done, short, searched, steps, over := 0, 0, 0, 0, 0
 	for run := range runs {
 		random := rand.New(rand.NewPCG(run, 13))
 		s := chance(random, run)
@@ -88,12 +88,19 @@ func TestLoadDistEndsAndKeepsTheObjective(t *testing.T) {
 				return float64(len(some)) / float64(len(s.all)) * random.Float64() * 4 * s.objective
 			}, s.objective)
 		}
+		if s.overloaded(t) {
+			over++
+		}
 		rounds, err := 0, error(nil)
 		for !session.Settled() || !session.Done() {
 			if session.Settled() {
 				if err = session.Assign(); err != nil {
 					break
 				}
+			}
+			s.within(t, run, session.Plan())
+			if len(session.Rounds()) > 0 && session.Rounds()[len(session.Rounds())-1] > 0 {
+				steps++
 			}
 			session.Measured(s.measure(t, session.Plan()), s.objective)
 			if rounds++; rounds > 400 {
@@ -126,10 +133,43 @@ func TestLoadDistEndsAndKeepsTheObjective(t *testing.T) {
 			t.Fatalf("run %d: %v", run, err)
 		}
 	}
-	fmt.Printf("simulate: %d done, %d of them after a search; %d short\n", done, searched, short)
-	if done < int(runs)/10 || short < int(runs)/20 || searched < int(runs)/50 {
+	fmt.Printf("simulate: %d done, %d of them after a search; %d short; %d steps of searches; %d worlds with every broker slower than it says\n", done, searched, short, steps, over)
+	if done < int(runs)/10 || short < int(runs)/20 || searched < int(runs)/50 || steps < int(runs)/4 || over < int(runs)/50 {
 		t.Error("the interesting cases did not come up")
 	}
+}
+
+// within says that a plan, also one that is only to be measured, gives no broker more than it says that it can take.
+func (s scenario) within(t *testing.T, run uint64, plan []string) {
+	t.Helper()
+	if s.kind == distribute.LB { // it looks at nothing
+		return
+	}
+	on := map[string]float64{}
+	for n, id := range plan {
+		on[id] += s.all[n].Rate
+	}
+	for _, b := range s.brokers {
+		if room := b.Capacity - b.Existing; on[b.ID] > room*(1+1e-9) {
+			t.Fatalf("run %d, %v: %s is to have %.1f messages a second, and says that it can take %.1f", run, s.kind, b.ID, on[b.ID], room)
+		}
+	}
+}
+
+// overloaded says whether no broker keeps the objective with what it says that it can take.
+func (s scenario) overloaded(t *testing.T) bool {
+	for _, b := range s.brokers {
+		plan, room := make([]string, len(s.all)), b.Capacity-b.Existing
+		for n, p := range s.all {
+			if room -= p.Rate; room >= 0 {
+				plan[n] = b.ID
+			}
+		}
+		if s.measure(t, plan)[b.ID] <= s.objective {
+			return false
+		}
+	}
+	return true
 }
 
 // ample says whether each broker alone has room for the whole topic, and keeps the objective with it.

@@ -36,6 +36,8 @@ type Topic struct {
 	Periodic bool `json:"periodic,omitempty"`
 	// Queue bounds what waits at each broker, in messages of 1 KiB; 0 is the broker's default.
 	Queue int64 `json:"queue,omitempty"`
+	// Delivery: what passes the bucket is what each channel sends to its consumers; else, what is published.
+	Delivery bool `json:"delivery,omitempty"`
 }
 
 // Report is what a broker says of itself. Each answers the Orders that it saw last; a broker asks one at a time.
@@ -45,6 +47,8 @@ type Report struct {
 	// lock of the same data directory.
 	Incarnation string `json:"incarnation"`
 	Replaces    string `json:"replaces,omitempty"`
+	// Leaves: this is its last report. It ends, and no message passes any more by any orders.
+	Leaves bool `json:"leaves,omitempty"`
 	// Where producers and consumers connect, and HTTP.
 	V2   string `json:"v2"`
 	HTTP string `json:"http"`
@@ -95,7 +99,9 @@ type Orders struct {
 type Order struct {
 	Topic string `json:"topic"`
 	Share
-	Queue int64 `json:"queue,omitempty"`
+	// Delivery: the share is what each channel may send to its consumers; else, what may be published.
+	Delivery bool  `json:"delivery,omitempty"`
+	Queue    int64 `json:"queue,omitempty"`
 	// Channels are to be there before publishers come.
 	Channels []string `json:"channels,omitempty"`
 }

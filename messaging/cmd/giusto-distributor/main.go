@@ -5,22 +5,36 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log"
+	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"giusto.dev/messaging/distributor"
 )
 
 const usage = `giusto-distributor FILE          runs a distributor by a file, until SIGTERM
 giusto-distributor --check FILE  says what is wrong with a file, if anything
+giusto-distributor dead BROKER [HOST:PORT]
+                                 tells the distributor there (127.0.0.1:4170) that a broker does not run any more: others get its
+                                 shares at once, not when its lease is over. If it runs, limits are broken until then
 
   curl -X PUT http://127.0.0.1:4170/topics/alarms -d '{"rate": "11k/s", "depth": "26", "promise": {"p99": "1ms"}, "each": "10/s"}'
 `
 
 func main() {
 	arguments := os.Args[1:]
+	log.SetFlags(0)
+	log.SetPrefix("giusto-distributor: ")
+	if n := len(arguments); n > 1 && n <= 3 && arguments[0] == "dead" {
+		dead(append(arguments[1:], "127.0.0.1:4170"))
+		return
+	}
 	check := len(arguments) > 0 && arguments[0] == "--check"
 	if check {
 		arguments = arguments[1:]
@@ -29,8 +43,6 @@ func main() {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(2)
 	}
-	log.SetFlags(0)
-	log.SetPrefix("giusto-distributor: ")
 	s, err := distributor.Read(arguments[0])
 	if err != nil {
 		log.Print(err)
@@ -56,4 +68,30 @@ func main() {
 		log.Print(err)
 		os.Exit(4)
 	}
+}
+
+// dead tells a distributor, or whom it names as leading, that a broker does not run any more.
+func dead(arguments []string) {
+	broker, address := arguments[0], arguments[1]
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		log.Printf("%q is not HOST:PORT", address)
+		os.Exit(2)
+	}
+	request, err := http.NewRequest("PUT", "http://"+address+"/brokers/"+url.PathEscape(broker)+"/dead", nil)
+	if err != nil {
+		log.Print(err)
+		os.Exit(2)
+	}
+	answer, err := (&http.Client{Timeout: 5 * time.Second}).Do(request)
+	if err != nil {
+		log.Print(err)
+		os.Exit(4)
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 4096)) // what it says is shown as it is
+	if answer.StatusCode != http.StatusOK {
+		log.Printf("%s: %s: %s", address, answer.Status, text)
+		os.Exit(4)
+	}
+	fmt.Printf("%s is dead: its shares are free\n", broker)
 }
