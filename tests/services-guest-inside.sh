@@ -27,10 +27,10 @@ has_members() { [ "$(members "$1" | wc -l)" -ge "$2" ]; }
 other_than() { has_members double "$2" && ! members double | grep -qx "$1"; }
 told() { $giusto status --json | grep -q "$1"; }
 for backend in manager deadline; do
-	# Two grandchildren in sessions of their own, and itself; of which a reservation wants one to do the work.
-	work='while :; do :; done'
-	[ $backend = deadline ] && work='sleep 1000'
-	double="'(setsid sh -c \"$work\" &); (setsid sh -c \"$work\" &); while :; do :; done'"
+	# Two grandchildren in sessions of their own, and itself; a reservation is for one thread that does the work.
+	work='while :; do :; done' many=3
+	double="'(setsid sh -c \"$work\" &); (setsid sh -c \"$work\" &); $work'"
+	[ $backend = deadline ] && double="'$work'" many=1
 	promise='promise: {supply: 10ms/50ms}'
 	[ $backend = deadline ] && promise="$promise, server: constant_bandwidth"
 	cat >/tmp/site.yaml <<SITE
@@ -43,7 +43,7 @@ SITE
 	$giusto run /tmp/site.yaml --backend $backend --host guest --out /tmp/out >/tmp/log 2>&1 &
 	pid=$!
 	wait_for "$backend enforces" enforces
-	wait_for "$backend: three processes in its groups" has_members double 3
+	wait_for "$backend: $many processes in its groups" has_members double $many
 	for one in $(members double); do
 		grep -q 'Cpus_allowed_list:.*	1$' /proc/$one/status || fail "$backend: process $one is not on core 1: $(cat /proc/$one/cgroup)"
 	done
@@ -51,7 +51,7 @@ SITE
 	leader=$(members double | head -1)
 	before=$(members batch)
 	kill -9 "$leader"
-	wait_for "$backend: it is started again" other_than "$leader" 3
+	wait_for "$backend: it is started again" other_than "$leader" $many
 	wait_for "$backend: status tells" told '"restarts": *1'
 	[ "$(members batch)" = "$before" ] || fail "$backend: the other one was disturbed"
 	[ $backend = deadline ] && wait_for "reserved again" sh -c "chrt -p \$(cat $tree/giusto.core1/giusto.double.service/cgroup.procs | head -1) | grep -q DEADLINE"
@@ -65,7 +65,7 @@ SITE
 	$giusto run /tmp/site.yaml --backend $backend --host guest --out /tmp/out >/tmp/log 2>&1 &
 	pid=$!
 	wait_for "$backend enforces again" enforces
-	wait_for "$backend: three processes again" has_members double 3
+	wait_for "$backend: $many processes again" has_members double $many
 	all=$(members double; members batch)
 	kill -9 $pid
 	wait $pid

@@ -107,35 +107,6 @@ class Paused(unittest.TestCase):
         self.qemu("-monitor", f"unix:{self.socket},server=on,wait=off")
         self.assertIn("expected a QMP greeting", told("qmp", self.socket, code=4))
 
-
-class Quota:
-    """A stand-in for enforcement: a quota for each thread, in cgroups of its own that are gone afterwards."""
-
-    def __init__(self, vm):
-        self.root, self.threads = Path("/sys/fs/cgroup/cpu/giusto-vmtest"), vm.vcpus()
-        if not (self.root.parent / "cpu.cfs_quota_us").exists() or os.geteuid() != 0:
-            raise unittest.SkipTest("no cgroup v1 that takes single threads: give --enforce")
-
-    def __enter__(self):
-        self.root.mkdir(exist_ok=True)  # a run that was killed may have left it
-        try:
-            for number, budget in enumerate(BUDGETS):
-                group = self.root / str(number)
-                group.mkdir(exist_ok=True)
-                (group / "cpu.cfs_period_us").write_text(str(PERIOD * 1000))
-                (group / "cpu.cfs_quota_us").write_text(str(budget * 1000))
-                (group / "tasks").write_text(str(self.threads[number]))
-        except OSError:
-            self.__exit__()
-            raise
-
-    def __exit__(self, *_):
-        for tid in self.threads:
-            with contextlib.suppress(ProcessLookupError):  # the guest has ended
-                (self.root.parent / "tasks").write_text(str(tid))
-        for group in [*self.root.glob("*/"), self.root]:
-            group.rmdir()
-
     def test_a_machine_that_was_started_again_is_found_again_and_has_its_server(self):
         if not ENFORCE:
             self.skipTest("nothing enforces")
@@ -171,6 +142,35 @@ class Quota:
             wait("the vCPU of the machine that was started again is under its server")
         run.send_signal(signal.SIGINT)
         self.assertEqual(run.wait(30), 0)
+
+
+class Quota:
+    """A stand-in for enforcement: a quota for each thread, in cgroups of its own that are gone afterwards."""
+
+    def __init__(self, vm):
+        self.root, self.threads = Path("/sys/fs/cgroup/cpu/giusto-vmtest"), vm.vcpus()
+        if not (self.root.parent / "cpu.cfs_quota_us").exists() or os.geteuid() != 0:
+            raise unittest.SkipTest("no cgroup v1 that takes single threads: give --enforce")
+
+    def __enter__(self):
+        self.root.mkdir(exist_ok=True)  # a run that was killed may have left it
+        try:
+            for number, budget in enumerate(BUDGETS):
+                group = self.root / str(number)
+                group.mkdir(exist_ok=True)
+                (group / "cpu.cfs_period_us").write_text(str(PERIOD * 1000))
+                (group / "cpu.cfs_quota_us").write_text(str(budget * 1000))
+                (group / "tasks").write_text(str(self.threads[number]))
+        except OSError:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_):
+        for tid in self.threads:
+            with contextlib.suppress(ProcessLookupError):  # the guest has ended
+                (self.root.parent / "tasks").write_text(str(tid))
+        for group in [*self.root.glob("*/"), self.root]:
+            group.rmdir()
 
 
 class Command:
