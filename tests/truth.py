@@ -183,7 +183,7 @@ class Truth(unittest.TestCase):
         self.until(lambda: self.metric(late) < 0.2, "forgotten")
         self.until(lambda: self.metric(name + "misses_total") > missed + 30, "misses move on")
         (self.folder / "busy").unlink()
-        self.until(lambda: self.status()["services"][0]["supplied_recent"] < 0.05, "at rest again")
+        self.until(lambda: self.status()["services"][0]["supplied_recent"] < 0.2, "at rest again")
         low = self.metric(name + "left_seconds")
         self.until(lambda: self.metric(name + "left_seconds") > max(low, 0.001), "left moves back")
         self.until(lambda: self.metric("giusto_warnings") == 0, "no warning is left")

@@ -1,5 +1,5 @@
-//! What managers show to another process: when each came by last and comes by next, and the groups of its servers. So that process
-//! sees a manager that stalls, and stops its servers meanwhile ([`guard`](super::guard())).
+//! What managers show to another process: when each came by last and comes by next, and the groups of its servers. So that
+//! process sees a manager that stalls, and stops its servers meanwhile ([`guard`](super::guard())).
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
