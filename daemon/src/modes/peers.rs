@@ -189,7 +189,8 @@ impl Peers {
     /// thread, and what it may cost is bounded. Whether it has a core for that.
     fn prefer(&self, cores: &[u32]) -> bool {
         // A short slice lets it run at once when it wakes (kernel 6.12); it is never longer at work.
-        let soon = Attr { nice: -20, runtime: SLICE_NS, ..Attr::of_policy(sched::OTHER, 0) };
+        let mut soon = Attr::of_policy(sched::OTHER, 0);
+        (soon.nice, soon.runtime) = (-20, SLICE_NS);
         if let Err(why) = sched::set(0, &soon) {
             tracing::debug!("agents are heard at nice 0: {why}");
         }
