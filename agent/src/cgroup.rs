@@ -60,7 +60,9 @@ pub(crate) fn is_ours(group: &Cgroup) -> bool {
     };
     // Whatever is written in a record, nothing else is ended by it.
     let name = group.folder().file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| name.starts_with(TASK)) && ours(group.folder()) && ours(&group.folder().join("cgroup.procs"))
+    name.is_some_and(|name| name.starts_with(TASK))
+        && ours(group.folder())
+        && ours(&group.folder().join("cgroup.procs"))
 }
 
 /// Whether a process is right in it.
