@@ -8,6 +8,9 @@ use std::path::Path;
 /// The PID namespace in which a machine boots (PROC_PID_INIT_INO).
 const MACHINE: &str = "pid:[4026531836]";
 
+/// How names of groups of tasks begin.
+pub(crate) const TASK: &str = "giusto-task.";
+
 /// The group of this process, where groups of tasks can be made; else why not, in words.
 ///
 /// Only in the machine's own hierarchy: in a container the host counts and stops by the cgroup that the container is
@@ -49,13 +52,17 @@ pub(crate) fn make(own: &Cgroup, name: &str) -> Result<Cgroup, String> {
     Err(wrong)
 }
 
-/// Whether nobody but this user can have moved anything into it.
+/// Whether it is one of a task, and nobody but this user can have moved anything into it.
 pub(crate) fn is_ours(group: &Cgroup) -> bool {
     let ours = |path: &Path| {
         let found = std::fs::metadata(path);
         found.is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0)
     };
-    ours(group.folder()) && ours(&group.folder().join("cgroup.procs"))
+    // Whatever is written in a record, nothing else is ended by it.
+    let name = group.folder().file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(TASK))
+        && ours(group.folder())
+        && ours(&group.folder().join("cgroup.procs"))
 }
 
 /// Whether a process is right in it.

@@ -167,7 +167,7 @@ impl Engine {
         let AgentTask { name, control: Control::Start(words) } = &self.tasks[place] else { return Ok(()) };
         let taken = |slot: &usize| self.started.values().any(|(other, _)| other == slot);
         let slot = (0..).find(|slot| !taken(slot)).unwrap_or(place);
-        let mark = format!("giusto-task.{}.{}.{name}", self.mark, self.service);
+        let mark = format!("{}{}.{}.{name}", cgroup::TASK, self.mark, self.service);
         let cgroup = cgroup::own().and_then(|own| cgroup::make(&own, &mark));
         let into = cgroup.as_ref().ok().cloned();
         let (task, child) = Task::start(words, (&self.service, name), into, (&self.records, slot))?;

@@ -33,7 +33,6 @@ INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
-mount -t cgroup2 none /sys/fs/cgroup
 for module in {modules}; do insmod /modules/$module.ko || echo "no $module"; done
 ip address add 10.0.2.15/24 dev eth0 && ip link set eth0 up
 stty -F /dev/ttyS2 -echo

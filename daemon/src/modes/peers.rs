@@ -9,7 +9,7 @@
 use super::allowance::{gives_way, Allowance, Origin, Tally};
 use super::post::{Counter, News, Outgoing};
 use crate::Error;
-use giusto_compute::sched;
+use giusto_compute::sched::{self, Attr};
 use giusto_model::{Listen, ModesPlan};
 use giusto_modes::wire::{Broken, Key, Session, Taken};
 use giusto_modes::{FromAgent, ToAgent};
@@ -41,6 +41,8 @@ const WAITING: usize = 64 * 1024;
 const BACKLOG: (i32, i32) = (64, 1024);
 /// After a message to an agent it does not sleep for so long: the answer comes sooner than a core wakes.
 const AWAKE: Duration = Duration::from_micros(500);
+/// The slice of its thread, the least there is.
+const SLICE_NS: u64 = 100_000;
 /// Between two lines of the log about the same.
 const QUIET: Duration = Duration::from_secs(10);
 /// Any host's (VMADDR_CID_ANY).
@@ -186,9 +188,11 @@ impl Peers {
     /// Cores without managers, where there are any, and before others of ordinary priority: a change waits for this
     /// thread, and what it may cost is bounded. Whether it has a core for that.
     fn prefer(&self, cores: &[u32]) -> bool {
-        // SAFETY: plain system call: of this thread alone.
-        if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } != 0 {
-            tracing::debug!("agents are heard at nice 0: {}", io::Error::last_os_error());
+        // A short slice lets it run at once when it wakes (kernel 6.12); it is never longer at work.
+        let mut soon = Attr::of_policy(sched::OTHER, 0);
+        (soon.nice, soon.runtime) = (-20, SLICE_NS);
+        if let Err(why) = sched::set(0, &soon) {
+            tracing::debug!("agents are heard at nice 0: {why}");
         }
         let all = sched::affinity(0).unwrap_or_default();
         let free: Vec<u32> = all.into_iter().filter(|core| !cores.contains(core)).collect();
