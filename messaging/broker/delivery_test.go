@@ -86,9 +86,10 @@ func (r *recorder) read(client int, tcp *net.TCPConn, topic, channel string, rdy
 	if over {
 		return
 	}
+	connected := time.Now().UnixNano()
 	fmt.Fprintf(conn, "  V2SUB %s %s\nRDY %d\n", topic, channel, rdy)
 	var here []byte
-	before := int64(0)
+	before := connected // what one read gives has one stamp, that of its last byte
 	buffer := make([]byte, bufferSize)
 	for {
 		n, err := conn.Read(buffer)
@@ -96,9 +97,6 @@ func (r *recorder) read(client int, tcp *net.TCPConn, topic, channel string, rdy
 			return
 		}
 		stamp := conn.stamp
-		if before == 0 {
-			before = stamp
-		}
 		here = append(here, buffer[:n]...)
 		for len(here) >= 4 && len(here) >= 4+int(binary.BigEndian.Uint32(here)) {
 			frame := here[4 : 4+int(binary.BigEndian.Uint32(here))]
