@@ -105,7 +105,9 @@ fn processor_time_is_conserved_and_shares_add_up_to_one_under_all_schedulers() {
             let optimistic = rng.random_range(1..=period / 4);
             let worst = rng.random_bool(0.5).then(|| rng.random_range(optimistic..=period / 2));
             let virtual_deadline = if worst.is_some() { rng.random_range(optimistic..=period) } else { period };
-            pools.add(core, |pool| pool.add_mixed(Mixed { optimistic, worst, period, virtual_deadline }, 0, 0)).unwrap();
+            pools
+                .add(core, |pool| pool.add_mixed(Mixed { optimistic, worst, period, virtual_deadline }, 0, 0))
+                .unwrap();
         }
         let weights: Vec<u32> = (0..count).map(|_| rng.random_range(1..=512)).collect();
         for arm in 0..3 {
@@ -348,7 +350,11 @@ fn a_server_is_refused_with_its_number_where_its_core_or_reservation_makes_no_se
     let mut others = mixed_pool();
     others.add(Kind::Unlimited, Params { budget: 0, period: 0, first: 0, priority: 0 }, 0).unwrap();
     let mut pools = Partitioned::new([others]);
-    assert!(pools.add(0, |pool| pool.add_mixed(low(MS, 2 * MS), 0, 0)).unwrap_err().to_string().contains("other servers"));
+    assert!(pools
+        .add(0, |pool| pool.add_mixed(low(MS, 2 * MS), 0, 0))
+        .unwrap_err()
+        .to_string()
+        .contains("other servers"));
 }
 
 #[test]
