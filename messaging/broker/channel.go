@@ -192,6 +192,8 @@ func (c *channel) run() {
 	defer close(c.ended)
 	patience := time.NewTimer(time.Hour)
 	defer patience.Stop()
+	again, pause := time.NewTimer(time.Hour), time.Second
+	defer again.Stop()
 	wanted := int64(0)
 	for {
 		c.mutex.Lock()
@@ -216,6 +218,9 @@ func (c *channel) run() {
 				continue
 			case <-c.alarm.rung:
 				continue
+			case <-again.C:
+				wanted = max(wanted, 1)
+				continue
 			case <-c.quit:
 				return
 			}
@@ -223,10 +228,13 @@ func (c *channel) run() {
 			c.taken = true
 			c.mutex.Unlock()
 		}
-		if c.offer(data, patience) {
-			wanted--
-		} else {
+		switch gone, offered := c.offer(data, patience); {
+		case gone:
+			wanted, pause = wanted-1, time.Second
+		case offered: // nobody waits, or one that asked has not come to wait yet: it would not ask again for long
 			wanted = 0
+			again.Reset(pause)
+			pause = min(2*pause, 16*time.Second)
 		}
 	}
 }
@@ -241,13 +249,12 @@ func (c *channel) take() (data []byte) {
 	return data
 }
 
-// offer gives a message its token and to a pump that waits for one. False: it could not go, and is back.
-func (c *channel) offer(data []byte, patience *time.Timer) bool {
+// offer gives a message its token, and then to a pump that waits for one. If it could not go it is back; offered says that it had a token.
+func (c *channel) offer(data []byte, patience *time.Timer) (gone, offered bool) {
 	id := messageID(data)
 	c.mutex.Lock()
 	granted, age := c.outlet.Grant(id, c.now()), c.age
 	c.mutex.Unlock()
-	gone := false
 	if granted {
 		select {
 		case c.out <- data:
@@ -259,6 +266,11 @@ func (c *channel) offer(data []byte, patience *time.Timer) bool {
 			case c.out <- data:
 				gone = true
 			case <-patience.C:
+				select { // both may have come while the process was stopped
+				case c.out <- data:
+					gone = true
+				default:
+				}
 			case <-c.emptied:
 			case <-c.quit:
 			}
@@ -269,7 +281,7 @@ func (c *channel) offer(data []byte, patience *time.Timer) bool {
 	c.taken = false
 	if gone {
 		c.counts.delivered.Add(1)
-		return true
+		return true, true
 	}
 	if granted {
 		c.outlet.Return(id, c.now())
@@ -277,7 +289,7 @@ func (c *channel) offer(data []byte, patience *time.Timer) bool {
 	if c.age == age {
 		c.back(data)
 	}
-	return false
+	return false, granted
 }
 
 // back keeps a message that was taken: first of all in memory, or, where nothing is kept in memory, on disk. Called with the lock held.
