@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -84,7 +85,12 @@ func TestWhatIsLostIsTold(t *testing.T) {
 	}
 	defer syscall.Unmount(data, syscall.MNT_DETACH)
 	var said bytes.Buffer
-	b := startWith(t, data, "mem_queue: 10\ntopics: {kept: {rate: 1/s, depth: 1, limit: delivery}}", func(format string, words ...any) { fmt.Fprintf(&said, format+"\n", words...) })
+	var saying sync.Mutex
+	b := startWith(t, data, "mem_queue: 10\ntopics: {kept: {rate: 1/s, depth: 1, limit: delivery}}", func(format string, words ...any) {
+		saying.Lock()
+		defer saying.Unlock()
+		fmt.Fprintf(&said, format+"\n", words...)
+	})
 	address := b.Addr().String()
 	r := record(t, func() string { return address }, "kept", "test", 1, 20)
 	p := producer(t, address, nsq.NewConfig())
