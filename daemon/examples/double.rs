@@ -40,6 +40,8 @@ impl Stage for Double {
             ..CoreStatus::default()
         });
         Report {
+            cpu_ns: 0,
+            cpu_recent: 0.0,
             modes: None,
             notes: vec!["backend double: nothing is enforced".into()],
             services: services.collect(),
