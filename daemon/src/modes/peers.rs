@@ -43,6 +43,8 @@ const BACKLOG: (i32, i32) = (64, 1024);
 const AWAKE: Duration = Duration::from_micros(500);
 /// The slice of its thread, the least there is.
 const SLICE_NS: u64 = 100_000;
+/// Its real-time priority on a core without a manager: below every server and everything that enforces.
+const PRIORITY: u32 = 1;
 /// Between two lines of the log about the same.
 const QUIET: Duration = Duration::from_secs(10);
 /// Any host's (VMADDR_CID_ANY).
@@ -185,18 +187,23 @@ impl Peers {
         }
     }
 
-    /// Cores without managers, where there are any, and before others of ordinary priority: a change waits for this
-    /// thread, and what it may cost is bounded. Whether it has a core for that.
+    /// Cores without managers, where there are any, and before all of ordinary priority there: a change waits for this
+    /// thread, and what it may cost is bounded. Where every core has a manager it is before others by its nice value and a
+    /// short slice. Whether it has a core for that.
     fn prefer(&self, cores: &[u32]) -> bool {
+        let all = sched::affinity(0).unwrap_or_default();
+        let free: Vec<u32> = all.into_iter().filter(|core| !cores.contains(core)).collect();
+        let is_free = !free.is_empty() && sched::set_affinity(0, &free).is_ok();
+        if is_free && sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY)).is_ok() {
+            return true;
+        }
         // A short slice lets it run at once when it wakes (kernel 6.12); it is never longer at work.
         let mut soon = Attr::of_policy(sched::OTHER, 0);
         (soon.nice, soon.runtime) = (-20, SLICE_NS);
         if let Err(why) = sched::set(0, &soon) {
             tracing::debug!("agents are heard at nice 0: {why}");
         }
-        let all = sched::affinity(0).unwrap_or_default();
-        let free: Vec<u32> = all.into_iter().filter(|core| !cores.contains(core)).collect();
-        !free.is_empty() && sched::set_affinity(0, &free).is_ok()
+        is_free
     }
 
     /// For something to do; which peers (true) and listeners (false) are ready.
