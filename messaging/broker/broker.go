@@ -42,7 +42,7 @@ type Broker struct {
 	stopping   atomic.Bool
 	lastCall   chan struct{} // closed: what nsqd does not take now is lost
 
-	installing sync.RWMutex        // of channels; whoever looks at nsqd's, reads under it
+	installing sync.RWMutex        // of channels; a reader of nsqd's holds it for reading
 	channels   map[string]*channel // by topic:channel
 	saved      map[string]uint64   // what was in their buckets when the broker ended
 	spills     atomic.Int64        // messages that channels could not write

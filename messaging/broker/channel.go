@@ -93,7 +93,7 @@ func (c *channel) ReadChan() <-chan []byte {
 	return c.out
 }
 
-// Put takes a message. Where the disk is full it is kept, and whoever gives more is slowed down: nsqd would drop it.
+// Put takes a message. Where the disk is full it is kept, and its publishers are slowed down: nsqd would drop it.
 func (c *channel) Put(data []byte) error {
 	limited := c.limited.Load()
 	if limited {
@@ -231,7 +231,7 @@ func (c *channel) run() {
 		switch gone, offered := c.offer(data, patience); {
 		case gone:
 			wanted, pause = wanted-1, time.Second
-		case offered: // nobody waits, or one that asked has not come to wait yet: it would not ask again for long
+		case offered: // no consumer waits, or one that asked has not come to wait yet: it would not ask again for long
 			wanted = 0
 			again.Reset(pause)
 			pause = min(2*pause, 16*time.Second)

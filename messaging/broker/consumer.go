@@ -28,7 +28,7 @@ type consumer struct {
 	gone     chan struct{} // closed when nsqd has let it go
 	closing  sync.Once
 	patience time.Duration // with a message that waits for its token here
-	tally    *tally        // of the topic that it consumes; nil: nobody wants to know
+	tally    *tally        // of the topic that it consumes; nil: it is not counted
 	first    []byte        // what nsqd is to read first
 	skipped  bool          // the answer to IDENTIFY was
 	frame    []byte        // of the frame that nsqd is writing, what is here

@@ -107,7 +107,7 @@ func (b *Broker) forget(c *channel) {
 func (b *Broker) join(topic, name string) *channel {
 	nsq := b.engine.topic(topic).GetChannel(name)
 	c := b.adopt(topic, name, nsq)
-	b.installing.Lock() // nobody may look at nsqd's memory now
+	b.installing.Lock() // nsqd's memory may not be read now
 	defer b.installing.Unlock()
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

@@ -198,7 +198,7 @@ func supply(t testing.TB, address, topic, prefix string, count int) (acknowledge
 }
 
 // silence is what a distributor says that does not lead.
-func silence(w http.ResponseWriter, _ *http.Request) { http.Error(w, "nobody leads", 503) }
+func silence(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no leader", 503) }
 
 // A broker that was stopped for longer than its lease lasts lets nothing go when it wakes, until it has new orders: another may have its
 // share. What it had on its way waits, too.

@@ -47,7 +47,7 @@ func (e *engine) adopted(c *nsqd.Channel) *channel {
 	return mine
 }
 
-// replace puts ours in the place of a channel's disk queue. Nobody reads from it yet, and who writes waits.
+// replace puts ours in the place of a channel's disk queue. It has no reader yet, and writers wait.
 func (e *engine) replace(c *nsqd.Channel, by *channel) {
 	exit := part[sync.RWMutex](c, channelExit)
 	exit.Lock()
@@ -56,7 +56,7 @@ func (e *engine) replace(c *nsqd.Channel, by *channel) {
 	by.inner, *backend = *backend, by
 }
 
-// alone does something with a channel's memory while nobody puts messages there.
+// alone does something with a channel's memory while no message is put there.
 func (e *engine) alone(c *nsqd.Channel, do func(memory *chan *nsqd.Message)) {
 	exit := part[sync.RWMutex](c, channelExit)
 	exit.Lock()

@@ -5,10 +5,10 @@ package broker
 import "time"
 
 // A disk that is full: nsqd's topic gives a message to its channels when it has taken it, and drops it where a channel can neither
-// keep it in memory nor write it. So a channel keeps what it cannot write, and tries again; whoever gives it more is slowed down,
+// keep it in memory nor write it. So a channel keeps what it cannot write, and tries again; its publishers are slowed down,
 // and what is published to the topic meanwhile is refused, so that it grows by little.
 
-// spillEvery is how often it is tried again, and how long whoever gives more is held up.
+// spillEvery is how often it is tried again, and how long a publisher is held up.
 const spillEvery = 100 * time.Millisecond
 
 // spill keeps a message that could not be written.

@@ -24,7 +24,7 @@ type fit struct {
 // nearly: with a tail in [nearly·objective, objective] the search ends.
 const nearly = 0.8
 
-// careless: a search that can leave nobody out takes it that the broker can do with an eighth less of what is open.
+// careless: a search that can leave no publisher out assumes that the broker can do with an eighth less of what is open.
 const careless = 8
 
 // fine: a layer that is at most this part of the topic is not searched within: a smaller share's bucket is too small for anybody.
@@ -53,7 +53,7 @@ func (f *fit) on() int {
 	return f.try
 }
 
-// aside is where those go that FIT leaves out: by whole layers to a spare broker as long as it has room, and then to the next; or to nobody where none
+// aside is where those go that FIT leaves out: by whole layers to a spare broker as long as it has room, and then to the next; or to no broker where none
 // has enough. Those with most room are first.
 func (s *Session) aside() map[int]int {
 	var spare []int

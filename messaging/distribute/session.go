@@ -44,7 +44,7 @@ type Session struct {
 	predict    Predict
 	guesses    int
 	doubted    []bool // brokers whose search ended without a measurement
-	guessed    bool   // it is being guessed, and nobody moves
+	guessed    bool   // it is being guessed, and no publisher moves
 	resumed    bool
 }
 

@@ -194,7 +194,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}
 }
 
-// Four of eight brokers have as much of a topic as they say that they can take, and can in truth take 60 %: the search puts nobody above what it says, uses all four spare
+// Four of eight brokers have as much of a topic as they say that they can take, and can in truth take 60 %: the search puts no broker above what it says, uses all four spare
 // brokers, and finds a plan.
 func TestASearchSpreadsWhomItLeavesOut(t *testing.T) {
 	publishers := many(400, 10, alone)
