@@ -273,7 +273,9 @@ class Case:
             late = 1.15 if self.fault in ("forks", "memory") else 1.02
             most = BUDGET["hostile"] * passed * late + lost + (0.1 if self.phase == "mode" else PERIOD)
             overrun = (self.service().get("overrun_max_ns") or 0) / 1e9
-            self.expect(overrun < PERIOD, f"a budget was exceeded by {overrun:.4f} s")
+            # One that left its cgroup cannot be frozen until it is back: on time that is left over (docs/decisions/0022).
+            limit = 2 if self.fault == "cgroup" else PERIOD
+            self.expect(overrun < limit, f"a budget was exceeded by {overrun:.4f} s")
             self.expect(share < most, f"the hostile one had {share:.3f} of {BUDGET['hostile'] * passed:.3f} s")
         self.expect((group("guard") / "cgroup.procs").read_text() == guard, "the guard is another process")
         self.expect(self.giusto.poll() is None, f"giusto has ended: {read(self.folder / 'log')[-1500:]}")

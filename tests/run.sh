@@ -52,7 +52,7 @@ part "enforcement under cgroup v2, in a guest" tests/v2.sh
 part "deaths: the host is left as it was, a sample" /usr/bin/python3 tests/deaths.py
 part "services: restarts in their place, users, limits, logs" /usr/bin/python3 tests/services.py
 part "hostile services: the others keep their promises, a sample" /usr/bin/python3 tests/hostile.py
-part "started services under cgroup v2, in a guest" tests/services-guest.sh
+part "first commands and started services under cgroup v2, in a guest" tests/services-guest.sh
 part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py \
 	--enforce 'target/release/giusto run {site}'
 part "virtual machines: modes, with the agent inside" /usr/bin/python3 tests/modes_vm.py

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The first commands in a guest with cgroup v2: as root, as an unprivileged user, without capabilities, bound to one core.
-# Usage: first-guest.sh GIUSTO; prints "first commands: N passed".
+# Usage: first-guest-inside.sh GIUSTO; prints "first commands: N passed".
 giusto=$1 passed=0
 expect() { # CODE TEXT COMMAND...: exits with CODE and prints TEXT
 	code=$1 text=$2
