@@ -33,7 +33,7 @@ class Status(unittest.TestCase):
     def test_people_get_a_table_that_fits_and_programs_json(self):
         with double() as giusto:
             out = giusto.giusto("status").stdout
-            self.assertRegex(out, r"^edge-1: enforcing, since \d+ s, process \d+\n")
+            self.assertRegex(out, r"^edge-1: enforcing, since \d+ s, process \d+, which takes [0-9.]+ % of a core itself\n")
             self.assertRegex(out, r"\ncache +throttled +0 +█+▌?░* 25.0 of 25.0 % +-1 us +3 +25 ms / 100 ms +as-if-alone\n")
             self.assertLessEqual(max(map(len, out.splitlines())), 100)
             status = giusto.status()

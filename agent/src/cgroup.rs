@@ -52,7 +52,7 @@ pub(crate) fn make(own: &Cgroup, name: &str) -> Result<Cgroup, String> {
     Err(wrong)
 }
 
-/// Whether it is one of a task, and nobody but this user can have moved anything into it.
+/// Whether it is one of a task, and only this user can have moved anything into it.
 pub(crate) fn is_ours(group: &Cgroup) -> bool {
     let ours = |path: &Path| {
         let found = std::fs::metadata(path);
@@ -71,7 +71,7 @@ pub(crate) fn holds(group: &Cgroup, pid: i32) -> bool {
 }
 
 /// All in it, and all that is born in it, does not execute another instruction of its own until it is let go on. As
-/// for a signal, nobody waits until each has noticed: one that gets no processor time does not run either.
+/// for a signal, it does not wait until each has noticed: one that gets no processor time does not run either.
 pub(crate) fn freeze(group: &Cgroup, frozen: bool) -> io::Result<()> {
     std::fs::write(group.folder().join("cgroup.freeze"), if frozen { "1" } else { "0" })
 }

@@ -90,7 +90,7 @@ fn exactly_the_tasks_of_a_mode_run_and_each_is_started_once() {
     );
     let mut engine = house.engine();
     engine.switch(2).unwrap();
-    assert!(engine.started.is_empty(), "nobody was started to be stopped");
+    assert!(engine.started.is_empty(), "no task was started to be stopped");
     engine.switch(0).unwrap();
     let a = engine.started[&0].clone();
     assert_eq!(engine.started.len(), 1);
@@ -144,7 +144,7 @@ fn a_new_engine_finds_the_tasks_of_one_that_was_killed_and_nothing_else() {
     second.switch(1).unwrap();
     stands(&second, 0);
     let forged_process = Process::of(forged.id() as i32).unwrap();
-    assert_ne!(state(forged_process), 'T', "nobody has touched it");
+    assert_ne!(state(forged_process), 'T', "it was not touched");
     second.switch(0).unwrap();
     goes(&second, 0, 1);
     assert_eq!(second.started, first.started, "not started twice");

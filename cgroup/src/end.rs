@@ -71,7 +71,7 @@ impl Cgroup {
         }
     }
 
-    /// Removes the group and those below it; nobody is in them. One that is not there is passed over.
+    /// Removes the group and those below it; they are empty. One that is not there is passed over.
     pub fn remove(&self) -> io::Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {

@@ -4,7 +4,7 @@
 //! Called by `daemon` for services, by `agent` for tasks, and by `compute` to undo. A [`Tree`] says where such groups
 //! lie on this machine, a [`Cgroup`] is one of them. Whatever a member forks is a member: a double fork, setsid,
 //! another process group, another user or another name do not change that. Only a process that may write to the cgroup
-//! tree, such as one of root, can leave; whoever started it looks for that, and brings it back ([`Cgroup::enter`]).
+//! tree, such as one of root, can leave; its owner looks for that, and brings it back ([`Cgroup::enter`]).
 //!
 //! Three kinds of machines:
 //! - v2, and v1 with a v2 tree beside it (hybrid): groups lie in the v2 tree, which needs no controller for that.
@@ -12,7 +12,7 @@
 //! - v1 alone: groups lie in the freezer hierarchy. Frozen members cannot fork, so that a pass that sends SIGKILL to
 //!   all is
 //!   complete.
-//! - neither: there is no containment ([`Tree::find`] is `None`), and whoever starts programs has process groups only.
+//! - neither: there is no containment ([`Tree::find`] is `None`), and owners have process groups only.
 //!
 //! Nothing is remembered here: the caller writes down the folder of a group *before* it is made ([`Cgroup::folder`] is
 //! known by then), and finds it again by that folder ([`Cgroup::at`]).

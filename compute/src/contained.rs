@@ -97,19 +97,24 @@ impl Contained {
             }
             done => done.map_err(|why| broken("make", group.folder(), &why))?,
         }
-        for folder in &limits {
-            Real.make(folder).map_err(|why| broken("make", folder, &why))?;
-        }
-        for (file, value) in writes {
-            Real.write(&file, &value.to_string()).map_err(|why| broken(&format!("write {value} to"), &file, &why))?;
-        }
-        if let Some((Cpusets::V1(root), _)) = &cpuset {
-            let file = root.join(&folder).join("cpuset.mems");
-            let all = Real.read(&root.join("cpuset.mems")).map_err(|why| broken("read", root, &why))?;
-            Real.write(&file, all.trim()).map_err(|why| broken("write to", &file, &why))?;
-        }
         let contained = Contained { group, limits, cores, is_v2: tree.is_v2() };
-        core.map_or(Ok(()), |core| contained.keep_on(core))?;
+        let equip = || {
+            for folder in &contained.limits {
+                Real.make(folder).map_err(|why| broken("make", folder, &why))?;
+            }
+            for (file, value) in writes {
+                Real.write(&file, &value.to_string())
+                    .map_err(|why| broken(&format!("write {value} to"), &file, &why))?;
+            }
+            if let Some((Cpusets::V1(root), _)) = &cpuset {
+                let file = root.join(&folder).join("cpuset.mems");
+                let all = Real.read(&root.join("cpuset.mems")).map_err(|why| broken("read", root, &why))?;
+                Real.write(&file, all.trim()).map_err(|why| broken("write to", &file, &why))?;
+            }
+            core.map_or(Ok(()), |core| contained.keep_on(core))
+        };
+        // What is half made would be in the way of the next try.
+        equip().inspect_err(|_| _ = contained.end(std::time::Duration::ZERO))?;
         Ok(Some(contained))
     }
 

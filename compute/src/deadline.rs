@@ -122,15 +122,19 @@ impl Isolated {
 /// Changes a reservation from any thread, as long as it stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Grip {
-    thread: u32,
+    thread: Thread,
 }
 
 impl Grip {
-    /// Changes budget and period in place. A decrease is never refused.
+    /// Changes budget and period in place. A decrease is never refused. Where the thread has ended there is nothing to change:
+    /// its number may be another one's.
     pub fn set(&self, server: &Server) -> Result<(), Error> {
+        if !self.thread.alive() {
+            return Ok(());
+        }
         let wanted = Attr::deadline(server.budget.ns(), server.period.ns());
-        patiently(self.thread, &wanted, server.period.to_std()).map_err(|why| Error::Kernel {
-            doing: format!("reserve {} every {} for thread {}", server.budget, server.period, self.thread),
+        patiently(self.thread.tid, &wanted, server.period.to_std()).map_err(|why| Error::Kernel {
+            doing: format!("reserve {} every {} for thread {}", server.budget, server.period, self.thread.tid),
             why: explained(&why),
         })
     }
@@ -152,7 +156,12 @@ impl Reserved {
 
     /// What changes it from another thread.
     pub fn grip(&self) -> Grip {
-        Grip { thread: self.thread }
+        Grip { thread: self.identity }
+    }
+
+    /// Whether its thread is there.
+    pub fn alive(&self) -> bool {
+        self.identity.alive()
     }
 
     /// Whether the reservation has served its service since the last check. Errors: its thread has ended; it was taken out of

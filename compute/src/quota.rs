@@ -96,6 +96,18 @@ impl Quota {
         processes.iter().try_for_each(|&pid| self.group.take_in(files, pid, record).map(|_| ()))
     }
 
+    /// Removes the group, whose members have ended. That of a started service ends with the service (v2).
+    ///
+    /// Errors: it has members; the kernel refuses.
+    pub fn remove(&self) -> Result<(), Error> {
+        let folder = &self.group.folder;
+        if crate::contained::is_service(folder) || !Real.is_folder(folder) {
+            return Ok(());
+        }
+        Real.remove(folder)
+            .map_err(|why| Error::Kernel { doing: format!("remove {}", folder.display()), why: why.to_string() })
+    }
+
     /// How often the cap was felt since it was made.
     ///
     /// Errors: the group has gone.

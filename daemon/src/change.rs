@@ -128,6 +128,9 @@ fn remove(scene: &mut Scene, service: &str) -> Result<(), Error> {
     }
     scene.every().filter(|running| running.name == service).for_each(Running::end);
     scene.services.retain(|running| running.name != service);
+    for leftover in scene.leftovers.iter().filter(|leftover| leftover.running.name == service) {
+        leftover.uncap()?;
+    }
     scene.leftovers.retain(|leftover| leftover.running.name != service);
     Ok(())
 }

@@ -23,7 +23,11 @@ pub fn enforce(
     let plan = scene.plan.clone();
     // Once nobody is left there; before modes, whose changes it would delay.
     plan.hosts.iter().try_for_each(|host| scene.park(&host.parked))?;
-    scene.start_modes(&plan)?;
+    match scene.start_modes(&plan) {
+        // A member is down: its mode changes wait for it, as its server does.
+        Err(error) if (0..scene.parts.len()).any(|index| !scene.is_up(index)) => tracing::warn!("{error}"),
+        done => done?,
+    }
     let (mut turns, mut worries) = (0, Vec::new());
     while !stop() {
         scene.is_here();
@@ -94,6 +98,9 @@ fn look(scene: &mut Scene) -> Result<Vec<String>, Error> {
             }
             Err(error) => worries.push(format!("{}: {error}", scene.parts[index].plan.name)),
         }
+    }
+    if let Err(error) = scene.begin_modes() {
+        worries.push(format!("modes do not change: {error}; tried again every second"));
     }
     for (&core, manager) in &scene.managers {
         let report = manager.report()?;

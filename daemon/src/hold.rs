@@ -71,9 +71,9 @@ pub(crate) fn release(scene: &mut Scene, index: usize) -> Result<(), Error> {
     match &mut part.hold {
         Hold::Nothing => Ok(()),
         Hold::Deadline(reserved) => {
-            let thread = reserved.thread;
+            let threads: Vec<u32> = Some(reserved.thread).filter(|_| reserved.alive()).into_iter().collect();
             part.hold = Hold::Nothing;
-            scene.leave(&[thread])
+            scene.leave(&threads)
         }
         Hold::Managed(handle) => match scene.managers.get(&part.plan.core) {
             Some(manager) => Ok(manager.pause(handle)?),
@@ -115,6 +115,7 @@ pub(crate) fn let_go(scene: &mut Scene, index: usize) -> Result<(), Error> {
     let part = &mut scene.parts[index];
     match std::mem::replace(&mut part.hold, Hold::Nothing) {
         Hold::Nothing => Ok(()),
+        Hold::Deadline(reserved) if !reserved.alive() => Ok(()),
         Hold::Deadline(reserved) => Ok(sched::leave(reserved.thread, &Attr::default()).or_else(|source| {
             if source.raw_os_error() == Some(libc::ESRCH) {
                 return Ok(());

@@ -63,7 +63,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_log_stays_bounded_and_whoever_writes_notices_nothing() {
+    fn a_log_stays_bounded_and_its_writer_notices_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.log");
         let mut log = open(&path).unwrap();

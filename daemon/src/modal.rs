@@ -77,6 +77,7 @@ fn begin<'a>(plan: &'a Plan, modes: &'a ModesPlan, folder: &'a Path) -> Result<B
 impl Scene<'_> {
     /// Begins to change modes, if `plan` has any; all its servers are in force.
     pub(crate) fn start_modes(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.let_go_on(plan)?;
         let Some(modes) = plan.only_modes() else { return Ok(()) };
         let folder = self.journal.folder().to_path_buf();
         let begin = begin(plan, modes, &folder)?;
@@ -97,6 +98,18 @@ impl Scene<'_> {
         let begun = Modes::start(begin, grips, groups)?;
         self.modal =
             Some(Modal { plan: modes.clone(), modes: begun, locals, agents: Vec::new(), throttled: Vec::new() });
+        Ok(())
+    }
+
+    /// What another plan's mode had stopped, and this one's modes do not speak of.
+    fn let_go_on(&self, plan: &Plan) -> Result<(), Error> {
+        let members = || plan.only_modes().into_iter().flat_map(|modes| &modes.members);
+        let all = self.services.iter().chain(self.leftovers.iter().map(|leftover| &leftover.running));
+        for running in all.filter(|one| !members().any(|member| member.service == one.name)) {
+            let Some(contained) = running.contained().filter(|contained| contained.is_frozen()) else { continue };
+            let doing = || format!("let '{}' go on", running.name);
+            contained.ask_to_freeze(false).map_err(|source| Error::Io { doing: doing(), source })?;
+        }
         Ok(())
     }
 

@@ -152,6 +152,7 @@ impl Stage for Observed<'_, '_, '_> {
 
     fn start_modes(&mut self, plan: &Plan) -> Result<(), Error> {
         self.scene.supervise_as(plan);
+        self.scene.plan = plan.clone();
         self.scene.start_modes(plan)
     }
 

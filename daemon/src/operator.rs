@@ -91,7 +91,7 @@ pub struct Operator {
     stuck: Option<String>,
     /// Where this giusto keeps its state.
     folder: PathBuf,
-    /// The plan in force, for whoever asks; gone with this giusto.
+    /// The plan in force, for 'giusto explain'; gone with this giusto.
     own_plan: PathBuf,
     reported: Option<Instant>,
     adapter: Adapter,
@@ -151,7 +151,10 @@ impl Operator {
                 let ready = self.report(stage);
                 self.settings.notify.ready(&ready);
             }
-            Some(at) if at.elapsed() >= Duration::from_secs(1) => _ = self.report(stage),
+            Some(at) if at.elapsed() >= Duration::from_secs(1) => {
+                self.desk.modes(stage.wishes()); // the thread of modes may be another one by now
+                _ = self.report(stage);
+            }
             Some(_) => {}
         }
     }

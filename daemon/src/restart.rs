@@ -43,6 +43,13 @@ impl Restarts {
         Some(delay)
     }
 
+    /// Another policy; it also holds for one that is `down` now.
+    pub(crate) fn follow(&mut self, policy: Restart, down: bool, success: bool, now: Instant) {
+        if std::mem::replace(&mut self.policy, policy) != policy && down {
+            self.ended(success, now);
+        }
+    }
+
     /// It is to be started now.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.due.is_some_and(|due| due <= now)

@@ -60,6 +60,16 @@ pub(crate) struct Leftover {
     quota: Option<Quota>,
 }
 
+impl Leftover {
+    /// Takes its cap away, once its processes have ended; those of an adopted one stay where they are.
+    pub(crate) fn uncap(&self) -> Result<(), Error> {
+        match &self.quota {
+            Some(quota) if self.running.started() => Ok(quota.remove()?),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl<'j> Scene<'j> {
     /// Prepares the cores that the plan reserves on, starts or adopts all services, and moves each to its core. Reserves
     /// nothing yet. `beats` is where managers show that they live. A service that is started and ends at once, or does not listen,
@@ -123,7 +133,7 @@ impl<'j> Scene<'j> {
         self.beats.main_is_here(clock(ClockId::Monotonic));
     }
 
-    /// Nobody has to be at work from now on, until [`Scene::is_here`].
+    /// No thread has to be at work from now on, until [`Scene::is_here`].
     fn rests(&self) {
         self.beats.main_is_here(0);
     }
@@ -165,7 +175,11 @@ impl<'j> Scene<'j> {
         match begun {
             Ok(running) => self.leftovers[index].running = running,
             Err(error) => {
-                self.leftovers.truncate(index);
+                self.leftovers.drain(index..).for_each(|leftover| {
+                    if let Err(error) = leftover.uncap() {
+                        tracing::warn!("{error}");
+                    }
+                });
                 return Err(error);
             }
         }

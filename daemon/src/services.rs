@@ -187,7 +187,12 @@ impl Running {
         let contained = &self.contained;
         let mut ready = |leader: Thread| {
             match contained {
-                Some(contained) => contained.enter(leader.tid)?,
+                Some(contained) => {
+                    contained.enter(leader.tid)?;
+                    if contained.is_frozen() {
+                        return Err(io::Error::other("a mode has stopped it"));
+                    }
+                }
                 None => before(Before::Made(Undo::Group(leader)))?,
             }
             before(Before::Runs(leader))
@@ -229,7 +234,8 @@ impl Running {
     /// Another say of the site file on what follows its end.
     pub(crate) fn supervise(&mut self, process: &Process) {
         self.process = process.clone();
-        self.restarts.policy = process.restart;
+        let success = self.ended.is_some_and(|status| status.success());
+        self.restarts.follow(process.restart, self.started() && self.down.is_some(), success, Instant::now());
     }
 
     /// Whether Giusto started it (and may stop, continue and end it).
@@ -497,7 +503,7 @@ impl Drop for Running {
     }
 }
 
-/// What is to be written down goes to whoever prepares a start.
+/// What is to be written down goes to the caller that prepares a start.
 struct Written<'a, 'b>(&'a mut Prepare<'b>);
 
 impl Recorder for Written<'_, '_> {

@@ -13,6 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// Bits of capabilities(7).
 const CAP_SYS_NICE: libc::c_ulong = 23;
@@ -57,6 +59,9 @@ pub(crate) fn spawn(
 
 /// What a child that cannot go to its folder fails with.
 const NO_FOLDER: i32 = libc::ENOTDIR;
+/// A child that is let go runs its program within this time.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// In the environment of a Giusto whose unit gives it mounts of its own: those are not for its services.
 const HOST_MOUNTS: &str = "GIUSTO_HOST_MOUNTS";
 
@@ -113,7 +118,7 @@ impl Waiting {
                 if directory.as_ref().is_some_and(|path| libc::chdir(path.as_ptr()) != 0) {
                     return Err(io::Error::from_raw_os_error(NO_FOLDER));
                 }
-                // Who gets which processor time is the plan's matter: whoever could raise its own priority would be
+                // Who gets which processor time is the plan's matter: a service that could raise its own priority would be
                 // above all.
                 libc::prctl(libc::PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0);
                 if let Some(account) = &account {
@@ -133,7 +138,9 @@ impl Waiting {
                 Ok(())
             });
         }
+        let has_begun = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let has_begun = &has_begun;
             let recorder = scope.spawn(move || {
                 let mut pid = [0; 4];
                 // Nothing is told where the fork itself failed.
@@ -141,11 +148,13 @@ impl Waiting {
                     Ok(()),
                     |leader| {
                         ready(leader)?;
-                        go.write_all(&[1])
+                        go.write_all(&[1])?;
+                        begins(leader, has_begun)
                     },
                 )
             });
             let child = command.spawn();
+            has_begun.store(true, Relaxed);
             drop(tell);
             let recorded = recorder.join().unwrap_or_else(|_| Err(io::Error::other("the recording thread broke down")));
             match (recorded, child) {
@@ -159,6 +168,21 @@ impl Waiting {
             }
         })
     }
+}
+
+/// Ends a child that does not come to run its program, such as one whose cgroup was frozen meanwhile: its parent would wait for
+/// ever.
+fn begins(child: Thread, has_begun: &AtomicBool) -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while !has_begun.load(Relaxed) {
+        if Instant::now() > until {
+            // SAFETY: plain system call; the parent has not reaped it, so the number is its own.
+            unsafe { libc::kill(child.tid as i32, libc::SIGKILL) };
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not come to run its program"));
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(())
 }
 
 fn succeeded(done: libc::c_int) -> io::Result<()> {

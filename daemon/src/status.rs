@@ -1,6 +1,6 @@
 //! What a running giusto tells about itself: `giusto status --json`, the control socket and the metrics are all this.
 //!
-//! Filled in by whoever enforces ([`crate::Stage::report`]). What a backend cannot know is `None`: the kernel does not
+//! Filled in by the stage ([`crate::Stage::report`]). What a backend cannot know is `None`: the kernel does not
 //! count how often it throttled a SCHED_DEADLINE task, the user-space manager does. Form: formats/status.schema.json.
 
 use crate::drift::DemandStatus;

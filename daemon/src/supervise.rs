@@ -1,6 +1,6 @@
 //! Services that end while a plan is enforced: told, started again, waited for; the others notice nothing.
 //!
-//! A service's server stays as it is meanwhile: nobody else is admitted to its share, and it is under it again from its
+//! A service's server stays as it is meanwhile: no other service is admitted to its share, and it is under it again from its
 //! first instruction. Only the end of one that is `essential` ends everything.
 
 use crate::hold::Hold;
@@ -101,14 +101,27 @@ impl Scene<'_> {
     /// Puts a server in force again whose thread has ended with its service. Mode changes hold on to that thread: they
     /// begin anew.
     pub(crate) fn reserve_anew(&mut self, index: usize) -> Result<String, Error> {
-        let told = self.reserve(index)?;
         let plan = &self.parts[index].plan;
-        let has_modes = self.modes_status().is_some_and(|status| status.members.iter().any(|m| m.service == plan.name));
-        if plan.backend == Backend::Deadline && has_modes {
+        let status = self.modes_status().filter(|_| plan.backend == Backend::Deadline);
+        let status = status.filter(|status| status.members.iter().any(|member| member.service == plan.name));
+        if status.as_ref().is_some_and(|status| status.changing_to.is_some()) {
+            let what = "is reserved for again once the mode change is over".into();
+            return Err(Error::Service { name: plan.name.clone(), what });
+        }
+        let told = self.reserve(index)?;
+        if status.is_some() {
             self.stop_modes();
-            let plan = crate::modal::in_force(self.plan.clone(), self.journal.folder())?;
-            self.start_modes(&plan)?;
+            self.begin_modes()?;
         }
         Ok(told)
+    }
+
+    /// Begins to change modes, if the plan in force has any and nothing does yet; in the mode that is in force.
+    pub(crate) fn begin_modes(&mut self) -> Result<(), Error> {
+        if self.modal.is_some() || self.plan.only_modes().is_none() {
+            return Ok(());
+        }
+        let plan = crate::modal::in_force(self.plan.clone(), self.journal.folder())?;
+        self.start_modes(&plan)
     }
 }

@@ -1,14 +1,17 @@
 //! Units of systemd: their cgroups.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The cgroup of a running unit below the hierarchies' roots: systemd's word (`systemctl`, the program to ask it with), else
 /// the folder of that name below one of `roots`, such as in a container without systemd.
 pub(crate) fn control_group(systemctl: &str, unit: &str, roots: &[&str]) -> Result<String, String> {
-    let asked = Command::new(systemctl).args(["show", "-p", "ControlGroup", "--value", "--", unit]).output();
-    let answer = asked.ok().filter(|answer| answer.status.success()).map(|answer| answer.stdout).unwrap_or_default();
-    let told = String::from_utf8_lossy(&answer).trim().trim_start_matches('/').to_string();
+    let asked = answer(Command::new(systemctl).args(["show", "-p", "ControlGroup", "--value", "--", unit]));
+    let told = asked.unwrap_or_default().trim().trim_start_matches('/').to_string();
     if !told.is_empty() {
         return Ok(told);
     }
@@ -21,6 +24,27 @@ pub(crate) fn control_group(systemctl: &str, unit: &str, roots: &[&str]) -> Resu
             )
         },
     )
+}
+
+/// What a program prints, if it ends well within [`PATIENCE`]: systemd may hang, and those who ask enforce.
+fn answer(program: &mut Command) -> Option<String> {
+    let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = program.spawn().ok()?;
+    let until = Instant::now() + PATIENCE;
+    let status = loop {
+        match child.try_wait().ok()? {
+            Some(status) => break status,
+            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
+            None => {
+                child.kill().ok()?;
+                child.wait().ok()?;
+                return None;
+            }
+        }
+    };
+    let mut text = String::new();
+    child.stdout.take()?.read_to_string(&mut text).ok()?;
+    status.success().then_some(text)
 }
 
 /// The folder `name` below `folder`.

@@ -28,7 +28,7 @@ unsafe impl Sync for Mapped {}
 #[repr(C)]
 struct Shared {
     managers: [Beat; MANAGERS],
-    /// When whoever starts, stops and changes them came by last, while it is at work.
+    /// When the thread that starts, stops and changes them came by last, while it is at work.
     main: AtomicU64,
     /// Processor time of the process that watches, in ns.
     watching: AtomicU64,

@@ -102,6 +102,9 @@ impl Group {
         let cores = sched::allowed(leader).map_err(|_| Error::Gone(leader))?;
         let home = freezer.of_thread(leader).ok_or(Error::Gone(leader))?;
         let contained = contained::contains(name, leader);
+        // On an isolated core it is in a group of its name there (v2), which it leaves.
+        let own = contained::below(freezer.root(), name);
+        let home = if contained::is_service(&home) && own.is_dir() { own } else { home };
         let mut folder = match contained::is_service(&home) {
             true => home.join("managed"),
             false => freezer.root().join(format!("giusto.{name}")),

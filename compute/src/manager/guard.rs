@@ -27,14 +27,14 @@ pub fn guard(beats: &Beats, now: u64) {
             stops.fetch_add(1, SeqCst);
         }
         beats.groups(core).for_each(|group| stop(&group));
-        // Late still: nothing has been let go on meanwhile, and whoever comes now sees an even number that is new to it.
+        // Late still: nothing has been let go on meanwhile, and a manager that comes now sees an even number that is new to it.
         stops.fetch_add(1, SeqCst);
         // Once is enough: the manager says anew when it is due.
         let _ = beats.of(core).due.fetch_update(SeqCst, SeqCst, |due| (due < now).then_some(0));
     }
 }
 
-/// Stops whoever is in a group; where it cannot be stopped, it has no real-time priority at least.
+/// Stops the members of a group; where it cannot be stopped, it has no real-time priority at least.
 fn stop(group: &Path) {
     let (v1, v2) = (group.join("freezer.state"), group.join("cgroup.freeze"));
     let stopped = Real.write(&v1, "FROZEN").or_else(|_| Real.write(&v2, "1"));

@@ -300,8 +300,8 @@ impl Host {
                 self.memory.keep(&kept);
                 let table = self.manager.table();
                 self.history.kept(&kept, now().ns(), &|locals| name(table, locals));
-                // All else can wait until the change is over; whoever looks meanwhile sees that there is one, if
-                // nobody looks right now.
+                // All else can wait until the change is over; a reader meanwhile sees that there is one, unless
+                // it is just reading.
                 if let Some(mut status) = kept.open.then(|| self.status.try_lock().ok()).flatten() {
                     status.changing_to = Some(name(table, &kept.to));
                 }

@@ -1,7 +1,7 @@
 //! Mode changes on this host (paper 000, chapter 2): the manager of `modes` with real sockets, a real clock and the
 //! reservations of this host.
 //!
-//! One thread decides ([`host`]), at a priority above those who enforce, and waits for nobody but them: agents,
+//! One thread decides ([`host`]), at a priority above those who enforce, and waits for none but them: agents,
 //! operators and the loop that enforces are heard as they come. It does nothing for the network: a thread below
 //! all of them has the sockets, proves who speaks, and hands over what members say ([`peers`], [`post`]). That loop
 //! starts it ([`Modes::start`]) and carries out what only it can: stopping services without agents ([`Modes::wait`]).

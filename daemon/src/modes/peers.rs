@@ -1,10 +1,10 @@
-//! Agents, and whoever else connects: sockets and sessions, on a thread of their own at ordinary priority.
+//! Agents, and all others that connect: sockets and sessions, on a thread of their own.
 //!
-//! Nobody is trusted before a session is open, and then only for the member whose key it was opened with. Strangers
+//! No peer is trusted before a session is open, and then only for the member whose key it was opened with. Strangers
 //! have a bounded number of places, apart from those of members, and a second to prove who they are; who comes when
 //! all are taken gets the place of the oldest from where most of them come from. Accepting them, and reading what a
 //! member says, costs no more than an allowance each: beyond it sockets are left alone until there is some again, so
-//! that whoever floods waits and others do not. Nothing is written that would wait.
+//! that a peer that floods waits and others do not. Nothing is written that would wait.
 
 use super::allowance::{gives_way, Allowance, Origin, Tally};
 use super::post::{Counter, News, Outgoing};

@@ -35,7 +35,7 @@ pub(super) struct Outgoing {
     pub(super) message: ToAgent,
 }
 
-/// What those who connect have come to, for whoever looks.
+/// What those who connect have come to, for status and metrics.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     refused: AtomicU64,

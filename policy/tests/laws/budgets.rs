@@ -185,7 +185,7 @@ fn law_1_removed_and_added_again_it_uses_no_more_than_one_server() {
                 reached += u64::from(lateness == 0 && used == most && most < length);
             }
         }
-        eprintln!("{kind:?}: the bound is reached in {reached} windows; exceeded in {exceeded} if nobody waits");
+        eprintln!("{kind:?}: the bound is reached in {reached} windows; exceeded in {exceeded} without waiting");
         assert!(exceeded > 0, "without waiting, {kind:?} makes bandwidth from nothing");
         assert!(reached > 0 || kind == Kind::ConstantBandwidth, "the bound of {kind:?} is reached");
     }

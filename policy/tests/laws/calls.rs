@@ -251,7 +251,7 @@ fn who_takes_a_slot_pays_for_nothing_before_it_is_chosen() {
         assert_eq!(pool.add(Kind::PeriodicStrict, params, 1), Ok(id));
         pool.charge(0, 2, 3);
         pool.ready(id, false, 4);
-        assert_eq!(pool.left_ns(id), 4, "nobody decided that it runs, or burns");
+        assert_eq!(pool.left_ns(id), 4, "it was not decided that it runs, or burns");
     }
 }
 

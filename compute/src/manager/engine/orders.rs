@@ -112,6 +112,7 @@ impl Engine {
         };
         let id = id.map_err(|why| refused(&managed.name, &why))?;
         let base = self.watch.account(slot).ran.load(Relaxed);
+        let _ = group.freeze(false); // the guard may have stopped it just when it was removed before
         let shown = self.beats.show(self.core, group.folder());
         let served = Served {
             id,
