@@ -326,8 +326,9 @@ class Refusals(unittest.TestCase):
             _, err = run("run", silent, "--trial", "--out", f"{folder}/none", code=2)
             self.assertIn("load:", err)
             self.assertFalse(Path(folder, "none").exists(), "refused before anything is done")
-        for arguments in (["simulate", "sites/walk.yaml"], ["run", "sites/walk.yaml", "--trial"], ["measure", "response", "sites/walk.yaml", "cache"]):
-            _, err = run(*arguments, "--for", "0s", code=2)
+        for arguments in (["simulate", "sites/walk.yaml", "--for"], ["run", "sites/walk.yaml", "--trial", "--at-most"],
+                          ["measure", "response", "sites/walk.yaml", "cache", "--for"]):
+            _, err = run(*arguments, "0s", code=2)
             self.assertIn("more than nothing", err)
         _, err = run("simulate", "sites/walk.yaml", "--for", "10ns", code=2)
         self.assertIn("10 ns", err)

@@ -55,7 +55,7 @@ class Verify(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             out, page = self.judged(folder, 0, 500, 6)
             self.assertRegex(out, r"\? cannot tell")
-            self.assertIn("at least 1000 a run are needed", out)
+            self.assertIn("at least 1000 are needed", out)
             self.assertIn("</span> cannot tell</strong>", page)
 
     def test_percentiles_of_a_plan_are_judged_beside_its_prediction(self):

@@ -41,13 +41,13 @@ pub(crate) fn promises(plan: &mut Plan, facts: &Facts) -> Result<(), Box<ModeRef
                 let before = (0..count).filter(|before| *before != from);
                 ways.extend(before.filter_map(|x| Some((takes[x][from].checked_add(takes[from][to])?, Some(x)))));
             }
-            for (takes, before) in ways {
-                if let Some(within) = modes.modes[to].within.filter(|within| takes > *within) {
-                    return Err(late(modes, facts, (from, to), takes, within));
-                }
-                if worst.is_none_or(|(longest, ..)| takes > longest) {
-                    *worst = Some((takes, from, before));
-                }
+            // Of equal ones the first.
+            let Some((takes, before)) = ways.into_iter().rev().max_by_key(|(takes, _)| *takes) else { continue };
+            if let Some(within) = modes.modes[to].within.filter(|within| takes > *within) {
+                return Err(late(modes, facts, (from, to), takes, within));
+            }
+            if worst.is_none_or(|(longest, ..)| takes > longest) {
+                *worst = Some((takes, from, before));
             }
         }
     }
