@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// What operators and nsqadmin ask of nsqd's HTTP, where more is here than nsqd knows: what waits for tokens before it is released, and
-// channels that are to be taken over.
+// What operators and nsqadmin ask of nsqd's HTTP, where more is here than nsqd knows: what waits for tokens before it
+// is released, and channels that are to be taken over.
 
 // administer passes requests on to nsqd.
 func (b *Broker) administer(nsqd http.Handler) http.HandlerFunc {
@@ -38,7 +38,8 @@ func (b *Broker) administer(nsqd http.Handler) http.HandlerFunc {
 	}
 }
 
-// empty throws away what waits for tokens. Nothing that was taken to be released before goes to nsqd afterwards, unless its disk keeps it from being taken.
+// empty throws away what waits for tokens. Nothing that was taken to be released before goes to nsqd afterwards,
+// unless its disk keeps it from being taken.
 func (t *topic) empty() {
 	t.mutex.Lock()
 	t.gate.Flush(func(p pending) { t.settle(p, nil) })
@@ -51,8 +52,8 @@ func (t *topic) empty() {
 	}
 }
 
-// amend changes what nsqd answers: the ports of /info are ours, since it knows only its sockets and nsqadmin connects where /info says; and the depths of /stats
-// in JSON have what waits for tokens.
+// amend changes what nsqd answers: the ports of /info are ours, since it knows only its sockets and nsqadmin connects
+// where /info says; and the depths of /stats in JSON have what waits for tokens.
 func (b *Broker) amend(r *http.Response) error {
 	change := map[string]func(map[string]any){"/info": b.ports, "/stats": b.depths}[r.Request.URL.Path]
 	if change == nil || r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {

@@ -36,7 +36,8 @@ func depth(t *testing.T, http, topic string) int {
 	return -1
 }
 
-// What waits for tokens is in the depths that nsqadmin shows, and goes when the topic is emptied or deleted, wherever its limit is.
+// What waits for tokens is in the depths that nsqadmin shows, and goes when the topic is emptied or deleted, wherever
+// its limit is.
 func TestOperatorsSeeAndThrowAwayWhatWaits(t *testing.T) {
 	for _, limit := range []string{"publishing", "delivery"} {
 		b := start(t, "topics: {a: {rate: 2/s, depth: 5, limit: "+limit+"}}")

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarms wakes goroutines at times, all by one timerfd, because Go's timers are late by up to a millisecond where nothing else wakes
-// the process: it then sleeps in whole milliseconds.
+// alarms wakes goroutines at times, all by one timerfd, because Go's timers are late by up to a millisecond where
+// nothing else wakes the process: it then sleeps in whole milliseconds.
 type alarms struct {
 	file  *os.File
 	fd    int

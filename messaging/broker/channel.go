@@ -15,14 +15,14 @@ import (
 	"giusto.dev/messaging/outlet"
 )
 
-// channel is what stands in a channel of nsqd in the place of its disk queue, before the first consumer comes (engine.adopt). What passes it and
-// when:
+// channel is what stands in a channel of nsqd in the place of its disk queue, before the first consumer comes
+// (engine.adopt). What passes it and when:
 //
 //	topic's pump, requeued, deferred, timed out ──Put──▶ memory, or the disk queue ──run──▶ out ──ReadChan──▶ a consumer's pump ──▶ its socket
 //
-// A limited channel has all its messages here. Its goroutine takes one only when a consumer's pump asks for it and a token is
-// there, so that what waits has begun no time-out and counts for no consumer. A channel without a limit keeps nsqd's own memory, and only what that does not hold
-// comes here, as to the disk queue.
+// A limited channel has all its messages here. Its goroutine takes one only when a consumer's pump asks for it and a
+// token is there, so that what waits has begun no time-out and counts for no consumer. A channel without a limit
+// keeps nsqd's own memory, and only what that does not hold comes here, as to the disk queue.
 type channel struct {
 	broker      *Broker
 	topic, name string
@@ -249,7 +249,8 @@ func (c *channel) take() (data []byte) {
 	return data
 }
 
-// offer gives a message its token, and then to a pump that waits for one. If it could not go it is back; offered says that it had a token.
+// offer gives a message its token, and then to a pump that waits for one. If it could not go it is back; offered says
+// that it had a token.
 func (c *channel) offer(data []byte, patience *time.Timer) (gone, offered bool) {
 	id := messageID(data)
 	c.mutex.Lock()
@@ -292,15 +293,17 @@ func (c *channel) offer(data []byte, patience *time.Timer) (gone, offered bool) 
 	return false, granted
 }
 
-// back keeps a message that was taken: first of all in memory, or, where nothing is kept in memory, on disk. Called with the lock held.
+// back keeps a message that was taken: first of all in memory, or, where nothing is kept in memory, on disk. Called
+// with the lock held.
 func (c *channel) back(data []byte) {
 	if c.most > 0 || c.inner.Put(data) != nil {
 		c.first = data
 	}
 }
 
-// enter waits until a message may enter a consumer's socket, and returns with its `writing` locked. Most have their token already; what comes from before the
-// channel had a limit, or lost it with the lease, takes it here. An error: it is not to be written.
+// enter waits until a message may enter a consumer's socket, and returns with its `writing` locked. Most have their
+// token already; what comes from before the channel had a limit, or lost it with the lease, takes it here. An error:
+// it is not to be written.
 func (c *channel) enter(id outlet.ID, k *consumer) error {
 	var timer *time.Timer
 	began := time.Now()

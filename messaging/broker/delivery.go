@@ -41,8 +41,8 @@ func (b *Broker) rule(topic, channel string) rule {
 	return rule{open: true, lease: until}
 }
 
-// follow does what a rule says. A bucket that begins, or begins again, is empty but for `fill`: others may have had its tokens, or an earlier life of this
-// broker.
+// follow does what a rule says. A bucket that begins, or begins again, is empty but for `fill`: others may have had
+// its tokens, or an earlier life of this broker.
 func (c *channel) follow(r rule, again bool, fill uint64) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -160,8 +160,8 @@ func (b *Broker) all() (all []*channel) {
 	return all
 }
 
-// settle waits until what channels were told last is in force: that no message enters a socket by what was before. Consumers that take none
-// are let go.
+// settle waits until what channels were told last is in force: that no message enters a socket by what was before.
+// Consumers that take none are let go.
 func (b *Broker) settle() {
 	all := b.all()
 	for waited := 0; ; waited++ {

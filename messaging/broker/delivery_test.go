@@ -26,8 +26,8 @@ type entry struct {
 	client    int
 }
 
-// recorder is consumers of one channel that note when the kernel got each message. They speak the protocol by themselves, so that nothing lies between the
-// socket and the note, and come back when their broker does.
+// recorder is consumers of one channel that note when the kernel got each message. They speak the protocol by
+// themselves, so that nothing lies between the socket and the note, and come back when their broker does.
 type recorder struct {
 	mutex   sync.Mutex
 	entries []entry
@@ -131,8 +131,9 @@ func (r *recorder) forget() {
 	r.entries = nil
 }
 
-// excess is by how many messages the entries are beyond depth + rate·t in the worst window. A message came at some time between the stamps of two reads of its
-// connection; it counts for a window that has both. The stamps' clock may be slewed, by a thousandth at most.
+// excess is by how many messages the entries are beyond depth + rate·t in the worst window. A message came at some
+// time between the stamps of two reads of its connection; it counts for a window that has both. The stamps' clock may
+// be slewed, by a thousandth at most.
 func (r *recorder) excess(rate, depth float64) float64 {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -200,8 +201,8 @@ func supply(t testing.TB, address, topic, prefix string, count int) (acknowledge
 // silence is what a distributor says that does not lead.
 func silence(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no leader", 503) }
 
-// A broker that was stopped for longer than its lease lasts lets nothing go when it wakes, until it has new orders: another may have its
-// share. What it had on its way waits, too.
+// A broker that was stopped for longer than its lease lasts lets nothing go when it wakes, until it has new orders:
+// another may have its share. What it had on its way waits, too.
 func TestABrokerThatSleptLetsNothingGo(t *testing.T) {
 	d := distribute(t)
 	command, address, http := child(t, t.TempDir(), "mem_queue: 0\n"+d.file())
@@ -248,8 +249,8 @@ func TestABrokerThatSleptLetsNothingGo(t *testing.T) {
 	settled(t, "messages lacking", 0, func() int { return max(0, 2500-r.count()) })
 }
 
-// The file's limits change while consumers are there: what a limit that comes lets through, from then on, is within its bucket, also on the connections that
-// are there; a channel has its own; one that goes is not felt any more.
+// The file's limits change while consumers are there: what a limit that comes lets through, from then on, is within
+// its bucket, also on the connections that are there; a channel has its own; one that goes is not felt any more.
 func TestLimitsAtDeliveryAreReloaded(t *testing.T) {
 	b := start(t, "topics: {a: {channels: {slow: {rate: 50/s, depth: 2}}}}")
 	defer b.Stop()
@@ -318,8 +319,9 @@ func TestTokensOutliveAnOrderlyEnd(t *testing.T) {
 	}
 }
 
-// What consumers get of a channel is within its bucket over any window, whatever its messages went through: a start, a backlog, SIGTERM, SIGKILL, a stop
-// of the process, being sent again, being deferred. And nothing that was acknowledged is lost.
+// What consumers get of a channel is within its bucket over any window, whatever its messages went through: a start,
+// a backlog, SIGTERM, SIGKILL, a stop of the process, being sent again, being deferred. And nothing that was
+// acknowledged is lost.
 func TestTheLimitHoldsAtConsumersSockets(t *testing.T) {
 	data := t.TempDir()
 	const rate, depth = 1000, 20

@@ -21,9 +21,9 @@ import (
 // engine is the embedded nsqd. It listens on two unix sockets in a directory of ours alone: HTTP, for what we pass on, and V2,
 // which nobody uses, because consumers are handed over in process.
 //
-// What nsqd 1.3.0 does not export is reached by its name in nsqd's types: the handler of an accepted connection, a message's
-// deferral, and of a channel (inside.go) its queues and the lock that is held while a message is put there. A nsqd without them is refused at start; go.sum pins the one that
-// has them.
+// What nsqd 1.3.0 does not export is reached by its name in nsqd's types: the handler of an accepted connection, a
+// message's deferral, and of a channel (inside.go) its queues and the lock that is held while a message is put there.
+// A nsqd without them is refused at start; go.sum pins the one that has them.
 type engine struct {
 	*nsqd.NSQD
 	options *nsqd.Options

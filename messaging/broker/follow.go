@@ -67,7 +67,8 @@ func (b *Broker) waits() bool {
 	return b.follower != nil && b.follower.until.Load() < b.leases(time.Now())
 }
 
-// hold makes a topic that no orders are in force for wait for them, unless it is the file's, or is known to be limited at delivery: then it waits there.
+// hold makes a topic that no orders are in force for wait for them, unless it is the file's, or is known to be
+// limited at delivery: then it waits there.
 func (f *follower) hold(name string) *topic {
 	b := f.broker
 	b.changing.Lock()
@@ -219,7 +220,8 @@ func (f *follower) channels(o wire.Order) {
 	}
 }
 
-// leave gives all shares back: nothing passes any more, and then the distributor is told. Without it others would wait for the lease's end.
+// leave gives all shares back: nothing passes any more, and then the distributor is told. Without it others would
+// wait for the lease's end.
 func (f *follower) leave() {
 	b := f.broker
 	f.reporter.stop()

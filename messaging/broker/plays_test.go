@@ -13,9 +13,10 @@ import (
 	"time"
 )
 
-// Seeded plays with a real broker, whose topic is on disk: random limits, consumers, and rows of what may happen to them. In each, what consumers get is within
-// the bucket over any window, and what was acknowledged all comes; but for a message of each consumer at a SIGKILL, which may have been with it.
-// GIUSTO_RUNS says how many, GIUSTO_SEED which is the first.
+// Seeded plays with a real broker, whose topic is on disk: random limits, consumers, and rows of what may happen to
+// them. In each, what consumers get is within the bucket over any window, and what was acknowledged all comes; but
+// for a message of each consumer at a SIGKILL, which may have been with it. GIUSTO_RUNS says how many, GIUSTO_SEED
+// which is the first.
 func TestPlaysOfDelivery(t *testing.T) {
 	first, plays := uint64(0), 3
 	if soak {

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// What is in the buckets of channels outlives an orderly end. The record is taken away before any token of it is spent: a broker that is
-// killed begins with empty buckets. Power that fails might bring the record back, so it counts for one boot of the machine.
+// What is in the buckets of channels outlives an orderly end. The record is taken away before any token of it is
+// spent: a broker that is killed begins with empty buckets. Power that fails might bring the record back, so it
+// counts for one boot of the machine.
 
 type tokens struct {
 	Boot string `json:"boot"`

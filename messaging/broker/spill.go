@@ -4,9 +4,9 @@ package broker
 
 import "time"
 
-// A disk that is full: nsqd's topic gives a message to its channels when it has taken it, and drops it where a channel can neither
-// keep it in memory nor write it. So a channel keeps what it cannot write, and tries again; its publishers are slowed down,
-// and what is published to the topic meanwhile is refused, so that it grows by little.
+// A disk that is full: nsqd's topic gives a message to its channels when it has taken it, and drops it where a
+// channel can neither keep it in memory nor write it. So a channel keeps what it cannot write, and tries again; its
+// publishers are slowed down, and what is published to the topic meanwhile is refused, so that it grows by little.
 
 // spillEvery is how often it is tried again, and how long a publisher is held up.
 const spillEvery = 100 * time.Millisecond

@@ -16,8 +16,9 @@ import (
 	"github.com/nsqio/go-nsq"
 )
 
-// On a disk that is full what was acknowledged is kept, with messages in memory or on disk, with a limit at delivery and without; publishers are told soon,
-// and when there is room it all comes, and publishers go on. What an orderly end finds no room for is told to be lost.
+// On a disk that is full what was acknowledged is kept, with messages in memory or on disk, with a limit at delivery
+// and without; publishers are told soon, and when there is room it all comes, and publishers go on. What an orderly
+// end finds no room for is told to be lost.
 func TestNothingAcknowledgedIsLostOnAFullDisk(t *testing.T) {
 	for _, text := range []string{"mem_queue: 0", "mem_queue: 10", "mem_queue: 0\ntopics: {kept: {rate: 2k/s, depth: 50, limit: delivery}}", "mem_queue: 10\ntopics: {kept: {rate: 2k/s, depth: 50, limit: delivery}}"} {
 		data := t.TempDir()

@@ -227,8 +227,8 @@ func (b *station) limit(l *line, s holder.Step, now uint64) {
 	}
 }
 
-// deliver takes what waits and may go, and lets each message enter its consumer's socket some time later. If the machine sleeps in between, it
-// finds out then that the lease is over; but for the last step, which is the kernel's.
+// deliver takes what waits and may go, and lets each message enter its consumer's socket some time later. If the
+// machine sleeps in between, it finds out then that the lease is over; but for the last step, which is the kernel's.
 func (b *station) deliver(s *story, l *line) {
 	for len(l.queue) > 0 {
 		now := uint64(b.clock())

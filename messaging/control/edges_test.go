@@ -224,8 +224,8 @@ func TestAnOnlookerBlocksNobody(t *testing.T) {
 	}
 }
 
-// A broker that says that it leaves, or of which an operator says that it is dead, keeps nothing from others, and its publishers go at once. Its
-// incarnation is not heard any more.
+// A broker that says that it leaves, or of which an operator says that it is dead, keeps nothing from others, and its
+// publishers go at once. Its incarnation is not heard any more.
 func TestABrokerThatHasEndedKeepsNothing(t *testing.T) {
 	for _, how := range []string{"leaves", "dead"} {
 		p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})

@@ -56,8 +56,8 @@ func (c *Control) end(b *broker) {
 	c.work()
 }
 
-// Dead takes an operator's word that a broker does not run any more; false: there is none of the name. If it runs, the topics' limits are broken until its
-// lease is over.
+// Dead takes an operator's word that a broker does not run any more; false: there is none of the name. If it runs,
+// the topics' limits are broken until its lease is over.
 func (c *Control) Dead(now time.Duration, id string) bool {
 	c.advance(now)
 	b := c.brokers[id]

@@ -176,7 +176,8 @@ func (c *Control) move(t *topic) {
 			able = c.ready(t, p.to)
 			readiness[p.to] = able
 		}
-		// Others leave first where there is no room. Two brokers that wait for each other would for ever: after a while a wave more has room.
+		// Others leave first where there is no room. Two brokers that wait for each other would for ever: after a
+		// while a wave more has room.
 		room := true
 		if able {
 			b, more := c.brokers[p.to], 1e-9

@@ -30,7 +30,8 @@ const careless = 8
 // fine: a layer that is at most this part of the topic is not searched within: a smaller share's bucket is too small for anybody.
 const fine = 8
 
-// Plan is where each publisher's messages go in this round. Those that FIT leaves out are at brokers that have nothing else of the topic, as many as have room.
+// Plan is where each publisher's messages go in this round. Those that FIT leaves out are at brokers that have
+// nothing else of the topic, as many as have room.
 func (s *Session) Plan() []string {
 	plan := make([]string, len(s.publishers))
 	for n, b := range s.at {
@@ -53,8 +54,8 @@ func (f *fit) on() int {
 	return f.try
 }
 
-// aside is where those go that FIT leaves out: by whole layers to a spare broker as long as it has room, and then to the next; or to no broker where none
-// has enough. Those with most room are first.
+// aside is where those go that FIT leaves out: by whole layers to a spare broker as long as it has room, and then to
+// the next; or to no broker where none has enough. Those with most room are first.
 func (s *Session) aside() map[int]int {
 	var spare []int
 	room := map[int]float64{}
@@ -80,8 +81,9 @@ func (s *Session) aside() map[int]int {
 	return places
 }
 
-// allot sees to it that all who are left out have a place. Where spare brokers have no room for all, searches wait for each other; one that has none
-// with so many left out leaves out fewer; and one that cannot leave out any ends: some of what it had goes elsewhere for good, and it is measured again.
+// allot sees to it that all who are left out have a place. Where spare brokers have no room for all, searches wait
+// for each other; one that has none with so many left out leaves out fewer; and one that cannot leave out any ends:
+// some of what it had goes elsewhere for good, and it is measured again.
 func (s *Session) allot() {
 	fits := func() bool {
 		for _, b := range s.aside() {

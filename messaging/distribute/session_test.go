@@ -194,8 +194,8 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}
 }
 
-// Four of eight brokers have as much of a topic as they say that they can take, and can in truth take 60 %: the search puts no broker above what it says, uses all four spare
-// brokers, and finds a plan.
+// Four of eight brokers have as much of a topic as they say that they can take, and can in truth take 60 %: the
+// search puts no broker above what it says, uses all four spare brokers, and finds a plan.
 func TestASearchSpreadsWhomItLeavesOut(t *testing.T) {
 	publishers := many(400, 10, alone)
 	var brokers []Broker

@@ -22,8 +22,9 @@ func command(path string, arguments ...string) (string, error) {
 	return string(out), err
 }
 
-// How long nothing of a topic comes when the broker that its publishers are at ends: after SIGTERM, after SIGKILL of which the distributor is told, and after
-// SIGKILL. It is less than the lease in the first two, and not much longer in the last.
+// How long nothing of a topic comes when the broker that its publishers are at ends: after SIGTERM, after SIGKILL of
+// which the distributor is told, and after SIGKILL. It is less than the lease in the first two, and not much longer
+// in the last.
 func TestATopicFlowsAgainSoonAfterItsBrokerEnded(t *testing.T) {
 	directory := t.TempDir()
 	programs, err := Build(directory, "giusto.dev/messaging/cmd/giusto-broker", "giusto.dev/messaging/cmd/giusto-distributor", "giusto.dev/messaging/bench/publish")

@@ -3,13 +3,14 @@
 // Package outlet decides when a channel's messages may enter the sockets of its consumers: a token bucket in front of them, which
 // whatever comes must pass, for the first time or again. Pure: times come in. Locks and clocks belong to the caller.
 //
-// The invariant: messages that enter sockets at instants of any window [s, t] are at most b + r(t − s), however late each enters
-// after its token was taken: the process may be stopped in between. A token that was taken for a message that is still on its way
-// keeps its place in the bucket: with k on their way the bucket holds b − k at most. So it has, at any instant, k tokens less than one from
-// which each is taken only when its message enters, and that one keeps the law. Since it never has less than none, each of the k may enter whenever it
-// does.
+// The invariant: messages that enter sockets at instants of any window [s, t] are at most b + r(t − s), however late
+// each enters after its token was taken: the process may be stopped in between. A token that was taken for a message
+// that is still on its way keeps its place in the bucket: with k on their way the bucket holds b − k at most. So it
+// has, at any instant, k tokens less than one from which each is taken only when its message enters, and that one
+// keeps the law. Since it never has less than none, each of the k may enter whenever it does.
 //
-// Times are ns of one clock that never steps. Calls are O(messages on their way), which are at most the channel's consumers and one.
+// Times are ns of one clock that never steps. Calls are O(messages on their way), which are at most the channel's
+// consumers and one.
 package outlet
 
 import (
@@ -19,8 +20,8 @@ import (
 )
 
 const (
-	// Stale: a message that did not begin to enter a socket for so long after its token was taken is not expected any more, since its
-	// consumer samples, or has left. If it comes after all it needs another token.
+	// Stale: a message that did not begin to enter a socket for so long after its token was taken is not expected any
+	// more, since its consumer samples, or has left. If it comes after all it needs another token.
 	Stale = 50_000_000
 	// Margin: a write may begin until so long before the lease ends. What lies between the look at the clock and the bytes' entry
 	// must be shorter.
@@ -71,8 +72,9 @@ func (o *Outlet) Set(rate bucket.Rate, depth, now uint64) error {
 	return nil
 }
 
-// Start begins anew, with so much in the bucket: nothing after a gap in which others may have had these tokens. What is on its way and has
-// not begun to enter needs another token. Errors are bucket.New's. It is in force once Settled says so; before, nothing is granted.
+// Start begins anew, with so much in the bucket: nothing after a gap in which others may have had these tokens. What
+// is on its way and has not begun to enter needs another token. Errors are bucket.New's. It is in force once Settled
+// says so; before, nothing is granted.
 func (o *Outlet) Start(rate bucket.Rate, depth, fill, now uint64) error {
 	fresh, err := bucket.New(rate, depth, fill, now)
 	if err == nil {
@@ -90,8 +92,8 @@ func (o *Outlet) Hold(now uint64) {
 	o.drop(now, func(w way) bool { return !w.entered })
 }
 
-// Settled says that what changed last is in force: no more messages are entering sockets by what was granted before than the depth
-// allows, and none after Start.
+// Settled says that what changed last is in force: no more messages are entering sockets by what was granted before
+// than the depth allows, and none after Start.
 func (o *Outlet) Settled() bool {
 	return o.Open || !o.fresh && o.entering()*bucket.Token <= o.depth
 }

@@ -12,8 +12,8 @@ import (
 	"giusto.dev/messaging/bucket"
 )
 
-// play is a channel whose consumers are slow, leave, and come back, at a broker that is stopped, killed and started again, in virtual time.
-// It returns when messages entered sockets, and counts what occurred.
+// play is a channel whose consumers are slow, leave, and come back, at a broker that is stopped, killed and started
+// again, in virtual time. It returns when messages entered sockets, and counts what occurred.
 func play(seed uint64, rate bucket.Rate, depth uint64, counts map[string]int) (entries []uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	now, next := uint64(1e9), 0
@@ -121,7 +121,8 @@ func beyond(entries []uint64, rate bucket.Rate, depth uint64) (worst float64) {
 	return worst
 }
 
-// However late messages enter after they were granted their token, and whatever happens to the process, no window has more than its bucket.
+// However late messages enter after they were granted their token, and whatever happens to the process, no window has
+// more than its bucket.
 func TestNoWindowIsAboveTheBucket(t *testing.T) {
 	plays := 10_000
 	if os.Getenv("GIUSTO_SOAK") == "1" {

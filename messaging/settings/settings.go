@@ -27,7 +27,8 @@ type Topic struct {
 	// Rate and Depth of its token bucket; none where only channels have limits.
 	Rate  Rate   `yaml:"rate"`
 	Depth Tokens `yaml:"depth"`
-	// Limit says what passes the bucket: what is published (publishing), or what is sent to the consumers of each channel (delivery), each with a bucket of its own.
+	// Limit says what passes the bucket: what is published (publishing), or what is sent to the consumers of each
+	// channel (delivery), each with a bucket of its own.
 	Limit string `yaml:"limit"`
 	// Channels are those with another limit at delivery than their topic's.
 	Channels map[string]Bucket `yaml:"channels"`
