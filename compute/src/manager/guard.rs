@@ -23,7 +23,7 @@ pub fn guard(beats: &Beats, now: u64) {
     for core in beats.late(now, GRACE) {
         let stops = &beats.of(core).stops;
         // Odd while it is under way: a manager that is back meanwhile looks once more.
-        if stops.load(SeqCst) % 2 == 0 {
+        if stops.load(SeqCst).is_multiple_of(2) {
             stops.fetch_add(1, SeqCst);
         }
         beats.groups(core).for_each(|group| stop(&group));

@@ -24,10 +24,9 @@ pub(crate) fn promises(plan: &mut Plan, facts: &Facts) -> Result<(), Box<ModeRef
     let [modes] = plan.modes.as_slice() else { return Ok(()) };
     let count = modes.modes.len();
     let mut takes = vec![vec![Duration::ZERO; count]; count];
-    for to in 0..count {
-        for from in (0..count).filter(|from| *from != to) {
-            takes[from][to] = takes_at_most(plan, modes, facts, from, to)?;
-        }
+    let pairs = (0..count).flat_map(|to| (0..count).filter(move |from| *from != to).map(move |from| (from, to)));
+    for (from, to) in pairs {
+        takes[from][to] = takes_at_most(plan, modes, facts, from, to)?;
     }
     // What was worst for a change to each: how long it takes, from where, and what it took over from.
     let mut worst: Vec<Option<(Duration, usize, Option<usize>)>> = vec![None; count];
