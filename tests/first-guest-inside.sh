@@ -13,8 +13,8 @@ expect() { # CODE TEXT COMMAND...: exits with CODE and prints TEXT
 	fi
 	passed=$((passed + 1))
 }
-user='setpriv --reuid=65534 --regid=65534 --clear-groups'
-poor='setpriv --bounding-set -all --inh-caps -all'
+user='/usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups'
+poor='/usr/bin/setpriv --bounding-set -all --inh-caps -all'
 chmod 1777 /tmp
 cd /tmp
 expect 0 '"can_enforce": true' "$giusto" doctor --json
