@@ -16,6 +16,8 @@ import time
 import unittest
 from pathlib import Path
 
+from folders import folders
+
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = ROOT / "target" / "release" / "giusto"
 TREE = Path("/sys/fs/cgroup")
@@ -56,7 +58,7 @@ def host(pids):
             with contextlib.suppress(ProcessLookupError):
                 state[f"thread {tid}"] = (attributes(tid), sorted(os.sched_getaffinity(tid)), read(task / "cgroup"))
     for controller in ("freezer", "cpu", "cpuset", "unified"):
-        for folder in [TREE / controller, *(TREE / controller).glob("**/")]:
+        for folder in folders(TREE / controller):
             names = ("freezer.state", "cpu.rt_runtime_us", "cpu.cfs_quota_us", "cpuset.cpus", "cpuset.mems", "cpuset.sched_load_balance",
                      "cpuset.cpu_exclusive", "cgroup.subtree_control", "cgroup.freeze")
             state[str(folder)] = {name: read(folder / name) for name in names}

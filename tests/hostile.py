@@ -18,6 +18,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from folders import folders
+
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = ROOT / "target" / "release" / "giusto"
 CORE = 1
@@ -155,7 +157,7 @@ def holders(mark):
 
 
 def cgroups():
-    return sorted(str(path) for path in Path("/sys/fs/cgroup").glob("**/giusto.*"))
+    return [str(path) for path in folders("/sys/fs/cgroup", "giusto.*")]
 
 
 def stolen():
@@ -163,7 +165,7 @@ def stolen():
 
 
 def group(name):
-    return next((path for path in Path("/sys/fs/cgroup").glob(f"**/giusto.{name}.service") if (path / "cgroup.procs").exists()), None)
+    return next((path for path in folders("/sys/fs/cgroup", f"giusto.{name}.service") if (path / "cgroup.procs").exists()), None)
 
 
 def had(name):
@@ -303,8 +305,8 @@ class Case:
         self.expect(guard.get("restarts") == 0 and guard.get("state") != "ended", f"status of the guard: {guard}")
 
     def inside(self):
-        folder = group("hostile")
-        return [int(pid) for path in folder.glob("**/cgroup.procs") for pid in read(path).split()] if folder else []
+        top = group("hostile")
+        return [int(pid) for folder in folders(top) for pid in read(folder / "cgroup.procs").split()] if top else []
 
     def stop(self):
         if self.giusto.poll() is None:

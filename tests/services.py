@@ -11,6 +11,8 @@ import time
 import unittest
 from pathlib import Path
 
+from folders import folders
+
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = ROOT / "target" / "release" / "giusto"
 CORE = 1
@@ -25,7 +27,7 @@ def read(path):
 
 
 def left():
-    return sorted(str(path) for path in Path("/sys/fs/cgroup").glob("**/giusto.*"))
+    return [str(path) for path in folders("/sys/fs/cgroup", "giusto.*")]
 
 
 class Services(unittest.TestCase):
@@ -77,8 +79,8 @@ class Services(unittest.TestCase):
         self.fail(f"not within {seconds} s: {what}\n{self.said()}\n{json.dumps(self.status())}")
 
     def members(self, name):
-        folders = Path("/sys/fs/cgroup").glob(f"**/giusto.{name}.service")
-        pids = {int(pid) for folder in folders for path in folder.glob("**/cgroup.procs") for pid in read(path).split()}
+        tops = folders("/sys/fs/cgroup", f"giusto.{name}.service")
+        pids = {int(pid) for top in tops for folder in folders(top) for pid in read(folder / "cgroup.procs").split()}
         return sorted(pid for pid in pids if read(f"/proc/{pid}/stat").rsplit(")", 1)[-1].split()[:1] not in ([], ["Z"]))
 
     def kill_first(self, name, code="signal 9"):
@@ -176,8 +178,8 @@ class Services(unittest.TestCase):
         log = self.folder / "out/logs/one.log"
         self.until(lambda: read(log).endswith("\n"), "what it says")
         self.assertEqual(read(log).split(), ["65534", "12345", "/usr/lib", "calm", "99", "/nonexistent"])
-        found = {path.name: path.read_text().strip() for name in ("pids.max", "memory.limit_in_bytes", "memory.max")
-                 for path in Path("/sys/fs/cgroup").glob(f"**/giusto.one.service/{name}")}
+        found = {path.name: path.read_text().strip() for top in folders("/sys/fs/cgroup", "giusto.one.service")
+                 for path in top.iterdir() if path.name in ("pids.max", "memory.limit_in_bytes", "memory.max")}
         self.assertEqual(found["pids.max"], "7")
         self.assertIn(str(64 << 20), (found.get("memory.limit_in_bytes"), found.get("memory.max")))
         # Another limit needs another process.

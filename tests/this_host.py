@@ -12,6 +12,7 @@ import time
 import unittest
 from pathlib import Path
 
+from folders import folders
 from typed import GIUSTO, ROOT, ROOT_USER, example, run
 
 
@@ -19,14 +20,15 @@ def scheduling_state():
     """What enforcement may change on this host, as text to compare."""
     state = {}
     cpuset = Path("/sys/fs/cgroup/cpuset")
-    for folder in [cpuset, *sorted(p for p in cpuset.glob("**/") if p != cpuset)] if cpuset.exists() else []:
+    for folder in folders(cpuset):
         for name in ("cpuset.cpus", "cpuset.sched_load_balance", "cpuset.cpu_exclusive", "cpuset.mems"):
             if (folder / name).exists():
                 state[str(folder / name)] = (folder / name).read_text()
     unified = Path("/sys/fs/cgroup")
     if (unified / "cgroup.controllers").exists():
-        for file in sorted(unified.glob("**/cgroup.subtree_control")):
-            state[str(file)] = file.read_text()
+        for file in (folder / "cgroup.subtree_control" for folder in folders(unified)):
+            if file.exists():
+                state[str(file)] = file.read_text()
     return state
 
 
