@@ -210,6 +210,7 @@ def documents(folder):
     subprocess.run([GIUSTO, "plan", "sites/walk.yaml", "--out", plan], cwd=ROOT, check=True, capture_output=True)
     yield "plan", json.loads(plan.read_text())
     yield "plan", output("plan", "sites/walk.yaml", "--json")
+    yield "diff", output("diff", plan, "--json")
     yield "plan", output("plan", "sites/supply.yaml", "--json")
     yield "plan", output("plan", "sites/two-hosts.yaml", "--json")
     yield "plan", output("plan", "sites/flight.yaml", "--json")

@@ -71,6 +71,7 @@ part "recordings of other tools" /usr/bin/python3 tests/import.py
 part "statistics beside SciPy" tests/scipy.sh
 part "reports in a browser" /usr/bin/python3 tests/report.py
 part "the operator's side" /usr/bin/python3 tests/control.py
+part "the plan is the contract: reviewed, enforced, refused" /usr/bin/python3 tests/contract.py
 part "the first five minutes: make run, and wrong execution times" /usr/bin/python3 tests/first.py
 part "drift: told, and adapted to" /usr/bin/python3 tests/drift.py
 part "doctor, demo, init: a newcomer's first commands" /usr/bin/python3 tests/doctor.py

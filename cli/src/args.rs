@@ -94,6 +94,12 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  giusto plan sites/walk.yaml --out out/plan.json\n  giusto plan sites/flight.yaml --latency formats/goldens/latency.json"
     )]
     Plan(PlanArgs),
+    /// What enforcing a plan would change on this host, and whether it would be refused
+    ///
+    /// Compares the plan with the one in force, or with nothing where no giusto runs. Ends with 1 where 'giusto run' would
+    /// refuse it: a promise that does not hold, or a machine that is not as it was when the plan was made.
+    #[command(after_help = "Example, of a plan that 'giusto plan' wrote:\n  giusto diff out/plan.json")]
+    Diff(DiffArgs),
     /// Say where each number of a service's plan comes from
     #[command(after_help = "Example:\n  giusto explain cache --site sites/walk.yaml")]
     Explain(ExplainArgs),
@@ -104,16 +110,19 @@ pub(crate) enum Verb {
     Simulate(SimulateArgs),
     /// Start or adopt the services of a site and enforce the plan on this host
     ///
-    /// Of a site with several hosts it does this one's part, and --host or the hostname says which that is. Runs in the
-    /// foreground until interrupted, then leaves the host as it was found. With --trial it measures the
+    /// Takes a site file, which it plans, or a plan of 'giusto plan', which it enforces as it was reviewed, or refuses. Of
+    /// several hosts it does this one's part, and --host or the hostname says which that is. Runs in the foreground until interrupted, then leaves the host as it was found. With --trial it measures the
     /// service on a whole core, on a shared core without a plan, and on a shared core under the plan, in turns, and
     /// says whether the promise was kept.
-    #[command(after_help = "Example:\n  giusto run sites/walk.yaml --trial --at-most 30s")]
+    #[command(
+        after_help = "Examples:\n  giusto run sites/walk.yaml --trial --at-most 30s\n  giusto plan sites/walk.yaml --out out/plan.json && sudo giusto run out/plan.json"
+    )]
     Run(RunArgs),
     /// How a giusto that runs on this host stands: supply, budgets, cores, warnings
     #[command(after_help = "Example, where one runs:\n  giusto status --watch")]
     Status(StatusArgs),
-    /// Plan the site file anew and apply the difference to a giusto that runs, or refuse and change nothing
+    /// Plan the site file anew, or read a reviewed plan, and apply the difference to a giusto that runs; or refuse and change
+    /// nothing
     #[command(after_help = "Example, where one runs:\n  giusto reload")]
     Reload(ReloadArgs),
     /// Change the mode of this host, or tell how its modes stand
@@ -200,6 +209,17 @@ pub(crate) struct PlanArgs {
     /// Write the plan to this file too
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// The plan: a file that 'giusto plan --out' wrote
+    pub(crate) plan: PathBuf,
+    #[command(flatten)]
+    pub(crate) this: HostArg,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -326,7 +346,7 @@ pub(crate) struct StatusArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReloadArgs {
-    /// Another site file from now on, as root only; when not given, the one that runs
+    /// Another site file or plan from now on, as root only; when not given, the one that runs
     pub(crate) site: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]

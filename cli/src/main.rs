@@ -13,9 +13,11 @@ mod bucket;
 mod carts;
 mod certificate;
 mod check;
+mod contract;
 mod coordination;
 mod criticality;
 mod demo;
+mod diff;
 mod doctor;
 mod failure;
 mod import;
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Verb::Init(args) => init::init(&args),
         Verb::Check(args) => check::check(&args),
         Verb::Plan(args) => plan::plan(&args),
+        Verb::Diff(args) => diff::diff(&args),
         Verb::Explain(args) => plan::explain(&args),
         Verb::Simulate(args) => simulate::simulate(&args),
         Verb::Run(args) => run::run(&args),

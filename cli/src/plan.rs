@@ -5,8 +5,8 @@ use crate::failure::{apart, create, Failure};
 use crate::table;
 use giusto_model::{
     Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan, Measured,
-    NetworkPlan, Observation, Plan, Prediction, Promise, ServicePlan, Site, TopicPlan, UplinkPlan, VifPlan, Within,
-    OBSERVATION_VERSION,
+    NetworkPlan, Observation, Plan, Prediction, Promise, ServicePlan, Site, SiteBasis, TopicPlan, UplinkPlan, VifPlan,
+    Within, OBSERVATION_VERSION,
 };
 use giusto_planner::{share, Facts, Here, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
@@ -21,7 +21,8 @@ const PREDICTED: Duration = Duration::from_secs(10);
 /// What the planner has to know of this machine; which host of `site` it is, unless it is none of several.
 pub(crate) fn facts(site: &Site, asked: &Asked) -> Result<Facts, Failure> {
     let latency = asked.latency.map(giusto_planner::read_latency).transpose()?;
-    let host = giusto_planner::which_host(site, asked.host, &hostname());
+    let names: Vec<&str> = site.hosts.iter().map(|host| host.name.as_str()).collect();
+    let host = giusto_planner::which_host(&names, asked.host, &hostname());
     Ok(Facts { insist: asked.backend, host, latency, ..giusto_daemon::facts() })
 }
 
@@ -84,12 +85,31 @@ pub(crate) fn measured_here(site: &Site, folder: &Path, asked: &Asked) -> Result
     measured(site, folder, &facts(site, asked)?)
 }
 
-fn hostname() -> String {
+pub(crate) fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Plans for exactly this machine what it has to do: its part of the site.
-pub(crate) fn here(site: &Site, asked: &Asked) -> Result<Plan, Failure> {
+/// A site and the file that it was read from.
+pub(crate) struct Read {
+    pub(crate) site: Site,
+    pub(crate) from: SiteBasis,
+}
+
+/// Reads a site file.
+pub(crate) fn read(path: &Path) -> Result<Read, Failure> {
+    let text = giusto_site::text(path)?;
+    let site = giusto_site::parse(&path.display().to_string(), &text)?;
+    let file = std::path::absolute(path).map_err(Failure::input)?;
+    Ok(Read { site, from: giusto_planner::site_basis(&file, text.as_bytes()) })
+}
+
+/// The plan, saying what it was made from.
+pub(crate) fn based(plan: Plan, from: &SiteBasis, facts: &Facts) -> Plan {
+    Plan { basis: Some(giusto_planner::basis(&plan, from.clone(), facts)), ..plan }
+}
+
+/// Plans for exactly this machine what it has to do: its part of a site that was read from a file.
+pub(crate) fn here(site: &Site, from: &SiteBasis, asked: &Asked) -> Result<Plan, Failure> {
     let facts = facts(site, asked)?;
     let names = || site.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
     let Some(host) = facts.host.clone() else {
@@ -106,13 +126,13 @@ pub(crate) fn here(site: &Site, asked: &Asked) -> Result<Plan, Failure> {
             names()
         )));
     }
-    Ok(plan)
+    Ok(based(plan, from, &facts))
 }
 
 /// Plans the site in `path` for this machine, or for the site's own cores where they are not this machine's: planning looks
 /// ahead, `run` is what refuses those. Says so.
 pub(crate) fn of(path: &Path, asked: &Asked) -> Result<Plan, Failure> {
-    let site = giusto_site::read(path)?;
+    let Read { site, from } = read(path)?;
     let mut facts = facts(&site, asked)?;
     let site = measured(&site, asked.profiles.unwrap_or(Path::new(PROFILES)), &facts)?;
     note_missing_cores(&site, &facts);
@@ -121,7 +141,7 @@ pub(crate) fn of(path: &Path, asked: &Asked) -> Result<Plan, Failure> {
     }
     facts.cores.sort_unstable();
     facts.cores.dedup();
-    Ok(giusto_planner::plan(&site, &facts)?)
+    Ok(based(giusto_planner::plan(&site, &facts)?, &from, &facts))
 }
 
 /// Says which cores this machine lacks of those that the site says it has.

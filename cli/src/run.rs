@@ -2,9 +2,10 @@
 
 use crate::args::{Log, Only, RestoreArgs, RunArgs};
 use crate::failure::{create, Failure};
+use crate::plan::{self, Read};
 use crate::table::{say, tell};
 use crate::trial::{self, Around};
-use crate::{plan, table};
+use crate::{contract, table};
 use giusto_compute::Lack;
 use giusto_daemon::{
     Again, Error, Journal, Notify, Observer, Operator, Planner, Refused, Restored, Scene, Settings, Signals, Watchdog,
@@ -25,10 +26,9 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     // Before there are threads.
     let notify =
         Notify::from_environment().map_err(|error| Failure::input(format!("NOTIFY_SOCKET is no address: {error}")))?;
-    let site = giusto_site::read(&args.site.site)?;
+    let given = given(args)?;
     if args.dry_run {
-        let plan = plan::here(&plan::measured_here(&site, &profiles(args), &asked(args))?, &asked(args))?;
-        return dry_run(args, &part(plan, args.only)?);
+        return dry_run(args, &part(planned(args, given, &giusto_daemon::facts())?.1, args.only)?);
     }
     let watchdog = Watchdog::start()?;
     // First of all: what an earlier giusto left is undone, as looking at the machine may hide it. Without the privilege
@@ -38,18 +38,22 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
         return Err(busy.into()); // before its plan is written over
     }
     let machine = giusto_compute::probe();
-    if args.trial {
-        let around = Around { machine: &machine, signals: Signals::mind(false), watchdog: &watchdog };
-        return trial::trial(args, &site, journal, &around);
+    let own = args.out.join("plan.json");
+    let plan_file = match &given {
+        Given::Site(read) if args.trial => {
+            let around = Around { machine: &machine, signals: Signals::mind(false), watchdog: &watchdog };
+            return trial::trial(args, read, journal, &around);
+        }
+        Given::Site(_) => Some(own),
+        Given::Plan(_) => None,
+    };
+    let (site, plan) = planned(args, given, &giusto_daemon::facts_of(&machine))?;
+    if let Some(file) = &plan_file {
+        create(file)?;
+        giusto_planner::write(&plan, file)?;
     }
-    let site = plan::measured_here(&site, &profiles(args), &asked(args))?;
-    let mut plan = plan::here(&site, &asked(args))?;
-    plan::predict_all(&mut plan, 1)?;
-    let plan_file = args.out.join("plan.json");
-    create(&plan_file)?;
-    giusto_planner::write(&plan, &plan_file)?;
     if !args.site.json && args.only.is_none() {
-        introduce(&plan, &plan_file)?;
+        introduce(&plan, plan_file.as_deref().unwrap_or(&args.site.site))?;
     }
     let plan = part(plan, args.only)?;
     let missing = giusto_daemon::missing(&plan, &machine);
@@ -60,7 +64,68 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (mut journal, earlier) = journal?;
     tell_restored(&earlier)?;
     let around = Around { machine: &machine, signals, watchdog: &watchdog };
-    enforce(args, &site, &plan, &mut journal, notify, &around)
+    enforce(args, (site, plan_file), &plan, &mut journal, notify, &around)
+}
+
+/// What there is to enforce.
+enum Given {
+    Site(Read),
+    /// This machine's part of a plan that was reviewed.
+    Plan(Box<Plan>),
+}
+
+fn given(args: &RunArgs) -> Result<Given, Failure> {
+    let path = &args.site.site;
+    if !contract::is_plan(path) {
+        return plan::read(path).map(Given::Site);
+    }
+    let planning = [
+        ("--trial", args.trial),
+        ("--backend", args.insist.backend.is_some()),
+        ("--latency", args.latency.file.is_some()),
+    ];
+    match planning.iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(Failure::input(format!(
+            "{option} needs a site file, and {} is a plan, which is enforced as it is",
+            path.display()
+        ))),
+        None => contract::part(path, args.this.host.as_deref()).map(|plan| Given::Plan(Box::new(plan))),
+    }
+}
+
+/// The plan for this machine with its predictions, and the site that it can be planned anew from.
+fn planned(args: &RunArgs, given: Given, facts: &Facts) -> Result<(Option<Site>, Plan), Failure> {
+    match given {
+        Given::Site(Read { site, from }) => {
+            let site = plan::measured_here(&site, &profiles(args), &asked(args))?;
+            let mut plan = plan::here(&site, &from, &asked(args))?;
+            plan::predict_all(&mut plan, 1)?;
+            Ok((Some(site), plan))
+        }
+        Given::Plan(plan) => match contract::stale(&plan, &args.site.site, facts) {
+            Some(refused) => Err(refused),
+            None => Ok((adapted_from(&plan, &profiles(args), facts), *plan)),
+        },
+    }
+}
+
+/// The site that a reviewed plan was made from, where its services may be planned anew while it runs and the file is still as
+/// it was. Says where it is not.
+fn adapted_from(plan: &Plan, profiles: &Path, facts: &Facts) -> Option<Site> {
+    let names: Vec<&str> =
+        plan.services.iter().filter(|one| one.adapt.is_some()).map(|one| one.name.as_str()).collect();
+    let basis = plan.basis.as_ref().filter(|_| !names.is_empty())?;
+    let read = plan::read(Path::new(&basis.site.file));
+    let site = match read {
+        Ok(Read { site, from }) if from == basis.site => plan::measured(&site, profiles, facts),
+        Ok(_) => Err(Failure::input("it has changed since")),
+        Err(failure) => Err(failure),
+    };
+    site.inspect_err(|failure| {
+        let (names, file) = (names.join(", "), &basis.site.file);
+        tracing::warn!("{names}: not planned anew while it runs, as site {file} cannot be used: {failure}");
+    })
+    .ok()
 }
 
 /// Where a trial and `giusto measure execution` leave profiles.
@@ -75,20 +140,19 @@ pub(crate) fn asked(args: &RunArgs) -> plan::Asked<'_> {
 
 fn enforce(
     args: &RunArgs,
-    site: &Site,
+    (site, plan_file): (Option<Site>, Option<PathBuf>),
     plan: &Plan,
     journal: &mut Journal,
     notify: Notify,
     around: &Around,
 ) -> Result<ExitCode, Failure> {
     let Around { machine, signals, watchdog } = *around;
-    let plan_file = args.out.join("plan.json");
     let host = plan.only_host().ok_or(Error::ManyHosts(plan.hosts.len()))?.name.clone();
     let latency = args.latency.file.as_deref().map(giusto_planner::read_latency).transpose()?;
     let facts =
         Facts { insist: args.insist.backend, host: Some(host.clone()), latency, ..giusto_daemon::facts_of(machine) };
     let start = AtStart { facts: facts.clone(), host, only: args.only };
-    let again = Some((site.clone(), start.clone().again()));
+    let again = Some((site, start.clone().again()));
     let settings = Settings { plan_file, facts, metrics: args.metrics, notify, signals, again };
     let file = std::path::absolute(&args.site.site).map_err(Failure::input)?;
     let plan = &giusto_daemon::begin_with(plan.clone(), journal)?;
@@ -116,16 +180,27 @@ struct AtStart {
 }
 
 impl AtStart {
-    /// Plans site files.
+    /// Plans site files, and reads plans.
     fn planner(self, profiles: PathBuf) -> Planner {
         let profiles = std::path::absolute(&profiles).unwrap_or(profiles);
         Box::new(move |file| {
-            let site = giusto_site::read(file).map_err(|error| Failure::from(error).into_refused())?;
+            if contract::is_plan(file) {
+                return self.reviewed(file, &profiles).map_err(Failure::into_refused);
+            }
+            let Read { site, from } = plan::read(file).map_err(Failure::into_refused)?;
             let site = plan::measured(&site, &profiles, &self.facts).map_err(Failure::into_refused)?;
             let planned = giusto_planner::plan_on(&site, &self.facts, &self.host);
             let plan = planned.map_err(|refusal| Failure::from(refusal).into_refused())?;
-            Ok((site, self.finished(plan)?))
+            Ok((Some(site), self.finished(plan::based(plan, &from, &self.facts))?))
         })
+    }
+
+    fn reviewed(&self, file: &Path, profiles: &Path) -> Result<(Option<Site>, Plan), Failure> {
+        let plan = contract::part(file, Some(&self.host))?;
+        match contract::stale(&plan, file, &self.facts) {
+            Some(refused) => Err(refused),
+            None => Ok((adapted_from(&plan, profiles, &self.facts), part(plan, self.only)?)),
+        }
     }
 
     /// Plans a site whose services ask for more than it says.

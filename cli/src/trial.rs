@@ -3,12 +3,12 @@
 use crate::args::RunArgs;
 use crate::failure::{create, Failure};
 use crate::judged::{self, Found};
-use crate::plan;
+use crate::plan::{self, Read};
 use crate::run::{asked, introduce, lacks, tell_restored};
 use crate::table::tell;
 use giusto_compute::Machine;
 use giusto_daemon::{Calibration, Journal, Next, Options, Restored, Scene, Signals, Talk, Trial, Watchdog};
-use giusto_model::{Duration, Measured, Observation, Plan, Promise, ServicePlan, Site};
+use giusto_model::{Duration, Measured, Observation, Plan, Promise, ServicePlan};
 use giusto_verify::{Demand, DemandVerdict, Verdict};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,19 +21,19 @@ pub(crate) struct Around<'a> {
     pub(crate) watchdog: &'a Watchdog,
 }
 
-/// Runs the trial of `site`; `journal` is what [`Journal::open`] gave before the machine was looked at.
+/// Runs the trial of a site; `journal` is what [`Journal::open`] gave before the machine was looked at.
 pub(crate) fn trial(
     args: &RunArgs,
-    site: &Site,
+    read: &Read,
     journal: Result<(Journal, Restored), giusto_daemon::Error>,
     around: &Around,
 ) -> Result<ExitCode, Failure> {
-    let start = Instant::now();
+    let (start, site) = (Instant::now(), &read.site);
     let mut say = |text: String| tell(format_args!("[{:>4.0} s] {text}", start.elapsed().as_secs_f64()));
     let stop = || around.signals.stopped();
     // What is to be measured is guessed until it is.
     let guessed = site.with_placeholders();
-    let first = plan::here(&guessed, &asked(args))?;
+    let first = plan::here(&guessed, &read.from, &asked(args))?;
     giusto_daemon::loads(&first).map_err(Failure::input)?;
     let missing = giusto_daemon::missing(&first, around.machine);
     if !missing.is_empty() {
@@ -58,7 +58,7 @@ pub(crate) fn trial(
     save_profiles(&args.out, &calibrations)?;
 
     // 2. The plan, from what was declared or measured; anew, where more is asked for than was declared.
-    let (mut plan, mut anew) = planned(args, site, first, &calibrations)?;
+    let (mut plan, mut anew) = planned(args, read, first, &calibrations)?;
     plan::predict_all(&mut plan, args.seed)?;
     let plan_file = args.out.join("plan.json");
     create(&plan_file)?;
@@ -100,7 +100,7 @@ pub(crate) fn trial(
         for one in calibrations.iter_mut().filter(|one| one.service == service) {
             one.observation.widen(&windows);
         }
-        match replanned(args, site, &calibrations, &service) {
+        match replanned(args, read, &calibrations, &service) {
             Ok(new) => plan = new,
             Err(failure) => {
                 say(format!("{service}: no plan for that fits: {failure}"));
@@ -175,11 +175,11 @@ fn costs_more(service: &ServicePlan, trial: &Trial, calibrations: &[Calibration]
 }
 
 /// The plan from what was measured by now; of what was declared that of `service` is replaced.
-fn replanned(args: &RunArgs, site: &Site, calibrations: &[Calibration], service: &str) -> Result<Plan, Failure> {
+fn replanned(args: &RunArgs, read: &Read, calibrations: &[Calibration], service: &str) -> Result<Plan, Failure> {
     let observations: Vec<Observation> = calibrations.iter().map(|one| one.observation.clone()).collect();
-    let (here, facts) = (plan::this_machine(), plan::facts(site, &asked(args))?);
-    let resolved = giusto_planner::with_measured(site, &observations, &[service.to_string()], &here, &facts)?;
-    plan::here(&resolved.site, &asked(args))
+    let (here, facts) = (plan::this_machine(), plan::facts(&read.site, &asked(args))?);
+    let resolved = giusto_planner::with_measured(&read.site, &observations, &[service.to_string()], &here, &facts)?;
+    plan::here(&resolved.site, &read.from, &asked(args))
 }
 
 /// What calibration says of the plan.
@@ -193,7 +193,8 @@ struct Anew {
 }
 
 /// The plan to be tried: from what was declared, or measured; anew, where more is asked for than the declared share gives.
-fn planned(args: &RunArgs, site: &Site, first: Plan, calibrations: &[Calibration]) -> Result<(Plan, Anew), Failure> {
+fn planned(args: &RunArgs, read: &Read, first: Plan, calibrations: &[Calibration]) -> Result<(Plan, Anew), Failure> {
+    let site = &read.site;
     let observations: Vec<Observation> = calibrations.iter().map(|one| one.observation.clone()).collect();
     let wanted = |name: &str| {
         let service = site.services.iter().find(|service| service.name == name);
@@ -217,7 +218,7 @@ fn planned(args: &RunArgs, site: &Site, first: Plan, calibrations: &[Calibration
     let here = plan::this_machine();
     let facts = plan::facts(site, &asked(args))?;
     let resolved = giusto_planner::with_measured(site, &observations, &overloaded, &here, &facts)?;
-    let plan = plan::here(&resolved.site, &asked(args))
+    let plan = plan::here(&resolved.site, &read.from, &asked(args))
         .map_err(|failure| failure.about(anew.told.first().map_or("from what was measured", String::as_str)))?;
     anew.changed = true;
     for service in &plan.services {

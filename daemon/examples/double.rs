@@ -59,13 +59,13 @@ impl Stage for Double {
     }
 }
 
-fn plan(site: &Path) -> Result<(Site, Plan), Refused> {
+fn plan(site: &Path) -> Result<(Option<Site>, Plan), Refused> {
     let site = giusto_site::read(site).map_err(|error| Refused { exit: 2, reason: error.to_string() })?;
     let plan = giusto_planner::plan(&site, &facts()).map_err(|refusal| {
         let exit = if matches!(refusal, Refusal::DoesNotFit(_)) { 1 } else { 2 };
         Refused { exit, reason: refusal.to_string() }
     })?;
-    Ok((site, plan))
+    Ok((Some(site), plan))
 }
 
 fn facts() -> Facts {
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (journal, _) = Journal::open()?;
     let plan_file = site.with_extension("plan.json");
     let metrics = args.get(2).filter(|address| !address.is_empty()).map(|address| address.parse()).transpose()?;
-    let settings = Settings { plan_file, facts: facts(), metrics, notify, signals, again: None };
+    let settings = Settings { plan_file: Some(plan_file), facts: facts(), metrics, notify, signals, again: None };
     let (_, first) = plan(&site).map_err(|refused| refused.reason)?;
     let mut operator = Operator::open(&journal, &first, site, Box::new(plan), settings)?;
     let mut stage = Double { fails: std::env::var("DOUBLE_FAILS").ok() };

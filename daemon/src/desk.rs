@@ -43,8 +43,9 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Reads a site file and plans it for this host.
-pub type Planner = Box<dyn Fn(&Path) -> Result<(Site, Plan), Refused> + Send + Sync>;
+/// Reads a site file and plans it for this host, or reads a plan that was reviewed. The site, as far as it is known, is what
+/// services are adapted from.
+pub type Planner = Box<dyn Fn(&Path) -> Result<(Option<Site>, Plan), Refused> + Send + Sync>;
 
 /// A plan that is to replace the one in force; whoever takes it answers.
 pub(crate) struct Order {
@@ -82,7 +83,7 @@ impl Desk {
         host: &str,
         file: PathBuf,
         planner: Planner,
-        again: Option<(Site, Again)>,
+        again: Option<(Option<Site>, Again)>,
         stop: &'static AtomicBool,
     ) -> (Desk, Receiver<Order>) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -104,7 +105,7 @@ impl Desk {
             warnings: Vec::new(),
         };
         let (orders, taken) = channel();
-        let (site, again) = again.unzip();
+        let (site, again) = again.map_or((None, None), |(site, again)| (site, Some(again)));
         let in_force = Mutex::new(InForce { file, site, factors: Factors::new() });
         (Desk { status: Mutex::new(status), in_force, planner, again, orders, stop, wishes: Mutex::new(None) }, taken)
     }
@@ -174,7 +175,7 @@ impl Host for Desk {
         let file = site.unwrap_or(&in_force.file).to_path_buf();
         let (site, plan) = (self.planner)(&file)?;
         let change = self.order(plan, None)?;
-        *in_force = InForce { file, site: Some(site), factors: Factors::new() };
+        *in_force = InForce { file, site, factors: Factors::new() };
         Ok(change)
     }
 

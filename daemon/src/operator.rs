@@ -66,8 +66,8 @@ pub struct Report {
 
 /// How the operator's side is set up.
 pub struct Settings {
-    /// Where the plan in force is written.
-    pub plan_file: PathBuf,
+    /// Where each new plan in force is written.
+    pub plan_file: Option<PathBuf>,
     /// What admission goes by.
     pub facts: Facts,
     /// Where Prometheus may ask.
@@ -76,8 +76,9 @@ pub struct Settings {
     pub notify: Notify,
     /// What it is sent.
     pub signals: &'static Signals,
-    /// The site in force and what plans it with other execution times; `None`: services are not adapted to.
-    pub again: Option<(Site, Again)>,
+    /// The site in force, if it is known, and what plans a site with other execution times; `None`: services are not adapted
+    /// to.
+    pub again: Option<(Option<Site>, Again)>,
 }
 
 /// See the module. Dropping it closes what it opened.
@@ -228,13 +229,19 @@ impl Operator {
     fn carry_out(&mut self, order: Order, stage: &mut dyn Stage) {
         self.settings.notify.reloading();
         let before = self.plan.clone();
-        let done = self.reload(order.plan, stage);
+        let mut plan = order.plan;
+        if order.wish.is_some() {
+            plan.basis.clone_from(&before.basis); // the same site, with other execution times
+        }
+        let done = self.reload(plan, stage);
         match &done {
             Ok(change) => {
                 tracing::info!(steps = change.steps.len(), "reloaded: {} steps", change.steps.len());
                 self.adapter.planned(&before, &self.plan, order.wish.as_ref());
                 write_plan(&self.plan, &self.own_plan);
-                write_plan(&self.plan, &self.settings.plan_file);
+                if let Some(file) = &self.settings.plan_file {
+                    write_plan(&self.plan, file);
+                }
             }
             Err(refused) => tracing::warn!(exit = refused.exit, "not reloaded: {refused}"),
         }

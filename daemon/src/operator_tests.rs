@@ -33,11 +33,11 @@ fn facts() -> Facts {
     Facts::typical(vec![0, 1])
 }
 
-fn plan(path: &Path) -> Result<(Site, Plan), Refused> {
+fn plan(path: &Path) -> Result<(Option<Site>, Plan), Refused> {
     let site = giusto_site::read(path).map_err(|error| Refused { exit: 2, reason: error.to_string() })?;
     let planned = giusto_planner::plan(&site, &facts());
     let plan = planned.map_err(|refusal| Refused { exit: 1, reason: refusal.to_string() })?;
-    Ok((site, plan))
+    Ok((Some(site), plan))
 }
 
 const SITE: &str = "giusto: 1\nhosts: {h: {cores: 0-1}}\nservices:\n  \
@@ -60,8 +60,14 @@ fn house() -> House {
     let (journal, _) = Journal::open_in(folder.path()).unwrap();
     let signals: &'static Signals = Box::leak(Box::new(Signals::default()));
     let plan_file = folder.path().join("plan.json");
-    let settings =
-        Settings { plan_file, facts: facts(), metrics: None, notify: Notify::default(), signals, again: None };
+    let settings = Settings {
+        plan_file: Some(plan_file),
+        facts: facts(),
+        metrics: None,
+        notify: Notify::default(),
+        signals,
+        again: None,
+    };
     let (_, first) = plan(&site).unwrap();
     let operator = Operator::open(&journal, &first, site.clone(), Box::new(plan), settings).unwrap();
     House { site, operator, folder, _journal: journal }
@@ -120,7 +126,7 @@ fn what_another_host_has_to_do_or_several_is_not_done_here() {
     assert!(stage.done.is_empty() && house.operator.plan == before);
     let several = Plan { hosts: [before.hosts.clone(), before.hosts.clone()].concat(), ..before };
     let settings = Settings {
-        plan_file: PathBuf::new(),
+        plan_file: None,
         facts: facts(),
         metrics: None,
         notify: Notify::default(),

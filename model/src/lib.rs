@@ -6,6 +6,7 @@
 
 mod agent;
 mod bandwidth;
+mod basis;
 mod certificate;
 mod coordination;
 mod criticality;
@@ -31,6 +32,7 @@ mod topic;
 
 pub use agent::{AgentKey, Listen};
 pub use bandwidth::Bandwidth;
+pub use basis::{Basis, MachineBasis, SiteBasis};
 pub use certificate::{Admission, Certificate, Point, PredictedPercentile};
 pub use coordination::{
     Coordination, CoordinationPlan, Epochs, Member, Places, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN,

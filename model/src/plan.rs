@@ -1,7 +1,7 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
 use crate::{
-    Admission, Backend, Bandwidth, Cap, Certificate, CoordinationPlan, Criticality, Duration, HostLatency, Load,
+    Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Criticality, Duration, HostLatency, Load,
     LocalProof, ModesPlan, NetworkPlan, Origin, Process, Promise, Server, Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,9 @@ pub const PLAN_VERSION: u32 = 3;
 pub struct Plan {
     /// [`PLAN_VERSION`].
     pub giusto_plan: u32,
+    /// What it was made from; not written where whoever made it did not say, and such a plan cannot be enforced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
     /// The hosts it is for, in the order of the site file; at least one.
     pub hosts: Vec<HostPlan>,
     /// Services with a reservation, in the order of the site file; a VM with k interfaces has k entries, one after the other,
@@ -43,6 +46,10 @@ impl Plan {
         let host = self.hosts.iter().find(|host| host.name == name)?;
         Some(Plan {
             giusto_plan: self.giusto_plan,
+            basis: self.basis.clone().map(|basis| Basis {
+                machines: basis.machines.into_iter().filter(|machine| machine.host == name).collect(),
+                ..basis
+            }),
             hosts: vec![host.clone()],
             services: self.services.iter().filter(|service| service.on == name).cloned().collect(),
             leftovers: self.leftovers.iter().filter(|leftover| leftover.on == name).cloned().collect(),

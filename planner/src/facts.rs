@@ -148,13 +148,12 @@ pub(crate) fn index(site: &Site, name: &str) -> Result<usize, Refusal> {
     })
 }
 
-/// Which host of `site` a machine is: the one that somebody `named`, whether there is one or not; else the one with its
-/// `hostname`, up to the first dot; else the only one. `None`: none of several.
-pub fn which_host(site: &Site, named: Option<&str>, hostname: &str) -> Option<String> {
+/// Which of the hosts called `names` a machine is: the one that somebody `named`, whether there is one or not; else the one
+/// with its `hostname`, up to the first dot; else the only one. `None`: none of several.
+pub fn which_host(names: &[&str], named: Option<&str>, hostname: &str) -> Option<String> {
     let short = hostname.split('.').next().unwrap_or_default();
-    let names = || site.hosts.iter().map(|host| host.name.as_str());
-    let only = names().next().filter(|_| site.hosts.len() == 1);
-    named.or_else(|| names().find(|name| *name == short)).or(only).map(String::from)
+    let only = names.first().filter(|_| names.len() == 1);
+    named.or_else(|| names.iter().find(|name| **name == short).or(only).copied()).map(String::from)
 }
 
 #[cfg(test)]
@@ -164,6 +163,22 @@ mod tests {
 
     #[test]
     fn a_machine_is_who_it_is_said_to_be_else_who_it_is_called_else_the_only_one() {
+        let (one, two): (&[&str], &[&str]) = (&["a"], &["a", "b"]);
+        for (names, named, hostname, expected) in [
+            (one, None, "elsewhere", Some("a")),
+            (one, Some("z"), "a", Some("z")), // is refused later, and not taken for another
+            (two, None, "b", Some("b")),
+            (two, None, "b.example.org", Some("b")),
+            (two, Some("a"), "b", Some("a")),
+            (two, None, "elsewhere", None),
+            (two, None, "", None),
+        ] {
+            assert_eq!(which_host(names, named, hostname).as_deref(), expected, "{named:?} {hostname}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_the_site_does_not_have_is_told_with_those_it_has() {
         let host = |name: &str| Host {
             name: name.into(),
             cores: vec![0],
@@ -171,25 +186,8 @@ mod tests {
             network: None,
             unused: Unused::Leave,
         };
-        let of = |names: &[&str]| Site {
-            hosts: names.iter().map(|name| host(name)).collect(),
-            services: Vec::new(),
-            topics: Vec::new(),
-            coordination: None,
-            modes: None,
-        };
-        let (one, two) = (of(&["a"]), of(&["a", "b"]));
-        for (site, named, hostname, expected) in [
-            (&one, None, "elsewhere", Some("a")),
-            (&one, Some("z"), "a", Some("z")), // is refused later, and not taken for another
-            (&two, None, "b", Some("b")),
-            (&two, None, "b.example.org", Some("b")),
-            (&two, Some("a"), "b", Some("a")),
-            (&two, None, "elsewhere", None),
-            (&two, None, "", None),
-        ] {
-            assert_eq!(which_host(site, named, hostname).as_deref(), expected, "{named:?} {hostname}");
-        }
+        let hosts = vec![host("a"), host("b")];
+        let two = Site { hosts, services: Vec::new(), topics: Vec::new(), coordination: None, modes: None };
         let told = index(&two, "z").unwrap_err().to_string();
         assert_eq!(told, "the site has no host 'z'; it has a, b");
     }

@@ -140,6 +140,7 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
     });
     Ok(Plan {
         giusto_plan: PLAN_VERSION,
+        basis: None,
         hosts: hosts.collect(),
         services,
         leftovers,

@@ -10,6 +10,7 @@
 
 mod adapt;
 mod backend;
+mod basis;
 mod cheapest;
 mod choice;
 mod coordination;
@@ -38,6 +39,7 @@ mod words;
 
 pub use adapt::adapted;
 pub use backend::capacity;
+pub use basis::{basis, differences, site_basis};
 pub use coordination::{slow_to_see, Faster, SlowRecovery};
 pub use critical::Discord;
 pub use explain::explain;

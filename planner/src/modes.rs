@@ -86,6 +86,7 @@ pub(crate) fn of_host(
     };
     let mut plan = Plan {
         giusto_plan: PLAN_VERSION,
+        basis: None,
         hosts: vec![host],
         services: placed.services.clone(),
         leftovers: placed.leftovers.clone(),

@@ -61,8 +61,15 @@ const SITE: Grammar = Grammar {
 /// # Errors
 /// [`SiteError::File`] if it cannot be read, [`SiteError::Text`] if it is not a site.
 pub fn read(path: &Path) -> Result<Site, SiteError> {
-    let (name, text) = FORM.read(path)?;
-    parse(&name, &text)
+    parse(&path.display().to_string(), &text(path)?)
+}
+
+/// The text of the site file at `path`, for [`parse`].
+///
+/// # Errors
+/// As [`read`], but for what is wrong in the text.
+pub fn text(path: &Path) -> Result<String, SiteError> {
+    FORM.read(path).map(|(_, text)| text)
 }
 
 /// Reads a site from `text`; `name` stands for the file in errors, and the files that it names are looked for in the

@@ -49,6 +49,7 @@ fn whole(network: Option<NetworkPlan>) -> Plan {
     };
     Plan {
         giusto_plan: PLAN_VERSION,
+        basis: None,
         hosts: vec![host],
         services: vec![],
         leftovers: vec![],
