@@ -155,11 +155,25 @@ class Contract(unittest.TestCase):
         broken.write_text(self.plan.read_text()[:-20])
         self.assertIn("broken.json", self.giusto("run", broken, code=2))
 
+    def test_services_are_planned_anew_only_from_the_site_that_was_reviewed(self):
+        self.site.write_text(site(one="as-if-alone, tasks: [{wcet: 1ms, period: 20ms}], adapt: {up-to: 50%}"))
+        self.giusto("plan", self.site, "--out", self.plan)
+        self.run_it(self.plan)
+        self.assertNotIn("not planned anew while it runs", self.said())
+        self.end()
+        self.site.write_text(self.site.read_text() + "# changed\n")
+        self.run_it(self.plan)
+        self.assertIn("one: not planned anew while it runs", self.said())
+        self.assertIn("it has changed since", self.said())
+
     def test_one_host_of_a_plan_of_several(self):
         self.site.write_text(FIRST.replace("{edge: {cores: 1}}", "{edge: {cores: 1}, far: {cores: 0-1}}"))
         self.giusto("plan", self.site, "--host", "edge", "--out", self.plan)
         self.assertIn("say with --host NAME", self.giusto("diff", self.plan, code=2))
-        self.assertEqual(len(json.loads(self.giusto("diff", self.plan, "--host", "edge", "--json"))["steps"]), 3)
+        document = json.loads(self.plan.read_text())
+        here = {one["name"] for one in document["services"] + document["leftovers"] if one["on"] == "edge"}
+        found = json.loads(self.giusto("diff", self.plan, "--host", "edge", "--json"))
+        self.assertEqual({step["service"] for step in found["steps"]}, here)
         self.assertIn("has no host 'moon'; it has edge, far", self.giusto("diff", self.plan, "--host", "moon", code=2))
 
 
