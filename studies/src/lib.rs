@@ -5,50 +5,18 @@
 //! and claims) and a README (what the paper says, what comes out here). It decides nothing that a host would use.
 
 mod akita;
-mod akita_back;
-mod akita_calibrated;
-mod akita_memcached;
-mod akita_multi;
-mod akita_quality;
-mod akita_scale;
-mod akita_shares;
-mod csa_arinc;
-mod csa_etf;
-mod csa_period;
+mod csa;
 pub mod interfaces;
 mod m2;
-mod m2_deadline_misses;
-mod m2_latency;
-mod m2_static_cost;
 mod mdds1;
-mod mdds1_measured;
-mod mdds1_redis;
-mod mdds1_select;
-mod mdds1_sweep;
-mod mdds1_synthetic;
 mod measured;
 pub mod play;
-mod rtzk_kafka;
-mod rtzk_recovery;
+mod rtzk;
 mod runner;
 pub mod sets;
 mod srtm;
-mod srtm_concentration;
-mod srtm_convergence;
-mod srtm_correlation;
-mod srtm_maxmin;
-mod srtm_penalty;
-mod srtm_real;
 mod tables;
 mod vatc;
-mod vatc_balance;
-mod vatc_bucket;
-mod vatc_host;
-mod vatc_interference;
-mod vatc_measured;
-mod vatc_packetrate;
-mod vatc_rebalance;
-mod vatc_starving;
 mod vm_latency;
 
 pub use runner::{play, read, Played};
@@ -262,37 +230,37 @@ pub fn run(
     played: &(dyn Fn(u64) + Sync),
 ) -> Result<BTreeMap<String, String>, Error> {
     match name {
-        Name::CsaPeriod => csa_period::run(size, played),
-        Name::CsaEtf => csa_etf::run(size, played),
-        Name::CsaArinc => csa_arinc::run(size, played),
-        Name::M2StaticCost => m2_static_cost::run(size, played),
-        Name::Mdds1Sweep => mdds1_sweep::run(size, played),
-        Name::Mdds1Select => mdds1_select::run(size, played),
-        Name::Mdds1Synthetic => mdds1_synthetic::run(size, played),
-        Name::Mdds1Measured => mdds1_measured::run(size, folder, played),
-        Name::Mdds1Redis => mdds1_redis::run(size, folder, played),
-        Name::RtzkRecovery => rtzk_recovery::run(size, played),
-        Name::RtzkKafkaReconnect => rtzk_kafka::reconnect(size, played),
-        Name::RtzkKafkaTopic => rtzk_kafka::topic(size, played),
-        Name::RtzkKafkaE2e => rtzk_kafka::e2e(size, played),
-        Name::SrtmPenalty => srtm_penalty::run(size, folder, played),
-        Name::SrtmConcentration => srtm_concentration::run(size, folder, played),
-        Name::SrtmMaxmin => srtm_maxmin::run(size, folder, played),
-        Name::SrtmCorrelation => srtm_correlation::run(size, folder, played),
-        Name::SrtmConvergence => srtm_convergence::run(size, folder, played),
-        Name::SrtmReal => srtm_real::run(size, folder, played),
-        Name::VatcMeasured => vatc_measured::run(size, played),
-        Name::VatcPacketrate => vatc_packetrate::run(size, played),
-        Name::VatcInterference => vatc_interference::run(size, played),
-        Name::VatcBucket => vatc_bucket::run(size, played),
-        Name::VatcRebalance => vatc_rebalance::run(size, played),
-        Name::M2Latency => m2_latency::run(size, played),
-        Name::M2DeadlineMisses => m2_deadline_misses::run(size, played),
-        Name::AkitaQuality => akita_quality::run(size, played),
-        Name::AkitaMemcached => akita_memcached::run(size, played),
-        Name::AkitaMulti => akita_multi::run(size, played),
-        Name::AkitaShares => akita_shares::run(size, played),
-        Name::AkitaScale => akita_scale::run(size, played),
+        Name::CsaPeriod => csa::period::run(size, played),
+        Name::CsaEtf => csa::etf::run(size, played),
+        Name::CsaArinc => csa::arinc::run(size, played),
+        Name::M2StaticCost => m2::static_cost::run(size, played),
+        Name::Mdds1Sweep => mdds1::sweep::run(size, played),
+        Name::Mdds1Select => mdds1::select::run(size, played),
+        Name::Mdds1Synthetic => mdds1::synthetic::run(size, played),
+        Name::Mdds1Measured => mdds1::measured::run(size, folder, played),
+        Name::Mdds1Redis => mdds1::redis::run(size, folder, played),
+        Name::RtzkRecovery => rtzk::recovery::run(size, played),
+        Name::RtzkKafkaReconnect => rtzk::kafka::reconnect(size, played),
+        Name::RtzkKafkaTopic => rtzk::kafka::topic(size, played),
+        Name::RtzkKafkaE2e => rtzk::kafka::e2e(size, played),
+        Name::SrtmPenalty => srtm::penalty::run(size, folder, played),
+        Name::SrtmConcentration => srtm::concentration::run(size, folder, played),
+        Name::SrtmMaxmin => srtm::maxmin::run(size, folder, played),
+        Name::SrtmCorrelation => srtm::correlation::run(size, folder, played),
+        Name::SrtmConvergence => srtm::convergence::run(size, folder, played),
+        Name::SrtmReal => srtm::real::run(size, folder, played),
+        Name::VatcMeasured => vatc::measured::run(size, played),
+        Name::VatcPacketrate => vatc::packetrate::run(size, played),
+        Name::VatcInterference => vatc::interference::run(size, played),
+        Name::VatcBucket => vatc::bucket::run(size, played),
+        Name::VatcRebalance => vatc::rebalance::run(size, played),
+        Name::M2Latency => m2::latency::run(size, played),
+        Name::M2DeadlineMisses => m2::deadline_misses::run(size, played),
+        Name::AkitaQuality => akita::quality::run(size, played),
+        Name::AkitaMemcached => akita::memcached::run(size, played),
+        Name::AkitaMulti => akita::multi::run(size, played),
+        Name::AkitaShares => akita::shares::run(size, played),
+        Name::AkitaScale => akita::scale::run(size, played),
         Name::VmLatency => vm_latency::run(size, played),
     }
 }

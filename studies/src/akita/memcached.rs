@@ -1,7 +1,7 @@
 //! A Memcached machine alone and beside three that are CPU-bound, on one core. Paper 003, § 4.2, Fig. 5.
 
+use crate::akita::calibrated;
 use crate::akita::{critical, each, lookbusy, memcached, percentiles, play, How, Under, Vm, TYPE_1, TYPE_2};
-use crate::akita_calibrated as calibrated;
 use crate::vatc::{named, table, us};
 use crate::{Error, Size};
 use giusto_model::Duration;

@@ -1,6 +1,6 @@
 //! Jobs that run shorter than their worst case: paper 002, § IV-B, Figs 13 and 14.
 
-use crate::csa_period::{serve, DOMAINS, LOADS};
+use crate::csa::period::{serve, DOMAINS, LOADS};
 use crate::interfaces::admitted;
 use crate::play::{play, How, KINDS};
 use crate::sets::synthetic;

@@ -1,5 +1,11 @@
 //! Requests at random on a deferrable server: what the studies of paper 000, chapter 4 share.
 
+pub(crate) mod measured;
+pub(crate) mod redis;
+pub(crate) mod select;
+pub(crate) mod sweep;
+pub(crate) mod synthetic;
+
 use crate::{Error, Size};
 use giusto_analysis::response::{response, Precision, Question, Server};
 use giusto_model::Duration;

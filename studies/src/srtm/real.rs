@@ -1,6 +1,6 @@
 //! A distributor with real brokers and publishers on this machine: paper 001, § 2.6.2, at the size of two cores.
 
-use crate::srtm_penalty::go;
+use crate::srtm::penalty::go;
 use crate::tables::Csv;
 use crate::{Error, Size};
 use serde_json::Value;

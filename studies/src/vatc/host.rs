@@ -1,6 +1,6 @@
 //! A host of network namespaces whose packets are all processed on one core, in one of the ways that are compared.
 
-use crate::vatc_measured::{steal, OTHERS};
+use crate::vatc::measured::{steal, OTHERS};
 use crate::Error;
 use giusto_measure::packets::{flooded, Flow, Place, Stage};
 use giusto_model::{Bucket, Duration, NetworkPlan, PacketClass, PacketUnit, Rate, Tokens, Uplink, UplinkPlan, VifPlan};

@@ -1,5 +1,9 @@
 //! What the studies of M2-Xen share: virtual machines with two modes (paper 000, § 2.5.1).
 
+pub(crate) mod deadline_misses;
+pub(crate) mod latency;
+pub(crate) mod static_cost;
+
 use crate::Error;
 use giusto_model::{Duration, Release, Server, ServerKind, Task};
 use giusto_modes::{OnTimeout, Policy, Requests, Settings, Transition};
@@ -14,7 +18,7 @@ pub(crate) const PERIOD: Duration = Duration::from_ms(5);
 
 /// What messages, switches and changes of reservations take.
 pub(crate) fn costs() -> Result<Costs, Error> {
-    serde_json::from_str(include_str!("../m2-latency/costs.json")).map_err(Error::machine)
+    serde_json::from_str(include_str!("../../m2-latency/costs.json")).map_err(Error::machine)
 }
 
 /// The virtual CPUs of `vms` machines in one mode: the share of a core of each, the same in a machine, all of them

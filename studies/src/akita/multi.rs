@@ -1,8 +1,8 @@
 //! Several Memcached machines on one core, one of low criticality and more and more of high. Paper 003, § 4.2, Fig. 6. And what the
 //! paper's rule for going back to LO mode costs: guarantees missed.
 
+use crate::akita::back;
 use crate::akita::{each, memcached, percentiles, play, How, Under, Vm, TYPE_1, TYPE_2};
-use crate::akita_back as back;
 use crate::vatc::{named, table, us};
 use crate::{Error, Size};
 use giusto_model::Duration;

@@ -1,8 +1,9 @@
 //! Packets of a critical guest beside guests that flood the host, on this machine's own kernel: paper 001, § 3.4, Figs 3.6 to 3.11.
 
 use crate::tables::Csv;
-use crate::vatc_host::{bucket, capacity, Arm, Host, UPLINK};
-use crate::{vatc_balance, vatc_starving, Error, Size};
+use crate::vatc::host::{bucket, capacity, Arm, Host, UPLINK};
+use crate::vatc::{balance, starving};
+use crate::{Error, Size};
 use giusto_analysis::packets::{delay_bound, Flow as PacketFlow, Poll};
 use giusto_measure::packets::{ping, Flood, Flow, Ping, Pings};
 use giusto_measure::Generator;
@@ -36,12 +37,12 @@ const TRIES: usize = 3;
 /// # Errors
 /// [`Error::Lacks`] without root, two cores or a program; [`Error::Machine`] where the host cannot be made.
 pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
-    crate::vatc_host::lack().map_or(Ok(()), |lack| Err(Error::Lacks(lack)))?;
+    crate::vatc::host::lack().map_or(Ok(()), |lack| Err(Error::Lacks(lack)))?;
     // What this process does is done elsewhere than on the host's core.
     let mut others = CpuSet::new();
     others.set(OTHERS as usize);
     sched_setaffinity(None, &others).map_err(Error::machine)?;
-    let cells = ((INTERFERERS + 1) * Arm::ALL.len()) as u64 + vatc_starving::CELLS + vatc_balance::CELLS;
+    let cells = ((INTERFERERS + 1) * Arm::ALL.len()) as u64 + starving::CELLS + balance::CELLS;
     let all = size.sets * cells;
     let played = || played(all);
     let columns = vec![
@@ -59,8 +60,8 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
     ];
     let mut trips = Csv::new(columns);
     let mut ratios = Csv::new(vec!["set", "to", "p95"]);
-    let mut starving = Csv::new(vatc_starving::COLUMNS.to_vec());
-    let mut balance = Csv::new(vatc_balance::COLUMNS.to_vec());
+    let mut starving = Csv::new(starving::COLUMNS.to_vec());
+    let mut balance = Csv::new(balance::COLUMNS.to_vec());
     for set in 0..size.sets {
         let core = quiet(|| capacity(size.length))?;
         let bound = bound(core)?;
@@ -82,8 +83,8 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
             .for_each(|&arm| ratio(&arm.to_string(), of(arm, INTERFERERS) / ours));
         ratio("one interferer", of(Arm::Giusto, 1) / ours);
         ratio("bound", bound / ours);
-        vatc_starving::set(set, core, size.length, &mut starving, &played)?;
-        vatc_balance::set(set, core, size.length, &mut balance, &played)?;
+        starving::set(set, core, size.length, &mut starving, &played)?;
+        balance::set(set, core, size.length, &mut balance, &played)?;
     }
     let tables = [("trips", trips), ("ratios", ratios), ("starving", starving), ("balance", balance)];
     Ok(tables.into_iter().map(|(name, csv)| (name.into(), csv.text())).collect())

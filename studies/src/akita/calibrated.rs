@@ -41,7 +41,7 @@ const LONGEST: u64 = 50_000_000;
 /// A row for each real point under `fair`: what was measured, what is simulated with the slice that has the p99 of the point with
 /// one hog, and how far apart they are, as a factor of 1 and more.
 pub(crate) fn table(size: &Size) -> Result<Csv, Error> {
-    let real: Real = serde_json::from_str(include_str!("../akita-memcached/real.json")).map_err(Error::machine)?;
+    let real: Real = serde_json::from_str(include_str!("../../akita-memcached/real.json")).map_err(Error::machine)?;
     let fair: Vec<Point> = real.points.iter().filter(|point| point.under == "fair").cloned().collect();
     let known = fair.iter().find(|point| point.hogs == 1);
     let known = known.ok_or_else(|| Error::machine("real.json has no point of one hog under fair"))?;

@@ -1,7 +1,7 @@
 //! Deadlines across a mode change, with reservations that follow it and with those of the first mode. Paper 000, § 2.5.2.
 
+use crate::m2::static_cost::global;
 use crate::m2::{mode, scene, shares, PERIOD};
-use crate::m2_static_cost::global;
 use crate::vatc::{named, table};
 use crate::{Error, Size};
 use giusto_analysis::interface::{schedulable, Resource, Scheduler};

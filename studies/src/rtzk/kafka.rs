@@ -1,7 +1,7 @@
 //! Kafka on real ensembles whose leader dies: paper 000, § 5.5, Figs 5.12 to 5.14 and 5.16. Like `rtzk_recovery`, not played in virtual
 //! time.
 
-use crate::rtzk_recovery::harness;
+use crate::rtzk::recovery::harness;
 use crate::tables::Csv;
 use crate::{Error, Size};
 use serde_json::Value;

@@ -1,5 +1,14 @@
 //! What the studies of VATC share: one core of dom0, its costs and its uplink (paper 001, § 3.4.1).
 
+pub(crate) mod balance;
+pub(crate) mod bucket;
+pub(crate) mod host;
+pub(crate) mod interference;
+pub(crate) mod measured;
+pub(crate) mod packetrate;
+pub(crate) mod rebalance;
+pub(crate) mod starving;
+
 use crate::tables::Csv;
 use crate::{Error, Size};
 use giusto_model::{Duration, PacketClass};

@@ -1,6 +1,13 @@
 //! What the studies of messages share: the programs of `messaging/`, and a topic that is distributed over brokers in virtual time.
 
-use crate::srtm_penalty::go;
+pub(crate) mod concentration;
+pub(crate) mod convergence;
+pub(crate) mod correlation;
+pub(crate) mod maxmin;
+pub(crate) mod penalty;
+pub(crate) mod real;
+
+use crate::srtm::penalty::go;
 use crate::tables::Csv;
 use crate::{Error, Size};
 use serde_json::Value;

@@ -1,6 +1,14 @@
 //! What the studies of Akita share: its types of virtual machines, the loads they run, and three schedulers to run them under (paper
 //! 003, § 4).
 
+pub(crate) mod back;
+pub(crate) mod calibrated;
+pub(crate) mod memcached;
+pub(crate) mod multi;
+pub(crate) mod quality;
+pub(crate) mod scale;
+pub(crate) mod shares;
+
 use crate::vatc::us;
 use crate::{Error, Size};
 use giusto_model::{Duration, ServerKind};
