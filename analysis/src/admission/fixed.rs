@@ -1,8 +1,9 @@
 //! Response times under fixed priorities.
 
-use super::{length, on_grid, sum, Grids, Window};
+use super::{length, sum, Grids, Window};
+use crate::kind::{on_grid, renewal, Renewal};
 use crate::Error;
-use giusto_model::{Bandwidth, Duration, Server, ServerKind};
+use giusto_model::{Bandwidth, Duration, Server};
 
 /// Steps of one response time; a second or so.
 const MOST_STEPS: u32 = 10_000_000;
@@ -52,16 +53,17 @@ impl Level {
         let (own, above) = (servers[index], &servers[..index]);
         let divides = |other: &Server| on_grid(other.kind) && own.period.ns() % other.period.ns() == 0;
         let together = grids == Grids::Aligned && on_grid(own.kind) && above.iter().all(divides);
-        let renews = |server: &&Server| server.kind == ServerKind::ConstantBandwidth;
+        let renews = |server: &&Server| renewal(server.kind) == Renewal::Steady;
         let wide = |server: &Server| (u128::from(server.budget.ns()), u128::from(server.period.ns()));
         let mut level = Level { own: wide(&own).0, steps: Vec::new(), at_once: 0, slope: Bandwidth::ZERO };
         level.slope = sum(above.iter().filter(renews))?;
         for server in above {
             let (budget, period) = wide(server);
-            match server.kind {
-                ServerKind::ConstantBandwidth => level.at_once += (budget * (period - budget)).div_ceil(period),
-                ServerKind::Deferrable if !together => level.steps.push((budget, period, period - budget)),
-                _ => level.steps.push((budget, period, 0)),
+            match renewal(server.kind) {
+                Renewal::Steady => level.at_once += (budget * (period - budget)).div_ceil(period),
+                Renewal::KeptOnGrid if !together => level.steps.push((budget, period, period - budget)),
+                Renewal::KeptOnGrid | Renewal::Grid | Renewal::Parts => level.steps.push((budget, period, 0)),
+                Renewal::Unlimited => {} // refused before
             }
         }
         Ok(level)

@@ -1,8 +1,9 @@
 //! Servers that share several cores under global EDF.
 
-use super::{check, length, on_grid, sum, Refused};
+use super::{check, length, sum, Refused};
+use crate::kind::{keeps_budget, on_grid};
 use crate::Error;
-use giusto_model::{Bandwidth, Duration, Server, ServerKind};
+use giusto_model::{Bandwidth, Duration, Server};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -81,7 +82,7 @@ pub fn admit_global(servers: &[Server], cores: u32, capacity: Bandwidth) -> Resu
     if servers.len() <= cores as usize {
         return Ok(Ok(OnAll { bandwidth, by: Known::OneEach }));
     }
-    if let Some(server) = servers.iter().position(|server| server.kind == ServerKind::Deferrable) {
+    if let Some(server) = servers.iter().position(|server| keeps_budget(server.kind)) {
         return Ok(Err(Refused::Deferrable { server }));
     }
     let most = servers.iter().map(Server::bandwidth).max().unwrap_or(Bandwidth::ZERO);

@@ -28,13 +28,15 @@ mod global;
 mod place;
 mod sensitivity;
 
+pub use crate::kind::keeps_budget;
 pub use edf::Demand;
 pub use global::{admit_global, Density, Interference, Known, OnAll};
 pub use place::{place, Fit, Unplaced};
 pub use sensitivity::{sensitivity, Room};
 
+use crate::kind::{renewal, Renewal};
 use crate::Error;
-use giusto_model::{Bandwidth, Duration, Server, ServerKind};
+use giusto_model::{Bandwidth, Duration, Server};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -168,7 +170,7 @@ pub fn admit(
 fn check(servers: &[Server]) -> Result<(), Error> {
     servers.iter().zip(1..).try_for_each(|(server, number)| {
         let why = match *server {
-            Server { kind: ServerKind::Unlimited, .. } => ServerError::Unlimited,
+            Server { kind, .. } if renewal(kind) == Renewal::Unlimited => ServerError::Unlimited,
             Server { budget, .. } if budget.is_zero() => ServerError::NoBudget,
             Server { budget, period, .. } if budget > period => ServerError::TooMuch { budget, period },
             _ => return Ok(()),
@@ -184,11 +186,6 @@ fn sum<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Result<Bandwidth, E
         all.checked_add(share).or_else(|| all.add_up(share))
     };
     servers.into_iter().try_fold(Bandwidth::ZERO, add).ok_or(Error::Range)
-}
-
-/// Replenished on a grid, at kP from its first replenishment.
-fn on_grid(kind: ServerKind) -> bool {
-    !matches!(kind, ServerKind::ConstantBandwidth | ServerKind::Sporadic | ServerKind::Unlimited)
 }
 
 fn length(work: u128) -> Result<Duration, Error> {

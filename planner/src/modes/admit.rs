@@ -2,9 +2,9 @@
 
 use super::hypothetical;
 use crate::words::share;
-use giusto_analysis::admission::{admit, Grids, Order, Refused, Window};
+use giusto_analysis::admission::{admit, keeps_budget, Grids, Order, Refused, Window};
 use giusto_analysis::Error;
-use giusto_model::{Admission, Bandwidth, HostPlan, LocalPlan, ModesPlan, Plan, Server, ServerKind};
+use giusto_model::{Admission, Bandwidth, HostPlan, LocalPlan, ModesPlan, Plan, Server};
 
 /// Why a combination of local modes cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -106,7 +106,7 @@ pub fn admit_core(
     if demand > most || demand >= Bandwidth::ONE {
         return Err(NotAdmitted::Room { core, demand, supply: most });
     }
-    if servers.len() == 1 || servers.iter().all(|server| server.kind != ServerKind::Deferrable) {
+    if servers.len() == 1 || servers.iter().all(|server| !keeps_budget(server.kind)) {
         return Ok(());
     }
     match admit(&servers, Order::Edf, Grids::Apart, Bandwidth::ONE) {

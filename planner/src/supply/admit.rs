@@ -7,10 +7,10 @@ use crate::modes::{boost, hypothetical};
 use crate::percentiles::Tail;
 use crate::place::{OneHost, Unplaced};
 use crate::{Cause, Miss, Missed, Refusal, Shortage};
-use giusto_analysis::admission::{self, Grids, Order, Refused as NotAdmitted, Window};
+use giusto_analysis::admission::{self, keeps_budget, Grids, Order, Refused as NotAdmitted, Window};
 use giusto_analysis::criticality::{Refused, Unfit, Vm};
 use giusto_analysis::Error;
-use giusto_model::{Backend, Bandwidth, ChangePolicy, Interface, Promise, Server, ServerKind};
+use giusto_model::{Backend, Bandwidth, ChangePolicy, Interface, Promise, Server};
 use std::cmp::Reverse;
 
 /// Why a core does not take an entry.
@@ -106,7 +106,7 @@ fn fits(
     }
     servers.extend(boost.map(hypothetical));
     // Without a deferrable server the sum is the whole test.
-    if servers.len() == 1 || servers.iter().all(|server| server.kind != ServerKind::Deferrable) {
+    if servers.len() == 1 || servers.iter().all(|server| !keeps_budget(server.kind)) {
         return Ok(used);
     }
     match admission::admit(&servers, Order::Edf, Grids::Apart, Bandwidth::ONE) {
