@@ -27,7 +27,7 @@ result=docs/soak.txt
 	tests/package-guest.sh 2>&1 | grep -E "^ok|FAILED" || true
 	/usr/bin/python3 tests/modes.py Deaths 2>&1 | grep -E '^test_|killed|Ran' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/hostile.py 2>&1 | grep -E 'hostile|FAILED|^ |^[a-z0-9-]+ +[0-9.]' || [ ${PIPESTATUS[0]} = 77 ]
-	GIUSTO_RELOADS=3000 /usr/bin/python3 tests/truth.py 2>&1 | grep -E '^test_|reloads in|Ran' || [ ${PIPESTATUS[0]} = 77 ]
+	GIUSTO_RELOADS=3000 GIUSTO_MODE_CHANGES=97000 /usr/bin/python3 tests/truth.py 2>&1 | grep -E '^test_|reloads in|changes of mode in|Ran' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/hostile_agents.py 2>&1 | grep -E '^(test_|fault|forged|killed|member|strangers|process id|quiet|Ran)|^ +[a-z].*  ' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/deaths.py 2>&1 | grep -E '^test_|seed|passed' || [ ${PIPESTATUS[0]} = 77 ]
 } | tee $result

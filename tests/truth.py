@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -231,15 +232,41 @@ class Truth(unittest.TestCase):
         self.assertFalse(Path(f"/proc/{pid}").exists(), "the service has ended with giusto")
         self.assertIn("stalled", self.log())
 
+    def kept(self):
+        """Descriptors and pages that giusto holds."""
+        # Who asks has a connection for a moment.
+        seen = []
+        for _ in range(10):
+            seen.append(len(os.listdir(f"/proc/{self.giusto.pid}/fd")))
+            time.sleep(0.1)
+        return min(seen), int(Path(f"/proc/{self.giusto.pid}/statm").read_text().split()[1])
+
+    def flat(self, halfway, what):
+        after = self.kept()
+        print(f"{what}; descriptors, pages: {halfway} halfway, {after} at the end")
+        self.assertEqual(after[0], halfway[0])
+        self.assertLess(after[1], halfway[1] + 256)
+
+    def test_mode_changes_without_end_leave_memory_and_descriptors_flat(self):
+        batch = f"  batch: {{start: {BUSY}, promise: leftovers}}\n"
+        self.start(service("calm", 1, 10, "[sleep, infinity]"), batch, "modes:\n  normal: {}\n  quiet: {batch: stopped}\n"
+                   "mode-changes: {spacing: 1ms}\n")
+        rounds = int(os.environ.get("GIUSTO_MODE_CHANGES", "500"))
+        begin, halfway = time.monotonic(), None
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(30)
+            control.connect("/run/giusto/control")
+            answers = control.makefile()
+            for nth in range(rounds):
+                control.sendall(b'{"do":"mode","mode":"%s","wait":true}\n' % (b"quiet", b"normal")[nth % 2])
+                answer = json.loads(answers.readline())
+                self.assertNotIn("error", answer, f"change {nth}: {answer}\n{self.log()[-2000:]}")
+                if nth == rounds // 2:
+                    halfway = self.kept()
+        self.flat(halfway, f"{rounds} changes of mode in {time.monotonic() - begin:.1f} s")
+
     def test_reloads_without_end_leave_memory_descriptors_and_slots_flat(self):
         self.start(service("hog", 3, 10), service("calm", 1, 10, "[sleep, infinity]"))
-        def kept():
-            # Who asks has a connection for a moment.
-            seen = []
-            for _ in range(10):
-                seen.append(len(os.listdir(f"/proc/{self.giusto.pid}/fd")))
-                time.sleep(0.1)
-            return min(seen), int(Path(f"/proc/{self.giusto.pid}/statm").read_text().split()[1])
         rounds = int(os.environ.get("GIUSTO_RELOADS", "60"))
         halfway, begin = None, time.monotonic()
         for nth in range(rounds):
@@ -248,11 +275,8 @@ class Truth(unittest.TestCase):
             done = self.ask("reload")
             self.assertEqual(done.returncode, 0, f"reload {nth}: {done.stderr}\n{self.log()[-2000:]}")
             if nth == rounds // 2:
-                halfway = kept()
-        after = kept()
-        print(f"{rounds} reloads in {time.monotonic() - begin:.1f} s; descriptors, pages: {halfway} halfway, {after} at the end")
-        self.assertEqual(after[0], halfway[0])
-        self.assertLess(after[1], halfway[1] + 256)
+                halfway = self.kept()
+        self.flat(halfway, f"{rounds} reloads in {time.monotonic() - begin:.1f} s")
 
 
 if __name__ == "__main__":

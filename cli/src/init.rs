@@ -2,18 +2,26 @@
 
 use crate::args::InitArgs;
 use crate::failure::{create, Failure};
+use crate::measure::generator;
 use crate::plan;
 use crate::table::{json, say, tell};
-use giusto_daemon::{Draft, Observed, Signals};
+use giusto_daemon::{Answered, Draft, Observed, Signals};
 use giusto_measure::watch::{watch_process, Watched};
+use giusto_measure::{LoadPlan, Served};
+use giusto_model::{Arrivals, Duration, Load, Rate};
 use giusto_planner::Facts;
 use serde_json::json;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
 /// How often it is said how far the watch is, in seconds.
 const TOLD: u64 = 5;
+
+/// Requests of its own, and over how long.
+const REQUESTS: u64 = 100;
+const OVER: Duration = Duration::from_secs(5);
 
 /// Watches a service that runs, and writes a site file that describes it.
 pub(crate) fn init(args: &InitArgs) -> Result<ExitCode, Failure> {
@@ -26,9 +34,14 @@ pub(crate) fn init(args: &InitArgs) -> Result<ExitCode, Failure> {
     let found = giusto_daemon::find(&args.adopt).map_err(Failure::input)?;
     let watched = watched(args, &found.pids, &found.adopt.to_string())?;
     let served = giusto_measure::serves(&found.pids);
+    let answered = match served {
+        Ok(Served::Http(address)) => asked(address),
+        _ => None,
+    };
     let facts = giusto_daemon::facts();
     let host = giusto_daemon::host_name();
-    let observed = Observed { found: &found, watched: &watched, served: &served, host: &host, cores: &facts.cores };
+    let observed =
+        Observed { found: &found, watched: &watched, served: &served, answered, host: &host, cores: &facts.cores };
     let draft = giusto_daemon::draft(&observed, &facts).map_err(Failure::cannot_tell)?;
     save(&args.out, &draft.text)?;
     match args.json {
@@ -37,12 +50,44 @@ pub(crate) fn init(args: &InitArgs) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Requests of its own to a web server, which changes nothing there: processor time alone does not tell how long answers take. `None`
+/// where it does not answer as it should, which is said.
+fn asked(address: SocketAddr) -> Option<Answered> {
+    tell(format_args!("asking {address} for / some {REQUESTS} times, as watching does not tell how long answers take"));
+    let load = Load::Http { address, path: "/".into() };
+    let plan = LoadPlan {
+        load: &load,
+        tasks: &[],
+        arrivals: Rate::of(REQUESTS, OVER).map(|rate| Arrivals { rate, batch: 1 }),
+        trace: &[],
+        warm_up: Duration::from_ms(300),
+        run: OVER,
+        seed: 1,
+        generator: generator(),
+    };
+    let report =
+        giusto_measure::drive(&plan, &mut |_| true).inspect_err(|error| tell(format_args!("note: {error}"))).ok()?;
+    let mut took: Vec<u64> = report.jobs.iter().filter_map(|job| job.response_ns()).collect();
+    took.sort_unstable();
+    if report.lost > 0 || report.errors > 0 || took.is_empty() {
+        tell(format_args!(
+            "note: {} of {} were not answered, {} with an error",
+            report.lost,
+            report.jobs.len(),
+            report.errors
+        ));
+        return None;
+    }
+    let rank = |percent: usize| Duration::from_ns(took[(took.len() * percent).div_ceil(100) - 1]);
+    Some(Answered { requests: took.len(), p90: rank(90), p99: rank(99) })
+}
+
 fn watched(args: &InitArgs, pids: &[u32], name: &str) -> Result<Watched, Failure> {
     let signals = Signals::mind(false);
     let whole = args.length.to_std().as_secs_f64();
     tell(format_args!("watching {name} for {whole:.0} s; it is not touched, and should do what it usually does"));
     let mut next = TOLD;
-    let mut on_progress = |passed: giusto_model::Duration| {
+    let mut on_progress = |passed: Duration| {
         let seconds = passed.to_std().as_secs_f64();
         if seconds >= next as f64 && seconds < whole - 1.0 {
             tell(format_args!("{seconds:.0} of {whole:.0} s"));

@@ -143,7 +143,7 @@ fn instants(file: &Path) -> Result<Vec<u64>, Failure> {
 }
 
 /// With a real-time priority where that is allowed: a generator that waits for its processor measures itself.
-fn generator() -> Generator {
+pub(crate) fn generator() -> Generator {
     let root = giusto_compute::sched::is_root();
     Generator { fifo_priority: root.then_some(50), ..Generator::default() }
 }

@@ -51,7 +51,7 @@ pub use control::ask;
 pub use desk::{Host, Planner, Refused};
 pub use difference::{difference, Change, Layout, Step};
 pub use doctor::{doctor, Check, Doctor, Standing};
-pub use draft::{draft, find, host_name, Demand, Draft, Found, Observed, Summary};
+pub use draft::{draft, find, host_name, Answered, Demand, Draft, Found, Observed, Summary};
 pub use drift::DemandStatus;
 pub use dry_run::dry_run;
 pub use enforce::enforce;

@@ -26,6 +26,10 @@ const LEAD_NS: u64 = 5_000_000;
 /// Tag of a request of the warm-up, which leaves no record.
 const WARM_UP: usize = usize::MAX;
 
+/// Where requests overlap without a break, the service is looked at this long after the last time: what is on its way is taken
+/// for one that is still to be served.
+const BUSY_NS: u64 = 20_000_000;
+
 /// What to send, and for how long.
 #[derive(Clone, Debug)]
 pub struct LoadPlan<'a> {
@@ -94,9 +98,8 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> 
     drive_watched(plan, on_progress, &mut |_, _| {})
 }
 
-/// The same; `on_idle` hears, before a request is sent while none is on its way, the time and how many have been
-/// answered. It must be
-/// quick: the request waits for it.
+/// The same; `on_idle` hears, before a request is sent while none is on its way, the time and how many have been answered; and where
+/// requests overlap for long, also while some are. It must be quick: the request waits for it.
 pub(crate) fn drive_watched(
     plan: &LoadPlan,
     on_progress: &mut dyn FnMut(Duration) -> bool,
@@ -119,11 +122,13 @@ pub(crate) fn drive_watched(
     let waited = waited_ns();
     let origin = now() + LEAD_NS;
     let mut next_progress = origin;
-    let mut give_up = None;
+    let (mut give_up, mut heard) = (None, origin);
     loop {
         // Only what is due by now: a late generator must still read replies.
         let round = now();
-        if schedule.next().is_some_and(|next| origin + next <= round) && clients.iter().all(Client::is_idle) {
+        let is_due = schedule.next().is_some_and(|next| origin + next <= round);
+        if is_due && (round >= heard + BUSY_NS || clients.iter().all(Client::is_idle)) {
+            heard = round;
             on_idle(round, run.answered);
         }
         while let Some(due) = round.checked_sub(origin).and_then(|t| schedule.pop_due(t)) {

@@ -3,7 +3,7 @@
 mod fake;
 
 use fake::{reply, serve};
-use giusto_measure::{drive, Error, Generator, LoadPlan, LoadReport};
+use giusto_measure::{drive, observe, Error, Generator, LoadPlan, LoadReport};
 use giusto_model::{Duration, Load, Task};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
@@ -47,6 +47,32 @@ fn every_planned_request_is_sent_once_exactly_a_period_apart_and_answered() {
     assert_eq!(Some(max), late.iter().copied().max());
     assert!(median <= p99 && p99 <= max);
     assert!(late.iter().filter(|&&l| l <= median + median / 500).count() * 2 >= late.len());
+}
+
+/// Two clients, of whom one always waits: each answer takes 15 ms, and they ask in turns every 10 ms.
+#[test]
+fn a_service_that_always_has_a_request_on_its_way_is_observed_all_the_same() {
+    let (address, _) = serve(|stream, _| {
+        let begin = std::time::Instant::now();
+        while begin.elapsed().as_micros() < 500 {} // its processor time
+        std::thread::sleep(std::time::Duration::from_millis(15));
+        reply(stream, ":1\r\n")
+    });
+    let tasks: Vec<Task> = ["1us/20ms", "1us/20ms+10ms"].iter().map(|text| text.parse().unwrap()).collect();
+    let load = Load::Redis { address, fields: 1, value: 4 };
+    let plan = LoadPlan {
+        load: &load,
+        tasks: &tasks,
+        arrivals: None,
+        trace: &[],
+        warm_up: Duration::ZERO,
+        run: Duration::from_secs(1),
+        seed: 7,
+        generator: Generator::default(),
+    };
+    let observed = observe(&plan, &[std::process::id()], &mut |_| true).unwrap();
+    assert!(observed.requests() >= 50, "{}", observed.requests());
+    assert!(observed.mean().unwrap() >= Duration::from_us(400), "{observed:?}");
 }
 
 #[test]

@@ -57,6 +57,8 @@ pub struct Summary {
     pub distance: f64,
     /// Whether an exponential law fits.
     pub exponential: bool,
+    /// Response time of the requests that it was sent: 90th and 99th percentile. `None`: it was sent none.
+    pub response_ns: Option<[u64; 2]>,
 }
 
 /// What a draft is made of.
@@ -68,10 +70,23 @@ pub struct Observed<'a> {
     pub watched: &'a Watched,
     /// How it could be loaded, or why not.
     pub served: &'a Result<Served, String>,
+    /// How long it took to answer, where it was asked.
+    pub answered: Option<Answered>,
     /// Name of this machine, as the site is to call it.
     pub host: &'a str,
     /// Cores of this machine.
     pub cores: &'a [u32],
+}
+
+/// How long a service took to answer a few requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// How many.
+    pub requests: usize,
+    /// 9 of 10 took at most that.
+    pub p90: Duration,
+    /// 99 of 100.
+    pub p99: Duration,
 }
 
 /// Longest percentiles that are promised, in ms: the first that can be planned without much more than the service
@@ -79,6 +94,9 @@ pub struct Observed<'a> {
 const WITHIN_MS: [u64; 9] = [5, 10, 20, 40, 80, 160, 320, 640, 1280];
 /// More than this part of a core beyond the load that is planned for is not reserved for a shorter percentile.
 const BEYOND: f64 = 0.2;
+/// Response times that were seen are promised with this factor at least: few requests tell little of a percentile, and a service
+/// may wait for more than a processor.
+const BEYOND_ANSWERS: f64 = 1.5;
 /// Seed of what is drawn to judge a pattern.
 const SEED: u64 = 1;
 
@@ -99,7 +117,7 @@ fn planned(observed: &Observed, pattern: &Pattern, first: Demand, facts: &Facts)
     let load = observed.watched.utilization();
     let written = |demand: &Demand| text::text(observed, pattern, demand);
     let mut fits: Option<(Demand, String)> = None;
-    for demand in candidates(first) {
+    for demand in candidates(first).into_iter().filter(|demand| demand.promises_what_is_kept(observed.answered)) {
         let text = written(&demand);
         let Some(share) = share(&text, facts) else { continue };
         let cheap = share <= demand.load() + BEYOND;
@@ -152,6 +170,7 @@ fn summary(observed: &Observed, pattern: &Pattern) -> Summary {
         dispersion: pattern.dispersion,
         distance: pattern.distance,
         exponential: pattern.exponential,
+        response_ns: observed.answered.map(|Answered { p90, p99, .. }| [p90, p99].map(|time| time.ns())),
     }
 }
 

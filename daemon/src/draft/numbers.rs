@@ -1,5 +1,6 @@
 //! From what a service did to what a site says that it has to do: rounded, with a margin, and small enough for a core.
 
+use super::{Answered, BEYOND_ANSWERS};
 use giusto_measure::watch::{Pattern, Shape, Watched};
 use giusto_model::Duration;
 
@@ -52,6 +53,15 @@ impl Demand {
             Demand::Arrivals { rate, batch, wcet, .. } => rate * f64::from(*batch) * wcet.ns() as f64 / 1e9,
             Demand::Leftovers { .. } => 0.0,
         }
+    }
+
+    /// Whether its promise leaves room for the response times of today.
+    pub(super) fn promises_what_is_kept(&self, answered: Option<Answered>) -> bool {
+        let (Demand::Arrivals { p99: promised, .. }, Some(Answered { p90, p99, .. })) = (self, answered) else {
+            return true;
+        };
+        let enough = |promised: u64, seen: Duration| promised as f64 >= seen.ns() as f64 * BEYOND_ANSWERS;
+        enough(promised.ns() / 2, p90) && enough(promised.ns(), p99)
     }
 
     /// With another promise, where it is about percentiles.

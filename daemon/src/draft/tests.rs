@@ -37,13 +37,37 @@ fn at_random(mean: f64, n: u64) -> Vec<u64> {
 }
 
 fn drafted(watched: &Watched, served: Result<Served, String>) -> Draft {
+    answering(watched, served, None)
+}
+
+fn answering(watched: &Watched, served: Result<Served, String>, answered: Option<Answered>) -> Draft {
     let found = Found { adopt: Adopt::Pid(1234), name: "cache".into(), pids: vec![1234], unit: None };
-    let observed = Observed { found: &found, watched, served: &served, host: "edge-1", cores: &[0, 1] };
+    let observed = Observed { found: &found, watched, served: &served, answered, host: "edge-1", cores: &[0, 1] };
     let draft = draft(&observed, &Facts::typical(vec![0, 1])).unwrap();
     let site = giusto_site::parse("draft", &draft.text).unwrap_or_else(|error| panic!("{error}\n{}", draft.text));
     giusto_planner::plan(&site, &Facts::typical(vec![0, 1])).unwrap();
     assert!(draft.text.lines().all(|line| line.chars().count() <= 120), "{}", draft.text);
     draft
+}
+
+/// A web server whose answers wait for more than a processor.
+#[test]
+fn what_a_service_does_not_keep_today_is_not_promised() {
+    let busy = watched(&at_random(5e6, 1000), 700_000);
+    let promised = |draft: &Draft| match draft.demand {
+        Demand::Arrivals { p99, .. } => p99.ns() / 1_000_000,
+        _ => panic!("{draft:?}"),
+    };
+    let ms = Duration::from_ms;
+    let answered = |p90, p99| Some(Answered { requests: 100, p90: ms(p90), p99: ms(p99) });
+    let of = |answered| answering(&busy, Err("unknown".into()), answered);
+    let alone = promised(&of(None));
+    assert!(alone <= 20, "{alone}");
+    assert_eq!(promised(&of(answered(0, 0))), alone);
+    assert_eq!(promised(&of(answered(1, 26))), 40, "26 ms, half as long again");
+    assert_eq!(promised(&of(answered(14, 26))), 80, "9 of 10 within 14 ms, half as long again");
+    let text = of(answered(4, 26)).text;
+    assert!(text.contains("100 requests of giusto's own (GET /) within 4 ms (90 %), 26 ms (99 %)"), "{text}");
 }
 
 #[test]

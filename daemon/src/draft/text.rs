@@ -1,6 +1,6 @@
 //! The text of a site file, with what was observed as comments.
 
-use super::{Demand, Observed};
+use super::{Answered, Demand, Observed};
 use giusto_measure::watch::{Pattern, Shape};
 use giusto_measure::Served;
 use giusto_model::{Adopt, Duration};
@@ -64,16 +64,22 @@ fn head(observed: &Observed, pattern: &Pattern) -> String {
         ),
         ("so they come", shape(pattern)),
     ];
+    let asked = observed.answered.map(|Answered { requests, p90, p99 }| {
+        ("it answered", format!("{requests} requests of giusto's own (GET /) within {p90:.3} (90 %), {p99:.3} (99 %)"))
+    });
     text += "#\n# What was observed:\n";
-    for (name, value) in rows {
+    for (name, value) in rows.into_iter().chain(asked) {
         let _ = writeln!(text, "#   {name:<18} {value}");
     }
     text += "#\n";
     let blind = format!(
         "An activation is a time from waking up to sleeping again, told by readings {:.3} apart: requests that come \
-         while the service is busy belong to the same one, and its own timers count too. Response times cannot be \
-         observed from outside: what is promised below is a proposal.",
-        watched.resolution
+         while the service is busy belong to the same one, and its own timers count too. {}",
+        watched.resolution,
+        match observed.answered {
+            None => "Response times cannot be observed from outside: what is promised below is a proposal.",
+            Some(_) => "What is promised below is a proposal, half as long again as those answers took at least.",
+        }
     );
     text + &comment("", &blind)
 }
@@ -145,7 +151,8 @@ fn promise(demand: &Demand, pattern: &Pattern) -> String {
                 + &format!("    execution: {{mean: {}, wcet: {}}}\n", time(*mean), time(*wcet))
                 + &comment(
                     "    ",
-                    "The shortest of 5, 10, 20, 40 ... ms that costs little beyond its load: say what you need.",
+                    "The shortest of 5, 10, 20, 40 ... ms that costs little beyond its load and that the service keeps today, \
+                     as far as that was seen: say what you need.",
                 )
                 + &format!("    promise: {{p90: {}, p99: {}}}\n", time(half), time(*p99))
         }
