@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Draws the rooms of this repository and which uses which (docs/architecture.svg), from their own Cargo.toml, and checks that
+each uses rooms on lower floors only.
+
+    scripts/architecture.py           draw
+    scripts/architecture.py --check   1 where the drawing is not what the code says, or a room uses one beside or above it
+"""
+import sys
+import tomllib
+from html import escape
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DRAWING = ROOT / "docs/architecture.svg"
+# From the top down. What a room holds is in docs/architecture.md.
+FLOORS = [
+    ["cli"],
+    ["daemon", "studies"],
+    ["planner", "verify"],
+    ["simulator", "compute", "network", "measure", "agent"],
+    ["modes"],
+    ["site", "analysis", "traces", "cgroup"],
+    ["model", "policy"],
+]
+WIDTH, ROW, BOX_W, BOX_H, TOP = 860, 92, 110, 36, 30
+
+
+def uses():
+    """The rooms that each room is built from; what only its tests use does not count."""
+    members = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["members"]
+    found = {}
+    for room in members:
+        manifest = tomllib.loads((ROOT / room / "Cargo.toml").read_text())
+        found[room] = sorted(name.removeprefix("giusto-") for name in manifest.get("dependencies", {}) if name.startswith("giusto-"))
+    return found
+
+
+def broken(rooms):
+    floor = {room: len(FLOORS) - 1 - nth for nth, row in enumerate(FLOORS) for room in row}
+    for room in rooms:
+        if room not in floor:
+            yield f"{room}: it has no floor; expected a place in FLOORS of scripts/architecture.py"
+    for room, used in rooms.items():
+        for other in used:
+            if floor.get(room, 99) <= floor.get(other, -1):
+                yield f"{room} uses {other}, which is on floor {floor[other]}; expected one below floor {floor[room]}"
+
+
+def direct(rooms):
+    """The uses that do not follow from others: all of them in one picture would hide the order."""
+    def reach(room):
+        return set(rooms[room]).union(*(reach(other) for other in rooms[room])) if rooms[room] else set()
+    for room, used in rooms.items():
+        for other in used:
+            if not any(other in reach(between) for between in used if between != other):
+                yield room, other
+
+
+def drawing(rooms):
+    place = {}
+    for nth, row in enumerate(FLOORS):
+        for column, room in enumerate(row):
+            x = 60 + (WIDTH - 60) * (column + 0.5) / len(row)
+            place[room] = (x, TOP + nth * ROW)
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {TOP + len(FLOORS) * ROW - 30}" font-family="sans-serif" font-size="14">',
+             '<title>The rooms of Giusto: each uses rooms below it only</title>',
+             '<style>text{fill:#222}.floor{fill:#777;font-size:12px}rect{fill:#eef3f8;stroke:#345}path{fill:none;stroke:#345;stroke-opacity:.55}'
+             '@media(prefers-color-scheme:dark){text{fill:#ddd}.floor{fill:#999}rect{fill:#223;stroke:#9bd}path{stroke:#9bd}}</style>',
+             '<defs><marker id="a" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+             '<path d="M0 0L8 4L0 8z" style="fill:#678;stroke:none"/></marker></defs>']
+    for nth, _ in enumerate(FLOORS):
+        lines.append(f'<text class="floor" x="8" y="{TOP + nth * ROW + 22}">floor {len(FLOORS) - 1 - nth}</text>')
+    for room, other in direct(rooms):
+        (x, y), (u, v) = place[room], place[other]
+        bend = (v - y - BOX_H) / 2
+        lines.append(f'<path d="M{x:.0f} {y + BOX_H}C{x:.0f} {y + BOX_H + bend:.0f} {u:.0f} {v - bend:.0f} {u:.0f} {v - 1}" marker-end="url(#a)"/>')
+    for room, (x, y) in place.items():
+        lines.append(f'<rect x="{x - BOX_W / 2:.0f}" y="{y}" width="{BOX_W}" height="{BOX_H}" rx="5"/>')
+        lines.append(f'<text x="{x:.0f}" y="{y + 23}" text-anchor="middle">{escape(room)}</text>')
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def main():
+    rooms = uses()
+    wrong = list(broken(rooms))
+    text = drawing(rooms) if not wrong else ""
+    if sys.argv[1:] == ["--check"]:
+        if not wrong and (not DRAWING.exists() or DRAWING.read_text() != text):
+            wrong = [f"{DRAWING.relative_to(ROOT)} is not what the code says; expected what scripts/architecture.py draws: run it"]
+    elif not wrong:
+        DRAWING.write_text(text)
+    for line in wrong:
+        print(line, file=sys.stderr)
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
