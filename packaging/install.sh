@@ -40,6 +40,7 @@ files() {
 	local page
 	for page in "$pages"/*.1.gz; do echo "644 $page $prefix/share/man/man1/${page##*/}"; done
 	for page in README.md SECURITY.md docs/*.md docs/decisions/*.md formats/*.md; do echo "644 $pages/doc/$page $doc/$page"; done
+	for page in docs/*.svg; do echo "644 $page $doc/$page"; done
 	for page in formats/*.schema.json formats/goldens/latency.json; do echo "644 $page $doc/$page"; done
 	for page in sites/*.yaml; do echo "644 $page $doc/examples/${page##*/}"; done
 }
