@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"giusto.dev/messaging/bucket"
+	"giusto.dev/messaging/clock"
 	"giusto.dev/messaging/holder"
 	"giusto.dev/messaging/settings"
 )
@@ -23,7 +24,7 @@ import (
 // Broker is one running broker.
 type Broker struct {
 	log      logger
-	clock    *clock
+	clock    *clock.Clock
 	settings atomic.Pointer[settings.Settings]
 	topics   atomic.Pointer[map[string]*topic] // those with a limit; replaced, never changed
 	engine   *engine
@@ -55,7 +56,7 @@ type Broker struct {
 
 // Start starts a broker. log gets a line for what an operator should know.
 func Start(s settings.Settings, log func(format string, words ...any)) (*Broker, error) {
-	b := &Broker{log: log, clock: newClock(), clients: map[*connection]struct{}{}, lastCall: make(chan struct{}),
+	b := &Broker{log: log, clock: clock.New(), clients: map[*connection]struct{}{}, lastCall: make(chan struct{}),
 		crowded: max(int64(s.Memory)/4, 2*int64(s.MaxBody)), asking: &http.Client{Timeout: 5 * time.Second}}
 	b.settings.Store(&s)
 	b.topics.Store(&map[string]*topic{})
@@ -107,9 +108,7 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 	go func() { defer b.serving.Done(); b.web.Serve(web) }()
 	go func() { defer b.serving.Done(); b.accept() }()
 	if f := b.follower; f != nil {
-		ctx, end := context.WithCancel(context.Background())
-		f.reporter.end = end
-		go f.reporter.run(ctx)
+		f.reporter.Start(f)
 	}
 	return b, nil
 }
@@ -128,7 +127,7 @@ func (b *Broker) limit(wanted map[string]settings.Topic) error {
 		if old[name] != nil || s.Limit != settings.Publishing {
 			continue
 		}
-		full, err := bucket.New(s.Rate.Rate, uint64(s.Depth), uint64(s.Depth), b.clock.at(time.Now()))
+		full, err := bucket.New(s.Rate.Rate, uint64(s.Depth), uint64(s.Depth), b.clock.At(time.Now()))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err) // the file was checked: the bucket takes it
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nsqio/nsq/nsqd"
+	"giusto.dev/messaging/report"
 	"giusto.dev/messaging/settings"
 )
 
@@ -54,8 +55,8 @@ type connection struct {
 	// The topic without a limit that it last published to.
 	unlimited     *nsqd.Topic
 	unlimitedName string
-	tally         *tally // its; nil: nobody wants to know
-	follows       bool   // a publisher that goes where the distributor says
+	tally         *report.Tally // its; nil: nobody wants to know
+	follows       bool          // a publisher that goes where the distributor says
 	one           [1]*nsqd.Message
 
 	writing sync.Mutex

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nsqio/nsq/nsqd"
 	"giusto.dev/messaging/outlet"
+	"giusto.dev/messaging/report"
 	"giusto.dev/messaging/settings"
 )
 
@@ -28,7 +29,7 @@ type consumer struct {
 	gone     chan struct{} // closed when nsqd has let it go
 	closing  sync.Once
 	patience time.Duration // with a message that waits for its token here
-	tally    *tally        // of the topic that it consumes; nil: it is not counted
+	tally    *report.Tally // of the topic that it consumes; nil: it is not counted
 	first    []byte        // what nsqd is to read first
 	skipped  bool          // the answer to IDENTIFY was
 	frame    []byte        // of the frame that nsqd is writing, what is here
@@ -172,7 +173,7 @@ func (c *consumer) count(frame []byte) {
 		return
 	}
 	now := time.Now()
-	c.tally.sent(c.broker.clock.at(now), time.Duration(now.UnixNano()-int64(binary.BigEndian.Uint64(frame[4:]))))
+	c.tally.Sent(c.broker.clock.At(now), time.Duration(now.UnixNano()-int64(binary.BigEndian.Uint64(frame[4:]))))
 }
 
 // Close ends the connection; nsqd calls it.

@@ -107,7 +107,7 @@ func (b *Broker) webPublish(to target, topic *nsqd.Topic, messages []*nsqd.Messa
 	now := time.Now()
 	if to.limited == nil {
 		if tally := b.tally(to.name); tally != nil {
-			tally.came(b.clock.at(now), len(messages), false, 0)
+			tally.Came(b.clock.At(now), len(messages), false, 0)
 		}
 		return b.unlimited(topic, messages, deferral)
 	}

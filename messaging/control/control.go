@@ -71,6 +71,7 @@ const Drained, Leased = "~drained", "~leased"
 
 type broker struct {
 	id, incarnation, v2, http string
+	limiter                   bool
 	capacity                  float64
 	heard                     time.Duration
 	number                    uint64       // of its orders
@@ -78,6 +79,9 @@ type broker struct {
 	sentNumber                uint64
 	stats                     map[string]*stats
 }
+
+// serves says whether a topic is of its kind.
+func (b *broker) serves(t *topic) bool { return b.limiter == t.spec.Requests }
 
 func key(id, incarnation string) string { return id + "/" + incarnation }
 
@@ -147,7 +151,7 @@ func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Co
 // Report takes in what a broker says. Orders answers it.
 func (c *Control) Report(now time.Duration, r wire.Report) error {
 	c.advance(now)
-	if r.Broker == "" || r.Incarnation == "" || r.V2 == "" {
+	if r.Broker == "" || r.Incarnation == "" || r.V2 == "" && !r.Limiter {
 		return fmt.Errorf("a report needs broker, incarnation and v2")
 	}
 	if c.dead[key(r.Broker, r.Incarnation)] && !r.Leaves {
@@ -162,7 +166,7 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 			return fmt.Errorf("%s: another broker of this name reported %v ago; each needs its own", r.Broker, now-b.heard)
 		}
 		c.number++
-		b = &broker{id: r.Broker, incarnation: r.Incarnation, number: c.number, stats: map[string]*stats{}}
+		b = &broker{id: r.Broker, incarnation: r.Incarnation, limiter: r.Limiter, number: c.number, stats: map[string]*stats{}}
 		c.brokers[r.Broker] = b
 		for _, t := range c.topics {
 			t.changed(now)
@@ -207,6 +211,9 @@ func (c *Control) Orders(now time.Duration, id string) (wire.Orders, bool) {
 	var orders []wire.Order
 	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
 		t := c.topics[name]
+		if !b.serves(t) {
+			continue
+		}
 		share, _ := t.book.Current(b.holder())
 		orders = append(orders, wire.Order{Topic: name, Share: share, Delivery: t.spec.Delivery, Queue: t.spec.Queue, Channels: c.channels(name)})
 	}

@@ -23,7 +23,7 @@ const most = 1 << 18
 func (c *Control) Assign(now time.Duration, a wire.Ask) (wire.Assignment, error) {
 	c.advance(now)
 	t := c.topics[a.Topic]
-	if t == nil {
+	if t == nil || t.spec.Requests {
 		return wire.Assignment{}, ErrTopic
 	}
 	if c.brokers[a.At] == nil && !c.young() {

@@ -142,7 +142,7 @@ func (c *Control) loads(t *topic) map[string]float64 {
 		sum[id] = l.rate
 	}
 	for id, b := range c.brokers {
-		if s := b.stats[t.spec.Name]; s != nil {
+		if s := b.stats[t.spec.Name]; s != nil && b.serves(t) {
 			if own := s.unmanaged(); own > 0 {
 				sum[id] += own
 			}
@@ -179,7 +179,7 @@ func (t *topic) goals() (ids []string) {
 func (c *Control) candidates(t *topic) []distribute.Broker {
 	var found []distribute.Broker
 	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
-		if b := c.brokers[id]; c.alive(b) && !c.drained[id] {
+		if b := c.brokers[id]; c.alive(b) && !c.drained[id] && !b.limiter && !t.spec.Requests {
 			found = append(found, distribute.Broker{ID: id, Capacity: b.capacity, Existing: c.existing(id, t)})
 		}
 	}
@@ -205,7 +205,7 @@ func (c *Control) share(t *topic) {
 	loads := c.loads(t)
 	if t.inherited && c.now-c.began < c.settings.Gone {
 		for id, b := range c.brokers {
-			if s := b.stats[t.spec.Name]; s != nil {
+			if s := b.stats[t.spec.Name]; s != nil && b.serves(t) {
 				if mean := s.mean(); mean > loads[id] {
 					loads[id] = mean
 				}
@@ -224,9 +224,12 @@ func (c *Control) share(t *topic) {
 	}
 	// What waits at a broker goes out there, also when its publishers have left.
 	for id, b := range c.brokers {
-		if s := b.stats[t.spec.Name]; s != nil && s.kept > 0 && c.alive(b) {
+		if s := b.stats[t.spec.Name]; s != nil && s.kept > 0 && c.alive(b) && b.serves(t) {
 			loads[id] += s.drain()
 		}
+	}
+	if t.spec.Requests {
+		c.even(loads)
 	}
 	total := 0.0
 	for id, load := range loads {
@@ -274,6 +277,22 @@ func (c *Control) share(t *topic) {
 		t.book.Want(wanted)
 	}
 	c.settle(t)
+}
+
+// even gives limiters at least as much as if all were asked alike: any may be asked next, and cannot make a request wait until it has a share.
+// Where it is measured what they are asked for, `quiet` of that stays.
+func (c *Control) even(loads map[string]float64) {
+	total, count := 0.0, 0
+	for id, b := range c.brokers {
+		if b.limiter && c.alive(b) {
+			total, count = total+loads[id], count+1
+		}
+	}
+	for id, b := range c.brokers {
+		if b.limiter && c.alive(b) {
+			loads[id] = max(loads[id], total/float64(count), 1e-9)
+		}
+	}
 }
 
 const (
