@@ -145,6 +145,9 @@ func (c *Control) Try(now time.Duration, spec wire.Topic, publishers []distribut
 	s := distribute.New(c.settings.Kind, publishers, brokers, c.epoch)
 	tokens := float64(spec.Rate) / wire.Unit
 	switch {
+	case spec.Requests:
+		proposal.Note = "limiters get shares as they are asked: there are no publishers to be distributed"
+		return proposal, nil
 	case total == 0:
 		proposal.Note = "it has no publishers yet: say how many there will be, ?dry-run&publishers=1000, and in the topic what each sends"
 		return proposal, nil

@@ -99,6 +99,7 @@ const (
 const (
 	Publishing = "publishing"
 	Delivery   = "delivery"
+	Requests   = "requests" // a distributor's alone: of limiters, not brokers
 )
 
 // ValidName says whether a topic or channel may be called so.
