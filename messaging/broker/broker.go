@@ -33,6 +33,7 @@ type Broker struct {
 	tls      *tls.Config
 	asking   *http.Client // of auth servers
 	listener net.Listener
+	https    net.Listener // nil: there is none
 	alarms   *alarms
 	web      *http.Server
 	webAddr  net.Addr
@@ -76,6 +77,13 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 		return nil, err
 	}
 	b.webAddr = web.Addr()
+	if s.HTTPS != "" {
+		if b.https, err = tls.Listen("tcp", s.HTTPS, b.tls); err != nil {
+			b.listener.Close()
+			web.Close()
+			return nil, err
+		}
+	}
 	b.alarms, err = newAlarms()
 	if err == nil {
 		b.engine, err = startEngine(s, b.listener.Addr(), web.Addr(), log, b.adoptAll)
@@ -95,6 +103,9 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 	if err != nil {
 		b.listener.Close()
 		web.Close()
+		if b.https != nil {
+			b.https.Close()
+		}
 		if b.engine != nil {
 			b.engine.stop()
 		}
@@ -106,6 +117,10 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 	b.web = b.newWeb()
 	b.serving.Add(2)
 	go func() { defer b.serving.Done(); b.web.Serve(web) }()
+	if b.https != nil {
+		b.serving.Add(1)
+		go func() { defer b.serving.Done(); b.web.Serve(b.https) }()
+	}
 	go func() { defer b.serving.Done(); b.accept() }()
 	if f := b.follower; f != nil {
 		f.reporter.Start(f)
@@ -118,6 +133,14 @@ func (b *Broker) Addr() net.Addr { return b.listener.Addr() }
 
 // HTTPAddr is where HTTP is served.
 func (b *Broker) HTTPAddr() net.Addr { return b.webAddr }
+
+// HTTPSAddr is where HTTPS is served; nil: nowhere.
+func (b *Broker) HTTPSAddr() net.Addr {
+	if b.https == nil {
+		return nil
+	}
+	return b.https.Addr()
+}
 
 // limit makes the topics' limits what they are to be; with an error nothing changes.
 func (b *Broker) limit(wanted map[string]settings.Topic) error {

@@ -160,7 +160,7 @@ func (c *connection) execute() error {
 }
 
 func (c *connection) enforceTLS() error {
-	if t := c.broker.settings.Load().TLS; t != nil && t.Required && c.stream.tls == nil {
+	if t := c.broker.settings.Load().TLS; t != nil && t.Required != "" && c.stream.tls == nil {
 		return refuse("E_INVALID", "cannot %s in current state (TLS required)", c.params[0])
 	}
 	return nil
