@@ -125,7 +125,7 @@ func TestDefaults(t *testing.T) {
 func TestAMisspeltKeyIsToldWithThoseThereAre(t *testing.T) {
 	for text, want := range map[string]string{
 		"topics: {a: {rate: 11k/s, depht: 26}}": "line 1: 'depht' is not a key here; expected one of rate, depth, limit, channels, queue, ok",
-		"tls: {cert: x}":                        "line 1: 'cert' is not a key here; expected one of certificate, key, client_ca, required",
+		"tls: {cert: x}":                        "line 1: 'cert' is not a key here; expected one of certificate, key, client_ca, client_auth, required",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, expected %s", text, err, want)
