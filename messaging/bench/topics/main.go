@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // topics measures what many topics with a channel each cost nsqd and giusto-broker, one after the other: memory when they are there, and processor time
-// of a round of messages through all of them.
+// of a round of messages through all of them. The gate: at most 1.2 x nsqd's of both, memory of what is more than the 512 MiB that the broker may have.
 package main
 
 import (
@@ -97,4 +97,9 @@ func main() {
 	}
 	fmt.Printf("%8s %8s %12.2f %12.2f %12.2f %12.2f\n", "ratio", "", float64(ours.resident)/float64(nsqd.resident), float64(ours.peak)/float64(nsqd.peak),
 		float64(ours.made)/float64(nsqd.made), float64(ours.used)/float64(nsqd.used))
+	if float64(ours.resident) > 1.2*float64(max(nsqd.resident, 512)) || float64(ours.used) > 1.2*float64(nsqd.used) {
+		fmt.Println("more than 1.2 x")
+		os.RemoveAll(directory)
+		os.Exit(1)
+	}
 }
