@@ -49,7 +49,8 @@ type topic struct {
 	publishers map[string]*publisher
 	names      []string // of publishers, in order
 	load       map[string]load
-	rate       float64 // of all publishers
+	assigned   map[string]float64 // the leader's, of all topics; nil: the topic is nobody's yet
+	rate       float64            // of all publishers
 	phase      phase
 	session    *distribute.Session
 	order      []string // the session's publishers, "" for what nobody manages
@@ -99,6 +100,9 @@ func (t *topic) set(p *publisher, at, told string, rate float64) {
 	count := func(id string, sign int) {
 		if id == "" {
 			return
+		}
+		if t.assigned != nil {
+			t.assigned[id] += float64(sign) * p.rate
 		}
 		l := t.load[id]
 		if l.rate, l.publishers = l.rate+float64(sign)*p.rate, l.publishers+sign; l.publishers == 0 {
@@ -152,17 +156,44 @@ func (c *Control) loads(t *topic) map[string]float64 {
 }
 
 // existing are the messages a second that a broker gets of all topics but one.
-func (c *Control) existing(id string, but *topic) (sum float64) {
-	for name, t := range c.topics {
-		if but != nil && name == but.spec.Name { // which may be another of the name: a dry run's
-			continue
-		}
-		sum += t.load[id].rate
-		if b := c.brokers[id]; b != nil && b.stats[name] != nil {
-			sum += b.stats[name].unmanaged()
+func (c *Control) existing(id string, but *topic) float64 {
+	sum, b := c.assigned[id], c.brokers[id]
+	if b != nil {
+		sum += b.unmanaged
+	}
+	if but == nil {
+		return sum
+	}
+	if t := c.topics[but.spec.Name]; t != nil { // which may be another of the name: a dry run's
+		sum -= t.load[id].rate
+		if b != nil && b.stats[t.spec.Name] != nil {
+			sum -= b.stats[t.spec.Name].unmanaged()
 		}
 	}
-	return sum
+	return max(0, sum)
+}
+
+// reckon sums up what brokers get of all topics anew: sums that change by additions drift, and topics go.
+func (c *Control) reckon() {
+	clear(c.assigned)
+	for _, t := range c.topics {
+		for id, l := range t.load {
+			c.assigned[id] += l.rate
+		}
+	}
+	for _, b := range c.brokers {
+		c.unmanaged(b)
+	}
+}
+
+// unmanaged sums up what a broker gets of all topics that follows no assignment.
+func (c *Control) unmanaged(b *broker) {
+	b.unmanaged = 0
+	for name, s := range b.stats {
+		if c.topics[name] != nil {
+			b.unmanaged += s.unmanaged()
+		}
+	}
 }
 
 // goals are the brokers that publishers are to go to, and were not told yet.
