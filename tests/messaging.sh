@@ -39,11 +39,12 @@ go test -count=1 "${how[@]}" -v ./... 2>&1 | tee "$out.log" | show || {
 	exit 1
 }
 
-go build -o "$out/" ./cmd/giusto-broker ./cmd/giusto-distributor
+go build -o "$out/" ./cmd/giusto-broker ./cmd/giusto-distributor ./cmd/giusto-limit
 (cd clients && go build -o "$out/" github.com/nsqio/nsq/apps/{nsq_tail,nsq_to_file,nsqadmin,nsqlookupd} ./gonsq)
 "$out/giusto-broker" --check broker.yaml
 "$out/giusto-broker" --check managed.yaml
 "$out/giusto-distributor" --check distributor.yaml
+"$out/giusto-limit" --check limit.yaml
 command -v node >/dev/null && command -v npm >/dev/null || {
 	echo "messaging: node and npm are missing: apt-get install nodejs npm" >&2
 	exit 77

@@ -64,3 +64,19 @@ func (b *Broker) End() {
 	b.Signal(syscall.SIGTERM)
 	b.command.Wait()
 }
+
+// Memory is what is resident now, and the most that ever was, in MiB.
+func (b *Broker) Memory() (now, peak int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.command.Process.Pid))
+	for _, line := range strings.Split(string(text), "\n") {
+		fmt.Sscanf(line, "VmRSS: %d kB", &now)
+		fmt.Sscanf(line, "VmHWM: %d kB", &peak)
+	}
+	return now >> 10, peak >> 10
+}
+
+// Files is how many it has open.
+func (b *Broker) Files() int {
+	open, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.command.Process.Pid))
+	return len(open)
+}

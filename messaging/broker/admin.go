@@ -5,8 +5,10 @@ package broker
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -53,20 +55,26 @@ func (t *topic) empty() {
 }
 
 // amend changes what nsqd answers: the ports of /info are ours, since it knows only its sockets and nsqadmin connects
-// where /info says; and the depths of /stats in JSON have what waits for tokens.
+// where /info says; and the depths of /stats have what waits for tokens.
 func (b *Broker) amend(r *http.Response) error {
 	change := map[string]func(map[string]any){"/info": b.ports, "/stats": b.depths}[r.Request.URL.Path]
-	if change == nil || r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+	if change == nil || r.StatusCode != 200 {
 		return nil
 	}
-	var said map[string]any
-	decoder := json.NewDecoder(r.Body)
-	decoder.UseNumber()
-	if err := decoder.Decode(&said); err != nil {
-		return err
+	text, err := io.ReadAll(r.Body)
+	switch {
+	case err != nil:
+	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/json"):
+		var said map[string]any
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.UseNumber()
+		if err = decoder.Decode(&said); err == nil {
+			change(said)
+			text, err = json.Marshal(said)
+		}
+	default:
+		text = b.textDepths(text)
 	}
-	change(said)
-	text, err := json.Marshal(said)
 	if err != nil {
 		return err
 	}
@@ -80,6 +88,7 @@ func (b *Broker) ports(info map[string]any) {
 	info["tcp_port"], info["http_port"] = b.engine.options.BroadcastTCPPort, b.engine.options.BroadcastHTTPPort
 }
 
+// depths puts what waits for tokens into nsqd's own.
 func (b *Broker) depths(stats map[string]any) {
 	limited := *b.topics.Load()
 	topics, _ := stats["topics"].([]any)
@@ -92,4 +101,21 @@ func (b *Broker) depths(stats map[string]any) {
 			topic["depth"] = n + int64(t.kept())
 		}
 	}
+}
+
+// textLine is the beginning of a topic's line in nsqd's text.
+var textLine = regexp.MustCompile(`(?m)^(?:   |\*P )\[(\S+) *\] depth: (-?\d+) *`)
+
+// textDepths does the same where /stats is text.
+func (b *Broker) textDepths(text []byte) []byte {
+	limited := *b.topics.Load()
+	return textLine.ReplaceAllFunc(text, func(line []byte) []byte {
+		found := textLine.FindSubmatchIndex(line)
+		t := limited[string(line[found[2]:found[3]])]
+		if t == nil {
+			return line
+		}
+		depth, _ := strconv.Atoi(string(line[found[4]:found[5]]))
+		return fmt.Appendf(line[:found[4]:found[4]], "%-5d ", depth+t.kept())
+	})
 }

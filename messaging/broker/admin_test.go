@@ -4,6 +4,8 @@ package broker
 
 import (
 	"encoding/json"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -38,6 +40,21 @@ func depth(t *testing.T, http, topic string) int {
 
 // What waits for tokens is in the depths that nsqadmin shows, and goes when the topic is emptied or deleted, wherever
 // its limit is.
+// textDepth is the same as /stats tells people.
+func textDepth(t *testing.T, address, topic string) (depth int) {
+	t.Helper()
+	text := get(t, address, "/stats?topic="+topic)
+	lines := regexp.MustCompile(`\[(\S+) *\] depth: (\d+) +be-depth: `).FindAllStringSubmatch(text, -1)
+	if len(lines) != 2 || lines[0][1] != topic || lines[1][1] != "test" {
+		t.Error(text)
+	}
+	for _, line := range lines {
+		n, _ := strconv.Atoi(line[2])
+		depth += n
+	}
+	return depth
+}
+
 func TestOperatorsSeeAndThrowAwayWhatWaits(t *testing.T) {
 	for _, limit := range []string{"publishing", "delivery"} {
 		b := start(t, "topics: {a: {rate: 2/s, depth: 5, limit: "+limit+"}}")
@@ -53,6 +70,9 @@ func TestOperatorsSeeAndThrowAwayWhatWaits(t *testing.T) {
 			}
 			if limit == "delivery" && way == "/topic/empty" {
 				way = "/channel/empty" // as with nsqd: a channel's messages are the channel's
+			}
+			if text, now := textDepth(t, http, "a"), depth(t, http, "a"); text < now || text > seen {
+				t.Errorf("%s: depth %d in text, %d before and %d after in JSON", limit, text, seen, now)
 			}
 			if answer := post(t, http, way+"?topic=a&channel=test", ""); answer != "200 " {
 				t.Error(answer)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"giusto.dev/messaging/bucket"
+	"giusto.dev/messaging/clock"
 	"giusto.dev/messaging/holder"
 	"giusto.dev/messaging/settings"
 )
@@ -23,7 +24,7 @@ import (
 // Broker is one running broker.
 type Broker struct {
 	log      logger
-	clock    *clock
+	clock    *clock.Clock
 	settings atomic.Pointer[settings.Settings]
 	topics   atomic.Pointer[map[string]*topic] // those with a limit; replaced, never changed
 	engine   *engine
@@ -32,6 +33,7 @@ type Broker struct {
 	tls      *tls.Config
 	asking   *http.Client // of auth servers
 	listener net.Listener
+	https    net.Listener // nil: there is none
 	alarms   *alarms
 	web      *http.Server
 	webAddr  net.Addr
@@ -55,7 +57,7 @@ type Broker struct {
 
 // Start starts a broker. log gets a line for what an operator should know.
 func Start(s settings.Settings, log func(format string, words ...any)) (*Broker, error) {
-	b := &Broker{log: log, clock: newClock(), clients: map[*connection]struct{}{}, lastCall: make(chan struct{}),
+	b := &Broker{log: log, clock: clock.New(), clients: map[*connection]struct{}{}, lastCall: make(chan struct{}),
 		crowded: max(int64(s.Memory)/4, 2*int64(s.MaxBody)), asking: &http.Client{Timeout: 5 * time.Second}}
 	b.settings.Store(&s)
 	b.topics.Store(&map[string]*topic{})
@@ -75,6 +77,13 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 		return nil, err
 	}
 	b.webAddr = web.Addr()
+	if s.HTTPS != "" {
+		if b.https, err = tls.Listen("tcp", s.HTTPS, b.tls); err != nil {
+			b.listener.Close()
+			web.Close()
+			return nil, err
+		}
+	}
 	b.alarms, err = newAlarms()
 	if err == nil {
 		b.engine, err = startEngine(s, b.listener.Addr(), web.Addr(), log, b.adoptAll)
@@ -94,6 +103,9 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 	if err != nil {
 		b.listener.Close()
 		web.Close()
+		if b.https != nil {
+			b.https.Close()
+		}
 		if b.engine != nil {
 			b.engine.stop()
 		}
@@ -105,11 +117,13 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 	b.web = b.newWeb()
 	b.serving.Add(2)
 	go func() { defer b.serving.Done(); b.web.Serve(web) }()
+	if b.https != nil {
+		b.serving.Add(1)
+		go func() { defer b.serving.Done(); b.web.Serve(b.https) }()
+	}
 	go func() { defer b.serving.Done(); b.accept() }()
 	if f := b.follower; f != nil {
-		ctx, end := context.WithCancel(context.Background())
-		f.reporter.end = end
-		go f.reporter.run(ctx)
+		f.reporter.Start(f)
 	}
 	return b, nil
 }
@@ -120,6 +134,14 @@ func (b *Broker) Addr() net.Addr { return b.listener.Addr() }
 // HTTPAddr is where HTTP is served.
 func (b *Broker) HTTPAddr() net.Addr { return b.webAddr }
 
+// HTTPSAddr is where HTTPS is served; nil: nowhere.
+func (b *Broker) HTTPSAddr() net.Addr {
+	if b.https == nil {
+		return nil
+	}
+	return b.https.Addr()
+}
+
 // limit makes the topics' limits what they are to be; with an error nothing changes.
 func (b *Broker) limit(wanted map[string]settings.Topic) error {
 	old := *b.topics.Load()
@@ -128,7 +150,7 @@ func (b *Broker) limit(wanted map[string]settings.Topic) error {
 		if old[name] != nil || s.Limit != settings.Publishing {
 			continue
 		}
-		full, err := bucket.New(s.Rate.Rate, uint64(s.Depth), uint64(s.Depth), b.clock.at(time.Now()))
+		full, err := bucket.New(s.Rate.Rate, uint64(s.Depth), uint64(s.Depth), b.clock.At(time.Now()))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err) // the file was checked: the bucket takes it
 		}

@@ -78,9 +78,9 @@ func messageID(data []byte) (id outlet.ID) {
 func (c *channel) now() uint64 {
 	t := time.Now()
 	if c.lease > 0 {
-		c.outlet.Until = max(1, c.lease-min(c.lease, c.broker.clock.ahead(t)))
+		c.outlet.Until = max(1, c.lease-min(c.lease, c.broker.clock.Ahead(t)))
 	}
-	return c.broker.clock.at(t)
+	return c.broker.clock.At(t)
 }
 
 // ReadChan is where a pump takes messages from; nsqd asks whenever one is ready for another.
@@ -116,7 +116,7 @@ func (c *channel) Put(data []byte) error {
 
 // came counts what comes, for the distributor: how much of the bucket it takes. Called with the lock held.
 func (c *channel) came() {
-	if c.use.Admit(1, c.broker.clock.at(time.Now())) {
+	if c.use.Admit(1, c.broker.clock.At(time.Now())) {
 		c.peak = max(c.peak, c.use.Lacks())
 	}
 }
@@ -199,7 +199,7 @@ func (c *channel) run() {
 		c.mutex.Lock()
 		wanted = min(wanted+c.asks.Swap(0), int64(max(c.consumers, 1)))
 		at, any := c.outlet.Next(c.now())
-		now := c.broker.clock.at(time.Now())
+		now := c.broker.clock.At(time.Now())
 		var data []byte
 		if ready := any && at <= now; wanted > 0 && ready {
 			data = c.take()

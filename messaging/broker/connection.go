@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nsqio/nsq/nsqd"
+	"giusto.dev/messaging/report"
 	"giusto.dev/messaging/settings"
 )
 
@@ -54,8 +55,8 @@ type connection struct {
 	// The topic without a limit that it last published to.
 	unlimited     *nsqd.Topic
 	unlimitedName string
-	tally         *tally // its; nil: nobody wants to know
-	follows       bool   // a publisher that goes where the distributor says
+	tally         *report.Tally // its; nil: nobody wants to know
+	follows       bool          // a publisher that goes where the distributor says
 	one           [1]*nsqd.Message
 
 	writing sync.Mutex
@@ -159,7 +160,7 @@ func (c *connection) execute() error {
 }
 
 func (c *connection) enforceTLS() error {
-	if t := c.broker.settings.Load().TLS; t != nil && t.Required && c.stream.tls == nil {
+	if t := c.broker.settings.Load().TLS; t != nil && t.Required != "" && c.stream.tls == nil {
 		return refuse("E_INVALID", "cannot %s in current state (TLS required)", c.params[0])
 	}
 	return nil

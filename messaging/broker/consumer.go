@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nsqio/nsq/nsqd"
 	"giusto.dev/messaging/outlet"
+	"giusto.dev/messaging/report"
 	"giusto.dev/messaging/settings"
 )
 
@@ -21,17 +24,23 @@ import (
 // whole, in one write.
 //
 // IDENTIFY is the client's but for its output buffer, which is off: by default nsqd lets a consumer with RDY above 1 wait until
-// 16 KiB or 250 ms are full.
+// 16 KiB or 250 ms are full. What is buffered is buffered here, and only while the next messages are there already (gather).
 type consumer struct {
 	*connection
 	channel  *channel
 	gone     chan struct{} // closed when nsqd has let it go
 	closing  sync.Once
 	patience time.Duration // with a message that waits for its token here
-	tally    *tally        // of the topic that it consumes; nil: it is not counted
+	tally    *report.Tally // of the topic that it consumes; nil: it is not counted
 	first    []byte        // what nsqd is to read first
 	skipped  bool          // the answer to IDENTIFY was
 	frame    []byte        // of the frame that nsqd is writing, what is here
+
+	backlog chan *nsqd.Message // nsqd's memory of the channel, for its length
+	rdy     atomic.Int64
+	flying  atomic.Int64 // messages that were sent and not answered, as far as the client's commands tell
+	most    int          // bytes that may be gathered; 0: none
+	late    *time.Timer  // writes what was gathered and not followed by others
 }
 
 // subscribe does SUB: the rest of the connection's life is nsqd's. nil: it is over.
@@ -78,8 +87,13 @@ func (c *connection) subscribe() error {
 	if said.MsgTimeout > 0 {
 		k.patience = time.Duration(said.MsgTimeout) * time.Millisecond / 2
 	}
-	k.channel = c.broker.join(topic, channel)
+	k.channel, k.backlog = c.broker.join(topic, channel)
 	defer k.channel.leave()
+	if k.most = c.identity.OutputBufferSize; k.most == 0 {
+		k.most = gathered
+	}
+	k.late = time.AfterFunc(time.Hour, func() { k.flush() })
+	defer k.late.Stop()
 	c.broker.engine.handler.Handle(k)
 	return nil
 }
@@ -105,6 +119,14 @@ func (c *consumer) Read(into []byte) (int, error) {
 				return given, io.EOF
 			}
 			continue
+		case "FIN", "REQ":
+			c.flying.Store(max(0, c.flying.Load()-1))
+		case "RDY":
+			n, err := strconv.ParseInt(string(c.params[len(c.params)-1]), 10, 64)
+			if err != nil {
+				n = 1 // as nsqd has it where there is no number
+			}
+			c.rdy.Store(n)
 		}
 		n := copy(into[given:], line)
 		given += n
@@ -140,9 +162,45 @@ func (c *consumer) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
+const (
+	// gathered: so many bytes are written at once, unless the client says another number. As nsqd has it.
+	gathered = 16 << 10
+	// lately: a message that others were to follow waits no longer for them.
+	lately = time.Millisecond
+)
+
+// following: so many messages must be there already for one to wait for the next. Other consumers of the channel take some of them. Tests change it.
+var following = 8
+
+// gather says whether a message may wait to be written with those that follow it at once: nsqd's loop has them already, and the client takes
+// more. So a backlog goes out in writes as large as nsqd's, and what comes alone goes out alone. Called with `writing` held.
+func (c *consumer) gather() bool {
+	flying := min(c.flying.Load()+1, c.rdy.Load()) // it is not above: nsqd sends no more
+	c.flying.Store(flying)
+	if len(c.backlog) < following || len(c.out) >= c.most || flying >= c.rdy.Load() || c.channel.ruled.Load() {
+		return false
+	}
+	return c.broken == nil
+}
+
+// hurry writes what consumers have gathered: a limit was set, and what comes from now on is to pass it.
+func (b *Broker) hurry() {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	for c := range b.clients {
+		if c.consuming.Load() && c.writing.TryLock() { // else it is being written
+			waits := len(c.out) > 0
+			if c.writing.Unlock(); waits {
+				go c.flush() // it may block
+			}
+		}
+	}
+}
+
 // send writes a frame; a message only when it may enter the socket.
 func (c *consumer) send(frame []byte) error {
-	limited := c.channel.ruled.Load() && binary.BigEndian.Uint32(frame[4:]) == frameMessage && len(frame) >= 8+10+nsqd.MsgIDLength
+	message := binary.BigEndian.Uint32(frame[4:]) == frameMessage && len(frame) >= 8+10+nsqd.MsgIDLength
+	limited := c.channel.ruled.Load() && message
 	var id outlet.ID
 	if limited {
 		id = messageID(frame[8:])
@@ -154,7 +212,15 @@ func (c *consumer) send(frame []byte) error {
 	} else {
 		c.writing.Lock()
 	}
+	first := len(c.out) == 0
 	c.out = append(c.out, frame...)
+	if message && !limited && c.tally == nil && c.gather() {
+		c.writing.Unlock()
+		if first {
+			c.late.Reset(lately)
+		}
+		return nil
+	}
 	err := c.write()
 	c.writing.Unlock()
 	if limited {
@@ -172,7 +238,7 @@ func (c *consumer) count(frame []byte) {
 		return
 	}
 	now := time.Now()
-	c.tally.sent(c.broker.clock.at(now), time.Duration(now.UnixNano()-int64(binary.BigEndian.Uint64(frame[4:]))))
+	c.tally.Sent(c.broker.clock.At(now), time.Duration(now.UnixNano()-int64(binary.BigEndian.Uint64(frame[4:]))))
 }
 
 // Close ends the connection; nsqd calls it.

@@ -103,8 +103,9 @@ func (b *Broker) forget(c *channel) {
 	}
 }
 
-// join is called before a consumer is handed to nsqd, and leave after it has left.
-func (b *Broker) join(topic, name string) *channel {
+// join is called before a consumer is handed to nsqd, and leave after it has left. It gives nsqd's memory of the channel, too; nil where all
+// messages are here.
+func (b *Broker) join(topic, name string) (*channel, chan *nsqd.Message) {
 	nsq := b.engine.topic(topic).GetChannel(name)
 	c := b.adopt(topic, name, nsq)
 	b.installing.Lock() // nsqd's memory may not be read now
@@ -117,7 +118,7 @@ func (b *Broker) join(topic, name string) *channel {
 		c.mutex.Lock()
 	}
 	c.consumers++
-	return c
+	return c, *part[chan *nsqd.Message](nsq, channelMemory)
 }
 
 func (c *channel) leave() {
@@ -148,6 +149,7 @@ func (b *Broker) deliver(again func(topic string) bool) (err error) {
 			err = failed
 		}
 	}
+	b.hurry()
 	return err
 }
 

@@ -82,6 +82,7 @@ func startEngine(s settings.Settings, tcp, http net.Addr, log logger, made func(
 	o.MaxMsgSize, o.MaxBodySize = int64(s.MaxMessage), int64(s.MaxBody)
 	o.MemQueueSize, o.SyncEvery = s.MemQueue, s.SyncEvery
 	o.MsgTimeout = time.Duration(s.MsgTimeout)
+	o.ClientTimeout, o.MaxHeartbeatInterval = time.Duration(s.ClientTimeout), time.Duration(s.MaxHeartbeat)
 	o.NSQLookupdTCPAddresses = append([]string{}, s.Lookupd...)
 	tune(o)
 	if err = announce(o, s, tcp, http); err == nil {

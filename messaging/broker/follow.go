@@ -12,6 +12,7 @@ import (
 
 	"giusto.dev/messaging/bucket"
 	"giusto.dev/messaging/holder"
+	"giusto.dev/messaging/report"
 	"giusto.dev/messaging/settings"
 	"giusto.dev/messaging/wire"
 )
@@ -19,7 +20,7 @@ import (
 // follower is the side of a broker that follows a distributor: it holds shares of the topics' buckets as long as their lease lasts.
 type follower struct {
 	broker   *Broker
-	reporter *reporter
+	reporter *report.Reporter
 	until    atomic.Uint64 // the end of the lease, in the leases' time; 0: no orders are done whole
 	epoch    atomic.Uint64 // of the orders in force
 	version  atomic.Uint64
@@ -32,14 +33,14 @@ type follower struct {
 	told    map[string]bool // what was logged once
 
 	mutex   sync.Mutex // of tallies
-	tallies map[string]*tally
+	tallies map[string]*report.Tally
 }
 
 // leases is the leases' time.
-func (b *Broker) leases(t time.Time) uint64 { return b.clock.at(t) + b.clock.ahead(t) }
+func (b *Broker) leases(t time.Time) uint64 { return b.clock.Leases(t) }
 
 // tally is where a topic's messages are counted; nil: nobody wants to know.
-func (b *Broker) tally(name string) *tally {
+func (b *Broker) tally(name string) *report.Tally {
 	f := b.follower
 	if f == nil {
 		return nil
@@ -47,7 +48,7 @@ func (b *Broker) tally(name string) *tally {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	if f.tallies[name] == nil {
-		f.tallies[name] = &tally{}
+		f.tallies[name] = &report.Tally{}
 	}
 	return f.tallies[name]
 }
@@ -113,8 +114,8 @@ func (b *Broker) swap(changed map[string]*topic) {
 	}
 }
 
-// apply does what orders say that answer a report sent when the leases' time was `asked`. Shares that are there already change first.
-func (f *follower) apply(asked uint64, o wire.Orders) error {
+// Apply does what orders say that answer a report sent when the leases' time was `asked`. Shares that are there already change first.
+func (f *follower) Apply(asked uint64, o wire.Orders) error {
 	b := f.broker
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -224,7 +225,7 @@ func (f *follower) channels(o wire.Order) {
 // wait for the lease's end.
 func (f *follower) leave() {
 	b := f.broker
-	f.reporter.stop()
+	f.reporter.Stop()
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	f.until.Store(0)
@@ -234,7 +235,7 @@ func (f *follower) leave() {
 	}
 	_ = b.deliver(func(string) bool { return false }) // a bucket takes nothing
 	b.settle()
-	if err := f.reporter.farewell(); err != nil {
+	if err := f.reporter.Farewell(); err != nil {
 		b.log("others get this broker's shares when its lease is over: %v", err)
 	}
 }
@@ -272,7 +273,7 @@ func (t *topic) order(s holder.Step, until uint64) error {
 	}
 	t.makeRoom(0)
 	now := time.Now()
-	at := t.broker.clock.at(now)
+	at := t.broker.clock.At(now)
 	var err error
 	if s.Change == holder.Restart {
 		// The old lease ends before the new begins.
@@ -292,6 +293,6 @@ func (t *topic) order(s holder.Step, until uint64) error {
 // renew tells the gate when the lease ends, in its own time: what the machine slept is over. Called with the lock held.
 func (t *topic) renew(now time.Time) {
 	if t.lease > 0 {
-		t.gate.Until = max(1, t.lease-min(t.lease, t.broker.clock.ahead(now)))
+		t.gate.Until = max(1, t.lease-min(t.lease, t.broker.clock.Ahead(now)))
 	}
 }

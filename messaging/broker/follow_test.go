@@ -344,12 +344,12 @@ func TestATopicsLimitNeedsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	take(t, got, 1) // it has no limit
-	b.follower.reporter.stop()
+	b.follower.reporter.Stop()
 	orders := wire.Orders{Epoch: 1, Version: 3, Lease: time.Minute, Topics: []wire.Order{share("late", 20, 10)}}
 	var limit unix.Rlimit
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
 	unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max})
-	err := b.follower.apply(b.leases(time.Now()), orders)
+	err := b.follower.Apply(b.leases(time.Now()), orders)
 	began := time.Now()
 	refused := p.Publish("late", []byte("x"))
 	unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)

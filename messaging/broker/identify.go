@@ -208,5 +208,8 @@ func tlsConfig(t *settings.TLS) (*tls.Config, error) {
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 	}
+	if t.ClientAuth == settings.Require {
+		config.ClientAuth = tls.RequireAnyClientCert
+	}
 	return config, nil
 }

@@ -190,7 +190,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 
 // tell tells of the distributor's orders.
 func (f *follower) tell(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
-	sent, failed := f.reporter.sent.Load(), f.reporter.failed.Load()
+	sent, failed := f.reporter.Sent.Load(), f.reporter.Failed.Load()
 	counter(aboutReports, sent-min(failed, sent), "done")
 	counter(aboutReports, failed, "failed")
 	gauge(aboutOrders, float64(f.version.Load()))

@@ -216,7 +216,7 @@ func (c *connection) publish(to target, messages []*nsqd.Message, deferral time.
 		return to.limited.publish(messages, deferral, arrival{c.conn.stamp, c.conn.read, c.follows}, c.flush)
 	}
 	if c.tally != nil {
-		c.tally.came(c.broker.clock.at(c.conn.read), len(messages), c.follows, 0)
+		c.tally.Came(c.broker.clock.At(c.conn.read), len(messages), c.follows, 0)
 	}
 	return c.broker.unlimited(c.unlimited, messages, deferral)
 }

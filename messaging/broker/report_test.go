@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nsqio/go-nsq"
+	"giusto.dev/messaging/report"
 	"giusto.dev/messaging/wire"
 )
 
@@ -105,7 +106,7 @@ func TestAnswersThatAreNoOrders(t *testing.T) {
 		}
 	}
 	publish(t, b.Addr().String(), "a", 20)
-	if take(t, got, 20); int(b.follower.reporter.failed.Load()) < len(answers)-1 {
+	if take(t, got, 20); int(b.follower.reporter.Failed.Load()) < len(answers)-1 {
 		t.Error("some answers were taken for orders")
 	}
 	// An answer that takes too long, one that never ends, and one that is too large.
@@ -115,14 +116,14 @@ func TestAnswersThatAreNoOrders(t *testing.T) {
 			w.Write(bytes.Repeat([]byte(" "), 1<<20))
 		}
 	}
-	failed := b.follower.reporter.failed.Load()
+	failed := b.follower.reporter.Failed.Load()
 	d.say(endless)
 	leads.say(slow)
-	time.Sleep(reportEvery + answerWithin + 500*time.Millisecond)
+	time.Sleep(report.Every + report.AnswerWithin + 500*time.Millisecond)
 	d.say(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, leads.URL+"/report", 307) })
 	leads.say(nil)
 	leads.order(t, time.Minute, share("a", 500, 10))
-	if b.follower.reporter.failed.Load() == failed {
+	if b.follower.reporter.Failed.Load() == failed {
 		t.Error("slow answers are no failures")
 	}
 }
@@ -201,35 +202,9 @@ func TestALeaseGoesOnWhileTheMachineSleeps(t *testing.T) {
 	publish(t, b.Addr().String(), "a", 10)
 	take(t, got, 10)
 	d.say(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	b.clock.slept.Add(int64(31 * time.Second)) // as the next look would say
+	b.clock.Slept.Add(int64(31 * time.Second)) // as the next look would say
 	publish(t, b.Addr().String(), "a", 10)
 	if n := within(got, 200*time.Millisecond); n > 0 {
 		t.Errorf("%d after a sleep", n)
-	}
-}
-
-// A real-time clock that was set is no sleep.
-func TestASetClockIsNoSleep(t *testing.T) {
-	c := newClock()
-	slept := c.slept.Load()
-	now := time.Now()
-	c.real.Add(-int64(time.Hour)) // as if it was put forward since
-	if off := int64(c.ahead(now)) - slept; off > 1e7 || off < -1e7 {
-		t.Errorf("%v slept", time.Duration(off))
-	}
-	if off := c.real.Load() - (now.UnixNano() - int64(c.at(now))); off > 1e7 || off < -1e7 {
-		t.Error("it was not looked again")
-	}
-}
-
-// What following costs a message: it is counted when it comes and when it is sent, and the lease is looked at.
-func BenchmarkCounting(b *testing.B) {
-	c, t := newClock(), tally{}
-	now := time.Now()
-	for n := range b.N {
-		c.ahead(now)
-		t.came(c.at(now), 1, true, uint64(n))
-		at := time.Now()
-		t.sent(c.at(at), time.Duration(n%1_000_000)*100)
 	}
 }

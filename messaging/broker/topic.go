@@ -12,6 +12,7 @@ import (
 	"github.com/nsqio/nsq/nsqd"
 	"giusto.dev/messaging/bucket"
 	"giusto.dev/messaging/gate"
+	"giusto.dev/messaging/report"
 	"giusto.dev/messaging/settings"
 	"giusto.dev/messaging/wire"
 )
@@ -58,7 +59,7 @@ type topic struct {
 	broker *Broker
 	name   string
 	counts *counts
-	tally  *tally // nil: nobody wants to know
+	tally  *report.Tally // nil: nobody wants to know
 	nsq    atomic.Pointer[nsqd.Topic]
 
 	mutex   sync.Mutex
@@ -95,7 +96,7 @@ func (t *topic) set(s settings.Topic) error {
 	t.limit, t.late = s.Queue, s.Ok == settings.Released
 	t.lease, t.share, t.gate.Until = 0, wire.Share{}, 0
 	t.makeRoom(0)
-	now := t.broker.clock.at(time.Now())
+	now := t.broker.clock.At(time.Now())
 	err := t.gate.Set(s.Rate.Rate, uint64(s.Depth), now)
 	t.arm(now)
 	return err
@@ -107,7 +108,7 @@ func weight(m *nsqd.Message) int64 { return int64(len(m.Body)+1023) >> 10 }
 // publish takes all messages of a command, or none. nil: they may be acknowledged. `before` is called before it waits.
 func (t *topic) publish(messages []*nsqd.Message, deferral time.Duration, came arrival, before func() error) error {
 	lag := min(max(came.read.UnixNano()-came.stamp, 0), oldest)
-	read := t.broker.clock.at(came.read)
+	read := t.broker.clock.At(came.read)
 	stamp := read - min(uint64(lag), read)
 	t.counts.lag.observe(time.Duration(lag))
 	total := int64(0)
@@ -130,7 +131,7 @@ func (t *topic) publish(messages []*nsqd.Message, deferral time.Duration, came a
 		}
 		// It waited for room, not to be read: nothing is to be put in order any more.
 		t.used -= room
-		read = t.broker.clock.at(time.Now())
+		read = t.broker.clock.At(time.Now())
 		stamp = read
 	}
 	t.renew(came.read)
@@ -152,7 +153,7 @@ func (t *topic) publish(messages []*nsqd.Message, deferral time.Duration, came a
 		}
 	}
 	if t.tally != nil {
-		t.tally.came(read, len(messages), came.follows, t.gate.Peak())
+		t.tally.Came(read, len(messages), came.follows, t.gate.Peak())
 	}
 	t.makeRoom(0)
 	t.arm(read)
@@ -241,12 +242,12 @@ func (t *topic) letOut() {
 		t.armed = 0
 		now := time.Now()
 		t.renew(now)
-		t.gate.Due(t.broker.clock.at(now), func(p pending) { out = append(out, p) })
+		t.gate.Due(t.broker.clock.At(now), func(p pending) { out = append(out, p) })
 		t.mutex.Unlock()
 		t.hand(out)
 		t.handing.Unlock()
 		t.mutex.Lock()
-		t.arm(t.broker.clock.at(time.Now()))
+		t.arm(t.broker.clock.At(time.Now()))
 		t.mutex.Unlock()
 		clear(out)
 		if out = out[:0]; cap(out) > 4096 {

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -43,8 +44,30 @@ func (b *Broker) newWeb() *http.Server {
 	mux.HandleFunc("POST /pub", b.bounded(b.handlePub))
 	mux.HandleFunc("POST /mpub", b.bounded(b.handleMpub))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(b.metrics.registry(), promhttp.HandlerOpts{}))
-	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
+	return &http.Server{Handler: b.secured(mux), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10}
+}
+
+// secured answers plain HTTP as nsqd does where TLS is required.
+func (b *Broker) secured(next http.Handler) http.Handler {
+	t := b.settings.Load().TLS
+	if t == nil || t.Required != settings.Everywhere {
+		return next
+	}
+	port := 0
+	if at, is := b.HTTPSAddr().(*net.TCPAddr); is {
+		port = at.Port
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("X-NSQ-Content-Type", "nsq; version=1.0")
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"message": "TLS_REQUIRED", "https_port": %d}`, port)
+	})
 }
 
 // webError is nsqd's: a status and a word.
@@ -107,7 +130,7 @@ func (b *Broker) webPublish(to target, topic *nsqd.Topic, messages []*nsqd.Messa
 	now := time.Now()
 	if to.limited == nil {
 		if tally := b.tally(to.name); tally != nil {
-			tally.came(b.clock.at(now), len(messages), false, 0)
+			tally.Came(b.clock.At(now), len(messages), false, 0)
 		}
 		return b.unlimited(topic, messages, deferral)
 	}

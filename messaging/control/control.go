@@ -71,13 +71,18 @@ const Drained, Leased = "~drained", "~leased"
 
 type broker struct {
 	id, incarnation, v2, http string
+	limiter                   bool
 	capacity                  float64
+	unmanaged                 float64 // messages a second of all topics that follow no assignment
 	heard                     time.Duration
 	number                    uint64       // of its orders
 	sent                      []wire.Order // that number stands for
 	sentNumber                uint64
 	stats                     map[string]*stats
 }
+
+// serves says whether a topic is of its kind.
+func (b *broker) serves(t *topic) bool { return b.limiter == t.spec.Requests }
 
 func key(id, incarnation string) string { return id + "/" + incarnation }
 
@@ -92,6 +97,9 @@ type Control struct {
 	number   uint64 // of the latest orders, of all brokers
 	brokers  map[string]*broker
 	topics   map[string]*topic
+	names    []string                 // of topics, in order
+	consumed map[string][]string      // the channels of each topic that consumers are at anywhere; nil: to be found anew
+	assigned map[string]float64       // messages a second that brokers get, of all topics
 	leases   map[string]time.Duration // when a holder's has run out for certain
 	dead     map[string]bool          // incarnations
 	unsaved  map[string]bool
@@ -103,7 +111,7 @@ type Control struct {
 
 // New takes over as leader of this epoch with what earlier leaders saved. Whoever held a share may have been told so just now.
 func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Control {
-	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{},
+	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{}, assigned: map[string]float64{},
 		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}, forgotten: time.Hour}
 	c.news.brokers, c.news.publishers = map[string]bool{}, map[string]bool{}
 	var leased Record
@@ -127,6 +135,7 @@ func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Co
 			continue
 		}
 		t := newTopic(record.Topic, record.Book)
+		t.assigned = c.assigned
 		wanted := map[string]wire.Share{}
 		for _, holder := range t.book.Holders() {
 			c.lend(holder, lease)
@@ -136,6 +145,7 @@ func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Co
 		t.planned, t.inherited = 1e-9, true // it was distributed by an earlier leader
 		c.topics[record.Topic.Name] = t
 	}
+	c.names = slices.Sorted(maps.Keys(c.topics))
 	for _, record := range saved {
 		if t := c.topics[record.Topic.Name]; t != nil && record.Unnamed {
 			c.name(t)
@@ -147,7 +157,7 @@ func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Co
 // Report takes in what a broker says. Orders answers it.
 func (c *Control) Report(now time.Duration, r wire.Report) error {
 	c.advance(now)
-	if r.Broker == "" || r.Incarnation == "" || r.V2 == "" {
+	if r.Broker == "" || r.Incarnation == "" || r.V2 == "" && !r.Limiter {
 		return fmt.Errorf("a report needs broker, incarnation and v2")
 	}
 	if c.dead[key(r.Broker, r.Incarnation)] && !r.Leaves {
@@ -162,8 +172,8 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 			return fmt.Errorf("%s: another broker of this name reported %v ago; each needs its own", r.Broker, now-b.heard)
 		}
 		c.number++
-		b = &broker{id: r.Broker, incarnation: r.Incarnation, number: c.number, stats: map[string]*stats{}}
-		c.brokers[r.Broker] = b
+		b = &broker{id: r.Broker, incarnation: r.Incarnation, limiter: r.Limiter, number: c.number, stats: map[string]*stats{}}
+		c.brokers[r.Broker], c.consumed = b, nil
 		for _, t := range c.topics {
 			t.changed(now)
 		}
@@ -176,11 +186,17 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		c.end(b)
 		return nil
 	}
-	seen := ledger.Version{Epoch: r.Epoch, Number: r.Seen}
-	for _, t := range c.topics {
-		t.book.Acknowledge(b.holder(), seen)
-		if number, waits := t.unnamed[b.holder()]; waits && !seen.Before(ledger.Version{Epoch: c.epoch, Number: number}) {
-			delete(t.unnamed, b.holder())
+	seen, holder := ledger.Version{Epoch: r.Epoch, Number: r.Seen}, b.holder()
+	var news []*topic // others have time until the next tick
+	for _, name := range c.names {
+		t := c.topics[name]
+		known := t.book.Acknowledge(holder, seen)
+		if number, waits := t.unnamed[holder]; waits && !seen.Before(ledger.Version{Epoch: c.epoch, Number: number}) {
+			delete(t.unnamed, holder)
+			known = known || len(t.unnamed) == 0
+		}
+		if known {
+			news = append(news, t)
 		}
 	}
 	here := map[string]bool{}
@@ -188,11 +204,15 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		c.count(b, told)
 		here[told.Topic] = true
 	}
-	maps.DeleteFunc(b.stats, func(name string, _ *stats) bool { return !here[name] })
-	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
-		if t := c.topics[name]; here[name] || t.book.Offers[b.holder()] != nil {
-			c.bring(t)
+	maps.DeleteFunc(b.stats, func(name string, s *stats) bool {
+		if !here[name] && len(s.ready) > 0 {
+			c.consumed = nil
 		}
+		return !here[name]
+	})
+	c.unmanaged(b)
+	for _, t := range news {
+		c.bring(t)
 	}
 	return nil
 }
@@ -204,10 +224,13 @@ func (c *Control) Orders(now time.Duration, id string) (wire.Orders, bool) {
 	if b == nil {
 		return wire.Orders{}, false
 	}
-	var orders []wire.Order
-	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
+	orders, holder := make([]wire.Order, 0, len(c.names)), b.holder()
+	for _, name := range c.names {
 		t := c.topics[name]
-		share, _ := t.book.Current(b.holder())
+		if !b.serves(t) {
+			continue
+		}
+		share, _ := t.book.Current(holder)
 		orders = append(orders, wire.Order{Topic: name, Share: share, Delivery: t.spec.Delivery, Queue: t.spec.Queue, Channels: c.channels(name)})
 	}
 	same := func(a, b wire.Order) bool {
@@ -225,17 +248,22 @@ func (c *Control) Orders(now time.Duration, id string) (wire.Orders, bool) {
 
 // channels of a topic, that consumers are at anywhere.
 func (c *Control) channels(topic string) (names []string) {
-	for _, b := range c.brokers {
-		if s := b.stats[topic]; s != nil && c.alive(b) {
-			for _, name := range s.ready {
-				if !slices.Contains(names, name) {
-					names = append(names, name)
+	if c.consumed == nil {
+		c.consumed = map[string][]string{}
+		for _, b := range c.brokers {
+			if !c.alive(b) {
+				continue
+			}
+			for topic, s := range b.stats {
+				for _, name := range s.ready {
+					if n, there := slices.BinarySearch(c.consumed[topic], name); !there {
+						c.consumed[topic] = slices.Insert(c.consumed[topic], n, name)
+					}
 				}
 			}
 		}
 	}
-	slices.Sort(names)
-	return names
+	return c.consumed[topic]
 }
 
 func (c *Control) alive(b *broker) bool { return b != nil && c.now-b.heard < c.settings.Silent }
@@ -248,14 +276,20 @@ func (c *Control) Put(now time.Duration, spec wire.Topic) error {
 	t := c.topics[spec.Name]
 	if t == nil {
 		t = newTopic(spec, ledger.New(spec.Share)) // shares of one of this name that was removed are gone when all know of this one
+		t.assigned = c.assigned
 		c.topics[spec.Name] = t
+		n, _ := slices.BinarySearch(c.names, spec.Name)
+		c.names = slices.Insert(c.names, n, spec.Name)
 		c.name(t)
+		for _, b := range c.brokers { // what they get of it was nobody's
+			c.unmanaged(b)
+		}
 	}
 	t.spec, t.book.Whole, t.shared = spec, spec.Share, nil
 	t.changed(now)
 	c.unsaved[spec.Name] = true
 	c.everybody()
-	c.work()
+	c.bring(t)
 	return nil
 }
 
@@ -267,6 +301,9 @@ func (c *Control) Remove(now time.Duration, name string) bool {
 		return false
 	}
 	delete(c.topics, name)
+	n, _ := slices.BinarySearch(c.names, name)
+	c.names = slices.Delete(c.names, n, n+1)
+	c.reckon()
 	c.unsaved[name] = true
 	for _, t := range c.topics {
 		t.gather = true
@@ -335,12 +372,14 @@ func (c *Control) Changed() (brokers, publishers []string) {
 // Tick does what time brings. It is to be called several times a second.
 func (c *Control) Tick(now time.Duration) {
 	c.advance(now)
+	c.consumed = nil // brokers may have fallen silent
+	c.reckon()
 	c.work()
 }
 
 // work brings every topic on.
 func (c *Control) work() {
-	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
+	for _, name := range c.names {
 		c.bring(c.topics[name])
 	}
 }

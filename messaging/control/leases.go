@@ -50,6 +50,7 @@ func (c *Control) end(b *broker) {
 	c.bury(b.holder())
 	b.heard = min(b.heard, c.now-c.settings.Silent)
 	clear(b.stats)
+	b.unmanaged, c.consumed = 0, nil
 	for _, t := range c.topics {
 		t.changed(c.now)
 	}

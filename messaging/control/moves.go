@@ -23,7 +23,7 @@ const most = 1 << 18
 func (c *Control) Assign(now time.Duration, a wire.Ask) (wire.Assignment, error) {
 	c.advance(now)
 	t := c.topics[a.Topic]
-	if t == nil {
+	if t == nil || t.spec.Requests {
 		return wire.Assignment{}, ErrTopic
 	}
 	if c.brokers[a.At] == nil && !c.young() {
@@ -156,12 +156,16 @@ func (c *Control) fail(t *topic) {
 // move tells publishers to go where they are to be, as many at once as the wave allows. A broker that does not become ready
 // gets none: they stay.
 func (c *Control) move(t *topic) {
-	flying, largest := 0.0, 0.0
+	flying, largest, wished := 0.0, 0.0, false
 	for _, p := range t.publishers {
 		largest = max(largest, p.rate)
+		wished = wished || p.to != p.told && p.to != ""
 		if p.at != p.told && c.now-p.toldAt < c.settings.Move {
 			flying += p.rate
 		}
+	}
+	if !wished {
+		return
 	}
 	limit := max(wave*t.rate, largest)
 	readiness := map[string]bool{}

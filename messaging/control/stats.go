@@ -3,6 +3,7 @@
 package control
 
 import (
+	"slices"
 	"strings"
 
 	"giusto.dev/messaging/wire"
@@ -23,11 +24,15 @@ func (c *Control) count(b *broker, told wire.TopicReport) {
 		s = &stats{round: wire.Histogram{}}
 		b.stats[told.Topic] = s
 	}
-	s.ready, s.kept = nil, told.Kept
+	s.kept = told.Kept
+	var ready []string
 	for _, channel := range told.Ready {
 		if !strings.HasSuffix(channel, "#ephemeral") { // of somebody who looks on at one broker
-			s.ready = append(s.ready, channel)
+			ready = append(ready, channel)
 		}
+	}
+	if !slices.Equal(s.ready, ready) {
+		s.ready, c.consumed = ready, nil
 	}
 	t := c.topics[told.Topic]
 	for _, second := range told.Seconds {

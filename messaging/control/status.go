@@ -25,6 +25,7 @@ type BrokerStatus struct {
 	Broker   string        `json:"broker"`
 	V2       string        `json:"v2"`
 	HTTP     string        `json:"http"`
+	Limiter  bool          `json:"limiter,omitempty"`
 	Alive    bool          `json:"alive"`
 	Drained  bool          `json:"drained"`
 	Heard    time.Duration `json:"heard_ns"`
@@ -62,7 +63,7 @@ func (c *Control) Status(now time.Duration) Status {
 	status := Status{Epoch: c.epoch, Brokers: []BrokerStatus{}, Topics: []TopicStatus{}}
 	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
 		b := c.brokers[id]
-		status.Brokers = append(status.Brokers, BrokerStatus{id, b.v2, b.http, c.alive(b), c.drained[id], c.now - b.heard, b.capacity, c.existing(id, nil)})
+		status.Brokers = append(status.Brokers, BrokerStatus{id, b.v2, b.http, b.limiter, c.alive(b), c.drained[id], c.now - b.heard, b.capacity, c.existing(id, nil)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
 		status.Topics = append(status.Topics, c.topicStatus(c.topics[name]))
@@ -119,6 +120,9 @@ func (c *Control) Check(now time.Duration, spec wire.Topic) error {
 		return fmt.Errorf("%s: a bucket has less than 2^32 tokens a second, and at most 2^42", spec.Name)
 	}
 	if t := c.topics[spec.Name]; t != nil {
+		if t.spec.Requests != spec.Requests {
+			return fmt.Errorf("%s: what is published or delivered and what is requested are limited at different places: delete it first", spec.Name)
+		}
 		if used := len(c.loads(t)); uint64(used) > spec.Depth/wire.Unit {
 			return fmt.Errorf("%s: its publishers are at %d brokers, each of which needs a whole token: at least %d tokens", spec.Name, used, used)
 		}
@@ -141,6 +145,9 @@ func (c *Control) Try(now time.Duration, spec wire.Topic, publishers []distribut
 	s := distribute.New(c.settings.Kind, publishers, brokers, c.epoch)
 	tokens := float64(spec.Rate) / wire.Unit
 	switch {
+	case spec.Requests:
+		proposal.Note = "limiters get shares as they are asked: there are no publishers to be distributed"
+		return proposal, nil
 	case total == 0:
 		proposal.Note = "it has no publishers yet: say how many there will be, ?dry-run&publishers=1000, and in the topic what each sends"
 		return proposal, nil

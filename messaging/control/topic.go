@@ -49,7 +49,8 @@ type topic struct {
 	publishers map[string]*publisher
 	names      []string // of publishers, in order
 	load       map[string]load
-	rate       float64 // of all publishers
+	assigned   map[string]float64 // the leader's, of all topics; nil: the topic is nobody's yet
+	rate       float64            // of all publishers
 	phase      phase
 	session    *distribute.Session
 	order      []string // the session's publishers, "" for what nobody manages
@@ -100,6 +101,9 @@ func (t *topic) set(p *publisher, at, told string, rate float64) {
 		if id == "" {
 			return
 		}
+		if t.assigned != nil {
+			t.assigned[id] += float64(sign) * p.rate
+		}
 		l := t.load[id]
 		if l.rate, l.publishers = l.rate+float64(sign)*p.rate, l.publishers+sign; l.publishers == 0 {
 			delete(t.load, id)
@@ -142,7 +146,7 @@ func (c *Control) loads(t *topic) map[string]float64 {
 		sum[id] = l.rate
 	}
 	for id, b := range c.brokers {
-		if s := b.stats[t.spec.Name]; s != nil {
+		if s := b.stats[t.spec.Name]; s != nil && b.serves(t) {
 			if own := s.unmanaged(); own > 0 {
 				sum[id] += own
 			}
@@ -152,17 +156,44 @@ func (c *Control) loads(t *topic) map[string]float64 {
 }
 
 // existing are the messages a second that a broker gets of all topics but one.
-func (c *Control) existing(id string, but *topic) (sum float64) {
-	for name, t := range c.topics {
-		if but != nil && name == but.spec.Name { // which may be another of the name: a dry run's
-			continue
-		}
-		sum += t.load[id].rate
-		if b := c.brokers[id]; b != nil && b.stats[name] != nil {
-			sum += b.stats[name].unmanaged()
+func (c *Control) existing(id string, but *topic) float64 {
+	sum, b := c.assigned[id], c.brokers[id]
+	if b != nil {
+		sum += b.unmanaged
+	}
+	if but == nil {
+		return sum
+	}
+	if t := c.topics[but.spec.Name]; t != nil { // which may be another of the name: a dry run's
+		sum -= t.load[id].rate
+		if b != nil && b.stats[t.spec.Name] != nil {
+			sum -= b.stats[t.spec.Name].unmanaged()
 		}
 	}
-	return sum
+	return max(0, sum)
+}
+
+// reckon sums up what brokers get of all topics anew: sums that change by additions drift, and topics go.
+func (c *Control) reckon() {
+	clear(c.assigned)
+	for _, t := range c.topics {
+		for id, l := range t.load {
+			c.assigned[id] += l.rate
+		}
+	}
+	for _, b := range c.brokers {
+		c.unmanaged(b)
+	}
+}
+
+// unmanaged sums up what a broker gets of all topics that follows no assignment.
+func (c *Control) unmanaged(b *broker) {
+	b.unmanaged = 0
+	for name, s := range b.stats {
+		if c.topics[name] != nil {
+			b.unmanaged += s.unmanaged()
+		}
+	}
 }
 
 // goals are the brokers that publishers are to go to, and were not told yet.
@@ -179,7 +210,7 @@ func (t *topic) goals() (ids []string) {
 func (c *Control) candidates(t *topic) []distribute.Broker {
 	var found []distribute.Broker
 	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
-		if b := c.brokers[id]; c.alive(b) && !c.drained[id] {
+		if b := c.brokers[id]; c.alive(b) && !c.drained[id] && !b.limiter && !t.spec.Requests {
 			found = append(found, distribute.Broker{ID: id, Capacity: b.capacity, Existing: c.existing(id, t)})
 		}
 	}
@@ -205,7 +236,7 @@ func (c *Control) share(t *topic) {
 	loads := c.loads(t)
 	if t.inherited && c.now-c.began < c.settings.Gone {
 		for id, b := range c.brokers {
-			if s := b.stats[t.spec.Name]; s != nil {
+			if s := b.stats[t.spec.Name]; s != nil && b.serves(t) {
 				if mean := s.mean(); mean > loads[id] {
 					loads[id] = mean
 				}
@@ -224,9 +255,12 @@ func (c *Control) share(t *topic) {
 	}
 	// What waits at a broker goes out there, also when its publishers have left.
 	for id, b := range c.brokers {
-		if s := b.stats[t.spec.Name]; s != nil && s.kept > 0 && c.alive(b) {
+		if s := b.stats[t.spec.Name]; s != nil && s.kept > 0 && c.alive(b) && b.serves(t) {
 			loads[id] += s.drain()
 		}
+	}
+	if t.spec.Requests {
+		c.even(loads)
 	}
 	total := 0.0
 	for id, load := range loads {
@@ -274,6 +308,22 @@ func (c *Control) share(t *topic) {
 		t.book.Want(wanted)
 	}
 	c.settle(t)
+}
+
+// even gives limiters at least as much as if all were asked alike: any may be asked next, and cannot make a request wait until it has a share.
+// Where it is measured what they are asked for, `quiet` of that stays.
+func (c *Control) even(loads map[string]float64) {
+	total, count := 0.0, 0
+	for id, b := range c.brokers {
+		if b.limiter && c.alive(b) {
+			total, count = total+loads[id], count+1
+		}
+	}
+	for id, b := range c.brokers {
+		if b.limiter && c.alive(b) {
+			loads[id] = max(loads[id], total/float64(count), 1e-9)
+		}
+	}
 }
 
 const (

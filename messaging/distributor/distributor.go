@@ -30,6 +30,7 @@ type Distributor struct {
 	ended    context.Context
 	end      func()
 	failed   chan error
+	stood    chan struct{} // closed when it does not stand for election any more
 }
 
 // Start begins to answer, and to stand for election.
@@ -42,7 +43,7 @@ func Start(s Settings, log func(string, ...any)) (*Distributor, error) {
 }
 
 func begin(s Settings, kept store.Store, log func(string, ...any)) (d *Distributor, err error) {
-	d = &Distributor{settings: s, log: log, store: kept, failed: make(chan error, 1)}
+	d = &Distributor{settings: s, log: log, store: kept, failed: make(chan error, 1), stood: make(chan struct{})}
 	if d.listener, err = net.Listen("tcp", s.Listen); err != nil {
 		kept.Close()
 		return nil, err
@@ -59,7 +60,7 @@ func begin(s Settings, kept store.Store, log func(string, ...any)) (d *Distribut
 			d.failed <- err
 		}
 	}()
-	go d.stand()
+	go func() { defer close(d.stood); d.stand() }()
 	return d, nil
 }
 
@@ -77,6 +78,10 @@ func (d *Distributor) Stop() {
 	}
 	d.store.Close()
 	d.server.Close()
+	select {
+	case <-d.stood:
+	case <-time.After(5 * time.Second): // its store hangs
+	}
 }
 
 // stand stands for election, and leads, again and again.

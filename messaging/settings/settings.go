@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"giusto.dev/messaging/wire"
+	"go.yaml.in/yaml/v3"
 )
 
 // Largest is the most bytes a file may have.
@@ -42,16 +43,19 @@ type Topic struct {
 type TLS struct {
 	Certificate string `yaml:"certificate"`
 	Key         string `yaml:"key"`
-	// ClientCA, when given, makes clients show a certificate signed by it.
+	// ClientCA, when given, makes clients show a certificate signed by it, unless ClientAuth says otherwise.
 	ClientCA string `yaml:"client_ca"`
-	// Required refuses every command but IDENTIFY until TLS is on.
-	Required bool `yaml:"required"`
+	// ClientAuth is nsqd's tls-client-auth-policy: require (any certificate), or require-verify (one of ClientCA). TLS is required then.
+	ClientAuth string `yaml:"client_auth"`
+	// Required refuses every command but IDENTIFY until TLS is on, and HTTP, unless it is tcp-https.
+	Required Required `yaml:"required"`
 }
 
 // Settings is the whole file, with defaults filled in.
 type Settings struct {
 	Listen     string   `yaml:"listen"`
 	HTTP       string   `yaml:"http"`
+	HTTPS      string   `yaml:"https"`
 	Announce   string   `yaml:"announce"`
 	Lookupd    []string `yaml:"lookupd"`
 	Data       string   `yaml:"data"`
@@ -62,10 +66,14 @@ type Settings struct {
 	MemQueue   int64    `yaml:"mem_queue"`
 	SyncEvery  int64    `yaml:"sync_every"`
 	MsgTimeout Duration `yaml:"msg_timeout"`
-	Patience   Duration `yaml:"patience"`
-	Drain      Duration `yaml:"drain"`
-	TLS        *TLS     `yaml:"tls"`
-	Auth       []string `yaml:"auth"`
+	// ClientTimeout is twice the interval of heartbeats where a client says nothing, MaxHeartbeat the longest that it may ask for.
+	ClientTimeout Duration `yaml:"client_timeout"`
+	MaxHeartbeat  Duration `yaml:"max_heartbeat_interval"`
+
+	Patience Duration `yaml:"patience"`
+	Drain    Duration `yaml:"drain"`
+	TLS      *TLS     `yaml:"tls"`
+	Auth     []string `yaml:"auth"`
 	// Distributor, when given, says what the limits of all topics are that the file does not name. Name is what it calls this broker,
 	// Capacity the messages a second that the broker can handle; 0: as the distributor thinks.
 	Distributor []string         `yaml:"distributor"`
@@ -79,7 +87,7 @@ func Defaults() Settings {
 	return Settings{
 		Listen: "127.0.0.1:4150", HTTP: "127.0.0.1:4151", Data: "giusto-broker.data", Node: -1,
 		Memory: 512 << 20, MaxMessage: 1 << 20, MaxBody: 5 << 20, MemQueue: 10_000, SyncEvery: 2_500,
-		MsgTimeout: Duration(60 * time.Second),
+		MsgTimeout: Duration(60 * time.Second), ClientTimeout: Duration(60 * time.Second), MaxHeartbeat: Duration(60 * time.Second),
 		// Less than go-nsq's write time-out of one second.
 		Patience: Duration(500 * time.Millisecond),
 		Drain:    Duration(5 * time.Second),
@@ -99,7 +107,35 @@ const (
 const (
 	Publishing = "publishing"
 	Delivery   = "delivery"
+	Requests   = "requests" // a distributor's alone: of limiters, not brokers
 )
+
+// How `client_auth` may be spelled.
+const (
+	Require       = "require"
+	RequireVerify = "require-verify"
+)
+
+// Required is where TLS is required; empty: nowhere.
+type Required string
+
+const (
+	Everywhere Required = "true"
+	ButHTTP    Required = "tcp-https"
+)
+
+// UnmarshalYAML reads true, false or tcp-https.
+func (r *Required) UnmarshalYAML(node *yaml.Node) error {
+	switch {
+	case node.Kind == yaml.ScalarNode && node.Value == "false":
+		*r = ""
+	case node.Kind == yaml.ScalarNode && (node.Value == string(Everywhere) || node.Value == string(ButHTTP)):
+		*r = Required(node.Value)
+	default:
+		return fmt.Errorf("line %d: required: %q is none of true, false and %s", node.Line, node.Value, ButHTTP)
+	}
+	return nil
+}
 
 // ValidName says whether a topic or channel may be called so.
 func ValidName(text string) bool { return wire.ValidName(text) }
@@ -135,13 +171,18 @@ func (s *Settings) check() error {
 		{"patience", int64(s.Patience), 0, int64(30 * time.Second)},
 		{"drain", int64(s.Drain), 0, int64(time.Hour)},
 		{"msg_timeout", int64(s.MsgTimeout), int64(time.Second), int64(15 * time.Minute)},
+		{"client_timeout", int64(s.ClientTimeout), int64(2 * time.Second), int64(time.Hour)},
+		{"max_heartbeat_interval", int64(s.MaxHeartbeat), int64(time.Second), int64(time.Hour)},
 	} {
 		if bound.value < bound.least || bound.value > bound.top {
 			return fmt.Errorf("%s: %d is not in %d to %d", bound.key, bound.value, bound.least, bound.top)
 		}
 	}
-	if s.TLS != nil && (s.TLS.Certificate == "" || s.TLS.Key == "") {
-		return errors.New("tls: certificate and key must both be given")
+	if err := s.TLS.check(); err != nil {
+		return err
+	}
+	if _, _, err := net.SplitHostPort(s.HTTPS); s.HTTPS != "" && (err != nil || s.TLS == nil) {
+		return fmt.Errorf("https: %q: expected HOST:PORT, and tls with a certificate and a key", s.HTTPS)
 	}
 	for _, address := range s.Distributor {
 		if host, _, err := net.SplitHostPort(address); err != nil || host == "" {
@@ -200,6 +241,23 @@ func (s *Settings) check() error {
 			t.Ok = s.Answer()
 		}
 		s.Topics[topic] = t
+	}
+	return nil
+}
+
+func (t *TLS) check() error {
+	switch {
+	case t == nil:
+		return nil
+	case t.Certificate == "" || t.Key == "":
+		return errors.New("tls: certificate and key must both be given")
+	case t.ClientAuth != "" && t.ClientAuth != Require && t.ClientAuth != RequireVerify:
+		return fmt.Errorf("tls: client_auth: %q is neither %s nor %s", t.ClientAuth, Require, RequireVerify)
+	case t.ClientAuth == RequireVerify && t.ClientCA == "":
+		return fmt.Errorf("tls: client_auth: %s needs client_ca", RequireVerify)
+	}
+	if t.ClientAuth != "" && t.Required == "" {
+		t.Required = Everywhere // as nsqd has it
 	}
 	return nil
 }

@@ -81,14 +81,20 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"topics: {a: {channels: {b: {rate: 1/s}}}}":                              "b: it has no depth",
 		"topics: {a: {channels: {b: {depth: 1}}}}":                               "b: it has no rate",
 		"topics: {a: {channels: {b: {rate: 1/s, depth: 1, queue: 4}}}}":          "'queue' is not a key here; expected one of rate, depth",
-		"memory: 1MiB":                 "memory",
-		"max_body: 1KiB":               "max_body",
-		"patience: 31s":                "patience",
-		"node: 1024":                   "node",
-		"tls: {key: k}":                "tls",
-		"data: a\n---\ndata: b":        "more than one document",
-		"data: a\ndata: b":             "data",
-		strings.Repeat("#", Largest+1): "1 MiB",
+		"memory: 1MiB":   "memory",
+		"max_body: 1KiB": "max_body",
+		"patience: 31s":  "patience",
+		"node: 1024":     "node",
+		"tls: {key: k}":  "tls",
+		"tls: {key: k, certificate: c, required: tcp}":               "required: \"tcp\" is none of",
+		"tls: {key: k, certificate: c, client_auth: ask}":            "client_auth: \"ask\" is neither",
+		"tls: {key: k, certificate: c, client_auth: require-verify}": "needs client_ca",
+		"https: a:1":                    "https: \"a:1\": expected HOST:PORT, and tls",
+		"client_timeout: 1s":            "client_timeout",
+		"max_heartbeat_interval: 500ms": "max_heartbeat_interval",
+		"data: a\n---\ndata: b":         "more than one document",
+		"data: a\ndata: b":              "data",
+		strings.Repeat("#", Largest+1):  "1 MiB",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), named) {
 			t.Errorf("%.60s: %v", text, err)
@@ -119,7 +125,7 @@ func TestDefaults(t *testing.T) {
 func TestAMisspeltKeyIsToldWithThoseThereAre(t *testing.T) {
 	for text, want := range map[string]string{
 		"topics: {a: {rate: 11k/s, depht: 26}}": "line 1: 'depht' is not a key here; expected one of rate, depth, limit, channels, queue, ok",
-		"tls: {cert: x}":                        "line 1: 'cert' is not a key here; expected one of certificate, key, client_ca, required",
+		"tls: {cert: x}":                        "line 1: 'cert' is not a key here; expected one of certificate, key, client_ca, client_auth, required",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, expected %s", text, err, want)

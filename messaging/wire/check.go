@@ -42,7 +42,7 @@ func (r *Report) Check() error {
 		return fmt.Errorf("incarnation: %.300q is not 1 to 255 of . a-z A-Z 0-9 _ - : [ ]", r.Incarnation)
 	case r.Replaces != "" && !ValidBroker(r.Replaces):
 		return fmt.Errorf("replaces: %.300q is not 1 to 255 of . a-z A-Z 0-9 _ - : [ ]", r.Replaces)
-	case r.V2 == "":
+	case r.V2 == "" && !r.Limiter:
 		return errors.New("v2: it has none; expected where producers connect, HOST:PORT")
 	case !(r.Capacity >= 0 && r.Capacity <= mostCapacity):
 		return fmt.Errorf("capacity: %v is not in 0 to %v messages a second", r.Capacity, mostCapacity)

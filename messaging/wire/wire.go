@@ -38,6 +38,8 @@ type Topic struct {
 	Queue int64 `json:"queue,omitempty"`
 	// Delivery: what passes the bucket is what each channel sends to its consumers; else, what is published.
 	Delivery bool `json:"delivery,omitempty"`
+	// Requests: it is no topic of brokers. What passes the bucket is what limiters (package limit) are asked for.
+	Requests bool `json:"requests,omitempty"`
 }
 
 // Report is what a broker says of itself. Each answers the Orders that it saw last; a broker asks one at a time.
@@ -49,7 +51,9 @@ type Report struct {
 	Replaces    string `json:"replaces,omitempty"`
 	// Leaves: this is its last report. It ends, and no message passes any more by any orders.
 	Leaves bool `json:"leaves,omitempty"`
-	// Where producers and consumers connect, and HTTP.
+	// Limiter: it only tells whether requests may pass. No publisher is sent to it, and of topics it holds those with Requests, and no others.
+	Limiter bool `json:"limiter,omitempty"`
+	// Where producers and consumers connect (none at a limiter), and HTTP.
 	V2   string `json:"v2"`
 	HTTP string `json:"http"`
 	// Capacity is how many messages a second it can handle within the objective; 0: as the distributor thinks.

@@ -8,7 +8,6 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"giusto.dev/messaging/broker"
@@ -41,9 +40,7 @@ func main() {
 		fmt.Printf("%s: %d topics with a limit\n", path, len(s.Topics))
 		return
 	}
-	// The collector runs when the limit is near, and not before: its pauses are what a tail of latencies is made of.
-	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(int64(s.Memory))
+	collect(int64(s.Memory), s.MemQueue)
 	go adapt()
 	b, err := broker.Start(s, log.Printf)
 	if err != nil {

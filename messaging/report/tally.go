@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package broker
+package report
 
 import (
 	"sync"
@@ -16,8 +16,8 @@ const (
 	bins = 1200
 )
 
-// tally counts what comes and is delivered of one topic, by second of the gates' time, for the distributor.
-type tally struct {
+// Tally counts what comes and is delivered of one topic, by second of the gates' time, for the distributor.
+type Tally struct {
 	mutex     sync.Mutex
 	at        int64 // the second that is counted
 	second    wire.Second
@@ -26,8 +26,8 @@ type tally struct {
 	done      []wire.Second
 }
 
-// came counts messages that were accepted, and how much of the bucket they used.
-func (t *tally) came(now uint64, messages int, follows bool, used uint64) {
+// Came counts messages that were accepted, and how much of the bucket they used.
+func (t *Tally) Came(now uint64, messages int, follows bool, used uint64) {
 	t.mutex.Lock()
 	t.turn(now)
 	t.second.Messages += uint64(messages)
@@ -38,8 +38,8 @@ func (t *tally) came(now uint64, messages int, follows bool, used uint64) {
 	t.mutex.Unlock()
 }
 
-// sent counts a message that was written to a consumer so long after it came.
-func (t *tally) sent(now uint64, after time.Duration) {
+// Sent counts a message that was written to a consumer so long after it came.
+func (t *Tally) Sent(now uint64, after time.Duration) {
 	bin := min(wire.Bin(after), bins-1)
 	t.mutex.Lock()
 	t.turn(now)
@@ -52,7 +52,7 @@ func (t *tally) sent(now uint64, after time.Duration) {
 }
 
 // turn closes the second that is counted when it is over. Seconds in which nothing happened count: their mean is wanted.
-func (t *tally) turn(now uint64) {
+func (t *Tally) turn(now uint64) {
 	at := int64(now / 1e9)
 	if at <= t.at {
 		return
@@ -79,16 +79,16 @@ func (t *tally) turn(now uint64) {
 	t.at, t.second, t.most = at, wire.Second{}, 0
 }
 
-// seconds are those that are over and were not reported yet.
-func (t *tally) seconds(now uint64) []wire.Second {
+// Seconds are those that are over and were not reported yet.
+func (t *Tally) Seconds(now uint64) []wire.Second {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	t.turn(now)
 	return append([]wire.Second(nil), t.done...)
 }
 
-// reported forgets the seconds up to one.
-func (t *tally) reported(last int64) {
+// Reported forgets the seconds up to one.
+func (t *Tally) Reported(last int64) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	n := 0
