@@ -120,9 +120,9 @@ fn show(diff: &Diff, plan: &Plan, now: &Plan, path: &Path) -> Result<(), Failure
             SiteNow::Missing => say!("site {}: it cannot be read here", basis.site.file),
         }
     }
-    match diff.refused.is_empty() {
-        true => say!("enforce it: giusto {} {}", if diff.running.is_some() { "reload" } else { "run" }, path.display()),
-        false => print(&diff.refused.iter().map(|why| format!("would be refused: {why}\n")).collect::<String>())?,
+    print(&diff.refused.iter().map(|why| format!("would be refused: {why}\n")).collect::<String>())?;
+    if diff.refused.is_empty() && !diff.steps.is_empty() {
+        say!("enforce it: giusto {} {}", if diff.running.is_some() { "reload" } else { "run" }, path.display());
     }
     Ok(())
 }
@@ -133,7 +133,11 @@ fn held(plan: &Plan, name: &str) -> String {
         format!("core {}, {}, {} every {}", service.core, service.backend, service.server.budget, service.server.period)
     });
     let leftovers = plan.leftovers.iter().filter(|leftover| leftover.name == name);
-    let leftovers = leftovers.map(|leftover| format!("leftovers of cores {}", giusto_planner::cores(&leftover.cores)));
+    let leftovers = leftovers.map(|leftover| {
+        let mut cores = leftover.cores.clone();
+        cores.sort_unstable();
+        format!("leftovers of core{} {}", if cores.len() == 1 { "" } else { "s" }, giusto_planner::cores(&cores))
+    });
     let all: Vec<String> = servers.chain(leftovers).collect();
     if all.is_empty() {
         "-".into()
