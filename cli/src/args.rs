@@ -146,7 +146,7 @@ pub(crate) enum Verb {
         after_help = "Examples, of the job records of a trial:\n  giusto verify out/trials/latest/jobs/cache-whole-1.csv out/trials/latest/jobs/cache-giusto-1.csv --baseline out/trials/latest/jobs/cache-whole-1b.csv --baseline out/trials/latest/jobs/cache-whole-2.csv --plan out/trials/latest/plan.json --html out/verify.html\n  giusto verify --promise p99=50ms out/trials/latest/jobs/cache-giusto-1.csv"
     )]
     Verify(VerifyArgs),
-    /// Published experiments, played again and judged
+    /// Published experiments, repeated and judged
     #[command(subcommand)]
     Study(Study),
     /// Write the plan in the files of stock software

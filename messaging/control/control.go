@@ -28,7 +28,7 @@ type Settings struct {
 	Lease time.Duration
 	// Silent: a broker that has not reported for so long gets no publishers, and loses those it has.
 	Silent time.Duration
-	// Gone: a publisher that has not asked for so long is none any more.
+	// Gone: a publisher that has not asked for so long counts as gone.
 	Gone time.Duration
 	// Gather is how long nobody comes or goes before a topic is distributed anew.
 	Gather time.Duration
@@ -105,7 +105,7 @@ type Control struct {
 	unsaved  map[string]bool
 	drained  map[string]bool
 	news     struct{ brokers, publishers map[string]bool }
-	// forgotten: a broker that was silent for so long, and holds nothing, is none any more.
+	// forgotten: a broker that was silent for so long, and holds nothing, counts as gone.
 	forgotten time.Duration
 }
 

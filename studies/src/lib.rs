@@ -1,4 +1,4 @@
-//! The published experiments, played again: random task sets or arrivals in, tables out.
+//! The published experiments, repeated: random task sets or arrivals in, tables out.
 //!
 //! Called by the command line (`giusto study`) and by tests; calls `analysis` for interfaces, `simulator` for schedules, `measure`
 //! where a study is about this machine, and `verify` for what the tables say. One module an experiment; each has a folder beside `src` with its `study.toml` (sizes

@@ -1,4 +1,4 @@
-//! Flags of published experiments, played again.
+//! Flags of published experiments, repeated.
 
 use clap::{Args, Subcommand};
 use giusto_studies::Name;
