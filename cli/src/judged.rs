@@ -211,13 +211,13 @@ fn voided(trial: &Trial) -> Vec<String> {
     trial.removed.iter().map(one).collect()
 }
 
-/// `60 % of the core left for others (5 % kept free), who had 79 %`: what a service does not use of its share is theirs too.
+/// `60 % of the core left for others (5 % kept free), which used 79 %`: what a service does not use of its share is theirs too.
 fn left_for_others(plan: &Plan, service: &ServicePlan, trial: &Trial) -> String {
     let kept = plan.hosts.iter().find(|host| host.name == service.on).map_or(Bandwidth::ZERO, |host| host.keep_free);
     let (left, free) = (service.left_for_others.percent(), kept.percent());
     let used: Vec<f64> = of_arm(trial, Arm::Giusto).map(|slice| slice.others.as_f64()).collect();
     let used = used.iter().sum::<f64>() * 100.0 / used.len().max(1) as f64;
-    format!("{left} of the core left for others ({free} kept free), who had {used:.0} %")
+    format!("{left} of the core left for others ({free} kept free), which used {used:.0} %")
 }
 
 /// A missed promise outweighs one that cannot be told, and that a kept one.
