@@ -20,11 +20,17 @@ struct sched_entity {
 	__u64 sum_exec_runtime;
 } __attribute__((preserve_access_index));
 
+struct css_set;
+
 struct task_struct {
 	int pid;
 	unsigned int __state;
+	struct css_set *cgroups;
 	struct sched_entity se;
 } __attribute__((preserve_access_index));
+
+/* The core of the manager, and of all that it watches. */
+const volatile __u32 own_core;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -60,10 +66,11 @@ static __always_inline struct account *account(struct watched *thread)
 
 static __always_inline void tell(__u32 what, struct watched *thread, struct account *a, __u32 tid, __u32 wakes)
 {
+	__u32 urgent = a->urgent & wakes || what == WATCH_MOVED;
 	struct event *event = NULL;
 
 	/* The second half is for what wakes the manager: a flood of the rest must not keep it asleep. */
-	if (a->urgent & wakes || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < WATCH_EVENTS / 2)
+	if (urgent || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < WATCH_EVENTS / 2)
 		event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) { /* full: the manager has to count anew */
 		__sync_fetch_and_add(&a->lost, 1);
@@ -75,7 +82,7 @@ static __always_inline void tell(__u32 what, struct watched *thread, struct acco
 	event->what = what;
 	event->tid = tid;
 	event->pad = 0;
-	bpf_ringbuf_submit(event, a->urgent & wakes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(event, urgent ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
 static __always_inline void consume(struct watched *thread, struct account *a, struct task_struct *task)
@@ -88,15 +95,32 @@ static __always_inline void consume(struct watched *thread, struct account *a, s
 	thread->total = total;
 }
 
+/* A thread is where its manager does not stop it. Told once until the manager has looked. */
+static __always_inline void stray(struct watched *thread, __u32 tid)
+{
+	struct account *a = account(thread);
+
+	if (a && !__sync_lock_test_and_set(&a->astray, 1))
+		tell(WATCH_MOVED, thread, a, tid, WATCH_MOVED);
+}
+
 /* At the end of a switch, the run-queue lock held. */
 SEC("raw_tp/sched_switch")
 int switched(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *previous = (void *)ctx->args[1];
 	__u32 tid = BPF_CORE_READ(previous, pid);
-	struct watched *thread = bpf_map_lookup_elem(&threads, &tid);
+	struct watched *thread;
 	struct account *a;
 
+	if (bpf_get_smp_processor_id() != own_core) {
+		__u32 next = BPF_CORE_READ((struct task_struct *)ctx->args[2], pid);
+
+		thread = bpf_map_lookup_elem(&threads, &next);
+		if (thread)
+			stray(thread, next);
+	}
+	thread = bpf_map_lookup_elem(&threads, &tid);
 	if (!thread)
 		return 0;
 	a = account(thread);
@@ -172,6 +196,21 @@ int forked(struct bpf_raw_tracepoint_args *ctx)
 	}
 	__sync_fetch_and_add(&a->threads, 1);
 	tell(WATCH_NEW, &born, a, tid, WATCH_NEW);
+	/* Born in another cgroup (CLONE_INTO_CGROUP). */
+	if (BPF_CORE_READ(child, cgroups) != BPF_CORE_READ((struct task_struct *)ctx->args[0], cgroups))
+		stray(&born, tid);
+	return 0;
+}
+
+/* A process is told by its first thread. */
+SEC("raw_tp/cgroup_attach_task")
+int moved(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (void *)ctx->args[2];
+	struct watched *thread = watched(task);
+
+	if (thread)
+		stray(thread, BPF_CORE_READ(task, pid));
 	return 0;
 }
 
