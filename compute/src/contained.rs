@@ -159,12 +159,12 @@ impl Contained {
     }
 
     /// Asks its processes to end, gives them `patience`, ends the rest, and removes its groups. Errors: some do not
-    /// end.
+    /// end, within five seconds more; what could be ended and removed is.
     pub fn end(&self, patience: std::time::Duration) -> std::io::Result<()> {
         let groups = self.groups();
         groups.iter().for_each(Cgroup::ask_to_end);
         let until = std::time::Instant::now() + patience;
-        groups.iter().rev().try_for_each(|group| group.end_by(until))?;
+        groups.iter().rev().map(|group| group.end_by(until)).fold(Ok(()), std::io::Result::and)?;
         self.limits.iter().try_for_each(|folder| Cgroup::at(folder).remove())
     }
 

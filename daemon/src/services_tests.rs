@@ -208,3 +208,29 @@ fn what_is_not_there_cannot_be_started_or_adopted() {
         ));
     }
 }
+
+/// A process that SIGKILL does not end, as one within the kernel: v1's freezer holds it beside its service's cgroup. Others do
+/// not wait for it, not longer than the watchdog's patience with the main thread.
+#[test]
+fn a_service_that_cannot_end_is_left_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = begin("stuck", &shell("exec sleep 1000"), folder.path(), &mut |_| Ok(())).unwrap();
+    let freezer = Path::new("/sys/fs/cgroup/freezer").join(format!("giusto.test.stuck.{}", std::process::id()));
+    let Some(groups) = running.contained().cloned().filter(|_| fs::create_dir(&freezer).is_ok()) else {
+        return; // not root, or no v1
+    };
+    let pid = running.group().unwrap();
+    fs::write(freezer.join("cgroup.procs"), pid.to_string()).unwrap();
+    fs::write(freezer.join("freezer.state"), "FROZEN").unwrap();
+    until("it is frozen", || fs::read_to_string(freezer.join("freezer.state")).unwrap() == "FROZEN\n");
+    let begun = Instant::now();
+    running.end();
+    let took = begun.elapsed();
+    let there = groups.processes() == [pid];
+    fs::write(freezer.join("freezer.state"), "THAWED").unwrap();
+    assert!(there, "it cannot have ended");
+    assert!(took < crate::watchdog::MAIN_STALL / 2, "{took:?}");
+    until("it ends when it can", || groups.processes().is_empty());
+    groups.end(Duration::ZERO).unwrap();
+    until("its freezer is empty", || fs::remove_dir(&freezer).is_ok());
+}

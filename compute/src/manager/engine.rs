@@ -188,7 +188,7 @@ impl Engine {
         let until = self.until.map(|until| if left == Some(until) { until + now - self.at } else { until });
         let alone = self.alone.and_then(|slot| self.servers[slot].as_ref());
         let spent = alone.map_or(u64::MAX, |server| now.saturating_add_signed(self.pool.left_ns(server.id)));
-        let wake = until.unwrap_or(u64::MAX).min(spent).min(self.next_beat).max(now + NEAREST);
+        let wake = until.unwrap_or(u64::MAX).min(spent).min(self.next_beat).min(self.next_look(now)).max(now + NEAREST);
         let at = Timespec { tv_sec: (wake / 1_000_000_000) as i64, tv_nsec: (wake % 1_000_000_000) as i64 };
         self.beats.of(self.core).due.store(wake, SeqCst);
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };

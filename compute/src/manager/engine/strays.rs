@@ -14,6 +14,8 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// So many are looked after in a row; each takes some 30 us.
 const AT_ONCE: usize = 16;
+/// Further ones so much later (ns), so that others' events are heard in between.
+const AGAIN: u64 = 1_000_000;
 
 /// Those of one server.
 #[derive(Default)]
@@ -74,6 +76,14 @@ impl Engine {
         }
         server.strays.look = true;
         server.strays.moved.extend(sched::process_of(tid).and_then(Thread::of));
+    }
+
+    /// When to look for more of them.
+    pub(super) fn next_look(&self, now: u64) -> u64 {
+        match self.servers.iter().flatten().any(|server| server.strays.look) {
+            true => now + AGAIN,
+            false => u64::MAX,
+        }
     }
 
     /// Looks after servers that have threads elsewhere.
