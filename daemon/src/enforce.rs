@@ -2,7 +2,7 @@
 
 use crate::hold::Hold;
 use crate::{Error, Scene, Watchdog};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Worries that are told at once.
 const MOST: usize = 100;
@@ -45,6 +45,9 @@ pub fn enforce(
             now.extend(giusto_compute::sched::at_once(|| look(scene))?);
             now.extend(scene.look_after_modes());
             now.extend(watchdog.worry());
+            if let Err(error) = scene.journal.forget_spent(Instant::now()) {
+                now.push(format!("the undo journal cannot be made smaller: {error}; free space where it lies"));
+            }
             now.iter().filter(|worry| !worries.contains(*worry)).for_each(|worry| tracing::warn!("{worry}"));
             // What moved is told in a turn of its own, and status looks once a second.
             stays = if astray { turns + 20 } else { stays };

@@ -20,8 +20,8 @@ pub(super) use orders::Command;
 use served::{attr, give, Served};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 

@@ -28,8 +28,8 @@ use group::{Freezer, Group};
 pub use line::Lever;
 use line::{answered, Line};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{channel, sync_channel, Receiver};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{channel, sync_channel, Receiver};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 

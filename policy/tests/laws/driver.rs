@@ -234,7 +234,11 @@ impl Play<'_> {
     fn no_debt_beyond_the_lateness(&self, now: u64) {
         for (i, &id) in self.pair.ids.iter().enumerate().filter(|&(i, _)| !self.pair.oracle.is_gone(i)) {
             let debt = -self.pair.pool.left_ns(id) - self.pair.oracle.forgiven_ns(i);
-            assert!(debt <= self.run.lateness as i64 + self.owed[i], "server {i} owes {debt} at {now}: {:?}", self.calls);
+            assert!(
+                debt <= self.run.lateness as i64 + self.owed[i],
+                "server {i} owes {debt} at {now}: {:?}",
+                self.calls
+            );
         }
     }
 }
