@@ -20,17 +20,20 @@ struct sched_entity {
 	__u64 sum_exec_runtime;
 } __attribute__((preserve_access_index));
 
-struct css_set;
-
 struct task_struct {
 	int pid;
 	unsigned int __state;
-	struct css_set *cgroups;
+	void *cgroups;
 	struct sched_entity se;
 } __attribute__((preserve_access_index));
 
 /* The core of the manager, and of all that it watches. */
-const volatile __u32 own_core;
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} core SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -108,17 +111,16 @@ static __always_inline void stray(struct watched *thread, __u32 tid)
 SEC("raw_tp/sched_switch")
 int switched(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct task_struct *previous = (void *)ctx->args[1];
+	struct task_struct *previous = (void *)ctx->args[1], *next = (void *)ctx->args[2];
 	__u32 tid = BPF_CORE_READ(previous, pid);
+	__u32 zero = 0, *own = bpf_map_lookup_elem(&core, &zero);
 	struct watched *thread;
 	struct account *a;
 
-	if (bpf_get_smp_processor_id() != own_core) {
-		__u32 next = BPF_CORE_READ((struct task_struct *)ctx->args[2], pid);
-
-		thread = bpf_map_lookup_elem(&threads, &next);
+	if (own && *own != bpf_get_smp_processor_id()) {
+		thread = watched(next);
 		if (thread)
-			stray(thread, next);
+			stray(thread, BPF_CORE_READ(next, pid));
 	}
 	thread = bpf_map_lookup_elem(&threads, &tid);
 	if (!thread)
@@ -175,8 +177,8 @@ int begins(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_fork")
 int forked(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct task_struct *child = (void *)ctx->args[1];
-	struct watched *parent = watched((void *)ctx->args[0]);
+	struct task_struct *child = (void *)ctx->args[1], *forks = (void *)ctx->args[0];
+	struct watched *parent = watched(forks);
 	struct watched born = {.asleep = 1};
 	struct account *a;
 	__u32 tid;
@@ -197,7 +199,7 @@ int forked(struct bpf_raw_tracepoint_args *ctx)
 	__sync_fetch_and_add(&a->threads, 1);
 	tell(WATCH_NEW, &born, a, tid, WATCH_NEW);
 	/* Born in another cgroup (CLONE_INTO_CGROUP). */
-	if (BPF_CORE_READ(child, cgroups) != BPF_CORE_READ((struct task_struct *)ctx->args[0], cgroups))
+	if (BPF_CORE_READ(child, cgroups) != BPF_CORE_READ(forks, cgroups))
 		stray(&born, tid);
 	return 0;
 }

@@ -8,10 +8,10 @@
 #define WATCH_THREADS 8192
 
 enum {
-	WATCH_IDLE = 1,	 /* its last running thread fell asleep */
-	WATCH_READY = 2, /* its first thread woke */
-	WATCH_NEW = 4,	 /* a thread was born */
-	WATCH_GONE = 8,	 /* a thread ended */
+	WATCH_IDLE = 1,	  /* its last running thread fell asleep */
+	WATCH_READY = 2,  /* its first thread woke */
+	WATCH_NEW = 4,	  /* a thread was born */
+	WATCH_GONE = 8,	  /* a thread ended */
 	WATCH_MOVED = 16, /* a thread was put into another cgroup, or runs on another core */
 };
 

@@ -1,7 +1,7 @@
 //! What the threads of a core's servers do, as the kernel tells it (bpf/watch.bpf.c).
 
 use crate::Error;
-use aya::maps::{HashMap, MapData, RingBuf};
+use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::RawTracePoint;
 use aya::Ebpf;
 use std::ffi::c_void;
@@ -120,10 +120,12 @@ impl Watch {
         }
         };
         let object = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
-        let loaded = aya::EbpfLoader::new().set_global("own_core", &core, true).load(object);
-        let mut programs = loaded.map_err(|why| refused(why.to_string()))?;
+        let mut programs = Ebpf::load(object).map_err(|why| refused(told(&why)))?;
         let mut map = |name: &str| programs.take_map(name).ok_or_else(|| refused(format!("there is no map {name}")));
         let (threads, events, accounts) = (map("threads")?, map("events")?, map("accounts")?);
+        let own = programs.map_mut("core").ok_or_else(|| refused("there is no map core".into()))?;
+        let own = Array::try_from(own).and_then(|mut own| own.set(0, core, 0));
+        own.map_err(|why| refused(why.to_string()))?;
         let threads = HashMap::try_from(threads).map_err(|why| refused(why.to_string()))?;
         let events = RingBuf::try_from(events).map_err(|why| refused(why.to_string()))?;
         let aya::maps::Map::Array(accounts) = accounts else { return Err(refused("accounts is no array".into())) };
@@ -145,10 +147,7 @@ impl Watch {
     fn attach(&mut self, name: &str, point: &str) -> Result<(), String> {
         let program = self.programs.program_mut(name).ok_or_else(|| format!("no program {name}"))?;
         let program: &mut RawTracePoint = program.try_into().map_err(|_| format!("program {name}"))?;
-        program.load().and_then(|()| program.attach(point)).map(|_| ()).map_err(|why| {
-            let source = std::error::Error::source(&why).map(|why| format!(": {why}")).unwrap_or_default();
-            format!("{why}{source}")
-        })
+        program.load().and_then(|()| program.attach(point)).map(|_| ()).map_err(|why| told(&why))
     }
 
     /// Where the kernel says that there are events (edge-triggered: only urgent ones are told).
@@ -216,6 +215,11 @@ impl Drop for Watch {
         // SAFETY: mapped by `new` and used by nobody else any more.
         unsafe { libc::munmap(self.accounts, BYTES) };
     }
+}
+
+/// An error with all its causes.
+fn told(why: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(why), |why| why.source()).map(|why| why.to_string()).collect::<Vec<_>>().join(": ")
 }
 
 /// Processor time of a thread in ns, and whether it runs or waits for a core.
