@@ -301,7 +301,7 @@ class Case:
             case "cgroup":
                 self.until(lambda: self.service().get("escaped", 0) >= 3, "status says that it had left its cgroup", 5)
                 # With their children, which had been born outside.
-                self.until(lambda: set(holders(self.mark)) <= set(self.inside()), "all are brought back", 5)
+                self.until(lambda: set(holders(self.mark)) <= self.inside(), "all are brought back", 5)
             case fault if fault in ENDS:
                 self.until(lambda: self.service().get("restarts", 0) >= 1, "status counts its restart", 5)
                 words = {"exit-0": "exit code 0", "exit-7": "exit code 7", "crash": "signal 11", "killed": "signal 9", "memory": "memory"}[fault]
@@ -312,8 +312,9 @@ class Case:
         self.expect(guard.get("restarts") == 0 and guard.get("state") != "ended", f"status of the guard: {guard}")
 
     def inside(self):
-        top = group("hostile")
-        return [int(pid) for folder in folders(top) for pid in read(folder / "cgroup.procs").split()] if top else []
+        """In all of its groups."""
+        tops = [path for path in folders("/sys/fs/cgroup", "giusto.hostile.service") if (path / "cgroup.procs").exists()]
+        return set.intersection(*({int(pid) for folder in folders(top) for pid in read(folder / "cgroup.procs").split()} for top in tops)) if tops else set()
 
     def stop(self):
         if self.giusto.poll() is None:

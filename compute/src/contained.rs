@@ -10,6 +10,7 @@ use crate::files::{Files, Real};
 use crate::{Error, Lack, Recorder, Undo};
 use giusto_cgroup::{Cgroup, Tree};
 use giusto_model::{Limit, Process};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A started service's groups, from before its first instruction until it is removed. A restart enters them again.
@@ -136,6 +137,16 @@ impl Contained {
     /// All its processes.
     pub fn processes(&self) -> Vec<u32> {
         self.groups().iter().flat_map(Cgroup::processes).collect()
+    }
+
+    /// Those that are in all its groups, also in those that limit.
+    pub fn inside(&self) -> BTreeSet<u32> {
+        let mut inside: BTreeSet<u32> = self.processes().into_iter().collect();
+        for folder in &self.limits {
+            let there: BTreeSet<u32> = Cgroup::at(folder).processes().into_iter().collect();
+            inside.retain(|pid| there.contains(pid));
+        }
+        inside
     }
 
     /// Processor time of all that is and ever was in it, in ns, where the kernel tells.

@@ -413,10 +413,12 @@ impl Running {
     /// Returns what is to be told.
     pub(crate) fn bring_back(&mut self, core: Option<u32>, threads: &[u32], moved: &[Thread]) -> Option<String> {
         let contained = self.contained.as_ref()?;
-        let inside: BTreeSet<u32> = contained.processes().into_iter().collect();
+        let inside = contained.inside();
         let outside = |pid: &u32| !inside.contains(pid);
+        let now = contained.processes();
         let known = self.seen.iter().filter(|process| outside(&process.tid) && process.alive()).map(|one| one.tid);
-        // A number that was used again since belongs to a process that is younger, and has other cores.
+        let known = known.chain(now.iter().copied().filter(outside)); // only a limit was left
+                                                                      // A number that was used again since belongs to a process that is younger, and has other cores.
         let same = |pid: &u32| {
             Thread::of(*pid).and_then(Thread::age).is_some_and(|age| age > REUSED)
                 && sched::affinity(*pid).is_ok_and(|cores| core.is_some_and(|core| cores == [core]))
@@ -427,7 +429,7 @@ impl Running {
         let mut strays: BTreeSet<u32> = known.chain(born).chain(moved).collect();
         let children: Vec<u32> = strays.iter().flat_map(|&pid| sched::kin(pid)).filter(outside).collect();
         strays.extend(children);
-        self.seen = inside.iter().filter_map(|&pid| Thread::of(pid)).collect();
+        self.seen = now.iter().filter_map(|&pid| Thread::of(pid)).collect();
         let brought: Vec<u32> = strays.into_iter().filter(|&pid| contained.enter(pid).is_ok()).collect();
         let &one = brought.first()?;
         self.escaped += brought.len() as u64;
