@@ -14,7 +14,7 @@ from folders import folders
 from running import Running, service
 
 # It never listens, so that a start waits for it for ten seconds.
-DEAF = "  deaf: {start: [sleep, '1000'], promise: {supply: 1ms/20ms}, load: {memcached: '127.0.0.1:1', value: 100, rate: 10/s}}\n"
+DEAF = "  deaf: {start: [sleep, '1000'], promise: {supply: 5ms/100ms}, load: {memcached: '127.0.0.1:1', value: 100, rate: 10/s}}\n"
 # It does not end when it is asked to, so that a stop waits for it for two seconds.
 STUBBORN = service("hog", 30, 100, "[sh, -c, 'trap \"\" TERM; while :; do :; done']")
 

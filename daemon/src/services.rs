@@ -410,7 +410,7 @@ impl Running {
 
     /// Brings processes back into its cgroup that have left it: those that were in it, their children, the processes
     /// of `threads` on `core`, which a manager knew from their birth a second ago, and those that it saw `moved`.
-    /// Returns what is to be told.
+    /// Without a manager, the children of those that are in it. Returns what is to be told.
     pub(crate) fn bring_back(&mut self, core: Option<u32>, threads: &[u32], moved: &[Thread]) -> Option<String> {
         let contained = self.contained.as_ref()?;
         let inside = contained.inside();
@@ -418,7 +418,8 @@ impl Running {
         let now = contained.processes();
         let known = self.seen.iter().filter(|process| outside(&process.tid) && process.alive()).map(|one| one.tid);
         let known = known.chain(now.iter().copied().filter(outside)); // only a limit was left
-                                                                      // A number that was used again since belongs to a process that is younger, and has other cores.
+        let unmanaged = now.iter().filter(|_| core.is_none()).flat_map(|&pid| sched::kin(pid)).filter(outside);
+        // A number that was used again since belongs to a process that is younger, and has other cores.
         let same = |pid: &u32| {
             Thread::of(*pid).and_then(Thread::age).is_some_and(|age| age > REUSED)
                 && sched::affinity(*pid).is_ok_and(|cores| core.is_some_and(|core| cores == [core]))
@@ -426,7 +427,7 @@ impl Running {
         let born = threads.iter().filter(|tid| outside(tid)).filter_map(|&tid| sched::process_of(tid));
         let born = born.filter(|pid| outside(pid) && same(pid));
         let moved = moved.iter().filter(|process| outside(&process.tid) && process.alive()).map(|process| process.tid);
-        let mut strays: BTreeSet<u32> = known.chain(born).chain(moved).collect();
+        let mut strays: BTreeSet<u32> = known.chain(born).chain(moved).chain(unmanaged).collect();
         let children: Vec<u32> = strays.iter().flat_map(|&pid| sched::kin(pid)).filter(outside).collect();
         strays.extend(children);
         self.seen = now.iter().filter_map(|&pid| Thread::of(pid)).collect();

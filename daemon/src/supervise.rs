@@ -6,7 +6,7 @@
 use crate::hold::Hold;
 use crate::services::Event;
 use crate::{Error, Scene};
-use giusto_compute::sched::Thread;
+use giusto_compute::sched::{self, Thread};
 use giusto_model::{Backend, Plan};
 
 /// A managed service, as its manager knows it.
@@ -53,7 +53,7 @@ impl Scene<'_> {
                 Err(error) => tracing::warn!(service = name, "service '{name}' is not started again, later: {error}"),
             }
         }
-        Ok(if all { self.look_after_services() } else { vec![] })
+        Ok(if all { sched::at_once(|| self.look_after_services()) } else { vec![] })
     }
 
     /// What the managers tell; returns their warnings. What moved stays until services were looked after.

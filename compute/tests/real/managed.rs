@@ -360,8 +360,8 @@ fn strays() {
         stage.manager.take_in(&handle, &[hog.pid()], &mut stage.record).unwrap();
         assert_eq!(group_of(hog.pid()).0, group);
         let owed = -stage.manager.report().unwrap().servers[0].left_ns;
-        assert!(owed > 50_000_000, "it ran on time that was left over, and owes it: {owed}; {start:?} {end:?}");
-        // 150 ms of it: within a second it is repaid.
+        assert!(owed > 5_000_000, "it ran on time that was left over, and owes it: {owed}; {start:?} {end:?}");
+        // 150 ms of it at most: within a second it is repaid.
         pause(1_000);
         while stage.manager.astray() {}
         near(&stage.manager, 500, &[0.2], 0.04, "repaid");
