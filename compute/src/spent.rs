@@ -23,7 +23,7 @@ pub fn spent<'a>(all: &'a [Undo]) -> Vec<bool> {
         Undo::Folder(folder) | Undo::Held { folder, .. } => gone(folder),
         Undo::File { path, .. } => path.parent().is_some_and(gone),
         // The first one from each group says where others go whose own home is not known.
-        Undo::Place { process, from, .. } => !(places.insert(from) && !gone(from)) && alone(process),
+        Undo::Place { process, from, .. } => (gone(from) || !places.insert(from)) && alone(process),
         Undo::Affinity { thread, .. } | Undo::Scheduling { thread, .. } | Undo::Stopped(thread) => ended(thread),
         Undo::Bound { thread, .. } => alone(thread),
         Undo::Group(leader) => alone(leader),
