@@ -52,6 +52,11 @@ void gi_pool_charge(struct gi_pool *p, gi_u32 core, gi_u64 ran, gi_u64 now)
 	gi_charge(p, core, ran, now);
 }
 
+void gi_pool_owe(struct gi_pool *p, gi_u32 index, gi_u64 ran, gi_u64 now)
+{
+	gi_owe(p, index, ran, now);
+}
+
 void gi_pool_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi_u64 now)
 {
 	gi_ready(p, index, is_ready, now);

@@ -7,9 +7,9 @@
  * kernel as BPF. Memory, lock and clock belong to the driver. A pool is the cores that are scheduled together, in one
  * order.
  *
- * At one instant the driver calls gi_charge for each core, then gi_ready, gi_set and gi_boost, then gi_decide. An
- * earlier `now` counts as the last one. README.md has the meaning of each call. O(log n) a call for n servers; O(m log
- * n) for gi_decide.
+ * At one instant the driver calls gi_charge for each core, then gi_owe, gi_ready, gi_set and gi_boost, then gi_decide.
+ * An earlier `now` counts as the last one. README.md has the meaning of each call. O(log n) a call for n servers; O(m
+ * log n) for gi_decide.
  *
  * core/: types, heaps, accounting, the mode of mixed criticality, who runs, changes, removal; kinds/: the server
  * algorithms.

@@ -62,7 +62,9 @@ part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets
 part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
 part "hostile agents: forged tasks, deaths at every step, floods" /usr/bin/python3 tests/hostile_agents.py
 part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
-part "the truth and limits of giusto itself: late managers, stalls, metrics, reloads" /usr/bin/python3 tests/truth.py
+part "the truth and limits of giusto itself: late managers, plans, reloads" /usr/bin/python3 tests/truth.py
+part "metrics: each moves, and back" /usr/bin/python3 tests/metrics.py
+part "stalls of giusto itself, in each phase" /usr/bin/python3 tests/stalls.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
 part "latency: as cyclictest, hogs seen, plans rest on it" /usr/bin/python3 tests/latency.py
 part "response: real services, a stall felt in full" /usr/bin/python3 tests/response.py

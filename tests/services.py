@@ -211,6 +211,44 @@ class Services(unittest.TestCase):
         self.assertEqual(self.ask("mode", "normal", "--wait").returncode, 0, self.said())
         self.until(lambda: self.service("batch")["restarts"] == 1 and self.members("batch"), "its restart")
 
+    def test_a_plan_without_the_modes_lets_go_on_what_one_had_stopped(self):
+        one = f"  one: {{start: {SPIN}, promise: {{supply: 1ms/10ms}}}}\n  batch: {{start: {SPIN}, promise: leftovers}}\n"
+        self.start(one, more="modes:\n  normal: {}\n  quiet: {batch: stopped}\nmode-changes: {spacing: 100ms}\n")
+        self.assertEqual(self.ask("mode", "quiet", "--wait").returncode, 0, self.said())
+        pid, = self.members("batch")
+        def used():
+            return int(read(f"/proc/{pid}/schedstat").split()[0])
+        stands = used()
+        time.sleep(0.3)
+        self.assertLess(used() - stands, 5e6)
+        self.write(one)
+        self.assertEqual(self.ask("reload").returncode, 0, self.said())
+        self.until(lambda: used() > stands + 1e8, "it goes on")
+        self.assertEqual(self.members("batch"), [pid])
+
+    def test_a_capped_leftover_that_is_removed_leaves_no_group_and_may_come_again(self):
+        one = f"  one: {{start: {SPIN}, promise: {{supply: 1ms/10ms}}}}\n"
+        capped = f"  capped: {{start: {SPIN}, promise: leftovers, at-most: 20%}}\n"
+        self.start(one + capped)
+        for services, there in ((one, False), (one + capped, True), (one, False)):
+            self.write(services)
+            self.assertEqual(self.ask("reload").returncode, 0, self.said())
+            self.assertEqual(any("giusto.capped" in path for path in left()), there, left())
+
+    def test_a_member_that_fails_at_the_start_does_not_end_the_run_and_its_modes_come_with_it(self):
+        (self.folder / "key").write_bytes(os.urandom(32))
+        (self.folder / "key").chmod(0o600)
+        go = self.folder / "go"
+        start = f"[sh, -c, '[ -e {go} ] || exit 7; exec sleep 1000']"
+        self.start(f"  a: {{start: {start}, agent: {{key: {self.folder}/key}}, promise: supply, "
+                   "modes: {low: {supply: 2ms/10ms}, high: {supply: 4ms/10ms}}}\n"
+                   f"  batch: {{start: {SPIN}, promise: leftovers}}\n", "--backend", "manager",
+                   more=f"modes:\n  normal: {{a: low}}\n  emergency: {{a: high}}\nmode-changes: {{listen: [\"unix:{self.folder}/modes\"]}}\n")
+        self.until(lambda: self.service("a").get("state") == "restarting", "it fails")
+        go.touch()
+        self.until(lambda: self.service("a").get("state") in ("idle", "running"), "it runs")
+        self.until(lambda: self.ask("mode", "--json").returncode == 0, "its modes")
+
     def test_trials_still_take_an_end_as_an_error(self):
         self.write(f"  one: {{start: [sh, -c, 'sleep 1; exit 3'], tasks: [{{wcet: 1ms, period: 20ms}}], promise: as-if-alone, "
                    f"load: {{redis: '127.0.0.1:1', fields: 1, value: 1}}}}\n  two: {{start: {SPIN}, promise: leftovers}}\n")

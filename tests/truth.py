@@ -1,93 +1,25 @@
 """`giusto run` tells the truth and keeps its limits when it is itself in trouble: a manager that is stopped, traced or starved, a second giusto with
-the same --out, a main thread that stalls, hundreds of reloads. Needs root and two cores.
+the same --out, hundreds of reloads. Needs root and two cores.
 """
 import ctypes
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
-import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-GIUSTO = ROOT / "target" / "release" / "giusto"
-CORE = 1
-BUSY = "[sh, -c, 'while :; do :; done']"
-METRICS = "127.0.0.1:9473"
+from running import BUSY, CORE, Running, service, used
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 
-def service(name, budget, period, start=BUSY):
-    return f"  {name}: {{start: {start}, promise: {{supply: {budget}ms/{period}ms}}}}\n"
-
-
-def used(pid):
-    """Processor time of a process so far, in seconds."""
-    fields = Path(f"/proc/{pid}/schedstat").read_text().split()
-    return int(fields[0]) / 1e9
-
-
-class Truth(unittest.TestCase):
-    def setUp(self):
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.out = self.folder / "out"
-        self.site = self.folder / "site.yaml"
-        self.giusto = None
-        self.addCleanup(self.stop)
-
-    def write(self, *services):
-        self.site.write_text(f"giusto: 1\nhosts:\n  test: {{cores: {CORE}}}\nservices:\n" + "".join(services))
-
-    def start(self, *services, backend="manager"):
-        self.write(*services)
-        words = [str(GIUSTO), "run", str(self.site), "--out", str(self.out), "--backend", backend, "--metrics", METRICS]
-        with open(self.folder / "log", "w") as log:
-            self.giusto = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=log)
-        self.until(lambda: self.status()["state"] == "enforcing", "enforcing")
-
-    def stop(self):
-        if self.giusto and self.giusto.poll() is None:
-            self.giusto.send_signal(signal.SIGCONT)
-            self.giusto.send_signal(signal.SIGINT)
-            self.assertEqual(self.giusto.wait(30), 0, self.log())
-        subprocess.run([str(GIUSTO), "restore"], capture_output=True, check=True)
-
-    def log(self):
-        return (self.folder / "log").read_text()
-
-    def ask(self, *words):
-        return subprocess.run([str(GIUSTO), *words], cwd=ROOT, capture_output=True, text=True)
-
-    def status(self):
-        done = self.ask("status", "--json")
-        return json.loads(done.stdout) if done.returncode == 0 else {"state": done.stderr}
-
-    def metrics(self):
-        """Each value by its name and labels."""
-        text = urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=10).read().decode()
-        return {key: float(value) for key, value in re.findall(r"^(giusto_[^ ]+) (\S+)$", text, re.M)}
-
-    def metric(self, name):
-        return next((value for key, value in self.metrics().items() if key.split("{")[0] == name), None)
-
-    def until(self, holds, what, seconds=30):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self.giusto.poll() is not None:
-                self.fail(self.log())
-            if holds():
-                return
-            time.sleep(0.05)
-        self.fail(f"not {what} within {seconds} s: {self.status()}\n{self.log()}")
-
+class Truth(Running):
     def pid_of(self, name):
         """The process of a service: the only child that burns."""
         found = subprocess.run(["pgrep", "-P", str(self.giusto.pid), "-x", "sh"], capture_output=True, text=True).stdout.split()
@@ -148,50 +80,6 @@ class Truth(unittest.TestCase):
             ptrace(PTRACE_DETACH)
         self.stall(pid, begin, end)
 
-    def test_every_metric_of_a_service_and_its_core_moves_and_gauges_move_back(self):
-        quiet = "[sh, -c, 'while :; do if [ -e %s ]; then :; else sleep 0.02; fi; done']" % (self.folder / "busy")
-        self.start(service("moves", 3, 10, quiet))
-        name = "giusto_service_"
-        self.until(lambda: self.metric(name + "supply_seconds_total") is not None, "known")
-        def settled():
-            return self.metric("giusto_core_manager_lateness_max_seconds") < 0.2 and self.metric("giusto_warnings") == 0
-        self.until(settled, "settled")
-        at_rest = self.metrics()
-        (self.folder / "busy").touch()
-        counters = ["supply_seconds_total", "throttled_total", "replenishments_total"]
-        def value(of, short):
-            return next(v for key, v in of.items() if key.split("{")[0] == name + short)
-        for short, least in zip(counters, (0.3, 50, 50)):
-            self.until(lambda: self.metric(name + short) > value(at_rest, short) + least, f"{short} moves on")
-        self.until(lambda: self.metric(name + "left_seconds") <= 0, "left moves: it has used its budget up")
-        self.until(lambda: self.metric(name + "overrun_max_seconds") > 0, "the overrun moves")
-        self.assertEqual(self.metric(name + "threads"), 1)
-        self.assertEqual((self.metric(name + "budget_seconds"), self.metric(name + "period_seconds")), (0.003, 0.01))
-        # A reload moves them, and back.
-        self.write(service("moves", 2, 20, quiet))
-        self.assertEqual(self.ask("reload").returncode, 0, self.log())
-        self.until(lambda: (self.metric(name + "budget_seconds"), self.metric(name + "period_seconds")) == (0.002, 0.02), "changed")
-        self.write(service("moves", 3, 10, quiet))
-        self.assertEqual(self.ask("reload").returncode, 0, self.log())
-        self.until(lambda: self.metric(name + "budget_seconds") == 0.003, "changed back")
-        # A second without its manager: late, told, and forgotten a second after it is over.
-        late = "giusto_core_manager_lateness_max_seconds"
-        missed = self.metric(name + "misses_total")
-        self.giusto.send_signal(signal.SIGSTOP)
-        time.sleep(1)
-        self.giusto.send_signal(signal.SIGCONT)
-        self.until(lambda: self.metric(late) > 0.7, "told how late it was", 5)
-        self.until(lambda: self.metric(late) < 0.2, "forgotten")
-        self.until(lambda: self.metric(name + "misses_total") > missed + 30, "misses move on")
-        (self.folder / "busy").unlink()
-        self.until(lambda: self.status()["services"][0]["supplied_recent"] < 0.2, "at rest again")
-        self.until(lambda: self.metric(name + "left_seconds") > 0.001, "left moves back")
-        self.until(lambda: self.metric("giusto_warnings") == 0, "no warning is left")
-        wake = self.metric("giusto_core_manager_wakeups_per_second")
-        self.assertGreater(wake, 5)
-        self.assertGreater(self.metric("giusto_core_manager_cpu_seconds_total"), value(at_rest, "supply_seconds_total") * 0)
-        self.assertGreater(self.metric("giusto_cpu_recent"), 0)
-
     def test_a_second_giusto_with_the_same_out_is_refused_before_it_writes_a_plan(self):
         self.start(service("hog", 3, 10))
         kept = (self.out / "plan.json").read_bytes()
@@ -221,17 +109,6 @@ class Truth(unittest.TestCase):
         self.until(both, "both throttled and running, with changing budgets", 60)
         self.assertNotIn(None, left)
 
-    def test_a_main_thread_that_stalls_is_ended_and_the_host_restored(self):
-        self.start(service("hog", 30, 100), backend="deadline")  # without managers, whose silence is seen anyway
-        pid = self.pid_of("hog")
-        self.giusto.send_signal(signal.SIGSTOP)
-        self.assertEqual(self.giusto.wait(60), -signal.SIGKILL)
-        end = time.monotonic() + 10
-        while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
-            time.sleep(0.05)
-        self.assertFalse(Path(f"/proc/{pid}").exists(), "the service has ended with giusto")
-        self.assertIn("stalled", self.log())
-
     def kept(self):
         """Descriptors and pages that giusto holds."""
         # Who asks has a connection for a moment.
@@ -249,8 +126,8 @@ class Truth(unittest.TestCase):
 
     def test_mode_changes_without_end_leave_memory_and_descriptors_flat(self):
         batch = f"  batch: {{start: {BUSY}, promise: leftovers}}\n"
-        self.start(service("calm", 1, 10, "[sleep, infinity]"), batch, "modes:\n  normal: {}\n  quiet: {batch: stopped}\n"
-                   "mode-changes: {spacing: 1ms}\n")
+        self.start(service("calm", 1, 10, "[sleep, infinity]"), batch,
+                   more="modes:\n  normal: {}\n  quiet: {batch: stopped}\nmode-changes: {spacing: 1ms}\n")
         rounds = int(os.environ.get("GIUSTO_MODE_CHANGES", "500"))
         begin, halfway = time.monotonic(), None
         with socket.socket(socket.AF_UNIX) as control:

@@ -1,6 +1,7 @@
 //! The end of a group: asked for, then enforced, then its folders removed.
 
 use crate::{write, Cgroup};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,7 +11,12 @@ use std::time::{Duration, Instant};
 /// How often it is looked whether a group is empty.
 const LOOK: Duration = Duration::from_millis(2);
 /// How long members that were killed may take to go: one may be within the kernel, with a disk that does not answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// All that waits for the end of a group ends with an error then.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long any may take in any case, where others have used the time up.
+const LEAST: Duration = Duration::from_millis(500);
+/// How long those that were killed in a stopped group may take before it is stopped again (v1).
+const DYING: Duration = Duration::from_millis(500);
 
 impl Cgroup {
     /// Sends a signal to every process in it. One that comes meanwhile does not get it: [`Cgroup::kill`] is complete.
@@ -21,9 +27,13 @@ impl Cgroup {
     }
 
     /// Ends all members at once, whatever they do, and waits until none is left. One that is not there is passed over.
-    /// Errors: some do not end within ten seconds.
+    /// Errors: some do not end within five seconds.
     pub fn kill(&self) -> io::Result<()> {
-        let until = Instant::now() + PATIENCE;
+        self.kill_by(Instant::now() + PATIENCE)
+    }
+
+    fn kill_by(&self, until: Instant) -> io::Result<()> {
+        let until = until.max(Instant::now() + LEAST);
         while !self.is_empty() {
             self.kill_now();
             if Instant::now() > until {
@@ -35,13 +45,23 @@ impl Cgroup {
         Ok(())
     }
 
-    /// The same, without waiting until they have gone.
+    /// The same, without waiting until they have gone. A group that was told to stop still is.
     pub fn kill_now(&self) {
         if write(&self.folder.join("cgroup.kill"), "1").is_err() {
+            let was_told = self.is_frozen();
             // Frozen members cannot fork, so none is missed; on v1 they end once they are let go on.
             let _ = self.freeze(true);
-            self.signal(Signal::KILL);
+            let killed = self.held();
+            killed.iter().for_each(|process| _ = pidfd_send_signal(process, Signal::KILL));
             self.each(&mut |folder| _ = Cgroup::at(folder).freeze(false));
+            if was_told {
+                // Stopped before they have died, they would stay.
+                let until = Instant::now() + DYING;
+                while killed.iter().any(is_there) && Instant::now() < until {
+                    sleep(Duration::from_micros(200));
+                }
+                let _ = self.ask_to_freeze(true);
+            }
         }
     }
 
@@ -53,13 +73,14 @@ impl Cgroup {
         self.end_by(Instant::now() + patience)
     }
 
-    /// What [`Cgroup::end`] does after it has asked: members have until then.
+    /// What [`Cgroup::end`] does after it has asked: members have until then. It takes five seconds more at most, and half a
+    /// second for each further group that has the same time.
     pub fn end_by(&self, until: Instant) -> io::Result<()> {
         while !self.is_empty() && Instant::now() < until {
             sleep(LOOK);
         }
-        self.kill()?;
-        self.remove()
+        self.kill_by(until + PATIENCE)?;
+        self.remove_by(until + PATIENCE)
     }
 
     /// SIGTERM for all members, which are let go on if they are stopped.
@@ -73,7 +94,11 @@ impl Cgroup {
 
     /// Removes the group and those below it; they are empty. One that is not there is passed over.
     pub fn remove(&self) -> io::Result<()> {
-        let until = Instant::now() + PATIENCE;
+        self.remove_by(Instant::now() + PATIENCE)
+    }
+
+    fn remove_by(&self, until: Instant) -> io::Result<()> {
+        let until = until.max(Instant::now() + LEAST);
         loop {
             let mut done = Ok(());
             self.each(&mut |folder| match std::fs::remove_dir(folder) {
@@ -95,4 +120,10 @@ impl Cgroup {
         let still = self.processes();
         opened.into_iter().filter(|(pid, _)| still.contains(pid)).map(|(_, process)| process).collect()
     }
+}
+
+/// Whether a process has not ended.
+fn is_there(process: &OwnedFd) -> bool {
+    let mut look = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut look, Some(&Timespec::default())).is_ok_and(|ended| ended == 0)
 }

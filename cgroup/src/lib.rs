@@ -165,7 +165,8 @@ impl Cgroup {
     /// Whether it was told to stop.
     pub fn is_frozen(&self) -> bool {
         let read = |name: &str| std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
-        read("cgroup.freeze").trim() == "1" || ["FROZEN", "FREEZING"].contains(&read("freezer.state").trim())
+        // v1's freezer.state also tells that a group above it was.
+        read("cgroup.freeze").trim() == "1" || read("freezer.self_freezing").trim() == "1"
     }
 
     /// Its folder and all below it, the deepest first.

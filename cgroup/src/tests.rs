@@ -132,3 +132,87 @@ fn what_has_ended_is_still_in_the_account() {
         assert!(group.0.is_empty());
     }
 }
+
+/// A member that SIGKILL does not end before this is dropped, as if it were within the kernel: v1's freezer holds it, either
+/// by the group above its own or, of a v2 group, beside it. `None`: this machine cannot.
+struct Stuck {
+    freezer: Cgroup,
+    group: Cgroup,
+    child: Child,
+}
+
+impl Stuck {
+    fn new(tree: &Tree) -> Option<Stuck> {
+        let v1 = trees().into_iter().find(|tree| !tree.is_v2())?;
+        let freezer = v1.group(format!("giusto.test.{}.ice", std::process::id()));
+        freezer.make().unwrap();
+        let group = match tree.is_v2() {
+            true => tree.group(format!("giusto.test.{}.stuck", std::process::id())),
+            false => Cgroup::at(freezer.folder().join("stuck")),
+        };
+        group.make().unwrap();
+        let child = start(&group, "exec sleep 1000");
+        until("it runs", || group.processes() == [child.id()]);
+        if tree.is_v2() {
+            freezer.enter(child.id()).unwrap();
+        }
+        freezer.freeze(true).unwrap();
+        Some(Stuck { freezer, group, child })
+    }
+
+    fn let_go(&mut self) {
+        let _ = self.freezer.freeze(false);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        self.let_go();
+        let _ = self.group.end(Duration::ZERO);
+        let _ = self.freezer.end(Duration::ZERO);
+    }
+}
+
+#[test]
+fn a_member_that_cannot_end_is_told_in_time_and_ends_when_it_can() {
+    for tree in trees() {
+        let Some(mut stuck) = Stuck::new(&tree) else { continue };
+        let begun = Instant::now();
+        let error = stuck.group.end(Duration::from_millis(100)).unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        assert!(error.to_string().contains(&stuck.child.id().to_string()), "{error}");
+        stuck.let_go();
+        stuck.group.end(Duration::ZERO).unwrap();
+        assert!(!stuck.group.exists());
+    }
+}
+
+/// As after the failure of a service that a mode has stopped: what is started again in it stands still.
+#[test]
+fn a_group_that_was_told_to_stop_stays_so_when_its_members_are_killed() {
+    for tree in trees() {
+        let group = group(&tree, "told");
+        let mut child = start(&group.0, "while :; do sleep 0.01; done");
+        until("it runs", || !group.0.is_empty());
+        group.0.freeze(true).unwrap();
+        group.0.kill_now();
+        until("they have ended", || group.0.is_empty());
+        child.wait().unwrap();
+        assert!(group.0.is_frozen(), "{tree:?}");
+        let folder = tempfile::tempdir().unwrap();
+        let ran = folder.path().join("ran");
+        let mut next = Command::new("sh");
+        next.args(["-c", &format!("read go; touch {}; exec sleep 1000", ran.display())]);
+        let mut next = next.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        group.0.enter(next.id()).unwrap();
+        drop(next.stdin.take());
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!ran.exists(), "{tree:?}");
+        group.0.freeze(false).unwrap();
+        until("it goes on with the group", || ran.exists());
+        group.0.kill().unwrap();
+        next.wait().unwrap();
+    }
+}

@@ -23,8 +23,17 @@ struct sched_entity {
 struct task_struct {
 	int pid;
 	unsigned int __state;
+	void *cgroups;
 	struct sched_entity se;
 } __attribute__((preserve_access_index));
+
+/* The core of the manager, and of all that it watches. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} core SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -60,10 +69,11 @@ static __always_inline struct account *account(struct watched *thread)
 
 static __always_inline void tell(__u32 what, struct watched *thread, struct account *a, __u32 tid, __u32 wakes)
 {
+	__u32 urgent = a->urgent & wakes || what == WATCH_MOVED;
 	struct event *event = NULL;
 
 	/* The second half is for what wakes the manager: a flood of the rest must not keep it asleep. */
-	if (a->urgent & wakes || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < WATCH_EVENTS / 2)
+	if (urgent || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < WATCH_EVENTS / 2)
 		event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) { /* full: the manager has to count anew */
 		__sync_fetch_and_add(&a->lost, 1);
@@ -75,7 +85,7 @@ static __always_inline void tell(__u32 what, struct watched *thread, struct acco
 	event->what = what;
 	event->tid = tid;
 	event->pad = 0;
-	bpf_ringbuf_submit(event, a->urgent & wakes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(event, urgent ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
 static __always_inline void consume(struct watched *thread, struct account *a, struct task_struct *task)
@@ -88,15 +98,31 @@ static __always_inline void consume(struct watched *thread, struct account *a, s
 	thread->total = total;
 }
 
+/* A thread is where its manager does not stop it. Told once until the manager has looked. */
+static __always_inline void stray(struct watched *thread, __u32 tid)
+{
+	struct account *a = account(thread);
+
+	if (a && !__sync_lock_test_and_set(&a->astray, 1))
+		tell(WATCH_MOVED, thread, a, tid, WATCH_MOVED);
+}
+
 /* At the end of a switch, the run-queue lock held. */
 SEC("raw_tp/sched_switch")
 int switched(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct task_struct *previous = (void *)ctx->args[1];
+	struct task_struct *previous = (void *)ctx->args[1], *next = (void *)ctx->args[2];
 	__u32 tid = BPF_CORE_READ(previous, pid);
-	struct watched *thread = bpf_map_lookup_elem(&threads, &tid);
+	__u32 zero = 0, *own = bpf_map_lookup_elem(&core, &zero);
+	struct watched *thread;
 	struct account *a;
 
+	if (own && *own != bpf_get_smp_processor_id()) {
+		thread = watched(next);
+		if (thread)
+			stray(thread, BPF_CORE_READ(next, pid));
+	}
+	thread = bpf_map_lookup_elem(&threads, &tid);
 	if (!thread)
 		return 0;
 	a = account(thread);
@@ -151,8 +177,8 @@ int begins(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_fork")
 int forked(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct task_struct *child = (void *)ctx->args[1];
-	struct watched *parent = watched((void *)ctx->args[0]);
+	struct task_struct *child = (void *)ctx->args[1], *forks = (void *)ctx->args[0];
+	struct watched *parent = watched(forks);
 	struct watched born = {.asleep = 1};
 	struct account *a;
 	__u32 tid;
@@ -172,6 +198,21 @@ int forked(struct bpf_raw_tracepoint_args *ctx)
 	}
 	__sync_fetch_and_add(&a->threads, 1);
 	tell(WATCH_NEW, &born, a, tid, WATCH_NEW);
+	/* Born in another cgroup (CLONE_INTO_CGROUP). */
+	if (BPF_CORE_READ(child, cgroups) != BPF_CORE_READ(forks, cgroups))
+		stray(&born, tid);
+	return 0;
+}
+
+/* A process is told by its first thread. */
+SEC("raw_tp/cgroup_attach_task")
+int moved(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (void *)ctx->args[2];
+	struct watched *thread = watched(task);
+
+	if (thread)
+		stray(thread, BPF_CORE_READ(task, pid));
 	return 0;
 }
 

@@ -8,10 +8,11 @@
 #define WATCH_THREADS 8192
 
 enum {
-	WATCH_IDLE = 1,	 /* its last running thread fell asleep */
-	WATCH_READY = 2, /* its first thread woke */
-	WATCH_NEW = 4,	 /* a thread was born */
-	WATCH_GONE = 8,	 /* a thread ended */
+	WATCH_IDLE = 1,	  /* its last running thread fell asleep */
+	WATCH_READY = 2,  /* its first thread woke */
+	WATCH_NEW = 4,	  /* a thread was born */
+	WATCH_GONE = 8,	  /* a thread ended */
+	WATCH_MOVED = 16, /* a thread was put into another cgroup, or runs on another core */
 };
 
 struct watched {
@@ -28,6 +29,8 @@ struct account {
 	__u32 threads; /* born less ended, beside those that the manager has put in */
 	__u32 urgent;  /* which events wake the manager */
 	__u32 parked;  /* stopped by the manager: that its threads sleep says nothing */
+	__u32 astray;  /* WATCH_MOVED has been told, and the manager has not looked yet */
+	__u32 pad;
 };
 
 struct event {

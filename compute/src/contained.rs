@@ -10,6 +10,7 @@ use crate::files::{Files, Real};
 use crate::{Error, Lack, Recorder, Undo};
 use giusto_cgroup::{Cgroup, Tree};
 use giusto_model::{Limit, Process};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A started service's groups, from before its first instruction until it is removed. A restart enters them again.
@@ -138,6 +139,16 @@ impl Contained {
         self.groups().iter().flat_map(Cgroup::processes).collect()
     }
 
+    /// Those that are in all its groups, also in those that limit.
+    pub fn inside(&self) -> BTreeSet<u32> {
+        let mut inside: BTreeSet<u32> = self.processes().into_iter().collect();
+        for folder in &self.limits {
+            let there: BTreeSet<u32> = Cgroup::at(folder).processes().into_iter().collect();
+            inside.retain(|pid| there.contains(pid));
+        }
+        inside
+    }
+
     /// Processor time of all that is and ever was in it, in ns, where the kernel tells.
     pub fn usage_ns(&self) -> Option<u64> {
         self.groups().iter().map(Cgroup::usage_ns).sum()
@@ -159,12 +170,12 @@ impl Contained {
     }
 
     /// Asks its processes to end, gives them `patience`, ends the rest, and removes its groups. Errors: some do not
-    /// end.
+    /// end, within five seconds more; what could be ended and removed is.
     pub fn end(&self, patience: std::time::Duration) -> std::io::Result<()> {
         let groups = self.groups();
         groups.iter().for_each(Cgroup::ask_to_end);
         let until = std::time::Instant::now() + patience;
-        groups.iter().rev().try_for_each(|group| group.end_by(until))?;
+        groups.iter().rev().map(|group| group.end_by(until)).fold(Ok(()), std::io::Result::and)?;
         self.limits.iter().try_for_each(|folder| Cgroup::at(folder).remove())
     }
 

@@ -345,6 +345,25 @@ mod tests {
         assert_eq!(took_over(7, &[(0, 7), (MS / 2, 8)]), None, "hardly anything was done");
         assert_eq!(took_over(7, &[]), None);
     }
+
+    #[test]
+    fn a_number_that_is_another_threads_by_now_is_left_alone() {
+        thread::spawn(|| {
+            // SAFETY: no arguments, cannot fail.
+            let own = Thread::of(unsafe { libc::gettid() } as u32).unwrap();
+            let before = Thread { started: own.started.wrapping_sub(1), ..own };
+            let server = Server {
+                kind: ServerKind::ConstantBandwidth,
+                budget: giusto_model::Duration::from_ms(1),
+                period: giusto_model::Duration::from_ms(100),
+            };
+            Grip { thread: before }.set(&server).unwrap();
+            assert_eq!(sched::get(0).unwrap().policy, sched::OTHER);
+        })
+        .join()
+        .unwrap();
+    }
+
     #[test]
     fn a_thread_that_was_bound_twice_gets_its_own_cores_back() {
         let online = crate::probe::online();

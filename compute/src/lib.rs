@@ -24,6 +24,7 @@ mod quota;
 pub mod rights;
 mod rt_group;
 pub mod sched;
+mod spent;
 mod stop;
 mod undo;
 
@@ -35,6 +36,7 @@ pub use park::Parked;
 pub use probe::{kernel_version, probe, Lack, Machine};
 pub use quota::{Quota, Throttled};
 pub use rt_group::RtGroup;
+pub use spent::spent;
 pub use stop::{go_on, stop};
 pub use undo::{undo, Recorder, Report, Undo};
 

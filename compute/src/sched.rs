@@ -138,6 +138,13 @@ pub(crate) fn relatives(pid: u32) -> Vec<u32> {
     found
 }
 
+/// The leaders of all groups and sessions, also those that have ended.
+pub(crate) fn leaders() -> std::collections::BTreeSet<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Default::default() };
+    let all = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    all.filter_map(family).flat_map(|(_, group, session)| [group, session]).collect()
+}
+
 /// Parent, group and session of a process.
 fn family(pid: u32) -> Option<(u32, u32, u32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -31,6 +31,16 @@ pub(crate) fn undo(all: &[Change]) -> Report {
     report
 }
 
+/// Which have nothing to undo, now and later ([`giusto_compute::spent`]); of packets, none is forgotten.
+pub(crate) fn spent(all: &[Change]) -> Vec<bool> {
+    let compute = all.iter().filter_map(|change| match change {
+        Change::Compute(undo) => Some(undo.clone()),
+        Change::Network(_) => None,
+    });
+    let mut spent = giusto_compute::spent(&compute.collect::<Vec<_>>()).into_iter();
+    all.iter().map(|change| matches!(change, Change::Compute(_)) && spent.next() == Some(true)).collect()
+}
+
 /// What `compute` records.
 pub(crate) fn of_compute(undo: &giusto_compute::Undo) -> Change {
     Change::Compute(undo.clone())

@@ -2,7 +2,10 @@
 
 use crate::hold::Hold;
 use crate::{Error, Scene, Watchdog};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Worries that are told at once.
+const MOST: usize = 100;
 
 /// Enforces the plan that `scene` was set for until `stop` says so: reserves, then looks once a second for processes that have come, and for
 /// reservations that no longer serve; services that end are followed ten times a second. What can be mended is, and logged; only the end of an
@@ -28,16 +31,29 @@ pub fn enforce(
         Err(error) if (0..scene.parts.len()).any(|index| !scene.is_up(index)) => tracing::warn!("{error}"),
         done => done?,
     }
-    let (mut turns, mut worries) = (0, Vec::new());
+    let (mut turns, mut worries, mut stays) = (0, Vec::new(), 0);
     while !stop() {
         scene.is_here();
-        let wrong = scene.supervise(turns % 10 == 0)?;
-        if turns % 10 == 0 {
+        let astray = scene.astray();
+        let all = turns % 10 == 0 || astray;
+        if astray {
+            worries.extend(scene.ask_managers()?);
+        }
+        let wrong = scene.supervise(all)?;
+        if all {
             let mut now = wrong;
             now.extend(giusto_compute::sched::at_once(|| look(scene))?);
             now.extend(scene.look_after_modes());
             now.extend(watchdog.worry());
+            if let Err(error) = scene.journal.forget_spent(Instant::now()) {
+                now.push(format!("the undo journal cannot be made smaller: {error}; free space where it lies"));
+            }
             now.iter().filter(|worry| !worries.contains(*worry)).for_each(|worry| tracing::warn!("{worry}"));
+            // What moved is told in a turn of its own, and status looks once a second.
+            stays = if astray { turns + 20 } else { stays };
+            worries.retain(|worry| turns < stays && !now.contains(worry));
+            now.append(&mut worries);
+            now.truncate(MOST);
             worries = now;
         }
         let mut wrong = worries.clone();
@@ -102,10 +118,6 @@ fn look(scene: &mut Scene) -> Result<Vec<String>, Error> {
     if let Err(error) = scene.begin_modes() {
         worries.push(format!("modes do not change: {error}; tried again every second"));
     }
-    for (&core, manager) in &scene.managers {
-        let report = manager.report()?;
-        worries.extend(report.warnings.iter().map(|warning| format!("core {core}: {warning}")));
-        scene.reports.insert(core, report);
-    }
+    worries.extend(scene.ask_managers()?);
     Ok(worries)
 }

@@ -4,7 +4,7 @@
 //! after the line is on disk), so a torn last line is dropped. The journal lives in /run/giusto (or $GIUSTO_STATE), which a
 //! reboot empties together with everything that it would undo; one from an earlier boot is dropped too.
 
-use crate::changes::{of_compute, undo, Change};
+use crate::changes::{of_compute, spent, undo, Change};
 use crate::Error;
 use giusto_compute::{Recorder, Report, Undo};
 use rustix::fs::{flock, FlockOperation, OFlags};
@@ -32,7 +32,14 @@ pub struct Journal {
     pending: Vec<Change>,
     /// Lines in the middle that cannot be read.
     damaged: usize,
+    /// When it was looked for changes that have nothing to undo any more, and which those were.
+    spent: Option<(Instant, Vec<Change>)>,
 }
+
+/// A journal with fewer changes is left as it is.
+const FEW: usize = 64;
+/// What had nothing to undo for so long is forgotten: the kernel's books of a reservation that died take 4.2 s at most.
+const SPENT: Duration = Duration::from_secs(10);
 
 /// What [`Journal::restore`] found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -62,10 +69,17 @@ impl Journal {
     pub fn open_in(folder: &Path) -> Result<(Journal, Restored), Error> {
         let path = folder.join("journal");
         let cannot = |source| Error::Io { doing: format!("open the undo journal {}", path.display()), source };
-        let mut file = claim(folder).and_then(|()| open(&path)).map_err(cannot)?;
-        lock(&mut file)?;
+        let mut file = loop {
+            let mut file = claim(folder).and_then(|()| open(&path)).map_err(cannot)?;
+            lock(&mut file)?;
+            // Whoever held it may have put another file in its place meanwhile ([`Journal::forget_spent`]).
+            let inode = |metadata: io::Result<fs::Metadata>| metadata.map(|found| found.ino()).ok();
+            if inode(file.metadata()) == inode(fs::metadata(&path)) {
+                break file;
+            }
+        };
         let found = read(&mut file).map_err(cannot)?;
-        let mut journal = Journal { path, file, end: Some(found.end), pending: vec![], damaged: 0 };
+        let mut journal = Journal { path, file, end: Some(found.end), pending: vec![], damaged: 0, spent: None };
         // Without a readable head the boot is unknown; undoing does no harm even then.
         if !found.of_an_earlier_boot() {
             journal.pending = found.changes;
@@ -118,6 +132,43 @@ impl Journal {
         self.append(&change)?;
         self.pending.push(change);
         Ok(())
+    }
+
+    /// Forgets changes that have nothing to undo, now and later, such as of processes that have ended: a service that is started
+    /// again for years does not fill the disk. To be called now and then while no change is under way. Errors: the disk; nothing is
+    /// lost then.
+    pub(crate) fn forget_spent(&mut self, now: Instant) -> io::Result<()> {
+        let looked = self.spent.as_ref().map(|(at, _)| *at);
+        if self.pending.len() < FEW || self.damaged > 0 || looked.is_some_and(|at| now < at + SPENT) {
+            return Ok(());
+        }
+        let is_spent = spent(&self.pending);
+        let (_, before) = self.spent.take().unwrap_or((now, vec![]));
+        let both = self.pending.iter().zip(is_spent);
+        let kept = both.clone().filter(|(change, spent)| !spent || !before.contains(change));
+        let kept: Vec<Change> = kept.map(|(change, _)| change.clone()).collect();
+        let spent = both.filter(|(change, spent)| *spent && !before.contains(change));
+        self.spent = Some((now, spent.map(|(change, _)| change.clone()).collect()));
+        if kept.len() == self.pending.len() {
+            return Ok(());
+        }
+        let path = self.path.with_extension("new");
+        let done = self.written_anew(&path, &kept);
+        let journal = done.and_then(|journal| fs::rename(&path, &self.path).map(|()| journal));
+        let Journal { file, end, .. } = journal.inspect_err(|_| _ = fs::remove_file(&path))?;
+        (self.file, self.end, self.pending) = (file, end, kept);
+        Ok(())
+    }
+
+    /// A journal of `changes` in the file `path`, on disk, and locked before it is anybody's.
+    fn written_anew(&self, path: &Path, changes: &[Change]) -> io::Result<Journal> {
+        let _ = fs::remove_file(path); // of one that died here
+        let file = open(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let mut journal = Journal { path: path.into(), file, end: Some(0), pending: vec![], damaged: 0, spent: None };
+        journal.append(&Head { boot: boot() })?;
+        changes.iter().try_for_each(|change| journal.append(change))?;
+        Ok(journal)
     }
 
     fn append(&mut self, line: &impl Serialize) -> io::Result<()> {
@@ -383,6 +434,60 @@ mod tests {
             assert_eq!(opened.is_ok(), name == "restore", "{opened:?}");
             child.wait().unwrap();
         }
+    }
+
+    /// As under SCHED_DEADLINE: each start of a service moves its process, binds it and gives it a reservation.
+    #[test]
+    fn a_thousand_restarts_leave_a_journal_as_small_as_a_few() {
+        let folder = state();
+        let (mut journal, _) = Journal::open_in(folder.path()).unwrap();
+        let own = giusto_compute::sched::Thread::of(std::process::id()).unwrap();
+        let kept = Undo::Stopped(own);
+        journal.intend(&kept).unwrap();
+        let begin = Instant::now();
+        let mut longest = 0;
+        for restart in 0..1_000u32 {
+            let thread = giusto_compute::sched::Thread { tid: 0x4000_0000 + restart, started: 1 }; // has ended
+            let (before, from) = (Default::default(), folder.path().to_path_buf());
+            journal.intend(&Undo::Place { process: thread, back_to: "/home/cgroup.procs".into(), from }).unwrap();
+            journal.intend(&Undo::Bound { thread, core: 1, cores: vec![0, 1] }).unwrap();
+            journal.intend(&Undo::Scheduling { thread, before, period_ns: 1_000_000 }).unwrap();
+            journal.forget_spent(begin + Duration::from_secs(1) * restart).unwrap();
+            longest = longest.max(journal.pending.len());
+        }
+        // Restarts of 20 s, and those between two looks.
+        assert!(longest <= FEW + 3 * 31, "{longest} changes");
+        assert!(journal.pending.contains(&of_compute(&kept)), "what can be undone is kept");
+        assert_eq!(found(folder.path()).changes, journal.pending, "and on disk");
+        let size = fs::metadata(folder.path().join("journal")).unwrap().len();
+        assert!(size < 40_000, "{size} bytes");
+        assert!(!folder.path().join("journal.new").exists());
+        // It is held as before, and goes on.
+        assert!(matches!(Journal::open_in(folder.path()), Err(Error::Busy { .. })));
+        journal.intend(&change("a")).unwrap();
+        let left = journal.pending.len();
+        drop(journal);
+        assert_eq!(Journal::open_in(folder.path()).unwrap().1.undone, left);
+    }
+
+    #[test]
+    fn what_waits_for_the_lock_of_a_file_that_is_replaced_takes_the_new_one() {
+        let folder = state();
+        drop(Journal::open_in(folder.path()).unwrap());
+        let path = folder.path().join("journal");
+        // Its owner has died, and a child that inherited the lock lives a moment longer.
+        let script = "exec 9<>\"$0\"; flock 9; sleep 0.4 &";
+        assert!(std::process::Command::new("sh").args(["-c", script]).arg(&path).status().unwrap().success());
+        let waits = std::thread::spawn({
+            let folder = folder.path().to_path_buf();
+            move || Journal::open_in(&folder).unwrap().0.file.metadata().unwrap().ino()
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        let anew = folder.path().join("anew");
+        fs::write(&anew, fs::read(&path).unwrap()).unwrap();
+        let inode = fs::metadata(&anew).unwrap().ino();
+        fs::rename(anew, &path).unwrap();
+        assert_eq!(waits.join().unwrap(), inode);
     }
 
     #[test]

@@ -111,6 +111,11 @@ impl Observed<'_, '_, '_> {
         if used(Backend::Manager) {
             notes.push("backend manager: giusto enforces; should it die, its watchdog restores the host".into());
         }
+        let blind = scene.reports.values().filter(|report| !report.tells_moves);
+        notes.extend(blind.map(|report| {
+            let core = report.core;
+            format!("core {core}: this kernel does not tell who leaves its cgroup; it is noticed within 100 ms of running on")
+        }));
         let network = scene.packets.as_ref().map(|packets| packets.status()).unwrap_or_default();
         let dropped = [giusto_network::Limit::Drop, giusto_network::Limit::DropSent];
         if network.iter().any(|link| dropped.contains(&link.limit)) {

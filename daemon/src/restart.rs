@@ -109,4 +109,21 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn another_policy_holds_for_one_that_is_down_and_starts_none_that_runs() {
+        let now = Instant::now();
+        let mut restarts = Restarts::new(Restart::Never, now);
+        restarts.follow(Restart::Always, false, false, now);
+        assert!(!restarts.waits(), "it runs");
+        restarts.follow(Restart::Never, true, false, now);
+        restarts.ended(false, now);
+        assert!(!restarts.waits());
+        restarts.follow(Restart::OnFailure, true, true, now);
+        assert!(!restarts.waits(), "it had ended well");
+        restarts.follow(Restart::Always, true, true, now);
+        assert!(restarts.waits());
+        restarts.follow(Restart::Never, true, true, now);
+        assert!(!restarts.waits());
+    }
 }

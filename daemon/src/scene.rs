@@ -517,6 +517,9 @@ impl<'j> Scene<'j> {
             return Ok(());
         }
         self.is_here();
+        // What has left its cgroup just now would outlive it.
+        let _ = self.ask_managers();
+        self.look_after_services().iter().for_each(|wrong| tracing::warn!("{wrong}"));
         // First those who would do it all again.
         self.modal = None;
         self.managers.clear();

@@ -30,6 +30,8 @@ const ASKED_AGAIN: Duration = Duration::from_secs(5);
 /// How long a service may take to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long a process that was killed is waited for.
+const REAPED: Duration = Duration::from_secs(1);
 /// What a manager knows of threads is not older.
 const REUSED: Duration = Duration::from_millis(1500);
 
@@ -406,14 +408,17 @@ impl Running {
         self.escaped
     }
 
-    /// Brings processes back into its cgroup that have left it: those that were in it, their children, and the
-    /// processes of `threads` on `core`, which a manager knew from their birth a second ago. Returns what is to be
-    /// told.
-    pub(crate) fn bring_back(&mut self, core: Option<u32>, threads: &[u32]) -> Option<String> {
+    /// Brings processes back into its cgroup that have left it: those that were in it, their children, the processes
+    /// of `threads` on `core`, which a manager knew from their birth a second ago, and those that it saw `moved`.
+    /// Without a manager, the children of those that are in it. Returns what is to be told.
+    pub(crate) fn bring_back(&mut self, core: Option<u32>, threads: &[u32], moved: &[Thread]) -> Option<String> {
         let contained = self.contained.as_ref()?;
-        let inside: BTreeSet<u32> = contained.processes().into_iter().collect();
+        let inside = contained.inside();
         let outside = |pid: &u32| !inside.contains(pid);
+        let now = contained.processes();
         let known = self.seen.iter().filter(|process| outside(&process.tid) && process.alive()).map(|one| one.tid);
+        let known = known.chain(now.iter().copied().filter(outside)); // only a limit was left
+        let unmanaged = now.iter().filter(|_| core.is_none()).flat_map(|&pid| sched::kin(pid)).filter(outside);
         // A number that was used again since belongs to a process that is younger, and has other cores.
         let same = |pid: &u32| {
             Thread::of(*pid).and_then(Thread::age).is_some_and(|age| age > REUSED)
@@ -421,10 +426,11 @@ impl Running {
         };
         let born = threads.iter().filter(|tid| outside(tid)).filter_map(|&tid| sched::process_of(tid));
         let born = born.filter(|pid| outside(pid) && same(pid));
-        let mut strays: BTreeSet<u32> = known.chain(born).collect();
+        let moved = moved.iter().filter(|process| outside(&process.tid) && process.alive()).map(|process| process.tid);
+        let mut strays: BTreeSet<u32> = known.chain(born).chain(moved).chain(unmanaged).collect();
         let children: Vec<u32> = strays.iter().flat_map(|&pid| sched::kin(pid)).filter(outside).collect();
         strays.extend(children);
-        self.seen = inside.iter().filter_map(|&pid| Thread::of(pid)).collect();
+        self.seen = now.iter().filter_map(|&pid| Thread::of(pid)).collect();
         let brought: Vec<u32> = strays.into_iter().filter(|&pid| contained.enter(pid).is_ok()).collect();
         let &one = brought.first()?;
         self.escaped += brought.len() as u64;
@@ -467,25 +473,26 @@ impl Running {
         }
     }
 
-    /// Asks a started service to end, ends it after two seconds, and removes its cgroup.
+    /// Asks a started service to end, ends it after two seconds, and removes its cgroup. One that cannot end (it is
+    /// within the kernel, with a disk that does not answer) is told and left: others do not wait longer than eight
+    /// seconds for it.
     pub fn end(&mut self) {
-        match &self.contained {
-            Some(contained) => _ = contained.end(PATIENCE),
-            None => self.signal(libc::SIGTERM),
-        }
-        self.kill();
+        self.end_within(PATIENCE);
     }
 
-    /// Ends a started service at once and reaps it. The journal's undoing has ended it gently before, if there was
-    /// time.
-    fn kill(&mut self) {
-        if let Some(contained) = self.contained.take() {
-            if let Err(error) = contained.end(Duration::ZERO) {
-                tracing::warn!("{}: {error}", self.name);
-            }
+    /// The journal's undoing has ended it gently before, if there was time.
+    fn end_within(&mut self, patience: Duration) {
+        match self.contained.take().map(|contained| contained.end(patience)) {
+            Some(Ok(())) => {}
+            Some(Err(error)) => tracing::warn!("{}: {error}; it is left, and ends when the kernel lets it", self.name),
+            None => self.signal(libc::SIGTERM),
         }
         self.signal(libc::SIGKILL);
-        let _ = self.child.take().map(|mut child| child.wait());
+        let Some(mut child) = self.child.take() else { return };
+        let until = Instant::now() + REAPED;
+        while child.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn signal(&self, signal: i32) {
@@ -499,7 +506,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.kill();
+        self.end_within(Duration::ZERO);
     }
 }
 

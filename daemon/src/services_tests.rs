@@ -208,3 +208,69 @@ fn what_is_not_there_cannot_be_started_or_adopted() {
         ));
     }
 }
+
+/// A process that SIGKILL does not end, as one within the kernel: v1's freezer holds it beside its service's cgroup. Others do
+/// not wait for it, not longer than the watchdog's patience with the main thread.
+#[test]
+fn a_service_that_cannot_end_is_left_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = begin("stuck", &shell("exec sleep 1000"), folder.path(), &mut |_| Ok(())).unwrap();
+    let freezer = Path::new("/sys/fs/cgroup/freezer").join(format!("giusto.test.stuck.{}", std::process::id()));
+    let Some(groups) = running.contained().cloned().filter(|_| fs::create_dir(&freezer).is_ok()) else {
+        return; // not root, or no v1
+    };
+    let pid = running.group().unwrap();
+    fs::write(freezer.join("cgroup.procs"), pid.to_string()).unwrap();
+    fs::write(freezer.join("freezer.state"), "FROZEN").unwrap();
+    until("it is frozen", || fs::read_to_string(freezer.join("freezer.state")).unwrap() == "FROZEN\n");
+    let begun = Instant::now();
+    running.end();
+    let took = begun.elapsed();
+    let there = groups.processes() == [pid];
+    fs::write(freezer.join("freezer.state"), "THAWED").unwrap();
+    assert!(there, "it cannot have ended");
+    assert!(took < crate::watchdog::MAIN_STALL / 2, "{took:?}");
+    until("it ends when it can", || groups.processes().is_empty());
+    groups.end(Duration::ZERO).unwrap();
+    until("its freezer is empty", || fs::remove_dir(&freezer).is_ok());
+}
+
+/// A mode that stops a service while it is started again: it does not start, and nobody waits for it for ever.
+#[test]
+fn a_service_that_a_mode_has_stopped_is_not_started_nor_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = begin("stands", &shell("exit 1"), folder.path(), &mut |_| Ok(())).unwrap();
+    let Some(contained) = running.contained().cloned() else { return };
+    event(&mut running);
+    contained.ask_to_freeze(true).unwrap();
+    until("it would be due", || running.restarts.is_due(Instant::now()));
+    assert!(!running.is_due());
+    let refused = running.start_again(&mut |_| Ok(())).unwrap_err().to_string();
+    assert!(refused.contains("a mode has stopped it"), "{refused}");
+    // Stopped just before it runs its program.
+    contained.ask_to_freeze(false).unwrap();
+    let begun = Instant::now();
+    let late = running.start_again(&mut |before| match before {
+        Before::Runs(_) => contained.ask_to_freeze(true),
+        Before::Made(_) => Ok(()),
+    });
+    assert!(late.unwrap_err().to_string().contains("did not come to run") && begun.elapsed() < Duration::from_secs(10));
+    contained.ask_to_freeze(false).unwrap();
+    until("it has ended", || running.processes().is_empty());
+    running.end();
+}
+
+#[test]
+fn half_made_groups_are_removed_so_that_the_next_try_is_not_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("test-{}-half", std::process::id());
+    let start = |core| {
+        Running::begin(&name, &shell("exec sleep 1000"), &Process::default(), core, folder.path(), &mut |_| Ok(()))
+    };
+    // There is no such core: its cpuset cannot be set, where there is one.
+    if start(Some(8191)).is_ok() {
+        return;
+    }
+    let mut running = start(None).unwrap();
+    running.end();
+}

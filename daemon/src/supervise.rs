@@ -6,7 +6,18 @@
 use crate::hold::Hold;
 use crate::services::Event;
 use crate::{Error, Scene};
+use giusto_compute::sched::{self, Thread};
 use giusto_model::{Backend, Plan};
+
+/// A managed service, as its manager knows it.
+struct Known {
+    name: String,
+    core: u32,
+    /// From their birth on.
+    threads: Vec<u32>,
+    /// Its processes that were put into another cgroup lately.
+    moved: Vec<Thread>,
+}
 
 impl Scene<'_> {
     /// Follows what became of services, and starts those again that are due; ten times a second. `all`: also looks for
@@ -42,17 +53,39 @@ impl Scene<'_> {
                 Err(error) => tracing::warn!(service = name, "service '{name}' is not started again, later: {error}"),
             }
         }
-        Ok(if all { self.look_after_services() } else { vec![] })
+        Ok(if all { sched::at_once(|| self.look_after_services()) } else { vec![] })
     }
 
-    fn look_after_services(&mut self) -> Vec<String> {
+    /// What the managers tell; returns their warnings. What moved stays until services were looked after.
+    pub(crate) fn ask_managers(&mut self) -> Result<Vec<String>, Error> {
+        let mut warnings = Vec::new();
+        for (&core, manager) in &self.managers {
+            let mut report = manager.report()?;
+            warnings.extend(report.warnings.iter().map(|warning| format!("core {core}: {warning}")));
+            for before in self.reports.remove(&core).into_iter().flat_map(|report| report.servers) {
+                let same = report.servers.iter_mut().find(|now| now.server == before.server && now.name == before.name);
+                same.into_iter().for_each(|now| now.moved.extend(&before.moved));
+            }
+            self.reports.insert(core, report);
+        }
+        Ok(warnings)
+    }
+
+    /// Whether something has been put into another cgroup since this was asked last, as far as managers notice.
+    pub(crate) fn astray(&self) -> bool {
+        self.managers.values().filter(|manager| manager.astray()).count() > 0
+    }
+
+    /// Rotates logs and brings back what has left its cgroup; returns what is wrong.
+    pub(crate) fn look_after_services(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         let known = self.known_threads();
+        self.reports.values_mut().flat_map(|report| &mut report.servers).for_each(|server| server.moved.clear());
         let promised: Vec<String> = self.services.iter().map(|running| running.name.clone()).collect();
         for running in self.every() {
-            let own = known.iter().find(|(name, ..)| *name == running.name);
-            let (core, threads) = own.map_or((None, &[][..]), |(_, core, threads)| (Some(*core), threads));
-            wrong.extend(running.bring_back(core, threads));
+            let own = known.iter().find(|known| known.name == running.name);
+            let (threads, moved) = own.map_or((&[][..], &[][..]), |own| (&own.threads, &own.moved));
+            wrong.extend(running.bring_back(own.map(|own| own.core), threads, moved));
             if let Err(error) = running.rotate() {
                 wrong.push(format!("{}: its log cannot be rotated: {error}", running.name));
             }
@@ -71,13 +104,13 @@ impl Scene<'_> {
         wrong
     }
 
-    /// The cores and threads of managed services, the latter known from their birth.
-    fn known_threads(&self) -> Vec<(String, u32, Vec<u32>)> {
+    fn known_threads(&self) -> Vec<Known> {
         let of = |part: &crate::scene::Part| {
             let Hold::Managed(handle) = &part.hold else { return None };
             let report = self.reports.get(&part.plan.core)?;
             let server = report.servers.iter().find(|server| Some(server.server) == handle.server())?;
-            Some((part.plan.name.clone(), part.plan.core, server.threads.clone()))
+            let (threads, moved) = (server.threads.clone(), server.moved.clone());
+            Some(Known { name: part.plan.name.clone(), core: part.plan.core, threads, moved })
         };
         self.parts.iter().filter_map(of).collect()
     }

@@ -77,6 +77,9 @@ mod tests {
         assert_eq!(ask("echo /system.slice/$6", "db.service"), Ok("system.slice/db.service".into()));
         assert_eq!(ask("echo", "web.service"), found, "systemd does not know it");
         assert_eq!(ask("echo /x; exit 1", "web.service"), found, "systemd is not there");
+        let begun = Instant::now();
+        assert_eq!(ask("exec sleep 1000", "web.service"), found, "systemd hangs");
+        assert!(begun.elapsed() < 4 * PATIENCE, "{:?}", begun.elapsed());
         let error = ask("echo", "none.service").unwrap_err();
         assert!(error.contains("systemctl start none.service"), "{error}");
         std::fs::remove_file(&program).unwrap();

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 /// A manager that was silent for longer has stalled; it beats every 100 ms. Holes of 15 ms are known, seconds are not.
 const STALL: Duration = Duration::from_secs(2);
 /// So is a main thread, which comes by ten times a second and between the steps of a start, a reload and an end; a step may
-/// wait for a service for 10 s.
-const MAIN_STALL: Duration = Duration::from_secs(20);
+/// wait for a service for 10 s, to listen or to end.
+pub(crate) const MAIN_STALL: Duration = Duration::from_secs(20);
 /// How often the watchdog looks.
 const LOOK: Duration = Duration::from_millis(50);
 /// So many looks in a row have to see a stall: or all that has stalled is the machine, and we are the first to go on.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Changes of a reservation, and boosts (M2-Xen). */
+/* Changes of a reservation, boosts (M2-Xen), and what a server owes. */
 #ifndef GIUSTO_POLICY_CHANGE_H
 #define GIUSTO_POLICY_CHANGE_H
 
@@ -55,6 +55,46 @@ static inline void gi_refill(struct gi_server *s, gi_u64 now)
 	gi_sporadic_roll(s, now);
 	if (s->next_budget && now >= s->next_at)
 		gi_change_now(s, s->next_budget, s->next_period, now);
+}
+
+/* What a server owes: consumed beyond the budgets that it has had. */
+static inline gi_u64 gi_debt(const struct gi_server *s)
+{
+	if (s->kind == GI_SPORADIC)
+		return s->used;
+	return s->left < 0 ? (gi_u64)(-s->left - (gi_s64)s->forgive) : 0;
+}
+
+/* What it had beside its core's charges, at the pool's time: from what is left, and then from its next budgets. */
+GI_STEP gi_u32 gi_incur(struct gi_pool *p, gi_u32 index, gi_u64 ran)
+{
+	struct gi_server *s;
+	gi_u32 i;
+
+	if (!p)
+		return 0;
+	s = gi_at(p, index);
+	gi_refill(s, p->now);
+	gi_pay(s, gi_min(ran, p->now - gi_min(gi_debt(s), p->now)));
+	for (i = 0; i < GI_REFILLS / GI_CHUNKS && s->kind == GI_SPORADIC; i++)
+		if (!gi_sporadic_roll(s, p->now))
+			break;
+	gi_refill(s, p->now); /* ran out at this instant, past its deadline */
+	return gi_place(p, index);
+}
+
+/*
+ * The server had the processor for `ran` besides what its core is charged for: it ran on while it was being stopped, or
+ * on a core of another pool. It pays, into debt, which is never longer than the pool's time. One without a budget, and
+ * one of mixed criticality, which may run on what is left over, owes nothing.
+ */
+static inline void gi_owe(struct gi_pool *p, gi_u32 index, gi_u64 ran, gi_u64 now)
+{
+	gi_u32 kind = gi_at(p, index)->kind;
+
+	gi_advance(p, now);
+	if (gi_exists(p, index) && kind != GI_UNLIMITED && kind != GI_MIXED)
+		gi_incur(p, index, ran);
 }
 
 /* What became due while it was idle, for those who look: what an idle polling server keeps for this instant is not its

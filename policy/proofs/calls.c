@@ -121,7 +121,7 @@ static void removed(gi_u32 index)
 
 int main(void)
 {
-	enum { INIT, ADD, TICK, CHARGE, READY, SET, SET_AGAIN, BOOST, DECIDE, LOOK, REMOVE };
+	enum { INIT, ADD, TICK, CHARGE, READY, SET, SET_AGAIN, BOOST, DECIDE, LOOK, REMOVE, OWE };
 	gi_u32 index = any(2);
 
 	any_pool(CALL == ADD ? any(2) % SERVERS : SERVERS, CALL != TICK && CALL != CHARGE);
@@ -140,6 +140,9 @@ int main(void)
 		break;
 	case CHARGE:
 		gi_charge(&pool, any(1), any_time(), 0);
+		break;
+	case OWE:
+		gi_owe(&pool, index, any_time(), 0);
 		break;
 	case READY:
 		gi_ready(&pool, index, any(1), 0);

@@ -314,6 +314,15 @@ impl Pool {
         unsafe { raw::gi_pool_charge(self.0.at(), core, ran_ns, now) }
     }
 
+    /// The server had the processor for `ran_ns` besides what its core is charged for: it ran on while it was being stopped, or on
+    /// a core of another pool. It pays for it from what is left and its next budgets. Nothing for [`Kind::Unlimited`] and
+    /// [`Kind::Mixed`]. Before a decision of the same instant, as a charge.
+    #[inline]
+    pub fn owe(&mut self, id: Id, ran_ns: u64, now: u64) {
+        // SAFETY: see `ready`.
+        unsafe { raw::gi_pool_owe(self.0.at(), id.0, ran_ns, now) }
+    }
+
     /// The server's workload became ready or went idle. Takes effect at the next [`Pool::decide`].
     #[inline]
     pub fn ready(&mut self, id: Id, is_ready: bool, now: u64) {

@@ -112,6 +112,7 @@ extern "C" {
     pub(crate) fn gi_pool_remove(p: *mut RawHead, index: u32, now: u64) -> i32;
     pub(crate) fn gi_pool_boost(p: *mut RawHead, index: u32, until: u64, now: u64) -> i32;
     pub(crate) fn gi_pool_charge(p: *mut RawHead, core: u32, ran: u64, now: u64);
+    pub(crate) fn gi_pool_owe(p: *mut RawHead, index: u32, ran: u64, now: u64);
     pub(crate) fn gi_pool_ready(p: *mut RawHead, index: u32, is_ready: u32, now: u64);
     pub(crate) fn gi_pool_decide(p: *mut RawHead, now: u64) -> u64;
     pub(crate) fn gi_pool_look(p: *const RawHead, index: u32, out: *mut [u64; 3]);

@@ -17,7 +17,8 @@ enum gi_op {
 	GI_OP_ADD_MIXED,
 	GI_OP_SET_MIXED,
 	GI_OP_COOLING,
-	GI_OP_REMOVE
+	GI_OP_REMOVE,
+	GI_OP_OWE
 };
 
 struct gi_call {
@@ -62,6 +63,9 @@ static inline void gi_apply(struct gi_pool *p, const struct gi_call *c, struct g
 		break;
 	case GI_OP_CHARGE:
 		gi_charge(p, c->index, c->budget, c->now);
+		break;
+	case GI_OP_OWE:
+		gi_owe(p, c->index, c->budget, c->now);
 		break;
 	case GI_OP_READY:
 		gi_ready(p, c->index, c->flag, c->now);

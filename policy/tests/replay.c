@@ -86,7 +86,7 @@ static gi_u64 any_size(void)
 static gi_u32 any_op(void)
 {
 	static const gi_u32 ops[] = {GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_READY, GI_OP_READY, GI_OP_READY,
-				     GI_OP_CHARGE, GI_OP_CHARGE, GI_OP_LOOK,   GI_OP_SET,   GI_OP_BOOST};
+				     GI_OP_CHARGE, GI_OP_CHARGE, GI_OP_LOOK,   GI_OP_SET,   GI_OP_BOOST, GI_OP_OWE};
 	gi_u64 seldom = random64() % 50;
 
 	if (pool.order == GI_MIXED_CRITICALITY && random64() % 20 == 0)

@@ -303,14 +303,19 @@ static struct gi_call parse_call(const char *word)
 	} else if (!strcmp(word, "remove")) {
 		call.op = GI_OP_REMOVE;
 		call.index = find(next_word());
+	} else if (!strcmp(word, "owe")) {
+		call.op = GI_OP_OWE;
+		call.index = find(next_word());
+		word = next_word();
+		call.budget = parse_time(word ? word : "");
 	} else if (!strcmp(word, "boost")) {
 		call.op = GI_OP_BOOST;
 		call.index = find(next_word());
 		word = value(next_word(), "until");
 		call.first = parse_time(word ? word : "");
 	} else {
-		bad("expected decide, charge[N] TIME, ready NAME, idle NAME, remove NAME, set NAME ... or boost NAME "
-		    "until=TIME",
+		bad("expected decide, charge[N] TIME, owe NAME TIME, ready NAME, idle NAME, remove NAME, set NAME ... "
+		    "or boost NAME until=TIME",
 		    word);
 	}
 	return call;

@@ -8,6 +8,7 @@
 mod decide;
 mod orders;
 mod served;
+mod strays;
 
 use super::beat::Beats;
 use super::watch::Watch;
@@ -19,8 +20,10 @@ pub(super) use orders::Command;
 use served::{attr, give, Served};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::mpsc::Receiver;
+use std::sync::Arc;
 
 /// The manager's real-time priority; servers have lower ones.
 pub(super) const PRIORITY: u32 = 90;
@@ -55,6 +58,8 @@ pub(super) struct Engine {
     timer: OwnedFd,
     epoll: OwnedFd,
     beats: Beats,
+    /// Something has moved since this was taken last.
+    astray: Arc<AtomicBool>,
     /// The time up to which the policy core has been told everything (CLOCK_MONOTONIC, ns).
     at: u64,
     until: Option<u64>,
@@ -95,14 +100,14 @@ impl Engine {
     pub(super) fn new(
         core: u32,
         order: Order,
-        commands: Receiver<Command>,
-        called: OwnedFd,
+        (commands, called): (Receiver<Command>, OwnedFd),
         beats: Beats,
+        astray: Arc<AtomicBool>,
     ) -> Result<Engine, Error> {
         use rustix::event::epoll;
         let kernel =
             |why: rustix::io::Errno| Error::Kernel { doing: "set up the manager".into(), why: why.to_string() };
-        let watch = Watch::new()?;
+        let watch = Watch::new(core)?;
         let timer = rustix::time::timerfd_create(
             rustix::time::TimerfdClockId::Monotonic,
             rustix::time::TimerfdFlags::NONBLOCK | rustix::time::TimerfdFlags::CLOEXEC,
@@ -130,6 +135,7 @@ impl Engine {
             timer,
             epoll,
             beats,
+            astray,
             at,
             until: None,
             boosts: 0,
@@ -160,11 +166,13 @@ impl Engine {
             if self.at >= self.next_beat {
                 self.look_after();
             }
+            self.look_for_strays();
             self.sleep();
             self.go_on();
         }
-        for server in self.servers.iter().flatten() {
+        for server in self.servers.iter_mut().flatten() {
             let _ = server.group.freeze(false);
+            server.strays.let_go();
             // Undoing knows those in the group; a child that was moved elsewhere would keep its priority for ever.
             server.threads.iter().for_each(|&tid| give(tid, None));
         }
@@ -180,7 +188,7 @@ impl Engine {
         let until = self.until.map(|until| if left == Some(until) { until + now - self.at } else { until });
         let alone = self.alone.and_then(|slot| self.servers[slot].as_ref());
         let spent = alone.map_or(u64::MAX, |server| now.saturating_add_signed(self.pool.left_ns(server.id)));
-        let wake = until.unwrap_or(u64::MAX).min(spent).min(self.next_beat).max(now + NEAREST);
+        let wake = until.unwrap_or(u64::MAX).min(spent).min(self.next_beat).min(self.next_look(now)).max(now + NEAREST);
         let at = Timespec { tv_sec: (wake / 1_000_000_000) as i64, tv_nsec: (wake % 1_000_000_000) as i64 };
         self.beats.of(self.core).due.store(wake, SeqCst);
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };
@@ -285,8 +293,8 @@ impl Engine {
     }
 
     fn report(&mut self) -> Report {
-        let servers = self.servers.iter().enumerate().filter_map(|(slot, server)| {
-            let server = server.as_ref()?;
+        let servers = self.servers.iter_mut().enumerate().filter_map(|(slot, server)| {
+            let server = server.as_mut()?;
             let account = self.watch.account(slot);
             Some(ServerReport {
                 server: slot,
@@ -304,6 +312,7 @@ impl Engine {
                 replenished: server.periods.replenished,
                 missed: server.periods.missed,
                 lost: account.lost.load(Relaxed),
+                moved: std::mem::take(&mut server.strays.moved).into_iter().collect(),
             })
         });
         let late = std::mem::take(&mut self.late);
@@ -321,6 +330,7 @@ impl Engine {
             late_mean_ns: late.1 / late.0.max(1),
             late_max_ns: late.2,
             guarded: self.stops / 2,
+            tells_moves: self.watch.tells_moves,
             warnings: std::mem::take(&mut self.warnings),
         }
     }

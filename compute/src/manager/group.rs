@@ -238,6 +238,16 @@ impl Group {
         Ok(())
     }
 
+    /// Whether a thread is outside, so that it is not stopped with the others; not so if it has gone.
+    pub(crate) fn has_left(&self, tid: u32) -> bool {
+        self.freezer.of_thread(tid).is_some_and(|at| !at.starts_with(&self.folder))
+    }
+
+    /// Whether its members were started by Giusto.
+    pub(crate) fn is_contained(&self) -> bool {
+        self.contained
+    }
+
     /// All threads in it.
     pub(crate) fn threads(&self) -> Vec<u32> {
         let list = |name: &str| Real.read(&self.folder.join(name)).ok();

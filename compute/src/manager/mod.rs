@@ -20,6 +20,7 @@ pub use giusto_policy::{Order, When};
 pub use guard::guard;
 
 use crate::files::Real;
+use crate::sched::Thread;
 use crate::{Error, Recorder};
 use engine::{Command, Engine, PRIORITY};
 use giusto_model::{Cap, Criticality, Server};
@@ -27,6 +28,7 @@ use group::{Freezer, Group};
 pub use line::Lever;
 use line::{answered, Line};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{channel, sync_channel, Receiver};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -91,6 +93,9 @@ pub struct Report {
     pub late_max_ns: u64,
     /// How often its servers were stopped because it was late ([`guard`](guard())).
     pub guarded: u64,
+    /// Whether the kernel tells when a thread is put into another cgroup. If not, it is noticed when it runs without a budget, at
+    /// the manager's next wake-up, within 100 ms.
+    pub tells_moves: bool,
     /// Under [`Order::MixedCriticality`].
     pub core_mode: Option<ModeReport>,
     /// What went wrong since the last report.
@@ -141,6 +146,9 @@ pub struct ServerReport {
     pub missed: u64,
     /// Events of it that found no room in the buffer (its readiness was then counted anew).
     pub lost: u64,
+    /// Its processes that were put into another cgroup since the last report, as far as they are known. Those outside its
+    /// own are stopped, if it is to be capped and Giusto started it, until [`Manager::take_in`] has brought them back.
+    pub moved: Vec<Thread>,
 }
 
 /// The manager of one core. Dropping it ends its thread, with all servers let go on; what was done to their threads is undone by
@@ -150,6 +158,7 @@ pub struct Manager {
     order: Order,
     freezer: Freezer,
     line: Line,
+    astray: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -173,8 +182,9 @@ impl Manager {
         let called = call.try_clone().map_err(|why| kernel("share an eventfd", why.to_string()))?;
         let (commands, receiver) = channel();
         let (tell, told) = sync_channel(1);
-        let beats = beats.clone();
-        let body = move || match prepared(core, order, receiver, called, beats) {
+        let (beats, astray) = (beats.clone(), Arc::<AtomicBool>::default());
+        let seen = astray.clone();
+        let body = move || match prepared(core, order, (receiver, called), beats, seen) {
             Ok(engine) => {
                 let _ = tell.send(Ok(()));
                 engine.run();
@@ -189,6 +199,7 @@ impl Manager {
             order,
             freezer,
             line: Line { core, commands, call: Arc::new(call), unheard: Arc::default() },
+            astray,
             thread: Some(thread),
         })
     }
@@ -300,6 +311,12 @@ impl Manager {
         handle.server.map_or(Ok(()), |server| self.line.send(Command::Prefer { server, thread }))
     }
 
+    /// Whether something was put into another cgroup since this was asked last; [`ServerReport::moved`] says what. Costs
+    /// nothing.
+    pub fn astray(&self) -> bool {
+        self.astray.swap(false, Relaxed)
+    }
+
     /// How everything stands.
     pub fn report(&self) -> Result<Report, Error> {
         self.line.ask(|answer| Command::Report { answer })
@@ -317,12 +334,12 @@ impl Drop for Manager {
 fn prepared(
     core: u32,
     order: Order,
-    commands: Receiver<Command>,
-    called: OwnedFd,
+    (commands, called): (Receiver<Command>, OwnedFd),
     beats: Beats,
+    astray: Arc<AtomicBool>,
 ) -> Result<Engine, Error> {
     use crate::sched::{self, Attr};
-    let engine = Engine::new(core, order, commands, called, beats)?;
+    let engine = Engine::new(core, order, (commands, called), beats, astray)?;
     let kernel = |doing: String| move |why: std::io::Error| Error::Kernel { doing, why: why.to_string() };
     sched::set_affinity(0, &[core]).map_err(kernel(format!("run on core {core}; is it in this process's cpuset?")))?;
     sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY)).map_err(kernel(

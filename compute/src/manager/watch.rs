@@ -1,7 +1,7 @@
 //! What the threads of a core's servers do, as the kernel tells it (bpf/watch.bpf.c).
 
 use crate::Error;
-use aya::maps::{HashMap, MapData, RingBuf};
+use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::RawTracePoint;
 use aya::Ebpf;
 use std::ffi::c_void;
@@ -19,6 +19,8 @@ pub(super) const READY: u32 = 2;
 const NEW: u32 = 4;
 /// A thread ended.
 const GONE: u32 = 8;
+/// A thread was put into another cgroup, or runs on another core.
+const MOVED: u32 = 16;
 
 /// `struct account`.
 #[repr(C)]
@@ -34,6 +36,9 @@ pub(super) struct Account {
     pub(super) urgent: AtomicU32,
     /// Whether the manager has stopped its threads, so that their sleep says nothing.
     pub(super) parked: AtomicU32,
+    /// [`What::Moved`] has been told; not again before this is 0.
+    pub(super) astray: AtomicU32,
+    _pad: u32,
 }
 
 /// `struct watched`.
@@ -67,6 +72,8 @@ pub(super) enum What {
     Ready,
     New(u32),
     Gone(u32),
+    /// Into another cgroup, or to another core.
+    Moved(u32),
 }
 
 /// Something that happened, and when.
@@ -86,7 +93,9 @@ pub(super) struct Watch {
     threads: HashMap<MapData, u32, Watched>,
     events: RingBuf<MapData>,
     accounts: *mut c_void,
-    _programs: Ebpf,
+    programs: Ebpf,
+    /// Whether the kernel tells when a thread is put into another cgroup.
+    pub(super) tells_moves: bool,
 }
 
 // SAFETY: the mapping is shared memory of atomics, which any thread may use.
@@ -102,8 +111,8 @@ const PROGRAMS: [(&str, &str); 5] = [
 const BYTES: usize = SERVERS * size_of::<Account>();
 
 impl Watch {
-    /// Loads the programs and attaches them. Takes about 3 ms. Errors: no privilege, no BPF, no BTF.
-    pub(super) fn new() -> Result<Watch, Error> {
+    /// Loads the programs and attaches them, for the manager of `core`. Takes about 3 ms. Errors: no privilege, no BPF, no BTF.
+    pub(super) fn new(core: u32) -> Result<Watch, Error> {
         let refused = |why: String| {
             Error::Kernel {
             doing: "watch threads by BPF".into(),
@@ -111,9 +120,12 @@ impl Watch {
         }
         };
         let object = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
-        let mut programs = Ebpf::load(object).map_err(|why| refused(why.to_string()))?;
+        let mut programs = Ebpf::load(object).map_err(|why| refused(told(&why)))?;
         let mut map = |name: &str| programs.take_map(name).ok_or_else(|| refused(format!("there is no map {name}")));
         let (threads, events, accounts) = (map("threads")?, map("events")?, map("accounts")?);
+        let own = programs.map_mut("core").ok_or_else(|| refused("there is no map core".into()))?;
+        let own = Array::try_from(own).and_then(|mut own| own.set(0, core, 0));
+        own.map_err(|why| refused(why.to_string()))?;
         let threads = HashMap::try_from(threads).map_err(|why| refused(why.to_string()))?;
         let events = RingBuf::try_from(events).map_err(|why| refused(why.to_string()))?;
         let aya::maps::Map::Array(accounts) = accounts else { return Err(refused("accounts is no array".into())) };
@@ -124,16 +136,18 @@ impl Watch {
         if mapped == libc::MAP_FAILED {
             return Err(refused(std::io::Error::last_os_error().to_string()));
         }
-        let mut watch = Watch { threads, events, accounts: mapped, _programs: programs };
+        let mut watch = Watch { threads, events, accounts: mapped, programs, tells_moves: false };
         for (name, point) in PROGRAMS {
-            let program = watch._programs.program_mut(name).ok_or_else(|| refused(format!("no program {name}")))?;
-            let program: &mut RawTracePoint = program.try_into().map_err(|_| refused(format!("program {name}")))?;
-            program.load().and_then(|()| program.attach(point)).map_err(|why| {
-                let source = std::error::Error::source(&why).map(|why| format!(": {why}")).unwrap_or_default();
-                refused(format!("{why}{source}"))
-            })?;
+            watch.attach(name, point).map_err(refused)?;
         }
+        watch.tells_moves = watch.attach("moved", "cgroup_attach_task").is_ok();
         Ok(watch)
+    }
+
+    fn attach(&mut self, name: &str, point: &str) -> Result<(), String> {
+        let program = self.programs.program_mut(name).ok_or_else(|| format!("no program {name}"))?;
+        let program: &mut RawTracePoint = program.try_into().map_err(|_| format!("program {name}"))?;
+        program.load().and_then(|()| program.attach(point)).map(|_| ()).map_err(|why| told(&why))
     }
 
     /// Where the kernel says that there are events (edge-triggered: only urgent ones are told).
@@ -161,6 +175,7 @@ impl Watch {
                 READY => What::Ready,
                 NEW => What::New(raw.tid),
                 GONE => What::Gone(raw.tid),
+                MOVED => What::Moved(raw.tid),
                 _ => continue,
             };
             return Some(Event { at: raw.at, ran: raw.ran, server: raw.server as usize, what });
@@ -200,6 +215,11 @@ impl Drop for Watch {
         // SAFETY: mapped by `new` and used by nobody else any more.
         unsafe { libc::munmap(self.accounts, BYTES) };
     }
+}
+
+/// An error with all its causes.
+fn told(why: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(why), |why| why.source()).map(|why| why.to_string()).collect::<Vec<_>>().join(": ")
 }
 
 /// Processor time of a thread in ns, and whether it runs or waits for a core.

@@ -204,6 +204,28 @@ pub(crate) fn play(role: &str, words: &[String]) {
                 println!("rests");
             }
         }
+        // When asked to, some processes that fork all the time; each fork copies a large page table, within the kernel.
+        "bomb" => {
+            ready();
+            let _ = io::stdin().lines().next();
+            let memory = vec![1u8; 64 << 20];
+            for _ in 0..8 {
+                // SAFETY: there is one thread, so the child may do what this process may.
+                if unsafe { libc::fork() } == 0 {
+                    // SAFETY: as above; they end with their parent.
+                    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+                    loop {
+                        // SAFETY: as above.
+                        match unsafe { libc::fork() } {
+                            0 => unsafe { libc::_exit(i32::from(hint::black_box(&memory)[0] == 0)) },
+                            child => unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) },
+                        };
+                    }
+                }
+            }
+            println!("rests");
+            burn(time::Duration::from_secs(600));
+        }
         // Becomes "bursts" when asked to, from another thread than its first.
         "successor-program" => {
             ready();

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 use std::{env, fs, io, thread, time};
 
-pub(crate) const ALL: [(&str, fn()); 10] = [
+pub(crate) const ALL: [(&str, fn()); 13] = [
     ("managed_servers_of_every_kind_get_their_budgets_and_no_more", budgets),
     ("a_hard_cap_holds_on_an_idle_core_and_a_soft_one_lets_go_on", caps),
     ("threads_and_children_that_are_born_or_change_their_policy_stay_under_their_server", members),
@@ -21,6 +21,9 @@ pub(crate) const ALL: [(&str, fn()); 10] = [
     ("a_managed_server_changes_is_boosted_pauses_and_goes_home", changes),
     ("paused_and_resumed_again_and_again_a_server_gets_one_budget_a_period_and_leaves_nothing_behind", renewals),
     ("one_thread_goes_before_the_others_of_its_service_within_their_budget", preference),
+    ("what_the_guard_had_stopped_goes_on_under_a_new_server", stopped_before),
+    ("what_runs_on_while_it_is_stopped_is_repaid", tails),
+    ("a_process_that_leaves_its_group_is_noticed_at_once_and_owes_what_it_has_meanwhile", strays),
     ("a_manager_that_dies_leaves_nobody_stopped", deaths),
 ];
 
@@ -284,6 +287,87 @@ fn changes() {
     assert_eq!(sched::affinity(hog.pid()).unwrap().len(), giusto_compute::probe().cores.len());
     stage.undone();
     assert_same(&before, &all, "after changes");
+}
+
+/// Its group in the freezer's hierarchy (v1), or in the only one.
+fn group_of(pid: u32) -> (std::path::PathBuf, &'static str) {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let path = |mark: &str| text.lines().find_map(|line| line.split_once(mark)).map(|(_, path)| path.to_string());
+    match path(":freezer:/") {
+        Some(path) => (Path::new("/sys/fs/cgroup/freezer").join(path), "freezer.state"),
+        None => (Path::new("/sys/fs/cgroup").join(path("0::/").unwrap()), "cgroup.freeze"),
+    }
+}
+
+/// The guard stops groups of a late manager, which may just have removed one of its servers.
+fn stopped_before() {
+    let hog = Actor::new("hog");
+    let before = Snapshot::take(cpusets().root(), &[hog.pid()]);
+    let mut stage = Stage::new(Order::Edf);
+    let kind = ServerKind::Deferrable;
+    let mut handle = stage.add(&managed("stopped", server(kind, 4, 20), Cap::Hard), &hog);
+    stage.manager.pause(&mut handle).unwrap();
+    let (group, switch) = group_of(hog.pid());
+    fs::write(group.join(switch), if switch == "freezer.state" { "FROZEN" } else { "1" }).unwrap();
+    stage.manager.resume(&mut handle, (server(kind, 4, 20), None), Cap::Hard, &mut stage.record).unwrap();
+    near(&stage.manager, 500, &[0.2], 0.04, "resumed");
+    stage.undone();
+    assert_same(&before, &[hog.pid()], "after a stop");
+}
+
+/// Programs that fork all the time run on until each child has left the kernel: what that takes comes out of the next budgets.
+fn tails() {
+    let mut forker = Actor::new("bomb");
+    let mut stage = Stage::new(Order::Edf);
+    let _handle = stage.add(&managed("tails", server(ServerKind::Deferrable, 2, 10), Cap::Hard), &forker);
+    forker.work();
+    pause(500);
+    // Of all that it had since, as its books and the kernel's agree: not a window that is chosen to be right.
+    let begin = stage.manager.report().unwrap();
+    pause(if few() { 2_000 } else { 5_000 });
+    let end = stage.manager.report().unwrap();
+    let had = end.servers[0].supplied_ns - begin.servers[0].supplied_ns;
+    let passed = end.for_ns - begin.for_ns;
+    println!(
+        "  {:.2} % of {} %; {} us beyond a budget at most",
+        had as f64 * 100.0 / passed as f64,
+        20,
+        end.servers[0].overrun_max_ns / 1_000
+    );
+    // A budget more at the edges, and one period.
+    assert!(had <= passed / 5 + 12_000_000, "{had} of {passed}: {end:?}");
+    stage.undone();
+}
+
+/// A process that is put elsewhere by root, as it may do itself.
+fn strays() {
+    let hog = Actor::new("hog");
+    let before = Snapshot::take(cpusets().root(), &[hog.pid()]);
+    let mut stage = Stage::new(Order::Edf);
+    let handle = stage.add(&managed("strays", server(ServerKind::Deferrable, 2, 10), Cap::Hard), &hog);
+    near(&stage.manager, 500, &[0.2], 0.04, "inside");
+    let (group, _) = group_of(hog.pid());
+    for _ in 0..5 {
+        assert!(!stage.manager.astray());
+        let start = stage.manager.report().unwrap();
+        assert!(start.tells_moves);
+        fs::write(group.parent().unwrap().join("cgroup.procs"), hog.pid().to_string()).unwrap();
+        assert!((0..500).any(|_| stage.manager.astray() || (pause(1), false).1), "it is told");
+        pause(150);
+        let end = stage.manager.report().unwrap();
+        assert_eq!(end.servers[0].moved.iter().map(|thread| thread.tid).collect::<Vec<_>>(), [hog.pid()]);
+        // What is not Giusto's own is not stopped by a signal, but repays; it is on its core and has its budget meanwhile.
+        stage.manager.take_in(&handle, &[hog.pid()], &mut stage.record).unwrap();
+        assert_eq!(group_of(hog.pid()).0, group);
+        let owed = -stage.manager.report().unwrap().servers[0].left_ns;
+        assert!(owed > 5_000_000, "it ran on time that was left over, and owes it: {owed}; {start:?} {end:?}");
+        // 150 ms of it at most: within a second it is repaid.
+        pause(1_000);
+        while stage.manager.astray() {}
+        near(&stage.manager, 500, &[0.2], 0.04, "repaid");
+    }
+    stage.undone();
+    assert_same(&before, &[hog.pid()], "after strays");
 }
 
 /// More often than a pool has slots; with a kind whose first budget comes at once.

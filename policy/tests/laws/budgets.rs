@@ -114,6 +114,42 @@ fn law_1_at_the_highest_priority_only_a_deferrable_server_uses_two_budgets_at_on
     assert!(kinds.iter().all(|&k| nearest[k as usize] >= 75), "the bounds are approached");
 }
 
+/// Whenever it is stopped it runs on for a while, as real threads do: it has no more for that in the long run.
+#[test]
+fn law_1_what_runs_on_while_it_is_stopped_is_repaid() {
+    const LENGTH: u64 = 2_000;
+    for (seed, &kind) in (0..300).flat_map(|seed| BOUNDED.iter().map(move |kind| (seed, kind))) {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let order = if seed % 2 == 0 { Order::FixedPriority } else { Order::Edf };
+        let spec = Spec { first: 0, ..reservation(&mut random, &[kind]) };
+        let (mut pool, ids) = pool_of(order, 1, &[spec]);
+        let longest = random.random_range(1..=2 * spec.period);
+        let (mut had, mut tail, mut until) = (0, 0, Some(0));
+        pool.ready(ids[0], true, 0);
+        for now in 0..LENGTH {
+            if until.is_some_and(|until| until <= now) {
+                let before = pool.running(0);
+                until = pool.decide(now).until;
+                if before.is_some() && pool.running(0).is_none() {
+                    tail = random.random_range(0..=longest);
+                }
+            }
+            let runs = pool.running(0).is_some();
+            let runs_on = !runs && tail > 0;
+            if runs_on {
+                tail -= 1;
+                pool.owe(ids[0], 1, now + 1);
+                until = pool.decide(now + 1).until;
+            }
+            had += u64::from(runs || runs_on);
+            let most = (now / spec.period + 2) * spec.budget + longest;
+            assert!(had <= most, "seed {seed}: {had} of {most} by {now}, it runs on for {longest} at most: {spec:?}");
+        }
+        let least = (LENGTH / spec.period - 1) * spec.budget;
+        assert!(had + longest >= least, "seed {seed}: it repays no more than it had: {had} of {least}: {spec:?}");
+    }
+}
+
 /// One server after the other with the same reservation, each removed at any time and added again then or later; `waits`:
 /// not before the bandwidth is free. Returns what they paid up to each instant, together, and the largest lateness.
 fn one_after_the_other(random: &mut ChaCha8Rng, order: Order, spec: &Spec, waits: bool) -> (Vec<u64>, u64) {

@@ -15,7 +15,7 @@ pub(crate) struct Driver {
     pub(crate) late: f64,
     /// Probability that a running server had less than the whole time.
     pub(crate) steal: f64,
-    /// Probability that an event changes or boosts a reservation, or adds one, instead of its readiness.
+    /// Probability that an event changes or boosts a reservation, adds one or makes it owe, instead of its readiness.
     pub(crate) change: f64,
     /// Mean time between events, in ns.
     pub(crate) calm: u64,
@@ -82,6 +82,8 @@ struct Play<'a> {
     calls: Vec<Call>,
     run: Run,
     ready: Vec<bool>,
+    /// What each was made to owe.
+    owed: Vec<i64>,
 }
 
 /// Plays random events; panics with the least calls that make pool and oracle differ or break law 3.
@@ -95,10 +97,11 @@ pub(crate) fn play(order: Order, specs: &[Spec], driver: Driver, random: &mut Ch
         counts: Counts::default(),
     };
     let pair = Pair::new(order, driver.cores);
-    let mut play = Play { order, driver, random, pair, calls: vec![], run, ready: vec![] };
+    let mut play = Play { order, driver, random, pair, calls: vec![], run, ready: vec![], owed: vec![] };
     for &spec in specs {
         play.call(Call::Add(spec, 0));
         play.ready.push(false);
+        play.owed.push(0);
     }
     let (mut now, mut next_event, mut two_periods_late) = (0, 0, false);
     while now < driver.length {
@@ -195,10 +198,11 @@ impl Play<'_> {
             _ => (new.budget, new.period, new.priority),
         };
         // How many chunks a call moves is bounded (README.md): after its period shrank, a sporadic server that overran by many
-        // is booked over several calls. Only a late driver lets it overrun.
-        let sporadic = self.pair.oracle.kind(i) == Kind::Sporadic && self.driver.late > 0.0;
+        // is booked over several calls. Only a late driver lets it overrun, or what it owes.
+        let overruns = self.driver.late > 0.0 || self.owed[i] > 0;
+        let sporadic = self.pair.oracle.kind(i) == Kind::Sporadic && overruns;
         let period = if sporadic { period.max(self.pair.oracle.params(i).1) } else { period };
-        match self.random.random_range(0..21) {
+        match self.random.random_range(0..23) {
             0..8 => self.call(Call::Set(i, budget, period, priority, When::Now, now)),
             8..13 => self.call(Call::Set(i, budget, period, priority, When::NextPeriod, now)),
             13..18 => {
@@ -214,6 +218,13 @@ impl Play<'_> {
                 self.call(Call::Add(new, now));
                 self.run.specs.push(new);
                 self.ready.push(false);
+                self.owed.push(0);
+            }
+            // No more than there was time: what is beyond that is nobody's.
+            21.. => {
+                let ran = self.random.random_range(0..12).min(now / 16);
+                self.call(Call::Owe(i, ran, now));
+                self.owed[i] += ran as i64;
             }
             _ => {}
         }
@@ -223,7 +234,11 @@ impl Play<'_> {
     fn no_debt_beyond_the_lateness(&self, now: u64) {
         for (i, &id) in self.pair.ids.iter().enumerate().filter(|&(i, _)| !self.pair.oracle.is_gone(i)) {
             let debt = -self.pair.pool.left_ns(id) - self.pair.oracle.forgiven_ns(i);
-            assert!(debt <= self.run.lateness as i64, "server {i} owes {debt} at {now}: {:?}", self.calls);
+            assert!(
+                debt <= self.run.lateness as i64 + self.owed[i],
+                "server {i} owes {debt} at {now}: {:?}",
+                self.calls
+            );
         }
     }
 }

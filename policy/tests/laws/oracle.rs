@@ -41,9 +41,10 @@ pub(crate) enum Case {
     Removed,
     SlotTaken,
     VacatedCore,
+    Owed,
 }
 
-pub(crate) const CASES: [&str; 22] = [
+pub(crate) const CASES: [&str; 23] = [
     "depletion",
     "debt",
     "lateness of 2 periods",
@@ -66,6 +67,7 @@ pub(crate) const CASES: [&str; 22] = [
     "removed",
     "a removed server's slot taken",
     "removed from its core",
+    "owed",
 ];
 
 /// How often each case occurred.
@@ -167,6 +169,12 @@ impl Oracle {
     pub(crate) fn ready(&mut self, index: usize, is_ready: bool, now: u64) {
         self.charge_all(now);
         self.servers[index].set_ready(is_ready, now);
+    }
+
+    /// It had `ran` besides what its core is charged for.
+    pub(crate) fn owe(&mut self, index: usize, ran: u64, now: u64) {
+        self.charge_all(now);
+        self.servers[index].owe(ran, now);
     }
 
     /// From when on its bandwidth is free.

@@ -9,6 +9,8 @@ pub(crate) enum Call {
     Add(Spec, u64),
     /// Core, ran, now.
     Charge(usize, u64, u64),
+    /// Server, ran, now.
+    Owe(usize, u64, u64),
     Ready(usize, bool, u64),
     /// Server, budget, period, priority, when, now.
     Set(usize, u64, u64, u32, When, u64),
@@ -53,6 +55,10 @@ impl Pair {
             Call::Charge(core, ran, now) => {
                 self.pool.charge(core as u32, ran, now);
                 self.oracle.charge(core, ran, now);
+            }
+            Call::Owe(i, ran, now) => {
+                self.pool.owe(self.ids[i], ran, now);
+                self.oracle.owe(i, ran, now);
             }
             Call::Ready(i, is_ready, now) => {
                 self.pool.ready(self.ids[i], is_ready, now);
@@ -139,6 +145,7 @@ fn difference(order: Order, cores: usize, calls: &[Call]) -> Option<(usize, Stri
 fn without(call: Call, i: usize) -> Option<Call> {
     let moved = |j: usize| if j == i { None } else { Some(j - usize::from(j > i)) };
     Some(match call {
+        Call::Owe(j, ran, now) => Call::Owe(moved(j)?, ran, now),
         Call::Ready(j, is_ready, now) => Call::Ready(moved(j)?, is_ready, now),
         Call::Set(j, budget, period, priority, when, now) => Call::Set(moved(j)?, budget, period, priority, when, now),
         Call::Boost(j, until, now) => Call::Boost(moved(j)?, until, now),

@@ -10,6 +10,8 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// The priority of the highest server.
 const HIGHEST: u32 = 80;
+/// What a stopped server has had beyond this (ns) was not all on the way to its stop.
+const RAN_ON: i64 = 200_000;
 /// A budget's rest below this (ns) counts as consumed, and is given back with the next consumption: a timer for it would cost
 /// more than it is worth, and many of them in a row made a storm.
 const CRUMB: u64 = 20_000;
@@ -25,6 +27,7 @@ impl Engine {
                     give(tid, server.priority); // its parent may have got another place in the middle of the fork
                 }
                 What::Gone(tid) => drop(server.threads.remove(&tid)),
+                What::Moved(tid) => self.moved(event.server, tid),
                 What::Idle | What::Ready => {
                     let is_ready = event.what == What::Ready;
                     if server.is_ready != is_ready {
@@ -39,8 +42,7 @@ impl Engine {
         }
     }
 
-    /// Charges what was consumed up to `at`. Whoever ran without being chosen (it was being stopped) is charged for it when it
-    /// pays next.
+    /// Charges what was consumed up to `at` by the server that was chosen.
     fn charge(&mut self, at: u64, event: Option<Event>) {
         let at = at.max(self.at);
         let passed = (at - self.at) as i64;
@@ -70,9 +72,28 @@ impl Engine {
         self.pool.charge(0, ran as u64, at);
     }
 
+    /// What a server that is to be capped had besides, it owes: what ran on while it was being stopped, on another core, or
+    /// outside its group. Not so in mixed criticality, where those without a budget may run.
+    fn owe(&mut self) {
+        for (slot, server) in self.servers.iter_mut().enumerate() {
+            let Some(server) = server else { continue };
+            let account = self.watch.account(slot);
+            let more = account.ran.load(Relaxed) as i64 - server.charged;
+            if more <= 0 || server.managed.cap == Cap::Soft || server.managed.criticality.is_some() {
+                continue;
+            }
+            server.charged += more;
+            self.pool.owe(server.id, more as u64, self.at);
+            // Stopped since it was looked at last, and still awake: not all of it can be in its group.
+            let ran_on = server.frozen && more > RAN_ON && account.awake.load(Relaxed) > 0;
+            server.strays.look |= ran_on;
+        }
+    }
+
     /// Brings the policy core up to now.
     pub(super) fn settle(&mut self, now: u64) {
         self.charge(now, None);
+        self.owe();
         for (slot, server) in self.servers.iter_mut().enumerate() {
             let Some(server) = server else { continue };
             server.boost = server.boost.filter(|&(_, until)| until > self.at);
@@ -89,7 +110,8 @@ impl Engine {
         self.until = self.pool.decide(self.at).until;
         for server in self.servers.iter_mut().flatten() {
             let ends = self.pool.deadline_ns(server.id);
-            server.periods.pass(ends, &server.managed.server, server.charged);
+            let period = server.managed.server.period.ns();
+            server.periods.pass(ends, period, server.charged, self.pool.left_ns(server.id));
         }
         let is_hi = self.pool.core_mode(0) == CoreMode::Hi;
         match (was, is_hi) {

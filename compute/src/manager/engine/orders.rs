@@ -3,6 +3,7 @@
 use super::super::group::Group;
 use super::super::{watch, Managed, Report};
 use super::served::{give, Periods, Served};
+use super::strays::Strays;
 use super::{monotonic, Engine};
 use crate::Error;
 use giusto_model::{Criticality, Server, ServerKind};
@@ -134,6 +135,7 @@ impl Engine {
             periods: Periods::default(),
             lost: self.watch.account(slot).lost.load(Relaxed),
             shown,
+            strays: Strays::default(),
         };
         if slot == self.servers.len() {
             self.servers.push(None);
@@ -156,6 +158,7 @@ impl Engine {
             server.threads.insert(tid);
             server.give(tid);
         }
+        server.go_on_inside();
     }
 
     fn prefer(&mut self, slot: usize, thread: u32) {
@@ -194,9 +197,10 @@ impl Engine {
     }
 
     fn remove(&mut self, slot: usize) {
-        let Some(server) = self.servers.get_mut(slot).and_then(Option::take) else { return };
+        let Some(mut server) = self.servers.get_mut(slot).and_then(Option::take) else { return };
         server.shown.into_iter().for_each(|place| self.beats.hide(place));
         let _ = server.group.freeze(false);
+        server.strays.let_go();
         self.watch.account(slot).parked.store(0, Relaxed);
         // Also those of which nothing was told: they would be taken for watched when they come again, and never be counted.
         let threads: BTreeSet<u32> = server.threads.iter().copied().chain(server.group.threads()).collect();

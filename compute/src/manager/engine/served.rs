@@ -2,6 +2,7 @@
 
 use super::super::group::Group;
 use super::super::{watch, Managed};
+use super::strays::Strays;
 use crate::sched::{self, Attr};
 use giusto_model::{Cap, Criticality};
 use giusto_policy::Id;
@@ -11,14 +12,16 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A server that had this much (ns) beyond its budget, and more than another budget, was not stopped in time.
 const STOPPED_LATE: u64 = 10_000_000;
 /// A budget is served if less than this (ns) is missing: what a manager's own wake-ups and the timer's rounding take.
-const CRUMB: u64 = 50_000;
+const CRUMB: i64 = 50_000;
 
 /// The periods of a server, as they go by.
 #[derive(Default)]
 pub(super) struct Periods {
-    /// When this one ends (CLOCK_MONOTONIC, ns), and what the server had consumed when it began.
+    /// When this one ends (CLOCK_MONOTONIC, ns), what the server had consumed when it began, and what was left to consume then:
+    /// its budget, less what it owed.
     ends: u64,
     had: i64,
+    left: i64,
     /// Since when it has wanted the core without a break.
     pub(super) ready_since: Option<u64>,
     pub(super) replenished: u64,
@@ -27,19 +30,18 @@ pub(super) struct Periods {
 }
 
 impl Periods {
-    /// Its deadline is `ends` now.
-    pub(super) fn pass(&mut self, ends: u64, server: &giusto_model::Server, charged: i64) {
+    /// Its deadline is `ends` now, and this is left of its budget.
+    pub(super) fn pass(&mut self, ends: u64, period: u64, charged: i64, left: i64) {
         if ends == self.ends || ends == u64::MAX {
             return;
         }
-        let (period, budget) = (server.period.ns().max(1), server.budget.ns());
+        let period = period.max(1);
         if self.ends > 0 && ends > self.ends {
             let throughout = self.ready_since.is_some_and(|since| since.saturating_add(period) <= self.ends);
-            let had = (charged - self.had).max(0) as u64;
-            self.missed += u64::from(throughout && had + CRUMB < budget);
+            self.missed += u64::from(throughout && charged - self.had + CRUMB < self.left);
             self.replenished += ((ends - self.ends) / period).max(1);
         }
-        (self.ends, self.had) = (ends, charged);
+        (self.ends, self.had, self.left) = (ends, charged, left);
     }
 }
 
@@ -73,6 +75,7 @@ pub(super) struct Served {
     pub(super) lost: u64,
     /// Its place among the groups that the guard sees.
     pub(super) shown: Option<usize>,
+    pub(super) strays: Strays,
 }
 
 impl Served {

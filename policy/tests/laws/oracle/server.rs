@@ -191,6 +191,23 @@ impl Server {
         }
     }
 
+    /// Pays `ran` at this instant, ns by ns: boosted, only what it has.
+    pub(super) fn owe(&mut self, ran: u64, now: u64) {
+        if self.kind == Kind::Unlimited {
+            return;
+        }
+        self.settle(now);
+        for _ in 0..ran {
+            match self.kind {
+                // What it may yet have at this instant goes first.
+                Kind::Polling if !self.ready && self.lost.1 == now && self.lost.0 > 0 => self.lost.0 -= 1,
+                _ => self.consume(now),
+            }
+        }
+        self.settle(now);
+        self.counts.add(Case::Owed);
+    }
+
     pub(super) fn burn(&mut self) {
         self.left -= i64::from(self.left > 0);
     }
