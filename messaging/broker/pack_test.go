@@ -75,7 +75,7 @@ func TestNonsenseInACompressedConnection(t *testing.T) {
 	defer b.Stop()
 	for _, way := range []string{`"snappy":true`, `"deflate":true`} {
 		for _, bytes := range []string{"PUB t\n" + sized("x"), strings.Repeat("\xff", 70_000), strings.Repeat("\x00", 70_000), "\xff\x06\x00\x00sNaPpY\xff\xff\xff\xff"} {
-			text := said(t, b.Addr().String(), []string{v2 + identify(`{"feature_negotiation":true,` + way + `}`), bytes}, true)
+			text := said(t, b.Addr().String(), []string{v2 + identify(`{"feature_negotiation":true,`+way+`}`), bytes}, true)
 			if !strings.Contains(text, "no frame") && !strings.Contains(text, "closed") {
 				t.Errorf("%s: %.80q", way, text)
 			}
