@@ -68,7 +68,7 @@ func (c *connection) chunk(command string) ([]byte, error) {
 	return body, nil
 }
 
-// identify does IDENTIFY. Compression is not spoken: the answer says no, and clients go on without.
+// identify does IDENTIFY.
 func (c *connection) identify() error {
 	body, err := c.chunk("IDENTIFY")
 	if err != nil {
@@ -94,6 +94,15 @@ func (c *connection) identify() error {
 		SampleRate: said.SampleRate, AuthRequired: len(c.broker.settings.Load().Auth) > 0,
 		OutputBufferSize: 16 << 10, OutputBufferTimeout: o.OutputBufferTimeout.Milliseconds(),
 	}
+	if c.stream.packed == nil {
+		answer.Snappy, answer.Deflate = said.Snappy, said.Deflate
+	}
+	if answer.Snappy && answer.Deflate {
+		return refuse("E_IDENTIFY_FAILED", "cannot enable both deflate and snappy compression")
+	}
+	if answer.Deflate && said.DeflateLevel > 0 {
+		answer.DeflateLevel = min(said.DeflateLevel, o.MaxDeflateLevel)
+	}
 	if said.MsgTimeout > 0 {
 		answer.MsgTimeout = int64(said.MsgTimeout)
 	}
@@ -115,7 +124,15 @@ func (c *connection) identify() error {
 		return err
 	}
 	if answer.TLSv1 {
-		return c.startTLS()
+		if err := c.startTLS(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case answer.Snappy:
+		return c.pack(0)
+	case answer.Deflate:
+		return c.pack(answer.DeflateLevel)
 	}
 	return nil
 }

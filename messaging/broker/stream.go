@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"io"
 	"sync/atomic"
 )
 
@@ -18,10 +19,11 @@ var (
 // quickly is how much of a body is allocated before any of it is here.
 const quickly = 64 << 10
 
-// stream reads commands from a connection, TLS or not. It holds a buffer only while that has unread bytes.
+// stream reads commands from a connection, TLS or not, compressed or not. It holds a buffer only while that has unread bytes.
 type stream struct {
 	conn   *stampedConn
 	tls    *tls.Conn
+	packed io.Reader // what unpacks it; nil: it is not compressed
 	buffer *[bufferSize]byte
 	data   []byte // the unread part of buffer
 	// before is called when nothing more can be had without a read.
@@ -38,7 +40,7 @@ func (s *stream) fill() error {
 	}
 	if len(s.data) == 0 {
 		s.drop()
-		if s.tls == nil {
+		if s.tls == nil && s.packed == nil {
 			n, buffer, err := s.conn.fetch(nil)
 			if err != nil {
 				return err
@@ -60,6 +62,14 @@ func (s *stream) fill() error {
 }
 
 func (s *stream) read(into []byte) (int, error) {
+	if s.packed != nil {
+		return s.packed.Read(into)
+	}
+	return s.plain(into)
+}
+
+// plain reads what is not to be unpacked.
+func (s *stream) plain(into []byte) (int, error) {
 	if s.tls != nil {
 		return s.tls.Read(into)
 	}

@@ -191,6 +191,10 @@ func (c *Control) move(t *topic) {
 			room = loads[p.to]+p.rate <= b.capacity-c.existing(p.to, t)+more
 		}
 		switch {
+		case able && !room && c.now-p.wished > c.settings.Prepare: // others have come, or do not leave
+			t.note = p.to + " has no room for publishers that were to move there"
+			p.to, t.stuck = p.told, true
+			t.rest = c.now + 10*c.settings.Round
 		case able && !room:
 		case able && (flying == 0 || flying+p.rate <= limit*(1+1e-9)):
 			flying += p.rate
