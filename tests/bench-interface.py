@@ -11,7 +11,7 @@ GATES = {10: (1, 100), 30: (3,), 100: (10,)}  # times as fast as the Rust, and a
 
 
 def supply(period, budget, t):
-    """sbf of the periodic resource (paper 002, eq. 1)."""
+    """sbf of the periodic resource [Lee11, eq. 1]."""
     gap = period - budget
     if t < gap:
         return 0

@@ -1,5 +1,5 @@
 """A real memcached on core 1, alone and beside processes that never sleep, under Linux's fair scheduler and under `giusto run` with criticality
-(paper 003, section 4.2, Fig. 5). Arms are interleaved; a run in which one request in a hundred left more than 0.5 ms late, or in which a hypervisor took more than 1 % of the
+[Asy20, section 4.2, Fig. 5]. Arms are interleaved; a run in which one request in a hundred left more than 0.5 ms late, or in which a hypervisor took more than 1 % of the
 machine, is done again. Prints percentiles and ratios, writes out/akita-real.json (what studies/akita-memcached/real.json is
 made from), ends with 1 if a gate fails.
 """

@@ -1,4 +1,4 @@
-"""Mode changes timed on this machine: Fig. 2.5 of paper 000 (what a change of one container consists of, with and without boost, 500 toggles) and
+"""Mode changes timed on this machine: Fig. 2.5 of [LiH21] (what a change of one container consists of, with and without boost, 500 toggles) and
 changes of 8 and of 12 containers under all four policies. One managed core; the paper has 15. Prints tables and gates, ends with 1 if one fails.
 """
 import json

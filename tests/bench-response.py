@@ -1,4 +1,4 @@
-"""The printed algorithms of paper 000, chapter 4, in plain NumPy, beside giusto's answer for the same grid, in turns.
+"""The printed algorithms of [LiH21, chapter 4], in plain NumPy, beside giusto's answer for the same grid, in turns.
 
 Base case: lambda = 0.4, d = 1, P = 2, B = 1.2, N = 20. Algorithm 1 is iterated until a period changes nothing by more than 1e-12,
 Algorithm 2 walks (work, budget) slot by slot, eq. 4.13 adds up; with the corrections that specs and tests state (budget spent,

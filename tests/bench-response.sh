@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Our response-time analysis beside plain NumPy of the printed algorithms (paper 000, chapter 4), in turns: base case, N = 20.
+# Our response-time analysis beside plain NumPy of the printed algorithms [LiH21, chapter 4], in turns: base case, N = 20.
 #   tests/bench-response.sh [ROUNDS]       (default 5, about half a minute)
 # Both must give the same distribution. Gate: 300 times as fast. Exit: 0 held, 1 not, 3 NumPy cannot be installed.
 set -euo pipefail

@@ -1,4 +1,4 @@
-//! The agent in a virtual machine or container: switches its tasks when the host's manager says so (paper 000, § 2.3:
+//! The agent in a virtual machine or container: switches its tasks when the host's manager says so ([LiH21, § 2.3]:
 //! domain mode manager), and asks for another mode where somebody in there wants one.
 //!
 //! Called by `giusto agent` and the small program `giusto-agent`. An agent's file flows in; commands come over a

@@ -1,4 +1,4 @@
-//! How long a change of mode takes at most (paper 000, §§ 2.3.2 and 2.4).
+//! How long a change of mode takes at most [LiH21, §§ 2.3.2 and 2.4].
 //!
 //! A step of a change is one member's: the host sends a command and changes a reservation (signalling, s), the agent does its
 //! work on its virtual CPU and answers. Unless it is boosted, that virtual CPU may have used up its budget just before: in the
@@ -7,7 +7,7 @@
 //!
 //!   r = L + C + (P − B)(⌈C/B⌉ + 1),   boosted: r = L + C,
 //!
-//! the inverse of the general supply bound (paper 004) with L taken off the window. (Where the agent runs as soon as its budget
+//! the inverse of the general supply bound (Abe22) with L taken off the window. (Where the agent runs as soon as its budget
 //! comes and nobody shares the core, half of that: P − B, § 2.5.3.)
 //!
 //! One after the other (sequential, boost) that is Σ (s + r). In two groups (batch) Σ s + the longest r of those that give

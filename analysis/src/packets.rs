@@ -1,4 +1,4 @@
-//! How long packets wait for a core that processes them by priority (paper 001, chapter 3, on stock Linux).
+//! How long packets wait for a core that processes them by priority ([LiC20, chapter 3], on stock Linux).
 //!
 //! Each interface has a thread of its own; the threads of a core have distinct priorities. A thread processes up to a poll of
 //! packets before anybody else gets the core, so that whoever comes waits for one poll of the lower ones, then for what those

@@ -1,4 +1,4 @@
-//! How long an ensemble of coordination servers is without a leader (paper 000, chapter 5).
+//! How long an ensemble of coordination servers is without a leader [LiH21, chapter 5].
 //!
 //! Two forms: the paper's own (5.8), and the one for Giusto's ZooKeeper, which floods votes once, has no epoch table, tells
 //! a vote again to whom the first telling came too early, and may wait for forced writes of epochs. docs/coordination.md

@@ -24,7 +24,7 @@ fn paper() -> Bucket {
 
 #[test]
 fn the_reference_values_of_the_split_bucket() {
-    // λ = 10,000/s, r = 11,000/s, b = 26, split k ways: paper 001, § 2.6.1.
+    // λ = 10,000/s, r = 11,000/s, b = 26, split k ways: [LiC20, § 2.6.1].
     let delayed = [0.00861, 0.0988, 0.2228, 0.3346, 0.4271, 0.5025];
     let mean_us = [4.17, 95.7, 323.8, 648.3, 1034.0, 1460.0];
     let p99_us = [0.0, 2219.0, 4510.0, 6801.0, 9092.0, 11384.0];

@@ -221,7 +221,7 @@ fn the_budget_on_the_curve_is_the_least_there_and_never_below_the_exact_one() {
 
 #[test]
 fn three_tasks_by_hand() {
-    // (2, 7), (1, 8), (1, 10) of paper 002. EDF, all deadlines up to 16: (7, 2), (8, 3), (10, 4), (14, 6), (16, 7). Their hull
+    // (2, 7), (1, 8), (1, 10) of Lee11. EDF, all deadlines up to 16: (7, 2), (8, 3), (10, 4), (14, 6), (16, 7). Their hull
     // from above: 7 → 2, then a slope of 1 to (8, 3), of 1/2 to (10, 4) and on to (14, 6) and (16, 7), then less.
     let tasks = [task(2, 7, 7, 1), task(1, 8, 8, 1), task(1, 10, 10, 1)];
     let edf = plane(&tasks, Scheduler::Edf, Some(share(1, 2))).unwrap().unwrap();

@@ -196,7 +196,7 @@ fn beyond_the_first_period_that_breaks_none_fits_again() {
 
 #[test]
 fn three_tasks_on_their_best_server_by_hand() {
-    // Paper 002's (2, 7), (1, 8), (1, 10) under RM on (3, 2), in ms. sbf⁻¹(w) = w + 1 ms for each 2 ms begun, and 1 ms:
+    // Lee11's (2, 7), (1, 8), (1, 10) under RM on (3, 2), in ms. sbf⁻¹(w) = w + 1 ms for each 2 ms begun, and 1 ms:
     // sbf⁻¹(4) = 7, so the last task, with 2 + 1 + 1, is done at 7, and one more job of the first comes at 7: with C + 2 + 1 of
     // 4 ms each may take no more than that, unless it fits by 10: sbf⁻¹(6) = 10 = 2·2 + 1 + C gives C = 1 again.
     let ms = |n: u64| n * 1_000_000;

@@ -1,4 +1,4 @@
-//! The bounds of a recovery: numbers of paper 000 by hand, the numbers that the server's own bound is tested with, monotone in
+//! The bounds of a recovery: numbers of LiH21 by hand, the numbers that the server's own bound is tested with, monotone in
 //! every part, and elections that are played vote by vote, none of which lasts longer than E.
 
 use giusto_analysis::recovery::Recovery;

@@ -253,7 +253,7 @@ fn what_is_unfinished_when_a_period_begins_is_the_same_if_the_budget_comes_last(
 
 #[test]
 fn the_least_share_keeps_its_objectives_and_a_little_less_does_not() {
-    // Paper 000, § 4.3: λ = 0.4, d = 1, 90 % within 3: with P = 4 any W ≥ 0.7; the curve of W = 0.6 never.
+    // [LiH21, § 4.3]: λ = 0.4, d = 1, 90 % within 3: with P = 4 any W ≥ 0.7; the curve of W = 0.6 never.
     let question = Question { rate: "0.4/ms".parse().unwrap(), service: vec![(ms(1), 1.0)], ..question(1, 2) };
     let objectives = [Objective { percentile: 90.0, within: ms(3) }];
     let periods = [ms(1), ms(2), ms(4), ms(8)];

@@ -54,11 +54,7 @@ pub(crate) fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
         row("utilization", percent(answer.utilization), &format!("U = {}", answer.utilization)),
         row("hyperperiod", format!("{:.3}", answer.hyperperiod), ""),
         row("server", format!("{:.3} every {:.3}", answer.budget, answer.period), ""),
-        row(
-            "bandwidth",
-            percent(answer.bandwidth),
-            &format!("W = {} (paper 000, Theorem 2 and § 3.2)", answer.bandwidth),
-        ),
+        row("bandwidth", percent(answer.bandwidth), &format!("W = {} [LiH21, Theorem 2 and § 3.2]", answer.bandwidth)),
         row("holds the core", hold(answer.hold.conforming), "at most, while the tasks keep to their parameters"),
         row("", hold(answer.hold.enforced), "at most, whatever they do (2B)"),
     ];

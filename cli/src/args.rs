@@ -392,47 +392,47 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Analyze {
-    /// Least share of a core with the latency of a whole one (paper 000, chapter 3)
+    /// Least share of a core with the latency of a whole one [LiH21, chapter 3]
     #[command(
         after_help = "Example:\n  giusto analyze share --task 40ms/250ms+150ms --task 200ms/500ms+100ms --task 100ms/1000ms+50ms --task 200ms/2000ms+0ms"
     )]
     Share(ShareArgs),
-    /// Cheapest periodic resource that keeps every deadline of a task set, with its proof (papers 002 and 004)
+    /// Cheapest periodic resource that keeps every deadline of a task set, with its proof (Lee11 and Abe22)
     #[command(
         after_help = "Examples:\n  giusto analyze interface --scheduler rm --supply general --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --quantum 1ms\n  giusto analyze interface --scheduler global-edf --vcpus 2 --task 3ms/10ms --task 3ms/10ms --task 8ms/40ms"
     )]
     Interface(InterfaceArgs),
-    /// Whether servers of any kind fit together on a core, or the window in which they do not (papers 002 and 004)
+    /// Whether servers of any kind fit together on a core, or the window in which they do not (Lee11 and Abe22)
     #[command(
         after_help = "Example:\n  giusto analyze admission --scheduler fixed-priority --server deferrable:2ms/5ms --server polling:1ms/10ms --sensitivity"
     )]
     Admission(AdmissionArgs),
-    /// Whether virtual machines of high and low criticality go together, on which cores, and by how much not (paper 003)
+    /// Whether virtual machines of high and low criticality go together, on which cores, and by how much not (Asy20)
     #[command(
         after_help = "Examples:\n  giusto analyze criticality --vm hi:5ms:25ms/100ms --vm lo:25ms/100ms\n  giusto analyze criticality --vm hi:5ms:25ms/100ms --vm lo:50ms/100ms --vm lo:50ms/100ms --cores 4"
     )]
     Criticality(CriticalityArgs),
-    /// Which bandwidth with which delay is enough for a task set, and the server of a period (paper 004)
+    /// Which bandwidth with which delay is enough for a task set, and the server of a period (Abe22)
     #[command(
         after_help = "Example:\n  giusto analyze plane --scheduler rm --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --period 3ms --plot out/plane.svg"
     )]
     Plane(PlaneArgs),
-    /// Response times of requests that come at random to a share of a core (paper 000, chapter 4)
+    /// Response times of requests that come at random to a share of a core [LiH21, chapter 4]
     #[command(
         after_help = "Example:\n  giusto analyze response --rate 0.004/ms --service 100ms --budget 120ms --period 200ms --at 200ms --percentile 99"
     )]
     Response(RandomArgs),
-    /// Cheapest share of a core that keeps a latency objective (paper 000, section 4.3)
+    /// Cheapest share of a core that keeps a latency objective [LiH21, section 4.3]
     #[command(
         after_help = "Example:\n  giusto analyze slo --rate 0.4/ms --service 1ms --objective p90=3ms --period 2ms --period 4ms"
     )]
     Slo(SloArgs),
-    /// Percentiles over bandwidths and periods, as table, CSV and drawing (paper 000, Figs 4.10 and 4.11)
+    /// Percentiles over bandwidths and periods, as table, CSV and drawing [LiH21, Figs 4.10 and 4.11]
     #[command(
         after_help = "Example:\n  giusto analyze map --rate 0.4/ms --service 1ms --percentile 90 --csv out/map.csv --plot out/map.svg"
     )]
     Map(MapArgs),
-    /// How long messages wait for tokens, and what splitting a token bucket over brokers costs (paper 001, section 2.2)
+    /// How long messages wait for tokens, and what splitting a token bucket over brokers costs [LiC20, section 2.2]
     #[command(
         after_help = "Examples:\n  giusto analyze bucket --rate 10k/s --tokens 11k/s --depth 26 --split 6\n  giusto analyze bucket --rate 10k/s --access p99"
     )]
@@ -442,7 +442,7 @@ pub(crate) enum Analyze {
         after_help = "Example, of the requests of a trial:\n  giusto analyze trace out/trials/latest/jobs/cache-whole-1.csv --access p99"
     )]
     Trace(TraceArgs),
-    /// How long an ensemble of coordination servers is without a leader (paper 000, chapter 5)
+    /// How long an ensemble of coordination servers is without a leader [LiH21, chapter 5]
     #[command(
         after_help = "Example:\n  giusto analyze recovery --servers 5 --epochs overlap --jitter 8ms --message 500us --learner 3ms"
     )]

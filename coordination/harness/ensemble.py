@@ -29,7 +29,7 @@ ARMS = {
     "stock": (STOCK, {}, STOCK_SCRIPT),
     # Stock's classes started our way: what flags alone do.
     "lean": (STOCK, {}, OUR_SCRIPT),
-    # Paper 000's RTZK-L: faster election and channel, epochs as stock writes them, w = 20 ms.
+    # [LiH21]'s RTZK-L: faster election and channel, epochs as stock writes them, w = 20 ms.
     "rtzk-l": (OURS, {"giusto.features": "fcle,fqce", "giusto.epochs": "strict", "giusto.wait": "20ms"}, STOCK_SCRIPT),
     "giusto": (OURS, {}, OUR_SCRIPT),
     "strict": (OURS, {"giusto.epochs": "strict"}, OUR_SCRIPT),

@@ -24,7 +24,7 @@ const SHORTEST_WINDOW: Duration = Duration::from_us(10);
 /// Windows of one run, which is what its statistics hold in memory.
 const MOST_WINDOWS: u64 = 10_000_000;
 
-/// A periodic resource Γ(P, B): at least `budget` in every period, anywhere in it (paper 002).
+/// A periodic resource Γ(P, B): at least `budget` in every period, anywhere in it (Lee11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// B; 0 < B ≤ P.

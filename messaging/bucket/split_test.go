@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What M/D/1 says of λ = 10,000/s, r = 11,000/s, b = 26, split k ways (giusto analyze bucket; paper 001, section 2.2.1): the part
+// What M/D/1 says of λ = 10,000/s, r = 11,000/s, b = 26, split k ways (giusto analyze bucket; [LiC20, section 2.2.1]): the part
 // that waits, the mean and the 99th percentile of the wait in µs.
 var exact = [6][3]float64{{.00861, 4.17, 0}, {.0988, 95.7, 2219}, {.2228, 323.8, 4510}, {.3346, 648.3, 6801},
 	{.4271, 1034, 9092}, {.5025, 1460, 11384}}

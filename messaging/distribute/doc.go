@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package distribute decides which publishers of a topic go to which broker (paper 001, § 2.4 and appendix A): pure, no clock, no
+// Package distribute decides which publishers of a topic go to which broker ([LiC20, § 2.4] and appendix A): pure, no clock, no
 // network. A Session is one run of LoadDist:
 //
 //	s := New(SRTM, publishers, brokers, seed)

@@ -34,7 +34,7 @@ pub enum Certificate {
         #[serde(rename = "demand_ns")]
         demand: Duration,
     },
-    /// The law of the response time on the server, as computed (paper 000, chapter 4).
+    /// The law of the response time on the server, as computed [LiH21, chapter 4].
     Percentiles {
         /// What is counted on in every period: the budget less what may be lost of it.
         #[serde(rename = "budget_ns")]
@@ -108,7 +108,7 @@ pub struct Admission {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boost: Option<Interface>,
     /// Of a core whose servers have criticality, which is then under the mixed order: the factor of all virtual deadlines (x of
-    /// paper 003, eqs. 4 to 6), 1 where plain EDF suffices. With it Σ over low B/P + Σ over high B/(x·P) ≤ `most` and
+    /// [Asy20, eqs. 4 to 6]), 1 where plain EDF suffices. With it Σ over low B/P + Σ over high B/(x·P) ≤ `most` and
     /// x · Σ over low B/P + Σ over high worst/P ≤ `most`. `None`: no server has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<Bandwidth>,

@@ -117,7 +117,7 @@ impl FromStr for Epochs {
     }
 }
 
-/// What a recovery consists of (paper 000, Table 5.1). The default is the paper's measurement, Table 5.3 and section 5.4.
+/// What a recovery consists of [LiH21, Table 5.1]. The default is the paper's measurement, Table 5.3 and section 5.4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecoveryTimes {

@@ -8,7 +8,7 @@ use std::fmt;
 /// Version of the file's format (`formats/latency.schema.json`).
 pub const LATENCY_VERSION: u32 = 1;
 
-/// Latency L = t' − t: between the instant at which a periodic thread expects to run and that at which it does (paper 004,
+/// Latency L = t' − t: between the instant at which a periodic thread expects to run and that at which it does (Abe22,
 /// "Latency"), by core, period and load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Modes: what each service runs in which situation, and what a change between them may cost (paper 000, chapter 2).
+//! Modes: what each service runs in which situation, and what a change between them may cost [LiH21, chapter 2].
 //!
 //! A *local* mode is what one service runs, and the servers for that; a *global* mode names a local mode for each
 //! service that has any.
@@ -128,7 +128,7 @@ macro_rules! words {
 }
 
 words! {
-    /// The order of a change (paper 000, § 2.4).
+    /// The order of a change [LiH21, § 2.4].
     ChangePolicy {
         /// One member after the other, the largest decrease first; each agent's virtual CPU goes before all others
         /// from its command to its answer, so that it waits for no budget.

@@ -4,7 +4,7 @@ use crate::{Bucket, Duration, Rate, Reason, Within};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Whose packets wait for whose (paper 001, chapter 3).
+/// Whose packets wait for whose [LiC20, chapter 3].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PacketClass {

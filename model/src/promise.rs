@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
-    /// The latency distribution of a whole core, on a share of one (VAS, paper 000 chapter 3).
+    /// The latency distribution of a whole core, on a share of one (VAS, [LiH21, chapter 3]).
     AsIfAlone,
-    /// No job late, whatever else runs on the host (CSA, papers 002 and 004).
+    /// No job late, whatever else runs on the host (CSA, Lee11 and Abe22).
     EveryDeadline {
         /// Who runs its jobs.
         scheduler: GuestScheduler,
@@ -19,7 +19,7 @@ pub enum Promise {
         /// The virtual CPU of each task, in their order; empty: the planner chooses.
         placed: Vec<u32>,
     },
-    /// Percentiles of the response time of requests that come at random (paper 000, chapter 4).
+    /// Percentiles of the response time of requests that come at random [LiH21, chapter 4].
     Percentiles {
         /// What was promised, ascending in both; at least one.
         points: Vec<Within>,

@@ -9,7 +9,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerKind {
-    /// PTPS of paper 002: idle with budget, it keeps the core and burns it.
+    /// PTPS of Lee11: idle with budget, it keeps the core and burns it.
     PeriodicStrict,
     /// WCPS: idle with budget, it burns it while the next server runs on its own.
     PeriodicConserving,

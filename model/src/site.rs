@@ -78,7 +78,7 @@ pub struct Service {
     pub tasks: Vec<Task>,
     /// What it was promised.
     pub promise: Promise,
-    /// Percentage points of a core added to what theory asks for (paper 000 § 3.3). `margin: 5%` when not written.
+    /// Percentage points of a core added to what theory asks for [LiH21, § 3.3]. `margin: 5%` when not written.
     pub margin: Bandwidth,
     /// The server algorithm to use; `None`: the planner chooses.
     pub server: Option<ServerKind>,

@@ -1,4 +1,4 @@
-//! The agent in a virtual machine (paper 000: domain mode manager).
+//! The agent in a virtual machine (LiH21: domain mode manager).
 
 use crate::message::{Answered, FromAgent, ToAgent};
 use crate::table::digest;

@@ -3,7 +3,7 @@
 use giusto_model::Duration;
 use serde::{Deserialize, Serialize};
 
-/// In which order members change (paper 000, section 2.4).
+/// In which order members change [LiH21, section 2.4].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {

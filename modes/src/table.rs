@@ -122,7 +122,7 @@ pub enum TableError {
 
 impl Table {
     /// Checks all indices, that each server is one, and that each local mode reserves at least what its tasks need
-    /// (paper 000, section 2.2). Whether the servers of a mode fit together is for the planner, and is asked again by
+    /// [LiH21, section 2.2]. Whether the servers of a mode fit together is for the planner, and is asked again by
     /// the manager.
     ///
     /// # Errors

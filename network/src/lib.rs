@@ -1,4 +1,4 @@
-//! Mechanisms for prioritised packet processing on Linux (VATC on stock kernels: paper 001, chapter 3).
+//! Mechanisms for prioritised packet processing on Linux (VATC on stock kernels: [LiC20, chapter 3]).
 //!
 //! Called by `daemon` and by benches. Flows in: the plan for the packets of one host, and a [`Recorder`] that keeps what is to be
 //! undone. Flows out: packets of each virtual interface processed by kernel threads with the plan's priority on the plan's core,

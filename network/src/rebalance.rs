@@ -1,4 +1,4 @@
-//! Which core processes whose packets: ReBalance (paper 001, algorithm 1) over measured loads, and the rule that it replaces.
+//! Which core processes whose packets: ReBalance (LiC20, algorithm 1) over measured loads, and the rule that it replaces.
 //!
 //! Pure. Loads are any measure of work, here packets a second. `base` is what each core has already and keeps.
 

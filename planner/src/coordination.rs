@@ -102,7 +102,7 @@ fn written(
         reason("epochs", epochs.to_string(), chosen),
         reason("wait", time(wait), measured),
         reason("notice", time(bound.notice), "d: the first survivor sees the closed connection"),
-        reason("leave", time(leave), "s_e: until it votes (paper 000, Table 5.1)"),
+        reason("leave", time(leave), "s_e: until it votes [LiH21, Table 5.1]"),
         reason(
             "election",
             time(bound.election),

@@ -1,4 +1,4 @@
-//! Services with criticality: which of their servers go together on a core, by EDF-VD (paper 003, section 3.5).
+//! Services with criticality: which of their servers go together on a core, by EDF-VD [Asy20, section 3.5].
 //!
 //! A core has servers with criticality or servers without: it is under one order. Its HI mode reserves for high ones alone, its LO
 //! mode for all; what is reserved of it is the larger of the two.
@@ -95,12 +95,12 @@ pub(crate) fn reasons(vm: &Vm, place: usize, verdict: &Verdict, most: Bandwidth,
         (Some(ends), Test::EdfVd) => (
             format!("edf-vd, x = {}", verdict.x),
             format!(
-                "{sums}: x from {} to {}, the least with whole virtual deadlines (paper 003, eqs. 1 to 6)",
+                "{sums}: x from {} to {}, the least with whole virtual deadlines [Asy20, eqs. 1 to 6]",
                 ends.from, ends.to
             ),
         ),
         _ => {
-            let room = "plain EDF has room for all at their worst (paper 003, eqs. 1 to 3)";
+            let room = "plain EDF has room for all at their worst [Asy20, eqs. 1 to 3]";
             match verdict.x == Bandwidth::ONE {
                 true => ("edf, x = 1".into(), format!("{sums}: {room}")),
                 false => (

@@ -253,7 +253,7 @@ fn reasons(
             time(server.period),
             format!("of all from {} to {} ({bounds}), in steps of {QUANTUM}, {cheapest}", time(shortest), time(longest)),
         ),
-        reason("required", format!("{} ({})", time(counted), share(need.required)), format!("the least, in steps of {QUANTUM}, that supplies in every window what may be asked for in it (paper 002, Lemma 1; paper 004)")),
+        reason("required", format!("{} ({})", time(counted), share(need.required)), format!("the least, in steps of {QUANTUM}, that supplies in every window what may be asked for in it ([Lee11, Lemma 1]; Abe22)")),
         reason("loss", time(deviation.loss), format!("of each budget, not counted on: {}", deviation.why)),
         reason("latency", time(deviation.latency), "at the start of every window, not counted on: timers, wake-ups and the kernel's own work; the worst of 7,200 periods lacked 530 us"),
         reason("budget", format!("{} ({})", time(server.budget), share(server.bandwidth())), format!("required + loss; at most {} ({limit})", share(most))),

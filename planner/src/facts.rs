@@ -62,7 +62,7 @@ impl Facts {
     pub const LATENESS: Duration = Duration::from_us(500);
 
     /// What the host needs for one service at a change of mode: to send a command, to receive an answer and to change a
-    /// reservation, each within 100 us most of the time (paper 000, § 2.5.3).
+    /// reservation, each within 100 us most of the time [LiH21, § 2.5.3].
     pub const SIGNALLING: Duration = Duration::from_us(300);
 
     /// A stock Linux machine with these `cores`, for planning without one: 250 Hz, periods from 100 us to 4.194304 s,

@@ -1,6 +1,6 @@
 //! A host's measured latency L, and what it does to a plan.
 //!
-//! All that a server supplies may come L late: in any window of length t no more than sbf(t − L) can be counted on (paper 004,
+//! All that a server supplies may come L late: in any window of length t no more than sbf(t − L) can be counted on (Abe22,
 //! "Latency"), 0 for t < L. That is the same as deadlines that are L shorter: dbf(t) ≤ sbf(t − L) for all t says with t = s + L
 //! that dbf(s + L) ≤ sbf(s) for all s, and dbf(s + L) is the demand of tasks whose deadlines are D − L; with fixed priorities a
 //! job that is done at the first t with rbf(t) ≤ sbf(t − L) is done L after the first s with rbf(s + L) ≤ sbf(s), in time for

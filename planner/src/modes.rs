@@ -24,7 +24,7 @@ use giusto_model::{
 };
 
 /// The hypothetical server of boosts on a core with these entries of services, by name and virtual CPU: the work of
-/// all agents there, once between two changes (paper 000, § 2.4.2), and once more where an urgent one may come.
+/// all agents there, once between two changes [LiH21, § 2.4.2], and once more where an urgent one may come.
 pub(crate) fn boost<'a>(
     on: &OneHost,
     policy: Option<ChangePolicy>,
@@ -219,7 +219,8 @@ fn reasons(site: &SiteModes, plan: &ModesPlan) -> Vec<Reason> {
     reasons.extend(boosts.filter_map(|told| {
         let boost = told.boost?;
         let value = format!("{} every {}", time(boost.budget), time(boost.period));
-        let why = "the work of all agents on it, as a hypothetical server before all others, in every mode (paper 000, § 2.4.2)";
+        let why =
+            "the work of all agents on it, as a hypothetical server before all others, in every mode [LiH21, § 2.4.2]";
         Some(reason(&format!("boosts on core {}", told.core), value, why))
     }));
     let StaticCost { fixed, modal, fixed_cores, modal_cores } = plan.static_cost;

@@ -157,7 +157,7 @@ fn reasons(network: &HostNetwork, items: &[Item], placed: &Placed) -> Result<Vec
         ),
     ];
     if !items.is_empty() {
-        reasons.push(reason("assignment", placed.how, "of the high class; 'ReBalance' is paper 001, Algorithm 1"));
+        reasons.push(reason("assignment", placed.how, "of the high class; 'ReBalance' is [LiC20, Algorithm 1]"));
     }
     for (index, core) in network.cores.iter().enumerate() {
         let here: Vec<Flow> = (items.iter().zip(&placed.places))

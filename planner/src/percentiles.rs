@@ -1,6 +1,6 @@
 //! Services that are promised percentiles of their response times: the cheapest deferrable server of each.
 //!
-//! The law of the response time is known for a server with the highest priority on its core (paper 000, chapter 4). Alone on a
+//! The law of the response time is known for a server with the highest priority on its core [LiH21, chapter 4]. Alone on a
 //! core every server has that. Beside others, under EDF, it is sure of its budget by the end of each period for the work that
 //! was there at the start, so that whatever a periodic server with its budget at a fixed place has done by t, it has done by
 //! t + P: its response times are at most P longer than that one's, whose law is known too (docs/decisions/0010).
@@ -378,7 +378,7 @@ fn tail(chose: Chose, asked: &Asked, limits: &Limits, deviation: &Deviation, (mo
     let part_of = |time: Duration| Bandwidth::of(time, period).unwrap_or(Bandwidth::ZERO);
     let (required, margin) = (part_of(counted), part_of(budget.checked_sub(counted).unwrap_or(Duration::ZERO)));
     let law = match company {
-        Company::Alone => "M/G(DS)/1: alone on its core it has the highest priority (paper 000, Algorithms 1 and 2)",
+        Company::Alone => "M/G(DS)/1: alone on its core it has the highest priority [LiH21, Algorithms 1 and 2]",
         Company::Beside => {
             "M/G(PS)/1 and a period: others of its core may go first, but not beyond the end of a period"
         }
@@ -399,7 +399,7 @@ fn tail(chose: Chose, asked: &Asked, limits: &Limits, deviation: &Deviation, (mo
             "required",
             format!("{} ({})", time(counted), share(required)),
             format!(
-                "the least, in steps of {}, with which all percentiles are kept (paper 000, § 4.3), and at least 5 % more than \
+                "the least, in steps of {}, with which all percentiles are kept [LiH21, § 4.3], and at least 5 % more than \
                  the load",
                 time(quantum(period))
             ),

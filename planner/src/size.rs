@@ -73,7 +73,7 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
         reason(
             "margin",
             percent(margin),
-            "percentage points of a core for the work of the kernel (paper 000, § 3.3), from the site",
+            "percentage points of a core for the work of the kernel [LiH21, § 3.3], from the site",
         ),
         reason(
             "budget",

@@ -127,7 +127,7 @@ pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<(Vec<Supplied>, Op
 }
 
 /// Largest bandwidth first, each on the first core that admits it in all modes; virtual CPUs of one VM go to different
-/// cores where they fit there, unless they have criticality: then as few cores as possible are in use (paper 003,
+/// cores where they fit there, unless they have criticality: then as few cores as possible are in use (Asy20,
 /// section 3.6). Also how modes are changed, if there are some. O(modes · (interfaces² + interfaces · cores)).
 fn place_all(on: &OneHost, cores: &[u32], company: Company) -> Result<(Vec<Supplied>, Option<ChangePolicy>), Unplaced> {
     let mut entries = entries(on, company)?;

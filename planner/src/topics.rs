@@ -13,7 +13,7 @@ use giusto_model::{
 };
 use std::collections::BTreeMap;
 
-/// Tokens come by this part more often than messages, where nobody says: as in paper 001, section 2.2.1. Eleven tenths.
+/// Tokens come by this part more often than messages, where nobody says: as in [LiC20, section 2.2.1]. Eleven tenths.
 const HEADROOM: (u32, u32) = (11, 10);
 /// The deepest bucket that is tried.
 const DEEPEST: u64 = 1 << 32;
@@ -206,7 +206,7 @@ fn reasons(
     let all = format!("{} publishers of {} each, in batches of {}", topic.publishers, topic.each, topic.batch);
     let few = match &topic.measured {
         Some(BrokerTimes { capacity, .. }) => {
-            format!("the fewest that carry it, each up to {capacity}: splitting a bucket makes messages wait (paper 001, 2.2.1)")
+            format!("the fewest that carry it, each up to {capacity}: splitting a bucket makes messages wait (LiC20, 2.2.1)")
         }
         None => "one, as nobody says what a broker can carry".to_string(),
     };

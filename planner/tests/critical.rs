@@ -34,7 +34,7 @@ fn facts(cores: &[u32]) -> Facts {
     Facts::typical(cores.to_vec())
 }
 
-/// Type 1 of Table 1 of paper 003 beside three of Type 2.
+/// Type 1 of Table 1 of Asy20 beside three of Type 2.
 fn fig5(cores: &[u32]) -> giusto_model::Site {
     let batch = |number| low(supply(&format!("batch-{number}"), &["25ms/100ms"], None));
     let memcached = high(supply("memcached", &["5ms/100ms"], None), &["25ms"]);

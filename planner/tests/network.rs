@@ -92,7 +92,7 @@ fn the_soonest_is_not_always_the_first() {
 
 #[test]
 fn the_highest_rates_go_where_least_comes_and_else_where_promises_are_kept() {
-    // Paper 001, section 3.4.3: a fair assignment whatever the order; a tenth of its rates.
+    // [LiC20, section 3.4.3]: a fair assignment whatever the order; a tenth of its rates.
     for order in [[1, 2, 3, 4, 5, 6, 7, 8], [5, 1, 6, 2, 7, 3, 8, 4], [8, 7, 6, 5, 4, 3, 2, 1]] {
         let vifs = order.map(|dom| high(&format!("dom-{dom}"), dom * 1_000, 1, None)).to_vec();
         let plan = planned(&of(network(2, &[]), vifs)).unwrap();

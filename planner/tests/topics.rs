@@ -18,7 +18,7 @@ fn points(list: &[(&str, u64)]) -> Vec<Within> {
     list.iter().map(point).collect()
 }
 
-/// A thousand publishers of 10 messages a second, as in paper 001, section 2.5.1.
+/// A thousand publishers of 10 messages a second, as in [LiC20, section 2.5.1].
 fn alarms(brokers: u32) -> Topic {
     Topic {
         name: "alarms".into(),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Who runs (paper 002, Algorithm 2, for any number of cores and mixed kinds).
+ * Who runs ([Lee11, Algorithm 2], for any number of cores and mixed kinds).
  *
  * First the boosted. Then F, the first in the pool's order among the ready with budget and the idle periodic with
  * budget, as many as cores are left. Ready members run and pay. Idle members burn, and what becomes of their core

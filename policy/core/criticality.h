@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Mixed criticality (paper 003): the mode of a pool's core, and who runs in it.
+ * Mixed criticality [Asy20]: the mode of a pool's core, and who runs in it.
  *
  * LO: the ready with budget by (virtual) deadline; then high ones out of budget; then low ones out of budget; then
  * unlimited ones. HI: high ones with budget by deadline; then high ones out of budget; then low ones, those with budget

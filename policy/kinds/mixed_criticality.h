@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Servers of high or low criticality (paper 003), for EDF with virtual deadlines (EDF-VD, Baruah et al. 2012).
+ * Servers of high or low criticality [Asy20], for EDF with virtual deadlines (EDF-VD, Baruah et al. 2012).
  *
  * A job has the optimistic budget B in LO and, of high criticality, the worst one W in HI, by its deadline a period T
  * after its release; in LO a high one is ranked by its virtual deadline, V after the release. Hard, as a constant

@@ -17,7 +17,7 @@ pub enum Order {
     FixedPriority,
     /// The earlier deadline first, ties by index; unlimited servers last.
     Edf,
-    /// EDF with virtual deadlines on one core that is in a mode, LO or HI (paper 003); for [`Kind::Mixed`], and
+    /// EDF with virtual deadlines on one core that is in a mode, LO or HI (Asy20); for [`Kind::Mixed`], and
     /// [`Kind::Unlimited`] last. Never idle while anybody is ready: who is out of budget runs on what is left over.
     MixedCriticality,
 }
@@ -37,7 +37,7 @@ pub enum Back {
     /// When all high servers are cool and none has pending work.
     #[default]
     Idle,
-    /// When all are cool: the rule of paper 003, under which a high server may miss its worst budget.
+    /// When all are cool: the rule of Asy20, under which a high server may miss its worst budget.
     Temperature,
 }
 
@@ -58,7 +58,7 @@ pub struct Mixed {
 /// The server algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// PTPS of paper 002: full budget on a fixed grid; when it is the highest with budget and idle, it burns its budget, and
+    /// PTPS of Lee11: full budget on a fixed grid; when it is the highest with budget and idle, it burns its budget, and
     /// nobody else has the core.
     PeriodicStrict,
     /// WCPS: as strict, but meanwhile the next server runs, on its own budget.

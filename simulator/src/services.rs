@@ -3,7 +3,7 @@
 use crate::system::{Execution, Guest, Sporadic, Workload};
 use giusto_model::{Duration, Release, Task};
 
-/// Processor time of a Memcached request (paper 003, § 4.2).
+/// Processor time of a Memcached request [Asy20, § 4.2].
 pub const MEMCACHED_REQUEST: Duration = Duration::from_us(46);
 
 /// A server of requests that come at random: `clients` Poisson streams, each with a request in `gap` on average and with

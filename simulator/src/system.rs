@@ -87,7 +87,7 @@ pub struct Workload {
     pub sporadic: Sporadic,
 }
 
-/// The scheduler inside a service or VM. All are work-conserving and stable (paper 000, § 3.1.2): ties go to the task listed
+/// The scheduler inside a service or VM. All are work-conserving and stable [LiH21, § 3.1.2]: ties go to the task listed
 /// first, then to the earlier job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guest {
@@ -122,7 +122,7 @@ pub enum Execution {
 pub enum Sporadic {
     /// As soon as allowed: periodic from the offset. What the load generator sends.
     Densest,
-    /// Gaps uniform over [T, 2T], first release at the offset (paper 000, § 3.4.1).
+    /// Gaps uniform over [T, 2T], first release at the offset [LiH21, § 3.4.1].
     Random,
     /// A Poisson stream with one job in T on average, from the offset.
     Poisson,

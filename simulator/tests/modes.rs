@@ -53,7 +53,7 @@ fn play(scene: &Scene) -> Seen {
 
 #[test]
 fn a_whole_core_never_waits_and_a_share_waits_for_its_replenishment() {
-    // Table 2.1 of paper 000: 10 ms of 10 and 4 of 10. Every other change begins on the whole core: send, switch,
+    // Table 2.1 of LiH21: 10 ms of 10 and 4 of 10. Every other change begins on the whole core: send, switch,
     // receive, set.
     let seen = play(&scene(Policy::Sequential, &[[10, 4]]));
     let (to_less, to_more): (Vec<_>, Vec<_>) = seen.latencies.iter().enumerate().partition(|(nth, _)| nth % 2 == 0);

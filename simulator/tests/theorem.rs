@@ -1,4 +1,4 @@
-//! Theorem 1 and 2 of paper 000, by equality job for job: no statistics.
+//! Theorem 1 and 2 of LiH21, by equality job for job: no statistics.
 
 use giusto_analysis::share;
 use giusto_model::{Duration, JobRecord, Release, ServerKind, Task};

@@ -160,7 +160,7 @@ fn epochs(node: &Node) -> Result<Epochs, Fault> {
     })
 }
 
-/// (5.2) of paper 000: w > j + d.
+/// (5.2) of LiH21: w > j + d.
 fn wait(node: &Node, times: &RecoveryTimes) -> Result<Duration, Fault> {
     let wait = whole(node, Duration::from_us(1), "microseconds")?;
     let spread = times.jitter.checked_add(times.delay).filter(|spread| *spread < wait);

@@ -351,7 +351,7 @@ fn criticality_has_a_worst_case_for_each_task_and_for_each_virtual_cpu() {
     };
     let ms =
         |times: &[u64]| Some(SiteCriticality::High { worst: times.iter().map(|t| Duration::from_ms(*t)).collect() });
-    // Table 1 of paper 003, as it stands there.
+    // Table 1 of Asy20, as it stands there.
     let type1 = of("{start: a, criticality: high, promise: {supply: 5ms/100ms, worst: 25ms}}");
     assert_eq!((type1.criticality, type1.cap), (ms(&[25]), Cap::Soft));
     let type2 = of("{start: a, criticality: low, promise: {supply: 25ms/100ms}}");

@@ -5,10 +5,10 @@ use crate::Error;
 use giusto_analysis::interface::{interface, schedulable, Family, Question, Resource, Scheduler};
 use giusto_model::{Bandwidth, Duration, Interface, Release, Task};
 
-/// Xen's scheduling quantum, of which periods and budgets are multiples (paper 002, § II-C).
+/// Xen's scheduling quantum, of which periods and budgets are multiples [Lee11, § II-C].
 pub const QUANTUM: Duration = Duration::from_ms(1);
 
-/// The integer-optimal interface of `domain` under RM (Algorithm 1 of paper 002).
+/// The integer-optimal interface of `domain` under RM (Algorithm 1 of Lee11).
 pub fn optimal(domain: &Domain) -> Result<Interface, Error> {
     cheapest(domain, Family::General, None)
 }

@@ -31,69 +31,69 @@ use std::path::{Path, PathBuf};
 /// A study whose experiment is built in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Name {
-    /// Paper 002, § IV-B, Figs 5 to 12.
+    /// [Lee11, § IV-B, Figs 5 to 12].
     CsaPeriod,
-    /// Paper 002, § IV-B, Figs 13 and 14.
+    /// [Lee11, § IV-B, Figs 13 and 14].
     CsaEtf,
-    /// Paper 002, § IV-C, Table I, Figs 15 and 16.
+    /// [Lee11, § IV-C, Table I, Figs 15 and 16].
     CsaArinc,
-    /// Paper 000, § 2.5.2, Fig. 2.4.
+    /// [LiH21, § 2.5.2, Fig. 2.4].
     M2StaticCost,
-    /// Paper 000, § 4.3, Fig. 4.10.
+    /// [LiH21, § 4.3, Fig. 4.10].
     Mdds1Sweep,
-    /// Paper 000, § 4.3, Fig. 4.11.
+    /// [LiH21, § 4.3, Fig. 4.11].
     Mdds1Select,
-    /// Paper 000, § 4.4, Figs 4.13 and 4.14.
+    /// [LiH21, § 4.4, Figs 4.13 and 4.14].
     Mdds1Synthetic,
     /// The same, measured on this machine.
     Mdds1Measured,
-    /// Paper 000, § 4.4, Figs 4.15 and 4.16, measured on this machine.
+    /// [LiH21, § 4.4, Figs 4.15 and 4.16], measured on this machine.
     Mdds1Redis,
-    /// Paper 000, § 5.4, Figs 5.8 to 5.10, on real ensembles.
+    /// [LiH21, § 5.4, Figs 5.8 to 5.10], on real ensembles.
     RtzkRecovery,
-    /// Paper 000, § 5.5.1, Fig. 5.12: a Kafka broker comes back.
+    /// [LiH21, § 5.5.1, Fig. 5.12]: a Kafka broker comes back.
     RtzkKafkaReconnect,
-    /// Paper 000, § 5.5.2, Fig. 5.13: a topic is made meanwhile.
+    /// [LiH21, § 5.5.2, Fig. 5.13]: a topic is made meanwhile.
     RtzkKafkaTopic,
-    /// Paper 000, § 5.5.3, Figs 5.14 and 5.16: messages on their way meanwhile.
+    /// [LiH21, § 5.5.3, Figs 5.14 and 5.16]: messages on their way meanwhile.
     RtzkKafkaE2e,
-    /// Paper 001, § 2.6.1, Fig. 2.6, in virtual time and with real brokers.
+    /// [LiC20, § 2.6.1, Fig. 2.6], in virtual time and with real brokers.
     SrtmPenalty,
-    /// Paper 001, § 2.6.2, Fig. 2.7.
+    /// [LiC20, § 2.6.2, Fig. 2.7].
     SrtmConcentration,
-    /// Paper 001, § 2.6.3, Fig. 2.8.
+    /// [LiC20, § 2.6.3, Fig. 2.8].
     SrtmMaxmin,
-    /// Paper 001, § 2.6.4, Figs 2.9 to 2.11.
+    /// [LiC20, § 2.6.4, Figs 2.9 to 2.11].
     SrtmCorrelation,
-    /// Paper 001, § 2.6.5, Table 2.1.
+    /// [LiC20, § 2.6.5, Table 2.1].
     SrtmConvergence,
-    /// Paper 001, § 2.6.2, with real brokers and a real distributor.
+    /// [LiC20, § 2.6.2], with real brokers and a real distributor.
     SrtmReal,
-    /// Paper 001, § 3.3.2, Fig. 3.4.
+    /// [LiC20, § 3.3.2, Fig. 3.4].
     VatcPacketrate,
-    /// Paper 001, § 3.4.1, Figs 3.6 to 3.9.
+    /// [LiC20, § 3.4.1, Figs 3.6 to 3.9].
     VatcInterference,
-    /// Paper 001, § 3.4.2, Fig. 3.10.
+    /// [LiC20, § 3.4.2, Fig. 3.10].
     VatcBucket,
-    /// Paper 001, § 3.4.3, Fig. 3.11.
+    /// [LiC20, § 3.4.3, Fig. 3.11].
     VatcRebalance,
-    /// Paper 001, § 3.4, Figs 3.6 to 3.11, measured on this machine.
+    /// [LiC20, § 3.4, Figs 3.6 to 3.11], measured on this machine.
     VatcMeasured,
-    /// Paper 000, § 2.5.4, Figs 2.7 and 2.8.
+    /// [LiH21, § 2.5.4, Figs 2.7 and 2.8].
     M2Latency,
-    /// Paper 000, § 2.5.2, Fig. 2.4.
+    /// [LiH21, § 2.5.2, Fig. 2.4].
     M2DeadlineMisses,
-    /// Paper 003, § 4.1, Fig. 4.
+    /// [Asy20, § 4.1, Fig. 4].
     AkitaQuality,
-    /// Paper 003, § 4.2, Fig. 5.
+    /// [Asy20, § 4.2, Fig. 5].
     AkitaMemcached,
-    /// Paper 003, § 4.2, Fig. 6.
+    /// [Asy20, § 4.2, Fig. 6].
     AkitaMulti,
-    /// Paper 003, § 4.4, Fig. 7.
+    /// [Asy20, § 4.4, Fig. 7].
     AkitaShares,
-    /// Paper 003, § 4.3, Figs 8 and 9.
+    /// [Asy20, § 4.3, Figs 8 and 9].
     AkitaScale,
-    /// Paper 004, latencies of hosts and guests, measured on this machine.
+    /// Abe22, latencies of hosts and guests, measured on this machine.
     VmLatency,
 }
 

@@ -6,7 +6,7 @@ use giusto_model::{Duration, Interface, JobRecord, ServerKind, Task};
 use giusto_policy::Order;
 use giusto_simulator::{simulate, Execution, Guest, Observer, ServerSpec, Sporadic, System, Workload};
 
-/// PTPS, WCPS and CRPS of paper 002.
+/// PTPS, WCPS and CRPS of Lee11.
 pub const KINDS: [ServerKind; 3] =
     [ServerKind::PeriodicStrict, ServerKind::PeriodicConserving, ServerKind::PeriodicReclaiming];
 

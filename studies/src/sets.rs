@@ -11,7 +11,7 @@ pub type Domain = Vec<Task>;
 /// A millionth of a core.
 pub const PPM: u64 = 1_000_000;
 
-/// The sets of paper 002, § IV-B: tasks of 0.2 to 5 % of the core, uniform, until together they need `percent` of it (so at
+/// The sets of [Lee11, § IV-B]: tasks of 0.2 to 5 % of the core, uniform, until together they need `percent` of it (so at
 /// most 5 points more), each in one of `domains` domains at random. Periods are whole ms, uniform over `periods_ms`, ends
 /// included; deadline = period.
 ///
@@ -46,7 +46,7 @@ pub struct Partition {
     pub tasks: Domain,
 }
 
-/// Harmonic sets in the manner of paper 002, § IV-C: `partitions` domains that need `ppm` millionths of the core together.
+/// Harmonic sets in the manner of [Lee11, § IV-C]: `partitions` domains that need `ppm` millionths of the core together.
 ///
 /// The task tables of the paper's seven workloads are in an appendix of another report, not in the paper, so these are made
 /// up: domains of 25, 50 or 100 ms, `period_ms` where it is given; 2 to 6 tasks each with 1, 2, 4 or 8 times its period, one

@@ -1,4 +1,4 @@
-//! Lemma 2 of paper 002 and its like, over random systems; and that sets and counts are what they say.
+//! Lemma 2 of Lee11 and its like, over random systems; and that sets and counts are what they say.
 
 use giusto_model::{Duration, Interface, JobRecord, Release, ServerKind, Task};
 use giusto_policy::Order;
@@ -230,7 +230,7 @@ fn sets_are_as_described() {
 
 #[test]
 fn harmonic_interfaces_cost_no_more_than_rounding_up() {
-    // Harmonic tasks fit on anything with their bandwidth if their windows begin with it (paper 002, § II-A, § IV-A).
+    // Harmonic tasks fit on anything with their bandwidth if their windows begin with it [Lee11, § II-A, § IV-A].
     let mut rng = ChaCha8Rng::seed_from_u64(6);
     for _ in 0..200 {
         for part in harmonic(rng.random_range(3_000..950_000), rng.random_range(1..=6), None, &mut rng) {

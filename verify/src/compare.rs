@@ -27,7 +27,7 @@ pub struct Row {
 }
 
 /// How far apart two runs of the same thing are: the Wasserstein-1 distance of the two whole-core runs, as
-/// paper 000, section 3.4.3 uses one such pair for a baseline.
+/// [LiH21, section 3.4.3] uses one such pair for a baseline.
 ///
 /// Of a trial ([`Source::Trial`]) it is the distance of all first whole-core slices from all second ones; its upper
 /// bound is what

@@ -4,7 +4,7 @@ use crate::sample::NEVER;
 use crate::Sample;
 
 /// Wasserstein-1 distance in ns: the area between the two empirical distribution functions, ∫ |F − G| (Vallender 1974;
-/// the measure of paper 000, section 3.4). Summed in whole numbers, exact but for the final division. Infinite if the
+/// the measure of [LiH21, section 3.4]). Summed in whole numbers, exact but for the final division. Infinite if the
 /// shares of jobs that never finished differ; 0 if there is no job on either side, infinite if on one only. O(n + m) on
 /// samples, which are sorted.
 pub fn wasserstein(a: &Sample, b: &Sample) -> f64 {

@@ -19,7 +19,7 @@
 //! A core is whole: whoever takes time from it must be one of the servers. What the sum of bandwidths may be of it, so that
 //! something is left over for the rest of the machine, is the caller's `capacity`; it says nothing about when that time comes.
 //!
-//! Sources: paper 002 (§ II, server algorithms), paper 004 ("Fixed Priority Scheduling", "What About EDF?"); for deferrable
+//! Sources: Lee11 (§ II, server algorithms), Abe22 ("Fixed Priority Scheduling", "What About EDF?"); for deferrable
 //! servers the jitter of Strosnider et al. 1995 and the demand of Ghazalie and Baker 1995, made tighter here ([`Demand`]).
 
 mod edf;

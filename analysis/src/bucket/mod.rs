@@ -1,4 +1,4 @@
-//! How long messages wait for tokens, and what splitting a token bucket costs (paper 001, section 2.2.1).
+//! How long messages wait for tokens, and what splitting a token bucket costs [LiC20, section 2.2.1].
 //!
 //! Tokens come at rate r, at most b are kept, a message takes one. A message that comes at random (Poisson, alone or in
 //! batches of j) finds the unfinished work U of M/D/1 with a service time of j tokens; the i-th of its batch waits for
@@ -126,7 +126,7 @@ impl Queue {
 /// How long messages wait if bucket and messages are split evenly over `shares` brokers.
 ///
 /// A message goes to a broker at random, so that each sees a Poisson process of its share: time passes `shares` times more
-/// slowly for a bucket `shares` times smaller. Source: paper 001, eq. (2.1), made exact. O(1/(1 − ρ)²) a percentile.
+/// slowly for a bucket `shares` times smaller. Source: LiC20, eq. (2.1), made exact. O(1/(1 − ρ)²) a percentile.
 ///
 /// # Errors
 /// [`Error::Bucket`]: a load that is not below the rate of tokens, a depth below 1, more shares than whole tokens.

@@ -24,7 +24,7 @@ pub fn mean_rate(arrivals: &[Duration]) -> Result<Rate, Error> {
 /// The least depth with which so many of the messages would not have waited, at tokens of this `rate`: exactly.
 ///
 /// What a message finds unfinished, and itself, is what the depth must hold. It does not depend on the depth, since a message
-/// that waits takes its token no later than one that need not. Source: paper 001, section 2.6.1, footnote. O(n log n).
+/// that waits takes its token no later than one that need not. Source: [LiC20, section 2.6.1], footnote. O(n log n).
 ///
 /// # Errors
 /// As [`mean_rate`]; and numbers beyond 64 bits.

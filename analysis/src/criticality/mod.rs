@@ -1,4 +1,4 @@
-//! Servers of high and low criticality on one core: EDF with virtual deadlines, EDF-VD (paper 003, section 3.5).
+//! Servers of high and low criticality on one core: EDF with virtual deadlines, EDF-VD [Asy20, section 3.5].
 //!
 //! A server has an optimistic budget, which is usually enough, and, if it is of high criticality, a pessimistic one, which always is.
 //! A core is in LO mode while no high one needs more than its optimistic budget, else in HI mode. In LO mode high ones are ordered
@@ -18,7 +18,7 @@
 //! their periods in ns: hence k/g. (x·T whole for all T makes x·g whole, as g is a sum of whole multiples of the T; the
 //! converse holds as g divides each T.) The least is taken, as it is nearest to the paper's.
 //!
-//! What passes is proven for sporadic jobs with deadlines at their periods (Baruah et al. 2012, by way of paper 003); a core of
+//! What passes is proven for sporadic jobs with deadlines at their periods (Baruah et al. 2012, by way of Asy20); a core of
 //! which all may take c < 1 is to them a slower one.
 //!
 //! Called by `planner` and the command line. What a server does at run time is the policy core's matter.
@@ -128,7 +128,7 @@ impl fmt::Display for Test {
     }
 }
 
-/// Utilizations (paper 003, eqs. 1 to 3).
+/// Utilizations [Asy20, eqs. 1 to 3].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Utilizations {
     /// U1(1): of all low ones.
@@ -177,7 +177,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// x·T of the high server at this place of the list, the period of a low one (paper 003, eq. 5). 0 beyond the list.
+    /// x·T of the high server at this place of the list, the period of a low one [Asy20, eq. 5]. 0 beyond the list.
     pub fn virtual_deadline(&self, place: usize) -> Duration {
         self.virtual_deadlines.get(place).copied().unwrap_or(Duration::ZERO)
     }
@@ -208,7 +208,7 @@ pub struct Unfit {
     pub capacity: Bandwidth,
     /// Which condition fails.
     pub why: Why,
-    /// The less strict test that paper 003 allows would pass: EDF on optimistic budgets, U1(1) + U2(1) ≤ c. Then nothing is
+    /// The less strict test that Asy20 allows would pass: EDF on optimistic budgets, U1(1) + U2(1) ≤ c. Then nothing is
     /// promised to anybody once a high one takes more than that.
     pub less_strict: bool,
 }
@@ -244,7 +244,7 @@ pub fn judge(vms: &[Vm]) -> Result<Verdict, Refused> {
     judge_within(vms, Bandwidth::ONE)
 }
 
-/// Whether `vms` go together on a core of which all of them may take `capacity`, by EDF-VD (paper 003, eqs. 1 to 6).
+/// Whether `vms` go together on a core of which all of them may take `capacity`, by EDF-VD [Asy20, eqs. 1 to 6].
 ///
 /// Sufficient for sporadic jobs with deadlines at their periods, and exact where x is 1. O(n) operations on fractions of O(n)
 /// digits.

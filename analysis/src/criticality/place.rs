@@ -32,7 +32,7 @@ pub struct Unplaced {
 
 /// The core of each server, of `cores` of which each gives `capacity`.
 ///
-/// First-fit is paper 003's: in the order of the list, each on the first core that takes it by the test of EDF-VD, so that as few
+/// First-fit is Asy20's: in the order of the list, each on the first core that takes it by the test of EDF-VD, so that as few
 /// cores as possible are in use. Best-fit and worst-fit, for comparison, go by decreasing U (pessimistic of high ones), to the core
 /// that takes it and has most, or least, of U1(1) + U2(2); of equal ones to the first. Heuristics: where they find no place
 /// there may be one. O(n · cores) tests. Errors: a server that makes no sense.

@@ -1,6 +1,6 @@
 //! Periods that go with those of the tasks: pairwise divisible, and whole numbers of a quantum.
 //!
-//! The supply function without a first gap (paper 002, eq. 1, "harmonic") is sound for them if all releases, those of the
+//! The supply function without a first gap ([Lee11, eq. 1], "harmonic") is sound for them if all releases, those of the
 //! server too, sit on one grid: each task's at multiples of its period, though some may be left out. No deadline is missed
 //! before the first miss. Then with fixed priority a window from a release at s has only work released in it: whatever
 //! comes before a task has deadlines up to the task's own period, so its older jobs are done by s. If T ≥ Π the window

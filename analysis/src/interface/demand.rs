@@ -3,7 +3,7 @@
 use giusto_model::{Duration, Task};
 
 /// rbf_i(t): work of the task at `order[rank]` and of all before it in `order` that a synchronous release brings in [0, t), in
-/// ns (paper 002, § II-A; it prints p_i for p_k, and the sum has a ceiling). t > 0. O(rank).
+/// ns ([Lee11, § II-A]; it prints p_i for p_k, and the sum has a ceiling). t > 0. O(rank).
 pub fn request(tasks: &[Task], order: &[usize], rank: usize, t: Duration) -> u128 {
     order[..=rank].iter().map(|&k| u128::from(t.ns().div_ceil(tasks[k].period.ns())) * work(&tasks[k])).sum()
 }

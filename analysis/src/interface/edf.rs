@@ -1,4 +1,4 @@
-//! Earliest deadline first on a resource (paper 004, "Schedulability Analysis").
+//! Earliest deadline first on a resource (Abe22, "Schedulability Analysis").
 
 use super::demand::{deadline_from, deadline_until, demand, due_at};
 use super::exact::Load;

@@ -1,4 +1,4 @@
-//! Fixed priority on a resource (paper 002, Lemma 1).
+//! Fixed priority on a resource [Lee11, Lemma 1].
 
 use super::lines::{request, Line};
 use super::{Point, Resource, Shortfall};

@@ -1,6 +1,6 @@
 //! Compositional analysis: the periodic resource that is enough for a task set, and cheapest (CSA).
 //!
-//! Sources: paper 002 (eq. 1, Lemma 1, Algorithm 1), paper 004 ("Schedulability Analysis", (α, Δ) design). Time is integer
+//! Sources: Lee11 (eq. 1, Lemma 1, Algorithm 1), Abe22 ("Schedulability Analysis", (α, Δ) design). Time is integer
 //! nanoseconds; bandwidths that decide are compared as exact fractions. Offsets are ignored: all tasks count as sporadic,
 //! which is sufficient, and exact for sporadic tasks. Copies count as so many tasks.
 //!

@@ -1,4 +1,4 @@
-//! The (α, Δ) plane: which lines α(t − Δ)⁺ are enough for a task set (paper 004, "Simplified Design").
+//! The (α, Δ) plane: which lines α(t − Δ)⁺ are enough for a task set (Abe22, "Simplified Design").
 //!
 //! A point (t, W) of its demand allows Δ ≤ t − W/α. Under EDF all points must be allowed, under fixed priority one of each
 //! task. So the largest Δ for each α is made of pieces t − W/α, and the points they belong to are corners of the convex

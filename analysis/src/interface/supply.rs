@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Resource {
-    /// Θ somewhere in every Π: the periodic resource, general (Shin & Lee; paper 002 eq. 1, "otherwise").
+    /// Θ somewhere in every Π: the periodic resource, general (Shin & Lee; [Lee11, eq. 1], "otherwise").
     Periodic {
         /// Π
         #[serde(rename = "period_ns")]
@@ -19,7 +19,7 @@ pub enum Resource {
         budget: Duration,
     },
     /// The same where windows of interest begin with a period of it or of a task, and all periods divide each other pairwise
-    /// (ARINC 653; paper 002 eq. 1, "harmonic"). The caller asserts that releases sit on its boundaries; divisibility is checked.
+    /// (ARINC 653; [Lee11, eq. 1], "harmonic"). The caller asserts that releases sit on its boundaries; divisibility is checked.
     Aligned {
         /// Π
         #[serde(rename = "period_ns")]
@@ -40,7 +40,7 @@ pub enum Resource {
         #[serde(rename = "deadline_ns")]
         deadline: Duration,
     },
-    /// Fixed slots [from, to) in a table that repeats (paper 004, "Static Time Partitioning").
+    /// Fixed slots [from, to) in a table that repeats (Abe22, "Static Time Partitioning").
     Table {
         /// Its length.
         #[serde(rename = "cycle_ns")]
@@ -48,7 +48,7 @@ pub enum Resource {
         /// Ascending, apart, within the cycle.
         slots: Vec<[Duration; 2]>,
     },
-    /// α(t − Δ)⁺ (paper 004, "A Linear Approximation"), rounded down to whole ns.
+    /// α(t − Δ)⁺ (Abe22, "A Linear Approximation"), rounded down to whole ns.
     Linear {
         /// α
         bandwidth: Bandwidth,
@@ -224,7 +224,7 @@ impl Resource {
         share.unwrap_or(Bandwidth::ZERO)
     }
 
-    /// Δ: the least whole number of ns with sbf(t) ≥ α(t − Δ) for all t (paper 004, "A Linear Approximation"; for the
+    /// Δ: the least whole number of ns with sbf(t) ≥ α(t − Δ) for all t (Abe22, "A Linear Approximation"; for the
     /// periodic resource 2(Π − Θ)). Only for one that [`Resource::validate`] finds right.
     pub fn delay(&self) -> u128 {
         let wide = |d: Duration| u128::from(d.ns());
@@ -273,7 +273,7 @@ impl Resource {
     }
 }
 
-/// EDP (Easwaran, Anand, Lee 2007, eq. 7); with Δ = Π the general periodic resource of paper 002, eq. 1.
+/// EDP (Easwaran, Anand, Lee 2007, eq. 7); with Δ = Π the general periodic resource of [Lee11, eq. 1].
 fn delayed(t: Duration, period: u64, budget: u64, deadline: u64) -> u64 {
     let Some(rest) = t.ns().checked_sub(deadline - budget) else { return 0 };
     let full = rest / period;

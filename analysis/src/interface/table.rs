@@ -1,4 +1,4 @@
-//! A cyclic table of slots (paper 004, "Static Time Partitioning").
+//! A cyclic table of slots (Abe22, "Static Time Partitioning").
 
 use super::supply::ResourceError;
 use giusto_model::Duration;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Work that may come in one slot: so many slots of it with so much probability. Sparse, ascending, Σ = 1.
 pub(super) type Pmf = Vec<(usize, f64)>;
 
-/// B/G(DS)/1 and B/G(PS)/1 (paper 000, § 4.1): in each slot one arrival with probability η, just after the slot begins; a slot
+/// B/G(DS)/1 and B/G(PS)/1 [LiH21, § 4.1]: in each slot one arrival with probability η, just after the slot begins; a slot
 /// of budget does a slot of work.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {

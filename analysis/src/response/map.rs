@@ -1,4 +1,4 @@
-//! Percentiles over a plane of bandwidths and periods (paper 000, Figs 4.10 and 4.11).
+//! Percentiles over a plane of bandwidths and periods [LiH21, Figs 4.10 and 4.11].
 
 use super::slo::{whole_core, LOOKING};
 use super::{response, Precision, Question};

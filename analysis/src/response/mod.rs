@@ -1,5 +1,5 @@
 //! Response times of a service whose requests come at random and that has a share of a core: M/D(DS)/1, M/G(DS)/1 and their
-//! relatives (paper 000, chapter 4).
+//! relatives [LiH21, chapter 4].
 //!
 //! Requests, alone or in batches, arrive as a Poisson process and are served first come, first served, by a server (B, P) that
 //! has the highest priority. Time is divided into slots ([`grid`]); the slotted queue is solved exactly ([`chain`], [`roots`])

@@ -1,4 +1,4 @@
-//! The cheapest share of a core that keeps a latency objective (paper 000, § 4.3).
+//! The cheapest share of a core that keeps a latency objective [LiH21, § 4.3].
 
 use super::{response, Precision, Question, Server};
 use crate::Error;

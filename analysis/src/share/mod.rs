@@ -1,7 +1,7 @@
 //! Virtualization-agnostic scheduling (VAS): the least share of a core on which a task set has the schedule, and so the
 //! latency distribution, of a whole core.
 //!
-//! Source: paper 000, chapter 3. A server (B, P) at the highest priority never runs out of budget, and so changes nothing
+//! Source: [LiH21, chapter 3]. A server (B, P) at the highest priority never runs out of budget, and so changes nothing
 //! (Theorem 1), if B ≥ S(t + P) − S(t) for all t; the least such B gives the curve W(P) = B(P)/P (Fig. 3.3b; the text of
 //! § 3.2 forgets the division by P). Theorem 2: W(hyperperiod) = U, the least of all. Since B(P) covers *every* window of
 //! length P, it holds for servers on a fixed grid and for those that re-anchor their periods alike.
@@ -78,7 +78,7 @@ pub struct Hold {
     pub enforced: Option<Duration>,
 }
 
-/// What to reserve in practice (paper 000, § 3.3: five points more for the work of kernel and hypervisor).
+/// What to reserve in practice ([LiH21, § 3.3]: five points more for the work of kernel and hypervisor).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WithMargin {

@@ -18,7 +18,7 @@ struct Busy {
     before: u64,
 }
 
-/// The supply S(t) of a whole core to a task set (paper 000, eq. 3.5), as its busy periods.
+/// The supply S(t) of a whole core to a task set [LiH21, eq. 3.5], as its busy periods.
 ///
 /// S does not depend on the scheduler as long as it is work-conserving (Lemma 3), rises with slope 1 in a busy period and
 /// is flat between two.

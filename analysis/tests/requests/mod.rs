@@ -1,4 +1,4 @@
-//! The published service (paper 000, chapter 4): 0.004 requests per ms, 100 ms each.
+//! The published service [LiH21, chapter 4]: 0.004 requests per ms, 100 ms each.
 
 use giusto_analysis::response::{Question, Server};
 use giusto_model::Duration;

@@ -31,7 +31,7 @@ pub(super) const PRIORITY: u32 = 90;
 const BEAT: u64 = 100_000_000;
 /// The timer is never set nearer than this (ns).
 const NEAREST: u64 = 10_000;
-/// So many periods of its own a server that needed its worst budget is hot (paper 003, section 3.3). With one, a server that needs it
+/// So many periods of its own a server that needed its worst budget is hot [Asy20, section 3.3]. With one, a server that needs it
 /// in every period would see LO between asking late in one and late in the next.
 const COOLING: u32 = 3;
 /// Threads that are looked after at a beat.

@@ -21,7 +21,7 @@ pub(super) struct Standing {
 
 /// Servers that may run, highest first; `runs` is the policy core's choice. The others have to be kept off the core.
 ///
-/// Boosted ready ones come first. Below an idle `periodic_strict` server whose turn it is, nobody may run (PTPS of paper 002);
+/// Boosted ready ones come first. Below an idle `periodic_strict` server whose turn it is, nobody may run (PTPS of Lee11);
 /// a server that runs on what another lends (CRPS) is last.
 pub(super) fn may_run(servers: &[Standing], runs: Option<usize>) -> Vec<usize> {
     let boosted = |&index: &usize| servers[index].boost.is_some() && servers[index].is_ready;
@@ -48,7 +48,7 @@ pub(super) fn may_run(servers: &[Standing], runs: Option<usize>) -> Vec<usize> {
     order
 }
 
-/// The class of a server with criticality (paper 003, section 3.4): in LO all with budget, then high ones without; in HI high ones,
+/// The class of a server with criticality [Asy20, section 3.4]: in LO all with budget, then high ones without; in HI high ones,
 /// with budget or without, then low ones with budget. A low one without has no place: it gets what is left, like everybody who
 /// has no server.
 pub(super) fn class(criticality: Criticality, is_hi: bool, has_budget: bool) -> Option<u8> {

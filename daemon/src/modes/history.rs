@@ -1,5 +1,5 @@
 //! What modes tell about themselves: the mode in force, who is connected, and what the last changes took, step by step
-//! (paper 000, Fig. 2.5).
+//! [LiH21, Fig. 2.5].
 
 use giusto_modes::{Kept, Step, Table};
 use serde::{Deserialize, Serialize};

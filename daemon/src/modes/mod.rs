@@ -1,4 +1,4 @@
-//! Mode changes on this host (paper 000, chapter 2): the manager of `modes` with real sockets, a real clock and the
+//! Mode changes on this host [LiH21, chapter 2]: the manager of `modes` with real sockets, a real clock and the
 //! reservations of this host.
 //!
 //! One thread decides ([`host`]), at a priority above those who enforce, and waits for none but them: agents,

@@ -1,6 +1,6 @@
 //! Latency of the machine: how late a periodic thread of the highest priority runs on each core, with and without load.
 //!
-//! What `cyclictest` does (paper 004, "Latency in Linux"), with two differences: an activation that passes while the thread
+//! What `cyclictest` does (Abe22, "Latency in Linux"), with two differences: an activation that passes while the thread
 //! does not run counts too, with its own latency, so that one long hole is not one sample; and latency is split, by the
 //! kernel's own books, into the time until the thread was ready and the time from then until it ran.
 

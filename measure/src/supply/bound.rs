@@ -65,7 +65,7 @@ impl Resource {
         2 * (self.period.ns() - self.budget.ns())
     }
 
-    /// Supply bound function (paper 002; Shin and Lee 2003): least supply that any window of `t` ns is sure of.
+    /// Supply bound function (Lee11; Shin and Lee 2003): least supply that any window of `t` ns is sure of.
     pub fn least_ns(&self, t: u64) -> u64 {
         let idle = self.period.ns() - self.budget.ns();
         let Some(after) = t.checked_sub(idle) else { return 0 };

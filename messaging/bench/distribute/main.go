@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// distribute plays how a new topic's publishers are distributed over brokers (paper 001, § 2.6), in virtual time: with the Load
+// distribute plays how a new topic's publishers are distributed over brokers [LiC20, § 2.6], in virtual time: with the Load
 // Distributor and the token bucket that ship. It prints a line of JSON for each random set; studies/srtm-* judge them.
 package main
 

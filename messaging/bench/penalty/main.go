@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// penalty says what splitting a topic's token bucket over brokers costs (paper 001, Fig. 2.6): with the real bucket in virtual
+// penalty says what splitting a topic's token bucket over brokers costs [LiC20, Fig. 2.6]: with the real bucket in virtual
 // time, or with real brokers on this machine. It prints a line of JSON; studies/srtm-penalty judges it.
 package main
 

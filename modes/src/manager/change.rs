@@ -71,7 +71,7 @@ impl<A: Admission> Manager<A> {
         }
     }
 
-    /// What the policy says (paper 000, section 2.4.1). Of those that both grow and shrink one changes at a time, and
+    /// What the policy says [LiH21, section 2.4.1]. Of those that both grow and shrink one changes at a time, and
     /// those that only grow wait for them: else two could take the room that each still needs.
     pub(super) fn may_start(&self, member: usize, order: &[usize]) -> bool {
         let settled = |other: usize| self.members[other].phase == Phase::Settled;

@@ -1,4 +1,4 @@
-//! The manager of a host (paper 000, section 2.3): when which reservation changes and which member is told to switch.
+//! The manager of a host [LiH21, section 2.3]: when which reservation changes and which member is told to switch.
 
 mod change;
 mod command;

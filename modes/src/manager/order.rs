@@ -1,4 +1,4 @@
-//! The order in which members change (paper 000, section 2.4.1), such that every set of reservations on the way passes.
+//! The order in which members change [LiH21, section 2.4.1], such that every set of reservations on the way passes.
 
 use super::Manager;
 use crate::admission::{covers, Admission};

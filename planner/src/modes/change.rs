@@ -54,7 +54,7 @@ pub(crate) fn promises(plan: &mut Plan, facts: &Facts) -> Result<(), Box<ModeRef
     modes.reasons.push(reason(
         "signalling",
         time(Facts::SIGNALLING),
-        "for each service that changes: a command, an answer and a reservation, 100 us each (paper 000, § 2.5.3)",
+        "for each service that changes: a command, an answer and a reservation, 100 us each [LiH21, § 2.5.3]",
     ));
     let names: Vec<String> = modes.modes.iter().map(|mode| mode.name.clone()).collect();
     for (to, found) in worst.into_iter().enumerate() {

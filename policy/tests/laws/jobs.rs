@@ -67,7 +67,7 @@ fn released(tasks: &[Task], end: u64) -> Vec<Job> {
     tasks.iter().flat_map(jobs).collect()
 }
 
-/// Lemma 1 of paper 002, with the supply of equation 1's general case.
+/// Lemma 1 of Lee11, with the supply of equation 1's general case.
 fn tasks_fit(&(budget, period): &(u64, u64), tasks: &[Task]) -> bool {
     let supply = |t: u64| {
         let t = t.saturating_sub(2 * (period - budget));

@@ -1,6 +1,6 @@
 //! The packets of guests in virtual time: how long they wait on a core of the host that processes them.
 //!
-//! Five paths: Xen's dom0 as paper 001, section 3.2 describes it, VATC (section 3.3), and three of today's Linux: softirqs with
+//! Five paths: Xen's dom0 as [LiC20, section 3.2] describes it, VATC (section 3.3), and three of today's Linux: softirqs with
 //! one backlog a core, threads of equal priority, threads by class. What packets cost is given; who waits for whom comes out of
 //! rings, interrupts, notifications, polls and threads. Called by studies and tests. One core: cores do not share packets.
 
@@ -24,7 +24,7 @@ use rand_chacha::ChaCha8Rng;
 /// Who processes packets, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// dom0 (paper 001, 3.2.2): one softirq polls all virtual interfaces and the NIC in turn, ordinary threads deliver.
+    /// dom0 (LiC20, 3.2.2): one softirq polls all virtual interfaces and the NIC in turn, ordinary threads deliver.
     Dom0,
     /// VATC (3.3): threads by class, of which the one of the NIC is the highest; a packet at a time.
     Vatc,

@@ -170,7 +170,7 @@ fn put(server: &mut Server, time: i16, amount: i16) {
     server.chunks[at] = (time, amount);
 }
 
-/// Who has the core, and whether it pays (paper 002, Algorithm 2).
+/// Who has the core, and whether it pays [Lee11, Algorithm 2].
 fn choose(order: Order, specs: &[Spec], servers: &mut [Server]) -> Option<(usize, bool)> {
     let rank = |servers: &[Server], i: usize| match order {
         Order::FixedPriority => (0, i),

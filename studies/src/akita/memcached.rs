@@ -1,4 +1,4 @@
-//! A Memcached machine alone and beside three that are CPU-bound, on one core. Paper 003, § 4.2, Fig. 5.
+//! A Memcached machine alone and beside three that are CPU-bound, on one core. [Asy20, § 4.2, Fig. 5].
 
 use crate::akita::calibrated;
 use crate::akita::{critical, each, lookbusy, memcached, percentiles, play, How, Under, Vm, TYPE_1, TYPE_2};

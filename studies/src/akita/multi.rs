@@ -1,4 +1,4 @@
-//! Several Memcached machines on one core, one of low criticality and more and more of high. Paper 003, § 4.2, Fig. 6. And what the
+//! Several Memcached machines on one core, one of low criticality and more and more of high. [Asy20, § 4.2, Fig. 6]. And what the
 //! paper's rule for going back to LO mode costs: guarantees missed.
 
 use crate::akita::back;

@@ -1,4 +1,4 @@
-//! What budgets and periods give to CPU-bound and to I/O-bound machines. Paper 003, § 4.1, Fig. 4.
+//! What budgets and periods give to CPU-bound and to I/O-bound machines. [Asy20, § 4.1, Fig. 4].
 
 use crate::akita::{each, memcached, percentiles, play, How, Seen, Type, Under, Vm, TYPE_2, TYPE_3, TYPE_4, TYPE_5};
 use crate::vatc::{named, table, us};

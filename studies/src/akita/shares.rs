@@ -1,4 +1,4 @@
-//! Shares of CPU-bound machines over time, where the critical one wants more for a while. Paper 003, § 4.4, Fig. 7.
+//! Shares of CPU-bound machines over time, where the critical one wants more for a while. [Asy20, § 4.4, Fig. 7].
 
 use crate::akita::{critical, each, lookbusy, play, How, Vm, ALL, TYPE_2, TYPE_6};
 use crate::vatc::{named, table};

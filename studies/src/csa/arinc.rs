@@ -1,4 +1,4 @@
-//! Harmonic workloads as in ARINC 653: paper 002, § IV-C, Table I, Figs 15 and 16.
+//! Harmonic workloads as in ARINC 653: [Lee11, § IV-C, Table I, Figs 15 and 16].
 
 use crate::interfaces::{admitted, aligned};
 use crate::play::{play, How, Served, KINDS};

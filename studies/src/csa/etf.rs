@@ -1,4 +1,4 @@
-//! Jobs that run shorter than their worst case: paper 002, § IV-B, Figs 13 and 14.
+//! Jobs that run shorter than their worst case: [Lee11, § IV-B, Figs 13 and 14].
 
 use crate::csa::period::{serve, DOMAINS, LOADS};
 use crate::interfaces::admitted;

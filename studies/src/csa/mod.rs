@@ -1,4 +1,4 @@
-//! CSA: compositional interfaces (paper 002).
+//! CSA: compositional interfaces (Lee11).
 
 pub(crate) mod arinc;
 pub(crate) mod etf;

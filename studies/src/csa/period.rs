@@ -1,4 +1,4 @@
-//! Periods of the tasks and load of the core: paper 002, § IV-B, Figs 5 to 12.
+//! Periods of the tasks and load of the core: [Lee11, § IV-B, Figs 5 to 12].
 
 use crate::interfaces::{admitted, optimal};
 use crate::play::{play, How, Served, KINDS};

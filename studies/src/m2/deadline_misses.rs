@@ -1,4 +1,4 @@
-//! Deadlines across a mode change, with reservations that follow it and with those of the first mode. Paper 000, § 2.5.2.
+//! Deadlines across a mode change, with reservations that follow it and with those of the first mode. [LiH21, § 2.5.2].
 
 use crate::m2::static_cost::global;
 use crate::m2::{mode, scene, shares, PERIOD};

@@ -1,4 +1,4 @@
-//! How long mode changes take under the four policies. Paper 000, § 2.5.4, Figs 2.7 and 2.8.
+//! How long mode changes take under the four policies. [LiH21, § 2.5.4, Figs 2.7 and 2.8].
 
 use crate::m2::{mode, scene, shares};
 use crate::vatc::{named, table, us};

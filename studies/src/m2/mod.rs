@@ -1,4 +1,4 @@
-//! What the studies of M2-Xen share: virtual machines with two modes (paper 000, § 2.5.1).
+//! What the studies of M2-Xen share: virtual machines with two modes [LiH21, § 2.5.1].
 
 pub(crate) mod deadline_misses;
 pub(crate) mod latency;

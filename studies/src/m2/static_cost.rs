@@ -1,4 +1,4 @@
-//! Cores that two modes take, and those that reserving for the worst of both takes: paper 000, § 2.5.2, Fig. 2.4.
+//! Cores that two modes take, and those that reserving for the worst of both takes: [LiH21, § 2.5.2, Fig. 2.4].
 
 use crate::tables::Csv;
 use crate::{Error, Size};

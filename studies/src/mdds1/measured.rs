@@ -1,4 +1,4 @@
-//! Response times of a service with constant demand on this machine: paper 000, § 4.4, Figs 4.13 and 4.14, twenty times as fast.
+//! Response times of a service with constant demand on this machine: [LiH21, § 4.4, Figs 4.13 and 4.14], twenty times as fast.
 
 use crate::mdds1::synthetic::SERVERS;
 use crate::measured::{beside, computed, histogram, simulated, Bench, Deviation};

@@ -1,4 +1,4 @@
-//! Requests at random on a deferrable server: what the studies of paper 000, chapter 4 share.
+//! Requests at random on a deferrable server: what the studies of [LiH21, chapter 4] share.
 
 pub(crate) mod measured;
 pub(crate) mod redis;

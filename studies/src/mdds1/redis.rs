@@ -1,4 +1,4 @@
-//! Response times of Redis sorting a list of 20,000 items on this machine: paper 000, § 4.4, Figs 4.15 and 4.16.
+//! Response times of Redis sorting a list of 20,000 items on this machine: [LiH21, § 4.4, Figs 4.15 and 4.16].
 
 use crate::measured::{computed, histogram, quantiles, Bench, Deviation};
 use crate::tables::Csv;

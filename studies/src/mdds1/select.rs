@@ -1,4 +1,4 @@
-//! The cheapest server that meets an objective: paper 000, § 4.3, Fig. 4.11.
+//! The cheapest server that meets an objective: [LiH21, § 4.3, Fig. 4.11].
 
 use crate::mdds1::Case;
 use crate::tables::Csv;

@@ -1,4 +1,4 @@
-//! What each parameter does to the response times: paper 000, § 4.3, Fig. 4.10.
+//! What each parameter does to the response times: [LiH21, § 4.3, Fig. 4.10].
 
 use crate::mdds1::{shares, tenths, Case};
 use crate::tables::Csv;

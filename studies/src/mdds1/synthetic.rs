@@ -1,4 +1,4 @@
-//! Numerical and simulated response times of a service with constant demand: paper 000, § 4.4, Figs 4.13 and 4.14.
+//! Numerical and simulated response times of a service with constant demand: [LiH21, § 4.4, Figs 4.13 and 4.14].
 
 use crate::mdds1::{shares, tenths, Case};
 use crate::tables::Csv;

@@ -1,4 +1,4 @@
-//! RT-ZooKeeper: recovery of ensembles (paper 000, chapter 5).
+//! RT-ZooKeeper: recovery of ensembles [LiH21, chapter 5].
 
 pub(crate) mod kafka;
 pub(crate) mod recovery;

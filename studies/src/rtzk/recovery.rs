@@ -1,4 +1,4 @@
-//! How fast real ensembles recover: paper 000, § 5.4, Figs 5.8 to 5.10. The one study that is not played in virtual time.
+//! How fast real ensembles recover: [LiH21, § 5.4, Figs 5.8 to 5.10]. The one study that is not played in virtual time.
 
 use crate::tables::Csv;
 use crate::{Error, Size};

@@ -1,4 +1,4 @@
-//! What concentrating a topic on few brokers is good for: paper 001, § 2.6.2, Fig. 2.7, in virtual time.
+//! What concentrating a topic on few brokers is good for: [LiC20, § 2.6.2, Fig. 2.7], in virtual time.
 
 use crate::srtm::{build, Topic, COLUMNS, TRAFFIC};
 use crate::tables::Csv;

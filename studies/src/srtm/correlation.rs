@@ -1,4 +1,4 @@
-//! What knowing which publishers send together is good for: paper 001, § 2.6.4, Figs 2.9 to 2.11, in virtual time.
+//! What knowing which publishers send together is good for: [LiC20, § 2.6.4, Figs 2.9 to 2.11], in virtual time.
 
 use crate::srtm::{build, Topic, COLUMNS, TRAFFIC};
 use crate::tables::Csv;

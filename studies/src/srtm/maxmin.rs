@@ -1,4 +1,4 @@
-//! What making the least part of a topic large is good for: paper 001, § 2.6.3, Fig. 2.8, in virtual time.
+//! What making the least part of a topic large is good for: [LiC20, § 2.6.3, Fig. 2.8], in virtual time.
 
 use crate::srtm::{build, Topic, COLUMNS, TRAFFIC};
 use crate::tables::Csv;

@@ -1,4 +1,4 @@
-//! What splitting a token bucket over brokers costs: paper 001, § 2.6.1, Fig. 2.6. At the paper's size in virtual time, through
+//! What splitting a token bucket over brokers costs: [LiC20, § 2.6.1, Fig. 2.6]. At the paper's size in virtual time, through
 //! the bucket that ships, and at this machine's size with real brokers.
 
 use crate::tables::Csv;

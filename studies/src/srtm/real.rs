@@ -1,4 +1,4 @@
-//! A distributor with real brokers and publishers on this machine: paper 001, § 2.6.2, at the size of two cores.
+//! A distributor with real brokers and publishers on this machine: [LiC20, § 2.6.2], at the size of two cores.
 
 use crate::srtm::penalty::go;
 use crate::tables::Csv;

@@ -1,4 +1,4 @@
-//! Eight guests with loads of 1 to 8 on two cores: paper 001, § 3.4.3, Fig. 3.11.
+//! Eight guests with loads of 1 to 8 on two cores: [LiC20, § 3.4.3, Fig. 3.11].
 
 use crate::tables::Csv;
 use crate::vatc::host::Host;

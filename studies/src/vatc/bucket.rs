@@ -1,4 +1,4 @@
-//! What packet buckets of the high class leave to the low one. Paper 001, § 3.4.2, Fig. 3.10.
+//! What packet buckets of the high class leave to the low one. [LiC20, § 3.4.2, Fig. 3.10].
 
 use crate::vatc::{counted, named, play, scene, stream, table};
 use crate::{Error, Size};

@@ -1,4 +1,4 @@
-//! Round trips beside streams of small packets. Paper 001, § 3.4.1, Figs 3.6 to 3.9.
+//! Round trips beside streams of small packets. [LiC20, § 3.4.1, Figs 3.6 to 3.9].
 
 use crate::vatc::{counted, named, play, scene, stream, table, us};
 use crate::{Error, Size};

@@ -1,4 +1,4 @@
-//! Packets of a critical guest beside guests that flood the host, on this machine's own kernel: paper 001, § 3.4, Figs 3.6 to 3.11.
+//! Packets of a critical guest beside guests that flood the host, on this machine's own kernel: [LiC20, § 3.4, Figs 3.6 to 3.11].
 
 use crate::tables::Csv;
 use crate::vatc::host::{bucket, capacity, Arm, Host, UPLINK};

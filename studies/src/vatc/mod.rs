@@ -1,4 +1,4 @@
-//! What the studies of VATC share: one core of dom0, its costs and its uplink (paper 001, § 3.4.1).
+//! What the studies of VATC share: one core of dom0, its costs and its uplink [LiC20, § 3.4.1].
 
 pub(crate) mod balance;
 pub(crate) mod bucket;

@@ -1,4 +1,4 @@
-//! What fills dom0's core: packets or bytes. Paper 001, § 3.3.2, Fig. 3.4.
+//! What fills dom0's core: packets or bytes. [LiC20, § 3.3.2, Fig. 3.4].
 
 use crate::vatc::{counted, named, play, scene, stream, table};
 use crate::{Error, Size};

@@ -1,4 +1,4 @@
-//! Interfaces on two cores, by number as they come or by load. Paper 001, § 3.4.3, Fig. 3.11.
+//! Interfaces on two cores, by number as they come or by load. [LiC20, § 3.4.3, Fig. 3.11].
 
 use crate::vatc::{named, play, scene, stream, table, us};
 use crate::{Error, Size};

@@ -1,4 +1,4 @@
-//! What a high class without a bucket leaves to the low one: paper 001, § 3.4.2, Fig. 3.10.
+//! What a high class without a bucket leaves to the low one: [LiC20, § 3.4.2, Fig. 3.10].
 
 use crate::tables::Csv;
 use crate::vatc::host::{bucket, filter, Arm, Host};

@@ -1,4 +1,4 @@
-//! `as-if-alone`: no window as long as the server's period has more work on a whole core than the budget (paper 000,
+//! `as-if-alone`: no window as long as the server's period has more work on a whole core than the budget (LiH21,
 //! Theorem 1), so that the budget never runs out.
 
 use super::exact::work;

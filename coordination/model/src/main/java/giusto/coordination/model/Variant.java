@@ -11,7 +11,7 @@ public enum Variant {
     RESERVE(Disk.RESERVED),
     /** As reserve; currentEpoch is staged beforehand and published when history is durable. */
     OVERLAP(Disk.RESERVED, Trait.STAGES),
-    /** Paper 000's DEVP: epochs only in memory; who restarts reads a quorum's. */
+    /** [LiH21]'s DEVP: epochs only in memory; who restarts reads a quorum's. */
     TABLE(Disk.NONE),
     /** The mode "memory" of giusto-zookeeper: written, never forced. */
     UNFORCED(Disk.UNFORCED),

@@ -5,7 +5,7 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Who said, and for which round of the election, that it leads (CNX_READY of FQCE, paper 000, section 5.2.3). A leader of ours
+ * Who said, and for which round of the election, that it leads (CNX_READY of FQCE, [LiH21, section 5.2.3]). A leader of ours
  * says so when its socket is bound; the message is an ordinary notification, so that a stock server understands it too.
  */
 final class Ready {

@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit;
 /**
  * How long a recovery takes at most, from the death of the leader's process to a new one that serves. All in ns.
  *
- * <p>The form of paper 000 (5.8) for our protocol, which floods votes once, tells again what came too early, and has no epoch
+ * <p>The form of [LiH21] (5.8) for our protocol, which floods votes once, tells again what came too early, and has no epoch
  * table; docs/coordination.md derives it. With n servers left:
  *
  * <pre>

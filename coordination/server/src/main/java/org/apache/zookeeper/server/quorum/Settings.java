@@ -21,9 +21,9 @@ final class Settings {
 
     /** What is done beyond stock ZooKeeper; all of it unless {@code giusto.features} names less. */
     enum Feature {
-        /** Fast convergence of the leader election (paper 000, section 5.2.2). */
+        /** Fast convergence of the leader election [LiH21, section 5.2.2]. */
         FCLE,
-        /** The leader tells when its socket is bound (paper 000, section 5.2.3). */
+        /** The leader tells when its socket is bound [LiH21, section 5.2.3]. */
         FQCE,
         /** No wait when every voter but the lost leader agrees. */
         UNANIMOUS,
@@ -71,7 +71,7 @@ final class Settings {
         epochs = epochs(given);
         String wait = given.getOrDefault(WAIT, "adaptive");
         waitNs = wait.equals("adaptive") ? 0 : duration(WAIT, wait);
-        // Paper 000, section 5.4: j = 13 ms and d = 3 ms measured, w = 20 ms chosen.
+        // [LiH21, section 5.4]: j = 13 ms and d = 3 ms measured, w = 20 ms chosen.
         jitterNs = duration(JITTER, given.getOrDefault(JITTER, "13ms"));
         delayNs = duration(DELAY, given.getOrDefault(DELAY, "3ms"));
         marginNs = duration(MARGIN, given.getOrDefault(MARGIN, "4ms"));

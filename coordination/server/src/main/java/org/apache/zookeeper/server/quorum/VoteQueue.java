@@ -12,7 +12,7 @@ import org.apache.zookeeper.server.quorum.FastLeaderElection.ToSend;
 import org.apache.zookeeper.server.quorum.QuorumPeer.ServerState;
 
 /**
- * Fast convergence of the leader election (FCLE, paper 000, section 5.2.2), in the place of the queue that stock's
+ * Fast convergence of the leader election (FCLE, [LiH21, section 5.2.2]), in the place of the queue that stock's
  * {@code lookForLeader} reads votes from. The algorithm and its messages are stock's; this decides only how long it waits, and
  * tells a peer our vote that cannot have it.
  *

@@ -4,7 +4,7 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * How long an election waits for votes: w = j + d + margin, of which (5.2) of paper 000 demands w &gt; j + d.
+ * How long an election waits for votes: w = j + d + margin, of which (5.2) of [LiH21] demands w &gt; j + d.
  *
  * <p>j, the spread of the instants at which servers notice a dead leader, is measured in every recovery: the time between our
  * own start of a round and the first vote of each peer in it (which contains the message's delay). d, the delay of messages, is
