@@ -3,6 +3,8 @@
 package broker
 
 import (
+	"bytes"
+	"compress/flate"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -16,13 +18,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/golang/snappy"
 	"github.com/nsqio/nsq/nsqd"
 )
 
 // soak is whether the long tests are wanted.
 var soak = os.Getenv("GIUSTO_SOAK") == "1"
 
-// frames checks that all that a client was sent is whole frames of known kinds, and counts them.
+// frames checks that all that a client was sent is whole frames of known kinds, and counts them. What follows an answer that agrees on compression is
+// unpacked.
 func frames(text []byte) (int, error) {
 	count := 0
 	for len(text) > 0 {
@@ -33,8 +37,22 @@ func frames(text []byte) (int, error) {
 		if size < 4 || size+4 > len(text) || kind > 2 {
 			return count, fmt.Errorf("size %d, kind %d, %d bytes", size, kind, len(text))
 		}
+		said := text[8 : size+4]
 		text = text[size+4:]
 		count++
+		var packed io.Reader
+		switch {
+		case bytes.Contains(said, []byte(`"snappy":true`)):
+			packed = snappy.NewReader(bytes.NewReader(text))
+		case bytes.Contains(said, []byte(`"deflate":true`)):
+			packed = flate.NewReader(bytes.NewReader(text))
+		default:
+			continue
+		}
+		var err error
+		if text, err = io.ReadAll(packed); err != nil && err != io.ErrUnexpectedEOF { // deflate has no end where the connection ends
+			return count, err
+		}
 	}
 	return count, nil
 }

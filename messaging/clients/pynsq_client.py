@@ -13,7 +13,6 @@ options = {
     "plain": {},
     "TLS": {"tls_v1": True, "tls_options": {"cert_reqs": ssl.CERT_NONE}},
     "AUTH": {"auth_secret": "good"},
-    "compression": {"deflate": True},
 }[mode]
 seen = set()
 messages = [b"requeue", b"touch"] + [b"mpub %d" % n for n in range(8)]

@@ -187,16 +187,10 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		return nil
 	}
 	seen, holder := ledger.Version{Epoch: r.Epoch, Number: r.Seen}, b.holder()
-	var news []*topic // others have time until the next tick
-	for _, name := range c.names {
-		t := c.topics[name]
-		known := t.book.Acknowledge(holder, seen)
+	for _, t := range c.topics {
+		t.book.Acknowledge(holder, seen)
 		if number, waits := t.unnamed[holder]; waits && !seen.Before(ledger.Version{Epoch: c.epoch, Number: number}) {
 			delete(t.unnamed, holder)
-			known = known || len(t.unnamed) == 0
-		}
-		if known {
-			news = append(news, t)
 		}
 	}
 	here := map[string]bool{}
@@ -211,8 +205,10 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		return !here[name]
 	})
 	c.unmanaged(b)
-	for _, t := range news {
-		c.bring(t)
+	for _, name := range c.names {
+		if t := c.topics[name]; here[name] || t.book.Offers[holder] != nil {
+			c.bring(t)
+		}
 	}
 	return nil
 }

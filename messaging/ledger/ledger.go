@@ -57,12 +57,9 @@ func (b *Book) Want(wanted map[string]wire.Share) { b.wanted = wanted }
 // Wanted is what a holder is to have in the end.
 func (b *Book) Wanted(holder string) wire.Share { return b.wanted[holder] }
 
-// Acknowledge takes note that a holder has all up to this version in force, and says whether that was news.
-func (b *Book) Acknowledge(holder string, seen Version) (news bool) {
-	offers, has := b.Offers[holder]
-	if !has {
-		return false
-	}
+// Acknowledge takes note that a holder has all up to this version in force.
+func (b *Book) Acknowledge(holder string, seen Version) {
+	offers := b.Offers[holder]
 	inForce := 0
 	for n, o := range offers {
 		if !seen.Before(o.Version) {
@@ -71,13 +68,10 @@ func (b *Book) Acknowledge(holder string, seen Version) (news bool) {
 	}
 	if inForce > 0 {
 		b.Offers[holder] = slices.Delete(offers, 0, inForce)
-		news = true
 	}
 	if offers = b.Offers[holder]; len(offers) == 1 && offers[0].Share == (wire.Share{}) && !seen.Before(offers[0].Version) && b.wanted[holder] == (wire.Share{}) {
 		delete(b.Offers, holder)
-		news = true
 	}
-	return news
 }
 
 // Gone takes back all that a holder had: it is dead, or its lease has run out.
