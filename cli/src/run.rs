@@ -69,7 +69,7 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
 
 /// What there is to enforce.
 enum Given {
-    Site(Read),
+    Site(Box<Read>),
     /// This machine's part of a plan that was reviewed.
     Plan(Box<Plan>),
 }
@@ -77,7 +77,7 @@ enum Given {
 fn given(args: &RunArgs) -> Result<Given, Failure> {
     let path = &args.site.site;
     if !contract::is_plan(path) {
-        return plan::read(path).map(Given::Site);
+        return plan::read(path).map(|read| Given::Site(Box::new(read)));
     }
     let planning = [
         ("--trial", args.trial),
@@ -96,7 +96,8 @@ fn given(args: &RunArgs) -> Result<Given, Failure> {
 /// The plan for this machine with its predictions, and the site that it can be planned anew from.
 fn planned(args: &RunArgs, given: Given, facts: &Facts) -> Result<(Option<Site>, Plan), Failure> {
     match given {
-        Given::Site(Read { site, from }) => {
+        Given::Site(read) => {
+            let Read { site, from } = *read;
             let site = plan::measured_here(&site, &profiles(args), &asked(args))?;
             let mut plan = plan::here(&site, &from, &asked(args))?;
             plan::predict_all(&mut plan, 1)?;
