@@ -185,6 +185,11 @@ impl Contained {
         self.group.enter(pid)
     }
 
+    /// Moves a process out again, to where it ends also while this is stopped.
+    pub fn leave(&self, pid: u32) -> std::io::Result<()> {
+        self.group.folder().parent().map_or(Ok(()), |above| Cgroup::at(above).enter(pid))
+    }
+
     /// How often the kernel ended a process of it since its memory was used up.
     pub fn out_of_memory(&self) -> u64 {
         let files = self.limits.iter().map(|folder| folder.join("memory.oom_control"));

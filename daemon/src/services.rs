@@ -190,9 +190,15 @@ impl Running {
         let mut ready = |leader: Thread| {
             match contained {
                 Some(contained) => {
+                    let stopped = || Err(io::Error::other("a mode has stopped it"));
+                    // In there it could not even end.
+                    if contained.is_frozen() {
+                        return stopped();
+                    }
                     contained.enter(leader.tid)?;
                     if contained.is_frozen() {
-                        return Err(io::Error::other("a mode has stopped it"));
+                        contained.leave(leader.tid)?;
+                        return stopped();
                     }
                 }
                 None => before(Before::Made(Undo::Group(leader)))?,

@@ -147,7 +147,7 @@ impl Waiting {
                 told.read_exact(&mut pid).ok().and_then(|()| Thread::of(u32::from_ne_bytes(pid))).map_or(
                     Ok(()),
                     |leader| {
-                        ready(leader)?;
+                        ready(leader).inspect_err(|_| end(leader))?;
                         go.write_all(&[1])?;
                         begins(leader, has_begun)
                     },
@@ -176,13 +176,18 @@ fn begins(child: Thread, has_begun: &AtomicBool) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     while !has_begun.load(Relaxed) {
         if Instant::now() > until {
-            // SAFETY: plain system call; the parent has not reaped it, so the number is its own.
-            unsafe { libc::kill(child.tid as i32, libc::SIGKILL) };
+            end(child);
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not come to run its program"));
         }
         std::thread::sleep(Duration::from_micros(200));
     }
     Ok(())
+}
+
+/// Or its parent would wait for it to run its program.
+fn end(child: Thread) {
+    // SAFETY: plain system call; the parent has not reaped it, so the number is its own.
+    unsafe { libc::kill(child.tid as i32, libc::SIGKILL) };
 }
 
 fn succeeded(done: libc::c_int) -> io::Result<()> {
