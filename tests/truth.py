@@ -127,7 +127,7 @@ class Truth(Running):
     def test_mode_changes_without_end_leave_memory_and_descriptors_flat(self):
         batch = f"  batch: {{start: {BUSY}, promise: leftovers}}\n"
         self.start(service("calm", 1, 10, "[sleep, infinity]"), batch,
-                   more="modes:\n  normal: {}\n  quiet: {batch: stopped}\nmode-changes: {spacing: 1ms}\n")
+                   more="modes:\n  normal: {}\n  quiet: {batch: stopped}\nmode-changes: {spacing: 1ms, requests: queue}\n")
         rounds = int(os.environ.get("GIUSTO_MODE_CHANGES", "500"))
         begin, halfway = time.monotonic(), None
         with socket.socket(socket.AF_UNIX) as control:
