@@ -258,8 +258,8 @@ fn greatest(observed: &Observed) -> u64 {
 fn most_without_odd(values: &[u64]) -> Option<u64> {
     let mut falling = values.to_vec();
     falling.sort_unstable_by_key(|value| std::cmp::Reverse(*value));
-    let pairs = falling.windows(2).take(values.len() / STRETCHES);
-    pairs.filter(|pair| pair[0] as f64 > pair[1] as f64 * FAR).map(|pair| pair[1]).last()
+    let mut pairs = falling.windows(2).take(values.len() / STRETCHES);
+    pairs.rfind(|pair| pair[0] as f64 > pair[1] as f64 * FAR).map(|pair| pair[1])
 }
 
 /// Taken by the hypervisor from all cores together, in ns; 0 where that cannot be told.
