@@ -17,7 +17,7 @@ pub(crate) enum Renewal {
     Unlimited,
 }
 
-/// Of each kind. Whoever adds one says here what may be assumed of it.
+/// Of each kind. A new kind states here what may be assumed of it.
 pub(crate) fn renewal(kind: ServerKind) -> Renewal {
     match kind {
         ServerKind::PeriodicStrict

@@ -72,7 +72,7 @@ impl Journal {
         let mut file = loop {
             let mut file = claim(folder).and_then(|()| open(&path)).map_err(cannot)?;
             lock(&mut file)?;
-            // Whoever held it may have put another file in its place meanwhile ([`Journal::forget_spent`]).
+            // Its holder may have put another file in its place meanwhile ([`Journal::forget_spent`]).
             let inode = |metadata: io::Result<fs::Metadata>| metadata.map(|found| found.ino()).ok();
             if inode(file.metadata()) == inode(fs::metadata(&path)) {
                 break file;

@@ -235,7 +235,7 @@ fn a_service_that_cannot_end_is_left_in_time() {
     until("its freezer is empty", || fs::remove_dir(&freezer).is_ok());
 }
 
-/// A mode that stops a service while it is started again: it does not start, and nobody waits for it for ever.
+/// A mode that stops a service while it is started again: it does not start, and nothing waits for it for ever.
 #[test]
 fn a_service_that_a_mode_has_stopped_is_not_started_nor_waited_for() {
     let folder = tempfile::tempdir().unwrap();

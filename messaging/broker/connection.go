@@ -55,7 +55,7 @@ type connection struct {
 	// The topic without a limit that it last published to.
 	unlimited     *nsqd.Topic
 	unlimitedName string
-	tally         *report.Tally // its; nil: nobody wants to know
+	tally         *report.Tally // its; nil: not counted
 	follows       bool          // a publisher that goes where the distributor says
 	one           [1]*nsqd.Message
 

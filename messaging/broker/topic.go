@@ -59,7 +59,7 @@ type topic struct {
 	broker *Broker
 	name   string
 	counts *counts
-	tally  *report.Tally // nil: nobody wants to know
+	tally  *report.Tally // nil: not counted
 	nsq    atomic.Pointer[nsqd.Topic]
 
 	mutex   sync.Mutex

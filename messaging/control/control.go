@@ -277,7 +277,7 @@ func (c *Control) Put(now time.Duration, spec wire.Topic) error {
 		n, _ := slices.BinarySearch(c.names, spec.Name)
 		c.names = slices.Insert(c.names, n, spec.Name)
 		c.name(t)
-		for _, b := range c.brokers { // what they get of it was nobody's
+		for _, b := range c.brokers { // what they get of it was unassigned
 			c.unmanaged(b)
 		}
 	}

@@ -49,7 +49,7 @@ type topic struct {
 	publishers map[string]*publisher
 	names      []string // of publishers, in order
 	load       map[string]load
-	assigned   map[string]float64 // the leader's, of all topics; nil: the topic is nobody's yet
+	assigned   map[string]float64 // the leader's, of all topics; nil: the topic is not assigned yet
 	rate       float64            // of all publishers
 	phase      phase
 	session    *distribute.Session

@@ -22,7 +22,7 @@ const nobody = -1
 // Session is one run of LoadDist (appendix A). What the paper leaves open is settled so: excess of several brokers
 // adds up (line 28); the loop ends with Short where the brokers' residual capacity is less than what is unassigned
 // (line 9); PUB_SELECT takes its part of what is unassigned, not of all (line 20); migration takes what is missing
-// from whoever has more than rate/k, and leaves nobody below that (lines 14 to 18); no plan, also of a step of FIT,
+// from those that have more than rate/k, and leaves none below that (lines 14 to 18); no plan, also of a step of FIT,
 // gives a broker more than it can take (fit.go); whose bucket became smaller is measured again, too.
 type Session struct {
 	kind       Kind

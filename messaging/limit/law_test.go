@@ -29,13 +29,13 @@ import (
 // grant is a request that was granted: at some instant between its question and its answer.
 type grant struct{ asked, told time.Duration }
 
-// record of what was granted, by whoever asked.
+// record of what was granted, by any client.
 type record struct {
 	mutex  sync.Mutex
 	began  time.Time
 	grants []grant
 	by     map[string]int
-	quiet  atomic.Bool // nobody asks, so that buckets fill
+	quiet  atomic.Bool // no client asks, so that buckets fill
 }
 
 func (r *record) took(by string, asked, told time.Time) {

@@ -38,7 +38,7 @@ type Answer struct {
 	// Limited: the bucket has a limit. Remaining is how many tokens this limiter's share has left then.
 	Limited   bool
 	Remaining uint64
-	// Wait is when to ask again, if nobody else takes the tokens and the share stays; 0: it cannot be told.
+	// Wait is when to ask again, if no other client takes the tokens and the share stays; 0: it cannot be told.
 	Wait time.Duration
 }
 
@@ -56,7 +56,7 @@ type share struct {
 	bucket bucket.Bucket
 	share  wire.Share
 	tally  report.Tally
-	queue  chan struct{} // whoever waits for tokens has it, in turn
+	queue  chan struct{} // held by the one that waits for tokens, in turn
 	waits  uint64
 	// Counts of what was asked for; and of what was denied in this second and in the one before.
 	granted, denied uint64

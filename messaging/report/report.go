@@ -53,7 +53,7 @@ type Reporter struct {
 	client *http.Client
 	given  []string // the distributors of the file
 	turn   int      // the next of these to be tried
-	to     string   // who answered last; empty: nobody does
+	to     string   // which answered last; empty: none does
 	end    context.CancelFunc
 	ended  chan struct{}
 }

@@ -3,7 +3,7 @@
 use crate::{Bandwidth, Duration};
 use serde::{Deserialize, Serialize};
 
-/// What a plan was made from. Whoever enforces it compares that with what is there.
+/// What a plan was made from. It is compared with what is there before the plan is enforced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Basis {

@@ -27,7 +27,7 @@ pub enum Criticality {
         /// The pessimistic budget, at least the optimistic one and at most the period.
         #[serde(rename = "worst_ns")]
         worst: Duration,
-        /// x·T [Asy20, eq. 5]: the deadline, from the release on, by which it is ordered while nobody needs more than
+        /// x·T [Asy20, eq. 5]: the deadline, from the release on, by which it is ordered while none needs more than
         /// usual; at least the optimistic budget and at most the period.
         #[serde(rename = "virtual_deadline_ns")]
         virtual_deadline: Duration,

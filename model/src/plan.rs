@@ -15,7 +15,7 @@ pub const PLAN_VERSION: u32 = 3;
 pub struct Plan {
     /// [`PLAN_VERSION`].
     pub giusto_plan: u32,
-    /// What it was made from; not written where whoever made it did not say, and such a plan cannot be enforced.
+    /// What it was made from; not written where that is unknown, and such a plan cannot be enforced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
     /// The hosts it is for, in the order of the site file; at least one.

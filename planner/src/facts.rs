@@ -148,7 +148,7 @@ pub(crate) fn index(site: &Site, name: &str) -> Result<usize, Refusal> {
     })
 }
 
-/// Which of the hosts called `names` a machine is: the one that somebody `named`, whether there is one or not; else the one
+/// Which of the hosts called `names` a machine is: the one that was `named`, whether there is one or not; else the one
 /// with its `hostname`, up to the first dot; else the only one. `None`: none of several.
 pub fn which_host(names: &[&str], named: Option<&str>, hostname: &str) -> Option<String> {
     let short = hostname.split('.').next().unwrap_or_default();

@@ -13,7 +13,7 @@ use giusto_model::{
 };
 use std::collections::BTreeMap;
 
-/// Tokens come by this part more often than messages, where nobody says: as in [LiC20, section 2.2.1]. Eleven tenths.
+/// Tokens come by this part more often than messages, by default: as in [LiC20, section 2.2.1]. Eleven tenths.
 const HEADROOM: (u32, u32) = (11, 10);
 /// The deepest bucket that is tried.
 const DEEPEST: u64 = 1 << 32;

@@ -58,7 +58,7 @@ pub(crate) fn server(fields: &Fields<'_>, server: Option<ServerKind>, cap: Cap) 
     }
     if cap == Cap::Hard {
         let expected =
-            "leave it out, or write cap: soft: time that is left over goes to whoever has work, the high ones first";
+            "leave it out, or write cap: soft: time that is left over goes to those that have work, the high ones first";
         fields.forbid("cap", "'cap: hard' does not go with 'criticality'", expected)?;
     }
     Ok(())

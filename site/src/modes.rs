@@ -71,7 +71,7 @@ pub(crate) fn read(site: &Fields<'_>, services: &mut [Service]) -> Result<Option
 /// Somebody has modes, and the site has none.
 fn missing(site: &Fields<'_>, service: &Service) -> Fault {
     let local = service.modes.first().map_or(RUNNING, |mode| mode.name.as_str());
-    let found = format!("service '{}' has modes, and nobody says when it is in which", service.name);
+    let found = format!("service '{}' has modes, and it is not said when it is in which", service.name);
     let expected = format!("expected, for example, modes: {{normal: {{{}: {local}}}}}", service.name);
     Fault::new(site.place("services"), found, expected)
 }
@@ -236,7 +236,7 @@ fn listen(node: &Node) -> Result<Vec<Listen>, Fault> {
         found.push(place);
     }
     match found.is_empty() {
-        true => Err(node.fault("agents would find nobody", LISTEN)),
+        true => Err(node.fault("agents would find no listener", LISTEN)),
         false => Ok(found),
     }
 }

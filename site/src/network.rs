@@ -83,7 +83,7 @@ pub(crate) fn vifs(node: &Node, hosts: &[Host], on: Option<&str>, taken: &mut Ta
     let Some(host) = host else {
         let expected =
             format!("expected the host beside it, such as on: {}", hosts.first().map_or("edge-1", |host| &host.name));
-        return Err(node.fault("nobody says which of the hosts has these interfaces", expected));
+        return Err(node.fault("it is not said which of the hosts has these interfaces", expected));
     };
     if host.network.is_none() {
         let found = format!("host {} gives nothing to packets", host.name);

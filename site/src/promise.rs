@@ -67,7 +67,7 @@ pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<
             not_of_leftovers(fields, "leave it out: the supply is the share that this promise needs")?;
             let Some(modes) = fields.get("modes") else {
                 return Err(node.fault(
-                    "nobody says how much",
+                    "it is not said how much",
                     "expected promise: {supply: 3ms/10ms}, or 'modes' with a supply in each",
                 ));
             };

@@ -132,7 +132,7 @@ fn service(
     let mut cap = fields.get("cap").map_or(Ok(Cap::default()), cap)?;
     if criticality.is_some() && !matches!(promise, Promise::Leftovers { .. }) {
         criticality::server(&fields, server, cap)?;
-        // What is left over goes to whoever has work.
+        // What is left over goes to those that have work.
         cap = Cap::Soft;
     }
     let margin = if promise == Promise::AsIfAlone { five_percent() } else { Bandwidth::ZERO };

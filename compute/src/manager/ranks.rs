@@ -21,7 +21,7 @@ pub(super) struct Standing {
 
 /// Servers that may run, highest first; `runs` is the policy core's choice. The others have to be kept off the core.
 ///
-/// Boosted ready ones come first. Below an idle `periodic_strict` server whose turn it is, nobody may run (PTPS of Lee11);
+/// Boosted ready ones come first. Below an idle `periodic_strict` server whose turn it is, no server may run (PTPS of Lee11);
 /// a server that runs on what another lends (CRPS) is last.
 pub(super) fn may_run(servers: &[Standing], runs: Option<usize>) -> Vec<usize> {
     let boosted = |&index: &usize| servers[index].boost.is_some() && servers[index].is_ready;

@@ -220,7 +220,7 @@ impl Play<'_> {
                 self.ready.push(false);
                 self.owed.push(0);
             }
-            // No more than there was time: what is beyond that is nobody's.
+            // No more than there was time: what is beyond that is not charged.
             21.. => {
                 let ran = self.random.random_range(0..12).min(now / 16);
                 self.call(Call::Owe(i, ran, now));

@@ -55,7 +55,7 @@ impl Served {
         for &tid in outside.by_ref().take(AT_ONCE) {
             let Some(process) = sched::process_of(tid).and_then(Thread::of) else { continue };
             self.strays.moved.insert(process);
-            // One that is let go on meanwhile is stopped again. What Giusto did not start ends with nobody: it is not stopped.
+            // One that is let go on meanwhile is stopped again. What Giusto did not start would not be ended by it: it is not stopped.
             if self.managed.cap == Cap::Hard && self.group.is_contained() && stop::send(process, libc::SIGSTOP).is_ok()
             {
                 self.strays.stopped.insert(process);
