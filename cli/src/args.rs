@@ -111,7 +111,8 @@ pub(crate) enum Verb {
     /// Start or adopt the services of a site and enforce the plan on this host
     ///
     /// Takes a site file, which it plans, or a plan of 'giusto plan', which it enforces as it was reviewed, or refuses. Of
-    /// several hosts it does this one's part, and --host or the hostname says which that is. Runs in the foreground until interrupted, then leaves the host as it was found. With --trial it measures the
+    /// several hosts it does this one's part, and --host or the hostname says which that is. Runs in the foreground
+    /// until interrupted, then leaves the host as it was found. With --trial it measures the
     /// service on a whole core, on a shared core without a plan, and on a shared core under the plan, in turns, and
     /// says whether the promise was kept.
     #[command(

@@ -50,7 +50,8 @@ pub(crate) fn init(args: &InitArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Requests of its own to a web server, which changes nothing there: processor time alone does not tell how long answers take. `None`
+/// Requests of its own to a web server, which changes nothing there: processor time alone does not tell how long
+/// answers take. `None`
 /// where it does not answer as it should, which is said.
 fn asked(address: SocketAddr) -> Option<Answered> {
     tell(format_args!("asking {address} for / some {REQUESTS} times, as watching does not tell how long answers take"));

@@ -135,7 +135,8 @@ impl Journal {
     }
 
     /// Forgets changes that have nothing to undo, now and later, such as of processes that have ended: a service that is started
-    /// again for years does not fill the disk. To be called now and then while no change is under way. Errors: the disk; nothing is
+    /// again for years does not fill the disk. To be called now and then while no change is under way. Errors: the
+    /// disk; nothing is
     /// lost then.
     pub(crate) fn forget_spent(&mut self, now: Instant) -> io::Result<()> {
         let looked = self.spent.as_ref().map(|(at, _)| *at);

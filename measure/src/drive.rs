@@ -98,7 +98,8 @@ pub fn drive(plan: &LoadPlan, on_progress: &mut dyn FnMut(Duration) -> bool) -> 
     drive_watched(plan, on_progress, &mut |_, _| {})
 }
 
-/// The same; `on_idle` hears, before a request is sent while none is on its way, the time and how many have been answered; and where
+/// The same; `on_idle` hears, before a request is sent while none is on its way, the time and how many have been
+/// answered; and where
 /// requests overlap for long, also while some are. It must be quick: the request waits for it.
 pub(crate) fn drive_watched(
     plan: &LoadPlan,

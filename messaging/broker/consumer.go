@@ -169,10 +169,12 @@ const (
 	lately = time.Millisecond
 )
 
-// following: so many messages must be there already for one to wait for the next. Other consumers of the channel take some of them. Tests change it.
+// following: so many messages must be there already for one to wait for the next. Other consumers of the channel
+// take some of them. Tests change it.
 var following = 8
 
-// gather says whether a message may wait to be written with those that follow it at once: nsqd's loop has them already, and the client takes
+// gather says whether a message may wait to be written with those that follow it at once: nsqd's loop has them
+// already, and the client takes
 // more. So a backlog goes out in writes as large as nsqd's, and what comes alone goes out alone. Called with `writing` held.
 func (c *consumer) gather() bool {
 	flying := min(c.flying.Load()+1, c.rdy.Load()) // it is not above: nsqd sends no more

@@ -103,7 +103,8 @@ func (b *Broker) forget(c *channel) {
 	}
 }
 
-// join is called before a consumer is handed to nsqd, and leave after it has left. It gives nsqd's memory of the channel, too; nil where all
+// join is called before a consumer is handed to nsqd, and leave after it has left. It gives nsqd's memory of the
+// channel, too; nil where all
 // messages are here.
 func (b *Broker) join(topic, name string) (*channel, chan *nsqd.Message) {
 	nsq := b.engine.topic(topic).GetChannel(name)

@@ -114,7 +114,8 @@ func (b *Broker) swap(changed map[string]*topic) {
 	}
 }
 
-// Apply does what orders say that answer a report sent when the leases' time was `asked`. Shares that are there already change first.
+// Apply does what orders say that answer a report sent when the leases' time was `asked`. Shares that are there
+// already change first.
 func (f *follower) Apply(asked uint64, o wire.Orders) error {
 	b := f.broker
 	b.changing.Lock()

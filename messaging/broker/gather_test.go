@@ -12,7 +12,8 @@ import (
 	"github.com/nsqio/nsq/nsqd"
 )
 
-// A message waits for others only where nsqd has them already, the client takes more, the buffer has room, and no limit is to be kept.
+// A message waits for others only where nsqd has them already, the client takes more, the buffer has room, and no
+// limit is to be kept.
 func TestAMessageWaitsOnlyForWhatIsThere(t *testing.T) {
 	for _, k := range []struct {
 		there       int

@@ -25,7 +25,8 @@ import (
 // soak is whether the long tests are wanted.
 var soak = os.Getenv("GIUSTO_SOAK") == "1"
 
-// frames checks that all that a client was sent is whole frames of known kinds, and counts them. What follows an answer that agrees on compression is
+// frames checks that all that a client was sent is whole frames of known kinds, and counts them. What follows an
+// answer that agrees on compression is
 // unpacked.
 func frames(text []byte) (int, error) {
 	count := 0

@@ -10,7 +10,8 @@ import (
 	"github.com/golang/snappy"
 )
 
-// pack compresses a connection in both directions from now on, as nsqd does: by snappy, or by deflate of a level. Stamps are then those of the
+// pack compresses a connection in both directions from now on, as nsqd does: by snappy, or by deflate of a level.
+// Stamps are then those of the
 // read that had a block's last byte.
 func (c *connection) pack(level int) error {
 	// What came in the same read is compressed, too.

@@ -12,7 +12,8 @@ import (
 	"github.com/nsqio/go-nsq"
 )
 
-// Clients that ask for compression have it, with TLS and without, in both directions: all comes as it was sent, small and large, alone and in
+// Clients that ask for compression have it, with TLS and without, in both directions: all comes as it was sent,
+// small and large, alone and in
 // batches, under a limit at publishing, at delivery and without.
 func TestCompressedConnections(t *testing.T) {
 	b := start(t, "tls: {"+certificate(t)+"}\ntopics: {p: {rate: 100k/s, depth: 1000}, d: {rate: 100k/s, depth: 1000, limit: delivery}}")

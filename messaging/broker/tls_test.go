@@ -56,7 +56,8 @@ func (a authority) sign(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{made}, PrivateKey: key}
 }
 
-// Who may publish by which certificate, over V2, HTTP and HTTPS, is as with nsqd of the same policy; and an auth server is told the
+// Who may publish by which certificate, over V2, HTTP and HTTPS, is as with nsqd of the same policy; and an auth
+// server is told the
 // certificate's name.
 func TestClientsCertificatesAreAskedForAsByNsqd(t *testing.T) {
 	pair, known, other := certificate(t), newAuthority(t), newAuthority(t)
@@ -125,7 +126,8 @@ func TestClientsCertificatesAreAskedForAsByNsqd(t *testing.T) {
 	fmt.Printf("broker: %d ways to show a certificate answered as nsqd does\n", cells)
 }
 
-// Heartbeats are as nsqd's of the same settings: their interval, the longest that may be asked for, and the end of who does not answer.
+// Heartbeats are as nsqd's of the same settings: their interval, the longest that may be asked for, and the end of
+// who does not answer.
 func TestHeartbeatsAreThoseOfTheSettings(t *testing.T) {
 	n := stock(t, func(o *nsqd.Options) { o.ClientTimeout, o.MaxHeartbeatInterval = 2*time.Second, 5*time.Second })
 	b := start(t, "client_timeout: 2s\nmax_heartbeat_interval: 5s\n")

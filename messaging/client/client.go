@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package client is a producer for topics that a distributor manages. It sends where the distributor says, and moves when that changes. What
-// Publish took is taken by some broker, whether brokers hang or are replaced, or the distributor is away. Under which settings of the brokers it
+// Package client is a producer for topics that a distributor manages. It sends where the distributor says, and
+// moves when that changes. What
+// Publish took is taken by some broker, whether brokers hang or are replaced, or the distributor is away. Under
+// which settings of the brokers it
 // is then delivered at least once, also when they are killed, README.md says (*At least once*).
 //
 //	p, err := client.New(client.Options{Distributors: []string{"10.0.0.9:4170"}, Topic: "alarms", Publisher: "sensor-17"})
 //	err = p.Publish(ctx, []byte("23.5"))
 //	err = p.Stop(ctx)
 //
-// Who is told nil, told OK by a broker, is as sure of its message as the broker's settings make it. What had no answer when a broker was lost or hung is sent again: it may
+// Who is told nil, told OK by a broker, is as sure of its message as the broker's settings make it. What had no
+// answer when a broker was lost or hung is sent again: it may
 // come twice, and is counted. Messages keep their order at one broker, not over a move.
 package client
 

@@ -9,7 +9,8 @@ import (
 	"giusto.dev/messaging/wire"
 )
 
-// Limiters hold buckets of requests and no topics, brokers topics and no buckets of requests. All of a bucket is theirs; who is asked for little
+// Limiters hold buckets of requests and no topics, brokers topics and no buckets of requests. All of a bucket is
+// theirs; who is asked for little
 // keeps a part, and who is asked for more gets more.
 func TestLimitersShareABucketOfRequests(t *testing.T) {
 	c := New(Defaults(), 0, 1, nil)

@@ -11,7 +11,8 @@ import (
 	"giusto.dev/messaging/wire"
 )
 
-// A distributor of 100 brokers, 10,000 topics and 100,000 publishers (a tenth of each without GIUSTO_SOAK=1): a first plan for all of it, and after it has
+// A distributor of 100 brokers, 10,000 topics and 100,000 publishers (a tenth of each without GIUSTO_SOAK=1): a
+// first plan for all of it, and after it has
 // settled no broker is above its capacity, all publishers are somewhere, and none moves any more.
 func TestManyTopicsArePlanned(t *testing.T) {
 	brokers, topics, each := 10, 1000, 10

@@ -310,7 +310,8 @@ func (c *Control) share(t *topic) {
 	c.settle(t)
 }
 
-// even gives limiters at least as much as if all were asked alike: any may be asked next, and cannot make a request wait until it has a share.
+// even gives limiters at least as much as if all were asked alike: any may be asked next, and cannot make a request
+// wait until it has a share.
 // Where it is measured what they are asked for, `quiet` of that stays.
 func (c *Control) even(loads map[string]float64) {
 	total, count := 0.0, 0

@@ -19,7 +19,8 @@ type service struct {
 	rules   *Settings
 }
 
-// ShouldRateLimit grants a request if all buckets have tokens that its descriptors name, and takes none else. Without orders of a distributor
+// ShouldRateLimit grants a request if all buckets have tokens that its descriptors name, and takes none else.
+// Without orders of a distributor
 // it is over the limit: an error would make Envoy let it pass, unless its failure_mode_deny is set.
 func (s *service) ShouldRateLimit(_ context.Context, r *envoy.RateLimitRequest) (*envoy.RateLimitResponse, error) {
 	answer := &envoy.RateLimitResponse{OverallCode: envoy.RateLimitResponse_OK}

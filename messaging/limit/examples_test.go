@@ -22,7 +22,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// The files of limiters can be read. Envoy's has no key that Envoy's own definitions do not have, and what it describes is what the limiter beside it
+// The files of limiters can be read. Envoy's has no key that Envoy's own definitions do not have, and what it
+// describes is what the limiter beside it
 // has a rule for.
 func TestTheExampleFiles(t *testing.T) {
 	files, err := filepath.Glob("../examples/limit-*.yaml")

@@ -45,7 +45,8 @@ func (r *record) took(by string, asked, told time.Time) {
 	r.by[by]++
 }
 
-// broken tells the worst window that had more than depth + rate·t. Of what was asked for and told within a window all was granted in it.
+// broken tells the worst window that had more than depth + rate·t. Of what was asked for and told within a window
+// all was granted in it.
 func (r *record) broken(rate, depth float64) (most float64, window time.Duration) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -184,7 +185,8 @@ func start(t *testing.T, count int) *sidecars {
 	return s
 }
 
-// Two limiters, one asked over gRPC by Envoy's protocol and one over HTTP, grant together what one bucket allows, whichever is asked, when one is
+// Two limiters, one asked over gRPC by Envoy's protocol and one over HTTP, grant together what one bucket allows,
+// whichever is asked, when one is
 // killed, stopped for longer than its lease, and ended in order. And they grant again.
 func TestTwoLimitersKeepOneLimit(t *testing.T) {
 	s := start(t, 2)

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limit says whether requests may pass that go by other ways than NSQ: over HTTP, Kafka, NATS. Limiters hold shares of buckets by a
+// Package limit says whether requests may pass that go by other ways than NSQ: over HTTP, Kafka, NATS. Limiters
+// hold shares of buckets by a
 // distributor's orders, as brokers do, so that all of them together keep one limit.
 //
-// The invariant: requests granted by all limiters at instants of any window [s, t] are at most b + r(t − s). The instant is between
+// The invariant: requests granted by all limiters at instants of any window [s, t] are at most b + r(t − s). The
+// instant is between
 // a request's question and its answer.
 //
-// A limiter that has no orders, or whose lease is over, grants nothing. A bucket that the orders in force do not name has no limit.
+// A limiter that has no orders, or whose lease is over, grants nothing. A bucket that the orders in force do not
+// name has no limit.
 package limit
 
 import (
@@ -76,7 +79,8 @@ type Limiter struct {
 	over    bool
 }
 
-// Start starts a limiter of this name, which is no other's, with a directory of its own. http is told to the distributor's operators. log gets a
+// Start starts a limiter of this name, which is no other's, with a directory of its own. http is told to the
+// distributor's operators. log gets a
 // line for what an operator should know.
 func Start(name, data, http string, distributors []string, log func(format string, words ...any)) (*Limiter, error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
@@ -168,7 +172,8 @@ func (l *Limiter) take(asks []Ask, first bool) (granted bool, answers []Answer, 
 	return granted, answers, nil
 }
 
-// count takes note of what was asked for, once for who waits. Who is denied comes again, most likely: so it is told as what waits.
+// count takes note of what was asked for, once for who waits. Who is denied comes again, most likely: so it is told
+// as what waits.
 func (s *share) count(hits, at uint64, granted, first bool) {
 	if s.turn(at); granted {
 		s.granted += hits
@@ -193,7 +198,8 @@ func (s *share) turn(at uint64) {
 // longest pause of who waits for tokens: the share may change meanwhile.
 const longest = 100 * time.Millisecond
 
-// Wait takes tokens when they are there, in the order in which it was called. Its error is nil when they are taken, else ctx's, or ErrLease where
+// Wait takes tokens when they are there, in the order in which it was called. Its error is nil when they are taken,
+// else ctx's, or ErrLease where
 // no orders were in force when it was over.
 func (l *Limiter) Wait(ctx context.Context, ask Ask) (Answer, error) {
 	l.mutex.Lock()

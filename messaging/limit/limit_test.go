@@ -111,7 +111,8 @@ func get(t *testing.T, v *Server, query string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// Nothing is granted before there are orders, of a new share, without a lease, or at the end; a bucket that no orders name has no limit.
+// Nothing is granted before there are orders, of a new share, without a lease, or at the end; a bucket that no
+// orders name has no limit.
 func TestNothingIsGrantedWithoutAShare(t *testing.T) {
 	d := distribute(t)
 	v := serve(t, d)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package predict foretells the tail of a topic's messages at a broker by playing it in virtual time: the first guess of where its
-// publishers go, so that few measurements are needed beside the one that confirms it ([LiC20, § 2.6.5]: "better models for estimating
+// publishers go, so that few measurements are needed beside the one that confirms it ([LiC20, § 2.6.5]: "better
+// models for estimating
 // rcap are feasible"). Pure; the same question has the same answer. Some milliseconds each.
 package predict
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report is the side of a broker that talks to a distributor: it tells how the broker is, and hands over the orders that are the answer.
+// Package report is the side of a broker that talks to a distributor: it tells how the broker is, and hands over
+// the orders that are the answer.
 package report
 
 import (
@@ -71,7 +72,8 @@ func (r *Reporter) Start(holder Holder) {
 	go r.run(ctx)
 }
 
-// Incarnate gives this start of a broker a name, and tells that of the one before, which is dead: the caller has its directory's lock.
+// Incarnate gives this start of a broker a name, and tells that of the one before, which is dead: the caller has
+// its directory's lock.
 func Incarnate(path string) (name, before string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

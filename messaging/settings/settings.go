@@ -45,7 +45,8 @@ type TLS struct {
 	Key         string `yaml:"key"`
 	// ClientCA, when given, makes clients show a certificate signed by it, unless ClientAuth says otherwise.
 	ClientCA string `yaml:"client_ca"`
-	// ClientAuth is nsqd's tls-client-auth-policy: require (any certificate), or require-verify (one of ClientCA). TLS is required then.
+	// ClientAuth is nsqd's tls-client-auth-policy: require (any certificate), or require-verify (one of ClientCA).
+	// TLS is required then.
 	ClientAuth string `yaml:"client_auth"`
 	// Required refuses every command but IDENTIFY until TLS is on, and HTTP, unless it is tcp-https.
 	Required Required `yaml:"required"`

@@ -51,7 +51,8 @@ type Report struct {
 	Replaces    string `json:"replaces,omitempty"`
 	// Leaves: this is its last report. It ends, and no message passes any more by any orders.
 	Leaves bool `json:"leaves,omitempty"`
-	// Limiter: it only tells whether requests may pass. No publisher is sent to it, and of topics it holds those with Requests, and no others.
+	// Limiter: it only tells whether requests may pass. No publisher is sent to it, and of topics it holds those
+	// with Requests, and no others.
 	Limiter bool `json:"limiter,omitempty"`
 	// Where producers and consumers connect (none at a limiter), and HTTP.
 	V2   string `json:"v2"`

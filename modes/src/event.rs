@@ -277,7 +277,8 @@ impl Outcome {
     }
 }
 
-/// What the change of a member took [LiH21, Fig. 2.5]: *send* is `sent` to `received_ns`, *signal* from there to `switched_ns`, *receive* from there
+/// What the change of a member took [LiH21, Fig. 2.5]: *send* is `sent` to `received_ns`, *signal* from there to
+/// `switched_ns`, *receive* from there
 /// to `done`, *change* the reservation. The agent's clock is its own; where it is not the host's, only its difference counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Reads a plan. Before it is enforced its promises are proven once more, and [`crate::differences`] tells whether it fits the machine.
+/// Reads a plan. Before it is enforced its promises are proven once more, and [`crate::differences`] tells whether
+/// it fits the machine.
 /// Checks that it is one that [`crate::plan`] can have made: its version, hosts with names of their own, services on these
 /// hosts and on their cores, interfaces too, a core to each service that needs one alone, one backend a core, and 0 < budget ≤ period.
 /// Errors name the file.

@@ -314,7 +314,8 @@ impl Pool {
         unsafe { raw::gi_pool_charge(self.0.at(), core, ran_ns, now) }
     }
 
-    /// The server had the processor for `ran_ns` besides what its core is charged for: it ran on while it was being stopped, or on
+    /// The server had the processor for `ran_ns` besides what its core is charged for: it ran on while it was being
+    /// stopped, or on
     /// a core of another pool. It pays for it from what is left and its next budgets. Nothing for [`Kind::Unlimited`] and
     /// [`Kind::Mixed`]. Before a decision of the same instant, as a charge.
     #[inline]

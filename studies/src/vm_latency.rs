@@ -1,4 +1,5 @@
-//! Latency on a host, in a container and in a guest, measured on this machine: Abe22, "Hypervisor Latencies" to "Cyclictest Period".
+//! Latency on a host, in a container and in a guest, measured on this machine: Abe22, "Hypervisor Latencies" to
+//! "Cyclictest Period".
 
 use crate::tables::Csv;
 use crate::{Error, Size};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// readers measures what a backlog costs nsqd and giusto-broker a message, in turns: read by go-nsq as nsq_tail has it, and by bench_reader's commands.
+// readers measures what a backlog costs nsqd and giusto-broker a message, in turns: read by go-nsq as nsq_tail has
+// it, and by bench_reader's commands.
 // The gate: at most 1.1 x nsqd's processor time.
 package main
 

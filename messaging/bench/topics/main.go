@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// topics measures what many topics with a channel each cost nsqd and giusto-broker, one after the other: memory when they are there, and processor time
-// of a round of messages through all of them. The gate: at most 1.2 x nsqd's of both, memory of what is more than the 512 MiB that the broker may have.
+// topics measures what many topics with a channel each cost nsqd and giusto-broker, one after the other: memory
+// when they are there, and processor time
+// of a round of messages through all of them. The gate: at most 1.2 x nsqd's of both, memory of what is more than
+// the 512 MiB that the broker may have.
 package main
 
 import (

@@ -10,8 +10,10 @@ import (
 	"runtime/metrics"
 )
 
-// collector keeps the garbage collector off until the heap nears the memory of the file: its pauses are what a tail of latencies is made of. Where more
-// than half of that is in use, it would run all the time to find nothing. There the heap may grow to twice what is in use, as Go's does by
+// collector keeps the garbage collector off until the heap nears the memory of the file: its pauses are what a tail
+// of latencies is made of. Where more
+// than half of that is in use, it would run all the time to find nothing. There the heap may grow to twice what is
+// in use, as Go's does by
 // default, and a line says so before.
 type collector struct {
 	memory int64

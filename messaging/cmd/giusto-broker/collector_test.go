@@ -24,7 +24,8 @@ func TestTheCollectorsLimit(t *testing.T) {
 	}
 }
 
-// What is in use is more than the memory of the file: the collector does not run all the time. It would run for every few allocations.
+// What is in use is more than the memory of the file: the collector does not run all the time. It would run for
+// every few allocations.
 func TestTheCollectorRestsBeyondTheMemory(t *testing.T) {
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	defer func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// giusto-limit says whether requests may pass: to Envoy over gRPC, to others over HTTP. All of them together keep the limits that a
+// giusto-limit says whether requests may pass: to Envoy over gRPC, to others over HTTP. All of them together keep
+// the limits that a
 // distributor has. See README.md.
 package main
 

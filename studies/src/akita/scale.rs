@@ -1,4 +1,5 @@
-//! An RPC machine beside more and more CPU-bound ones on the cores of a host: first fit, or load balancing. [Asy20, § 4.3, Figs 8]
+//! An RPC machine beside more and more CPU-bound ones on the cores of a host: first fit, or load balancing. [Asy20,
+//! § 4.3, Figs 8]
 //! and 9.
 
 use crate::akita::{each, lookbusy, memcached, percentiles, play, How, Under, Vm, ALL, TYPE_1, TYPE_2};

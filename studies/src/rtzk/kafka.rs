@@ -1,4 +1,5 @@
-//! Kafka on real ensembles whose leader dies: [LiH21, § 5.5, Figs 5.12 to 5.14 and 5.16]. Like `rtzk_recovery`, not played in virtual
+//! Kafka on real ensembles whose leader dies: [LiH21, § 5.5, Figs 5.12 to 5.14 and 5.16]. Like `rtzk_recovery`, not
+//! played in virtual
 //! time.
 
 use crate::rtzk::recovery::harness;

@@ -1,4 +1,5 @@
-//! How many measurements it takes to distribute a topic: [LiC20, § 2.6.5, Table 2.1], in virtual time; with and without a first guess by a
+//! How many measurements it takes to distribute a topic: [LiC20, § 2.6.5, Table 2.1], in virtual time; with and
+//! without a first guess by a
 //! model that does not know the brokers' own capacity errors and stalls.
 
 use crate::srtm::{build, Topic, COLUMNS, TRAFFIC};

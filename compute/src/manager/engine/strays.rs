@@ -1,6 +1,8 @@
-//! Threads of a server that are where it is not stopped: a process of root can put itself into another cgroup, or on another core.
+//! Threads of a server that are where it is not stopped: a process of root can put itself into another cgroup, or
+//! on another core.
 //!
-//! The watch tells it at once; a kernel that does not tell moves between cgroups is seen through at the next wake-up, when a stopped server
+//! The watch tells it at once; a kernel that does not tell moves between cgroups is seen through at the next
+//! wake-up, when a stopped server
 //! has run on. The manager binds the thread to its core again, and stops a process that has left its group by a signal: to
 //! bring it back may take the kernel tens of milliseconds, which is the work of the thread that asks for reports.
 
@@ -55,7 +57,8 @@ impl Served {
         for &tid in outside.by_ref().take(AT_ONCE) {
             let Some(process) = sched::process_of(tid).and_then(Thread::of) else { continue };
             self.strays.moved.insert(process);
-            // One that is let go on meanwhile is stopped again. What Giusto did not start would not be ended by it: it is not stopped.
+            // One that is let go on meanwhile is stopped again. What Giusto did not start would not be ended by it:
+            // it is not stopped.
             if self.managed.cap == Cap::Hard && self.group.is_contained() && stop::send(process, libc::SIGSTOP).is_ok()
             {
                 self.strays.stopped.insert(process);
