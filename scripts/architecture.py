@@ -31,7 +31,8 @@ def uses():
     found = {}
     for room in members:
         manifest = tomllib.loads((ROOT / room / "Cargo.toml").read_text())
-        found[room] = sorted(name.removeprefix("giusto-") for name in manifest.get("dependencies", {}) if name.startswith("giusto-"))
+        names = manifest.get("dependencies", {})
+        found[room] = sorted(name.removeprefix("giusto-") for name in names if name.startswith("giusto-"))
     return found
 
 
@@ -62,10 +63,13 @@ def drawing(rooms):
         for column, room in enumerate(row):
             x = 60 + (WIDTH - 60) * (column + 0.5) / len(row)
             place[room] = (x, TOP + nth * ROW)
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {TOP + len(FLOORS) * ROW - 30}" font-family="sans-serif" font-size="14">',
+    size = f"{WIDTH} {TOP + len(FLOORS) * ROW - 30}"
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" font-family="sans-serif" font-size="14">',
              '<title>The rooms of Giusto: each uses rooms below it only</title>',
-             '<style>text{fill:#222}.floor{fill:#777;font-size:12px}rect{fill:#eef3f8;stroke:#345}path{fill:none;stroke:#345;stroke-opacity:.55}'
-             '@media(prefers-color-scheme:dark){text{fill:#ddd}.floor{fill:#999}rect{fill:#223;stroke:#9bd}path{stroke:#9bd}}</style>',
+             '<style>text{fill:#222}.floor{fill:#777;font-size:12px}rect{fill:#eef3f8;stroke:#345}'
+             'path{fill:none;stroke:#345;stroke-opacity:.55}'
+             '@media(prefers-color-scheme:dark){text{fill:#ddd}.floor{fill:#999}'
+             'rect{fill:#223;stroke:#9bd}path{stroke:#9bd}}</style>',
              '<defs><marker id="a" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
              '<path d="M0 0L8 4L0 8z" style="fill:#678;stroke:none"/></marker></defs>']
     for nth, _ in enumerate(FLOORS):
@@ -73,7 +77,8 @@ def drawing(rooms):
     for room, other in direct(rooms):
         (x, y), (u, v) = place[room], place[other]
         bend = (v - y - BOX_H) / 2
-        lines.append(f'<path d="M{x:.0f} {y + BOX_H}C{x:.0f} {y + BOX_H + bend:.0f} {u:.0f} {v - bend:.0f} {u:.0f} {v - 1}" marker-end="url(#a)"/>')
+        curve = f"M{x:.0f} {y + BOX_H}C{x:.0f} {y + BOX_H + bend:.0f} {u:.0f} {v - bend:.0f} {u:.0f} {v - 1}"
+        lines.append(f'<path d="{curve}" marker-end="url(#a)"/>')
     for room, (x, y) in place.items():
         lines.append(f'<rect x="{x - BOX_W / 2:.0f}" y="{y}" width="{BOX_W}" height="{BOX_H}" rx="5"/>')
         lines.append(f'<text x="{x:.0f}" y="{y + 23}" text-anchor="middle">{escape(room)}</text>')
@@ -86,7 +91,8 @@ def main():
     text = drawing(rooms) if not wrong else ""
     if sys.argv[1:] == ["--check"]:
         if not wrong and (not DRAWING.exists() or DRAWING.read_text() != text):
-            wrong = [f"{DRAWING.relative_to(ROOT)} is not what the code says; expected what scripts/architecture.py draws: run it"]
+            name = DRAWING.relative_to(ROOT)
+            wrong = [f"{name} is not what the code says; expected what scripts/architecture.py draws: run it"]
     elif not wrong:
         DRAWING.write_text(text)
     for line in wrong:

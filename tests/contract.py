@@ -92,7 +92,8 @@ class Contract(unittest.TestCase):
     def test_what_was_reviewed_is_what_is_enforced_also_after_its_site_has_changed(self):
         found = self.diff(self.plan)
         self.assertEqual((found["host"], found["site"], found["refused"], found["running"]), ("edge", "as-planned", [], None))
-        self.assertEqual(sorted((step["do"], step["service"]) for step in found["steps"]), [("add", "one"), ("add", "rest"), ("add", "two")])
+        steps = sorted((step["do"], step["service"]) for step in found["steps"])
+        self.assertEqual(steps, [("add", "one"), ("add", "rest"), ("add", "two")])
         self.assertEqual(self.giusto("run", self.plan, "--dry-run"), self.giusto("run", self.site, "--dry-run"))
         self.site.write_text(SECOND)
         self.run_it(self.plan)
@@ -135,7 +136,8 @@ class Contract(unittest.TestCase):
             del plan["basis"]
         def budget(plan):
             plan["services"][0]["server"]["budget_ns"] -= 1_000_000
-        expected = [(tick, "the kernel's tick was"), (release, "made by giusto 0.0.1"), (core, "core 999 of the plan is not online"),
+        expected = [(tick, "the kernel's tick was"), (release, "made by giusto 0.0.1"),
+                    (core, "core 999 of the plan is not online"),
                     (silent, "does not say what it was made from"), (budget, "a promise does not hold")]
         for change, words in expected:
             said = self.giusto("run", self.forged(change), code=1)

@@ -1,5 +1,5 @@
-"""`giusto run` tells the truth and keeps its limits when it is itself in trouble: a manager that is stopped, traced or starved, a second giusto with
-the same --out, hundreds of reloads. Needs root and two cores.
+"""`giusto run` tells the truth and keeps its limits when it is itself in trouble: a manager that is stopped, traced or
+starved, a second giusto with the same --out, hundreds of reloads. Needs root and two cores.
 """
 import ctypes
 import json
