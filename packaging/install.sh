@@ -22,12 +22,14 @@ sed "s|/usr/bin/|$prefix/bin/|; s|/usr/share/|$prefix/share/|" packaging/giusto.
 sed -i "s|/usr/share/doc/giusto|$doc|" "$pages"/*.1
 gzip -9n "$pages"/*.1
 
+documents=(README.md SECURITY.md docs/*.md docs/decisions/*.md docs/tutorials/*.md formats/*.md)
 # Links to examples lead to where they are installed; those to parts of the source that are not become words.
-for page in README.md SECURITY.md docs/*.md docs/decisions/*.md formats/*.md; do
+rooms=$(ls -d */ | tr -d / | grep -vx -e docs -e formats | paste -sd '|')
+for page in "${documents[@]}"; do
 	mkdir -p "$pages/doc/$(dirname "$page")"
 	sed -E 's|\]\(((\.\./)*)sites/|](\1examples/|g
-		s#\[([^]]*)\]\((\.\./)*(studies|tests|policy|coordination|messaging|network|measure|modes|agent|analysis|simulator|planner|verify|compute|daemon|cli|site|model|traces|packaging|scripts|sites)(/[^)]*)?\)#\1#g
-		s#\[([^]]*)\]\((\.\./)*(docs/soak\.txt|soak\.txt|formats/goldens[^)]*|goldens[^)]*|LICEN[CS]E[^)]*)\)#\1#g' "$page" >"$pages/doc/$page"
+		s#\[([^]]*)\]\((\.\./)*('"$rooms"')(/[^)]*)?\)#\1#g
+		s#\[([^]]*)\]\((\.\./)*(CONTRIBUTING\.md|docs/soak\.txt|soak\.txt|formats/goldens[^)]*|goldens[^)]*|LICEN[CS]E[^)]*)\)#\1#g' "$page" >"$pages/doc/$page"
 done
 
 # mode, what, where to
@@ -39,7 +41,7 @@ files() {
 	echo "644 $pages/giusto.fish $prefix/share/fish/vendor_completions.d/giusto.fish"
 	local page
 	for page in "$pages"/*.1.gz; do echo "644 $page $prefix/share/man/man1/${page##*/}"; done
-	for page in README.md SECURITY.md docs/*.md docs/decisions/*.md formats/*.md; do echo "644 $pages/doc/$page $doc/$page"; done
+	for page in "${documents[@]}"; do echo "644 $pages/doc/$page $doc/$page"; done
 	for page in docs/*.svg; do echo "644 $page $doc/$page"; done
 	for page in formats/*.schema.json formats/goldens/latency.json; do echo "644 $page $doc/$page"; done
 	for page in sites/*.yaml; do echo "644 $page $doc/examples/${page##*/}"; done
@@ -51,7 +53,7 @@ install)
 	;;
 uninstall)
 	files | while read -r _ _ to; do rm -f "${DESTDIR:-}$to"; done
-	rmdir "${DESTDIR:-}$doc"/{docs/decisions,docs,examples,formats/goldens,formats} "${DESTDIR:-}$doc" 2>/dev/null || true
+	rmdir "${DESTDIR:-}$doc"/{docs/decisions,docs/tutorials,docs,examples,formats/goldens,formats} "${DESTDIR:-}$doc" 2>/dev/null || true
 	;;
 *)
 	echo "expected 'install' or 'uninstall'" >&2

@@ -62,6 +62,9 @@ else
 	"$clang" -O2 -g -mcpu=v3 -Wall -Wextra -Werror -target bpf -I"/usr/include/$(gcc -print-multiarch)" \
 		-c policy.bpf.c -o "$build/policy.bpf.o" || exit 1
 	check kernel "$build/kernel" --kernel "$build/policy.bpf.o"
+	if [ -z "$no_kernel" ]; then
+		"$build/kernel" --kernel "$build/policy.bpf.o" --together 20000 || exit 1
+	fi
 fi
 [ -n "$no_kernel" ] && words+=", kernel NOT CHECKED"
 echo "transcripts: $files files, $calls calls: ${words#, }"

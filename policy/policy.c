@@ -5,6 +5,11 @@
 const gi_u64 gi_layout[] = {sizeof(struct gi_pool), __builtin_offsetof(struct gi_pool, core), sizeof(struct gi_core),
 			    GI_CORES, GI_CAPACITY};
 
+const char *gi_pool_kind_name(gi_u32 kind)
+{
+	return gi_kind_name(kind);
+}
+
 void gi_pool_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 {
 	gi_init(p, order, m);
@@ -65,6 +70,16 @@ void gi_pool_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi_u64 now)
 gi_u64 gi_pool_decide(struct gi_pool *p, gi_u64 now)
 {
 	return gi_decide(p, now);
+}
+
+/* The first `capacity` of the order, with their marks, in `out`; how many there are. */
+gi_u32 gi_pool_order(struct gi_pool *p, gi_u32 *out, gi_u32 capacity)
+{
+	gi_u32 i, n = gi_order(p, capacity);
+
+	for (i = 0; i < n; i++)
+		out[i] = p->place[i];
+	return n;
 }
 
 /* {left, deadline, boost_ns} of a server as gi_look shows it, without writing to the pool; zeros for an unknown one. */

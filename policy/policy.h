@@ -11,8 +11,8 @@
  * An earlier `now` counts as the last one. README.md has the meaning of each call. O(log n) a call for n servers; O(m
  * log n) for gi_decide.
  *
- * core/: types, heaps, accounting, the mode of mixed criticality, who runs, changes, removal; kinds/: the server
- * algorithms.
+ * core/: types, heaps, accounting, the mode of mixed criticality, who runs, the whole order, changes, removal; kinds/:
+ * the server algorithms.
  */
 #ifndef GIUSTO_POLICY_H
 #define GIUSTO_POLICY_H
@@ -21,6 +21,7 @@
 #include "core/change.h"
 #include "core/choose.h"
 #include "core/heap.h"
+#include "core/order.h"
 #include "core/remove.h"
 #include "core/types.h"
 
@@ -36,12 +37,13 @@ static inline void gi_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 	p->until = p->refill = GI_NEVER;
 	p->order = order;
 	p->m = m < 1 || order == GI_MIXED_CRITICALITY ? 1 : m > GI_CORES ? GI_CORES : m;
-	p->count = p->burners = p->boosts = p->chosen = p->taken = p->looked_past = 0;
+	p->count = p->burners = p->boosts = p->chosen = p->taken = p->looked_past = p->placed = 0;
 	p->hot_until = p->mode = p->back = p->asking = p->pending = 0;
 	p->free = GI_NOBODY;
 	p->degrees = 1;
 	for (i = 0; i < GI_HEAPS; i++)
-		p->filled[i] = 0;
+		gi_clear(p, i);
+	gi_clear(p, GI_PLACES);
 	for (i = 0; i < GI_CORES; i++) {
 		p->core[i].charged_at = 0;
 		p->core[i].runs = p->core[i].payer = GI_NOBODY;
@@ -58,12 +60,12 @@ static inline int gi_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 p
 {
 	gi_u32 index = gi_vacancy(p);
 	struct gi_server *s = gi_at(p, index);
-	int unlimited = kind == GI_UNLIMITED;
+	int unlimited = (gi_facts(kind) & GI_ENDLESS) != 0;
 
 	now = gi_advance(p, now);
 	if (index >= GI_CAPACITY)
 		return GI_FULL;
-	if (kind >= GI_MIXED || (p->order == GI_MIXED_CRITICALITY && !unlimited))
+	if (kind >= GI_KINDS || gi_facts(kind) & GI_BY_MODE || (p->order == GI_MIXED_CRITICALITY && !unlimited))
 		return GI_BAD_KIND;
 	if (!unlimited && (!budget || budget > period || period > GI_LAST))
 		return GI_BAD_RESERVATION;
@@ -76,7 +78,7 @@ static inline int gi_add(struct gi_pool *p, gi_u32 kind, gi_u64 budget, gi_u64 p
 		s->period = period;
 		s->deadline = first ? first : now;
 	}
-	if (kind == GI_SPORADIC) {
+	if (gi_is(s, GI_IN_CHUNKS)) {
 		s->begun = s->deadline <= now;
 		gi_append(s, s->deadline, budget);
 	}
@@ -135,32 +137,24 @@ static inline void gi_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi
 	now = gi_advance(p, now);
 	if (!gi_exists(p, index) || s->ready == !!is_ready)
 		return;
-	if (s->kind == GI_POLLING && !is_ready)
-		gi_settle(s, now); /* what became due while it was ready */
-	if (s->kind == GI_POLLING && is_ready && now)
-		gi_poll_idle(s, now - 1, now); /* and before this instant while it was not */
+	gi_turn(s, is_ready, now);
 	s->ready = !!is_ready;
 	if (s->high)
 		p->pending = s->ready ? p->pending + 1 : p->pending - 1;
-	if (is_ready)
+	if (is_ready) {
 		gi_refill(s, now);
-	if (s->kind == GI_CONSTANT_BANDWIDTH && s->ready)
-		gi_cbs_wake(s, now);
-	if (s->kind == GI_MIXED && s->ready)
-		gi_mixed_wake(s, now);
-	if (s->kind == GI_SPORADIC && s->ready)
-		gi_sporadic_wake(s, now);
-	if (s->kind == GI_SPORADIC && !s->ready)
-		gi_sporadic_sleep(s, now);
-	if (s->kind == GI_POLLING && !s->ready)
-		gi_poll_sleep(s, now);
+		gi_wake(s, now);
+	} else {
+		gi_sleep(s, now);
+	}
 	gi_place(p, index);
 }
 
 /*
  * Ends boosts, replenishes what is due and assigns all cores; results in core[].runs and payer, until, and changed,
  * which is also returned. Idle servers whose budget nothing depends on are left alone: what became due is booked when
- * they wake.
+ * they wake. If more is due than one call books, no one gives way to a choice among half of it: until is now, and the
+ * next call goes on.
  */
 static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 {
@@ -180,13 +174,18 @@ static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 		gi_refill(gi_at(p, top), now);
 		gi_place(p, top);
 	}
-	if (p->order == GI_MIXED_CRITICALITY)
-		gi_switch(p);
 	top = gi_top(p, GI_REFILL);
-	p->until = top == GI_NOBODY ? GI_NEVER : gi_at(p, top)->event;
-	if (p->until < now)
-		p->until = now;
-	p->refill = p->until;
+	p->until = p->refill = top == GI_NOBODY ? GI_NEVER : gi_at(p, top)->event;
+	if (p->until <= now) {
+		p->until = p->refill = now;
+		p->changed = 0;
+		return 0;
+	}
+	if (p->order == GI_MIXED_CRITICALITY) {
+		gi_switch(p);
+		top = gi_top(p, GI_REFILL);
+		p->until = p->refill = top == GI_NOBODY ? GI_NEVER : gi_max(gi_at(p, top)->event, now);
+	}
 	gi_choose_all(p);
 	gi_assign(p);
 	gi_until(p);

@@ -56,7 +56,7 @@ copy() {
 		sed -E -i "$2" "$work/source/$1"
 		[ "$(diff "$1" "$work/source/$1" | grep -c '^[0-9]')" = 1 ] || return
 	fi
-	sed -i 's/\bp->/pool./g' "$work"/source/{policy.h,core/{account,change,choose,criticality,heap,remove}.h}
+	sed -i 's/\bp->/pool./g' "$work"/source/{policy.h,core/{account,change,choose,criticality,heap,order,remove}.h}
 }
 
 # prove HARNESS CALL ORDER KINDS BITS WITH: runs CBMC on $work/source; what it says is in $report.

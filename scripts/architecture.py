@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Draws the rooms of this repository and which uses which (docs/architecture.svg), from their own Cargo.toml, and checks that
-each uses rooms on lower floors only.
+"""Draws the rooms of this repository and which uses which (docs/architecture.svg), from their own Cargo.toml, and checks
+that each uses rooms on lower floors only, and that in no room files use each other in a circle.
 
     scripts/architecture.py           draw
-    scripts/architecture.py --check   1 where the drawing is not what the code says, or a room uses one beside or above it
+    scripts/architecture.py --check   1 where the drawing is not what the code says, a room uses one beside or above it,
+                                      or its files use each other in a circle
 """
 import sys
 import tomllib
 from html import escape
 from pathlib import Path
+
+from circles import circles
 
 ROOT = Path(__file__).resolve().parent.parent
 DRAWING = ROOT / "docs/architecture.svg"
@@ -19,8 +22,8 @@ FLOORS = [
     ["planner", "verify"],
     ["simulator", "compute", "network", "measure", "agent"],
     ["modes"],
-    ["site", "analysis", "traces", "cgroup"],
-    ["model", "policy"],
+    ["site", "analysis", "traces", "cgroup", "policy"],
+    ["model"],
 ]
 WIDTH, ROW, BOX_W, BOX_H, TOP = 860, 92, 110, 36, 30
 
@@ -45,6 +48,14 @@ def broken(rooms):
         for other in used:
             if floor.get(room, 99) <= floor.get(other, -1):
                 yield f"{room} uses {other}, which is on floor {floor[other]}; expected one below floor {floor[room]}"
+
+
+def circular(rooms):
+    """Files that use each other in a circle."""
+    for room in rooms:
+        for files in circles(ROOT / room / "src"):
+            yield (f"{room}: {', '.join(files)} use each other in a circle; expected arrows in one direction: move what "
+                   "both sides use to a file below them")
 
 
 def direct(rooms):
@@ -90,6 +101,7 @@ def main():
     wrong = list(broken(rooms))
     text = drawing(rooms) if not wrong else ""
     if sys.argv[1:] == ["--check"]:
+        wrong += circular(rooms)
         if not wrong and (not DRAWING.exists() or DRAWING.read_text() != text):
             name = DRAWING.relative_to(ROOT)
             wrong = [f"{name} is not what the code says; expected what scripts/architecture.py draws: run it"]

@@ -148,7 +148,7 @@ class Analyze(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             plan, out = Path(folder) / "plan.json", Path(folder) / "nsq"
             text, _ = run("plan", "sites/messages.yaml", "--out", plan)
-            self.assertRegex(text, r"topic alarms: on edge-1, bucket {rate: 11000/s, depth: \d+}; p99 ≤ .* predicted")
+            self.assertRegex(text, r"topic alarms: on edge-1, bucket {rate: 11000/s, depth: \d+}, at delivery; p99 ≤ .* predicted")
             self.assertRegex(text, r"topic readings: on edge-2, ")
             self.assertIn("M/D/1 (2.1), exact", run("explain", "alarms", "--plan", plan)[0])
             self.assertIn("topic readings, on one broker: p99 ≤", run("check", "--certificate", plan)[0])
@@ -156,7 +156,7 @@ class Analyze(unittest.TestCase):
             run("export", "nsq", "sites/messages.yaml", "--lookupd", "edge-1:4160", "--out", out)
             self.assertEqual(sorted(path.name for path in out.iterdir()), ["edge-1", "edge-2"])
             self.assertRegex((out / "edge-2/broker.yaml").read_text(),
-                             r"announce: edge-2\nnode: 1\nlookupd: \[edge-1:4160\]\ntopics:\n  readings: {rate: 11000/s, depth: \d+}\n$")
+                             r"announce: edge-2\nnode: 1\nlookupd: \[edge-1:4160\]\ntopics:\n  readings: {rate: 11000/s, depth: \d+, limit: delivery}\n$")
             site = Path(folder) / "site.yaml"
             site.write_text((ROOT / "sites/messages.yaml").read_text().replace("p99: 5ms", "p99: 3.5ms"))
             _, err = run("plan", site, code=1)

@@ -49,7 +49,9 @@ class Contract(unittest.TestCase):
     def run_it(self, what):
         with (self.folder / "log").open("w") as log:
             self.daemon = subprocess.Popen([GIUSTO, "run", what, "--out", self.folder / "out"], env=self.environment, stdout=log,
-                                           stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, start_new_session=True)
+                                           stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, start_new_session=True,
+                                           # Giusto leaves SIGHUP ignored where it is, as under nohup.
+                                           preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
         self.until(lambda: self.status().get("state") == "enforcing", "enforcing")
 
     def status(self):

@@ -36,6 +36,11 @@ def mortal():
     LIBC.prctl(PDEATHSIG, signal.SIGKILL)
 
 
+def hears_hangups():
+    """Giusto leaves SIGHUP ignored where it is, as under nohup; here it is to reload."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def attributes(tid):
     """Policy, flags, nice and priority, as sched_getattr(2) tells."""
     raw = ctypes.create_string_buffer(56)
@@ -74,6 +79,10 @@ def alive(pid):
     return stat is not None and stat.rsplit(")", 1)[1].split()[0] != "Z"
 
 
+def watchdogs():
+    return [one.parent.name for one in Path("/proc").glob("[0-9]*/comm") if (read(one) or "").strip() == "giusto-watchdog"]
+
+
 class Daemon:
     """A `giusto run` of `site`, with a state folder of its own."""
 
@@ -84,7 +93,7 @@ class Daemon:
         command = [GIUSTO, "run", self.site, "--backend", "manager", "--out", folder / "out"]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment,
-                                            preexec_fn=lambda: (mortal(), preexec()))
+                                            preexec_fn=lambda: (mortal(), hears_hangups(), preexec()))
 
     def giusto(self, *args, code=0):
         done = subprocess.run([GIUSTO, *args], env=self.environment, capture_output=True, text=True, timeout=30)
@@ -168,17 +177,24 @@ class Deaths(unittest.TestCase):
         return self.daemon
 
     def wait(self, ready, seconds, what):
-        until = time.monotonic() + seconds
+        begun = time.monotonic()
+        until = begun + seconds
         while not ready():
             if time.monotonic() > until:
                 self.fail(f"{what} not within {seconds} s\n{self.daemon.said()}")
             time.sleep(0.02)
+        if (took := time.monotonic() - begun) > 3:
+            print(f"SLOW: {what} after {took:.1f} s", flush=True)
+
+    def different(self):
+        """What is not as it was before: each with what it was and what it is."""
+        now = self.now()
+        return {key: (self.before.get(key), now.get(key)) for key in self.before | now if self.before.get(key) != now.get(key)}
 
     def as_before(self, what="as it was", seconds=5):
         until = time.monotonic() + seconds
-        while (now := self.now()) != self.before and time.monotonic() < until:
+        while (different := self.different()) and time.monotonic() < until:
             time.sleep(0.05)
-        different = {key: (self.before.get(key), now.get(key)) for key in self.before | now if self.before.get(key) != now.get(key)}
         self.assertEqual(different, {}, f"{what}\n{self.daemon.said()}")
 
     def is_enforced(self):
@@ -195,6 +211,8 @@ class Deaths(unittest.TestCase):
             daemon.process.kill()
             daemon.process.wait()
             self.as_before(f"seed {SEED}, death {death} after {delay * 1000:.1f} ms")
+            # It may be about to restore what does not show, such as a record of a change that was not made yet.
+            self.wait(lambda: not watchdogs(), 5, "the end of the watchdog")
             changed += " changes" in daemon.said()
             self.assertIn("nothing to restore", daemon.giusto("restore"))
         print(f"  seed {SEED}, {DEATHS} deaths, {changed} with changes to undo", flush=True)
@@ -352,7 +370,7 @@ class Deaths(unittest.TestCase):
         self.wait(lambda: daemon.service("two")["state"] == "awaited", 5, "its absence in status")
         self.assertNotIn(daemon.service("one")["state"], ("ended", "awaited"))
         again = self.worker(lambda: (HOME / "cgroup.procs").write_text(str(os.getpid())))
-        self.wait(lambda: os.sched_getscheduler(again) == os.SCHED_RR, 5, "its server")
+        self.wait(lambda: os.sched_getscheduler(again) == os.SCHED_RR, 30, "its server")
         self.wait(lambda: daemon.service("two")["state"] not in ("ended", "awaited"), 5, "its return in status")
         daemon.end()
         self.before = self.now()
@@ -388,9 +406,10 @@ class Deaths(unittest.TestCase):
         trial = [GIUSTO, "run", "sites/walk.yaml", "--trial", "--backend", "manager", "--at-most", "10s", "--out", self.folder / "out"]
         environment = {**os.environ, "GIUSTO_STATE": str(self.folder / "state")}
         done = subprocess.run(trial, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, preexec_fn=mortal)
-        self.assertIn(done.returncode, (0, 5, 6), done.stdout + done.stderr)
-        self.assertIn("shared, Giusto", done.stdout)
-        self.assertEqual(self.now(), self.before, done.stderr)
+        said = done.stdout + done.stderr
+        self.assertIn(done.returncode, (0, 5, 6), said)
+        self.assertIn("shared, Giusto", done.stdout, said)
+        self.assertEqual(self.different(), {}, said)
 
     def test_a_core_that_is_switched_off(self):
         if not os.access(CORE1, os.W_OK):

@@ -114,6 +114,9 @@ class Drift(unittest.TestCase):
                                       cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def status(self):
+        if self.daemon.poll() is not None:
+            self.log.seek(0)
+            self.fail(f"giusto has ended with {self.daemon.returncode}: {self.log.read()}")
         status = json.loads(self.giusto("status", "--json"))
         return status, next(one for one in status["services"] if one["name"] == "cache")["demand"]
 

@@ -2,7 +2,7 @@
 phase of their life. What is measured from outside: the other one keeps its promise and its process, the hostile one its budget,
 status is true, and nothing is left. Prints a matrix fault x phase. Needs root and a second core.
 
-  hostile.py [CASES]         that many, drawn by GIUSTO_SEED (printed); by default each fault once
+  hostile.py [CASES]         that many, two at a time, drawn by GIUSTO_SEED (printed); by default each fault once
   GIUSTO_SOAK=1 hostile.py   1,000
 """
 import contextlib
@@ -181,116 +181,41 @@ def burnt(mark):
     return sum(int(read(f"/proc/{pid}/schedstat").split()[0] or 0) for pid in holders(mark)) / 1e9
 
 
-class Case:
-    def __init__(self, fault, phase):
-        self.fault, self.phase = fault, phase
-        self.wrong, self.void = [], False
+class Hostile:
+    """One service, and what it does."""
+
+    def __init__(self, run, name, fault):
+        self.run, self.name, self.fault, self.folder = run, name, fault, run.folder / name
+        self.go, self.mark = self.folder / "go", self.folder / "mark"
+        self.folder.mkdir()
+        self.mark.touch()
+        self.wrong, self.used = [], 0
 
     def expect(self, holds, what):
         if not holds:
             self.wrong.append(what)
 
-    def site(self, budget="2ms/10ms"):
-        script = f"[{sys.executable}, {Path(__file__).resolve()}, --be, {self.fault}, {self.folder}/go]"
-        limits = "limits: {tasks: %d, memory: 96M}" % TASKS
-        promise = "promise: leftovers, at-most: 20%" if self.phase == "mode" else f"promise: {{supply: {budget}}}"
-        modes = "modes:\n  normal: {}\n  quiet: {hostile: stopped}\nmode-changes: {spacing: 100ms}\n" if self.phase == "mode" else ""
-        self.path.write_text(
-            f"giusto: 1\nhosts:\n  test: {{cores: {CORE}}}\nservices:\n"
-            f"  guard: {{start: [sh, -c, 'while :; do :; done'], promise: {{supply: 3ms/10ms}}}}\n"
-            f"  hostile: {{start: {script}, {limits}, {promise}, restart: always}}\n"
-            f"  batch: {{start: [sh, -c, 'while :; do :; done'], promise: leftovers}}\n{modes}")
+    def site(self, budget):
+        script = f"[{sys.executable}, {Path(__file__).resolve()}, --be, {self.fault}, {self.go}]"
+        promise = "promise: leftovers, at-most: 20%" if self.run.phase == "mode" else f"promise: {{supply: {budget}}}"
+        return f"  {self.name}: {{start: {script}, limits: {{tasks: {TASKS}, memory: 96M}}, {promise}, restart: always}}\n"
 
-    def ask(self, *words, code=0):
-        done = subprocess.run([GIUSTO, *words], env=self.environment, capture_output=True, text=True, timeout=30)
-        self.expect(done.returncode == code, f"{' '.join(words)}: exit {done.returncode}: {done.stderr.strip()}")
-        return done.stdout
-
-    def status(self):
-        done = subprocess.run([GIUSTO, "status", "--json"], env=self.environment, capture_output=True, text=True, timeout=30)
-        return json.loads(done.stdout) if done.returncode == 0 else {"state": "none", "services": []}
-
-    def service(self, name="hostile"):
-        return next((one for one in self.status()["services"] if one["name"] == name), {})
-
-    def until(self, holds, what, seconds=20):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if found := holds():
-                return found
-            time.sleep(0.02)
-        self.expect(False, f"not within {seconds} s: {what}")
-        return None
-
-    def run(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.folder = Path(folder)
-            self.path, self.go, self.mark = self.folder / "site.yaml", self.folder / "go", self.folder / "mark"
-            self.environment = {**os.environ, "GIUSTO_STATE": str(self.folder / "state")}
-            self.mark.touch()
-            before = cgroups()
-            self.site()
-            if self.phase == "start":
-                self.go.touch()
-            with open(self.folder / "log", "w") as log:
-                words = [GIUSTO, "run", self.path, "--backend", "manager", "--out", self.folder / "out"]
-                self.giusto = subprocess.Popen(words, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-            try:
-                self.until(lambda: self.giusto.poll() is not None or self.status()["state"] in ("enforcing", "degraded"), "it enforces", 30)
-                self.expect(self.giusto.poll() is None, f"giusto has ended: {read(self.folder / 'log')[-1500:]}")
-                if self.giusto.poll() is None:
-                    self.play()
-            finally:
-                self.stop()
-            self.expect(cgroups() == before, f"left: {set(cgroups()) - set(before)}")
-            left = holders(self.mark)
-            self.expect(not left, f"processes left: {left}")
-            for pid in left:
-                os.kill(pid, signal.SIGKILL)
-        return self
+    def service(self):
+        return self.run.service(self.name)
 
     def had(self):
-        """Also outside its cgroup; but a quota binds what is in its cgroup, and what has left it is brought back once a second."""
-        return burnt(self.mark) if self.fault == "cgroup" and self.phase != "mode" else had("hostile")
+        """Also outside its cgroup; but a quota binds what is in its cgroup; what has left it is brought back once a second."""
+        return burnt(self.mark) if self.fault == "cgroup" and self.run.phase != "mode" else had(self.name)
 
-    def play(self):
-        guard = (group("guard") / "cgroup.procs").read_text()
-        if self.phase != "start":
-            time.sleep(0.3)
-            self.go.touch()
-            self.until((self.folder / "done").exists, "the fault begins")
-        if self.phase == "stop":
-            time.sleep(random.uniform(0, 0.2))
-            return
-        begun, lost, used, kept = time.monotonic(), stolen(), self.had(), had("guard")
-        if self.phase == "reload":
-            self.site("1500us/10ms")
-            self.ask("reload")
-        if self.phase == "mode":
-            self.ask("mode", "quiet", "--wait")
-            time.sleep(0.2)
-            still = self.had()
-            time.sleep(LOOK / 2)
-            self.expect(self.had() - still < 0.02, f"stopped by the mode, and had {self.had() - still:.3f} s")
-            time.sleep(0.1)
-            self.ask("mode", "normal", "--wait")
-        time.sleep(LOOK)
-        passed, lost = time.monotonic() - begun, stolen() - lost
-        share, supply = self.had() - used, had("guard") - kept
-        self.void = lost > 0.02 * passed
-        if not self.void:
-            # The promise of the other one, but for what the hypervisor took; the budget, and one period more.
-            floor = BUDGET["guard"] * passed * 0.97 - lost - PERIOD
-            self.expect(supply > floor, f"the guard had {supply:.3f} of {BUDGET['guard'] * passed:.3f} s")
-            # One period more of the manager, or of the quota, in all that it had.
-            most = BUDGET["hostile"] * passed + lost + (QUOTA if self.phase == "mode" else PERIOD) + TICK
-            # And at once; what the hypervisor took may be on a server's account.
-            overrun, limit = (self.service().get("overrun_max_ns") or 0) / 1e9, PERIOD + lost + TICK
-            self.expect(overrun < limit, f"a budget was exceeded by {overrun:.4f} s")
-            self.expect(share < most, f"the hostile one had {share:.3f} of {BUDGET['hostile'] * passed:.3f} s")
-        self.expect((group("guard") / "cgroup.procs").read_text() == guard, "the guard is another process")
-        self.expect(self.giusto.poll() is None, f"giusto has ended: {read(self.folder / 'log')[-1500:]}")
-        self.told()
+    def judge(self, passed, lost):
+        """The budget, and one period more of the manager, or of the quota, in all that it had."""
+        share = self.had() - self.used
+        most = BUDGET["hostile"] * passed + lost + (QUOTA if self.run.phase == "mode" else PERIOD) + TICK
+        # And at once; what the hypervisor took may be on a server's account.
+        one = self.service()
+        overrun, limit = (one.get("overrun_max_ns") or 0) / 1e9, PERIOD + lost + TICK
+        self.expect(overrun < limit, f"a budget was exceeded by {overrun:.4f} s")
+        self.expect(share < most, f"it had {share:.3f} of {BUDGET['hostile'] * passed:.3f} s; status: {one}")
 
     def told(self):
         """What status says of it is true."""
@@ -304,24 +229,144 @@ class Case:
                 self.until(lambda: set(holders(self.mark)) <= self.inside(), "all are brought back", 5)
             case fault if fault in ENDS:
                 self.until(lambda: self.service().get("restarts", 0) >= 1, "status counts its restart", 5)
-                words = {"exit-0": "exit code 0", "exit-7": "exit code 7", "crash": "signal 11", "killed": "signal 9", "memory": "memory"}[fault]
+                words = {"exit-0": "exit code 0", "exit-7": "exit code 7", "crash": "signal 11", "killed": "signal 9",
+                         "memory": "memory"}[fault]
                 self.expect(words in self.service().get("last_end", ""), f"last_end: {self.service().get('last_end')}")
             case _:
                 self.expect(one.get("restarts") == 0, f"{one.get('restarts')} restarts")
-        guard = self.service("guard")
-        self.expect(guard.get("restarts") == 0 and guard.get("state") != "ended", f"status of the guard: {guard}")
 
     def inside(self):
         """In all of its groups."""
-        tops = [path for path in folders("/sys/fs/cgroup", "giusto.hostile.service") if (path / "cgroup.procs").exists()]
-        return set.intersection(*({int(pid) for folder in folders(top) for pid in read(folder / "cgroup.procs").split()} for top in tops)) if tops else set()
+        tops = [path for path in folders("/sys/fs/cgroup", f"giusto.{self.name}.service") if (path / "cgroup.procs").exists()]
+        members = [{int(pid) for folder in folders(top) for pid in read(folder / "cgroup.procs").split()} for top in tops]
+        return set.intersection(*members) if members else set()
+
+    def until(self, holds, what, seconds=20):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if found := holds():
+                return found
+            time.sleep(0.02)
+        self.expect(False, f"not within {seconds} s: {what}")
+        return None
+
+
+class Run:
+    """One giusto, one service with a promise, and the hostile ones, which do what they do in the same phase."""
+
+    def __init__(self, faults, phase):
+        self.faults, self.phase = faults, phase
+        self.wrong, self.void = [], False
+
+    def expect(self, holds, what):
+        if not holds:
+            self.wrong.append(what)
+
+    def site(self, budget="2ms/10ms"):
+        names = ", ".join(f"{one.name}: stopped" for one in self.hostile)
+        modes = f"modes:\n  normal: {{}}\n  quiet: {{{names}}}\nmode-changes: {{spacing: 100ms}}\n" if self.phase == "mode" else ""
+        self.path.write_text(
+            f"giusto: 1\nhosts:\n  test: {{cores: {CORE}}}\nservices:\n"
+            "  guard: {start: [sh, -c, 'while :; do :; done'], promise: {supply: 3ms/10ms}}\n"
+            + "".join(one.site(budget) for one in self.hostile)
+            + f"  batch: {{start: [sh, -c, 'while :; do :; done'], promise: leftovers}}\n{modes}")
+
+    def ask(self, *words, code=0):
+        done = subprocess.run([GIUSTO, *words], env=self.environment, capture_output=True, text=True, timeout=30)
+        self.expect(done.returncode == code, f"{' '.join(words)}: exit {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def status(self):
+        done = subprocess.run([GIUSTO, "status", "--json"], env=self.environment, capture_output=True, text=True, timeout=30)
+        return json.loads(done.stdout) if done.returncode == 0 else {"state": "none", "services": []}
+
+    def service(self, name):
+        return next((one for one in self.status()["services"] if one["name"] == name), {})
+
+    until = Hostile.until
+
+    def run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.folder = Path(folder)
+            self.path, self.log = self.folder / "site.yaml", self.folder / "log"
+            self.hostile = [Hostile(self, f"hostile-{place}", fault) for place, fault in enumerate(self.faults, 1)]
+            self.environment = {**os.environ, "GIUSTO_STATE": str(self.folder / "state")}
+            before = cgroups()
+            self.site()
+            if self.phase == "start":
+                self.all_go()
+            with open(self.log, "w") as log:
+                words = [GIUSTO, "run", self.path, "--backend", "manager", "--out", self.folder / "out"]
+                self.giusto = subprocess.Popen(words, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            try:
+                self.until(lambda: self.giusto.poll() is not None or self.status()["state"] in ("enforcing", "degraded"), "it enforces", 30)
+                self.expect(self.giusto.poll() is None, f"giusto has ended: {read(self.log)[-1500:]}")
+                if self.giusto.poll() is None:
+                    self.play()
+            finally:
+                self.stop()
+            self.expect(cgroups() == before, f"left: {set(cgroups()) - set(before)}")
+            for one in self.hostile:
+                left = holders(one.mark)
+                one.expect(not left, f"processes left: {left}")
+                for pid in left:
+                    os.kill(pid, signal.SIGKILL)
+            if self.wrong or any(one.wrong for one in self.hostile):
+                print(f"--- log of giusto\n{read(self.log)[-3000:]}---", flush=True)
+        return self
+
+    def all_go(self):
+        for one in self.hostile:
+            one.go.touch()
+
+    def play(self):
+        guard = (group("guard") / "cgroup.procs").read_text()
+        if self.phase != "start":
+            time.sleep(0.3)
+            self.all_go()
+        # From then on all of their time is in their accounts: before, a program that starts has not marked itself.
+        for one in self.hostile:
+            one.until((one.folder / "done").exists, "the fault begins")
+        if self.phase == "stop":
+            time.sleep(random.uniform(0, 0.2))
+            return
+        begun, lost, kept = time.monotonic(), stolen(), had("guard")
+        for one in self.hostile:
+            one.used = one.had()
+        if self.phase == "reload":
+            self.site("1500us/10ms")
+            self.ask("reload")
+        if self.phase == "mode":
+            self.ask("mode", "quiet", "--wait")
+            time.sleep(0.2)
+            still = [one.had() for one in self.hostile]
+            time.sleep(LOOK / 2)
+            for one, then in zip(self.hostile, still):
+                one.expect(one.had() - then < 0.02, f"stopped by the mode, and had {one.had() - then:.3f} s")
+            time.sleep(0.1)
+            self.ask("mode", "normal", "--wait")
+        time.sleep(LOOK)
+        passed, lost, supply = time.monotonic() - begun, stolen() - lost, had("guard") - kept
+        self.void = lost > 0.02 * passed
+        if not self.void:
+            # The promise of the other one, but for what the hypervisor took.
+            floor = BUDGET["guard"] * passed * 0.97 - lost - PERIOD
+            self.expect(supply > floor, f"the guard had {supply:.3f} of {BUDGET['guard'] * passed:.3f} s")
+            for one in self.hostile:
+                one.judge(passed, lost)
+        self.expect((group("guard") / "cgroup.procs").read_text() == guard, "the guard is another process")
+        self.expect(self.giusto.poll() is None, f"giusto has ended: {read(self.log)[-1500:]}")
+        for one in self.hostile:
+            one.told()
+        guard = self.service("guard")
+        self.expect(guard.get("restarts") == 0 and guard.get("state") != "ended", f"status of the guard: {guard}")
 
     def stop(self):
         if self.giusto.poll() is None:
             self.giusto.send_signal(signal.SIGINT)
         try:
             code = self.giusto.wait(30)
-            self.expect(code == 0, f"giusto ends with {code}: {read(self.folder / 'log')[-800:]}")
+            self.expect(code == 0, f"giusto ends with {code}: {read(self.log)[-800:]}")
         except subprocess.TimeoutExpired:
             self.expect(False, "giusto does not end")
             self.giusto.kill()
@@ -330,31 +375,39 @@ class Case:
 
 
 def cases(count, draw):
-    """Each fault once, in another phase each time; then at random."""
-    phases = [PHASES[(place + draw) % len(PHASES)] for place in range(len(FAULTS))]
-    yield from list(zip(FAULTS, phases))[:count]
+    """Each fault once, in another phase each time; then at random. Those of one phase two at a time."""
     rng = random.Random(draw)
-    for _ in range(count - len(FAULTS)):
-        yield rng.choice(FAULTS), rng.choice(PHASES)
+    chosen = [(fault, PHASES[(place + draw) % len(PHASES)]) for place, fault in enumerate(FAULTS)][:count]
+    chosen += [(rng.choice(FAULTS), rng.choice(PHASES)) for _ in range(count - len(FAULTS))]
+    return [(tuple(pair), phase) for phase in PHASES for pair in batched([fault for fault, at in chosen if at == phase], 2)]
+
+
+def batched(all_, size):
+    return [all_[at:at + size] for at in range(0, len(all_), size)]
 
 
 def main():
     seed = int(os.environ.get("GIUSTO_SEED") or random.randrange(10**6))
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000 if os.environ.get("GIUSTO_SOAK") else len(FAULTS)
-    chosen = [pair for pair in ((f, p) for f in FAULTS for p in PHASES) if os.environ.get("ONLY") in (f"{pair[0]}/{pair[1]}", pair[0])]
-    done, void, failed = Counter(), 0, []
-    for fault, phase in chosen or cases(count, seed):
-        case = Case(fault, phase).run()
-        done[fault, phase] += 1
-        void += case.void
-        if case.wrong:
-            failed.append(case)
-            print(f"FAILED {fault} while {phase}: {'; '.join(case.wrong)}", flush=True)
+    only = [((fault,), phase) for fault in FAULTS for phase in PHASES if os.environ.get("ONLY") in (f"{fault}/{phase}", fault)]
+    done, void, failed = Counter(), 0, 0
+    runs = only or cases(count, seed)
+    random.Random(seed).shuffle(runs)
+    for faults, phase in runs:
+        run = Run(faults, phase).run()
+        void += len(faults) * run.void
+        for one in run.hostile:
+            done[one.fault, phase] += 1
+            wrong = one.wrong + run.wrong
+            failed += bool(wrong)
+            if wrong:
+                print(f"FAILED {one.fault} while {phase}, beside {', '.join(faults)}: {'; '.join(wrong)}", flush=True)
     print(f"hostile services, seed {seed}: fault x phase, cases")
     print(f"{'':16}" + "".join(f"{phase:>8}" for phase in PHASES))
     for fault in FAULTS:
         print(f"{fault:16}" + "".join(f"{done[fault, phase] or '.':>8}" for phase in PHASES))
-    print(f"hostile: {sum(done.values())} cases, {len(failed)} failed, {void} without figures (the hypervisor took the core)")
+    print(f"hostile: {sum(done.values())} cases in {len(runs)} runs, {failed} failed, "
+          f"{void} without figures (the hypervisor took the core)")
     sys.exit(1 if failed else 0)
 
 

@@ -53,4 +53,6 @@ if ! cmp -s clients/package-lock.json clients/node_modules/pins; then
 	(cd clients && npm ci --ignore-scripts --no-audit --no-fund --silent)
 	cp clients/package-lock.json clients/node_modules/pins
 fi
+/usr/bin/python3 clients/upstream.py
 /usr/bin/python3 clients/matrix.py "$out/giusto-broker" "$out" $venv/bin/python "$(command -v node)"
+[ "${1-}" != soak ] || /usr/bin/python3 clients/matrix.py "$out/giusto-broker" "$out" $venv/bin/python "$(command -v node)" publishing

@@ -162,6 +162,27 @@ class Services(unittest.TestCase):
         os.kill(spin[0], signal.SIGKILL)
         self.until(lambda: self.service("one")["state"] == "ended", "its end")
 
+    def test_what_runs_after_an_end_runs_in_the_cgroup_of_the_service_when_nothing_of_that_is_left_and_before_its_restart(self):
+        for backend in ("manager", "deadline"):
+            with self.subTest(backend):
+                told = self.folder / f"told-{backend}"
+                tell = f"[sh, -c, 'cat /proc/self/cgroup > {told}.new; pgrep -fx \"sleep 4321\" | wc -l >> {told}.new; sleep 1; mv {told}.new {told}']"
+                start = f"[sh, -c, '[ -e {told} ] && echo after; (setsid sleep 4321 &); exec sleep 4321']"
+                self.folder.chmod(0o777)
+                self.start(f"  one: {{start: {start}, promise: {{supply: 5ms/50ms}}, user: nobody, after-end: {tell}}}\n", "--backend", backend,
+                           lacking=backend == "deadline")
+                self.kill_first("one")
+                cgroup, count = told.read_text().rsplit("\n", 2)[:2]
+                self.assertIn("giusto.one.service", cgroup)
+                self.assertEqual(count.strip(), "0", "processes of the service were left")
+                self.assertEqual(read(self.folder / "out/logs/one.log").split(), ["after"])
+                self.assertIn("its 'after-end' is done", self.said())
+                # Giusto's own end is none.
+                told.unlink()
+                self.stop()
+                self.assertFalse(told.exists())
+                (self.folder / "out/logs/one.log").unlink()
+
     def test_the_end_of_an_essential_one_ends_all(self):
         self.start(f"  one: {{start: {SPIN}, promise: {{supply: 1ms/10ms}}, essential: yes}}\n  two: {{start: {SPIN}, promise: leftovers}}\n")
         os.kill(self.members("one")[0], signal.SIGKILL)

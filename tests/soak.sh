@@ -13,16 +13,20 @@ result=docs/soak.txt
 	tests/scipy.sh 200 2>&1 || [ $? = 77 ]
 	cargo test --release --locked -p giusto-planner --test percentiles -- --nocapture 2>&1 | grep -E '^test|panicked|alone'
 	cargo test --release --locked -p giusto-modes --test explore -- --nocapture 2>&1 | grep -E '^explored|panicked'
+	tests/toys.sh 2>&1 | grep -E '^toy '
 	policy/mutants.sh --all | tail -1
 	policy/prove.sh --all | tail -1 || [ $? = 77 ]
 	policy/prove.sh --faults | tail -1 || [ $? = 77 ]
 	/usr/bin/python3 tests/first.py 20 | grep -E "of 20$|the truth"
 	/usr/bin/python3 tests/doctor.py Kept 2>/dev/null | grep -E "kept|cannot tell"
 	/usr/bin/python3 tests/e2e.py ThisHost 2>&1 | tail -3
-	for study in csa-period csa-etf csa-arinc m2-static-cost mdds1-sweep mdds1-select mdds1-synthetic mdds1-measured mdds1-redis srtm-penalty srtm-concentration srtm-maxmin srtm-correlation srtm-convergence vatc-packetrate vatc-interference vatc-bucket vatc-rebalance m2-latency m2-deadline-misses akita-quality akita-memcached akita-multi akita-shares akita-scale; do
+	for study in csa-period csa-etf csa-arinc m2-static-cost mdds1-sweep mdds1-select mdds1-synthetic mdds1-measured mdds1-redis \
+		srtm-penalty srtm-concentration srtm-maxmin srtm-correlation srtm-convergence vatc-packetrate vatc-interference vatc-bucket vatc-rebalance \
+		m2-latency m2-deadline-misses akita-quality akita-memcached akita-multi akita-shares akita-scale; do
 		target/release/giusto study run $study | sed -n '1p;/ FAIL$/p' || [[ ${PIPESTATUS[0]} = [36] ]]
 	done
 	tests/messaging.sh soak | grep -E '^((bucket|gate|broker|holder|ledger|distribute|simulate|predict|store|distributor|client|fleet|messaging): |(--- )?FAIL|ok)' || [ ${PIPESTATUS[0]} = 77 ]
+	tests/messaging-clock.sh 40 2>&1 | grep -E '^(broker: |FAIL|guest exit)' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/coordination.sh soak 2>&1 | grep -E '^(seed|campaign|[A-Z_]+: 3 servers|epochs)|VIOLATED' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/package-guest.sh 2>&1 | grep -E "^ok|FAILED" || true
 	/usr/bin/python3 tests/modes.py Deaths 2>&1 | grep -E '^test_|killed|Ran' || [ ${PIPESTATUS[0]} = 77 ]

@@ -1,6 +1,6 @@
 //! Who in this virtual machine wants another mode: a socket that takes a line with its name and answers with a line.
 
-use crate::{cannot, Error};
+use crate::error::{cannot, Error};
 use giusto_modes::Answered;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -100,8 +100,8 @@ fn word(answered: Option<Answered>) -> &'static str {
 /// `rolled-back`, `preempted`, `stuck`, or `no-manager` where the agent has no connection.
 pub fn ask(folder: &Path, service: &str, mode: &str) -> Result<String, Error> {
     let path = socket(folder, service);
-    let nobody = |source| Error::Nobody { service: service.into(), path: path.clone(), source };
-    let mut stream = UnixStream::connect(&path).map_err(nobody)?;
+    let unanswered = |source| Error::NoAnswer { service: service.into(), path: path.clone(), source };
+    let mut stream = UnixStream::connect(&path).map_err(unanswered)?;
     let doing = || cannot(format!("ask the agent at {}", path.display()));
     stream.set_read_timeout(Some(PATIENCE)).map_err(doing())?;
     writeln!(stream, "{mode}").map_err(doing())?;

@@ -3,10 +3,11 @@
 //! Every way of doing it may be told twice. Which processes are the tasks that the agent itself has started is written
 //! down ([`crate::state`]); nothing that a process says of itself counts.
 
+use crate::cgroup;
+use crate::error::Error;
 use crate::process::Process;
 use crate::state::{Records, State};
 use crate::task::Task;
-use crate::{cgroup, Error};
 use giusto_site::agent::{AgentFile, AgentMode, AgentTask, Control};
 use rustix::process::{Pid, Signal};
 use sha2::{Digest, Sha256};

@@ -1,7 +1,7 @@
 //! An agent that is killed is back at once: half a switch of tasks must not stay. One that is told to end (SIGTERM,
 //! SIGINT) ends its tasks too.
 
-use crate::{cannot, Error};
+use crate::error::{cannot, Error};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;

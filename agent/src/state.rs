@@ -3,8 +3,8 @@
 //!
 //! Nothing else is believed: a process may call itself what it likes, and write what it likes into its environment.
 
+use crate::error::{cannot, Error};
 use crate::process::Process;
-use crate::{cannot, Error};
 use giusto_modes::Intention;
 use rustix::fs::{flock, FlockOperation};
 use serde::{Deserialize, Serialize};

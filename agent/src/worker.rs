@@ -2,9 +2,9 @@
 
 use crate::asks::Asks;
 use crate::engine::Engine;
+use crate::error::{cannot, Error};
 use crate::link::Link;
 use crate::state::State;
-use crate::{cannot, Error};
 use giusto_model::Instant;
 use giusto_modes::wire::{Key, Taken};
 use giusto_modes::{Agent, AgentAction, AgentEvent, Intention};

@@ -15,7 +15,6 @@ pub mod criticality;
 mod error;
 mod gallop;
 pub mod interface;
-mod kind;
 pub mod modes;
 pub mod packets;
 pub mod recovery;

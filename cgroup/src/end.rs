@@ -3,6 +3,7 @@
 use crate::{write, Cgroup};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::thread::sleep;
@@ -73,13 +74,25 @@ impl Cgroup {
         self.end_by(Instant::now() + patience)
     }
 
-    /// What [`Cgroup::end`] does after it has asked: members have until then. It takes five seconds more at most, and half a
-    /// second for each further group that has the same time.
+    /// What [`Cgroup::end`] does after it has asked: members have until then. One of root that leaves the group
+    /// meanwhile ends all the same; what it starts outside does not. It takes five seconds more at most, and half a second for each further
+    /// group that has the same time.
     pub fn end_by(&self, until: Instant) -> io::Result<()> {
-        while !self.is_empty() && Instant::now() < until {
+        let mut members = BTreeMap::new();
+        loop {
+            let known: Vec<u32> = members.keys().copied().collect();
+            members.extend(self.held_but(&known));
+            let is_over = members.values().all(|process| !is_there(process));
+            if is_over && self.is_empty() || Instant::now() >= until {
+                break;
+            }
             sleep(LOOK);
         }
         self.kill_by(until + PATIENCE)?;
+        members
+            .values()
+            .filter(|process| is_there(process))
+            .for_each(|process| _ = pidfd_send_signal(process, Signal::KILL));
         self.remove_by(until + PATIENCE)
     }
 
@@ -115,10 +128,16 @@ impl Cgroup {
 
     /// Its processes, each such that no other one can be meant: a number that was used again in between is left out.
     fn held(&self) -> Vec<OwnedFd> {
+        self.held_but(&[]).into_iter().map(|(_, process)| process).collect()
+    }
+
+    /// The same without those of these numbers.
+    fn held_but(&self, known: &[u32]) -> Vec<(u32, OwnedFd)> {
         let open = |pid: u32| Some((pid, pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()?));
-        let opened: Vec<(u32, OwnedFd)> = self.processes().into_iter().filter_map(open).collect();
-        let still = self.processes();
-        opened.into_iter().filter(|(pid, _)| still.contains(pid)).map(|(_, process)| process).collect()
+        let new = self.processes().into_iter().filter(|pid| !known.contains(pid));
+        let opened: Vec<(u32, OwnedFd)> = new.filter_map(open).collect();
+        let still = if opened.is_empty() { Vec::new() } else { self.processes() };
+        opened.into_iter().filter(|(pid, _)| still.contains(pid)).collect()
     }
 }
 

@@ -51,7 +51,7 @@ fn start(group: &Cgroup, script: &str) -> Child {
     unsafe { std::os::unix::process::CommandExt::pre_exec(command.args(["-c", script]), enter) }.spawn().unwrap()
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !holds() {
         assert!(Instant::now() < end, "{what}");
@@ -85,6 +85,23 @@ fn who_forks_all_the_time_ends() {
         until("many", || group.0.processes().len() > 10);
         group.0.kill().unwrap();
         assert!(group.0.is_empty(), "{:?}", group.0.processes());
+    }
+}
+
+/// As one of root may, told to end.
+#[test]
+fn a_member_that_leaves_as_it_is_asked_to_end_ends() {
+    for tree in trees() {
+        let group = group(&tree, "leaves");
+        let leave = format!("echo $$ > {}/cgroup.procs", tree.root().display());
+        let mut child = start(&group.0, &format!("trap '{leave}' TERM; trap : CONT; while :; do sleep 0.01; done"));
+        until("a shell that traps", || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+            u64::from_str_radix(caught, 16).unwrap() >> 14 & 1 == 1
+        });
+        group.0.end(Duration::from_millis(300)).unwrap();
+        until("it has ended", || child.try_wait().unwrap().is_some());
     }
 }
 

@@ -17,6 +17,8 @@ mod measure;
 mod modes;
 #[path = "args/random.rs"]
 mod random;
+#[path = "args/site.rs"]
+mod site;
 #[path = "args/study.rs"]
 mod study;
 #[path = "args/values.rs"]
@@ -33,6 +35,7 @@ pub(crate) use measure::{
 };
 pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
+use site::SiteArg;
 pub(crate) use study::{Study, StudyListArgs, StudyRunArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -156,15 +159,6 @@ pub(crate) enum Verb {
     /// Calculators, one for each published result; they need no site
     #[command(subcommand)]
     Analyze(Analyze),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SiteArg {
-    /// The site file
-    pub(crate) site: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -2,7 +2,8 @@
 
 use crate::args::CheckArgs;
 use crate::failure::Failure;
-use crate::table::{json, say, table, tell};
+use crate::table::{json, say, table};
+use crate::tell::tell;
 use giusto_model::{
     Bandwidth, Coordination, Host, HostNetwork, LocalNeed, Measured, MemberMode, Origin, Promise, Service, ServiceMode,
     SiteCriticality, SiteMode, SiteModes, Task, Topic, Unused, Vif, Within,
@@ -48,9 +49,9 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         };
         let coordination = site.coordination.as_ref().map(ensemble);
         let topic = |topic: &Topic| {
-            let Topic { name, publishers, each, batch, brokers, promise, bucket, measured } = topic;
+            let Topic { name, publishers, each, batch, brokers, promise, limit, bucket, measured } = topic;
             json!({"name": name, "publishers": publishers, "each": each, "batch": batch, "brokers": brokers, "promise": promise,
-                "bucket": bucket, "measured": measured})
+                "limit": limit, "bucket": bucket, "measured": measured})
         };
         let topics: Vec<_> = site.topics.iter().map(topic).collect();
         let modes = site.modes.as_ref().map(|SiteModes { changes, modes }| {
@@ -134,11 +135,11 @@ fn interface(service: &str, vif: &Vif) -> String {
 }
 
 fn topic(topic: &Topic) -> String {
-    let Topic { name, publishers, each, batch, brokers, promise, .. } = topic;
+    let Topic { name, publishers, each, batch, brokers, promise, limit, .. } = topic;
     let points: Vec<String> = promise.iter().map(Within::to_string).collect();
     let batches = if *batch > 1 { format!(" in batches of {batch}") } else { String::new() };
     format!(
-        "topic {name}: {publishers} publishers of {each} each{batches}, on {}; {}",
+        "topic {name}: {publishers} publishers of {each} each{batches}, on {}; {}; limited at {limit}",
         brokers.join(", "),
         points.join(", ")
     )
@@ -146,28 +147,15 @@ fn topic(topic: &Topic) -> String {
 
 fn describe(service: &Service) -> Vec<String> {
     let fits = if let Measured::Wanted { fits } = &service.measured { Some(fits.as_slice()) } else { None };
-    let promise = match &service.promise {
-        Promise::AsIfAlone => "as-if-alone".to_string(),
-        Promise::EveryDeadline { scheduler, vcpus, .. } => {
-            let on = if *vcpus > 1 { format!(" on {vcpus} virtual CPUs") } else { String::new() };
-            format!("every-deadline, scheduler {scheduler}{on}")
-        }
-        Promise::Percentiles { points, arrivals, service } => {
+    let promise = match (&service.promise, fits) {
+        (Promise::Percentiles { points, arrivals, .. }, Some(fits)) => {
             let points = points.iter().map(Within::to_string).collect::<Vec<_>>().join(", ");
             match fits {
-                Some([Some(share)]) => format!("{points}; at random to fit {}, measured", share.percent()),
-                Some(_) => format!("{points}; {arrivals}, measured"),
-                None => format!("{points}; {arrivals}, {service}"),
+                [Some(share)] => format!("{points}; at random to fit {}, measured", share.percent()),
+                _ => format!("{points}; {arrivals}, measured"),
             }
         }
-        Promise::Supply(interfaces) => {
-            let each: Vec<String> = interfaces.iter().map(ToString::to_string).collect();
-            format!("supply of {}", each.join(", "))
-        }
-        Promise::Leftovers { at_least, at_most } => {
-            let most = at_most.map_or(String::new(), |most| format!(", at most {}", most.percent()));
-            format!("leftovers, at least {}{most}", at_least.percent())
-        }
+        (promise, _) => promise.to_string(),
     };
     let promise = match &service.criticality {
         None => promise,

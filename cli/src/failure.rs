@@ -63,7 +63,7 @@ impl Failure {
     /// Prints the text and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
         if !self.text.is_empty() {
-            crate::table::tell(format_args!("giusto: {}", self.text));
+            crate::tell::tell(format_args!("giusto: {}", self.text));
         }
         ExitCode::from(self.code)
     }
@@ -121,7 +121,7 @@ impl From<giusto_planner::Error> for Failure {
 
 impl From<giusto_daemon::Error> for Failure {
     fn from(error: giusto_daemon::Error) -> Self {
-        use giusto_daemon::Error::{Compute, Io, Lacks, Measure, Network, NothingToTry};
+        use giusto_daemon::Error::{Compute, Io, Lacks, Measure, Network, NothingToTry, Unsteady};
         match error {
             Lacks { .. } => Failure::lacks(error),
             Io { ref source, .. } if source.kind() == PermissionDenied => Failure::lacks(format!("{error}; {AS_ROOT}")),
@@ -133,6 +133,7 @@ impl From<giusto_daemon::Error> for Failure {
             }
             Measure(error) => error.into(),
             NothingToTry => Failure::input(error),
+            Unsteady { .. } => Failure::cannot_tell(error),
             _ => Failure::running(error),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::args::ImportArgs;
 use crate::failure::{apart, create, Failure};
-use crate::measure::{quantiles, spread};
+use crate::spread::{quantiles, spread};
 use crate::table::{json, print, say};
 use giusto_model::{write_jobs, JobRecord, Profile};
 use giusto_traces::{read_config, read_log, read_sched, ConfigTask, Cut, Imported, Job, Select, Why};

@@ -22,9 +22,6 @@ struct Answer<'a> {
 
 /// `giusto analyze interface`
 pub(crate) fn interface(args: &InterfaceArgs) -> Result<ExitCode, Failure> {
-    if let Some(path) = &args.carts {
-        return crate::carts::interfaces(path, args);
-    }
     let scheduler = match args.scheduler {
         Some(Inside::Global) => return crate::vcpus::vcpus(args),
         Some(Inside::One(_)) if args.vcpus.is_some() => {

@@ -186,20 +186,31 @@ fn demand<'a>(found: &Found<'a>, service: &ServicePlan) -> Option<&'a Demand> {
     found.demands.iter().find(|(name, _)| *name == service.name).map(|(_, demand)| demand)
 }
 
-/// `removed 7 of 60 slices: 5 stolen by the hypervisor (10 to 30 ms), 2 with a late generator`.
+/// `removed 7 of 60 slices of 500 ms: 4 with 10 ms to 30 ms stolen by the hypervisor, 1 in which the core stood still for 6 ms,
+/// 2 in which the load generator was late`.
 fn removed(trial: &Trial) -> Option<String> {
     if trial.removed.is_empty() {
         return None;
     }
-    let stolen = |cause: &Cause| if let Cause::Stolen(time) = cause { Some(*time) } else { None };
-    let stolen: Vec<Duration> = trial.removed.iter().filter_map(|removed| stolen(&removed.cause)).collect();
-    let others = trial.removed.len() - stolen.len();
+    let times = |of: fn(&Cause) -> Option<Duration>| -> Vec<Duration> {
+        trial.removed.iter().filter_map(|removed| of(&removed.cause)).collect()
+    };
+    let range = |times: &[Duration]| match (times.iter().min(), times.iter().max()) {
+        (Some(least), Some(most)) if least < most => format!("{least:.1} to {most:.1}"),
+        (least, _) => format!("{:.1}", least.copied().unwrap_or_default()),
+    };
+    let stolen = times(|cause| if let Cause::Stolen(time) = cause { Some(*time) } else { None });
+    let stopped = times(|cause| if let Cause::Stopped(time) = cause { Some(*time) } else { None });
+    let late = trial.removed.len() - stolen.len() - stopped.len();
     let mut parts = Vec::new();
-    if let (Some(least), Some(most)) = (stolen.iter().min(), stolen.iter().max()) {
-        parts.push(format!("{} with {least} to {most} stolen by the hypervisor", stolen.len()));
+    if !stolen.is_empty() {
+        parts.push(format!("{} with {} stolen by the hypervisor", stolen.len(), range(&stolen)));
     }
-    if others > 0 {
-        parts.push(format!("{others} in which the load generator was late"));
+    if !stopped.is_empty() {
+        parts.push(format!("{} in which the core stood still for {}", stopped.len(), range(&stopped)));
+    }
+    if late > 0 {
+        parts.push(format!("{late} in which the load generator was late"));
     }
     let all = trial.removed.len() + trial.slices.len();
     Some(format!("removed {} of {all} slices of {:.0}: {}", trial.removed.len(), trial.slice, parts.join(", ")))

@@ -2,7 +2,8 @@
 
 use crate::args::LatencyArgs;
 use crate::failure::{create, Failure};
-use crate::table::{json, print, say, table, tell};
+use crate::table::{json, print, say, table};
+use crate::tell::tell;
 use giusto_measure::LatencyPlan;
 use giusto_model::{Duration, Latency, LatencyMachine, LatencyRun, LatencySpread};
 use giusto_verify::Verdict;

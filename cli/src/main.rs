@@ -9,6 +9,7 @@
 mod admission;
 mod analyze;
 mod args;
+mod begin;
 mod bucket;
 mod carts;
 mod certificate;
@@ -35,11 +36,14 @@ mod plane;
 mod report;
 mod response;
 mod run;
+mod running;
 mod simulate;
+mod spread;
 mod status;
 mod study;
 mod supply;
 mod table;
+mod tell;
 mod trial;
 mod vcpus;
 mod verify;
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Verb::Explain(args) => plan::explain(&args),
         Verb::Simulate(args) => simulate::simulate(&args),
         Verb::Run(args) => run::run(&args),
+        Verb::Status(args) if args.watch => watch::watch(),
         Verb::Status(args) => status::status(&args),
         Verb::Reload(args) => status::reload(&args),
         Verb::Mode(args) => mode::mode(&args),
@@ -72,7 +77,10 @@ fn main() -> ExitCode {
         Verb::Export(Export::Zookeeper(args)) => coordination::zookeeper(&args),
         Verb::Export(Export::Nsq(args)) => bucket::nsq(&args),
         Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
-        Verb::Analyze(Analyze::Interface(args)) => interface::interface(&args),
+        Verb::Analyze(Analyze::Interface(args)) => match &args.carts {
+            Some(path) => carts::interfaces(path, &args),
+            None => interface::interface(&args),
+        },
         Verb::Analyze(Analyze::Admission(args)) => admission::admission(&args),
         Verb::Analyze(Analyze::Criticality(args)) => criticality::criticality(&args),
         Verb::Analyze(Analyze::Plane(args)) => plane::plane(&args),

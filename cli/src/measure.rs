@@ -2,7 +2,9 @@
 
 use crate::args::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs, PROFILES};
 use crate::failure::{create, Failure};
-use crate::table::{json, say, table, tell};
+use crate::spread::{quantiles, spread};
+use crate::table::{json, say};
+use crate::tell::tell;
 use giusto_daemon::Subject;
 use giusto_measure::{Generator, LoadPlan, Profile};
 use giusto_model::{Bandwidth, Duration, JobWriter, Load, Measured, Observation, Promise, Service, Site, Task};
@@ -77,6 +79,7 @@ fn observe(args: &MeasureArgs, service: &Service, load: &Load, pid: u32) -> Resu
         fits,
         load,
         pids: vec![pid],
+        core: None,
         generator: generator(),
         seed: args.seed,
     };
@@ -166,16 +169,6 @@ fn service(
     Ok((service.clone(), service.load.clone().ok_or_else(undriven)?))
 }
 
-/// Median, 99 %, 99.9 % and largest, by nearest rank.
-pub(crate) fn quantiles(values: &[u64]) -> [u64; 4] {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    let rank = |per_mille: usize| {
-        sorted.get((sorted.len() * per_mille).div_ceil(1000).saturating_sub(1)).copied().unwrap_or(0)
-    };
-    [rank(500), rank(990), rank(999), rank(1000)]
-}
-
 /// Of median, 99 % and 99.9 % the 95 % confidence intervals, from order statistics: so many of n independent values lie below a
 /// quantile as a binomial distribution says, taken to be normal and a rank wider. An end is `None` where no value is far enough
 /// out. O(n log n).
@@ -188,15 +181,6 @@ fn intervals(values: &[u64]) -> [[Option<u64>; 2]; 3] {
         let at = |rank: f64| (rank >= 1.0).then(|| sorted.get(rank as usize - 1).copied()).flatten();
         [at((mean - spread).floor()), at((mean + spread).ceil() + 1.0)]
     })
-}
-
-pub(crate) fn spread(rows: &[(&str, &[u64; 4])]) -> String {
-    let mut lines = vec![["", "p50", "p99", "p99.9", "max"].map(String::from).to_vec()];
-    for (name, values) in rows {
-        let cells = values.iter().map(|&ns| format!("{:.1} us", ns as f64 / 1000.0));
-        lines.push(std::iter::once(name.to_string()).chain(cells).collect());
-    }
-    table(&lines, 1)
 }
 
 /// Theory speaks of tasks that keep to their worst case; says how many requests do not.

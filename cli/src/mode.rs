@@ -2,7 +2,7 @@
 
 use crate::args::{AgentArgs, ModeArgs};
 use crate::failure::Failure;
-use crate::status::{look, unexpected};
+use crate::running::{look, unexpected};
 use crate::table::{json, print, say, table};
 use giusto_daemon::{ask, Answer, ChangeStatus, ModesStatus, Request, Wish};
 use giusto_model::Duration;

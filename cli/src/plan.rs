@@ -5,8 +5,8 @@ use crate::failure::{apart, create, Failure};
 use crate::table;
 use giusto_model::{
     Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan, Measured,
-    NetworkPlan, Observation, Plan, Prediction, Promise, ServicePlan, Site, SiteBasis, TopicPlan, UplinkPlan, VifPlan,
-    Within, OBSERVATION_VERSION,
+    NetworkPlan, Observation, Plan, Prediction, ServicePlan, Site, SiteBasis, TopicPlan, UplinkPlan, VifPlan, Within,
+    OBSERVATION_VERSION,
 };
 use giusto_planner::{share, Facts, Here, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
@@ -76,7 +76,7 @@ pub(crate) fn measured(site: &Site, folder: &Path, facts: &Facts) -> Result<Site
         observations.push(observation);
     }
     let resolved = giusto_planner::with_measured(site, &observations, &[], &this_machine(), facts)?;
-    resolved.notes.iter().for_each(|note| table::tell(format_args!("note: {note}")));
+    resolved.notes.iter().for_each(|note| crate::tell::tell(format_args!("note: {note}")));
     Ok(resolved.site)
 }
 
@@ -155,7 +155,9 @@ pub(crate) fn note_missing_cores(site: &Site, facts: &Facts) {
     missing.sort_unstable();
     if !missing.is_empty() {
         let cores = giusto_planner::cores(&missing);
-        table::tell(format_args!("note: this machine has no core {cores}: 'giusto run' would refuse this site here"));
+        crate::tell::tell(format_args!(
+            "note: this machine has no core {cores}: 'giusto run' would refuse this site here"
+        ));
     }
 }
 
@@ -201,7 +203,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let plan_file = match (&args.plan, giusto_daemon::running_plan()) {
         (Some(named), _) => named.clone(),
         (None, Some((pid, running))) if args.site.is_none() => {
-            table::tell(format_args!("the plan in force, of process {pid}; another one with --plan FILE"));
+            crate::tell::tell(format_args!("the plan in force, of process {pid}; another one with --plan FILE"));
             running
         }
         (None, _) => PathBuf::from("out/plan.json"),
@@ -293,18 +295,18 @@ fn parked(plan: &Plan) -> Vec<String> {
     parked.map(|core| format!("core {core}: parked, nothing runs there")).collect()
 }
 
-/// `topic alarms: on edge-1, bucket {rate: 11000/s, depth: 26}, 0.9 % of messages wait; p99 ≤ 800 us predicted (p99 ≤ 1
-/// ms promised)`
+/// `topic alarms: on edge-1, bucket {rate: 11000/s, depth: 27}, at delivery; p99 ≤ 800 us predicted (p99 ≤ 1 ms promised)`
 fn topic(plan: &TopicPlan) -> String {
     let points = |points: &[Within]| {
         points.iter().map(|point| format!("{} ≤ {:.3}", point.percentile, point.within)).collect::<Vec<_>>().join(", ")
     };
     let share = if plan.brokers.len() > 1 { format!(", {} at each", plan.share) } else { String::new() };
     format!(
-        "topic {}: on {}, bucket {}{share}; {} predicted ({} promised); 'giusto export nsq' writes their brokers' files\n",
+        "topic {}: on {}, bucket {}{share}, at {}; {} predicted ({} promised); 'giusto export nsq' writes their brokers' files\n",
         plan.name,
         plan.brokers.join(", "),
         plan.bucket,
+        plan.limit,
         points(&plan.predicted),
         points(&plan.promise)
     )
@@ -360,17 +362,9 @@ pub(crate) fn assumed(plan: &Plan) -> String {
 
 /// `cache on core 1: 14 ms every 40 ms (30 % + 5 points of margin)`, and by whom if not by the kernel's deadline scheduler.
 pub(crate) fn service(plan: &ServicePlan) -> String {
-    let (server, margin) = (plan.server, share(plan.margin));
+    let server = plan.server;
     let vcpu = plan.vcpu.map_or(String::new(), |vcpu| format!(", virtual CPU {vcpu},"));
-    let share = match plan.promise {
-        Promise::Supply(_) => format!("{} as promised", share(plan.required)),
-        Promise::EveryDeadline { .. } => format!("{} for every deadline + {margin} loss", share(plan.required)),
-        Promise::Percentiles { ref points, .. } => {
-            let points: Vec<String> = points.iter().map(Within::to_string).collect();
-            format!("{} for {} + {margin} loss", share(plan.required), points.join(", "))
-        }
-        _ => format!("{} + {} points of margin", share(plan.required), margin.trim_end_matches(" %")),
-    };
+    let share = giusto_planner::asked(plan);
     let by = if plan.backend == Backend::Deadline { String::new() } else { format!(", backend {}", plan.backend) };
     let predicted = match &plan.certificate {
         Certificate::Percentiles { predicted, .. } => {

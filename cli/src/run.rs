@@ -1,14 +1,14 @@
 //! `giusto run` and `giusto restore`.
 
 use crate::args::{Log, Only, RestoreArgs, RunArgs};
+use crate::begin::{asked, introduce, lacks, tell_restored};
 use crate::failure::{create, Failure};
 use crate::plan::{self, Read};
-use crate::table::{say, tell};
+use crate::table::say;
 use crate::trial::{self, Around};
 use crate::{contract, table};
-use giusto_compute::Lack;
 use giusto_daemon::{
-    Again, Error, Journal, Notify, Observer, Operator, Planner, Refused, Restored, Scene, Settings, Signals, Watchdog,
+    Again, Error, Journal, Notify, Observer, Operator, Planner, Refused, Scene, Settings, Signals, Watchdog,
 };
 use giusto_model::{HostPlan, Plan, Site};
 use giusto_planner::Facts;
@@ -134,11 +134,6 @@ fn profiles(args: &RunArgs) -> PathBuf {
     args.out.join("profiles")
 }
 
-pub(crate) fn asked(args: &RunArgs) -> plan::Asked<'_> {
-    let (backend, host, latency) = (args.insist.backend, args.this.host.as_deref(), args.latency.file.as_deref());
-    plan::Asked { backend, host, latency, profiles: None }
-}
-
 fn enforce(
     args: &RunArgs,
     (site, plan_file): (Option<Site>, Option<PathBuf>),
@@ -257,52 +252,4 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
         say!("{}", if restored.undone == 0 { "there is nothing to restore" } else { "the host is as it was" });
     }
     Ok(ExitCode::SUCCESS)
-}
-
-pub(crate) fn tell_restored(restored: &Restored) -> Result<(), Failure> {
-    if !restored.failed.is_empty() {
-        return Err(Error::NotRestored(restored.failed.join("; ")).into());
-    }
-    restored.notes.iter().for_each(|note| tell(format_args!("note: {note}")));
-    if restored.undone > 0 {
-        tell(format_args!("undid {} changes that an earlier giusto had left", restored.undone));
-    }
-    Ok(())
-}
-
-pub(crate) fn introduce(plan: &Plan, file: &Path) -> Result<(), Failure> {
-    let program = std::env::args().next().unwrap_or_else(|| "giusto".into());
-    for service in &plan.services {
-        let explain =
-            if file == Path::new("out/plan.json") { String::new() } else { format!(" --plan {}", file.display()) };
-        say!("{}      why: {program} explain {}{explain}", plan::service(service), service.name);
-    }
-    Ok(())
-}
-
-/// What could be done was done: planned and predicted, unless there was something to measure first. Says what is missing.
-pub(crate) fn lacks(args: &RunArgs, plan: Option<&Plan>, missing: &[Lack]) -> Result<Failure, Failure> {
-    if args.site.json {
-        table::json(&json!({"plan": plan, "missing": missing}))?;
-    } else if let Some(plan) = plan {
-        table::print(&table::table(&predicted(plan), 1))?;
-    }
-    let done = match plan {
-        Some(_) => "planned and predicted, but nothing was enforced or measured",
-        None => "nothing was measured, so that there is nothing to plan with ('giusto demo' shows what would come)",
-    };
-    let missing: Vec<String> =
-        missing.iter().map(|lack| format!("\n  {} is missing: {}", lack.what, lack.how)).collect();
-    Ok(Failure::lacks(format!("{done}:{}", missing.concat())))
-}
-
-fn predicted(plan: &Plan) -> Vec<Vec<String>> {
-    let mut rows = vec![["", "p50", "p99", "p99.9"].map(String::from).to_vec()];
-    for service in &plan.services {
-        if let Some(p) = &service.prediction {
-            let times = [p.p50, p.p99, p.p99_9].map(|time| format!("{time:.3}"));
-            rows.push(std::iter::once(format!("predicted, {}", service.name)).chain(times).collect());
-        }
-    }
-    rows
 }

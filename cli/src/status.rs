@@ -2,6 +2,7 @@
 
 use crate::args::{ReloadArgs, StatusArgs};
 use crate::failure::Failure;
+use crate::running::{look, unexpected};
 use crate::table::{json, print, say, table};
 use giusto_daemon::{ask, Adaptation, Answer, CoreStatus, LinkStatus, Request, ServiceStatus, Status};
 use giusto_model::Duration;
@@ -14,9 +15,6 @@ const BAR: usize = 8;
 
 /// `giusto status`
 pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    if args.watch {
-        return crate::watch::watch();
-    }
     let status = look()?;
     if args.json {
         return json(&status);
@@ -48,21 +46,6 @@ pub(crate) fn reload(args: &ReloadArgs) -> Result<ExitCode, Failure> {
 fn absolute(site: &Path) -> Result<PathBuf, Failure> {
     let absolute = std::path::absolute(site).ok().filter(|path| path.to_str().is_some());
     absolute.ok_or_else(|| Failure::input(format!("{}: expected the path of a site file, in UTF-8", site.display())))
-}
-
-/// One look.
-pub(crate) fn look() -> Result<Status, Failure> {
-    match ask(&Request::Status)? {
-        Answer::Status(status) => Ok(*status),
-        other => Err(unexpected(other)),
-    }
-}
-
-pub(crate) fn unexpected(answer: Answer) -> Failure {
-    match answer {
-        Answer::Error(refused) => Failure::refused(refused),
-        _ => Failure::running("the running giusto answered something else than was asked; is it another release?"),
-    }
 }
 
 /// All of it, a text a line; what matters most is on the left, where a narrow terminal shows it.

@@ -2,7 +2,8 @@
 
 use crate::args::SupplyArgs;
 use crate::failure::{create, Failure};
-use crate::table::{json, print, say, table, tell};
+use crate::table::{json, print, say, table};
+use crate::tell::tell;
 use giusto_measure::{Asked, Spread, SupplyPlan, SupplyReport};
 use giusto_model::Duration;
 use std::path::Path;

@@ -48,11 +48,6 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Says a line on standard error. Where that cannot be written nobody can be told, and the exit code has to do.
-pub(crate) fn tell(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
-
 /// Prints `value` as JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<ExitCode, Failure> {
     let text = serde_json::to_string_pretty(value).map_err(Failure::running)?;

@@ -1,11 +1,11 @@
 //! `giusto run --trial`: measures what the requests cost here, plans with it, and measures whether the promise is kept.
 
 use crate::args::RunArgs;
+use crate::begin::{asked, introduce, lacks, tell_restored};
 use crate::failure::{create, Failure};
 use crate::judged::{self, Found};
 use crate::plan::{self, Read};
-use crate::run::{asked, introduce, lacks, tell_restored};
-use crate::table::tell;
+use crate::tell::tell;
 use giusto_compute::Machine;
 use giusto_daemon::{Calibration, Journal, Next, Options, Restored, Scene, Signals, Talk, Trial, Watchdog};
 use giusto_model::{Duration, Measured, Observation, Plan, Promise, ServicePlan};
@@ -78,12 +78,15 @@ pub(crate) fn trial(
 
     // 3. Slices, until the verdict is clear; once more with another plan, where requests cost more in them than was
     // planned for.
-    let (slices, mut options) = (Instant::now(), options);
+    // The time counts from the start, and half of it is for slices in any case.
+    let left = || Duration::from_ns(args.at_most.ns().saturating_sub(start.elapsed().as_nanos() as u64));
+    let half = Duration::from_ns(args.at_most.ns() / 2);
+    let mut options = Options { at_most: left().max(half), ..options };
     let mut replans = 0;
     let trials = loop {
         let mut dearer = None;
         let mut judge = |service: &ServicePlan, trial: &Trial| {
-            if replans < REPLANS && slices.elapsed().as_nanos() < u128::from(args.at_most.ns() / 2) {
+            if replans < REPLANS && left() > half {
                 dearer = dearer.take().or_else(|| costs_more(service, trial, &calibrations));
             }
             match &dearer {
@@ -100,11 +103,13 @@ pub(crate) fn trial(
         for one in calibrations.iter_mut().filter(|one| one.service == service) {
             one.observation.widen(&windows);
         }
+        options.at_most = left().max(half);
         match replanned(args, read, &calibrations, &service) {
             Ok(new) => plan = new,
             Err(failure) => {
-                say(format!("{service}: no plan for that fits: {failure}"));
-                break trials;
+                say(format!("{service}: no plan for that fits, so this one stays: {failure}"));
+                replans = REPLANS;
+                continue;
             }
         }
         plan::predict_all(&mut plan, args.seed)?;
@@ -114,8 +119,6 @@ pub(crate) fn trial(
         scene.finish()?;
         scene = Scene::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
         scene.check()?;
-        let left = args.at_most.ns().saturating_sub(slices.elapsed().as_nanos() as u64);
-        options.at_most = Duration::from_ns(left.max(args.at_most.ns() / 2));
     };
     for trial in &trials {
         let service = plan.services.iter().find(|one| one.name == trial.service);

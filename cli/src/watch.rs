@@ -3,7 +3,8 @@
 //! The terminal is given back as it was however this ends: q, Ctrl-C, a signal, a failure, a panic.
 
 use crate::failure::Failure;
-use crate::status::{lines, look};
+use crate::running::look;
+use crate::status::lines;
 use crate::table::print;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::stdio::{stdin, stdout};

@@ -25,7 +25,7 @@ pub(crate) const TOO_MUCH: u32 = 11;
 /// `cap` is handed in, as reading it (`sched_rt_runtime_us`) makes kernels since 6.15 build their domains anew: wrong while a
 /// thread that died is still booked.
 pub(crate) fn free_tenths(tree: &Path, cap: Bandwidth) -> Option<u32> {
-    let cores = crate::probe::online();
+    let cores = crate::cores::online();
     let cap_ns = cap.times_ceil(giusto_model::Duration::from_ns(PERIOD_NS))?.ns();
     // A tenth of a point of room for the kernel's rounding; two points over.
     let budget_ns = |tenths: u32| match tenths {

@@ -2,12 +2,14 @@
 //!
 //! What schedules a service takes its processes into groups of its own. Where a hierarchy has one tree for all (v2), or
 //! the groups lie in the freezer that the manager uses too (v1 alone), these groups lie *below* the service's own, or
-//! have one of its name below them, so that all that comes of the program stays together: [`is_service`] tells.
+//! have one of its name below them, so that all that comes of the program stays together:
+//! [`is_service`](crate::names::is_service) tells.
 
-use crate::cpu_group::intend;
-use crate::cpuset::{ours, Cpusets};
+use crate::cpuset::Cpusets;
 use crate::files::{Files, Real};
-use crate::{Error, Lack, Recorder, Undo};
+use crate::names::{folder_name, ours};
+use crate::record::{intend, Recorder, Undo};
+use crate::{Error, Lack};
 use giusto_cgroup::{Cgroup, Tree};
 use giusto_model::{Limit, Process};
 use std::collections::BTreeSet;
@@ -202,31 +204,6 @@ impl Contained {
     }
 }
 
-/// No server's group has this name: what follows a service's name there is a number.
-fn folder_name(service: &str) -> String {
-    format!("giusto.{service}.service")
-}
-
-/// Where a group of `service` lies below `root`, if it was started by Giusto.
-pub(crate) fn below(root: &Path, service: &str) -> PathBuf {
-    root.join(folder_name(service))
-}
-
-/// Whether a folder is the group of a started service.
-pub(crate) fn is_service(folder: &Path) -> bool {
-    folder.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
-        name.strip_prefix("giusto.").and_then(|rest| rest.strip_suffix(".service")).is_some_and(|rest| !rest.is_empty())
-    })
-}
-
-/// Whether a process is in the group of the service of this name.
-pub(crate) fn contains(service: &str, pid: u32) -> bool {
-    let Some(tree) = Tree::find() else { return false };
-    tree.of_process(pid).is_some_and(|group| {
-        group.folder().ancestors().any(|at| at.file_name().is_some_and(|name| *name == *folder_name(service)))
-    })
-}
-
 /// What limits.
 struct Controller {
     name: &'static str,
@@ -264,21 +241,4 @@ fn enable(root: &Path, controller: &str, record: &mut dyn Recorder) -> Result<()
 
 fn broken(doing: &str, path: &Path, why: &std::io::Error) -> Error {
     Error::Kernel { doing: format!("{doing} {}", path.display()), why: why.to_string() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_group_of_a_service_is_known_by_its_name() {
-        for name in ["cache", "a.b", "7"] {
-            assert!(is_service(&below(Path::new("/x"), name)));
-        }
-        for other in
-            ["giusto.cache", "giusto.cache.0", "giusto.core1", "web.service", "giusto.service", "giusto..service"]
-        {
-            assert!(!is_service(Path::new(other)), "{other}");
-        }
-    }
 }

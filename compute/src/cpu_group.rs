@@ -1,9 +1,10 @@
 //! Groups of the cpu controller, cgroup v1 and v2: making them, and moving processes in, on record.
 
-use crate::contained::below;
 use crate::files::Files;
+use crate::names::below;
+use crate::record::{intend, Recorder, Undo};
 use crate::sched::{self, Thread};
-use crate::{Error, Recorder, Undo};
+use crate::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -157,10 +158,6 @@ impl CpuGroup {
             }
         }
     }
-}
-
-pub(crate) fn intend(record: &mut dyn Recorder, undo: Undo) -> Result<(), Error> {
-    record.intend(&undo).map_err(Error::Journal)
 }
 
 fn broken(doing: &str, path: &Path, why: &io::Error) -> Error {

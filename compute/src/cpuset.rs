@@ -1,15 +1,13 @@
-//! A core of its own root domain, where SCHED_DEADLINE may be pinned: exclusive cpusets, cgroup v1 and v2.
+//! The cpusets of a host, cgroup v1 and v2: where they are, who is in which, and moving processes between them.
 
-use crate::contained::is_service;
+use crate::cores::parse_cores;
 use crate::files::{Files, Real};
-use crate::neighbours::Neighbour;
+use crate::names::{is_service, OURS};
+use crate::record::{intend, Recorder, Undo};
 use crate::sched::{self, Thread};
-use crate::{Error, Recorder, Undo};
+use crate::Error;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// How the folders that Giusto makes begin.
-const OURS: &str = "giusto.";
 
 /// The one of all cores that are not given away.
 const REST: &str = "giusto.rest";
@@ -58,94 +56,8 @@ impl Cpusets {
         self.root().join(format!("{OURS}core{core}"))
     }
 
-    fn rest(&self) -> PathBuf {
+    pub(crate) fn rest(&self) -> PathBuf {
         self.root().join(REST)
-    }
-
-    /// Gives each of `cores` a root domain of its own, and all other cores of the machine one together.
-    ///
-    /// v1 needs an exclusive cpuset a core, a balanced one that holds the rest, and the root's `sched_load_balance` off; v2
-    /// a partition a core; both that no cpuset beside them has the core (`neighbours.rs`). Errors, before anything is
-    /// changed: an earlier Giusto's cpusets are there, another cpuset keeps one of the cores; later: the kernel refuses.
-    pub(crate) fn isolate(&self, files: &dyn Files, cores: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
-        let outer = files.below(self.root()).map_err(|why| kernel(format!("list {}", self.root().display()), &why))?;
-        if let Some(leftover) = outer.into_iter().find(|folder| ours(folder)) {
-            return Err(Error::Leftover(leftover));
-        }
-        let neighbours = self.neighbours(files)?;
-        if let Some(keeps) = neighbours.iter().find_map(|one| one.keeps(cores)) {
-            return Err(keeps);
-        }
-        match self {
-            Cpusets::V1(root) => self.isolate_v1(files, root, cores, &neighbours, record),
-            Cpusets::V2(root) => self.isolate_v2(files, root, cores, &neighbours, record),
-        }
-    }
-
-    fn isolate_v1(
-        &self,
-        files: &dyn Files,
-        root: &Path,
-        cores: &[u32],
-        neighbours: &[Neighbour],
-        record: &mut dyn Recorder,
-    ) -> Result<(), Error> {
-        let memory = read(files, &root.join("cpuset.mems"))?;
-        let all = parse_cores(&read(files, &root.join("cpuset.cpus"))?);
-        let taken: Vec<u32> = neighbours.iter().flat_map(|one| one.exclusively()).copied().collect();
-        let rest: Vec<u32> = all.into_iter().filter(|core| !cores.contains(core) && !taken.contains(core)).collect();
-        let flag = root.join("cpuset.sched_load_balance");
-        let old = read(files, &flag)?;
-        // Recorded first, so that it is undone last; done last, so that the rest is never without a balanced domain.
-        intend(record, Undo::File { path: flag.clone(), value: old.trim().into() })?;
-        self.make_way(files, neighbours, cores, record)?;
-        if !rest.is_empty() {
-            let folder = make(files, self.rest(), record)?;
-            set(files, &folder.join("cpuset.mems"), &memory)?;
-            set(files, &folder.join("cpuset.cpus"), &join(&rest))?;
-        }
-        for &core in cores {
-            let folder = make(files, self.folder(core), record)?;
-            set(files, &folder.join("cpuset.mems"), &memory)?;
-            set(files, &folder.join("cpuset.cpus"), &core.to_string())?;
-            set(files, &folder.join("cpuset.cpu_exclusive"), "1")?;
-        }
-        if old.trim() == "0" {
-            return Ok(());
-        }
-        set(files, &flag, "0")
-    }
-
-    fn isolate_v2(
-        &self,
-        files: &dyn Files,
-        root: &Path,
-        cores: &[u32],
-        neighbours: &[Neighbour],
-        record: &mut dyn Recorder,
-    ) -> Result<(), Error> {
-        let control = root.join("cgroup.subtree_control");
-        if !read(files, &control)?.split_whitespace().any(|c| c == "cpuset") {
-            intend(record, Undo::File { path: control.clone(), value: "-cpuset".into() })?;
-            set(files, &control, "+cpuset")?;
-        }
-        // Kernels before 6.2 forget threads' own masks when a partition takes cores away.
-        for (thread, cores) in sched::restricted() {
-            intend(record, Undo::Affinity { thread, cores })?;
-        }
-        self.make_way(files, neighbours, cores, record)?;
-        for &core in cores {
-            let folder = make(files, self.folder(core), record)?;
-            set(files, &folder.join("cpuset.cpus"), &core.to_string())?;
-            let partition = folder.join("cpuset.cpus.partition");
-            set(files, &partition, "root")?;
-            let got = read(files, &partition)?;
-            if got.trim() != "root" {
-                // Such as "root invalid (Cpu list in cpuset.cpus not exclusive)".
-                return Err(Error::Kernel { doing: format!("make core {core} a partition"), why: got.trim().into() });
-            }
-        }
-        Ok(())
     }
 
     /// Moves a process with all its threads to a core's cpuset, or to the cpuset of all other cores (`None`). One that is
@@ -276,13 +188,16 @@ impl Cpusets {
     }
 }
 
+/// The share of a core that real-time threads may use; see [`rebuild_domains`] for what reading it does.
+pub(crate) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+
 /// Makes the kernel build its scheduling domains anew, and with them its sums of deadline bandwidth. Only while no thread of
 /// ours has a reservation, and none that died is still booked.
 ///
 /// Reading `sched_rt_runtime_us` is enough since 6.15 (its handler rebuilds on every access); before, and on v1 only, the
 /// root's flag is toggled: twice, as the first turn may carry a wrong sum over.
 pub(crate) fn rebuild_domains(files: &dyn Files, root: &Path) -> io::Result<()> {
-    files.read(Path::new(crate::probe::RT_RUNTIME))?;
+    files.read(Path::new(RT_RUNTIME))?;
     let flag = root.join("cpuset.sched_load_balance");
     let Ok(old) = files.read(&flag) else { return Ok(()) };
     let (old, other) = if old.trim() == "0" { ("0", "1") } else { ("1", "0") };
@@ -299,15 +214,7 @@ fn on_core(folder: &Path) -> bool {
     folder.ancestors().any(|at| at.file_name().and_then(|name| number(name.to_str()?)) == Some(true))
 }
 
-pub(crate) fn ours(folder: &Path) -> bool {
-    folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OURS))
-}
-
-pub(crate) fn intend(record: &mut dyn Recorder, undo: Undo) -> Result<(), Error> {
-    record.intend(&undo).map_err(Error::Journal)
-}
-
-fn make(files: &dyn Files, path: PathBuf, record: &mut dyn Recorder) -> Result<PathBuf, Error> {
+pub(crate) fn make(files: &dyn Files, path: PathBuf, record: &mut dyn Recorder) -> Result<PathBuf, Error> {
     intend(record, Undo::Folder(path.clone()))?;
     files.make(&path).map_err(|why| kernel(format!("make {}", path.display()), &why))?;
     Ok(path)
@@ -318,7 +225,7 @@ pub(crate) fn set(files: &dyn Files, path: &Path, value: &str) -> Result<(), Err
     files.write(path, value).map_err(|why| kernel(format!("write {value} to {}", path.display()), &why))
 }
 
-fn read(files: &dyn Files, path: &Path) -> Result<String, Error> {
+pub(crate) fn read(files: &dyn Files, path: &Path) -> Result<String, Error> {
     files.read(path).map_err(|why| kernel(format!("read {}", path.display()), &why))
 }
 
@@ -329,29 +236,4 @@ pub(crate) fn kernel(doing: String, why: &io::Error) -> Error {
         _ => "",
     };
     Error::Kernel { doing, why: format!("{why}{hint}") }
-}
-
-pub(crate) fn join(cores: &[u32]) -> String {
-    cores.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// `0-2,5` as the kernel writes it.
-pub(crate) fn parse_cores(text: &str) -> Vec<u32> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
-    };
-    text.trim().split(',').filter_map(range).flatten().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_cores;
-
-    #[test]
-    fn lists_of_cores_are_read_as_the_kernel_writes_them() {
-        assert_eq!(parse_cores("0-2,5\n"), [0, 1, 2, 5]);
-        assert_eq!(parse_cores("1"), [1]);
-        assert!(parse_cores("").is_empty());
-    }
 }

@@ -45,12 +45,12 @@ impl Isolated {
         let mut cores = cores.to_vec();
         cores.sort_unstable();
         cores.dedup();
-        let online = crate::probe::online();
+        let online = crate::cores::online();
         if let Some(&core) = cores.iter().find(|core| !online.contains(core)) {
             return Err(Error::NoCore { core, online });
         }
         let tree = cpusets.root().to_path_buf();
-        let cap = crate::probe::cap();
+        let cap = crate::machine::cap();
         if let Some(tenths) = crate::admission::free_tenths(&tree, cap) {
             record.intend(&Undo::Bandwidth { tree, cap, tenths }).map_err(Error::Journal)?;
         }
@@ -121,11 +121,11 @@ impl Isolated {
 
 /// Changes a reservation from any thread, as long as it stands.
 #[derive(Clone, Copy, Debug)]
-pub struct Grip {
+pub struct Reservation {
     thread: Thread,
 }
 
-impl Grip {
+impl Reservation {
     /// Changes budget and period in place. A decrease is never refused. Where the thread has ended there is nothing to change:
     /// its number may be another one's.
     pub fn set(&self, server: &Server) -> Result<(), Error> {
@@ -149,14 +149,14 @@ pub fn budget_left(thread: u32) -> Option<i64> {
 }
 
 impl Reserved {
-    /// [`Grip::set`].
+    /// [`Reservation::set`].
     pub fn set(&self, server: &Server) -> Result<(), Error> {
-        self.grip().set(server)
+        self.reservation().set(server)
     }
 
     /// What changes it from another thread.
-    pub fn grip(&self) -> Grip {
-        Grip { thread: self.identity }
+    pub fn reservation(&self) -> Reservation {
+        Reservation { thread: self.identity }
     }
 
     /// Whether its thread is there.
@@ -357,7 +357,7 @@ mod tests {
                 budget: giusto_model::Duration::from_ms(1),
                 period: giusto_model::Duration::from_ms(100),
             };
-            Grip { thread: before }.set(&server).unwrap();
+            Reservation { thread: before }.set(&server).unwrap();
             assert_eq!(sched::get(0).unwrap().policy, sched::OTHER);
         })
         .join()
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_was_bound_twice_gets_its_own_cores_back() {
-        let online = crate::probe::online();
+        let online = crate::cores::online();
         let &[one, other, ..] = online.as_slice() else { return };
         thread::spawn(move || {
             // SAFETY: no arguments, cannot fail.

@@ -1,19 +1,27 @@
 //! Mechanisms that give processor time to servers on Linux.
 //!
 //! Called by `daemon`. Flows in: processes, servers from the plan, and a [`Recorder`] that keeps what is to be undone.
-//! Flows out: reservations in force, and undo records *before* each change; [`undo()`] takes them and puts everything back.
-//! Backends: `deadline` (SCHED_DEADLINE, pinned in an exclusive cpuset), `rt-group` (real-time groups of cgroup v1) and `quota`
-//! (a cap). It decides no parameter, starts no service and owns no journal file.
+//! Flows out: reservations in force, and undo records *before* each change; [`undo()`] takes them and puts everything
+//! back. Backends are files behind one trait, [`Backend`]: `deadline` (SCHED_DEADLINE, pinned in an exclusive cpuset),
+//! `manager` (servers of any kind, from user space), `rt-group` (real-time groups of cgroup v1) and `quota` (a cap). It
+//! decides no parameter, starts no service and owns no journal file.
 
 mod admission;
+mod backend;
+mod backends;
 mod contained;
+mod cores;
 mod cpu_group;
 mod cpuset;
 mod deadline;
+mod error;
 mod files;
 #[cfg(test)]
 mod imitation;
+mod isolation;
+mod machine;
 pub mod manager;
+mod names;
 mod neighbours;
 #[cfg(test)]
 mod neighbours_tests;
@@ -21,6 +29,7 @@ mod nudge;
 mod park;
 mod probe;
 mod quota;
+mod record;
 pub mod rights;
 mod rt_group;
 pub mod sched;
@@ -28,112 +37,19 @@ mod spent;
 mod stop;
 mod undo;
 
+pub use backend::{now, Backend, Changed, Grip, Ground, Observed};
+pub use backends::backend;
 pub use contained::Contained;
 pub use cpuset::Cpusets;
-pub use deadline::{bind, budget_left, prompt, reschedule, Grip, Isolated, Reserved};
+pub use deadline::{bind, budget_left, prompt, reschedule, Isolated, Reservation, Reserved};
+pub use error::{Error, Keeps, Lack};
+pub use machine::{kernel_version, Machine};
 pub use neighbours::Held;
 pub use park::Parked;
-pub use probe::{kernel_version, probe, Lack, Machine};
+pub use probe::probe;
 pub use quota::{Quota, Throttled};
+pub use record::{Recorder, Undo};
 pub use rt_group::RtGroup;
 pub use spent::spent;
 pub use stop::{go_on, stop};
-pub use undo::{undo, Recorder, Report, Undo};
-
-use giusto_model::ServerKind;
-use std::path::PathBuf;
-
-/// Why tasks cannot do without a core of their cpuset. Each text says what to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Keeps {
-    /// There is no other.
-    #[error("no other core: write another one to its cpuset.cpus, end its tasks or move them")]
-    OnlyCores,
-    /// It shares with no other cpuset (v1).
-    #[error("is exclusive: write 0 to its cpuset.cpu_exclusive, end its tasks or move them")]
-    Exclusive,
-    /// It is a partition (v2).
-    #[error("is a partition: write member to its cpuset.cpus.partition, end its tasks or move them")]
-    Partition,
-}
-
-/// Why a mechanism did not work. What was done until then stands in the recorder and can be undone.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The kernel refused.
-    #[error("cannot {doing}: {why}")]
-    Kernel {
-        /// What was tried.
-        doing: String,
-        /// What the kernel said, and what it means.
-        why: String,
-    },
-    /// Something is there that only an earlier Giusto can have made.
-    #[error("{0} exists already: an earlier giusto has left it; run 'giusto restore', or remove it with rmdir")]
-    Leftover(PathBuf),
-    /// Tasks of somebody else's cpuset hold the core.
-    #[error(
-        "core {core} is held by cpuset {cpuset}, which has {tasks} task{} and {why}, or give Giusto other cores",
-        if *.tasks == 1 { "" } else { "s" }
-    )]
-    CoreTaken {
-        /// Which core.
-        core: u32,
-        /// Whose.
-        cpuset: PathBuf,
-        /// How many are in it and below it.
-        tasks: usize,
-        /// Why they cannot do without it.
-        why: Keeps,
-    },
-    /// A core that is not there.
-    #[error("there is no core {core} to use; expected one of {online:?}")]
-    NoCore {
-        /// Which.
-        core: u32,
-        /// Which there are.
-        online: Vec<u32>,
-    },
-    /// The undo record could not be written, so nothing was changed.
-    #[error(
-        "cannot write the undo journal, so nothing more was changed: {0}; free space where it lies, then try again"
-    )]
-    Journal(std::io::Error),
-    /// The machine does not have it.
-    #[error("this machine lacks {}: {}", .0.what, .0.how)]
-    Lacks(Lack),
-    /// A thread ended.
-    #[error("thread {0} has ended")]
-    Gone(u32),
-    /// A thread's reservation, or its part in a group, was removed from outside.
-    #[error("thread {0} has no guarantee any more: somebody else has changed its policy, core or group; start 'giusto run' again")]
-    Lost(u32),
-    /// A thread has a reservation already.
-    #[error("thread {0} is under SCHED_DEADLINE already; end that reservation first: chrt --other --pid 0 {0}")]
-    Taken(u32),
-    /// The kernel's own mechanisms cannot enforce this.
-    #[error("backends 'deadline' and 'rt-group' enforce servers of kind constant_bandwidth only, not {0}")]
-    Kind(ServerKind),
-    /// A service without threads.
-    #[error("the service has no thread; it has ended, or was not started")]
-    NoThread,
-    /// Another thread did the work than the one that was reserved.
-    #[error("thread {reserved} is reserved, but in the last interval thread {worker} did most of the work, without a guarantee; if that stays so, start 'giusto run' again")]
-    NotTheWorker {
-        /// Which has the reservation.
-        reserved: u32,
-        /// Which should.
-        worker: u32,
-    },
-    /// SCHED_DEADLINE reserves single threads.
-    #[error(
-        "no thread does the service's work ({shares}; {threads} threads): backend 'deadline' reserves a single thread, which \
-         has to do at least 95 % of it; let the service work with one thread, or enforce it with --backend manager"
-    )]
-    NoWorker {
-        /// The busiest threads with their parts.
-        shares: String,
-        /// How many threads there are.
-        threads: usize,
-    },
-}
+pub use undo::{undo, Report};

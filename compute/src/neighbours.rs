@@ -6,9 +6,12 @@
 //! cpuset before that of an outer one: what was recorded last is undone first, so outer ones are widened first, as v1
 //! asks.
 
-use crate::cpuset::{intend, join, kernel, ours, parse_cores, set, Cpusets};
+use crate::cores::{join, parse_cores};
+use crate::cpuset::{kernel, set, Cpusets};
 use crate::files::Files;
-use crate::{Error, Keeps, Recorder, Undo};
+use crate::names::ours;
+use crate::record::{intend, Recorder, Undo};
+use crate::{Error, Keeps};
 use std::path::{Path, PathBuf};
 
 /// The cores of a cpuset.

@@ -5,7 +5,8 @@
 //! and under cgroup v1 every cpuset but the root loses it. All of that is on record before, to be given back once the core
 //! is online again.
 
-use crate::cpuset::{parse_cores, Cpusets};
+use crate::cores::parse_cores;
+use crate::cpuset::Cpusets;
 use crate::files::{Files, Real};
 use crate::sched::{self, Thread};
 use crate::undo::undo_in;

@@ -101,7 +101,7 @@ impl Quota {
     /// Errors: it has members; the kernel refuses.
     pub fn remove(&self) -> Result<(), Error> {
         let folder = &self.group.folder;
-        if crate::contained::is_service(folder) || !Real.is_folder(folder) {
+        if crate::names::is_service(folder) || !Real.is_folder(folder) {
             return Ok(());
         }
         Real.remove(folder)

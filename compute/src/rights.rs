@@ -1,8 +1,8 @@
 //! What this process may do to the host: its capabilities, whether they are the host's own, and whether the kernel
 //! gives it a real-time policy when asked.
 
-use crate::probe::Lack;
 use crate::sched::{self, Attr};
+use crate::Lack;
 use std::{fs, io, thread};
 
 /// A privilege of capabilities(7).

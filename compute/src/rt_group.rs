@@ -4,8 +4,9 @@
 //! budget for the set. Period and budget behave as `constant_bandwidth` does: a group that was idle starts a new period when
 //! it wakes. Enforced at the tick, what was overrun is paid back.
 
-use crate::cpu_group::{intend, CpuGroup, CpuTree};
+use crate::cpu_group::{CpuGroup, CpuTree};
 use crate::files::{Files, Real};
+use crate::record::intend;
 use crate::sched::{self, Attr, Thread};
 use crate::{Error, Lack, Recorder, Undo};
 use giusto_model::{Server, ServerKind};
@@ -63,7 +64,7 @@ impl RtGroup {
         processes: &[u32],
         record: &mut dyn Recorder,
     ) -> Result<Self, Error> {
-        let online = crate::probe::online();
+        let online = crate::cores::online();
         if !online.contains(&core) {
             return Err(Error::NoCore { core, online });
         }
@@ -83,7 +84,7 @@ impl RtGroup {
     ) -> Result<Self, Error> {
         accepts(server)?;
         let group = CpuGroup::make(files, tree, name, record)?;
-        let (period, runtime) = whole_us(server);
+        let (period, runtime) = RtGroup::whole_us(server);
         // A fresh group has a runtime of 0, which fits into any period.
         group.write_pair(files, None, (PERIOD, period), (RUNTIME, runtime), TOO_MUCH)?;
         Ok(RtGroup { group, core, in_force_us: (period, runtime), members: BTreeMap::new(), ended_ns: 0 })
@@ -102,7 +103,7 @@ impl RtGroup {
 
     fn set_in(&mut self, files: &dyn Files, server: &Server) -> Result<(), Error> {
         accepts(server)?;
-        let (period, runtime) = whole_us(server);
+        let (period, runtime) = RtGroup::whole_us(server);
         let was = Some(self.in_force_us);
         self.group.write_pair(files, was, (PERIOD, period), (RUNTIME, runtime), TOO_MUCH)?;
         self.in_force_us = (period, runtime);
@@ -167,6 +168,12 @@ impl RtGroup {
         lost.map_or(Ok(()), |member| Err(Error::Lost(member.thread.tid)))
     }
 
+    /// Period and budget, as the kernel is told.
+    pub(crate) fn whole_us(server: &Server) -> (u64, u64) {
+        let period = server.period.ns() / 1_000;
+        (period, server.budget.ns().div_ceil(1_000).min(period))
+    }
+
     /// Processor time that the group has had since it was made. What a thread that has ended used since the last call is left
     /// out.
     pub fn supplied_ns(&mut self) -> u64 {
@@ -192,12 +199,6 @@ fn accepts(server: &Server) -> Result<(), Error> {
         ServerKind::ConstantBandwidth => Ok(()),
         other => Err(Error::Kind(other)),
     }
-}
-
-/// Period and budget.
-fn whole_us(server: &Server) -> (u64, u64) {
-    let period = server.period.ns() / 1_000;
-    (period, server.budget.ns().div_ceil(1_000).min(period))
 }
 
 /// Where real-time groups are.
@@ -277,7 +278,7 @@ mod tests {
     fn budgets_are_whole_microseconds_never_less_than_asked_for() {
         let ns = giusto_model::Duration::from_ns;
         let of = |budget, period| {
-            whole_us(&Server { kind: ServerKind::ConstantBandwidth, budget: ns(budget), period: ns(period) })
+            RtGroup::whole_us(&Server { kind: ServerKind::ConstantBandwidth, budget: ns(budget), period: ns(period) })
         };
         assert_eq!(of(3_000_001, 10_000_999), (10_000, 3_001));
         assert_eq!(of(10_000_999, 10_000_999), (10_000, 10_000), "never more than the period");

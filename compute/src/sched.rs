@@ -286,9 +286,15 @@ pub(crate) fn core(tid: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
 }
 
+/// Whether a thread runs, or waits for its core.
+pub fn wants_to_run(tid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
+}
+
 /// Threads of the whole machine that may not run on all online cores, the kernel's own ones excepted, with their cores.
 pub(crate) fn restricted() -> Vec<(Thread, Vec<u32>)> {
-    let online = crate::probe::online();
+    let online = crate::cores::online();
     let threads = processes().into_iter().flat_map(threads);
     threads.filter_map(|tid| Some((Thread::of(tid)?, affinity(tid).ok().filter(|cores| *cores != online)?))).collect()
 }
@@ -310,19 +316,14 @@ pub fn affinity(tid: u32) -> io::Result<Vec<u32>> {
     Ok((0..8192).filter(|&core| mask[core as usize / 64] >> (core % 64) & 1 == 1).collect())
 }
 
-/// Cores a thread may run on, ascending, with those that are offline now: what to give it back once they are there again. On machines
-/// without any the same as [`affinity`].
+/// Cores a thread may run on, ascending, with those that are offline now: what to give it back once they are there
+/// again. Read from its status, as [`affinity`] leaves out what is offline at that instant, and a core may come back meanwhile.
 pub(crate) fn allowed(tid: u32) -> io::Result<Vec<u32>> {
-    let now = affinity(tid)?;
-    let present = fs::read_to_string("/sys/devices/system/cpu/present").unwrap_or_default();
-    let present = crate::cpuset::parse_cores(&present);
-    if present == crate::probe::online() {
-        return Ok(now);
-    }
     let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
-    let all = crate::cpuset::parse_cores(list).into_iter().filter(|core| present.contains(core) || now.contains(core));
-    Ok(all.collect())
+    let present = fs::read_to_string("/sys/devices/system/cpu/present")?;
+    let present = crate::cores::parse_cores(&present);
+    Ok(crate::cores::parse_cores(list).into_iter().filter(|core| present.contains(core)).collect())
 }
 
 /// Whether this program runs as root.

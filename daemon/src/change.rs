@@ -1,9 +1,7 @@
 //! Steps from one plan to the next, done on a [`Scene`].
 
-use crate::hold::{self, Hold};
 use crate::{Error, Running, Scene, Step};
-use giusto_compute::manager::Manager;
-use giusto_model::{Backend, Plan, ServicePlan};
+use giusto_model::{Plan, ServicePlan};
 
 /// Does one step on the way to `plan`.
 pub(crate) fn apply(scene: &mut Scene, step: &Step, plan: &Plan) -> Result<(), Error> {
@@ -16,22 +14,19 @@ pub(crate) fn apply(scene: &mut Scene, step: &Step, plan: &Plan) -> Result<(), E
             scene.release(index)?;
             // Its backend may be another one from now on.
             match find(service, *vcpu) {
-                Some(goal) if goal.backend == scene.parts[index].plan.backend => Ok(()),
-                _ => hold::let_go(scene, index),
+                Some(goal) if goal.backend == scene.parts[index].backend => Ok(()),
+                _ => scene.let_go(index),
             }
         }
         Step::Decrease { service, vcpu, .. } | Step::Increase { service, vcpu, .. } => {
             match (index(scene, service, *vcpu), find(service, *vcpu)) {
-                (Some(index), Some(goal)) => hold::set(scene, index, goal),
+                (Some(index), Some(goal)) => scene.set_server(index, goal),
                 _ => Ok(()),
             }
         }
         Step::Move { service, vcpu, .. } => {
             let Some(index) = index(scene, service, *vcpu) else { return Ok(()) };
-            if matches!(scene.parts[index].hold, Hold::RtGroup(_)) {
-                return Err(hold::unchangeable(&scene.parts[index].plan));
-            }
-            let before = scene.parts[index].plan.clone();
+            let before = scene.parts[index].clone();
             scene.release(index)?;
             let put_there = find(service, *vcpu).map_or(Ok(()), |goal| put(scene, index, goal));
             put_there.inspect_err(|_| or_warn(put(scene, index, &before)))
@@ -40,13 +35,13 @@ pub(crate) fn apply(scene: &mut Scene, step: &Step, plan: &Plan) -> Result<(), E
             let Some(goal) = find(service, *vcpu) else { return Ok(()) };
             match index(scene, service, *vcpu) {
                 Some(index) => {
-                    let before = scene.parts[index].plan.clone();
-                    let was_held = !matches!(scene.parts[index].hold, Hold::Nothing);
+                    let before = scene.parts[index].clone();
+                    let was_held = scene.backends.holds(&before);
                     put(scene, index, goal).inspect_err(|_| {
                         if !was_held {
-                            or_warn(hold::let_go(scene, index));
+                            or_warn(scene.let_go(index));
                         }
-                        scene.parts[index].plan = before;
+                        scene.parts[index] = before;
                     })
                 }
                 // It had leftovers until now.
@@ -73,25 +68,15 @@ pub(crate) fn apply(scene: &mut Scene, step: &Step, plan: &Plan) -> Result<(), E
 }
 
 fn index(scene: &Scene, service: &str, vcpu: Option<u32>) -> Option<usize> {
-    scene.parts.iter().position(|part| part.plan.name == service && part.plan.vcpu == vcpu)
+    scene.parts.iter().position(|part| part.name == service && part.vcpu == vcpu)
 }
 
 /// In force on the core of `goal`.
 fn put(scene: &mut Scene, index: usize, goal: &ServicePlan) -> Result<(), Error> {
-    if goal.backend == Backend::Manager {
-        prepare(scene)?;
-        scene.manager(goal)?;
-    }
-    scene.parts[index].plan = goal.clone();
+    scene.admit(goal)?;
+    scene.parts[index] = goal.clone();
     scene.confine()?;
     scene.reserve(index).map(drop)
-}
-
-fn prepare(scene: &mut Scene) -> Result<(), Error> {
-    if scene.managers.is_empty() {
-        Manager::prepare(scene.journal)?;
-    }
-    Ok(())
 }
 
 /// What fails on the way back from a failure.
@@ -108,9 +93,7 @@ fn add(scene: &mut Scene, service: &str, plan: &Plan) -> Result<(), Error> {
 
 fn begin(scene: &mut Scene, service: &str, plan: &Plan) -> Result<(), Error> {
     for goal in plan.services.iter().filter(|goal| goal.name == service) {
-        if goal.backend == Backend::Manager {
-            prepare(scene)?;
-        }
+        scene.admit(goal)?;
         scene.enter(goal)?;
         scene.reserve(scene.parts.len() - 1)?;
     }
@@ -122,8 +105,8 @@ fn begin(scene: &mut Scene, service: &str, plan: &Plan) -> Result<(), Error> {
 
 /// Ends a service that giusto started, lets an adopted one go.
 fn remove(scene: &mut Scene, service: &str) -> Result<(), Error> {
-    while let Some(index) = scene.parts.iter().position(|part| part.plan.name == service) {
-        hold::let_go(scene, index)?;
+    while let Some(index) = scene.parts.iter().position(|part| part.name == service) {
+        scene.let_go(index)?;
         scene.parts.remove(index);
     }
     scene.every().filter(|running| running.name == service).for_each(Running::end);

@@ -1,9 +1,7 @@
 //! What this program changes on a host, whichever room does it: one journal holds all of it.
 
-use crate::Journal;
 use giusto_compute::Report;
 use serde::{Deserialize, Serialize};
-use std::io;
 
 /// A change, as its undoing. On disk it is what its room writes: the names of its variants tell the room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,12 +49,6 @@ pub(crate) fn parks(change: &Change) -> Option<u32> {
     match change {
         Change::Compute(undo) => undo.parks(),
         Change::Network(_) => None,
-    }
-}
-
-impl giusto_network::Recorder for Journal {
-    fn intend(&mut self, undo: &giusto_network::Undo) -> io::Result<()> {
-        self.write_down(Change::Network(undo.clone()))
     }
 }
 

@@ -4,10 +4,8 @@
 
 use crate::adapt::{Again, Factors, Wish};
 use crate::modes::Wishes;
-use crate::{Change, ChangeStatus, State, Status, STATUS_VERSION};
+use crate::{Change, ChangeStatus, Refused, State, Status, STATUS_VERSION};
 use giusto_model::{Plan, Site};
-use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, sync_channel, Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -25,22 +23,6 @@ pub trait Host: Send + Sync {
     fn change_mode(&self, wish: &crate::Wish) -> Result<Option<ChangeStatus>, Refused>;
     /// Asks for an orderly end.
     fn stop(&self);
-}
-
-/// Why something asked for was not done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Refused {
-    /// The exit code that says so (DESIGN, "Errors").
-    pub exit: u8,
-    /// In words, with what to do.
-    pub reason: String,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
 }
 
 /// Reads a site file and plans it for this host, or reads a plan that was reviewed. The site, as far as it is known, is what

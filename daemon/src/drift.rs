@@ -2,30 +2,15 @@
 //! kernel accounts
 //! anyway.
 
-use crate::scene::{Part, Scene};
+use crate::{DemandStatus, Scene};
 use giusto_compute::sched;
 use giusto_model::{Duration, Plan, Promise, ServicePlan};
 use giusto_verify::{Drift, Planned, WINDOW};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Which threads a service has is looked up once in so many windows.
 const THREADS_EVERY: u32 = 10;
-
-/// What a service asks for beside what was planned for it; both are shares of a core. Part of the status.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DemandStatus {
-    /// What was planned for.
-    pub planned: f64,
-    /// What it took lately: about two seconds.
-    pub recent: f64,
-    /// Since when it has asked for more than planned, in Unix time; `None`: it does not.
-    pub drifted_since_ns: Option<u64>,
-    /// How often it began to under this plan.
-    pub alarms: u64,
-}
 
 /// All services with a planned demand.
 #[derive(Debug, Default)]
@@ -52,23 +37,23 @@ impl Drifts {
             return;
         }
         self.last = Some(now);
-        let parts: Vec<(&Part, Planned)> =
-            scene.parts.iter().filter_map(|part| Some((part, planned(&scene.plan, &part.plan)?))).collect();
-        self.watched.retain(|key, _| parts.iter().any(|(part, _)| *key == self::key(&part.plan)));
+        let parts: Vec<(&ServicePlan, Planned)> =
+            scene.parts.iter().filter_map(|part| Some((part, planned(&scene.plan, part)?))).collect();
+        self.watched.retain(|key, _| parts.iter().any(|(part, _)| *key == self::key(part)));
         for (part, planned) in parts {
-            let key = key(&part.plan);
+            let key = key(part);
             if self.watched.get(&key).is_none_or(|watched| *watched.drift.planned() != planned) {
                 self.watched.insert(key.clone(), Watched::new(planned)); // a new plan begins anew
             }
             let Some(watched) = self.watched.get_mut(&key) else { continue };
             watched.look(passed, || {
-                let members = scene.members(&part.plan).unwrap_or_default();
-                match part.plan.vcpu {
+                let members = scene.members(part).unwrap_or_default();
+                match part.vcpu {
                     Some(_) => members,
                     None => members.into_iter().flat_map(sched::threads).collect(),
                 }
             });
-            watched.tell(&part.plan);
+            watched.tell(part);
         }
     }
 

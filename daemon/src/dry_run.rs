@@ -1,8 +1,8 @@
 //! What a run would do, without doing it.
 
-use giusto_compute::{Cpusets, Machine};
+use giusto_compute::{backend, Machine};
 use giusto_model::{Backend, Limit, NetworkPlan, Origin, Plan, Process};
-use std::path::Path;
+use std::collections::BTreeSet;
 
 /// What `run` would do to this host, in order: files written, programs started, system calls.
 pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
@@ -21,38 +21,12 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
         lines.push("start the thread of modes, at SCHED_FIFO 92, for 'giusto mode'; it changes budgets, boosts agents, and stops with SIGSTOP what a mode stops".into());
         lines.push("remember the mode in /run/giusto/modes.json".into());
     }
-    let on = |backend| plan.services.iter().filter(move |service| service.backend == backend);
-    let cores = |backend| {
-        let mut cores: Vec<u32> = on(backend).map(|service| service.core).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        cores
-    };
-    let isolated = cores(Backend::Deadline);
-    let held = machine.held.iter().filter(|held| held.cores.iter().all(|core| isolated.contains(core)));
-    lines.extend(held.map(|held| format!("refuse all of this, because {}", held.why)));
-    if !isolated.is_empty() {
-        lines.push(format!(
-            "reserve with SCHED_DEADLINE on cores {:?} for a millisecond, to see how much bandwidth is free",
-            machine.cores
-        ));
-        match &machine.cpusets {
-            Some(cpusets) => isolate(cpusets, &isolated, &machine.cores, &mut lines),
-            None => lines.push("(no cpusets here: nothing further)".into()),
+    for name in Backend::ALL {
+        let on = plan.services.iter().filter(|service| service.backend == name).map(|service| service.core);
+        let cores: Vec<u32> = on.collect::<BTreeSet<_>>().into_iter().collect();
+        if !cores.is_empty() {
+            lines.extend(backend(name).describe_cores(&cores, machine));
         }
-    }
-    let managed = cores(Backend::Manager);
-    if !managed.is_empty() {
-        lines.push("start a watchdog, which undoes everything should giusto die or stall".into());
-        lines.push(
-            "make a frozen cgroup giusto.manager.keeper without members (cgroup v1), so that freezing others is quick"
-                .into(),
-        );
-    }
-    for core in managed {
-        lines.push(format!(
-            "start the manager of core {core}: a thread at SCHED_FIFO 90 on it, told by BPF programs on sched_switch, sched_wakeup, sched_wakeup_new and sched_process_fork"
-        ));
     }
     let once = plan.services.iter().filter(|service| service.vcpu.is_none_or(|vcpu| vcpu == 0));
     let services = once.map(|service| (&service.name, &service.origin, &service.process, service.load.as_ref()));
@@ -67,49 +41,24 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
             }
             Origin::Adopt(adopt) => format!("adopt {name}: {adopt}"),
         });
+        if !process.after_end.is_empty() {
+            let words: Vec<_> = process.after_end.iter().map(|word| quoted(word)).collect();
+            lines.push(format!("whenever {name} has ended, before it is started again: {}", words.join(" ")));
+        }
         if let Some(load) = load {
             lines.push(format!("wait until {name} listens on {}", load.address()));
         }
     }
-    for service in &plan.services {
-        let (budget, period) = (service.server.budget.ns(), service.server.period.ns());
-        if service.backend == Backend::Manager {
-            let vcpu = service.vcpu.map_or(String::new(), |vcpu| format!(".{vcpu}"));
-            let (name, core) = (&service.name, service.core);
-            lines.push(format!(
-                "make the cgroup giusto.{name}{vcpu} in the freezer, move its members in, bind them to core {core}"
-            ));
-            lines.push(format!(
-                "give {name}{vcpu} {budget} ns in every {period} ns, {}: sched_setattr(its threads, SCHED_RR 1 to 80 with budget, SCHED_OTHER without){}",
-                service.server.kind,
-                if service.cap == giusto_model::Cap::Hard { ", frozen without" } else { "" }
-            ));
-            continue;
-        }
-        if service.backend != Backend::Deadline {
-            let vcpu = service.vcpu.map_or(String::new(), |vcpu| format!(", virtual CPU {vcpu},"));
-            let (name, core, server) = (&service.name, service.core, service.server);
-            lines.push(format!(
-                "keep {name}{vcpu} on core {core} to {budget} ns in every {period} ns, as a {} server, by the backend {}",
-                server.kind, service.backend
-            ));
-            continue;
-        }
-        lines.push(format!("move the processes of {} to core {}", service.name, service.core));
-        lines.push(format!(
-            "sched_setattr(thread of {} that does the work, SCHED_DEADLINE | RESET_ON_FORK, runtime {budget} ns, deadline {period} ns, period {period} ns)",
-            service.name
-        ));
-        lines.push("interrupt that thread once by ptrace if it sleeps on another core (compute/README.md)".into());
-    }
+    lines.extend(plan.services.iter().flat_map(|service| backend(service.backend).describe(service)));
     for leftover in &plan.leftovers {
         let cores: Vec<String> = leftover.cores.iter().map(u32::to_string).collect();
         lines.push(format!("spread the processes of {} over cores {}", leftover.name, cores.join(", ")));
         if let Some(most) = leftover.at_most {
             lines.push(format!(
-                "cap the processes of {} at {} of a core, by the backend quota",
+                "cap the processes of {} at {} of a core, by the backend {}",
                 leftover.name,
-                most.percent()
+                most.percent(),
+                Backend::CAP
             ));
         }
     }
@@ -161,32 +110,6 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
         "look every second whether those threads process the packets, and every ten whether those without a promise are spread well over cores {:?}",
         network.cores
     ));
-}
-
-fn isolate(cpusets: &Cpusets, cores: &[u32], online: &[u32], lines: &mut Vec<String>) {
-    let show = |path: &Path| path.display().to_string();
-    lines.push(format!(
-        "take cores {cores:?} out of the cpuset.cpus of other cpusets in {} until the end; their tasks run on with the other \
-         cores that they have",
-        show(cpusets.root())
-    ));
-    match cpusets {
-        Cpusets::V1(root) => {
-            let rest: Vec<u32> = online.iter().copied().filter(|core| !cores.contains(core)).collect();
-            lines.push(format!("make {} with cores {rest:?}", show(&root.join("giusto.rest"))));
-            for &core in cores {
-                lines.push(format!("make {} with core {core}, exclusive", show(&cpusets.folder(core))));
-            }
-            lines.push(format!("write 0 to {}", show(&root.join("cpuset.sched_load_balance"))));
-            lines.push(format!("move all processes of {} to {}", show(root), show(&root.join("giusto.rest"))));
-        }
-        Cpusets::V2(root) => {
-            lines.push(format!("write +cpuset to {}", show(&root.join("cgroup.subtree_control"))));
-            for &core in cores {
-                lines.push(format!("make {} with core {core}, partition root", show(&cpusets.folder(core))));
-            }
-        }
-    }
 }
 
 /// Where a service is started, and as what.

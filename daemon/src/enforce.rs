@@ -1,6 +1,5 @@
 //! The loop that enforces a plan.
 
-use crate::hold::Hold;
 use crate::{Error, Scene, Watchdog};
 use std::time::{Duration, Instant};
 
@@ -37,7 +36,7 @@ pub fn enforce(
         let astray = scene.astray();
         let all = turns % 10 == 0 || astray;
         if astray {
-            worries.extend(scene.ask_managers()?);
+            worries.extend(scene.ask_backends()?);
         }
         let wrong = scene.supervise(all)?;
         if all {
@@ -76,7 +75,7 @@ fn look_at_packets(scene: &mut Scene, due: bool) -> Vec<String> {
 fn reserve(scene: &mut Scene, index: usize) -> Result<(), Error> {
     scene.is_here();
     let how = scene.reserve(index)?;
-    let plan = &scene.parts[index].plan;
+    let plan = &scene.parts[index];
     let vcpu = plan.vcpu.map(|vcpu| format!(", virtual CPU {vcpu}")).unwrap_or_default();
     tracing::info!(service = plan.name, core = plan.core, "{}{vcpu}: {how}", plan.name);
     Ok(())
@@ -84,7 +83,7 @@ fn reserve(scene: &mut Scene, index: usize) -> Result<(), Error> {
 
 fn reserve_anew(scene: &mut Scene, index: usize) -> Result<(), Error> {
     let how = scene.reserve_anew(index)?;
-    let plan = &scene.parts[index].plan;
+    let plan = &scene.parts[index];
     tracing::info!(service = plan.name, core = plan.core, "{} again: {how}", plan.name);
     Ok(())
 }
@@ -99,12 +98,8 @@ fn look(scene: &mut Scene) -> Result<Vec<String>, Error> {
         if !scene.is_up(index) {
             continue; // told already
         }
-        let checked = match &mut scene.parts[index].hold {
-            Hold::Deadline(reserved) => reserved.check(),
-            Hold::RtGroup(group) => group.check(),
-            Hold::Managed(_) => Ok(()),
-            Hold::Nothing => Err(giusto_compute::Error::NoThread),
-        };
+        let plan = &scene.parts[index];
+        let checked = scene.backends.of(plan.backend).check(plan);
         match checked {
             Ok(()) => {}
             Err(giusto_compute::Error::Gone(_) | giusto_compute::Error::NoThread) => {
@@ -112,12 +107,12 @@ fn look(scene: &mut Scene) -> Result<Vec<String>, Error> {
                     worries.push(format!("{error}; tried again every second"));
                 }
             }
-            Err(error) => worries.push(format!("{}: {error}", scene.parts[index].plan.name)),
+            Err(error) => worries.push(format!("{}: {error}", scene.parts[index].name)),
         }
     }
     if let Err(error) = scene.begin_modes() {
         worries.push(format!("modes do not change: {error}; tried again every second"));
     }
-    worries.extend(scene.ask_managers()?);
+    worries.extend(scene.ask_backends()?);
     Ok(worries)
 }

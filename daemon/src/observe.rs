@@ -1,7 +1,6 @@
 //! What the kernel and the managers tell of services: a [`Stage`] over a [`Scene`].
 
 use crate::drift::{words, Drifts};
-use crate::hold::Hold;
 use crate::modes::Wishes;
 use crate::{
     CoreCriticality, CoreStatus, Error, Refused, Report, Running, Scene, ServiceState, ServiceStatus, Stage, Step,
@@ -9,7 +8,7 @@ use crate::{
 use giusto_compute::manager::ServerReport;
 use giusto_compute::sched;
 use giusto_model::{Backend, Plan, ServicePlan};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// Remembers what each service has used.
@@ -58,36 +57,27 @@ impl Observed<'_, '_, '_> {
             services.push(ServiceStatus { demand, ..service(plan, running, threads, meter) });
         }
         for (status, part) in services.iter_mut().zip(&scene.parts) {
-            if let Hold::Deadline(reserved) = &part.hold {
-                // The kernel writes it down at ticks: up to 4 ms ago.
-                status.left_ns = giusto_compute::budget_left(reserved.thread);
-                let dry = status.left_ns.is_some_and(|left| left <= 0);
-                if dry && wants_to_run(reserved.thread) {
-                    status.state = ServiceState::Throttled;
+            let seen = scene.backends.used(part.backend).map(|backend| backend.observe(part)).unwrap_or_default();
+            status.left_ns = seen.left_ns;
+            if let Some((for_ns, server)) = seen.counted {
+                managed(status, server);
+                // Threads that are born in it may be in no process group of the service.
+                let key = (status.name.clone(), status.vcpu);
+                let last = observer.supplied.entry(key).or_insert((for_ns, server.supplied_ns, 0.0));
+                if let passed @ 1.. = for_ns.saturating_sub(last.0) {
+                    let recent = server.supplied_ns.saturating_sub(last.1) as f64 / passed as f64;
+                    *last = (for_ns, server.supplied_ns, recent);
                 }
-            }
-            if let Hold::Managed(handle) = &part.hold {
-                let report = scene.reports.get(&part.plan.core);
-                let server =
-                    report.and_then(|report| report.servers.iter().find(|s| Some(s.server) == handle.server()));
-                if let (Some(report), Some(server)) = (report, server) {
-                    managed(status, server);
-                    // Threads that are born in it may be in no process group of the service.
-                    let key = (status.name.clone(), status.vcpu);
-                    let last = observer.supplied.entry(key).or_insert((report.for_ns, server.supplied_ns, 0.0));
-                    if let passed @ 1.. = report.for_ns.saturating_sub(last.0) {
-                        let recent = server.supplied_ns.saturating_sub(last.1) as f64 / passed as f64;
-                        *last = (report.for_ns, server.supplied_ns, recent);
-                    }
-                    status.supplied_recent = last.2;
-                }
+                status.supplied_recent = last.2;
+            } else if seen.is_throttled {
+                status.state = ServiceState::Throttled;
             }
         }
-        let mut cores: Vec<CoreStatus> = scene.parts.iter().map(|part| core(&part.plan)).collect();
+        let mut cores: Vec<CoreStatus> = scene.parts.iter().map(core).collect();
         cores.sort_by_key(|core| core.core);
         cores.dedup_by_key(|core| core.core);
         for status in &mut cores {
-            if let Some(report) = scene.reports.get(&status.core) {
+            if let Some(report) = scene.backends.all().find_map(|backend| backend.report(status.core)) {
                 let before = observer.managers.insert(status.core, (report.for_ns, report.own_ns, report.wakeups));
                 let (at, own, wakeups) = before.unwrap_or((0, 0, 0));
                 let passed = report.for_ns.saturating_sub(at).max(1) as f64;
@@ -103,19 +93,9 @@ impl Observed<'_, '_, '_> {
                 });
             }
         }
-        let used = |backend| scene.parts.iter().any(|part| part.plan.backend == backend);
-        let mut notes = Vec::new();
-        if used(Backend::Deadline) {
-            notes.push("backend deadline: the kernel enforces; it does not count how often it throttled".into());
-        }
-        if used(Backend::Manager) {
-            notes.push("backend manager: giusto enforces; should it die, its watchdog restores the host".into());
-        }
-        let blind = scene.reports.values().filter(|report| !report.tells_moves);
-        notes.extend(blind.map(|report| {
-            let core = report.core;
-            format!("core {core}: this kernel does not tell who leaves its cgroup; it is noticed within 100 ms of running on")
-        }));
+        let used: BTreeSet<Backend> = scene.parts.iter().map(|part| part.backend).collect();
+        let used = used.into_iter().filter_map(|backend| scene.backends.used(backend));
+        let mut notes: Vec<String> = used.flat_map(|backend| backend.notes()).collect();
         let network = scene.packets.as_ref().map(|packets| packets.status()).unwrap_or_default();
         let dropped = [giusto_network::Limit::Drop, giusto_network::Limit::DropSent];
         if network.iter().any(|link| dropped.contains(&link.limit)) {
@@ -169,7 +149,6 @@ impl Stage for Observed<'_, '_, '_> {
 /// What only a manager knows.
 fn managed(status: &mut ServiceStatus, server: &ServerReport) {
     status.threads = server.threads.len() as u32;
-    status.left_ns = Some(server.left_ns);
     status.supplied_ns = server.supplied_ns;
     status.depletions = Some(server.throttled);
     status.overrun_max_ns = Some(server.overrun_max_ns);
@@ -206,7 +185,7 @@ fn service(plan: Option<&ServicePlan>, running: &Running, threads: Vec<u32>, met
         true if running.awaited() && running.started() => ServiceState::Restarting,
         true if running.awaited() => ServiceState::Awaited,
         true => ServiceState::Ended,
-        false if threads.iter().any(|&thread| wants_to_run(thread)) => ServiceState::Running,
+        false if threads.iter().any(|&thread| sched::wants_to_run(thread)) => ServiceState::Running,
         false => ServiceState::Idle,
     };
     ServiceStatus {
@@ -236,11 +215,6 @@ fn word(promise: &giusto_model::Promise) -> String {
         Ok(serde_json::Value::Object(fields)) => fields.keys().next().cloned().unwrap_or_default(),
         _ => String::new(),
     }
-}
-
-fn wants_to_run(thread: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
 /// Processor time of threads that come and go.

@@ -9,6 +9,7 @@ use crate::desk::{Desk, Order};
 use crate::difference::{difference, Layout};
 use crate::metrics::Metrics;
 use crate::modes::{ModesStatus, Wishes};
+use crate::peek::OWN_PLAN;
 use crate::{
     Change, CoreStatus, Error, Host, Journal, LinkStatus, Notify, Planner, Refused, ServiceStatus, Signals, State, Step,
 };
@@ -20,9 +21,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// In the state folder.
-pub(crate) const OWN_PLAN: &str = "plan.json";
 
 /// What enforces, as far as operators have to do with it.
 pub trait Stage {

@@ -1,7 +1,9 @@
 //! The part of a scene that gives packets their threads.
 
+use crate::changes::Change;
 use crate::{Error, Journal, LinkStatus, Network};
 use giusto_model::{NetworkPlan, Origin, Plan};
+use std::io;
 use std::time::{Duration, Instant};
 
 /// How long a service that was just started may take until its interface is there.
@@ -118,5 +120,11 @@ fn tell(network: &Network) {
             link.threads,
             link.limit
         );
+    }
+}
+
+impl giusto_network::Recorder for Journal {
+    fn intend(&mut self, undo: &giusto_network::Undo) -> io::Result<()> {
+        self.write_down(Change::Network(undo.clone()))
     }
 }

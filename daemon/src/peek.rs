@@ -2,11 +2,13 @@
 
 use crate::changes::parks;
 use crate::journal::{holder, read, state_folder, Found};
-use crate::operator::OWN_PLAN;
 use giusto_compute::sched::Thread;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
+
+/// The plan in force of a giusto that runs, in the state folder.
+pub(crate) const OWN_PLAN: &str = "plan.json";
 
 /// Cores that a giusto has parked which has not been undone: by its journal, which is neither locked nor changed. None
 /// where it may not be read.

@@ -1,16 +1,16 @@
 //! The scene of a run: all services of a plan alive and in their places on this host, each under the backend that the plan
 //! chose, and the way back.
 
-use crate::hold::Hold;
+use crate::backends::Backends;
 use crate::modal::Modal;
 use crate::packets::Packets;
 use crate::spinner::Spinner;
 use crate::watchdog::clock;
 use crate::{Before, Error, Journal, Running};
-use giusto_compute::manager::{Beats, Manager, Order, Report};
+use giusto_compute::manager::Beats;
 use giusto_compute::sched::{self, Attr, Thread};
-use giusto_compute::{bind, Isolated, Machine, Parked, Quota, Recorder};
-use giusto_model::{Backend, Cap, Duration, LeftoverPlan, Plan, ServicePlan};
+use giusto_compute::{Ground, Machine, Parked, Quota, Recorder};
+use giusto_model::{Duration, LeftoverPlan, Plan, ServicePlan};
 use rustix::time::ClockId;
 use std::collections::BTreeMap;
 use std::io;
@@ -25,16 +25,12 @@ pub struct Scene<'j> {
     pub(crate) plan: Plan,
     pub(crate) journal: &'j mut Journal,
     logs: PathBuf,
-    /// Cores under `deadline`; `None` if there are none.
-    pub(crate) isolated: Option<Isolated>,
-    /// Cores under `manager`.
-    pub(crate) managers: BTreeMap<u32, Manager>,
-    /// What each manager told last.
-    pub(crate) reports: BTreeMap<u32, Report>,
+    pub(crate) machine: Machine,
+    pub(crate) backends: Backends,
     pub(crate) beats: Beats,
     pub(crate) services: Vec<Running>,
     /// Servers in the order of the plan; a virtual machine has one a vCPU.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<ServicePlan>,
     pub(crate) leftovers: Vec<Leftover>,
     pub(crate) packets: Option<Packets>,
     /// Cores that are offline, once everything is in force.
@@ -44,12 +40,6 @@ pub struct Scene<'j> {
     /// A service that did not listen when it was started, though it was there.
     not_listening: Option<Error>,
     finished: bool,
-}
-
-/// A server of a service, and how it is enforced.
-pub(crate) struct Part {
-    pub(crate) plan: ServicePlan,
-    pub(crate) hold: Hold,
 }
 
 /// A service that gets what is left, and the core of each of its processes.
@@ -90,9 +80,8 @@ impl<'j> Scene<'j> {
             plan: plan.clone(),
             journal,
             logs: logs.into(),
-            isolated: None,
-            managers: BTreeMap::new(),
-            reports: BTreeMap::new(),
+            machine: machine.clone(),
+            backends: Backends::default(),
             beats: beats.clone(),
             services: Vec::new(),
             parts: Vec::new(),
@@ -105,16 +94,7 @@ impl<'j> Scene<'j> {
         };
         scene.is_here();
         // From here on, whatever fails is undone when the scene is dropped.
-        let on = |backend| plan.services.iter().filter(move |service| service.backend == backend);
-        let mut cores: Vec<u32> = on(Backend::Deadline).map(|service| service.core).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        if let Some(cpusets) = machine.cpusets.as_ref().filter(|_| !cores.is_empty()) {
-            scene.isolated = Some(Isolated::new(cpusets, &cores, scene.journal)?);
-        }
-        if on(Backend::Manager).next().is_some() {
-            Manager::prepare(scene.journal)?;
-        }
+        scene.backends.prepare(&plan.services, Ground { machine, beats }, scene.journal)?;
         for service in &plan.services {
             scene.enter(service)?;
         }
@@ -141,13 +121,13 @@ impl<'j> Scene<'j> {
     /// Starts or finds a service of the plan, unless another server of it has, and keeps it to its core; it has no server yet.
     /// A started one is on its core before its first instruction.
     pub(crate) fn enter(&mut self, plan: &ServicePlan) -> Result<(), Error> {
-        self.parts.push(Part { plan: plan.clone(), hold: Hold::Nothing });
+        self.parts.push(plan.clone());
         let index = self.parts.len() - 1;
         if !self.services.iter().any(|running| running.name == plan.name) {
             self.is_here();
             let logs = self.logs.clone();
             // Where the kernel isolates cores, it keeps a service to its own by itself.
-            let core = Some(plan.core).filter(|_| plan.backend == Backend::Manager);
+            let core = Some(plan.core).filter(|_| !plan.backend.abilities().isolates);
             let mut before = |before: Before| match before {
                 Before::Made(undo) => self.journal.intend(&undo),
                 Before::Runs(leader) => self.keep_to_core(index, Some(leader)).map_err(io::Error::other),
@@ -201,7 +181,7 @@ impl<'j> Scene<'j> {
     pub(crate) fn start_again(&mut self, name: &str) -> Result<(), Error> {
         self.is_here();
         if let Some(at) = self.services.iter().position(|running| running.name == name) {
-            let index = self.parts.iter().position(|part| part.plan.name == name);
+            let index = self.parts.iter().position(|part| part.name == name);
             let mut running = self.services.remove(at);
             let done = running.start_again(&mut |before| match (before, index) {
                 (Before::Made(undo), _) => self.journal.intend(&undo),
@@ -261,33 +241,8 @@ impl<'j> Scene<'j> {
 
     /// Everybody, with what they are to get.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Option<&ServicePlan>, &Running)> {
-        let parts = self.parts.iter().filter_map(|part| Some((Some(&part.plan), self.service(&part.plan.name)?)));
+        let parts = self.parts.iter().filter_map(|part| Some((Some(part), self.service(&part.name)?)));
         parts.chain(self.leftovers.iter().map(|leftover| (None, &leftover.running)))
-    }
-
-    /// The manager of the core of `plan`, started when it is first asked for; and anew when services with criticality come to
-    /// a core that had none, or go.
-    pub(crate) fn manager(&mut self, plan: &ServicePlan) -> Result<&Manager, Error> {
-        let order = if plan.criticality.is_some() { Order::MixedCriticality } else { Order::Edf };
-        let core = plan.core;
-        if self.managers.get(&core).is_some_and(|manager| manager.order() != order) {
-            let other = self.parts.iter().find(|part| match &part.hold {
-                Hold::Managed(handle) => part.plan.core == core && handle.server().is_some(),
-                _ => false,
-            });
-            if let Some(other) = other {
-                let what = format!(
-                    "shares core {core} with {}, and only one of them has criticality; stop giusto and start it again",
-                    other.plan.name
-                );
-                return Err(Error::Service { name: plan.name.clone(), what });
-            }
-            self.managers.remove(&core);
-        }
-        if !self.managers.contains_key(&core) {
-            self.managers.insert(core, Manager::start(core, order, &self.beats)?);
-        }
-        self.managers.get(&core).ok_or(Error::Interrupted)
     }
 
     /// Who is scheduled by a server: the processes of its service, or the thread of its vCPU.
@@ -328,23 +283,13 @@ impl<'j> Scene<'j> {
         for pid in new {
             let taken = |core: &&u32| leftover.places.values().filter(|place| place == core).count();
             let Some(&core) = leftover.plan.cores.iter().min_by_key(taken) else { continue };
-            match &self.isolated {
-                Some(isolated) if isolated.has(core) => {
-                    if leftover.quota.is_some() && isolated.is_v2() {
-                        let what = "under cgroup v2 a process has one cgroup, so it cannot be capped by quota on a core under \
-                                    backend 'deadline'; take at-most away, or use --backend manager";
-                        return Err(Error::Service { name: leftover.plan.name.clone(), what: what.into() });
-                    }
-                    isolated.confine(&[pid], core, self.journal)?
+            let placed = self.backends.place(pid, core, leftover.quota.is_some(), self.journal);
+            placed.map_err(|why| match why {
+                why @ giusto_compute::Error::OneCgroup => {
+                    Error::Service { name: leftover.plan.name.clone(), what: why.to_string() }
                 }
-                isolated => {
-                    // Also out of the cpuset of a core where it was before.
-                    isolated.iter().try_for_each(|isolated| isolated.keep_off(&[pid], self.journal))?;
-                    if isolated.is_none() || self.managers.contains_key(&core) {
-                        bind(pid, core, self.journal)?;
-                    }
-                }
-            }
+                why => why.into(),
+            })?;
             leftover.places.insert(pid, core);
         }
         Ok(())
@@ -353,66 +298,13 @@ impl<'j> Scene<'j> {
     /// Moves service `index` to its core, also those of it that have come since; or only the process that is about to run its
     /// program.
     fn keep_to_core(&mut self, index: usize, leader: Option<Thread>) -> Result<(), Error> {
-        let plan = self.parts[index].plan.clone();
-        let leader = leader.map(|leader| vec![leader.tid]);
-        match plan.backend {
-            Backend::Deadline if plan.vcpu.is_some() => Err(Error::Service {
-                name: plan.name.clone(),
-                what: "is a virtual machine, of which backend 'deadline' cannot schedule single vCPUs; use --backend manager".into(),
-            }),
-            Backend::Deadline => match &self.isolated {
-                Some(isolated) if isolated.has(plan.core) => {
-                    let processes = leader.map_or_else(|| self.members(&plan), Ok)?;
-                    Ok(isolated.confine(&processes, plan.core, self.journal)?)
-                }
-                _ => Err(Error::Service {
-                    name: plan.name.clone(),
-                    what: format!("needs core {} isolated, which is done at the start only; stop giusto and start it again", plan.core),
-                }),
-            },
-            Backend::Manager => self.keep_managed(index, &plan, leader),
-            Backend::RtGroup => match &mut self.parts[index].hold {
-                Hold::RtGroup(group) => {
-                    let running = self.services.iter().find(|running| running.name == plan.name);
-                    let processes = leader.or_else(|| Some(running?.processes())).unwrap_or_default();
-                    Ok(group.take_in(&processes, self.journal)?)
-                }
-                _ => Ok(()),
-            },
-            Backend::Quota => Ok(()),
-        }
-    }
-
-    fn keep_managed(&mut self, index: usize, plan: &ServicePlan, leader: Option<Vec<u32>>) -> Result<(), Error> {
-        // A vCPU cannot be asked for while another client talks to the monitor: what is known stays.
-        let members = match leader.map_or_else(|| self.members(plan), Ok) {
-            Err(_) if !matches!(self.parts[index].hold, Hold::Nothing) => return Ok(()),
+        let plan = &self.parts[index];
+        let members = match leader.map_or_else(|| self.members(plan), |leader| Ok(vec![leader.tid])) {
+            // A vCPU cannot be asked for while another client talks to the monitor: what is known stays.
+            Err(_) if self.backends.holds(plan) => return Ok(()),
             members => members?,
         };
-        if !self.managers.contains_key(&plan.core) {
-            self.manager(plan)?;
-        }
-        let (Some(manager), Some(part)) = (self.managers.get(&plan.core), self.parts.get_mut(index)) else {
-            return Ok(());
-        };
-        match &part.hold {
-            Hold::Managed(handle) => manager.take_in(handle, &members, self.journal)?,
-            _ => {
-                let managed = crate::hold::managed(plan);
-                part.hold = Hold::Managed(manager.hold(&managed, &members, self.journal)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts server `index` of the plan in force; returns what is to be told.
-    pub fn reserve(&mut self, index: usize) -> Result<String, Error> {
-        crate::hold::reserve(self, index)
-    }
-
-    /// Takes a server from its service, which goes on as an ordinary one on the same core.
-    pub fn release(&mut self, index: usize) -> Result<(), Error> {
-        crate::hold::release(self, index)
+        Ok(self.backends.of(plan.backend).keep(plan, &members, self.journal)?)
     }
 
     /// Gives all threads of service `index` a real-time priority without a budget; returns what to hand to [`Scene::leave`].
@@ -438,7 +330,7 @@ impl<'j> Scene<'j> {
 
     /// Processes of the service of server `index` now.
     pub fn processes(&self, index: usize) -> Vec<u32> {
-        self.service(&self.parts[index].plan.name).map(Running::processes).unwrap_or_default()
+        self.service(&self.parts[index].name).map(Running::processes).unwrap_or_default()
     }
 
     pub(crate) fn service(&self, name: &str) -> Option<&Running> {
@@ -447,7 +339,7 @@ impl<'j> Scene<'j> {
 
     /// Keeps `core` awake until what is returned is dropped.
     pub(crate) fn keep_awake(&mut self, core: u32) -> Result<Spinner, Error> {
-        Spinner::start(self.isolated.as_ref().filter(|isolated| isolated.has(core)), core, self.journal)
+        Spinner::start(&mut |pid| self.backends.place(pid, core, false, self.journal))
     }
 
     /// Leftover services that share a core with a service.
@@ -518,11 +410,11 @@ impl<'j> Scene<'j> {
         }
         self.is_here();
         // What has left its cgroup just now would outlive it.
-        let _ = self.ask_managers();
+        let _ = self.ask_backends();
         self.look_after_services().iter().for_each(|wrong| tracing::warn!("{wrong}"));
         // First those who would do it all again.
         self.modal = None;
-        self.managers.clear();
+        self.backends.clear();
         self.packets = None;
         // Threads leave their reservations, cpusets go, and only then do the services end (the journal's order).
         let restored = self.journal.restore();
@@ -541,13 +433,5 @@ impl Drop for Scene<'_> {
         if let Err(error) = self.undo() {
             tracing::error!("{error}");
         }
-    }
-}
-
-/// Whether a service's throttled threads may go on in the time left over; for status lines.
-pub(crate) fn capped(plan: &ServicePlan) -> &'static str {
-    match plan.cap {
-        Cap::Hard => "without budget it stops",
-        Cap::Soft => "without budget it goes on as an ordinary one",
     }
 }

@@ -5,6 +5,7 @@
 //! process says how it ended: with exit code 0 while others of it go on, it works in the background; else the rest is
 //! ended. Where there are no cgroups, a service is its process group and all their children.
 
+use crate::after_end::{AfterEnd, REAPED};
 use crate::logs;
 use crate::restart::Restarts;
 use crate::spawn::spawn;
@@ -29,9 +30,6 @@ pub(crate) const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/sys
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
 /// How long a service may take to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// How long a process that was killed is waited for.
-const REAPED: Duration = Duration::from_secs(1);
 /// What a manager knows of threads is not older.
 const REUSED: Duration = Duration::from_millis(1500);
 
@@ -67,6 +65,8 @@ pub struct Running {
     down: Option<String>,
     /// How it ended the last time.
     last_end: Option<String>,
+    /// What runs since then.
+    after_end: AfterEnd,
     restarts: Restarts,
     /// What was in its cgroup when it was looked at last.
     seen: BTreeSet<Thread>,
@@ -100,6 +100,8 @@ pub(crate) enum Event {
     Ended { how: String, again: Option<Duration> },
     /// An adopted one that had gone is back.
     Back,
+    /// What runs after its end has done its work, or not.
+    AfterEnd(Result<(), String>),
 }
 
 impl Running {
@@ -169,6 +171,7 @@ impl Running {
             ended: None,
             down: None,
             last_end: None,
+            after_end: AfterEnd::default(),
             seen: BTreeSet::new(),
             escaped: 0,
             out_of_memory: 0,
@@ -184,7 +187,16 @@ impl Running {
     }
 
     fn start(&mut self, before: &mut Prepare<'_>) -> Result<(), Error> {
-        let (Source::Child(words), Some(path)) = (&self.source, &self.log) else { return Ok(()) };
+        let Source::Child(words) = &self.source else { return Ok(()) };
+        let child = self.launch(words, before)?;
+        (self.child, self.ended, self.down) = (Some(child), None, None);
+        self.seen.clear();
+        Ok(())
+    }
+
+    /// Runs a program as this service, in its cgroup and its place.
+    fn launch(&self, words: &[String], before: &mut Prepare<'_>) -> Result<Child, Error> {
+        let path = self.log.as_deref().unwrap_or(Path::new("/dev/null"));
         let log = logs::open(path).map_err(|source| Error::Io { doing: format!("open {}", path.display()), source })?;
         let contained = &self.contained;
         let mut ready = |leader: Thread| {
@@ -205,7 +217,7 @@ impl Running {
             }
             before(Before::Runs(leader))
         };
-        let child = spawn(words, &self.process, log, &mut ready).map_err(|source| match source.kind() {
+        spawn(words, &self.process, log, &mut ready).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::Lacks {
                 what: format!("{}, which service '{}' starts", words[0], self.name),
                 how: format!("install it (on Debian: apt-get install {}) or give its full path", words[0]),
@@ -214,17 +226,29 @@ impl Running {
                 doing: format!("start {}, which is service '{}'", words[0], self.name),
                 source,
             }),
-        })?;
-        (self.child, self.ended, self.down) = (Some(child), None, None);
-        self.seen.clear();
-        Ok(())
+        })
     }
 
-    /// Starts it again, in the same cgroups. Errors: as [`Running::begin`]; it is tried again later.
+    /// Starts it again, in the same cgroups; or first what runs after its end. Errors: as [`Running::begin`]; it is
+    /// tried again later.
     pub(crate) fn start_again(&mut self, before: &mut Prepare<'_>) -> Result<(), Error> {
+        let name = self.name.clone();
+        if matches!(self.after_end, AfterEnd::Due) {
+            self.after_end = match self.launch(&self.process.after_end, before) {
+                Ok(child) => AfterEnd::Runs(child, Instant::now()),
+                Err(error) => {
+                    tracing::warn!(service = name, "service '{name}': its 'after-end' cannot run: {error}");
+                    AfterEnd::Rests
+                }
+            };
+            return Ok(());
+        }
         let done = self.start(before);
         match &done {
-            Ok(()) => self.restarts.started(Instant::now()),
+            Ok(()) => {
+                self.restarts.started(Instant::now());
+                tracing::info!(service = name, "service '{name}' is started again");
+            }
             Err(error) => {
                 self.down = Some(error.to_string());
                 self.restarts.ended(false, Instant::now());
@@ -233,10 +257,14 @@ impl Running {
         done
     }
 
-    /// Whether it has ended, and is to be started again now: not while a mode has stopped it.
+    /// Whether it has ended, and it or what runs after its end is to be started now: not while a mode has stopped it.
     pub(crate) fn is_due(&self) -> bool {
         let is_stopped = || self.contained.as_ref().is_some_and(|contained| contained.is_frozen());
-        self.restarts.is_due(Instant::now()) && !is_stopped()
+        let is_due = match &self.after_end {
+            AfterEnd::Rests => self.restarts.is_due(Instant::now()),
+            after_end => matches!(after_end, AfterEnd::Due),
+        };
+        is_due && !is_stopped()
     }
 
     /// Another say of the site file on what follows its end.
@@ -325,7 +353,7 @@ impl Running {
             return self.poll_adopted();
         }
         if self.down.is_some() {
-            return None;
+            return self.after_end.follow(self.contained.as_ref()).map(Event::AfterEnd);
         }
         if self.ended.is_none() {
             self.ended = self.child.as_mut()?.try_wait().ok().flatten();
@@ -349,6 +377,9 @@ impl Running {
             how.push_str(", as its memory was used up (limits: memory)");
         }
         self.last_end = Some(how.clone());
+        if !self.process.after_end.is_empty() {
+            self.after_end = AfterEnd::Due;
+        }
         let again = self.restarts.ended(status.success(), Instant::now());
         how.push_str(&self.log.as_deref().map(logs::last_line).unwrap_or_default());
         self.down = Some(how.clone());

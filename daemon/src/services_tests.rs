@@ -132,6 +132,63 @@ fn the_rest_of_one_that_failed_is_ended_before_it_is_started_again() {
     running.end();
 }
 
+/// Begins one that ends by itself at once, again and again, and runs `after_end` in between.
+fn begin_with(after_end: &[&str], logs: &Path) -> Running {
+    let process = Process { after_end: after_end.iter().map(|word| word.to_string()).collect(), ..Process::default() };
+    let name = format!("test-{}-after-{}", std::process::id(), logs.file_name().unwrap().to_string_lossy());
+    let script = "(setsid sleep 1000 &); echo begun; exit 7";
+    Running::begin(&name, &shell(script), &process, None, logs, &mut |_| Ok(())).unwrap()
+}
+
+#[test]
+fn what_runs_after_its_end_finds_nothing_of_it_and_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = begin_with(&["sh", "-c", "sleep 0.3; (setsid sleep 1000 &); echo told"], folder.path());
+    for turn in 1..=2 {
+        assert!(matches!(event(&mut running), Event::Ended { .. }));
+        assert!(running.contained().is_none() || running.processes().is_empty(), "nothing of it is left");
+        until("it is due", || running.is_due());
+        running.start_again(&mut |_| Ok(())).unwrap();
+        assert!(running.down().is_some() && running.history().0 == Some(turn - 1), "the command, not the service");
+        until("the service would be due", || running.restarts.is_due(Instant::now()));
+        assert!(!running.is_due(), "the command is not done");
+        assert_eq!(event(&mut running), Event::AfterEnd(Ok(())));
+        assert!(running.contained().is_none() || running.processes().is_empty(), "nothing of the command is left");
+        assert!(running.is_due());
+        running.start_again(&mut |_| Ok(())).unwrap();
+        assert_eq!(running.history().0, Some(turn));
+    }
+    running.end();
+    let log = fs::read_to_string(running.log.as_ref().unwrap()).unwrap();
+    assert!(log.starts_with("begun\ntold\nbegun\ntold\n"), "{log}");
+}
+
+#[test]
+fn a_command_after_its_end_that_fails_hangs_or_is_not_there_does_not_keep_it_from_its_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let hangs = ["sh", "-c", "trap '' TERM; while :; do sleep 1000; done"];
+    for (words, expected) in [(&["false"][..], "failed"), (&hangs, "was killed"), (&["no-such-program"], "")] {
+        let mut running = begin_with(words, folder.path());
+        event(&mut running);
+        running.start_again(&mut |_| Ok(())).unwrap();
+        if !expected.is_empty() {
+            let Event::AfterEnd(Err(how)) = event(&mut running) else { panic!() };
+            assert!(how.contains(expected), "{how}");
+        }
+        until("its restart", || running.is_due());
+        running.start_again(&mut |_| Ok(())).unwrap();
+        assert_eq!((running.history().0, running.down()), (Some(1), None));
+        running.end();
+    }
+    // The end of the service is that of the command.
+    let mut running = begin_with(&hangs, folder.path());
+    event(&mut running);
+    running.start_again(&mut |_| Ok(())).unwrap();
+    let command = running.after_end.group().and_then(Thread::of).unwrap();
+    drop(running);
+    assert!(!command.alive());
+}
+
 #[test]
 fn a_virtual_machine_is_not_asked_all_the_time_and_what_is_known_stays() {
     let nowhere = Vm::Qmp("/no/such/monitor".into());

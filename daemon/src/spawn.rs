@@ -59,8 +59,10 @@ pub(crate) fn spawn(
 
 /// What a child that cannot go to its folder fails with.
 const NO_FOLDER: i32 = libc::ENOTDIR;
-/// A child that is let go runs its program within this time.
+/// A child that was let go runs its program within this time ...
 const PATIENCE: Duration = Duration::from_secs(5);
+/// ... and within this one if it waits for a core or a disk; well before the watchdog takes Giusto itself for stalled.
+const LONGEST: Duration = Duration::from_secs(12);
 
 /// In the environment of a Giusto whose unit gives it mounts of its own: those are not for its services.
 const HOST_MOUNTS: &str = "GIUSTO_HOST_MOUNTS";
@@ -173,15 +175,34 @@ impl Waiting {
 /// Ends a child that does not come to run its program, such as one whose cgroup was frozen meanwhile: its parent would wait for
 /// ever.
 fn begins(child: Thread, has_begun: &AtomicBool) -> io::Result<()> {
-    let until = Instant::now() + PATIENCE;
+    let begun = Instant::now();
     while !has_begun.load(Relaxed) {
-        if Instant::now() > until {
-            end(child);
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not come to run its program"));
+        let passed = begun.elapsed();
+        if passed > PATIENCE {
+            let (state, waits_in) = doing(child);
+            if passed > LONGEST || !goes_on(state, &waits_in) {
+                end(child);
+                let passed = passed.as_secs();
+                let why = format!("it did not come to run its program within {passed} s: state {state}, in {waits_in}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
         }
         std::thread::sleep(Duration::from_micros(200));
     }
     Ok(())
+}
+
+/// Its state as in proc(5), and the kernel's function in which it sleeps.
+fn doing(child: Thread) -> (char, String) {
+    let read = |file| std::fs::read_to_string(format!("/proc/{}/{file}", child.tid)).unwrap_or_default();
+    let stat = read("stat");
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    (state.unwrap_or('?'), read("wchan"))
+}
+
+/// Whether a child with this state waits for a core or a disk: it is not stopped, and its cgroup is not frozen.
+fn goes_on(state: char, waits_in: &str) -> bool {
+    matches!(state, 'R' | 'D') && waits_in != "__refrigerator"
 }
 
 /// Or its parent would wait for it to run its program.
@@ -332,6 +353,28 @@ mod tests {
         let null = File::options().write(true).open("/dev/null").unwrap();
         let refused = spawn(&["true".into()], &nowhere, null, &mut |_| Ok(())).unwrap_err().to_string();
         assert!(refused.contains("/no/such is no folder"), "{refused}");
+    }
+
+    #[test]
+    fn a_child_that_stands_still_is_ended_and_the_error_says_where() {
+        let stop = &mut |child: Thread| {
+            // SAFETY: plain system call; the child waits to be let go.
+            succeeded(unsafe { libc::kill(child.tid as i32, libc::SIGSTOP) })
+        };
+        let (begun, null) = (Instant::now(), File::options().write(true).open("/dev/null").unwrap());
+        let why = spawn(&["true".into()], &Process::default(), null, stop).unwrap_err().to_string();
+        assert!(why.contains("within 5 s: state T, in "), "{why}");
+        assert!(begun.elapsed() < LONGEST);
+        for (state, waits_in, expected) in [
+            ('R', "0", true),
+            ('D', "io_schedule", true),
+            ('D', "__refrigerator", false), // frozen, v1
+            ('S', "do_freezer_trap", false),
+            ('T', "do_signal_stop", false),
+            ('?', "", false),
+        ] {
+            assert_eq!(goes_on(state, waits_in), expected, "{state} {waits_in}");
+        }
     }
 
     #[test]

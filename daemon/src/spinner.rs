@@ -3,7 +3,6 @@
 
 use crate::Error;
 use giusto_compute::sched::{self, Attr};
-use giusto_compute::{Isolated, Recorder};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -12,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Spinner(Child);
 
 impl Spinner {
-    /// Starts it on a core, isolated or not. It dies with this process.
-    pub(crate) fn start(isolated: Option<&Isolated>, core: u32, record: &mut dyn Recorder) -> Result<Self, Error> {
+    /// Starts it, and has it put on a core. It dies with this process.
+    pub(crate) fn start(place: &mut dyn FnMut(u32) -> Result<(), giusto_compute::Error>) -> Result<Self, Error> {
         let doing = || "start a loop that keeps the core awake".to_string();
         let mut command = Command::new("sh");
         command.args(["-c", "while :; do :; done"]).stdin(Stdio::null()).stdout(Stdio::null());
@@ -29,10 +28,7 @@ impl Spinner {
             });
         }
         let spinner = Spinner(command.spawn().map_err(|source| Error::Io { doing: doing(), source })?);
-        match isolated {
-            Some(isolated) => isolated.confine(&[spinner.0.id()], core, record)?,
-            None => giusto_compute::bind(spinner.0.id(), core, record)?,
-        }
+        place(spinner.0.id())?;
         Ok(spinner)
     }
 }

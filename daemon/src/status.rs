@@ -3,7 +3,6 @@
 //! Filled in by the stage ([`crate::Stage::report`]). What a backend cannot know is `None`: the kernel does not
 //! count how often it throttled a SCHED_DEADLINE task, the user-space manager does. Form: formats/status.schema.json.
 
-use crate::drift::DemandStatus;
 use crate::{LinkStatus, ModesStatus};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -123,6 +122,20 @@ pub struct ServiceStatus {
     /// What it asks for beside what was planned for; not written where no demand is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand: Option<DemandStatus>,
+}
+
+/// What a service asks for beside what was planned for it; both are shares of a core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DemandStatus {
+    /// What was planned for.
+    pub planned: f64,
+    /// What it took lately: about two seconds.
+    pub recent: f64,
+    /// Since when it has asked for more than planned, in Unix time; `None`: it does not.
+    pub drifted_since_ns: Option<u64>,
+    /// How often it began to under this plan.
+    pub alarms: u64,
 }
 
 /// A service that was planned anew since it asked for more, or less again.

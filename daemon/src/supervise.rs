@@ -3,13 +3,12 @@
 //! A service's server stays as it is meanwhile: no other service is admitted to its share, and it is under it again from its
 //! first instruction. Only the end of one that is `essential` ends everything.
 
-use crate::hold::Hold;
 use crate::services::Event;
 use crate::{Error, Scene};
 use giusto_compute::sched::{self, Thread};
-use giusto_model::{Backend, Plan};
+use giusto_model::{Plan, ServicePlan};
 
-/// A managed service, as its manager knows it.
+/// A service, as a thread that enforces knows it.
 struct Known {
     name: String,
     core: u32,
@@ -41,6 +40,12 @@ impl Scene<'_> {
                 }
                 Some(Event::Ended { how, again: None }) => tracing::warn!(service = name, "service '{name}' {how}"),
                 Some(Event::Back) => tracing::info!(service = name, "service '{name}' is back"),
+                Some(Event::AfterEnd(Ok(()))) => {
+                    tracing::info!(service = name, "service '{name}': its 'after-end' is done");
+                }
+                Some(Event::AfterEnd(Err(how))) => {
+                    tracing::warn!(service = name, "service '{name}': its 'after-end' {how}");
+                }
                 None => {}
             }
             if running.is_due() {
@@ -48,39 +53,33 @@ impl Scene<'_> {
             }
         }
         for name in due {
-            match self.start_again(&name) {
-                Ok(()) => tracing::info!(service = name, "service '{name}' is started again"),
-                Err(error) => tracing::warn!(service = name, "service '{name}' is not started again, later: {error}"),
+            if let Err(error) = self.start_again(&name) {
+                tracing::warn!(service = name, "service '{name}' is not started again, later: {error}");
             }
         }
         Ok(if all { sched::at_once(|| self.look_after_services()) } else { vec![] })
     }
 
-    /// What the managers tell; returns their warnings. What moved stays until services were looked after.
-    pub(crate) fn ask_managers(&mut self) -> Result<Vec<String>, Error> {
+    /// What the threads that enforce tell; returns their warnings. What moved stays until services were looked after.
+    pub(crate) fn ask_backends(&mut self) -> Result<Vec<String>, Error> {
         let mut warnings = Vec::new();
-        for (&core, manager) in &self.managers {
-            let mut report = manager.report()?;
-            warnings.extend(report.warnings.iter().map(|warning| format!("core {core}: {warning}")));
-            for before in self.reports.remove(&core).into_iter().flat_map(|report| report.servers) {
-                let same = report.servers.iter_mut().find(|now| now.server == before.server && now.name == before.name);
-                same.into_iter().for_each(|now| now.moved.extend(&before.moved));
-            }
-            self.reports.insert(core, report);
+        for backend in self.backends.each() {
+            warnings.extend(backend.ask()?);
         }
         Ok(warnings)
     }
 
-    /// Whether something has been put into another cgroup since this was asked last, as far as managers notice.
+    /// Whether something has been put into another cgroup since this was asked last, as far as backends notice.
     pub(crate) fn astray(&self) -> bool {
-        self.managers.values().filter(|manager| manager.astray()).count() > 0
+        // All are asked, as asking takes it back.
+        self.backends.all().filter(|backend| backend.astray()).count() > 0
     }
 
     /// Rotates logs and brings back what has left its cgroup; returns what is wrong.
     pub(crate) fn look_after_services(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         let known = self.known_threads();
-        self.reports.values_mut().flat_map(|report| &mut report.servers).for_each(|server| server.moved.clear());
+        self.backends.each().for_each(|backend| backend.forget_moves());
         let promised: Vec<String> = self.services.iter().map(|running| running.name.clone()).collect();
         for running in self.every() {
             let own = known.iter().find(|known| known.name == running.name);
@@ -105,12 +104,10 @@ impl Scene<'_> {
     }
 
     fn known_threads(&self) -> Vec<Known> {
-        let of = |part: &crate::scene::Part| {
-            let Hold::Managed(handle) = &part.hold else { return None };
-            let report = self.reports.get(&part.plan.core)?;
-            let server = report.servers.iter().find(|server| Some(server.server) == handle.server())?;
+        let of = |part: &ServicePlan| {
+            let (_, server) = self.backends.used(part.backend)?.observe(part).counted?;
             let (threads, moved) = (server.threads.clone(), server.moved.clone());
-            Some(Known { name: part.plan.name.clone(), core: part.plan.core, threads, moved })
+            Some(Known { name: part.name.clone(), core: part.core, threads, moved })
         };
         self.parts.iter().filter_map(of).collect()
     }
@@ -128,15 +125,14 @@ impl Scene<'_> {
 
     /// Whether the service of server `index` is there.
     pub(crate) fn is_up(&self, index: usize) -> bool {
-        self.service(&self.parts[index].plan.name).is_some_and(|running| running.down().is_none())
+        self.service(&self.parts[index].name).is_some_and(|running| running.down().is_none())
     }
 
-    /// Puts a server in force again whose thread has ended with its service. Mode changes hold on to that thread: they
-    /// begin anew.
+    /// Puts a server in force again that has ended with its service. Mode changes hold on to what it was: they begin anew.
     pub(crate) fn reserve_anew(&mut self, index: usize) -> Result<String, Error> {
-        let plan = &self.parts[index].plan;
-        let status = self.modes_status().filter(|_| plan.backend == Backend::Deadline);
-        let status = status.filter(|status| status.members.iter().any(|member| member.service == plan.name));
+        let plan = &self.parts[index];
+        let status =
+            self.modes_status().filter(|status| status.members.iter().any(|member| member.service == plan.name));
         if status.as_ref().is_some_and(|status| status.changing_to.is_some()) {
             let what = "is reserved for again once the mode change is over".into();
             return Err(Error::Service { name: plan.name.clone(), what });

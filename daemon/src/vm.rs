@@ -5,9 +5,11 @@
 
 mod libvirt;
 mod qmp;
+mod told;
 
 use giusto_compute::sched::{self, Thread};
 use std::path::{Path, PathBuf};
+use told::Told;
 
 /// How to ask for a VM.
 #[derive(Debug)]
@@ -16,14 +18,6 @@ pub(crate) enum Vm {
     Qmp(PathBuf),
     /// libvirt's name for it.
     Libvirt(String),
-}
-
-/// What somebody said of a VM: ids, not yet checked.
-#[derive(Debug, PartialEq, Eq)]
-struct Told {
-    pid: u32,
-    /// vCPU numbers and the ids of their threads.
-    vcpus: Vec<(u32, u32)>,
 }
 
 impl Vm {

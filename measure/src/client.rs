@@ -1,6 +1,7 @@
 //! One client of the load: a connection, the next request, what is not sent yet and what is not answered yet.
 
-use crate::reply::{Replies, Reply};
+use crate::replies::Replies;
+use crate::reply::Reply;
 use crate::request::{preparation, Request};
 use crate::Error;
 use giusto_model::Load;

@@ -7,10 +7,10 @@ use crate::client::{connect, prepare, Client};
 use crate::clock::now;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::schedule::Schedule;
+use crate::schedule::{LoadPlan, Schedule};
 use crate::thread::waited_ns;
-use crate::{Error, Generator};
-use giusto_model::{Arrivals, Duration, Instant, JobRecord, Lateness, Load, Task};
+use crate::Error;
+use giusto_model::{Duration, Instant, JobRecord, Lateness};
 use hdrhistogram::Histogram;
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
@@ -29,31 +29,6 @@ const WARM_UP: usize = usize::MAX;
 /// Where requests overlap without a break, the service is looked at this long after the last time: what is on its way is taken
 /// for one that is still to be served.
 const BUSY_NS: u64 = 20_000_000;
-
-/// What to send, and for how long.
-#[derive(Clone, Debug)]
-pub struct LoadPlan<'a> {
-    /// Where to, and what.
-    pub load: &'a Load,
-    /// When: each copy of each task is one client with a connection of its own. Request n of a task that keeps its
-    /// offset A is due at A + n·T. A sporadic task's is due at n·T: of all that its promise of *at least T apart*
-    /// allows, that is the most work.
-    pub tasks: &'a [Task],
-    /// Instead of the tasks, of which there are none then: requests at random, all from one client.
-    pub arrivals: Option<Arrivals>,
-    /// Instead of both: requests at these instants, in ns from the first one's warm-up on, ascending; all from one
-    /// client. Empty:
-    /// as the others say.
-    pub trace: &'a [u64],
-    /// Before this, requests are sent but leave no record.
-    pub warm_up: Duration,
-    /// How long after the warm-up requests are due, from its end inclusive to this exclusive.
-    pub run: Duration,
-    /// For keys and values; one seed sends the same bytes.
-    pub seed: u64,
-    /// How the calling thread runs.
-    pub generator: Generator,
-}
 
 /// What came of it.
 #[derive(Clone, Debug)]

@@ -154,3 +154,9 @@ pub enum Error {
     #[error("cannot read the profile: {0}")]
     Read(#[from] io::Error),
 }
+
+impl Error {
+    pub(crate) fn system(what: &str, why: io::Error) -> Error {
+        Error::System { what: what.into(), why }
+    }
+}

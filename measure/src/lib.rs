@@ -11,6 +11,7 @@ mod clock;
 mod drive;
 mod error;
 mod generator;
+mod holes;
 mod host;
 mod http;
 mod latency;
@@ -20,6 +21,7 @@ mod noise;
 mod observe;
 pub mod packets;
 mod profiler;
+mod replies;
 mod reply;
 mod request;
 mod schedule;
@@ -29,10 +31,11 @@ mod thread;
 pub mod watch;
 
 pub use awake::{stay_awake, Awake};
-pub use drive::{drive, LoadPlan, LoadReport};
+pub use drive::{drive, LoadReport};
 pub use error::Error;
 pub use generator::Generator;
 pub use giusto_model::Profile;
+pub use holes::Holes;
 pub use host::this_host;
 pub use latency::{latency, GuestCommand, LatencyPlan};
 pub use listener::listener;
@@ -40,6 +43,7 @@ pub use listening::wait_listening;
 pub use noise::{steal, steal_clock, stolen, Noise};
 pub use observe::{drive_observed, observe, Observed};
 pub use profiler::profile;
+pub use schedule::LoadPlan;
 pub use serves::{serves, Served};
 pub use supply::{
     supply, Asked, BoundPoint, Gap, Linear, Probed, Recording, Resource, Spread, SupplyPlan, SupplyProcess,

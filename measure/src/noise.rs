@@ -33,6 +33,15 @@ pub fn stolen() -> io::Result<u64> {
     of_line(&fs::read_to_string("/proc/stat")?, "cpu", rustix::param::clock_ticks_per_second())
 }
 
+/// How long `cpu` has been idle since boot, in the clock's ticks.
+///
+/// # Errors
+/// As [`steal`].
+pub(crate) fn idle_ticks(cpu: u32) -> io::Result<u64> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    Ok(ticks(&stat, &format!("cpu{cpu}"), IDLE)? + ticks(&stat, &format!("cpu{cpu}"), IO_WAIT)?)
+}
+
 fn parse(stat: &str, cpus: &[u32], ticks_per_second: u64) -> io::Result<Vec<Noise>> {
     let one =
         |&cpu: &u32| of_line(stat, &format!("cpu{cpu}"), ticks_per_second).map(|steal_ns| Noise { cpu, steal_ns });
@@ -40,13 +49,23 @@ fn parse(stat: &str, cpus: &[u32], ticks_per_second: u64) -> io::Result<Vec<Nois
 }
 
 fn of_line(stat: &str, name: &str, ticks_per_second: u64) -> io::Result<u64> {
+    let stolen = ticks(stat, name, STEAL)?;
+    stolen.checked_mul(1_000_000_000 / ticks_per_second.max(1)).ok_or_else(|| bad(name))
+}
+
+/// Places in a line of `/proc/stat`: cpuN user nice system idle iowait irq softirq steal …
+const IDLE: usize = 4;
+const IO_WAIT: usize = 5;
+const STEAL: usize = 8;
+
+fn ticks(stat: &str, name: &str, place: usize) -> io::Result<u64> {
     let missing = || io::Error::new(io::ErrorKind::NotFound, format!("/proc/stat has no {name}; is it online?"));
     let line = stat.lines().find(|line| line.split(' ').next() == Some(name)).ok_or_else(missing)?;
-    // cpuN user nice system idle iowait irq softirq steal …
-    let ticks = line.split_ascii_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok());
-    let steal_ns = ticks.and_then(|ticks| ticks.checked_mul(1_000_000_000 / ticks_per_second.max(1)));
-    let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("no stolen time in '{line}' of /proc/stat"));
-    steal_ns.ok_or_else(bad)
+    line.split_ascii_whitespace().nth(place).and_then(|ticks| ticks.parse().ok()).ok_or_else(|| bad(name))
+}
+
+fn bad(name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the line {name} of /proc/stat lacks numbers"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! When which client's next request is due.
 
-use crate::{Error, LoadPlan};
-use giusto_model::{Arrivals, Release};
+use crate::{Error, Generator};
+use giusto_model::{Arrivals, Duration, Load, Release, Task};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
@@ -189,6 +189,31 @@ impl Schedule {
         let client = gap.client(client);
         Some(Due { client, at, job })
     }
+}
+
+/// What to send, and for how long.
+#[derive(Clone, Debug)]
+pub struct LoadPlan<'a> {
+    /// Where to, and what.
+    pub load: &'a Load,
+    /// When: each copy of each task is one client with a connection of its own. Request n of a task that keeps its
+    /// offset A is due at A + n·T. A sporadic task's is due at n·T: of all that its promise of *at least T apart*
+    /// allows, that is the most work.
+    pub tasks: &'a [Task],
+    /// Instead of the tasks, of which there are none then: requests at random, all from one client.
+    pub arrivals: Option<Arrivals>,
+    /// Instead of both: requests at these instants, in ns from the first one's warm-up on, ascending; all from one
+    /// client. Empty:
+    /// as the others say.
+    pub trace: &'a [u64],
+    /// Before this, requests are sent but leave no record.
+    pub warm_up: Duration,
+    /// How long after the warm-up requests are due, from its end inclusive to this exclusive.
+    pub run: Duration,
+    /// For keys and values; one seed sends the same bytes.
+    pub seed: u64,
+    /// How the calling thread runs.
+    pub generator: Generator,
 }
 
 #[cfg(test)]

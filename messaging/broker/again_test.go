@@ -10,7 +10,7 @@ import (
 // Killed again before nsqd has written where its queue ends, a broker whose topics are on disk loses nothing either.
 func TestNothingAcknowledgedIsLostWhenKilledAgainAtOnce(t *testing.T) {
 	data := t.TempDir()
-	text := "mem_queue: 0\ntopics: {kept: {rate: 5k/s, depth: 50}}"
+	text := "mem_queue: 0\ntopics: {kept: {rate: 5k/s, depth: 50, limit: publishing}}"
 	want := map[string]bool{}
 	for kill := range 4 {
 		command, address, _ := child(t, data, text)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,11 +24,14 @@ import (
 
 // Broker is one running broker.
 type Broker struct {
+	writing  atomic.Int64  // bytes that disk queues are to write
+	roomy    atomic.Uint64 // until when there is plenty of room
 	log      logger
 	clock    *clock.Clock
 	settings atomic.Pointer[settings.Settings]
 	topics   atomic.Pointer[map[string]*topic] // those with a limit; replaced, never changed
 	engine   *engine
+	ids      ids
 	metrics  *metrics
 	follower *follower // nil: no distributor
 	tls      *tls.Config
@@ -35,6 +39,7 @@ type Broker struct {
 	listener net.Listener
 	https    net.Listener // nil: there is none
 	alarms   *alarms
+	steps    *os.File // tells when the wall clock is set
 	web      *http.Server
 	webAddr  net.Addr
 
@@ -88,6 +93,9 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 	if err == nil {
 		b.engine, err = startEngine(s, b.listener.Addr(), web.Addr(), log, b.adoptAll)
 	}
+	if err == nil {
+		b.ids.node = uint64(b.engine.options.ID)
+	}
 	if err == nil && len(s.Distributor) > 0 {
 		b.follower, err = b.newFollower(s)
 	}
@@ -99,6 +107,9 @@ func Start(s settings.Settings, log func(format string, words ...any)) (*Broker,
 			}
 		}
 		err = b.limit(s.Topics)
+	}
+	if err == nil {
+		b.steps, err = b.watchClock()
 	}
 	if err != nil {
 		b.listener.Close()
@@ -302,6 +313,7 @@ func (b *Broker) Stop() {
 	b.engine.stop()
 	b.disconnect()
 	b.serving.Wait()
+	b.steps.Close()
 	b.alarms.close()
 }
 

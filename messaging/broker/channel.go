@@ -107,7 +107,7 @@ func (c *channel) Put(data []byte) error {
 		}
 		c.mutex.Unlock()
 	}
-	err := c.inner.Put(data)
+	err := c.store(data)
 	if err != nil {
 		c.spill(slices.Clone(data), err)
 	}
@@ -296,7 +296,7 @@ func (c *channel) offer(data []byte, patience *time.Timer) (gone, offered bool) 
 // back keeps a message that was taken: first of all in memory, or, where nothing is kept in memory, on disk. Called
 // with the lock held.
 func (c *channel) back(data []byte) {
-	if c.most > 0 || c.inner.Put(data) != nil {
+	if c.most > 0 || c.store(data) != nil {
 		c.first = data
 	}
 }

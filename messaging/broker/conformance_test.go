@@ -223,7 +223,7 @@ func transcripts() []transcript {
 
 // The law: every answer of ours to a producer equals nsqd's, byte for byte, or stands above with its reason.
 func TestTheAnswersAreThoseOfNsqd(t *testing.T) {
-	n, b := stock(t, nil), start(t, "topics: {limited: {rate: 1M/s, depth: 1000}}")
+	n, b := stock(t, nil), start(t, "topics: {limited: {rate: 1M/s, depth: 1000, limit: publishing}}")
 	defer b.Stop()
 	same, different := beside(t, n.RealTCPAddr().String(), b.Addr().String(), transcripts())
 	fmt.Printf("broker: %d transcripts answered as nsqd does, %d differently, with a reason\n", same, different)

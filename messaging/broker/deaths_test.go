@@ -73,7 +73,7 @@ func TestNothingAcknowledgedIsLostWhenKilled(t *testing.T) {
 	}
 	for kill := range kills {
 		data := t.TempDir()
-		text := "mem_queue: 0\ntopics: {kept: {rate: 2k/s, depth: 20}}"
+		text := "mem_queue: 0\ntopics: {kept: {rate: 2k/s, depth: 20, limit: publishing}}"
 		command, address, _ := child(t, data, text)
 		var mutex sync.Mutex
 		acknowledged := map[string]bool{}
@@ -143,7 +143,7 @@ func TestAFullDisk(t *testing.T) {
 		t.Skip("a small file system cannot be mounted here:", err)
 	}
 	defer syscall.Unmount(data, syscall.MNT_DETACH)
-	command, address, http := child(t, data, "mem_queue: 10\ntopics: {slow: {rate: 500/s, depth: 1, queue: 40}}")
+	command, address, http := child(t, data, "mem_queue: 10\ntopics: {slow: {rate: 500/s, depth: 1, queue: 40, limit: publishing}}")
 	defer func() {
 		command.Process.Signal(syscall.SIGTERM)
 		command.Wait()
@@ -217,7 +217,7 @@ func TestAFullDisk(t *testing.T) {
 
 // A message's stamp is the kernel's: it tells when a message came though the broker was stopped then.
 func TestStampsAreTheKernels(t *testing.T) {
-	command, address, _ := child(t, t.TempDir(), "topics: {t: {rate: 10k/s, depth: 100}}")
+	command, address, _ := child(t, t.TempDir(), "topics: {t: {rate: 10k/s, depth: 100, limit: publishing}}")
 	defer func() {
 		command.Process.Signal(syscall.SIGTERM)
 		command.Wait()
@@ -260,7 +260,7 @@ func TestStampsAreTheKernels(t *testing.T) {
 // A queue that stays full stops its producers for a moment, and then refuses; it does not stop other topics' producers, and what was
 // accepted all comes.
 func TestAFullQueueRefusesAfterAMoment(t *testing.T) {
-	b := start(t, "patience: 100ms\ntopics: {narrow: {rate: 5/s, depth: 1, queue: 5}}")
+	b := start(t, "patience: 100ms\ntopics: {narrow: {rate: 5/s, depth: 1, queue: 5, limit: publishing}}")
 	defer b.Stop()
 	accepted, refused := 0, 0
 	conn, err := net.Dial("tcp", b.Addr().String())

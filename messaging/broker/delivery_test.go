@@ -31,6 +31,7 @@ type entry struct {
 type recorder struct {
 	mutex   sync.Mutex
 	entries []entry
+	before  []entry // the limit that is looked at
 	conns   map[int]*stampedConn
 	over    bool
 	running sync.WaitGroup
@@ -86,7 +87,7 @@ func (r *recorder) read(client int, tcp *net.TCPConn, topic, channel string, rdy
 	if over {
 		return
 	}
-	connected := time.Now().UnixNano()
+	connected := wall.now()
 	fmt.Fprintf(conn, "  V2SUB %s %s\nRDY %d\n", topic, channel, rdy)
 	var here []byte
 	before := connected // what one read gives has one stamp, that of its last byte
@@ -96,7 +97,7 @@ func (r *recorder) read(client int, tcp *net.TCPConn, topic, channel string, rdy
 		if err != nil {
 			return
 		}
-		stamp := conn.stamp
+		stamp := wall.even(conn.stamp, conn.read)
 		here = append(here, buffer[:n]...)
 		for len(here) >= 4 && len(here) >= 4+int(binary.BigEndian.Uint32(here)) {
 			frame := here[4 : 4+int(binary.BigEndian.Uint32(here))]
@@ -135,11 +136,16 @@ func (r *recorder) forget() {
 // time between the stamps of two reads of its connection; it counts for a window that has both. The stamps' clock may
 // be slewed, by a thousandth at most.
 func (r *recorder) excess(rate, depth float64) float64 {
+	worst, _, _ := r.window(rate, depth)
+	return worst
+}
+
+// window is the worst one, too: from and to, by the stamps' clock.
+func (r *recorder) window(rate, depth float64) (worst float64, from, to int64) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	entries := slices.Clone(r.entries)
 	slices.SortFunc(entries, func(a, b entry) int { return int(a.by - b.by) })
-	worst := 0.0
 	for first := range entries {
 		begin, inside := entries[first].after, 0.0
 		for _, e := range entries[first:] {
@@ -148,11 +154,11 @@ func (r *recorder) excess(rate, depth float64) float64 {
 			}
 			inside++
 			if over := inside - depth - 1.001*rate*(float64(e.by-begin)/1e9); over > worst {
-				worst = over
+				worst, from, to = over, begin, e.by
 			}
 		}
 	}
-	return worst
+	return worst, from, to
 }
 
 // bodies that came, each once.
@@ -160,7 +166,7 @@ func (r *recorder) bodies() map[string]int {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	seen := map[string]int{}
-	for _, e := range r.entries {
+	for _, e := range slices.Concat(r.before, r.entries) {
 		seen[e.body]++
 	}
 	return seen

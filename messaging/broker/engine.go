@@ -59,7 +59,7 @@ func startEngine(s settings.Settings, tcp, http net.Addr, log logger, made func(
 	if !hasDeferral || deferral.Type != reflect.TypeOf(time.Duration(0)) {
 		return nil, errors.New("this nsqd's messages have no deferral: build with nsqd 1.3.0, as go.mod says")
 	}
-	if err := inside(); err != nil {
+	if err := errors.Join(inside(), timed()); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(s.Data, 0o755); err != nil {

@@ -106,7 +106,7 @@ func status(text, key string) string {
 // More connections than the broker may open files: those that are there are served, and when the flood is over new ones are too.
 func TestAFloodOfConnections(t *testing.T) {
 	t.Setenv("FILES", "64")
-	command, address, _ := child(t, t.TempDir(), "topics: {t: {rate: 10k/s, depth: 100}}")
+	command, address, _ := child(t, t.TempDir(), "topics: {t: {rate: 10k/s, depth: 100, limit: publishing}}")
 	defer end(command)
 	p := producer(t, address, nil)
 	defer p.Stop()

@@ -191,7 +191,7 @@ func (f *follower) named(orders []wire.Order) (valid []wire.Order) {
 			f.once("the distributor orders %.100q, which is not a topic's name", order.Topic)
 			continue
 		}
-		order.Channels = slices.DeleteFunc(order.Channels, func(channel string) bool {
+		order.Channels = slices.DeleteFunc(slices.Clone(order.Channels), func(channel string) bool {
 			if !settings.ValidName(channel) {
 				f.once("%s: the distributor orders %.100q, which is not a channel's name", order.Topic, channel)
 				return true

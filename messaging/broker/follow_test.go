@@ -145,7 +145,7 @@ func publish(t testing.TB, address, topic string, count int) {
 func TestOrdersAreDone(t *testing.T) {
 	d := distribute(t)
 	d.say(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "nobody leads", 503) })
-	b := start(t, d.file()+"name: edge\ncapacity: 5k/s\ntopics: {own: {rate: 1k/s, depth: 50}}")
+	b := start(t, d.file()+"name: edge\ncapacity: 5k/s\ntopics: {own: {rate: 1k/s, depth: 50, limit: publishing}}")
 	defer b.Stop()
 	address := b.Addr().String()
 	channels := map[string]chan received{}
@@ -276,7 +276,7 @@ func TestALeaseEnds(t *testing.T) {
 // of. Those of the file go on.
 func TestWithoutALeaseAllIsHeld(t *testing.T) {
 	d := distribute(t)
-	b := start(t, d.file()+"topics: {own: {rate: 1k/s, depth: 50}}")
+	b := start(t, d.file()+"topics: {own: {rate: 1k/s, depth: 50, limit: publishing}}")
 	defer b.Stop()
 	d.order(t, time.Second, share("named", 1000, 10))
 	channels := map[string]chan received{}

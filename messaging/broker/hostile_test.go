@@ -95,7 +95,7 @@ func FuzzCommands(f *testing.F) {
 		f.Add(text)
 	}
 	tuned(f, silent)
-	b := start(f, "topics: {limited: {rate: 1M/s, depth: 1000}}\nmax_message: 1KiB\nmax_body: 4KiB")
+	b := start(f, "topics: {limited: {rate: 1M/s, depth: 1000, limit: publishing}}\nmax_message: 1KiB\nmax_body: 4KiB")
 	f.Fuzz(func(t *testing.T, input []byte) {
 		if _, err := feed(b.Addr().String(), input); err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func settled(t testing.TB, what string, most int, count func() int) {
 // serves others all the while.
 func TestNoBytesUpsetTheBroker(t *testing.T) {
 	tuned(t, silent)
-	b := start(t, "topics: {limited: {rate: 1M/s, depth: 1000}}\nmax_message: 1KiB\nmax_body: 4KiB")
+	b := start(t, "topics: {limited: {rate: 1M/s, depth: 1000, limit: publishing}}\nmax_message: 1KiB\nmax_body: 4KiB")
 	defer b.Stop()
 	p := producer(t, b.Addr().String(), nil)
 	defer p.Stop()
@@ -231,7 +231,7 @@ func TestSizesAndSlowClients(t *testing.T) {
 
 // A thousand connections that come and go in all ways leave no goroutine.
 func TestNoGoroutineIsLeft(t *testing.T) {
-	b := start(t, "topics: {limited: {rate: 10k/s, depth: 10}}")
+	b := start(t, "topics: {limited: {rate: 10k/s, depth: 10, limit: publishing}}")
 	defer b.Stop()
 	said(t, b.Addr().String(), []string{v2 + "SUB t c\n"}, true)
 	before := runtime.NumGoroutine()

@@ -38,15 +38,11 @@ func (c *connection) find(command string) (target, error) {
 	return target{nil, name}, nil
 }
 
-// nsq is nsqd's topic of this target. It is made if need be.
-func (c *connection) nsq(t target) *nsqd.Topic {
-	if t.limited != nil {
-		return t.limited.nsq.Load()
-	}
-	if c.unlimitedName != t.name || c.unlimited.Exiting() {
+// nsq finds nsqd's topic of this target, if it has no limit. It is made if need be.
+func (c *connection) nsq(t target) {
+	if t.limited == nil && (c.unlimitedName != t.name || c.unlimited.Exiting()) {
 		c.unlimited, c.unlimitedName, c.tally = c.broker.engine.topic(t.name), t.name, c.broker.tally(t.name)
 	}
-	return c.unlimited
 }
 
 // size reads and checks a size; what and message name it in errors.
@@ -104,8 +100,8 @@ func (c *connection) pub(deferred bool) error {
 	if err := c.authorized(command, to.name, ""); err != nil {
 		return err
 	}
-	topic := c.nsq(to)
-	c.one[0] = &nsqd.Message{ID: topic.GenerateID(), Body: body, Timestamp: c.conn.stamp}
+	c.nsq(to)
+	c.one[0] = &nsqd.Message{ID: c.broker.ids.next(), Body: body, Timestamp: c.conn.stamp}
 	err = c.publish(to, c.one[:], deferral)
 	c.one[0] = nil
 	if err != nil {
@@ -143,12 +139,12 @@ func (c *connection) mpub() error {
 	if err := c.authorized("MPUB", to.name, ""); err != nil {
 		return err
 	}
-	topic := c.nsq(to)
+	c.nsq(to)
 	o := c.broker.engine.options
 	if _, err := c.size("MPUB", "E_BAD_BODY", "body", o.MaxBodySize); err != nil {
 		return err
 	}
-	messages, err := readBatch(&c.stream, o, topic)
+	messages, err := readBatch(&c.stream, o, &c.broker.ids)
 	if err != nil {
 		return err
 	}
@@ -170,7 +166,7 @@ type batch interface {
 
 // readBatch reads the messages of MPUB: their number, and each with its size. Together they must not exceed the largest body:
 // nsqd 1.3.0 does not look, and would take gigabytes.
-func readBatch(from batch, o *nsqd.Options, topic *nsqd.Topic) ([]*nsqd.Message, error) {
+func readBatch(from batch, o *nsqd.Options, ids *ids) ([]*nsqd.Message, error) {
 	count, err := from.length()
 	if err != nil {
 		return nil, refuse("E_BAD_BODY", "MPUB failed to read message count")
@@ -198,7 +194,7 @@ func readBatch(from batch, o *nsqd.Options, topic *nsqd.Topic) ([]*nsqd.Message,
 		if err != nil {
 			return nil, refuse("E_BAD_MESSAGE", "MPUB failed to read message body")
 		}
-		messages = append(messages, &nsqd.Message{ID: topic.GenerateID(), Body: body})
+		messages = append(messages, &nsqd.Message{ID: ids.next(), Body: body})
 	}
 	return messages, nil
 }
@@ -224,11 +220,8 @@ func (c *connection) publish(to target, messages []*nsqd.Message, deferral time.
 // unlimited gives messages to a topic without a limit.
 func (b *Broker) unlimited(topic *nsqd.Topic, messages []*nsqd.Message, deferral time.Duration) error {
 	b.metrics.unlimited.Add(uint64(len(messages)))
-	if len(messages) != 1 {
-		return topic.PutMessages(messages)
-	}
-	if deferral > 0 {
+	if deferral > 0 && len(messages) == 1 {
 		deferBy(messages[0], deferral)
 	}
-	return topic.PutMessage(messages[0])
+	return b.hand(topic, messages...)
 }

@@ -67,7 +67,7 @@ func authServer(t testing.TB) (address string, asked *[]string) {
 // TLS and AUTH with real clients: what is allowed passes, under the limit, and nothing else does.
 func TestTLSAndAuth(t *testing.T) {
 	auth, asked := authServer(t)
-	b := start(t, fmt.Sprintf("tls: {%s, required: true}\nauth: [%s]\ntopics: {mine: {rate: 1k/s, depth: 5}}", certificate(t), auth))
+	b := start(t, fmt.Sprintf("tls: {%s, required: true}\nauth: [%s]\ntopics: {mine: {rate: 1k/s, depth: 5, limit: publishing}}", certificate(t), auth))
 	defer b.Stop()
 	config := func(secret string) *nsq.Config {
 		c := nsq.NewConfig()
@@ -131,7 +131,7 @@ func get(t testing.TB, address, path string) string {
 // HTTP publishes under the limit, answers as nsqd does, and passes the rest on.
 func TestHTTP(t *testing.T) {
 	n := stock(t, nil)
-	b := start(t, "topics: {limited: {rate: 100/s, depth: 4}}")
+	b := start(t, "topics: {limited: {rate: 100/s, depth: 4, limit: publishing}}")
 	defer b.Stop()
 	ours, theirs := b.HTTPAddr().String(), n.RealHTTPAddr().String()
 	large, same := strings.Repeat("x", 1<<20+1), 0
@@ -196,7 +196,7 @@ func TestHTTP(t *testing.T) {
 
 // A reload changes topics alone; a bad file changes nothing.
 func TestReload(t *testing.T) {
-	b := start(t, "topics: {a: {rate: 10/s, depth: 1}, gone: {rate: 1/s, depth: 1}}")
+	b := start(t, "topics: {a: {rate: 10/s, depth: 1, limit: publishing}, gone: {rate: 1/s, depth: 1, limit: publishing}}")
 	defer b.Stop()
 	path := filepath.Join(t.TempDir(), "broker.yaml")
 	now := *b.settings.Load()
@@ -211,8 +211,8 @@ func TestReload(t *testing.T) {
 	for range 20 {
 		p.Publish("gone", []byte("x"))
 	}
-	for _, bad := range []string{"topics: {a: {rate: 0/s, depth: 1}}", "topics: {a: {rate: 1/s}}", "no_such_key: 1", "memory: 1GiB",
-		"topics: {a: {rate: 10/s, depth: 0.5}}", "topics: {'a*b': {rate: 10/s, depth: 1}}", "topics: {a: {rate: 10/s, depth: 1}, a: {rate: 1/s, depth: 1}}"} {
+	for _, bad := range []string{"topics: {a: {rate: 0/s, depth: 1, limit: publishing}}", "topics: {a: {rate: 1/s}}", "no_such_key: 1", "memory: 1GiB",
+		"topics: {a: {rate: 10/s, depth: 0.5, limit: publishing}}", "topics: {'a*b': {rate: 10/s, depth: 1, limit: publishing}}", "topics: {a: {rate: 10/s, depth: 1, limit: publishing}, a: {rate: 1/s, depth: 1, limit: publishing}}"} {
 		if err := write(bad); err == nil {
 			t.Error("taken:", bad)
 		}
@@ -220,7 +220,7 @@ func TestReload(t *testing.T) {
 	if len(*b.topics.Load()) != 2 || len(got) > 2 {
 		t.Fatal("a bad file changed something", len(got))
 	}
-	if err := write("topics: {a: {rate: 1k/s, depth: 50, queue: 5}, b: {rate: 1/s, depth: 1}}"); err != nil {
+	if err := write("topics: {a: {rate: 1k/s, depth: 50, queue: 5, limit: publishing}, b: {rate: 1/s, depth: 1, limit: publishing}}"); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 { // what waited for the limit that is gone comes at once
@@ -240,7 +240,7 @@ func TestReload(t *testing.T) {
 // Nothing that was acknowledged is lost at a graceful stop, though it waits in the bucket's queue, in nsqd's memory, and in flight.
 func TestNothingAcknowledgedIsLostAtStop(t *testing.T) {
 	for _, drain := range []string{"0s", "100ms"} {
-		b := start(t, "drain: "+drain+"\ntopics: {slow: {rate: 50/s, depth: 10}}")
+		b := start(t, "drain: "+drain+"\ntopics: {slow: {rate: 50/s, depth: 10, limit: publishing}}")
 		data := b.settings.Load().Data
 		p := producer(t, b.Addr().String(), nil)
 		c, got := consume(t, b.Addr().String(), "slow", nil)

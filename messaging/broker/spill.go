@@ -43,7 +43,7 @@ func (c *channel) unspill() {
 		c.mutex.Lock()
 		var err error
 		for c.spilled.Len() > 0 && err == nil {
-			if err = c.inner.Put(*c.spilled.First()); err == nil {
+			if err = c.store(*c.spilled.First()); err == nil {
 				c.spilled.Pop()
 				c.broker.spills.Add(-1)
 			}
@@ -58,7 +58,8 @@ func (c *channel) unspill() {
 	}
 }
 
-// last writes a message when the channel closes. What cannot be written is lost, and told. Called with the lock held.
+// last writes a message when the channel closes, to the last byte that is free. What cannot be written is lost, and
+// told. Called with the lock held.
 func (c *channel) last(data []byte) {
 	if err := c.inner.Put(data); err != nil {
 		c.broker.metrics.topic(c.topic).lost.Add(1)

@@ -306,7 +306,7 @@ func (t *topic) put(m *nsqd.Message, deferral time.Duration, came time.Time) err
 		topic = t.broker.engine.topic(t.name)
 		t.nsq.Store(topic)
 	}
-	err := topic.PutMessage(m)
+	err := t.broker.hand(topic, m)
 	if err == nil {
 		t.counts.released.Add(1)
 		t.counts.access.observe(wait)

@@ -12,7 +12,7 @@ import (
 // A producer publishes five times what the topic lets through; a consumer gets every message once, at the topic's rate. The law,
 // by the consumer's own clock: at any time t after the first was sent, at most b + r·t have come.
 func TestWhatIsPublishedComesAtTheTopicsRate(t *testing.T) {
-	b := start(t, "topics: {alarms: {rate: 1k/s, depth: 20}}")
+	b := start(t, "topics: {alarms: {rate: 1k/s, depth: 20, limit: publishing}}")
 	p := producer(t, b.Addr().String(), nil)
 	c, got := consume(t, b.Addr().String(), "alarms", nil)
 	const count = 400
@@ -71,7 +71,7 @@ func TestAConsumerNeedNotWaitForABufferToFill(t *testing.T) {
 
 // Who consumes may publish on the same connection: under the limit, too.
 func TestAConsumerThatPublishesKeepsTheLimit(t *testing.T) {
-	b := start(t, "topics: {limited: {rate: 100/s, depth: 4}}")
+	b := start(t, "topics: {limited: {rate: 100/s, depth: 4, limit: publishing}}")
 	defer b.Stop()
 	c, got := consume(t, b.Addr().String(), "limited", nil)
 	defer c.Stop()

@@ -177,7 +177,7 @@ func (b *Broker) handlePub(w http.ResponseWriter, r *http.Request) {
 				return webError{400, "INVALID_DEFER"}
 			}
 		}
-		return b.webPublish(to, topic, []*nsqd.Message{nsqd.NewMessage(topic.GenerateID(), body)}, deferral)
+		return b.webPublish(to, topic, []*nsqd.Message{nsqd.NewMessage(b.ids.next(), body)}, deferral)
 	}())
 }
 
@@ -195,12 +195,12 @@ func (b *Broker) handleMpub(w http.ResponseWriter, r *http.Request) {
 		body := bufio.NewReader(io.LimitReader(r.Body, o.MaxBodySize+1))
 		var messages []*nsqd.Message
 		if form, given := parameters["binary"]; given && form[0] != "false" && form[0] != "0" {
-			messages, err = readBatch(webBody{body}, o, topic)
+			messages, err = readBatch(webBody{body}, o, &b.ids)
 			if refused, yes := err.(*refusal); yes {
 				return webError{413, refused.code[2:]}
 			}
 		} else {
-			messages, err = readLines(body, o, topic)
+			messages, err = readLines(body, o, &b.ids)
 		}
 		if err != nil {
 			return err
@@ -210,7 +210,7 @@ func (b *Broker) handleMpub(w http.ResponseWriter, r *http.Request) {
 }
 
 // readLines reads messages, one a line; empty lines are none.
-func readLines(body *bufio.Reader, o *nsqd.Options, topic *nsqd.Topic) ([]*nsqd.Message, error) {
+func readLines(body *bufio.Reader, o *nsqd.Options, ids *ids) ([]*nsqd.Message, error) {
 	var messages []*nsqd.Message
 	total := int64(0)
 	for {
@@ -226,7 +226,7 @@ func readLines(body *bufio.Reader, o *nsqd.Options, topic *nsqd.Topic) ([]*nsqd.
 			return nil, webError{413, "MSG_TOO_BIG"}
 		}
 		if len(line) > 0 {
-			messages = append(messages, nsqd.NewMessage(topic.GenerateID(), line))
+			messages = append(messages, nsqd.NewMessage(ids.next(), line))
 		}
 		if err == io.EOF {
 			return messages, nil

@@ -66,7 +66,7 @@ func (p *crowd) count() int {
 	return len(p.acknowledged)
 }
 
-const onDisk = "mem_queue: 0\ntopics: {kept: {rate: 5k/s, depth: 50}}"
+const onDisk = "mem_queue: 0\ntopics: {kept: {rate: 5k/s, depth: 50, limit: publishing}}"
 
 // Between brokers that are well a client moves without losing, repeating or refusing anything.
 func TestMovesBetweenHealthyBrokersAreExact(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // too. One that says nothing is.
 func TestABrokerThatHoldsIsNotLeft(t *testing.T) {
 	d := newDistributor(t)
-	a := start(t, "a", "mem_queue: 0\ntopics: {kept: {rate: 0.25/s, depth: 1}}") // OK comes with the token
+	a := start(t, "a", "mem_queue: 0\ntopics: {kept: {rate: 0.25/s, depth: 1, limit: publishing}}") // OK comes with the token
 	a.begin(t)
 	d.tell("a", a.address)
 	c := client(t, d, nil)

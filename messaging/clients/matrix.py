@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real clients of NSQ, unmodified and pinned, against giusto-broker: client x command x {plain, TLS, AUTH, compression asked for}.
 
-    matrix.py BROKER PROGRAMS PYTHON NODE       the broker's program, the directory of NSQ's programs and gonsq, interpreters
+    matrix.py BROKER PROGRAMS PYTHON NODE [LIMIT]       the broker's program, the directory of NSQ's programs and gonsq, interpreters,
+                                                        and where topics are limited: delivery (the default), or publishing
 
 What a client says of itself is checked beside the broker's statistics. Prints the matrix; every cell that is not '-' (the client
 does not have the command) ran. Exit: 0 all held, 1 not.
@@ -25,7 +26,8 @@ import urllib.request
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODES = ["plain", "TLS", "AUTH", "compression"]
 COMMANDS = ["PUB", "MPUB", "DPUB", "SUB/RDY", "FIN", "REQ", "TOUCH"]
-broker_program, programs, python, node = sys.argv[1:]
+broker_program, programs, python, node = sys.argv[1:5]
+limit = "".join(f", limit: {where}" for where in sys.argv[5:6])
 children = []
 
 
@@ -83,7 +85,8 @@ class Broker:
     def __init__(self, directory, name, lookupd, extra):
         self.name = name
         file = os.path.join(directory, name + ".yaml")
-        topics = ", ".join(f"{client}-{name}: {{rate: 200/s, depth: 3}}" for client in ["go-nsq", "pynsq", "nsqjs", "nsq_to_file", "nsq_tail"])
+        all_clients = ["go-nsq", "pynsq", "nsqjs", "nsq_to_file", "nsq_tail"]
+        topics = ", ".join(f"{client}-{name}: {{rate: 200/s, depth: 3{limit}}}" for client in all_clients)
         tcp, web = free(), free()
         with open(file, "w") as out:
             out.write(
@@ -240,7 +243,7 @@ def main():
         for fact, holds in facts.items():
             print(f"{fact}: {'ok' if holds else 'FAILED'}")
             ran, failed = ran + 1, failed + (not holds)
-        print(f"messaging: {ran} cells ran, {failed} failed, {time.monotonic() - start:.1f} s")
+        print(f"messaging: matrix{limit}: {ran} cells ran, {failed} failed, {time.monotonic() - start:.1f} s")
         for broker in brokers:
             broker.process.terminate()
         for child in children:

@@ -19,9 +19,13 @@ type Clock struct {
 	real  atomic.Int64 // what real time was ahead of the gates' then
 }
 
+// early is how long ago the epoch was when the clock was made. The leases' time counts from as long before the boot: it is
+// never behind the gates', also of a program that begins right after the boot.
+const early = 10 * time.Second
+
 // New is one whose epoch is ten seconds ago.
 func New() *Clock {
-	c := &Clock{epoch: time.Now().Add(-10 * time.Second)}
+	c := &Clock{epoch: time.Now().Add(-early)}
 	c.look()
 	return c
 }
@@ -46,7 +50,7 @@ func (c *Clock) look() {
 		if unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
 			return // no kernel that Go runs on
 		}
-		c.Slept.Store(boot.Nano() - int64(before.Sub(c.epoch)))
+		c.Slept.Store(boot.Nano() + int64(early) - int64(before.Sub(c.epoch)))
 		c.real.Store(before.UnixNano() - int64(before.Sub(c.epoch)))
 		if time.Since(before) < 100*time.Microsecond {
 			return

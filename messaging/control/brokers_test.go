@@ -23,6 +23,8 @@ type station struct {
 	replaces string
 	asking   int
 	next     int
+	orders   map[string]wire.Order // in force, of `has`; it need only be told what changes
+	has      wire.Orders
 	settling []func() // what orders are in force for once no more is entering sockets than they allow
 }
 
@@ -59,6 +61,7 @@ func (b *station) incarnation() string { return fmt.Sprint(b.name, ".", b.life) 
 
 func (b *station) start() {
 	b.holder, b.lines, b.settling = &holder.Holder{}, map[*story]*line{}, nil
+	b.orders, b.has = map[string]wire.Order{}, wire.Orders{}
 	for _, s := range b.w.topics {
 		b.lines[s] = &line{second: wire.Second{Delivery: wire.Histogram{}}}
 	}
@@ -93,6 +96,9 @@ func (b *station) report() {
 	asked, number := b.clock(), b.asking
 	epoch, version := b.holder.Seen()
 	r := wire.Report{Broker: b.id, Incarnation: b.incarnation(), Replaces: b.replaces, V2: b.name, Epoch: epoch, Seen: version}
+	if epoch == b.has.Epoch && version == b.has.Version {
+		r.Since = version
+	}
 	for _, s := range b.w.topics {
 		l := b.lines[s]
 		told := wire.TopicReport{Topic: s.name, Seconds: l.told, Ready: []string{"c"}}
@@ -109,7 +115,7 @@ func (b *station) report() {
 			}
 			reply := func() {
 				o, granted := wire.Orders{}, b.w.now
-				o, _ = d.control.Orders(d.clock(), b.id)
+				o, _ = d.control.Orders(d.clock(), b.id, r.Since)
 				d.answered = append(d.answered, func() {
 					d.send(&b.node, func() {
 						if b.asking == number {
@@ -136,12 +142,20 @@ func (b *station) report() {
 func (b *station) apply(asked, granted time.Duration, o wire.Orders) {
 	b.asking++
 	now := uint64(b.clock())
-	steps, err := b.holder.Apply(now, uint64(asked), o)
+	if o.Since > 0 {
+		b.w.counts["only what changed"]++
+	}
+	whole, right := o.Onto(b.has.Epoch, b.has.Version, b.orders)
+	if b.has = (wire.Orders{}); !right {
+		b.w.counts["changes of other orders"]++
+	}
+	steps, err := b.holder.Apply(now, uint64(asked), whole)
 	if errors.Is(err, holder.ErrStale) {
 		b.w.counts["stale orders"]++
 	} else if errors.Is(err, holder.ErrLate) {
 		b.w.counts["late orders"]++
-	} else {
+	} else if err == nil {
+		b.has = o
 		b.follow(steps, granted, now)
 	}
 	b.due()

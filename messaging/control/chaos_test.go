@@ -15,9 +15,10 @@ import (
 )
 
 // kinds are what must have occurred in the sample.
-var kinds = []string{"another bucket", "another lease", "another leads behind a broker's back", "asleep", "asleep with a message on its way", "broker killed", "broker without its past",
+var kinds = []string{"gap that is promised",
+	"another bucket", "another lease", "another leads behind a broker's back", "asleep", "asleep with a message on its way", "broker killed", "broker without its past",
 	"cut both ways", "delivered", "not let in any more", "orders wait for what enters", "cut for longer than it takes to be forgotten", "cut one way", "distributor killed", "drained, or not any more", "far smaller bucket",
-	"fenced", "late", "late orders", "leaders", "limits taken away", "long", "lost", "moves", "passed without limit", "publishers beyond the bucket",
+	"fenced", "late", "late orders", "leaders", "limits taken away", "long", "lost", "moves", "only what changed", "passed without limit", "publishers beyond the bucket",
 	"put again", "put refused", "releases of a smaller bucket", "removed", "report refused", "save failed", "save late", "save slow", "second topic",
 	"shares changed", "shares from nothing", "spare broker at a takeover", "two brokers of a name"}
 
@@ -42,6 +43,9 @@ func (w *world) play() (wrong []string) {
 	}
 	if n := w.counts["stale orders"]; n > 0 {
 		say("%d times a broker got orders older than those that it had", n)
+	}
+	if n := w.counts["changes of other orders"]; n > 0 {
+		say("%d times a broker was told what changed in orders that it did not have", n)
 	}
 	if w.counts["unknown leases"] > 0 {
 		say("a broker had orders in force that the leader did not know of")

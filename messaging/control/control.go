@@ -7,7 +7,8 @@
 //   - what Unsaved names is durable before any Orders leave that were made after it changed;
 //   - no Orders leave when another may lead already.
 //
-// Times are of one clock that never steps. A call is O(brokers + what changes), Tick O(publishers).
+// Times are of one clock that never steps. A call is O(brokers + what changes). Topics at rest are looked at once a
+// second; Tick is O(publishers) of all others.
 package control
 
 import (
@@ -23,7 +24,8 @@ import (
 
 // Settings of a distributor.
 type Settings struct {
-	// Lease is how long a broker keeps its shares when it hears nothing. A broker that is lost for good keeps its part of the rate from others for so
+	// Lease is how long a broker keeps its shares when it hears nothing, if no topic's gap asks for less. A broker that is
+	// lost for good keeps its part of the rate from others for so
 	// long; a distributor that is lost must be replaced within it, or all brokers hold.
 	Lease time.Duration
 	// Silent: a broker that has not reported for so long gets no publishers, and loses those it has.
@@ -71,13 +73,17 @@ const Drained, Leased = "~drained", "~leased"
 
 type broker struct {
 	id, incarnation, v2, http string
+	holder                    string // of shares: id and incarnation
 	limiter                   bool
 	capacity                  float64
 	unmanaged                 float64 // messages a second of all topics that follow no assignment
 	heard                     time.Duration
-	number                    uint64       // of its orders
-	sent                      []wire.Order // that number stands for
+	up                        bool                  // it counted as alive when that was looked at last
+	number                    uint64                // of its orders
+	orders                    map[string]wire.Order // as they were when it got some last, which sentNumber stands for
 	sentNumber                uint64
+	dirty                     map[string]bool // topics whose orders may be other than these
+	seen                      ledger.Version  // what it acknowledged last
 	stats                     map[string]*stats
 }
 
@@ -85,8 +91,6 @@ type broker struct {
 func (b *broker) serves(t *topic) bool { return b.limiter == t.spec.Requests }
 
 func key(id, incarnation string) string { return id + "/" + incarnation }
-
-func (b *broker) holder() string { return key(b.id, b.incarnation) }
 
 // Control is a leader's state.
 type Control struct {
@@ -97,13 +101,17 @@ type Control struct {
 	number   uint64 // of the latest orders, of all brokers
 	brokers  map[string]*broker
 	topics   map[string]*topic
-	names    []string                 // of topics, in order
-	consumed map[string][]string      // the channels of each topic that consumers are at anywhere; nil: to be found anew
-	assigned map[string]float64       // messages a second that brokers get, of all topics
-	leases   map[string]time.Duration // when a holder's has run out for certain
-	dead     map[string]bool          // incarnations
+	names    []string                   // of topics, in order
+	consumed map[string][]string        // the channels of each topic that consumers are at anywhere
+	assigned map[string]float64         // messages a second that brokers get, of all topics
+	leases   map[string]time.Duration   // when a holder's has run out for certain
+	runsOut  time.Duration              // no lease does before
+	swept    time.Duration              // when what changes slowly was looked at last
+	held     map[string]map[*topic]bool // all topics that a holder may have a share of, or may not know of; some more
+	dead     map[string]bool            // incarnations
 	unsaved  map[string]bool
 	drained  map[string]bool
+	hasty    string // the topic with the shortest gap; "": none has one
 	news     struct{ brokers, publishers map[string]bool }
 	// forgotten: a broker that was silent for so long, and holds nothing, counts as gone.
 	forgotten time.Duration
@@ -112,7 +120,8 @@ type Control struct {
 // New takes over as leader of this epoch with what earlier leaders saved. Whoever held a share may have been told so just now.
 func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Control {
 	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{}, assigned: map[string]float64{},
-		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}, forgotten: time.Hour}
+		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}, forgotten: time.Hour,
+		consumed: map[string][]string{}, held: map[string]map[*topic]bool{}}
 	c.news.brokers, c.news.publishers = map[string]bool{}, map[string]bool{}
 	var leased Record
 	for _, record := range saved {
@@ -139,6 +148,7 @@ func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Co
 		wanted := map[string]wire.Share{}
 		for _, holder := range t.book.Holders() {
 			c.lend(holder, lease)
+			c.hold(holder, t)
 			wanted[holder], _ = t.book.Current(holder)
 		}
 		t.book.Want(wanted)
@@ -146,6 +156,7 @@ func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Co
 		c.topics[record.Topic.Name] = t
 	}
 	c.names = slices.Sorted(maps.Keys(c.topics))
+	c.hasten()
 	for _, record := range saved {
 		if t := c.topics[record.Topic.Name]; t != nil && record.Unnamed {
 			c.name(t)
@@ -168,14 +179,20 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 	}
 	b := c.brokers[r.Broker]
 	if b == nil || b.incarnation != r.Incarnation {
-		if b != nil && !c.dead[b.holder()] && now-b.heard < c.settings.Silent {
+		if b != nil && !c.dead[b.holder] && now-b.heard < c.settings.Silent {
 			return fmt.Errorf("%s: another broker of this name reported %v ago; each needs its own", r.Broker, now-b.heard)
 		}
 		c.number++
-		b = &broker{id: r.Broker, incarnation: r.Incarnation, limiter: r.Limiter, number: c.number, stats: map[string]*stats{}}
-		c.brokers[r.Broker], c.consumed = b, nil
-		for _, t := range c.topics {
+		before := b
+		b = &broker{id: r.Broker, incarnation: r.Incarnation, holder: key(r.Broker, r.Incarnation), limiter: r.Limiter, number: c.number,
+			orders: map[string]wire.Order{}, dirty: map[string]bool{}, stats: map[string]*stats{}}
+		c.brokers[r.Broker] = b
+		if before != nil {
+			c.empty(before)
+		}
+		for name, t := range c.topics {
 			t.changed(now)
+			b.dirty[name] = true
 		}
 	}
 	b.heard, b.v2, b.http, b.capacity = now, r.V2, r.HTTP, r.Capacity
@@ -186,11 +203,18 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		c.end(b)
 		return nil
 	}
-	seen, holder := ledger.Version{Epoch: r.Epoch, Number: r.Seen}, b.holder()
-	for _, t := range c.topics {
-		t.book.Acknowledge(holder, seen)
-		if number, waits := t.unnamed[holder]; waits && !seen.Before(ledger.Version{Epoch: c.epoch, Number: number}) {
-			delete(t.unnamed, holder)
+	if !b.up {
+		b.up = true
+		c.recount(b)
+		c.stir()
+	}
+	if seen := (ledger.Version{Epoch: r.Epoch, Number: r.Seen}); seen != b.seen {
+		b.seen = seen
+		for t := range c.held[b.holder] {
+			t.book.Acknowledge(b.holder, seen)
+			if number, waits := t.unnamed[b.holder]; waits && !seen.Before(ledger.Version{Epoch: c.epoch, Number: number}) {
+				delete(t.unnamed, b.holder)
+			}
 		}
 	}
 	here := map[string]bool{}
@@ -198,68 +222,33 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		c.count(b, told)
 		here[told.Topic] = true
 	}
-	maps.DeleteFunc(b.stats, func(name string, s *stats) bool {
-		if !here[name] && len(s.ready) > 0 {
-			c.consumed = nil
+	for name, s := range b.stats {
+		if !here[name] {
+			delete(b.stats, name)
+			if t := c.topics[name]; t != nil {
+				delete(t.stats, b.id)
+			}
+			if len(s.ready) > 0 {
+				c.reconsume(name)
+			}
 		}
-		return !here[name]
-	})
+	}
 	c.unmanaged(b)
-	for _, name := range c.names {
-		if t := c.topics[name]; here[name] || t.book.Offers[holder] != nil {
+	for t := range c.held[b.holder] {
+		_, waits := t.unnamed[b.holder]
+		switch {
+		case c.topics[t.spec.Name] == t && t.book.Offers[b.holder] != nil:
+			here[t.spec.Name] = true
+		case c.topics[t.spec.Name] != t || !waits:
+			delete(c.held[b.holder], t)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(here)) {
+		if t := c.topics[name]; t != nil && !c.rests(t) {
 			c.bring(t)
 		}
 	}
 	return nil
-}
-
-// Orders are what a broker is to do now. Its lease begins again.
-func (c *Control) Orders(now time.Duration, id string) (wire.Orders, bool) {
-	c.advance(now)
-	b := c.brokers[id]
-	if b == nil {
-		return wire.Orders{}, false
-	}
-	orders, holder := make([]wire.Order, 0, len(c.names)), b.holder()
-	for _, name := range c.names {
-		t := c.topics[name]
-		if !b.serves(t) {
-			continue
-		}
-		share, _ := t.book.Current(holder)
-		orders = append(orders, wire.Order{Topic: name, Share: share, Delivery: t.spec.Delivery, Queue: t.spec.Queue, Channels: c.channels(name)})
-	}
-	same := func(a, b wire.Order) bool {
-		return a.Topic == b.Topic && a.Share == b.Share && a.Delivery == b.Delivery && a.Queue == b.Queue && slices.Equal(a.Channels, b.Channels)
-	}
-	if b.number == b.sentNumber && !slices.EqualFunc(orders, b.sent, same) {
-		c.number++
-		b.number = c.number
-	}
-	b.sent, b.sentNumber = orders, b.number
-	delete(c.news.brokers, id)
-	c.lend(b.holder(), c.settings.Lease)
-	return wire.Orders{Epoch: c.epoch, Version: b.number, Lease: c.settings.Lease, Topics: orders}, true
-}
-
-// channels of a topic, that consumers are at anywhere.
-func (c *Control) channels(topic string) (names []string) {
-	if c.consumed == nil {
-		c.consumed = map[string][]string{}
-		for _, b := range c.brokers {
-			if !c.alive(b) {
-				continue
-			}
-			for topic, s := range b.stats {
-				for _, name := range s.ready {
-					if n, there := slices.BinarySearch(c.consumed[topic], name); !there {
-						c.consumed[topic] = slices.Insert(c.consumed[topic], n, name)
-					}
-				}
-			}
-		}
-	}
-	return c.consumed[topic]
 }
 
 func (c *Control) alive(b *broker) bool { return b != nil && c.now-b.heard < c.settings.Silent }
@@ -277,14 +266,20 @@ func (c *Control) Put(now time.Duration, spec wire.Topic) error {
 		n, _ := slices.BinarySearch(c.names, spec.Name)
 		c.names = slices.Insert(c.names, n, spec.Name)
 		c.name(t)
-		for _, b := range c.brokers { // what they get of it was unassigned
+		for id, b := range c.brokers { // what they get of it was unassigned
+			if s := b.stats[spec.Name]; s != nil {
+				t.stats[id] = s
+			}
 			c.unmanaged(b)
 		}
 	}
-	t.spec, t.book.Whole, t.shared = spec, spec.Share, nil
+	hasty := t.spec.Gap > 0 || spec.Gap > 0
+	if t.spec, t.book.Whole, t.shared = spec, spec.Share, nil; hasty {
+		c.hasten()
+	}
 	t.changed(now)
 	c.unsaved[spec.Name] = true
-	c.everybody()
+	c.everybody(spec.Name)
 	c.bring(t)
 	return nil
 }
@@ -299,13 +294,16 @@ func (c *Control) Remove(now time.Duration, name string) bool {
 	delete(c.topics, name)
 	n, _ := slices.BinarySearch(c.names, name)
 	c.names = slices.Delete(c.names, n, n+1)
+	if t.spec.Gap > 0 {
+		c.hasten()
+	}
 	c.reckon()
 	c.unsaved[name] = true
 	for _, t := range c.topics {
 		t.gather = true
 		t.changed(now)
 	}
-	c.everybody()
+	c.everybody(name)
 	c.work()
 	return true
 }
@@ -329,8 +327,9 @@ func (c *Control) Drain(now time.Duration, id string, on bool) bool {
 	return true
 }
 
-// everybody gets new orders.
-func (c *Control) everybody() {
+// everybody gets new orders, since a topic is other than before.
+func (c *Control) everybody(topic string) {
+	c.soil(topic)
 	c.number++
 	for id, b := range c.brokers {
 		b.number, c.news.brokers[id] = c.number, true
@@ -368,9 +367,22 @@ func (c *Control) Changed() (brokers, publishers []string) {
 // Tick does what time brings. It is to be called several times a second.
 func (c *Control) Tick(now time.Duration) {
 	c.advance(now)
-	c.consumed = nil // brokers may have fallen silent
-	c.reckon()
-	c.work()
+	for _, b := range c.brokers {
+		if up := c.alive(b); up != b.up {
+			b.up = up
+			c.recount(b)
+			c.stir()
+		}
+	}
+	if c.now-c.swept >= time.Second {
+		c.swept = c.now
+		c.sweep()
+	}
+	for _, name := range c.names {
+		if t := c.topics[name]; !c.rests(t) {
+			c.bring(t)
+		}
+	}
 }
 
 // work brings every topic on.
@@ -380,10 +392,36 @@ func (c *Control) work() {
 	}
 }
 
+// stir ends the rest of all topics.
+func (c *Control) stir() {
+	for _, t := range c.topics {
+		t.resting = false
+	}
+}
+
+// rests says whether there is nothing to do for a topic that cannot wait until a second after it was looked at last.
+func (c *Control) rests(t *topic) bool {
+	return t.resting && !t.gather && c.now-t.looked < time.Second
+}
+
 func (c *Control) bring(t *topic) {
 	c.forget(t)
 	c.fail(t)
 	c.steer(t)
 	c.move(t)
 	c.share(t)
+	t.looked, t.resting = c.now, c.calm(t)
+}
+
+// calm says whether a topic's publishers are where they are to be, and its shares in force, and nothing waits at a broker.
+func (c *Control) calm(t *topic) bool {
+	if t.phase != idle || t.gather || len(t.unnamed) > 0 || t.kept || t.inherited && c.young() {
+		return false
+	}
+	for _, p := range t.publishers {
+		if p.at != p.told || p.to != p.told && p.to != "" {
+			return false
+		}
+	}
+	return t.book.Settled()
 }

@@ -44,7 +44,8 @@ func newPlant(t *testing.T, change func(*Settings), takes map[string]float64) *p
 }
 
 func topicOf(name string, rate, depth float64) wire.Topic {
-	return wire.Topic{Name: name, Share: wire.Share{Rate: uint64(rate * wire.Unit), Depth: uint64(depth * wire.Unit)}, Percentile: 0.99, Objective: 20 * time.Millisecond, Each: 10}
+	share := wire.Share{Rate: uint64(rate * wire.Unit), Depth: uint64(depth * wire.Unit)}
+	return wire.Topic{Name: name, Share: share, Percentile: 0.99, Objective: 20 * time.Millisecond, Each: 10}
 }
 
 func (p *plant) put(spec wire.Topic, publishers int) {
@@ -106,7 +107,7 @@ func (p *plant) run(d time.Duration) {
 			if err := p.c.Report(p.now, r); err != nil {
 				p.t.Fatal(err)
 			}
-			p.seen[id], _ = p.c.Orders(p.now, id)
+			p.seen[id], _ = p.c.Orders(p.now, id, 0)
 			p.heard[id] = p.now
 		}
 		for topic, publishers := range p.at {

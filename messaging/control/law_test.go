@@ -52,7 +52,12 @@ func (w *world) story(name string) *story {
 func (s *story) bucket(part float64) *wire.Topic {
 	s.tag++
 	depth := max(wire.Unit, float64(s.base.Depth)*min(1, part))
-	return &wire.Topic{Name: s.name, Share: wire.Share{Rate: uint64(float64(s.base.Rate) * part), Depth: uint64(depth)},
+	gap := time.Duration(0)
+	if s.w.oneIn(3) {
+		gap = s.w.between(2800*time.Millisecond, 6*time.Second)
+		s.w.counts["gap that is promised"]++
+	}
+	return &wire.Topic{Name: s.name, Gap: gap, Share: wire.Share{Rate: uint64(float64(s.base.Rate) * part), Depth: uint64(depth)},
 		Percentile: 0.9, Objective: s.w.between(5*time.Millisecond, 500*time.Millisecond), Each: 5, Queue: s.tag, Delivery: s.delivery}
 }
 

@@ -2,7 +2,10 @@
 
 package control
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // drift: clocks of brokers and distributors differ by less than a part in so many.
 const drift = 100
@@ -16,6 +19,7 @@ func (c *Control) name(t *topic) {
 	t.unnamed = map[string]uint64{}
 	for holder := range c.leases {
 		t.unnamed[holder] = c.number + 1
+		c.hold(holder, t)
 	}
 }
 
@@ -25,6 +29,7 @@ func (c *Control) lend(holder string, lease time.Duration) {
 		c.unsaved[Leased] = true
 	}
 	c.leases[holder] = max(c.leases[holder], c.now+lasts(lease))
+	c.runsOut = min(c.runsOut, c.leases[holder])
 }
 
 // longest is the longest lease that any holder may have from now on.
@@ -47,10 +52,10 @@ func (c *Control) bury(holder string) {
 
 // end takes note that a broker has ended: its shares are free, and its publishers go elsewhere.
 func (c *Control) end(b *broker) {
-	c.bury(b.holder())
+	c.bury(b.holder)
 	b.heard = min(b.heard, c.now-c.settings.Silent)
-	clear(b.stats)
-	b.unmanaged, c.consumed = 0, nil
+	b.up = false
+	c.empty(b)
 	for _, t := range c.topics {
 		t.changed(c.now)
 	}
@@ -74,9 +79,18 @@ func (c *Control) lapse(holder string) {
 		delete(c.leases, holder)
 		c.unsaved[Leased] = true
 	}
-	for _, t := range c.topics {
+	for t := range c.held[holder] {
 		t.book.Gone(holder)
 		delete(t.unnamed, holder)
+		t.resting = false
+	}
+	delete(c.held, holder)
+	for _, b := range c.brokers {
+		if b.holder == holder {
+			for name := range b.orders {
+				b.dirty[name] = true
+			}
+		}
 	}
 }
 
@@ -95,15 +109,26 @@ func (c *Control) advance(now time.Duration) {
 			}
 		}
 	}
-	c.now = max(c.now, now)
+	if c.now = max(c.now, now); c.now <= c.runsOut {
+		return
+	}
+	c.runsOut = math.MaxInt64
 	for name, end := range c.leases {
 		if c.now > end {
 			c.lapse(name)
+		} else {
+			c.runsOut = min(c.runsOut, end)
 		}
 	}
+}
+
+// sweep does what need not be done at once: it forgets brokers, and sums up loads anew.
+func (c *Control) sweep() {
 	for id, b := range c.brokers {
-		if _, holds := c.leases[b.holder()]; !holds && c.now-b.heard > c.forgotten {
+		if _, holds := c.leases[b.holder]; !holds && c.now-b.heard > c.forgotten {
+			c.empty(b)
 			delete(c.brokers, id)
 		}
 	}
+	c.reckon()
 }

@@ -29,7 +29,7 @@ func TestLimitersShareABucketOfRequests(t *testing.T) {
 		if err := c.Report(now, r); err != nil {
 			t.Fatal(err)
 		}
-		o, _ := c.Orders(now, id)
+		o, _ := c.Orders(now, id, 0)
 		seen[id] = o.Version
 		for _, order := range o.Topics {
 			if (order.Topic == "requests") != limiter {

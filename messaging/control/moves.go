@@ -44,7 +44,7 @@ func (c *Control) Assign(now time.Duration, a wire.Ask) (wire.Assignment, error)
 	}
 	rate = min(rate, float64(t.spec.Rate)/wire.Unit)
 	if a.At != p.at {
-		t.moved = now
+		t.moved, t.resting = now, false
 	}
 	told := p.told
 	switch {
@@ -84,6 +84,7 @@ func (c *Control) young() bool { return c.now-c.began < c.settings.Silent }
 // tell gives a publisher its new broker.
 func (c *Control) tell(t *topic, p *publisher) {
 	t.set(p, p.at, p.to, p.rate)
+	t.resting = false
 	p.toldAt, t.moved = c.now, c.now
 	p.version++
 	c.news.publishers[t.spec.Name+"/"+p.id] = true
@@ -114,15 +115,15 @@ func (c *Control) ready(t *topic, id string) bool {
 	if !c.alive(b) {
 		return false
 	}
-	offers := t.book.Offers[b.holder()]
+	offers := t.book.Offers[b.holder]
 	if len(offers) == 0 || offers[0].Depth == 0 {
 		return false
 	}
 	has := 0
-	if s := b.stats[t.spec.Name]; s != nil {
+	if s := t.stats[id]; s != nil {
 		has = len(s.ready)
 	}
-	return has >= len(c.channels(t.spec.Name))
+	return has >= len(c.consumed[t.spec.Name])
 }
 
 // forget drops publishers that do not ask any more.

@@ -33,10 +33,8 @@ func (c *Control) steer(t *topic) {
 }
 
 func (c *Control) fresh(t *topic) {
-	for _, b := range c.brokers {
-		if s := b.stats[t.spec.Name]; s != nil {
-			clear(s.round)
-		}
+	for _, s := range t.stats {
+		clear(s.round)
 	}
 }
 
@@ -63,9 +61,8 @@ func (c *Control) watch(t *topic) {
 			return
 		}
 	}
-	for id, b := range c.brokers {
-		s := b.stats[t.spec.Name]
-		if s == nil || !s.full(c.settings.Window) || t.spec.Objective == 0 {
+	for id, s := range t.stats {
+		if !s.full(c.settings.Window) || t.spec.Objective == 0 {
 			continue
 		}
 		if all := s.delivery(); all.Count() < 100 || all.Percentile(t.spec.Percentile) <= t.spec.Objective {
@@ -143,8 +140,8 @@ func (c *Control) members(t *topic) (publishers []distribute.Publisher, at []str
 		}
 		at, t.order = append(at, place), append(t.order, p.id)
 	}
-	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
-		if s := c.brokers[id].stats[t.spec.Name]; s != nil && s.unmanaged() > 0 {
+	for _, id := range slices.Sorted(maps.Keys(t.stats)) {
+		if s := t.stats[id]; s.unmanaged() > 0 {
 			publishers = append(publishers, distribute.Publisher{Fixed: id, Rate: s.unmanaged()})
 			at, t.order = append(at, id), append(t.order, "")
 		}
@@ -211,8 +208,8 @@ func (c *Control) finish(t *topic, note string) {
 func (c *Control) measured(t *topic) {
 	tails := map[string]float64{}
 	t.tails = map[string]time.Duration{}
-	for id, b := range c.brokers {
-		if s := b.stats[t.spec.Name]; s != nil && s.round.Count() > 0 {
+	for id, s := range t.stats {
+		if s.round.Count() > 0 {
 			t.tails[id] = s.round.Percentile(t.spec.Percentile)
 			tails[id] = t.tails[id].Seconds()
 		}

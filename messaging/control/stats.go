@@ -19,12 +19,17 @@ type stats struct {
 
 // count takes in what a broker tells of a topic.
 func (c *Control) count(b *broker, told wire.TopicReport) {
-	s := b.stats[told.Topic]
+	s, t := b.stats[told.Topic], c.topics[told.Topic]
 	if s == nil {
 		s = &stats{round: wire.Histogram{}}
 		b.stats[told.Topic] = s
+		if t != nil {
+			t.stats[b.id] = s
+		}
 	}
-	s.kept = told.Kept
+	if s.kept = told.Kept; s.kept > 0 && t != nil {
+		t.resting = false
+	}
 	var ready []string
 	for _, channel := range told.Ready {
 		if !strings.HasSuffix(channel, "#ephemeral") { // of somebody who looks on at one broker
@@ -32,9 +37,9 @@ func (c *Control) count(b *broker, told wire.TopicReport) {
 		}
 	}
 	if !slices.Equal(s.ready, ready) {
-		s.ready, c.consumed = ready, nil
+		s.ready = ready
+		c.reconsume(told.Topic)
 	}
-	t := c.topics[told.Topic]
 	for _, second := range told.Seconds {
 		if n := len(s.seconds); n > 0 && second.At <= s.seconds[n-1].At {
 			continue

@@ -37,6 +37,8 @@ type BrokerStatus struct {
 type TopicStatus struct {
 	wire.Topic
 	Phase      string        `json:"phase"`
+	Lease      time.Duration `json:"lease_ns"`            // of all brokers
+	LeaseFor   string        `json:"lease_for,omitempty"` // the topic whose gap asks for it
 	Note       string        `json:"note,omitempty"`
 	Publishers int           `json:"publishers"`
 	Rounds     int           `json:"rounds"`
@@ -65,24 +67,45 @@ func (c *Control) Status(now time.Duration) Status {
 		b := c.brokers[id]
 		status.Brokers = append(status.Brokers, BrokerStatus{id, b.v2, b.http, b.limiter, c.alive(b), c.drained[id], c.now - b.heard, b.capacity, c.existing(id, nil)})
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
+	for _, name := range c.names {
 		status.Topics = append(status.Topics, c.topicStatus(c.topics[name]))
 	}
 	return status
 }
 
+// TopicStatus of one topic; nil: there is none of the name.
+func (c *Control) TopicStatus(now time.Duration, name string) *TopicStatus {
+	c.advance(now)
+	t := c.topics[name]
+	if t == nil {
+		return nil
+	}
+	status := c.topicStatus(t)
+	return &status
+}
+
 func (c *Control) topicStatus(t *topic) TopicStatus {
 	status := TopicStatus{Topic: t.spec, Phase: t.phase.String(), Note: t.note, Publishers: len(t.publishers), Rounds: t.rounds, Shares: []ShareStatus{}}
+	status.Lease, status.LeaseFor = c.Lease()
 	loads := c.loads(t)
-	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
+	here := maps.Clone(loads)
+	for id, b := range c.brokers {
+		if t.book.Offers[b.holder] != nil {
+			here[id] += 0
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(here)) {
 		b, one := c.brokers[id], ShareStatus{Broker: id, Publishers: t.load[id].publishers, Assigned: loads[id]}
-		share, held := t.book.Current(b.holder())
+		if b == nil {
+			continue
+		}
+		share, held := t.book.Current(b.holder)
 		if !held && one.Assigned == 0 {
 			continue
 		}
 		one.Rate, one.Depth = float64(share.Rate)/wire.Unit, float64(share.Depth)/wire.Unit
-		one.InForce = t.book.InForce(b.holder())
-		if s := b.stats[t.spec.Name]; s != nil {
+		one.InForce = t.book.InForce(b.holder)
+		if s := t.stats[id]; s != nil {
 			one.Measured, one.Unmanaged, one.Kept, one.Tail = s.mean(), s.unmanaged(), s.kept, s.delivery().Percentile(t.spec.Percentile)
 		}
 		status.Shares = append(status.Shares, one)
@@ -118,6 +141,9 @@ func (c *Control) Check(now time.Duration, spec wire.Topic) error {
 	}
 	if spec.Rate >= 1<<52 || spec.Depth > 1<<62 {
 		return fmt.Errorf("%s: a bucket has less than 2^32 tokens a second, and at most 2^42", spec.Name)
+	}
+	if err := c.keepable(spec); err != nil {
+		return fmt.Errorf("%s: %w", spec.Name, err)
 	}
 	if t := c.topics[spec.Name]; t != nil {
 		if t.spec.Requests != spec.Requests {

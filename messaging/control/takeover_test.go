@@ -45,7 +45,7 @@ func TestALostAnswerShortensNoLease(t *testing.T) {
 	p.takeover(time.Minute)
 	o := p.cut("a")
 	p.c.Report(p.now, wire.Report{Broker: "a", Incarnation: "i", V2: "a:4150", Epoch: o.Epoch, Seen: o.Version})
-	p.c.Orders(p.now, "a")
+	p.c.Orders(p.now, "a", 0)
 	p.takes["b"] = 5000
 	p.waits("alarms", 5*time.Minute)
 }
@@ -116,7 +116,7 @@ func TestABrokerThatWasForgottenComesBack(t *testing.T) {
 	}
 	for id, o := range had {
 		p.c.Report(p.now, wire.Report{Broker: id, Incarnation: "i", V2: id + ":4150", Epoch: o.Epoch, Seen: o.Version})
-		if next, _ := p.c.Orders(p.now, id); next.Version <= o.Version {
+		if next, _ := p.c.Orders(p.now, id, 0); next.Version <= o.Version {
 			t.Errorf("%s has seen %d, and gets %d", id, o.Version, next.Version)
 		}
 	}
@@ -145,7 +145,7 @@ func (p *plant) report(id, incarnation string, o wire.Orders) wire.Orders {
 	if err := p.c.Report(p.now, wire.Report{Broker: id, Incarnation: incarnation, V2: id + ":4150", Epoch: o.Epoch, Seen: o.Version}); err != nil {
 		p.t.Fatal(err)
 	}
-	next, _ := p.c.Orders(p.now, id)
+	next, _ := p.c.Orders(p.now, id, 0)
 	return next
 }
 

@@ -64,7 +64,8 @@ type topic struct {
 	from, to   time.Duration // of the measurement
 	planned    float64       // messages a second when it was distributed last
 	shared     map[string]wire.Share
-	moved      time.Duration // when somebody moved last
+	stats      map[string]*stats // of brokers
+	moved      time.Duration     // when somebody moved last
 	note       string
 	stuck      bool              // somebody could not move
 	unnamed    map[string]uint64 // holders that may not know of it (as it is now), until they have seen these orders
@@ -72,10 +73,13 @@ type topic struct {
 	first      time.Duration     // when it began to gather
 	rounds     int
 	tails      map[string]time.Duration // of the last measurement
+	kept       bool                     // something waits at a broker
+	looked     time.Duration            // when it was looked at last, and
+	resting    bool                     // whether there was nothing to do
 }
 
 func newTopic(spec wire.Topic, book *ledger.Book) *topic {
-	return &topic{spec: spec, book: book, publishers: map[string]*publisher{}, load: map[string]load{}, late: map[string]int{}}
+	return &topic{spec: spec, book: book, publishers: map[string]*publisher{}, load: map[string]load{}, late: map[string]int{}, stats: map[string]*stats{}}
 }
 
 // add makes a publisher known.
@@ -145,8 +149,8 @@ func (c *Control) loads(t *topic) map[string]float64 {
 	for id, l := range t.load {
 		sum[id] = l.rate
 	}
-	for id, b := range c.brokers {
-		if s := b.stats[t.spec.Name]; s != nil && b.serves(t) {
+	for id, s := range t.stats {
+		if c.brokers[id].serves(t) {
 			if own := s.unmanaged(); own > 0 {
 				sum[id] += own
 			}
@@ -166,8 +170,8 @@ func (c *Control) existing(id string, but *topic) float64 {
 	}
 	if t := c.topics[but.spec.Name]; t != nil { // which may be another of the name: a dry run's
 		sum -= t.load[id].rate
-		if b != nil && b.stats[t.spec.Name] != nil {
-			sum -= b.stats[t.spec.Name].unmanaged()
+		if s := t.stats[id]; s != nil {
+			sum -= s.unmanaged()
 		}
 	}
 	return max(0, sum)
@@ -235,8 +239,8 @@ func (c *Control) share(t *topic) {
 	}
 	loads := c.loads(t)
 	if t.inherited && c.now-c.began < c.settings.Gone {
-		for id, b := range c.brokers {
-			if s := b.stats[t.spec.Name]; s != nil && b.serves(t) {
+		for id, s := range t.stats {
+			if c.brokers[id].serves(t) {
 				if mean := s.mean(); mean > loads[id] {
 					loads[id] = mean
 				}
@@ -254,8 +258,10 @@ func (c *Control) share(t *topic) {
 		}
 	}
 	// What waits at a broker goes out there, also when its publishers have left.
-	for id, b := range c.brokers {
-		if s := b.stats[t.spec.Name]; s != nil && s.kept > 0 && c.alive(b) && b.serves(t) {
+	t.kept = false
+	for id, s := range t.stats {
+		if b := c.brokers[id]; s.kept > 0 && c.alive(b) && b.serves(t) {
+			t.kept = true
 			loads[id] += s.drain()
 		}
 	}
@@ -284,7 +290,7 @@ func (c *Control) share(t *topic) {
 	}
 	for _, id := range ids {
 		rate, depth := loads[id], loads[id]
-		if s := c.brokers[id].stats[t.spec.Name]; measured && s != nil && s.full(c.settings.Window) {
+		if s := t.stats[id]; measured && s != nil && s.full(c.settings.Window) {
 			rate = max(s.mean()+s.drain(), quiet*loads[id])
 			depth = max(float64(s.used())/float64(t.spec.Depth), quiet*loads[id]/total)
 		} else {
@@ -301,7 +307,7 @@ func (c *Control) share(t *topic) {
 	wanted := map[string]wire.Share{}
 	r, d := ledger.Split(t.spec.Rate, rates, 0), ledger.Split(t.spec.Depth, depths, wire.Unit)
 	for n, id := range ids {
-		wanted[c.brokers[id].holder()] = wire.Share{Rate: r[n], Depth: d[n]}
+		wanted[c.brokers[id].holder] = wire.Share{Rate: r[n], Depth: d[n]}
 	}
 	if t.phase == moving || t.shared == nil || differ(wanted, t.shared) {
 		t.shared = wanted
@@ -362,16 +368,19 @@ func (c *Control) settle(t *topic) {
 	offered := t.book.Settle(func(name string) ledger.Version {
 		c.number++
 		for id, b := range c.brokers {
-			if b.holder() == name {
+			if b.holder == name {
 				b.number, c.news.brokers[id] = c.number, true
+				b.dirty[t.spec.Name] = true
 			}
 		}
 		return ledger.Version{Epoch: c.epoch, Number: c.number}
 	})
 	for _, name := range offered {
 		c.unsaved[t.spec.Name] = true
+		c.hold(name, t)
 		if _, known := c.leases[name]; !known {
-			c.lend(name, c.settings.Lease)
+			lease, _ := c.Lease()
+			c.lend(name, lease)
 		}
 	}
 }

@@ -67,10 +67,10 @@ func refused(status int, err error) *answer {
 // granted is what a broker was told, in an unbroken row of leases.
 type granted struct {
 	incarnation string
-	at          time.Duration // when its lease was made to begin last
-	orders      any           // that left last; nil: none did
-	version     uint64        // theirs
-	stand       bool          // they are what is saved asks of it
+	at, lease   time.Duration         // when its lease was made to begin last, and how long that was
+	version     uint64                // of the orders that left last; 0: none did
+	topics      map[string]wire.Order // these
+	stand       bool                  // they are what is saved asks of it
 }
 
 // term is one time of leading. One goroutine, run's, has the core.
@@ -100,7 +100,7 @@ func (t *term) run(ended context.Context) error {
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	counted, unsaved := time.Duration(0), false
+	counted, costs, unsaved := time.Duration(0), time.Duration(0), false
 	for {
 		var first *question
 		select {
@@ -147,11 +147,12 @@ func (t *term) run(ended context.Context) error {
 		t.answered = nil
 		for id, g := range t.granted {
 			_, behind := slices.BinarySearch(t.behind, id)
-			g.stand = !behind && g.version == t.sent[id]
+			g.stand = !behind && g.version > 0 && g.version == t.sent[id]
 		}
-		if now-counted > time.Second {
+		if now-counted > max(time.Second, 20*costs) { // a twentieth of the time at most
 			counted = now
 			t.of.metrics.count(t.core.Status(now))
+			costs = store.Now() - now
 		}
 	}
 }
@@ -176,16 +177,29 @@ func (t *term) stall(now time.Duration, why error) {
 // grant answers a report. Orders that left before may leave again as long as nobody else can have been given what they grant: while the broker's
 // lease, by the core, has gone on without a gap. Every call of the core's Orders begins it anew, whether the answer leaves or not. And what was saved
 // must not be kept from a broker for longer than the lease that it has: not if they were behind when all was saved last.
-func (t *term) grant(now time.Duration, said wire.Report, orders wire.Orders) *answer {
+func (t *term) grant(now time.Duration, said wire.Report) *answer {
 	g := t.granted[said.Broker]
-	if g == nil || g.incarnation != said.Incarnation || now-g.at > orders.Lease {
-		g = &granted{incarnation: said.Incarnation}
+	if g == nil || g.incarnation != said.Incarnation || now-g.at > g.lease {
+		g = &granted{incarnation: said.Incarnation, topics: map[string]wire.Order{}}
 		t.granted[said.Broker] = g
 	}
-	g.at = now
-	given := &answer{status: http.StatusOK, body: orders, leaves: func() { g.orders, g.version = orders, orders.Version }}
+	since := said.Since
+	if since != g.version {
+		since = 0
+	}
+	orders, _ := t.core.Orders(now, said.Broker, since)
+	t.sent[said.Broker] = orders.Version
+	g.at, g.lease = now, orders.Lease
+	given := &answer{status: http.StatusOK, body: orders, leaves: func() {
+		orders.Onto(orders.Epoch, g.version, g.topics) // it is: an answer leaves before the next is made
+		g.version = orders.Version
+	}}
 	if g.stand {
-		given.again = g.orders
+		again := wire.Orders{Epoch: orders.Epoch, Version: g.version, Lease: orders.Lease}
+		if again.Since = said.Since; said.Epoch != orders.Epoch || said.Since != g.version {
+			again.Since, again.Topics = 0, wire.All(g.topics)
+		}
+		given.again = again
 	}
 	return given
 }
@@ -201,7 +215,9 @@ func (t *term) load(ended context.Context) error {
 			var saved []control.Record
 			for _, r := range records {
 				var one control.Record
-				if err := json.Unmarshal(r.Value, &one); err != nil || r.Key != folder+control.Drained && r.Key != folder+control.Leased && (one.Book == nil || r.Key != folder+one.Topic.Name) {
+				err := json.Unmarshal(r.Value, &one)
+				isList := r.Key == folder+control.Drained || r.Key == folder+control.Leased
+				if err != nil || !isList && (one.Book == nil || r.Key != folder+one.Topic.Name) {
 					return fmt.Errorf("%w: %s: %v", errUnreadable, r.Key, err)
 				}
 				saved = append(saved, one)

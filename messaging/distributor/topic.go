@@ -26,6 +26,7 @@ type Topic struct {
 	Periodic bool                         `yaml:"periodic"`
 	Queue    int64                        `yaml:"queue"`
 	Limit    string                       `yaml:"limit"`
+	Gap      settings.Duration            `yaml:"gap"`
 }
 
 // mostEach is what a publisher may say of itself, too.
@@ -39,7 +40,8 @@ func parseTopic(name string, text []byte) (w wire.Topic, err error) {
 	if err := settings.Decode(text, &t); err != nil {
 		return w, err
 	}
-	w = wire.Topic{Name: name, Batch: t.Batch, Periodic: t.Periodic, Queue: t.Queue, Delivery: t.Limit == settings.Delivery, Requests: t.Limit == settings.Requests}
+	w = wire.Topic{Name: name, Gap: time.Duration(t.Gap), Batch: t.Batch, Periodic: t.Periodic, Queue: t.Queue,
+		Delivery: t.Limit == "" || t.Limit == settings.Delivery, Requests: t.Limit == settings.Requests}
 	switch {
 	case !settings.ValidName(name):
 		return w, fmt.Errorf("%q is not a topic's name: 1 to 64 of . a-z A-Z 0-9 _ -, perhaps #ephemeral", name)
@@ -53,9 +55,9 @@ func parseTopic(name string, text []byte) (w wire.Topic, err error) {
 		return w, fmt.Errorf("queue: %d is not in 1 to %d", t.Queue, 1<<24)
 	case t.Limit != "" && t.Limit != settings.Publishing && t.Limit != settings.Delivery && t.Limit != settings.Requests:
 		return w, fmt.Errorf("limit: %q is none of %s, %s and %s", t.Limit, settings.Publishing, settings.Delivery, settings.Requests)
-	case w.Requests && (len(t.Promise) > 0 || t.Each.Den > 0 || t.Batch != 0 || t.Periodic || t.Queue != 0):
+	case w.Requests && (len(t.Promise) > 0 || t.Each.Den > 0 || t.Batch != 0 || t.Periodic || t.Queue != 0 || t.Gap != 0):
 		return w, fmt.Errorf("limit: %s: it has rate and depth, and nothing else: a request is granted or denied, and waits nowhere", settings.Requests)
-	case t.Limit == settings.Delivery && t.Queue > 0:
+	case w.Delivery && t.Queue > 0:
 		return w, fmt.Errorf("queue: it is for limit: %s; what waits for delivery is in nsqd's queues", settings.Publishing)
 	case len(t.Promise) > 1:
 		return w, fmt.Errorf("promise: expected one percentile, such as {p99: 1ms}")

@@ -66,9 +66,7 @@ func (d *Distributor) report(w http.ResponseWriter, r *http.Request) {
 				return nil
 			}
 		}
-		orders, _ := t.core.Orders(now, said.Broker)
-		t.sent[said.Broker] = orders.Version
-		return t.grant(now, said, orders)
+		return t.grant(now, said)
 	}})
 }
 
@@ -124,7 +122,7 @@ func (d *Distributor) put(w http.ResponseWriter, r *http.Request) {
 		if err := t.core.Put(now, topic); err != nil {
 			return refused(http.StatusConflict, err)
 		}
-		return done(find(t.core.Status(now), topic.Name))
+		return done(t.core.TopicStatus(now, topic.Name))
 	}})
 }
 
@@ -137,7 +135,7 @@ func (d *Distributor) try(w http.ResponseWriter, r *http.Request, topic wire.Top
 	}
 	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
 		count, rate := count, topic.Each
-		if has := find(t.core.Status(now), topic.Name); has != nil && count == 0 {
+		if has := t.core.TopicStatus(now, topic.Name); has != nil && count == 0 {
 			count, rate = has.Publishers, 0
 			for _, share := range has.Shares {
 				rate += share.Assigned / float64(max(1, count))
@@ -176,15 +174,6 @@ func (d *Distributor) drain(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-func find(s control.Status, name string) *control.TopicStatus {
-	for n := range s.Topics {
-		if s.Topics[n].Name == name {
-			return &s.Topics[n]
-		}
-	}
-	return nil
-}
-
 // dead takes an operator's word for it.
 func (d *Distributor) dead(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
@@ -199,11 +188,10 @@ func (d *Distributor) dead(w http.ResponseWriter, r *http.Request) {
 func (d *Distributor) topics(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	d.ask(w, r, &question{try: func(t *term, now time.Duration, _ bool) *answer {
-		status := t.core.Status(now)
 		if name == "" {
-			return done(status.Topics)
+			return done(t.core.Status(now).Topics)
 		}
-		if one := find(status, name); one != nil {
+		if one := t.core.TopicStatus(now, name); one != nil {
 			return done(one)
 		}
 		return refused(http.StatusNotFound, fmt.Errorf("%s: %w", name, control.ErrTopic))

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -63,6 +64,20 @@ func (p *Process) Start() error {
 
 // Signal sends one.
 func (p *Process) Signal(signal os.Signal) { p.command.Process.Signal(signal) }
+
+// Children are the processes that it has started.
+func (p *Process) Children() (ids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.command.Process.Pid))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for _, word := range strings.Fields(string(text)) {
+			if id, err := strconv.Atoi(word); err == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
 
 // Kill kills it, and waits.
 func (p *Process) Kill() {

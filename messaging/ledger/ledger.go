@@ -105,6 +105,21 @@ func (b *Book) InForce(holder string) bool {
 	return len(offers) == 1 && offers[0].Share == b.wanted[holder]
 }
 
+// Settled says whether all holders have acknowledged what they are to have in the end, and none lacks any of it.
+func (b *Book) Settled() bool {
+	for holder := range b.Offers {
+		if !b.InForce(holder) {
+			return false
+		}
+	}
+	for holder := range b.wanted {
+		if !b.InForce(holder) {
+			return false
+		}
+	}
+	return true
+}
+
 // reserved is the largest that a holder may have in force, in each of both.
 func (b *Book) reserved(holder string) (most wire.Share) {
 	for _, o := range b.Offers[holder] {

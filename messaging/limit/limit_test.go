@@ -208,7 +208,8 @@ func TestEnvoysQuestions(t *testing.T) {
 	own.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1}
 	is(ask(1, own), codes.InvalidArgument.String())
 	is(ask(1<<30, orders), codes.InvalidArgument.String())
-	if answer, err := client.ShouldRateLimit(context.Background(), &envoy.RateLimitRequest{Domain: "other", Descriptors: []*common.RateLimitDescriptor{orders}}); err != nil || answer.OverallCode != envoy.RateLimitResponse_OK {
+	other := &envoy.RateLimitRequest{Domain: "other", Descriptors: []*common.RateLimitDescriptor{orders}}
+	if answer, err := client.ShouldRateLimit(context.Background(), other); err != nil || answer.OverallCode != envoy.RateLimitResponse_OK {
 		t.Error(answer, err)
 	}
 }

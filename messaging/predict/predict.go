@@ -25,7 +25,10 @@ const (
 )
 
 // Model foretells tails of this topic's messages in seconds, at brokers that cost what `broker` says; `all` are its publishers. A share that the
-// bucket refuses (less than a token) has an infinite one, and so has a broker with more of others than could be played. Other topics' messages are thought to come at random in batches of 10.
+// bucket refuses (less than a token) has an infinite one, and so has a broker with more of others than could be
+// simulated. Other topics' messages are assumed to come at random in batches of 10.
+//
+// At delivery one token of each share is thought to be with a message that is on its way to a socket.
 //
 // The bucket is thought to be as § 2.6 configures it: at one broker, at least the topic's percentile would not wait. By a hair, often;
 // so where the model's own traffic needs a deeper one for that, it gets it.
@@ -38,12 +41,17 @@ func Model(broker simulate.Broker, topic wire.Topic, all []distribute.Publisher)
 	lasting := func(count float64) time.Duration { return time.Duration(count / max(rate, 1) * float64(time.Second)) }
 	length := min(max(lasting(messages), shortest), longest, lasting(largest))
 	depth := simulate.Depth(traffic.Sends(all, length, seed), topic.Batch, float64(topic.Rate)/wire.Unit, topic.Percentile)
-	topic.Depth = max(topic.Depth, depth*wire.Unit)
+	taken := uint64(0)
+	if topic.Delivery {
+		taken = wire.Unit
+	}
+	topic.Depth = max(topic.Depth, depth*wire.Unit+taken)
 	return func(at distribute.Broker, publishers []distribute.Publisher, part float64) float64 {
 		if at.Existing*length.Seconds() > 10*largest {
 			return math.Inf(1)
 		}
 		share := simulate.Part(topic.Share, part)
+		share.Depth -= min(share.Depth, taken)
 		sends := traffic.Sends(publishers, length, seed)
 		found, err := broker.Play(sends, topic.Batch, &share, simulate.Others{Rate: at.Existing, Batch: 10}, seed)
 		if err != nil {

@@ -55,8 +55,12 @@ type Reporter struct {
 	given  []string // the distributors of the file
 	turn   int      // the next of these to be tried
 	to     string   // which answered last; empty: none does
-	end    context.CancelFunc
-	ended  chan struct{}
+	orders struct { // in force, whole
+		epoch, version uint64
+		topics         map[string]wire.Order
+	}
+	end   context.CancelFunc
+	ended chan struct{}
 }
 
 // New is a reporter to these distributors, which does not report yet. log gets a line for what an operator should know.
@@ -164,6 +168,9 @@ func (r *Reporter) report(ctx context.Context) (news bool, err error) {
 	now := time.Now()
 	asked := r.clock.Leases(now)
 	report, taken := r.holder.Report(now)
+	if report.Epoch == r.orders.epoch && report.Seen == r.orders.version {
+		report.Since = report.Seen
+	}
 	text, err := json.Marshal(report)
 	if err != nil {
 		return false, err
@@ -190,9 +197,20 @@ func (r *Reporter) report(ctx context.Context) (news bool, err error) {
 	if err := json.Unmarshal(body, &orders); err != nil {
 		return false, fmt.Errorf("%s: what it says is no orders: %w", r.to, err)
 	}
-	if err := r.holder.Apply(asked, orders); err != nil {
+	base := r.orders
+	r.orders.epoch, r.orders.version = 0, 0 // until these are in force
+	if base.topics == nil {
+		base.topics = map[string]wire.Order{}
+	}
+	whole, right := orders.Onto(base.epoch, base.version, base.topics)
+	if !right {
+		return false, fmt.Errorf("%s: changes of orders (epoch %d, version %d) that are not at hand", r.to, orders.Epoch, orders.Since)
+	}
+	if err := r.holder.Apply(asked, whole); err != nil {
 		return false, fmt.Errorf("%s: %w", r.to, err)
 	}
+	base.epoch, base.version = orders.Epoch, orders.Version
+	r.orders = base
 	r.to = "http://" + answer.Request.URL.Host // where it was sent on to
 	taken()
 	return orders.Epoch != report.Epoch || orders.Version != report.Seen, nil

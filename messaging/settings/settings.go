@@ -28,8 +28,8 @@ type Topic struct {
 	// Rate and Depth of its token bucket; none where only channels have limits.
 	Rate  Rate   `yaml:"rate"`
 	Depth Tokens `yaml:"depth"`
-	// Limit says what passes the bucket: what is published (publishing), or what is sent to the consumers of each
-	// channel (delivery), each with a bucket of its own.
+	// Limit says what passes the bucket: what is sent to the consumers of each channel (delivery, the default), each
+	// with a bucket of its own, or what is published (publishing).
 	Limit string `yaml:"limit"`
 	// Channels are those with another limit at delivery than their topic's.
 	Channels map[string]Bucket `yaml:"channels"`
@@ -203,11 +203,8 @@ func (s *Settings) check() error {
 			return fmt.Errorf("topics: %q is not a topic's name: 1 to 64 of . a-z A-Z 0-9 _ -, perhaps #ephemeral", topic)
 		}
 		none := t.Rate.Num == 0 && t.Depth == 0 && len(t.Channels) > 0
-		switch {
-		case none && t.Limit == "":
+		if t.Limit == "" {
 			t.Limit = Delivery
-		case t.Limit == "":
-			t.Limit = Publishing
 		}
 		switch {
 		case t.Rate.Num == 0 && !none:
@@ -218,12 +215,12 @@ func (s *Settings) check() error {
 			return fmt.Errorf("topics: %s: limit: %q is neither %s nor %s", topic, t.Limit, Publishing, Delivery)
 		case none && t.Limit == Publishing:
 			return fmt.Errorf("topics: %s: limit: %s needs rate and depth", topic, Publishing)
-		case t.Limit == Delivery && (t.Queue != 0 || t.Ok != ""):
-			return fmt.Errorf("topics: %s: queue and ok are for limit: %s; what waits for delivery is in nsqd's queues", topic, Publishing)
 		case t.Queue < 0 || t.Queue > 1<<24:
 			return fmt.Errorf("topics: %s: queue: %d is not in 1 to %d", topic, t.Queue, 1<<24)
 		case t.Ok != "" && t.Ok != Accepted && t.Ok != Released:
 			return fmt.Errorf("topics: %s: ok: %q is neither %s nor %s", topic, t.Ok, Accepted, Released)
+		case t.Limit == Delivery && (t.Queue != 0 || t.Ok != ""):
+			return fmt.Errorf("topics: %s: queue and ok are for limit: %s; what waits for delivery is in nsqd's queues", topic, Publishing)
 		}
 		for name, c := range t.Channels {
 			switch {

@@ -74,6 +74,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"topics: {a b: {rate: 1/s, depth: 2}}":         "a b",
 		"topics: {a: {rate: 1/s, depth: 2, limit: x}}": "neither publishing nor delivery",
 		"topics: {a: {limit: delivery}}":               "a: it has no rate",
+		"topics: {a: {rate: 1/s, depth: 2, queue: 3}}": "queue and ok are for limit: publishing",
 		"topics: {a: {limit: publishing, channels: {b: {rate: 1/s, depth: 1}}}}": "publishing needs rate and depth",
 		"topics: {a: {rate: 1/s, depth: 2, limit: delivery, queue: 3}}":          "queue and ok are for limit: publishing",
 		"topics: {a: {rate: 1/s, depth: 2, limit: delivery, ok: released}}":      "queue and ok are for limit: publishing",
@@ -108,7 +109,7 @@ func TestDefaults(t *testing.T) {
 		t.Error(s, err)
 	}
 	s, err = Parse([]byte(`{"topics": {"a": {"rate": "1k/s", "depth": 4.5}}, "mem_queue": 0}`)) // JSON
-	if err != nil || s.Topics["a"].Ok != Released || s.Topics["a"].Queue != 10_000 || s.Topics["a"].Depth != 9<<19 {
+	if err != nil || s.Topics["a"].Limit != Delivery || s.Topics["a"].Ok != Released || s.Topics["a"].Queue != 10_000 || s.Topics["a"].Depth != 9<<19 {
 		t.Error(s, err)
 	}
 	s, err = Parse([]byte("distributor: ['10.0.0.9:4170', '[::1]:4170']\nname: '[::1]:4150'\ncapacity: 12k/s"))
@@ -117,7 +118,7 @@ func TestDefaults(t *testing.T) {
 	}
 	text, _ := os.ReadFile("../broker.yaml")
 	s, err = Parse(text)
-	if err != nil || s.Topics["reports"].Ok != Released || s.Topics["alarms"].Ok != Accepted || Defaults().Differs(s) != "" {
+	if err != nil || s.Topics["reports"].Ok != Released || s.Topics["alarms"].Limit != Delivery || s.Topics["reports"].Limit != Publishing || Defaults().Differs(s) != "" {
 		t.Error(s, err)
 	}
 }

@@ -19,6 +19,7 @@ func TestTheGolden(t *testing.T) {
 	var all struct {
 		Report     Report     `json:"report"`
 		Orders     Orders     `json:"orders"`
+		Changes    Orders     `json:"changes"`
 		Assignment Assignment `json:"assignment"`
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -37,6 +38,25 @@ func TestTheGolden(t *testing.T) {
 	}
 	if d := all.Report.Topics[0].Seconds[0].Delivery; d.Percentile(0.5) != Bound(269) || d.Percentile(1).Round(100*time.Microsecond) != 1100*time.Microsecond {
 		t.Error(d.Percentile(0.5), d.Percentile(1))
+	}
+}
+
+// Changes of orders make whole ones of those that they build on, and nothing of others.
+func TestChangesBuildOnTheirOwnOrders(t *testing.T) {
+	topics := map[string]Order{}
+	first := Orders{Epoch: 7, Version: 13, Topics: []Order{{Topic: "a"}, {Topic: "b", Queue: 1}}}
+	if whole, right := first.Onto(0, 0, topics); !right || len(whole.Topics) != 2 || len(topics) != 2 {
+		t.Fatal(whole, right)
+	}
+	next := Orders{Epoch: 7, Version: 15, Since: 13, Topics: []Order{{Topic: "b", Queue: 2}, {Topic: "c"}}, Free: []string{"a"}}
+	for _, other := range [][2]uint64{{0, 0}, {6, 13}, {7, 12}, {7, 14}} {
+		if _, right := next.Onto(other[0], other[1], topics); right {
+			t.Error("built on", other)
+		}
+	}
+	whole, right := next.Onto(7, 13, topics)
+	if !right || whole.Since != 0 || len(whole.Free) > 0 || len(whole.Topics) != 2 || !whole.Topics[0].Same(Order{Topic: "b", Queue: 2}) || whole.Topics[1].Topic != "c" {
+		t.Error(whole, right)
 	}
 }
 

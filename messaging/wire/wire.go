@@ -8,7 +8,11 @@
 // Who asks a distributor that does not lead is sent on (307, Location). Durations are ns.
 package wire
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // Unit is one token, or one token a second, in the unit of Share: bucket.Token.
 const Unit = 1 << 20
@@ -28,6 +32,8 @@ type Topic struct {
 	// Percentile (0 to 1) of the messages are to be delivered within Objective.
 	Percentile float64       `json:"percentile"`
 	Objective  time.Duration `json:"objective"`
+	// Gap is the longest time that nothing of it comes when a broker is lost without a word; 0: as the lease has it.
+	Gap time.Duration `json:"gap,omitempty"`
 	// Each is how many messages a second a publisher sends that says nothing else.
 	Each float64 `json:"each"`
 	// Batch is how many messages a publisher sends at once (0 counts as 1), Periodic that it sends at equal distances; the model
@@ -36,7 +42,8 @@ type Topic struct {
 	Periodic bool `json:"periodic,omitempty"`
 	// Queue bounds what waits at each broker, in messages of 1 KiB; 0 is the broker's default.
 	Queue int64 `json:"queue,omitempty"`
-	// Delivery: what passes the bucket is what each channel sends to its consumers; else, what is published.
+	// Delivery: what passes the bucket is what each channel sends to its consumers; else, what is published. Operators
+	// who say nothing mean it.
 	Delivery bool `json:"delivery,omitempty"`
 	// Requests: it is no topic of brokers. What passes the bucket is what limiters (package limit) are asked for.
 	Requests bool `json:"requests,omitempty"`
@@ -60,8 +67,10 @@ type Report struct {
 	// Capacity is how many messages a second it can handle within the objective; 0: as the distributor thinks.
 	Capacity float64 `json:"capacity,omitempty"`
 	// Seen is the version of the Orders in force here, Epoch theirs; 0: none.
-	Epoch  uint64        `json:"epoch"`
-	Seen   uint64        `json:"seen"`
+	Epoch uint64 `json:"epoch"`
+	Seen  uint64 `json:"seen"`
+	// Since, if it is not 0: these orders are at hand, and the answer may name only what has changed since.
+	Since  uint64        `json:"since,omitempty"`
 	Wait   time.Duration `json:"wait,omitempty"`
 	Topics []TopicReport `json:"topics,omitempty"`
 }
@@ -98,6 +107,44 @@ type Orders struct {
 	// Lease is how long they hold, counted from when the report was sent that they answer.
 	Lease  time.Duration `json:"lease"`
 	Topics []Order       `json:"topics,omitempty"`
+	// Since, if it is not 0: all is as in the orders of this version, of the same epoch, but for Topics, and for Free,
+	// which have no limit any more. Only to a report that named it as its own Since.
+	Since uint64   `json:"since,omitempty"`
+	Free  []string `json:"free,omitempty"`
+}
+
+// Onto makes whole orders of these and of those that they build on, which it changes; false: it is not on those that they do.
+func (o *Orders) Onto(epoch, version uint64, topics map[string]Order) (whole Orders, right bool) {
+	if whole = *o; o.Since == 0 {
+		clear(topics)
+	} else if o.Since != version || o.Epoch != epoch {
+		return Orders{}, false
+	}
+	for _, name := range o.Free {
+		delete(topics, name)
+	}
+	for _, order := range o.Topics {
+		topics[order.Topic] = order
+	}
+	whole.Since, whole.Free = 0, nil
+	if o.Since > 0 {
+		whole.Topics = All(topics)
+	}
+	return whole, true
+}
+
+// All orders, by topic.
+func All(topics map[string]Order) []Order {
+	orders := make([]Order, 0, len(topics))
+	for _, name := range slices.Sorted(maps.Keys(topics)) {
+		orders = append(orders, topics[name])
+	}
+	return orders
+}
+
+// Same says whether an order is another.
+func (o Order) Same(other Order) bool {
+	return o.Topic == other.Topic && o.Share == other.Share && o.Delivery == other.Delivery && o.Queue == other.Queue && slices.Equal(o.Channels, other.Channels)
 }
 
 // Order is one topic's.

@@ -1,8 +1,8 @@
 //! The plan of a host in another mode than the one in which it begins.
 
 use crate::{
-    Admission, Bandwidth, Criticality, Duration, LeftoverPlan, LocalPlan, ModesPlan, Plan, Promise, Reason, Server,
-    ServerKind, ServicePlan,
+    Admission, Bandwidth, Criticality, Duration, LeftoverPlan, LocalPlan, ModesPlan, Plan, Promise, Reason, Renewal,
+    Server, ServicePlan,
 };
 
 impl Plan {
@@ -106,9 +106,9 @@ fn longest_busy(servers: &[&ServicePlan], told: &Admission) -> Option<Duration> 
         return Some(one.hold.enforced);
     }
     let rest = Bandwidth::ONE.checked_sub(told.reserved)?.checked_sub(told.cost)?;
-    let budget = |plan: &&ServicePlan| match plan.server.kind {
-        ServerKind::ConstantBandwidth | ServerKind::Sporadic => u128::from(plan.server.budget.ns()),
-        _ => 2 * u128::from(plan.server.budget.ns()),
+    let budget = |plan: &&ServicePlan| match plan.server.kind.renewal() {
+        Renewal::Steady | Renewal::Parts => u128::from(plan.server.budget.ns()),
+        Renewal::Grid | Renewal::KeptOnGrid | Renewal::Unlimited => 2 * u128::from(plan.server.budget.ns()),
     };
     let worst: u128 = servers.iter().filter_map(|plan| worst(plan)).map(|budget| u128::from(budget.ns())).sum();
     let boost = told.boost.map_or(0, |boost| 2 * u128::from(boost.budget.ns()));

@@ -5,6 +5,7 @@
 //! checked arithmetic. It does not read site files (`site`), compute a parameter (`analysis`, `planner`) or touch a machine.
 
 mod agent;
+mod backend;
 mod bandwidth;
 mod basis;
 mod certificate;
@@ -12,6 +13,7 @@ mod coordination;
 mod criticality;
 mod in_mode;
 mod jobs;
+mod kind;
 mod latency;
 mod modes;
 mod network;
@@ -22,6 +24,7 @@ mod process;
 mod profile;
 mod promise;
 mod rate;
+mod reason;
 mod scheduler;
 mod server;
 mod site;
@@ -31,6 +34,7 @@ mod tokens;
 mod topic;
 
 pub use agent::{AgentKey, Listen};
+pub use backend::{Abilities, Backend, Periods};
 pub use bandwidth::Bandwidth;
 pub use basis::{Basis, MachineBasis, SiteBasis};
 pub use certificate::{Admission, Certificate, Point, PredictedPercentile};
@@ -40,6 +44,7 @@ pub use coordination::{
 pub use criticality::{Criticality, SiteCriticality};
 pub use in_mode::longest_wait;
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};
+pub use kind::{KindFacts, Renewal, ServerKind, Supply};
 pub use latency::{
     Answer, CoreLatency, Guest, HostLatency, IdleState, Latency, LatencyMachine, LatencyRun, LatencySpread,
     LatencyVerdict, Stress, LATENCY_VERSION,
@@ -51,15 +56,16 @@ pub use modes::{
 pub use network::{HostNetwork, NetworkPlan, PacketClass, PacketUnit, Uplink, UplinkPlan, Vif, VifPlan};
 pub use observation::{Foreign, Observation, ObservedHost, OBSERVATION_VERSION};
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
-pub use plan::{CurvePoint, Hold, HostPlan, LeftoverPlan, Plan, Prediction, Reason, ServicePlan, PLAN_VERSION};
+pub use plan::{CurvePoint, HostPlan, LeftoverPlan, Plan, Prediction, ServicePlan, PLAN_VERSION};
 pub use process::{Limit, Process, Restart};
 pub use profile::{Profile, ProfileError};
 pub use promise::Promise;
 pub use rate::Rate;
+pub use reason::Reason;
 pub use scheduler::{GuestScheduler, Scheduler};
-pub use server::{Backend, Cap, Interface, InterfaceError, Server, ServerKind};
+pub use server::{Cap, Hold, Interface, InterfaceError, Server};
 pub use site::{Adopt, Host, Load, Measured, Origin, Service, Site, Unused};
 pub use task::{Release, Task, TaskError};
 pub use time::{Duration, Instant, TimeError};
 pub use tokens::Tokens;
-pub use topic::{BrokerTimes, Bucket, Topic, TopicPlan};
+pub use topic::{BrokerTimes, Bucket, Topic, TopicLimit, TopicPlan};

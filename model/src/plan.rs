@@ -1,8 +1,8 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
 use crate::{
-    Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Criticality, Duration, HostLatency, Load,
-    LocalProof, ModesPlan, NetworkPlan, Origin, Process, Promise, Server, Task, TopicPlan,
+    Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Criticality, Duration, Hold, HostLatency,
+    Load, LocalProof, ModesPlan, NetworkPlan, Origin, Process, Promise, Reason, Server, Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -157,18 +157,6 @@ pub struct ServicePlan {
     pub reasons: Vec<Reason>,
 }
 
-/// How long a server can keep everybody else off its core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Hold {
-    /// While the service keeps to its tasks: the longest busy period of S(t). Without tasks the same as enforced.
-    #[serde(rename = "conforming_ns")]
-    pub conforming: Duration,
-    /// Whatever it does: B or 2B, depending on its kind and on whether it shares the core (the reasons say which).
-    #[serde(rename = "enforced_ns")]
-    pub enforced: Duration,
-}
-
 /// Predicted response times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -187,18 +175,6 @@ pub struct Prediction {
     /// Largest.
     #[serde(rename = "max_ns")]
     pub max: Duration,
-}
-
-/// Why a number is what it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Reason {
-    /// Which number: `core`, `backend`, `period`, `budget`, …
-    pub what: String,
-    /// Its value, for people.
-    pub value: String,
-    /// Where it comes from; names the paper's theorem where there is one.
-    pub why: String,
 }
 
 /// A service that gets what is left.

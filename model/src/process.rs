@@ -31,6 +31,9 @@ pub struct Process {
     /// Where it begins; `None`: as Giusto.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
+    /// Runs after each of its ends, before it is started again; empty: nothing does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after_end: Vec<String>,
 }
 
 impl Process {
@@ -41,7 +44,7 @@ impl Process {
 
     /// What of it a process has from its start: when that changes, the service has to be started again.
     pub fn at_start(&self) -> Process {
-        Process { restart: Restart::default(), essential: false, ..self.clone() }
+        Process { restart: Restart::default(), essential: false, after_end: vec![], ..self.clone() }
     }
 }
 

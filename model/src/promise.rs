@@ -2,6 +2,7 @@
 
 use crate::{Arrivals, Bandwidth, GuestScheduler, Interface, ServiceTime, Within};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The promise chooses the method (DESIGN, "The promise chooses the method"); the site room refuses the others with "not
 /// yet".
@@ -45,6 +46,30 @@ impl Promise {
         match self {
             Promise::Percentiles { arrivals, .. } => Some(*arrivals),
             _ => None,
+        }
+    }
+}
+
+/// In words, as `giusto check` tells it.
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |each: Vec<String>| each.join(", ");
+        match self {
+            Promise::AsIfAlone => write!(f, "as-if-alone"),
+            Promise::EveryDeadline { scheduler, vcpus, .. } => {
+                let on = if *vcpus > 1 { format!(" on {vcpus} virtual CPUs") } else { String::new() };
+                write!(f, "every-deadline, scheduler {scheduler}{on}")
+            }
+            Promise::Percentiles { points, arrivals, service } => {
+                write!(f, "{}; {arrivals}, {service}", list(points.iter().map(Within::to_string).collect()))
+            }
+            Promise::Supply(interfaces) => {
+                write!(f, "supply of {}", list(interfaces.iter().map(Interface::to_string).collect()))
+            }
+            Promise::Leftovers { at_least, at_most } => {
+                let most = at_most.map_or(String::new(), |most| format!(", at most {}", most.percent()));
+                write!(f, "leftovers, at least {}{most}", at_least.percent())
+            }
         }
     }
 }

@@ -1,66 +1,9 @@
 //! Servers: how processor time is given to a service.
 
-use crate::{Bandwidth, Duration, TimeError};
+use crate::{Bandwidth, Duration, ServerKind, TimeError};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-
-/// The server algorithm (specs: policy core).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ServerKind {
-    /// PTPS of Lee11: idle with budget, it keeps the core and burns it.
-    PeriodicStrict,
-    /// WCPS: idle with budget, it burns it while the next server runs on its own.
-    PeriodicConserving,
-    /// CRPS: idle with budget, it lends it to others of its kind.
-    PeriodicReclaiming,
-    /// A budget only where it is ready at the beginning of a period; lost when it goes idle.
-    Polling,
-    /// Full budget on a fixed grid, kept while idle, lost at the next replenishment.
-    Deferrable,
-    /// What is used returns one period after its use began.
-    Sporadic,
-    /// Hard CBS as SCHED_DEADLINE does it: the period is re-anchored at a wake-up after idling.
-    ConstantBandwidth,
-    /// Never throttled: whoever gets what the others leave.
-    Unlimited,
-}
-
-impl ServerKind {
-    /// All of them.
-    pub const ALL: [ServerKind; 8] = [
-        ServerKind::PeriodicStrict,
-        ServerKind::PeriodicConserving,
-        ServerKind::PeriodicReclaiming,
-        ServerKind::Polling,
-        ServerKind::Deferrable,
-        ServerKind::Sporadic,
-        ServerKind::ConstantBandwidth,
-        ServerKind::Unlimited,
-    ];
-}
-
-/// The mechanism that enforces a server on Linux (specs: linux).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Backend {
-    /// SCHED_DEADLINE per thread, pinned in an exclusive cpuset. Enforced at the kernel's tick.
-    Deadline,
-    /// Giusto's own manager thread a core, which drives the policy core: any kind, on a fixed grid, exact.
-    Manager,
-    /// The real-time group's runtime of cgroup v1. Enforced at the kernel's tick.
-    RtGroup,
-    /// The fair scheduler's quota: a cap, never a guarantee.
-    Quota,
-}
-
-impl Backend {
-    /// All of them.
-    pub const ALL: [Backend; 4] = [Backend::Deadline, Backend::Manager, Backend::RtGroup, Backend::Quota];
-    /// Servers that [`Backend::Manager`] keeps on one core at most.
-    pub const MANAGED: usize = 64;
-}
 
 /// What happens to the threads of a server that has used up its budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -156,40 +99,16 @@ impl Server {
     }
 }
 
-impl fmt::Display for ServerKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            ServerKind::PeriodicStrict => "periodic_strict",
-            ServerKind::PeriodicConserving => "periodic_conserving",
-            ServerKind::PeriodicReclaiming => "periodic_reclaiming",
-            ServerKind::Polling => "polling",
-            ServerKind::Sporadic => "sporadic",
-            ServerKind::Deferrable => "deferrable",
-            ServerKind::ConstantBandwidth => "constant_bandwidth",
-            ServerKind::Unlimited => "unlimited",
-        })
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Backend::Deadline => "deadline",
-            Backend::Manager => "manager",
-            Backend::RtGroup => "rt-group",
-            Backend::Quota => "quota",
-        })
-    }
-}
-
-impl FromStr for Backend {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let names = Backend::ALL.map(|backend| backend.to_string()).join(", ");
-        let found = Backend::ALL.into_iter().find(|backend| backend.to_string() == text);
-        found.ok_or_else(|| format!("'{text}' is not a backend; expected one of {names}"))
-    }
+/// How long a server can keep everybody else off its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hold {
+    /// While the service keeps to its tasks: the longest busy period of S(t). Without tasks the same as enforced.
+    #[serde(rename = "conforming_ns")]
+    pub conforming: Duration,
+    /// Whatever it does: B or 2B, depending on its kind and on whether it shares the core (the reasons say which).
+    #[serde(rename = "enforced_ns")]
+    pub enforced: Duration,
 }
 
 #[cfg(test)]
@@ -206,13 +125,5 @@ mod tests {
         assert!(matches!("11ms/10ms".parse::<Interface>(), Err(InterfaceError::TooMuch(_))));
         assert!(matches!("3ms".parse::<Interface>(), Err(InterfaceError::Malformed(_))));
         assert!(matches!("3/10ms".parse::<Interface>(), Err(InterfaceError::Time(TimeError::NoUnit(_)))));
-    }
-
-    #[test]
-    fn backends_have_one_name_for_people_and_files() {
-        for backend in Backend::ALL {
-            assert_eq!(backend.to_string().parse(), Ok(backend));
-        }
-        assert!("cfs".parse::<Backend>().unwrap_err().contains("deadline, manager, rt-group, quota"));
     }
 }

@@ -21,6 +21,42 @@ impl Bucket {
     }
 }
 
+/// What passes a topic's bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TopicLimit {
+    /// What each channel sends to its consumers, also again and after any restart.
+    #[default]
+    Delivery,
+    /// What is published, each message once.
+    Publishing,
+}
+
+impl TopicLimit {
+    /// What a message can count on of a bucket that is split into `shares`, whichever other message goes before it. At
+    /// delivery a token keeps its place in its share until its message is in a consumer's socket, so that of each share
+    /// one token less is there for who comes meanwhile. `None`: nothing.
+    pub fn free(self, bucket: Bucket, shares: u32) -> Option<Bucket> {
+        match self {
+            TopicLimit::Publishing => Some(bucket),
+            TopicLimit::Delivery => {
+                let (parts, in_one) = bucket.depth.fraction();
+                let left = parts.checked_sub(in_one.checked_mul(shares.into())?).filter(|left| *left > 0)?;
+                Some(Bucket { depth: Tokens::of(left, in_one)?, ..bucket })
+            }
+        }
+    }
+}
+
+impl fmt::Display for TopicLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            TopicLimit::Delivery => "delivery",
+            TopicLimit::Publishing => "publishing",
+        })
+    }
+}
+
 impl fmt::Display for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{rate: {}, depth: {}}}", self.rate, self.depth)
@@ -42,6 +78,8 @@ pub struct Topic {
     pub brokers: Vec<String>,
     /// From being sent to being received; ascending.
     pub promise: Vec<Within>,
+    /// What passes its bucket.
+    pub limit: TopicLimit,
     /// The bucket that was agreed on; `None`: the planner chooses.
     pub bucket: Option<Bucket>,
     /// What each of the brokers can do; `None`: not known, and the promise is about the wait for tokens alone.
@@ -82,6 +120,8 @@ pub struct TopicPlan {
     pub promise: Vec<Within>,
     /// Hosts whose brokers carry it, an equal part each.
     pub brokers: Vec<String>,
+    /// What passes its bucket.
+    pub limit: TopicLimit,
     /// Its bucket.
     pub bucket: Bucket,
     /// What each of its brokers enforces of it.

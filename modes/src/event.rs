@@ -297,3 +297,10 @@ pub struct Step {
     /// Its reservation was to shrink, and did.
     pub lowered: Option<(Instant, Instant)>,
 }
+
+impl Step {
+    /// A command that was just sent.
+    pub(crate) fn sent(member: usize, change: u64, sent: Instant) -> Step {
+        Step { member, change, raised: None, sent, agent_ns: None, done: None, lowered: None }
+    }
+}

@@ -1,15 +1,15 @@
 //! The packet bucket in the kernel (bpf/bucket.bpf.c): loaded once an interface, changed while it works.
 
 use crate::namespace::Namespace;
-use crate::network::Limit;
 use crate::tc::{self, Direction, Root};
 use crate::{Error, Link, Recorder, Undo};
 use aya::maps::Array;
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, Pod};
 use giusto_model::{Bucket, PacketUnit};
-use std::io;
+use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, AsRawFd};
+use std::{fmt, io};
 
 const BPF_F_LOCK: u64 = 4;
 /// GI_BUCKET_TOKEN, GI_BUCKET_LAST, GI_BUCKET_NUM, GI_BUCKET_DEN.
@@ -236,6 +236,31 @@ fn gcd(a: u128, b: u128) -> u128 {
         a
     } else {
         gcd(b, a % b)
+    }
+}
+
+/// How an interface is kept to its bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// It has none.
+    None,
+    /// What finds no token is dropped at the host's end, before the host works on it.
+    Drop,
+    /// What is sent and finds no token is dropped at the sender's own end, at the sender's cost.
+    DropSent,
+    /// What is sent waits for its token at the sender's own end.
+    Delay,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Limit::None => "not limited",
+            Limit::Drop => "dropped beyond its bucket",
+            Limit::DropSent => "dropped at the sender",
+            Limit::Delay => "waits at the sender",
+        })
     }
 }
 

@@ -21,8 +21,9 @@ mod threads;
 mod undo;
 mod vhost;
 
+pub use bucket::Limit;
 pub use link::Link;
-pub use network::{Limit, LinkStatus, Network};
+pub use network::{LinkStatus, Network};
 pub use proof::Proof;
 pub use rebalance::Move;
 pub use threads::{Attributes, Thread};

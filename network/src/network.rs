@@ -1,5 +1,6 @@
 //! The plan for the packets of this host in force.
 
+use crate::bucket::Limit;
 use crate::held::{Around, Goal, Held};
 use crate::namespace::{Namespace, Neighbours};
 use crate::proof::Proof;
@@ -9,7 +10,6 @@ use crate::{Error, Recorder, Thread};
 use giusto_model::{NetworkPlan, PacketClass};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// Interfaces of a plan with their threads and buckets. Dropping it changes nothing: the recorder's records are the way back.
 pub struct Network {
@@ -18,20 +18,6 @@ pub struct Network {
     event: bool,
     cores: Vec<u32>,
     held: Vec<Held>,
-}
-
-/// How an interface is kept to its bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Limit {
-    /// It has none.
-    None,
-    /// What finds no token is dropped at the host's end, before the host works on it.
-    Drop,
-    /// What is sent and finds no token is dropped at the sender's own end, at the sender's cost.
-    DropSent,
-    /// What is sent waits for its token at the sender's own end.
-    Delay,
 }
 
 /// How an interface stands.
@@ -274,15 +260,4 @@ fn goals(plan: &NetworkPlan) -> Vec<Goal> {
         promised: !vif.promise.is_empty(),
     });
     uplinks.chain(vifs).collect()
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Limit::None => "not limited",
-            Limit::Drop => "dropped beyond its bucket",
-            Limit::DropSent => "dropped at the sender",
-            Limit::Delay => "waits at the sender",
-        })
-    }
 }

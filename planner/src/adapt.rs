@@ -1,6 +1,6 @@
 //! Plans for services that ask for more than was declared.
 
-use crate::Refusal;
+use crate::refusal::Refusal;
 use giusto_model::{Bandwidth, Duration, Plan, Promise, Service, ServicePlan, ServiceTime, Site};
 use std::collections::BTreeMap;
 

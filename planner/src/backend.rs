@@ -1,16 +1,14 @@
 //! Which mechanism enforces a service, and as which server.
 
-use crate::size::reason;
-use crate::words::time;
-use crate::{Facts, Refusal};
-use giusto_model::{Backend, Bandwidth, Cap, Duration, Host, Interface, Reason, ServerKind, Service};
+use crate::facts::Facts;
+use crate::refusal::Refusal;
+use crate::words::{reason, time};
+use giusto_model::{
+    Abilities, Backend, Bandwidth, Cap, Duration, Host, Interface, Periods, Reason, ServerKind, Service, Supply,
+};
 
-/// SCHED_DEADLINE and real-time groups are enforced at the tick: below 10 of them the supply is no longer what was reserved.
+/// What ends at the tick is enforced in this many at least: below, the supply is no longer what was reserved.
 const TICKS: u64 = 10;
-/// Shortest period of the manager. It keeps budgets to about 0.1 ms, and took 2.5 % of a core at this period.
-const MANAGER_SHORTEST: Duration = Duration::from_ms(5);
-/// The shortest that the planner chooses by itself: there the manager stays below its 2 %.
-const MANAGER_CHOSEN: Duration = Duration::from_ms(10);
 /// Where the kernel sets no bound: beyond, a service could hold its core for seconds.
 const LONGEST: Duration = Duration::from_secs(4);
 
@@ -68,35 +66,22 @@ struct Unable {
 /// What `backend` can do on this machine.
 fn limits(backend: Backend, facts: &Facts) -> Limits {
     let ticks = facts.tick.checked_mul(TICKS).unwrap_or(Duration::from_ns(u64::MAX)).max(Duration::from_ns(1));
-    match backend {
-        Backend::Manager => Limits {
-            shortest: MANAGER_SHORTEST,
-            chosen: MANAGER_CHOSEN,
-            longest: LONGEST,
-            budget: Duration::from_us(100),
-            bounds: "where the manager takes less than 2 % of a core, and what nobody should hold a core for".into(),
-            least: "the least budget that the manager keeps",
-        },
-        Backend::Deadline => {
-            let shortest = ticks.max(facts.deadline_period_min);
-            Limits {
-                shortest,
-                chosen: shortest,
-                longest: facts.deadline_period_max,
-                budget: Duration::from_ns(1024), // DL_SCALE
-                bounds: format!("{TICKS} ticks of {} and the kernel's least and most", facts.tick),
-                least: "the least runtime that the kernel accepts",
-            }
+    let &Abilities { ref periods, least: (budget, least), .. } = backend.abilities();
+    let (shortest, chosen, longest, bounds) = match *periods {
+        Periods::From { shortest, chosen, why } => {
+            (shortest, chosen, LONGEST, format!("{why}, and what nobody should hold a core for"))
         }
-        Backend::RtGroup | Backend::Quota => Limits {
-            shortest: ticks,
-            chosen: ticks,
-            longest: LONGEST,
-            budget: Duration::from_us(1),
-            bounds: format!("{TICKS} ticks of {}, and what nobody should hold a core for", facts.tick),
-            least: "the least runtime that the kernel accepts",
-        },
-    }
+        Periods::OfTheKernel => {
+            let shortest = ticks.max(facts.deadline_period_min);
+            let why = format!("{TICKS} ticks of {} and the kernel's least and most", facts.tick);
+            (shortest, shortest, facts.deadline_period_max, why)
+        }
+        Periods::OfTheTick => {
+            let why = format!("{TICKS} ticks of {}, and what nobody should hold a core for", facts.tick);
+            (ticks, ticks, LONGEST, why)
+        }
+    };
+    Limits { shortest, chosen, longest, budget, bounds, least }
 }
 
 /// The shortest period of its servers.
@@ -104,16 +89,11 @@ pub(crate) fn shortest(backend: Backend, facts: &Facts) -> Duration {
     limits(backend, facts).shortest
 }
 
-/// Whether budgets end at the kernel's tick only: a server then runs over by up to one, and pays it back.
-pub(crate) fn at_the_tick(backend: Backend) -> bool {
-    backend != Backend::Manager
-}
-
 /// What deadlines have to do without (docs/decisions/0009). A budget that ends at the tick: of what the period before ran
 /// over, up to a tick is paid back.
 pub(crate) fn deviation(backend: Backend, facts: &Facts) -> Deviation {
     let measured = "interrupts, being stopped and let go on: 24 to 48 us a period were measured, deviation 13 to 29 us";
-    if at_the_tick(backend) {
+    if backend.abilities().at_the_tick {
         let loss = facts.loss.checked_add(facts.tick).unwrap_or(facts.tick);
         let why = format!(
             "up to a tick of {} that the period before ran over, and {}: {measured}",
@@ -127,7 +107,7 @@ pub(crate) fn deviation(backend: Backend, facts: &Facts) -> Deviation {
 
 /// What `backend` itself takes of a core.
 pub(crate) fn cost(backend: Backend, facts: &Facts) -> Bandwidth {
-    if backend == Backend::Manager {
+    if backend.abilities().own_thread {
         facts.manager_cost
     } else {
         Bandwidth::ZERO
@@ -143,10 +123,12 @@ pub(crate) fn most_of_a_core(host: &Host, facts: &Facts, backend: Backend) -> (B
 pub fn capacity(keep_free: Bandwidth, facts: &Facts, backend: Backend) -> (Bandwidth, &'static str) {
     let rest = Bandwidth::ONE.checked_sub(keep_free).and_then(|rest| rest.checked_sub(cost(backend, facts)));
     let rest = rest.unwrap_or(Bandwidth::ZERO);
-    match backend {
-        Backend::Manager => (rest, "1 − keep-free − what the manager takes"),
-        _ if facts.deadline_bandwidth_cap < rest => (facts.deadline_bandwidth_cap, "what the kernel admits of a core"),
-        _ => (rest, "1 − keep-free"),
+    match backend.abilities().own_thread {
+        true => (rest, "1 − keep-free − what the manager takes"),
+        false if facts.deadline_bandwidth_cap < rest => {
+            (facts.deadline_bandwidth_cap, "what the kernel admits of a core")
+        }
+        false => (rest, "1 − keep-free"),
     }
 }
 
@@ -194,12 +176,9 @@ pub(crate) fn choose(service: &Service, wanted: Wanted, facts: &Facts) -> Result
             None => Ok(chosen(backend, kind, "; insisted on".into())),
         };
     }
-    let order = match wanted {
-        Wanted::WholeCore => [Backend::Deadline, Backend::Manager, Backend::RtGroup],
-        Wanted::Supply(_) | Wanted::Deadlines | Wanted::Percentiles => {
-            [Backend::Manager, Backend::Deadline, Backend::RtGroup]
-        }
-    };
+    let place = |backend: &Backend| backend.abilities().order[usize::from(shares)];
+    let mut order: Vec<Backend> = Backend::ALL.into_iter().filter(|backend| place(backend).is_some()).collect();
+    order.sort_by_key(place);
     let elsewhere = order.iter().all(|backend| facts.lacks(*backend).is_some());
     let mut passed = Vec::new();
     for backend in order {
@@ -223,22 +202,28 @@ pub(crate) fn choose(service: &Service, wanted: Wanted, facts: &Facts) -> Result
 /// The kind of server that `backend` would be for `service`.
 fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> Result<ServerKind, Unable> {
     let no = |why: String| Err(Unable { why, remedy: None });
-    let kind = match (backend, service.server) {
-        (Backend::Quota, _) => return no("it is a cap, never a guarantee".into()),
-        (Backend::Deadline | Backend::RtGroup, _) if service.criticality.is_some() => {
+    let can = backend.abilities();
+    let kind = match service.server {
+        _ if can.kinds.is_empty() => return no("it is a cap, never a guarantee".into()),
+        _ if service.criticality.is_some() && !can.criticality => {
             return no("the kernel knows no criticality; the mixed order, in which low ones give way to high ones, is the manager's".into());
         }
-        (Backend::Deadline | Backend::RtGroup, _) if matches!(wanted, Wanted::Percentiles) => {
+        _ if matches!(wanted, Wanted::Percentiles) && !can.kinds.contains(&ServerKind::Deferrable) => {
             return no("it is a constant_bandwidth server, and percentiles are known for deferrable ones".into());
         }
-        (Backend::Deadline | Backend::RtGroup, Some(kind)) if kind != ServerKind::ConstantBandwidth => {
+        Some(kind) if !can.kinds.contains(&kind) => {
             return no(format!("it is a constant_bandwidth server and cannot be {kind}"));
         }
-        (Backend::Deadline | Backend::RtGroup, _) if service.cap == Cap::Soft => {
+        _ if service.cap == Cap::Soft && !can.soft_caps => {
             return no("its cap is hard, and a soft one was asked for".into());
         }
-        (Backend::Manager, None) if matches!(wanted, Wanted::WholeCore | Wanted::Percentiles) => ServerKind::Deferrable,
-        (_, kind) => kind.unwrap_or(ServerKind::ConstantBandwidth),
+        Some(kind) => kind,
+        None if matches!(wanted, Wanted::WholeCore | Wanted::Percentiles)
+            && can.kinds.contains(&ServerKind::Deferrable) =>
+        {
+            ServerKind::Deferrable
+        }
+        None => ServerKind::ConstantBandwidth,
     };
     let limits = limits(backend, facts);
     if limits.shortest > limits.longest {
@@ -250,7 +235,7 @@ fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> R
     }
     let Wanted::Supply(Interface { budget, period }) = wanted else { return Ok(kind) };
     if period < limits.shortest || period > limits.longest {
-        let what = if backend == Backend::Manager { "keeps" } else { "is enforced at the kernel's tick and keeps" };
+        let what = if can.at_the_tick { "is enforced at the kernel's tick and keeps" } else { "keeps" };
         let (shortest, longest) = (time(limits.shortest), time(limits.longest));
         return no(format!("it {what} periods from {shortest} to {longest}, and {} was promised", time(period)));
     }
@@ -260,34 +245,29 @@ fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> R
     Ok(kind)
 }
 
-/// Which kinds keep what is wanted: W(P) is proven for two, the law of response times known for one, and deadlines need a supply
-/// at any instant at which work may come.
+/// Which kinds keep what is wanted: W(P) is proven for some, the law of response times known for some, and deadlines need a
+/// supply at any instant at which work may come.
 fn sound_kinds(service: &Service, wanted: Wanted) -> Result<(), Refusal> {
-    use ServerKind::{ConstantBandwidth, Deferrable, Polling, Sporadic};
-    match (service.server, wanted) {
-        (Some(kind), Wanted::WholeCore) if ![ConstantBandwidth, Deferrable].contains(&kind) => {
+    let Some(kind) = service.server else { return Ok(()) };
+    let facts = kind.facts();
+    match (wanted, facts.supply) {
+        (Wanted::WholeCore, _) if !facts.whole_core => {
             let why = format!("as-if-alone on a {kind} server is not built yet: W(P) is not proven for it");
             Err(asked(service, why, "expected server: constant_bandwidth or deferrable, or leave it out"))
         }
-        (Some(kind), Wanted::Percentiles) if kind != Deferrable => {
+        (Wanted::Percentiles, _) if !facts.response_times => {
             let why = format!("percentiles on a {kind} server are not built yet: their law is not known here");
             Err(asked(service, why, "expected server: deferrable, or leave it out"))
         }
-        (Some(kind @ (Polling | Sporadic)), Wanted::Deadlines) => {
-            let why = match kind {
-                Polling => {
-                    "it loses its budget when it is idle, so that work which comes then waits for the next period"
-                }
-                _ => "it remembers eight wake-ups a period, and what more of them used comes back late",
-            };
-            let why = format!("a {kind} server cannot keep deadlines: {why}");
+        (Wanted::Deadlines, Supply::Less(less)) => {
+            let why = format!("a {kind} server cannot keep deadlines: {less}");
             Err(asked(
                 service,
                 why,
                 "expected server: constant_bandwidth, deferrable or one of the periodic ones, or leave it out",
             ))
         }
-        _ => Ok(()),
+        (Wanted::WholeCore | Wanted::Percentiles | Wanted::Deadlines | Wanted::Supply(_), _) => Ok(()),
     }
 }
 
@@ -300,55 +280,22 @@ fn machine(service: &Service, why: String, remedy: &str) -> Refusal {
 }
 
 fn why_backend(backend: Backend, wanted: Wanted, facts: &Facts) -> String {
-    let deadlines = matches!(wanted, Wanted::Deadlines);
-    match (backend, !matches!(wanted, Wanted::WholeCore)) {
-        (Backend::Deadline, false) => {
-            "SCHED_DEADLINE, hard constant bandwidth, pinned: the highest priority on its core, as Theorem 1 asks".into()
-        }
-        (Backend::Deadline, true) => format!(
-            "SCHED_DEADLINE, pinned: {}, enforced at the tick of {}; it serves one thread, the one that does the work",
-            if deadlines { "alone on its core, as others would run over by a tick" } else { "EDF among the reservations of its core" },
-            facts.tick
-        ),
-        (Backend::Manager, false) => {
-            "Giusto's manager, budgets kept to about 0.1 ms; alone on its core, hence the highest priority, as Theorem 1 asks".into()
-        }
-        (Backend::Manager, true) => {
-            "Giusto's manager, budgets kept to about 0.1 ms; EDF among the servers of its core".into()
-        }
-        (_, false) => "a real-time group, alone on its core: the highest priority, as Theorem 1 asks".into(),
-        (_, true) => format!(
-            "a real-time group, enforced at the tick of {}; alone on its core, as groups have fixed priorities",
-            facts.tick
-        ),
-    }
+    let Abilities { why, at_the_tick, .. } = backend.abilities();
+    let among = match wanted {
+        Wanted::Deadlines if *at_the_tick => "alone on its core, as others would run over by a tick",
+        _ => "EDF among the reservations of its core",
+    };
+    let why = why[usize::from(!matches!(wanted, Wanted::WholeCore))];
+    why.replace("{tick}", &facts.tick.to_string()).replace("{among}", among)
 }
 
 fn why_kind(kind: ServerKind, from_site: bool, wanted: Wanted) -> String {
     let from = if from_site { "from the site; " } else { "" };
-    let supply = !matches!(wanted, Wanted::WholeCore);
-    let what = match kind {
-        ServerKind::ConstantBandwidth if matches!(wanted, Wanted::Deadlines) => {
-            "work that comes finds a new period, or one in which no more is used up than went by: never less than the periodic \
-             resource supplies; sound under EDF with any mix of periods, as long as Σ B/P fits"
-        }
-        ServerKind::ConstantBandwidth if supply => {
-            "a wake-up after idling begins a new period: sound under EDF with any mix of periods, as long as Σ B/P fits"
-        }
-        ServerKind::ConstantBandwidth => "a wake-up after idling begins a new period: Theorem 1 holds for it too",
-        ServerKind::Deferrable if supply => {
-            "keeps its budget while idle, and so can take 2 · budget in a row: sound under EDF where no window can ask for \
-             more than its length"
-        }
-        ServerKind::Deferrable => "full budget on a fixed grid, kept while idle: Theorem 1",
-        ServerKind::PeriodicStrict | ServerKind::PeriodicConserving | ServerKind::PeriodicReclaiming => {
-            "on a fixed grid; idle, its budget burns: to the others it is a periodic task"
-        }
-        ServerKind::Polling => {
-            "on a fixed grid; idle, it loses its budget: its supply counts from a replenishment at which it has work"
-        }
-        ServerKind::Sporadic => "what is used returns one period later; late for a service with many short wake-ups a period",
-        ServerKind::Unlimited => "no budget",
+    let [whole_core, deadlines, others] = kind.facts().why;
+    let what = match wanted {
+        Wanted::WholeCore => whole_core,
+        Wanted::Deadlines => deadlines,
+        Wanted::Percentiles | Wanted::Supply(_) => others,
     };
     format!("{from}{what}")
 }

@@ -1,8 +1,8 @@
 //! What a plan rests on: its site file, the facts of its machines, and this release.
 
+use crate::facts::Facts;
 use crate::words::{cores, share, time};
-use crate::Facts;
-use giusto_model::{Backend, Basis, HostPlan, MachineBasis, Plan, SiteBasis};
+use giusto_model::{Basis, HostPlan, MachineBasis, Plan, SiteBasis};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
@@ -74,7 +74,7 @@ pub fn differences(plan: &Plan, facts: &Facts) -> Vec<String> {
     if !missing.is_empty() {
         found.push(format!("core {} of the plan is not online here", cores(&missing)));
     }
-    let reserved = plan.services.iter().filter(|service| service.backend == Backend::Deadline);
+    let reserved = plan.services.iter().filter(|service| service.backend.abilities().isolates);
     let reserved: Vec<u32> = reserved.map(|service| service.core).collect();
     let held = facts.held.iter().filter(|held| held.cores.iter().all(|core| reserved.contains(core)));
     found.extend(held.filter(|_| !reserved.is_empty()).map(|held| held.why.clone()));

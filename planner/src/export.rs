@@ -1,6 +1,6 @@
 //! The plan in the words of other programs: what a ZooKeeper server and a broker for NSQ's clients read.
 
-use giusto_model::{CoordinationPlan, Duration, Member, Places, Plan};
+use giusto_model::{Bucket, CoordinationPlan, Duration, Member, Places, Plan};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -76,7 +76,8 @@ pub fn nsq(plan: &Plan, lookupd: &[String]) -> Vec<BrokerFile> {
         }
         config += "topics:\n";
         for topic in &topics {
-            let _ = writeln!(config, "  {}: {}", topic.name, topic.share);
+            let Bucket { rate, depth } = topic.share;
+            let _ = writeln!(config, "  {}: {{rate: {rate}, depth: {depth}, limit: {}}}", topic.name, topic.limit);
         }
         (!topics.is_empty()).then(|| BrokerFile { host: host.to_string(), config })
     };

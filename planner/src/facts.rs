@@ -1,5 +1,7 @@
+//! What is known of a machine.
+
+use crate::refusal::Refusal;
 use crate::words::{share, time};
-use crate::Refusal;
 use giusto_model::{Backend, Bandwidth, Duration, Host, Latency, Site};
 
 /// What a plan has to know about the machine; `compute` probes it.
@@ -68,12 +70,9 @@ impl Facts {
     /// A stock Linux machine with these `cores`, for planning without one: 250 Hz, periods from 100 us to 4.194304 s,
     /// 95 % of a core, every backend but real-time groups.
     pub fn typical(cores: Vec<u32>) -> Self {
-        let there = |backend| match backend {
-            Backend::RtGroup => {
-                let why_not = "cpu.rt_runtime_us is missing: use a kernel with RT_GROUP_SCHED and cgroup v1".into();
-                BackendFact { backend, available: false, why_not }
-            }
-            _ => BackendFact { backend, available: true, why_not: String::new() },
+        let there = |backend: Backend| {
+            let lacks = backend.abilities().beyond_stock;
+            BackendFact { backend, available: lacks.is_none(), why_not: lacks.unwrap_or_default().into() }
         };
         Facts {
             host: None,
@@ -125,8 +124,9 @@ impl Facts {
     pub(crate) fn without(&self, cores: &[u32]) -> Option<Facts> {
         let held = self.held.iter().find(|held| held.cores.iter().all(|core| cores.contains(core)))?;
         let mut facts = self.clone();
-        facts.backends.retain(|fact| fact.backend != Backend::Deadline);
-        facts.backends.push(BackendFact { backend: Backend::Deadline, available: false, why_not: held.why.clone() });
+        for fact in facts.backends.iter_mut().filter(|fact| fact.backend.abilities().isolates && fact.available) {
+            (fact.available, fact.why_not) = (false, held.why.clone());
+        }
         Some(facts)
     }
 
@@ -146,6 +146,15 @@ pub(crate) fn index(site: &Site, name: &str) -> Result<usize, Refusal> {
         named: name.into(),
         known: site.hosts.iter().map(|host| host.name.clone()).collect(),
     })
+}
+
+/// What is known of a host, and what was assumed if it is not this machine.
+pub(crate) fn known(site: &Site, facts: &Facts, here: Option<usize>, index: usize) -> (Facts, Option<String>) {
+    if here == Some(index) {
+        return (facts.clone(), None);
+    }
+    let (assumed, words) = facts.assumed(&site.hosts[index]);
+    (assumed, Some(words))
 }
 
 /// Which of the hosts called `names` a machine is: the one that was `named`, whether there is one or not; else the one

@@ -1,8 +1,8 @@
 //! plan.json.
 
-use crate::backend::at_the_tick;
-use crate::Error;
-use giusto_model::{Backend, Certificate, Plan, Promise, ServicePlan, PLAN_VERSION};
+use crate::error::Error;
+use crate::promises;
+use giusto_model::{Plan, ServicePlan, PLAN_VERSION};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -85,14 +85,7 @@ fn check(plan: &Plan) -> Result<(), String> {
         if !host(name, on)?.open_cores().contains(&core) {
             return Err(format!("service '{name}': core {core} is parked or not one of its host's cores"));
         }
-        let alone = |service: &ServicePlan| match service.promise {
-            Promise::AsIfAlone => true,
-            Promise::EveryDeadline { .. } => at_the_tick(service.backend),
-            Promise::Percentiles { .. } => {
-                matches!(service.certificate, Certificate::Percentiles { wait, .. } if wait.is_zero())
-            }
-            Promise::Supply(_) | Promise::Leftovers { .. } => service.backend == Backend::RtGroup,
-        };
+        let alone = |service: &ServicePlan| promises::of(&service.promise).alone(service);
         let here = |s: &ServicePlan| s.on == *on && s.core == core;
         let clash = |s: &&ServicePlan| here(s) && (alone(s) || alone(service) || s.backend != service.backend);
         if let Some(torn) = plan.services[..index].iter().find(|s| s.name == *name && s.on != *on) {

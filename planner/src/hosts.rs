@@ -1,106 +1,15 @@
-//! The plan of a site: every host's own, put together.
+//! The plans of all hosts, or of one, put together.
 
-use crate::choice::{choose_hosts, Choice};
-use crate::nearest::nearest;
-use crate::percentiles::Answers;
-use crate::place::{one_host, OneHost, Placed, Unplaced};
-use crate::size::{reason, size};
-use crate::words::time;
-use crate::{coordination, facts, latency, measured, modes, network, topics, Facts, Refusal, Witness};
-use giusto_model::{
-    Backend, Duration, HostLatency, HostPlan, Measured, Member, Plan, Service, ServicePlan, Site, TopicPlan,
-    PLAN_VERSION,
-};
+use crate::facts::{known, Facts};
+use crate::host::{OneHost, Placed};
+use crate::placement::choice::{choose_hosts, Choice};
+use crate::placement::host::one_host;
+use crate::promises::as_if_alone::size;
+use crate::promises::percentiles::Answers;
+use crate::refusal::{Refusal, Witness};
+use crate::words::reason;
+use giusto_model::{HostPlan, Plan, Service, Site, PLAN_VERSION};
 use std::collections::HashMap;
-
-/// Decides every parameter for `site`; `facts` are those of the host that is this machine, and for the others a stock
-/// machine is assumed.
-///
-/// A service that the site binds to a host is placed there, before all others. The others go to the first host with room
-/// ([`Facts::host`] does not matter for that: the machines of a site choose alike). Each host is then planned by itself, by
-/// what is known of it. Predictions are left empty. O(services · hosts) plans of a host, of O(services · (analysis + cores))
-/// each. Errors: see [`Refusal`].
-pub fn plan(site: &Site, facts: &Facts) -> Result<Plan, Refusal> {
-    told(site, facts, None)
-}
-
-/// The part of [`plan`] for one host; what else the site asks of others is no matter as long as the services that are bound
-/// to none find a place. Errors: as there, and the site has no such host.
-pub fn plan_on(site: &Site, facts: &Facts, host: &str) -> Result<Plan, Refusal> {
-    told(site, facts, Some(facts::index(site, host)?))
-}
-
-fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
-    measured::complete(site)?;
-    let Some((host, latency)) = late(site, facts)? else { return with(site, facts, only, None) };
-    let lateness = facts.lateness.checked_add(latency.latency).unwrap_or(Duration::from_ns(u64::MAX));
-    let late = Facts { lateness, ..facts.clone() };
-    match with(site, &late, only, Some((host, latency.latency))) {
-        Ok(mut plan) => {
-            let own = plan.hosts.iter_mut().find(|own| own.name == site.hosts[host].name);
-            if let Some(own) = own {
-                own.latency = Some(latency);
-            }
-            Ok(plan)
-        }
-        Err(refusal) => Err(match with(site, facts, only, None) {
-            Err(without) if without == refusal => refusal,
-            other => {
-                let HostLatency { latency, allowance, .. } = latency;
-                Refusal::Late { latency, allowance, without: other.is_ok(), refusal: Box::new(refusal) }
-            }
-        }),
-    }
-}
-
-/// The host that is this machine and its latency, if it was measured and has one.
-fn late(site: &Site, facts: &Facts) -> Result<Option<(usize, HostLatency)>, Refusal> {
-    match (facts.place(site)?, &facts.latency) {
-        (Some(host), _) => Ok(latency::of_host(site, &site.hosts[host], facts)?.map(|latency| (host, latency))),
-        (None, Some(_)) => Err(Refusal::Latency {
-            why: "it is this machine's, which is none of the site's hosts".into(),
-            remedy: "say with --host NAME which of them it is, or leave --latency out".into(),
-        }),
-        (None, None) => Ok(None),
-    }
-}
-
-/// With all that comes late in `facts`; what of it was measured comes on top for packets, of the host whose it is.
-fn with(site: &Site, facts: &Facts, only: Option<usize>, measured: Option<(usize, Duration)>) -> Result<Plan, Refusal> {
-    let answers = Answers::default();
-    let plan = attempt(site, facts, only, &answers).map_err(|refusal| match refusal {
-        Refusal::DoesNotFit(witness) => {
-            let nearest = nearest(site, facts, only, &witness, &answers);
-            Refusal::DoesNotFit(Box::new(Witness { nearest, ..*witness }))
-        }
-        other => other,
-    })?;
-    let here = |member: &Member| only.is_none_or(|only| site.hosts[only].name == member.host);
-    let ensemble = site.coordination.as_ref().filter(|ensemble| ensemble.servers.iter().any(here));
-    let coordination = ensemble.map(coordination::plan).transpose()?;
-    let topics = topics::plan(&site.topics).map_err(Refusal::Topic)?;
-    let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
-    let topics = topics.into_iter().filter(here).collect();
-    let network = network::plan(site, only, measured).map_err(Refusal::Packets)?;
-    let mut plan = modes::promised(plan, site, facts, only, &answers)?;
-    plan.services.iter_mut().for_each(|planned| where_from(site, planned));
-    Ok(Plan { topics, coordination, network, ..plan })
-}
-
-/// What the reason is called that says where measured execution times come from.
-pub(crate) const EXECUTION_TIME: &str = "execution time";
-
-/// Says where measured execution times come from.
-fn where_from(site: &Site, planned: &mut ServicePlan) {
-    let service = site.services.iter().find(|service| service.name == planned.name);
-    if let Some(Measured::Observed(words)) = service.map(|service| &service.measured) {
-        let value = match planned.tasks.first() {
-            Some(task) => time(task.wcet),
-            None => "a distribution".into(),
-        };
-        planned.reasons.insert(0, reason(EXECUTION_TIME, value, words.clone()));
-    }
-}
 
 /// A plan of all hosts, or of the `only` one, or why not, before anybody looked for what would fit.
 pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: &Answers) -> Result<Plan, Refusal> {
@@ -151,15 +60,6 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
     })
 }
 
-/// What is known of a host, and what was assumed if it is not this machine.
-pub(crate) fn known(site: &Site, facts: &Facts, here: Option<usize>, index: usize) -> (Facts, Option<String>) {
-    if here == Some(index) {
-        return (facts.clone(), None);
-    }
-    let (assumed, words) = facts.assumed(&site.hosts[index]);
-    (assumed, Some(words))
-}
-
 /// The services that can be nowhere else.
 fn bound(site: &Site, index: usize) -> Vec<usize> {
     let host = &site.hosts[index];
@@ -170,7 +70,7 @@ fn bound(site: &Site, index: usize) -> Vec<usize> {
 /// The plan of one host; where others keep the cores that the backend `deadline` would get, without that one.
 fn on(site: &Site, index: usize, facts: &Facts, services: &[usize], answers: &Answers) -> Result<Placed, Refusal> {
     let placed = with_all(site, index, facts, services, answers)?;
-    let reserved = placed.services.iter().filter(|service| service.backend == Backend::Deadline);
+    let reserved = placed.services.iter().filter(|service| service.backend.abilities().isolates);
     let cores: Vec<u32> = reserved.map(|service| service.core).collect();
     match facts.without(&cores).filter(|_| !cores.is_empty()) {
         Some(facts) => match with_all(site, index, &facts, services, answers) {
@@ -196,16 +96,11 @@ fn with_all(
     let placed = one_host(&OneHost { host, facts, services, answers, modes: site.modes.as_ref() }, &mut |service| {
         size(service, host, facts)
     });
-    placed.map_err(|unplaced| match unplaced {
-        Unplaced::DoesNotFit { service, cause } => Refusal::DoesNotFit(Box::new(Witness {
-            service,
-            host: several.then(|| host.name.clone()),
-            displaced: None,
-            cause,
-            elsewhere: Vec::new(),
-            nearest: Vec::new(),
-        })),
-        Unplaced::Other(refusal) if several => Refusal::On { host: host.name.clone(), refusal: Box::new(refusal) },
-        Unplaced::Other(refusal) => refusal,
+    placed.map_err(|refusal| match refusal {
+        Refusal::DoesNotFit(witness) => {
+            Refusal::DoesNotFit(Box::new(Witness { host: several.then(|| host.name.clone()), ..*witness }))
+        }
+        refusal if several => Refusal::On { host: host.name.clone(), refusal: Box::new(refusal) },
+        refusal => refusal,
     })
 }

@@ -8,7 +8,9 @@
 //! ([`Facts::lateness`]) that every test, certificate and predicted percentile has already; what each promise makes of it is
 //! told in docs/latency.md.
 
-use crate::{Error, Facts, Refusal};
+use crate::error::Error;
+use crate::facts::Facts;
+use crate::refusal::Refusal;
 use giusto_model::{
     Backend, CoreLatency, Duration, Host, HostLatency, Latency, LocalNeed, Promise, Service, Site, Stress,
     LATENCY_VERSION,

@@ -1,7 +1,9 @@
 //! A site with numbers in the place of what is to be measured.
 
+use crate::facts::Facts;
+use crate::plan::plan;
+use crate::refusal::Refusal;
 use crate::words::time;
-use crate::{Facts, Refusal};
 use giusto_model::{
     Arrivals, Bandwidth, Duration, Foreign, Measured, Observation, ObservedHost, Origin, Promise, Rate, Service,
     ServicePlan, ServiceTime, Site,
@@ -12,7 +14,7 @@ use giusto_model::{
 /// These are tried, the longest first; no backend's periods begin below the last.
 const WINDOWS: [Duration; 3] = [Duration::from_ms(40), Duration::from_ms(20), Duration::from_ms(10)];
 /// What a load makes of a core may miss what was asked for by this part: costs change while they are measured.
-const OFF: f64 = 0.3;
+pub const FIT_OFF: f64 = 0.3;
 /// A measured time is rounded up to whole parts of the longest, one of so many.
 const PARTS: u64 = 500;
 
@@ -58,7 +60,7 @@ pub fn with_measured(
             let of = |one: &&Service| one.name == service.name && matches!(one.measured, Measured::Observed(_));
             !service.tasks.is_empty() && resolved.site.services.iter().any(|one| of(&one))
         };
-        let planned = crate::hosts::plan(&resolved.site, facts);
+        let planned = plan(&resolved.site, facts);
         if planned.is_ok_and(|plan| plan.services.iter().filter(by_tasks).all(|one| one.server.period >= window)) {
             return Ok(resolved);
         }
@@ -110,17 +112,6 @@ pub fn origin(origin: &Origin) -> String {
     }
 }
 
-/// Refuses a site in which something is still to be measured.
-pub(crate) fn complete(site: &Site) -> Result<(), Refusal> {
-    let open = site.services.iter().find(|service| matches!(service.measured, Measured::Wanted { .. }));
-    match open {
-        Some(service) => {
-            Err(Refusal::Unmeasured { service: service.name.clone(), why: "nothing was measured yet".into() })
-        }
-        None => Ok(()),
-    }
-}
-
 fn observed(service: &mut Service, observation: &Observation, window: Duration) -> Result<(), String> {
     let worst = observation.greatest_mean(window);
     let fits = if let Measured::Wanted { fits } = &service.measured { fits.clone() } else { Vec::new() };
@@ -140,7 +131,7 @@ fn observed(service: &mut Service, observation: &Observation, window: Duration) 
             for (place, task) in service.tasks.iter_mut().enumerate() {
                 if let (Some(share), Some(seen)) = (fit(place), observation.tasks.get(place)) {
                     let makes = observation.mean.ns() as f64 * f64::from(seen.copies) / seen.period.ns().max(1) as f64;
-                    if seen.copies != task.copies || (makes / share - 1.0).abs() > OFF {
+                    if seen.copies != task.copies || (makes / share - 1.0).abs() > FIT_OFF {
                         return Err(format!(
                             "what was measured came from {} clients that made {:.1} % of a core",
                             seen.copies,

@@ -1,10 +1,18 @@
 //! Times and shares in words for people. Files keep the exact numbers.
 
-use giusto_model::{Bandwidth, Duration};
+use giusto_model::{Bandwidth, Duration, Reason};
+
+/// What the reason is called that says where measured execution times come from.
+pub(crate) const EXECUTION_TIME: &str = "execution time";
 
 /// A time with three decimals at most.
 pub(crate) fn time(time: Duration) -> String {
     format!("{time:.3}")
+}
+
+/// A number's name, value and origin.
+pub(crate) fn reason(what: &str, value: impl ToString, why: impl Into<String>) -> Reason {
+    Reason { what: what.into(), value: value.to_string(), why: why.into() }
 }
 
 /// Cores in ascending order, three and more in a row as a range: `0, 1`, `0, 4-7`.
@@ -26,6 +34,12 @@ pub fn share(share: Bandwidth) -> String {
     let digits = 1 - percent.log10().floor() as i32;
     let text = format!("{percent:.*}", digits as usize);
     format!("{} %", text.trim_end_matches('0'))
+}
+
+/// How much `demand` is above `supply`; what no tenth of a percentage point shows is still said.
+pub(crate) fn excess(demand: Option<Bandwidth>, supply: Bandwidth) -> String {
+    let excess = demand.and_then(|demand| demand.checked_sub(supply));
+    excess.filter(|e| e.as_f64() >= 0.0005).map_or("less than 0.1 %".into(), Bandwidth::percent)
 }
 
 #[cfg(test)]

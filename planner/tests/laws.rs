@@ -4,7 +4,7 @@ mod common;
 
 use common::{as_if_alone, leftovers, of, plan, site};
 use giusto_model::{Bandwidth, Duration, Plan, Promise, Release, Site, Task};
-use giusto_planner::{Cause, Facts, NearestFit, Refusal, BUSY_PROCESSES};
+use giusto_planner::{Cause, Facts, NearestFit, Refusal, TooLarge, BUSY_PROCESSES};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -170,7 +170,7 @@ fn every_plan_keeps_the_laws_and_every_advice_makes_the_witness_fit() {
                         unreachable!("all here are promised as-if-alone")
                     }
                 }
-                let alone = matches!(witness.cause, Cause::Core { required: None, .. });
+                let alone = matches!(witness.cause, Cause::Core(TooLarge { required: None, .. }));
                 assert!(
                     !witness.nearest.is_empty() || matches!(witness.cause, Cause::Core { .. }),
                     "{alone} {witness}"

@@ -540,7 +540,7 @@ fn inner(cause: &Cause) -> &Cause {
 
 fn witness_floor(cause: &Cause) -> Bandwidth {
     match inner(cause) {
-        Cause::Floors { demand, .. } => *demand,
+        Cause::Floors(floors) => floors.demand,
         _ => Bandwidth::ZERO,
     }
 }

@@ -4,7 +4,9 @@ mod common;
 
 use common::{as_if_alone, golden, leftovers, of, plan, site, sites, supply, task, walk};
 use giusto_model::{Backend, Bandwidth, Duration, LeftoverPlan, Plan, Server, ServerKind, Service, Site};
-use giusto_planner::{explain, plan_on, read, write, Cause, Error, Facts, NearestFit, Refusal, BUSY_PROCESSES};
+use giusto_planner::{
+    explain, plan_on, read, write, Cause, Error, Facts, NearestFit, Refusal, TooLarge, TooMany, BUSY_PROCESSES,
+};
 use std::path::Path;
 
 fn typical(site: &Site) -> Facts {
@@ -84,7 +86,7 @@ fn a_refusal_names_the_service_the_numbers_and_the_nearest_fit() {
          core can reserve 95 %: 1.2 % too much; it fits with wcet ≤ 150 us for task 'work', or with margin 3.8 %"
     );
     let Refusal::DoesNotFit(witness) = refusal(&tight) else { panic!() };
-    assert!(matches!(witness.cause, Cause::Core { required: Some(_), .. }));
+    assert!(matches!(witness.cause, Cause::Core(TooLarge { required: Some(_), .. })));
     let over = site(&[0], vec![as_if_alone("cache", vec![task("300us/1ms", 6)], "5%")]);
     let told = refusal(&over).to_string();
     assert!(
@@ -98,7 +100,7 @@ fn too_few_cores_and_floors_too_high_are_refused_with_what_is_missing() {
     let service = |name, wcet| as_if_alone(name, vec![task(wcet, 1)], "5%");
     let three = site(&[0], vec![service("a", "1ms/10ms"), service("b", "2ms/10ms"), service("c", "3ms/10ms")]);
     let Refusal::DoesNotFit(witness) = refusal(&three) else { panic!() };
-    assert_eq!((witness.service.as_str(), &witness.cause), ("b", &Cause::Cores { demand: 3, supply: 1 }));
+    assert_eq!((witness.service.as_str(), &witness.cause), ("b", &Cause::Cores(TooMany { demand: 3, supply: 1 })));
     assert_eq!(witness.nearest, [NearestFit::MoreCores(2)]);
     let mut floors = walk();
     floors.services.push(leftovers("index", "55%"));

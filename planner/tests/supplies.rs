@@ -5,7 +5,7 @@ mod common;
 
 use common::{as_if_alone, leftovers, of, plan, site, supply, task};
 use giusto_model::{Backend, Bandwidth, Duration, Interface, Plan, Promise, ServerKind, ServicePlan, Site, Task};
-use giusto_planner::{Cause, Facts, NearestFit, Refusal};
+use giusto_planner::{Cause, Facts, NearestFit, NoSupply, Refusal};
 use giusto_policy::Order;
 use giusto_simulator::{simulate, Error, Execution, Guest, Observer, ServerSpec, Sporadic, System, Workload};
 use rand::rngs::StdRng;
@@ -159,7 +159,7 @@ fn every_plan_of_supplies_keeps_the_laws_and_every_advice_makes_the_witness_fit(
             }
             Err(Refusal::DoesNotFit(witness)) => {
                 match &witness.cause {
-                    Cause::Supply { demand, supply, whole, .. } => {
+                    Cause::Supply(NoSupply { demand, supply, whole, .. }) => {
                         refused += 1;
                         assert!(demand.bandwidth() > *supply || supply == whole, "{witness}");
                     }

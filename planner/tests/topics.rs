@@ -3,7 +3,7 @@
 mod common;
 
 use common::{leftovers, plan, sites};
-use giusto_model::{BrokerTimes, Bucket, Duration, Plan, Rate, Tokens, Topic, TopicPlan, Within};
+use giusto_model::{BrokerTimes, Bucket, Duration, Plan, Rate, Tokens, Topic, TopicLimit, TopicPlan, Within};
 use giusto_planner::{explain, plan_on, unmeasured, Facts, Refusal, TopicCause, TopicFit, TopicRefusal};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
@@ -27,6 +27,7 @@ fn alarms(brokers: u32) -> Topic {
         batch: 1,
         brokers: (1..=brokers).map(|number| format!("edge-{number}")).collect(),
         promise: points(&[("p99", 1000)]),
+        limit: TopicLimit::Publishing,
         bucket: None,
         measured: None,
     }
@@ -66,6 +67,33 @@ fn the_paper_s_topic_gets_the_bucket_with_which_one_in_a_hundred_waits() {
     assert!((11_385_000..11_400_000).contains(&p99), "{p99}: 11.384 ms for p99, a little more for p99.001, and 1 us");
     let text = explain(&found, "alarms").unwrap();
     assert!(text.contains("the fewest that carry it, each up to 1700/s") && text.contains("50.250 %"), "{text}");
+}
+
+#[test]
+fn at_delivery_each_share_has_a_token_more_for_the_message_that_enters_a_socket() {
+    let topic = Topic { promise: points(&[("p99", 1)]), limit: TopicLimit::Delivery, ..alarms(1) };
+    let found = planned(vec![topic.clone()]).unwrap().topics.remove(0);
+    assert_eq!(found.bucket, Bucket { rate: rate("11k/s"), depth: Tokens::whole(27) }); // 26 at publishing
+    assert_eq!(found.delayed_ppm.div_ceil(10), 862);
+    let full = measured("1700/s", &[("p99.999", 1)]);
+    let bucket = |depth| Some(Bucket { rate: rate("11k/s"), depth: Tokens::whole(depth) });
+    let split = |depth| Topic {
+        measured: full.clone(),
+        bucket: bucket(depth),
+        promise: points(&[("p99", 12_000)]),
+        brokers: alarms(6).brokers,
+        ..topic.clone()
+    };
+    let found = planned(vec![split(32)]).unwrap();
+    let p99 = found.topics[0].predicted[0].within.ns();
+    assert!((11_385_000..11_400_000).contains(&p99), "{p99}: as of 26 tokens at publishing");
+    let told = planned(vec![split(11)]).unwrap_err().to_string();
+    assert!(told.contains("each needs at least two"), "{told}");
+    // What holds at publishing is not claimed at delivery.
+    let mut bad = planned(vec![Topic { limit: TopicLimit::Publishing, ..topic }]).unwrap();
+    check_plan(&bad).unwrap();
+    bad.topics[0].limit = TopicLimit::Delivery;
+    assert!(check_plan(&bad).unwrap_err().to_string().contains("that wait"));
 }
 
 #[test]
@@ -171,6 +199,7 @@ fn drawn(rng: &mut StdRng, name: &str) -> Topic {
         batch: if rng.random_bool(0.3) { rng.random_range(2..6) } else { 1 },
         brokers,
         promise,
+        limit: if rng.random_bool(0.5) { TopicLimit::Delivery } else { TopicLimit::Publishing },
         bucket: rng.random_bool(0.4).then_some(bucket),
         measured: if rng.random_bool(0.8) { measured(&capacity, &latency) } else { None },
     }
@@ -181,7 +210,7 @@ fn plans_are_proven_least_and_few_and_what_a_refusal_proposes_fits() {
     let mut rng = StdRng::seed_from_u64(31);
     let [mut alone, mut split, mut shared, mut proposed] = [0; 4];
     let mut causes = [0; 4];
-    for _ in 0..500 {
+    for _ in 0..800 {
         let topics: Vec<Topic> = ["a", "b", "c"].map(|name| drawn(&mut rng, name)).to_vec();
         let at = match planned(topics.clone()) {
             Ok(plan) => {
@@ -244,7 +273,8 @@ fn plans_are_proven_least_and_few_and_what_a_refusal_proposes_fits() {
 /// No broker fewer could carry it, and one token less is not enough.
 fn least(topics: &[Topic], plan: &Plan) {
     for (index, (topic, found)) in topics.iter().zip(&plan.topics).enumerate() {
-        if topic.bucket.is_none() && found.bucket.depth > Tokens::whole(found.brokers.len() as u64) {
+        let shallowest = if topic.limit == TopicLimit::Delivery { 2 } else { 1 } * found.brokers.len() as u64;
+        if topic.bucket.is_none() && found.bucket.depth > Tokens::whole(shallowest) {
             let depth = Tokens::whole(found.bucket.depth.at_once() - 1);
             let mut fewer = topics[..=index].to_vec();
             fewer[index].bucket = Some(Bucket { depth, ..found.bucket });

@@ -1,31 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Who consumed what: the kinds' rules joined, charging and burning. */
+/* Who consumed what: charging and burning. */
 #ifndef GIUSTO_POLICY_ACCOUNT_H
 #define GIUSTO_POLICY_ACCOUNT_H
 
-#include "../kinds/constant_bandwidth.h"
-#include "../kinds/grid.h"
-#include "../kinds/mixed_criticality.h"
-#include "../kinds/sporadic.h"
+#include "../kinds/table.h"
 #include "heap.h"
 
 /* Whether there is such a server. */
 static inline int gi_exists(struct gi_pool *p, gi_u32 index)
 {
 	return index < p->count && gi_at(p, index)->kind != GI_FREE;
-}
-
-/* Books what became due by now. */
-static inline void gi_settle(struct gi_server *s, gi_u64 now)
-{
-	if (gi_on_grid(s))
-		gi_grid_settle(s, now);
-	else if (s->kind == GI_CONSTANT_BANDWIDTH)
-		gi_cbs_settle(s, now);
-	else if (s->kind == GI_MIXED)
-		gi_mixed_settle(s, now);
-	else if (s->kind == GI_SPORADIC)
-		gi_sporadic_settle(s, now);
 }
 
 /* Consumption up to an instant: from the budget, into debt. Boosted, what the budget does not cover is only counted. */
@@ -35,7 +19,7 @@ static inline void gi_pay(struct gi_server *s, gi_u64 ran)
 
 	s->boost_ns += ran - paid;
 	s->left -= (gi_s64)paid;
-	if (s->kind == GI_SPORADIC)
+	if (gi_is(s, GI_IN_CHUNKS))
 		s->used += paid;
 }
 
@@ -55,7 +39,7 @@ static inline void gi_pay_periods(struct gi_server *s, gi_u64 n)
 }
 
 /*
- * A constant bandwidth (or mixed) server that runs on past its deadline is replenished whenever it runs out there; how
+ * A server that is replenished at its deadline and runs on past it is replenished whenever it runs out there; how
  * far is left to consume until it either runs out before its deadline, or its charge ends. Each such turn pays B and
  * moves the deadline by P, which gains P - B on it: the turns are counted, not walked.
  */
@@ -95,14 +79,14 @@ static inline void gi_book(struct gi_server *s, gi_u64 ran, gi_u64 now)
 
 /*
  * The server ran for `ran`, taken as the last part of the time up to now, so that a charge that comes late over
- * replenishments is split at them. All but sporadic servers.
+ * replenishments is split at them. All that have a budget, but not in chunks.
  */
 static inline void gi_consume_periods(struct gi_server *s, gi_u64 ran, gi_u64 now)
 {
 	gi_u64 part, n;
 
 	gi_settle(s, now - ran);
-	if (!gi_on_grid(s))
+	if (gi_is(s, GI_AT_DEADLINE))
 		ran = gi_cbs_run_out(s, ran, now);
 	if (now - ran < s->deadline && now >= s->deadline) { /* up to the first end of a period on its way */
 		part = s->deadline - (now - ran);
@@ -116,19 +100,19 @@ static inline void gi_consume_periods(struct gi_server *s, gi_u64 ran, gi_u64 no
 		if (ran / s->period >= n && ran == n * s->period + (now - s->deadline) % s->period) {
 			gi_pay_periods(s, n);
 			ran -= n * s->period;
-			if (!ran && s->kind == GI_MIXED)
+			if (!ran && gi_is(s, GI_BY_MODE))
 				gi_settle(s, now - 1); /* it may ask now: all but the last */
 		}
 		gi_book(s, ran, now);
 	}
 	gi_pay(s, ran);
-	if (!gi_on_grid(s))
+	if (gi_is(s, GI_AT_DEADLINE))
 		gi_book(s, 0, now); /* ran out at this instant, past its deadline */
 }
 
 /*
- * A sporadic server ran: one stretch of it, up to where a chunk becomes due or the head is used up; what is left to
- * consume then. Only boosted it matters where, as what the budget does not cover is not paid.
+ * One whose budget is in chunks ran: one stretch of it, up to where a chunk becomes due or the head is used up; what is
+ * left to consume then. Only boosted it matters where, as what the budget does not cover is not paid.
  */
 GI_STEP gi_u64 gi_stretch(struct gi_pool *p, gi_u32 index, gi_u64 ran)
 {
@@ -159,13 +143,13 @@ static inline gi_u32 gi_home(const struct gi_server *s)
 {
 	if (gi_boosted(s))
 		return GI_OUTSIDE;
-	if (s->ready && !s->high && (s->hi || (s->kind == GI_MIXED && s->left <= 0)))
+	if (s->ready && !s->high && (s->hi || (gi_is(s, GI_BY_MODE) && s->left <= 0)))
 		return GI_LAST_RESORT;
-	if (s->ready && (s->left > 0 || s->kind == GI_UNLIMITED))
+	if (s->ready && (s->left > 0 || gi_is(s, GI_ENDLESS)))
 		return GI_READY;
 	if (s->ready)
-		return s->kind == GI_PERIODIC_RECLAIMING || s->high ? GI_DRY : GI_OUTSIDE;
-	return gi_periodic(s) && s->left > 0 ? GI_IDLE : GI_OUTSIDE;
+		return gi_is(s, GI_LENDS) || s->high ? GI_DRY : GI_OUTSIDE;
+	return gi_is(s, GI_BURNS) && s->left > 0 ? GI_IDLE : GI_OUTSIDE;
 }
 
 /* When a decision has to replenish it. What idles is booked when it wakes, unless its place or its burning depends on
@@ -175,28 +159,28 @@ static inline gi_u64 gi_event(const struct gi_pool *p, const struct gi_server *s
 	int full = s->left == (gi_s64)s->budget;
 	gi_u64 change = GI_NEVER;
 
-	if (s->kind == GI_UNLIMITED)
+	if (gi_is(s, GI_ENDLESS))
 		return GI_NEVER;
 	if (s->next_budget)
-		change = s->kind == GI_SPORADIC ? s->next_at : s->deadline;
-	if (gi_periodic(s) && (s->ready || p->order == GI_EDF || !full))
+		change = gi_is(s, GI_IN_CHUNKS) ? s->next_at : s->deadline;
+	if (gi_is(s, GI_BURNS) && (s->ready || p->order == GI_EDF || !full))
 		return s->deadline;
-	if (!s->ready || gi_periodic(s))
+	if (!s->ready || gi_is(s, GI_BURNS))
 		return change;
-	if (s->kind == GI_MIXED && !s->hi && gi_mixed_asks(s))
+	if (gi_is(s, GI_BY_MODE) && !s->hi && gi_mixed_asks(s))
 		return change; /* it waits for HI, which the next decision begins */
-	if (gi_on_grid(s))
+	if (gi_is(s, GI_ON_GRID))
 		return s->deadline;
 	if (s->left > 0)
 		return change;
-	return s->kind == GI_SPORADIC ? gi_min(change, s->chunk[0].time) : s->deadline;
+	return gi_is(s, GI_IN_CHUNKS) ? gi_min(change, s->chunk[0].time) : s->deadline;
 }
 
 /* Its place in the pool's order: the smaller goes first. */
 static inline gi_u64 gi_rank(const struct gi_pool *p, const struct gi_server *s)
 {
 	if (p->order == GI_MIXED_CRITICALITY)
-		return gi_mixed_rank(s);
+		return gi_is(s, GI_BY_MODE) ? gi_mixed_rank(s) : GI_NEVER;
 	return p->order == GI_EDF ? s->deadline : s->priority;
 }
 
@@ -292,11 +276,11 @@ GI_STEP gi_u32 gi_account(struct gi_pool *p, gi_u32 core, gi_u64 ran)
 	if (c->payer >= p->count || !ran)
 		return 0;
 	s = gi_at(p, c->payer);
-	if (s->kind == GI_SPORADIC) {
+	if (gi_is(s, GI_IN_CHUNKS)) {
 		for (i = 0; i < GI_STRETCHES && ran; i++)
 			ran = gi_stretch(p, c->payer, ran);
 		s->boost_ns += ran;
-	} else if (s->kind != GI_UNLIMITED)
+	} else if (!gi_is(s, GI_ENDLESS))
 		gi_consume_periods(s, ran, p->now);
 	return gi_place(p, c->payer);
 }

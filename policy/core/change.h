@@ -11,7 +11,7 @@ static inline void gi_resize(struct gi_server *s, gi_u64 budget, gi_u64 now)
 	gi_u64 more = budget > s->budget ? budget - s->budget : 0, less = s->budget - budget + more;
 
 	s->budget = budget;
-	if (s->kind == GI_SPORADIC) {
+	if (gi_is(s, GI_IN_CHUNKS)) {
 		if (more)
 			gi_sporadic_grow(s, more, now);
 		else
@@ -21,12 +21,11 @@ static inline void gi_resize(struct gi_server *s, gi_u64 budget, gi_u64 now)
 	if (!s->begun)
 		return;
 	gi_adjust(s, more, less);
-	if (s->kind == GI_POLLING && !s->ready && s->left > 0 && s->open != now)
+	if (gi_is(s, GI_LOSES) && !s->ready && s->left > 0 && s->open != now)
 		s->left = 0;
 }
 
-/* A new period makes a new grid from now on; a constant bandwidth server keeps its deadline, if the wake-up rule does.
- */
+/* A new period makes a new grid from now on. */
 static inline void gi_change_now(struct gi_server *s, gi_u64 budget, gi_u64 period, gi_u64 now)
 {
 	int regrid = period != s->period;
@@ -37,18 +36,15 @@ static inline void gi_change_now(struct gi_server *s, gi_u64 budget, gi_u64 peri
 	else if (!regrid)
 		return;
 	s->period = period;
-	if (gi_on_grid(s) && regrid && s->begun)
+	if (gi_is(s, GI_ON_GRID) && regrid && s->begun)
 		s->deadline = now + period;
-	if (s->kind == GI_CONSTANT_BANDWIDTH && s->ready)
-		gi_cbs_wake(s, now);
-	if (s->kind == GI_SPORADIC)
-		gi_sporadic_roll(s, now);
+	gi_changed(s, now);
 }
 
 /* Books what is due, with a change of a sporadic server that waited for its deadline of then. */
 static inline void gi_refill(struct gi_server *s, gi_u64 now)
 {
-	if (s->kind != GI_SPORADIC) {
+	if (!gi_is(s, GI_IN_CHUNKS)) {
 		gi_settle(s, now);
 		return;
 	}
@@ -60,7 +56,7 @@ static inline void gi_refill(struct gi_server *s, gi_u64 now)
 /* What a server owes: consumed beyond the budgets that it has had. */
 static inline gi_u64 gi_debt(const struct gi_server *s)
 {
-	if (s->kind == GI_SPORADIC)
+	if (gi_is(s, GI_IN_CHUNKS))
 		return s->used;
 	return s->left < 0 ? (gi_u64)(-s->left - (gi_s64)s->forgive) : 0;
 }
@@ -76,7 +72,7 @@ GI_STEP gi_u32 gi_incur(struct gi_pool *p, gi_u32 index, gi_u64 ran)
 	s = gi_at(p, index);
 	gi_refill(s, p->now);
 	gi_pay(s, gi_min(ran, p->now - gi_min(gi_debt(s), p->now)));
-	for (i = 0; i < GI_REFILLS / GI_CHUNKS && s->kind == GI_SPORADIC; i++)
+	for (i = 0; i < GI_REFILLS / GI_CHUNKS && gi_is(s, GI_IN_CHUNKS); i++)
 		if (!gi_sporadic_roll(s, p->now))
 			break;
 	gi_refill(s, p->now); /* ran out at this instant, past its deadline */
@@ -90,20 +86,23 @@ GI_STEP gi_u32 gi_incur(struct gi_pool *p, gi_u32 index, gi_u64 ran)
  */
 static inline void gi_owe(struct gi_pool *p, gi_u32 index, gi_u64 ran, gi_u64 now)
 {
-	gi_u32 kind = gi_at(p, index)->kind;
+	const struct gi_server *s = gi_at(p, index);
 
 	gi_advance(p, now);
-	if (gi_exists(p, index) && kind != GI_UNLIMITED && kind != GI_MIXED)
+	if (gi_exists(p, index) && !gi_is(s, GI_ENDLESS) && !gi_is(s, GI_BY_MODE))
 		gi_incur(p, index, ran);
 }
 
 /* What became due while it was idle, for those who look: what an idle polling server keeps for this instant is not its
  * own. */
-static inline void gi_show(struct gi_server *s, gi_u64 now)
+GI_STEP gi_u32 gi_show(struct gi_server *s, gi_u64 now)
 {
+	if (!s)
+		return 0;
 	gi_refill(s, now);
-	if (s->kind == GI_POLLING && !s->ready && s->left > 0)
+	if (gi_is(s, GI_LOSES) && !s->ready && s->left > 0)
 		s->left = 0;
+	return 0;
 }
 
 /*
@@ -118,14 +117,18 @@ static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 
 	now = gi_advance(p, now);
 	if (!gi_exists(p, index))
 		return GI_UNKNOWN;
-	if (s->kind != GI_UNLIMITED) {
-		if (s->kind == GI_MIXED)
+	if (!gi_is(s, GI_ENDLESS)) {
+		if (gi_is(s, GI_BY_MODE))
 			return GI_BAD_KIND;
 		if (!budget || budget > period || period > GI_LAST)
 			return GI_BAD_RESERVATION;
 		if (budget == s->budget && period == s->period && !s->next_budget &&
 		    (when != GI_NOW || priority == s->priority))
 			return 0; /* to the present parameters: nothing, not even booking */
+		if (when != GI_NOW && gi_is(s, GI_AT_DEADLINE) && !s->ready && !s->next_budget) {
+			s->next_budget = budget; /* idle and past its deadline, at once: as if asked for there */
+			s->next_period = period;
+		}
 		gi_refill(s, now);
 		if (when == GI_NOW) {
 			gi_change_now(s, budget, period, now);
@@ -133,7 +136,7 @@ static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 
 			s->next_budget = budget == s->budget && period == s->period ? 0 : budget;
 			s->next_period = period;
 			s->next_at = s->deadline;
-			if (s->next_budget && s->kind == GI_CONSTANT_BANDWIDTH && !s->ready)
+			if (s->next_budget && gi_is(s, GI_AT_DEADLINE) && !s->ready)
 				gi_settle(s, now); /* idle and past its deadline */
 		}
 	}
@@ -141,34 +144,6 @@ static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 
 		s->priority = priority;
 	gi_place(p, index);
 	return 0;
-}
-
-/* At once: what is left grows or shrinks with what the mode gives this job; the deadline stays, if the wake-up rule
- * agrees.
- */
-static inline void gi_mixed_change(struct gi_server *s, gi_u64 optimistic, gi_u64 worst, gi_u64 period, gi_u64 lead,
-				   gi_u64 now)
-{
-	gi_u64 before = s->budget - (s->hi ? s->cut : 0), after;
-
-	s->more = worst ? worst - optimistic : 0;
-	s->cut = gi_min(s->cut, s->more);
-	s->budget = optimistic + (s->hi ? s->more : 0);
-	after = s->budget - (s->hi ? s->cut : 0);
-	gi_adjust(s, after > before ? after - before : 0, before > after ? before - after : 0);
-	s->period = period;
-	s->lead = lead;
-	if (s->ready)
-		gi_mixed_wake(s, now);
-}
-
-/* Whether these are the present parameters. */
-static inline int gi_mixed_is(const struct gi_server *s, gi_u64 optimistic, gi_u64 worst, gi_u64 period, gi_u64 lead)
-{
-	gi_u64 more = worst ? worst - optimistic : 0;
-
-	return s->budget == optimistic + (s->hi ? more : 0) && s->more == more && s->period == period &&
-	       s->lead == lead;
 }
 
 /* As gi_set, of a server of mixed criticality, which stays high or low. */
@@ -181,7 +156,7 @@ static inline int gi_set_mixed(struct gi_pool *p, gi_u32 index, gi_u64 optimisti
 	now = gi_advance(p, now);
 	if (!gi_exists(p, index))
 		return GI_UNKNOWN;
-	if (s->kind != GI_MIXED || s->high != (worst != 0))
+	if (!gi_is(s, GI_BY_MODE) || s->high != (worst != 0))
 		return GI_BAD_KIND;
 	if (!gi_mixed_fits(optimistic, worst, period, virtual_deadline))
 		return GI_BAD_RESERVATION;

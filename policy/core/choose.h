@@ -88,15 +88,14 @@ GI_STEP gi_u32 gi_choose_lent(struct gi_pool *p, gi_u32 kind)
 {
 	gi_u32 next;
 
-	if (!p || kind == GI_PERIODIC_STRICT)
+	if (!p || !(gi_facts(kind) & GI_GIVES_WAY))
 		return 0;
 	next = gi_next(p, GI_READY);
 	if (next != GI_NOBODY) {
-		gi_choose_from(p, GI_READY, next,
-			       kind != GI_PERIODIC_RECLAIMING || gi_at(p, next)->kind != GI_PERIODIC_RECLAIMING);
+		gi_choose_from(p, GI_READY, next, !(gi_facts(kind) & GI_LENDS) || !gi_is(gi_at(p, next), GI_LENDS));
 		return 1;
 	}
-	if (kind != GI_PERIODIC_RECLAIMING)
+	if (!(gi_facts(kind) & GI_LENDS))
 		return 0;
 	next = gi_next(p, GI_DRY);
 	if (next != GI_NOBODY)
@@ -120,7 +119,7 @@ GI_STEP gi_u32 gi_choose_by_criticality(struct gi_pool *p)
 	if (top == GI_NOBODY)
 		return 0;
 	s = gi_at(p, top);
-	gi_choose(p, top, s->left > 0 || s->kind == GI_UNLIMITED);
+	gi_choose(p, top, s->left > 0 || gi_is(s, GI_ENDLESS));
 	if (s->asks && !s->heated && s->left > 0)
 		gi_heat(p, s);
 	return 1;
@@ -224,12 +223,12 @@ GI_STEP gi_u32 gi_until(struct gi_pool *p)
 		if (p->core[i].payer == GI_NOBODY)
 			continue;
 		s = gi_at(p, p->core[i].payer);
-		if (s->kind == GI_UNLIMITED || s->boost_until)
+		if (gi_is(s, GI_ENDLESS) || s->boost_until)
 			continue;
-		if (s->kind == GI_SPORADIC)
-			gi_sporadic_settle(s, p->now); /* chunks became due while it waited */
-		rest = s->kind == GI_MIXED ? gi_mixed_rest(s) : gi_rest(s);
-		if (s->kind == GI_SPORADIC && p->order == GI_EDF && s->used < s->chunk[0].amount)
+		if (gi_is(s, GI_IN_CHUNKS))
+			gi_settle(s, p->now); /* chunks became due while it waited */
+		rest = gi_is(s, GI_BY_MODE) ? gi_mixed_rest(s) : gi_rest(s);
+		if (gi_is(s, GI_IN_CHUNKS) && p->order == GI_EDF && s->used < s->chunk[0].amount)
 			rest = gi_min(rest, s->chunk[0].amount - s->used); /* then its deadline moves */
 		p->until = gi_min(p->until, p->now + rest);
 	}

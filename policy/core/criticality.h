@@ -34,7 +34,7 @@ GI_STEP gi_u32 gi_enter(struct gi_pool *p, gi_u32 index)
 	if (!p)
 		return 0;
 	s = gi_at(p, index);
-	if (s->kind != GI_MIXED)
+	if (!gi_is(s, GI_BY_MODE))
 		return 0;
 	if (p->mode == GI_HI && s->asks)
 		gi_heat(p, s);

@@ -5,24 +5,34 @@
 
 #include "types.h"
 
+/* Which of a server's places is the one in this heap. */
+static inline gi_u32 gi_which(gi_u32 heap)
+{
+	return heap == GI_REFILL ? 1 : heap == GI_PLACES ? 2 : 0;
+}
+
+static inline gi_u64 gi_key(const struct gi_server *s, gi_u32 heap)
+{
+	return heap == GI_REFILL ? s->event : heap == GI_PLACES ? s->place : s->rank;
+}
+
 static inline gi_u32 gi_member(const struct gi_pool *p, gi_u32 heap, gi_u32 at)
 {
-	return p->heap[heap & (GI_HEAPS - 1u)][at & (GI_CAPACITY - 1u)];
+	return p->heap[heap & (GI_ALL_HEAPS - 1u)][at & (GI_CAPACITY - 1u)];
 }
 
 static inline void gi_seat(struct gi_pool *p, gi_u32 heap, gi_u32 at, gi_u32 index)
 {
-	p->heap[heap & (GI_HEAPS - 1u)][at & (GI_CAPACITY - 1u)] = (gi_u16)index;
-	gi_at(p, index)->at[heap == GI_REFILL] = at;
+	p->heap[heap & (GI_ALL_HEAPS - 1u)][at & (GI_CAPACITY - 1u)] = (gi_u16)index;
+	gi_at(p, index)->at[gi_which(heap)] = at;
 }
 
 /* Who of two comes first: the smaller key, then the smaller index. */
 static inline int gi_before(struct gi_pool *p, gi_u32 heap, gi_u32 a, gi_u32 b)
 {
-	const struct gi_server *x = gi_at(p, a), *y = gi_at(p, b);
-	gi_u64 of_x = heap == GI_REFILL ? x->event : x->rank, of_y = heap == GI_REFILL ? y->event : y->rank;
+	gi_u64 of_a = gi_key(gi_at(p, a), heap), of_b = gi_key(gi_at(p, b), heap);
 
-	return of_x < of_y || (of_x == of_y && a < b);
+	return of_a < of_b || (of_a == of_b && a < b);
 }
 
 /* Swaps a member with its parent, or with the first of its children, if they are in the wrong order; where it is now.
@@ -35,9 +45,9 @@ GI_STEP gi_u32 gi_step(struct gi_pool *p, gi_u32 heap, gi_u32 at, gi_u32 down)
 		return at;
 	if (down) {
 		to = 2 * at + 1;
-		if (to >= p->filled[heap & (GI_HEAPS - 1u)])
+		if (to >= p->filled[heap & (GI_ALL_HEAPS - 1u)])
 			return at;
-		if (to + 1 < p->filled[heap & (GI_HEAPS - 1u)] &&
+		if (to + 1 < p->filled[heap & (GI_ALL_HEAPS - 1u)] &&
 		    gi_before(p, heap, gi_member(p, heap, to + 1), gi_member(p, heap, to)))
 			to++;
 	} else {
@@ -77,7 +87,7 @@ GI_STEP gi_u32 gi_insert(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 
 	if (!p)
 		return 0;
-	at = p->filled[heap & (GI_HEAPS - 1u)]++;
+	at = p->filled[heap & (GI_ALL_HEAPS - 1u)]++;
 	gi_seat(p, heap, at, index);
 	return gi_sift(p, heap, at);
 }
@@ -88,20 +98,25 @@ GI_STEP gi_u32 gi_delete(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 
 	if (!p)
 		return 0;
-	at = gi_at(p, index)->at[heap == GI_REFILL];
-	last = --p->filled[heap & (GI_HEAPS - 1u)];
+	at = gi_at(p, index)->at[gi_which(heap)];
+	last = --p->filled[heap & (GI_ALL_HEAPS - 1u)];
 	member = gi_member(p, heap, last);
-	gi_at(p, index)->at[heap == GI_REFILL] = GI_NOBODY;
+	gi_at(p, index)->at[gi_which(heap)] = GI_NOBODY;
 	if (member == index)
 		return 0;
 	gi_seat(p, heap, at, member);
 	return gi_sift(p, heap, at);
 }
 
+static inline void gi_clear(struct gi_pool *p, gi_u32 heap)
+{
+	p->filled[heap & (GI_ALL_HEAPS - 1u)] = 0;
+}
+
 /* The first of a heap, or GI_NOBODY. */
 static inline gi_u32 gi_top(const struct gi_pool *p, gi_u32 heap)
 {
-	return p->filled[heap & (GI_HEAPS - 1u)] ? gi_member(p, heap, 0) : GI_NOBODY;
+	return p->filled[heap & (GI_ALL_HEAPS - 1u)] ? gi_member(p, heap, 0) : GI_NOBODY;
 }
 
 #endif

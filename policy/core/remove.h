@@ -20,11 +20,11 @@ static inline void gi_blank(struct gi_server *s, gi_u32 kind, gi_u32 priority)
 	s->budget = s->period = s->more = s->cut = s->lead = s->next_more = s->next_lead = 0;
 	s->deadline = GI_NEVER;
 	s->left = 0;
-	s->rank = 0;
+	s->rank = s->place = 0;
 	s->event = GI_NEVER;
-	s->at[0] = s->at[1] = GI_NOBODY;
+	s->at[0] = s->at[1] = s->at[2] = GI_NOBODY;
 	s->heap = GI_OUTSIDE;
-	s->slot = 0;
+	s->slot = s->mark = 0;
 	s->priority = priority;
 	s->kind = kind;
 	s->ready = s->begun = s->high = s->hi = s->asks = s->heated = 0;
@@ -73,9 +73,9 @@ static inline gi_u64 gi_free_from(const struct gi_server *s, gi_u64 now)
 {
 	gi_u64 end = s->deadline;
 
-	if (s->kind == GI_UNLIMITED || !s->begun)
+	if (gi_is(s, GI_ENDLESS) || !s->begun)
 		return now;
-	if (s->kind == GI_SPORADIC) {
+	if (gi_is(s, GI_IN_CHUNKS)) {
 		end = gi_repaid(s, s->chunk[0].time, s->used);
 		end = gi_max(end, s->chunk[(s->chunks - 1) & (GI_CHUNKS - 1)].time);
 	} else if (s->left < 0) { /* what shrinking took is no debt */

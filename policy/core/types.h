@@ -47,20 +47,6 @@ enum gi_mode { GI_LO, GI_HI };
 enum gi_back { GI_BACK_IDLE, GI_BACK_TEMPERATURE };
 enum gi_when { GI_NOW, GI_NEXT_PERIOD };
 enum gi_refusal { GI_FULL = -1, GI_BAD_RESERVATION = -2, GI_BAD_FIRST = -3, GI_BAD_KIND = -4, GI_UNKNOWN = -5 };
-enum gi_kind {
-	GI_PERIODIC_STRICT,	/* PTPS: idle, it keeps the core and burns its budget */
-	GI_PERIODIC_CONSERVING, /* WCPS: idle, it burns its budget while the next server runs on its own */
-	GI_PERIODIC_RECLAIMING, /* CRPS: idle, it lends its budget to others of its kind */
-	GI_POLLING,
-	GI_DEFERRABLE,
-	GI_SPORADIC,
-	GI_CONSTANT_BANDWIDTH,
-	GI_UNLIMITED,
-	GI_MIXED, /* of high or low criticality, in a pool of that order only */
-	GI_KINDS,
-	GI_FREE = GI_KINDS, /* a slot whose server was removed */
-};
-
 /*
  * The heaps of a pool. A server is in one of the first three at most, ordered by rank, and maybe in the last, ordered
  * by event; ties go to the lower index.
@@ -71,8 +57,16 @@ enum gi_heap {
 	GI_DRY,	   /* ready without budget: reclaiming, it may run on what is lent; high, on what is left over */
 	GI_REFILL, /* waiting for a replenishment that a decision has to make */
 	GI_HEAPS,
+	GI_PLACES = GI_HEAPS,	  /* only while an order is told: those that come next, by `place` */
 	GI_LAST_RESORT = GI_IDLE, /* mixed criticality, where nobody burns: ready, but no high server comes after it */
 	GI_OUTSIDE = GI_HEAPS,
+	GI_ALL_HEAPS = 8, /* a power of two, for masks */
+};
+
+/* Of a place in the order. */
+enum gi_mark {
+	GI_KEEPS = 1 << 16,	/* idle, it burns and keeps a core */
+	GI_LEFTOVERS = 1 << 17, /* no claim: it runs on what is left over */
 };
 
 /* A part of a sporadic server's budget, and when it may be used again. */
@@ -87,9 +81,11 @@ struct gi_server {
 	gi_u64 deadline; /* the grid's next replenishment, or the CBS deadline, or a period after a sporadic head */
 	gi_s64 left;	 /* budget left; below 0 is debt, which replenishments repay */
 	gi_u64 rank;	 /* place in the pool's order: priority or deadline */
+	gi_u64 place;	 /* the rank that it has or would have if it were ready, while an order is told */
 	gi_u64 event;	 /* when a decision has to replenish it, or GI_NEVER */
-	gi_u32 at[2];	 /* where it is in its heap, and in GI_REFILL */
+	gi_u32 at[3];	 /* where it is in its heap, in GI_REFILL and in GI_PLACES */
 	gi_u32 heap;	 /* which of the first three it is in, or GI_OUTSIDE */
+	gi_u32 mark;	 /* of its place in the order */
 	gi_u32 slot;	 /* 1 + its place among the chosen, during a decision */
 	gi_u32 priority; /* smaller is higher */
 	gi_u32 kind;
@@ -146,6 +142,7 @@ struct gi_pool {
 	gi_u32 asking;	    /* how many servers ask */
 	gi_u32 pending;	    /* how many high servers are ready */
 	gi_u32 free;	    /* the slot that was freed last, or GI_NOBODY */
+	gi_u32 placed;	    /* how many places the order has */
 	struct gi_core core[GI_CORES];
 	gi_u32 burner[GI_CORES];      /* idle periodic servers whose budget burns */
 	gi_u32 boost[GI_CORES];	      /* boosted servers, first come first */
@@ -153,8 +150,9 @@ struct gi_pool {
 	gi_u32 pays[GI_CORES];	      /* whether each pays for itself */
 	gi_u32 lent[GI_CORES];	      /* kinds of the burners, in order */
 	gi_u32 out[2 * GI_CORES + 2]; /* servers taken out of their heaps during a decision */
-	gi_u32 filled[GI_HEAPS];
-	gi_u16 heap[GI_HEAPS][GI_CAPACITY];
+	gi_u32 place[GI_CAPACITY];    /* the order that gi_order told, with marks */
+	gi_u32 filled[GI_ALL_HEAPS];
+	gi_u16 heap[GI_ALL_HEAPS][GI_CAPACITY];
 	struct gi_server seen; /* what gi_look shows */
 	struct gi_server server[GI_CAPACITY];
 };
@@ -216,17 +214,6 @@ static inline gi_u64 gi_rest(const struct gi_server *s)
 static inline struct gi_server *gi_at(struct gi_pool *p, gi_u32 index)
 {
 	return &p->server[index & (GI_CAPACITY - 1u)];
-}
-
-static inline int gi_periodic(const struct gi_server *s)
-{
-	return s->kind <= GI_PERIODIC_RECLAIMING;
-}
-
-/* Replenished at first + kP, whatever happens. */
-static inline int gi_on_grid(const struct gi_server *s)
-{
-	return s->kind <= GI_DEFERRABLE;
 }
 
 static inline int gi_boosted(const struct gi_server *s)

@@ -70,9 +70,9 @@ static inline void gi_poll_idle(struct gi_server *s, gi_u64 end, gi_u64 now)
 }
 
 /* What is due at this very instant is left for whoever becomes ready at it, unless a change waits for it. */
-static inline void gi_grid_settle(struct gi_server *s, gi_u64 now)
+static inline void gi_poll_settle(struct gi_server *s, gi_u64 now)
 {
-	if (s->kind != GI_POLLING || s->ready)
+	if (s->ready)
 		gi_replenish(s, now);
 	else if (s->next_budget || now)
 		gi_poll_idle(s, s->next_budget ? now : now - 1, now);

@@ -33,8 +33,6 @@ static inline gi_u64 gi_mixed_extra(const struct gi_server *s)
  */
 static inline gi_u64 gi_mixed_rank(const struct gi_server *s)
 {
-	if (s->kind != GI_MIXED)
-		return GI_NEVER;
 	if (!s->high)
 		return s->left > 0 ? s->deadline : gi_min(s->deadline, 2 * GI_LAST - 1) + 2 * GI_LAST;
 	if (s->hi)
@@ -127,6 +125,34 @@ static inline void gi_mixed_wake(struct gi_server *s, gi_u64 now)
 		s->left = 0;
 		s->cut = s->more;
 	}
+}
+
+/* At once: what is left grows or shrinks with what the mode gives this job; the deadline stays, if the wake-up rule
+ * agrees.
+ */
+static inline void gi_mixed_change(struct gi_server *s, gi_u64 optimistic, gi_u64 worst, gi_u64 period, gi_u64 lead,
+				   gi_u64 now)
+{
+	gi_u64 before = s->budget - (s->hi ? s->cut : 0), after;
+
+	s->more = worst ? worst - optimistic : 0;
+	s->cut = gi_min(s->cut, s->more);
+	s->budget = optimistic + (s->hi ? s->more : 0);
+	after = s->budget - (s->hi ? s->cut : 0);
+	gi_adjust(s, after > before ? after - before : 0, before > after ? before - after : 0);
+	s->period = period;
+	s->lead = lead;
+	if (s->ready)
+		gi_mixed_wake(s, now);
+}
+
+/* Whether these are the present parameters. */
+static inline int gi_mixed_is(const struct gi_server *s, gi_u64 optimistic, gi_u64 worst, gi_u64 period, gi_u64 lead)
+{
+	gi_u64 more = worst ? worst - optimistic : 0;
+
+	return s->budget == optimistic + (s->hi ? more : 0) && s->more == more && s->period == period &&
+	       s->lead == lead;
 }
 
 /* The core enters HI or LO. In HI a job has what its worst budget adds; in LO what it used of that is no debt. */

@@ -119,9 +119,114 @@ static void removed(gi_u32 index)
 	      "bandwidth is free when the budget would be full again");
 }
 
+/*
+ * Who comes first of two servers that have budget, by the text alone: the smaller priority or the earlier deadline (the
+ * virtual one of a high server in LO), low ones last in HI, ties to the lower index.
+ */
+static int comes_first(const struct gi_server *x, const struct gi_server *y, int tie)
+{
+	int a = (int)x->deadline, b = (int)y->deadline;
+
+	if (ORDER == GI_FIXED_PRIORITY)
+		return x->priority < y->priority || (x->priority == y->priority && tie);
+	if (ORDER == GI_MIXED_CRITICALITY && pool.mode == GI_HI && x->high != y->high)
+		return x->high;
+	if (ORDER == GI_MIXED_CRITICALITY && pool.mode == GI_LO) {
+		a = a > (int)x->lead ? a - (int)x->lead : 0;
+		b = b > (int)y->lead ? b - (int)y->lead : 0;
+	}
+	return a < b || (a == b && tie);
+}
+
+/* Whether it has a claim by its budget, as it would stand if it woke now; it is in pool.seen then. */
+static int has_claim(gi_u32 index)
+{
+	pool.seen = *split(&pool, index);
+	if (!gi_exists(&pool, index))
+		return 0;
+	if (!pool.seen.ready)
+		gi_show(&pool.seen, pool.now);
+	return pool.seen.left > 0 || pool.seen.kind == GI_UNLIMITED;
+}
+
+/* The whole order, after a decision. */
+static void places(gi_u32 capacity)
+{
+	gi_u32 i, index, cores = pool.m, seen = 0, runs, last = GI_NOBODY, few;
+	struct gi_server one, other;
+
+	gi_order(&pool, GI_CAPACITY);
+	HOLDS(pool.placed <= SERVERS, "no more have a place than there are");
+	for (i = 0; i < SERVERS && i < pool.placed; i++) {
+		index = pool.place[i] & (GI_CAPACITY - 1u);
+		HOLDS(gi_exists(&pool, index) && !(seen >> index & 1), "a server has one place");
+		seen |= 1u << index;
+		HOLDS(cores || ORDER == GI_MIXED_CRITICALITY || split(&pool, index)->ready ||
+			  !(pool.place[i] & GI_KEEPS),
+		      "nobody keeps a core that is taken");
+		runs = pool.core[0].runs == index || pool.core[1].runs == index;
+		HOLDS(runs == (split(&pool, index)->ready && cores), "who runs is the first of the order");
+		if (cores && (split(&pool, index)->ready || pool.place[i] & GI_KEEPS))
+			cores--;
+		if (!has_claim(index) || (split(&pool, index)->ready && split(&pool, index)->boost_until))
+			continue;
+		one = pool.seen;
+		if (last != GI_NOBODY && has_claim(last)) {
+			other = pool.seen;
+			HOLDS(comes_first(&other, &one, last < index) || one.kind == GI_UNLIMITED ||
+				  other.kind == GI_UNLIMITED,
+			      "the order is that of priorities or deadlines");
+		}
+		last = index;
+	}
+	for (i = 0; i < SERVERS; i++)
+		HOLDS(seen >> i & 1 || !has_claim(i) || pool.burners, "who has a budget has a place");
+	for (i = 0; i < CORES; i++)
+		HOLDS(pool.core[i].runs == GI_NOBODY || seen >> pool.core[i].runs & 1, "who runs has a place");
+	few = pool.placed < capacity ? pool.placed : capacity;
+	HOLDS(gi_order(&pool, capacity) == few, "as many places are told as were asked for");
+}
+
+/*
+ * What becomes of a server on a grid or of constant bandwidth, by the text alone. Debt: each period that passes brings
+ * one budget, so it is never smaller than before by more than that. Waking, constant bandwidth keeps what it has unless
+ * using it up by its deadline would exceed B / P.
+ */
+static struct gi_server before;
+
+static void watch(gi_u32 index)
+{
+	before = *split(&pool, index);
+}
+
+static void compare(gi_u32 index, int wakes)
+{
+	const struct gi_server *s = split(&pool, index);
+	int kept = s->deadline == before.deadline, time = (int)before.deadline - NOW, left = (int)before.left;
+
+	if (index >= SERVERS || !gi_exists(&pool, index) || before.next_budget || before.forgive || !before.begun)
+		return;
+	if (s->kind > GI_DEFERRABLE && s->kind != GI_CONSTANT_BANDWIDTH)
+		return;
+	/* A wake-up may begin a new period once the debt is repaid. */
+	if (left < 0 && s->period && !(wakes && s->kind == GI_CONSTANT_BANDWIDTH))
+		HOLDS((int)s->left <=
+			  left + ((int)s->deadline - (int)before.deadline) / (int)s->period * (int)s->budget,
+		      "a debt is repaid by a budget a period");
+	if (s->kind != GI_CONSTANT_BANDWIDTH || !wakes || before.ready || left <= 0)
+		return;
+	HOLDS(!kept || (time > 0 && left * (int)s->period <= time * (int)s->budget),
+	      "waking, what is kept is within the bandwidth");
+	HOLDS(kept || time <= 0 || left * (int)s->period > time * (int)s->budget,
+	      "waking, a new period begins only where the bandwidth would be exceeded");
+	HOLDS(kept ? s->left == before.left : s->left == (gi_s64)s->budget && (int)s->deadline == NOW + (int)s->period,
+	      "waking, it keeps what it has or has a full budget for a period");
+}
+
 int main(void)
 {
-	enum { INIT, ADD, TICK, CHARGE, READY, SET, SET_AGAIN, BOOST, DECIDE, LOOK, REMOVE, OWE };
+	gi_u32 wakes;
+	enum { INIT, ADD, TICK, CHARGE, READY, SET, SET_AGAIN, BOOST, DECIDE, LOOK, REMOVE, OWE, PLACES };
 	gi_u32 index = any(2);
 
 	any_pool(CALL == ADD ? any(2) % SERVERS : SERVERS, CALL != TICK && CALL != CHARGE);
@@ -145,7 +250,10 @@ int main(void)
 		gi_owe(&pool, index, any_time(), 0);
 		break;
 	case READY:
-		gi_ready(&pool, index, any(1), 0);
+		watch(index);
+		wakes = any(1);
+		gi_ready(&pool, index, wakes, 0);
+		compare(index, (int)wakes);
 		break;
 	case SET:
 		if (KIND0 == GI_MIXED)
@@ -160,11 +268,17 @@ int main(void)
 		gi_boost(&pool, index, any_time(), 0);
 		break;
 	case DECIDE:
+		watch(index);
 		gi_decide(&pool, 0);
+		compare(index, 0);
 		if (ORDER == GI_MIXED_CRITICALITY)
 			decided_by_criticality();
 		else
 			decided();
+		break;
+	case PLACES:
+		gi_decide(&pool, 0);
+		places(any(2));
 		break;
 	case LOOK:
 		gi_look(&pool, index);

@@ -61,11 +61,13 @@ static inline struct gi_server *split(const struct gi_pool *p, gi_u32 index)
 static struct set {
 	gi_u32 members;
 	gi_u64 key[GI_CAPACITY];
-} set[GI_HEAPS];
+} set[GI_HEAPS + 1]; /* GI_PLACES is the last */
 
 static inline gi_u64 key_of(gi_u32 heap, gi_u32 index)
 {
-	return heap == GI_REFILL ? split(&pool, index)->event : split(&pool, index)->rank;
+	const struct gi_server *s = split(&pool, index);
+
+	return heap == GI_REFILL ? s->event : heap == GI_PLACES ? s->place : s->rank;
 }
 
 static inline int gi_before(struct gi_pool *p, gi_u32 heap, gi_u32 a, gi_u32 b)
@@ -79,23 +81,30 @@ static inline int gi_before(struct gi_pool *p, gi_u32 heap, gi_u32 a, gi_u32 b)
 static inline void gi_sift(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 {
 	(void)p;
-	HOLDS(heap < GI_HEAPS && index < GI_CAPACITY && set[heap].members >> index & 1, "sifted in a heap where it is");
+	HOLDS(heap <= GI_PLACES && index < GI_CAPACITY && set[heap].members >> index & 1,
+	      "sifted in a heap where it is");
 	set[heap].key[index] = key_of(heap, index);
 }
 
 static inline void gi_insert(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 {
-	HOLDS(heap < GI_HEAPS && !(set[heap].members >> index & 1), "put into a heap where it is not yet");
+	HOLDS(heap <= GI_PLACES && !(set[heap].members >> index & 1), "put into a heap where it is not yet");
 	set[heap].members |= 1u << index;
-	split(p, index)->at[heap == GI_REFILL] = index;
+	split(p, index)->at[heap == GI_REFILL ? 1 : heap == GI_PLACES ? 2 : 0] = index;
 	gi_sift(p, heap, index);
 }
 
 static inline void gi_delete(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 {
-	HOLDS(heap < GI_HEAPS && set[heap].members >> index & 1, "taken out of a heap where it is");
+	HOLDS(heap <= GI_PLACES && set[heap].members >> index & 1, "taken out of a heap where it is");
 	set[heap].members &= ~(1u << index);
-	split(p, index)->at[heap == GI_REFILL] = GI_NOBODY;
+	split(p, index)->at[heap == GI_REFILL ? 1 : heap == GI_PLACES ? 2 : 0] = GI_NOBODY;
+}
+
+static inline void gi_clear(struct gi_pool *p, gi_u32 heap)
+{
+	(void)p;
+	set[heap].members = 0;
 }
 
 static inline gi_u32 gi_top(struct gi_pool *p, gi_u32 heap)

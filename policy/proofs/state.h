@@ -119,7 +119,7 @@ static inline void lists(int given)
 	LAW(pool.boosts <= pool.m, "at most a boost a core");
 	LAW(pool.burners <= CORES, "at most a burner a core");
 	for (i = 0; i < CORES; i++) {
-		LAW(i >= pool.burners || (pool.burner[i] < pool.count && gi_periodic(split(&pool, pool.burner[i]))),
+		LAW(i >= pool.burners || (pool.burner[i] < pool.count && gi_is(split(&pool, pool.burner[i]), GI_BURNS)),
 		    "only periodic servers burn");
 		LAW(!i || pool.burners < 2 || pool.burner[0] != pool.burner[1], "nobody burns twice");
 		LAW(i >= pool.boosts || gi_exists(&pool, pool.boost[i]), "only servers are boosted");

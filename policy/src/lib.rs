@@ -7,7 +7,9 @@
 
 mod raw;
 
-use raw::{RawPool, CORES, NEVER};
+/// The server algorithm. The core knows it by its number, and as one more `mixed`, which [`Pool::add_mixed`] adds.
+pub use giusto_model::ServerKind as Kind;
+use raw::{RawPool, CAPACITY, CORES, NEVER};
 use thiserror::Error;
 
 /// Who goes first.
@@ -17,7 +19,7 @@ pub enum Order {
     FixedPriority,
     /// The earlier deadline first, ties by index; unlimited servers last.
     Edf,
-    /// EDF with virtual deadlines on one core that is in a mode, LO or HI (Asy20); for [`Kind::Mixed`], and
+    /// EDF with virtual deadlines on one core that is in a mode, LO or HI (Asy20); for servers of that, and
     /// [`Kind::Unlimited`] last. Never idle while anybody is ready: who is out of budget runs on what is left over.
     MixedCriticality,
 }
@@ -41,7 +43,7 @@ pub enum Back {
     Temperature,
 }
 
-/// A reservation of a [`Kind::Mixed`] server, in ns: 0 < optimistic ≤ worst ≤ period ≤ 2^62.
+/// A reservation of a server of mixed criticality, in ns: 0 < optimistic ≤ worst ≤ period ≤ 2^62.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mixed {
     /// Its budget in LO.
@@ -53,33 +55,6 @@ pub struct Mixed {
     /// From a release to the deadline by which it is ranked in LO: at least the optimistic budget, at most the period,
     /// which it is for a low one.
     pub virtual_deadline: u64,
-}
-
-/// The server algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// PTPS of Lee11: full budget on a fixed grid; when it is the highest with budget and idle, it burns its budget, and
-    /// nobody else has the core.
-    PeriodicStrict,
-    /// WCPS: as strict, but meanwhile the next server runs, on its own budget.
-    PeriodicConserving,
-    /// CRPS: as strict, but meanwhile the next server runs; another of this kind does so for free, budget or not.
-    PeriodicReclaiming,
-    /// A budget only for a period at whose beginning it is ready; lost when it goes idle.
-    Polling,
-    /// Full budget on a fixed grid whether or not it is idle; used only while the workload runs; what is left is lost at
-    /// the next replenishment.
-    Deferrable,
-    /// What is used returns one period after the use began (Stanovich et al. 2010).
-    Sporadic,
-    /// Hard CBS, as SCHED_DEADLINE does it: a wake-up keeps budget and deadline unless they would exceed the bandwidth,
-    /// else a new period begins; depleted, it waits for its deadline.
-    ConstantBandwidth,
-    /// Never throttled; budget, period and `first` are ignored.
-    Unlimited,
-    /// Of high or low criticality, under [`Order::MixedCriticality`] only: a hard CBS with an optimistic budget in LO and,
-    /// of high criticality, a worst one in HI. [`Pool::add_mixed`] adds it.
-    Mixed,
 }
 
 /// When a change of a reservation begins.
@@ -122,6 +97,17 @@ pub struct Decision {
     pub until: Option<u64>,
     /// The cores that another server (or nobody) has now, as a mask.
     pub changed: u64,
+}
+
+/// A place in the order of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whose it is.
+    pub id: Id,
+    /// It is idle, and its budget burns: it keeps a core from those after it, as if it ran.
+    pub keeps_core: bool,
+    /// It has no claim to a core: it runs on what those before it leave over.
+    pub leftovers: bool,
 }
 
 /// Why a call was refused.
@@ -266,7 +252,7 @@ impl Pool {
     /// Changes a reservation. For an unlimited server only the priority counts.
     ///
     /// # Errors
-    /// 0 < B ≤ P ≤ 2^62 does not hold, the server is [`Kind::Mixed`] or not of this pool; nothing is changed then.
+    /// 0 < B ≤ P ≤ 2^62 does not hold, the server is of mixed criticality or not of this pool; nothing is changed then.
     pub fn set(&mut self, id: Id, budget: u64, period: u64, priority: u32, when: When, now: u64) -> Result<(), Error> {
         // SAFETY: see `add`.
         match unsafe { raw::gi_pool_set(self.0.at(), id.0, budget, period, priority, when as u32, now) } {
@@ -314,10 +300,9 @@ impl Pool {
         unsafe { raw::gi_pool_charge(self.0.at(), core, ran_ns, now) }
     }
 
-    /// The server had the processor for `ran_ns` besides what its core is charged for: it ran on while it was being
-    /// stopped, or on
-    /// a core of another pool. It pays for it from what is left and its next budgets. Nothing for [`Kind::Unlimited`] and
-    /// [`Kind::Mixed`]. Before a decision of the same instant, as a charge.
+    /// The server had the processor for `ran_ns` besides what its core is charged for: it ran on while it was being stopped,
+    /// or on a core of another pool. It pays for it from what is left and its next budgets. Nothing for [`Kind::Unlimited`] and
+    /// mixed criticality. Before a decision of the same instant, as a charge.
     #[inline]
     pub fn owe(&mut self, id: Id, ran_ns: u64, now: u64) {
         // SAFETY: see `ready`.
@@ -341,6 +326,22 @@ impl Pool {
         Decision { until: (until != NEVER).then_some(until), changed }
     }
 
+    /// Who may run, highest first, the idle among them at the places that they would have if they woke: the first
+    /// `capacity` of them, as the last [`Pool::decide`] left them. Going down, each that is ready or [`Place::keeps_core`]
+    /// takes a core until all are taken; those who take one are who runs, until somebody wakes or sleeps by the same walk
+    /// with what is so then. O(n log n).
+    pub fn order(&mut self, capacity: usize) -> Vec<Place> {
+        let mut places = vec![0u32; capacity.min(CAPACITY)];
+        // SAFETY: see `add`; there is room for as many as are asked for.
+        let n = unsafe { raw::gi_pool_order(self.0.at(), places.as_mut_ptr(), places.len() as u32) };
+        let place = |&place: &u32| Place {
+            id: Id(place % CAPACITY as u32),
+            keeps_core: place & 1 << 16 != 0,
+            leftovers: place & 1 << 17 != 0,
+        };
+        places[..n as usize].iter().map(place).collect()
+    }
+
     /// The next replenishment, as the last [`Pool::decide`] saw it: what comes before it in [`Decision::until`] is the end of
     /// a budget or of a boost, which real mechanisms enforce late.
     pub fn replenishes(&self) -> Option<u64> {
@@ -361,7 +362,7 @@ impl Pool {
         pool.head().core.get(core as usize).filter(|core| core.payer < pool.head().count).map(|core| Id(core.payer))
     }
 
-    /// Budget left at the time of the last call, in ns; below 0 is debt. 0 for an unlimited server; of a [`Kind::Mixed`] one,
+    /// Budget left at the time of the last call, in ns; below 0 is debt. 0 for an unlimited server; of one of mixed criticality,
     /// of what the mode gives.
     pub fn left_ns(&self, id: Id) -> i64 {
         self.look(id)[0] as i64
@@ -383,5 +384,26 @@ impl Pool {
         // SAFETY: see `add`; looking does not write to the pool.
         unsafe { raw::gi_pool_look(self.0.head(), id.0, &mut seen) };
         seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn in_core(kind: u32) -> Option<String> {
+        // SAFETY: it returns a constant string, or null for what is no kind.
+        let name = unsafe { raw::gi_pool_kind_name(kind).as_ref().map(|name| CStr::from_ptr(name)) };
+        name.map(|name| name.to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn a_kind_has_one_number_and_one_name_here_and_in_the_core() {
+        for kind in Kind::ALL {
+            assert_eq!(in_core(kind as u32), Some(kind.to_string()));
+        }
+        let beyond = Kind::ALL.len() as u32;
+        assert_eq!((in_core(beyond).as_deref(), in_core(beyond + 1)), (Some("mixed"), None));
     }
 }

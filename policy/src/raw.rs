@@ -39,6 +39,7 @@ pub(crate) struct RawHead {
     asking: u32,
     pending: u32,
     free: u32,
+    placed: u32,
     pub(crate) core: [RawCore; CORES],
 }
 
@@ -108,6 +109,8 @@ extern "C" {
         when: u32,
         now: u64,
     ) -> i32;
+    #[cfg(test)]
+    pub(crate) fn gi_pool_kind_name(kind: u32) -> *const std::ffi::c_char;
     pub(crate) fn gi_pool_cooling(p: *mut RawHead, degrees: u32, back: u32);
     pub(crate) fn gi_pool_remove(p: *mut RawHead, index: u32, now: u64) -> i32;
     pub(crate) fn gi_pool_boost(p: *mut RawHead, index: u32, until: u64, now: u64) -> i32;
@@ -115,5 +118,6 @@ extern "C" {
     pub(crate) fn gi_pool_owe(p: *mut RawHead, index: u32, ran: u64, now: u64);
     pub(crate) fn gi_pool_ready(p: *mut RawHead, index: u32, is_ready: u32, now: u64);
     pub(crate) fn gi_pool_decide(p: *mut RawHead, now: u64) -> u64;
+    pub(crate) fn gi_pool_order(p: *mut RawHead, out: *mut u32, capacity: u32) -> u32;
     pub(crate) fn gi_pool_look(p: *const RawHead, index: u32, out: *mut [u64; 3]);
 }

@@ -18,7 +18,8 @@ enum gi_op {
 	GI_OP_SET_MIXED,
 	GI_OP_COOLING,
 	GI_OP_REMOVE,
-	GI_OP_OWE
+	GI_OP_OWE,
+	GI_OP_ORDER
 };
 
 struct gi_call {
@@ -31,13 +32,16 @@ struct gi_call {
 	gi_u32 op;
 	gi_u32 index; /* or the order, the core, the kind, when HI ends */
 	gi_u32 priority;
-	gi_u32 flag; /* is ready, when, how many cores, or degrees */
+	gi_u32 flag; /* is ready, when, how many cores or places, or degrees */
 };
 
 /* The rest of what a call results in is in the pool, which whoever made the call can read. */
 struct gi_result {
 	gi_s64 value; /* what the function returned */
 };
+
+/* The program in the kernel returns this if another CPU is in the core. */
+#define GI_TAKEN 77
 
 /* What goes in is overwritten by what comes out. */
 union gi_message {
@@ -85,6 +89,9 @@ static inline void gi_apply(struct gi_pool *p, const struct gi_call *c, struct g
 		break;
 	case GI_OP_REMOVE:
 		r->value = gi_remove(p, c->index, c->now);
+		break;
+	case GI_OP_ORDER:
+		r->value = gi_order(p, c->flag);
 		break;
 	case GI_OP_LOOK:
 		gi_look(p, c->index);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "replay.h"
 
@@ -48,17 +50,70 @@ const struct gi_pool *kernel_open(const char *path)
 	return mapped;
 }
 
+/* Runs the program once; what it returned. */
+static int run(union gi_message *in, union gi_message *out)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = in, .data_size_in = sizeof(*in), .data_out = out,
+		    .data_size_out = sizeof(*out));
+
+	return bpf_prog_test_run_opts(program, &options) ? -1 : (int)options.retval;
+}
+
 gi_s64 kernel_call(const struct gi_call *call)
 {
 	union gi_message in, out;
+	int returned;
 
-	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = &in, .data_size_in = sizeof(in), .data_out = &out,
-		    .data_size_out = sizeof(out));
 	memset(&in, 0, sizeof(in));
 	in.call = *call;
-	if (bpf_prog_test_run_opts(program, &options) || options.retval) {
-		fprintf(stderr, "BPF test_run failed: %s, returned %d\n", strerror(errno), (int)options.retval);
+	returned = run(&in, &out);
+	if (returned) {
+		fprintf(stderr, "BPF test_run failed: %s, returned %d\n", strerror(errno), returned);
 		exit(EXIT_DIFFERS);
 	}
 	return out.result.value;
+}
+
+/* Calls that were made, or those that found the core taken, are both fine; anything else is not. */
+static unsigned long made(unsigned long calls)
+{
+	union gi_message in, out;
+	unsigned long done = 0;
+
+	for (unsigned long i = 0; i < calls; i++) {
+		memset(&in, 0, sizeof(in));
+		in.call = (struct gi_call){.op = i % 2 ? GI_OP_DECIDE : GI_OP_READY, .flag = i / 2 % 2, .now = i};
+		switch (run(&in, &out)) {
+		case 0:
+			done++;
+			break;
+		case GI_TAKEN:
+			break;
+		default:
+			fprintf(stderr, "BPF test_run failed: %s\n", strerror(errno));
+			exit(EXIT_DIFFERS);
+		}
+	}
+	return done;
+}
+
+void kernel_together(unsigned long calls)
+{
+	int status;
+	pid_t other;
+	unsigned long done;
+
+	kernel_call(&(struct gi_call){.op = GI_OP_INIT, .flag = 1});
+	kernel_call(&(struct gi_call){.op = GI_OP_ADD, .index = GI_DEFERRABLE, .budget = 1, .period = 2});
+	fflush(NULL);
+	other = fork();
+	if (!other)
+		_exit(made(calls) ? 0 : EXIT_DIFFERS);
+	done = made(calls);
+	if (other < 0 || waitpid(other, &status, 0) != other || status || !done) {
+		fprintf(stderr, "two processes at a time: no call of one of them was made\n");
+		exit(EXIT_DIFFERS);
+	}
+	kernel_call(&(struct gi_call){.op = GI_OP_DECIDE, .now = calls}); /* it is not left taken */
+	printf("together: %lu of %lu calls found the core free\n", done, calls);
 }

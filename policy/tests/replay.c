@@ -4,6 +4,7 @@
  *
  *   replay [--kernel OBJECT] [--rewrite] TRANSCRIPT...
  *   replay [--kernel OBJECT] --random SEED CALLS
+ *   replay --kernel OBJECT --together CALLS
  *
  * With --kernel every call is also made in the kernel, and result and pool are compared byte by byte.
  * Exit: 0 as expected, 1 not, 2 bad input, 77 the kernel could not be asked.
@@ -85,8 +86,9 @@ static gi_u64 any_size(void)
 /* Most often what drivers do most often. */
 static gi_u32 any_op(void)
 {
-	static const gi_u32 ops[] = {GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_READY, GI_OP_READY, GI_OP_READY,
-				     GI_OP_CHARGE, GI_OP_CHARGE, GI_OP_LOOK,   GI_OP_SET,   GI_OP_BOOST, GI_OP_OWE};
+	static const gi_u32 ops[] = {GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_DECIDE, GI_OP_READY, GI_OP_READY,
+				     GI_OP_READY,  GI_OP_CHARGE, GI_OP_CHARGE, GI_OP_LOOK,  GI_OP_SET,
+				     GI_OP_BOOST,  GI_OP_OWE,	 GI_OP_ORDER};
 	gi_u64 seldom = random64() % 50;
 
 	if (pool.order == GI_MIXED_CRITICALITY && random64() % 20 == 0)
@@ -152,6 +154,8 @@ static void random_call(gi_u32 op, gi_u32 nth, gi_u32 servers)
 	call.first = mostly(op == GI_OP_BOOST || random64() % 2 ? now + random64() % 50 : 0);
 	call.priority = (gi_u32)(random64() % 5);
 	call.flag = (gi_u32)(random64() % (op == GI_OP_READY ? 3 : 2));
+	if (op == GI_OP_ORDER)
+		call.flag = (gi_u32)(random64() % 4 ? GI_CAPACITY : random64() % (servers + 2));
 	if (pool.order == GI_MIXED_CRITICALITY && (op == GI_OP_ADD || op == GI_OP_SET_MIXED))
 		mixed(&call, period);
 	make_call(&call);
@@ -185,6 +189,9 @@ int main(int count, char **words)
 		} else if (!strcmp(words[i], "--kernel") && i + 1 < count) {
 #ifdef WITH_KERNEL
 			kernel_pool = kernel_open(words[++i]);
+		} else if (!strcmp(words[i], "--together") && i + 1 < count && kernel_pool) {
+			kernel_together(strtoul(words[i + 1], NULL, 0));
+			return 0;
 #else
 			fprintf(stderr, "this build is without the kernel\n");
 			return EXIT_NO_KERNEL;

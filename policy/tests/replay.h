@@ -27,4 +27,7 @@ bool play_transcript(const char *path, bool rewrite);
 const struct gi_pool *kernel_open(const char *object);
 gi_s64 kernel_call(const struct gi_call *call);
 
+/* Two processes make calls at a time: one is in the core, the other finds it taken. Exits if anything else happens. */
+void kernel_together(unsigned long calls);
+
 #endif

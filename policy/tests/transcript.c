@@ -120,12 +120,8 @@ static void pool_line(void)
 
 static gi_u32 kind_named(const char *name)
 {
-	static const char *const kinds[GI_KINDS] = {
-	    "periodic_strict", "periodic_conserving", "periodic_reclaiming", "polling", "deferrable",
-	    "sporadic",	       "constant_bandwidth",  "unlimited",	     "mixed"};
-
 	for (gi_u32 i = 0; i < GI_KINDS; i++)
-		if (!strcmp(name, kinds[i]))
+		if (!strcmp(name, gi_kind_name(i)))
 			return i;
 	bad("expected periodic_strict|conserving|reclaiming, polling, deferrable, sporadic, constant_bandwidth, "
 	    "unlimited or mixed",
@@ -229,6 +225,22 @@ static bool core_of(const char *word, const char *key, gi_u32 *core)
 	return true;
 }
 
+/* The names in the order of the pool: `!` after who keeps a core empty, `|` before those without a claim. */
+static void show_order(char *text, size_t size)
+{
+	gi_u32 n = (gi_u32)make_call(&(struct gi_call){.op = GI_OP_ORDER, .flag = GI_CAPACITY}), i, mark, before = 0;
+	int used = snprintf(text, size, "%s", n ? "" : "nobody");
+
+	for (i = 0; i < n && used < (int)size; i++, before = mark) {
+		mark = pool.place[i] & (GI_KEEPS | GI_LEFTOVERS);
+		used += snprintf(text + used, size - (size_t)used, "%s%s%s",
+				 mark == GI_LEFTOVERS && before != mark ? "|"
+				 : i					? ","
+									: "",
+				 names[pool.place[i] & (GI_CAPACITY - 1u)], mark == GI_KEEPS ? "!" : "");
+	}
+}
+
 /* What was asked for, as text. */
 static void show_value(char *text, size_t size, const char *key)
 {
@@ -246,8 +258,16 @@ static void show_value(char *text, size_t size, const char *key)
 		strcpy(text, pool.core[core].payer == GI_NOBODY ? "nobody" : names[pool.core[core].payer]);
 		return;
 	}
+	if (core_of(key, "changed", &core)) {
+		strcpy(text, pool.changed >> core & 1 ? "yes" : "no");
+		return;
+	}
 	if (!strcmp(key, "changed")) {
 		strcpy(text, pool.changed ? "yes" : "no");
+		return;
+	}
+	if (!strcmp(key, "order")) {
+		show_order(text, size);
 		return;
 	}
 	if (!strcmp(key, "freed")) {
@@ -266,7 +286,8 @@ static void show_value(char *text, size_t size, const char *key)
 			return;
 		}
 		if (strcmp(dot, ".deadline") && strcmp(dot, ".boosted"))
-			bad("expected coreN, payerN, until, freed, changed, mode, NAME.left, .deadline or .boosted",
+			bad("expected coreN, payerN, until, freed, changed, mode, order, NAME.left, .deadline or "
+			    ".boosted",
 			    key);
 		time = dot[1] == 'd' ? pool.seen.deadline : pool.seen.boost_ns;
 	}
@@ -277,7 +298,7 @@ static void show_value(char *text, size_t size, const char *key)
 /* Appends " key=value", for the keys that the expectation asks for; what was refused is said anyway. */
 static void show(char *actual, const char *key)
 {
-	char text[LONGEST_NAME];
+	char text[LONGEST_LINE];
 
 	if (!strcmp(key, "refused"))
 		return;

@@ -159,7 +159,7 @@ impl<'a, S: Scheduler> Play<'a, S> {
         let mut any = false;
         while let Some(server) = self.touched.pop() {
             let Some(guests) = &self.guests[server] else { continue };
-            let (jobs, first) = (guests.pending(), self.first_vcpu[server]);
+            let (jobs, first) = (guests.active(), self.first_vcpu[server]);
             for nth in 0..self.system.servers[server].vcpus as usize {
                 let ready = jobs > nth as u64;
                 if self.ready[first + nth] != ready {

@@ -41,7 +41,8 @@ impl Gantt {
         let scale = (WIDTH - LABELS) / horizon.max(1) as f64;
         let mut svg = format!(
             "<svg class=\"gantt\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" font-family=\"sans-serif\" font-size=\"12\">\n\
-             <title>Schedule of {} ms</title>\n<style>.gantt{{color-scheme:light dark}}.gantt text{{fill:light-dark(#222,#ddd)}}.gantt line{{stroke:light-dark(#ccc,#555)}}\
+             <title>Schedule of {} ms</title>\n<style>.gantt{{color-scheme:light dark}}\
+             .gantt text{{fill:light-dark(#222,#ddd)}}.gantt line{{stroke:light-dark(#ccc,#555)}}\
              .gantt .a{{fill:#3b74b8}}.gantt .b{{fill:#7fb0e6}}.gantt .c{{fill:#b9b9b9}}</style>\n",
             horizon as f64 / 1e6
         );

@@ -5,7 +5,7 @@ use giusto_model::{Release, Task};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// 2^61 ns, 73 years: sums of two stay far below 2^63.
 pub(crate) const LONGEST: u64 = 1 << 61;
@@ -28,6 +28,10 @@ struct Source {
     arrivals: Sporadic,
     next: u64,
     number: u64,
+    /// Its jobs behind the one that is queued or runs: a task's jobs run one after the other.
+    backlog: VecDeque<Job>,
+    /// One of its jobs is queued or runs.
+    is_active: bool,
     /// One stream a task: what a task draws does not depend on how the jobs of others are scheduled.
     rng: ChaCha8Rng,
 }
@@ -37,6 +41,7 @@ pub(crate) struct Guests {
     guest: Guest,
     execution: Execution,
     sources: Vec<Source>,
+    /// The first job of each task that has one: no job overtakes an earlier one of its task in any order of service.
     queue: BinaryHeap<Reverse<Job>>,
 }
 
@@ -92,7 +97,11 @@ impl Guests {
             Guest::Edf => at + source.deadline,
         };
         let left = source.execution(&self.execution);
-        self.queue.push(Reverse(Job { key, task, number: source.number, release: at, left }));
+        let job = Job { key, task, number: source.number, release: at, left };
+        match std::mem::replace(&mut source.is_active, true) {
+            true => source.backlog.push_back(job),
+            false => self.queue.push(Reverse(job)),
+        }
         source.number += 1;
         if let Sporadic::Thinking { .. } = source.arrivals {
             return None;
@@ -101,10 +110,15 @@ impl Guests {
         Some(source.next)
     }
 
-    /// A job of the task has finished at `at`; when its next one comes, if that depends on it.
+    /// A job of the task has finished at `at`, and the task's next one is queued, if it has come; when its next one
+    /// comes, if that depends on it.
     #[inline]
     pub(crate) fn finished(&mut self, task: u32, at: u64) -> Option<u64> {
         let source = &mut self.sources[task as usize];
+        match source.backlog.pop_front() {
+            Some(next) => self.queue.push(Reverse(next)),
+            None => source.is_active = false,
+        }
         let Sporadic::Thinking { .. } = source.arrivals else { return None };
         source.next = at + source.gap();
         Some(source.next)
@@ -134,8 +148,14 @@ impl Guests {
         self.queue.push(Reverse(job));
     }
 
-    pub(crate) fn pending(&self) -> u64 {
+    /// How many tasks have a job, if none is taken out: as many virtual CPUs have something to do.
+    pub(crate) fn active(&self) -> u64 {
         self.queue.len() as u64
+    }
+
+    /// Jobs that are not finished.
+    pub(crate) fn pending(&self) -> u64 {
+        self.active() + self.sources.iter().map(|source| source.backlog.len() as u64).sum::<u64>()
     }
 }
 
@@ -163,6 +183,8 @@ impl Source {
             arrivals: if kept { Sporadic::Densest } else { sporadic.clone() },
             next: task.offset.ns(),
             number: 0,
+            backlog: VecDeque::new(),
+            is_active: false,
             rng,
         }
     }

@@ -12,6 +12,7 @@ pub mod baselines;
 mod engine;
 mod gantt;
 mod guest;
+mod histogram;
 pub mod modes;
 pub mod network;
 mod partitioned;

@@ -1,8 +1,7 @@
 //! What plays in virtual time: the policy core, or something to compare it with.
 
 use crate::system::{Change, Error, ServerSpec, System};
-use giusto_model::ServerKind;
-use giusto_policy::{Id, Kind, Params, Pool};
+use giusto_policy::{Id, Params, Pool};
 
 /// Decides which servers have the cores of a pool. Servers are numbered in the order in which they were added; times are ns.
 ///
@@ -45,19 +44,9 @@ impl Core {
 }
 
 fn add(pool: &mut Pool, spec: &ServerSpec) -> Result<Id, giusto_policy::Error> {
-    let kind = match spec.kind {
-        ServerKind::PeriodicStrict => Kind::PeriodicStrict,
-        ServerKind::PeriodicConserving => Kind::PeriodicConserving,
-        ServerKind::PeriodicReclaiming => Kind::PeriodicReclaiming,
-        ServerKind::Polling => Kind::Polling,
-        ServerKind::Deferrable => Kind::Deferrable,
-        ServerKind::Sporadic => Kind::Sporadic,
-        ServerKind::ConstantBandwidth => Kind::ConstantBandwidth,
-        ServerKind::Unlimited => Kind::Unlimited,
-    };
     let params =
         Params { budget: spec.budget.ns(), period: spec.period.ns(), first: spec.first.ns(), priority: spec.priority };
-    pool.add(kind, params, 0)
+    pool.add(spec.kind, params, 0)
 }
 
 impl Scheduler for Core {

@@ -1,7 +1,7 @@
 //! Statistics that stream: their size does not grow with the run.
 
+use crate::histogram::Histogram;
 use giusto_model::{Duration, Prediction};
-use hdrhistogram::Histogram;
 
 /// How far a percentile of [`Stats`] may lie above the true one, as a share of it: the histogram keeps three significant
 /// digits. Never below, and the largest is exact.
@@ -10,7 +10,7 @@ pub const PERCENTILE_ERROR: f64 = 0.001;
 /// Response times of one server's jobs. Percentiles are off by [`PERCENTILE_ERROR`] at most, the rest is exact.
 #[derive(Clone, Debug)]
 pub struct Stats {
-    histogram: Histogram<u64>,
+    histogram: Histogram,
     smallest_ns: u64,
     largest_ns: u64,
     sum_ns: u128,
@@ -22,13 +22,13 @@ pub struct Stats {
 
 impl Stats {
     pub(crate) fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, 1 << 62, 3).expect("the bounds are within the library's range");
+        let histogram = Histogram::default();
         Stats { histogram, smallest_ns: u64::MAX, largest_ns: 0, sum_ns: 0, unfinished: 0, consumed: Duration::ZERO }
     }
 
     #[inline]
     pub(crate) fn add(&mut self, response_ns: u64) {
-        self.histogram.saturating_record(response_ns);
+        self.histogram.add(response_ns.min(1 << 62));
         self.smallest_ns = self.smallest_ns.min(response_ns);
         self.largest_ns = self.largest_ns.max(response_ns);
         self.sum_ns += u128::from(response_ns);
@@ -36,7 +36,7 @@ impl Stats {
 
     /// Adds the jobs of another run.
     pub fn merge(&mut self, other: &Stats) {
-        self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
+        self.histogram.merge(&other.histogram);
         self.smallest_ns = self.smallest_ns.min(other.smallest_ns);
         self.largest_ns = self.largest_ns.max(other.largest_ns);
         self.sum_ns += other.sum_ns;
@@ -63,7 +63,7 @@ impl Stats {
     /// The `p`-th percentile, p in percent: at most [`PERCENTILE_ERROR`] above the true one, and never above the largest; 0
     /// if no job finished.
     pub fn percentile(&self, p: f64) -> Duration {
-        Duration::from_ns(self.histogram.value_at_quantile(p / 100.0).min(self.largest_ns))
+        Duration::from_ns(self.histogram.quantile(p / 100.0).min(self.largest_ns))
     }
     /// The percentiles that a plan carries.
     pub fn prediction(&self) -> Prediction {

@@ -2,8 +2,9 @@
 
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
+use crate::suggest::shown;
 use crate::tree::Kind;
-use crate::value::{scalar, share, shown};
+use crate::value::{scalar, share};
 use giusto_model::{Bandwidth, Promise};
 
 const ADAPT: Grammar = Grammar { what: "adapt", keys: &["up-to"], later: &[] };

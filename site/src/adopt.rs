@@ -2,8 +2,9 @@
 
 use crate::error::Fault;
 use crate::fields::Grammar;
+use crate::suggest::shown;
 use crate::tree::Node;
-use crate::value::{count, shown, text};
+use crate::value::{count, text};
 use giusto_model::Adopt;
 
 /// Linux never gives a larger process id (PID_MAX_LIMIT).

@@ -7,9 +7,9 @@ use crate::fields::Grammar;
 use crate::file::Form;
 use crate::source::Source;
 use crate::start;
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, shown};
 use crate::tree::{self, Kind, Node};
-use crate::value::{self, count, name, parsed, scalar, shown};
+use crate::value::{self, count, name, parsed, scalar};
 use giusto_model::{Listen, STOPPED};
 use std::path::{Path, PathBuf};
 

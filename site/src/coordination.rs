@@ -2,9 +2,9 @@
 
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node};
-use crate::value::{count, duration, number, scalar, shown, text};
+use crate::value::{count, duration, number, scalar, text};
 use giusto_model::{Coordination, Duration, Epochs, Host, Member, Places, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN};
 
 pub(crate) const COORDINATION: Grammar = Grammar {

@@ -2,11 +2,11 @@
 
 use crate::error::Fault;
 use crate::fields::Fields;
-use crate::promise::PROMISE;
-use crate::suggest::did_you_mean;
+use crate::promises::supply::PROMISE;
+use crate::suggest::{did_you_mean, shown};
 use crate::task::TASK;
 use crate::tree::{Kind, Node};
-use crate::value::{duration, scalar, shown};
+use crate::value::{duration, scalar};
 use giusto_model::{Cap, Duration, Interface, Promise, ServerKind, SiteCriticality, Task};
 
 const LEVELS: &str =

@@ -1,9 +1,8 @@
 //! Maps with a fixed set of keys.
 
 use crate::error::{Fault, Span};
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
-use crate::value::shown;
 
 /// The keys that a kind of map may have.
 pub(crate) struct Grammar {

@@ -14,8 +14,8 @@ pub mod agent;
 mod arrivals;
 pub mod carts;
 mod coordination;
+mod cores;
 mod criticality;
-mod deadlines;
 mod error;
 mod fields;
 mod file;
@@ -24,9 +24,8 @@ mod load;
 mod locals;
 mod modes;
 mod network;
-mod percentiles;
 mod process;
-mod promise;
+mod promises;
 mod service;
 mod source;
 mod start;
@@ -35,6 +34,7 @@ mod task;
 mod topic;
 mod tree;
 mod value;
+mod vcpus;
 
 pub use arrivals::{read_arrivals, TraceError};
 pub use error::{Located, SiteError};
@@ -107,7 +107,7 @@ fn version(node: &Node) -> Result<(), Fault> {
     let expected = "expected 'giusto: 1', the only version there is";
     match value::text(node, expected)? {
         "1" => Ok(()),
-        other => Err(node.fault(format!("version '{}' is unknown to this Giusto", value::shown(other)), expected)),
+        other => Err(node.fault(format!("version '{}' is unknown to this Giusto", suggest::shown(other)), expected)),
     }
 }
 
@@ -123,9 +123,9 @@ mod tests {
             &SITE,
             &host::HOST,
             &service::SERVICE,
-            &promise::PROMISE,
-            &percentiles::ARRIVALS,
-            &percentiles::EXECUTION,
+            &promises::supply::PROMISE,
+            &promises::percentiles::ARRIVALS,
+            &promises::percentiles::EXECUTION,
             &task::TASK,
             &load::LOAD,
             &adopt::ADOPT,

@@ -2,9 +2,10 @@
 
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
-use crate::percentiles::rate;
+use crate::promises::percentiles::rate;
+use crate::suggest::shown;
 use crate::tree::Node;
-use crate::value::{count, shown, text};
+use crate::value::{count, text};
 use giusto_model::{Load, Promise};
 use std::net::SocketAddr;
 

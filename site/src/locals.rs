@@ -1,11 +1,10 @@
 //! `modes:` and `agent:` of a service: what it runs in each of its local modes, and who changes that.
 
-use crate::deadlines;
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
-use crate::promise;
 use crate::tree::{Kind, Node, Text};
 use crate::value::{duration, name, scalar, text};
+use crate::vcpus;
 use giusto_model::{AgentKey, Duration, Interface, LocalNeed, Origin, Promise, ServiceMode, RUNNING, STOPPED};
 use std::path::Path;
 
@@ -29,7 +28,7 @@ type Local<'a> = (&'a Text, &'a Node);
 /// Local modes with tasks, spread over `vcpus`.
 pub(crate) fn with_tasks(node: &Node, vcpus: (u32, Option<&Node>), origin: &Origin) -> Result<Vec<ServiceMode>, Fault> {
     let one = |(key, value): Local<'_>| {
-        let (tasks, placed) = deadlines::tasks(value, vcpus, origin)?;
+        let (tasks, placed) = vcpus::tasks(value, vcpus, origin)?;
         Ok(ServiceMode { name: local_name(key)?, need: LocalNeed::Tasks { tasks, placed } })
     };
     entries(node, MODES)?.iter().map(|(key, value)| one((key, value))).collect()
@@ -42,7 +41,7 @@ pub(crate) fn with_supplies(node: &Node, origin: &Origin) -> Result<Vec<ServiceM
     for (key, value) in entries(node, SUPPLIES)? {
         let name = local_name(key)?;
         let supply = LOCAL.read(value, key.span)?.need("supply", "cruise: {supply: 3ms/10ms}")?;
-        let interfaces = promise::interfaces(supply, origin)?;
+        let interfaces = vcpus::interfaces(supply, origin)?;
         match &first {
             None => first = Some((&key.text, interfaces.clone())),
             Some((other, known)) if known.len() != interfaces.len() => {

@@ -2,9 +2,9 @@
 
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
-use crate::value::{choice, duration, name, parsed, scalar, shown};
+use crate::value::{choice, duration, name, parsed, scalar};
 use giusto_model::{
     ChangePolicy, Duration, Listen, LocalNeed, MemberMode, ModeChanges, OnTimeout, Promise, Requests, Service,
     SiteMode, SiteModes, Transition, RUNNING, STOPPED,

@@ -1,11 +1,12 @@
 //! `network:` of hosts and of services: whose packets are processed before whose.
 
+use crate::cores::cores;
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
-use crate::host::cores;
-use crate::percentiles::{is_percentile, points_of};
+use crate::promises::percentiles::{is_percentile, points_of};
+use crate::suggest::shown;
 use crate::tree::{Kind, Node};
-use crate::value::{choice, count, parsed, scalar, shown};
+use crate::value::{choice, count, parsed, scalar};
 use giusto_model::{Bucket, Host, HostNetwork, PacketClass, PacketUnit, Rate, Tokens, Uplink, Vif};
 use std::collections::BTreeSet;
 

@@ -1,16 +1,18 @@
-//! How a service is run: `restart`, `essential`, `user`, `group`, `limits`, `environment` and `directory`.
+//! How a service is run: `restart`, `essential`, `user`, `group`, `limits`, `environment`, `directory` and
+//! `after-end`.
 
 use crate::error::Fault;
 use crate::fields::Fields;
-use crate::suggest::did_you_mean;
+use crate::start;
+use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node};
-use crate::value::{scalar, shown, text};
+use crate::value::{scalar, text};
 use giusto_model::{Limit, Origin, Process, Restart};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// For what Giusto starts; one that is adopted has them already.
-const STARTED: [&str; 6] = ["restart", "user", "group", "limits", "environment", "directory"];
+const STARTED: [&str; 7] = ["restart", "user", "group", "limits", "environment", "directory", "after-end"];
 const TRUTH: &str = "expected essential: yes (its end ends everything, with exit code 4) or no";
 const LIMITS: &str = "expected limits by their names, such as limits: {memory: 512M, tasks: 64, nofile: 1024}";
 const BYTES: &str = "expected bytes, such as 512M or 4096 (K, M, G and T are powers of 1024), or unlimited";
@@ -35,6 +37,10 @@ pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<
         let found = format!("'restart: {restart}' does not go with 'essential: yes', as its end ends everything");
         return Err(Fault::new(fields.place("restart"), found, "leave one of the two out"));
     }
+    if essential {
+        let found = "'after-end' does not go with 'essential: yes', as its end ends everything";
+        fields.forbid("after-end", found, "leave one of the two out")?;
+    }
     Ok(Process {
         restart: if essential { Restart::Never } else { restart },
         essential,
@@ -43,6 +49,7 @@ pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<
         limits: fields.get("limits").map_or(Ok(BTreeMap::new()), limits)?,
         environment: fields.get("environment").map_or(Ok(BTreeMap::new()), environment)?,
         directory: fields.get("directory").map(|node| directory(node, base)).transpose()?,
+        after_end: fields.get("after-end").map_or(Ok(Vec::new()), start::read)?,
     })
 }
 
@@ -158,6 +165,7 @@ mod tests {
     #[test]
     fn what_systemd_can_say_of_a_service_is_read() {
         let all = "start: make, restart: always, user: nobody, group: '65534', directory: work, \
+                   after-end: tell --all 'it is gone', \
                    limits: {memory: 512M, tasks: 64, nofile: 1024, core: 0, as: unlimited}, \
                    environment: {LANG: C.UTF-8, EMPTY: '', GIVEN: 'yes'}";
         let process = service(all).unwrap().process;
@@ -168,6 +176,7 @@ mod tests {
         assert_eq!((of(Limit::Core), of(Limit::As), of(Limit::Stack)), (Some(0), Some(u64::MAX), None));
         assert_eq!(process.environment["GIVEN"], "yes");
         assert_eq!(process.directory.as_deref(), Some(std::path::Path::new("/etc/work")));
+        assert_eq!(process.after_end, ["tell", "--all", "it is gone"]);
         assert!(service("start: make").unwrap().process.is_default());
         let last = service("start: make, essential: yes").unwrap().process;
         assert_eq!((last.restart, last.essential), (Restart::Never, true));
@@ -189,6 +198,14 @@ mod tests {
             ("start: make, limits: {memory: 99999999999999999999T}", "expected bytes"),
             ("start: make, environment: {A-B: c}", "not the name of a variable"),
             ("start: make, environment: {A: yes}", "in quotes"),
+            ("start: make, after-end: []", "there is no program to start"),
+            ("start: make, after-end: ''", "there is no program to start"),
+            ("start: make, after-end: {a: b}", "expected a program and its arguments"),
+            ("start: make, after-end: [sh, [a]]", "expected a program and its arguments"),
+            ("start: make, after-end: 'a | b'", "a shell would interpret '|'"),
+            ("start: make, afterend: tell", "did you mean 'after-end'?"),
+            ("start: make, essential: yes, after-end: tell", "leave one of the two out"),
+            ("adopt: {pid: 77}, after-end: tell", "does not go with 'adopt'"),
             ("start: make, user: 'a b'", "not the name of a user"),
         ] {
             let error = service(rest).unwrap_err();

@@ -10,11 +10,11 @@ use crate::load;
 use crate::locals;
 use crate::network;
 use crate::process;
-use crate::promise::{self, Promised};
+use crate::promises::{self, Keys, Promised};
 use crate::start;
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Node, Text};
-use crate::value::{name, scalar, share, shown};
+use crate::value::{name, scalar, share};
 use giusto_model::{Bandwidth, Cap, Host, LocalNeed, Measured, Origin, Promise, ServerKind, Service};
 use std::path::Path;
 
@@ -48,6 +48,7 @@ pub(crate) const SERVICE: Grammar = Grammar {
         "limits",
         "environment",
         "directory",
+        "after-end",
     ],
     later: &[],
 };
@@ -75,29 +76,9 @@ fn service(
     let on = fields.get("on").map(|node| on(node, hosts)).transpose()?;
     let origin = origin(&fields)?;
     let process = process::read(&fields, &origin, base)?;
-    let Promised { promise, tasks, mut modes, measured } = promise::read(&fields, &origin, base)?;
+    let Promised { promise, tasks, mut modes, measured } = promises::read(&fields, &origin, base)?;
     let agent = locals::agent(&fields, &promise, base)?;
-    let (foreign, why): (&[&str], &str) = match promise {
-        Promise::AsIfAlone => (
-            &["scheduler", "vcpus", "arrivals", "execution", "criticality"],
-            "'promise: as-if-alone', for which any order of its jobs and one virtual CPU are assumed",
-        ),
-        Promise::EveryDeadline { .. } => {
-            (&["load", "margin", "arrivals", "execution"], "'promise: every-deadline', which is proven, not measured")
-        }
-        Promise::Percentiles { .. } => (
-            &["tasks", "scheduler", "vcpus", "margin", "criticality"],
-            "a promise of percentiles, which is about requests that come at random",
-        ),
-        Promise::Supply(_) => (
-            &["tasks", "scheduler", "vcpus", "margin", "arrivals", "execution"],
-            "'promise: {supply: ...}', which is about processor time, not about response times",
-        ),
-        Promise::Leftovers { .. } => (
-            &["tasks", "scheduler", "vcpus", "load", "margin", "server", "cap", "arrivals", "execution"],
-            "'promise: leftovers', which is about throughput, not time",
-        ),
-    };
+    let Keys { foreign, why } = promises::keys(&promise);
     for key in foreign {
         let found = format!("'{key}' does not go with {why}");
         let instead = match *key {
@@ -172,12 +153,11 @@ fn on(node: &Node, hosts: &[Host]) -> Result<String, Fault> {
 
 /// A server algorithm that has a budget.
 fn server(node: &Node) -> Result<ServerKind, Fault> {
-    let kinds: Vec<ServerKind> = ServerKind::ALL.into_iter().filter(|kind| *kind != ServerKind::Unlimited).collect();
-    let names: Vec<String> = kinds.iter().map(ServerKind::to_string).collect();
+    let names: Vec<String> = ServerKind::WITH_BUDGET.iter().map(ServerKind::to_string).collect();
     let expected = format!("expected one of {}", names.join(", "));
     let text = &scalar(node, &expected)?.text;
     let near = || expected.clone() + &did_you_mean(text, names.iter().map(String::as_str));
-    let found = kinds.iter().copied().find(|kind| kind.to_string() == *text);
+    let found = ServerKind::WITH_BUDGET.iter().copied().find(|kind| kind.to_string() == *text);
     found.ok_or_else(|| node.fault(format!("'{}' is not a server", shown(text)), near()))
 }
 

@@ -1,4 +1,4 @@
-//! "Did you mean …?"
+//! What was written, as a message shows it, and what was meant: "did you mean …?"
 
 /// The candidate that differs from `written` by the fewest edits, if they are few enough to be a slip of the hand: one in
 /// three characters.
@@ -36,6 +36,26 @@ fn distance(a: &[char], b: &[char]) -> usize {
         rows.push(row);
     }
     rows[a.len()][b.len()]
+}
+
+/// Longest name, number, duration or share, in characters.
+pub(crate) const LONGEST: usize = 64;
+
+/// A written text, short enough for a message, every character visible.
+pub(crate) fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars().take(LONGEST) {
+        // Escapes in double quotes can bring any character into a text.
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    if text.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 #[cfg(test)]

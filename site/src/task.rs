@@ -2,9 +2,9 @@
 
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node};
-use crate::value::{count, duration, name, scalar, share, shown};
+use crate::value::{count, duration, name, scalar, share};
 use giusto_model::{Bandwidth, Duration, Measured, Release, Task, TaskError};
 
 /// Most copies of one task.

@@ -2,15 +2,15 @@
 
 use crate::error::Fault;
 use crate::fields::Grammar;
-use crate::percentiles::points;
-use crate::suggest::did_you_mean;
+use crate::promises::percentiles::points;
+use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
-use crate::value::{count, name, parsed, scalar, shown};
-use giusto_model::{BrokerTimes, Bucket, Host, Rate, Tokens, Topic};
+use crate::value::{choice, count, name, parsed, scalar};
+use giusto_model::{BrokerTimes, Bucket, Host, Rate, Tokens, Topic, TopicLimit};
 
 pub(crate) const TOPIC: Grammar = Grammar {
     what: "a topic",
-    keys: &["publishers", "each", "batch", "brokers", "promise", "bucket", "measured"],
+    keys: &["publishers", "each", "batch", "brokers", "promise", "limit", "bucket", "measured"],
     later: &[],
 };
 pub(crate) const BUCKET: Grammar = Grammar { what: "a token bucket", keys: &["rate", "depth"], later: &[] };
@@ -64,6 +64,9 @@ fn topic(key: &Text, value: &Node, hosts: &[Host]) -> Result<Topic, Fault> {
             .map_or(Ok(1), |node| count(node, "a number of messages that come at once", 1..=BATCH))?,
         brokers: brokers(fields.need("brokers", "brokers: [edge-1]")?, hosts)?,
         promise,
+        limit: fields.get("limit").map_or(Ok(TopicLimit::default()), |node| {
+            choice(node, "what is limited", &[TopicLimit::Delivery, TopicLimit::Publishing])
+        })?,
         bucket: fields.get("bucket").map(bucket).transpose()?,
         measured,
     })

@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
                 return Err(Fault::new(key.span, "YAML merge keys (<<) are not allowed", expected));
             }
             if let Some(line) = seen.insert(key.text.clone(), key.span.line) {
-                let found = format!("'{}' is written twice, first on line {line}", crate::value::shown(&key.text));
+                let found = format!("'{}' is written twice, first on line {line}", crate::suggest::shown(&key.text));
                 return Err(Fault::new(key.span, found, "expected each key once; delete or rename one of the two"));
             }
             let (event, at) = self.next()?;

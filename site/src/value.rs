@@ -1,32 +1,12 @@
 //! Single values: texts, names, durations, shares, whole numbers.
 
 use crate::error::Fault;
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, shown, LONGEST};
 use crate::tree::{Kind, Node, Text};
 use giusto_model::{Bandwidth, Duration};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
-
-/// Longest name, number, duration or share, in characters.
-const LONGEST: usize = 64;
-
-/// A written text, short enough for a message, every character visible.
-pub(crate) fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    for c in text.chars().take(LONGEST) {
-        // Escapes in double quotes can bring any character into a text.
-        if c.is_control() {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    if text.chars().nth(LONGEST).is_some() {
-        shown.push('…');
-    }
-    shown
-}
 
 /// A text of any length; `expected` says what it means.
 pub(crate) fn scalar<'a>(node: &'a Node, expected: &str) -> Result<&'a Text, Fault> {

@@ -1,6 +1,7 @@
 //! A study from its `study.toml` to the verdict on its claims: what `giusto study` does.
 
-use crate::{run, Error, Name, Size};
+use crate::experiments::run;
+use crate::{Error, Name, Size};
 use giusto_verify::study::{failures, figures, judge, Finding, Judgement, Study, Table};
 use giusto_verify::Verdict;
 use std::collections::BTreeMap;

@@ -14,10 +14,13 @@ mod block;
 mod bootstrap;
 mod certificate;
 mod compare;
+mod comparison;
 mod curves;
 mod demand;
 mod distance;
 mod drift;
+mod error;
+mod judge;
 mod kept;
 mod plane;
 mod plot;
@@ -35,17 +38,20 @@ pub use certificate::{
     check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface, CheckedMode,
     CheckedService, CheckedTopic, NoPlan,
 };
-pub use compare::{compare, compare_two, Comparison, NoiseFloor, Row, TwoWay, NEGLIGIBLE};
+pub use compare::{compare, compare_two};
+pub use comparison::{Comparison, NoiseFloor, Row, TwoWay};
 pub use curves::{curves_svg, Line, Panel};
 pub use demand::{Demand, DemandVerdict};
 pub use distance::{kolmogorov_smirnov, wasserstein};
 pub use drift::{Drift, Planned, BETWEEN_FALSE_ALARMS, WINDOW};
+pub use error::Error;
+pub use judge::{MIN_CYCLES, MIN_JOBS, MIN_ROUNDS, NEGLIGIBLE};
 pub use kept::{kept, table_kept, Kept, KeptPoint};
 pub use plane::plane_svg;
 pub use report::{report_html, slowest, Drawing, Findings, ReportMeta};
 pub use sample::{Percentile, Sample, PERCENTILES};
 pub use table::{table, table_two};
-pub use verdict::{Verdict, MIN_CYCLES, MIN_JOBS, MIN_ROUNDS};
+pub use verdict::Verdict;
 
 /// Refuses runs that are one and the same: nothing is learnt from comparing a file with itself, and a promise would be kept.
 /// `runs` are names and job records. O(runs² · jobs).
@@ -58,47 +64,4 @@ pub fn distinct(runs: &[(String, Vec<giusto_model::JobRecord>)]) -> Result<(), E
         Some((a, b)) => Err(Error::Same { first: runs[a].0.clone(), second: runs[b].0.clone() }),
         None => Ok(()),
     }
-}
-
-/// Why job records cannot be compared.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// A job that ends before it begins.
-    #[error(
-        "job {job} of task {task} finishes before its release; expected both stamps from one clock: measure it again"
-    )]
-    Backwards {
-        /// Index of the task.
-        task: u32,
-        /// Number of the job within its task.
-        job: u64,
-    },
-    /// The sender of the jobs stood still, and with it the requests that would have shown what stopped it.
-    #[error("the load generator itself stalled, so these are no response times of the service: {lateness}; measure it again on a quieter machine")]
-    Stalled {
-        /// By how much, and the limit.
-        lateness: giusto_model::Lateness,
-    },
-    /// More jobs than a run can have.
-    #[error("a run of {jobs} jobs is too long; expected at most {}: split it into several runs", sample::MAX_JOBS)]
-    TooManyJobs {
-        /// How many there are.
-        jobs: usize,
-    },
-    /// One run in two places.
-    #[error(
-        "{first} and {second} hold the same job records; expected a run of its own in every file: check the names"
-    )]
-    Same {
-        /// Name of the one.
-        first: String,
-        /// Name of the other.
-        second: String,
-    },
-    /// No run at all on one side.
-    #[error("there is no job to compare in {side}; expected a run with at least one job: check the job files")]
-    Empty {
-        /// Which side.
-        side: &'static str,
-    },
 }

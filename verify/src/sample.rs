@@ -1,6 +1,6 @@
 //! The response times of one run.
 
-use crate::Error;
+use crate::error::Error;
 use giusto_model::{JobRecord, Lateness};
 use serde::Serialize;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Sample {
     pub fn from_responses(responses: impl IntoIterator<Item = Option<u64>>) -> Result<Self, Error> {
         let arrival: Arc<[u64]> = responses.into_iter().map(|r| r.unwrap_or(NEVER)).collect();
         if arrival.len() > MAX_JOBS {
-            return Err(Error::TooManyJobs { jobs: arrival.len() });
+            return Err(Error::TooManyJobs { jobs: arrival.len(), most: MAX_JOBS });
         }
         let mut sorted = arrival.to_vec();
         sorted.sort_unstable();

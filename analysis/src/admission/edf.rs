@@ -1,8 +1,8 @@
 //! Windows that end with a deadline, under EDF.
 
-use super::{length, sum, Window};
+use super::refused::Window;
+use super::servers::{length, sum};
 use crate::gallop::first;
-use crate::kind::{keeps_budget, steps};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Server};
 
@@ -33,7 +33,7 @@ pub struct Demand<'a> {
 impl<'a> Demand<'a> {
     /// Of servers with 0 < B ≤ P. Errors: an exact sum of more than 64 bits.
     pub fn new(servers: &'a [Server]) -> Result<Self, Error> {
-        let steady = sum(servers.iter().filter(|server| !steps(server.kind)))?;
+        let steady = sum(servers.iter().filter(|server| !server.kind.renewal().steps()))?;
         Ok(Demand { servers, steady })
     }
 
@@ -47,14 +47,14 @@ impl<'a> Demand<'a> {
 
     /// (B, P) of all that have steps at multiples of P.
     fn stepping(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let stepping = self.servers.iter().filter(|server| steps(server.kind));
+        let stepping = self.servers.iter().filter(|server| server.kind.renewal().steps());
         stepping.map(|server| (server.budget.ns(), server.period.ns()))
     }
 
     /// Of the budgets in which a window of length t begins: all of them, and the most that can be used of them before each
     /// is replaced if there were always enough. The lesser is what can be used.
     fn kept(&self, t: u64) -> (u128, u128) {
-        let deferrable = self.servers.iter().filter(|server| keeps_budget(server.kind));
+        let deferrable = self.servers.iter().filter(|server| server.kind.renewal().keeps_budget());
         let mut kept: Vec<(u64, u64)> = deferrable.map(|server| (t % server.period.ns(), server.budget.ns())).collect();
         kept.sort_unstable();
         let most = |room: u128, &(until, budget): &(u64, u64)| (room + u128::from(budget)).min(until.into());
@@ -88,7 +88,7 @@ impl<'a> Demand<'a> {
 /// period do not count. From one stretch without steps to the next; stretches in which less is asked for than was there
 /// before them are passed over.
 pub(super) fn windows(servers: &[Server], bandwidth: Bandwidth) -> Result<Result<Option<Duration>, Window>, Error> {
-    if servers.iter().all(|server| !keeps_budget(server.kind)) {
+    if servers.iter().all(|server| !server.kind.renewal().keeps_budget()) {
         return Ok(Ok(None));
     }
     let demand = Demand::new(servers)?;
@@ -117,7 +117,7 @@ pub(super) fn windows(servers: &[Server], bandwidth: Bandwidth) -> Result<Result
 /// Demand is at most U·t + Σ B(1 − B/P) over the deferrable ones, which is less than t beyond Σ B(1 − B/P)/(1 − U). And with H
 /// the least common multiple of the periods it grows by U·H from t to t + H, so that `least` + H is enough.
 fn bound(servers: &[Server], bandwidth: Bandwidth, least: u64) -> Option<u64> {
-    let kept = servers.iter().filter(|server| keeps_budget(server.kind)).map(|server| {
+    let kept = servers.iter().filter(|server| server.kind.renewal().keeps_budget()).map(|server| {
         let (budget, period) = (u128::from(server.budget.ns()), u128::from(server.period.ns()));
         (budget * (period - budget)).div_ceil(period)
     });

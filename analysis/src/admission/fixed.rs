@@ -1,9 +1,9 @@
 //! Response times under fixed priorities.
 
-use super::{length, sum, Grids, Window};
-use crate::kind::{on_grid, renewal, Renewal};
+use super::refused::Window;
+use super::servers::{length, sum, Grids};
 use crate::Error;
-use giusto_model::{Bandwidth, Duration, Server};
+use giusto_model::{Bandwidth, Duration, Renewal, Server};
 
 /// Steps of one response time; a second or so.
 const MOST_STEPS: u32 = 10_000_000;
@@ -51,15 +51,15 @@ struct Level {
 impl Level {
     fn new(servers: &[Server], index: usize, grids: Grids) -> Result<Self, Error> {
         let (own, above) = (servers[index], &servers[..index]);
-        let divides = |other: &Server| on_grid(other.kind) && own.period.ns() % other.period.ns() == 0;
-        let together = grids == Grids::Aligned && on_grid(own.kind) && above.iter().all(divides);
-        let renews = |server: &&Server| renewal(server.kind) == Renewal::Steady;
+        let divides = |other: &Server| other.kind.renewal().on_grid() && own.period.ns() % other.period.ns() == 0;
+        let together = grids == Grids::Aligned && own.kind.renewal().on_grid() && above.iter().all(divides);
+        let renews = |server: &&Server| server.kind.renewal() == Renewal::Steady;
         let wide = |server: &Server| (u128::from(server.budget.ns()), u128::from(server.period.ns()));
         let mut level = Level { own: wide(&own).0, steps: Vec::new(), at_once: 0, slope: Bandwidth::ZERO };
         level.slope = sum(above.iter().filter(renews))?;
         for server in above {
             let (budget, period) = wide(server);
-            match renewal(server.kind) {
+            match server.kind.renewal() {
                 Renewal::Steady => level.at_once += (budget * (period - budget)).div_ceil(period),
                 Renewal::KeptOnGrid if !together => level.steps.push((budget, period, period - budget)),
                 Renewal::KeptOnGrid | Renewal::Grid | Renewal::Parts => level.steps.push((budget, period, 0)),

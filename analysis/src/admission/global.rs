@@ -1,11 +1,10 @@
 //! Servers that share several cores under global EDF.
 
-use super::{check, length, sum, Refused};
-use crate::kind::{keeps_budget, on_grid};
+use super::refused::{Density, Interference, Refused};
+use super::servers::{check, length, sum};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Server};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Rounds in which slack is carried from server to server; more find next to nothing.
 const ROUNDS: u32 = 64;
@@ -33,33 +32,6 @@ pub enum Known {
     Slacks(Vec<Duration>),
 }
 
-/// Σ U against m − (m − 1)·U_max, for m cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Density {
-    /// Σ U.
-    pub demand: Bandwidth,
-    /// m − (m − 1)·U_max.
-    pub supply: Bandwidth,
-}
-
-/// How long others can keep a server off all cores, all of them together, against what that takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Interference {
-    /// Who may miss, by its place in the list.
-    pub server: usize,
-    /// A period of it.
-    #[serde(rename = "at_ns")]
-    pub at: Duration,
-    /// What the others can run in it, each counted as far as it can keep this one from its budget.
-    #[serde(rename = "demand_ns")]
-    pub demand: Duration,
-    /// From this on they can: m · (P − B + 1).
-    #[serde(rename = "supply_ns")]
-    pub supply: Duration,
-}
-
 /// Whether `servers` fit on `cores` cores under global EDF, of which all together may take cores · `capacity`.
 ///
 /// As many cores as servers are enough. Else two sufficient tests:
@@ -82,7 +54,7 @@ pub fn admit_global(servers: &[Server], cores: u32, capacity: Bandwidth) -> Resu
     if servers.len() <= cores as usize {
         return Ok(Ok(OnAll { bandwidth, by: Known::OneEach }));
     }
-    if let Some(server) = servers.iter().position(|server| keeps_budget(server.kind)) {
+    if let Some(server) = servers.iter().position(|server| server.kind.renewal().keeps_budget()) {
         return Ok(Err(Refused::Deferrable { server }));
     }
     let most = servers.iter().map(Server::bandwidth).max().unwrap_or(Bandwidth::ZERO);
@@ -92,7 +64,7 @@ pub fn admit_global(servers: &[Server], cores: u32, capacity: Bandwidth) -> Resu
     if bandwidth <= supply {
         return Ok(Ok(OnAll { bandwidth, by: Known::Density(density) }));
     }
-    if !servers.iter().all(|server| on_grid(server.kind)) {
+    if !servers.iter().all(|server| server.kind.renewal().on_grid()) {
         return Ok(Err(Refused::Global { density, interference: None }));
     }
     Ok(match slacks(servers, cores)? {
@@ -146,24 +118,4 @@ fn interference(servers: &[Server], slacks: &[u64], k: usize) -> u128 {
         u128::from(window / period) * u128::from(budget) + u128::from(before)
     });
     runs.map(|runs| runs.min(most)).sum()
-}
-
-impl fmt::Display for Density {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Density { demand, supply } = self;
-        write!(
-            f,
-            "all together ask for {}, and {} is sure to fit beside the largest",
-            demand.percent(),
-            supply.percent()
-        )
-    }
-}
-
-impl fmt::Display for Interference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Interference { server, at, demand, supply } = self;
-        let server = server + 1;
-        write!(f, "in {at} the others can run {demand}, and {supply} can keep server {server} from its budget")
-    }
 }

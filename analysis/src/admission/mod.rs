@@ -23,22 +23,26 @@
 //! servers the jitter of Strosnider et al. 1995 and the demand of Ghazalie and Baker 1995, made tighter here ([`Demand`]).
 
 mod edf;
+mod error;
 mod fixed;
 mod global;
 mod place;
+mod refused;
 mod sensitivity;
+mod servers;
 
-pub use crate::kind::keeps_budget;
 pub use edf::Demand;
-pub use global::{admit_global, Density, Interference, Known, OnAll};
+pub use error::ServerError;
+pub use global::{admit_global, Known, OnAll};
 pub use place::{place, Fit, Unplaced};
+pub use refused::{Density, Interference, Refused, Window};
 pub use sensitivity::{sensitivity, Room};
+pub use servers::Grids;
 
-use crate::kind::{renewal, Renewal};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Server};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use servers::{check, sum};
 
 /// In which order the servers of a core run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,16 +52,6 @@ pub enum Order {
     FixedPriority,
     /// Earliest deadline first.
     Edf,
-}
-
-/// What is known of the grids of servers that have one (all but constant_bandwidth and sporadic).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Grids {
-    /// Replenished at whole multiples of their periods, all from one instant.
-    Aligned,
-    /// Nothing.
-    Apart,
 }
 
 /// That a set of servers fits, with the numbers.
@@ -73,70 +67,6 @@ pub struct Admitted {
     /// EDF with a deferrable server: no window longer than this can be the first in which too much is asked for.
     #[serde(rename = "until_ns")]
     pub until: Option<Duration>,
-}
-
-/// Why a set of servers does not fit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Refused {
-    /// All together.
-    Bandwidth {
-        /// Σ B/P.
-        demand: Bandwidth,
-        /// What they may take.
-        supply: Bandwidth,
-    },
-    /// In one window.
-    Window(Window),
-    /// On several cores, by neither of two tests: there may be a schedule all the same.
-    Global {
-        /// All together.
-        density: Density,
-        /// The first server for which the second test fails; `None`: it is not for these kinds.
-        interference: Option<Interference>,
-    },
-    /// A deferrable server on several cores: no test is known here.
-    Deferrable {
-        /// Which, by its place in the list.
-        server: usize,
-    },
-}
-
-/// A window in which more can be asked for than a core gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Window {
-    /// Who misses, by its place in the list. Fixed priority: at every length up to its period more is asked for by it and
-    /// those above it. EDF: one whose period is not longer than the window.
-    pub server: usize,
-    /// Its length; fixed priority: the period of the server.
-    #[serde(rename = "at_ns")]
-    pub at: Duration,
-    /// What is asked for in it.
-    #[serde(rename = "demand_ns")]
-    pub demand: Duration,
-    /// What the core gives in it.
-    #[serde(rename = "supply_ns")]
-    pub supply: Duration,
-}
-
-/// Why a server makes no sense. Each text says what was expected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ServerError {
-    /// B = 0.
-    #[error("the budget must be more than 0")]
-    NoBudget,
-    /// B > P.
-    #[error("the budget {budget} is longer than the period {period}")]
-    TooMuch {
-        /// B
-        budget: Duration,
-        /// P
-        period: Duration,
-    },
-    /// Nothing bounds it.
-    #[error("an unlimited server takes all it can get: leave it out, it comes after all others")]
-    Unlimited,
 }
 
 /// Whether `servers` fit on one core of which all together may take `capacity`.
@@ -164,58 +94,4 @@ pub fn admit(
         Order::Edf => edf::windows(servers, bandwidth)?.map(|until| (None, until)),
     };
     Ok(found.map(|(responses, until)| Admitted { bandwidth, responses, until }).map_err(Refused::Window))
-}
-
-/// Whether each server makes sense.
-fn check(servers: &[Server]) -> Result<(), Error> {
-    servers.iter().zip(1..).try_for_each(|(server, number)| {
-        let why = match *server {
-            Server { kind, .. } if renewal(kind) == Renewal::Unlimited => ServerError::Unlimited,
-            Server { budget, .. } if budget.is_zero() => ServerError::NoBudget,
-            Server { budget, period, .. } if budget > period => ServerError::TooMuch { budget, period },
-            _ => return Ok(()),
-        };
-        Err(Error::Server { number, why })
-    })
-}
-
-/// Σ B/P, exactly; where that needs more than 64 bits a millionth of a millionth more or so for each server, which is the safe side.
-fn sum<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Result<Bandwidth, Error> {
-    let add = |all: Bandwidth, server: &Server| {
-        let share = server.bandwidth();
-        all.checked_add(share).or_else(|| all.add_up(share))
-    };
-    servers.into_iter().try_fold(Bandwidth::ZERO, add).ok_or(Error::Range)
-}
-
-fn length(work: u128) -> Result<Duration, Error> {
-    u64::try_from(work).map(Duration::from_ns).map_err(|_| Error::Demand)
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::Bandwidth { demand, supply } => {
-                write!(f, "all together ask for {} of the {} they may take", demand.percent(), supply.percent())
-            }
-            Refused::Window(window) => window.fmt(f),
-            Refused::Global { density, interference } => {
-                write!(f, "{density}")?;
-                interference.map_or(Ok(()), |interference| write!(f, "; {interference}"))
-            }
-            Refused::Deferrable { server } => write!(
-                f,
-                "server {} is deferrable and can take two budgets in a row: on several cores no test holds for it; place \
-                 servers core by core, or make it another kind",
-                server + 1
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Window { server, at, demand, supply } = self;
-        write!(f, "server {} misses: in {at} {demand} can be asked for, and there are {supply}", server + 1)
-    }
 }

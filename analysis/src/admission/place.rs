@@ -1,6 +1,7 @@
 //! Servers onto cores, each admitted where it is put.
 
-use super::{admit, check, Grids, Order, Refused};
+use super::servers::check;
+use super::{admit, Grids, Order, Refused};
 use crate::Error;
 use giusto_model::{Bandwidth, Server};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Unfinished work U of M/D/1, in units of the service time.
 
-use super::BucketError;
+use super::error::BucketError;
 
 /// From here on P(U > x) is C·e^(−θx) to ten digits: the next root of its transform has a real part of 2 or more.
 const FAR: f64 = 12.0;

@@ -1,6 +1,6 @@
 //! The bucket that messages that were recorded would have needed.
 
-use super::BucketError;
+use super::error::BucketError;
 use crate::Error;
 use giusto_model::{Duration, Percentile, Rate, Tokens};
 

@@ -1,7 +1,8 @@
 //! Servers onto cores, each core by EDF-VD.
 
 use super::sums::Sums;
-use super::{check, Refused, Vm};
+use super::verdict::{check, Refused};
+use super::vm::Vm;
 use crate::admission::Fit;
 use giusto_model::Bandwidth;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,8 @@
 //! How much each server may take, the others as they are: what is to spare where they go together, the nearest fit where they do not.
 
 use super::sums::Sums;
-use super::{check, Level, Refused, Vm};
+use super::verdict::{check, Refused};
+use super::vm::{Level, Vm};
 use giusto_model::{Bandwidth, Duration};
 use serde::{Deserialize, Serialize};
 

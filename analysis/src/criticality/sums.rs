@@ -1,6 +1,7 @@
 //! U1(1), U2(1) and U2(2), and what follows from them alone.
 
-use super::{Interval, Level, Slack, Utilizations, Vm, Why};
+use super::verdict::{Interval, Slack, Utilizations, Why};
+use super::vm::{Level, Vm};
 use crate::interface::Fraction;
 use giusto_model::{Bandwidth, Duration};
 use num_bigint::BigUint;

@@ -12,7 +12,7 @@
 //! Jitter or an unknown offset breaks this: {(5,1), (15,5)} on (7,4), whose periods do not even divide each other, passes the
 //! test and misses at 10.
 
-use super::supply::ResourceError;
+use super::error::ResourceError;
 use crate::Error;
 use giusto_model::{Duration, Task};
 

@@ -1,11 +1,13 @@
 //! Earliest deadline first on a resource (Abe22, "Schedulability Analysis").
 
+use super::certificate::Shortfall;
 use super::demand::{deadline_from, deadline_until, demand, due_at};
 use super::exact::Load;
 use super::lines::{due, due_and_next, due_lines, LONGEST};
-use super::{supplied, Point, Resource, Shortfall};
+use super::supply::{supplied, Resource};
 use crate::gallop::first;
 use crate::Error;
+use giusto_model::Point;
 use giusto_model::{Duration, Task};
 use std::cmp::Ordering;
 

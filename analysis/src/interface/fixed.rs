@@ -1,8 +1,10 @@
 //! Fixed priority on a resource [Lee11, Lemma 1].
 
+use super::certificate::Shortfall;
 use super::lines::{request, Line};
-use super::{Point, Resource, Shortfall};
+use super::supply::{supplied, Resource};
 use crate::Error;
+use giusto_model::Point;
 use giusto_model::{Duration, Task};
 
 /// Steps of one test; some seconds.
@@ -89,5 +91,5 @@ fn shortfall(
 
 fn point(place: usize, at: Duration, demand: u128, resource: &Resource, latency: Duration) -> Result<Point, Error> {
     let demand = u64::try_from(demand).map(Duration::from_ns).map_err(|_| Error::Demand)?;
-    Ok(Point { task: Some(place), at, demand, supply: super::supplied(resource, latency, at) })
+    Ok(Point { task: Some(place), at, demand, supply: supplied(resource, latency, at) })
 }

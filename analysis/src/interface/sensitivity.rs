@@ -17,7 +17,8 @@
 //! break it, found by halving at that point or task alone. The search goes from such bound to bound until one fits.
 
 use super::demand::{demand, request};
-use super::{schedulable, supplied, Resource, Scheduler, Shortfall};
+use super::supply::supplied;
+use super::{schedulable, Resource, Scheduler, Shortfall};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Task};
 use serde::{Deserialize, Serialize};

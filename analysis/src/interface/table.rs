@@ -1,6 +1,6 @@
 //! A cyclic table of slots (Abe22, "Static Time Partitioning").
 
-use super::supply::ResourceError;
+use super::error::ResourceError;
 use giusto_model::Duration;
 
 type Slots = [[Duration; 2]];

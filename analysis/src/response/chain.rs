@@ -1,6 +1,6 @@
 //! The discrete queue: a slotted budget, and the stationary unfinished work at the start of its periods.
 
-use super::roots;
+use super::roots::{outside, Polynomial};
 use crate::Error;
 use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
@@ -108,7 +108,8 @@ impl Chain {
         let (forward, inverse) = transforms(states);
         let circle = unit_circle(states);
         let mut points = self.on_circle(&*forward, &circle, radius);
-        multiply(&mut points, &roots::outside(self)?);
+        let Chain { period, budget, arrival, ref work, .. } = *self;
+        multiply(&mut points, &outside(&Polynomial { period, budget, arrival, work })?);
         let (period, budget) = (self.period as f64, self.budget as f64);
         let scale = budget - period * self.load(); // the derivative of the left factor at 1, and of the right one's (1 − 1/z)
         let shrink = (-budget * radius.ln()).exp();

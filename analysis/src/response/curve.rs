@@ -3,7 +3,8 @@
 use super::chain::Chain;
 use super::grid::Grid;
 use super::law::Law;
-use super::{reanchored, Server};
+use super::question::Server;
+use super::reanchored;
 use crate::Error;
 
 /// Pr{R ≤ t} on one grid: a continuous part, known at the ends of slots, and atoms, each at its own time.

@@ -1,7 +1,7 @@
 //! From times to slots.
 
 use super::chain::{Chain, Job, Pmf};
-use super::Question;
+use super::question::Question;
 use crate::Error;
 use giusto_model::Duration;
 

@@ -1,7 +1,8 @@
 //! Percentiles over a plane of bandwidths and periods [LiH21, Figs 4.10 and 4.11].
 
+use super::answer::response;
+use super::question::{Precision, Question};
 use super::slo::{whole_core, LOOKING};
-use super::{response, Precision, Question};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration};
 use rayon::prelude::*;

@@ -1,6 +1,7 @@
 //! The cheapest share of a core that keeps a latency objective [LiH21, § 4.3].
 
-use super::{response, Precision, Question, Server};
+use super::answer::response;
+use super::question::{Precision, Question, Server};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration};
 use rayon::prelude::*;

@@ -155,9 +155,9 @@ fn server(text: &str) -> Result<Server, String> {
     let bad = || format!("'{text}' is no server; expected kind:budget/period, such as deferrable:2ms/5ms");
     let (name, resource) = text.split_once(':').ok_or_else(bad)?;
     let (budget, period) = resource.split_once('/').ok_or_else(bad)?;
-    let kinds = || ServerKind::ALL.into_iter().filter(|kind| *kind != ServerKind::Unlimited);
-    let kind = kinds().find(|kind| kind.to_string() == name).ok_or_else(|| {
-        let names: Vec<String> = kinds().map(|kind| kind.to_string()).collect();
+    let kinds = ServerKind::WITH_BUDGET;
+    let kind = kinds.iter().copied().find(|kind| kind.to_string() == name).ok_or_else(|| {
+        let names: Vec<String> = kinds.iter().map(ServerKind::to_string).collect();
         format!("'{name}' is not a kind of server with a budget; expected one of {}", names.join(", "))
     })?;
     let (budget, period): (Duration, Duration) = (span(budget)?, span(period)?);

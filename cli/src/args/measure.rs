@@ -1,7 +1,7 @@
 //! Flags of what measures on this machine.
 
+use super::site::SiteArg;
 use super::values::span;
-use super::SiteArg;
 use clap::{Args, Subcommand};
 use giusto_measure::Resource;
 use giusto_model::Duration;

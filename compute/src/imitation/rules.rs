@@ -2,7 +2,7 @@
 //! 6.18, where its refusals were tried).
 
 use super::{code, State, ROOT};
-use crate::cpuset::parse_cores;
+use crate::cores::parse_cores;
 use std::io;
 use std::path::{Path, PathBuf};
 

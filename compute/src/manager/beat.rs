@@ -1,6 +1,8 @@
 //! What managers show to another process: when each came by last and comes by next, and the groups of its servers. So that
 //! process sees a manager that stalls, and stops its servers meanwhile ([`guard`](super::guard())).
 
+use crate::sched::Thread;
+use crate::stop;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,9 @@ pub(super) const MANAGERS: usize = 512;
 const GROUPS: usize = 1024;
 /// A longer path is not guarded.
 const PATH: usize = 248;
+
+/// Processes that are stopped outside their groups at one time; further ones are not shown.
+const STRAYS: usize = 64;
 
 /// Memory that is shared with the processes forked after it was made. Clones are the same memory.
 #[derive(Clone)]
@@ -33,6 +38,7 @@ struct Shared {
     /// Processor time of the process that watches, in ns.
     watching: AtomicU64,
     groups: [Shown; GROUPS],
+    strays: [Stray; STRAYS],
 }
 
 /// Of one manager. Times are of CLOCK_MONOTONIC, in ns; 0: none.
@@ -54,6 +60,14 @@ struct Shown {
     core: AtomicU32,
     length: AtomicU32,
     path: [AtomicU8; PATH],
+}
+
+/// A process of a started service that has left its group and is stopped.
+#[repr(C)]
+struct Stray {
+    /// 0: there is none; [`u32::MAX`]: it is being written.
+    tid: AtomicU32,
+    started: AtomicU64,
 }
 
 impl Beats {
@@ -142,6 +156,31 @@ impl Beats {
         })
     }
 
+    /// A process of a started service is stopped outside its group from now on; its place, for [`Beats::hide_stray`].
+    pub(super) fn show_stray(&self, process: Thread) -> Option<usize> {
+        let free = |stray: &Stray| stray.tid.compare_exchange(0, u32::MAX, SeqCst, Relaxed).is_ok();
+        let place = self.shared().strays.iter().position(free)?;
+        let stray = &self.shared().strays[place];
+        stray.started.store(process.started, SeqCst);
+        stray.tid.store(process.tid, SeqCst);
+        Some(place)
+    }
+
+    pub(super) fn hide_stray(&self, place: usize) {
+        self.shared().strays[place].tid.store(0, SeqCst);
+    }
+
+    /// Ends what is stopped outside its group, as all of a started service ends that its Giusto has left
+    /// behind. To be called once that Giusto has died: its journal does not know of them.
+    pub fn end_strays(&self) {
+        for stray in &self.shared().strays {
+            let process = Thread { tid: stray.tid.load(SeqCst), started: stray.started.load(SeqCst) };
+            if ![0, u32::MAX].contains(&process.tid) {
+                let _ = stop::send(process, libc::SIGKILL);
+            }
+        }
+    }
+
     fn shared(&self) -> &Shared {
         // SAFETY: `new` mapped it; zeros are a valid value.
         unsafe { &*self.0 .0 }
@@ -152,5 +191,35 @@ impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: mapped by `new`, used by nobody else any more.
         unsafe { libc::munmap(self.0.cast(), size_of::<Shared>()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    fn stopped() -> (Child, Thread) {
+        let child = Command::new("sleep").arg("100").spawn().unwrap();
+        let process = Thread::of(child.id()).unwrap();
+        stop::send(process, libc::SIGSTOP).unwrap();
+        (child, process)
+    }
+
+    #[test]
+    fn what_a_dead_manager_had_stopped_outside_its_groups_ends_and_nothing_else() {
+        let beats = Beats::new().unwrap();
+        let ((mut stray, first), (mut back, second)) = (stopped(), stopped());
+        let place = [first, second].map(|process| beats.show_stray(process).unwrap());
+        beats.hide_stray(place[1]);
+        // Its number now belongs to another process.
+        beats.show_stray(Thread { started: second.started + 1, ..second }).unwrap();
+        beats.end_strays();
+        assert!(!stray.wait().unwrap().success());
+        assert!(back.try_wait().unwrap().is_none());
+        back.kill().unwrap();
+        back.wait().unwrap();
+        let more = (0..STRAYS).filter_map(|_| beats.show_stray(first)).count();
+        assert_eq!(more, STRAYS - 2, "further ones are not shown");
     }
 }

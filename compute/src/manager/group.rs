@@ -3,8 +3,8 @@
 //! v1: a group of the freezer hierarchy, which takes single threads too. v2: a group of its own; for single threads a
 //! threaded one below it.
 
-use crate::contained;
 use crate::files::{Files, Real};
+use crate::names;
 use crate::sched::{self, Attr, Thread};
 use crate::{Error, Recorder, Undo};
 use std::fs::{File, OpenOptions};
@@ -101,11 +101,11 @@ impl Group {
         let before = sched::get(leader).map_err(|_| Error::Gone(leader))?;
         let cores = sched::allowed(leader).map_err(|_| Error::Gone(leader))?;
         let home = freezer.of_thread(leader).ok_or(Error::Gone(leader))?;
-        let contained = contained::contains(name, leader);
+        let contained = names::contains(name, leader);
         // On an isolated core it is in a group of its name there (v2), which it leaves.
-        let own = contained::below(freezer.root(), name);
-        let home = if contained::is_service(&home) && own.is_dir() { own } else { home };
-        let mut folder = match contained::is_service(&home) {
+        let own = names::below(freezer.root(), name);
+        let home = if names::is_service(&home) && own.is_dir() { own } else { home };
+        let mut folder = match names::is_service(&home) {
             true => home.join("managed"),
             false => freezer.root().join(format!("giusto.{name}")),
         };

@@ -1,6 +1,7 @@
 //! The line to a core's manager: commands go in, answers come back.
 
-use super::engine::{Command, PRIORITY};
+use super::command::Command;
+use super::engine::PRIORITY;
 use crate::Error;
 use giusto_model::{Criticality, Server};
 use giusto_policy::When;

@@ -8,50 +8,35 @@
 //! core or stay stopped: whoever starts it sees to a watchdog that looks at [`Beats`] and undoes.
 
 mod beat;
+mod command;
 mod engine;
 pub(crate) mod group;
 mod guard;
 mod line;
+mod managed;
 mod ranks;
+mod report;
 mod watch;
 
 pub use beat::Beats;
 pub use giusto_policy::{Order, When};
 pub use guard::guard;
+pub use line::Lever;
+pub use managed::Managed;
+pub use report::{ModeReport, Report, ServerReport};
 
 use crate::files::Real;
-use crate::sched::Thread;
 use crate::{Error, Recorder};
-use engine::{Command, Engine, PRIORITY};
+use command::Command;
+use engine::{Engine, PRIORITY};
 use giusto_model::{Cap, Criticality, Server};
 use group::{Freezer, Group};
-pub use line::Lever;
 use line::{answered, Line};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{channel, sync_channel, Receiver};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-
-/// A server to be managed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Managed {
-    /// The service's name; names its cgroup.
-    pub name: String,
-    /// A virtual CPU of it; names its cgroup too.
-    pub part: Option<u32>,
-    /// Its kind, budget and period.
-    pub server: Server,
-    /// First replenishment on CLOCK_MONOTONIC in ns, which anchors its grid; `None`: the next multiple of its period. The kinds
-    /// that re-anchor, and `sporadic`, begin at once.
-    pub first: Option<u64>,
-    /// Smaller is higher; counts under [`Order::FixedPriority`].
-    pub priority: u32,
-    /// There under [`Order::MixedCriticality`], and only there: `server` has the optimistic budget then, and its kind counts no more.
-    pub criticality: Option<Criticality>,
-    /// What happens without budget.
-    pub cap: Cap,
-}
 
 /// A server of a [`Manager`].
 #[derive(Debug)]
@@ -74,83 +59,6 @@ impl Handle {
     }
 }
 
-/// How a manager and its servers stand.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Its core.
-    pub core: u32,
-    /// Its servers, in the order in which they were added.
-    pub servers: Vec<ServerReport>,
-    /// Since it began, in ns.
-    pub for_ns: u64,
-    /// Processor time that it used itself, in ns.
-    pub own_ns: u64,
-    /// How often it woke.
-    pub wakeups: u64,
-    /// How late its timers were on average since the last report, in ns.
-    pub late_mean_ns: u64,
-    /// The latest since then, in ns.
-    pub late_max_ns: u64,
-    /// How often its servers were stopped because it was late ([`guard`](guard())).
-    pub guarded: u64,
-    /// Whether the kernel tells when a thread is put into another cgroup. If not, it is noticed when it runs without a budget, at
-    /// the manager's next wake-up, within 100 ms.
-    pub tells_moves: bool,
-    /// Under [`Order::MixedCriticality`].
-    pub core_mode: Option<ModeReport>,
-    /// What went wrong since the last report.
-    pub warnings: Vec<String>,
-}
-
-/// The mode of a core with mixed criticality.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ModeReport {
-    /// HI: high servers have their worst budgets, and low ones what is left.
-    pub is_hi: bool,
-    /// How long it has been in HI since the manager began, in ns.
-    pub hi_ns: u64,
-    /// How often it went there.
-    pub switches: u64,
-}
-
-/// How a managed server stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerReport {
-    /// Its number on its core.
-    pub server: usize,
-    /// The service.
-    pub name: String,
-    /// Its reservation, or the one that begins with its next period.
-    pub reservation: Server,
-    /// Its threads, also those that have left their cgroup.
-    pub threads: Vec<u32>,
-    /// Processor time that its threads have had since it was added, in ns.
-    pub supplied_ns: u64,
-    /// Budget left, in ns; below 0 is debt, which is repaid.
-    pub left_ns: i64,
-    /// Consumed boosted beyond its budget, in ns.
-    pub boost_ns: u64,
-    /// Whether a thread of it runs or waits for the core.
-    pub is_ready: bool,
-    /// Whether it is kept off the core.
-    pub is_throttled: bool,
-    /// How often it had used its budget up.
-    pub throttled: u64,
-    /// The largest consumption beyond a budget, in ns.
-    pub overrun_max_ns: u64,
-    /// How often it had more than 10 ms and more than a budget beyond its own.
-    pub late_stops: u64,
-    /// Budgets given.
-    pub replenished: u64,
-    /// Periods throughout which it wanted the core and did not get its budget.
-    pub missed: u64,
-    /// Events of it that found no room in the buffer (its readiness was then counted anew).
-    pub lost: u64,
-    /// Its processes that were put into another cgroup since the last report, as far as they are known. Those outside its
-    /// own are stopped, if it is to be capped and Giusto started it, until [`Manager::take_in`] has brought them back.
-    pub moved: Vec<Thread>,
-}
-
 /// The manager of one core. Dropping it ends its thread, with all servers let go on; what was done to their threads is undone by
 /// [`undo`](crate::undo()).
 pub struct Manager {
@@ -167,7 +75,7 @@ impl Manager {
     ///
     /// Errors: the machine lacks what [`probe`](crate::probe()) tells; the core is not there.
     pub fn start(core: u32, order: Order, beats: &Beats) -> Result<Manager, Error> {
-        let online = crate::probe::online();
+        let online = crate::cores::online();
         if !online.contains(&core) {
             return Err(Error::NoCore { core, online });
         }

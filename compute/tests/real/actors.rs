@@ -1,7 +1,7 @@
 //! The processes of these tests: this program again, in a role.
 
 use giusto_compute::{probe, sched, Isolated, Recorder, Undo};
-use giusto_model::{Duration, Server, ServerKind};
+use giusto_model::{Backend, Duration, Server, ServerKind};
 use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -315,7 +315,7 @@ fn die() -> ! {
 /// Says what is missing, then tries nevertheless.
 fn nobody() {
     let machine = probe();
-    for lack in &machine.missing {
+    for lack in machine.lacks(Backend::Deadline) {
         println!("{}: {}", lack.what, lack.how);
     }
     if let Some(cpusets) = &machine.cpusets {

@@ -61,7 +61,7 @@ pub(crate) fn all() -> impl Iterator<Item = Part> {
 /// Why these tests cannot run here.
 pub(crate) fn cannot() -> Option<String> {
     let machine = machine();
-    if let Some(lack) = machine.missing.first() {
+    if let Some(lack) = machine.lacks(Backend::Deadline).first() {
         return Some(format!("needs root: {} is missing: {}", lack.what, lack.how));
     }
     (machine.cores.len() < 2).then(|| "needs two cores".to_string())

@@ -1,6 +1,6 @@
 //! Where this machine runs: in a container, under a hypervisor.
 
-use super::Check;
+use super::check::Check;
 use rustix::time::{clock_gettime, ClockId};
 use std::fs;
 use std::path::Path;
@@ -76,7 +76,7 @@ fn judged(virtual_machine: bool, stolen: Option<f64>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Standing;
+    use super::super::check::Standing;
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! The kernel and its cores: how many, by which version, in which cgroups.
 
-use super::Check;
+use super::check::Check;
 use crate::peek::{left, Left};
 use giusto_compute::{kernel_version, sched, Cpusets, Machine};
 use std::fs;
@@ -80,7 +80,7 @@ pub(super) fn others(machine: &Machine) -> Option<Check> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Standing;
+    use super::super::check::Standing;
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! What an earlier giusto has left, and where the next one keeps its journal.
 
-use super::Check;
+use super::check::Check;
 use crate::journal::state_folder as folder;
 use crate::peek::{left, Left};
 use rustix::fs::{access, Access};

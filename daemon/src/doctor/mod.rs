@@ -4,50 +4,16 @@
 //! changes nothing. It never fails: what cannot be read is told as a check.
 
 mod around;
+mod check;
 mod cores;
 mod left;
 mod rights;
 
+pub use check::{Check, Standing};
+
 use giusto_compute::{Lack, Machine};
 use giusto_model::Backend;
 use serde::Serialize;
-
-/// How one thing stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Standing {
-    /// As it should be.
-    Ok,
-    /// Something works less well or not at all, but `giusto run` can enforce without it.
-    Note,
-    /// `giusto run` cannot enforce without it.
-    Missing,
-}
-
-/// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
-    /// What it is about.
-    pub check: String,
-    /// How it stands.
-    pub state: Standing,
-    /// What is there.
-    pub found: String,
-    /// What to do; where it is `ok`, nothing.
-    pub remedy: Option<String>,
-}
-
-impl Check {
-    fn ok(check: &str, found: impl Into<String>) -> Check {
-        Check { check: check.into(), state: Standing::Ok, found: found.into(), remedy: None }
-    }
-    fn note(check: &str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-        Check { check: check.into(), state: Standing::Note, found: found.into(), remedy: Some(remedy.into()) }
-    }
-    fn missing(check: &str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-        Check { state: Standing::Missing, ..Check::note(check, found, remedy) }
-    }
-}
 
 /// All that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -65,11 +31,15 @@ pub fn doctor() -> Doctor {
     of(&giusto_compute::probe())
 }
 
-/// Backends that give what was promised; a quota only caps, and `rt-group` is used only where it is asked for.
-const RESERVING: [Backend; 2] = [Backend::Manager, Backend::Deadline];
+/// Backends that the planner chooses among, its first choice for a supply first.
+fn reserving() -> Vec<Backend> {
+    let mut all: Vec<Backend> = Backend::ALL.into_iter().filter(|one| one.abilities().order[1].is_some()).collect();
+    all.sort_by_key(|one| one.abilities().order[1]);
+    all
+}
 
 fn of(machine: &Machine) -> Doctor {
-    let usable: Vec<Backend> = RESERVING.into_iter().filter(|one| machine.lacks(*one).is_empty()).collect();
+    let usable: Vec<Backend> = reserving().into_iter().filter(|one| machine.lacks(*one).is_empty()).collect();
     let mut checks = vec![rights::root(), rights::namespace(), rights::capabilities()];
     checks.extend([
         rights::fifo(),
@@ -89,24 +59,15 @@ fn of(machine: &Machine) -> Doctor {
 fn standing(machine: &Machine, backend: Backend, none: bool) -> Vec<Check> {
     let name = format!("backend {backend}");
     let lacks = machine.lacks(backend);
-    let fatal = none && RESERVING.contains(&backend);
+    // Another kernel is no remedy where a stock one can do.
+    let fatal = none && reserving().contains(&backend) && backend.abilities().beyond_stock.is_none();
     let told = |Lack { what, how }: &Lack| match fatal {
         true => Check::missing(&name, format!("lacks {what}"), how.as_str()),
         false => Check::note(&name, format!("lacks {what}"), how.as_str()),
     };
     match lacks {
-        [] => vec![Check::ok(&name, purpose(backend))],
+        [] => vec![Check::ok(&name, backend.abilities().purpose)],
         lacks => lacks.iter().map(told).collect(),
-    }
-}
-
-/// What a backend that works is good for.
-fn purpose(backend: Backend) -> String {
-    match backend {
-        Backend::Manager => "usable: reservations of all kinds".into(),
-        Backend::Deadline => "usable: one thread a service".into(),
-        Backend::RtGroup => "usable, where --backend asks for it".into(),
-        Backend::Quota => "usable: caps by at-most".into(),
     }
 }
 
@@ -120,17 +81,23 @@ mod tests {
 
     #[test]
     fn one_backend_that_reserves_is_enough_and_without_any_both_are_missing() {
-        let machine = Machine { manager: lack("btf"), missing: vec![], ..giusto_compute::probe() };
+        let lacks = |names: &[Backend]| Machine {
+            lacks: names.iter().map(|name| (*name, lack("btf"))).collect(),
+            ..giusto_compute::probe()
+        };
+        let machine = lacks(&[Backend::Manager]);
         let one = standing(&machine, Backend::Manager, false);
         assert_eq!((one[0].state, one[0].found.as_str()), (Standing::Note, "lacks btf"));
         assert_eq!(standing(&machine, Backend::Deadline, false)[0].state, Standing::Ok);
-        let machine = Machine { missing: lack("cpusets"), quota: lack("cpu"), ..machine };
+        assert_eq!(of(&machine).backends, [Backend::Deadline, Backend::RtGroup]);
+        let machine = lacks(&Backend::ALL);
         let doctor = of(&machine);
         assert!(!doctor.can_enforce && doctor.backends.is_empty());
         let state = |backend| standing(&machine, backend, true)[0].state;
         assert_eq!(state(Backend::Manager), Standing::Missing);
         assert_eq!(state(Backend::Deadline), Standing::Missing);
         assert_eq!(state(Backend::Quota), Standing::Note, "a cap is no reservation");
+        assert_eq!(state(Backend::RtGroup), Standing::Note, "a stock kernel can do");
     }
 
     #[test]

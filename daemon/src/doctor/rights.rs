@@ -1,6 +1,6 @@
 //! What this process may do: root, namespaces, capabilities, real-time policies.
 
-use super::Check;
+use super::check::Check;
 use giusto_compute::rights::SYS_PTRACE;
 use giusto_compute::rights::{in_user_namespace, try_fifo, Capability, BPF, NET_ADMIN, PERFMON, SYS_ADMIN, SYS_NICE};
 use giusto_compute::Machine;
@@ -104,7 +104,7 @@ pub(super) fn deadline(machine: &Machine) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Standing;
+    use super::super::check::Standing;
     use super::*;
 
     #[test]

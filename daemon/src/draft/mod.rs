@@ -6,13 +6,14 @@
 
 mod find;
 mod numbers;
+mod observed;
 mod text;
 
 pub use find::{find, host_name, Found};
 pub use numbers::Demand;
+pub use observed::{Answered, Observed};
 
-use giusto_measure::watch::{pattern, Pattern, Shape, Watched};
-use giusto_measure::Served;
+use giusto_measure::watch::{pattern, Pattern, Shape};
 use giusto_model::Duration;
 use giusto_planner::Facts;
 use serde::Serialize;
@@ -61,42 +62,11 @@ pub struct Summary {
     pub response_ns: Option<[u64; 2]>,
 }
 
-/// What a draft is made of.
-#[derive(Debug)]
-pub struct Observed<'a> {
-    /// The service.
-    pub found: &'a Found,
-    /// What it did.
-    pub watched: &'a Watched,
-    /// How it could be loaded, or why not.
-    pub served: &'a Result<Served, String>,
-    /// How long it took to answer, where it was asked.
-    pub answered: Option<Answered>,
-    /// Name of this machine, as the site is to call it.
-    pub host: &'a str,
-    /// Cores of this machine.
-    pub cores: &'a [u32],
-}
-
-/// How long a service took to answer a few requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answered {
-    /// How many.
-    pub requests: usize,
-    /// 9 of 10 took at most that.
-    pub p90: Duration,
-    /// 99 of 100.
-    pub p99: Duration,
-}
-
 /// Longest percentiles that are promised, in ms: the first that can be planned without much more than the service
 /// takes.
 const WITHIN_MS: [u64; 9] = [5, 10, 20, 40, 80, 160, 320, 640, 1280];
 /// More than this part of a core beyond the load that is planned for is not reserved for a shorter percentile.
 const BEYOND: f64 = 0.2;
-/// Response times that were seen are promised with this factor at least: few requests tell little of a percentile, and a service
-/// may wait for more than a processor.
-const BEYOND_ANSWERS: f64 = 1.5;
 /// Seed of what is drawn to judge a pattern.
 const SEED: u64 = 1;
 

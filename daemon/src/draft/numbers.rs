@@ -1,6 +1,6 @@
 //! From what a service did to what a site says that it has to do: rounded, with a margin, and small enough for a core.
 
-use super::{Answered, BEYOND_ANSWERS};
+use super::observed::Answered;
 use giusto_measure::watch::{Pattern, Shape, Watched};
 use giusto_model::Duration;
 
@@ -8,6 +8,9 @@ use giusto_model::Duration;
 const MARGIN: f64 = 1.2;
 /// A demand that would take more of a core leaves no room for what a reservation costs.
 const MOST: f64 = 0.6;
+/// Response times that were seen are promised with this factor at least: few requests tell little of a percentile, and
+/// a service may wait for more than a processor.
+const BEYOND_ANSWERS: f64 = 1.5;
 
 /// What a service has to do, and its promise.
 #[derive(Clone, Debug, PartialEq)]

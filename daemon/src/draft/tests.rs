@@ -1,5 +1,6 @@
 use super::*;
-use giusto_measure::watch::Burst;
+use giusto_measure::watch::{Burst, Watched};
+use giusto_measure::Served;
 use giusto_model::Adopt;
 
 /// A service that is busy at these instants (ns) for so long.

@@ -1,6 +1,7 @@
 //! The text of a site file, with what was observed as comments.
 
-use super::{Answered, Demand, Observed};
+use super::numbers::Demand;
+use super::observed::{Answered, Observed};
 use giusto_measure::watch::{Pattern, Shape};
 use giusto_measure::Served;
 use giusto_model::{Adopt, Duration};

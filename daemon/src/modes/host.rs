@@ -1,15 +1,16 @@
 //! The thread of modes: hears agents, operators and the loop that enforces, asks the state machine, and does what it
 //! says.
 
-use super::grip::{now, since, Changed, Grip};
+use super::clock::{now, since};
+use super::counter::{Counts, News, Outgoing};
 use super::history::{ChangeStatus, History, ModesStatus, PeerStatus, StepStatus};
 use super::kept::Memory;
-use super::post::{Counts, News, Outgoing, Post};
+use super::order::{Carry, Grips, Order, Reply};
+use super::post::Post;
 use super::table::{settings, Begin, Fits};
-use super::{Carry, Order, Reply};
 use crate::{Error, Refused};
 use giusto_compute::sched::{self, Attr};
-use giusto_compute::Contained;
+use giusto_compute::{Changed, Contained, Grip};
 use giusto_model::Instant;
 use giusto_modes::{Action, Event, Manager, Outcome, Parts, Policy, When};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -28,7 +29,7 @@ const AWAKE: u64 = 500_000;
 
 pub(super) struct Host {
     manager: Manager<Fits>,
-    grips: Vec<Vec<Grip>>,
+    grips: Grips,
     /// The cgroup of each member that giusto started itself.
     groups: Vec<Option<Contained>>,
     /// The local mode whose server each part of each member has.
@@ -76,14 +77,14 @@ struct Later {
 impl Host {
     pub(super) fn new(
         begin: Begin<'_>,
-        (grips, groups): (Vec<Vec<Grip>>, Vec<Option<Contained>>),
+        (grips, groups): (Grips, Vec<Option<Contained>>),
         orders: Receiver<Order>,
         called: Arc<OwnedFd>,
         carries: Sender<Carry>,
         status: Arc<Mutex<ModesStatus>>,
     ) -> Result<(Host, Arc<Counts>), Error> {
         let bad = |what: String| Error::Service { name: "modes".into(), what };
-        let cores = grips.iter().flatten().filter_map(Grip::core).collect();
+        let cores = grips.iter().flatten().filter_map(|grip| grip.core()).collect();
         let (post, counts) = Post::open(begin.modes, called.clone(), cores)?;
         let memory = Memory::open(begin.folder, &begin.table)?;
         let settings = settings(begin.modes);
@@ -243,7 +244,7 @@ impl Host {
                 self.manager.handle(now(), event, &mut self.out);
             }
         }
-        self.grips.iter().flatten().for_each(Grip::wake); // if a boost has ended and nothing came after it
+        self.grips.iter().flatten().for_each(|grip| grip.wake()); // if a boost has ended and nothing came after it
         if self.manager.changing().is_none() && self.differs() || !self.ended.is_empty() {
             self.publish();
         }
@@ -279,7 +280,11 @@ impl Host {
                 self.boost(member, until);
                 self.posts[member] += since(begun);
             }
-            Action::EndBoost { member } => self.grip(member, 0).into_iter().for_each(Grip::end_boost),
+            Action::EndBoost { member } => {
+                if let Some(Err(why)) = self.grip(member, 0).map(Grip::end_boost) {
+                    tracing::warn!("a boost cannot be ended: {why}");
+                }
+            }
             Action::Carry { member, change, local } => {
                 let one = &self.manager.table().members()[member];
                 let runs = one.locals[local].name != giusto_model::STOPPED;
@@ -332,7 +337,7 @@ impl Host {
             else {
                 continue;
             };
-            match grip.set(server) {
+            match grip.set(&server) {
                 Ok(at) => in_force = in_force.max(at),
                 Err(why) => {
                     self.back(member, &done);
@@ -350,20 +355,20 @@ impl Host {
         for &part in parts {
             let server = self.manager.table().server(member, self.held[member][part], part);
             if let (Some(&server), Some(grip)) = (server, self.grip(member, part)) {
-                if let Err(why) = grip.set(server) {
+                if let Err(why) = grip.set(&server) {
                     tracing::error!("a reservation cannot be changed back: {why}; start giusto again");
                 }
             }
         }
     }
 
-    fn grip(&self, member: usize, part: usize) -> Option<&Grip> {
-        self.grips.get(member)?.get(part)
+    fn grip(&self, member: usize, part: usize) -> Option<&dyn Grip> {
+        self.grips.get(member)?.get(part).map(Box::as_ref)
     }
 
     fn boost(&self, member: usize, until: Instant) {
-        if let Some(grip) = self.grip(member, 0) {
-            grip.boost(until);
+        if let Some(Err(why)) = self.grip(member, 0).map(|grip| grip.boost(until)) {
+            tracing::warn!("an agent is not boosted: {why}");
         }
     }
 
@@ -409,7 +414,7 @@ impl Host {
         for &part in &later.parts {
             let server = self.manager.table().server(later.member, later.local, part).copied();
             let (Some(server), Some(grip)) = (server, self.grip(later.member, part)) else { continue };
-            match grip.set_at(server, later.earliest)? {
+            match grip.set_at(&server, later.earliest)? {
                 Changed::From(at) => later.in_force = later.in_force.max(at),
                 Changed::NotYet(at) => {
                     again = again.min(at);

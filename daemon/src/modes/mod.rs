@@ -7,61 +7,29 @@
 //! starts it ([`Modes::start`]) and carries out what only it can: stopping services without agents ([`Modes::wait`]).
 
 mod allowance;
-mod grip;
+mod clock;
+mod counter;
 mod history;
 mod host;
 mod kept;
+mod order;
 mod peers;
 mod post;
 mod table;
 
-pub(crate) use grip::Grip;
 pub use history::{ChangeStatus, ModesStatus, PeerStatus, StepStatus};
 pub(crate) use kept::forget;
 pub(crate) use table::Begin;
 
 use crate::{Error, Refused, Wish};
 use giusto_compute::Contained;
-use giusto_modes::{Policy, Target};
+use order::{Carry, Grips, Order, Reply};
 use rustix::event::{eventfd, EventfdFlags};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{channel, sync_channel, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::mpsc::{channel, sync_channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// What the thread is told.
-enum Order {
-    /// Another mode is wanted.
-    Change {
-        target: Target,
-        policy: Option<Policy>,
-        answer: SyncSender<Reply>,
-    },
-    /// A service without an agent does as its local mode says, or cannot.
-    Carried {
-        member: usize,
-        change: u64,
-        done: bool,
-    },
-    Stop,
-}
-
-/// What becomes of a wish for another mode: whether it was begun, then how it ended.
-#[derive(Clone, Debug)]
-pub(crate) enum Reply {
-    Begun,
-    Ended(Result<ChangeStatus, Refused>),
-}
-
-/// A service without an agent is to run, or to stop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Carry {
-    pub(crate) service: String,
-    pub(crate) runs: bool,
-    member: usize,
-    change: u64,
-}
 
 /// Where wishes go in; shared with whoever hears operators.
 #[derive(Clone)]
@@ -69,7 +37,7 @@ pub struct Wishes {
     orders: Sender<Order>,
     call: Arc<OwnedFd>,
     status: Arc<Mutex<ModesStatus>>,
-    counts: Arc<post::Counts>,
+    counts: Arc<counter::Counts>,
     names: Arc<table::Names>,
 }
 
@@ -85,11 +53,7 @@ impl Modes {
     /// the plan, part by part. `groups` are those members without agents that giusto started: their cgroups.
     ///
     /// Errors: a key is no key, an address cannot be listened on, the plan's modes make no table.
-    pub(crate) fn start(
-        begin: Begin<'_>,
-        grips: Vec<Vec<Grip>>,
-        groups: Vec<Option<Contained>>,
-    ) -> Result<Modes, Error> {
+    pub(crate) fn start(begin: Begin<'_>, grips: Grips, groups: Vec<Option<Contained>>) -> Result<Modes, Error> {
         let (orders, received) = channel();
         let (carry, carries) = channel();
         let cannot = |doing: &str| {

@@ -7,7 +7,7 @@
 //! that a peer that floods waits and others do not. Nothing is written that would wait.
 
 use super::allowance::{gives_way, Allowance, Origin, Tally};
-use super::post::{Counter, News, Outgoing};
+use super::counter::{Counter, News, Outgoing};
 use crate::Error;
 use giusto_compute::sched::{self, Attr};
 use giusto_model::{Listen, ModesPlan};

@@ -4,59 +4,19 @@
 //! So the thread of modes, which goes before those who enforce, does nothing for the network: no socket, no byte, no
 //! key. Whatever strangers and members do costs it only the messages that members are allowed.
 
+use super::counter::{ring, Counter, Counts, News, Outgoing};
 use super::peers::Peers;
 use crate::Error;
 use giusto_model::ModesPlan;
-use giusto_modes::{FromAgent, ToAgent};
 use rustix::event::{eventfd, EventfdFlags};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender, TrySendError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{channel, sync_channel, Receiver, Sender};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// So many messages wait for the thread of modes at most; then nothing is read until it has taken them.
 const WAITING: usize = 256;
-
-/// What happened. Sessions of a member are numbered, from 1.
-pub(super) enum News {
-    /// Its agent has a session, the one before has ended.
-    Opened(usize, u64),
-    /// It says something.
-    Said(usize, FromAgent),
-    /// Its session has ended.
-    Lost(usize),
-}
-
-/// A message for the agent of a member, in this session and no other.
-pub(super) struct Outgoing {
-    pub(super) member: usize,
-    pub(super) session: u64,
-    pub(super) message: ToAgent,
-}
-
-/// What those who connect have come to, for status and metrics.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    refused: AtomicU64,
-    /// By member: how often its agent had to wait as it said too much.
-    throttled: Vec<AtomicU64>,
-}
-
-impl Counts {
-    pub(super) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
-    }
-    pub(super) fn refuse(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
-    }
-    pub(super) fn throttled(&self, member: usize) -> u64 {
-        self.throttled.get(member).map_or(0, |count| count.load(Ordering::Relaxed))
-    }
-    pub(super) fn throttle(&self, member: usize) {
-        self.throttled.get(member).map(|count| count.fetch_add(1, Ordering::Relaxed));
-    }
-}
 
 /// The end of the thread of modes. Dropped, the other thread ends.
 pub(super) struct Post {
@@ -65,16 +25,6 @@ pub(super) struct Post {
     bell: Arc<OwnedFd>,
     stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// The end of the thread that hears agents.
-pub(super) struct Counter {
-    pub(super) out: Receiver<Outgoing>,
-    news: SyncSender<News>,
-    bell: Arc<OwnedFd>,
-    call: Arc<OwnedFd>,
-    stopped: Arc<AtomicBool>,
-    pub(super) counts: Arc<Counts>,
 }
 
 impl Post {
@@ -88,8 +38,7 @@ impl Post {
         let bell = Arc::new(eventfd(0, flags).map_err(|why| io("make an eventfd", why.into()))?);
         let (news, received) = sync_channel(WAITING);
         let (out, sent) = channel();
-        let throttled = modes.members.iter().map(|_| AtomicU64::new(0)).collect();
-        let counts = Arc::new(Counts { refused: AtomicU64::new(0), throttled });
+        let counts = Arc::new(Counts::new(modes.members.len()));
         let stopped = Arc::new(AtomicBool::new(false));
         let counter =
             Counter { out: sent, news, bell: bell.clone(), call, stopped: stopped.clone(), counts: counts.clone() };
@@ -117,29 +66,4 @@ impl Drop for Post {
         ring(&self.bell);
         let _ = self.thread.take().map(JoinHandle::join);
     }
-}
-
-impl Counter {
-    /// Whether it was taken; if not, it comes back.
-    pub(super) fn tell(&self, news: News) -> Result<(), News> {
-        let told = self.news.try_send(news);
-        ring(&self.call);
-        match told {
-            Err(TrySendError::Full(news)) => Err(news),
-            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
-        }
-    }
-
-    pub(super) fn stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// Rings when there is something to be sent.
-    pub(super) fn bell(&self) -> &OwnedFd {
-        &self.bell
-    }
-}
-
-fn ring(bell: &OwnedFd) {
-    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }

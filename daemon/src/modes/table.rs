@@ -1,7 +1,7 @@
 //! The plan's modes, as the state machines have them.
 
 use crate::{Error, Refused};
-use giusto_model::{Backend, ChangePolicy, ModesPlan, Plan, Server};
+use giusto_model::{ChangePolicy, ModesPlan, Plan, Server};
 use giusto_modes::{
     Kept, Local, Member, Mode, OnTimeout, Place, Policy, Requests, Settings, Table, Target, Transition,
 };
@@ -96,7 +96,7 @@ fn table(plan: &Plan, modes: &ModesPlan) -> Result<(Table, Vec<u32>), String> {
         Ok(Mode { name: mode.name.clone(), locals: locals.collect::<Result<_, String>>()?, urgent: mode.urgent })
     });
     let all = all.collect::<Result<_, String>>()?;
-    let boosts = |core: u32| plan.services.iter().any(|one| one.core == core && one.backend != Backend::RtGroup);
+    let boosts = |core: u32| plan.services.iter().any(|one| one.core == core);
     let named =
         places.iter().map(|&(core, _)| Place { name: format!("core {core}"), boosts: usize::from(boosts(core)) });
     let table = Table::new(named.collect(), members.clone(), all).map_err(|why| format!("{why}; plan again"))?;

@@ -1,6 +1,6 @@
 //! What libvirt wrote down about a running VM: `/run/libvirt/qemu/NAME.xml`, kept current as vCPUs come and go.
 
-use super::Told;
+use super::told::Told;
 use roxmltree::{Document, Node};
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! QEMU's machine protocol, as far as it tells a VM's vCPU threads (QEMU's docs/interop/qmp-spec). The connection ends with
 //! the answer: QMP serves one client at a time, and there are others.
 
-use super::Told;
+use super::told::Told;
 use rustix::net::sockopt::{set_socket_timeout, Timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::{json, Value};

@@ -1,6 +1,7 @@
-//! The late arrival: a budget of 30 ms in 100 ms, a job of 29.8 ms that comes `phase` after the beginning of a period, another
+//! The late arrival: a budget of 30 ms in 100 ms, a job of 29 ms that comes `phase` after the beginning of a period, another
 //! 30.5 ms later. On a fixed grid the second finds a new budget where a period has begun in between; where a wake-up after
-//! idling begins the period, it never does.
+//! idling begins the period, it never does. At phase 70 the first job ends 1 ms before that beginning: several times what a
+//! machine adds to a job, so that its end never falls into the new period.
 
 use crate::actors::{Clock, Job};
 use crate::stage::{managed, reserved, server, show, simulated, ticks, undisturbed, Played, Spoilt, MS};
@@ -11,7 +12,7 @@ use giusto_model::{Duration, ServerKind};
 const TOLERANCE: u64 = 300_000;
 
 fn pair(phase: u64) -> [Job; 2] {
-    let demand = 29_800_000;
+    let demand = 29_000_000;
     let arrival = (100 + phase) * MS;
     [Job { arrival, demand }, Job { arrival: arrival + 30_500_000, demand }]
 }

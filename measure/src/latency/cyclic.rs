@@ -1,7 +1,6 @@
 //! The periodic thread of one core.
 
 use super::histogram::Histogram;
-use super::{failed, PRIORITY};
 use crate::clock::now;
 use crate::{Error, Generator};
 use giusto_model::Duration;
@@ -38,7 +37,7 @@ pub(super) fn allowed(cores: &[u32]) -> Result<(), Error> {
         || cores.iter().try_for_each(|core| urgent(*core).apply().map(drop).map_err(|error| no_priority(*core, error)));
     // On a thread of its own: whoever calls stays as they are, even where that could not be undone.
     let tried = thread::scope(|scope| scope.spawn(try_all).join());
-    tried.unwrap_or_else(|_| Err(failed("start a thread", io::Error::other("it died"))))
+    tried.unwrap_or_else(|_| Err(Error::system("start a thread", io::Error::other("it died"))))
 }
 
 fn urgent(core: u32) -> Generator {
@@ -97,7 +96,7 @@ fn sleep_until(ns: u64) -> Result<(), Error> {
         match clock_nanosleep_absolute(ClockId::Monotonic, &at) {
             Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
-            Err(why) => return Err(failed("sleep until an instant", why.into())),
+            Err(why) => return Err(Error::system("sleep until an instant", why.into())),
         }
     }
 }
@@ -126,3 +125,6 @@ impl Books {
         Some((numbers.next()?, numbers.next()?))
     }
 }
+
+/// The highest that there is. Above are only SCHED_DEADLINE and the kernel's own stopper threads.
+pub(super) const PRIORITY: u8 = 99;

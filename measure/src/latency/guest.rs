@@ -1,6 +1,5 @@
 //! A guest that measures itself while its host does.
 
-use super::failed;
 use crate::Error;
 use giusto_model::{Guest, Latency, LATENCY_VERSION};
 use std::io::{self, Read};
@@ -28,7 +27,7 @@ impl GuestCommand {
     pub fn start(command: &str) -> Result<Self, Error> {
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = shell.spawn().map_err(|why| failed("start the guest's command", why))?;
+        let mut child = shell.spawn().map_err(|why| Error::system("start the guest's command", why))?;
         let output = child.stdout.take();
         let read = move || {
             let mut bytes = Vec::new();
@@ -44,7 +43,7 @@ impl GuestCommand {
     /// It failed (but for exit 6: what it measured is void, and says so), or what it printed is no measurement.
     pub fn finish(mut self, stop: &AtomicBool) -> Result<Guest, Error> {
         let status = loop {
-            match self.child.try_wait().map_err(|why| failed("wait for the guest's command", why))? {
+            match self.child.try_wait().map_err(|why| Error::system("wait for the guest's command", why))? {
                 Some(status) => break status,
                 None if stop.load(Ordering::Relaxed) => {
                     return Err(self.broken("it was interrupted before it had ended"))
@@ -53,8 +52,9 @@ impl GuestCommand {
             }
         };
         let printed = self.printed.take().and_then(|reader| reader.join().ok());
-        let text =
-            printed.unwrap_or(Ok(String::new())).map_err(|why| failed("read what the guest's command prints", why))?;
+        let text = printed
+            .unwrap_or(Ok(String::new()))
+            .map_err(|why| Error::system("read what the guest's command prints", why))?;
         if !matches!(status.code(), Some(0 | 6)) {
             return Err(self.broken(&format!("it ended with {status}")));
         }

@@ -13,7 +13,7 @@ mod verdict;
 
 use crate::noise::steal;
 use crate::{Error, Noise};
-use cyclic::{Asked, Seen};
+use cyclic::{Asked, Seen, PRIORITY};
 use giusto_model::{Duration, Latency, LatencyRun, Stress, LATENCY_VERSION};
 use rustix::thread::{sched_getaffinity, CpuSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +21,6 @@ use std::{io, thread};
 
 pub use guest::GuestCommand;
 
-/// The highest that there is. Above are only SCHED_DEADLINE and the kernel's own stopper threads.
-const PRIORITY: u8 = 99;
 /// A run from which a hypervisor takes more than one part in so many says nothing.
 const STEAL_LIMIT: u64 = 1000;
 /// Shorter periods would measure little but the threads themselves.
@@ -150,8 +148,8 @@ fn together(
         let threads: Vec<io::Result<_>> = cores.iter().map(each).collect();
         let joined = threads.into_iter().map(|one| match one.map(thread::ScopedJoinHandle::join) {
             Ok(Ok(seen)) => seen,
-            Ok(Err(_)) => Err(failed("measure", io::Error::other("the thread died"))),
-            Err(why) => Err(failed("start a thread", why)),
+            Ok(Err(_)) => Err(Error::system("measure", io::Error::other("the thread died"))),
+            Err(why) => Err(Error::system("start a thread", why)),
         });
         joined.collect::<Result<Vec<Seen>, Error>>()
     })?;
@@ -189,10 +187,6 @@ fn void(runs: &[LatencyRun], length: Duration) -> Option<String> {
          and {count} of {} runs are above it",
         runs.len()
     ))
-}
-
-fn failed(what: &str, why: io::Error) -> Error {
-    Error::System { what: what.into(), why }
 }
 
 #[cfg(test)]

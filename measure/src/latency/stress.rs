@@ -4,7 +4,6 @@
 //! Each is a fork that allocates nothing, takes no lock and only calls the kernel, so that it may be made while other threads
 //! run. No program and no package is needed.
 
-use super::failed;
 use crate::Error;
 use rustix::thread::{sched_setaffinity, CpuSet};
 use std::io;
@@ -58,7 +57,7 @@ fn worker(core: u32, work: fn()) -> Result<libc::pid_t, Error> {
     let parent = std::process::id() as libc::pid_t;
     // SAFETY: the child calls only the kernel and never returns.
     match unsafe { libc::fork() } {
-        -1 => Err(failed("start a process that makes load", io::Error::last_os_error())),
+        -1 => Err(Error::system("start a process that makes load", io::Error::last_os_error())),
         0 => {
             // SAFETY: takes no pointers.
             let ready = unsafe {

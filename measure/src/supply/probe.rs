@@ -1,6 +1,6 @@
 //! The thread that spins.
 
-use super::{Gap, Recording, SupplyPlan, SupplyReport};
+use super::{Gap, Recording, SupplyPlan};
 use crate::clock::now;
 use crate::{generator, Error, Generator};
 use giusto_model::{Duration, Instant};
@@ -62,13 +62,6 @@ pub fn supply(plan: &SupplyPlan, stop: &AtomicBool) -> Result<Probed, Error> {
         locked,
         dropped,
     })
-}
-
-impl Probed {
-    /// In numbers; `plan` is the one it was measured with. O((windows + gaps) log).
-    pub fn report(&self, plan: &SupplyPlan) -> SupplyReport {
-        SupplyReport::of(self, plan)
-    }
 }
 
 /// The last gaps.

@@ -230,6 +230,13 @@ fn asked(supplies: &[u64], ask: Resource, recording: &Recording) -> Option<Asked
     })
 }
 
+impl Probed {
+    /// In numbers; `plan` is the one it was measured with. O((windows + gaps) log).
+    pub fn report(&self, plan: &SupplyPlan) -> SupplyReport {
+        SupplyReport::of(self, plan)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::recording::tests::{any_recording, recording};

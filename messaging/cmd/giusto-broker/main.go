@@ -15,13 +15,15 @@ import (
 )
 
 const usage = `giusto-broker FILE          runs a broker by a static file, until SIGTERM; SIGHUP reloads the file's topics
+giusto-broker --guarded FILE  the same, and when it is killed its distributor is told at once
 giusto-broker --check FILE  says what is wrong with a file, if anything
 `
 
 func main() {
 	arguments := os.Args[1:]
 	check := len(arguments) > 0 && arguments[0] == "--check"
-	if check {
+	guarded := len(arguments) > 0 && arguments[0] == "--guarded"
+	if check || guarded {
 		arguments = arguments[1:]
 	}
 	if len(arguments) != 1 || arguments[0] == "" || arguments[0][0] == '-' {
@@ -39,6 +41,9 @@ func main() {
 	if check {
 		fmt.Printf("%s: %d topics with a limit\n", path, len(s.Topics))
 		return
+	}
+	if guarded {
+		os.Exit(guard(path, s))
 	}
 	collect(int64(s.Memory), s.MemQueue)
 	go adapt()

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -22,7 +24,7 @@ const (
 )
 
 // next says how many there should be after the program used so much processor time within so much time. One more as soon as
-// four fifths are used; one less when three fifths of what is left would have done for a while.
+// four fifths are used, or waited for; one less when three fifths of what is left would have done for a while.
 func (p *processors) next(used, within time.Duration) int {
 	p.calm += within
 	if used > within*time.Duration(p.now-1)*3/5 {
@@ -45,13 +47,42 @@ func adapt() {
 	p := processors{now: 1, most: runtime.GOMAXPROCS(0)}
 	runtime.GOMAXPROCS(p.now)
 	before, at := used(), time.Now()
+	stood, known := time.Duration(0), false
 	for range time.Tick(every) {
 		now, clock := used(), time.Now()
-		if was := p.now; p.next(now-before, clock.Sub(at)) != was {
+		demand := now - before
+		if known = known && demand > every/idle; demand > every/idle {
+			stands := waited()
+			if known {
+				demand += weight * max(0, stands-stood)
+			}
+			stood, known = stands, true
+		}
+		if was := p.now; p.next(demand, clock.Sub(at)) != was {
 			runtime.GOMAXPROCS(p.now)
 		}
 		before, at = now, clock
 	}
+}
+
+const (
+	// weight of the time that its threads waited for a processor that others had: a message waits with the thread, and
+	// another processor of Go's is another chance. A sixth of the time is enough for one more.
+	weight = 4
+	// idle: who uses less than one part in so many of a processor is not asked how long it waited.
+	idle = 50
+)
+
+// waited is how long its threads have waited for a processor.
+func waited() (sum time.Duration) {
+	tasks, _ := filepath.Glob("/proc/self/task/*/schedstat")
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task)
+		var ran, delay int64
+		fmt.Sscan(string(text), &ran, &delay)
+		sum += time.Duration(delay)
+	}
+	return sum
 }
 
 // used is the processor time this program has used.

@@ -1,9 +1,9 @@
 //! A change under way: who may start, the way back, and how it ends.
 
 use super::member::Phase;
-use super::{answer, blank, Manager};
+use super::{answer, Manager};
 use crate::admission::Admission;
-use crate::event::{Action, Outcome};
+use crate::event::{Action, Outcome, Step};
 use crate::settings::Policy;
 use giusto_model::Instant;
 
@@ -23,7 +23,7 @@ impl<A: Admission> Manager<A> {
             let state = &mut self.members[member];
             state.phase = if waits { Phase::Waiting } else { Phase::Settled };
             (state.shrinks, state.mixed) = (shrinks, !shrinks && !grows);
-            state.step = blank(member, change, now);
+            state.step = Step::sent(member, change, now);
             state.tries = 0;
         }
         self.news();

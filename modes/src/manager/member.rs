@@ -93,7 +93,7 @@ impl State {
             shrinks: false,
             mixed: false,
             boosted: false,
-            step: super::blank(0, 0, Instant::ZERO),
+            step: Step::sent(0, 0, Instant::ZERO),
             tries: 0,
             setting: Parts::default(),
         }

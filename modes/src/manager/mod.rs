@@ -8,16 +8,17 @@ mod order;
 mod recover;
 mod requests;
 mod reserve;
+mod scratch;
 
 use crate::admission::Admission;
-use crate::event::{Action, Event, Kept, Outcome, Requester, Step, Target};
+use crate::event::{Action, Event, Kept, Outcome, Requester, Target};
 use crate::message::FromAgent;
 use crate::settings::{Policy, Settings, SettingsError};
 use crate::table::Table;
-use fit::Scratch;
 use giusto_model::Instant;
 use member::{Phase, State};
 pub use recover::RecoverError;
+use scratch::Scratch;
 use std::collections::VecDeque;
 
 /// The manager. [`Manager::handle`] takes events and says what is to be done; it has no clock, thread or socket.
@@ -246,8 +247,4 @@ fn answer(who: Requester, outcome: Outcome, out: &mut Vec<Action>) {
         }
         Requester::Nobody => {}
     }
-}
-
-fn blank(member: usize, change: u64, sent: Instant) -> Step {
-    Step { member, change, raised: None, sent, agent_ns: None, done: None, lowered: None }
 }

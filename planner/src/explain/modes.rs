@@ -1,6 +1,6 @@
 //! The numbers of every mode of a service, and of the changes between the modes of a host.
 
-use super::{row, table};
+use super::table::{row, table};
 use crate::words::{share, time};
 use giusto_model::{
     Certificate, LocalPlan, LocalProof, MemberPlan, ModesPlan, Plan, Point, Server, Task, AGENT_TASK, STOPPED,

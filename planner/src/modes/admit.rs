@@ -1,8 +1,9 @@
 //! Whether a combination of local modes fits, by the servers of a plan alone.
 
-use super::hypothetical;
+use super::boost::hypothetical;
+use crate::together::{together, TooMuch};
 use crate::words::share;
-use giusto_analysis::admission::{admit, keeps_budget, Grids, Order, Refused, Window};
+use giusto_analysis::admission::Window;
 use giusto_analysis::Error;
 use giusto_model::{Admission, Bandwidth, HostPlan, LocalPlan, ModesPlan, Plan, Server};
 
@@ -101,18 +102,9 @@ pub fn admit_core(
     mut servers: Vec<Server>,
 ) -> Result<(), NotAdmitted> {
     servers.extend(boost.map(hypothetical));
-    let range = || NotAdmitted::Analysis { core, why: Error::Range };
-    let demand = servers.iter().try_fold(Bandwidth::ZERO, |sum, one| sum.add_up(one.bandwidth())).ok_or_else(range)?;
-    if demand > most || demand >= Bandwidth::ONE {
-        return Err(NotAdmitted::Room { core, demand, supply: most });
-    }
-    if servers.len() == 1 || servers.iter().all(|server| !keeps_budget(server.kind)) {
-        return Ok(());
-    }
-    match admit(&servers, Order::Edf, Grids::Apart, Bandwidth::ONE) {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(Refused::Window(window))) => Err(NotAdmitted::Window { core, window }),
-        Ok(Err(_)) => Err(NotAdmitted::Room { core, demand, supply: most }),
-        Err(why) => Err(NotAdmitted::Analysis { core, why }),
-    }
+    together(&servers, most).map(drop).map_err(|why| match why {
+        TooMuch::Room(demand) => NotAdmitted::Room { core, demand, supply: most },
+        TooMuch::Window(window) => NotAdmitted::Window { core, window },
+        TooMuch::Unknown(why) => NotAdmitted::Analysis { core, why },
+    })
 }

@@ -2,10 +2,9 @@
 //! take.
 
 use super::admit::{fits, servers, NotAdmitted};
-use super::{ModeCause, ModeRefusal};
-use crate::size::reason;
-use crate::words::time;
-use crate::Facts;
+use super::refusal::{ModeCause, ModeRefusal};
+use crate::facts::Facts;
+use crate::words::{reason, time};
 use giusto_analysis::modes::{bound, response, Course, Responder, Step};
 use giusto_model::{Bandwidth, Certificate, Duration, Interface, LocalPlan, ModesPlan, Plan, Server, Transition};
 

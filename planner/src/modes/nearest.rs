@@ -1,10 +1,11 @@
 //! What would make a change possible, or fast enough. Every change of the site is tried before it is told.
 
 use super::change::promises;
-use super::{ModeCause, ModeFit, ModeRefusal};
-use crate::hosts::{attempt, known};
-use crate::percentiles::Answers;
-use crate::{Facts, Refusal};
+use super::refusal::{ModeCause, ModeFit, ModeRefusal};
+use crate::facts::{known, Facts};
+use crate::hosts::attempt;
+use crate::promises::percentiles::Answers;
+use crate::refusal::Refusal;
 use giusto_model::{ChangePolicy, Plan, Site, SiteModes, Transition};
 
 /// More cores than this are not suggested.

@@ -1,6 +1,6 @@
 //! Why a mode cannot be changed to, and what would help.
 
-use crate::words::time;
+use crate::words::{self, time};
 use giusto_model::{ChangePolicy, Duration, Transition};
 use std::fmt;
 
@@ -92,7 +92,7 @@ impl fmt::Display for ModeCause {
             ),
             ModeCause::NoOrder { cores, services } => {
                 let s = if cores.len() == 1 { "" } else { "s" };
-                let cores = crate::words::cores(cores);
+                let cores = words::cores(cores);
                 write!(
                     f,
                     "whichever of {} changes first, core{s} {cores} would have to give too much on the way",

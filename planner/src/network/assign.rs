@@ -1,10 +1,14 @@
 //! Cores and priorities for the high class, with all promises kept.
 
-use super::{flow, longest_poll, UPLINK, VIF};
 use giusto_analysis::packets::{busy, delay_bound, Flow, Poll};
 use giusto_analysis::Error;
 use giusto_model::{Bucket, Duration, HostNetwork, PacketClass, Rate, Vif};
 use std::cmp::Reverse;
+
+/// Uplinks count down from here; their threads are above those that the kernel makes for interrupts, at 50.
+pub(super) const UPLINK: u8 = 90;
+/// Virtual interfaces count down from here, below the kernel's own.
+pub(super) const VIF: u8 = 49;
 
 /// Most that the high class of a core may run in any second: the kernel's 950 ms less a twentieth for what else runs there with
 /// a real-time priority, such as threads of interrupts.
@@ -61,6 +65,14 @@ pub(super) enum Wrong {
     Late { item: usize, bound: Option<Duration> },
     /// There are not as many priorities.
     Priorities(usize),
+}
+
+pub(super) fn longest_poll(network: &HostNetwork) -> Poll {
+    Poll { packets: network.poll, capacity: network.capacity, late: Duration::ZERO }
+}
+
+pub(super) fn flow(network: &HostNetwork, bucket: Bucket) -> Flow {
+    Flow { bucket, capacity: network.capacity }
 }
 
 /// Places all items, in the order in which they are given; `None`: no way was found.

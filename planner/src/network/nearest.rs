@@ -1,7 +1,7 @@
 //! Who of the high class has no place, and what would give it one.
 
-use super::assign::{over, place, ranked, Item, Wrong, LIMIT};
-use super::{PacketCause, PacketFit, PacketRefusal};
+use super::assign::{over, place, ranked, Item, Placed, Wrong, LIMIT};
+use super::refusal::{PacketCause, PacketFit, PacketRefusal};
 use giusto_analysis::Error;
 use giusto_model::{Bucket, Duration, Host, HostNetwork, Rate, Tokens};
 
@@ -66,8 +66,7 @@ fn cause(network: &HostNetwork, items: &[Item], own: usize) -> Result<PacketCaus
     let others = place(network, &items[..own])?;
     let mut best: Option<(u128, PacketCause)> = None;
     for (index, core) in network.cores.iter().enumerate() {
-        let here =
-            |places: &super::Placed| (0..own).filter(|item| places.places[*item].core == index).collect::<Vec<_>>();
+        let here = |places: &Placed| (0..own).filter(|item| places.places[*item].core == index).collect::<Vec<_>>();
         let mut here = others.as_ref().map_or(Vec::new(), here);
         here.push(own);
         let (trouble, cause) = match ranked(network, items, &here)? {

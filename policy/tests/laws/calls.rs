@@ -233,7 +233,7 @@ fn slots_are_given_away_again_for_ever() {
         assert_eq!(pool.add(Kind::Unlimited, params, now), Err(Error::Full));
         ids[n] = added;
         pool.ready(added, random.random_bool(0.5), now);
-        pool.decide(now);
+        while pool.decide(now).until == Some(now) {} // more is due than one call books
     }
 }
 

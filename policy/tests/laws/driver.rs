@@ -82,6 +82,8 @@ struct Play<'a> {
     calls: Vec<Call>,
     run: Run,
     ready: Vec<bool>,
+    /// So many servers at most.
+    most: usize,
     /// What each was made to owe.
     owed: Vec<i64>,
 }
@@ -97,7 +99,8 @@ pub(crate) fn play(order: Order, specs: &[Spec], driver: Driver, random: &mut Ch
         counts: Counts::default(),
     };
     let pair = Pair::new(order, driver.cores);
-    let mut play = Play { order, driver, random, pair, calls: vec![], run, ready: vec![], owed: vec![] };
+    let most = (specs.len() + 4).clamp(10, 1024);
+    let mut play = Play { order, driver, random, pair, calls: vec![], run, ready: vec![], most, owed: vec![] };
     for &spec in specs {
         play.call(Call::Add(spec, 0));
         play.ready.push(false);
@@ -170,7 +173,7 @@ impl Play<'_> {
                 self.wake_or_sleep(i, now);
             }
         }
-        for _ in 0..self.random.random_range(1..=2) {
+        for _ in 0..self.random.random_range(1..=self.ready.len().div_ceil(4).max(2)) {
             let i = self.random.random_range(0..self.ready.len());
             if self.pair.oracle.is_gone(i) {
                 continue;
@@ -214,7 +217,7 @@ impl Play<'_> {
                 self.call(Call::Remove(i, now));
                 self.ready[i] = false;
             }
-            20 if self.ready.len() < 10 => {
+            20 if self.ready.len() < self.most => {
                 self.call(Call::Add(new, now));
                 self.run.specs.push(new);
                 self.ready.push(false);

@@ -16,18 +16,8 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
 const PERIODIC: [Kind; 3] = [Kind::PeriodicStrict, Kind::PeriodicConserving, Kind::PeriodicReclaiming];
-const ALL: [Kind; 8] = [
-    Kind::PeriodicStrict,
-    Kind::PeriodicConserving,
-    Kind::PeriodicReclaiming,
-    Kind::Polling,
-    Kind::Deferrable,
-    Kind::Sporadic,
-    Kind::ConstantBandwidth,
-    Kind::Unlimited,
-];
-/// All but unlimited.
-const BOUNDED: &[Kind] = ALL.split_at(7).0;
+const ALL: [Kind; Kind::ALL.len()] = Kind::ALL;
+const BOUNDED: &[Kind] = Kind::WITH_BUDGET;
 
 /// A random reservation of one of the kinds, with a period of 2 to 20 ns.
 fn reservation(random: &mut ChaCha8Rng, kinds: &[Kind]) -> Spec {

@@ -101,6 +101,8 @@ pub(crate) struct Oracle {
     servers: Vec<Server>,
     cores: Vec<Core>,
     burners: Vec<Burner>,
+    /// Who runs on a burner's core, in the order of the burners.
+    lent: Vec<usize>,
     /// In the order in which they were boosted.
     boosted: Vec<usize>,
     /// The slot that was freed last comes last.
@@ -118,6 +120,7 @@ impl Oracle {
             servers: vec![],
             cores: vec![Core::default(); cores],
             burners: vec![],
+            lent: vec![],
             boosted: vec![],
             free: vec![],
             vacated: vec![],

@@ -88,7 +88,12 @@ impl Pair {
     fn decide(&mut self, now: u64) -> Result<(), String> {
         let (until, changed) = self.oracle.decide(now);
         self.until = until;
-        let decision = self.pool.decide(now);
+        let mut decision = self.pool.decide(now);
+        // More was due than one call books: until all is, none gives way.
+        while decision.until == Some(now) && until != Some(now) {
+            same("the mask of changed cores before all is booked", now, 0, decision.changed)?;
+            decision = self.pool.decide(now);
+        }
         let id = |i: Option<usize>| i.map(|i| self.ids[i]);
         for core in 0..self.cores {
             let expected = (id(self.oracle.running(core)), id(self.oracle.payer(core)));
@@ -101,7 +106,31 @@ impl Pair {
         }
         same("until", now, until, decision.until)?;
         same("the mask of changed cores", now, changed, decision.changed)?;
+        self.order(now)?;
         self.idles_only_if_nobody_is_eligible(now)
+    }
+
+    /// The whole order is that of the text, and who runs follows from it by walking down.
+    fn order(&mut self, now: u64) -> Result<(), String> {
+        let got = self.pool.order(usize::MAX);
+        let by_text = self.oracle.order();
+        let expected: Vec<(Id, bool)> = by_text.iter().map(|&(i, keeps)| (self.ids[i], keeps)).collect();
+        same("the order", now, expected, got.iter().map(|place| (place.id, place.keeps_core)).collect())?;
+        let (mut cores, mut takes) = (self.cores, vec![]);
+        for &(i, keeps) in by_text.iter() {
+            let ready = self.oracle.is_ready(i);
+            if cores > 0 && ready {
+                takes.push(self.ids[i]);
+            }
+            cores -= usize::from(cores > 0 && (ready || keeps));
+        }
+        let running = |core| self.pool.running(core as u32);
+        let mut runs: Vec<Id> = (0..self.cores).filter_map(running).collect();
+        runs.sort_by_key(|id| id.index());
+        takes.sort_by_key(|id| id.index());
+        same("who runs by the order", now, takes, runs)?;
+        let few = self.pool.order(got.len() / 2);
+        same("the first half of the order", now, &got[..got.len() / 2], &few)
     }
 
     /// Law 3: as the pool says it, so this holds whatever the oracle thinks.

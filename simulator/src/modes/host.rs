@@ -1,7 +1,7 @@
 //! The event loop: guests on their cores, the manager on its own.
 
 use super::guest::{Done, Vcpu};
-use super::{Costs, Scene, Seen};
+use super::scene::{Costs, Scene, Seen};
 use crate::system::Error;
 use giusto_model::{Instant, Server};
 use giusto_modes::{Action, Agent, AgentAction, AgentEvent, Event, FromAgent, Intention, Manager, Target, ToAgent};

@@ -1,6 +1,7 @@
 //! One measured point makes the only number that nobody measures: how fast streams would send if nothing held them up.
 
-use super::{percentile, play_packets_seeds, Costs, Guest, Link, Path, Qdisc, Scene, Sends};
+use super::scene::{Costs, Guest, Link, Path, Qdisc, Scene, Sends};
+use super::{percentile, play_packets_seeds};
 use crate::system::Error;
 use giusto_model::{Duration, PacketClass};
 

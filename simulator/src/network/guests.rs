@@ -1,7 +1,7 @@
 //! What guests send, and when.
 
-use super::host::Packet;
-use super::{Guest, Seen, Sends};
+use super::packet::Packet;
+use super::scene::{Guest, Seen, Sends};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;

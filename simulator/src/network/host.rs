@@ -2,24 +2,11 @@
 
 use super::guests::Vif;
 use super::nic::Nic;
+use super::packet::Packet;
 use super::qdisc::Queue;
-use super::{Costs, Scene, Seen};
-use giusto_model::{Duration, PacketClass};
+use super::scene::{Costs, Scene, Seen};
+use giusto_model::Duration;
 use rand_chacha::ChaCha8Rng;
-
-/// A packet on its way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Packet {
-    pub(super) guest: usize,
-    pub(super) class: PacketClass,
-    pub(super) bytes: u32,
-    /// Whether it is answered.
-    pub(super) asks: bool,
-    /// When the guest sent it.
-    pub(super) born: u64,
-    /// When it came where it is.
-    pub(super) since: u64,
-}
 
 pub(super) struct Host {
     pub(super) now: u64,

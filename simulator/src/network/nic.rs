@@ -1,7 +1,7 @@
 //! The uplink: what is on the wire, when it interrupts, and how many bytes it takes (byte queue limits).
 
-use super::host::Packet;
-use super::Link;
+use super::packet::Packet;
+use super::scene::Link;
 use std::collections::VecDeque;
 
 /// Bytes on the wire beside those of a packet: preamble, check sequence, gap.

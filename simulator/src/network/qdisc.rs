@@ -1,7 +1,7 @@
 //! The uplink's queue.
 
-use super::host::Packet;
-use super::Qdisc;
+use super::packet::Packet;
+use super::scene::Qdisc;
 use giusto_model::PacketClass;
 use std::collections::VecDeque;
 

@@ -1,6 +1,7 @@
 //! Softirqs: one poll list in turn, with ordinary threads for what softirqs leave (Linux 3.18, and today's backlog).
 
-use super::host::{Host, Packet};
+use super::host::Host;
+use super::packet::Packet;
 use std::collections::VecDeque;
 
 /// Packets of one device in a row.

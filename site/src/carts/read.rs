@@ -1,11 +1,11 @@
 //! From XML to components.
 
-use super::{Component, Period, Scheduler, Unit, NOTES, SYSTEM};
+use super::component::{Component, Period, Scheduler, NOTES, SYSTEM};
+use super::unit::Unit;
 use crate::error::{Fault, SiteError, Span};
 use crate::file::Form;
 use crate::source::Source;
-use crate::suggest::did_you_mean;
-use crate::value::shown;
+use crate::suggest::{did_you_mean, shown};
 use giusto_model::{Duration, Release, Task, TaskError};
 use roxmltree::{Attribute, Document, Node, NodeType, ParsingOptions};
 use std::collections::HashSet;

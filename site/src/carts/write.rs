@@ -1,7 +1,7 @@
 //! The tree as CARTS reads it, and with what CARTS computes.
 
-use super::unit::decimal;
-use super::{Component, Period, Unit, NOTES};
+use super::component::{Component, Period, NOTES};
+use super::unit::{decimal, Unit};
 use giusto_model::{Interface, Task};
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! Eight guests with loads of 1 to 8 on two cores: [LiC20, § 3.4.3, Fig. 3.11].
 
 use crate::tables::Csv;
-use crate::vatc::host::Host;
-use crate::vatc::measured::{quiet, steal, OTHERS};
+use crate::vatc::cells::{percentile_ms, quiet};
+use crate::vatc::host::{steal, Host, OTHERS};
 use crate::Error;
 use giusto_measure::packets::{ping, Flood, Flow, Ping, Pings};
 use giusto_measure::Generator;
@@ -22,7 +22,7 @@ pub(crate) fn set(set: u64, core: f64, length: Duration, table: &mut Csv, played
     for (name, loads) in ORDERS {
         let found = quiet(|| cell(loads, core, length))?;
         for (arm, (imbalance, [first, second])) in ["lnf", "giusto"].into_iter().zip(found) {
-            let ms = |pings: &Pings| format!("{:.3}", crate::vatc::measured::percentile_ms(pings, 99.0));
+            let ms = |pings: &Pings| format!("{:.3}", percentile_ms(pings, 99.0));
             let row = [set.to_string(), name.into(), arm.into(), format!("{imbalance:.3}"), ms(&first), ms(&second)];
             table.row(&row);
         }

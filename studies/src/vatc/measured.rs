@@ -1,11 +1,12 @@
 //! Packets of a critical guest beside guests that flood the host, on this machine's own kernel: [LiC20, § 3.4, Figs 3.6 to 3.11].
 
 use crate::tables::Csv;
-use crate::vatc::host::{bucket, capacity, Arm, Host, UPLINK};
+use crate::vatc::cells::{percentile_ms, quiet};
+use crate::vatc::host::{bucket, capacity, steal, Arm, Host, OTHERS, UPLINK};
 use crate::vatc::{balance, starving};
 use crate::{Error, Size};
 use giusto_analysis::packets::{delay_bound, Flow as PacketFlow, Poll};
-use giusto_measure::packets::{ping, Flood, Flow, Ping, Pings};
+use giusto_measure::packets::{ping, Flood, Flow, Ping};
 use giusto_measure::Generator;
 use giusto_model::Duration;
 use rustix::thread::{sched_setaffinity, CpuSet};
@@ -15,16 +16,10 @@ use std::collections::BTreeMap;
 const INTERFERERS: usize = 4;
 /// A ping every so often.
 const EVERY: Duration = Duration::from_ms(3);
-/// The core that does what is not the host: guests, the one that pings, the remote machine. The host's is 0.
-pub(crate) const OTHERS: u32 = 1;
 /// Above all guests, so that what is measured is the host.
 const PING_PRIORITY: u8 = 50;
 /// The bucket of the guest that pings: packets a second, and at once.
 const GUEST: (u64, u64) = (2_000, 64);
-
-/// Most of both cores' time that may be stolen in a cell; one with more is measured again, three times at most.
-const STOLEN: u64 = 20;
-const TRIES: usize = 3;
 
 /// Real time: no two runs give the same bytes.
 ///
@@ -90,20 +85,6 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
     Ok(tables.into_iter().map(|(name, csv)| (name.into(), csv.text())).collect())
 }
 
-/// The try of which least was stolen.
-pub(crate) fn quiet<T>(mut cell: impl FnMut() -> Result<(T, u64), Error>) -> Result<T, Error> {
-    let mut best: Option<(T, u64)> = None;
-    for _ in 0..TRIES {
-        let now = cell()?;
-        let found = best.take().filter(|best| best.1 <= now.1).unwrap_or(now);
-        if found.1 <= STOLEN {
-            return Ok(found.0);
-        }
-        best = Some(found);
-    }
-    best.map(|best| best.0).ok_or_else(|| Error::machine("nothing was measured"))
-}
-
 /// How long a ping takes at most, in ms, where a core processes so many packets a second: what goes out passes the guest's thread, what comes
 /// back the uplink's and the guest's again, each after a poll of somebody else.
 fn bound(core: f64) -> Result<f64, Error> {
@@ -114,11 +95,6 @@ fn bound(core: f64) -> Result<f64, Error> {
     let ns = |bound: Option<Duration>| bound.map_or(f64::INFINITY, |bound| bound.ns() as f64);
     let (out, back) = (ns(delay_bound(&[uplink], guest, poll)?), ns(delay_bound(&[], uplink, poll)?));
     Ok((2.0 * out + back) / 1e6)
-}
-
-/// In ms; one that was lost took as long as it was waited for.
-pub(crate) fn percentile_ms(pings: &Pings, percent: f64) -> f64 {
-    pings.percentile(percent).map_or(2_000.0, |ns| ns as f64 / 1e6)
 }
 
 /// A row and its p95, and per mille of both cores' time that was stolen.
@@ -150,10 +126,4 @@ fn cell(
     row.push(format!("{:.1}", taken as f64 / length.ns() as f64 * 1e6));
     row.extend([stolen, found.latest].map(ms));
     Ok(((row, percentile_ms(&found, 95.0)), stolen * 1000 / (2 * length.ns())))
-}
-
-/// Taken from this machine by its hypervisor so far, of both cores, in ns.
-pub(crate) fn steal() -> Result<u64, Error> {
-    let all = giusto_measure::steal(&[0, OTHERS]).map_err(Error::machine)?;
-    Ok(all.iter().map(|noise| noise.steal_ns).sum())
 }

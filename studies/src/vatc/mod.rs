@@ -2,6 +2,7 @@
 
 pub(crate) mod balance;
 pub(crate) mod bucket;
+mod cells;
 pub(crate) mod host;
 pub(crate) mod interference;
 pub(crate) mod measured;

@@ -1,8 +1,8 @@
 //! What a high class without a bucket leaves to the low one: [LiC20, § 3.4.2, Fig. 3.10].
 
 use crate::tables::Csv;
-use crate::vatc::host::{bucket, filter, Arm, Host};
-use crate::vatc::measured::{quiet, steal, OTHERS};
+use crate::vatc::cells::quiet;
+use crate::vatc::host::{bucket, filter, steal, Arm, Host, OTHERS};
 use crate::Error;
 use giusto_measure::packets::{Flood, Flow, Place, Stage};
 use giusto_model::{Bucket, Duration};

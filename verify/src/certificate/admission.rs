@@ -4,12 +4,13 @@
 //! no such task, as it can take two budgets in a row: then every window is looked at ([`windows`]). Servers with criticality are
 //! under another order, of which [`criticality`] knows the test.
 
+use super::broken::Broken;
 use super::exact::{of, share, Exact};
-use super::{criticality, windows, Broken, CheckedCore};
+use super::{criticality, promise, windows};
 use giusto_model::{
-    Admission, Backend, Bandwidth, Certificate, HostPlan, Interface, ModesPlan, Plan, Promise, Server, ServerKind,
-    ServicePlan, STOPPED,
+    Admission, Bandwidth, HostPlan, Interface, ModesPlan, Plan, Server, ServerKind, ServicePlan, STOPPED,
 };
+use serde::Serialize;
 
 /// Cores with reservations, all of which fit.
 pub(super) fn check(plan: &Plan) -> Result<Vec<CheckedCore>, Broken> {
@@ -101,18 +102,9 @@ fn core(here: &[&ServicePlan], admission: &Admission, keep_free: Bandwidth) -> R
     windows::check(&servers)
 }
 
-/// Whether the entry's proof needs a core without others.
+/// Whether the entry's proof needs a core without others. Real-time groups have fixed priorities.
 fn alone(entry: &ServicePlan) -> bool {
-    match (&entry.promise, entry.backend) {
-        (Promise::AsIfAlone, _) | (_, Backend::RtGroup) => true,
-        // Budgets that end at the tick: each of the others may run over by one.
-        (Promise::EveryDeadline { .. }, backend) => backend != Backend::Manager,
-        // Its response times are those of the highest priority.
-        (Promise::Percentiles { .. }, _) => {
-            matches!(entry.certificate, Certificate::Percentiles { wait, .. } if wait.is_zero())
-        }
-        (Promise::Supply(_) | Promise::Leftovers { .. }, _) => false,
-    }
+    entry.backend.abilities().alone || (promise::claims(&entry.promise).alone)(entry)
 }
 
 /// Whether the modes of its host begin with this service standing still.
@@ -158,4 +150,13 @@ fn floors(plan: &Plan, host: &HostPlan) -> Result<(), Broken> {
         }
         None => Ok(()),
     }
+}
+
+/// A core whose servers fit together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckedCore {
+    /// Its host.
+    pub on: String,
+    /// Its number there.
+    pub core: u32,
 }

@@ -1,8 +1,8 @@
 //! `as-if-alone`: no window as long as the server's period has more work on a whole core than the budget (LiH21,
 //! Theorem 1), so that the budget never runs out.
 
+use super::broken::Broken;
 use super::exact::work;
-use super::Broken;
 use giusto_model::{Duration, Release, Server, Task};
 
 /// Steps that take some seconds.

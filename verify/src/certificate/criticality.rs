@@ -1,14 +1,19 @@
 //! Criticality: the worst budget of a high server is enough for its worst, and the servers of a core go together by EDF-VD (paper
 //! 003, eqs. 1 to 6). U1(1), U2(1) and U2(2) are summed here from the servers; of x nothing is believed but its value.
 
+use super::broken::Broken;
+use super::entry::{self, CheckedService};
 use super::exact::{of, share, whole, Exact};
-use super::{entry, modes, Broken};
-use giusto_model::{
-    Admission, Backend, Cap, Criticality, Duration, LocalProof, Promise, Server, ServerKind, ServicePlan, Task,
-};
+use giusto_model::{Admission, Cap, Criticality, Duration, LocalProof, Promise, Server, ServerKind, ServicePlan, Task};
+
+/// One entry, at its worst too if it has high criticality.
+pub(super) fn check(one: &ServicePlan) -> Result<CheckedService, Broken> {
+    let usual = entry::check(one)?;
+    Ok(CheckedService { compared: usual.compared + worst(one)?, ..usual })
+}
 
 /// The numbers of one entry that follow from its criticality; comparisons that were made.
-pub(super) fn check(one: &ServicePlan) -> Result<usize, Broken> {
+fn worst(one: &ServicePlan) -> Result<usize, Broken> {
     let (budget, period) = (one.server.budget, one.server.period);
     match (one.criticality, &one.pessimistic) {
         (None | Some(Criticality::Low), Some(_)) => {
@@ -39,7 +44,7 @@ fn at_worst(one: &ServicePlan, worst: Duration, proof: &LocalProof) -> Result<us
     }
     let base = ServicePlan { criticality: None, pessimistic: None, ..one.clone() };
     let server = Server { budget: worst, ..one.server };
-    let checked = entry::check(&modes::with(&base, server, proof));
+    let checked = entry::check(&entry::with(&base, server, proof));
     checked
         .map(|checked| checked.compared)
         .map_err(|broken| Broken { what: format!("at its worst: {}", broken.what), ..broken })
@@ -65,7 +70,7 @@ pub(super) fn core(here: &[&ServicePlan], admission: &Admission) -> Result<(), B
         let broken = |what: &str, needed: &str, found: &str| Err(Broken::new(what, needed, found).of(entry));
         let Server { kind, budget, period } = entry.server;
         let part = |budget: Duration| of(budget, period).unwrap_or_else(|| whole(1));
-        if kind != ServerKind::ConstantBandwidth || entry.backend != Backend::Manager {
+        if kind != ServerKind::ConstantBandwidth || !entry.backend.abilities().criticality {
             return broken("a server of the mixed order", "constant_bandwidth of the manager", "another");
         }
         if entry.cap != Cap::Soft {

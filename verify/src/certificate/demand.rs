@@ -7,8 +7,8 @@
 //! only if dbf(t) > sbf(t) for a deadline t. Both rise with t only, so a supply at t that is enough for all that is due before
 //! t' settles all of [t, t').
 
+use super::broken::Broken;
 use super::exact::{fraction, of, utilization, whole, work, Exact};
-use super::Broken;
 use giusto_model::{Duration, GuestScheduler, Point, Scheduler, Server, Task};
 
 /// What of a server is counted on.

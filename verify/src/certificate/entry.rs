@@ -1,10 +1,12 @@
 //! One entry of a plan: its numbers among each other, and its certificate.
 
-use super::demand::{self, Counted};
+use super::broken::Broken;
 use super::exact::{of, share, utilization};
-use super::{alone, criticality, percentiles, Broken, CheckedService};
-use giusto_model::{Backend, Certificate, Duration, Promise, ServerKind, ServicePlan};
+use super::promise::{self, Proven};
+use giusto_model::{Certificate, Duration, LocalProof, Promise, Server, ServicePlan};
+use serde::Serialize;
 
+/// But for what follows from its criticality.
 pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
     let (server, tasks) = (entry.server, &entry.tasks);
     if server.budget.is_zero() || server.budget > server.period {
@@ -13,12 +15,7 @@ pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
     for task in tasks {
         task.validate().map_err(|why| Broken::new(format!("task '{}'", task.name), "one that makes sense", why))?;
     }
-    let known = match entry.backend {
-        Backend::Manager => server.kind != ServerKind::Unlimited,
-        Backend::Deadline | Backend::RtGroup => server.kind == ServerKind::ConstantBandwidth,
-        Backend::Quota => false,
-    };
-    if !known {
+    if !entry.backend.abilities().kinds.contains(&server.kind) {
         return Err(Broken::new("a server that its backend can be", entry.backend, server.kind));
     }
     let used = utilization(tasks);
@@ -38,54 +35,10 @@ pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
             entry.required,
         ));
     }
-    let (promise, compared, latency) = match (&entry.promise, &entry.certificate) {
-        (Promise::EveryDeadline { scheduler, .. }, Certificate::EveryDeadline { budget, latency, points, until }) => {
-            supplies_at_any_time(server.kind)?;
-            let supply = Counted::new(server, *budget, *latency);
-            ("every-deadline", demand::check(tasks, *scheduler, &supply, points, *until)?, *latency)
-        }
-        (Promise::AsIfAlone, Certificate::AsIfAlone { from, demand }) => {
-            if ![ServerKind::ConstantBandwidth, ServerKind::Deferrable].contains(&server.kind) {
-                return Err(Broken::new(
-                    "a server for which Theorem 1 holds",
-                    "constant_bandwidth or deferrable",
-                    server.kind,
-                ));
-            }
-            ("as-if-alone", alone::check(tasks, server, *from, *demand)?, Duration::ZERO)
-        }
-        (
-            Promise::Percentiles { points, arrivals, service },
-            Certificate::Percentiles { budget, latency, wait, predicted, .. },
-        ) => {
-            let counted = percentiles::Counted { server, budget: *budget, latency: *latency, wait: *wait };
-            let played = percentiles::check(points, *arrivals, service, &counted, predicted)?;
-            ("percentiles", played, *latency)
-        }
-        (Promise::Supply(interfaces), Certificate::Supply) => {
-            let own = interfaces.get(entry.vcpu.unwrap_or(0) as usize);
-            let given = |i: &&giusto_model::Interface| i.period == server.period && i.budget <= server.budget;
-            if own.filter(given).is_none() {
-                let own = own.map_or("none".into(), ToString::to_string);
-                return Err(Broken::new(
-                    "the supply that was promised",
-                    own,
-                    format!("{} every {}", server.budget, server.period),
-                ));
-            }
-            ("supply", 1, Duration::ZERO)
-        }
-        _ => return Err(Broken::new("a certificate of its promise", "of the same name", "of another")),
-    };
-    let loss = match entry.promise {
-        Promise::EveryDeadline { .. } | Promise::Percentiles { .. } => {
-            Duration::from_ns(server.budget.ns() - counted.ns())
-        }
-        _ => Duration::ZERO,
-    };
-    let compared = compared + criticality::check(entry)?;
+    let claims = promise::claims(&entry.promise);
+    let Proven { compared, loss, latency } = (claims.check)(entry, counted)?;
     let (service, vcpu, core) = (entry.name.clone(), entry.vcpu, entry.core);
-    Ok(CheckedService { service, vcpu, core, promise, compared, loss, latency })
+    Ok(CheckedService { service, vcpu, core, promise: claims.name, compared, loss, latency })
 }
 
 /// What of the budget the promise rests on; the margin of deadlines is all the rest.
@@ -110,16 +63,42 @@ fn counted(entry: &ServicePlan) -> Result<Duration, Broken> {
     }
 }
 
-/// Whether work that comes at any time is sure of what the periodic resource supplies.
-fn supplies_at_any_time(kind: ServerKind) -> Result<(), Broken> {
-    match kind {
-        ServerKind::PeriodicStrict
-        | ServerKind::PeriodicConserving
-        | ServerKind::PeriodicReclaiming
-        | ServerKind::Deferrable
-        | ServerKind::ConstantBandwidth => Ok(()),
-        ServerKind::Polling | ServerKind::Sporadic | ServerKind::Unlimited => {
-            Err(Broken::new("a server that supplies at any time", "periodic, deferrable or constant_bandwidth", kind))
-        }
+/// One entry of a plan that keeps its promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckedService {
+    /// Its service.
+    pub service: String,
+    /// Its virtual CPU.
+    pub vcpu: Option<u32>,
+    /// Its core.
+    pub core: u32,
+    /// What holds.
+    pub promise: &'static str,
+    /// Comparisons of demand and supply that were made.
+    pub compared: usize,
+    /// What the server may lack of each budget.
+    #[serde(rename = "loss_ns")]
+    pub loss: Duration,
+    /// How late its supply may come, once in any window.
+    #[serde(rename = "latency_ns")]
+    pub latency: Duration,
+}
+
+/// An entry as it is in a local mode, or with its worst budget.
+pub(super) fn with(base: &ServicePlan, server: Server, proof: &LocalProof) -> ServicePlan {
+    let promise = match &base.promise {
+        Promise::Supply(all) => Promise::Supply(vec![server.interface(); all.len()]),
+        promise => promise.clone(),
+    };
+    ServicePlan {
+        server,
+        promise,
+        tasks: proof.tasks.clone(),
+        utilization: proof.utilization,
+        required: proof.required,
+        margin: proof.margin,
+        hold: proof.hold,
+        certificate: proof.certificate.clone(),
+        ..base.clone()
     }
 }

@@ -1,7 +1,7 @@
 //! The host's measured latency: whether it is the worst of its cores, measured often enough, and whether every certificate allows
 //! for it.
 
-use super::Broken;
+use super::broken::Broken;
 use giusto_model::{Certificate, Duration, HostLatency, HostPlan, LocalProof, Plan, Promise, ServicePlan, Task};
 
 pub(super) fn check(plan: &Plan) -> Result<(), Broken> {

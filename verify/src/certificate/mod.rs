@@ -6,6 +6,7 @@
 
 mod admission;
 mod alone;
+mod broken;
 mod criticality;
 mod demand;
 mod entry;
@@ -14,18 +15,22 @@ mod latency;
 mod modes;
 mod network;
 mod percentiles;
+mod promise;
 mod read;
 mod recovery;
 mod topic;
 mod windows;
 
+pub use admission::CheckedCore;
+pub use broken::Broken;
+pub use entry::CheckedService;
 pub use modes::CheckedMode;
 pub use network::CheckedInterface;
 pub use read::{read_plan, NoPlan};
 pub use recovery::CheckedEnsemble;
 pub use topic::CheckedTopic;
 
-use giusto_model::{Duration, Plan, Promise, ServicePlan};
+use giusto_model::{Plan, Promise, ServicePlan};
 use serde::Serialize;
 use std::fmt;
 
@@ -50,99 +55,16 @@ pub struct Checked {
     pub modes: Vec<CheckedMode>,
 }
 
-/// A core whose servers fit together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CheckedCore {
-    /// Its host.
-    pub on: String,
-    /// Its number there.
-    pub core: u32,
-}
-
-/// One entry of a plan that keeps its promise.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CheckedService {
-    /// Its service.
-    pub service: String,
-    /// Its virtual CPU.
-    pub vcpu: Option<u32>,
-    /// Its core.
-    pub core: u32,
-    /// What holds.
-    pub promise: &'static str,
-    /// Comparisons of demand and supply that were made.
-    pub compared: usize,
-    /// What the server may lack of each budget.
-    #[serde(rename = "loss_ns")]
-    pub loss: Duration,
-    /// How late its supply may come, once in any window.
-    #[serde(rename = "latency_ns")]
-    pub latency: Duration,
-}
-
-/// The first thing in a plan that does not hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-pub struct Broken {
-    /// Whose claim; `None`: a core's.
-    pub service: Option<String>,
-    /// Its virtual CPU.
-    pub vcpu: Option<u32>,
-    /// The core.
-    pub core: Option<u32>,
-    /// The claim.
-    pub what: String,
-    /// Length of the window that the claim is about.
-    #[serde(rename = "at_ns")]
-    pub at: Option<Duration>,
-    /// What there would have to be.
-    pub needed: Box<str>,
-    /// What there is.
-    pub found: Box<str>,
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.service, self.core) {
-            (Some(service), _) => write!(f, "service '{service}'")?,
-            (None, Some(core)) => write!(f, "core {core}")?,
-            (None, None) => write!(f, "the plan")?,
-        }
-        if let Some(vcpu) = self.vcpu {
-            write!(f, ", virtual CPU {vcpu}")?;
-        }
-        if let (Some(_), Some(core)) = (&self.service, self.core) {
-            write!(f, " on core {core}")?;
-        }
-        write!(f, ": {}", self.what)?;
-        if let Some(at) = self.at {
-            write!(f, " in a window of {at}")?;
-        }
-        write!(f, ": needed {}, found {}", self.needed, self.found)
-    }
-}
-
-impl Broken {
-    pub(self) fn new(what: impl Into<String>, needed: impl ToString, found: impl ToString) -> Self {
-        let (needed, found) = (needed.to_string().into(), found.to_string().into());
-        Broken { service: None, vcpu: None, core: None, what: what.into(), at: None, needed, found }
-    }
-    pub(self) fn at(self, at: u64) -> Self {
-        Broken { at: Some(Duration::from_ns(at)), ..self }
-    }
-    pub(self) fn of(self, entry: &ServicePlan) -> Self {
-        Broken { service: Some(entry.name.clone()), vcpu: entry.vcpu, core: Some(entry.core), ..self }
-    }
-}
-
 /// Whether all promises of `plan` are kept, given that tasks and servers are what it says: each entry by its certificate, each
-/// core by its admission, what a host's latency is by its cores, the floors by what is left, topics by the law of their buckets, the ensemble by the parts of its recovery,
+/// core by its admission, what a host's latency is by its cores, the floors by what is left, topics by the law of their
+/// buckets, the ensemble by the parts of its recovery,
 /// interfaces by what can be ahead of their packets, modes by the servers of all local modes and by each core in each of them.
 ///
 /// # Errors
 /// The first that does not hold, or that would take more than some seconds to establish.
 pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
     let busy = plan.services.iter().filter(|one| !modes::idle(plan, one));
-    let services = busy.map(|one| entry::check(one).map_err(|broken| broken.of(one)));
+    let services = busy.map(|one| criticality::check(one).map_err(|broken| broken.of(one)));
     let services = services.collect::<Result<_, _>>()?;
     whole(plan)?;
     latency::check(plan)?;
@@ -165,11 +87,8 @@ fn whole(plan: &Plan) -> Result<(), Broken> {
         if let Some(other) = all.iter().find(|other| other.promise != one.promise) {
             return Err(Broken::new("one service has one promise", "one", "two").of(other));
         }
-        let entries = match &one.promise {
-            Promise::AsIfAlone | Promise::Percentiles { .. } => 1,
-            Promise::Supply(interfaces) => interfaces.len(),
-            Promise::EveryDeadline { vcpus, .. } => *vcpus as usize,
-            Promise::Leftovers { .. } => return broken("it is promised no reservation", &0, all.len()),
+        let Some(entries) = promise::claims(&one.promise).entries else {
+            return broken("it is promised no reservation", &0, all.len());
         };
         if all.len() != entries {
             return broken("entries of this service", &entries, all.len());

@@ -4,11 +4,12 @@
 //! one. That a change takes as long as the plan says is not checked here: how late a machine is, and what its
 //! signalling takes, the plan only claims.
 
+use super::broken::Broken;
 use super::exact::utilization;
-use super::{admission, entry, exact, Broken};
+use super::{admission, criticality, entry, exact};
 use giusto_model::{
-    Bandwidth, Duration, GuestScheduler, HostPlan, LeftoverPlan, LocalPlan, LocalProof, MemberPlan, ModePlan,
-    ModesPlan, Plan, Promise, Scheduler, Server, ServicePlan, Task, AGENT_TASK, RUNNING, STOPPED,
+    Bandwidth, Duration, GuestScheduler, HostPlan, LeftoverPlan, LocalPlan, MemberPlan, ModePlan, ModesPlan, Plan,
+    Promise, Scheduler, Server, ServicePlan, Task, AGENT_TASK, RUNNING, STOPPED,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -130,13 +131,13 @@ fn member<'a>(part: &Plan, modes: &ModesPlan, member: &'a MemberPlan) -> Result<
                 let (cost, spacing) = (at_once(modes, agent.cost), modes.changes.spacing);
                 work(&proof.tasks, cost, spacing, *scheduler).map_err(|one| told(one).of(base))?;
             }
-            let entry = with(base, *server, proof);
+            let entry = entry::with(base, *server, proof);
             // Nobody runs there but the kernel of the virtual CPU.
             let nothing = local.name == STOPPED && proof.tasks.is_empty() && nth > 0;
             if nothing && !server.budget.is_zero() && server.budget <= server.period {
                 continue;
             }
-            compared += entry::check(&entry).map_err(|one| told(one).of(base))?.compared;
+            compared += criticality::check(&entry).map_err(|one| told(one).of(base))?.compared;
         }
         if !own.is_empty() && matches!(own[0].promise, Promise::EveryDeadline { .. }) {
             let there: Vec<&Task> = local.proofs.iter().flat_map(|proof| &proof.tasks).collect();
@@ -153,25 +154,6 @@ fn member<'a>(part: &Plan, modes: &ModesPlan, member: &'a MemberPlan) -> Result<
         }
     }
     Ok(found)
-}
-
-/// An entry as it is in a local mode, or with its worst budget.
-pub(super) fn with(base: &ServicePlan, server: Server, proof: &LocalProof) -> ServicePlan {
-    let promise = match &base.promise {
-        Promise::Supply(all) => Promise::Supply(vec![server.interface(); all.len()]),
-        promise => promise.clone(),
-    };
-    ServicePlan {
-        server,
-        promise,
-        tasks: proof.tasks.clone(),
-        utilization: proof.utilization,
-        required: proof.required,
-        margin: proof.margin,
-        hold: proof.hold,
-        certificate: proof.certificate.clone(),
-        ..base.clone()
-    }
 }
 
 /// What agents may have to do in one spacing: for one change, and where a mode is urgent, which does not wait, for two.
@@ -229,7 +211,7 @@ fn in_mode(part: &Plan, modes: &ModesPlan, mode: &ModePlan, locals: &[&LocalPlan
     for (member, local) in modes.members.iter().zip(locals) {
         let own = services.iter_mut().filter(|entry| entry.name == member.service);
         let proofs = local.servers.iter().zip(&local.proofs);
-        own.zip(proofs).for_each(|(entry, (server, proof))| *entry = with(entry, *server, proof));
+        own.zip(proofs).for_each(|(entry, (server, proof))| *entry = entry::with(entry, *server, proof));
     }
     let host = HostPlan { admission: mode.admission.clone(), ..part.hosts[0].clone() };
     for entry in &mut services {

@@ -1,7 +1,7 @@
 //! Packets: each bound by itself, put into the inequality that it has to satisfy, and whether the kernel would stop a thread.
 
+use super::broken::Broken;
 use super::exact::{whole, Exact};
-use super::Broken;
 use giusto_model::{Bucket, Duration, NetworkPlan, PacketClass, Plan, Rate, VifPlan};
 use num_bigint::BigUint;
 use serde::Serialize;

@@ -5,7 +5,7 @@
 //! work that was there at the start of it; so that is all that it gets here, at the very end. What is found varies by chance:
 //! only a point that is missed beyond what chance explains is no proof.
 
-use super::Broken;
+use super::broken::Broken;
 use giusto_model::{Arrivals, Duration, PredictedPercentile, Server, ServerKind, ServiceTime, Within};
 use rand::Rng;
 use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};

@@ -1,6 +1,6 @@
 //! An ensemble's promise: the longest recovery, added up vote by vote and write by write.
 
-use super::Broken;
+use super::broken::Broken;
 use giusto_model::{CoordinationPlan, Duration, Epochs, RecoveryTimes};
 use serde::Serialize;
 

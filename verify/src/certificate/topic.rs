@@ -1,7 +1,7 @@
 //! A topic's promise: the law of the wait for tokens, by another way than the planner's, and what its brokers carry.
 
-use super::Broken;
-use giusto_model::{Plan, Rate, TopicPlan, Within};
+use super::broken::Broken;
+use giusto_model::{Plan, Rate, TopicLimit, TopicPlan, Within};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -109,7 +109,9 @@ struct Law {
 
 impl Law {
     fn new(topic: &TopicPlan) -> Result<Law, Broken> {
-        let (batch, depth) = (topic.arrivals.batch, topic.share.depth.as_f64());
+        // At delivery one token of each share may be on its way to a socket.
+        let taken = if topic.limit == TopicLimit::Delivery { 1.0 } else { 0.0 };
+        let (batch, depth) = (topic.arrivals.batch, topic.share.depth.as_f64() - taken);
         let rate = topic.share.rate.per_ns();
         let load = topic.arrivals.rate.per_ns() / topic.brokers.len() as f64 * f64::from(batch) / rate;
         if !(load > 0.0 && load < 1.0 && depth >= 1.0) {

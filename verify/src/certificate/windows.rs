@@ -8,9 +8,9 @@
 //! - and of each deferrable one what it has left of an older budget: up to B, but only until that is replaced, t mod P after
 //!   the window begins; what all of them use by then is not more than the time until then.
 
+use super::broken::Broken;
 use super::exact::{of, whole, Exact};
-use super::Broken;
-use giusto_model::{Server, ServerKind};
+use giusto_model::Server;
 
 /// Stretches that take some seconds.
 const MOST_STRETCHES: u32 = 1_000_000;
@@ -18,7 +18,7 @@ const MOST_STRETCHES: u32 = 1_000_000;
 /// Walks down from the longest window that could ask for too much. What is asked for never falls with t: if it is d < t for t,
 /// no window from d to t asks for more than its length.
 pub(super) fn check(here: &[Server]) -> Result<(), Broken> {
-    if here.iter().all(|entry| entry.kind != ServerKind::Deferrable) {
+    if !here.iter().any(|entry| entry.kind.renewal().keeps_budget()) {
         return Ok(());
     }
     let least = here.iter().map(|entry| entry.period.ns()).min().unwrap_or(0);
@@ -51,7 +51,7 @@ fn longest(here: &[Server]) -> Result<u64, Broken> {
     if sum >= one {
         return Err(Broken::new("a core of which something is left", "less than 1", sum));
     }
-    let deferrable = here.iter().filter(|entry| entry.kind == ServerKind::Deferrable);
+    let deferrable = here.iter().filter(|entry| entry.kind.renewal().keeps_budget());
     let kept: Exact = deferrable.map(|entry| whole(entry.budget.ns().into()) * (one.clone() - share(entry))).sum();
     let bound = (kept / (one - sum)).ceil().to_integer();
     u64::try_from(bound).map_err(|_| Broken::new("windows to look at", "at most 584 years", "longer ones"))
@@ -59,14 +59,14 @@ fn longest(here: &[Server]) -> Result<u64, Broken> {
 
 /// B and P of all that get their budgets at once.
 fn steps<'a>(here: &'a [Server]) -> impl Iterator<Item = (u64, u64)> + 'a {
-    let at_once = here.iter().filter(|entry| entry.kind != ServerKind::ConstantBandwidth);
+    let at_once = here.iter().filter(|entry| entry.kind.renewal().steps());
     at_once.map(|entry| (entry.budget.ns(), entry.period.ns()))
 }
 
 /// In whole ns.
 fn asked(here: &[Server], t: u64) -> u128 {
     let whole_budgets: u128 = steps(here).map(|(budget, period)| u128::from(t / period) * u128::from(budget)).sum();
-    let renewed = here.iter().filter(|entry| entry.kind == ServerKind::ConstantBandwidth);
+    let renewed = here.iter().filter(|entry| !entry.kind.renewal().steps());
     let renewed: Exact = renewed.filter_map(|entry| of(entry.budget, entry.period)).sum();
     let renewed = (renewed * whole(t.into())).floor().to_integer();
     let (all, room) = left(here, t);
@@ -77,7 +77,7 @@ fn asked(here: &[Server], t: u64) -> u128 {
 /// Of older budgets: all, and as much as there is time for. All that is replaced by y is used within y: the rest of them, those
 /// replaced later, whole.
 fn left(here: &[Server], t: u64) -> (u128, u128) {
-    let deferrable = here.iter().filter(|entry| entry.kind == ServerKind::Deferrable);
+    let deferrable = here.iter().filter(|entry| entry.kind.renewal().keeps_budget());
     let older: Vec<(u64, u128)> = deferrable.map(|entry| (t % entry.period.ns(), entry.budget.ns().into())).collect();
     let later = |until: u64| older.iter().filter(|(replaced, _)| *replaced > until).map(|(_, b)| b).sum::<u128>();
     let room = older.iter().map(|&(until, _)| u128::from(until) + later(until)).min().unwrap_or(0);

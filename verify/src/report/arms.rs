@@ -1,7 +1,7 @@
 //! All arms of a comparison in one table.
 
+use super::cells::{capital, estimate_cell, percentile_cell};
 use super::page::table;
-use super::{capital, estimate_cell, percentile_cell};
 use crate::plot::class;
 use crate::words::{count, time};
 use crate::{Arm, Arms, Comparison, Row, PERCENTILES};

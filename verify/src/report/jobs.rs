@@ -1,7 +1,7 @@
 //! A stretch of a run, job by job, around its slowest one.
 
+use super::findings::Drawing;
 use super::page::escape;
-use super::Drawing;
 use crate::plot::Axis;
 use crate::words::time;
 use giusto_model::JobRecord;

@@ -3,63 +3,21 @@
 
 mod arms;
 mod boxes;
+mod cells;
+mod findings;
 mod jobs;
 pub(crate) mod page;
 mod sides;
 mod summary;
 
+pub use findings::{Drawing, Findings, ReportMeta};
 pub use jobs::slowest;
 
 use crate::plot::{svg, Curve, View};
-use crate::words::{count, time};
-use crate::{Arms, Comparison, Estimate, Kept, Percentile, Sample, TwoWay, REPLICATES};
-use giusto_model::PredictedPercentile;
+use crate::words::count;
+use crate::REPLICATES;
 use page::{details, escape, list, page, table};
 use sides::{Known, Side};
-
-/// What the report says besides the figures.
-#[derive(Clone, Debug, Default)]
-pub struct ReportMeta {
-    /// Title of the page.
-    pub title: String,
-    /// Said after the verdict, for example what was left of the core for others; may be empty.
-    pub outcome: String,
-    /// How it was obtained, as names and values: commands, seed, kernel, noise and steal figures.
-    pub lines: Vec<(String, String)>,
-    /// Drawings of the schedule.
-    pub schedule: Vec<Drawing>,
-}
-
-/// A drawing with what is said below it.
-#[derive(Clone, Debug, Default)]
-pub struct Drawing {
-    /// SVG, inserted as it is.
-    pub svg: String,
-    /// What it shows.
-    pub caption: String,
-    /// The same in rows of cells, the first of which are their names; may be empty.
-    pub table: Vec<Vec<String>>,
-}
-
-/// What the report is about.
-#[derive(Clone, Copy, Debug)]
-pub enum Findings<'a> {
-    /// The latency of a whole core, or of a reference, was promised: a comparison of these arms.
-    AsIfAlone(&'a Comparison, &'a Arms),
-    /// Two runs side by side, without a verdict; the arms are those of [`Arms::of_files`].
-    Two(&'a TwoWay, &'a Arms),
-    /// Percentiles were promised.
-    Percentiles {
-        /// What became of them.
-        kept: &'a Kept,
-        /// The runs that were judged.
-        runs: &'a [Sample],
-        /// Runs of the same beside others without a plan; may be none.
-        no_plan: &'a [Sample],
-        /// What the plan predicted; may be none.
-        predicted: &'a [PredictedPercentile],
-    },
-}
 
 /// `findings` as one self-contained HTML page. All inserted text is escaped, but the drawings of the schedule. The same
 /// findings give the same bytes. O(jobs · log jobs).
@@ -167,30 +125,4 @@ fn obtained(meta: &ReportMeta, findings: Findings) -> String {
         lines.push((format!("{} left out", count(voided.len(), "run")), voided.join("; ")));
     }
     format!("<h2>How it was obtained</h2>\n{}", list(&lines))
-}
-
-fn percentile_cell(percentile: &Percentile) -> String {
-    let words = |ns: Option<u64>, otherwise: &str| ns.map_or(otherwise.into(), |ns| time(ns as f64));
-    let upper = if percentile.low.is_none() { "never" } else { "?" };
-    let ends = [words(percentile.low, "never"), words(percentile.high, upper)];
-    format!("{}<small>{}</small>", words(percentile.value, "never"), interval(ends))
-}
-
-/// An interval in few characters: `135–136 us`, `0–11.6 us`, `468 us – 1.77 ms`; nothing if it is a point.
-fn interval([low, high]: [String; 2]) -> String {
-    match (low.split_once(' '), high.split_once(' ')) {
-        _ if low == high => String::new(),
-        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}–{high}"),
-        (None, _) | (_, None) => format!("{low}–{high}"),
-        _ => format!("{low} – {high}"),
-    }
-}
-
-fn estimate_cell(estimate: Estimate, words: impl Fn(f64) -> String) -> String {
-    format!("{}<small>{}</small>", words(estimate.value), interval([words(estimate.low), words(estimate.high)]))
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + chars.as_str())
 }

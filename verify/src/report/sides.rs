@@ -1,7 +1,7 @@
 //! What is drawn side by side: every arm with its runs, whatever the report is about.
 
 use super::boxes::Boxed;
-use super::Findings;
+use super::findings::Findings;
 use crate::words::time;
 use crate::{Arm, Arms, Predicted, Sample, PERCENTILES};
 

@@ -1,7 +1,8 @@
 //! The verdict, what was promised, predicted and measured beside it, and what the words mean.
 
-use super::page::{escape, table as tabulate};
-use super::{estimate_cell, percentile_cell, Findings, ReportMeta};
+use super::cells::{estimate_cell, percentile_cell};
+use super::findings::{Findings, ReportMeta};
+use super::page::{escape, list, table as tabulate};
 use crate::words::time;
 use crate::{Arm, Arms, Comparison, Kept, Percentile, TwoWay, Verdict, PERCENTILES};
 use giusto_model::PredictedPercentile;
@@ -158,5 +159,5 @@ pub(super) fn meaning(findings: Findings) -> String {
     };
     let lines: Vec<(String, String)> =
         lines.iter().map(|(name, words)| (name.to_string(), words.to_string())).collect();
-    format!("<h2>What the words mean</h2>\n<div class=\"prose\">{}</div>\n", super::list(&lines))
+    format!("<h2>What the words mean</h2>\n<div class=\"prose\">{}</div>\n", list(&lines))
 }

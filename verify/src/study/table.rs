@@ -1,6 +1,6 @@
 //! A table of results: comma-separated values below a line of column names.
 
-use super::Error;
+use super::error::Error;
 
 /// A table of texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

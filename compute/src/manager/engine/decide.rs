@@ -1,11 +1,11 @@
 //! What has happened is charged in order, the policy core says who runs, and each server's threads get their place.
 
-use super::super::ranks::{class, may_run, priorities, Standing};
+use super::super::ranks::priorities;
 use super::super::watch::{self, Event, What};
 use super::served::{give, Served};
 use super::Engine;
 use giusto_model::{Cap, Criticality, ServerKind};
-use giusto_policy::{CoreMode, Order};
+use giusto_policy::CoreMode;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// The priority of the highest server.
@@ -96,7 +96,7 @@ impl Engine {
         self.owe();
         for (slot, server) in self.servers.iter_mut().enumerate() {
             let Some(server) = server else { continue };
-            server.boost = server.boost.filter(|&(_, until)| until > self.at);
+            server.boost = server.boost.filter(|&until| until > self.at);
             let account = self.watch.account(slot);
             // Events may have been lost where the buffer was full.
             let is_ready = account.awake.load(Relaxed) > 0;
@@ -143,51 +143,24 @@ impl Engine {
         }
     }
 
-    /// Gives each server's threads their place; `false`: one has fallen asleep, ended or woken since, so that who runs has to be
-    /// decided anew.
+    /// Gives each server's threads the place that the policy core's order gives it; `false`: one has fallen asleep,
+    /// ended or woken since, so that who runs has to be decided anew.
     pub(super) fn apply(&mut self) -> bool {
         let slots: Vec<usize> = (0..self.servers.len()).filter(|&slot| self.servers[slot].is_some()).collect();
-        let served = || slots.iter().filter_map(|&slot| self.servers[slot].as_ref());
-        let is_hi = self.pool.core_mode(0) == CoreMode::Hi;
-        let standing = |server: &Served| {
-            let kind = server.managed.server.kind;
-            let rank = match self.order {
-                Order::FixedPriority => u64::from(server.managed.priority),
-                Order::Edf => self.pool.deadline_ns(server.id),
-                Order::MixedCriticality => {
-                    let early = if is_hi { 0 } else { server.early() };
-                    self.pool.deadline_ns(server.id).saturating_sub(early)
-                }
-            };
-            let has_budget = kind == ServerKind::Unlimited || self.pool.left_ns(server.id) > 0;
-            Standing {
-                kind,
-                class: match server.managed.criticality {
-                    Some(criticality) => class(criticality, is_hi, has_budget),
-                    None => has_budget.then_some(0),
-                },
-                rank: (rank, server.id.index()),
-                is_ready: server.is_ready,
-                boost: server.boost.map(|(place, _)| place),
-            }
-        };
-        let standings: Vec<Standing> = served().map(standing).collect();
-        let runs = self.pool.running(0).and_then(|id| served().position(|server| server.id == id));
-        // A low one without budget that is chosen runs like all who have no server.
-        let runs = runs.filter(|&place| standings[place].class.is_some() || self.order != Order::MixedCriticality);
-        let order = may_run(&standings, runs);
-        for (place, &slot) in slots.iter().enumerate() {
+        let slot_of =
+            |id| slots.iter().copied().find(|&slot| self.servers[slot].as_ref().is_some_and(|one| one.id == id));
+        // Who has no claim gets what is left over, like everybody who has no server.
+        let order = self.pool.order(watch::SERVERS).into_iter().take_while(|place| !place.leftovers);
+        let order: Vec<usize> = order.filter_map(|place| slot_of(place.id)).collect();
+        for &slot in slots.iter().filter(|slot| !order.contains(slot)) {
             let account = self.watch.account(slot);
             let Some(server) = &mut self.servers[slot] else { continue };
-            if !order.contains(&place) {
-                let dry = self.pool.left_ns(server.id);
-                server.park(account, dry);
-            }
+            let left = self.pool.left_ns(server.id);
+            server.park(account, left);
         }
         let now: Vec<Option<u32>> =
-            order.iter().map(|&place| self.servers[slots[place]].as_ref().and_then(|server| server.priority)).collect();
-        for (&place, priority) in order.iter().zip(priorities(&now, HIGHEST)) {
-            let slot = slots[place];
+            order.iter().map(|&slot| self.servers[slot].as_ref().and_then(|server| server.priority)).collect();
+        for (&slot, priority) in order.iter().zip(priorities(&now, HIGHEST)) {
             if let Some(server) = &mut self.servers[slot] {
                 server.unpark(self.watch.account(slot), priority);
             }
@@ -197,8 +170,7 @@ impl Engine {
         // Last: going on is no news to whoever orders it.
         for &slot in &slots {
             let Some(server) = &self.servers[slot] else { continue };
-            let follow =
-                slots.len() > 1 && self.alone != Some(slot) || server.managed.server.kind == ServerKind::Polling;
+            let follow = slots.len() > 1 && self.alone != Some(slot) || server.managed.server.kind.facts().idling_costs;
             let urgent = match follow {
                 true => watch::IDLE | watch::READY,
                 false if self.alone == Some(slot) => 0,

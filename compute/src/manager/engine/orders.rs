@@ -1,58 +1,17 @@
-//! What a manager is told to do: servers come, change, are boosted and go.
+//! Carrying out what a manager is told to do: servers come, change, are boosted and go.
 
+use super::super::command::Command;
 use super::super::group::Group;
-use super::super::{watch, Managed, Report};
+use super::super::managed::Managed;
+use super::super::watch;
 use super::served::{give, Periods, Served};
 use super::strays::Strays;
 use super::{monotonic, Engine};
 use crate::Error;
-use giusto_model::{Criticality, Server, ServerKind};
+use giusto_model::{Criticality, Server};
 use giusto_policy::{Mixed, Params, When};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::SyncSender;
-
-/// What the manager is asked to do; the answer goes to the sender.
-pub(in super::super) enum Command {
-    Add {
-        wanted: Box<(Managed, Group)>,
-        threads: Vec<u32>,
-        answer: SyncSender<Result<usize, Error>>,
-    },
-    TakeIn {
-        server: usize,
-        threads: Vec<u32>,
-    },
-    Prefer {
-        server: usize,
-        thread: u32,
-    },
-    /// Answers from when on it is in force.
-    Set {
-        server: usize,
-        wanted: Server,
-        criticality: Option<Criticality>,
-        when: When,
-        answer: SyncSender<Result<u64, Error>>,
-    },
-    Boost {
-        server: usize,
-        until: u64,
-    },
-    /// Answers with its next replenishment.
-    Look {
-        server: usize,
-        answer: SyncSender<Result<u64, Error>>,
-    },
-    Remove {
-        server: usize,
-        answer: SyncSender<()>,
-    },
-    Report {
-        answer: SyncSender<Report>,
-    },
-    Stop,
-}
 
 impl Engine {
     /// Carries commands out; `false`: stop.
@@ -91,13 +50,11 @@ impl Engine {
         let free = self.free_from(&managed);
         // Grids of equal periods coincide.
         let period = server.period.ns().max(1);
-        let first = match server.kind {
-            ServerKind::ConstantBandwidth | ServerKind::Sporadic | ServerKind::Unlimited => free,
-            _ if managed.criticality.is_some() => free,
-            _ => {
-                let first = managed.first.unwrap_or((self.at / period + 1) * period);
-                first + free.saturating_sub(first).div_ceil(period) * period
-            }
+        let first = if server.kind.renewal().on_grid() && managed.criticality.is_none() {
+            let first = managed.first.unwrap_or((self.at / period + 1) * period);
+            first + free.saturating_sub(first).div_ceil(period) * period
+        } else {
+            free
         };
         let slot = self.servers.iter().position(Option::is_none).unwrap_or(self.servers.len());
         if slot >= watch::SERVERS {
@@ -106,10 +63,9 @@ impl Engine {
         }
         let params =
             Params { budget: server.budget.ns(), period: server.period.ns(), first, priority: managed.priority };
-        let id = match (managed.criticality, policy_kind(server.kind)) {
-            (Some(criticality), _) => self.pool.add_mixed(mixed(server, criticality), first, self.at),
-            (None, Some(kind)) => self.pool.add(kind, params, self.at),
-            (None, None) => return Err(Error::Kind(server.kind)),
+        let id = match managed.criticality {
+            Some(criticality) => self.pool.add_mixed(mixed(server, criticality), first, self.at),
+            None => self.pool.add(server.kind, params, self.at),
         };
         let id = id.map_err(|why| refused(&managed.name, &why))?;
         let base = self.watch.account(slot).ran.load(Relaxed);
@@ -158,7 +114,7 @@ impl Engine {
             server.threads.insert(tid);
             server.give(tid);
         }
-        server.go_on_inside();
+        server.go_on_inside(&self.beats);
     }
 
     fn prefer(&mut self, slot: usize, thread: u32) {
@@ -188,11 +144,8 @@ impl Engine {
         let server = self.server(slot)?;
         let (id, name) = (server.id, server.managed.name.clone());
         self.pool.boost(id, until, self.at).map_err(|why| refused(&name, &why))?;
-        self.boosts += 1;
-        let (boosts, at) = (self.boosts, self.at);
-        let server = self.server(slot)?;
-        let place = server.boost.map_or(boosts, |(place, _)| place);
-        server.boost = (until > at).then_some((place, until));
+        let at = self.at;
+        self.server(slot)?.boost = Some(until).filter(|&until| until > at);
         Ok(())
     }
 
@@ -200,7 +153,7 @@ impl Engine {
         let Some(mut server) = self.servers.get_mut(slot).and_then(Option::take) else { return };
         server.shown.into_iter().for_each(|place| self.beats.hide(place));
         let _ = server.group.freeze(false);
-        server.strays.let_go();
+        server.strays.let_go(&self.beats, |_| true);
         self.watch.account(slot).parked.store(0, Relaxed);
         // Also those of which nothing was told: they would be taken for watched when they come again, and never be counted.
         let threads: BTreeSet<u32> = server.threads.iter().copied().chain(server.group.threads()).collect();
@@ -241,18 +194,4 @@ fn mixed(server: Server, criticality: Criticality) -> Mixed {
         Criticality::High { worst, virtual_deadline } => (Some(worst.ns()), virtual_deadline.ns()),
     };
     Mixed { optimistic, worst, period, virtual_deadline }
-}
-
-fn policy_kind(kind: ServerKind) -> Option<giusto_policy::Kind> {
-    use giusto_policy::Kind;
-    Some(match kind {
-        ServerKind::PeriodicStrict => Kind::PeriodicStrict,
-        ServerKind::PeriodicConserving => Kind::PeriodicConserving,
-        ServerKind::PeriodicReclaiming => Kind::PeriodicReclaiming,
-        ServerKind::Polling => Kind::Polling,
-        ServerKind::Deferrable => Kind::Deferrable,
-        ServerKind::Sporadic => Kind::Sporadic,
-        ServerKind::ConstantBandwidth => Kind::ConstantBandwidth,
-        ServerKind::Unlimited => Kind::Unlimited,
-    })
 }

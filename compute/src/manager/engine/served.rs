@@ -1,10 +1,11 @@
 //! A server of a core: its threads, and how they get and lose their place.
 
 use super::super::group::Group;
-use super::super::{watch, Managed};
+use super::super::managed::Managed;
+use super::super::watch;
 use super::strays::Strays;
 use crate::sched::{self, Attr};
-use giusto_model::{Cap, Criticality};
+use giusto_model::Cap;
 use giusto_policy::Id;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -59,8 +60,8 @@ pub(super) struct Served {
     /// The thread that runs before its others.
     pub(super) preferred: Option<u32>,
     pub(super) is_ready: bool,
-    /// Its place among the boosted, and until when.
-    pub(super) boost: Option<(u64, u64)>,
+    /// Until when it is boosted.
+    pub(super) boost: Option<u64>,
     /// What its place among the accounts had counted before it.
     pub(super) base: u64,
     /// What of its consumption the policy core knows, in ns; ahead of the truth by a crumb at most.
@@ -82,16 +83,6 @@ impl Served {
     pub(super) fn set_ready(&mut self, is_ready: bool, at: u64) {
         self.is_ready = is_ready;
         self.periods.ready_since = is_ready.then_some(at);
-    }
-
-    /// By how much it is ranked before its deadline in LO.
-    pub(super) fn early(&self) -> u64 {
-        match self.managed.criticality {
-            Some(Criticality::High { virtual_deadline, .. }) => {
-                self.managed.server.period.ns().saturating_sub(virtual_deadline.ns())
-            }
-            _ => 0,
-        }
     }
 
     /// It has had `beyond` ns more than its budget allows by now. Returns whether that is news, and too much.

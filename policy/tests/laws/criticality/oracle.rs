@@ -342,6 +342,31 @@ impl Oracle {
         self.until()
     }
 
+    /// Who may run, highest first, and whether only on what is left over; as one who looks now sees those that idle.
+    pub(crate) fn order(&self) -> Vec<(usize, bool)> {
+        let seen: Vec<Server> = self
+            .servers
+            .iter()
+            .cloned()
+            .map(|mut s| {
+                if !s.ready {
+                    s.book(self.hi, self.now);
+                }
+                s
+            })
+            .collect();
+        let class = |s: &Server| match (s.ready && s.boosted.is_some(), s.vm.is_some()) {
+            (true, _) => 0,
+            (_, true) if s.left > 0 => 1 + 2 * u8::from(self.hi && !s.high()),
+            (_, true) if s.high() => 2,
+            (_, true) => 4,
+            (_, false) => 5,
+        };
+        let mut all: Vec<usize> = (0..seen.len()).filter(|&i| !seen[i].gone).collect();
+        all.sort_by_key(|&i| (class(&seen[i]), seen[i].rank(self.hi), seen[i].slot));
+        all.into_iter().map(|i| (i, class(&seen[i]) >= 4)).collect()
+    }
+
     fn choose(&mut self) {
         let hi = self.hi;
         if let Some(i) = self.servers.iter().position(|s| s.ready && s.boosted.is_some()) {

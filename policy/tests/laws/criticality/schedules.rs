@@ -107,6 +107,9 @@ impl Pair {
             let expected = (left, deadline, self.oracle.servers[i].boost_ns);
             assert_eq!(got, expected, "left, deadline, boost_ns of {i} at {now}\n{}", self.log);
         }
+        let order: Vec<(usize, bool)> =
+            self.pool.order(usize::MAX).iter().map(|place| (of(Some(place.id)).unwrap(), place.leftovers)).collect();
+        assert_eq!(order, self.oracle.order(), "the order at {now}\n{}", self.log);
         assert_eq!(got_runs, expected_runs, "who runs, who pays at {now}\n{}", self.log);
         assert_eq!(got, expected, "until at {now}\n{}", self.log);
         got

@@ -69,8 +69,46 @@ impl Oracle {
         if !boosted.is_empty() {
             self.counts.add(Case::Boost);
         }
+        self.lent = lent.iter().map(|&(user, _)| user).collect();
         let ready_first = first.iter().copied().filter(|&i| servers[i].ready);
         boosted.into_iter().chain(ready_first).map(|i| (i, true)).chain(lent).collect()
+    }
+
+    /// Who may run, highest first, and whether it keeps a core although it is idle: by the text, after a decision.
+    pub(crate) fn order(&self) -> Vec<(usize, bool)> {
+        let now = self.now;
+        // Who idles is seen as one who looks would see it.
+        let seen: Vec<Server> = self
+            .servers
+            .iter()
+            .map(|s| {
+                let mut s = s.clone();
+                if !s.ready {
+                    s.settle(now);
+                }
+                s
+            })
+            .collect();
+        let first = |i: &usize| seen[*i].ready && seen[*i].boosted.is_some();
+        let mut order: Vec<usize> = self.boosted.iter().copied().filter(first).collect();
+        let has_place = |&i: &usize| !seen[i].gone && seen[i].has_budget(now) && !first(&i);
+        let mut others: Vec<usize> = (0..seen.len()).filter(has_place).collect();
+        others.sort_by_key(|&i| self.rank(i, seen[i].deadline()));
+        order.extend(others);
+        let on_a_lent_budget = self.lent.iter().copied().filter(|&i| !seen[i].has_budget(now));
+        order.extend(on_a_lent_budget);
+        let keeps = |i: usize| {
+            seen[i].kind == Kind::PeriodicStrict && !seen[i].ready && self.burners.iter().any(|b| b.server == i)
+        };
+        let mut cores = self.cores.len();
+        let mut places = vec![];
+        for i in order {
+            if cores > 0 {
+                places.push((i, keeps(i)));
+                cores -= usize::from(keeps(i));
+            }
+        }
+        places
     }
 
     /// Who ran keeps its core, the others take free cores in their order.

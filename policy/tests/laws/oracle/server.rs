@@ -336,6 +336,10 @@ impl Server {
         if self.is_present(budget, period) {
             return;
         }
+        // Idle and past its deadline, with budget or without: the next period begins there.
+        if self.kind == Kind::ConstantBandwidth && !self.ready && self.pending.is_none() {
+            self.pending = Some((budget, period));
+        }
         self.settle(now);
         self.pending_at = self.deadline();
         self.pending = Some((budget, period)).filter(|&new| new != (self.budget, self.period));

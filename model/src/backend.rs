@@ -1,0 +1,230 @@
+//! Backends: the mechanisms that enforce servers on Linux, and what each can do.
+//!
+//! What the planner, the checker and the doctor have to know of a backend is data here ([`Backend::abilities`]), so that a new
+//! one is a row. How it works is in `compute`, a file each behind one trait.
+
+use crate::{Duration, ServerKind};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The mechanism that enforces a server on Linux (specs: linux).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// SCHED_DEADLINE per thread, pinned in an exclusive cpuset. Enforced at the kernel's tick.
+    Deadline,
+    /// Giusto's own manager thread a core, which drives the policy core: any kind, on a fixed grid, exact.
+    Manager,
+    /// The real-time group's runtime of cgroup v1. Enforced at the kernel's tick.
+    RtGroup,
+    /// The fair scheduler's quota: a cap, never a guarantee.
+    Quota,
+}
+
+/// What a backend can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// Its name in files and on the command line.
+    pub name: &'static str,
+    /// What it is good for, in a few words.
+    pub purpose: &'static str,
+    /// The kinds of server that it can be; none: it caps and guarantees nothing.
+    pub kinds: &'static [ServerKind],
+    /// Whether threads without budget may go on in the time that is left over.
+    pub soft_caps: bool,
+    /// Whether it knows criticality: the mixed order, in which low servers give way to high ones.
+    pub criticality: bool,
+    /// Whether an agent can go before all servers of its core for a moment.
+    pub boosts: bool,
+    /// Whether budgets end at the kernel's tick only: a server then runs over by up to one, and pays it back.
+    pub at_the_tick: bool,
+    /// Whether servers have fixed priorities, so that one is alone on its core.
+    pub alone: bool,
+    /// Whether a thread of Giusto's on every core does it, which takes a part of that core; if not, the kernel says
+    /// what it admits.
+    pub own_thread: bool,
+    /// Whether its cores are taken from all other programs of the machine.
+    pub isolates: bool,
+    /// Servers on one core at most.
+    pub servers: usize,
+    /// What a stock kernel lacks for it and how to get that; `None`: it has all of it.
+    pub beyond_stock: Option<&'static str>,
+    /// Where it comes when a backend is chosen for a service that is to have the response times of a whole core, and for
+    /// others; the smallest comes first, `None` is not chosen.
+    pub order: [Option<u8>; 2],
+    /// Which periods it keeps.
+    pub periods: Periods,
+    /// The least budget, and where that comes from.
+    pub least: (Duration, &'static str),
+    /// Why it is chosen for the response times of a whole core, and for other promises; `{tick}` is the kernel's, `{among}` who
+    /// else is on its core.
+    pub why: [&'static str; 2],
+}
+
+/// Where the periods of a backend come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Periods {
+    /// What SCHED_DEADLINE accepts, and no less than some ticks.
+    OfTheKernel,
+    /// No less than some ticks.
+    OfTheTick,
+    /// From `shortest` on; without being asked, from `chosen` on.
+    From {
+        /// It keeps no shorter one.
+        shortest: Duration,
+        /// Below it costs more than it should.
+        chosen: Duration,
+        /// Why `chosen`.
+        why: &'static str,
+    },
+}
+
+impl Backend {
+    /// All of them.
+    pub const ALL: [Backend; 4] = [Backend::Deadline, Backend::Manager, Backend::RtGroup, Backend::Quota];
+    /// Servers that [`Backend::Manager`] keeps on one core at most.
+    pub const MANAGED: usize = 64;
+    /// What caps services that get leftovers.
+    pub const CAP: Backend = Backend::Quota;
+
+    /// What it can do.
+    pub fn abilities(self) -> &'static Abilities {
+        match self {
+            Backend::Deadline => &DEADLINE,
+            Backend::Manager => &MANAGER,
+            Backend::RtGroup => &RT_GROUP,
+            Backend::Quota => &QUOTA,
+        }
+    }
+}
+
+const DEADLINE: Abilities = Abilities {
+    name: "deadline",
+    purpose: "usable: one thread a service",
+    kinds: &[ServerKind::ConstantBandwidth],
+    soft_caps: false,
+    criticality: false,
+    boosts: false,
+    at_the_tick: true,
+    alone: false,
+    own_thread: false,
+    isolates: true,
+    servers: usize::MAX,
+    beyond_stock: None,
+    order: [Some(0), Some(1)],
+    periods: Periods::OfTheKernel,
+    least: (Duration::from_ns(1024), "the least runtime that the kernel accepts"), // DL_SCALE
+    why: [
+        "SCHED_DEADLINE, hard constant bandwidth, pinned: the highest priority on its core, as Theorem 1 asks",
+        "SCHED_DEADLINE, pinned: {among}, enforced at the tick of {tick}; it serves one thread, the one that does the work",
+    ],
+};
+
+const MANAGER: Abilities = Abilities {
+    name: "manager",
+    purpose: "usable: reservations of all kinds",
+    kinds: ServerKind::WITH_BUDGET,
+    soft_caps: true,
+    criticality: true,
+    boosts: true,
+    at_the_tick: false,
+    alone: false,
+    own_thread: true,
+    isolates: false,
+    servers: Backend::MANAGED,
+    beyond_stock: None,
+    order: [Some(1), Some(0)],
+    // It keeps budgets to about 0.1 ms, and took 2.5 % of a core at the shortest period.
+    periods: Periods::From {
+        shortest: Duration::from_ms(5),
+        chosen: Duration::from_ms(10),
+        why: "where the manager takes less than 2 % of a core",
+    },
+    least: (Duration::from_us(100), "the least budget that the manager keeps"),
+    why: [
+        "Giusto's manager, budgets kept to about 0.1 ms; alone on its core, hence the highest priority, as Theorem 1 asks",
+        "Giusto's manager, budgets kept to about 0.1 ms; EDF among the servers of its core",
+    ],
+};
+
+const RT_GROUP: Abilities = Abilities {
+    name: "rt-group",
+    purpose: "usable, where --backend asks for it",
+    kinds: &[ServerKind::ConstantBandwidth],
+    soft_caps: false,
+    criticality: false,
+    boosts: false,
+    at_the_tick: true,
+    alone: true,
+    own_thread: false,
+    isolates: false,
+    servers: usize::MAX,
+    beyond_stock: Some("cpu.rt_runtime_us is missing: use a kernel with RT_GROUP_SCHED and cgroup v1"),
+    order: [Some(2), Some(2)],
+    periods: Periods::OfTheTick,
+    least: (Duration::from_us(1), "the least runtime that the kernel accepts"),
+    why: [
+        "a real-time group, alone on its core: the highest priority, as Theorem 1 asks",
+        "a real-time group, enforced at the tick of {tick}; alone on its core, as groups have fixed priorities",
+    ],
+};
+
+const QUOTA: Abilities = Abilities {
+    name: "quota",
+    purpose: "usable: caps by at-most",
+    kinds: &[],
+    soft_caps: false,
+    criticality: false,
+    boosts: false,
+    at_the_tick: true,
+    alone: false,
+    own_thread: false,
+    isolates: false,
+    servers: usize::MAX,
+    beyond_stock: None,
+    order: [None, None],
+    periods: Periods::OfTheTick,
+    least: (Duration::from_us(1), "the least runtime that the kernel accepts"),
+    why: ["a cap, never a guarantee", "a cap, never a guarantee"],
+};
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.abilities().name)
+    }
+}
+
+impl FromStr for Backend {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = Backend::ALL.map(|backend| backend.to_string()).join(", ");
+        let found = Backend::ALL.into_iter().find(|backend| backend.to_string() == text);
+        found.ok_or_else(|| format!("'{text}' is not a backend; expected one of {names}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backends_have_one_name_for_people_and_files() {
+        for backend in Backend::ALL {
+            assert_eq!(backend.to_string().parse(), Ok(backend));
+        }
+        assert!("cfs".parse::<Backend>().unwrap_err().contains("deadline, manager, rt-group, quota"));
+    }
+
+    #[test]
+    fn what_is_chosen_guarantees_something_and_never_comes_in_the_same_place() {
+        for wanted in 0..2 {
+            let mut places: Vec<u8> = Backend::ALL.iter().filter_map(|one| one.abilities().order[wanted]).collect();
+            places.sort_unstable();
+            assert!(places.windows(2).all(|pair| pair[0] < pair[1]), "{places:?}");
+        }
+        let chosen = |one: &Backend| one.abilities().order.iter().any(Option::is_some);
+        assert!(Backend::ALL.iter().filter(|one| chosen(one)).all(|one| !one.abilities().kinds.is_empty()));
+    }
+}

@@ -1,0 +1,75 @@
+//! The servers that a host needs for all its services, not yet on cores.
+
+use crate::host::OneHost;
+use crate::needs::{Company, Need, Vcpu};
+use crate::promises;
+use crate::refusal::Refusal;
+use giusto_analysis::criticality::Vm;
+use giusto_model::{Bandwidth, MemberMode, Server, Service, SiteMode, SiteModes};
+use std::fmt;
+
+/// One server of a service, not yet on a core.
+pub(crate) struct Candidate<'a> {
+    /// The place of its service among the host's.
+    pub(crate) order: usize,
+    pub(crate) service: &'a Service,
+    pub(crate) vcpu: Vcpu,
+    /// For each mode of the site, which of its local modes; one if the site has none.
+    in_modes: Vec<usize>,
+}
+
+impl fmt::Display for Candidate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.vcpu.vcpu {
+            Some(vcpu) => write!(f, "{} (virtual CPU {vcpu})", self.service.name),
+            None => f.write_str(&self.service.name),
+        }
+    }
+}
+
+impl Candidate<'_> {
+    /// In a mode of the site, by its place.
+    pub(crate) fn need(&self, mode: usize) -> &Need {
+        &self.vcpu.locals[self.in_modes[mode]]
+    }
+
+    pub(crate) fn server(&self, mode: usize) -> Server {
+        self.vcpu.server(self.need(mode).interface)
+    }
+
+    /// What EDF-VD has to know of it, if it has criticality: then it always does the same.
+    pub(crate) fn vm(&self) -> Option<Vm> {
+        self.vcpu.critical.then(|| self.vcpu.vm())
+    }
+
+    /// In the mode in which it is most, or at its worst.
+    pub(crate) fn largest(&self) -> Bandwidth {
+        if let Some(worst) = &self.vcpu.worst {
+            return worst.interface.bandwidth();
+        }
+        let each = (0..self.in_modes.len()).map(|mode| self.need(mode).interface.bandwidth());
+        each.max().unwrap_or(Bandwidth::ZERO)
+    }
+}
+
+/// The servers of all services that share cores, in the order of the services.
+pub(crate) fn candidates<'a>(on: &OneHost<'a>, company: Company) -> Result<Vec<Candidate<'a>>, Refusal> {
+    let mut found = Vec::new();
+    for (order, &service) in on.services.iter().enumerate() {
+        let in_modes = in_modes(service, on.modes);
+        let needs = promises::of(&service.promise).needs(on, service, company)?;
+        found.extend(needs.into_iter().map(|vcpu| Candidate { order, service, vcpu, in_modes: in_modes.clone() }));
+    }
+    Ok(found)
+}
+
+/// For each mode of the site, which of its local modes a service is in, the last one being stopped.
+fn in_modes(service: &Service, modes: Option<&SiteModes>) -> Vec<usize> {
+    let Some(modes) = modes else { return vec![0] };
+    let place = |mode: &SiteMode| {
+        let own = mode.locals.iter().find(|local| local.service == service.name);
+        let named = |own: &MemberMode| service.modes.iter().position(|mode| mode.name == own.local);
+        own.map_or(0, |own| named(own).unwrap_or(service.modes.len()))
+    };
+    modes.modes.iter().map(place).collect()
+}

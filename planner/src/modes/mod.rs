@@ -1,0 +1,13 @@
+//! Modes of hosts.
+
+mod admit;
+pub(crate) mod boost;
+mod change;
+mod nearest;
+mod plan;
+mod refusal;
+
+pub use admit::{admit_core, admit_modes, NotAdmitted};
+pub(crate) use nearest::promised;
+pub(crate) use plan::of_host;
+pub use refusal::{ModeCause, ModeFit, ModeRefusal};

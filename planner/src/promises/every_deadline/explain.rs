@@ -1,0 +1,81 @@
+//! Where the numbers of a server that keeps all deadlines come from.
+
+use super::cheapest::QUANTUM;
+use crate::backend::Deviation;
+use crate::needs::Need;
+use crate::words::{reason, share, time};
+use giusto_model::{Bandwidth, Certificate, Duration, GuestScheduler, Point, Promise, Reason, Service, ServicePlan};
+
+/// Where the numbers of one virtual CPU come from, in one of its modes.
+pub(super) fn reasons(
+    service: &Service,
+    need: &Need,
+    scheduler: GuestScheduler,
+    deviation: &Deviation,
+    (shortest, longest, bounds): (Duration, Duration, &str),
+    cheapest: &str,
+    (most, limit): (Bandwidth, &str),
+) -> Vec<Reason> {
+    let Need { interface: server, tasks, .. } = need;
+    let only = tasks.len() == 1 && tasks[0].copies == 1;
+    let from_site = matches!(&service.promise, Promise::EveryDeadline { placed, .. } if !placed.is_empty());
+    let mut reasons = Vec::new();
+    if service.origin.has_vcpus() {
+        let names: Vec<String> = tasks
+            .iter()
+            .map(|task| if task.copies > 1 { format!("{} of {}", task.copies, task.name) } else { task.name.clone() })
+            .collect();
+        let how = if from_site { "from the site" } else { "largest first, each on the virtual CPU with least so far" };
+        reasons.push(reason("runs here", names.join(", "), format!("{how}; pin them to this virtual CPU")));
+    }
+    let counted = match need.certificate {
+        Certificate::EveryDeadline { budget, .. } => budget,
+        _ => server.budget,
+    };
+    reasons.extend([
+        reason("scheduler", scheduler, why_scheduler(scheduler, only, service.origin.has_vcpus())),
+        reason("utilization", share(need.utilization), "U = Σ C/T of its tasks, copies counted"),
+        reason(
+            "period",
+            time(server.period),
+            format!("of all from {} to {} ({bounds}), in steps of {QUANTUM}, {cheapest}", time(shortest), time(longest)),
+        ),
+        reason("required", format!("{} ({})", time(counted), share(need.required)), format!("the least, in steps of {QUANTUM}, that supplies in every window what may be asked for in it ([Lee11, Lemma 1]; Abe22)")),
+        reason("loss", time(deviation.loss), format!("of each budget, not counted on: {}", deviation.why)),
+        reason("latency", time(deviation.latency), "at the start of every window, not counted on: timers, wake-ups and the kernel's own work; the worst of 7,200 periods lacked 530 us"),
+        reason("budget", format!("{} ({})", time(server.budget), share(server.bandwidth())), format!("required + loss; at most {} ({limit})", share(most))),
+    ]);
+    reasons
+}
+
+fn why_scheduler(scheduler: GuestScheduler, only: bool, vm: bool) -> String {
+    match scheduler {
+        _ if only => "it has one job at a time, so that any order is the same".into(),
+        GuestScheduler::Any => {
+            "nothing is known of the order of its jobs, so each is reckoned to wait for all others".into()
+        }
+        GuestScheduler::Own(_) if vm => "from the site, preemptive; its kernel has to keep this order".into(),
+        GuestScheduler::Own(_) => {
+            "from the site, preemptive; it has to keep this order by itself, as its threads have one priority together"
+                .into()
+        }
+    }
+}
+
+/// Where the supply is nearest to what may be asked for.
+pub(super) fn decides(service: &ServicePlan) -> Option<[String; 3]> {
+    let Certificate::EveryDeadline { points, .. } = &service.certificate else { return None };
+    let spare = |point: &&Point| point.supply.ns().saturating_sub(point.demand.ns());
+    let Point { task, at, demand, supply } = points.iter().min_by_key(spare)?;
+    let who = match task.and_then(|task| service.tasks.get(task)) {
+        Some(task) => format!("'{}' and what goes before it are", task.name),
+        None => "all that may be asked for in it is".into(),
+    };
+    let why = format!(
+        "window in which {who} done with least to spare: up to {} asked for, at least {} supplied; {} compared",
+        time(*demand),
+        time(*supply),
+        points.len()
+    );
+    Some(["decides".into(), time(*at), why])
+}

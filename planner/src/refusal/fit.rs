@@ -1,0 +1,72 @@
+//! What would make a service fit.
+
+use crate::words::share;
+use giusto_model::{Bandwidth, Duration, Interface, ServerKind, Within};
+use std::fmt;
+
+/// A change of the site with which it fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NearestFit {
+    /// A shorter execution time of one task.
+    Wcet {
+        /// Which task of the witness's.
+        task: String,
+        /// The longest that fits.
+        at_most: Duration,
+    },
+    /// A shorter worst execution time of one task.
+    WorstWcet {
+        /// Which task of the witness's.
+        task: String,
+        /// The longest that fits.
+        at_most: Duration,
+    },
+    /// A smaller worst budget.
+    Worst {
+        /// Of which virtual CPU.
+        vcpu: Option<u32>,
+        /// The largest that fits.
+        at_most: Duration,
+    },
+    /// A smaller margin for the witness.
+    Margin(Bandwidth),
+    /// A smaller supply, of the same period.
+    Supply {
+        /// Of which virtual CPU.
+        vcpu: Option<u32>,
+        /// The largest that fits.
+        at_most: Interface,
+    },
+    /// Another server algorithm for the witness.
+    Kind(ServerKind),
+    /// So many cores more.
+    MoreCores(usize),
+    /// A longer latency for a percentile of the witness.
+    Within(Within),
+    /// A lower floor for the witness.
+    AtLeast(Bandwidth),
+    /// Another host, where it then fits together with all others.
+    On(String),
+}
+
+impl fmt::Display for NearestFit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NearestFit::Wcet { task, at_most } => write!(f, "wcet ≤ {at_most} for task '{task}'"),
+            NearestFit::WorstWcet { task, at_most } => write!(f, "worst-wcet ≤ {at_most} for task '{task}'"),
+            NearestFit::Worst { vcpu: None, at_most } => write!(f, "worst: {at_most}"),
+            NearestFit::Worst { vcpu: Some(vcpu), at_most } => write!(f, "worst: {at_most} for virtual CPU {vcpu}"),
+            NearestFit::Margin(margin) => write!(f, "margin {}", share(*margin)),
+            NearestFit::Supply { vcpu: None, at_most } => write!(f, "a supply of {at_most}"),
+            NearestFit::Supply { vcpu: Some(vcpu), at_most } => {
+                write!(f, "a supply of {at_most} for virtual CPU {vcpu}")
+            }
+            NearestFit::Kind(kind) => write!(f, "server: {kind}"),
+            NearestFit::MoreCores(1) => write!(f, "one core more"),
+            NearestFit::MoreCores(more) => write!(f, "{more} cores more"),
+            NearestFit::Within(within) => write!(f, "{within}"),
+            NearestFit::AtLeast(floor) => write!(f, "at-least {}", share(*floor)),
+            NearestFit::On(host) => write!(f, "on: {host}"),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What each promise claims of an entry of a plan. This is their list.
+
+use super::broken::Broken;
+use super::demand::{self, Counted};
+use super::{alone, percentiles};
+use giusto_model::{Certificate, Duration, Promise, ServerKind, ServicePlan, Supply};
+
+/// What was proven of an entry.
+pub(super) struct Proven {
+    /// Comparisons of demand and supply.
+    pub(super) compared: usize,
+    /// What the server may lack of each budget.
+    pub(super) loss: Duration,
+    /// How late its supply may come, once in any window.
+    pub(super) latency: Duration,
+}
+
+/// What a promise claims.
+pub(super) struct Claims {
+    pub(super) name: &'static str,
+    /// How many entries a service has; `None`: it reserves nothing.
+    pub(super) entries: Option<usize>,
+    /// Whether the proof of such an entry needs a core without others.
+    pub(super) alone: fn(&ServicePlan) -> bool,
+    /// Proves an entry by its certificate, which counts on so much of its budget.
+    pub(super) check: fn(&ServicePlan, Duration) -> Result<Proven, Broken>,
+}
+
+pub(super) fn claims(promise: &Promise) -> Claims {
+    match promise {
+        Promise::AsIfAlone => Claims { name: "as-if-alone", entries: Some(1), alone: |_| true, check: as_if_alone },
+        Promise::EveryDeadline { vcpus, .. } => Claims {
+            name: "every-deadline",
+            entries: Some(*vcpus as usize),
+            // Budgets that end at the tick: each of the others may run over by one.
+            alone: |entry| entry.backend.abilities().at_the_tick,
+            check: every_deadline,
+        },
+        Promise::Percentiles { .. } => Claims {
+            name: "percentiles",
+            entries: Some(1),
+            // Its response times are those of the highest priority.
+            alone: |entry| matches!(entry.certificate, Certificate::Percentiles { wait, .. } if wait.is_zero()),
+            check: of_percentiles,
+        },
+        Promise::Supply(interfaces) => {
+            Claims { name: "supply", entries: Some(interfaces.len()), alone: |_| false, check: supply }
+        }
+        Promise::Leftovers { .. } => {
+            Claims { name: "leftovers", entries: None, alone: |_| false, check: |_, _| Err(of_another()) }
+        }
+    }
+}
+
+fn of_another() -> Broken {
+    Broken::new("a certificate of its promise", "of the same name", "of another")
+}
+
+fn every_deadline(entry: &ServicePlan, counted: Duration) -> Result<Proven, Broken> {
+    let (Promise::EveryDeadline { scheduler, .. }, Certificate::EveryDeadline { budget, latency, points, until }) =
+        (&entry.promise, &entry.certificate)
+    else {
+        return Err(of_another());
+    };
+    supplies_at_any_time(entry.server.kind)?;
+    let supply = Counted::new(entry.server, *budget, *latency);
+    let compared = demand::check(&entry.tasks, *scheduler, &supply, points, *until)?;
+    Ok(Proven { compared, loss: lost(entry, counted), latency: *latency })
+}
+
+fn as_if_alone(entry: &ServicePlan, _counted: Duration) -> Result<Proven, Broken> {
+    let Certificate::AsIfAlone { from, demand } = &entry.certificate else { return Err(of_another()) };
+    let kind = entry.server.kind;
+    if !kind.facts().whole_core {
+        return Err(Broken::new("a server for which Theorem 1 holds", "constant_bandwidth or deferrable", kind));
+    }
+    let compared = alone::check(&entry.tasks, entry.server, *from, *demand)?;
+    Ok(Proven { compared, loss: Duration::ZERO, latency: Duration::ZERO })
+}
+
+fn of_percentiles(entry: &ServicePlan, counted: Duration) -> Result<Proven, Broken> {
+    let (
+        Promise::Percentiles { points, arrivals, service },
+        Certificate::Percentiles { budget, latency, wait, predicted, .. },
+    ) = (&entry.promise, &entry.certificate)
+    else {
+        return Err(of_another());
+    };
+    let given = percentiles::Counted { server: entry.server, budget: *budget, latency: *latency, wait: *wait };
+    let compared = percentiles::check(points, *arrivals, service, &given, predicted)?;
+    Ok(Proven { compared, loss: lost(entry, counted), latency: *latency })
+}
+
+fn supply(entry: &ServicePlan, _counted: Duration) -> Result<Proven, Broken> {
+    let (Promise::Supply(interfaces), Certificate::Supply) = (&entry.promise, &entry.certificate) else {
+        return Err(of_another());
+    };
+    let server = entry.server;
+    let own = interfaces.get(entry.vcpu.unwrap_or(0) as usize);
+    let given = |i: &&giusto_model::Interface| i.period == server.period && i.budget <= server.budget;
+    if own.filter(given).is_none() {
+        let own = own.map_or("none".into(), ToString::to_string);
+        let found = format!("{} every {}", server.budget, server.period);
+        return Err(Broken::new("the supply that was promised", own, found));
+    }
+    Ok(Proven { compared: 1, loss: Duration::ZERO, latency: Duration::ZERO })
+}
+
+fn lost(entry: &ServicePlan, counted: Duration) -> Duration {
+    Duration::from_ns(entry.server.budget.ns() - counted.ns())
+}
+
+/// Whether work that comes at any time is sure of what the periodic resource supplies.
+fn supplies_at_any_time(kind: ServerKind) -> Result<(), Broken> {
+    match kind.facts().supply {
+        Supply::AtAnyTime => Ok(()),
+        Supply::Less(_) => {
+            Err(Broken::new("a server that supplies at any time", "periodic, deferrable or constant_bandwidth", kind))
+        }
+    }
+}
