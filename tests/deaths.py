@@ -17,9 +17,8 @@ import unittest
 from pathlib import Path
 
 from folders import folders
+from typed import GIUSTO, ROOT, trial
 
-ROOT = Path(__file__).resolve().parent.parent
-GIUSTO = ROOT / "target" / "release" / "giusto"
 TREE = Path("/sys/fs/cgroup")
 HOME = TREE / "freezer" / "deaths-test"  # where an adopted service lives
 MEMORY = TREE / "memory" / "deaths-test"
@@ -403,9 +402,8 @@ class Deaths(unittest.TestCase):
 
     def test_a_short_trial(self):
         self.daemon = None
-        trial = [GIUSTO, "run", "sites/walk.yaml", "--trial", "--backend", "manager", "--at-most", "10s", "--out", self.folder / "out"]
-        environment = {**os.environ, "GIUSTO_STATE": str(self.folder / "state")}
-        done = subprocess.run(trial, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, preexec_fn=mortal)
+        done = trial("run", "sites/first.yaml", "--trial", "--backend", "manager", "--at-most", "10s", "--out", self.folder / "out",
+                     env={**os.environ, "GIUSTO_STATE": str(self.folder / "state")}, timeout=90, preexec_fn=mortal)
         said = done.stdout + done.stderr
         self.assertIn(done.returncode, (0, 5, 6), said)
         self.assertIn("shared, Giusto", done.stdout, said)

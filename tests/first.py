@@ -16,11 +16,10 @@ import threading
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from typed import GIUSTO, ROOT, no_trial
+
+PROFILE = ROOT / "out/profiles/cache.json"
 VERDICTS = {"kept": "promise kept", "missed": "promise missed", "cannot tell": "cannot tell"}
-# Of a machine so slow that what was measured asks for more than a core; never of a quiet one.
-REFUSED = re.compile(r"from what was measured: service 'cache' does not fit: it needs \S+ % of one core")
-UNSTEADY = re.compile(r"cannot tell what a request of 'cache' costs: .*")
 LIMIT = 130
 THRASH = """
 import array, random
@@ -73,58 +72,72 @@ def once(kind):
     with Disturbed(kind):
         done = subprocess.run(["make", "-s", "run"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT + 60, stdin=subprocess.DEVNULL)
     took = time.monotonic() - begin
-    # What requests cost cannot be told either, where that changes all the time: no plan then, and no trial.
-    unsteady = UNSTEADY.search(done.stderr) if kind != "quiet" else None
-    verdicts = [name for name, words in VERDICTS.items() if words in done.stdout or unsteady and name == "cannot tell"]
-    refused = REFUSED.search(done.stderr)
-    if refused and kind != "quiet":
-        verdicts.append("refused")
+    verdicts = [name for name, words in VERDICTS.items() if words in done.stdout]
     reasons = [line for line in done.stdout.splitlines() if "from a whole core" in line or "cannot tell" in line]
-    reasons += [found[0] for found in (refused, unsteady) if found]
+    # On a machine that others disturb: neither a plan nor a trial then, but the reason.
+    none = no_trial(done.stderr)
+    if none:
+        verdicts.append("no trial")
+        reasons.append(none)
     print(f"{kind:<7} {took:4.0f} s  exit {done.returncode}  {'/'.join(verdicts) or 'no verdict'}: {reasons[-1] if reasons else '-'}", flush=True)
     assert done.returncode == 0 and verdicts, done.stdout + done.stderr
     assert took < LIMIT, f"{took:.0f} s"
-    if kind == "quiet":
+    if not none and kind == "quiet":
         assert re.search(r"a request takes \S+ us of processor time", done.stdout + done.stderr), done.stderr
     return verdicts[0]
 
 
 def declared(times):
-    """A site whose wcet is so many times the truth: told before the first slice, with the number."""
-    profile = json.loads((ROOT / "out/profiles/cache.json").read_text())
+    """A site whose wcet is so many times the truth: told before the first slice, with the number. Whether it was found generous;
+    nothing, where requests cost another time than a minute ago."""
+    profile = json.loads(PROFILE.read_text())
     mean, period = profile["mean_ns"], profile["tasks"][0]["period_ns"]
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder) / "site.yaml"
         text = (ROOT / "sites/first.yaml").read_text().replace("wcet: measured, period: {fit: 30%}", f"wcet: {round(mean * times)}ns, period: {period}ns")
         site.write_text(text.replace("margin: 15%", "margin: 5%"))
-        done = subprocess.run([ROOT / "target/release/giusto", "run", site, "--trial", "--at-most", "8s", "--out", folder], cwd=ROOT, capture_output=True,
+        done = subprocess.run([GIUSTO, "run", site, "--trial", "--at-most", "8s", "--out", folder], cwd=ROOT, capture_output=True,
                               text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
     told = next((line for line in done.stderr.splitlines() if "were declared" in line), "")
     print(f"{times} x the truth of {mean / 1000:.1f} us: exit {done.returncode}; {told}", flush=True)
     found = re.search(r"a request takes (\S+) us of processor time here, (\S+) (us|ns) were declared", told)
     assert found, done.stderr
-    assert 0.6 < float(found[1]) / (mean / 1000) < 1.7, "another number than a minute ago"
-    if times < 1:
-        assert "overloaded" in told and "planned anew" in done.stderr and done.returncode in (1, 5, 6), done.stderr
     cycles = [line for line in done.stderr.splitlines() if "cycles of slices" in line]
     assert not cycles or done.stderr.index(told) < done.stderr.index(cycles[0])
-    return "generous" in told or float(found[1]) / (mean / 1000) > 1.3
+    now = float(found[1]) / (mean / 1000)
+    if not 0.6 < now < 1.7:
+        return None
+    if times < 1:  # and planned anew, or refused where what was measured asks for more than a core
+        assert "overloaded" in told and done.returncode in (1, 5, 6), done.stderr
+        assert "planned anew" in done.stderr or done.returncode == 1 and "does not fit" in done.stderr, done.stderr
+    # The busiest stretch decides what is generous: one that was disturbed may not be.
+    return "generous" in told or now > 1.3
+
+
+def wrong():
+    """Half and twice the truth, three times at most while this machine changes too fast."""
+    assert any(declared(0.5) is not None for _ in range(3)), "another number than a minute ago, three times"
+    assert any(declared(2) for _ in range(3)), "not generous in three runs"
 
 
 def main():
     numbers = [int(word) for word in sys.argv[1:]] or [1, 0]
     runs, disturbed = numbers[0], numbers[-1]
+    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=ROOT, check=True)  # its time is not counted
     for kind, times in (("quiet", runs), ("bursts", disturbed), ("caches", disturbed)):
+        PROFILE.unlink(missing_ok=True)
         found = [once(kind) for _ in range(times)]
-        counts = ", ".join(f"{found.count(name)} {name}" for name in (*VERDICTS, "refused") if name in found)
-        print(f"{kind}: {counts} of {times}", flush=True)
+        while kind == "quiet" and not PROFILE.exists() and len(found) < runs + 2:
+            found.append(once(kind))
+        counts = ", ".join(f"{found.count(name)} {name}" for name in (*VERDICTS, "no trial") if name in found)
+        print(f"{kind}: {counts} of {len(found)}", flush=True)
         if kind == "quiet" and runs >= 20:
             assert found.count("kept") >= runs * 19 // 20, found
+        if kind == "quiet" and not PROFILE.exists():
+            print("SKIPPED: this machine is too disturbed to tell what a request costs")
+            sys.exit(77)
         if kind == "quiet":
-            declared(0.5)
-            # The busiest stretch decides what is generous: one that was disturbed may not be.
-            if not declared(2) and not declared(2):
-                assert declared(2), "not generous in three runs"
+            wrong()
 
 
 if __name__ == "__main__":

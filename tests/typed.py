@@ -2,6 +2,8 @@
 import os
 import re
 import subprocess
+import time
+import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,6 +18,30 @@ def run(*args, code=0, cwd=ROOT, env=None, timeout=180, prefix=()):
     if done.returncode != code:
         raise AssertionError(f"{args}: exit {done.returncode}, expected {code}\n{done.stdout}\n{done.stderr}")
     return done.stdout, done.stderr
+
+
+# What giusto says of a machine on which no trial can be made now: requests cost another time each second, or more than a core has.
+UNSTEADY = re.compile(r"cannot tell what a request of '\S+' costs: .*")
+REFUSED = re.compile(r"from what was measured: service '\S+' does not fit: it needs \S+ % of one core.*")
+
+
+def no_trial(said):
+    """The reason why this machine was too disturbed for a trial, if it was."""
+    found = UNSTEADY.search(said) or REFUSED.search(said)
+    return found and found[0]
+
+
+def trial(*arguments, timeout=300, **more):
+    """A trial that came to an answer: tried anew while the machine is too disturbed, three times."""
+    for _ in range(3):
+        done = subprocess.run([str(GIUSTO), *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=timeout,
+                              stdin=subprocess.DEVNULL, **more)
+        reason = no_trial(done.stderr)
+        if not reason:
+            return done
+        print(f"no trial, once more: {reason}", flush=True)
+        time.sleep(5)
+    raise unittest.SkipTest(f"this machine is too disturbed for a trial: {reason}")
 
 
 def example(*verb):

@@ -119,7 +119,7 @@ pub(crate) enum Verb {
     /// service on a whole core, on a shared core without a plan, and on a shared core under the plan, in turns, and
     /// says whether the promise was kept.
     #[command(
-        after_help = "Examples:\n  giusto run sites/walk.yaml --trial --at-most 30s\n  giusto plan sites/walk.yaml --out out/plan.json && sudo giusto run out/plan.json"
+        after_help = "Examples:\n  giusto run sites/first.yaml --trial --at-most 30s\n  giusto plan sites/walk.yaml --out out/plan.json && sudo giusto run out/plan.json"
     )]
     Run(RunArgs),
     /// How a giusto that runs on this host stands: supply, budgets, cores, warnings

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bits of capabilities(7).
@@ -64,6 +64,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// ... and within this one if it waits for a core or a disk; well before the watchdog takes Giusto itself for stalled.
 const LONGEST: Duration = Duration::from_secs(12);
 
+/// How often that is looked at, in ms.
+const LOOK_MS: libc::c_int = 100;
+
 /// In the environment of a Giusto whose unit gives it mounts of its own: those are not for its services.
 const HOST_MOUNTS: &str = "GIUSTO_HOST_MOUNTS";
 
@@ -93,6 +96,9 @@ impl Waiting {
         ready: &mut (dyn FnMut(Thread) -> io::Result<()> + Send),
     ) -> io::Result<Child> {
         let Waiting { limits, account, mounts, directory } = self;
+        // One after the other: a child has copies of all that is open when it is made.
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut told, tell) = io::pipe()?;
         let (wait, mut go) = io::pipe()?;
         let (parent, tell_fd, wait_fd, go_fd) =
@@ -140,24 +146,23 @@ impl Waiting {
                 Ok(())
             });
         }
-        let has_begun = AtomicBool::new(false);
+        // Closed once the child has told its number, or was not made: then only the child has it open, until it runs its program.
+        let tell = Mutex::new(Some(tell));
+        let close = || drop(tell.lock().unwrap_or_else(PoisonError::into_inner).take());
         std::thread::scope(|scope| {
-            let has_begun = &has_begun;
-            let recorder = scope.spawn(move || {
+            let recorder = scope.spawn(|| {
                 let mut pid = [0; 4];
                 // Nothing is told where the fork itself failed.
-                told.read_exact(&mut pid).ok().and_then(|()| Thread::of(u32::from_ne_bytes(pid))).map_or(
-                    Ok(()),
-                    |leader| {
-                        ready(leader).inspect_err(|_| end(leader))?;
-                        go.write_all(&[1])?;
-                        begins(leader, has_begun)
-                    },
-                )
+                let leader = told.read_exact(&mut pid).ok().and_then(|()| Thread::of(u32::from_ne_bytes(pid)));
+                close();
+                leader.map_or(Ok(()), |leader| {
+                    ready(leader).inspect_err(|_| end(leader))?;
+                    go.write_all(&[1])?;
+                    begins(leader, &told)
+                })
             });
             let child = command.spawn();
-            has_begun.store(true, Relaxed);
-            drop(tell);
+            close();
             let recorded = recorder.join().unwrap_or_else(|_| Err(io::Error::other("the recording thread broke down")));
             match (recorded, child) {
                 (Ok(()), child) => child,
@@ -173,10 +178,15 @@ impl Waiting {
 }
 
 /// Ends a child that does not come to run its program, such as one whose cgroup was frozen meanwhile: its parent would wait for
-/// ever.
-fn begins(child: Thread, has_begun: &AtomicBool) -> io::Result<()> {
+/// ever. `told` ends when it does: the parent's own thread may have to wait for a core.
+fn begins(child: Thread, told: &io::PipeReader) -> io::Result<()> {
     let begun = Instant::now();
-    while !has_begun.load(Relaxed) {
+    loop {
+        let mut fd = libc::pollfd { fd: told.as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: one entry, which outlives the call.
+        if unsafe { libc::poll(&raw mut fd, 1, LOOK_MS) } == 1 {
+            return Ok(());
+        }
         let passed = begun.elapsed();
         if passed > PATIENCE {
             let (state, waits_in) = doing(child);
@@ -187,9 +197,7 @@ fn begins(child: Thread, has_begun: &AtomicBool) -> io::Result<()> {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
         }
-        std::thread::sleep(Duration::from_micros(200));
     }
-    Ok(())
 }
 
 /// Its state as in proc(5), and the kernel's function in which it sleeps.
