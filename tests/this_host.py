@@ -85,6 +85,8 @@ class ThisHost(unittest.TestCase):
             if row not in tried.stdout:  # where a hypervisor took every slice of it, the trial must say so and must not judge
                 self.assertIn("stolen by the hypervisor", tried.stdout)
                 self.assertEqual(tried.returncode, 6)
+        for used in re.findall(r"which used (\d+) %", tried.stdout):
+            self.assertGreaterEqual(int(used), 10, "workers that never rest, on what the site promises them")
         report = (ROOT / "out/trials/latest/report.html").read_text()
         self.assertIn("<svg", report)
         self.assertNotIn("http://", report.replace("http://www.w3.org/2000/svg", ""))

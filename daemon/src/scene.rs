@@ -348,11 +348,11 @@ impl<'j> Scene<'j> {
         self.leftovers.iter().filter(here).map(|leftover| &leftover.running)
     }
 
-    /// Processor time that leftover processes on `core` have had so far.
-    pub fn used_by_others(&self, core: u32) -> giusto_model::Duration {
+    /// Processor time in ns that leftover processes on `core` have had so far.
+    pub fn used_by_others(&self, core: u32) -> BTreeMap<u32, u64> {
         let places = self.leftovers.iter().flat_map(|leftover| &leftover.places);
-        let pids = places.filter(|&(_, &place)| place == core).map(|(&pid, _)| pid);
-        giusto_model::Duration::from_ns(pids.flat_map(sched::threads).map(sched::cpu_time_ns).sum())
+        let used = |pid| sched::threads(pid).into_iter().map(sched::cpu_time_ns).sum();
+        places.filter(|&(_, &place)| place == core).map(|(&pid, _)| (pid, used(pid))).collect()
     }
 
     /// An error if a service has ended, also one that gets leftovers, or did not listen when it was started: what measures

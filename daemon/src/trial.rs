@@ -299,6 +299,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             giusto_measure::steal(&cpus).map(|all| all.iter().map(|one| one.steal_ns).collect()).unwrap_or_default()
         };
         let core = self.service.core;
+        self.scene.confine()?; // those that have come since
         let before = (Instant::now(), stolen(), self.scene.used_by_others(core));
         let pids = self.scene.processes(self.index);
         let drive = || {
@@ -329,9 +330,10 @@ impl<'s, 'a> Bench<'s, 'a> {
             return Err(Error::Service { name: self.service.name.clone(), what });
         }
         let steal = stolen().iter().zip(&before.1).map(|(now, then)| now.saturating_sub(*then)).max().unwrap_or(0);
-        let others = self.scene.used_by_others(core).checked_sub(before.2).unwrap_or_default();
+        let used = |(pid, now): (u32, u64)| now.saturating_sub(before.2.get(&pid).copied().unwrap_or(0));
+        let others = self.scene.used_by_others(core).into_iter().map(used).sum();
         let lasted = Duration::from_ns(before.0.elapsed().as_nanos() as u64);
-        let others = Bandwidth::new(others.ns(), lasted.ns()).unwrap_or(Bandwidth::ZERO);
+        let others = Bandwidth::new(others, lasted.ns()).unwrap_or(Bandwidth::ZERO);
         let (late, lateness) = (Duration::from_ns(report.lateness_ns[1]), report.lateness());
         let waited = Duration::from_ns(report.waited_ns.unwrap_or(0));
         let (steal, windows) = (Duration::from_ns(steal), observed.windows());
