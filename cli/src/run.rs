@@ -8,7 +8,7 @@ use crate::table::say;
 use crate::trial::{self, Around};
 use crate::{contract, table};
 use giusto_daemon::{
-    Again, Error, Journal, Notify, Observer, Operator, Planner, Refused, Scene, Settings, Signals, Watchdog,
+    Again, Deployment, Error, Journal, Notify, Observer, Operator, Planner, Refused, Settings, Signals, Watchdog,
 };
 use giusto_model::{HostPlan, Plan, Site};
 use giusto_planner::Facts;
@@ -154,12 +154,13 @@ fn enforce(
     let plan = &giusto_daemon::begin_with(plan.clone(), journal)?;
     let mut operator = Operator::open(journal, plan, file, start.planner(profiles(args)), settings)?;
     let mut observer = Observer::default();
-    let mut scene = Scene::set(plan, machine, journal, &args.out.join("logs"), watchdog.beats())?;
-    let mut turn = |scene: &mut Scene, warnings: Vec<String>| operator.turn(&mut observer.stage(scene, warnings));
+    let mut deployment = Deployment::set(plan, machine, journal, &args.out.join("logs"), watchdog.beats())?;
+    let mut turn =
+        |deployment: &mut Deployment, warnings: Vec<String>| operator.turn(&mut observer.stage(deployment, warnings));
     let stop = || signals.stopped();
-    let done = giusto_daemon::enforce(&mut scene, watchdog, &stop, &mut turn);
+    let done = giusto_daemon::enforce(&mut deployment, watchdog, &stop, &mut turn);
     operator.stopping();
-    scene.finish()?;
+    deployment.finish()?;
     done?;
     giusto_daemon::forget_mode(journal);
     tracing::info!("stopped; the host is as it was");

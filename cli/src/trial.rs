@@ -7,7 +7,7 @@ use crate::judged::{self, Found};
 use crate::plan::{self, Read};
 use crate::tell::tell;
 use giusto_compute::Machine;
-use giusto_daemon::{Calibration, Journal, Next, Options, Restored, Scene, Signals, Talk, Trial, Watchdog};
+use giusto_daemon::{Calibration, Deployment, Journal, Next, Options, Restored, Signals, Talk, Trial, Watchdog};
 use giusto_model::{Duration, Measured, Observation, Plan, Promise, ServicePlan};
 use giusto_verify::{Demand, DemandVerdict, Verdict};
 use std::path::{Path, PathBuf};
@@ -51,10 +51,10 @@ pub(crate) fn trial(
 
     // 1. What do the requests cost here, under their own load on a whole core?
     let logs = args.out.join("logs");
-    let mut scene = Scene::set(&first, around.machine, &mut journal, &logs, around.watchdog.beats())?;
-    scene.check()?;
+    let mut deployment = Deployment::set(&first, around.machine, &mut journal, &logs, around.watchdog.beats())?;
+    deployment.check()?;
     let mut calibrations =
-        giusto_daemon::calibrate(&mut scene, &first, site, &around.machine.cores, options, &stop, &mut say)?;
+        giusto_daemon::calibrate(&mut deployment, &first, site, &around.machine.cores, options, &stop, &mut say)?;
     save_profiles(&args.out, &calibrations)?;
 
     // 2. The plan, from what was declared or measured; anew, where more is asked for than was declared.
@@ -71,9 +71,9 @@ pub(crate) fn trial(
         say(found.clone());
     }
     if anew.changed {
-        scene.finish()?;
-        scene = Scene::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
-        scene.check()?;
+        deployment.finish()?;
+        deployment = Deployment::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
+        deployment.check()?;
     }
 
     // 3. Slices, until the verdict is clear; once more with another plan, where requests cost more in them than was
@@ -96,7 +96,7 @@ pub(crate) fn trial(
             }
         };
         let mut talk = Talk { stop: &stop, say: &mut say, judge: &mut judge };
-        let trials = giusto_daemon::trial(&mut scene, &plan, &around.machine.cores, options, &mut talk)?;
+        let trials = giusto_daemon::trial(&mut deployment, &plan, &around.machine.cores, options, &mut talk)?;
         let Some(Dearer { service, windows, told }) = dearer else { break trials };
         replans += 1;
         say(told);
@@ -116,9 +116,9 @@ pub(crate) fn trial(
         giusto_planner::write(&plan, &plan_file)?;
         giusto_planner::write(&plan, &folder.path.join("plan.json"))?;
         plan.services.iter().for_each(|one| say(format!("{}: planned anew: {}", one.name, plan::service(one))));
-        scene.finish()?;
-        scene = Scene::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
-        scene.check()?;
+        deployment.finish()?;
+        deployment = Deployment::set(&plan, around.machine, &mut journal, &logs, around.watchdog.beats())?;
+        deployment.check()?;
     };
     for trial in &trials {
         let service = plan.services.iter().find(|one| one.name == trial.service);
@@ -131,7 +131,7 @@ pub(crate) fn trial(
     if replans > 0 {
         anew.demands = demands_of(&plan, &calibrations, &anew.demands);
     }
-    let restored = scene.finish();
+    let restored = deployment.finish();
     let found = Found { args, folder: &folder.path, plan: &plan, calibrations: &calibrations, demands: &anew.demands };
     let judged = judged::judge(&found, &trials); // what was measured is not lost where undoing failed
     let linked = folder.link();

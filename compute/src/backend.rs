@@ -97,7 +97,7 @@ pub trait Backend: Send {
     }
 
     /// What changes `server`, which is in force, at a change of mode. Errors: it cannot be changed so.
-    fn grip(&self, server: &ServicePlan) -> Result<Box<dyn Grip>, Error> {
+    fn handle(&self, server: &ServicePlan) -> Result<Box<dyn BudgetHandle>, Error> {
         let what = "the backends 'manager' and 'deadline' can change servers in a mode change, the other ones cannot; \
                     plan with --backend manager";
         Err(Error::Server { name: server.name.clone(), what: what.into() })
@@ -146,7 +146,7 @@ pub struct Observed<'a> {
 }
 
 /// Changes one server from any thread, as long as it is in force.
-pub trait Grip: Send + std::fmt::Debug {
+pub trait BudgetHandle: Send + std::fmt::Debug {
     /// The core whose thread of Giusto's does it; `None`: the kernel.
     fn core(&self) -> Option<u32> {
         None
@@ -164,7 +164,7 @@ pub trait Grip: Send + std::fmt::Debug {
         Ok(())
     }
 
-    /// No longer before all others, from the next command to its core on or from [`Grip::wake`].
+    /// No longer before all others, from the next command to its core on or from [`BudgetHandle::wake`].
     fn end_boost(&self) -> Result<(), Error> {
         Ok(())
     }
@@ -182,7 +182,7 @@ pub enum Changed {
     NotYet(Instant),
 }
 
-/// CLOCK_MONOTONIC, on which all times of a [`Grip`] are.
+/// CLOCK_MONOTONIC, on which all times of a [`BudgetHandle`] are.
 pub fn now() -> Instant {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Instant::from_ns(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)

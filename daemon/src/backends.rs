@@ -1,11 +1,11 @@
-//! The backends of a scene.
+//! The backends of a deployment.
 
 use crate::Error;
 use giusto_compute::{backend, bind, Backend, Ground, Recorder};
 use giusto_model::{Backend as Name, ServicePlan};
 use std::collections::BTreeMap;
 
-/// Those that a scene has used so far.
+/// Those that a deployment has used so far.
 #[derive(Default)]
 pub(crate) struct Backends(BTreeMap<Name, Box<dyn Backend>>);
 

@@ -1,7 +1,7 @@
 //! What the requests of a service cost here: measured on a whole core under their own load, before anything is planned
 //! or judged.
 
-use crate::scene::Scene;
+use crate::deployment::Deployment;
 use crate::trial::{loads, Bench, Options};
 use crate::Error;
 use giusto_measure::{Generator, Holes, LoadPlan, Observed};
@@ -63,7 +63,7 @@ impl Calibration {
 /// # Errors
 /// As [`crate::trial()`]; told to stop; a service whose cost cannot be measured.
 pub fn calibrate(
-    scene: &mut Scene,
+    deployment: &mut Deployment,
     plan: &Plan,
     site: &Site,
     cores: &[u32],
@@ -76,7 +76,7 @@ pub fn calibrate(
         say(format!("{}: measuring what its requests cost on a whole core", service.name));
         let wanted = site.services.iter().find(|one| one.name == service.name).map(|one| &one.measured);
         let fits = if let Some(Measured::Wanted { fits }) = wanted { fits.as_slice() } else { &[] };
-        let mut bench = Bench::new(scene, index, service, load, cores, options)?;
+        let mut bench = Bench::new(deployment, index, service, load, cores, options)?;
         let subject = Subject {
             name: &service.name,
             origin: giusto_planner::origin(&service.origin),
@@ -84,7 +84,7 @@ pub fn calibrate(
             arrivals: service.promise.arrivals(),
             fits,
             load,
-            pids: bench.scene.processes(index),
+            pids: bench.deployment.processes(index),
             core: Some(service.core),
             generator: bench.generator.clone(),
             seed: options.seed,

@@ -2,7 +2,7 @@
 //! kernel accounts
 //! anyway.
 
-use crate::{DemandStatus, Scene};
+use crate::{DemandStatus, Deployment};
 use giusto_compute::sched;
 use giusto_model::{Duration, Plan, Promise, ServicePlan};
 use giusto_verify::{Drift, Planned, WINDOW};
@@ -30,7 +30,7 @@ struct Watched {
 
 impl Drifts {
     /// Looks, if a window has passed.
-    pub(crate) fn look(&mut self, scene: &Scene) {
+    pub(crate) fn look(&mut self, deployment: &Deployment) {
         let now = Instant::now();
         let passed = self.last.map(|last| Duration::from_ns((now - last).as_nanos() as u64));
         if passed.is_some_and(|passed| passed < Duration::from_ns(WINDOW.ns() * 9 / 10)) {
@@ -38,7 +38,7 @@ impl Drifts {
         }
         self.last = Some(now);
         let parts: Vec<(&ServicePlan, Planned)> =
-            scene.parts.iter().filter_map(|part| Some((part, planned(&scene.plan, part)?))).collect();
+            deployment.parts.iter().filter_map(|part| Some((part, planned(&deployment.plan, part)?))).collect();
         self.watched.retain(|key, _| parts.iter().any(|(part, _)| *key == self::key(part)));
         for (part, planned) in parts {
             let key = key(part);
@@ -47,7 +47,7 @@ impl Drifts {
             }
             let Some(watched) = self.watched.get_mut(&key) else { continue };
             watched.look(passed, || {
-                let members = scene.members(part).unwrap_or_default();
+                let members = deployment.members(part).unwrap_or_default();
                 match part.vcpu {
                     Some(_) => members,
                     None => members.into_iter().flat_map(sched::threads).collect(),

@@ -4,7 +4,7 @@
 //! after the line is on disk), so a torn last line is dropped. The journal lives in /run/giusto (or $GIUSTO_STATE), which a
 //! reboot empties together with everything that it would undo; one from an earlier boot is dropped too.
 
-use crate::changes::{of_compute, spent, undo, Change};
+use crate::undo_entry::{of_compute, spent, undo, Change};
 use crate::Error;
 use giusto_compute::{Recorder, Report, Undo};
 use rustix::fs::{flock, FlockOperation, OFlags};

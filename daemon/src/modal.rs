@@ -1,15 +1,15 @@
-//! With which mode a plan begins on this host, and what a scene knows of its modes.
+//! With which mode a plan begins on this host, and what a deployment knows of its modes.
 
 use crate::modes::{Begin, Modes};
 use crate::{Error, Journal};
 use giusto_model::{ModesPlan, Origin, Plan};
 use std::path::Path;
 
-/// The modes of a scene that has any.
+/// The modes of a deployment that has any.
 pub(crate) struct Modal {
     pub(crate) plan: ModesPlan,
     pub(crate) modes: Modes,
-    /// The local modes that the scene's servers are known to have.
+    /// The local modes that the deployment's servers are known to have.
     pub(crate) locals: Vec<String>,
     /// Agents that were seen to, with what they are in: a service, a process.
     pub(crate) agents: Vec<(String, u32)>,

@@ -1,16 +1,16 @@
-//! Mode changes of a scene: begins and ends the thread that makes them, does for it what needs the scene, and follows
+//! Mode changes of a deployment: begins and ends the thread that makes them, does for it what needs the deployment, and follows
 //! it.
 
 use crate::modal::{begin, Modal};
 use crate::modes::{Modes, ModesStatus, Wishes};
-use crate::{Error, Running, Scene};
-use giusto_compute::{sched, Grip};
+use crate::{Deployment, Error, Running};
+use giusto_compute::{sched, BudgetHandle};
 use giusto_model::{Duration, LocalPlan, Plan, ServicePlan, STOPPED};
 
 /// What an agent is called among the threads of its service.
 const AGENT: &str = "giusto-agent";
 
-impl Scene<'_> {
+impl Deployment<'_> {
     /// Begins to change modes, if `plan` has any; all its servers are in force.
     pub(crate) fn start_modes(&mut self, plan: &Plan) -> Result<(), Error> {
         self.let_go_on(plan)?;
@@ -18,11 +18,11 @@ impl Scene<'_> {
         let folder = self.journal.folder().to_path_buf();
         let begin = begin(plan, modes, &folder)?;
         let locals = begin.names();
-        let grips = modes.members.iter().map(|member| {
+        let handles = modes.members.iter().map(|member| {
             let parts = self.parts.iter().filter(|part| part.name == member.service);
-            parts.map(|part| self.grip(part)).collect::<Result<_, _>>()
+            parts.map(|part| self.handle(part)).collect::<Result<_, _>>()
         });
-        let grips = grips.collect::<Result<_, giusto_compute::Error>>()?;
+        let handles = handles.collect::<Result<_, giusto_compute::Error>>()?;
         for (member, local) in modes.members.iter().zip(&locals).filter(|(member, _)| member.agent.is_none()) {
             self.carry(&member.service, local != STOPPED)?;
         }
@@ -31,7 +31,7 @@ impl Scene<'_> {
             Some(_) => None,
         };
         let groups = modes.members.iter().map(contained).collect();
-        let begun = Modes::start(begin, grips, groups)?;
+        let begun = Modes::start(begin, handles, groups)?;
         self.modal =
             Some(Modal { plan: modes.clone(), modes: begun, locals, agents: Vec::new(), throttled: Vec::new() });
         Ok(())
@@ -95,8 +95,8 @@ impl Scene<'_> {
         }
     }
 
-    fn grip(&self, server: &ServicePlan) -> Result<Box<dyn Grip>, giusto_compute::Error> {
-        self.backends.used(server.backend).ok_or(giusto_compute::Error::NoThread)?.grip(server)
+    fn handle(&self, server: &ServicePlan) -> Result<Box<dyn BudgetHandle>, giusto_compute::Error> {
+        self.backends.used(server.backend).ok_or(giusto_compute::Error::NoThread)?.handle(server)
     }
 
     fn running(&self, service: &str) -> Option<&Running> {

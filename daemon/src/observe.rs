@@ -1,9 +1,9 @@
-//! What the kernel and the managers tell of services: a [`Stage`] over a [`Scene`].
+//! What the kernel and the managers tell of services: a [`Stage`] over a [`Deployment`].
 
 use crate::drift::{words, Drifts};
 use crate::modes::Wishes;
 use crate::{
-    CoreCriticality, CoreStatus, Error, Refused, Report, Running, Scene, ServiceState, ServiceStatus, Stage, Step,
+    CoreCriticality, CoreStatus, Deployment, Error, Refused, Report, Running, ServiceState, ServiceStatus, Stage, Step,
 };
 use giusto_compute::manager::ServerReport;
 use giusto_compute::sched;
@@ -28,36 +28,36 @@ impl Observer {
     /// As a stage, to be taken about ten times a second; `warnings` are what enforcement found wrong.
     pub fn stage<'o, 's, 'p>(
         &'o mut self,
-        scene: &'s mut Scene<'p>,
+        deployment: &'s mut Deployment<'p>,
         warnings: Vec<String>,
     ) -> impl Stage + use<'o, 's, 'p> {
-        self.drifts.look(scene);
-        Observed { observer: self, scene, warnings }
+        self.drifts.look(deployment);
+        Observed { observer: self, deployment, warnings }
     }
 }
 
 struct Observed<'o, 's, 'p> {
     observer: &'o mut Observer,
-    scene: &'s mut Scene<'p>,
+    deployment: &'s mut Deployment<'p>,
     warnings: Vec<String>,
 }
 
 impl Observed<'_, '_, '_> {
     fn look(&mut self) -> Report {
-        let (scene, observer) = (&*self.scene, &mut *self.observer);
+        let (deployment, observer) = (&*self.deployment, &mut *self.observer);
         let mut services = Vec::new();
-        for (plan, running) in scene.all() {
+        for (plan, running) in deployment.all() {
             let vcpu = plan.and_then(|plan| plan.vcpu).map(|vcpu| format!(" {vcpu}")).unwrap_or_default();
             let meter = observer.meters.entry(format!("{}{vcpu}", running.name)).or_default();
             let threads = match plan.filter(|plan| plan.vcpu.is_some()) {
-                Some(plan) => scene.members(plan).unwrap_or_default(),
+                Some(plan) => deployment.members(plan).unwrap_or_default(),
                 None => running.processes().into_iter().flat_map(sched::threads).collect(),
             };
             let demand = plan.and_then(|plan| observer.drifts.status(&plan.name, plan.vcpu));
             services.push(ServiceStatus { demand, ..service(plan, running, threads, meter) });
         }
-        for (status, part) in services.iter_mut().zip(&scene.parts) {
-            let seen = scene.backends.used(part.backend).map(|backend| backend.observe(part)).unwrap_or_default();
+        for (status, part) in services.iter_mut().zip(&deployment.parts) {
+            let seen = deployment.backends.used(part.backend).map(|backend| backend.observe(part)).unwrap_or_default();
             status.left_ns = seen.left_ns;
             if let Some((for_ns, server)) = seen.counted {
                 managed(status, server);
@@ -73,11 +73,11 @@ impl Observed<'_, '_, '_> {
                 status.state = ServiceState::Throttled;
             }
         }
-        let mut cores: Vec<CoreStatus> = scene.parts.iter().map(core).collect();
+        let mut cores: Vec<CoreStatus> = deployment.parts.iter().map(core).collect();
         cores.sort_by_key(|core| core.core);
         cores.dedup_by_key(|core| core.core);
         for status in &mut cores {
-            if let Some(report) = scene.backends.all().find_map(|backend| backend.report(status.core)) {
+            if let Some(report) = deployment.backends.all().find_map(|backend| backend.report(status.core)) {
                 let before = observer.managers.insert(status.core, (report.for_ns, report.own_ns, report.wakeups));
                 let (at, own, wakeups) = before.unwrap_or((0, 0, 0));
                 let passed = report.for_ns.saturating_sub(at).max(1) as f64;
@@ -93,10 +93,10 @@ impl Observed<'_, '_, '_> {
                 });
             }
         }
-        let used: BTreeSet<Backend> = scene.parts.iter().map(|part| part.backend).collect();
-        let used = used.into_iter().filter_map(|backend| scene.backends.used(backend));
+        let used: BTreeSet<Backend> = deployment.parts.iter().map(|part| part.backend).collect();
+        let used = used.into_iter().filter_map(|backend| deployment.backends.used(backend));
         let mut notes: Vec<String> = used.flat_map(|backend| backend.notes()).collect();
-        let network = scene.packets.as_ref().map(|packets| packets.status()).unwrap_or_default();
+        let network = deployment.packets.as_ref().map(|packets| packets.status()).unwrap_or_default();
         let dropped = [giusto_network::Limit::Drop, giusto_network::Limit::DropSent];
         if network.iter().any(|link| dropped.contains(&link.limit)) {
             notes.push("packets beyond a bucket are dropped before the host works on them".into());
@@ -104,13 +104,13 @@ impl Observed<'_, '_, '_> {
         let drifted = services.iter().filter_map(|one| one.demand.as_ref().map(|demand| (one, demand)));
         let drifted = drifted.filter(|(_, demand)| demand.drifted_since_ns.is_some());
         notes.extend(drifted.map(|(one, demand)| words(&one.name, demand.recent, demand.planned)));
-        notes.extend(scene.parked.keys().map(|core| format!("core {core} is parked")));
-        let modes = scene.modes_status();
+        notes.extend(deployment.parked.keys().map(|core| format!("core {core} is parked")));
+        let modes = deployment.modes_status();
         for member in modes.iter().flat_map(|modes| &modes.members) {
             let own = services.iter_mut().filter(|service| service.name == member.service);
             own.for_each(|service| service.mode = Some(member.local.clone()));
         }
-        let used = crate::watchdog::clock(rustix::time::ClockId::ProcessCPUTime) + scene.beats.watching_ns();
+        let used = crate::watchdog::clock(rustix::time::ClockId::ProcessCPUTime) + deployment.beats.watching_ns();
         observer.own.read(BTreeMap::from([(0, used)]), Instant::now());
         let (cpu_ns, cpu_recent) = (used, observer.own.recent);
         Report { cpu_ns, cpu_recent, notes, services, cores, network, modes, warnings: self.warnings.clone() }
@@ -123,26 +123,26 @@ impl Stage for Observed<'_, '_, '_> {
     }
 
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error> {
-        crate::change::apply(self.scene, step, plan)
+        crate::apply::apply(self.deployment, step, plan)
     }
 
     fn stop_modes(&mut self) -> Result<Option<Vec<String>>, Refused> {
-        let Some(status) = self.scene.modes_status() else { return Ok(None) };
+        let Some(status) = self.deployment.modes_status() else { return Ok(None) };
         if status.changing_to.is_some() {
             return Err(Refused { exit: 4, reason: "a mode change is under way; try again".into() });
         }
-        self.scene.stop_modes();
+        self.deployment.stop_modes();
         Ok(Some(status.locals))
     }
 
     fn start_modes(&mut self, plan: &Plan) -> Result<(), Error> {
-        self.scene.supervise_as(plan);
-        self.scene.plan = plan.clone();
-        self.scene.start_modes(plan)
+        self.deployment.supervise_as(plan);
+        self.deployment.plan = plan.clone();
+        self.deployment.start_modes(plan)
     }
 
     fn wishes(&self) -> Option<Wishes> {
-        self.scene.wishes()
+        self.deployment.wishes()
     }
 }
 

@@ -5,11 +5,11 @@
 
 use crate::adapt::{Adapter, Again, Wish};
 use crate::control::Control;
-use crate::desk::{Desk, Order};
-use crate::difference::{difference, Layout};
+use crate::control_queue::{ControlQueue, Order};
 use crate::metrics::Metrics;
 use crate::modes::{ModesStatus, Wishes};
 use crate::peek::OWN_PLAN;
+use crate::plan_diff::{difference, Layout};
 use crate::{
     Change, CoreStatus, Error, Host, Journal, LinkStatus, Notify, Planner, Refused, ServiceStatus, Signals, State, Step,
 };
@@ -81,7 +81,7 @@ pub struct Settings {
 
 /// See the module. Dropping it closes what it opened.
 pub struct Operator {
-    desk: Arc<Desk>,
+    control_queue: Arc<ControlQueue>,
     orders: Receiver<Order>,
     settings: Settings,
     plan: Plan,
@@ -111,15 +111,16 @@ impl Operator {
         mut settings: Settings,
     ) -> Result<Operator, Error> {
         let host = plan.only_host().ok_or(Error::ManyHosts(plan.hosts.len()))?;
-        let (desk, orders) = Desk::new(&host.name, site, planner, settings.again.take(), &settings.signals.stop);
-        let desk = Arc::new(desk);
-        let control = Control::listen(journal, desk.clone())?;
+        let (control_queue, orders) =
+            ControlQueue::new(&host.name, site, planner, settings.again.take(), &settings.signals.stop);
+        let control_queue = Arc::new(control_queue);
+        let control = Control::listen(journal, control_queue.clone())?;
         let own_plan = journal.folder().join(OWN_PLAN);
         write_plan(plan, &own_plan);
-        let metrics = settings.metrics.map(|address| Metrics::listen(address, desk.clone())).transpose()?;
+        let metrics = settings.metrics.map(|address| Metrics::listen(address, control_queue.clone())).transpose()?;
         settings.notify.status("putting services in their places");
         Ok(Operator {
-            desk,
+            control_queue,
             orders,
             settings,
             plan: plan.clone(),
@@ -146,12 +147,12 @@ impl Operator {
         }
         match self.reported {
             None => {
-                self.desk.modes(stage.wishes());
+                self.control_queue.modes(stage.wishes());
                 let ready = self.report(stage);
                 self.settings.notify.ready(&ready);
             }
             Some(at) if at.elapsed() >= Duration::from_secs(1) => {
-                self.desk.modes(stage.wishes()); // the thread of modes may be another one by now
+                self.control_queue.modes(stage.wishes()); // the thread of modes may be another one by now
                 _ = self.report(stage);
             }
             Some(_) => {}
@@ -161,7 +162,7 @@ impl Operator {
     /// The end begins.
     pub fn stopping(&mut self) {
         self.settings.notify.stopping();
-        self.desk.publish().state = State::Stopping;
+        self.control_queue.publish().state = State::Stopping;
     }
 
     /// Brings the status up to date; returns it in a line.
@@ -180,7 +181,7 @@ impl Operator {
                 self.adapt_in_background(wish);
             }
         }
-        let mut status = self.desk.publish();
+        let mut status = self.control_queue.publish();
         status.adaptations = self.adapter.history().to_vec();
         let before = std::mem::replace(&mut status.state, state);
         (status.notes, status.services, status.cores, status.warnings) = (notes, services, cores, warnings);
@@ -195,10 +196,10 @@ impl Operator {
 
     /// Plans anew with other execution times for one service.
     fn adapt_in_background(&self, wish: Wish) {
-        let (desk, adapting) = (self.desk.clone(), self.adapting.clone());
+        let (control_queue, adapting) = (self.control_queue.clone(), self.adapting.clone());
         let adapt = move || {
             let service = wish.service.clone();
-            if let Err(refused) = desk.adapt(wish) {
+            if let Err(refused) = control_queue.adapt(wish) {
                 tracing::warn!(service, "{service} asks for another share and cannot have it: {refused}");
             }
             adapting.store(false, Ordering::Relaxed);
@@ -212,10 +213,10 @@ impl Operator {
 
     /// SIGHUP has nobody who waits for an answer.
     fn reload_in_background(&self) {
-        let desk = self.desk.clone();
+        let control_queue = self.control_queue.clone();
         let reload = move || {
             tracing::info!("SIGHUP: reading the site file again");
-            if let Err(refused) = desk.reload(None) {
+            if let Err(refused) = control_queue.reload(None) {
                 tracing::warn!(exit = refused.exit, "not reloaded, the old plan stays in force: {refused}");
             }
         };
@@ -264,7 +265,7 @@ impl Operator {
             Ok(change)
         });
         let begun = stage.start_modes(&self.plan).map_err(failed);
-        self.desk.modes(stage.wishes());
+        self.control_queue.modes(stage.wishes());
         let change = done?;
         begun.map(|()| change)
     }

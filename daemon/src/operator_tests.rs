@@ -77,8 +77,8 @@ impl House {
     /// Asks as a client does, while the loop turns.
     fn reload(&mut self, text: &str, stage: &mut Double) -> Result<Change, Refused> {
         std::fs::write(&self.site, text).unwrap();
-        let desk = self.operator.desk.clone();
-        let client = std::thread::spawn(move || desk.reload(None));
+        let control_queue = self.operator.control_queue.clone();
+        let client = std::thread::spawn(move || control_queue.reload(None));
         while !client.is_finished() {
             self.operator.turn(stage);
             std::thread::sleep(Duration::from_millis(1));
@@ -90,9 +90,9 @@ impl House {
 #[test]
 fn a_reload_does_the_difference_and_writes_the_plan() {
     let (mut house, mut stage) = (house(), Double::default());
-    assert_eq!(house.operator.desk.status().state, State::Starting);
+    assert_eq!(house.operator.control_queue.status().state, State::Starting);
     assert!(house.reload(SITE, &mut stage).unwrap().steps.is_empty());
-    assert_eq!(house.operator.desk.status().state, State::Enforcing);
+    assert_eq!(house.operator.control_queue.status().state, State::Enforcing);
     let more = SITE.replace("10ms, period", "15ms, period").replace("c: {start: sleep 1", "c: {start: sleep 2");
     let change = house.reload(&more, &mut stage).unwrap();
     assert_eq!(stage.done, ["remove c", "increase b to 20 ms every 100 ms", "add c"]);
@@ -100,7 +100,7 @@ fn a_reload_does_the_difference_and_writes_the_plan() {
     let written = giusto_planner::read(&house.folder.path().join("plan.json")).unwrap();
     assert_eq!(written, house.operator.plan);
     house.operator.stopping();
-    assert_eq!(house.operator.desk.status().state, State::Stopping);
+    assert_eq!(house.operator.control_queue.status().state, State::Stopping);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_step_that_fails_is_gone_back_from_wherever_it_is() {
             Err(refused) => {
                 assert!(refused.reason.contains("was told to fail; the old plan is in force"), "{refused}");
                 assert_eq!(house.operator.layout, before);
-                assert_eq!(house.operator.desk.status().state, State::Enforcing);
+                assert_eq!(house.operator.control_queue.status().state, State::Enforcing);
                 steps += 1;
             }
             Ok(change) => {
@@ -168,10 +168,10 @@ fn where_going_back_fails_too_it_is_degraded_until_a_reload_works() {
     let next = SITE.replace("10ms, period", "60ms, period");
     let refused = house.reload(&next, &mut stage).unwrap_err();
     assert!(refused.reason.contains("going back, cannot"), "{refused}");
-    let status = house.operator.desk.status();
+    let status = house.operator.control_queue.status();
     assert!(status.state == State::Degraded && status.warnings[0].contains("reload a site that fits"), "{status:?}");
     stage.fail = None;
     let change = house.reload(SITE, &mut stage).unwrap();
     assert!(!change.steps.is_empty(), "from what is really held");
-    assert_eq!(house.operator.desk.status().state, State::Enforcing);
+    assert_eq!(house.operator.control_queue.status().state, State::Enforcing);
 }

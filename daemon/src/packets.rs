@@ -1,6 +1,6 @@
-//! The part of a scene that gives packets their threads.
+//! The part of a deployment that gives packets their threads.
 
-use crate::changes::Change;
+use crate::undo_entry::Change;
 use crate::{Error, Journal, LinkStatus, Network};
 use giusto_model::{NetworkPlan, Origin, Plan};
 use std::io;

@@ -1,7 +1,7 @@
 //! What stands in this host's journal, without holding or changing it.
 
-use crate::changes::parks;
 use crate::journal::{holder, read, state_folder, Found};
+use crate::undo_entry::parks;
 use giusto_compute::sched::Thread;
 use std::fs::File;
 use std::io::{self, ErrorKind};

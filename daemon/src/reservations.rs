@@ -1,10 +1,10 @@
-//! The servers of a scene: put in force, changed and taken away, each by its backend.
+//! The servers of a deployment: put in force, changed and taken away, each by its backend.
 
-use crate::{Error, Running, Scene};
+use crate::{Deployment, Error, Running};
 use giusto_compute::Ground;
 use giusto_model::ServicePlan;
 
-impl Scene<'_> {
+impl Deployment<'_> {
     /// Gets the core of one more server ready.
     pub(crate) fn admit(&mut self, server: &ServicePlan) -> Result<(), Error> {
         let on = Ground { machine: &self.machine, beats: &self.beats };

@@ -4,7 +4,7 @@
 //! first instruction. Only the end of one that is `essential` ends everything.
 
 use crate::services::Event;
-use crate::{Error, Scene};
+use crate::{Deployment, Error};
 use giusto_compute::sched::{self, Thread};
 use giusto_model::{Plan, ServicePlan};
 
@@ -18,7 +18,7 @@ struct Known {
     moved: Vec<Thread>,
 }
 
-impl Scene<'_> {
+impl Deployment<'_> {
     /// Follows what became of services, and starts those again that are due; ten times a second. `all`: also looks for
     /// adopted ones, for processes that have left their cgroup, and at the size of logs; once a second. Returns what is
     /// wrong.

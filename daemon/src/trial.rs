@@ -2,7 +2,7 @@
 //! core, in one
 //! cpuset, under one load (docs/decisions/0001, 0021). Slices are added until the verdict is clear or the time is over.
 
-use crate::scene::Scene;
+use crate::deployment::Deployment;
 use crate::Error;
 use giusto_measure::{Generator, LoadPlan};
 use giusto_model::{Bandwidth, Duration, JobRecord, Lateness, Load, Plan, Promise, ServicePlan};
@@ -169,7 +169,7 @@ pub struct Talk<'a> {
 /// Runs the trial of every service that is promised as-if-alone or percentiles, one after another; percentiles are judged by
 /// themselves, so that no slice on a whole core is needed.
 pub fn trial(
-    scene: &mut Scene,
+    deployment: &mut Deployment,
     plan: &Plan,
     cores: &[u32],
     options: Options,
@@ -177,7 +177,7 @@ pub fn trial(
 ) -> Result<Vec<Trial>, Error> {
     let mut trials = Vec::new();
     for (index, service, load) in loads(plan)? {
-        let mut bench = Bench::new(scene, index, service, load, cores, options)?;
+        let mut bench = Bench::new(deployment, index, service, load, cores, options)?;
         trials.push(bench.run(talk)?);
     }
     Ok(trials)
@@ -208,7 +208,7 @@ fn generator_core(cores: &[u32], service: u32) -> Result<u32, Error> {
 
 /// One service under test.
 pub(crate) struct Bench<'s, 'a> {
-    pub(crate) scene: &'s mut Scene<'a>,
+    pub(crate) deployment: &'s mut Deployment<'a>,
     pub(crate) index: usize,
     pub(crate) service: &'s ServicePlan,
     pub(crate) load: &'s Load,
@@ -221,21 +221,21 @@ pub(crate) struct Bench<'s, 'a> {
 
 impl<'s, 'a> Bench<'s, 'a> {
     pub(crate) fn new(
-        scene: &'s mut Scene<'a>,
+        deployment: &'s mut Deployment<'a>,
         index: usize,
         service: &'s ServicePlan,
         load: &'s Load,
         cores: &[u32],
         options: Options,
     ) -> Result<Self, Error> {
-        if let Some(adopted) = scene.competitors(service.core).find(|running| !running.started()) {
+        if let Some(adopted) = deployment.competitors(service.core).find(|running| !running.started()) {
             let what = "a trial stops the competitors for its whole-core runs, and this one was not started by giusto; try without it";
             return Err(Error::Service { name: adopted.name.clone(), what: what.into() });
         }
         let cpu = generator_core(cores, service.core)?;
         let generator = Generator { cpu: Some(cpu), fifo_priority: Some(GENERATOR_PRIORITY) };
         let options = Options { slice: slice_length(service, options.slice), ..options };
-        Ok(Bench { scene, index, service, load, generator, options, awake: giusto_measure::stay_awake().ok() })
+        Ok(Bench { deployment, index, service, load, generator, options, awake: giusto_measure::stay_awake().ok() })
     }
 
     fn run(&mut self, talk: &mut Talk) -> Result<Trial, Error> {
@@ -299,9 +299,9 @@ impl<'s, 'a> Bench<'s, 'a> {
             giusto_measure::steal(&cpus).map(|all| all.iter().map(|one| one.steal_ns).collect()).unwrap_or_default()
         };
         let core = self.service.core;
-        self.scene.confine()?; // those that have come since
-        let before = (Instant::now(), stolen(), self.scene.used_by_others(core));
-        let pids = self.scene.processes(self.index);
+        self.deployment.confine()?; // those that have come since
+        let before = (Instant::now(), stolen(), self.deployment.used_by_others(core));
+        let pids = self.deployment.processes(self.index);
         let drive = || {
             let holes = giusto_measure::Holes::watch(core).ok();
             let (report, observed) = giusto_measure::drive_observed(&plan, &pids, &mut |_| !stop())?;
@@ -311,16 +311,16 @@ impl<'s, 'a> Bench<'s, 'a> {
             Arm::Whole => self.on_whole_core(drive)?,
             Arm::NoPlan => drive()?,
             Arm::Giusto => {
-                self.scene.reserve(self.index)?;
+                self.deployment.reserve(self.index)?;
                 let driven = drive();
-                self.scene.release(self.index)?;
+                self.deployment.release(self.index)?;
                 driven?
             }
         };
         if stop() {
             return Err(Error::Interrupted);
         }
-        self.scene.check()?;
+        self.deployment.check()?;
         if report.errors > 0 {
             let what = format!(
                 "answered {} requests with an error: {}",
@@ -331,7 +331,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         }
         let steal = stolen().iter().zip(&before.1).map(|(now, then)| now.saturating_sub(*then)).max().unwrap_or(0);
         let used = |(pid, now): (u32, u64)| now.saturating_sub(before.2.get(&pid).copied().unwrap_or(0));
-        let others = self.scene.used_by_others(core).into_iter().map(used).sum();
+        let others = self.deployment.used_by_others(core).into_iter().map(used).sum();
         let lasted = Duration::from_ns(before.0.elapsed().as_nanos() as u64);
         let others = Bandwidth::new(others, lasted.ns()).unwrap_or(Bandwidth::ZERO);
         let (late, lateness) = (Duration::from_ns(report.lateness_ns[1]), report.lateness());
@@ -343,13 +343,13 @@ impl<'s, 'a> Bench<'s, 'a> {
     /// Runs `work` while the service is alone on its core: competitors stopped, the core kept awake.
     pub(crate) fn on_whole_core<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let core = self.service.core;
-        let spinner = self.scene.keep_awake(core)?;
-        self.scene.competitors(core).for_each(crate::Running::stop);
-        let threads = self.scene.unlimited(self.index)?;
+        let spinner = self.deployment.keep_awake(core)?;
+        self.deployment.competitors(core).for_each(crate::Running::stop);
+        let threads = self.deployment.unlimited(self.index)?;
         let done = work();
-        let left = self.scene.leave(&threads);
+        let left = self.deployment.leave(&threads);
         drop(spinner); // before the competitors return: at SCHED_IDLE it would wait long for its turn
-        self.scene.competitors(core).for_each(crate::Running::go_on);
+        self.deployment.competitors(core).for_each(crate::Running::go_on);
         left.and(done)
     }
 

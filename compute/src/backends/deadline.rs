@@ -2,7 +2,7 @@
 
 use super::lacks::{writing, ROOT};
 use super::server::{key, no_vcpus, refused, Key};
-use crate::backend::{now, Backend, Changed, Grip, Ground, Observed};
+use crate::backend::{now, Backend, BudgetHandle, Changed, Ground, Observed};
 use crate::deadline::{budget_left, prompt, Isolated, Reservation, Reserved};
 use crate::rights::SYS_NICE;
 use crate::sched::{self, Attr};
@@ -161,7 +161,7 @@ impl Backend for Deadline {
         isolated.keep_off(processes, record).map(|()| true)
     }
 
-    fn grip(&self, server: &ServicePlan) -> Result<Box<dyn Grip>, Error> {
+    fn handle(&self, server: &ServicePlan) -> Result<Box<dyn BudgetHandle>, Error> {
         let reserved = self.held.get(&key(server)).ok_or(Error::NoThread)?;
         Ok(Box::new(reserved.reservation()))
     }
@@ -182,7 +182,7 @@ impl Backend for Deadline {
     }
 }
 
-impl Grip for Reservation {
+impl BudgetHandle for Reservation {
     fn set(&self, server: &Server) -> Result<Instant, Error> {
         Reservation::set(self, server).map(|()| now())
     }

@@ -2,7 +2,7 @@
 
 use super::lacks::ROOT;
 use super::server::{key, name, refused, Key};
-use crate::backend::{now, Backend, Changed, Grip, Ground, Observed};
+use crate::backend::{now, Backend, BudgetHandle, Changed, Ground, Observed};
 use crate::files::Real;
 use crate::machine::kernel_version;
 use crate::manager::group::Freezer;
@@ -210,7 +210,7 @@ impl Backend for Managers {
         self.managers.contains_key(&core)
     }
 
-    fn grip(&self, server: &ServicePlan) -> Result<Box<dyn Grip>, Error> {
+    fn handle(&self, server: &ServicePlan) -> Result<Box<dyn BudgetHandle>, Error> {
         let (_, handle) = self.held.get(&key(server)).ok_or(Error::NoThread)?;
         Ok(Box::new(self.on(server)?.lever(handle)?))
     }
@@ -255,7 +255,7 @@ impl Backend for Managers {
     }
 }
 
-impl Grip for Lever {
+impl BudgetHandle for Lever {
     fn core(&self) -> Option<u32> {
         Some(Lever::core(self))
     }

@@ -46,7 +46,7 @@ mod tests {
             assert!(one.ask().unwrap().is_empty() && one.report(server.core).is_none(), "{name}");
             let seen = one.observe(&server);
             assert!(seen.left_ns.is_none() && !seen.is_throttled && seen.counted.is_none(), "{name}");
-            assert!(one.grip(&server).is_err(), "{name}");
+            assert!(one.handle(&server).is_err(), "{name}");
             let lines = [one.describe_cores(&[server.core], &machine), one.describe(&server)].concat();
             assert!(lines.iter().all(|line| !line.is_empty()), "{name}");
             assert!(lines.iter().any(|line| line.contains(&server.name)), "{name}: {lines:?}");

@@ -5,8 +5,8 @@
 //! `GIUSTO_FEW=1` plays a sample.
 
 mod actors;
-mod changes;
 mod groups;
+mod undo_entry;
 // The journal of the room above: dying must be tried with the one that is used.
 #[allow(dead_code, unused_imports, unreachable_pub)]
 #[path = "../../../daemon/src/journal.rs"]

@@ -5,12 +5,12 @@ use super::clock::{now, since};
 use super::counter::{Counts, News, Outgoing};
 use super::history::{ChangeStatus, History, ModesStatus, PeerStatus, StepStatus};
 use super::kept::Memory;
-use super::order::{Carry, Grips, Order, Reply};
+use super::order::{BudgetHandles, Carry, Order, Reply};
 use super::post::Post;
 use super::table::{settings, Begin, Fits};
 use crate::{Error, Refused};
 use giusto_compute::sched::{self, Attr};
-use giusto_compute::{Changed, Contained, Grip};
+use giusto_compute::{BudgetHandle, Changed, Contained};
 use giusto_model::Instant;
 use giusto_modes::{Action, Event, Manager, Outcome, Parts, Policy, When};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -29,7 +29,7 @@ const AWAKE: u64 = 500_000;
 
 pub(super) struct Host {
     manager: Manager<Fits>,
-    grips: Grips,
+    handles: BudgetHandles,
     /// The cgroup of each member that giusto started itself.
     groups: Vec<Option<Contained>>,
     /// The local mode whose server each part of each member has.
@@ -77,14 +77,14 @@ struct Later {
 impl Host {
     pub(super) fn new(
         begin: Begin<'_>,
-        (grips, groups): (Grips, Vec<Option<Contained>>),
+        (handles, groups): (BudgetHandles, Vec<Option<Contained>>),
         orders: Receiver<Order>,
         called: Arc<OwnedFd>,
         carries: Sender<Carry>,
         status: Arc<Mutex<ModesStatus>>,
     ) -> Result<(Host, Arc<Counts>), Error> {
         let bad = |what: String| Error::Service { name: "modes".into(), what };
-        let cores = grips.iter().flatten().filter_map(|grip| grip.core()).collect();
+        let cores = handles.iter().flatten().filter_map(|handle| handle.core()).collect();
         let (post, counts) = Post::open(begin.modes, called.clone(), cores)?;
         let memory = Memory::open(begin.folder, &begin.table)?;
         let settings = settings(begin.modes);
@@ -103,7 +103,7 @@ impl Host {
         let mut host = Host {
             manager,
             posts: vec![0; members],
-            grips,
+            handles,
             groups,
             held,
             post,
@@ -183,7 +183,7 @@ impl Host {
     /// Whether it runs where agents do, or may run where the loop that enforces has something to carry out.
     fn is_in_the_way(&self) -> bool {
         let here = sched::here();
-        self.carried > 0 || self.grips.iter().flatten().any(|grip| grip.core().is_none_or(|core| core == here))
+        self.carried > 0 || self.handles.iter().flatten().any(|handle| handle.core().is_none_or(|core| core == here))
     }
 
     /// Hears operators and the loop that enforces; `false`: it is over.
@@ -244,7 +244,7 @@ impl Host {
                 self.manager.handle(now(), event, &mut self.out);
             }
         }
-        self.grips.iter().flatten().for_each(|grip| grip.wake()); // if a boost has ended and nothing came after it
+        self.handles.iter().flatten().for_each(|handle| handle.wake()); // if a boost has ended and nothing came after it
         if self.manager.changing().is_none() && self.differs() || !self.ended.is_empty() {
             self.publish();
         }
@@ -281,7 +281,7 @@ impl Host {
                 self.posts[member] += since(begun);
             }
             Action::EndBoost { member } => {
-                if let Some(Err(why)) = self.grip(member, 0).map(Grip::end_boost) {
+                if let Some(Err(why)) = self.handle(member, 0).map(BudgetHandle::end_boost) {
                     tracing::warn!("a boost cannot be ended: {why}");
                 }
             }
@@ -332,12 +332,12 @@ impl Host {
         let mut in_force = now();
         let mut done = Vec::new();
         for part in parts.iter() {
-            let (Some(&server), Some(grip)) =
-                (self.manager.table().server(member, local, part), self.grip(member, part))
+            let (Some(&server), Some(handle)) =
+                (self.manager.table().server(member, local, part), self.handle(member, part))
             else {
                 continue;
             };
-            match grip.set(&server) {
+            match handle.set(&server) {
                 Ok(at) => in_force = in_force.max(at),
                 Err(why) => {
                     self.back(member, &done);
@@ -354,20 +354,20 @@ impl Host {
     fn back(&self, member: usize, parts: &[usize]) {
         for &part in parts {
             let server = self.manager.table().server(member, self.held[member][part], part);
-            if let (Some(&server), Some(grip)) = (server, self.grip(member, part)) {
-                if let Err(why) = grip.set(&server) {
+            if let (Some(&server), Some(handle)) = (server, self.handle(member, part)) {
+                if let Err(why) = handle.set(&server) {
                     tracing::error!("a reservation cannot be changed back: {why}; start giusto again");
                 }
             }
         }
     }
 
-    fn grip(&self, member: usize, part: usize) -> Option<&dyn Grip> {
-        self.grips.get(member)?.get(part).map(Box::as_ref)
+    fn handle(&self, member: usize, part: usize) -> Option<&dyn BudgetHandle> {
+        self.handles.get(member)?.get(part).map(Box::as_ref)
     }
 
     fn boost(&self, member: usize, until: Instant) {
-        if let Some(Err(why)) = self.grip(member, 0).map(|grip| grip.boost(until)) {
+        if let Some(Err(why)) = self.handle(member, 0).map(|handle| handle.boost(until)) {
             tracing::warn!("an agent is not boosted: {why}");
         }
     }
@@ -413,8 +413,10 @@ impl Host {
         let mut left = Vec::new();
         for &part in &later.parts {
             let server = self.manager.table().server(later.member, later.local, part).copied();
-            let (Some(server), Some(grip)) = (server, self.grip(later.member, part)) else { continue };
-            match grip.set_at(&server, later.earliest)? {
+            let (Some(server), Some(handle)) = (server, self.handle(later.member, part)) else {
+                continue;
+            };
+            match handle.set_at(&server, later.earliest)? {
                 Changed::From(at) => later.in_force = later.in_force.max(at),
                 Changed::NotYet(at) => {
                     again = again.min(at);

@@ -23,7 +23,7 @@ pub(crate) use table::Begin;
 
 use crate::{Error, Refused, Wish};
 use giusto_compute::Contained;
-use order::{Carry, Grips, Order, Reply};
+use order::{BudgetHandles, Carry, Order, Reply};
 use rustix::event::{eventfd, EventfdFlags};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, sync_channel, Receiver, RecvTimeoutError, Sender};
@@ -49,11 +49,15 @@ pub(crate) struct Modes {
 }
 
 impl Modes {
-    /// Listens for agents and begins. `begin` is the mode in force, whose reservations `grips` hold: of each member of
+    /// Listens for agents and begins. `begin` is the mode in force, whose reservations `handles` hold: of each member of
     /// the plan, part by part. `groups` are those members without agents that giusto started: their cgroups.
     ///
     /// Errors: a key is no key, an address cannot be listened on, the plan's modes make no table.
-    pub(crate) fn start(begin: Begin<'_>, grips: Grips, groups: Vec<Option<Contained>>) -> Result<Modes, Error> {
+    pub(crate) fn start(
+        begin: Begin<'_>,
+        handles: BudgetHandles,
+        groups: Vec<Option<Contained>>,
+    ) -> Result<Modes, Error> {
         let (orders, received) = channel();
         let (carry, carries) = channel();
         let cannot = |doing: &str| {
@@ -64,7 +68,7 @@ impl Modes {
         let call = Arc::new(call);
         let status = Arc::new(Mutex::new(ModesStatus::default()));
         let names = Arc::new(table::Names::of(begin.modes));
-        let (host, counts) = host::Host::new(begin, (grips, groups), received, call.clone(), carry, status.clone())?;
+        let (host, counts) = host::Host::new(begin, (handles, groups), received, call.clone(), carry, status.clone())?;
         let thread = std::thread::Builder::new().name("giusto-modes".into()).spawn(move || host.run());
         let thread = thread.map_err(|source| Error::Io { doing: "start the thread of modes".into(), source })?;
         Ok(Modes { wishes: Wishes { orders, call, status, counts, names }, carries, thread: Some(thread) })

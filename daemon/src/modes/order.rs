@@ -2,12 +2,12 @@
 
 use super::history::ChangeStatus;
 use crate::Refused;
-use giusto_compute::Grip;
+use giusto_compute::BudgetHandle;
 use giusto_modes::{Policy, Target};
 use std::sync::mpsc::SyncSender;
 
 /// What changes the servers of each member, part by part.
-pub(crate) type Grips = Vec<Vec<Box<dyn Grip>>>;
+pub(crate) type BudgetHandles = Vec<Vec<Box<dyn BudgetHandle>>>;
 
 /// What the thread is told.
 pub(super) enum Order {

@@ -9,7 +9,7 @@
 #[path = "../../../network/tests/real/stage.rs"]
 mod stage;
 
-use giusto_daemon::{difference, enforce, Journal, Layout, LinkStatus, Observer, Scene, Stage as _, Watchdog};
+use giusto_daemon::{difference, enforce, Deployment, Journal, Layout, LinkStatus, Observer, Stage as _, Watchdog};
 use giusto_model::{HostPlan, NetworkPlan, Plan, PLAN_VERSION};
 use giusto_network::Proof;
 use stage::{difference as differing, high, inside, low, plan, threads, Stage};
@@ -76,12 +76,12 @@ fn daemon(namespace: &str, folder: &Path) {
         let (mut journal, _) = Journal::open_in(&folder.join("state")).unwrap();
         let mut plan = read(folder);
         let machine = giusto_compute::probe();
-        let mut scene = Scene::set(&plan, &machine, &mut journal, folder, watchdog.beats()).unwrap();
+        let mut deployment = Deployment::set(&plan, &machine, &mut journal, folder, watchdog.beats()).unwrap();
         let mut observer = Observer::default();
         let stop = || folder.join("stop").exists();
-        let mut turn = |scene: &mut Scene, warnings: Vec<String>| {
+        let mut turn = |deployment: &mut Deployment, warnings: Vec<String>| {
             let next = read(folder);
-            let mut stage = observer.stage(scene, warnings);
+            let mut stage = observer.stage(deployment, warnings);
             for step in difference(&Layout::of(&plan), &Layout::of(&next), &|_| giusto_model::Bandwidth::ONE) {
                 stage.apply(&step, &next).unwrap();
             }
@@ -89,8 +89,8 @@ fn daemon(namespace: &str, folder: &Path) {
             let report = stage.report(&plan);
             write(folder.join("status.json"), &(report.network, report.warnings));
         };
-        enforce(&mut scene, &watchdog, &stop, &mut turn).unwrap();
-        scene.finish().unwrap();
+        enforce(&mut deployment, &watchdog, &stop, &mut turn).unwrap();
+        deployment.finish().unwrap();
     });
 }
 

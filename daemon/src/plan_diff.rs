@@ -379,5 +379,5 @@ impl fmt::Display for Step {
 }
 
 #[cfg(test)]
-#[path = "difference_tests.rs"]
+#[path = "plan_diff_tests.rs"]
 mod tests;

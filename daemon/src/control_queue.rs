@@ -1,4 +1,4 @@
-//! The desk between operators and enforcement: clients ask here from their threads, the loop that enforces looks by.
+//! What operators ask of enforcement: clients ask here from their threads, the loop that enforces looks by.
 //!
 //! Enforcement is never waited upon for a status (the last one it left is given), and never waits for a client.
 
@@ -41,7 +41,7 @@ pub(crate) struct Order {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Implements [`Host`] for a loop that looks by ten times a second.
-pub(crate) struct Desk {
+pub(crate) struct ControlQueue {
     status: Mutex<Status>,
     /// Held while another plan is put in force.
     in_force: Mutex<InForce>,
@@ -60,14 +60,14 @@ struct InForce {
     factors: Factors,
 }
 
-impl Desk {
+impl ControlQueue {
     pub(crate) fn new(
         host: &str,
         file: PathBuf,
         planner: Planner,
         again: Option<(Option<Site>, Again)>,
         stop: &'static AtomicBool,
-    ) -> (Desk, Receiver<Order>) {
+    ) -> (ControlQueue, Receiver<Order>) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let status = Status {
             giusto: STATUS_VERSION,
@@ -89,7 +89,18 @@ impl Desk {
         let (orders, taken) = channel();
         let (site, again) = again.map_or((None, None), |(site, again)| (site, Some(again)));
         let in_force = Mutex::new(InForce { file, site, factors: Factors::new() });
-        (Desk { status: Mutex::new(status), in_force, planner, again, orders, stop, wishes: Mutex::new(None) }, taken)
+        (
+            ControlQueue {
+                status: Mutex::new(status),
+                in_force,
+                planner,
+                again,
+                orders,
+                stop,
+                wishes: Mutex::new(None),
+            },
+            taken,
+        )
     }
 
     /// Where wishes for modes go from now on.
@@ -136,7 +147,7 @@ impl Desk {
     }
 }
 
-impl Host for Desk {
+impl Host for ControlQueue {
     fn status(&self) -> Status {
         let mut status = self.publish().clone();
         // Changes take a millisecond: these are newer than what the loop left.

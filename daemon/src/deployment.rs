@@ -1,5 +1,4 @@
-//! The scene of a run: all services of a plan alive and in their places on this host, each under the backend that the plan
-//! chose, and the way back.
+//! All services of a plan alive and in their places on this host, each under the backend that the plan chose, and the way back.
 
 use crate::backends::Backends;
 use crate::modal::Modal;
@@ -19,8 +18,8 @@ use std::path::{Path, PathBuf};
 /// The period of a leftover's cap, the kernel's own default.
 const QUOTA_PERIOD: Duration = Duration::from_ms(100);
 
-/// Services in their places. Dropping it leaves the host as it was found; [`Scene::finish`] also says whether it could.
-pub struct Scene<'j> {
+/// Services in their places. Dropping it leaves the host as it was found; [`Deployment::finish`] also says whether it could.
+pub struct Deployment<'j> {
     /// What it was set for.
     pub(crate) plan: Plan,
     pub(crate) journal: &'j mut Journal,
@@ -60,10 +59,10 @@ impl Leftover {
     }
 }
 
-impl<'j> Scene<'j> {
+impl<'j> Deployment<'j> {
     /// Prepares the cores that the plan reserves on, starts or adopts all services, and moves each to its core. Reserves
-    /// nothing yet. `beats` is where managers show that they live. A service that is started and ends at once, or does not listen,
-    /// is no error: [`Scene::check`] tells. Errors: anything missing or refused; what was done until then is undone.
+    /// nothing yet. `beats` is where managers show that they live. A service that is started and ends at once, or does not
+    /// listen, is no error: [`Deployment::check`] tells. Errors: anything missing or refused; what was done until then is undone.
     pub fn set(
         plan: &Plan,
         machine: &Machine,
@@ -76,7 +75,7 @@ impl<'j> Scene<'j> {
             return Err(Error::Lacks { what: lack.what, how: lack.how });
         }
         journal.begin()?;
-        let mut scene = Scene {
+        let mut deployment = Deployment {
             plan: plan.clone(),
             journal,
             logs: logs.into(),
@@ -92,20 +91,20 @@ impl<'j> Scene<'j> {
             not_listening: None,
             finished: false,
         };
-        scene.is_here();
-        // From here on, whatever fails is undone when the scene is dropped.
-        scene.backends.prepare(&plan.services, Ground { machine, beats }, scene.journal)?;
+        deployment.is_here();
+        // From here on, whatever fails is undone when the deployment is dropped.
+        deployment.backends.prepare(&plan.services, Ground { machine, beats }, deployment.journal)?;
         for service in &plan.services {
-            scene.enter(service)?;
+            deployment.enter(service)?;
         }
         for plan in &plan.leftovers {
-            scene.enter_leftover(plan)?;
+            deployment.enter_leftover(plan)?;
         }
-        scene.confine()?;
+        deployment.confine()?;
         // Once the services are there: their interfaces come with them.
-        scene.packets = Packets::set(plan, scene.journal)?;
-        scene.rests();
-        Ok(scene)
+        deployment.packets = Packets::set(plan, deployment.journal)?;
+        deployment.rests();
+        Ok(deployment)
     }
 
     /// Shows the watchdog that somebody is at work here.
@@ -113,7 +112,7 @@ impl<'j> Scene<'j> {
         self.beats.main_is_here(clock(ClockId::Monotonic));
     }
 
-    /// No thread has to be at work from now on, until [`Scene::is_here`].
+    /// No thread has to be at work from now on, until [`Deployment::is_here`].
     fn rests(&self) {
         self.beats.main_is_here(0);
     }
@@ -307,7 +306,7 @@ impl<'j> Scene<'j> {
         Ok(self.backends.of(plan.backend).keep(plan, &members, self.journal)?)
     }
 
-    /// Gives all threads of service `index` a real-time priority without a budget; returns what to hand to [`Scene::leave`].
+    /// Gives all threads of service `index` a real-time priority without a budget; returns what to hand to [`Deployment::leave`].
     pub fn unlimited(&mut self, index: usize) -> Result<Vec<u32>, Error> {
         let threads: Vec<u32> = self.processes(index).into_iter().flat_map(sched::threads).collect();
         for &tid in &threads {
@@ -428,7 +427,7 @@ impl<'j> Scene<'j> {
     }
 }
 
-impl Drop for Scene<'_> {
+impl Drop for Deployment<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.undo() {
             tracing::error!("{error}");
