@@ -62,7 +62,7 @@ while read -r line; do
 	readarray -t killers < <(fails)
 	[ ${#killers[@]} -gt 0 ] || readarray -t killers < <(by_laws)
 	case ${killers[*]-} in
-	'' | *compiler*) killers=('NOBODY') lived=$((lived + 1)) ;;
+	'' | *compiler*) killers=('NONE') lived=$((lived + 1)) ;;
 	esac
 	echo "| $file | $name | $(short "${killers[@]}") |"
 	cp "$file" "$copy/policy/$file"

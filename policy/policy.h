@@ -39,14 +39,14 @@ static inline void gi_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 	p->m = m < 1 || order == GI_MIXED_CRITICALITY ? 1 : m > GI_CORES ? GI_CORES : m;
 	p->count = p->burners = p->boosts = p->chosen = p->taken = p->looked_past = p->placed = 0;
 	p->hot_until = p->mode = p->back = p->asking = p->pending = 0;
-	p->free = GI_NOBODY;
+	p->free = GI_NONE;
 	p->degrees = 1;
 	for (i = 0; i < GI_HEAPS; i++)
 		gi_clear(p, i);
 	gi_clear(p, GI_PLACES);
 	for (i = 0; i < GI_CORES; i++) {
 		p->core[i].charged_at = 0;
-		p->core[i].runs = p->core[i].payer = GI_NOBODY;
+		p->core[i].runs = p->core[i].payer = GI_NONE;
 	}
 }
 
@@ -169,13 +169,13 @@ static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 	}
 	for (i = 0; i < GI_REFILLS; i++) {
 		top = gi_top(p, GI_REFILL);
-		if (top == GI_NOBODY || gi_at(p, top)->event > now)
+		if (top == GI_NONE || gi_at(p, top)->event > now)
 			break;
 		gi_refill(gi_at(p, top), now);
 		gi_place(p, top);
 	}
 	top = gi_top(p, GI_REFILL);
-	p->until = p->refill = top == GI_NOBODY ? GI_NEVER : gi_at(p, top)->event;
+	p->until = p->refill = top == GI_NONE ? GI_NEVER : gi_at(p, top)->event;
 	if (p->until <= now) {
 		p->until = p->refill = now;
 		p->changed = 0;
@@ -184,7 +184,7 @@ static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 	if (p->order == GI_MIXED_CRITICALITY) {
 		gi_switch(p);
 		top = gi_top(p, GI_REFILL);
-		p->until = p->refill = top == GI_NOBODY ? GI_NEVER : gi_max(gi_at(p, top)->event, now);
+		p->until = p->refill = top == GI_NONE ? GI_NEVER : gi_max(gi_at(p, top)->event, now);
 	}
 	gi_choose_all(p);
 	gi_assign(p);

@@ -63,7 +63,7 @@ class Backends(Running):
             if "lacks" in line:
                 self.skipTest(line)
         self.before = groups()
-        # Two of somebody else's, which giusto only adopts.
+        # Two processes that giusto did not start, and only adopts.
         self.others = [subprocess.Popen(SPIN, start_new_session=True) for _ in range(2)]
         self.addCleanup(lambda: [(other.kill(), other.wait()) for other in self.others])
         self.stood = [stands(other.pid) for other in self.others]

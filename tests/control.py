@@ -49,7 +49,7 @@ class Status(unittest.TestCase):
 
     def test_one_may_not_ask_and_is_told_what_to_do(self):
         if os.geteuid() != 0:
-            self.skipTest("everybody here is the same user")
+            self.skipTest("without root all processes have the same user")
         with double() as giusto:
             control = str(giusto.folder / "state" / "control")
             code = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({control!r})"
@@ -65,7 +65,7 @@ class Status(unittest.TestCase):
             giusto.status()
             giusto.process.kill()
             giusto.process.wait()
-            self.assertIn("nobody listens", giusto.giusto("status", code=3).stderr)
+            self.assertIn("no process listens", giusto.giusto("status", code=3).stderr)
             again = Double(giusto.folder)
             try:
                 self.assertEqual(again.ready().status()["pid"], again.process.pid)
@@ -175,11 +175,11 @@ class Metrics(unittest.TestCase):
                     urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method))
                 self.assertEqual(refused.exception.code, status)
                 refused.exception.close()
-            self.assertNotIn("everybody", giusto.said())
+            self.assertNotIn("every host that reaches it", giusto.said())
 
-    def test_an_address_for_everybody_is_said_and_one_that_is_taken_too(self):
+    def test_an_address_that_is_reachable_from_outside_is_said_and_one_that_is_taken_too(self):
         with double(f"0.0.0.0:{free_port()}") as giusto:
-            self.assertIn("everybody who reaches it", giusto.said())
+            self.assertIn("every host that reaches it", giusto.said())
         with socket.socket() as taken, self.assertRaises(AssertionError) as refused:
             taken.bind(("127.0.0.1", 0))
             with double(f"127.0.0.1:{taken.getsockname()[1]}"):
@@ -281,7 +281,7 @@ class Watch(unittest.TestCase):
             watch = subprocess.Popen([GIUSTO, "status", "--watch"], stdout=subprocess.PIPE, text=True, env=giusto.environment)
             heads = [watch.stdout.readline() for _ in range(20)]
             watch.stdout.close()
-            self.assertEqual(watch.wait(timeout=10), 0)  # nobody listens any more
+            self.assertEqual(watch.wait(timeout=10), 0)  # the reader has closed the pipe
             self.assertEqual(sum(line.startswith("edge-1: enforcing") for line in heads), 2, heads)
             self.assertNotIn("\x1b", "".join(heads))
 

@@ -99,7 +99,7 @@ class Criticality(unittest.TestCase):
         # What is left goes to high ones first, also beyond their worst budgets.
         self.assertLess(found["low"], 0.05, found)
 
-    def test_in_lo_everybody_has_the_usual_budget_and_hi_comes_and_goes(self):
+    def test_in_lo_all_services_have_the_usual_budget_and_hi_comes_and_goes(self):
         flag = self.folder / "busy"
         self.start(service("high", TOLD.format(flag), "high", 10, 100, 50), service("low", BUSY, "low", 20, 50), service("other", BUSY, "low", 5, 50))
         self.until(lambda: not self.mode()["is_hi"], "LO")
@@ -111,7 +111,7 @@ class Criticality(unittest.TestCase):
         flag.touch()
         self.until(lambda: self.mode()["is_hi"], "HI")
         found = self.shares()
-        self.assertGreater(found["high"], 0.75, found)  # budget or not, nobody else is high
+        self.assertGreater(found["high"], 0.75, found)  # budget or not, no other service is high
         # Where a machine takes the core away from it while it begins, it may be beyond its budget once before.
         self.assertIn(self.mode()["switches"] - before, (1, 2, 3))
         flag.unlink()

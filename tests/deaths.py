@@ -1,7 +1,7 @@
 """Hosts are left as they were found, also after a crash: `giusto run` with the backend manager is killed, stalled, reloaded
 and has its services taken away, and policies, affinities, cgroups and cpusets are compared with what was before.
 
-Nobody calls `giusto restore` unless a test is about that. GIUSTO_SOAK=1: 200 random deaths; GIUSTO_SEED=N: those of seed N.
+`giusto restore` is not called unless a test is about that. GIUSTO_SOAK=1: 200 random deaths; GIUSTO_SEED=N: those of seed N.
 """
 import contextlib
 import ctypes
@@ -242,7 +242,7 @@ class Deaths(unittest.TestCase):
             daemon.process.kill()
             daemon.process.wait()
             time.sleep(1)
-            self.is_enforced()  # nobody was left to restore it
+            self.is_enforced()  # no process was left to restore it
             if restore:
                 daemon.giusto("restore")
             else:

@@ -279,7 +279,7 @@ class Refusals(unittest.TestCase):
         path.write_text("giusto: 1\n" + text)
         return path
 
-    def test_nobody_listens_to_the_output(self):
+    def test_the_output_has_no_reader(self):
         for arguments in (["check", "sites/walk.yaml"], ["plan", "sites/walk.yaml", "--json"], ["analyze", "share", "--task", "1ms/5ms", "--json"]):
             with open("/dev/full", "w") as full:
                 done = subprocess.run([str(GIUSTO), *arguments], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -292,7 +292,7 @@ class Refusals(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
         with open("/dev/full", "w") as full:
             done = subprocess.run([str(GIUSTO), "check", "nowhere.yaml"], cwd=ROOT, stderr=full, stdout=subprocess.PIPE, text=True)
-        self.assertEqual((done.returncode, done.stdout), (2, ""), "nobody can be told, and the exit code stands")
+        self.assertEqual((done.returncode, done.stdout), (2, ""), "the error cannot be printed, and the exit code stands")
 
     def test_files_that_cannot_be_read_or_written(self):
         _, err = run("simulate", "sites/walk.yaml", "--for", "1s", "--jobs", "/dev/full", code=4)

@@ -1,6 +1,7 @@
 """Hostile agents: forged tasks, agents that die at every step, floods by strangers and by a member. What holds: an agent touches only what it has
-started itself; what it has started goes on whoever dies, is found again, and is never there twice; members are let in however many strangers
-there are; and the thread that changes modes spends nothing on the network. Prints a matrix. Needs root; the floods need the backend `manager`.
+started itself; what it has started goes on whichever process dies, is found again, and is never there twice; members are let in
+however many strangers there are; and the thread that changes modes spends nothing on the network. Prints a matrix. Needs root;
+the floods need the backend `manager`.
 
 GIUSTO_TARGET: another folder with the programs, to see old ones fail. GIUSTO_SOAK: the long campaign.
 """
@@ -417,7 +418,7 @@ while time.monotonic() < until:
             one.sendall(os.urandom(400))
         elif kind == "slow":
             one.sendall(b"\x00")
-        elif kind == "half":  # a name that is right, from somebody without its key
+        elif kind == "half":  # a correct name, from a sender without its key
             one.sendall(b"\x00\x13\x10\x01" + os.urandom(16) + b"a")
     except OSError:
         pass
@@ -436,7 +437,7 @@ print(count)
 class Floods(unittest.TestCase):
     SECONDS = 60 if SOAK else 4
 
-    def test_members_are_let_in_and_nobody_is_late_whoever_floods(self):
+    def test_members_are_let_in_and_no_deadline_is_missed_under_any_flood(self):
         with House() as house:
             house.folder.chmod(0o711)  # strangers reach the socket, as in /run/giusto
             quiet = self.measured(house, lambda path, seconds: [])

@@ -3,7 +3,7 @@
 The program sleeps until the next millisecond or so, works, and writes down when it woke, when it was done and how much processor time
 it had meanwhile; another takes the same processor from it. Each turn must be within exactly one job that was imported, whose
 processor time must hold what the program had. Then the same with buffers that overflow: what is still called a job must be one.
-The recorder is an instance of its own, so nobody else's tracing is touched. Exit: 0 held, 1 not, 77 this machine cannot record."""
+The recorder is an instance of its own, so no other tracing is touched. Exit: 0 held, 1 not, 77 this machine cannot record."""
 import json
 import os
 import re

@@ -210,14 +210,14 @@ class Percentiles(unittest.TestCase):
             run("plan", site)
 
     @unittest.skipUnless(ROOT_USER, "enforcing needs root")
-    def test_enforced_and_measured_it_is_kept_or_nobody_can_tell(self):
+    def test_enforced_and_measured_it_is_kept_or_undecided(self):
         with tempfile.TemporaryDirectory() as folder:
             site, text = Path(folder) / "site.yaml", (ROOT / "sites/percentiles.yaml").read_text()
             measured = text.replace("poisson: 200/s", "poisson: {fit: 14%}").replace("{mean: 700us, wcet: 1.5ms}", "measured")
             self.assertIn("arrivals: {poisson: {fit: 14%}}", measured)
             self.assertIn("execution: measured", measured)
             site.write_text(measured)
-            for _ in range(3):  # missed where somebody else had the machine
+            for _ in range(3):  # missed if other load had the machine
                 done = trial("run", site, "--trial", "--at-most", "10s", "--out", folder)
                 if done.returncode != 5:
                     break

@@ -1,5 +1,6 @@
 """Mode changes for real: `giusto run` with containers whose agents switch tasks that never sleep, on the machine's last core. What holds: tasks and
-servers are those of one mode, whoever is killed when; nobody speaks for another. Needs root and the backend `manager`.
+servers are those of one mode, whichever process is killed and when; no process can speak for another. Needs root and the backend
+`manager`.
 """
 import contextlib
 import hashlib
@@ -105,7 +106,7 @@ modes: {{low: [one], high: [one, two]}}
         with open(self.folder / "log", "a") as log:
             self.giusto = subprocess.Popen([TARGET / "giusto", "run", self.site, "--out", self.folder / "out"], env=self.environment,
                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        # A member that was not heard yet is told of a change, but nobody waits for it: no test would know what it asked for.
+        # A member that has not reported yet is sent a change, but the change does not wait for it: its mode would be unknown.
         until(self.whole, what="both agents at work")
 
     def ask(self, *words):
@@ -297,7 +298,7 @@ class Changes(unittest.TestCase):
 
 
 class Deaths(unittest.TestCase):
-    def test_an_agent_that_does_not_answer_rolls_everybody_back_or_loses_its_own_guarantee(self):
+    def test_an_agent_that_does_not_answer_rolls_all_back_or_loses_its_own_guarantee(self):
         for way, mode in (("roll-back", "normal"), ("degrade", "emergency")):
             with House(f"timeout: 100ms, spacing: 50ms, on-timeout: {way}") as house:
                 os.kill(house.agent("a"), signal.SIGSTOP)
@@ -384,7 +385,7 @@ class Forger:
 
 
 class Forgeries(unittest.TestCase):
-    def test_nobody_speaks_for_another_and_nothing_counts_twice(self):
+    def test_no_process_speaks_for_another_and_nothing_counts_twice(self):
         with House() as house:
             path, refused = house.folder / "modes", house.modes()["refused"]
             key_a, strange = (house.folder / "a.key").read_bytes(), os.urandom(32)
@@ -397,7 +398,7 @@ class Forgeries(unittest.TestCase):
                 forger.socket.sendall(junk)
                 self.assertTrue(forger.closed(), junk)
             until(lambda: house.modes()["refused"] >= refused + 6, what="refusals")
-            # Nobody was thrown out for it, and the modes still change.
+            # No member was disconnected for it, and the modes still change.
             self.assertTrue(all(member["connected"] is not False for member in house.modes()["members"]))
             self.assertEqual(house.change("emergency")[0], 0)
             until(house.whole)

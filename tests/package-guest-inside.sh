@@ -45,7 +45,7 @@ journalled() { journalctl -u giusto | grep -q "$1"; }
 budgets() { giusto status --json | grep -o '"budget_ns": *[0-9]*'; }
 
 dpkg -i /giusto.deb >/dev/null
-# Somebody else's service, which is adopted later.
+# A service that giusto did not start, and adopts later.
 systemd-run -q --unit=hog sh -c 'while :; do :; done'
 hog=$(systemctl show -P MainPID hog)
 before=$(state) unchanged=$(changes)
@@ -124,7 +124,7 @@ after=$(state)
 echo "ok: stopped, the host is as it was"
 
 cp /etc/giusto/site.yaml /root/alone.yaml
-# The manager, for somebody else's service and one of its own.
+# The manager, for an adopted service and one that giusto starts.
 cat >/etc/giusto/site.yaml <<'SITE'
 giusto: 1
 hosts: {guest: {cores: 1}}

@@ -19,7 +19,7 @@ apt-get install -y -qq /tmp/giusto.deb >/tmp/apt.log 2>&1 || { cat /tmp/apt.log;
 giusto --version
 [ "$(systemctl is-enabled giusto 2>&1)" = disabled ] || fail "a fresh package must not be enabled"
 getent group giusto >/dev/null || fail "no group giusto"
-[ ! -e /etc/giusto/site.yaml ] || fail "a site that nobody wrote"
+[ ! -e /etc/giusto/site.yaml ] || fail "a fresh package must not bring a site"
 (cd / && md5sum --quiet -c /var/lib/dpkg/info/giusto.md5sums)
 echo "ok: installed, nothing enabled"
 

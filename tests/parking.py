@@ -135,7 +135,7 @@ class Parking(unittest.TestCase):
         status = self.start()
         self.assertEqual(read(ONLINE), "0", read(self.log))
         self.assertIn("core 1 is parked", status["notes"])
-        self.assertNotIn("no core", self.giusto("plan", self.site), "whoever plans counts it as there")
+        self.assertNotIn("no core", self.giusto("plan", self.site), "a plan counts it as present")
         self.assertIn("unused: park", self.giusto("explain", "parked", "--plan", self.folder / "out/plan.json"))
         self.assertIn("runs on this host already", self.giusto(*self.run_words(), code=4))
         self.daemon.send_signal(signal.SIGINT)
@@ -160,7 +160,7 @@ class Parking(unittest.TestCase):
             os.kill(watchdog, signal.SIGKILL)
             self.daemon.kill()
             self.daemon.wait()
-            self.assertEqual(read(ONLINE), "0", "nobody is left who could have brought it back")
+            self.assertEqual(read(ONLINE), "0", "no process is left that could have brought it back")
             if again == "restore":
                 self.assertIn("the host is as it was", self.giusto("restore"))
                 self.as_before()

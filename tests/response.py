@@ -120,7 +120,7 @@ def stalled(folder, kind):
         assert worst >= 0.9 * STALL * 1e9, f"{kind}: a stall of {STALL} s is seen as {worst} ns"
         for least in (50 * MS, 100 * MS):
             found, expected = sum(wait >= least for wait in waits), (worst - least) / (5 * MS)
-            # The machine may hold somebody for 40 ms on top: 8 requests' worth.
+            # The machine may delay a request by another 40 ms: 8 requests' worth.
             assert abs(found - expected) <= 8, f"{kind}: {found} waited {least} ns, expected {expected}"
         profiled = json.loads(giusto("measure", "execution", file, "it", "--requests", 100, "--profiles", folder, "--json").stdout)
         assert profiled["requests"] == 100 and 0 < profiled["execution_ns"][0] < 100 * MS, profiled

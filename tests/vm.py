@@ -88,10 +88,10 @@ class Paused(unittest.TestCase):
             found += vcpus
             qemu.kill()
             qemu.wait()
-            self.assertIn("nobody serves", told("qmp", self.socket, code=4))
+            self.assertIn("no process serves", told("qmp", self.socket, code=4))
         self.assertEqual(len(set(found)), 4)
 
-    def test_a_socket_that_serves_somebody_else_is_refused_after_two_seconds(self):
+    def test_a_socket_that_serves_another_client_is_refused_after_two_seconds(self):
         self.served()
         with Monitor(self.socket):
             start = time.monotonic()

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Clients at once; more are turned away.
 const MOST: usize = 8;
-/// How long a change may take until whoever asked gives up.
+/// How long a change may take until the client gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Asks {
@@ -32,7 +32,7 @@ fn socket(folder: &Path, service: &str) -> PathBuf {
 }
 
 impl Asks {
-    /// The lock on the state is held, so a socket that is there is nobody's.
+    /// The lock on the state is held, so a socket that is there is unowned.
     pub(crate) fn listen(folder: &Path, service: &str) -> Result<Asks, Error> {
         let path = socket(folder, service);
         let _ = std::fs::remove_file(&path);

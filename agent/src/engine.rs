@@ -76,7 +76,7 @@ impl Engine {
         Ok(Engine { service, tasks, modes, records, started, children, mark, told, notes })
     }
 
-    /// What happened that somebody should know, since this was last asked.
+    /// Notes for the log since the last call.
     pub(crate) fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }

@@ -1,10 +1,10 @@
 //! The agent in a virtual machine or container: switches its tasks when the host's manager says so ([LiH21, § 2.3]:
-//! domain mode manager), and asks for another mode where somebody in there wants one.
+//! domain mode manager), and asks for another mode where a program in there wants one.
 //!
 //! Called by `giusto agent` and the small program `giusto-agent`. An agent's file flows in; commands come over a
 //! socket, and signals, writes to the freezer and acknowledgements go out. What it does when is decided in `modes`;
-//! this room has the socket, the clock, the task engine and what a restarted agent has to know. It gives nobody
-//! processor time.
+//! this room has the socket, the clock, the task engine and what a restarted agent has to know. It gives no
+//! task processor time.
 
 mod asks;
 mod cgroup;

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// The host, for whoever is in one of its virtual machines (VMADDR_CID_HOST).
+/// The address of the host inside its virtual machines (VMADDR_CID_HOST).
 const HOST: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(1);
 

@@ -166,7 +166,7 @@ fn hold(into: Option<i32>, form: &mut crate::state::Form) -> io::Result<()> {
     let done = |result: i32| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) };
     // SAFETY: plain system calls with memory of our own; none asks for memory.
     unsafe {
-        // Sessions of their own: no signal for an orphaned process group reaches a stopped task when somebody above it
+        // Sessions of their own: no signal for an orphaned process group reaches a stopped task when a process above it
         // dies.
         done(libc::setsid())?;
         done(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))?;

@@ -27,7 +27,7 @@ struct Worker {
     file: AgentFile,
 }
 
-/// Works until it is killed. What happens that somebody should know is said to `say`. Errors: what it needs is not
+/// Works until it is killed. Notes for the log are passed to `say`. Errors: what it needs is not
 /// there, or its state can no longer be written.
 pub(crate) fn work(file: AgentFile, say: &mut dyn FnMut(String)) -> Result<(), Error> {
     crate::process::proc_is_ours().map_err(Error::Proc)?;
@@ -178,7 +178,7 @@ fn become_urgent(file: &AgentFile, say: &mut dyn FnMut(String)) {
     }
 }
 
-/// The key in a file that nobody else can read: SHA-256 of its 32 to 1,024 bytes.
+/// The key in a file that no other user can read: SHA-256 of its 32 to 1,024 bytes.
 ///
 /// Errors: it is not there, others can read it, or it is no key.
 pub fn key(path: &Path) -> Result<Key, Error> {

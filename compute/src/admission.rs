@@ -20,7 +20,7 @@ pub(crate) const TOO_MUCH: u32 = 11;
 
 /// Largest n such that a reservation of n tenths of what is ever admitted is admitted for all online cores together, or
 /// [`TOO_MUCH`]. `None` if that cannot be told: no privilege, no admission control, or this program is confined to some
-/// cores by somebody. At most eleven tries of about a millisecond.
+/// cores. At most eleven tries of about a millisecond.
 ///
 /// `cap` is handed in, as reading it (`sched_rt_runtime_us`) makes kernels since 6.15 build their domains anew: wrong while a
 /// thread that died is still booked.

@@ -14,7 +14,7 @@ const HARDLY_RUN_NS: u64 = 1_000_000;
 /// Part of a service's work that the reserved thread has to do, in percent.
 const MOST: u32 = 95;
 
-/// Cores, each isolated for its time-sensitive service and whoever gets what that leaves.
+/// Cores, each isolated for its time-sensitive service and the services that use its leftovers.
 #[derive(Debug)]
 pub struct Isolated {
     cpusets: Cpusets,
@@ -72,7 +72,7 @@ impl Isolated {
     /// Moves processes to one of the isolated cores, with all their threads. Their later threads and children stay there too;
     /// to be called again for processes that have come from elsewhere since.
     ///
-    /// Errors: a core that is not isolated; a thread with a reservation of somebody else's; the kernel refuses.
+    /// Errors: a core that is not isolated; a thread with a reservation that Giusto did not make; the kernel refuses.
     pub fn confine(&self, processes: &[u32], core: u32, record: &mut dyn Recorder) -> Result<(), Error> {
         if !self.has(core) {
             return Err(Error::NoCore { core, online: self.cores.clone() });
@@ -165,7 +165,7 @@ impl Reserved {
     }
 
     /// Whether the reservation has served its service since the last check. Errors: its thread has ended; it was taken out of
-    /// SCHED_DEADLINE by somebody else; another thread did most of the work.
+    /// SCHED_DEADLINE by another program; another thread did most of the work.
     pub fn check(&mut self) -> Result<(), Error> {
         if !self.identity.alive() {
             return Err(Error::Gone(self.thread));
@@ -210,7 +210,8 @@ pub fn reschedule(tid: u32, attr: &Attr, record: &mut dyn Recorder) -> Result<()
 }
 
 /// Gives a thread of its own right a little of its core, and soon: `budget` in every `period`, done within `deadline`, if the core's deadlines
-/// allow. What the kernel has instead of a boost: the thread waits for no other reservation's budget, and is above nobody.
+/// allow. What the kernel has instead of a boost: the thread waits for no other reservation's budget, and has no precedence
+/// over other reservations.
 ///
 /// Errors: the thread has gone or has a reservation already; the kernel refuses.
 pub fn prompt(

@@ -47,7 +47,7 @@ pub enum Error {
     /// Something is there that only an earlier Giusto can have made.
     #[error("{0} exists already: an earlier giusto has left it; run 'giusto restore', or remove it with rmdir")]
     Leftover(PathBuf),
-    /// Tasks of somebody else's cpuset hold the core.
+    /// Tasks of a cpuset that is not Giusto's hold the core.
     #[error(
         "core {core} is held by cpuset {cpuset}, which has {tasks} task{} and {why}, or give Giusto other cores",
         if *.tasks == 1 { "" } else { "s" }
@@ -96,7 +96,7 @@ pub enum Error {
     #[error("thread {0} has ended")]
     Gone(u32),
     /// A thread's reservation, or its part in a group, was removed from outside.
-    #[error("thread {0} has no guarantee any more: somebody else has changed its policy, core or group; start 'giusto run' again")]
+    #[error("thread {0} has no guarantee any more: another program changed its policy, core or group; start 'giusto run' again")]
     Lost(u32),
     /// A thread has a reservation already.
     #[error("thread {0} is under SCHED_DEADLINE already; end that reservation first: chrt --other --pid 0 {0}")]

@@ -62,7 +62,7 @@ impl Imitation {
     pub(crate) fn state(&self) -> State {
         self.0.borrow().clone()
     }
-    /// Somebody is there; in a group with real-time files, a real-time thread.
+    /// A process enters `folder`; in a group with real-time files, it is a real-time thread.
     pub(crate) fn enter(&self, pid: u32, folder: &Path) {
         self.0.borrow_mut().members.insert(pid, folder.into());
     }

@@ -21,7 +21,7 @@ const CORES: &str = "/sys/devices/system/cpu";
 #[derive(Debug)]
 pub struct Parked {
     core: u32,
-    /// What brings it back; empty: somebody else had taken it offline before.
+    /// What brings it back; empty: it was offline before.
     undo: Vec<Undo>,
 }
 
@@ -41,7 +41,7 @@ impl Parked {
         if let Some(Cpusets::V1(root)) = Cpusets::find() {
             undo.extend(cpusets(&Real, &root, core)?);
         }
-        // Last, as the latest is undone first: nobody can be given a core that is not there.
+        // Last, as the latest is undone first: no thread can be given a core that is not there.
         undo.push(Undo::File { path: path.clone(), value: "1".into() });
         undo.iter().try_for_each(|undo| record.intend(undo)).map_err(Error::Journal)?;
         Real.write(&path, "0").map_err(|why| lacks(&why))?;

@@ -115,7 +115,7 @@ impl std::fmt::Display for Undo {
             }
             Undo::Affinity { thread, cores } => write!(f, "let thread {} run on cores {cores:?} again", thread.tid),
             Undo::Bound { thread, cores, .. } => write!(f, "unbind thread {} to cores {cores:?}", thread.tid),
-            Undo::Held { folder, .. } => write!(f, "let everybody in {} go on and remove it", folder.display()),
+            Undo::Held { folder, .. } => write!(f, "let all threads in {} go on and remove it", folder.display()),
             Undo::Scheduling { thread, before, .. } => {
                 write!(f, "give thread {} policy {} back", thread.tid, before.policy)
             }

@@ -152,7 +152,7 @@ impl RtGroup {
     }
 
     /// Whether all threads that were taken in and still live have their guarantee. Errors: one was given another policy, core
-    /// or group by somebody else; none lives.
+    /// or group by another program; none lives.
     pub fn check(&self) -> Result<(), Error> {
         let mut living = self.members.values().filter(|member| member.taken_in && member.thread.alive()).peekable();
         if living.peek().is_none() {
@@ -243,7 +243,7 @@ mod tests {
         for (from, to) in servers.iter().flat_map(|from| servers.iter().map(move |to| (from, to))) {
             let files = Imitation::cpu(false);
             let mut group = group(&files, "a", from, &mut Vec::new()).unwrap();
-            // A real-time thread of somebody's, so that a runtime of 0 is refused on the way.
+            // A real-time thread is in the group, so that a runtime of 0 is refused on the way.
             files.enter(4_000_001, &group.group.folder);
             files.largest_share();
             group.set_in(&files, to).unwrap();

@@ -198,13 +198,13 @@ pub struct Attr {
     pub period: u64,
 }
 
-/// Everybody's policy.
+/// The default policy.
 pub const OTHER: u32 = 0;
 /// First in, first out, real time.
 pub const FIFO: u32 = 1;
 /// Round robin, real time.
 pub const RR: u32 = 2;
-/// Only when nobody else wants the core.
+/// Runs only when no other thread wants the core.
 pub const IDLE: u32 = 5;
 /// Earliest deadline first with constant bandwidth servers.
 pub const DEADLINE: u32 = 6;

@@ -17,7 +17,7 @@ use std::{io, thread, time};
 pub struct Report {
     /// Changes undone or found undone.
     pub undone: usize,
-    /// What is not exactly as before through no fault of this undoing, such as a cgroup that somebody removed meanwhile.
+    /// What is not exactly as before through no fault of this undoing, such as a cgroup that was removed meanwhile.
     pub notes: Vec<String>,
     /// What could not be undone, and why; empty is good. Worth another try.
     pub failed: Vec<String>,
@@ -49,7 +49,7 @@ pub(crate) fn undo_in(files: &dyn Files, all: &[Undo]) -> Report {
 }
 
 /// The latest first; but a thread gets its cores back only when the cpusets that took them have gone (v2 partitions take
-/// cores from everybody), then the bandwidth is counted, and then what was started ends.
+/// cores from all other cpusets), then the bandwidth is counted, and then what was started ends.
 fn in_order(all: &[Undo]) -> Vec<&Undo> {
     let mut order: Vec<&Undo> = all.iter().rev().collect();
     order.sort_by_key(|step| match step {
@@ -83,7 +83,7 @@ impl Undoing<'_> {
             },
             Undo::Place { process, back_to, .. } => self.move_back(*process, back_to),
             Undo::Affinity { thread, cores } => {
-                // A mask that is not all that its cpuset has was set by somebody since.
+                // A mask that is not all that its cpuset has was set by another program since.
                 let forgotten =
                     |now: Vec<u32>| now != *cores && self.all_cores(thread.tid).is_none_or(|all| all == now);
                 if !thread.alive() || !sched::affinity(thread.tid).is_ok_and(forgotten) {
@@ -96,7 +96,7 @@ impl Undoing<'_> {
                 if sched::is_process(thread.tid) {
                     self.unbind_kin(thread.tid);
                 }
-                // Another mask was set by somebody since.
+                // Another mask was set by another program since.
                 if !thread.alive() || !sched::affinity(thread.tid).is_ok_and(|now| now == [*core]) {
                     return Ok(());
                 }
@@ -286,7 +286,7 @@ fn gone_is_fine(thread: Thread, done: io::Result<()>) -> io::Result<()> {
 /// SIGKILL.
 fn end_group(leader: Thread) -> io::Result<()> {
     if Thread::of(leader.tid).is_some_and(|now| now != leader) {
-        return Ok(()); // the number is somebody else's now, so the group has ended
+        return Ok(()); // the number is another process's now, so the group has ended
     }
     for (signals, patience) in [(&[libc::SIGTERM, libc::SIGCONT][..], 400), (&[libc::SIGKILL], 400)] {
         if sched::group(leader.tid).is_empty() {

@@ -22,7 +22,7 @@ def lead_anew(ensemble):
     end = time.monotonic() + 60
     while not (all(s.mode() for s in left) and ensemble.leader()):
         if time.monotonic() > end:
-            sys.exit(f"nobody leads; see {ensemble.dir}")
+            sys.exit(f"no server leads; see {ensemble.dir}")
         time.sleep(0.1)
     session = wire.Session(left[0].client)
     session.set("/archive", b"x")

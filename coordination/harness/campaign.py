@@ -77,7 +77,7 @@ class Campaign:
         return [s for s in self.e.servers if s.process and s.process.poll() is None]
 
     def target(self, role):
-        """A server of a role; whoever is there, where nobody has it."""
+        """A running server with this role; any running server if none has it, else any server."""
         self.watch.look()
         fit = [s for s in self.alive() if self.watch.leads(s) == (role == "leader")]
         return self.rng.choice(fit or self.alive() or self.e.servers)
@@ -258,7 +258,7 @@ def block(options, numbers, out):
         try:
             with ensemble:
                 up = True
-                # The files of a first start are nobody's loss.
+                # Faults begin only after the files of the first start are on disk.
                 time.sleep(WRITTEN_S)
                 with Campaign(ensemble) as campaign:
                     bad = play(options, kind, campaign, todo, out)

@@ -77,7 +77,7 @@ def forgotten_promise(c):
 
 def forgotten_entry(c):
     """t is in L's log alone. {X, Y} enter an epoch, which Y forgets; {L, Y} enter the next, and a client reads t; Y forgets that too;
-    {X, Y} elect, and whoever leads must have t."""
+    {X, Y} elect, and the elected leader must have t."""
     left = c.target("leader")
     c.e.mute(left)
     time.sleep(0.1 + c.rng.random() * 0.2)

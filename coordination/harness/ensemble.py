@@ -177,7 +177,7 @@ class Ensemble:
             if leader:
                 return leader
             time.sleep(0.05)
-        raise RuntimeError(f"nobody leads; see {self.dir}")
+        raise RuntimeError(f"no server leads; see {self.dir}")
 
     def leader(self):
         for s in self.servers:

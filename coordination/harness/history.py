@@ -11,11 +11,11 @@ Laws, for each node:
  2. a write that was answered or read before another was sent has the smaller version (linearizable in real time);
  3. a read shows a value of a write whose version it shows (acknowledged, or of unknown outcome), never one of a write that
     failed, and a version's value is one value, with one zxid;
- 4. at the end the log has each write that was acknowledged or read, none that failed or that nobody sent, and as many as its
+ 4. at the end the log has each write that was acknowledged or read, none that failed or was never sent, and as many as its
     version says: who takes the place of a lost write does not hide it;
  5. within a session the versions a client sees never go back, not even below its own writes;
  6. a read never shows a version before the write that made it was sent;
- 7. nor is a version that somebody read missing at the end.
+ 7. nor is a version that a client read missing at the end.
 And of all nodes together:
  8. a session never sees less than it saw: the zxids of its answers do not go back, and a read shows every write up to the last zxid
     that its session was told, on whatever node;
@@ -71,7 +71,7 @@ class Stay:
 
 def check(ops, final=None, leaders=None):
     """Violations as texts; none where the history is fine. final: node -> End, read after everything, if known. leaders: (epoch, server)
-    of all epochs; where nobody tells, syncs are not judged."""
+    of all epochs; if this is None, syncs are not judged."""
     bad = []
     for node in sorted({op.node for op in ops}):
         bad += _node(node, [op for op in ops if op.node == node], (final or {}).get(node))
@@ -88,7 +88,7 @@ def agree(ends):
 
 def lifetimes(stays, there):
     """there: the names of such nodes at the end, when sessions had time to expire."""
-    bad = [f"{name} is there, which nobody made" for name in sorted(there - {s.name for s in stays})]
+    bad = [f"{name} is there, which no session made" for name in sorted(there - {s.name for s in stays})]
     for s in stays:
         if s.over in ("closed", "expired") and s.name in there:
             bad.append(f"{s.name} is there, its session was {s.over}")
@@ -171,7 +171,7 @@ def _node(node, ops, final):
             values[o.version] = o.value
             writer = acknowledged.get(o.value) or unknown.get(o.value)
             if o.value in failed or writer is None:
-                bad.append(f"{node}: {o.client} read {o.value}, which {'failed' if o.value in failed else 'nobody wrote'}")
+                bad.append(f"{node}: {o.client} read {o.value}, which {'failed' if o.value in failed else 'no client wrote'}")
             elif writer.version not in (None, o.version):
                 bad.append(f"{node}: {o.client} read {o.value} as version {o.version}, it was acknowledged as {writer.version}")
             elif writer.start > o.end:
@@ -201,7 +201,7 @@ def _end(node, final, done, reads, unknown, failed):
         if lost:
             bad.append(f"{node}: not in the log is what was {how}: {', '.join(f'version {v} ({value})' for v, value in lost[:9])}")
     for value in sorted(final.log - {o.value for o in done} - set(unknown)):
-        bad.append(f"{node}: in the log is {value}, which {'failed' if value in failed else 'nobody sent'}")
+        bad.append(f"{node}: in the log is {value}, which {'failed' if value in failed else 'no client sent'}")
     if len(final.log) != final.version:
         bad.append(f"{node}: at the end it is version {final.version}, with {len(final.log)} writes in its log")
     return bad

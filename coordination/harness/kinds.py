@@ -67,7 +67,7 @@ class Dynamic(Static):
             file.write_text("".join(line for line in file.read_text().splitlines(True) if not line.startswith("clientPort")))
 
     def _reconfig(self, **change):
-        """Asks for a change once; the configuration afterwards, "" where nobody tells."""
+        """Asks for a change once; the configuration afterwards, "" if no server answers."""
         zk = KazooClient(",".join(f"127.0.0.1:{p}" for p in self.ports()), timeout=2)
         try:
             zk.start(2)

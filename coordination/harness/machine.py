@@ -18,7 +18,7 @@ from pathlib import Path
 from ensemble import ROOM
 from wires import WiredEnsemble
 
-# The kernel writes what nobody forces after 30 s; here all is faster.
+# The kernel writes data back after 30 s if no process forces it; here it does so sooner.
 WRITTEN_S = 1.5
 CONTROLS = ("slow_us", "sync_errno", "write_errno", "create_errno", "clock_ns")
 PAGE = 4096

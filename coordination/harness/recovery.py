@@ -57,7 +57,7 @@ class Machine:
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.ended, self.self = ended.ru_utime + ended.ru_stime, time.process_time()
         self.of = {pid: self._cpu(pid) for pid in pids}
-        # Tasks that run when nobody else wants the core, or nearly so, are no disturbance.
+        # Tasks that run only, or almost only, when no other task needs the core are no disturbance.
         self.patient = sum(self._patient())
 
     def _patient(self):
@@ -82,7 +82,7 @@ class Machine:
             return None  # it has ended: what it used is in 'ended'
 
     def since(self, before):
-        """Seconds of processor time that neither we nor our servers nor nobody had; and of these, what the hypervisor took."""
+        """Seconds of processor time that others took from us and our servers; and of these, what the hypervisor took."""
         ours = self.self - before.self + self.ended - before.ended
         for pid, used in before.of.items():
             ours += (self.of[pid] or 0) - used

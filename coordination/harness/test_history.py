@@ -24,7 +24,7 @@ def sync(client, start, end, seen, server=1):
 
 
 def lost(client, value, start):
-    """A write that nobody answered."""
+    """A write that no server answered."""
     return Op(client, "write", "/a", value, start)
 
 
@@ -67,8 +67,8 @@ class MustFail(unittest.TestCase):
     def test_a_failed_write_seen(self):
         self.bad("which failed", [Op("p", "write", "/a", "x", 0, 1, failed=True), read("q", "x", 2, 3, 1)])
 
-    def test_a_value_nobody_wrote(self):
-        self.bad("nobody wrote", [read("q", "x", 2, 3, 1)])
+    def test_a_value_that_no_client_wrote(self):
+        self.bad("no client wrote", [read("q", "x", 2, 3, 1)])
 
     def test_one_version_two_values(self):
         self.bad("version 1 is", [lost("p", "x", 0), lost("p", "y", 0), read("q", "x", 2, 3, 1), read("r", "y", 2, 3, 1)])
@@ -98,10 +98,10 @@ class MustFail(unittest.TestCase):
     def test_a_write_that_is_counted_and_not_there(self):
         self.only("with 2 writes in its log", [write("p", "x", 0, 1, 1), write("p", "y", 2, 3, 3)], end(3, "y", "x", "y"))
 
-    def test_a_write_in_the_log_that_failed_or_nobody_sent(self):
+    def test_a_write_in_the_log_that_failed_or_was_never_sent(self):
         failed = Op("p", "write", "/a", "f", 0, 1, failed=True)
         self.only("in the log is f, which failed", [failed, write("p", "x", 2, 3, 2)], end(2, "x", "f", "x"))
-        self.only("in the log is n, which nobody sent", [write("p", "x", 2, 3, 2)], end(2, "x", "n", "x"))
+        self.only("in the log is n, which no client sent", [write("p", "x", 2, 3, 2)], end(2, "x", "n", "x"))
 
     def test_a_version_that_was_read_lost(self):
         self.bad("was read and is lost", [lost("p", "x", 0), read("q", "x", 1, 2, 1)], end(0, ""))
@@ -154,7 +154,7 @@ class MustFail(unittest.TestCase):
         self.assertEqual(["a is gone, its session lives"], lifetimes([Stay("a", "s", True, "lives")], set()))
         self.assertEqual(["a is there, its session was closed"], lifetimes([Stay("a", "s", True, "closed")], {"a"}))
         self.assertEqual(["a is there, its session was expired"], lifetimes([Stay("a", "s", False, "expired")], {"a"}))
-        self.assertEqual(["a is there, which nobody made"], lifetimes([], {"a"}))
+        self.assertEqual(["a is there, which no session made"], lifetimes([], {"a"}))
 
     def test_a_session_that_sees_less_on_another_node(self):
         first = [op("p", "write", "x", 0, 1, 1, 5, node="/b"), op("p", "write", "y", 2, 3, 1, 6)]
@@ -247,7 +247,7 @@ class MayBe(unittest.TestCase):
             unknown = [o.value for o in ops if o.node == node and o.kind == "write" and o.end is None and o.value not in end.log]
             log = end.log - {gone.value} | set(unknown[:1])
             tried, replaced = tried + 1, replaced + bool(unknown)
-            # Nobody looked.
+            # No client read.
             ops = [o for o in ops if o.kind != "read"]
             found += bool(check(ops, {**final, node: End(len(log), end.zxid, end.value if end.value != gone.value else "?", frozenset(log))}))
         print(f"history: {found} of {tried} lost writes found, of {replaced} another had taken the place")

@@ -47,7 +47,7 @@ class Kafka(unittest.TestCase):
         topics.ask("t2 0")
         self.assertEqual("t2", topics.answer()[0])
 
-        # Nobody to connect to: what each client does with its time.
+        # No server accepts connections: how often does each client try?
         self.ensemble.wait_leader().kill()
         offsets = {broker: broker.size() for broker in (ours, stock)}
         time.sleep(3)

@@ -33,7 +33,7 @@ class Rejoins(unittest.TestCase):
                 self.assertEqual(promised, (s.dir / "data" / "version-2" / "acceptedEpoch").read_text(), f"server {s.number}")
 
     def test_a_reconfiguration_has_named_the_leader(self):
-        """Where the leader is removed as a member, the configuration names another, which nobody elected."""
+        """Where the leader is removed as a member, the configuration names another server, which was not elected."""
         with tempfile.TemporaryDirectory() as d, Dynamic(Path(d) / "e", build(d), ["giusto"] * 3) as e:
             removed = e.wait_whole()
             e.remove(removed)

@@ -106,7 +106,7 @@ class Session:
 
 
 def ask(port, word, timeout=1.0):
-    """The answer to a four letter word, '' where nobody answers."""
+    """The answer to a four letter word, '' if no server answers."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout) as s:
             s.sendall(word.encode())

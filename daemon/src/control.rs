@@ -78,7 +78,7 @@ fn too_many(mut client: UnixStream) {
     let _ = client.write_all(Answer::Error(Refused { exit: 4, reason }).line().as_bytes());
 }
 
-/// One client, until it goes, is silent for too long, or says what nobody understands.
+/// Serves one client until it goes, is silent for too long, or sends a line that is too long.
 fn serve(mut client: Client<UnixStream>, host: &dyn Host) {
     let Ok(who) = socket_peercred(&client.stream) else { return };
     let mut read = Vec::new();
@@ -161,7 +161,7 @@ pub fn ask(request: &Request) -> Result<Answer, Error> {
     let path = state_folder().join("control");
     let cannot = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::Lacks {
-            what: format!("a running giusto (nobody listens on {})", path.display()),
+            what: format!("a running giusto (no process listens on {})", path.display()),
             how: "start one as root: giusto run SITE, or: systemctl start giusto".into(),
         },
         io::ErrorKind::PermissionDenied => Error::Lacks {

@@ -18,7 +18,7 @@ pub trait Host: Send + Sync {
     fn status(&self) -> Status;
     /// Plans `site` (or the one in force) anew and applies the difference. Errors: why not; the old plan is in force then.
     fn reload(&self, site: Option<&Path>) -> Result<Change, Refused>;
-    /// Changes the mode. Returns how that went, or `None` once it has begun where nobody waits. Errors: it was not
+    /// Changes the mode. Returns how that went, or `None` once it has begun if the wish is not to wait. Errors: it was not
     /// begun, or did not end in that mode.
     fn change_mode(&self, wish: &crate::Wish) -> Result<Option<ChangeStatus>, Refused>;
     /// Asks for an orderly end.
@@ -29,7 +29,7 @@ pub trait Host: Send + Sync {
 /// services are adapted from.
 pub type Planner = Box<dyn Fn(&Path) -> Result<(Option<Site>, Plan), Refused> + Send + Sync>;
 
-/// A plan that is to replace the one in force; whoever takes it answers.
+/// A plan that is to replace the one in force; the thread that takes it answers.
 pub(crate) struct Order {
     pub(crate) plan: Plan,
     /// What it comes from, where no operator asked for it.

@@ -99,7 +99,7 @@ fn the_socket_is_for_root_and_the_group_and_goes_with_its_owner() {
     assert_eq!(found.mode() & 0o777, 0o660);
     house.control = None;
     assert!(!path.exists());
-    // What a dead giusto left is replaced: whoever holds the journal is alone.
+    // What a dead giusto left is replaced: the process that holds the journal is alone.
     drop(UnixListener::bind(&path).unwrap());
     house.control = Some(Control::listen(&house._journal, house.host.clone()).unwrap());
     assert!(house.answers());
@@ -117,7 +117,7 @@ fn a_line_that_never_ends_is_cut_off() {
 }
 
 #[test]
-fn clients_that_say_nothing_or_a_byte_at_a_time_go_after_a_while_and_hold_up_nobody() {
+fn clients_that_say_nothing_or_a_byte_at_a_time_go_after_a_while_and_hold_up_no_other() {
     let house = house();
     let start = Instant::now();
     let mut silent: Vec<UnixStream> = (0..crate::listening::CLIENTS - 1).map(|_| house.connect()).collect();

@@ -107,7 +107,7 @@ impl<'j> Deployment<'j> {
         Ok(deployment)
     }
 
-    /// Shows the watchdog that somebody is at work here.
+    /// Shows the watchdog that the main thread is at work.
     pub(crate) fn is_here(&self) {
         self.beats.main_is_here(clock(ClockId::Monotonic));
     }
@@ -238,7 +238,7 @@ impl<'j> Deployment<'j> {
         Ok(true)
     }
 
-    /// Everybody, with what they are to get.
+    /// All running services, each with what it is to get.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Option<&ServicePlan>, &Running)> {
         let parts = self.parts.iter().filter_map(|part| Some((Some(part), self.service(&part.name)?)));
         parts.chain(self.leftovers.iter().map(|leftover| (None, &leftover.running)))

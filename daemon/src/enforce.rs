@@ -23,7 +23,7 @@ pub fn enforce(
         }
     }
     let plan = deployment.plan.clone();
-    // Once nobody is left there; before modes, whose changes it would delay.
+    // Once no process is left there; before modes, whose changes it would delay.
     plan.hosts.iter().try_for_each(|host| deployment.park(&host.parked))?;
     match deployment.start_modes(&plan) {
         // A member is down: its mode changes wait for it, as its server does.

@@ -46,7 +46,7 @@ const SPENT: Duration = Duration::from_secs(10);
 pub struct Restored {
     /// Changes undone.
     pub undone: usize,
-    /// What is not exactly as before, through nobody's fault.
+    /// What is not exactly as before, through no fault of this restoring.
     pub notes: Vec<String>,
     /// What could not be undone, and why; empty is good.
     pub failed: Vec<String>,
@@ -55,7 +55,7 @@ pub struct Restored {
 impl Journal {
     /// Opens this host's journal and undoes what an earlier giusto has left in it.
     ///
-    /// Errors: another giusto runs (named by its process id), or the state folder cannot be written or is somebody else's.
+    /// Errors: another giusto runs (named by its process id), or the state folder cannot be written or is another user's.
     pub fn open() -> Result<(Journal, Restored), Error> {
         Journal::open_in(&state_folder())
     }

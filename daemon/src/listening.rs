@@ -1,4 +1,4 @@
-//! Clients that nobody has to trust: at most so many, each on a thread of its own, none for longer than it is patient with.
+//! Clients that need not be trusted: at most so many, each on a thread of its own, none for longer than it is patient with.
 //!
 //! Under the control socket and the metrics. What a client does, or does not do, never holds up enforcement.
 

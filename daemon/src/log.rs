@@ -24,7 +24,7 @@ where
     W: for<'w> tracing_subscriber::fmt::MakeWriter<'w> + Send + Sync + 'static,
 {
     tracing_subscriber::fmt()
-        .log_internal_errors(false) // nobody can be told where standard error is closed
+        .log_internal_errors(false) // where standard error is closed, nothing can report them
         .with_max_level(Level::INFO)
         .fmt_fields(JsonFields::new())
         .event_format(lines)

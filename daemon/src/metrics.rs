@@ -30,7 +30,7 @@ impl Metrics {
         let cannot = |source| Error::Io { doing: format!("listen on {address} for --metrics"), source };
         if !address.ip().is_loopback() {
             tracing::warn!(
-                "metrics at {address}: everybody who reaches it can read the names and loads of all services"
+                "metrics at {address}: every host that reaches it can read the names and loads of all services"
             );
         }
         let listener = TcpListener::bind(address).map_err(cannot)?;

@@ -21,7 +21,7 @@ pub(crate) struct Modal {
 /// first.
 ///
 /// Keys that services which Giusto starts will share with it, and that are not there, are made: they find them in the
-/// same file system. A virtual machine or a container that somebody else starts has to be given one.
+/// same file system. A virtual machine or a container that Giusto does not start has to be given one.
 pub fn begin_with(plan: Plan, journal: &Journal) -> Result<Plan, Error> {
     let started =
         |name: &str| plan.services.iter().any(|one| one.name == name && matches!(one.origin, Origin::Start(_)));

@@ -1,7 +1,7 @@
 //! What systemd is told over $NOTIFY_SOCKET (sd_notify(3)).
 //!
-//! Written here as the crate `sd-notify` knows no abstract sockets and waits where systemd's queue is full: enforcement waits
-//! for nobody.
+//! Written here as the crate `sd-notify` knows no abstract sockets and waits where systemd's queue is full: enforcement must
+//! not wait.
 
 use rustix::io::Errno;
 use rustix::net::{sendto, socket_with, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -78,7 +78,7 @@ impl Notify {
         }
     }
 
-    /// To be called often by whoever must not hang: says so twice in the watchdog's time.
+    /// To be called often by the thread that must not hang: says so twice in the watchdog's time.
     pub(crate) fn alive(&mut self) {
         self.deliver();
         let Some(watchdog) = self.watchdog else { return };
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_that_does_not_listen_holds_nobody_up_and_hears_the_last_words_when_it_does() {
+    fn a_manager_that_does_not_listen_holds_no_caller_up_and_hears_the_last_words_when_it_does() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let deaf = UnixDatagram::bind(&path).unwrap();
@@ -165,6 +165,6 @@ mod tests {
         let stopping = std::thread::spawn(move || notify.stopping());
         while !heard(&deaf).starts_with("STOPPING=1") {}
         stopping.join().unwrap();
-        Notify::default().ready("nobody");
+        Notify::default().ready("no socket");
     }
 }

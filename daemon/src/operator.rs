@@ -28,7 +28,7 @@ pub trait Stage {
     fn report(&mut self, plan: &Plan) -> Report;
 
     /// Does one step on the way to `plan`; a service that is removed is not in it. A core that carried no reservation until
-    /// now is isolated by whoever does the step. Errors: it could not be done, and everything is as it was before it.
+    /// now is isolated by the step itself. Errors: it could not be done, and everything is as it was before it.
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error>;
 
     /// Ends mode changes, and returns the local modes that are in force, if there are modes. Errors: one is under way,
@@ -211,7 +211,7 @@ impl Operator {
         }
     }
 
-    /// SIGHUP has nobody who waits for an answer.
+    /// No client waits for an answer to SIGHUP.
     fn reload_in_background(&self) {
         let control_queue = self.control_queue.clone();
         let reload = move || {

@@ -262,7 +262,7 @@ pub fn difference(old: &Layout, new: &Layout, capacity: &dyn Fn(Backend) -> Band
     }
     let park: Vec<u32> = new.2.difference(&old.2).copied().collect();
     if !park.is_empty() {
-        // Nobody is there any more.
+        // No service is there any more.
         way.take(Step::Park { cores: park });
     }
     way.steps
@@ -281,7 +281,7 @@ impl Way<'_> {
         self.steps.push(step);
     }
 
-    /// Moves whoever changes its core, each as soon as there is room for it.
+    /// Moves each service that changes its core, as soon as there is room for it.
     fn movers(&mut self, capacity: &dyn Fn(Backend) -> Bandwidth) {
         loop {
             let moves: Vec<(&Key, Backend, Step)> =
@@ -297,7 +297,7 @@ impl Way<'_> {
                 self.take(step);
                 continue;
             }
-            // Nobody can move: somebody who stands where another wants to go gives way.
+            // No service can move: the smallest on a core that another is to move to gives way.
             let wanted = |key: &Key| {
                 let from = self.now.0[key].core();
                 moves.iter().any(|(_, _, step)| matches!(step, Step::Move { core, .. } if Some(*core) == from))
@@ -336,7 +336,7 @@ impl Step {
         (self.service().to_string(), vcpu)
     }
 
-    /// Whom it is about; packets and parked cores are nobody's alone.
+    /// The service that it is about; packets and parked cores belong to no single one.
     pub fn service(&self) -> &str {
         match self {
             Step::Remove { service }

@@ -71,7 +71,7 @@ fn two_that_change_places_without_room_release_the_smaller() {
     );
     let (small_old, small_new) =
         ([("a", held("x", 0, 40)), ("b", held("x", 1, 50))], [("a", held("x", 1, 40)), ("b", held("x", 0, 50))]);
-    assert_eq!(steps(&small_old, &small_new).len(), 2, "where there is room, nobody is without a guarantee");
+    assert_eq!(steps(&small_old, &small_new).len(), 2, "where there is room, no service is without a guarantee");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_vcpu_that_comes_or_goes_is_reserved_or_released_and_its_vm_goes_on() {
 }
 
 #[test]
-fn a_parked_core_is_online_before_anybody_goes_there_and_parked_after_everybody_has_left() {
+fn a_parked_core_is_online_before_a_service_goes_there_and_parked_after_all_have_left() {
     let parked = |all: &[(&str, Held)], cores: &[u32]| Layout(layout(all).0, vec![], cores.iter().copied().collect());
     let (one, two) = (parked(&[("a", held("x", 0, 40))], &[1, 2]), parked(&[("a", held("x", 1, 40))], &[2, 3]));
     let words = |old, new| difference(old, new, &capacity).iter().map(Step::to_string).collect::<Vec<_>>();

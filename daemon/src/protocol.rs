@@ -147,7 +147,7 @@ impl Answer {
 }
 
 fn line(value: &impl Serialize) -> String {
-    // Fails for a path that is not UTF-8 only: nobody hands one in, and what comes out is no request.
+    // Fails for a path that is not UTF-8 only: no caller passes one, and what comes out is no request.
     serde_json::to_string(value).unwrap_or_default() + "\n"
 }
 

@@ -1,4 +1,4 @@
-//! Starts a program such that it is contained, limited, somebody's, and in its place from its first instruction on.
+//! Starts a program such that it is contained, limited, its user's, and in its place from its first instruction on.
 //!
 //! The child tells its number and waits between fork and exec. Meanwhile Giusto writes it down, moves it to its cgroup,
 //! its core and its server; only then it goes on, takes its limits and its user, and runs its program.

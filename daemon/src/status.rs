@@ -160,7 +160,7 @@ pub struct Adaptation {
 pub enum ServiceState {
     /// It has its core, or wants it: what cannot tell the two apart says this.
     Running,
-    /// It wants its core and somebody before it has it.
+    /// It wants its core, and another that precedes it has it.
     Ready,
     /// It wants nothing.
     #[default]

@@ -31,7 +31,7 @@ impl Vm {
     }
 
     /// Its process, and the threads of its vCPUs in the order of the vCPUs' numbers; at least one, all different. Takes up
-    /// to 2 s where nobody answers. Errors say what was expected and what to do.
+    /// to 2 s where QMP does not answer. Errors say what was expected and what to do.
     pub(crate) fn vcpus(&self) -> Result<(Thread, Vec<Thread>), String> {
         match self {
             Vm::Qmp(path) => checked(qmp::ask(path)?, &format!("QMP at {}", path.display())),
@@ -40,7 +40,7 @@ impl Vm {
     }
 }
 
-/// Whether the threads are there and this process's: ids that somebody tells may be old, or of another PID namespace.
+/// Whether the threads are there and this process's: ids that a VM reports may be old, or of another PID namespace.
 fn checked(Told { pid, mut vcpus }: Told, teller: &str) -> Result<(Thread, Vec<Thread>), String> {
     vcpus.sort_unstable();
     let process = Thread::of(pid).ok_or_else(|| format!("its process {pid}, which {teller} names, has ended"))?;

@@ -23,13 +23,13 @@ pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream, Error> {
     stream.and_then(|s| s.set_nodelay(true).map(|()| s)).map_err(|why| Error::Connect { address, why })
 }
 
-/// Connects to somebody else.
+/// Connects to another socket, never to itself.
 pub(crate) fn reach(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     not_to_itself(TcpStream::connect_timeout(&address, timeout)?, address)
 }
 
-/// Where nobody listens, the system may choose the very port that is asked for as the client's own: TCP then connects
-/// the socket to itself, and whoever tries often enough takes that for a service.
+/// Where no process listens, the system may choose the very port that is asked for as the client's own: TCP then connects
+/// the socket to itself, and a client that tries often enough takes that for a service.
 fn not_to_itself(stream: TcpStream, address: SocketAddr) -> io::Result<TcpStream> {
     if stream.local_addr()? != address {
         return Ok(stream);
@@ -200,7 +200,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn a_connection_to_itself_is_nobody() {
+    fn a_connection_to_itself_is_refused() {
         let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let own = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&own, &address).unwrap();

@@ -18,7 +18,7 @@ pub enum Error {
     /// The load or its plan is outside of what can be driven.
     #[error("{0}")]
     Plan(String),
-    /// Nobody accepts connections there.
+    /// No process accepts connections there.
     #[error("cannot connect to {address}: {why}; is it running? start it, or check the address under load:")]
     Connect {
         /// Where.
@@ -34,7 +34,7 @@ pub enum Error {
         /// What was found instead, and what to do.
         why: String,
     },
-    /// Nobody accepted in time.
+    /// No process accepted in time.
     #[error("nothing listens on {address} after {seconds:.1} s; check that the service starts and that the address under load: is its own")]
     NotListening {
         /// Where.

@@ -53,7 +53,7 @@ impl Generator {
 
 impl Drop for Applied {
     fn drop(&mut self) {
-        // Giving up a privilege or returning to what was allowed before cannot fail, and nobody could be told.
+        // Giving up a privilege or returning to what was allowed before cannot fail, and nothing could report it.
         if let Some((policy, parameters)) = &self.policy {
             let _ = set_policy(*policy, parameters);
         }

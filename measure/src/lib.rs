@@ -1,5 +1,5 @@
 //! Measurement from outside: open-loop load on a running service, the execution times of its requests, and what
-//! disturbs both. And from inside: the processor time that whoever calls really gets.
+//! disturbs both. And from inside: the processor time that the caller really gets.
 //!
 //! Called by `daemon` and `cli`. In flow a load (`giusto_model::Load`) and tasks, out flow job records for `verify` and
 //! profiles for the next plan. All instants are CLOCK_MONOTONIC's. It starts no service, judges no promise and keeps no

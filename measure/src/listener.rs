@@ -11,10 +11,10 @@ const LISTEN: &str = "0A";
 /// lowest id, which is usually the parent. O(open files of the machine).
 ///
 /// # Errors
-/// [`Error::Listener`] if nobody listens there, or if its process may not be looked at.
+/// [`Error::Listener`] if no process listens there, or if its process may not be looked at.
 pub fn listener(address: SocketAddr) -> Result<u32, Error> {
     let failed = |why: String| Error::Listener { address, why };
-    let nobody = || failed("nobody does; start the service, or check its address".into());
+    let unserved = || failed("no process does; start the service, or check its address".into());
     let mut best = None;
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         match fs::read_to_string(table) {
@@ -24,7 +24,7 @@ pub fn listener(address: SocketAddr) -> Result<u32, Error> {
             Err(why) => return Err(failed(format!("{table}: {why}; is /proc mounted?"))),
         }
     }
-    let (_, inode) = best.ok_or_else(nobody)?;
+    let (_, inode) = best.ok_or_else(unserved)?;
     let owner = owner(&format!("socket:[{inode}]")).map_err(|why| failed(format!("/proc: {why}; is it mounted?")))?;
     owner.ok_or_else(|| failed("its process is out of sight; run as root or as the user of the service".into()))
 }
@@ -101,7 +101,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn this_process_is_found_by_its_port_and_nobody_by_a_closed_one() {
+    fn this_process_is_found_by_its_port_and_none_by_a_closed_one() {
         for wanted in ["127.0.0.1:0", "0.0.0.0:0"] {
             let open = TcpListener::bind(wanted).unwrap();
             let address = SocketAddr::from(([127, 0, 0, 1], open.local_addr().unwrap().port()));

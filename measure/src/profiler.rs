@@ -23,7 +23,7 @@ const PACE_NS: u64 = 1_000_000;
 /// that warm up. Execution time is the processor time (ns, of the kernel's accounting) by which the service's busiest
 /// thread grew from its sleep before a request to its sleep after; transport time is the rest of the round trip, 0 if
 /// the thread worked on after it had replied. What else the thread does meanwhile (timers) counts as execution: use a
-/// service that nobody else loads.
+/// service that no other client loads.
 ///
 /// # Errors
 /// [`Error::Process`] if `pid` is not there, [`Error::Idle`] if none of its threads served (or not this

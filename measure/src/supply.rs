@@ -1,4 +1,4 @@
-//! What processor time does whoever runs this really get?
+//! What processor time does the calling process really get?
 //!
 //! A thread that spins reads the clock as fast as it can: where two readings lie apart, it had no processor. From these gaps
 //! follow the share, the supply of each window, and the least supply of any window (the empirical supply bound function).

@@ -145,7 +145,7 @@ fn a_server_that_never_answers_loses_all_jobs_but_no_record() {
 
 #[test]
 fn requests_that_the_socket_has_no_room_for_are_sent_later_and_whole() {
-    // 4 MB a request, and for a while nobody reads: more than the sockets of both ends hold. The fake server checks
+    // 4 MB a request, and for a while the server does not read: more than the sockets of both ends hold. The fake server checks
     // every byte's place.
     let (address, arrived) = serve(|stream, n| {
         if n == 0 {

@@ -22,7 +22,7 @@ type Broker struct {
 	HTTP string
 }
 
-// Start runs a program that tells its two addresses in its first line, and dies with whoever started it.
+// Start runs a program that prints its two addresses in its first line. The program ends with the process that started it.
 func Start(path string, arguments ...string) (*Broker, error) {
 	command := exec.Command(path, arguments...)
 	command.Stderr = os.Stderr

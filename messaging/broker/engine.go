@@ -19,7 +19,7 @@ import (
 )
 
 // engine is the embedded nsqd. It listens on two unix sockets in a directory of ours alone: HTTP, for what we pass on, and V2,
-// which nobody uses, because consumers are handed over in process.
+// which no client uses, because consumers are handed over in process.
 //
 // What nsqd 1.3.0 does not export is reached by its name in nsqd's types: the handler of an accepted connection, a
 // message's deferral, and of a channel (inside.go) its queues and the lock that is held while a message is put there.
@@ -120,7 +120,7 @@ func sweep() {
 			continue
 		}
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, os.ErrNotExist) {
-			os.RemoveAll(directory) // refused where it is somebody else's
+			os.RemoveAll(directory) // fails if another user owns it
 		}
 	}
 }

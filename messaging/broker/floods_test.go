@@ -148,7 +148,7 @@ func TestAFloodOfConnections(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if err != nil {
-		t.Fatal("nobody new is served after the flood:", err)
+		t.Fatal("no new connection is served after the flood:", err)
 	}
 	fmt.Printf("broker: a flood of %d connections with 64 files: who was there was served, and new ones after it\n", len(flood))
 	if unserved < 10 {

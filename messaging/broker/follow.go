@@ -39,7 +39,7 @@ type follower struct {
 // leases is the leases' time.
 func (b *Broker) leases(t time.Time) uint64 { return b.clock.Leases(t) }
 
-// tally is where a topic's messages are counted; nil: nobody wants to know.
+// tally counts a topic's messages for the distributor; nil: the broker has no distributor.
 func (b *Broker) tally(name string) *report.Tally {
 	f := b.follower
 	if f == nil {
@@ -184,7 +184,7 @@ func (f *follower) Apply(asked uint64, o wire.Orders) error {
 	return nil
 }
 
-// named leaves out what nobody can publish to or consume, rather than the orders as a whole, and with them the lease.
+// named leaves out orders for names that no client can publish to or consume. The other orders, and the lease, stay in force.
 func (f *follower) named(orders []wire.Order) (valid []wire.Order) {
 	for _, order := range orders {
 		if !settings.ValidName(order.Topic) {

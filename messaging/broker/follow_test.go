@@ -141,10 +141,10 @@ func publish(t testing.TB, address, topic string, count int) {
 }
 
 // A broker without orders holds all but the topics of its file; with the first, topics have their shares, from an empty bucket on, those
-// that are not named no limit. Channels are there before anybody asks for them.
+// that are not named no limit. Channels exist before the first consumer subscribes.
 func TestOrdersAreDone(t *testing.T) {
 	d := distribute(t)
-	d.say(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "nobody leads", 503) })
+	d.say(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no distributor leads", 503) })
 	b := start(t, d.file()+"name: edge\ncapacity: 5k/s\ntopics: {own: {rate: 1k/s, depth: 50, limit: publishing}}")
 	defer b.Stop()
 	address := b.Addr().String()
@@ -154,7 +154,7 @@ func TestOrdersAreDone(t *testing.T) {
 		publish(t, address, topic, 20)
 	}
 	post(t, b.HTTPAddr().String(), "/pub?topic=free", "one")
-	take(t, channels["own"], 20) // a topic of the file waits for nobody
+	take(t, channels["own"], 20) // a topic of the file needs no orders
 	if n := within(channels["shared"], 100*time.Millisecond) + within(channels["free"], 100*time.Millisecond); n > 0 {
 		t.Errorf("%d passed without orders", n)
 	}

@@ -254,8 +254,8 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	fmt.Printf("broker: 1000 connections of %d kinds came and went, %d goroutines as before\n", len(kinds), before)
 }
 
-// A consumer that reads nothing is let go; it harms no other topic, and its messages come to the next.
-func TestASlowConsumerHarmsNobody(t *testing.T) {
+// A consumer that reads nothing is disconnected; it harms no other topic, and its messages go to the next consumer.
+func TestASlowConsumerHarmsNoOther(t *testing.T) {
 	b := start(t, "msg_timeout: 1s\nmem_queue: 100")
 	defer b.Stop()
 	slow, err := net.Dial("tcp", b.Addr().String())

@@ -208,7 +208,7 @@ func (c *connection) publish(to target, messages []*nsqd.Message, deferral time.
 		return err
 	}
 	if to.limited != nil {
-		// Whoever is answered late, or must wait, has the answers before this one now.
+		// If this answer comes late, or the publisher must wait, the answers before it are flushed first.
 		return to.limited.publish(messages, deferral, arrival{c.conn.stamp, c.conn.read, c.follows}, c.flush)
 	}
 	if c.tally != nil {

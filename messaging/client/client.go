@@ -44,7 +44,7 @@ type Options struct {
 	Patience time.Duration
 	// Nsq is go-nsq's: TLS, the auth secret; nil: its defaults. Heartbeats and the time-out of reading follow Patience.
 	Nsq *nsq.Config
-	// Log is told what goes wrong, and of moves; it must not use the client. nil: nobody is.
+	// Log is called for errors and moves; it must not use the client. nil: nothing is logged.
 	Log func(format string, values ...any)
 }
 
@@ -94,17 +94,17 @@ type Client struct {
 	stopped bool
 	counts  Counts
 	news    chan struct{} // the mover is to look at the link
-	answers []answer      // that are to be told, in order
-	telling bool          // somebody tells them
+	answers []answer      // not delivered yet, in order
+	telling bool          // a goroutine delivers them
 }
 
-// answer is what whoever published is to be told.
+// answer is an outcome to deliver to the caller that published.
 type answer struct {
 	done func(error)
 	err  error
 }
 
-// New begins. It waits for nobody: messages wait until there is a broker.
+// New starts a client. It does not wait for a broker: messages wait until there is one.
 func New(o Options) (*Client, error) {
 	if len(o.Distributors) == 0 || o.Topic == "" || o.Publisher == "" {
 		return nil, errors.New("a client needs distributors, a topic and the publisher's name")
@@ -200,7 +200,7 @@ func (c *Client) take(body []byte, done func(error)) (*message, error) {
 	return m, nil
 }
 
-// withdraw takes a message back that nobody waits for any more, if it was not sent.
+// withdraw takes back a message that no caller waits for any more, if it was not sent.
 func (c *Client) withdraw(m *message) {
 	c.mutex.Lock()
 	defer c.tell()
@@ -213,7 +213,7 @@ func (c *Client) withdraw(m *message) {
 	}
 }
 
-// answer has whoever published told, by the next tell. The mutex is held.
+// answer queues the outcome for the caller that published; the next tell delivers it. The mutex is held.
 func (c *Client) answer(m *message, err error) {
 	<-c.room
 	c.answers = append(c.answers, answer{m.done, err})

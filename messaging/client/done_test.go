@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Whoever is told an answer may use the client at once: publish again, and look at it.
+// A caller that gets its answer may use the client at once: publish again, and read its counts.
 func TestDoneMayUseTheClient(t *testing.T) {
 	d := newDistributor(t)
 	a := start(t, "a", "")

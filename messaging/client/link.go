@@ -129,8 +129,8 @@ func (d *delegate) OnResponse(_ *nsq.Conn, _ []byte) {
 	}
 }
 
-// OnError gives an error to whoever published; but one that says that the broker cannot (its disk is full, it ends) is no answer:
-// another broker can.
+// OnError gives an error to the caller that published. An error that says that the broker cannot take the message (its disk
+// is full, it ends) is no answer: another broker can take it.
 func (d *delegate) OnError(_ *nsq.Conn, text []byte) {
 	l, c := d.link, d.link.of
 	c.mutex.Lock()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Where the wall clock is read, which anybody may set, and why that decides nothing. All else is by monotonic time, as
+// Where the wall clock is read, which any administrator may set, and why that decides nothing. All else is by monotonic time, as
 // time.Time's Sub, Before and After are.
 var wall = map[string]string{
 	"broker/consumer.go": "the time since a message's stamp, which is told",

@@ -52,7 +52,7 @@ func (w *world) play() (wrong []string) {
 	}
 	d := w.leading()
 	if d == nil {
-		say("nobody leads")
+		say("no distributor leads")
 		return wrong
 	}
 	for _, t := range w.topics {
@@ -87,8 +87,8 @@ func (w *world) starved(d *distributor, t *story, say func(string, ...any)) {
 	}
 }
 
-// settled says what is wrong with a publisher's place, and whether it goes to and fro: a session in which nobody comes or goes makes it move
-// a few times, and when it finds no plan the next begins after ten rounds.
+// settled says what is wrong with a publisher's place, and whether it goes to and fro: a session in which no publisher
+// comes or goes makes it move a few times, and when it finds no plan the next begins after ten rounds.
 func (w *world) settled(d *distributor, s *sender, say func(string, ...any)) {
 	t := d.control.topics[s.topic.name]
 	if t == nil {

@@ -32,7 +32,7 @@ type Settings struct {
 	Silent time.Duration
 	// Gone: a publisher that has not asked for so long counts as gone.
 	Gone time.Duration
-	// Gather is how long nobody comes or goes before a topic is distributed anew.
+	// Gather is how long no publisher comes or goes before a topic is distributed anew.
 	Gather time.Duration
 	// Round is how long a measurement takes, and Calm how long the topic is left alone before it.
 	Round, Calm time.Duration
@@ -117,7 +117,7 @@ type Control struct {
 	forgotten time.Duration
 }
 
-// New takes over as leader of this epoch with what earlier leaders saved. Whoever held a share may have been told so just now.
+// New takes over as leader of this epoch with what earlier leaders saved. A lease that is saved may have begun just now.
 func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Control {
 	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{}, assigned: map[string]float64{},
 		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}, forgotten: time.Hour,
@@ -279,7 +279,7 @@ func (c *Control) Put(now time.Duration, spec wire.Topic) error {
 	}
 	t.changed(now)
 	c.unsaved[spec.Name] = true
-	c.everybody(spec.Name)
+	c.reissue(spec.Name)
 	c.bring(t)
 	return nil
 }
@@ -303,7 +303,7 @@ func (c *Control) Remove(now time.Duration, name string) bool {
 		t.gather = true
 		t.changed(now)
 	}
-	c.everybody(name)
+	c.reissue(name)
 	c.work()
 	return true
 }
@@ -327,8 +327,8 @@ func (c *Control) Drain(now time.Duration, id string, on bool) bool {
 	return true
 }
 
-// everybody gets new orders, since a topic is other than before.
-func (c *Control) everybody(topic string) {
+// reissue gives all brokers new orders, because a topic has changed.
+func (c *Control) reissue(topic string) {
 	c.soil(topic)
 	c.number++
 	for id, b := range c.brokers {

@@ -197,7 +197,7 @@ func TestFewestBrokersThatKeepThePromise(t *testing.T) {
 
 // Brokers that can take 60 %, or 15 %, of what they say: none is sent more than it says at any time, and where no
 // plan is found publishers are left alone more and more.
-func TestOverloadMovesFewAndFillsNobody(t *testing.T) {
+func TestOverloadMovesFewAndFillsNoBroker(t *testing.T) {
 	for truth, most := range map[float64]int{600: 400, 150: 2000} {
 		takes := map[string]float64{}
 		for n := range 8 {

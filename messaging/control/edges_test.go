@@ -83,7 +83,7 @@ func TestALeaseIsThatOfWhoGaveIt(t *testing.T) {
 }
 
 // A topic that is removed and made again, or made while a broker with a lease is cut off, has shares only when no other can be in force,
-// and nobody lets it pass who does not know of it.
+// and a broker that does not know of it does not let it pass.
 func TestWhatIsRemovedIsNotForgotten(t *testing.T) {
 	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
 	p.put(topicOf("alarms", 900, 40), 50)
@@ -134,8 +134,8 @@ func TestAShareOfTheDeadComesBack(t *testing.T) {
 	}
 }
 
-// A leader that did not run for a while does not take all others for silent.
-func TestAPauseIsNobodysSilence(t *testing.T) {
+// A leader that did not run for a while does not treat all brokers as silent.
+func TestAPauseOfTheLeaderIsNoSilenceOfBrokers(t *testing.T) {
 	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000, "c": 5000})
 	p.put(topicOf("alarms", 2700, 40), 250)
 	p.run(time.Minute)
@@ -167,7 +167,7 @@ func TestATakeoverTakesNoShareAway(t *testing.T) {
 	p.steady("alarms")
 }
 
-// What is refused is not made; what nobody can send does not count.
+// A topic that is refused is not made; rates that no publisher can send do not count.
 func TestWhatIsRefusedIsNotMade(t *testing.T) {
 	p := newPlant(t, nil, map[string]float64{"a": 5000})
 	huge := topicOf("alarms", 900, 40)
@@ -207,8 +207,8 @@ func TestWhoCannotMoveIsToldOf(t *testing.T) {
 	p.steady("alarms")
 }
 
-// Whoever looks on at one broker keeps nobody from leaving it.
-func TestAnOnlookerBlocksNobody(t *testing.T) {
+// An observer's ephemeral channel at one broker keeps no publisher from leaving that broker.
+func TestAnOnlookerBlocksNoPublisher(t *testing.T) {
 	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
 	p.put(topicOf("alarms", 900, 40), 50)
 	p.onlooker = "tail17#ephemeral"

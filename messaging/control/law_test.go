@@ -64,7 +64,7 @@ func (s *story) bucket(part float64) *wire.Topic {
 // wish takes note of what a leader does.
 func (s *story) wish(spec wire.Topic) *wish {
 	if last := len(s.wishes) - 1; last >= 0 && s.wishes[last].Queue == spec.Queue {
-		return s.wishes[last] // once more: nobody heard the answer
+		return s.wishes[last] // a retry: the answer was lost
 	}
 	made := &wish{s, spec, s.w.now, never}
 	s.wishes = append(s.wishes, made)
@@ -101,7 +101,7 @@ func (s *story) busy(p wait, rate uint64) bool {
 
 // law says what is wrong with the releases. In any [s, t] all brokers release b + r(t − s) at most, by the rate of the fastest clock. While
 // one bucket takes the place of another, the larger counts: from when a leader did it until it is in effect. A topic that is new, or
-// put again, has no limit before that; afterwards nobody lets it pass without one.
+// put again, has no limit before that; afterwards no broker lets it pass without one.
 func (s *story) law() string {
 	type turn struct {
 		at     time.Duration

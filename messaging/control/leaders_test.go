@@ -61,7 +61,7 @@ type distributor struct {
 	node
 	lease    time.Duration
 	control  *Control
-	valid    time.Duration // of its clock: until when nobody else leads for certain
+	valid    time.Duration // of its clock: until then certainly no other leads
 	waiting  []*request
 	busy     bool     // it saves
 	inbox    []func() // what came meanwhile
@@ -110,7 +110,7 @@ func (d *distributor) tick() {
 	d.later(beat, d.tick)
 }
 
-// knows says that who leads knows of every broker that has orders in force, whoever gave them.
+// knows checks that the leader knows every broker that has orders in force, whichever leader gave them.
 func (d *distributor) knows() {
 	for _, b := range slices.Concat(d.w.brokers, d.w.twins) {
 		if _, leased := d.control.leases[key(b.id, b.incarnation())]; !leased && !b.dead && b.holder.Until() > uint64(b.clock()) {

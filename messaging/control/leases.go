@@ -14,7 +14,7 @@ const drift = 100
 func lasts(lease time.Duration) time.Duration { return lease + lease/drift + time.Millisecond }
 
 // name begins to wait until every broker that has a lease knows of a topic: before, it may let the topic's messages pass without limit, and
-// nobody gets a share.
+// no broker gets a share.
 func (c *Control) name(t *topic) {
 	t.unnamed = map[string]uint64{}
 	for holder := range c.leases {
@@ -94,7 +94,7 @@ func (c *Control) lapse(holder string) {
 	}
 }
 
-// pause: where nothing was heard for so long it was this process that did not run, and nobody else fell silent.
+// pause: if no message came for so long, this process did not run, and brokers and publishers were not silent.
 const pause = time.Second
 
 // advance takes note of the time, and of leases that have run out.

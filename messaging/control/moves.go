@@ -27,7 +27,7 @@ func (c *Control) Assign(now time.Duration, a wire.Ask) (wire.Assignment, error)
 		return wire.Assignment{}, ErrTopic
 	}
 	if c.brokers[a.At] == nil && !c.young() {
-		a.At = "" // nobody knows it
+		a.At = "" // no such broker is known
 	}
 	p := t.publishers[a.Publisher]
 	if p == nil && len(t.publishers) >= most {
@@ -209,7 +209,7 @@ func (c *Control) move(t *topic) {
 	}
 }
 
-// still says that nobody is on the way any more, or was given time enough.
+// still says that no publisher is moving any more, or that each had enough time.
 func (c *Control) still(t *topic) bool {
 	for _, p := range t.publishers {
 		if p.to != p.told || p.at != p.told && c.now-p.toldAt < c.settings.Move {

@@ -55,7 +55,7 @@ func (c *Control) watch(t *topic) {
 	if c.now-t.rest > 64*c.settings.Round {
 		t.again = 0
 	}
-	for id := range t.load { // somebody could not leave a broker that is drained
+	for id := range t.load { // a publisher could not leave a broker that is drained
 		if c.drained[id] && c.now > t.rest && !t.gather {
 			c.begin(t, false)
 			return
@@ -198,7 +198,7 @@ func (c *Control) finish(t *topic, note string) {
 		t.again++
 		t.forced = false
 	}
-	if note != "" || !t.stuck { // else it says why somebody could not move
+	if note != "" || !t.stuck { // else it says why a publisher could not move
 		t.note = note
 	}
 	t.moved = c.now

@@ -32,7 +32,7 @@ func (c *Control) count(b *broker, told wire.TopicReport) {
 	}
 	var ready []string
 	for _, channel := range told.Ready {
-		if !strings.HasSuffix(channel, "#ephemeral") { // of somebody who looks on at one broker
+		if !strings.HasSuffix(channel, "#ephemeral") { // of an observer at one broker
 			ready = append(ready, channel)
 		}
 	}

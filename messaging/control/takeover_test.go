@@ -9,7 +9,7 @@ import (
 	"giusto.dev/messaging/wire"
 )
 
-// waits says that nobody has a share of a topic for so long, and all of it soon after.
+// waits checks that no broker has a share of a topic for so long, and that all of it is given out soon after.
 func (p *plant) waits(topic string, length time.Duration) {
 	p.t.Helper()
 	for end := p.now + length; p.now < end; {
@@ -24,8 +24,8 @@ func (p *plant) waits(topic string, length time.Duration) {
 	}
 }
 
-// A broker that holds nothing, with orders of the leader before, lets a new topic pass that it does not know of: nobody else gets a share before
-// its lease is over.
+// A broker that holds no share, with orders of the leader before, lets a new topic pass that it does not know of: no other
+// broker gets a share before its lease is over.
 func TestABrokerThatHoldsNothingIsWaitedFor(t *testing.T) {
 	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
 	p.run(5 * time.Second)

@@ -53,7 +53,7 @@ type topic struct {
 	rate       float64            // of all publishers
 	phase      phase
 	session    *distribute.Session
-	order      []string // the session's publishers, "" for what nobody manages
+	order      []string // the session's publishers, "" for unmanaged load
 	gather     bool     // who publishes has changed since the last session
 	since      time.Duration
 	late       map[string]int // for how many seconds a broker has been beyond the objective
@@ -65,9 +65,9 @@ type topic struct {
 	planned    float64       // messages a second when it was distributed last
 	shared     map[string]wire.Share
 	stats      map[string]*stats // of brokers
-	moved      time.Duration     // when somebody moved last
+	moved      time.Duration     // when a publisher moved last
 	note       string
-	stuck      bool              // somebody could not move
+	stuck      bool              // a publisher could not move
 	unnamed    map[string]uint64 // holders that may not know of it (as it is now), until they have seen these orders
 	inherited  bool              // from an earlier leader
 	first      time.Duration     // when it began to gather
@@ -130,7 +130,7 @@ func (t *topic) set(p *publisher, at, told string, rate float64) {
 // grown says whether so much was added or taken away that the topic is to be distributed anew.
 func (t *topic) grown() bool { return math.Abs(t.rate-t.planned) > steady*t.planned }
 
-// changed begins to wait until nobody comes or goes any more.
+// changed begins to wait until no publisher comes or goes any more.
 func (t *topic) changed(now time.Duration) {
 	if !t.gather {
 		t.first = now
@@ -138,7 +138,7 @@ func (t *topic) changed(now time.Duration) {
 	t.gather, t.since = true, now
 }
 
-// gathered says that the wait is over; somebody who comes and goes all the time does not make it last for ever.
+// gathered says that the wait is over; a publisher that comes and goes all the time does not make it last for ever.
 func (t *topic) gathered(now, gather time.Duration) bool {
 	return now-t.since >= gather || now-t.first >= 10*gather
 }
@@ -250,7 +250,7 @@ func (c *Control) share(t *topic) {
 	measured := t.phase == idle && c.now-t.moved > time.Duration(c.settings.Window)*time.Second
 	var ids []string
 	var rates, depths []float64
-	// Whoever is to get publishers needs a share before they come.
+	// A broker needs a share before its publishers come.
 	wave := max(t.rate*wave, t.spec.Each)
 	for _, id := range t.goals() {
 		if loads[id] < wave && c.alive(c.brokers[id]) {
@@ -360,7 +360,7 @@ func differ(a, b map[string]wire.Share) bool {
 	return false
 }
 
-// settle makes what offers can be made now. Until all know of the topic nobody gets a share.
+// settle makes what offers can be made now. Until all brokers know the topic, no broker gets a share.
 func (c *Control) settle(t *topic) {
 	if len(t.unnamed) > 0 {
 		return

@@ -143,7 +143,7 @@ func (w *world) trouble() {
 		w.kill(&b.node, length, func() {
 			b.replaces = fmt.Sprint(b.name, ".", b.life-1)
 			if w.oneIn(3) {
-				b.replaces = "" // another machine: nobody can say that the old one is dead
+				b.replaces = "" // another machine: there is no proof that the old one is dead
 				w.counts["broker without its past"]++
 			}
 			b.start()

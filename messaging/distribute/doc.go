@@ -5,7 +5,7 @@
 //
 //	s := New(SRTM, publishers, brokers, seed)
 //	for err := s.Assign(); err == nil; err = s.Assign() {
-//		for !s.Settled() { // a round: whoever calls moves publishers as Plan says, and measures
+//		for !s.Settled() { // a round: the caller moves publishers as Plan says, and measures
 //			s.Measured(latencies, objective)
 //		}
 //		if s.Done() { break }

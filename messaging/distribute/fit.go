@@ -27,7 +27,8 @@ const nearly = 0.8
 // careless: a search that can leave no publisher out assumes that the broker can do with an eighth less of what is open.
 const careless = 8
 
-// fine: a layer that is at most this part of the topic is not searched within: a smaller share's bucket is too small for anybody.
+// fine: a layer that is at most this part of the topic is not searched within: a smaller share's bucket is too small for
+// any broker.
 const fine = 8
 
 // Plan is where each publisher's messages go in this round. Those that FIT leaves out are at brokers that have
@@ -35,12 +36,12 @@ const fine = 8
 func (s *Session) Plan() []string {
 	plan := make([]string, len(s.publishers))
 	for n, b := range s.at {
-		if b != nobody {
+		if b != unassigned {
 			plan[n] = s.brokers[b].ID
 		}
 	}
 	for n, b := range s.aside() {
-		if plan[n] = ""; b != nobody {
+		if plan[n] = ""; b != unassigned {
 			plan[n] = s.brokers[b].ID
 		}
 	}
@@ -68,7 +69,7 @@ func (s *Session) aside() map[int]int {
 	places := map[int]int{}
 	for _, f := range s.fits {
 		for layer := range slices.Chunk(f.fresh[f.on():], max(f.layer, 1)) {
-			takes, to := s.total(layer), nobody
+			takes, to := s.total(layer), unassigned
 			if at := slices.IndexFunc(spare, func(b int) bool { return room[b] >= takes-s.rate*1e-9 }); at >= 0 {
 				to = spare[at]
 				room[to] -= takes
@@ -87,7 +88,7 @@ func (s *Session) aside() map[int]int {
 func (s *Session) allot() {
 	fits := func() bool {
 		for _, b := range s.aside() {
-			if b == nobody {
+			if b == unassigned {
 				return false
 			}
 		}
@@ -172,14 +173,14 @@ func (s *Session) judge(tail map[string]float64, objective float64) {
 	if !s.settled {
 		return
 	}
-	s.done = s.kind == LB || !slices.Contains(s.at, nobody)
+	s.done = s.kind == LB || !slices.Contains(s.at, unassigned)
 	for b := range s.fits {
 		f := &s.fits[b]
 		if f.full {
 			f.try, s.doubted[b] = f.ends, true
 		}
 		for _, n := range f.fresh[f.on():] {
-			s.place(n, nobody)
+			s.place(n, unassigned)
 			s.done = false
 		}
 		if f.search {
@@ -256,7 +257,7 @@ func (s *Session) Best() ([]string, float64, bool) {
 	}
 	plan := make([]string, len(s.publishers))
 	for n, b := range s.best {
-		if b != nobody {
+		if b != unassigned {
 			plan[n] = s.brokers[b].ID
 		}
 	}
@@ -323,7 +324,7 @@ func (s *Session) predicted() map[string]float64 {
 		}
 	}
 	for n, b := range s.at {
-		if b != nobody && !out[n] {
+		if b != unassigned && !out[n] {
 			on[b] = append(on[b], s.publishers[n])
 		}
 	}

@@ -17,7 +17,8 @@ func (s *Short) Error() string {
 	return fmt.Sprintf("no broker has room for %.6g messages a second more: add brokers, or promise less", s.Missing)
 }
 
-const nobody = -1
+// unassigned is the broker index of a publisher without a broker.
+const unassigned = -1
 
 // Session is one run of LoadDist (appendix A). What the paper leaves open is settled so: excess of several brokers
 // adds up (line 28); the loop ends with Short where the brokers' residual capacity is less than what is unassigned
@@ -29,7 +30,7 @@ type Session struct {
 	publishers []Publisher
 	brokers    []Broker // by residual capacity, largest first
 	rate       float64
-	at         []int     // a broker for each publisher, or nobody
+	at         []int     // a broker's index for each publisher, or unassigned
 	load       []float64 // what each broker has of the topic
 	limit      []float64 // what FIT found that a broker can take of the topic
 	fits       []fit
@@ -72,9 +73,9 @@ func (s *Session) clear() {
 	clear(s.fits)
 	s.least = 0
 	for n, p := range s.publishers {
-		s.at[n] = nobody
+		s.at[n] = unassigned
 		if p.Fixed != "" {
-			if b := s.broker(p.Fixed); b != nobody {
+			if b := s.broker(p.Fixed); b != unassigned {
 				s.place(n, b)
 			}
 		}
@@ -88,10 +89,10 @@ func (s *Session) unlimited() {
 }
 
 // Resume begins from where publishers are, in New's order ("" is nowhere): the next Assign keeps them there, finds brokers for the others, and has all
-// brokers measured; whoever may move may be shed.
+// brokers measured; publishers that are not fixed may be shed.
 func (s *Session) Resume(at []string) {
 	for n, id := range at {
-		if b := s.broker(id); b != nobody && s.publishers[n].Fixed == "" {
+		if b := s.broker(id); b != unassigned && s.publishers[n].Fixed == "" {
 			s.place(n, b)
 		}
 	}
@@ -111,11 +112,11 @@ func (s *Session) broker(id string) int {
 }
 
 func (s *Session) place(publisher, broker int) {
-	if old := s.at[publisher]; old != nobody {
+	if old := s.at[publisher]; old != unassigned {
 		s.load[old] -= s.publishers[publisher].Rate
 	}
 	s.at[publisher] = broker
-	if broker != nobody {
+	if broker != unassigned {
 		s.load[broker] += s.publishers[publisher].Rate
 	}
 }
@@ -129,7 +130,7 @@ func (s *Session) residual(broker int) float64 {
 // Assign finds brokers for all that have none (steps 1 and 2), after which the plan is to be measured. It is an error where
 // they do not fit.
 func (s *Session) Assign() error {
-	waiting := s.where(nobody)
+	waiting := s.where(unassigned)
 	before := slices.Clone(s.at)
 	if len(waiting) > 0 {
 		if err := s.assign(); err != nil {
@@ -162,7 +163,7 @@ func (s *Session) Assign() error {
 func (s *Session) reload() {
 	clear(s.load)
 	for n, b := range s.at {
-		if b != nobody {
+		if b != unassigned {
 			s.load[b] += s.publishers[n].Rate
 		}
 	}
@@ -187,7 +188,7 @@ func (s *Session) total(publishers []int) (rate float64) {
 
 // assign is lines 9 to 24.
 func (s *Session) assign() error {
-	open := s.total(s.where(nobody))
+	open := s.total(s.where(unassigned))
 	k, room := 0, 0.0
 	for k < len(s.brokers) && (room < open*(1-1e-9) || k < max(s.least, 1) || s.kind == LB) {
 		room += s.residual(k)
@@ -214,7 +215,7 @@ func (s *Session) assign() error {
 		s.maxMin(k)
 	}
 	// What is left is about half a publisher for each: it goes where there is most room.
-	for _, n := range s.where(nobody) {
+	for _, n := range s.where(unassigned) {
 		most := 0
 		for b := range k {
 			if s.residual(b) > s.residual(most) {
@@ -222,7 +223,7 @@ func (s *Session) assign() error {
 			}
 		}
 		if s.residual(most) < s.publishers[n].Rate-s.rate*1e-9 && s.kind != LB {
-			return &Short{s.total(s.where(nobody))}
+			return &Short{s.total(s.where(unassigned))}
 		}
 		s.place(n, most)
 	}
@@ -231,7 +232,7 @@ func (s *Session) assign() error {
 
 // even fills up the first k brokers to one level above what they have, none beyond its room.
 func (s *Session) even(k int, has, room func(int) float64) {
-	open := s.total(s.where(nobody))
+	open := s.total(s.where(unassigned))
 	low, high := 0.0, open
 	base, cap := make([]float64, k), make([]float64, k)
 	for b := range k {
@@ -263,7 +264,7 @@ func (s *Session) maxMin(k int) {
 	for pass := 0; progress && pass < k+2; pass++ {
 		progress = false
 		for b := range k {
-			open := s.total(s.where(nobody))
+			open := s.total(s.where(unassigned))
 			quota := min(s.residual(b), open)
 			if s.load[b] == 0 {
 				quota = min(s.residual(b), fair)
@@ -281,13 +282,13 @@ func (s *Session) maxMin(k int) {
 // migrate frees what a broker lacks to its fair share, of those that have more than that.
 func (s *Session) migrate(amount, fair float64, to, k int) {
 	for amount > 0 {
-		most := nobody
+		most := unassigned
 		for b := range k {
-			if b != to && s.load[b] > fair && (most == nobody || s.load[b] > s.load[most]) {
+			if b != to && s.load[b] > fair && (most == unassigned || s.load[b] > s.load[most]) {
 				most = b
 			}
 		}
-		if most == nobody {
+		if most == unassigned {
 			return
 		}
 		gives := s.choose(s.movable(most), min(amount, s.load[most]-fair), amount)
@@ -296,7 +297,7 @@ func (s *Session) migrate(amount, fair float64, to, k int) {
 		}
 		for _, n := range gives {
 			amount -= s.publishers[n].Rate
-			s.place(n, nobody)
+			s.place(n, unassigned)
 		}
 	}
 }
@@ -307,7 +308,7 @@ func (s *Session) movable(broker int) []int {
 
 // take gives a broker its quota of those that have none.
 func (s *Session) take(broker int, quota float64) (taken float64) {
-	chosen := s.choose(s.where(nobody), quota, s.residual(broker))
+	chosen := s.choose(s.where(unassigned), quota, s.residual(broker))
 	for layer := s.layer(chosen); s.kind != LB && s.total(chosen) > s.residual(broker)+s.rate*1e-9; { // rounded to the nearest it is too much
 		chosen = chosen[:(len(chosen)-1)/layer*layer]
 	}
@@ -318,9 +319,9 @@ func (s *Session) take(broker int, quota float64) (taken float64) {
 	return taken
 }
 
-// choose is PUB_SELECT: publishers of about this rate, and no more than there is room for. To the nearest one, so that the least quota that anybody gets
-// is half a publisher's; to the nearest whole layer where groups are known: a group of which a broker has one more than its
-// share of the bucket was made for waits for tokens each time that it sends.
+// choose is PUB_SELECT: publishers of about this rate, and no more than there is room for. To the nearest one, so that the
+// least quota of a broker is half a publisher's; to the nearest whole layer where groups are known: a group of which a
+// broker has one more than its share of the bucket was made for waits for tokens each time that it sends.
 func (s *Session) choose(of []int, quota, room float64) []int {
 	of = s.spread(of)
 	sum, count := 0.0, len(of)

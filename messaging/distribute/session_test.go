@@ -227,8 +227,8 @@ func TestASearchSpreadsWhomItLeavesOut(t *testing.T) {
 	}
 }
 
-// Random topics on brokers whose true capacity nobody knows: a session ends, leaves nobody out, moves nobody who is fixed, keeps every broker within
-// its true capacity, and says Short only where a broker is full.
+// Random topics on brokers of unknown true capacity: a session ends, assigns every publisher, moves no fixed one, keeps
+// every broker within its true capacity, and says Short only where a broker is full.
 func TestASessionEnds(t *testing.T) {
 	sessions, short, guessed, searched, fixed := 3000, 0, 0, 0, 0
 	for run := range sessions {
@@ -297,7 +297,7 @@ func TestASessionEnds(t *testing.T) {
 				room += s.residual(b)
 			}
 			if full == 0 && room > s.rate {
-				t.Errorf("run %d: %v, and nobody is full", run, err)
+				t.Errorf("run %d: %v, and no broker is full", run, err)
 			}
 			continue
 		}

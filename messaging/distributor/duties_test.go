@@ -78,8 +78,8 @@ func strictDistributor(t *testing.T, text string) (*Distributor, *strict) {
 	return d, kept
 }
 
-// No answer leaves before what it rests on is saved; when the store is soon well again, it leaves. When it is not, whoever asked for something new is told, and
-// sees nothing of it; who hung up is forgotten.
+// No answer leaves before what it rests on is saved; when the store soon works again, it leaves. If not, a client that asked for
+// something new gets an error and sees no effect of its request; a client that hung up is forgotten.
 func TestNothingLeavesBeforeItIsSaved(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	d, kept := strictDistributor(t, "")
@@ -130,7 +130,7 @@ func TestNothingLeavesBeforeItIsSaved(t *testing.T) {
 	}}
 	leading.questions <- look
 	if n := <-waiting; n > 0 {
-		t.Error(n, "answers wait for nobody")
+		t.Error(n, "answers are kept for clients that hung up")
 	}
 	kept.fails.Store(nil)
 	settled(t, "what was asked for is done", func() bool {
@@ -298,7 +298,8 @@ func TestWhoMayNotLeadDoesNotAnswer(t *testing.T) {
 	d, kept := strictDistributor(t, "")
 	defer d.Stop()
 	kept.passed.Store(true)
-	if status, text := call(t, "PUT", d.Addr()+"/topics/alarms", alarms); status != 503 || !strings.Contains(text, "nobody leads") {
+	status, text := call(t, "PUT", d.Addr()+"/topics/alarms", alarms)
+	if status != 503 || !strings.Contains(text, "no distributor leads") {
 		t.Error("its term has passed:", status, text)
 	}
 	kept.passed.Store(false)
@@ -347,7 +348,7 @@ func TestMuchIsSavedInParts(t *testing.T) {
 	}
 }
 
-// Whoever hung up before its turn came changes nothing; while the loop hangs it does not say that it turns.
+// A client that hung up before its turn came changes nothing; while the loop hangs it does not say that it turns.
 func TestAHungLoopDoesNotTurn(t *testing.T) {
 	d, kept := strictDistributor(t, "")
 	defer d.Stop()
@@ -369,6 +370,6 @@ func TestAHungLoopDoesNotTurn(t *testing.T) {
 	<-hangs.reply
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	ask(ctx, func() { t.Error("asked for nobody") })
+	ask(ctx, func() { t.Error("a request whose client hung up was tried") })
 	<-ask(context.Background(), func() {}).reply
 }

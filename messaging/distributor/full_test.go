@@ -15,7 +15,7 @@ import (
 	"giusto.dev/messaging/wire"
 )
 
-// On a full disk whoever asks for something new is told why it is not done, and leases go on; with room again it is done.
+// On a full disk a request for something new is refused with the reason, and leases go on; with room again it is done.
 func TestOnAFullDisk(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	data := t.TempDir()

@@ -122,7 +122,7 @@ func settled(t *testing.T, what string, of func() bool) {
 	}
 }
 
-// say asks by HTTP, follows whoever sends it on, and gives status and text.
+// call makes an HTTP request, follows redirects, and gives status and text.
 func call(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequest(method, "http://"+url, strings.NewReader(body))

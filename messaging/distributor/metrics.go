@@ -40,7 +40,7 @@ func newMetrics(d *Distributor) *metrics {
 	m.brokers = gauge("brokers", "brokers, by whether they report", "alive")
 	m.publishers = gauge("publishers", "publishers of a topic at a broker", "topic", "broker")
 	m.rate = gauge("rate", "messages a second of a topic's publishers at a broker", "topic", "broker")
-	m.phase = gauge("steady", "1: nobody of the topic moves and nothing is measured", "topic")
+	m.phase = gauge("steady", "1: no publisher of the topic moves and nothing is measured", "topic")
 	m.registry.MustRegister(m.takeovers, m.saves, leads, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -97,7 +97,8 @@ func (s *Settings) check() error {
 		}
 	}
 	if host, _, _ := net.SplitHostPort(s.Listen); s.Announce == "" && unspecified(host) {
-		return fmt.Errorf("announce: it must be given where listen (%q) is every address: nobody could be sent here by it", s.Listen)
+		return fmt.Errorf("announce: it must be given where listen (%q) is every address: no client could be redirected here by it",
+			s.Listen)
 	}
 	if host, _, _ := net.SplitHostPort(s.Announce); s.Announce != "" && unspecified(host) {
 		return fmt.Errorf("announce: %q is every address; expected HOST:PORT at which others reach this one", s.Announce)

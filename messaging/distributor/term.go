@@ -92,7 +92,7 @@ func newTerm(d *Distributor, l store.Leadership) *term {
 		granted: map[string]*granted{}}
 }
 
-// run leads until it may not any more, and says why. Whoever waits for an answer then is told by the end of the term.
+// run leads until it may not any more, and says why. The end of the term answers the requests that still wait.
 func (t *term) run(ended context.Context) error {
 	defer t.leadership.Resign()
 	if err := t.load(ended); err != nil {
@@ -111,7 +111,7 @@ func (t *term) run(ended context.Context) error {
 		case <-ended.Done():
 			return errResigned
 		}
-		// The instant counts at which the core is asked: what it grants then is granted before anybody else may lead, however late
+		// The instant counts at which the core is asked: what it grants then is granted before another may lead, however late
 		// it leaves.
 		now := store.Now()
 		if now >= t.leadership.Until() {
@@ -174,9 +174,10 @@ func (t *term) stall(now time.Duration, why error) {
 	})
 }
 
-// grant answers a report. Orders that left before may leave again as long as nobody else can have been given what they grant: while the broker's
-// lease, by the core, has gone on without a gap. Every call of the core's Orders begins it anew, whether the answer leaves or not. And what was saved
-// must not be kept from a broker for longer than the lease that it has: not if they were behind when all was saved last.
+// grant answers a report. Orders that left before may leave again as long as no other broker can have been given what they grant:
+// while the broker's lease, by the core, has gone on without a gap. Every call of the core's Orders begins it anew, whether the
+// answer leaves or not. And what was saved must not be kept from a broker for longer than the lease that it has: not if they were
+// behind when all was saved last.
 func (t *term) grant(now time.Duration, said wire.Report) *answer {
 	g := t.granted[said.Broker]
 	if g == nil || g.incarnation != said.Incarnation || now-g.at > g.lease {
@@ -248,7 +249,7 @@ func (t *term) more(now time.Duration) {
 
 func (t *term) ask(q *question, now time.Duration) {
 	if q.ctx.Err() != nil {
-		return // nobody would hear the answer
+		return // no client would get the answer
 	}
 	if before := t.waiting[q.key]; q.key != "" && before != nil {
 		t.settle(before, refused(http.StatusConflict, fmt.Errorf("%s has asked again", q.key)))

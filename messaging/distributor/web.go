@@ -237,7 +237,7 @@ func (d *Distributor) ask(w http.ResponseWriter, r *http.Request, q *question) {
 		http.Redirect(w, r, "http://"+leader+r.URL.RequestURI(), http.StatusTemporaryRedirect)
 		return
 	}
-	say(w, refused(http.StatusServiceUnavailable, errors.New("nobody leads just now")))
+	say(w, refused(http.StatusServiceUnavailable, errors.New("no distributor leads just now")))
 }
 
 func say(w http.ResponseWriter, a *answer) {

@@ -187,7 +187,7 @@ func TestWhoDoesNotLeadSendsOn(t *testing.T) {
 	}
 }
 
-// A store that somebody else wrote into is refused, and left as it is.
+// A store that another program wrote into is refused, and left as it is.
 func TestAnUnreadableStoreIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	text := []byte(`{"epoch": 3, "records": {"topics/a": "bm8="}}`)

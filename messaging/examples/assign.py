@@ -21,7 +21,7 @@ PATIENCE = 5  # seconds
 def ask(distributor, **question):
     """Where to send now. With `seen` and `wait` the distributor answers when that changes, or after `wait`."""
     url = "http://%s/assign?%s" % (distributor, urllib.parse.urlencode(question))
-    with urllib.request.urlopen(url, timeout=10) as answer:  # follows whoever does not lead to the leader
+    with urllib.request.urlopen(url, timeout=10) as answer:  # a distributor that does not lead redirects to the leader
         return json.load(answer)
 
 

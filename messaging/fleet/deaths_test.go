@@ -55,7 +55,7 @@ func (b *book) moved() int {
 	return b.moves
 }
 
-// lost are messages that publishers were told OK for and nobody got.
+// lost are messages that a broker answered with OK and no consumer got.
 func (b *book) lost() (lost []string) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet runs brokers, distributors and publishers as processes of this machine, for tests and studies that need real ones. Everything it started
-// dies with whoever started it.
+// Package fleet runs brokers, distributors and publishers as processes of this machine, for tests and studies that need
+// real ones. They end with the process that started them.
 package fleet
 
 import (
@@ -181,7 +181,7 @@ func (f *Fleet) End() {
 
 var asking = &http.Client{Timeout: 2 * time.Second}
 
-// Ask asks whoever leads, until one answers or the time is over.
+// Ask sends a request to the leader, and tries again until it is answered or the time is over.
 func (f *Fleet) Ask(method, path string, body string, into any, within time.Duration) error {
 	var last error
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

@@ -48,7 +48,7 @@ type Book struct {
 // most: so many offers are kept of a holder, which bounds the book.
 const most = 4
 
-// New is the book of a topic that nobody holds anything of.
+// New is the book of a topic of which no broker holds a share.
 func New(whole wire.Share) *Book { return &Book{Whole: whole, Offers: map[string][]Offer{}} }
 
 // Want says what each holder is to have in the end. Those that are not there are to have nothing.

@@ -28,7 +28,7 @@ func TestSharesInForceNeverExceedTheWhole(t *testing.T) {
 		random := rand.New(rand.NewPCG(5, uint64(run)))
 		whole := wire.Share{Rate: uint64(1+random.IntN(1000)) * wire.Unit, Depth: uint64(1+random.IntN(50)) * wire.Unit}
 		book, peers, number := New(whole), map[string]*peer{}, uint64(0)
-		allowed, settled := whole, true // the largest whole until everybody has what was ordered since it was lowered
+		allowed, settled := whole, true // the largest whole until all brokers have what was ordered since it was lowered
 		settle := func() {
 			settled = true
 			for _, name := range book.Settle(func(string) Version { number++; return Version{1, number} }) {

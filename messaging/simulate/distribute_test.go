@@ -71,8 +71,9 @@ func (s scenario) measure(t *testing.T, plan []string) map[string]float64 {
 	return tails
 }
 
-// LoadDist ends, within so many rounds as searches can take; what is done has everybody at a broker and keeps the objective when it is
-// played again; what is not says how much is missing; and with brokers of room for all and fast enough nobody is left.
+// LoadDist ends, within so many rounds as searches can take; if it is done, every publisher is at a broker and the
+// objective is kept when it is played again; if not, it says how much is missing. With fast brokers that have room for all,
+// no publisher is left.
 func TestLoadDistEndsAndKeepsTheObjective(t *testing.T) {
 	runs := uint64(3000)
 	if testing.Short() {

@@ -40,7 +40,7 @@ type beat struct {
 	Term time.Duration `json:"term"`
 }
 
-// Lead waits until nobody leads, and leads.
+// Lead waits until there is no leader, and leads.
 //
 // Why two never lead at once: a leader counts its term from when it sent its last beat that succeeded. Who waits counts it from when it
 // read the beat's version, which is later, and 1 % longer; and its takeover fails unless the version is still that one, so no beat
@@ -138,7 +138,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take tries to become the leader; nil: somebody else was faster, or nobody knows.
+// take tries to become the leader; nil: another was faster, or the outcome is unknown.
 func (z *ZooKeeper) take(ctx context.Context, mine title, proof net.Listener, fence, last int32) Leadership {
 	text, _ := json.Marshal(mine)
 	sent := Now()

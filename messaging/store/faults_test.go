@@ -193,7 +193,7 @@ func TestFileSurvivesAFullDisk(t *testing.T) {
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
 	s := file(t, dir)
-	l := lead(t, s, "somebody")
+	l := lead(t, s, "one")
 	small, large := Record{"topics/a", []byte("1")}, Record{"topics/b", make([]byte, 200<<10)}
 	ctx := context.Background()
 	if err := l.Save(ctx, small); err != nil {
@@ -218,7 +218,7 @@ func TestFileSurvivesAFullDisk(t *testing.T) {
 }
 
 // Processes that are killed, or stopped for longer than their term and go on, and servers of the ensemble that are killed or stopped, its
-// leader first of all: nobody acts in another's time, and nothing that was saved is lost.
+// leader first of all: no process acts in another's time, and nothing that was saved is lost.
 func TestZooKeeperUnderFaults(t *testing.T) {
 	e := ensemble.Start(t, 3)
 	where := strings.Join(e.Addresses(), " ")
@@ -234,7 +234,7 @@ func TestZooKeeperUnderFaults(t *testing.T) {
 	}
 	one, two := begin(t, where), begin(t, where)
 	leader := func() (p, other *process) {
-		wait(t, "somebody leads", func() bool { return one.epoch() != two.epoch() })
+		wait(t, "a process leads", func() bool { return one.epoch() != two.epoch() })
 		if one.epoch() > two.epoch() {
 			return one, two
 		}
@@ -261,7 +261,7 @@ func TestZooKeeperUnderFaults(t *testing.T) {
 	add(p)
 	one, two = begin(t, where), other
 
-	// The ensemble's leader is killed: whoever leads goes on, or is followed.
+	// The ensemble's leader is killed: the process that leads goes on, or the other takes over.
 	server := e.Leader()
 	p, _ = leader()
 	p.mutex.Lock()
@@ -269,7 +269,7 @@ func TestZooKeeperUnderFaults(t *testing.T) {
 	p.mutex.Unlock()
 	at = Now()
 	server.Kill()
-	wait(t, "somebody saves again", func() bool {
+	wait(t, "a process saves again", func() bool {
 		for _, p := range []*process{one, two} {
 			p.mutex.Lock()
 			last := p.saved[old]
@@ -306,6 +306,6 @@ func TestZooKeeperUnderFaults(t *testing.T) {
 	defer z.Close()
 	kept(t, lead(t, z, "test"), saved)
 	if leaders := inOrder(t, acts); leaders < 4 {
-		t.Errorf("only %d times somebody led: nothing is proven", leaders)
+		t.Errorf("a process led only %d times: nothing is proven", leaders)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// File keeps records in a directory of this machine. Whoever holds the lock leads; the kernel takes it from a process that died, and from
-// no other. A network's file system may do neither.
+// File keeps records in a directory of this machine. The process that holds the lock leads; the kernel takes it from a
+// process that died, and from no other. A network's file system may do neither.
 type File struct {
 	dir    string
 	closed chan struct{}
@@ -103,7 +103,7 @@ type inFile struct {
 	state state
 }
 
-// begin raises the epoch, on disk, before anybody hears of it.
+// begin raises the epoch, on disk, before it becomes visible.
 func (l *inFile) begin(address string) error {
 	path := filepath.Join(l.of.dir, stateName)
 	text, err := os.ReadFile(path)

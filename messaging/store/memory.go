@@ -13,7 +13,7 @@ import (
 
 // Memory keeps records in this process alone: for tests, and for one distributor that may forget.
 type Memory struct {
-	turn chan struct{} // holds one token while nobody leads
+	turn chan struct{} // holds one token while there is no leader
 
 	mutex   sync.Mutex
 	epoch   uint64

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// A leader's death is certain at once to whoever shares its kernel: it listens on an abstract socket of its own name for as long as its
-// process lives, and the kernel refuses connections to it from then on. Elsewhere only its term tells.
+// A leader's death is certain at once to processes of the same kernel: it listens on an abstract socket of its own name for
+// as long as its process lives, and the kernel refuses connections to it from then on. Elsewhere only its term tells.
 
 // home names this kernel since it started, and the network namespace, in which abstract names are; "": it cannot be told.
 func home() string {

@@ -84,7 +84,7 @@ func (z *ZooKeeper) all(ctx context.Context) ([]Record, map[string]int32, map[st
 	return sorted(values), versions, folders, nil
 }
 
-// Save keeps the records in one transaction with the check that nobody else leads.
+// Save keeps the records in one transaction with the check that no other process leads.
 func (l *inZooKeeper) Save(ctx context.Context, records ...Record) error {
 	l.records.mutex.Lock()
 	defer l.records.mutex.Unlock()

@@ -26,7 +26,7 @@ type Record struct {
 type Store interface {
 	// Lead waits until this process leads. The address is told to those that wait.
 	Lead(ctx context.Context, address string) (Leadership, error)
-	// Leader is the address of who leads, as far as a process knows that waits in Lead; "": nobody.
+	// Leader is the leader's address, as far as a process knows that waits in Lead; "": none is known.
 	Leader() string
 	Close() error
 }
@@ -35,17 +35,17 @@ type Store interface {
 type Leadership interface {
 	// Epoch is higher than that of every leader before.
 	Epoch() uint64
-	// Until is an instant of Now before which nobody else can have become the leader. It moves on while all is well.
+	// Until is an instant of Now before which no other process can have become the leader. It moves on while all is well.
 	Until() time.Duration
 	// Turn says that who leads is at work. From the first on, a leadership with a term ends when there was none for that long: a leader
 	// that hangs must not lead on because its beat does not.
 	Turn()
-	// Lost is closed when Until has passed, or somebody else leads.
+	// Lost is closed when Until has passed, or another process leads.
 	Lost() <-chan struct{}
 	// Load gives all records; those of leaders before are complete, since none of them can save any more.
 	Load(ctx context.Context) ([]Record, error)
-	// Save keeps all of the records or none, on disk when it returns. It is ErrFenced that somebody else leads: then none was kept. After
-	// any other error they may be kept or not.
+	// Save keeps all of the records or none, on disk when it returns. The error is ErrFenced if another process leads: then
+	// none was kept. After any other error they may be kept or not.
 	Save(ctx context.Context, records ...Record) error
 	// Resign lets another lead at once. Who calls it has stopped acting as a leader.
 	Resign()
@@ -55,7 +55,7 @@ type Leadership interface {
 // lower epochs for ever: the wall clock's seconds are more than it had, as long as it had less than one leader a second.
 func first() uint64 { return uint64(max(0, time.Now().Unix())) }
 
-// ErrFenced says that somebody else leads now.
+// ErrFenced says that another process leads now.
 var ErrFenced = errors.New("another distributor leads now: this one may change nothing any more")
 
 // Forever is what Until says where nothing but the end of the process ends a leadership.

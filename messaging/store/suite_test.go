@@ -108,7 +108,7 @@ func lead(t *testing.T, s Store, address string) Leadership {
 	return l
 }
 
-// die ends a leadership as the end of its process does: without a word to anybody.
+// die ends a leadership as the end of its process does: without any message.
 func die(l Leadership) {
 	switch l := l.(type) {
 	case *inZooKeeper:
@@ -129,7 +129,7 @@ type act struct {
 	at    time.Duration
 }
 
-// inOrder is the law: nobody acts when one of a higher epoch has.
+// inOrder is the law: no leader acts after one of a higher epoch has.
 func inOrder(t *testing.T, acts []act) (leaders int) {
 	t.Helper()
 	slices.SortFunc(acts, func(a, b act) int { return int(a.at - b.at) })
@@ -146,7 +146,7 @@ func inOrder(t *testing.T, acts []act) (leaders int) {
 	return leaders
 }
 
-// Whoever remembers the epochs of a store that was thrown away follows the leaders of a new one.
+// A broker that remembers the epochs of a store that was thrown away follows the leaders of a new one.
 func anEmptyStoreBeginsAbove(t *testing.T, open func() Store) {
 	before := uint64(time.Now().Unix())
 	s := open()
@@ -206,7 +206,7 @@ func atMostOneLeads(t *testing.T, open func() Store) {
 	}
 	all.Wait()
 	if leaders := inOrder(t, acts); leaders < 5 {
-		t.Errorf("only %d times somebody led: nothing is proven", leaders)
+		t.Errorf("a process led only %d times: nothing is proven", leaders)
 	}
 }
 
@@ -287,7 +287,7 @@ func whatWasSavedIsLoaded(t *testing.T, open func() Store) {
 	want, epoch := map[string]string{}, uint64(0)
 	for range 6 {
 		s := open()
-		l := lead(t, s, "somebody")
+		l := lead(t, s, "one")
 		if l.Epoch() <= epoch {
 			t.Fatal("epoch", l.Epoch(), "after", epoch)
 		}
@@ -306,7 +306,7 @@ func whatWasSavedIsLoaded(t *testing.T, open func() Store) {
 				}
 			}
 			for save(t, l, records...) != nil { // on a machine that is very busy
-				l = lead(t, s, "somebody")
+				l = lead(t, s, "one")
 			}
 		}
 		if err := l.Save(ctx, Record{"nofolder", []byte("x")}); err == nil {
@@ -357,7 +357,7 @@ func settled(t *testing.T, want string, of func() string) {
 
 // One record that cannot be kept keeps the others from it.
 func allOrNone(t *testing.T, open func() Store) {
-	l := lead(t, open(), "somebody")
+	l := lead(t, open(), "one")
 	save(t, l, Record{"topics/a", []byte("1")})
 	if err := l.Save(context.Background(), Record{"topics/a", []byte("2")}, Record{"b", []byte("2")}); err == nil || errors.Is(err, ErrFenced) {
 		t.Error("a key without a folder:", err)

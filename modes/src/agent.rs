@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum AgentEvent {
     /// A session with the manager is open.
     Connected,
-    /// It ended. Whoever owns the socket connects again.
+    /// It ended. The owner of the socket connects again.
     Lost,
     /// The manager says something.
     Message(ToAgent),

@@ -68,8 +68,8 @@ pub enum Requester {
     Operator(u64),
     /// A member, with the number of its request.
     Member(usize, u32),
-    /// Nobody any more: a change that was under way when the manager was restarted.
-    Nobody,
+    /// No requester any more: a change that was under way when the manager was restarted.
+    None,
 }
 
 /// Some parts of a member, as a mask.
@@ -156,7 +156,7 @@ pub enum Action {
     Wake(Instant),
     /// Write this down, safely, before what follows.
     Keep(Kept),
-    /// A change has ended, whoever asked for it. For logs and status; who asked is answered besides.
+    /// A change has ended, no matter who asked for it. For logs and status; the requester is answered besides.
     Ended {
         /// Who asked.
         who: Requester,

@@ -15,7 +15,7 @@ fn key(name: &str) -> Option<Key> {
     KEYS.iter().find(|known| known.0 == name).map(|known| known.1)
 }
 
-fn nobody(_: &str) -> Option<Key> {
+fn no_key(_: &str) -> Option<Key> {
     None
 }
 
@@ -26,7 +26,7 @@ fn open(name: &str, key_of_agent: Key, nonces: [u8; 2]) -> Result<(Agent, Manage
     let mut manager = Manager::manager([nonces[1]; 16]);
     manager.feed(&said, &key, &mut heard, &mut taken)?;
     let first = said.len();
-    agent.feed(&heard, &nobody, &mut said, &mut Vec::new())?;
+    agent.feed(&heard, &no_key, &mut said, &mut Vec::new())?;
     manager.feed(&said[first..], &key, &mut Vec::new(), &mut taken)?;
     assert_eq!(taken, [Taken::Open { name: name.into() }]);
     Ok((agent, manager, said, heard))
@@ -87,14 +87,14 @@ proptest! {
         let mut out = Vec::new();
         let mut manager = if opened { open("vm-a", KEYS[0].1, [1, 2]).unwrap().1 } else { Manager::manager([2; 16]) };
         let first = manager.feed(&bytes, &key, &mut out, &mut taken);
-        // Whoever has closed a session stays out.
+        // A session that was closed stays closed.
         if let Err(why) = first {
             prop_assert_eq!(manager.feed(&bytes, &key, &mut out, &mut taken), Err(why));
         }
         prop_assert!(taken.is_empty());
         let mut agent = Agent::agent("vm-a", KEYS[0].1, [1; 16], &mut Vec::new());
         let mut taken = Vec::new();
-        let _ = agent.feed(&bytes, &nobody, &mut out, &mut taken);
+        let _ = agent.feed(&bytes, &no_key, &mut out, &mut taken);
         let sealed = agent.seal(&FromAgent::Failed { change: 1 }, &mut out);
         prop_assert!(taken.is_empty() && !sealed);
     }
@@ -115,7 +115,7 @@ proptest! {
     }
 }
 
-/// Frames that somebody on the wire could send into a session of vm-a, and what each is.
+/// Frames that an attacker on the wire could send into a session of vm-a, and what each is.
 fn strange() -> Vec<(&'static str, Vec<u8>)> {
     let done = FromAgent::Done { change: 3, local: 1, received_ns: 5, switched_ns: 6 };
     let sealed = |agent: &mut Agent| {
@@ -165,7 +165,7 @@ fn what_others_said_or_this_session_said_before_does_nothing() {
     // The agent's end does not take its own words either.
     let (mut agent, ..) = open("vm-a", KEYS[0].1, [1, 2]).unwrap();
     let mut taken = Vec::new();
-    agent.feed(&first, &nobody, &mut Vec::new(), &mut taken).unwrap();
+    agent.feed(&first, &no_key, &mut Vec::new(), &mut taken).unwrap();
     assert!(taken.is_empty() && agent.refused() == 1);
     assert_eq!(counted.len(), 4, "{counted:?}");
 }
@@ -201,7 +201,7 @@ fn without_the_key_no_session_opens() {
     let mut agent = Agent::agent("vm-a", KEYS[0].1, [1; 16], &mut Vec::new());
     let mut challenge = frames(&heard)[0].clone();
     *challenge.last_mut().unwrap() ^= 1;
-    assert_eq!(agent.feed(&challenge, &nobody, &mut Vec::new(), &mut Vec::new()), Err(Broken::Key));
+    assert_eq!(agent.feed(&challenge, &no_key, &mut Vec::new(), &mut Vec::new()), Err(Broken::Key));
     // No frame, and one that is too long.
     for (length, bytes) in [(0, [0, 0, 1]), (MOST + 1, [1, 65, 1])] {
         let broken = Manager::manager([2; 16]).feed(&bytes, &key, &mut Vec::new(), &mut Vec::new());

@@ -90,7 +90,7 @@ impl Packets {
     }
 
     /// At the sender's own end, where only the sender pays for what exceeds it: it waits there where the kernel has fq and the end no queue
-    /// of somebody else, else it is dropped. What is there stays.
+    /// of another program, else it is dropped. What is there stays.
     pub(crate) fn attach_sent(
         &mut self,
         namespace: &Namespace,

@@ -81,7 +81,7 @@ pub(crate) fn schedule(
             now => now.map_err(failed)?,
         };
         if now.policy == libc::SCHED_DEADLINE {
-            let what = format!("its thread {} is under SCHED_DEADLINE by somebody else; end that first", thread.tid);
+            let what = format!("another program put its thread {} under SCHED_DEADLINE; end that first", thread.tid);
             return Err(Error::Plan { name: name.into(), what });
         }
         if now == *goal {

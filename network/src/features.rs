@@ -27,7 +27,7 @@ pub(crate) fn is_tso(name: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Feature {
     bit: usize,
-    /// What somebody asked for.
+    /// Whether it is requested (`ethtool -K`).
     pub(crate) wanted: bool,
     pub(crate) active: bool,
     /// Whether it can be changed.

@@ -342,7 +342,7 @@ fn veth(
             found.peer = Some(far);
             Ok(found)
         }
-        // Whoever is outside keeps its end; if packets pass the threads by then, the proof tells.
+        // An end that is out of reach stays as it is; if packets pass the threads by then, the proof tells.
         _ if !is_vif => Ok(found),
         _ => Err(Error::NoPeer(link.name.clone())),
     }

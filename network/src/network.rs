@@ -174,7 +174,7 @@ impl Network {
         self.carry_out(moves, record)
     }
 
-    /// Priorities follow, as they must be different on each core; where they do not fit nobody moves.
+    /// Priorities follow, as they must be different on each core; where they do not fit no thread moves.
     fn carry_out(&mut self, moves: Vec<(usize, Move)>, record: &mut dyn Recorder) -> Result<Vec<Move>, Error> {
         if moves.is_empty() {
             return Ok(vec![]);

@@ -59,7 +59,7 @@ pub fn busiest(base: &[u64], vifs: &[Vif], places: &[usize]) -> u64 {
     load.into_iter().max().unwrap_or(0)
 }
 
-/// Least load first if that takes at least a fifth off the busiest core, else everybody stays: moving a thread costs up to
+/// Least load first if that takes at least a fifth off the busiest core, else no thread moves: moving a thread costs up to
 /// milliseconds under load, and measured loads swing.
 pub fn worthwhile(base: &[u64], vifs: &[Vif]) -> Vec<usize> {
     let stay: Vec<usize> = vifs.iter().map(|vif| vif.at).collect();

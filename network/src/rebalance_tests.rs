@@ -67,7 +67,8 @@ proptest! {
         prop_assert!(busiest(base, &all, &least_load_first(base, &all)) <= best(base, &all) * 2);
     }
 
-    /// Moving never makes the busiest core busier, gains a fifth at least, and is over at once: the next look with the same loads moves nobody.
+    /// Moving never makes the busiest core busier, gains a fifth at least, and is over at once: the next look with the
+    /// same loads moves no thread.
     #[test]
     fn moving_pays_or_does_not_happen(
         base in prop::collection::vec(0u64..50, 1..5),
@@ -93,7 +94,7 @@ proptest! {
         let all: Vec<Ranked> = planned.iter().enumerate().map(named).collect();
         let Some(given) = priorities(&all) else {
             FULL.fetch_add(1, Ordering::Relaxed);
-            // Whoever comes k-th can have at most what those before leave, so it needs as many numbers as there are before it.
+            // The k-th can have at most what those before leave, so it needs as many numbers as there are before it.
             prop_assert!(all.iter().any(|vif| usize::from(vif.planned) <= all.len()));
             return Ok(());
         };
@@ -105,7 +106,7 @@ proptest! {
                 prop_assert!((a.promised, a.planned) <= (b.promised, b.planned) || p > q);
             }
         }
-        // One who keeps its order, and has nobody of its number or above before it, keeps its number.
+        // An interface that keeps its place, and has none of its number or above before it, keeps its number.
         if let Some((first, p)) = all.iter().zip(&given).max_by_key(|(vif, p)| (vif.promised, **p)) {
             prop_assert_eq!(first.planned, *p);
         }

@@ -113,7 +113,7 @@ impl Asking {
             header.message_type = kind;
             match <Message as netlink_packet_core::NetlinkDeserializable>::deserialize(&header, body) {
                 Ok(answer) => answers.push(answer),
-                // Of a list, what a newer kernel describes in another way is somebody else's.
+                // Of a list, what a newer kernel describes in another way is none of ours.
                 Err(_) if flags & NLM_F_DUMP == NLM_F_DUMP => {}
                 Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string())),
             }

@@ -23,7 +23,7 @@ const ALL_PROTOCOLS: u16 = 0x0003; // ETH_P_ALL
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// Sent by whoever has the interface.
+    /// Sent by the owner of the interface.
     From,
     /// For it.
     To,
@@ -85,7 +85,7 @@ pub(crate) enum Root {
     Default,
     /// Our fq.
     Ours,
-    /// Somebody else's.
+    /// Another program's.
     Other,
 }
 

@@ -26,10 +26,10 @@ pub enum Undo {
     Offloads {
         /// Whose.
         link: Link,
-        /// Which, and what somebody had asked for before.
+        /// Which, and what was requested before.
         before: BTreeMap<String, bool>,
     },
-    /// A clsact was added: remove it, unless somebody else's filters are on it by now.
+    /// A clsact was added: remove it, unless another program's filters are on it by now.
     Clsact(Link),
     /// A queue that sends packets at the time they say was put at the root of an interface: remove it.
     Queue(Link),

@@ -5,8 +5,8 @@ use crate::{Error, Link, Thread};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Those of the process that holds the tap. Errors: nobody holds it; it is processed by QEMU itself; the process holds several taps, and
-/// nothing tells whose a thread is.
+/// Those of the process that holds the tap. Errors: no process holds it; it is processed by QEMU itself; the process holds
+/// several taps, and nothing tells whose a thread is.
 pub(crate) fn workers(link: &Link) -> Result<Vec<Thread>, Error> {
     let unfit = |kind: &str, why: &str| Error::Unfit { name: link.name.clone(), kind: kind.into(), why: why.into() };
     let holders: Vec<(u32, BTreeSet<String>)> = numbers("/proc")

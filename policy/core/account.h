@@ -295,7 +295,7 @@ static inline void gi_charge(struct gi_pool *p, gi_u32 core, gi_u64 ran, gi_u64 
 	gi_account(p, core, ran);
 }
 
-/* Brings the pool to now, which is returned. Time that nobody charged is charged as if the payers ran throughout. */
+/* Brings the pool to now, which is returned. Time that was not charged is charged as if the payers ran throughout. */
 GI_STEP gi_u64 gi_advance(struct gi_pool *p, gi_u64 now)
 {
 	gi_u32 i;

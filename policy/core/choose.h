@@ -13,14 +13,13 @@
 
 #include "criticality.h"
 
-/* The next of a heap that has not been chosen. Those that were are taken out, but only when somebody looks past them.
- */
+/* The next server of a heap that has not been chosen. A chosen one is taken out only when this looks past it. */
 GI_STEP gi_u32 gi_next(struct gi_pool *p, gi_u32 heap)
 {
 	gi_u32 top;
 
 	if (!p)
-		return GI_NOBODY;
+		return GI_NONE;
 	if (p->looked_past >> heap & 1) {
 		top = gi_top(p, heap);
 		gi_delete(p, heap, top);
@@ -70,14 +69,14 @@ GI_STEP gi_u32 gi_choose_first(struct gi_pool *p)
 		return 0;
 	ready = gi_next(p, GI_READY);
 	idle = gi_next(p, GI_IDLE);
-	if (idle != GI_NOBODY && (ready == GI_NOBODY || gi_before(p, GI_IDLE, idle, ready))) {
+	if (idle != GI_NONE && (ready == GI_NONE || gi_before(p, GI_IDLE, idle, ready))) {
 		p->looked_past |= 1u << GI_IDLE;
 		gi_settle(gi_at(p, idle), p->now); /* one that was full was left alone: where its period ends */
 		p->lent[p->burners & (GI_CORES - 1u)] = gi_at(p, idle)->kind;
 		p->burner[p->burners++ & (GI_CORES - 1u)] = idle;
 		return 1;
 	}
-	if (ready == GI_NOBODY)
+	if (ready == GI_NONE)
 		return 0;
 	gi_choose_from(p, GI_READY, ready, 1);
 	return 1;
@@ -91,16 +90,16 @@ GI_STEP gi_u32 gi_choose_lent(struct gi_pool *p, gi_u32 kind)
 	if (!p || !(gi_facts(kind) & GI_GIVES_WAY))
 		return 0;
 	next = gi_next(p, GI_READY);
-	if (next != GI_NOBODY) {
+	if (next != GI_NONE) {
 		gi_choose_from(p, GI_READY, next, !(gi_facts(kind) & GI_LENDS) || !gi_is(gi_at(p, next), GI_LENDS));
 		return 1;
 	}
 	if (!(gi_facts(kind) & GI_LENDS))
 		return 0;
 	next = gi_next(p, GI_DRY);
-	if (next != GI_NOBODY)
+	if (next != GI_NONE)
 		gi_choose_from(p, GI_DRY, next, 0);
-	return next != GI_NOBODY;
+	return next != GI_NONE;
 }
 
 /* Who has the core in the order of mixed criticality, if no boosted server has it. */
@@ -112,11 +111,11 @@ GI_STEP gi_u32 gi_choose_by_criticality(struct gi_pool *p)
 	if (!p)
 		return 0;
 	top = gi_top(p, GI_READY);
-	if (top == GI_NOBODY)
+	if (top == GI_NONE)
 		top = gi_top(p, GI_DRY);
-	if (top == GI_NOBODY)
+	if (top == GI_NONE)
 		top = gi_top(p, GI_LAST_RESORT);
-	if (top == GI_NOBODY)
+	if (top == GI_NONE)
 		return 0;
 	s = gi_at(p, top);
 	gi_choose(p, top, s->left > 0 || gi_is(s, GI_ENDLESS));
@@ -159,15 +158,15 @@ GI_STEP gi_u32 gi_keep(struct gi_pool *p, gi_u32 core)
 	if (!p)
 		return 0;
 	c = &p->core[core & (GI_CORES - 1u)];
-	if (c->runs == GI_NOBODY)
+	if (c->runs == GI_NONE)
 		return 0;
 	s = gi_at(p, c->runs);
 	if (s->slot) {
-		c->payer = p->pays[(s->slot - 1) & (GI_CORES - 1u)] ? c->runs : GI_NOBODY;
+		c->payer = p->pays[(s->slot - 1) & (GI_CORES - 1u)] ? c->runs : GI_NONE;
 		s->slot = 0;
 		return 0;
 	}
-	c->runs = c->payer = GI_NOBODY;
+	c->runs = c->payer = GI_NONE;
 	p->changed |= 1ull << (core & (GI_CORES - 1u));
 	return 0;
 }
@@ -185,11 +184,11 @@ GI_STEP gi_u32 gi_give(struct gi_pool *p, gi_u32 nth, gi_u32 core)
 	if (!s->slot)
 		return core;
 	s->slot = 0;
-	for (i = 0; i < GI_CORES && p->core[core & (GI_CORES - 1u)].runs != GI_NOBODY; i++)
+	for (i = 0; i < GI_CORES && p->core[core & (GI_CORES - 1u)].runs != GI_NONE; i++)
 		core++;
 	c = &p->core[core & (GI_CORES - 1u)];
 	c->runs = p->choice[nth & (GI_CORES - 1u)];
-	c->payer = p->pays[nth & (GI_CORES - 1u)] ? c->runs : GI_NOBODY;
+	c->payer = p->pays[nth & (GI_CORES - 1u)] ? c->runs : GI_NONE;
 	p->changed |= 1ull << (core & (GI_CORES - 1u));
 	return core;
 }
@@ -220,7 +219,7 @@ GI_STEP gi_u32 gi_until(struct gi_pool *p)
 	if (!p)
 		return 0;
 	for (i = 0; i < GI_CORES && i < p->m; i++) {
-		if (p->core[i].payer == GI_NOBODY)
+		if (p->core[i].payer == GI_NONE)
 			continue;
 		s = gi_at(p, p->core[i].payer);
 		if (gi_is(s, GI_ENDLESS) || s->boost_until)

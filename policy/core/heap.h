@@ -101,7 +101,7 @@ GI_STEP gi_u32 gi_delete(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 	at = gi_at(p, index)->at[gi_which(heap)];
 	last = --p->filled[heap & (GI_ALL_HEAPS - 1u)];
 	member = gi_member(p, heap, last);
-	gi_at(p, index)->at[gi_which(heap)] = GI_NOBODY;
+	gi_at(p, index)->at[gi_which(heap)] = GI_NONE;
 	if (member == index)
 		return 0;
 	gi_seat(p, heap, at, member);
@@ -113,10 +113,10 @@ static inline void gi_clear(struct gi_pool *p, gi_u32 heap)
 	p->filled[heap & (GI_ALL_HEAPS - 1u)] = 0;
 }
 
-/* The first of a heap, or GI_NOBODY. */
+/* The first of a heap, or GI_NONE. */
 static inline gi_u32 gi_top(const struct gi_pool *p, gi_u32 heap)
 {
-	return p->filled[heap & (GI_ALL_HEAPS - 1u)] ? gi_member(p, heap, 0) : GI_NOBODY;
+	return p->filled[heap & (GI_ALL_HEAPS - 1u)] ? gi_member(p, heap, 0) : GI_NONE;
 }
 
 #endif

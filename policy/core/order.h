@@ -80,7 +80,7 @@ GI_STEP gi_u32 gi_take_places(struct gi_pool *p, gi_u32 heap, gi_u32 cores, gi_u
 	for (i = 0; i < GI_CAPACITY && i < p->count; i++)
 		gi_enlist(p, i, heap);
 	for (i = 0; i < GI_CAPACITY && cores && p->placed < capacity; i++) {
-		if (gi_top(p, GI_PLACES) == GI_NOBODY)
+		if (gi_top(p, GI_PLACES) == GI_NONE)
 			break;
 		cores = gi_take_place(p, cores);
 	}

@@ -22,7 +22,7 @@ static inline void gi_blank(struct gi_server *s, gi_u32 kind, gi_u32 priority)
 	s->left = 0;
 	s->rank = s->place = 0;
 	s->event = GI_NEVER;
-	s->at[0] = s->at[1] = s->at[2] = GI_NOBODY;
+	s->at[0] = s->at[1] = s->at[2] = GI_NONE;
 	s->heap = GI_OUTSIDE;
 	s->slot = s->mark = 0;
 	s->priority = priority;
@@ -32,7 +32,7 @@ static inline void gi_blank(struct gi_server *s, gi_u32 kind, gi_u32 priority)
 	s->boost_until = s->boost_ns = s->used = 0;
 	s->open = GI_NEVER;
 	s->chunks = 0;
-	s->next = GI_NOBODY;
+	s->next = GI_NONE;
 	for (i = 0; i < GI_CHUNKS; i++)
 		s->chunk[i].time = s->chunk[i].amount = 0;
 }
@@ -40,7 +40,7 @@ static inline void gi_blank(struct gi_server *s, gi_u32 kind, gi_u32 priority)
 /* The slot of the server that is added next; beyond the last if there is none. */
 static inline gi_u32 gi_vacancy(const struct gi_pool *p)
 {
-	return p->free == GI_NOBODY ? p->count : p->free;
+	return p->free == GI_NONE ? p->count : p->free;
 }
 
 /* Takes that slot. */
@@ -48,7 +48,7 @@ static inline void gi_occupy(struct gi_pool *p, gi_u32 index, gi_u32 kind, gi_u3
 {
 	struct gi_server *s = gi_at(p, index);
 
-	if (p->free == GI_NOBODY)
+	if (p->free == GI_NONE)
 		p->count++;
 	else
 		p->free = s->next;
@@ -91,7 +91,7 @@ static inline void gi_vacate(struct gi_pool *p, gi_u32 core, gi_u32 index)
 
 	if (c->runs != index)
 		return;
-	c->runs = c->payer = GI_NOBODY;
+	c->runs = c->payer = GI_NONE;
 	p->vacated |= 1ull << (core & (GI_CORES - 1u));
 }
 

@@ -21,7 +21,7 @@ typedef __UINT16_TYPE__ gi_u16;
 #define GI_REFILLS 64u	     /* replenishments a decision; more wait for the next, which is then due at once */
 #define GI_STRETCHES 128u    /* parts in which a late charge of a sporadic server is taken; beyond, all is boosted */
 #define GI_SIFT 12u	     /* more than the height of a full heap */
-#define GI_NOBODY (~0u)	     /* no server, no place */
+#define GI_NONE (~0u)	     /* no server, no place */
 #define GI_NEVER (~0ull)     /* a time that does not come */
 #define GI_LAST (1ull << 62) /* the last instant and longest period (146 years): sums stay below 2^63 */
 
@@ -58,7 +58,7 @@ enum gi_heap {
 	GI_REFILL, /* waiting for a replenishment that a decision has to make */
 	GI_HEAPS,
 	GI_PLACES = GI_HEAPS,	  /* only while an order is told: those that come next, by `place` */
-	GI_LAST_RESORT = GI_IDLE, /* mixed criticality, where nobody burns: ready, but no high server comes after it */
+	GI_LAST_RESORT = GI_IDLE, /* mixed criticality, no server burns: ready, but no high server comes after it */
 	GI_OUTSIDE = GI_HEAPS,
 	GI_ALL_HEAPS = 8, /* a power of two, for masks */
 };
@@ -100,7 +100,7 @@ struct gi_server {
 	gi_u64 open;	    /* an instant at which an idle polling server keeps its budget: it may yet be ready there */
 	gi_u64 used;	    /* consumed of the head chunk */
 	gi_u32 chunks;	    /* how many there are; their amounts add up to the budget */
-	gi_u32 next;	    /* of a free slot: the one that was freed before it, or GI_NOBODY */
+	gi_u32 next;	    /* of a free slot: the one that was freed before it, or GI_NONE */
 	struct gi_chunk chunk[GI_CHUNKS];
 	gi_u64 more; /* mixed: what the worst budget has beyond the optimistic one, which HI adds to `budget` */
 	gi_u64 cut;  /* how much of `more` this job does not get, as the wake-up rule took it */
@@ -115,8 +115,8 @@ struct gi_server {
 
 struct gi_core {
 	gi_u64 charged_at; /* consumption is accounted for up to here */
-	gi_u32 runs;	   /* the server that has this core, or GI_NOBODY */
-	gi_u32 payer;	   /* who is charged for it: itself, or nobody if it runs on a lent budget */
+	gi_u32 runs;	   /* the server that has this core, or GI_NONE */
+	gi_u32 payer;	   /* the server charged for it: itself, or GI_NONE if it runs on a lent budget */
 };
 
 struct gi_pool {
@@ -141,7 +141,7 @@ struct gi_pool {
 	gi_u32 back;	    /* when HI ends */
 	gi_u32 asking;	    /* how many servers ask */
 	gi_u32 pending;	    /* how many high servers are ready */
-	gi_u32 free;	    /* the slot that was freed last, or GI_NOBODY */
+	gi_u32 free;	    /* the slot that was freed last, or GI_NONE */
 	gi_u32 placed;	    /* how many places the order has */
 	struct gi_core core[GI_CORES];
 	gi_u32 burner[GI_CORES];      /* idle periodic servers whose budget burns */

@@ -69,7 +69,7 @@ static inline void gi_poll_idle(struct gi_server *s, gi_u64 end, gi_u64 now)
 		s->left = 0;
 }
 
-/* What is due at this very instant is left for whoever becomes ready at it, unless a change waits for it. */
+/* What is due at this very instant is left for the server if it becomes ready now, unless a change waits. */
 static inline void gi_poll_settle(struct gi_server *s, gi_u64 now)
 {
 	if (s->ready)

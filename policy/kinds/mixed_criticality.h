@@ -6,9 +6,9 @@
  * after its release; in LO a high one is ranked by its virtual deadline, V after the release. Hard, as a constant
  * bandwidth server: depleted, it waits for the deadline, where the next job is released.
  *
- * The proof of EDF-VD wants at most B of demand in any V (LO) and at most W in any T (HI). So whoever wakes after e,
- * having used u, keeps its job only if u >= e B/V, and of W only what is left of e to T at the rate W/T; and begins a
- * new one only if u <= e W/T too. In between, the next job is released when that holds.
+ * The proof of EDF-VD wants at most B of demand in any V (LO) and at most W in any T (HI). So a server that wakes
+ * after e, having used u, keeps its job only if u >= e B/V, and of W only what is left of e to T at the rate W/T; and
+ * begins a new one only if u <= e W/T too. In between, the next job is released when that holds.
  */
 #ifndef GIUSTO_POLICY_MIXED_CRITICALITY_H
 #define GIUSTO_POLICY_MIXED_CRITICALITY_H

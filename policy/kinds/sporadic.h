@@ -38,7 +38,7 @@ static inline void gi_shift(struct gi_server *s)
 	s->chunks--;
 }
 
-/* Puts a chunk where it belongs by its time. There is room: somebody was shifted out, or split where there was. */
+/* Puts a chunk where it belongs by its time. There is room: a chunk was shifted out, or split where there was. */
 GI_STEP gi_u32 gi_append(struct gi_server *s, gi_u64 time, gi_u64 amount)
 {
 	gi_u32 i, at = 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
-/* What comes after a decision, in any pool for which nothing was due: a late driver, and decisions that nobody needs.
- */
+/* What holds after a decision, in any pool for which nothing was due: with a late driver, with unneeded decisions. */
 #include "state.h"
 
 /* Law 3: no server gets deeper into debt than the driver is late. */
@@ -61,7 +60,7 @@ static void again(void)
 	for (i = 0; i < GI_HEAPS; i++)
 		set[i] = start.set[i];
 	gi_decide(&pool, a);
-	HOLDS(!pool.changed, "a decision that nobody needs changes no core");
+	HOLDS(!pool.changed, "an unneeded decision changes no core");
 	gi_decide(&pool, b);
 	HOLDS(pool.until == one.pool.until, "the next decision is due as without it");
 	for (i = 0; i < CORES; i++)

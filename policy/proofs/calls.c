@@ -13,16 +13,16 @@ static void decided(void)
 		HOLDS(i >= pool.burners || (!s->ready && s->left > 0), "only the idle burn");
 		strict += i < pool.burners && s->kind == GI_PERIODIC_STRICT;
 		lends += i < pool.burners && s->kind == GI_PERIODIC_RECLAIMING;
-		idle += pool.core[i].runs == GI_NOBODY;
+		idle += pool.core[i].runs == GI_NONE;
 	}
 	HOLDS(idle >= strict, "a strict server's core stays empty");
 	for (i = 0; i < CORES; i++) {
 		runs = pool.core[i].runs;
-		if (runs == GI_NOBODY)
+		if (runs == GI_NONE)
 			continue;
 		s = split(&pool, runs);
 		HOLDS(s->ready, "only the ready run");
-		if (pool.core[i].payer == GI_NOBODY) {
+		if (pool.core[i].payer == GI_NONE) {
 			HOLDS(lends && s->kind == GI_PERIODIC_RECLAIMING,
 			      "only a reclaiming server lends, to its kind");
 		} else if (s->kind != GI_UNLIMITED && !s->boost_until) {
@@ -34,7 +34,7 @@ static void decided(void)
 		s = split(&pool, i);
 		HOLDS(idle <= strict || !s->ready || i == pool.core[0].runs || i == pool.core[1].runs ||
 			  !(s->left > 0 || s->kind == GI_UNLIMITED || s->boost_until),
-		      "a core idles only if nobody is eligible, or a strict server keeps it");
+		      "a core idles only if no server is eligible, or a strict server keeps it");
 	}
 	HOLDS(pool.until >= pool.now, "the next decision is not past");
 }
@@ -45,23 +45,23 @@ static void decided_by_criticality(void)
 	const struct gi_server *s = split(&pool, pool.core[0].runs), *other;
 	gi_u32 i, runs = pool.core[0].runs;
 
-	HOLDS(pool.mode == GI_HI || !pool.asking, "nobody asks in LO");
+	HOLDS(pool.mode == GI_HI || !pool.asking, "no server asks in LO");
 	HOLDS(pool.until >= pool.now, "the next decision is not past");
 	for (i = 0; i < SERVERS; i++) {
 		other = split(&pool, i);
-		HOLDS(runs != GI_NOBODY || !other->ready, "the core idles only if nobody is ready");
-		if (runs == GI_NOBODY || s->boost_until || !other->ready)
+		HOLDS(runs != GI_NONE || !other->ready, "the core idles only if no server is ready");
+		if (runs == GI_NONE || s->boost_until || !other->ready)
 			continue;
 		HOLDS(pool.mode == GI_LO || s->high || !other->high,
 		      "in HI no low server runs while a high one is ready");
 		HOLDS(s->high || !other->high || pool.mode == GI_HI || s->left > 0,
 		      "on leftovers no low server runs while a high one is ready");
 	}
-	if (runs == GI_NOBODY)
+	if (runs == GI_NONE)
 		return;
 	HOLDS(s->ready, "only the ready run");
-	HOLDS(pool.core[0].payer != GI_NOBODY || s->left <= 0, "who has budget pays");
-	if (pool.core[0].payer == GI_NOBODY || s->kind == GI_UNLIMITED || s->boost_until)
+	HOLDS(pool.core[0].payer != GI_NONE || s->left <= 0, "who has budget pays");
+	if (pool.core[0].payer == GI_NONE || s->kind == GI_UNLIMITED || s->boost_until)
 		return;
 	HOLDS(s->left > 0, "who pays has budget");
 	HOLDS(pool.until <= pool.now + s->left, "the next decision comes before a budget is exceeded");
@@ -152,7 +152,7 @@ static int has_claim(gi_u32 index)
 /* The whole order, after a decision. */
 static void places(gi_u32 capacity)
 {
-	gi_u32 i, index, cores = pool.m, seen = 0, runs, last = GI_NOBODY, few;
+	gi_u32 i, index, cores = pool.m, seen = 0, runs, last = GI_NONE, few;
 	struct gi_server one, other;
 
 	gi_order(&pool, GI_CAPACITY);
@@ -163,7 +163,7 @@ static void places(gi_u32 capacity)
 		seen |= 1u << index;
 		HOLDS(cores || ORDER == GI_MIXED_CRITICALITY || split(&pool, index)->ready ||
 			  !(pool.place[i] & GI_KEEPS),
-		      "nobody keeps a core that is taken");
+		      "no server keeps a core that is taken");
 		runs = pool.core[0].runs == index || pool.core[1].runs == index;
 		HOLDS(runs == (split(&pool, index)->ready && cores), "who runs is the first of the order");
 		if (cores && (split(&pool, index)->ready || pool.place[i] & GI_KEEPS))
@@ -171,7 +171,7 @@ static void places(gi_u32 capacity)
 		if (!has_claim(index) || (split(&pool, index)->ready && split(&pool, index)->boost_until))
 			continue;
 		one = pool.seen;
-		if (last != GI_NOBODY && has_claim(last)) {
+		if (last != GI_NONE && has_claim(last)) {
 			other = pool.seen;
 			HOLDS(comes_first(&other, &one, last < index) || one.kind == GI_UNLIMITED ||
 				  other.kind == GI_UNLIMITED,
@@ -182,7 +182,7 @@ static void places(gi_u32 capacity)
 	for (i = 0; i < SERVERS; i++)
 		HOLDS(seen >> i & 1 || !has_claim(i) || pool.burners, "who has a budget has a place");
 	for (i = 0; i < CORES; i++)
-		HOLDS(pool.core[i].runs == GI_NOBODY || seen >> pool.core[i].runs & 1, "who runs has a place");
+		HOLDS(pool.core[i].runs == GI_NONE || seen >> pool.core[i].runs & 1, "who runs has a place");
 	few = pool.placed < capacity ? pool.placed : capacity;
 	HOLDS(gi_order(&pool, capacity) == few, "as many places are told as were asked for");
 }

@@ -98,7 +98,7 @@ static inline void gi_delete(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 {
 	HOLDS(heap <= GI_PLACES && set[heap].members >> index & 1, "taken out of a heap where it is");
 	set[heap].members &= ~(1u << index);
-	split(p, index)->at[heap == GI_REFILL ? 1 : heap == GI_PLACES ? 2 : 0] = GI_NOBODY;
+	split(p, index)->at[heap == GI_REFILL ? 1 : heap == GI_PLACES ? 2 : 0] = GI_NONE;
 }
 
 static inline void gi_clear(struct gi_pool *p, gi_u32 heap)
@@ -109,13 +109,13 @@ static inline void gi_clear(struct gi_pool *p, gi_u32 heap)
 
 static inline gi_u32 gi_top(struct gi_pool *p, gi_u32 heap)
 {
-	gi_u32 i, top = GI_NOBODY;
+	gi_u32 i, top = GI_NONE;
 
 	for (i = 0; i < GI_CAPACITY; i++) {
 		if (!(set[heap].members >> i & 1))
 			continue;
 		HOLDS(set[heap].key[i] == key_of(heap, i), "a key that changed was sifted");
-		if (top == GI_NOBODY || gi_before(p, heap, i, top))
+		if (top == GI_NONE || gi_before(p, heap, i, top))
 			top = i;
 	}
 	return top;

@@ -91,10 +91,10 @@ static inline void cores(int given)
 	for (i = 0; i < CORES; i++) {
 		runs = pool.core[i].runs;
 		LAW(pool.core[i].charged_at <= pool.now, "nothing is charged ahead");
-		LAW(runs == GI_NOBODY || gi_exists(&pool, runs), "only servers run");
-		LAW(pool.core[i].payer == runs || pool.core[i].payer == GI_NOBODY, "who runs pays, or nobody");
-		LAW(!i || runs == GI_NOBODY || runs != pool.core[0].runs, "no server on two cores");
-		LAW(i < pool.m || runs == GI_NOBODY, "nobody runs on a core that the pool does not have");
+		LAW(runs == GI_NONE || gi_exists(&pool, runs), "only servers run");
+		LAW(pool.core[i].payer == runs || pool.core[i].payer == GI_NONE, "the running server pays, or none");
+		LAW(!i || runs == GI_NONE || runs != pool.core[0].runs, "no server on two cores");
+		LAW(i < pool.m || runs == GI_NONE, "no server runs on a core that the pool does not have");
 	}
 }
 
@@ -121,7 +121,7 @@ static inline void lists(int given)
 	for (i = 0; i < CORES; i++) {
 		LAW(i >= pool.burners || (pool.burner[i] < pool.count && gi_is(split(&pool, pool.burner[i]), GI_BURNS)),
 		    "only periodic servers burn");
-		LAW(!i || pool.burners < 2 || pool.burner[0] != pool.burner[1], "nobody burns twice");
+		LAW(!i || pool.burners < 2 || pool.burner[0] != pool.burner[1], "no server burns twice");
 		LAW(i >= pool.boosts || gi_exists(&pool, pool.boost[i]), "only servers are boosted");
 	}
 	for (i = 0; i < SERVERS && i < pool.count; i++) {
@@ -136,11 +136,11 @@ static inline void slots(void)
 {
 	gi_u32 i, n, seen = 0;
 
-	for (n = 0, i = pool.free; n < SERVERS && i != GI_NOBODY; n++, i = split(&pool, i)->next) {
+	for (n = 0, i = pool.free; n < SERVERS && i != GI_NONE; n++, i = split(&pool, i)->next) {
 		HOLDS(i < pool.count && split(&pool, i)->kind == GI_FREE, "only slots without a server are free");
 		seen |= 1u << i;
 	}
-	HOLDS(i == GI_NOBODY, "no slot is free twice");
+	HOLDS(i == GI_NONE, "no slot is free twice");
 	for (i = 0; i < SERVERS && i < pool.count; i++)
 		HOLDS((split(&pool, i)->kind == GI_FREE) == (seen >> i & 1), "a slot without a server is free");
 }
@@ -266,8 +266,8 @@ static inline void any_pool(gi_u32 count, int booked_all)
 	pool.now = pool.burned = NOW;
 	for (i = 0; i < CORES; i++) {
 		pool.core[i].charged_at = booked_all ? NOW : any_time();
-		pool.core[i].runs = any(1) ? any(2) : GI_NOBODY;
-		pool.core[i].payer = any(1) ? pool.core[i].runs : GI_NOBODY;
+		pool.core[i].runs = any(1) ? any(2) : GI_NONE;
+		pool.core[i].payer = any(1) ? pool.core[i].runs : GI_NONE;
 	}
 	for (i = 0; i < SERVERS; i++)
 		split(&pool, i)->kind = kinds[i];

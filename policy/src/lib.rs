@@ -27,7 +27,7 @@ pub enum Order {
 /// The mode of a core under [`Order::MixedCriticality`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoreMode {
-    /// Everybody has the optimistic budget.
+    /// Every server has its optimistic budget.
     Lo,
     /// A high server asked for its worst budget: each high one has its own, low ones run on what is left over.
     Hi,
@@ -95,7 +95,7 @@ impl Id {
 pub struct Decision {
     /// Decide again at this time (ns) at the latest; `None`: nothing will change by itself.
     pub until: Option<u64>,
-    /// The cores that another server (or nobody) has now, as a mask.
+    /// The cores that another server, or no server, has now, as a mask.
     pub changed: u64,
 }
 
@@ -328,8 +328,8 @@ impl Pool {
 
     /// Who may run, highest first, the idle among them at the places that they would have if they woke: the first
     /// `capacity` of them, as the last [`Pool::decide`] left them. Going down, each that is ready or [`Place::keeps_core`]
-    /// takes a core until all are taken; those who take one are who runs, until somebody wakes or sleeps by the same walk
-    /// with what is so then. O(n log n).
+    /// takes a core until all are taken. The ready ones that take a core run. When a server wakes or sleeps, the same walk
+    /// over the new states gives the servers that run. O(n log n).
     pub fn order(&mut self, capacity: usize) -> Vec<Place> {
         let mut places = vec![0u32; capacity.min(CAPACITY)];
         // SAFETY: see `add`; there is room for as many as are asked for.
@@ -356,7 +356,7 @@ impl Pool {
         pool.head().core.get(core as usize).filter(|core| core.runs < pool.head().count).map(|core| Id(core.runs))
     }
 
-    /// Who is charged for what runs on `core`: nobody but the lender if it runs on a lent budget.
+    /// The server that is charged for what runs on `core`; `None` on a lent budget, for which only the lender is charged.
     pub fn payer(&self, core: u32) -> Option<Id> {
         let pool = &self.0;
         pool.head().core.get(core as usize).filter(|core| core.payer < pool.head().count).map(|core| Id(core.payer))

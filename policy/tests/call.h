@@ -35,7 +35,7 @@ struct gi_call {
 	gi_u32 flag; /* is ready, when, how many cores or places, or degrees */
 };
 
-/* The rest of what a call results in is in the pool, which whoever made the call can read. */
+/* The other results of a call are in the pool, which the caller can read. */
 struct gi_result {
 	gi_s64 value; /* what the function returned */
 };

@@ -229,7 +229,7 @@ static bool core_of(const char *word, const char *key, gi_u32 *core)
 static void show_order(char *text, size_t size)
 {
 	gi_u32 n = (gi_u32)make_call(&(struct gi_call){.op = GI_OP_ORDER, .flag = GI_CAPACITY}), i, mark, before = 0;
-	int used = snprintf(text, size, "%s", n ? "" : "nobody");
+	int used = snprintf(text, size, "%s", n ? "" : "none");
 
 	for (i = 0; i < n && used < (int)size; i++, before = mark) {
 		mark = pool.place[i] & (GI_KEEPS | GI_LEFTOVERS);
@@ -251,11 +251,11 @@ static void show_value(char *text, size_t size, const char *key)
 
 	strcpy(text, "never");
 	if (core_of(key, "core", &core)) {
-		strcpy(text, pool.core[core].runs == GI_NOBODY ? "idle" : names[pool.core[core].runs]);
+		strcpy(text, pool.core[core].runs == GI_NONE ? "idle" : names[pool.core[core].runs]);
 		return;
 	}
 	if (core_of(key, "payer", &core)) {
-		strcpy(text, pool.core[core].payer == GI_NOBODY ? "nobody" : names[pool.core[core].payer]);
+		strcpy(text, pool.core[core].payer == GI_NONE ? "none" : names[pool.core[core].payer]);
 		return;
 	}
 	if (core_of(key, "changed", &core)) {

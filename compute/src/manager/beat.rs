@@ -189,7 +189,7 @@ impl Beats {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, used by nobody else any more.
+        // SAFETY: mapped by `new`; no other reference uses it any more.
         unsafe { libc::munmap(self.0.cast(), size_of::<Shared>()) };
     }
 }

@@ -220,7 +220,7 @@ impl Group {
         Ok(Group { freezer, folder, core, threaded, contained, home, before, cores, switch })
     }
 
-    /// Moves everybody to another core.
+    /// Moves all threads of the group to another core.
     pub(crate) fn move_to(&mut self, core: u32, record: &mut dyn Recorder) -> Result<(), Error> {
         if core == self.core {
             return Ok(());
@@ -255,7 +255,7 @@ impl Group {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Lets everybody go home and removes the group; what its undo record would do, now.
+    /// Lets all threads go home and removes the group; what its undo record would do, now.
     pub(crate) fn release(&self) -> Result<(), Error> {
         release(&Real, &self.folder, &self.home, &self.before, self.core, &self.cores)
             .map_err(|why| broken("remove", &self.folder, &why))
@@ -273,7 +273,7 @@ impl Group {
     }
 }
 
-/// Undoes [`Group::new`]: lets everybody go on, gives what was born in the group its policy and cores, and removes it.
+/// Undoes [`Group::new`]: lets all threads go on, gives what was born in the group its policy and cores, and removes it.
 pub(crate) fn release(
     files: &dyn Files,
     folder: &Path,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const SPIN: Duration = Duration::from_micros(200);
 
 /// Changes one server of a [`Manager`](super::Manager), from any thread. Once the server is paused or let go it changes nothing that it
-/// should: whoever pauses takes the lever back first.
+/// should: the caller that pauses it takes the lever back first.
 #[derive(Clone, Debug)]
 pub struct Lever {
     pub(super) server: usize,
@@ -45,8 +45,8 @@ impl Lever {
         self.line.ask(|answer| Command::Look { server, answer })?
     }
 
-    /// Puts the server above all others until then (CLOCK_MONOTONIC, ns). At most one on a core. Does not wait: whoever boosts waits
-    /// for what the boosted does. A boost that is refused is among the manager's warnings.
+    /// Puts the server above all others until then (CLOCK_MONOTONIC, ns). At most one on a core. Does not wait: the caller waits
+    /// for what the boosted server does. A boost that is refused is among the manager's warnings.
     pub fn boost(&self, until: u64) -> Result<(), Error> {
         let server = self.server;
         self.line.send(Command::Boost { server, until })

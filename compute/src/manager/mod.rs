@@ -5,7 +5,7 @@
 //! and wake, and what they consume. Servers keep a fixed grid or re-anchor, under either order, as their kind says.
 //!
 //! Whatever it does to a thread is on record before ([`Undo`](crate::Undo)). Should it die or stall, its servers may hold the
-//! core or stay stopped: whoever starts it sees to a watchdog that looks at [`Beats`] and undoes.
+//! core or stay stopped: its caller provides a watchdog that looks at [`Beats`] and undoes.
 
 mod beat;
 mod command;
@@ -131,7 +131,7 @@ impl Manager {
     /// processes with all their threads and children, or, where `managed.part` is told, of the single threads `members` of one
     /// process.
     ///
-    /// Errors: nobody is there; a thread has a SCHED_DEADLINE reservation; the kernel refuses.
+    /// Errors: `members` is empty; a thread has a SCHED_DEADLINE reservation; the kernel refuses.
     pub fn hold(&self, managed: &Managed, members: &[u32], record: &mut dyn Recorder) -> Result<Handle, Error> {
         let &leader = members.first().ok_or(Error::NoThread)?;
         let group = Group::new(&self.freezer, &managed.name, managed.part, leader, self.core, record)?;

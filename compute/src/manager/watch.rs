@@ -212,7 +212,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` and used by nobody else any more.
+        // SAFETY: mapped by `new`; no other reference uses it any more.
         unsafe { libc::munmap(self.accounts, BYTES) };
     }
 }

@@ -24,7 +24,7 @@ pub(crate) const ALL: [(&str, fn()); 13] = [
     ("what_the_guard_had_stopped_goes_on_under_a_new_server", stopped_before),
     ("what_runs_on_while_it_is_stopped_is_repaid", tails),
     ("a_process_that_leaves_its_group_is_noticed_at_once_and_owes_what_it_has_meanwhile", strays),
-    ("a_manager_that_dies_leaves_nobody_stopped", deaths),
+    ("a_manager_that_dies_leaves_no_thread_stopped", deaths),
 ];
 
 fn server(kind: ServerKind, budget_ms: u64, period_ms: u64) -> Server {
@@ -223,7 +223,7 @@ fn threads() {
     (0..20).for_each(|_| machine.work());
     let policy = |tid: u32| sched::get(tid).unwrap().policy;
     let cores = sched::affinity(monitor).unwrap().len();
-    assert_eq!((policy(monitor), cores), (sched::OTHER, giusto_compute::probe().cores.len()), "nobody manages it");
+    assert_eq!((policy(monitor), cores), (sched::OTHER, giusto_compute::probe().cores.len()), "no manager has it");
     // The other one keeps what it has.
     stage.manager.let_go(handles.remove(0)).unwrap();
     near(&stage.manager, 500, &[0.5], 0.04, "alone");

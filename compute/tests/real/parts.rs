@@ -34,7 +34,7 @@ const DEADLINE: [Named; 14] = [
     ("a_service_without_a_working_thread_is_refused_with_shares", spread),
     ("a_reserved_service_that_is_killed_leaves_the_kernels_sum_right", killed_service),
     ("a_child_that_works_is_no_reason_to_worry_a_thread_that_takes_over_is", who_works),
-    ("everybody_else_leaves_the_core_and_returns", bystanders),
+    ("all_other_threads_leave_the_core_and_return", bystanders),
     ("children_that_were_born_on_the_core_go_home_with_their_parents", children),
     ("an_agent_gets_a_little_promptly_beside_a_reservation_and_no_more", prompt),
     ("fork_and_pthread_create_work_under_a_reservation", forks),
@@ -399,7 +399,7 @@ fn redis() {
 
 fn unprivileged() {
     let before = Snapshot::take(cpusets().root(), &[]);
-    // Where nobody may reach it.
+    // Where the user `nobody` may reach it.
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("real");
     fs::copy(env::current_exe().unwrap(), &program).unwrap();

@@ -14,11 +14,12 @@ import java.util.concurrent.atomic.AtomicLong;
  * Sends what no server sends to the election and quorum ports of running servers, over as many connections as it takes. Prints how
  * many inputs of each kind went out.
  *
- * <pre>java Fuzz.java SEED INPUTS ELECTION_PORT,ELECTION_PORT,... QUORUM_PORT NOBODY CONFIG</pre>
+ * <pre>java Fuzz.java SEED INPUTS ELECTION_PORT,ELECTION_PORT,... QUORUM_PORT BLACK_HOLE CONFIG</pre>
  *
- * The ports are those of servers 1, 2, ...; the quorum port is the leader's; NOBODY is an address that never answers; CONFIG is the ensemble's own, as it stands in
- * notifications. An input is a frame, a packet or an initial message. Only those count of which the server read the last: it answers
- * the end of a connection with its own; what it may not have read, because it closed the connection before, is told apart.
+ * The ports are those of servers 1, 2, ...; the quorum port is the leader's; BLACK_HOLE is an address that never answers; CONFIG
+ * is the ensemble's own, as it stands in notifications. An input is a frame, a packet or an initial message. An input counts only
+ * if the server read the last one of its connection: the server then closes it after this end does. Inputs that the server may
+ * not have read, because it closed the connection before, are counted apart.
  */
 final class Fuzz {
 
@@ -29,7 +30,7 @@ final class Fuzz {
 
     private final int[] election;
     private final int quorum;
-    private final String nobody;
+    private final String blackHole;
     private final String config;
     private final long inputs;
     private final AtomicLong sent = new AtomicLong();
@@ -39,7 +40,7 @@ final class Fuzz {
         inputs = Long.parseLong(args[1]);
         election = java.util.Arrays.stream(args[2].split(",")).mapToInt(Integer::parseInt).toArray();
         quorum = Integer.parseInt(args[3]);
-        nobody = args[4];
+        blackHole = args[4];
         config = args[5];
     }
 
@@ -158,7 +159,7 @@ final class Fuzz {
     /** Initial messages, each on a connection of its own. */
     private void greetings(SplittableRandom random) throws IOException, InterruptedException {
         try (Socket socket = connect(election[random.nextInt(election.length)])) {
-            socket.getOutputStream().write(Inputs.greeting(random, nobody));
+            socket.getOutputStream().write(Inputs.greeting(random, blackHole));
             sent("initial messages", 1);
             if (random.nextBoolean()) {
                 socket.setSoLinger(true, 0);
@@ -213,7 +214,7 @@ final class Fuzz {
                     out.packet(6, 0, new Bytes().i64(random.nextLong()).i32(1000).array());
                 }
                 socket.getOutputStream().write(out.array());
-                count("questions whose answers nobody reads", BURST);
+                count("requests with unread answers", BURST);
                 Thread.sleep(5);
             }
         }

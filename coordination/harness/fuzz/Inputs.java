@@ -59,9 +59,9 @@ final class Inputs {
 
     /**
      * What a server says first on the election port: a version, who it is, and where it can be reached. Servers connect to those with lower
-     * numbers than theirs; at the address of nobody they wait for an answer.
+     * numbers than theirs; a connection to the address blackHole is never answered.
      */
-    static byte[] greeting(SplittableRandom random, String nobody) {
+    static byte[] greeting(SplittableRandom random, String blackHole) {
         int kind = random.nextInt(10);
         if (kind == 0) {
             return garbage(random, 64);
@@ -73,7 +73,7 @@ final class Inputs {
         long version = kind == 2 ? random.nextLong() : -65536 + random.nextInt(2);
         long sid = random.nextInt(8) == 0 ? random.nextInt(5) - 1 : random.nextLong() >>> 1 + random.nextInt(40);
         if (kind == 3) {
-            return new Bytes().i64(-65536).i64(-2 - (random.nextLong() >>> 1)).text(nobody).array();
+            return new Bytes().i64(-65536).i64(-2 - (random.nextLong() >>> 1)).text(blackHole).array();
         }
         byte[] text = (random.nextInt(8) == 0 ? new String(garbage(random, 40), UTF_8) : ADDRESSES[random.nextInt(ADDRESSES.length)])
             .getBytes(UTF_8);
@@ -88,7 +88,7 @@ final class Inputs {
         byte[] data;
         if (type == 1) {
             int operation = random.nextInt(4) == 0 ? number(random) : random.nextInt(36) - 12;
-            // What it asks for is garbage; the session is nobody's.
+            // The request is garbage, and its session does not exist.
             data = new Bytes().i64(random.nextLong()).i32(random.nextInt()).i32(operation).raw(garbage(random, 40)).array();
         } else if (type == 5 || type == 6) {
             data = new Bytes().i64(random.nextLong()).i32(random.nextInt(30_000)).array();

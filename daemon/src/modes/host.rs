@@ -158,7 +158,7 @@ impl Host {
         }
     }
 
-    /// Until somebody says something or it is time for something.
+    /// Waits until a message has come or something is due.
     fn wait(&self) {
         let at = self.later.iter().map(|later| later.again).chain(self.wake).min();
         let ns = at.map_or(BEAT, |at| at.ns().saturating_sub(now().ns())).min(BEAT);
@@ -249,7 +249,7 @@ impl Host {
             self.publish();
         }
         for (answer, reply) in std::mem::take(&mut self.ended) {
-            let _ = answer.try_send(reply); // whoever asked may have gone
+            let _ = answer.try_send(reply); // the client may have gone
         }
     }
 
@@ -478,7 +478,7 @@ impl Host {
         (0..self.sessions.len()).map(|member| (self.manager.connected(member), self.manager.sound(member)))
     }
 
-    /// For whoever looks. A reader that holds the status up is not waited for: the next event brings it up to date.
+    /// For readers of the status. A reader that holds the status up is not waited for: the next event brings it up to date.
     fn publish(&mut self) {
         (self.seen, self.is_new) = (self.now_seen().collect(), false);
         let (manager, table) = (&self.manager, self.manager.table());

@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Where wishes go in; shared with whoever hears operators.
+/// Where wishes go in; shared with the threads that serve operators.
 #[derive(Clone)]
 pub struct Wishes {
     orders: Sender<Order>,
@@ -109,7 +109,7 @@ impl Drop for Modes {
 }
 
 impl Wishes {
-    /// Changes the mode; returns how that ended, or `None` once it has begun where nobody waits.
+    /// Changes the mode; returns how that ended, or `None` once it has begun if the wish is not to wait.
     ///
     /// Errors: there is no such mode or service; it does not fit; another change is under way; how a change failed.
     pub(crate) fn change(&self, wish: &Wish) -> Result<Option<ChangeStatus>, Refused> {

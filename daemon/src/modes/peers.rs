@@ -140,7 +140,7 @@ impl Peers {
                 if let Some(folder) = path.parent() {
                     std::fs::create_dir_all(folder)?;
                 }
-                // The journal's lock is held: nobody else listens here.
+                // The journal's lock is held: no other giusto listens here.
                 match std::fs::remove_file(path) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                     _ => {}
@@ -157,7 +157,7 @@ impl Peers {
         socket.bind(&address)?;
         if let Listen::Unix(path) = place {
             self.files.push(path.clone());
-            // Whoever is in a container may connect: the key says who it is.
+            // Any process in a container may connect: the key shows which member it is.
             std::fs::set_permissions(path, PermissionsExt::from_mode(0o666))?;
         }
         socket.listen(if matches!(place, Listen::Unix(_)) { BACKLOG.0 } else { BACKLOG.1 })?;

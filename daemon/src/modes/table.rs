@@ -64,7 +64,7 @@ fn table(plan: &Plan, modes: &ModesPlan) -> Result<(Table, Vec<u32>), String> {
         cores.entry(service.core).or_insert(next);
     }
     if cores.is_empty() {
-        cores.insert(0, 0); // nobody has a server, and a table has a place
+        cores.insert(0, 0); // no service has a server, and a table has a place
     }
     let mut places: Vec<(u32, usize)> = cores.iter().map(|(&core, &place)| (core, place)).collect();
     places.sort_by_key(|&(_, place)| place);
@@ -157,7 +157,7 @@ impl Names {
         }
     }
 
-    /// What is wanted; `now` has the local modes of those that nobody names.
+    /// What is wanted; `now` has the local modes of the members that are not named.
     pub(super) fn target(
         &self,
         mode: Option<&str>,

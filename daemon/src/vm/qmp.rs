@@ -115,8 +115,8 @@ fn parse(line: &[u8]) -> Option<Value> {
 
 fn silent(path: &Path) -> String {
     format!(
-        "nobody answers at {} within {} s: QMP serves one client at a time, and a stopped QEMU none; expected a socket for \
-         Giusto alone: end the other client, give QEMU a second -qmp unix:PATH,server=on,wait=off, or, if the other one is \
+        "no QMP server answers at {} within {} s: QMP serves one client at a time, and a stopped QEMU none; expected a socket \
+         for Giusto alone: end the other client, give QEMU a second -qmp unix:PATH,server=on,wait=off, or, if the other one is \
          libvirt, write adopt: {{libvirt: NAME}}",
         path.display(),
         PATIENCE.as_secs()
@@ -136,7 +136,7 @@ fn connect(path: &Path) -> Result<UnixStream, String> {
             ErrorKind::WouldBlock => return silent(path),
             ErrorKind::NotFound => format!("there is no {}", path.display()),
             ErrorKind::ConnectionRefused => {
-                format!("nobody serves {}: its VM has ended, or it is no socket", path.display())
+                format!("no process serves {}: its VM has ended, or it is no socket", path.display())
             }
             _ => format!("cannot connect to {}: {error}", path.display()),
         };

@@ -17,7 +17,7 @@ const STALL: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 /// So many looks in a row have to see a stall: or all that has stalled is the machine, and we are the first to go on.
 const LOOKS: u32 = 5;
-/// Above everybody that giusto schedules.
+/// Above all threads that giusto schedules.
 const PRIORITY: u32 = 95;
 /// What giusto writes into the pipe when it ends in good order.
 const DISMISSED: &[u8] = b"done";
@@ -59,7 +59,7 @@ impl Watchdog {
         // The pipe has no reader any more.
         let died = rustix::event::poll(&mut look, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
         died.then(|| {
-            "the watchdog has died: should giusto die too, nobody restores the host before 'giusto restore'; start giusto again"
+            "the watchdog has died: should giusto die too, the host stays changed until 'giusto restore'; start giusto again"
                 .into()
         })
     }
@@ -118,7 +118,7 @@ fn watch(pipe: &PipeReader, parent: u32, beats: &Beats) {
     beats.end_strays();
 }
 
-/// As 'giusto restore' does; somebody who is quicker may do it instead.
+/// As 'giusto restore' does; another process that is quicker may do it instead.
 fn restore() {
     let begin = Instant::now();
     loop {

@@ -153,7 +153,7 @@ impl Presence {
 
     /// What it has run since it looked last, in ns: nothing, if it was away in between.
     fn look(&mut self) -> u64 {
-        /// No look is longer after another but where somebody else ran.
+        /// Two looks lie further apart only where another thread ran.
         const GAP: u64 = 50_000;
         let now = monotonic();
         let last = std::mem::replace(&mut self.last, now);

@@ -74,7 +74,7 @@ impl Played {
 }
 
 /// Longer than a manager works at a time or an interrupt takes, in ns (200 us were seen on a slow day). A hypervisor's holes of
-/// some milliseconds are in nobody's processor time, and the kernel counts them as stolen in steps of 10 ms only.
+/// some milliseconds are in no thread's processor time, and the kernel counts them as stolen in steps of 10 ms only.
 const HOLE: u64 = 300_000;
 
 /// When both were away; each in order.

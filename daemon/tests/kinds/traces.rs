@@ -110,7 +110,7 @@ fn apart(played: &Played, foretold: &[u64]) -> Vec<u64> {
 fn judge(name: &str, played: &Played, foretold: &[u64], wrong: u64, more: u64) -> Result<(), String> {
     let apart = apart(played, foretold);
     // One job in 60 may arrive so near the end of a period, or end so near that of a budget, that 20 us put it on the other side,
-    // and it waits for somebody's whole budget; which side is chance, so it counts among the 5 % only.
+    // and it waits for another server's whole budget; which side is chance, so it counts among the 5 % only.
     let usual = &apart[..apart.len() - apart.len() / 60];
     let mean = usual.iter().sum::<u64>() / usual.len().max(1) as u64;
     let kept: Vec<usize> = (0..foretold.len()).filter(|&index| !played.is_disturbed(index)).collect();

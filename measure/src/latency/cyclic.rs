@@ -35,7 +35,7 @@ pub(super) struct Seen {
 pub(super) fn allowed(cores: &[u32]) -> Result<(), Error> {
     let try_all =
         || cores.iter().try_for_each(|core| urgent(*core).apply().map(drop).map_err(|error| no_priority(*core, error)));
-    // On a thread of its own: whoever calls stays as they are, even where that could not be undone.
+    // On a thread of its own: the calling thread stays as it is, even where that could not be undone.
     let tried = thread::scope(|scope| scope.spawn(try_all).join());
     tried.unwrap_or_else(|_| Err(Error::system("start a thread", io::Error::other("it died"))))
 }
@@ -51,7 +51,7 @@ fn no_priority(core: u32, error: Error) -> Error {
     }
 }
 
-/// Runs once in every period until the time is over or somebody says `stop`.
+/// Runs once in every period until the time is over or `stop` is set.
 pub(super) fn run(asked: Asked, stop: &AtomicBool) -> Result<Seen, Error> {
     let Asked { core, period, length } = asked;
     let mut seen = Seen { latency: Histogram::new(), passed: 0, until_ready: None, until_run: None };

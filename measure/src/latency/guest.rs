@@ -37,7 +37,7 @@ impl GuestCommand {
         Ok(GuestCommand { command: command.into(), child, printed: Some(thread::spawn(read)) })
     }
 
-    /// Waits until it has ended, or somebody says `stop`.
+    /// Waits until it has ended, or `stop` is set.
     ///
     /// # Errors
     /// It failed (but for exit 6: what it measured is void, and says so), or what it printed is no measurement.
@@ -69,7 +69,7 @@ impl GuestCommand {
 
 impl Drop for GuestCommand {
     fn drop(&mut self) {
-        // It may have ended; nobody else waits for it, so its number is still its own.
+        // It may have ended; no other thread waits for it, so its number is still its own.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

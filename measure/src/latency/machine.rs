@@ -90,7 +90,7 @@ fn preemption(build: &str, cmdline: &str, debug: &str) -> Option<String> {
     let known = |mode: &&str| ["none", "voluntary", "full", "lazy"].contains(mode);
     let mode = now.filter(known).or(asked.filter(known)).map(String::from);
     let fixed = || match build.contains("PREEMPT_DYNAMIC") {
-        // Chosen at build time, and told in no place that everybody may read.
+        // Chosen at build time, and stated in no place that every user may read.
         true => None,
         false if build.contains("PREEMPT_LAZY") => Some("lazy".into()),
         false if build.contains("PREEMPT") => Some("full".into()),
@@ -138,7 +138,8 @@ pub(super) fn split(runs: &[LatencyRun]) -> String {
     match runs.iter().any(|run| run.until_ready.is_some()) {
         true => format!(
             "until_ready is the timer with its interrupt (L1, and sections with interrupts off); until_run is what cannot be preempted (L2) \
-             and whoever has a higher priority (I), which at priority 99 are SCHED_DEADLINE and the kernel's stopper threads only; {more}"
+             and threads of a higher priority (I), which at priority 99 are SCHED_DEADLINE and the kernel's stopper threads \
+             only; {more}"
         ),
         false => format!("L is not split: the kernel keeps no books of waiting (CONFIG_SCHED_INFO); {more}"),
     }

@@ -46,7 +46,7 @@ pub struct LatencyPlan {
 /// What is seldom needs the whole time, and longer periods may be missing: nothing may rest on it.
 const INTERRUPTED: &str = "it was interrupted before all periods and loads were measured for as long as was asked";
 
-/// Measures until all is done or somebody says `stop`; `on_run` hears before each run which one it is.
+/// Measures until all is done or `stop` is set; `on_run` hears before each run which one it is.
 ///
 /// Takes `periods · loads · length`. Policy, memory locks and processes are afterwards as before.
 ///

@@ -1,5 +1,5 @@
-//! Load that wants the kernel busy: processes on the measured cores, without a real-time priority, that die with whoever made
-//! them.
+//! Load that wants the kernel busy: processes on the measured cores, without a real-time priority, that die with the thread
+//! that made them.
 //!
 //! Each is a fork that allocates nothing, takes no lock and only calls the kernel, so that it may be made while other threads
 //! run. No program and no package is needed.
@@ -37,7 +37,7 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        // Nobody else waits for them, so their numbers are still their own.
+        // No other thread waits for them, so their numbers are still their own.
         for &pid in &self.0 {
             // SAFETY: takes no pointer.
             unsafe { libc::kill(pid, libc::SIGKILL) };

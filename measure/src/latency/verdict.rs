@@ -15,7 +15,7 @@ pub(super) fn judge(runs: &[LatencyRun], machine: &LatencyMachine, void: bool) -
         (1, true) => {
             let words = format!(
                 "cannot tell: the worst latency seen is {worst:.3}, but the measurement is void; measure again, \
-                 where nobody else takes the machine"
+                 where nothing else takes the machine"
             );
             (Answer::CannotTell, words)
         }

@@ -20,7 +20,7 @@ pub struct Flow {
 }
 
 /// Guests that send UDP packets of one byte to the remote machine, each packet a buffer of the kernel of its own, until it is dropped.
-/// Nobody reads what arrives.
+/// No process reads what arrives.
 #[derive(Debug)]
 pub struct Flood {
     stop: Arc<AtomicBool>,

@@ -74,7 +74,7 @@ impl SupplyProcess {
 
 impl Drop for SupplyProcess {
     fn drop(&mut self) {
-        // It may have ended; nobody else waits for it, so its number is still its own.
+        // It may have ended; no other thread waits for it, so its number is still its own.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

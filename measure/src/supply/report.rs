@@ -27,7 +27,7 @@ pub struct SupplyReport {
     /// what interrupts and a hypervisor took while it was.
     #[serde(rename = "cpu_ns")]
     pub cpu: Duration,
-    /// What a hypervisor took from `cores` meanwhile, whoever ran, in the kernel's ticks; `None` where it does not tell.
+    /// What a hypervisor took from `cores` meanwhile, no matter what ran, in the kernel's ticks; `None` where it does not tell.
     #[serde(rename = "steal_ns")]
     pub steal: Option<Duration>,
     /// Where the probe might run.

@@ -168,7 +168,7 @@ impl<A: Admission> Manager<A> {
         }
     }
 
-    /// Nobody waits for this member any more.
+    /// The change no longer waits for this member.
     pub(super) fn silent(&mut self, member: usize, now: Instant, out: &mut Vec<Action>) {
         self.end_boost(member, out);
         let state = &mut self.members[member];

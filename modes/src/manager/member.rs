@@ -38,7 +38,7 @@ pub(super) enum Phase {
     Raised { at: Instant },
     /// It was told, and has time until then.
     Commanded { until: Instant },
-    /// It runs the new tasks, or nobody waits for it any more.
+    /// It runs the new tasks, or the change no longer waits for it.
     Switched,
     /// What shrinks is being set.
     Lowering { set: u64, asked: Instant },

@@ -66,7 +66,7 @@ struct Change {
     to: Vec<usize>,
     back: bool,
     urgent: bool,
-    /// Each member may be boosted once: not on the way back, nor after a restart, when somebody else may have done so.
+    /// Each member may be boosted once: not on the way back, nor after a restart, when the manager before it may have done so.
     boosts: bool,
     /// All members; those at the end have nothing to do.
     order: Vec<usize>,
@@ -245,6 +245,6 @@ fn answer(who: Requester, outcome: Outcome, out: &mut Vec<Action>) {
             let message = crate::ToAgent::Answer { request, answered: outcome.word() };
             out.push(Action::Send { member, message });
         }
-        Requester::Nobody => {}
+        Requester::None => {}
     }
 }

@@ -38,9 +38,9 @@ impl<A: Admission> Manager<A> {
         self.class(member, local) == Class::Up
     }
 
-    /// All members, first those that change, in which order: those that only shrink, those of which nobody knows, those that only grow; in each the largest decrease
-    /// first. Those in the middle are put such that each passes with those before it done: a search that tries everything up to 12
-    /// of them, and gives up on some sets of more. O(members · parts) without them.
+    /// All members, first those that change, in which order: those that only shrink, those that are of neither class, those that
+    /// only grow; in each the largest decrease first. Those in the middle are put such that each passes with those before it
+    /// done: a search that tries everything up to 12 of them, and gives up on some sets of more. O(members · parts) without them.
     ///
     /// # Errors
     /// The modes do not fit, or there is no such order.

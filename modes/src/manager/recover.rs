@@ -81,7 +81,7 @@ impl<A: Admission> Manager<A> {
         self.urgent_rested = urgent.then_some(now);
         self.change = Some(Change {
             id,
-            who: Requester::Nobody,
+            who: Requester::None,
             asked: now,
             from: kept.from.clone(),
             to: kept.to.clone(),
@@ -98,7 +98,7 @@ impl<A: Admission> Manager<A> {
         self.retarget(now, out);
     }
 
-    /// Nobody knows when its reservation changed last: both count for a period.
+    /// When its reservation changed last is not known: both count for a period.
     fn may_lag(&mut self, member: usize, locals: [usize; 2], now: Instant) {
         if self.settings.transition == Transition::Fast {
             return;

@@ -110,7 +110,7 @@ impl<A: Admission> Manager<A> {
         let there = (0..self.members.len()).all(|member| !self.needs(member, to[member]));
         if there && self.change.is_none() {
             self.settled = to;
-            // Whoever failed gets another chance.
+            // A member that failed gets another chance.
             let failed = (0..self.members.len()).filter(|&member| self.members[member].failed);
             failed.for_each(|member| self.tell(member, now, out));
             return answer(who, Outcome::Unchanged, out);

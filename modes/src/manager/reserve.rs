@@ -147,7 +147,7 @@ impl<A: Admission> Manager<A> {
         if !change.back {
             change.silent.push(member);
             let from = change.from.clone();
-            // Not by an order that we know: whoever can goes back, the others are stuck.
+            // Where no order is known, each member that can goes back, and the others are stuck.
             let order = self.order(&from).unwrap_or_else(|_| (0..self.members.len()).rev().collect());
             return self.turn_back(order, now, out);
         }

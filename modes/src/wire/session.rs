@@ -6,7 +6,7 @@ use crate::message::{FromAgent, ToAgent};
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-/// The secret of a member, shared with its agent and nobody else. Never sent.
+/// The secret of a member, shared with its agent only. Never sent.
 pub type Key = [u8; 32];
 /// Random bytes, new for each session of each end.
 pub type Nonce = [u8; 16];
@@ -70,7 +70,7 @@ enum Stage {
     Proof { name: String, key: Key, transcript: Vec<u8> },
     /// Both may speak.
     Open,
-    /// Nobody may any more.
+    /// Neither may any more.
     Closed(Broken),
 }
 
@@ -129,8 +129,8 @@ impl Session<FromAgent, ToAgent> {
 #[allow(private_bounds)]
 impl<Out: Body, In: Body> Session<Out, In> {
     fn new(stage: Stage) -> Self {
-        let nobody = || Direction { hash: hash(&[0; 32]), count: 0 };
-        let (sends, takes) = (nobody(), nobody());
+        let unkeyed = || Direction { hash: hash(&[0; 32]), count: 0 };
+        let (sends, takes) = (unkeyed(), unkeyed());
         Session { stage, frames: Frames::default(), sends, takes, refused: 0, types: std::marker::PhantomData }
     }
 

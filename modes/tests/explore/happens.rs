@@ -126,7 +126,7 @@ impl Play<'_> {
     }
 
     pub(crate) fn restart_manager(&mut self) -> Result<(), String> {
-        // Whoever starts it again waits until no change of a reservation is pending.
+        // It is started again only when no change of a reservation is pending.
         if let Some(pending) = self.world.pending() {
             self.at(pending, Next::Manager);
             return Ok(());

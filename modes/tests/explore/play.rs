@@ -272,7 +272,7 @@ impl<'a> Play<'a> {
         doubted.map_or(Ok(()), |m| Err(format!("4: nothing went wrong with vm{m}, and it lost its guarantee")))
     }
 
-    /// Everything is delivered, everyone is up: all must be in one mode that somebody wanted, tasks and reservations
+    /// Everything is delivered, everyone is up: all must be in one mode that was wanted, tasks and reservations
     /// alike.
     pub(crate) fn at_rest(&mut self) -> Result<(), String> {
         let Some(manager) = &self.manager else { return Err("no manager".into()) };
@@ -287,7 +287,7 @@ impl<'a> Play<'a> {
         }
         let mode = manager.locals().to_vec();
         if !self.wanted.contains(&mode) {
-            return Err(format!("a mode that nobody wanted: {mode:?}"));
+            return Err(format!("a mode that was not wanted: {mode:?}"));
         }
         for (m, &local) in mode.iter().enumerate() {
             let member = &self.scene.table.members()[m];

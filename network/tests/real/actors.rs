@@ -99,7 +99,7 @@ fn keep(folder: &Path) {
     }
 }
 
-/// As somebody who may do nothing.
+/// As the user `nobody`, who has no privilege.
 fn nobody(folder: &Path) {
     let plan = plan(folder);
     // SAFETY: plain system calls; of this thread only, as the raw ones are.

@@ -95,7 +95,7 @@ fn units() {
             plan.count = unit;
             let network = Network::apply(&plan, &mut record).unwrap();
             let socket = stage.inside(&stage.guest(0), || std::net::UdpSocket::bind("10.77.0.10:7000").unwrap());
-            // Else there would be answers that nobody listens.
+            // Else there would be answers that no process listens.
             let _receiver = stage.inside(&stage.guest(1), || std::net::UdpSocket::bind("10.77.0.11:7000").unwrap());
             const UDP_SEGMENT: i32 = 103;
             let size = 8i32;

@@ -55,7 +55,7 @@ fn moved() {
         let mut record = Vec::new();
         let plan = plan(&[("v2", 90, 1)], &[high(0, 80, 1), low(1, 0)]);
         let packets = 4000;
-        // So that the bridge knows where each is, and floods nobody else.
+        // So that the bridge knows where each is, and floods no other port.
         stage.send(1, 0, 20, Duration::from_millis(20));
         let without = {
             let at = softirqs();
@@ -181,7 +181,7 @@ fn new_interface() {
         Network::apply(&plan(&[], &[high(0, 80, 1)]), &mut record).unwrap();
         stage.ip("link del v0");
         stage.plug(0);
-        // Somebody else likes it so.
+        // Another program sets it so.
         stage.within(&stage.host(), "ethtool -K v0 gro on tso off");
         stage.within(&stage.host(), "tc qdisc add dev v0 clsact");
         stage.within(&stage.host(), "sh -c echo${IFS}1>/sys/class/net/v0/threaded");
@@ -192,7 +192,7 @@ fn new_interface() {
     });
 }
 
-/// Somebody else's filter on the clsact that we made: it stays, and so does what it is on.
+/// Another program's filter on the clsact that we made: it stays, and so does what it is on.
 fn filter_of_others() {
     let stage = Stage::new(1);
     stage.inside(&stage.host(), || {
@@ -261,7 +261,7 @@ fn rebalance() {
         for way in &moves {
             assert!(of(&way.name).ends_with(&format!(" on {}", way.to)), "{:?}", of(&way.name));
         }
-        // Whoever shares a core has a number of its own.
+        // Each thread on a shared core has a priority of its own.
         let mut own: Vec<(u32, Option<u8>)> =
             network.status().iter().filter(|s| s.priority.is_some()).map(|s| (s.core, s.priority)).collect();
         own.sort_unstable();
@@ -271,7 +271,7 @@ fn rebalance() {
     });
 }
 
-/// A tap that was opened with IFF_NAPI has a thread; a plain one that nobody holds for a virtual machine is refused.
+/// A tap that was opened with IFF_NAPI has a thread; a plain one that no process holds for a virtual machine is refused.
 fn tap() {
     let stage = Stage::new(0);
     stage.inside(&stage.host(), || {

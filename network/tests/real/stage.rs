@@ -85,7 +85,7 @@ impl Stage {
         stage
     }
 
-    /// No packets that nobody asked for.
+    /// No unrequested packets.
     fn quiet(&self, namespace: &str) {
         const OFF: &str = "for f in /proc/sys/net/ipv6/conf/*/disable_ipv6; do [ ! -e $f ] || echo 1 >$f; done";
         run(&["ip", "netns", "exec", namespace, "sh", "-c", OFF]);

@@ -149,7 +149,7 @@ impl Oracle {
         }
     }
 
-    /// What nobody charged is charged in full.
+    /// Time that was not charged is charged in full.
     fn charge_all(&mut self, now: u64) {
         self.burn(now);
         for core in 0..self.cores.len() {
@@ -230,7 +230,7 @@ impl Oracle {
         true
     }
 
-    /// (left, deadline, boost_ns) as somebody who looks now sees them.
+    /// (left, deadline, boost_ns) as a look at the present time returns them.
     pub(crate) fn look(&self, index: usize) -> (i64, u64, u64) {
         let mut s = self.servers[index].clone();
         s.book(self.now);

@@ -107,7 +107,7 @@ impl Pair {
         same("until", now, until, decision.until)?;
         same("the mask of changed cores", now, changed, decision.changed)?;
         self.order(now)?;
-        self.idles_only_if_nobody_is_eligible(now)
+        self.idles_only_if_no_server_is_eligible(now)
     }
 
     /// The whole order is that of the text, and who runs follows from it by walking down.
@@ -134,7 +134,7 @@ impl Pair {
     }
 
     /// Law 3: as the pool says it, so this holds whatever the oracle thinks.
-    fn idles_only_if_nobody_is_eligible(&self, now: u64) -> Result<(), String> {
+    fn idles_only_if_no_server_is_eligible(&self, now: u64) -> Result<(), String> {
         let running: Vec<Id> = (0..self.cores).filter_map(|core| self.pool.running(core as u32)).collect();
         let idle_cores = self.cores - running.len();
         let rank = |i: usize| self.oracle.rank(i, self.pool.deadline_ns(self.ids[i]));

@@ -149,7 +149,7 @@ impl Engine {
         let slots: Vec<usize> = (0..self.servers.len()).filter(|&slot| self.servers[slot].is_some()).collect();
         let slot_of =
             |id| slots.iter().copied().find(|&slot| self.servers[slot].as_ref().is_some_and(|one| one.id == id));
-        // Who has no claim gets what is left over, like everybody who has no server.
+        // A server without a claim gets what is left over, like threads without a server.
         let order = self.pool.order(watch::SERVERS).into_iter().take_while(|place| !place.leftovers);
         let order: Vec<usize> = order.filter_map(|place| slot_of(place.id)).collect();
         for &slot in slots.iter().filter(|slot| !order.contains(slot)) {
@@ -167,7 +167,7 @@ impl Engine {
         }
         let mut is_as_decided = true;
         self.alone = self.alone_in_hi();
-        // Last: going on is no news to whoever orders it.
+        // Last: threads that go on by this decision must not cause an event.
         for &slot in &slots {
             let Some(server) = &self.servers[slot] else { continue };
             let follow = slots.len() > 1 && self.alone != Some(slot) || server.managed.server.kind.facts().idling_costs;
@@ -178,7 +178,7 @@ impl Engine {
             };
             let account = self.watch.account(slot);
             account.urgent.store(urgent, SeqCst);
-            // Who was woken from another core before that told nobody.
+            // A thread that was woken from another core before that caused no event.
             let is_ready = account.awake.load(SeqCst) > 0;
             is_as_decided &= urgent == 0 || account.parked.load(Relaxed) != 0 || server.is_ready == is_ready;
         }
@@ -186,7 +186,7 @@ impl Engine {
     }
 
     /// In HI, the only server of high criticality, if it has budget: whenever it wakes it goes before all others, which the kernel does by
-    /// itself, so that nobody has to be told before its budget may end.
+    /// itself, so that the manager needs no event before its budget may end.
     fn alone_in_hi(&self) -> Option<usize> {
         if self.pool.core_mode(0) == CoreMode::Lo || self.boosted() {
             return None;

@@ -13,7 +13,7 @@ const NEAREST: u64 = 10_000;
 const LOOKED_AFTER: usize = 64;
 
 impl Engine {
-    /// Works until told to stop; then lets everybody go on.
+    /// Works until it is ordered to stop; then lets all threads go on.
     pub(in super::super) fn run(mut self) {
         let mut go_on = true;
         while go_on {

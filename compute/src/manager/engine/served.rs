@@ -95,7 +95,7 @@ impl Served {
         is_new
     }
 
-    /// Keeps its threads off the core: below everybody else's real-time threads, and stopped if it is to be capped.
+    /// Keeps its threads off the core: below the real-time threads of all others, and stopped if it is to be capped.
     pub(super) fn park(&mut self, account: &watch::Account, left: i64) {
         if self.priority.take().is_some() {
             self.threads.iter().for_each(|&tid| give(tid, None));

@@ -1,4 +1,4 @@
-//! Against servers of our own that speak as QEMU 7.2 does (the lines are recorded), or as nobody should.
+//! Against servers of our own that speak as QEMU 7.2 does (the lines are recorded), or as no server should.
 
 use super::*;
 use std::io::{BufRead, BufReader};
@@ -66,7 +66,7 @@ fn who_does_not_speak_qmp_is_quoted() {
 }
 
 #[test]
-fn a_socket_that_serves_somebody_else_is_an_error_after_two_seconds() {
+fn a_socket_that_serves_another_client_is_an_error_after_two_seconds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("qmp");
     // As QEMU: one client may wait while another one is served; a third one cannot even connect.
@@ -100,7 +100,7 @@ fn a_vm_that_was_started_again_is_found_again() {
         let server = serve(UnixListener::bind(&path).unwrap(), lines);
         assert_eq!(ask(&path).unwrap().vcpus.len(), 2);
         server.join().unwrap();
-        assert!(ask(&path).unwrap_err().contains("nobody serves"), "the socket's file stays");
+        assert!(ask(&path).unwrap_err().contains("no process serves"), "the socket's file stays");
         std::fs::remove_file(&path).unwrap();
     }
     std::fs::write(&path, "").unwrap();

@@ -418,7 +418,7 @@ impl Oracle {
         events.into_iter().min()
     }
 
-    /// (left, deadline) as somebody who looks now sees them.
+    /// (left, deadline) as a look at the present time returns them.
     pub(crate) fn look(&self, i: usize) -> (i64, u64) {
         let mut s = self.servers[i].clone();
         s.book(self.hi, self.now);

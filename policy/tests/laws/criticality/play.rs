@@ -194,10 +194,10 @@ impl Play<'_> {
         self.ran = 0;
     }
 
-    /// Whoever wakes or falls asleep at t, is changed or boosted; whether anybody was.
+    /// Wakes servers or puts them to sleep at t, changes or boosts them; whether it did so to any.
     fn events(&mut self, t: u64) -> bool {
-        let everybody = self.random.random_bool(0.01);
-        let all_in = everybody && self.random.random_bool(0.5);
+        let wake_all = self.random.random_bool(0.01);
+        let all_in = wake_all && self.random.random_bool(0.5);
         let mut any = false;
         for i in 0..self.servers.len() {
             if self.random.random_bool(0.01) || all_in {
@@ -217,7 +217,7 @@ impl Play<'_> {
                 (Habit::Rhythm(ran, _), true) => s.supplied - s.had_when_woken >= ran,
                 (Habit::Rhythm(_, asleep), false) => t >= s.slept + asleep,
             };
-            if turns || (everybody && !s.ready) {
+            if turns || (wake_all && !s.ready) {
                 if !any {
                     self.charge(t);
                 }

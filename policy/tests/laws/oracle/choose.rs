@@ -10,7 +10,7 @@ impl Oracle {
         self.charge_all(now);
         for s in &mut self.servers {
             s.boosted = s.boosted.filter(|&until| until > now);
-            // An idle constant bandwidth server is booked when it wakes or somebody looks.
+            // An idle constant bandwidth server is booked when it wakes or is looked at.
             if s.kind != Kind::ConstantBandwidth || s.ready || s.pending.is_some() {
                 s.settle(now);
             }

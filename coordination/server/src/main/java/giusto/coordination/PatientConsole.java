@@ -6,7 +6,7 @@ import ch.qos.logback.core.ConsoleAppender;
 import java.util.concurrent.LinkedBlockingQueue;
 
 /**
- * A console that writes a little later: a recovery logs a hundred lines, and whoever waits for the server waits for them too.
+ * A console that writes a little later: a recovery logs a hundred lines, and clients of the server would wait for them.
  * Lines keep the time at which they were said, and their order. A thread writes them every {@value #EVERY_MS} ms; an error, and
  * the end of the process, writes them at once. What is lost when the process is killed is what it said in its last quarter of a
  * second.

@@ -28,8 +28,8 @@ import org.apache.kafka.common.serialization.LongSerializer;
 public final class Load {
 
     /**
-     * Clients that come back fast, in every arm: it is not their back-off that is measured. And that know of a broker that has come
-     * back before the other one dies: with the default of five minutes they would know nobody then.
+     * Clients that come back fast, in every arm: it is not their back-off that is measured. They also learn of a broker that
+     * has come back before the other one dies: with the default of five minutes they would then know no live broker.
      */
     private static final Map<String, Object> PATIENCE = Map.of("retry.backoff.ms", 10, "retry.backoff.max.ms", 20,
         "reconnect.backoff.ms", 10, "reconnect.backoff.max.ms", 20, "request.timeout.ms", 60_000,

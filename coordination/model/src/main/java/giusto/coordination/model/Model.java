@@ -13,7 +13,7 @@ import java.util.function.BiConsumer;
  * followers); any connection may break at any time, which with steps that are simply not taken is every partition; a message is
  * received when the receiver's step is taken, or never; any server may lose its process and what was not forced at any time, up
  * to a number of losses. Writes in the background end at any later time, or are lost: which of them, is decided when the server
- * is lost, because nobody can tell before. A reader sees what is committed as soon as it is.
+ * is lost, because no step can observe it earlier. A reader sees what is committed as soon as it is.
  *
  * <p>Laws: what a client has seen is never contradicted (by a commit, or by a follower that serves), and every leader that
  * begins to serve has all of it.
@@ -52,7 +52,7 @@ final class Model {
         return s;
     }
 
-    /** Epoch 1 was led by A, and all took part; A logged a transaction that nobody else has, and all lost one another. */
+    /** Epoch 1 was led by A, and all took part; A logged a transaction that no other server has; then all connections broke. */
     State inherited(int losses) {
         State s = new State(new byte[SIZE]);
         s.f[LOSSES] = (byte) losses;
@@ -151,7 +151,7 @@ final class Model {
             break;
         case HAS_CURRENT:
             if (s.get(b, CURRENT) != s.get(b, EPOCH)) {
-                // Counted once the leader acknowledges too: nobody can tell that from receiving it later.
+                // Counted once the leader acknowledges too: this cannot be distinguished from receiving it later.
                 return;
             }
             State t = s.copy();

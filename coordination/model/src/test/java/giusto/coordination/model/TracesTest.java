@@ -49,7 +49,7 @@ class TracesTest {
                 break;
             case "serves":
                 wrong(variant, events, i, new Event(e.what, e.from, e.to, e.epoch, e.disk - 1), "a leader has not entered", refused);
-                wrong(variant, without(events, i - 1, "entered", e), -1, null, "it serves whom nobody acknowledged", refused);
+                wrong(variant, without(events, i - 1, "entered", e), -1, null, "it serves without an acknowledgement", refused);
                 break;
             default:
             }

@@ -9,9 +9,9 @@ import org.slf4j.LoggerFactory;
  * When the two epochs of ZAB reach the disk.
  *
  * <p>A server <em>promises</em> epoch e when it answers LEADERINFO(e) (a leader: when it sends it), and <em>enters</em> e when
- * its history is that of the leader and it acknowledges NEWLEADER(e). Both must be on disk before they are told to anybody.
- * Stock ZooKeeper writes them at that moment, in the way of the recovery. Here the promise is written beforehand: whoever has
- * no leader reserves the epoch after the one it promised. The file is then never lower than the promise, which is all that
+ * its history is that of the leader and it acknowledges NEWLEADER(e). Both must be on disk before they are sent to any server.
+ * Stock ZooKeeper writes them at that moment, in the way of the recovery. Here the promise is written beforehand: a server
+ * without a leader reserves the epoch after the one it promised. The file is then never lower than the promise, which is all that
  * safety asks (docs/coordination.md); what was reserved and never promised may be lowered again.
  *
  * <p>Called by {@link RtQuorumPeer} from its main thread, and by the threads of a leader's followers. Threads: the lock makes
@@ -32,7 +32,7 @@ final class EpochStore {
         MEMORY
     }
 
-    /** Where epochs are kept. A call that returns has happened; of one that throws nobody knows. */
+    /** Where epochs are kept. A call that returns has taken effect; after one that throws, its effect is unknown. */
     interface Files {
         /** Replaces a file atomically and forces it, as stock does. */
         void force(String name, long value) throws IOException;
@@ -54,7 +54,7 @@ final class EpochStore {
     private final Files files;
     private final Executor background;
 
-    /** The highest epoch promised to anybody since this process started, and what the file was. */
+    /** The highest epoch promised to any server since this process started, and what the file was. */
     private long promised = -1;
     /** What the file of the promise holds at least, as far as we wrote it; -1 where we have not. */
     private long durable = -1;

@@ -13,7 +13,7 @@ import org.slf4j.LoggerFactory;
 /**
  * What a leader takes from a learner: writes, syncs, and sessions. A learner answers all else itself, and 3.9.5 does not look: for a
  * request of type "error" its CommitProcessor halts, so that no client of the leader is answered any more and every later proposal
- * stays in memory (FinalRequestProcessor treats it as a write that nobody proposed); a session without an end is kept for good.
+ * stays in memory (FinalRequestProcessor treats it as a write that was not proposed); a session without an end is kept for ever.
  */
 final class Forwarded {
 

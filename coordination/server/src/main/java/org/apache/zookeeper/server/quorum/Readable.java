@@ -64,7 +64,7 @@ final class Readable {
         return failing(request);
     }
 
-    /** An empty multi in the place of a request: whoever waits for that is answered. */
+    /** An empty multi in the place of a request: its client gets an answer. */
     static Request failing(Request request) {
         Request error = new Request(request.cnxn, request.sessionId, request.cxid, OpCode.multi, RequestRecord.fromBytes(new byte[0]),
             request.authInfo);

@@ -19,8 +19,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Stock's election channel, which tells our peer what arrives, and which strangers cannot stop. In stock one connection that says
  * nothing holds up all others, one address with a port above 65535 ends the thread that accepts, one malformed configuration ends
- * the thread that reads votes, every number that a stranger gives itself is remembered for ever, and 20 addresses at which nobody
- * answers leave no thread to connect to a peer.
+ * the thread that reads votes, every number that a stranger gives itself is remembered for ever, and 20 addresses that do not
+ * answer leave no thread to connect to a peer.
  */
 class RtCnxnManager extends QuorumCnxManager {
 

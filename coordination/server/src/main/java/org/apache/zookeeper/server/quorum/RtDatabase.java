@@ -70,7 +70,7 @@ final class RtDatabase extends ZKDatabase {
         }
     }
 
-    /** Nobody writes behind what was taken back. */
+    /** Refuses writes after a failure: nothing may follow what was taken back. */
     private void open() throws IOException {
         if (failed) {
             throw new IOException("the log failed before, and this server ends");

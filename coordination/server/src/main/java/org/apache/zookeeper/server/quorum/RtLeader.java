@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Stock's leader, which gives way to one that has the followers, and whose port strangers cannot use to stop it: by an epoch at
- * the end of all epochs, connections that never become learners, questions whose answers nobody reads, packets without an end,
+ * the end of all epochs, connections that never become learners, requests whose answers are not read, packets without an end,
  * ever new names, requests that no learner forwards.
  */
 final class RtLeader extends Leader {
@@ -86,8 +86,8 @@ final class RtLeader extends Leader {
     }
 
     /**
-     * Whoever completes the quorum writes the leader's promise. Where that fails stock's other threads go on all the same; a server
-     * that then enters the epoch does not start any more, as it is above what it promised.
+     * The caller that completes the quorum writes the leader's promise. If that fails stock's other threads go on all the same; a
+     * server that then enters the epoch does not start any more, as it is above what it promised.
      */
     private long promisedEpoch(long sid, long promised) throws InterruptedException, IOException {
         try {
@@ -103,8 +103,8 @@ final class RtLeader extends Leader {
     }
 
     /**
-     * Another server leads, with a better vote or in a later round: who has no quorum soon is the one that nobody follows. Stock
-     * waits for initLimit ticks, and is missing meanwhile.
+     * Another server leads, with a better vote or in a later round. A leader that has no quorum soon after has no followers and
+     * gives way. Stock waits for initLimit ticks, and is missing meanwhile.
      */
     void heardRival() {
         synchronized (arriving) {
@@ -124,7 +124,7 @@ final class RtLeader extends Leader {
         } catch (InterruptedException e) {
             return;
         }
-        lookAgain("Another server leads and nobody follows this one");
+        lookAgain("Another server leads and this one has no followers");
     }
 
     private void lookAgain(String why) {

@@ -119,7 +119,7 @@ class RtQuorumPeer extends QuorumPeer {
         manager.listener.start();
         waiting.roundsBegin();
         FastLeaderElection election = new FastLeaderElection(this, manager);
-        // Before its threads start: nobody has seen the queues that are replaced.
+        // Before its threads start: no thread has used the queues that are replaced.
         election.recvqueue = new VoteQueue(this, election, settings.has(Settings.Feature.UNANIMOUS));
         election.sendqueue = new WordQueue(election);
         election.start();

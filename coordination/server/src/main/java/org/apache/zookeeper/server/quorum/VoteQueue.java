@@ -21,7 +21,7 @@ import org.apache.zookeeper.server.quorum.QuorumPeer.ServerState;
  *     change of our own vote: by then all votes are in, if servers notice a dead leader within j of each other, messages take at
  *     most d, and w &gt; j + d (5.2).</li>
  * <li>It ends at once when the proposed leader says that it leads, and (feature UNANIMOUS) when every voter but the leader we
- *     lost proposes what we do: then nobody is left whose vote could be better. Not where nobody has served yet: servers that
+ *     lost proposes what we do: then no better vote can come. Not where no server has served yet: servers that
  *     start do not all have the same configuration.</li>
  * <li>A peer that notices the death after us did not take our vote, which came while it still followed. When its first vote of
  *     our round comes and is worse than ours, it is told ours again. Stock leaves both waiting for a whole round.</li>

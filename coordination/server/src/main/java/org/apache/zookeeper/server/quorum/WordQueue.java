@@ -11,7 +11,7 @@ import org.apache.zookeeper.server.quorum.QuorumPeer.ServerState;
  * <p>Between the end of an election and the moment the peer notes its outcome, stock answers a peer that still looks for a leader
  * with the state of now and the vote of the election before. The peer has no use for that; and because stock keeps only the last
  * unsent message to each peer, it can take the place of the vote that peer waits for, who then waits until it asks again.
- * Otherwise the round of a server that has a leader is that of its vote; it is -1 where nobody elected that leader, but a
+ * Otherwise the round of a server that has a leader is that of its vote; it is -1 where that leader was not elected, but a
  * reconfiguration that removed the one before named it.
  */
 final class WordQueue extends LinkedBlockingQueue<ToSend> {

@@ -15,7 +15,7 @@ class DoorTest {
     private final Door door = new Door();
 
     @Test
-    void oneThatIsSilentHoldsUpNobody() throws InterruptedException {
+    void aSilentConnectionDelaysNoOther() throws InterruptedException {
         CountDownLatch never = new CountDownLatch(1);
         List<Socket> silent = new ArrayList<>();
         for (int i = 0; i < 3 * Door.ROOM; i++) {

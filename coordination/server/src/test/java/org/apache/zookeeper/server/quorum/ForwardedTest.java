@@ -33,7 +33,7 @@ class ForwardedTest {
         for (int timeout : new int[] {1, 40_000, Forwarded.LONGEST_SESSION_MS}) {
             assertEquals(OpCode.createSession, session(new CreateSessionTxn(timeout)), "" + timeout);
         }
-        // Whoever waits for it is answered: with an error, as of a multi that cannot be read.
+        // The client gets an answer: an error, as for a multi that cannot be read.
         for (int timeout : new int[] {0, -1, Integer.MIN_VALUE, Forwarded.LONGEST_SESSION_MS + 1, Integer.MAX_VALUE}) {
             assertEquals(OpCode.multi, session(new CreateSessionTxn(timeout)), "" + timeout);
         }

@@ -16,7 +16,7 @@ import org.apache.zookeeper.server.quorum.QuorumPeer.QuorumServer;
 import org.apache.zookeeper.server.quorum.flexible.QuorumMaj;
 import org.junit.jupiter.api.Test;
 
-/** Server 3 of 3, and an address where nobody ever answers. */
+/** Server 3 of 3, and an address that never answers. */
 class RtCnxnManagerTest {
 
     private final Set<Long> asked = ConcurrentHashMap.newKeySet();

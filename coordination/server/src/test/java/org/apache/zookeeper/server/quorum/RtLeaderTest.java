@@ -31,7 +31,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A leader, alone in its configuration, and learners of which nobody reads what they are told. */
+/** A leader, alone in its configuration, and learners that do not read what they are sent. */
 class RtLeaderTest {
 
     @TempDir

@@ -143,7 +143,7 @@ class VoteQueueTest {
     }
 
     @Test
-    void theProposedLeadersWordEndsItAndNobodyElses() throws Exception {
+    void onlyTheProposedLeadersWordEndsIt() throws Exception {
         queue.poll(1, TimeUnit.MILLISECONDS);
         election.updateProposal(5, 100, 1);
         queue.offer(vote(4, ServerState.LEADING, 4, 100, 7));
@@ -213,7 +213,7 @@ class VoteQueueTest {
             queue.offer(agrees(sid));
         }
         while (finalizePoll() != null) {
-            // The votes; then nobody is left.
+            // The votes; then no voter is left.
         }
         assertEquals(Settings.STOCK_WAIT_NS, peer.waitNs());
         long start = System.nanoTime();
