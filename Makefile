@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: setup build run check test bench soak lint pages install uninstall deb clean
+.PHONY: setup build run check test bench soak status lint pages install uninstall deb clean
 .DEFAULT_GOAL := run
 
 setup:
@@ -35,6 +35,10 @@ bench: setup build
 
 soak: setup build
 	@tests/soak.sh
+
+# Runs the command of each claim in docs/status/ whose code has changed since its last result, and writes the pages. Hours.
+status: setup build
+	@scripts/status.py run
 
 lint: setup
 	@tests/lint.sh

@@ -12,6 +12,7 @@ if command -v gofmt >/dev/null; then
 fi
 python3 scripts/architecture.py --check
 python3 scripts/tidy.py
+python3 scripts/status.py check
 if git grep -nE '\bGI_(PERIODIC_[A-Z]+|POLLING|DEFERRABLE|SPORADIC|CONSTANT_BANDWIDTH|UNLIMITED)\b' -- policy/core policy/policy.h; then
 	echo "a kind of server is named outside policy/kinds; expected a fact or an event of kinds/table.h" >&2
 	exit 1
