@@ -58,6 +58,14 @@ impl<'a> Demand<'a> {
         Ok(Some(found.map_err(|short| Shortfall { task: self.any.unwrap_or(short.task), ..short })))
     }
 
+    /// Where it was compared; in any order, of all tasks together.
+    pub(crate) fn points(&self, proof: Certificate) -> Vec<Point> {
+        match self.any {
+            Some(_) => proof.points.last().map(|point| Point { task: None, ..*point }).into_iter().collect(),
+            None => proof.points,
+        }
+    }
+
     /// In any order: a job that is longer than the shortest deadline may come first.
     fn beyond_hope(&self) -> bool {
         self.tasks.iter().any(|task| task.wcet > task.deadline)

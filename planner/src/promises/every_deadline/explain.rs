@@ -1,10 +1,12 @@
 //! Where the numbers of a server that keeps all deadlines come from.
 
 use super::cheapest::QUANTUM;
-use crate::backend::Deviation;
+use crate::backend::{Deviation, Limits};
 use crate::needs::Need;
 use crate::words::{reason, share, time};
-use giusto_model::{Bandwidth, Certificate, Duration, GuestScheduler, Point, Promise, Reason, Service, ServicePlan};
+use giusto_model::{
+    Bandwidth, Certificate, Duration, GuestScheduler, Interface, Point, Promise, Reason, RestsOn, Service, ServicePlan,
+};
 
 /// Where the numbers of one virtual CPU come from, in one of its modes.
 pub(super) fn reasons(
@@ -46,6 +48,61 @@ pub(super) fn reasons(
         reason("budget", format!("{} ({})", time(server.budget), share(server.bandwidth())), format!("required + loss; at most {} ({limit})", share(most))),
     ]);
     reasons
+}
+
+/// Where the numbers of a server come from that is cheaper than `periodic`, the cheapest periodic resource.
+pub(super) fn alternative(
+    service: &Service,
+    need: &Need,
+    scheduler: GuestScheduler,
+    deviation: &Deviation,
+    limits: &Limits,
+    periodic: Option<Interface>,
+    (most, limit): (Bandwidth, &str),
+) -> Vec<Reason> {
+    let Need { interface: server, tasks, .. } = need;
+    let Certificate::EveryDeadline { budget: counted, rests_on, .. } = need.certificate else { return Vec::new() };
+    let only = tasks.len() == 1 && tasks[0].copies == 1;
+    let bounds = format!("{} to {} ({})", time(limits.shortest), time(limits.longest), limits.bounds);
+    let instead = periodic.map_or("a periodic resource is not enough".into(), |periodic| {
+        format!("a periodic resource that may supply anywhere in its period would take {}", share(periodic.bandwidth()))
+    });
+    let (order, rests, period, required, loss, latency, sum) = match rests_on {
+        RestsOn::WholeCore { .. } => (
+            why_scheduler(scheduler, only, service.origin.has_vcpus()),
+            format!("its core, without other reservations, and a budget that never runs out [LiH21, Theorem 1]; {instead}"),
+            format!(
+                "of the multiples of the hyperperiod or of its tasks' periods within {bounds} the one that takes least; the                  budget only limits what it takes if it does not do what was declared"
+            ),
+            "the most work of any period on a whole core, what is lost of it included".to_string(),
+            format!("of each period, not counted on: {}", deviation.why),
+            "timers, wake-ups and the kernel's own work: at the start of every window, not counted on; so much work may be              put off into the next period",
+            "required + loss + latency",
+        ),
+        RestsOn::WakeUp | RestsOn::PeriodicResource => (
+            "in any order all of it is done by the end of the period".into(),
+            format!("a period that begins when work comes: constant_bandwidth; {instead}"),
+            format!("of those within {bounds} that end before the shortest deadline, less the latency, the cheapest"),
+            "all that its tasks may ask for in a period and the latency".to_string(),
+            format!("of each budget, not counted on: {}", deviation.why),
+            "before a wake-up is seen and work begins: timers, wake-ups and the kernel's own work",
+            "required + loss",
+        ),
+    };
+    vec![
+        reason("rests on", rests_on, rests),
+        reason("scheduler", scheduler, order),
+        reason("utilization", share(need.utilization), "U = Σ C/T of its tasks, copies counted"),
+        reason("period", time(server.period), period),
+        reason("required", format!("{} ({})", time(counted), share(need.required)), required),
+        reason("loss", time(deviation.loss), loss),
+        reason("latency", time(deviation.latency), latency),
+        reason(
+            "budget",
+            format!("{} ({})", time(server.budget), share(server.bandwidth())),
+            format!("{sum}; at most {} ({limit})", share(most)),
+        ),
+    ]
 }
 
 fn why_scheduler(scheduler: GuestScheduler, only: bool, vm: bool) -> String {

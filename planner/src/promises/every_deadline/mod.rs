@@ -1,5 +1,6 @@
 //! Every deadline: the server of each virtual CPU, and what proves that it is enough.
 
+mod alternatives;
 pub(super) mod cheapest;
 mod explain;
 mod refusal;
@@ -7,7 +8,7 @@ mod spread;
 
 pub use refusal::{Late, Shortage};
 
-use crate::backend::{choose, deviation, most_of_a_core, Deviation, Wanted};
+use crate::backend::{choose, deviation, most_of_a_core, Deviation, Limits, Wanted};
 use crate::facts::Facts;
 use crate::host::{OneHost, Times};
 use crate::needs::{Company, Need, Vcpu};
@@ -16,14 +17,15 @@ use crate::promises::method::{Asks, Method, Room};
 use crate::refusal::{Cause, NearestFit, Refusal};
 use crate::trial::Trial;
 use crate::words::{share, time};
+use alternatives::Found;
 use cheapest::{cheapest, Demand};
 use explain::reasons;
 use giusto_analysis::interface::Shortfall;
-use giusto_analysis::share::utilization;
+use giusto_analysis::share::utilization_at_most as utilization;
 use giusto_analysis::Error;
 use giusto_model::{
-    Bandwidth, Certificate, Duration, GuestScheduler, Host, HostLatency, Interface, LocalNeed, Point, Promise, Service,
-    ServiceMode, ServicePlan, SiteCriticality, Task, STOPPED,
+    Bandwidth, Certificate, Duration, GuestScheduler, HostLatency, Interface, LocalNeed, Promise, RestsOn,
+    Scheduler, ServerKind, Service, ServiceMode, ServicePlan, SiteCriticality, Task, STOPPED,
 };
 use spread::{parts, Part};
 
@@ -42,7 +44,7 @@ struct Local {
 /// the worst of its modes, with what changes of the mode cost.
 ///
 /// Errors: no backend, tasks that cannot be analysed, deadlines for which no core is enough.
-fn servers(service: &Service, host: &Host, facts: &Facts, times: Times) -> Result<Vec<Vcpu>, Refusal> {
+fn servers(service: &Service, on: &OneHost, times: Times, company: Company) -> Result<Vec<Vcpu>, Refusal> {
     let Promise::EveryDeadline { vcpus, placed, scheduler } = &service.promise else { return Ok(Vec::new()) };
     let spread = |tasks: &[Task], placed: &[u32]| {
         parts(&service.origin, *vcpus, tasks, placed).ok_or_else(|| refused(service, Error::Range))
@@ -71,7 +73,7 @@ fn servers(service: &Service, host: &Host, facts: &Facts, times: Times) -> Resul
             let part = at_worst(&parts[vcpu], &service.tasks, worst);
             locals.push(Local { name: None, worst: true, part });
         }
-        entry(service, locals, host, facts)
+        entry(service, locals, on, company)
     };
     (0..*vcpus as usize).map(vcpu).collect()
 }
@@ -83,7 +85,8 @@ fn at_worst(part: &Part, tasks: &[Task], worst: &[Duration]) -> Part {
     Part { vcpu: part.vcpu, tasks: part.tasks.iter().map(one).collect() }
 }
 
-fn entry(service: &Service, locals: Vec<Local>, host: &Host, facts: &Facts) -> Result<Vcpu, Refusal> {
+fn entry(service: &Service, locals: Vec<Local>, on: &OneHost, company: Company) -> Result<Vcpu, Refusal> {
+    let (host, facts) = (on.host, on.facts);
     let fault = |why| refused(service, why);
     let Promise::EveryDeadline { scheduler, .. } = &service.promise else { return Err(fault(Error::NoTasks)) };
     let chosen = choose(service, Wanted::Deadlines, facts)?;
@@ -105,6 +108,18 @@ fn entry(service: &Service, locals: Vec<Local>, host: &Host, facts: &Facts) -> R
         (shortest, found) = (limits.shortest, from(limits.shortest)?);
     }
     let vcpu = locals[0].part.vcpu;
+    // Where it always does the same: budgets of one period for several modes are known of the periodic resource only.
+    if let ([local], None, None) = (locals.as_slice(), &service.agent, &service.criticality) {
+        let (tasks, kind) = (local.part.tasks.as_slice(), chosen.kind);
+        let periodic = found.filter(fits);
+        let other = cheaper(tasks, &demand(0), kind, periodic, company, &deviation, limits, most);
+        if let Some(other) = other {
+            let alone = matches!(other.rests_on, RestsOn::WholeCore { .. }) || chosen.backend.abilities().at_the_tick;
+            let mut need = of(other, tasks, used[0]).map_err(fault)?;
+            need.reasons = explain::alternative(service, &need, *scheduler, &deviation, limits, found, (most, limit));
+            return Ok(Vcpu { vcpu, chosen, locals: vec![need], worst: None, critical: false, alone });
+        }
+    }
     let Some(Interface { period, .. }) = found.filter(fits) else {
         // The mode that needs most, by itself.
         let alone = |local: usize| match used[local] < Bandwidth::ONE {
@@ -152,6 +167,53 @@ fn entry(service: &Service, locals: Vec<Local>, host: &Host, facts: &Facts) -> R
     Ok(Vcpu { vcpu, chosen, locals: needs, worst, critical: service.criticality.is_some(), alone })
 }
 
+/// A core to itself is to save so much of it.
+const WORTH_A_CORE: (u64, u64) = (5, 100);
+
+/// What keeps all deadlines for less than `periodic`, the cheapest periodic resource.
+#[allow(clippy::too_many_arguments)]
+fn cheaper(
+    tasks: &[Task],
+    demand: &Demand<'_>,
+    kind: ServerKind,
+    periodic: Option<Interface>,
+    company: Company,
+    deviation: &Deviation,
+    limits: &Limits,
+    most: Bandwidth,
+) -> Option<Found> {
+    let fits = |found: &Found| found.server.bandwidth() <= most;
+    let less = |found: &Found| periodic.is_none_or(|periodic| found.server.bandwidth() < periodic.bandwidth());
+    let beside = alternatives::at_wake_up(tasks, kind, deviation, limits).filter(|found| fits(found) && less(found));
+    let shared = beside.as_ref().map(|found| found.server).or(periodic).map(|server| server.bandwidth());
+    let whole = match (company, shared) {
+        (Company::Beside, Some(_)) => None,
+        _ => alternatives::whole_core(tasks, demand, kind, deviation, limits).filter(fits),
+    };
+    let (points, hundred) = WORTH_A_CORE;
+    let worth = |found: &Found| {
+        let with = Bandwidth::new(points, hundred).and_then(|more| more.checked_add(found.server.bandwidth()));
+        shared.is_none_or(|shared| with.is_some_and(|with| with <= shared))
+    };
+    whole.filter(worth).or(beside)
+}
+
+/// The need that it is.
+fn of(found: Found, tasks: &[Task], utilization: Bandwidth) -> Result<Need, Error> {
+    let Found { server, counted, points, until, rests_on, latency } = found;
+    let part_of = |time: Duration| Bandwidth::of(time, server.period).ok_or(Error::Range);
+    let margin = server.budget.checked_sub(counted).ok_or(Error::Range)?;
+    Ok(Need {
+        interface: server,
+        tasks: tasks.to_vec(),
+        utilization,
+        required: part_of(counted)?,
+        margin: part_of(margin)?,
+        certificate: Certificate::EveryDeadline { budget: counted, latency, points, until, rests_on },
+        reasons: Vec::new(),
+    })
+}
+
 /// Σ C/T; nothing without tasks.
 fn used(tasks: &[Task]) -> Result<Bandwidth, Error> {
     match tasks.is_empty() {
@@ -173,7 +235,8 @@ fn prove(
     let (latency, utilization, reasons) = (deviation.latency, Bandwidth::ZERO, Vec::new());
     if tasks.is_empty() {
         let interface = Interface { budget: least, period };
-        let certificate = Certificate::EveryDeadline { budget: least, latency, points: Vec::new(), until: None };
+        let rests_on = RestsOn::PeriodicResource;
+        let certificate = Certificate::EveryDeadline { budget: least, latency, points: Vec::new(), until: None, rests_on };
         let (required, margin) = (part_of(least)?, Bandwidth::ZERO);
         return Ok(Need { interface, tasks, utilization, required, margin, certificate, reasons });
     }
@@ -182,12 +245,10 @@ fn prove(
     let interface = Interface { budget, period };
     let Some(Ok(proof)) = demand.kept(interface)? else { return Err(Error::Range) };
     let counted = budget.checked_sub(deviation.loss).unwrap_or(Duration::ZERO);
-    let points: Vec<Point> = match scheduler {
-        // Of all tasks together the last one.
-        GuestScheduler::Any => proof.points.last().map(|point| Point { task: None, ..*point }).into_iter().collect(),
-        GuestScheduler::Own(_) => proof.points,
-    };
-    let certificate = Certificate::EveryDeadline { budget: counted, latency, points, until: proof.until };
+    let until = proof.until;
+    let points = demand.points(proof);
+    let rests_on = RestsOn::PeriodicResource;
+    let certificate = Certificate::EveryDeadline { budget: counted, latency, points, until, rests_on };
     let (required, margin) = (part_of(counted)?, part_of(deviation.loss)?);
     Ok(Need { interface, tasks, utilization, required, margin, certificate, reasons })
 }
@@ -221,13 +282,30 @@ fn busiest(service: &Service) -> Bandwidth {
     service.modes.iter().map(in_mode).max().unwrap_or_else(|| of(&service.tasks))
 }
 
+/// An order of its jobs with which it fits, where nothing is known of it or it is a worse one.
+fn another_order(trial: &Trial, witness: &Service) -> Option<NearestFit> {
+    let Promise::EveryDeadline { scheduler: now, .. } = &witness.promise else { return None };
+    let change = |service: &mut Service, to: GuestScheduler| {
+        if let Promise::EveryDeadline { scheduler, .. } = &mut service.promise {
+            *scheduler = to;
+        }
+    };
+    let others = [Scheduler::Rm, Scheduler::Dm, Scheduler::Edf].map(GuestScheduler::Own);
+    let others = others.into_iter().filter(|other| other != now);
+    others.into_iter().find(|&to| trial.with(|service, _| change(service, to))).map(NearestFit::Scheduler)
+}
+
 impl Method for EveryDeadline {
     fn asks(&self, service: &Service) -> Asks {
         Asks::Share(busiest(service))
     }
 
-    fn needs(&self, on: &OneHost, service: &Service, _company: Company) -> Result<Vec<Vcpu>, Refusal> {
-        servers(service, on.host, on.facts, on.times())
+    fn cheaper_alone(&self) -> bool {
+        true
+    }
+
+    fn needs(&self, on: &OneHost, service: &Service, company: Company) -> Result<Vec<Vcpu>, Refusal> {
+        servers(service, on, on.times(), company)
     }
 
     fn no_room(&self, service: &Service, vcpu: &Vcpu, need: &Need, room: &Room, facts: &Facts) -> Result<Cause, Error> {
@@ -246,7 +324,8 @@ impl Method for EveryDeadline {
         let late = trial.tasks(witness).iter().position(|task| task.name == shortage.late.task);
         let shorter = late.and_then(|late| trial.longest_wcet(witness, late)).or_else(|| trial.shorter_task(witness));
         let whole = shortage.needs.is_some_and(|needs| needs.bandwidth() <= shortage.whole);
-        shorter.into_iter().chain(whole.then(|| trial.more_cores(1)).flatten()).collect()
+        let order = another_order(trial, witness);
+        order.into_iter().chain(shorter).chain(whole.then(|| trial.more_cores(1)).flatten()).collect()
     }
 
     fn smaller(&self, trial: &Trial, witness: &Service) -> Vec<NearestFit> {
@@ -264,7 +343,11 @@ impl Method for EveryDeadline {
     }
 
     fn alone(&self, planned: &ServicePlan) -> bool {
-        planned.backend.abilities().at_the_tick
+        let whole = matches!(
+            planned.certificate,
+            Certificate::EveryDeadline { rests_on: RestsOn::WholeCore { .. }, .. }
+        );
+        whole || planned.backend.abilities().at_the_tick
     }
 
     fn asked(&self, planned: &ServicePlan) -> String {
