@@ -3,7 +3,7 @@
 use super::broken::Broken;
 use super::demand::{self, Counted};
 use super::{alone, percentiles, wake_up};
-use giusto_model::{Certificate, Duration, Promise, RestsOn, ServerKind, ServicePlan, Supply};
+use giusto_model::{Certificate, Duration, Promise, Renewal, RestsOn, ServerKind, ServicePlan, Supply};
 
 /// What was proven of an entry.
 pub(super) struct Proven {
@@ -72,8 +72,9 @@ fn every_deadline(entry: &ServicePlan, counted: Duration) -> Result<Proven, Brok
             (demand::check(&entry.tasks, *scheduler, &supply, points, *until)?, lost(entry, counted))
         }
         RestsOn::WakeUp => {
-            if server.kind.renewal().steps() {
-                return Err(Broken::new("a server whose period begins when work comes", "constant_bandwidth", server.kind));
+            if server.kind.renewal() != Renewal::Steady || !entry.backend.abilities().at_wake_up {
+                let what = format!("{} of {}", server.kind, entry.backend);
+                return Err(Broken::new("a server whose period begins when work comes", "constant_bandwidth", what));
             }
             (wake_up::check(&entry.tasks, server, *budget, *latency, points, *until)?, lost(entry, counted))
         }

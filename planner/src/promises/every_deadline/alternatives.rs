@@ -1,5 +1,6 @@
-//! Servers that keep all deadlines with less than a periodic resource takes, where kind and core allow it
-//! (docs/decisions/0038).
+//! Servers that keep all deadlines, and what each would take (docs/decisions/0038).
+//!
+//! *The periodic resource.* The budget comes anywhere in each period: [`super::cheapest`].
 //!
 //! *At the wake-up.* A constant_bandwidth server (B, P) begins a period when work comes, unless what it has left is enough
 //! for the rest of the old one. If B is at least what may come in any P, all of it is done by the end of that period: each
@@ -9,12 +10,16 @@
 //! of their own supplies. The budget only limits what a service takes that does not do what was declared.
 
 use super::cheapest::{Demand, QUANTUM};
-use crate::backend::{Deviation, Limits};
-use giusto_analysis::share;
-use giusto_model::{Duration, Interface, Point, Release, RestsOn, ServerKind, Task};
+use crate::backend::{Chosen, Deviation};
+use crate::needs::{Company, Need};
+use giusto_analysis::{share, Error};
+use giusto_model::{Bandwidth, Certificate, Duration, GuestScheduler, Interface, Point, Release, Renewal, RestsOn, Task};
 
-/// So many multiples of a period are looked at.
+/// Of each period so many multiples are looked at.
 const MULTIPLES: u64 = 8;
+/// The budget that limits a service on a whole core has at least this period, if it is chosen: its surplus for what is lost and
+/// late is then little, and a service that does not do what was declared holds its core for a fraction of a second.
+const LIMITED: Duration = Duration::from_ms(100);
 
 /// A server and what proves that it is enough.
 pub(super) struct Found {
@@ -27,10 +32,76 @@ pub(super) struct Found {
     pub(super) rests_on: RestsOn,
 }
 
-/// The server whose period begins with the work and ends before the shortest deadline; `None`: its kind does not do that, or
-/// that period is too short for the backend.
-pub(super) fn at_wake_up(tasks: &[Task], kind: ServerKind, deviation: &Deviation, limits: &Limits) -> Option<Found> {
-    if kind.renewal().steps() {
+/// What would keep all deadlines of one task set. `None`: its kind or backend does not supply that, or it would not be enough.
+pub(super) struct Alternatives {
+    /// The cheapest periodic resource.
+    pub(super) periodic: Option<Interface>,
+    pub(super) at_wake_up: Option<Found>,
+    pub(super) whole_core: Option<Found>,
+}
+
+impl Alternatives {
+    /// Those that take at most `most` of a core, `periodic` being the cheapest periodic resource. `limited` is the deviation of
+    /// servers that use up their budgets, `endless` of those that never do.
+    pub(super) fn new(
+        (tasks, scheduler): (&[Task], GuestScheduler),
+        chosen: &Chosen,
+        periodic: Option<Interface>,
+        (limited, endless): (&Deviation, &Deviation),
+        most: Bandwidth,
+    ) -> Self {
+        let fits = |found: &Found| found.server.bandwidth() <= most;
+        Alternatives {
+            periodic: periodic.filter(|server| server.bandwidth() <= most),
+            at_wake_up: at_wake_up(tasks, chosen, limited).filter(fits),
+            whole_core: whole_core(tasks, scheduler, chosen, endless, most),
+        }
+    }
+
+    /// The cheapest, if that is no periodic resource. Beside others a whole core is taken only where nothing else is enough. Of
+    /// what takes as much, a periodic resource goes before a wake-up, and that before a whole core.
+    ///
+    /// *Invariant:* with a larger latency L of the machine the bandwidth of the cheapest is never smaller. Each alternative is
+    /// proven with a supply that only falls with L, over periods that do not depend on L; so its least bandwidth never falls,
+    /// and neither does the least of all of them. For the periodic resource that is the case as long as one of a period from
+    /// [`crate::backend::Limits::chosen`] on is enough.
+    pub(super) fn cheapest(self, company: Company) -> Option<Found> {
+        let Alternatives { periodic, at_wake_up, whole_core } = self;
+        let periodic = periodic.map(|server| server.bandwidth());
+        let shared = at_wake_up.filter(|found| periodic.is_none_or(|periodic| found.server.bandwidth() < periodic));
+        let least = shared.as_ref().map(|found| found.server.bandwidth()).or(periodic);
+        let whole_core = whole_core.filter(|found| match (least, company) {
+            (None, _) => true,
+            (Some(least), Company::Alone) => found.server.bandwidth() < least,
+            (Some(_), Company::Beside) => false,
+        });
+        whole_core.or(shared)
+    }
+}
+
+impl Found {
+    /// The need that it is, without reasons.
+    pub(super) fn need(self, tasks: &[Task], utilization: Bandwidth) -> Result<Need, Error> {
+        let Found { server, counted, points, until, rests_on, latency } = self;
+        let part_of = |time: Duration| Bandwidth::of(time, server.period).ok_or(Error::Range);
+        let margin = server.budget.checked_sub(counted).ok_or(Error::Range)?;
+        Ok(Need {
+            interface: server,
+            tasks: tasks.to_vec(),
+            utilization,
+            required: part_of(counted)?,
+            margin: part_of(margin)?,
+            certificate: Certificate::EveryDeadline { budget: counted, latency, points, until, rests_on },
+            reasons: Vec::new(),
+        })
+    }
+}
+
+/// The server whose period begins with the work and ends before the shortest deadline; `None`: its kind or backend does not do
+/// that, or that period is too short for it.
+fn at_wake_up(tasks: &[Task], chosen: &Chosen, deviation: &Deviation) -> Option<Found> {
+    let limits = &chosen.limits;
+    if chosen.kind.renewal() != Renewal::Steady || !chosen.backend.abilities().at_wake_up {
         return None;
     }
     let Deviation { loss, latency, .. } = *deviation;
@@ -47,49 +118,59 @@ pub(super) fn at_wake_up(tasks: &[Task], kind: ServerKind, deviation: &Deviation
     fits.then_some(Found { server, counted, points, until: None, latency, rests_on })
 }
 
-/// A server with the highest priority of its core whose budget never runs out; `None`: its kind may run out of it in another
-/// way, a whole core is not enough, or nothing of it would be left.
-pub(super) fn whole_core(
+/// A server with the highest priority of its core whose budget never runs out and takes at most `most`; `None`: its kind may run
+/// out of it in another way, a whole core is not enough, or too little of it would be left.
+fn whole_core(
     tasks: &[Task],
-    demand: &Demand<'_>,
-    kind: ServerKind,
+    scheduler: GuestScheduler,
+    chosen: &Chosen,
     deviation: &Deviation,
-    limits: &Limits,
+    most: Bandwidth,
 ) -> Option<Found> {
-    if !kind.facts().whole_core {
+    let limits = &chosen.limits;
+    let Deviation { loss, latency, .. } = *deviation;
+    if !chosen.kind.facts().whole_core || tasks.iter().any(|task| task.deadline <= latency) {
         return None;
     }
-    let Deviation { loss, latency, .. } = *deviation;
     let late = loss.checked_add(latency)?;
-    // What is added to the budget of each period is a hundredth of it at most.
-    let shortest = limits.chosen.max(late.checked_add(loss)?.checked_mul(100)?).min(limits.longest);
-    let found = |period: Duration| {
+    let demand = Demand::new(tasks, scheduler, deviation, limits.budget);
+    let kept = |period: Duration| demand.kept(Interface { budget: period, period }).ok()??.ok();
+    let sized = |period: Duration| {
         // What is lost is work like that of one more task.
         let lost = (!loss.is_zero()).then(|| sporadic("loss", loss, period));
         let all: Vec<Task> = tasks.iter().cloned().chain(lost).collect();
         let counted = share::sporadic_budget(&all, period).ok()?;
         let budget = up(counted.checked_add(late)?)?.max(limits.budget);
-        (budget < period).then_some((Interface { budget, period }, counted))
+        let server = Interface { budget, period };
+        (budget < period && server.bandwidth() <= most).then_some((server, counted))
     };
-    let periods = periods(tasks, shortest, limits.longest).filter_map(found);
-    let (server, counted) = periods.min_by_key(|(server, _)| (server.bandwidth(), server.period))?;
-    let whole = Interface { budget: server.period, period: server.period };
-    let proof = demand.kept(whole).ok()??.ok()?;
+    let mut periods = periods(tasks, limits.chosen.max(LIMITED).min(limits.longest), limits.longest);
+    periods.sort_unstable();
+    periods.dedup();
+    // The longer the period, the less of it is lost: where the longest is not enough none is.
+    periods.last().and_then(|longest| kept(*longest))?;
+    let mut found: Vec<(Interface, Duration)> = periods.into_iter().filter_map(sized).collect();
+    found.sort_by_key(|(server, _)| (server.bandwidth(), server.period));
+    let (server, counted, proof) =
+        found.into_iter().find_map(|(server, counted)| Some((server, counted, kept(server.period)?)))?;
     let (until, rests_on) = (proof.until, RestsOn::WholeCore { loss });
     Some(Found { server, counted, points: demand.points(proof), until, latency, rests_on })
 }
 
-/// Those worth a look: multiples of the hyperperiod, where the utilization is enough (Theorem 2), or else of the tasks' periods.
-fn periods(tasks: &[Task], shortest: Duration, longest: Duration) -> impl Iterator<Item = Duration> + '_ {
-    let hyperperiod = share::hyperperiod(tasks).ok().filter(|all| *all <= longest);
-    let own = tasks.iter().map(|task| task.period).filter(move |_| hyperperiod.is_none());
-    let multiples = move |period: Duration| {
+/// Periods that are looked at: multiples of the hyperperiod, where the utilization is enough (Theorem 2). Where none is within the
+/// bounds, multiples of the tasks' periods, at whose ends the most work of a window steps up, and the longest, in which what a
+/// window has beyond the utilization counts least.
+fn periods(tasks: &[Task], shortest: Duration, longest: Duration) -> Vec<Duration> {
+    let multiples = |period: Duration| {
         let first = shortest.ns().div_ceil(period.ns()).max(1);
-        (first..first.saturating_mul(2).min(first + MULTIPLES)).filter_map(move |times| period.checked_mul(times))
+        let all = (first..first.saturating_mul(2).min(first + MULTIPLES)).filter_map(move |times| period.checked_mul(times));
+        all.filter_map(up).filter(move |period| *period <= longest)
     };
-    let found = hyperperiod.into_iter().chain(own).flat_map(multiples);
-    let otherwise = hyperperiod.is_none().then_some(longest);
-    found.filter_map(up).filter(move |period| *period <= longest).chain(otherwise)
+    let found: Vec<Duration> = share::hyperperiod(tasks).ok().into_iter().flat_map(multiples).collect();
+    if !found.is_empty() {
+        return found;
+    }
+    tasks.iter().flat_map(|task| multiples(task.period)).chain([longest]).collect()
 }
 
 fn sporadic(name: &str, wcet: Duration, period: Duration) -> Task {

@@ -3,12 +3,13 @@
 mod alternatives;
 pub(super) mod cheapest;
 mod explain;
+mod prices;
 mod refusal;
 mod spread;
 
 pub use refusal::{Late, Shortage};
 
-use crate::backend::{choose, deviation, most_of_a_core, Deviation, Limits, Wanted};
+use crate::backend::{choose, deviation, deviation_without_end, most_of_a_core, Deviation, Wanted};
 use crate::facts::Facts;
 use crate::host::{OneHost, Times};
 use crate::needs::{Company, Need, Vcpu};
@@ -17,15 +18,15 @@ use crate::promises::method::{Asks, Method, Room};
 use crate::refusal::{Cause, NearestFit, Refusal};
 use crate::trial::Trial;
 use crate::words::{share, time};
-use alternatives::Found;
+use alternatives::Alternatives;
 use cheapest::{cheapest, Demand};
 use explain::reasons;
 use giusto_analysis::interface::Shortfall;
 use giusto_analysis::share::utilization_at_most as utilization;
 use giusto_analysis::Error;
 use giusto_model::{
-    Bandwidth, Certificate, Duration, GuestScheduler, HostLatency, Interface, LocalNeed, Promise, RestsOn,
-    Scheduler, ServerKind, Service, ServiceMode, ServicePlan, SiteCriticality, Task, STOPPED,
+    Bandwidth, Certificate, Duration, GuestScheduler, HostLatency, Interface, LocalNeed, Promise, Reason, RestsOn,
+    Scheduler, Service, ServiceMode, ServicePlan, SiteCriticality, Task, STOPPED,
 };
 use spread::{parts, Part};
 
@@ -109,14 +110,19 @@ fn entry(service: &Service, locals: Vec<Local>, on: &OneHost, company: Company) 
     }
     let vcpu = locals[0].part.vcpu;
     // Where it always does the same: budgets of one period for several modes are known of the periodic resource only.
+    let mut prices: Vec<Reason> = Vec::new();
     if let ([local], None, None) = (locals.as_slice(), &service.agent, &service.criticality) {
-        let (tasks, kind) = (local.part.tasks.as_slice(), chosen.kind);
-        let periodic = found.filter(fits);
-        let other = cheaper(tasks, &demand(0), kind, periodic, company, &deviation, limits, most);
-        if let Some(other) = other {
-            let alone = matches!(other.rests_on, RestsOn::WholeCore { .. }) || chosen.backend.abilities().at_the_tick;
-            let mut need = of(other, tasks, used[0]).map_err(fault)?;
-            need.reasons = explain::alternative(service, &need, *scheduler, &deviation, limits, found, (most, limit));
+        let tasks = local.part.tasks.as_slice();
+        let endless = deviation_without_end(facts);
+        let all = Alternatives::new((tasks, *scheduler), &chosen, found, (&deviation, &endless), most);
+        prices = prices::reasons(&all, &chosen, found, (most, company));
+        if let Some(other) = all.cheapest(company) {
+            let whole = matches!(other.rests_on, RestsOn::WholeCore { .. });
+            let alone = whole || chosen.backend.abilities().at_the_tick;
+            let mut need = other.need(tasks, used[0]).map_err(fault)?;
+            let deviation = if whole { &endless } else { &deviation };
+            need.reasons = explain::alternative(service, &need, *scheduler, deviation, limits, (most, limit));
+            need.reasons.extend(prices);
             return Ok(Vcpu { vcpu, chosen, locals: vec![need], worst: None, critical: false, alone });
         }
     }
@@ -159,59 +165,16 @@ fn entry(service: &Service, locals: Vec<Local>, on: &OneHost, company: Company) 
         let bounds = (shortest, limits.longest, limits.bounds.as_str());
         let mut need = Need { utilization, ..need };
         need.reasons = reasons(service, &need, *scheduler, &deviation, bounds, cheapest, (most, limit));
+        if !prices.is_empty() {
+            need.reasons.push(prices::periodic());
+            need.reasons.append(&mut prices);
+        }
         needs.push(need);
     }
     let worst = if worst { needs.pop() } else { None };
     // Where budgets end at the tick the others would run over by one each.
     let alone = chosen.backend.abilities().at_the_tick;
     Ok(Vcpu { vcpu, chosen, locals: needs, worst, critical: service.criticality.is_some(), alone })
-}
-
-/// A core to itself is to save so much of it.
-const WORTH_A_CORE: (u64, u64) = (5, 100);
-
-/// What keeps all deadlines for less than `periodic`, the cheapest periodic resource.
-#[allow(clippy::too_many_arguments)]
-fn cheaper(
-    tasks: &[Task],
-    demand: &Demand<'_>,
-    kind: ServerKind,
-    periodic: Option<Interface>,
-    company: Company,
-    deviation: &Deviation,
-    limits: &Limits,
-    most: Bandwidth,
-) -> Option<Found> {
-    let fits = |found: &Found| found.server.bandwidth() <= most;
-    let less = |found: &Found| periodic.is_none_or(|periodic| found.server.bandwidth() < periodic.bandwidth());
-    let beside = alternatives::at_wake_up(tasks, kind, deviation, limits).filter(|found| fits(found) && less(found));
-    let shared = beside.as_ref().map(|found| found.server).or(periodic).map(|server| server.bandwidth());
-    let whole = match (company, shared) {
-        (Company::Beside, Some(_)) => None,
-        _ => alternatives::whole_core(tasks, demand, kind, deviation, limits).filter(fits),
-    };
-    let (points, hundred) = WORTH_A_CORE;
-    let worth = |found: &Found| {
-        let with = Bandwidth::new(points, hundred).and_then(|more| more.checked_add(found.server.bandwidth()));
-        shared.is_none_or(|shared| with.is_some_and(|with| with <= shared))
-    };
-    whole.filter(worth).or(beside)
-}
-
-/// The need that it is.
-fn of(found: Found, tasks: &[Task], utilization: Bandwidth) -> Result<Need, Error> {
-    let Found { server, counted, points, until, rests_on, latency } = found;
-    let part_of = |time: Duration| Bandwidth::of(time, server.period).ok_or(Error::Range);
-    let margin = server.budget.checked_sub(counted).ok_or(Error::Range)?;
-    Ok(Need {
-        interface: server,
-        tasks: tasks.to_vec(),
-        utilization,
-        required: part_of(counted)?,
-        margin: part_of(margin)?,
-        certificate: Certificate::EveryDeadline { budget: counted, latency, points, until, rests_on },
-        reasons: Vec::new(),
-    })
 }
 
 /// Σ C/T; nothing without tasks.
