@@ -32,57 +32,49 @@ pub(super) struct Found {
     pub(super) rests_on: RestsOn,
 }
 
-/// What would keep all deadlines of one task set. `None`: its kind or backend does not supply that, or it would not be enough.
+/// What would keep all deadlines of one task set, besides a periodic resource. `None`: its kind or backend does not supply that,
+/// or it would not be enough.
+#[derive(Default)]
 pub(super) struct Alternatives {
-    /// The cheapest periodic resource.
-    pub(super) periodic: Option<Interface>,
     pub(super) at_wake_up: Option<Found>,
     pub(super) whole_core: Option<Found>,
 }
 
 impl Alternatives {
-    /// Those that take at most `most` of a core, `periodic` being the cheapest periodic resource. `limited` is the deviation of
-    /// servers that use up their budgets, `endless` of those that never do.
-    pub(super) fn new(
-        (tasks, scheduler): (&[Task], GuestScheduler),
+    /// Those that take at most `most` of a core. `limited` is the deviation of servers that use up their budgets, `endless` of
+    /// those that never do.
+    pub(super) fn of(
+        tasks: &[Task],
+        scheduler: GuestScheduler,
         chosen: &Chosen,
-        periodic: Option<Interface>,
         (limited, endless): (&Deviation, &Deviation),
         most: Bandwidth,
     ) -> Self {
-        let fits = |found: &Found| found.server.bandwidth() <= most;
-        Alternatives {
-            periodic: periodic.filter(|server| server.bandwidth() <= most),
-            at_wake_up: at_wake_up(tasks, chosen, limited).filter(fits),
-            whole_core: whole_core(tasks, scheduler, chosen, endless, most),
-        }
+        let at_wake_up = at_wake_up(tasks, chosen, limited).filter(|found| found.server.bandwidth() <= most);
+        Alternatives { at_wake_up, whole_core: whole_core(tasks, scheduler, chosen, endless, most) }
     }
 
-    /// The cheapest, if that is no periodic resource. Beside others a whole core is taken only where nothing else is enough. Of
-    /// what takes as much, a periodic resource goes before a wake-up, and that before a whole core.
+    /// The cheapest, if the cheapest `periodic` resource takes more. Beside others a whole core is taken only where nothing else
+    /// is enough. Of what takes as much, a periodic resource goes before a wake-up, and that before a whole core.
     ///
-    /// *Invariant:* with a larger latency L of the machine the bandwidth of the cheapest is never smaller. Each alternative is
-    /// proven with a supply that only falls with L, over periods that do not depend on L; so its least bandwidth never falls,
-    /// and neither does the least of all of them. For the periodic resource that is the case as long as one of a period from
-    /// [`crate::backend::Limits::chosen`] on is enough.
-    pub(super) fn cheapest(self, company: Company) -> Option<Found> {
-        let Alternatives { periodic, at_wake_up, whole_core } = self;
+    /// *Invariant:* with a larger latency L of the machine the bandwidth of the cheapest is never smaller, as long as company and
+    /// the bounds of periods stay. Each alternative is proven with a supply that only falls with L, over periods that do not
+    /// depend on L: its least bandwidth never falls, and so neither does the least of all.
+    pub(super) fn cheapest(&self, periodic: Option<Interface>, company: Company) -> Option<&Found> {
         let periodic = periodic.map(|server| server.bandwidth());
-        let shared = at_wake_up.filter(|found| periodic.is_none_or(|periodic| found.server.bandwidth() < periodic));
-        let least = shared.as_ref().map(|found| found.server.bandwidth()).or(periodic);
-        let whole_core = whole_core.filter(|found| match (least, company) {
-            (None, _) => true,
-            (Some(least), Company::Alone) => found.server.bandwidth() < least,
-            (Some(_), Company::Beside) => false,
-        });
-        whole_core.or(shared)
+        let below = |found: &&Found, least: Option<Bandwidth>| least.is_none_or(|least| found.server.bandwidth() < least);
+        let shared = self.at_wake_up.as_ref().filter(|found| below(found, periodic));
+        let least = shared.map(|found| found.server.bandwidth()).or(periodic);
+        let open = company == Company::Alone || least.is_none();
+        self.whole_core.as_ref().filter(|found| open && below(found, least)).or(shared)
     }
 }
 
 impl Found {
     /// The need that it is, without reasons.
-    pub(super) fn need(self, tasks: &[Task], utilization: Bandwidth) -> Result<Need, Error> {
-        let Found { server, counted, points, until, rests_on, latency } = self;
+    pub(super) fn need(&self, tasks: &[Task], utilization: Bandwidth) -> Result<Need, Error> {
+        let Found { server, counted, ref points, until, rests_on, latency } = *self;
+        let points = points.clone();
         let part_of = |time: Duration| Bandwidth::of(time, server.period).ok_or(Error::Range);
         let margin = server.budget.checked_sub(counted).ok_or(Error::Range)?;
         Ok(Need {

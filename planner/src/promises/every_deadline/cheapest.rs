@@ -107,7 +107,8 @@ impl<'a> Demand<'a> {
 }
 
 /// The least B/P with `shortest` ≤ P ≤ `longest` that keeps all deadlines of each of `demands` by itself; ties to the shortest
-/// period. `None`: not even whole cores are enough.
+/// period. Where none is below `than`, which something else takes, the best of a few periods: enough, and not the least.
+/// `None`: not even whole cores are enough.
 ///
 /// With P the least budget b(P) rises, since the same budget in a longer period supplies less. So no period in [p, q] is
 /// cheaper than the best so far, if at p a budget is not enough that would be as cheap at q: then the stretch is left
@@ -116,6 +117,7 @@ pub(crate) fn cheapest(
     demands: &[Demand<'_>],
     shortest: Duration,
     longest: Duration,
+    than: Option<Interface>,
 ) -> Result<Option<Interface>, Error> {
     if demands.iter().any(Demand::beyond_hope) {
         return Ok(None);
@@ -130,6 +132,9 @@ pub(crate) fn cheapest(
         improve(demands, seed, &mut best)?;
         seed += seed / 2 + 1;
     }
+    let few = best;
+    let below = |than: &Interface| best.is_none_or(|best: Interface| than.bandwidth() < best.bandwidth());
+    best = than.filter(below).or(best);
     let mut open = vec![(first, last)];
     while let Some((p, q)) = open.pop() {
         if p > q || !may_improve(demands, p, q, best)? {
@@ -142,7 +147,7 @@ pub(crate) fn cheapest(
         let middle = p + (q - p) / 2;
         open.extend([(middle + 1, q), (p, middle)]); // the shorter ones first
     }
-    Ok(best)
+    Ok(if best == than { few } else { best })
 }
 
 /// Takes the least budget at this period, if that is cheaper.

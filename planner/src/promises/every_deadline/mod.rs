@@ -25,7 +25,7 @@ use giusto_analysis::interface::Shortfall;
 use giusto_analysis::share::utilization_at_most as utilization;
 use giusto_analysis::Error;
 use giusto_model::{
-    Bandwidth, Certificate, Duration, GuestScheduler, HostLatency, Interface, LocalNeed, Promise, Reason, RestsOn,
+    Bandwidth, Certificate, Duration, GuestScheduler, HostLatency, Interface, LocalNeed, Promise, RestsOn,
     Scheduler, Service, ServiceMode, ServicePlan, SiteCriticality, Task, STOPPED,
 };
 use spread::{parts, Part};
@@ -98,38 +98,38 @@ fn entry(service: &Service, locals: Vec<Local>, on: &OneHost, company: Company) 
     let demand = |local: usize| Demand::new(&locals[local].part.tasks, *scheduler, &deviation, limits.budget);
     let busy: Vec<usize> = (0..locals.len()).filter(|&local| !locals[local].part.tasks.is_empty()).collect();
     let demands: Vec<Demand<'_>> = busy.iter().map(|&local| demand(local)).collect();
+    // Budgets of one period for several modes are known of the periodic resource only.
+    let always = locals.len() == 1 && service.agent.is_none() && service.criticality.is_none();
+    let endless = deviation_without_end(facts);
+    let all = match always {
+        true => Alternatives::of(&locals[0].part.tasks, *scheduler, &chosen, (&deviation, &endless), most),
+        false => Alternatives::default(),
+    };
+    let than = all.cheapest(None, company).map(|found| found.server);
     let from = |shortest| match used.iter().all(|used| *used < Bandwidth::ONE) && !demands.is_empty() {
-        true => cheapest(&demands, shortest, limits.longest).map_err(fault),
+        true => cheapest(&demands, shortest, limits.longest, than).map_err(fault),
         false => Ok(None),
     };
     let fits = |server: &Interface| server.bandwidth() <= most;
     // Shorter than what is chosen costs the backend more than it is given; only where nothing else is enough.
     let (mut shortest, mut found) = (limits.chosen, from(limits.chosen)?);
-    if limits.shortest < shortest && !found.as_ref().is_some_and(fits) {
+    if limits.shortest < shortest && than.is_none() && !found.as_ref().is_some_and(fits) {
         (shortest, found) = (limits.shortest, from(limits.shortest)?);
     }
     let vcpu = locals[0].part.vcpu;
-    // Where it always does the same: budgets of one period for several modes are known of the periodic resource only.
-    let mut prices: Vec<Reason> = Vec::new();
-    if let ([local], None, None) = (locals.as_slice(), &service.agent, &service.criticality) {
-        let tasks = local.part.tasks.as_slice();
-        let endless = deviation_without_end(facts);
-        let all = Alternatives::new((tasks, *scheduler), &chosen, found, (&deviation, &endless), most);
-        prices = prices::reasons(&all, &chosen, found, (most, company));
-        if let Some(other) = all.cheapest(company) {
-            let whole = matches!(other.rests_on, RestsOn::WholeCore { .. });
-            let alone = whole || chosen.backend.abilities().at_the_tick;
-            let mut need = other.need(tasks, used[0]).map_err(fault)?;
-            let deviation = if whole { &endless } else { &deviation };
-            need.reasons = explain::alternative(service, &need, *scheduler, deviation, limits, (most, limit));
-            need.reasons.extend(prices);
-            return Ok(Vcpu { vcpu, chosen, locals: vec![need], worst: None, critical: false, alone });
-        }
+    if let Some(other) = all.cheapest(found.filter(fits), company) {
+        let whole = matches!(other.rests_on, RestsOn::WholeCore { .. });
+        let alone = whole || chosen.backend.abilities().at_the_tick;
+        let mut need = other.need(&locals[0].part.tasks, used[0]).map_err(fault)?;
+        let deviation = if whole { &endless } else { &deviation };
+        need.reasons = explain::alternative(service, &need, *scheduler, deviation, limits, (most, limit));
+        need.reasons.extend(prices::reasons(&all, &chosen, found, (most, company)));
+        return Ok(Vcpu { vcpu, chosen, locals: vec![need], worst: None, critical: false, alone });
     }
     let Some(Interface { period, .. }) = found.filter(fits) else {
         // The mode that needs most, by itself.
         let alone = |local: usize| match used[local] < Bandwidth::ONE {
-            true => cheapest(&[demand(local)], shortest, limits.longest).map_err(fault),
+            true => cheapest(&[demand(local)], shortest, limits.longest, None).map_err(fault),
             false => Ok(None),
         };
         let mut worst: Option<(Option<Bandwidth>, Option<Interface>, usize)> = None;
@@ -165,9 +165,9 @@ fn entry(service: &Service, locals: Vec<Local>, on: &OneHost, company: Company) 
         let bounds = (shortest, limits.longest, limits.bounds.as_str());
         let mut need = Need { utilization, ..need };
         need.reasons = reasons(service, &need, *scheduler, &deviation, bounds, cheapest, (most, limit));
-        if !prices.is_empty() {
+        if always && !need.tasks.is_empty() {
             need.reasons.push(prices::periodic());
-            need.reasons.append(&mut prices);
+            need.reasons.extend(prices::reasons(&all, &chosen, found, (most, company)));
         }
         needs.push(need);
     }

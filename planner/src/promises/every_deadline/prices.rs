@@ -6,8 +6,8 @@ use crate::needs::Company;
 use crate::words::{reason, share, time};
 use giusto_model::{Bandwidth, Interface, Reason, Renewal, RestsOn};
 
-/// A row for each alternative, and before them one that names the periodic resource if that is chosen. `periodic` is its cheapest
-/// server, also where that takes more than the `most` that a core can give.
+/// A row for each alternative. `periodic` is the cheapest periodic resource, or one that is dearer than another alternative; it may
+/// take more than the `most` that a core can give.
 pub(super) fn reasons(
     all: &Alternatives,
     chosen: &Chosen,
@@ -17,10 +17,10 @@ pub(super) fn reasons(
     let Chosen { backend, kind, limits, .. } = chosen;
     let too_much = format!("more than {}", share(most));
     let (resource, at_wake_up, whole_core) = (
-        match (periodic, all.periodic) {
-            (None, _) => absent("not enough, even with all of a core"),
-            (Some(server), None) => (share(server.bandwidth()), format!("{}: {too_much}", every(server))),
-            (_, Some(server)) => (share(server.bandwidth()), every(server)),
+        match periodic {
+            None => absent("not enough, even with all of a core"),
+            Some(server) if server.bandwidth() > most => (share(server.bandwidth()), format!("{}: {too_much}", every(server))),
+            Some(server) => (share(server.bandwidth()), every(server)),
         },
         match &all.at_wake_up {
             Some(found) => priced(found),
