@@ -54,11 +54,7 @@ impl Candidate<'_> {
 }
 
 /// The servers of one of the services that share cores, by its place among them.
-pub(crate) fn candidates<'a>(
-    on: &OneHost<'a>,
-    order: usize,
-    company: Company,
-) -> Result<Vec<Candidate<'a>>, Refusal> {
+pub(crate) fn candidates<'a>(on: &OneHost<'a>, order: usize, company: Company) -> Result<Vec<Candidate<'a>>, Refusal> {
     let service = on.services[order];
     let in_modes = in_modes(service, on.modes);
     let needs = promises::of(&service.promise).needs(on, service, company)?;

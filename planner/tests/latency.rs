@@ -6,8 +6,8 @@ mod common;
 use common::{as_if_alone, every_deadline, leftovers, of, percentiles, plan, site, supply, task, walk};
 use giusto_model::{
     Answer, Bucket, Certificate, Duration, GuestScheduler, HostNetwork, Latency, LatencyMachine, LatencyRun,
-    LatencySpread, LatencyVerdict, PacketClass, PacketUnit, Plan, Rate, Release, Scheduler, ServerKind, Service, ServiceTime, Site, Stress,
-    Task, Tokens, Uplink, Vif, Within, LATENCY_VERSION,
+    LatencySpread, LatencyVerdict, PacketClass, PacketUnit, Plan, Rate, Release, Scheduler, ServerKind, Service,
+    ServiceTime, Site, Stress, Task, Tokens, Uplink, Vif, Within, LATENCY_VERSION,
 };
 use giusto_planner::{explain, read_latency, Facts, Refusal};
 use giusto_verify::check_plan;

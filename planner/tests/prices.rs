@@ -72,6 +72,13 @@ fn random_tasks(rng: &mut StdRng) -> Vec<Task> {
     shares.into_iter().enumerate().map(one).collect()
 }
 
+/// Whether all deadlines are kept on a core of its own that is as late and loses as much.
+fn dedicated(tasks: &[Task], scheduler: Scheduler, facts: &Facts) -> bool {
+    let second = Duration::from_secs(1);
+    let whole = Resource::Periodic { period: second, budget: second.checked_sub(facts.loss).unwrap() };
+    matches!(schedulable(tasks, scheduler, &whole, facts.lateness), Ok(Ok(_)))
+}
+
 #[test]
 fn random_sets_cost_little_more_than_they_use() {
     let mut rng = StdRng::seed_from_u64(28);
@@ -81,10 +88,7 @@ fn random_sets_cost_little_more_than_they_use() {
     while all < sets {
         let tasks = random_tasks(&mut rng);
         let scheduler = [Scheduler::Rm, Scheduler::Edf][rng.random_range(0..2)];
-        // On a core of its own that is as late and loses as much.
-        let second = Duration::from_secs(1);
-        let whole = Resource::Periodic { period: second, budget: second.checked_sub(facts.loss).unwrap() };
-        if !matches!(schedulable(&tasks, scheduler, &whole, facts.lateness), Ok(Ok(_))) {
+        if !dedicated(&tasks, scheduler, &facts) {
             continue;
         }
         all += 1;
@@ -115,19 +119,27 @@ fn no_promise_costs_more_than_a_stronger_one() {
             let Some(strong) = strong else { return };
             *compared.entry(what).or_insert(0) += 1;
             match price(weak.0, weak.1, &facts) {
-                Some(weak) => assert!(weak <= strong, "{what}: {} % and {} %: {tasks:?}", percent(weak), percent(strong)),
+                Some(weak) => {
+                    assert!(weak <= strong, "{what}: {} % and {} %: {tasks:?}", percent(weak), percent(strong))
+                }
                 None => panic!("{what}: refused beside {} %: {tasks:?}", percent(strong)),
             }
         };
-        let [edf, dm, rm] = [Scheduler::Edf, Scheduler::Dm, Scheduler::Rm].map(own);
-        let any = Some(GuestScheduler::Any);
-        weaker("deadlines by EDF, by DM", (&tasks, edf), price(&tasks, dm, &facts));
-        weaker("deadlines by DM, by RM", (&tasks, dm), price(&tasks, rm, &facts));
-        weaker("deadlines by DM, in any order", (&tasks, dm), price(&tasks, any, &facts));
-        // As late as a whole core and with what is lost of it, which as-if-alone has, too.
-        let second = Duration::from_secs(1);
-        let whole = Resource::Periodic { period: second, budget: second.checked_sub(facts.loss).unwrap() };
-        if matches!(schedulable(&tasks, Scheduler::Edf, &whole, facts.lateness), Ok(Ok(_))) {
+        // A refusal takes long, as it names the nearest fit.
+        let cost = |tasks: &[Task], scheduler: Scheduler| {
+            dedicated(tasks, scheduler, &facts).then(|| price(tasks, own(scheduler), &facts)).flatten()
+        };
+        let (edf, dm) = (own(Scheduler::Edf), own(Scheduler::Dm));
+        weaker("deadlines by EDF, by DM", (&tasks, edf), cost(&tasks, Scheduler::Dm));
+        weaker("deadlines by DM, by RM", (&tasks, dm), cost(&tasks, Scheduler::Rm));
+        let shortest = tasks.iter().map(|task| task.deadline).min().unwrap();
+        let at_once: Vec<Task> =
+            tasks.iter().map(|task| Task { deadline: shortest.max(task.wcet), ..task.clone() }).collect();
+        if dedicated(&at_once, Scheduler::Dm, &facts) {
+            weaker("deadlines by DM, in any order", (&tasks, dm), price(&tasks, Some(GuestScheduler::Any), &facts));
+        }
+        // What is lost and late as-if-alone has, too.
+        if dedicated(&tasks, Scheduler::Edf, &facts) {
             weaker("deadlines, response times of a whole core", (&tasks, edf), price(&tasks, None, &facts));
         }
         // A supply with which no job is late.
@@ -146,32 +158,41 @@ fn no_promise_costs_more_than_a_stronger_one() {
             tasks.iter_mut().for_each(f);
             tasks
         };
-        let tight = change(&|task| task.deadline = Duration::from_ns((task.deadline.ns() * 7 / 10).max(task.wcet.ns())));
-        weaker("late and early deadlines", (&tasks, edf), price(&tight, edf, &facts));
+        let tight =
+            change(&|task| task.deadline = Duration::from_ns((task.deadline.ns() * 7 / 10).max(task.wcet.ns())));
+        weaker("late and early deadlines", (&tasks, edf), cost(&tight, Scheduler::Edf));
         let long = change(&|task| task.wcet = Duration::from_ns((task.wcet.ns() * 11 / 10).min(task.deadline.ns())));
-        weaker("short and long jobs", (&tasks, edf), price(&long, edf, &facts));
+        weaker("short and long jobs", (&tasks, edf), cost(&long, Scheduler::Edf));
     }
     println!("{compared:?}");
-    assert!(compared.len() == 7 && compared.values().all(|count| *count >= sets / 12), "{compared:?}");
+    assert!(compared.len() == 7 && compared.values().all(|count| *count >= sets / 20), "{compared:?}");
 }
 
 /// With a later machine nothing costs less, alone and beside another.
 #[test]
 fn more_latency_never_costs_less() {
     let mut rng = StdRng::seed_from_u64(30);
-    let sets = if std::env::var_os("GIUSTO_SOAK").is_some() { 400 } else { 24 };
+    let sets = if std::env::var_os("GIUSTO_SOAK").is_some() { 400 } else { 16 };
     let (mut compared, mut rests, mut changes) = (0, BTreeMap::new(), 0);
     for set in 0..sets {
-        let tasks = random_tasks(&mut rng);
-        let scheduler = GuestScheduler::ALL[set % GuestScheduler::ALL.len()];
         let beside = set % 3 == 0;
-        let mut services = vec![every_deadline("control", tasks, scheduler), leftovers("batch", "0%")];
+        let scheduler = [Scheduler::Rm, Scheduler::Dm, Scheduler::Edf][rng.random_range(0..3)];
+        let mut tasks = random_tasks(&mut rng);
+        if beside {
+            tasks =
+                (0..=set as u64 % 2).map(|name| task(name as usize, 1_000 + 300 * (set as u64 % 5), 20_000)).collect();
+        }
+        let mut services =
+            vec![every_deadline("control", tasks.clone(), GuestScheduler::Own(scheduler)), leftovers("batch", "0%")];
         services.extend(beside.then(|| common::supply("other", &["1ms/100ms"], None)));
         let site = site(&[1], services);
         let mut before: Option<(Bandwidth, &str)> = None;
-        for latency in (0..40).map(|step| step * 50).chain([2_500, 5_000, 7_500, 10_000]) {
+        for latency in (0..40).map(|step| step * 40).chain([2_500, 5_000, 7_500, 10_000]) {
             let facts = Facts { lateness: Duration::from_us(latency), ..Facts::typical(vec![1]) };
-            let Ok(plan) = plan(&site, &facts) else { continue };
+            if !dedicated(&tasks, scheduler, &facts) {
+                break;
+            }
+            let Ok(plan) = plan(&site, &facts) else { break };
             let price = plan.services[0].server.bandwidth();
             let name = match rests_on(&plan) {
                 RestsOn::PeriodicResource => "periodic",
@@ -188,7 +209,7 @@ fn more_latency_never_costs_less() {
         }
     }
     println!("{compared} compared, {changes} changes of what it rests on, {rests:?}");
-    assert!(compared > 500 && changes > 2 && rests.len() == 3, "{compared} {changes} {rests:?}");
+    assert!(compared > 200 && changes > 2 && rests.len() == 3, "{compared} {changes} {rests:?}");
 }
 
 fn rests_on(plan: &Plan) -> RestsOn {
@@ -226,7 +247,7 @@ fn a_backend_without_periods_that_begin_with_work_gives_none() {
 /// A plan whose proof rests on something it does not have is no proof.
 #[test]
 fn a_proof_with_less_than_it_rests_on_is_refused() {
-    let facts = Facts::typical(vec![0, 1]);
+    let facts = Facts::typical(vec![1, 2]);
     let scheduler = GuestScheduler::Own(Scheduler::Rm);
     let other = || common::supply("other", &["1ms/100ms"], None);
     let one = every_deadline("control", vec![task(0, 1_000, 20_000)], scheduler);
@@ -245,7 +266,8 @@ fn a_proof_with_less_than_it_rests_on_is_refused() {
         (&one, "a longer task", |plan| plan.services[0].tasks[0].wcet = Duration::from_us(1_100)),
         (&one, "a shorter deadline", |plan| plan.services[0].tasks[0].deadline = Duration::from_ms(10)),
         (&one, "a denser task", |plan| {
-            (plan.services[0].tasks[0].deadline, plan.services[0].tasks[0].period) = (Duration::from_ms(10), Duration::from_ms(10))
+            (plan.services[0].tasks[0].deadline, plan.services[0].tasks[0].period) =
+                (Duration::from_ms(10), Duration::from_ms(10))
         }),
         (&one, "a second copy", |plan| plan.services[0].tasks[0].copies = 2),
         (&one, "another kind", |plan| plan.services[0].server.kind = ServerKind::Deferrable),

@@ -28,7 +28,10 @@ pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Placed, Refusal> {
     if !on.services.iter().any(|service| promises::of(&service.promise).cheaper_alone()) {
         return Err(why);
     }
-    let beside: Vec<Result<Vec<Candidate>, Refusal>> = all().map(of(Company::Beside)).collect();
+    // A service that needs no core of its own even where there is one is the same beside others.
+    let same = |order: usize| alone[order].iter().all(|entry| !entry.vcpu.alone);
+    let other = |order: usize| if same(order) { Ok(alone[order].clone()) } else { of(Company::Beside)(order) };
+    let beside: Vec<Result<Vec<Candidate>, Refusal>> = all().map(other).collect();
     let mixed = |apart: &[usize]| -> Vec<Candidate> {
         let pick = |order: usize| match &beside[order] {
             Ok(beside) if !apart.contains(&order) => beside.clone(),
@@ -49,9 +52,7 @@ pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Placed, Refusal> {
     match (last, beside.into_iter().find_map(Result::err)) {
         (Ok(placed), _) => Ok(placed),
         // Not for want of cores: it cannot be had beside others.
-        (Err(_), Some(Refusal::DoesNotFit(witness)))
-            if matches!(&witness.cause, Cause::Percentiles(miss) if !miss.room()) =>
-        {
+        (Err(_), Some(Refusal::DoesNotFit(witness))) if matches!(&witness.cause, Cause::Percentiles(miss) if !miss.room()) => {
             Err(why)
         }
         (Err(_), Some(beside)) => Err(beside),

@@ -45,7 +45,8 @@ pub(super) fn never_out(
         let needed = needed.map_or("more than 584 years".into(), |needed| needed.to_string());
         return Err(Broken::new("budget for its work and what is lost or put off", needed, server.budget));
     }
-    let lost = Task { name: String::new(), wcet: loss, period: server.period, deadline: server.period, ..tasks[0].clone() };
+    let lost =
+        Task { name: String::new(), wcet: loss, period: server.period, deadline: server.period, ..tasks[0].clone() };
     let lost = (!loss.is_zero()).then_some(Task { copies: 1, ..lost });
     let all: Vec<Task> = tasks.iter().cloned().chain(lost).collect();
     let (bound, compared) = bound(&all, server.period.ns())?;

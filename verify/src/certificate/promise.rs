@@ -33,7 +33,9 @@ pub(super) fn claims(promise: &Promise) -> Claims {
             name: "every-deadline",
             entries: Some(*vcpus as usize),
             // Budgets that end at the tick: each of the others may run over by one.
-            alone: |entry| entry.backend.abilities().at_the_tick || matches!(rests_on(entry), RestsOn::WholeCore { .. }),
+            alone: |entry| {
+                entry.backend.abilities().at_the_tick || matches!(rests_on(entry), RestsOn::WholeCore { .. })
+            },
             check: every_deadline,
         },
         Promise::Percentiles { .. } => Claims {

@@ -27,10 +27,13 @@ pub(super) fn check(
         return Err(Broken::new("a window of a period and the latency, with what is counted on", expected, point.at));
     }
     if let Some(task) = tasks.iter().find(|task| task.deadline < window) {
-        return Err(Broken::new(format!("a deadline of task '{}' after its work is done", task.name), window, task.deadline));
+        return Err(Broken::new(
+            format!("a deadline of task '{}' after its work is done", task.name),
+            window,
+            task.deadline,
+        ));
     }
-    let asked: u128 =
-        tasks.iter().map(|task| u128::from(window.ns().div_ceil(task.period.ns())) * work(task)).sum();
+    let asked: u128 = tasks.iter().map(|task| u128::from(window.ns().div_ceil(task.period.ns())) * work(task)).sum();
     if asked != u128::from(point.demand.ns()) {
         return Err(Broken::new("work asked for", format!("{asked} ns"), point.demand).at(window.ns()));
     }

@@ -13,7 +13,9 @@ use super::cheapest::{Demand, QUANTUM};
 use crate::backend::{Chosen, Deviation};
 use crate::needs::{Company, Need};
 use giusto_analysis::{share, Error};
-use giusto_model::{Bandwidth, Certificate, Duration, GuestScheduler, Interface, Point, Release, Renewal, RestsOn, Task};
+use giusto_model::{
+    Bandwidth, Certificate, Duration, GuestScheduler, Interface, Point, Release, Renewal, RestsOn, Task,
+};
 
 /// Of each period so many multiples are looked at.
 const MULTIPLES: u64 = 8;
@@ -62,7 +64,8 @@ impl Alternatives {
     /// depend on L: its least bandwidth never falls, and so neither does the least of all.
     pub(super) fn cheapest(&self, periodic: Option<Interface>, company: Company) -> Option<&Found> {
         let periodic = periodic.map(|server| server.bandwidth());
-        let below = |found: &&Found, least: Option<Bandwidth>| least.is_none_or(|least| found.server.bandwidth() < least);
+        let below =
+            |found: &&Found, least: Option<Bandwidth>| least.is_none_or(|least| found.server.bandwidth() < least);
         let shared = self.at_wake_up.as_ref().filter(|found| below(found, periodic));
         let least = shared.map(|found| found.server.bandwidth()).or(periodic);
         let open = company == Company::Alone || least.is_none();
@@ -155,7 +158,8 @@ fn whole_core(
 fn periods(tasks: &[Task], shortest: Duration, longest: Duration) -> Vec<Duration> {
     let multiples = |period: Duration| {
         let first = shortest.ns().div_ceil(period.ns()).max(1);
-        let all = (first..first.saturating_mul(2).min(first + MULTIPLES)).filter_map(move |times| period.checked_mul(times));
+        let all =
+            (first..first.saturating_mul(2).min(first + MULTIPLES)).filter_map(move |times| period.checked_mul(times));
         all.filter_map(up).filter(move |period| *period <= longest)
     };
     let found: Vec<Duration> = share::hyperperiod(tasks).ok().into_iter().flat_map(multiples).collect();

@@ -44,7 +44,8 @@ pub(super) fn reasons(
 /// Which tasks a virtual CPU has; `None`: the service has all of its tasks together.
 fn runs_here(service: &Service, need: &Need) -> Option<Reason> {
     let from_site = matches!(&service.promise, Promise::EveryDeadline { placed, .. } if !placed.is_empty());
-    let name = |task: &Task| if task.copies > 1 { format!("{} of {}", task.copies, task.name) } else { task.name.clone() };
+    let name =
+        |task: &Task| if task.copies > 1 { format!("{} of {}", task.copies, task.name) } else { task.name.clone() };
     let names: Vec<String> = need.tasks.iter().map(name).collect();
     let how = if from_site { "from the site" } else { "largest first, each on the virtual CPU with least so far" };
     let reason = reason("runs here", names.join(", "), format!("{how}; pin them to this virtual CPU"));

@@ -25,8 +25,8 @@ use giusto_analysis::interface::Shortfall;
 use giusto_analysis::share::utilization_at_most as utilization;
 use giusto_analysis::Error;
 use giusto_model::{
-    Bandwidth, Certificate, Duration, GuestScheduler, HostLatency, Interface, LocalNeed, Promise, RestsOn,
-    Scheduler, Service, ServiceMode, ServicePlan, SiteCriticality, Task, STOPPED,
+    Bandwidth, Certificate, Duration, GuestScheduler, HostLatency, Interface, LocalNeed, Promise, RestsOn, Scheduler,
+    Service, ServiceMode, ServicePlan, SiteCriticality, Task, STOPPED,
 };
 use spread::{parts, Part};
 
@@ -199,7 +199,8 @@ fn prove(
     if tasks.is_empty() {
         let interface = Interface { budget: least, period };
         let rests_on = RestsOn::PeriodicResource;
-        let certificate = Certificate::EveryDeadline { budget: least, latency, points: Vec::new(), until: None, rests_on };
+        let certificate =
+            Certificate::EveryDeadline { budget: least, latency, points: Vec::new(), until: None, rests_on };
         let (required, margin) = (part_of(least)?, Bandwidth::ZERO);
         return Ok(Need { interface, tasks, utilization, required, margin, certificate, reasons });
     }
@@ -306,10 +307,8 @@ impl Method for EveryDeadline {
     }
 
     fn alone(&self, planned: &ServicePlan) -> bool {
-        let whole = matches!(
-            planned.certificate,
-            Certificate::EveryDeadline { rests_on: RestsOn::WholeCore { .. }, .. }
-        );
+        let whole =
+            matches!(planned.certificate, Certificate::EveryDeadline { rests_on: RestsOn::WholeCore { .. }, .. });
         whole || planned.backend.abilities().at_the_tick
     }
 

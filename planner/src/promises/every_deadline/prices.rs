@@ -18,14 +18,18 @@ pub(super) fn reasons(
     let too_much = format!("more than {}", share(most));
     let (resource, at_wake_up, whole_core) = (
         match periodic {
-            None => absent("not enough, even with all of a core"),
-            Some(server) if server.bandwidth() > most => (share(server.bandwidth()), format!("{}: {too_much}", every(server))),
+            None => absent("none found"),
+            Some(server) if server.bandwidth() > most => {
+                (share(server.bandwidth()), format!("{}: {too_much}", every(server)))
+            }
             Some(server) => (share(server.bandwidth()), every(server)),
         },
         match &all.at_wake_up {
             Some(found) => priced(found),
             None if kind.renewal() != Renewal::Steady => absent(format!("a period of {kind} does not begin with work")),
-            None if !backend.abilities().at_wake_up => absent(format!("a period of {backend} does not begin with work")),
+            None if !backend.abilities().at_wake_up => {
+                absent(format!("a period of {backend} does not begin with work"))
+            }
             None => absent(format!("{too_much}, or a period below {}", time(limits.shortest))),
         },
         match &all.whole_core {
@@ -38,7 +42,8 @@ pub(super) fn reasons(
         Company::Alone => "",
         Company::Beside => ", taken only where nothing else is enough, as there are too few cores",
     };
-    let row = |what: &str, (value, server): (String, String), how: &str| reason(what, value, format!("{server}; {how}"));
+    let row =
+        |what: &str, (value, server): (String, String), how: &str| reason(what, value, format!("{server}; {how}"));
     vec![
         row("periodic resource", resource, "anywhere in each period, beside other reservations"),
         row("at the wake-up", at_wake_up, "in each period that begins with work, beside other reservations"),
@@ -48,7 +53,11 @@ pub(super) fn reasons(
 
 /// That the cheapest is the periodic resource.
 pub(super) fn periodic() -> Reason {
-    reason("rests on", RestsOn::PeriodicResource, "budget that may come anywhere in each period; the cheapest of the next three")
+    reason(
+        "rests on",
+        RestsOn::PeriodicResource,
+        "budget that may come anywhere in each period; the cheapest of the next three",
+    )
 }
 
 fn every(server: Interface) -> String {
