@@ -322,7 +322,7 @@ impl Method for EveryDeadline {
 
     fn late(&self, late: &HostLatency, allowed: &str) -> String {
         format!(
-            "nothing is counted on in the first {allowed} of any window, {} allowed for in any case: sbf(t − L)",
+            "nothing is counted on in the first {allowed} of any window or after a wake-up, {} allowed for in any case: sbf(t − L)",
             time(late.allowance)
         )
     }
