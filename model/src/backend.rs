@@ -41,8 +41,8 @@ pub struct Abilities {
     pub at_the_tick: bool,
     /// Whether servers have fixed priorities, so that one is alone on its core.
     pub alone: bool,
-    /// Whether a constant_bandwidth server of its begins a new period at each wake-up after which its old budget and deadline would
-    /// exceed its bandwidth; if not, budgets come on a grid that work does not know.
+    /// Whether a constant_bandwidth server of its begins a new period at each wake-up after which its old budget and
+    /// deadline would exceed its bandwidth; if not, budgets come on a grid that work does not know.
     pub at_wake_up: bool,
     /// Whether a thread of Giusto's on every core does it, which takes a part of that core; if not, the kernel says
     /// what it admits.

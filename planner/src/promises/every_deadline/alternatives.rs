@@ -152,9 +152,9 @@ fn whole_core(
     Some(Found { server, counted, points: demand.points(proof), until, latency, rests_on })
 }
 
-/// Periods that are looked at: multiples of the hyperperiod, where the utilization is enough (Theorem 2). Where none is within the
-/// bounds, multiples of the tasks' periods, at whose ends the most work of a window steps up, and the longest, in which what a
-/// window has beyond the utilization counts least.
+/// Periods that are looked at: multiples of the hyperperiod, where the utilization is enough (Theorem 2). Where none is within
+/// the bounds, multiples of the tasks' periods, at whose ends the most work of a window steps up, and the longest, in which
+/// what a window has beyond the utilization counts least, also where all tasks' periods are longer. Any period is sound.
 fn periods(tasks: &[Task], shortest: Duration, longest: Duration) -> Vec<Duration> {
     let multiples = |period: Duration| {
         let first = shortest.ns().div_ceil(period.ns()).max(1);

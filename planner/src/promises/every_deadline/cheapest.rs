@@ -101,8 +101,8 @@ impl<'a> Demand<'a> {
         Ok(counted > 0 && self.possible(period.ns(), counted) && self.test(period, Duration::from_ns(counted))?.is_ok())
     }
 
-    /// What is quick to see: the budget is no less than U of its period, and no job's deadline is before the longest wait for supply
-    /// and the job itself. Near U the test of EDF takes long.
+    /// What is quick to see: the budget is no less than U of its period, and no job's deadline is before the longest wait for
+    /// supply and the job itself. Near U the test of EDF takes long.
     fn possible(&self, period: u64, budget: u64) -> bool {
         let used = |task: &Task| task.wcet.ns() as f64 * f64::from(task.copies) / task.period.ns() as f64;
         let used: f64 = self.tasks.iter().map(used).sum();

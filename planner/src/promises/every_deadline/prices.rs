@@ -6,8 +6,8 @@ use crate::needs::Company;
 use crate::words::{reason, share, time};
 use giusto_model::{Bandwidth, Interface, Reason, Renewal, RestsOn};
 
-/// A row for each alternative. `periodic` is the cheapest periodic resource, or one that is dearer than another alternative; it may
-/// take more than the `most` that a core can give.
+/// A row for each alternative. `periodic` is the cheapest periodic resource, or one that is dearer than another alternative;
+/// it may take more than the `most` that a core can give.
 pub(super) fn reasons(
     all: &Alternatives,
     chosen: &Chosen,
