@@ -1,8 +1,8 @@
 //! The backend `rt-group`: one real-time group a server, with threads under SCHED_FIFO, pinned by plain affinity. cgroup v1.
 //!
 //! The kernel gives the whole group its runtime in every period, on each core by itself; pinned to one core that is one
-//! budget for the set. Period and budget behave as `constant_bandwidth` does: a group that was idle starts a new period when
-//! it wakes. Enforced at the tick, what was overrun is paid back.
+//! budget for the set. To others they behave as `constant_bandwidth` does. A group that was idle and has used none of its budget
+//! starts a new period when it wakes; else its timer goes on. Enforced at the tick, what was overrun is paid back.
 
 use crate::cpu_group::{CpuGroup, CpuTree};
 use crate::files::{Files, Real};

@@ -41,6 +41,9 @@ pub struct Abilities {
     pub at_the_tick: bool,
     /// Whether servers have fixed priorities, so that one is alone on its core.
     pub alone: bool,
+    /// Whether a constant_bandwidth server of its begins a new period at each wake-up after which its old budget and
+    /// deadline would exceed its bandwidth; if not, budgets come on a grid that work does not know.
+    pub at_wake_up: bool,
     /// Whether a thread of Giusto's on every core does it, which takes a part of that core; if not, the kernel says
     /// what it admits.
     pub own_thread: bool,
@@ -108,6 +111,7 @@ const DEADLINE: Abilities = Abilities {
     boosts: false,
     at_the_tick: true,
     alone: false,
+    at_wake_up: true,
     own_thread: false,
     isolates: true,
     servers: usize::MAX,
@@ -130,6 +134,7 @@ const MANAGER: Abilities = Abilities {
     boosts: true,
     at_the_tick: false,
     alone: false,
+    at_wake_up: true,
     own_thread: true,
     isolates: false,
     servers: Backend::MANAGED,
@@ -157,6 +162,7 @@ const RT_GROUP: Abilities = Abilities {
     boosts: false,
     at_the_tick: true,
     alone: true,
+    at_wake_up: false, // the group's timer goes on for as long as it has used any of its budget
     own_thread: false,
     isolates: false,
     servers: usize::MAX,
@@ -179,6 +185,7 @@ const QUOTA: Abilities = Abilities {
     boosts: false,
     at_the_tick: true,
     alone: false,
+    at_wake_up: false,
     own_thread: false,
     isolates: false,
     servers: usize::MAX,

@@ -2,6 +2,7 @@
 
 use crate::{Backend, Bandwidth, Duration, Interface, Percentile};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// What proves that one entry of a plan keeps its promise, given that its server gets its budget in every period, which is
 /// what [`Admission`] proves.
@@ -23,6 +24,9 @@ pub enum Certificate {
         /// EDF: no deadline beyond this can be the first to be missed.
         #[serde(rename = "until_ns")]
         until: Option<Duration>,
+        /// On what of its server this rests.
+        #[serde(default, skip_serializing_if = "RestsOn::is_periodic_resource")]
+        rests_on: RestsOn,
     },
     /// No window as long as the server's period has more work on a whole core than the budget.
     AsIfAlone {
@@ -54,6 +58,42 @@ pub enum Certificate {
     },
     /// Budget and period are what was promised.
     Supply,
+}
+
+/// What of a server the proof of deadlines rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum RestsOn {
+    /// The budget comes anywhere in each period, late once by the latency.
+    #[default]
+    PeriodicResource,
+    /// A period begins with the work: what may come within a period and the latency is done by its end. The one point
+    /// compares all of that with the budget.
+    WakeUp,
+    /// The highest priority of a core and a budget that never runs out (Theorem 1): all of the core but this much of each
+    /// period is supplied, late once by the latency. `budget` is the most work of any period, these losses included; the
+    /// server has the loss and the latency besides.
+    WholeCore {
+        /// What is lost of each period.
+        #[serde(rename = "loss_ns")]
+        loss: Duration,
+    },
+}
+
+impl fmt::Display for RestsOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            RestsOn::PeriodicResource => "the periodic resource",
+            RestsOn::WakeUp => "the wake-up",
+            RestsOn::WholeCore { .. } => "a whole core",
+        })
+    }
+}
+
+impl RestsOn {
+    fn is_periodic_resource(&self) -> bool {
+        *self == RestsOn::PeriodicResource
+    }
 }
 
 /// A percentile that was promised.

@@ -37,7 +37,7 @@ pub use agent::{AgentKey, Listen};
 pub use backend::{Abilities, Backend, Periods};
 pub use bandwidth::Bandwidth;
 pub use basis::{Basis, MachineBasis, SiteBasis};
-pub use certificate::{Admission, Certificate, Point, PredictedPercentile};
+pub use certificate::{Admission, Certificate, Point, PredictedPercentile, RestsOn};
 pub use coordination::{
     Coordination, CoordinationPlan, Epochs, Member, Places, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN,
 };

@@ -13,6 +13,7 @@ const TICKS: u64 = 10;
 const LONGEST: Duration = Duration::from_secs(4);
 
 /// The periods and budgets that a backend can do well.
+#[derive(Clone)]
 pub(crate) struct Limits {
     pub(crate) shortest: Duration,
     /// The shortest to choose where nobody asked for one.
@@ -50,6 +51,7 @@ pub(crate) struct Deviation {
 }
 
 /// A backend for one server, with the reasons.
+#[derive(Clone)]
 pub(crate) struct Chosen {
     pub(crate) backend: Backend,
     pub(crate) kind: ServerKind,
@@ -89,20 +91,25 @@ pub(crate) fn shortest(backend: Backend, facts: &Facts) -> Duration {
     limits(backend, facts).shortest
 }
 
+/// Why some of each budget is not counted on.
+const LOST: &str = "interrupts, being stopped and let go on: 24 to 48 us a period were measured, deviation 13 to 29 us";
+
 /// What deadlines have to do without (docs/decisions/0009). A budget that ends at the tick: of what the period before ran
 /// over, up to a tick is paid back.
 pub(crate) fn deviation(backend: Backend, facts: &Facts) -> Deviation {
-    let measured = "interrupts, being stopped and let go on: 24 to 48 us a period were measured, deviation 13 to 29 us";
+    let own = deviation_without_end(facts);
     if backend.abilities().at_the_tick {
         let loss = facts.loss.checked_add(facts.tick).unwrap_or(facts.tick);
-        let why = format!(
-            "up to a tick of {} that the period before ran over, and {}: {measured}",
-            time(facts.tick),
-            time(facts.loss)
-        );
-        return Deviation { loss, latency: facts.lateness, why };
+        let (tick, lost) = (time(facts.tick), time(facts.loss));
+        let why = format!("up to a tick of {tick} that the period before ran over, and {lost}: {LOST}");
+        return Deviation { loss, why, ..own };
     }
-    Deviation { loss: facts.loss, latency: facts.lateness, why: measured.into() }
+    own
+}
+
+/// The same where the budget never runs out: then no period runs over.
+pub(crate) fn deviation_without_end(facts: &Facts) -> Deviation {
+    Deviation { loss: facts.loss, latency: facts.lateness, why: LOST.into() }
 }
 
 /// What `backend` itself takes of a core.

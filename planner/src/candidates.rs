@@ -1,4 +1,4 @@
-//! The servers that a host needs for all its services, not yet on cores.
+//! The servers that a host needs for its services, not yet on cores.
 
 use crate::host::OneHost;
 use crate::needs::{Company, Need, Vcpu};
@@ -9,6 +9,7 @@ use giusto_model::{Bandwidth, MemberMode, Server, Service, SiteMode, SiteModes};
 use std::fmt;
 
 /// One server of a service, not yet on a core.
+#[derive(Clone)]
 pub(crate) struct Candidate<'a> {
     /// The place of its service among the host's.
     pub(crate) order: usize,
@@ -52,15 +53,12 @@ impl Candidate<'_> {
     }
 }
 
-/// The servers of all services that share cores, in the order of the services.
-pub(crate) fn candidates<'a>(on: &OneHost<'a>, company: Company) -> Result<Vec<Candidate<'a>>, Refusal> {
-    let mut found = Vec::new();
-    for (order, &service) in on.services.iter().enumerate() {
-        let in_modes = in_modes(service, on.modes);
-        let needs = promises::of(&service.promise).needs(on, service, company)?;
-        found.extend(needs.into_iter().map(|vcpu| Candidate { order, service, vcpu, in_modes: in_modes.clone() }));
-    }
-    Ok(found)
+/// The servers of one of the services that share cores, by its place among them.
+pub(crate) fn candidates<'a>(on: &OneHost<'a>, order: usize, company: Company) -> Result<Vec<Candidate<'a>>, Refusal> {
+    let service = on.services[order];
+    let in_modes = in_modes(service, on.modes);
+    let needs = promises::of(&service.promise).needs(on, service, company)?;
+    Ok(needs.into_iter().map(|vcpu| Candidate { order, service, vcpu, in_modes: in_modes.clone() }).collect())
 }
 
 /// For each mode of the site, which of its local modes a service is in, the last one being stopped.

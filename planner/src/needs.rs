@@ -28,6 +28,7 @@ pub(crate) struct Need {
 }
 
 /// The server of one virtual CPU, or of a whole service.
+#[derive(Clone)]
 pub(crate) struct Vcpu {
     /// `None`: all threads of the service.
     pub(crate) vcpu: Option<u32>,

@@ -94,7 +94,9 @@ fn deadlines_have_a_usual_and_a_worst_budget_in_one_period() {
     assert_eq!(one.tasks, tasks);
     assert_eq!((other.criticality, &other.pessimistic), (Some(Criticality::Low), &None));
     // The worst budget is the least of that period: it is what the worst tasks by themselves get there.
-    let calm = every_deadline("flight", proof.tasks.clone(), GuestScheduler::Any);
+    // On a grid, since two budgets of one period are known for the periodic resource only.
+    let server = Some(ServerKind::PeriodicStrict);
+    let calm = giusto_model::Service { server, ..every_deadline("flight", proof.tasks.clone(), GuestScheduler::Any) };
     let alone = plan(&site(&[1], vec![calm]), &facts(&[1])).unwrap();
     assert_eq!((alone.services[0].server.period, alone.services[0].server.budget), (one.server.period, worst));
 }

@@ -6,8 +6,8 @@ mod common;
 use common::{as_if_alone, every_deadline, leftovers, of, percentiles, plan, site, supply, task, walk};
 use giusto_model::{
     Answer, Bucket, Certificate, Duration, GuestScheduler, HostNetwork, Latency, LatencyMachine, LatencyRun,
-    LatencySpread, LatencyVerdict, PacketClass, PacketUnit, Plan, Rate, Release, Scheduler, ServiceTime, Site, Stress,
-    Task, Tokens, Uplink, Vif, Within, LATENCY_VERSION,
+    LatencySpread, LatencyVerdict, PacketClass, PacketUnit, Plan, Rate, Release, Scheduler, ServerKind, Service,
+    ServiceTime, Site, Stress, Task, Tokens, Uplink, Vif, Within, LATENCY_VERSION,
 };
 use giusto_planner::{explain, read_latency, Facts, Refusal};
 use giusto_verify::check_plan;
@@ -230,7 +230,9 @@ fn the_budget_is_the_least_with_which_no_job_is_late_when_the_supply_is_and_the_
         let order = *[Scheduler::Edf, Scheduler::Dm, Scheduler::Rm].choose(&mut rng).unwrap();
         let order = GuestScheduler::Own(order);
         let tasks = site.services[0].tasks.clone();
-        site.services[0] = every_deadline("only", tasks.clone(), order);
+        // What is played is the periodic resource: a server on a grid gives nothing better.
+        let server = Some(ServerKind::PeriodicStrict);
+        site.services[0] = Service { server, ..every_deadline("only", tasks.clone(), order) };
         let facts = Facts { loss: Duration::ZERO, lateness: Duration::ZERO, ..Facts::typical(vec![1]) };
         let latency = rng.random_range(1..4000);
         let Ok(plan) = plan(&site, &with(&facts, late(us(latency)))) else { continue };

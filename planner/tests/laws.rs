@@ -126,6 +126,7 @@ fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Si
         NearestFit::AtLeast(at_least) => witness.promise = Promise::Leftovers { at_least: *at_least, at_most: None },
         NearestFit::Supply { .. } | NearestFit::Kind(_) => unreachable!("no service here is promised a supply"),
         NearestFit::Within(_) => unreachable!("no service here is promised percentiles"),
+        NearestFit::Scheduler(_) => unreachable!("no service here is promised every deadline"),
         NearestFit::WorstWcet { .. } | NearestFit::Worst { .. } => unreachable!("no service here has criticality"),
         NearestFit::On(_) => unreachable!("there is one host"),
         NearestFit::MoreCores(more) => {

@@ -106,6 +106,22 @@ pub fn utilization(tasks: &[Task]) -> Result<Bandwidth, Error> {
     workload::utilization(tasks)
 }
 
+/// U; where the exact fraction has more than 64 bits, rounded up by at most a billionth for each task. Errors: an empty or
+/// impossible task set.
+pub fn utilization_at_most(tasks: &[Task]) -> Result<Bandwidth, Error> {
+    match utilization(tasks) {
+        Err(Error::Range | Error::Hyperperiod) => {}
+        exact => return exact,
+    }
+    const PARTS: u128 = 1_000_000_000;
+    let each = |task: &Task| {
+        let work = u128::from(task.wcet.ns()) * u128::from(task.copies) * PARTS;
+        work.div_ceil(u128::from(task.period.ns()))
+    };
+    let sum = u64::try_from(tasks.iter().map(each).sum::<u128>()).map_err(|_| Error::Range)?;
+    Bandwidth::new(sum, PARTS as u64).ok_or(Error::Range)
+}
+
 /// Whether the analysis counts on the offsets: only if all tasks keep theirs.
 pub fn releases(tasks: &[Task]) -> Release {
     let kept = tasks.iter().all(|t| t.release == Release::KeptOffset);
@@ -126,6 +142,37 @@ pub fn budget(tasks: &[Task], period: Duration) -> Result<Duration, Error> {
         return Ok(ns(period.ns() / load.hyperperiod * load.work));
     }
     Supply::of(&load, period.ns())?.budget(period)
+}
+
+/// B(P) of sporadic tasks, also where their hyperperiod is beyond 64 bits: the least, over all u ≤ P, of what is released in
+/// [0, u) after a joint release, and P − u. O(releases in P · tasks).
+///
+/// Errors: P = 0, an empty or impossible task set, more than 5,000,000 releases.
+pub fn sporadic_budget(tasks: &[Task], period: Duration) -> Result<Duration, Error> {
+    if tasks.is_empty() {
+        return Err(Error::NoTasks);
+    }
+    for task in tasks {
+        task.validate().map_err(|why| Error::Task { name: task.name.clone(), why })?;
+    }
+    if period.is_zero() {
+        return Err(Error::Period);
+    }
+    let length = period.ns();
+    let jobs: u128 = tasks.iter().map(|task| u128::from(length / task.period.ns()) + 1).sum();
+    if jobs > u128::from(supply::MOST_JOBS) {
+        return Err(Error::TooManyJobs { jobs, limit: supply::MOST_JOBS });
+    }
+    let within = |u: u64| {
+        let released = tasks.iter().map(|task| {
+            u128::from(u.div_ceil(task.period.ns())) * u128::from(task.wcet.ns()) * u128::from(task.copies)
+        });
+        released.sum::<u128>() + u128::from(length - u)
+    };
+    // Between two releases the sum falls, so that it is least just before one.
+    let ends = tasks.iter().flat_map(|task| (1..=length / task.period.ns()).map(|nth| nth * task.period.ns()));
+    let least = ends.map(within).fold(u128::from(length).min(within(length)), u128::min);
+    Ok(ns(least as u64))
 }
 
 /// Where a window of B(P) begins: after a joint release of sporadic tasks (0), or, where all keep their offsets, so long after

@@ -10,30 +10,73 @@ use crate::refusal::{Cause, Refusal};
 use giusto_model::{Bandwidth, ChangePolicy};
 use std::cmp::Reverse;
 
+type Placed = (Vec<Supplied>, Option<ChangePolicy>);
+
 /// Plans the services that share cores on `cores` of their host, with their
 /// places among its services.
 ///
-/// A server for percentiles is cheaper alone on a core, where it has the highest priority; where there are too few
-/// cores for that, all of them share.
-pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<(Vec<Supplied>, Option<ChangePolicy>), Refusal> {
-    let alone = place_all(on, cores, Company::Alone);
-    let cheaper = on.services.iter().any(|service| promises::of(&service.promise).cheaper_alone());
-    let Err(why) = alone else { return alone };
-    if !cheaper {
+/// Some servers are cheaper alone on a core, where they have the highest priority. Where there are too few cores for all of
+/// these, those that save least by it share, one after the other, until all fit. O(services) attempts.
+pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Placed, Refusal> {
+    let of = |company: Company| move |order: usize| candidates(on, order, company);
+    let all = || 0..on.services.len();
+    let alone: Vec<Vec<Candidate>> = all().map(of(Company::Alone)).collect::<Result<_, _>>()?;
+    let why = match place_all(on, cores, alone.concat()) {
+        Ok(placed) => return Ok(placed),
+        Err(why) => why,
+    };
+    if !on.services.iter().any(|service| promises::of(&service.promise).cheaper_alone()) {
         return Err(why);
     }
-    place_all(on, cores, Company::Beside).map_err(|beside| match &beside {
+    // A service that needs no core of its own even where there is one is the same beside others.
+    let same = |order: usize| alone[order].iter().all(|entry| !entry.vcpu.alone);
+    let other = |order: usize| if same(order) { Ok(alone[order].clone()) } else { of(Company::Beside)(order) };
+    let beside: Vec<Result<Vec<Candidate>, Refusal>> = all().map(other).collect();
+    let mixed = |apart: &[usize]| -> Vec<Candidate> {
+        let pick = |order: usize| match &beside[order] {
+            Ok(beside) if !apart.contains(&order) => beside.clone(),
+            _ => alone[order].clone(),
+        };
+        all().flat_map(pick).collect()
+    };
+    let least_first = least_first(&alone, &beside);
+    for given_up in 1..least_first.len() {
+        let entries = mixed(&least_first[given_up..]);
+        let lonely = entries.iter().filter(|entry| entry.vcpu.alone).count();
+        let enough = lonely + usize::from(lonely < entries.len()) <= cores.len();
+        if let Some(placed) = enough.then(|| place_all(on, cores, entries).ok()).flatten() {
+            return Ok(placed);
+        }
+    }
+    let last = place_all(on, cores, mixed(&[]));
+    match (last, beside.into_iter().find_map(Result::err)) {
+        (Ok(placed), _) => Ok(placed),
         // Not for want of cores: it cannot be had beside others.
-        Refusal::DoesNotFit(witness) if matches!(&witness.cause, Cause::Percentiles(miss) if !miss.room()) => why,
-        _ => beside,
-    })
+        (Err(_), Some(Refusal::DoesNotFit(witness))) if matches!(&witness.cause, Cause::Percentiles(miss) if !miss.room()) => {
+            Err(why)
+        }
+        (Err(_), Some(beside)) => Err(beside),
+        (Err(last), None) => Err(last),
+    }
+}
+
+/// The services that save bandwidth by a core of their own and could do without, by their places, the least saving first.
+fn least_first(alone: &[Vec<Candidate>], beside: &[Result<Vec<Candidate>, Refusal>]) -> Vec<usize> {
+    let saving = |(order, (alone, beside)): (usize, (&Vec<Candidate>, &Result<Vec<Candidate>, Refusal>))| {
+        let pairs = alone.iter().zip(beside.as_ref().ok()?);
+        let pairs: Vec<_> = pairs.filter(|(alone, beside)| alone.vcpu.alone && !beside.vcpu.alone).collect();
+        let saved = |(alone, beside): &(&Candidate, &Candidate)| beside.largest().as_f64() - alone.largest().as_f64();
+        (!pairs.is_empty()).then(|| (order, pairs.iter().map(saved).sum::<f64>()))
+    };
+    let mut found: Vec<(usize, f64)> = alone.iter().zip(beside).enumerate().filter_map(saving).collect();
+    found.sort_by(|(_, one), (_, other)| one.total_cmp(other)); // stable
+    found.into_iter().map(|(order, _)| order).collect()
 }
 
 /// Largest bandwidth first, each on the first core that admits it in all modes; virtual CPUs of one VM go to different
 /// cores where they fit there, unless they have criticality: then as few cores as possible are in use (Asy20,
 /// section 3.6). Also how modes are changed, if there are some. O(modes · (interfaces² + interfaces · cores)).
-fn place_all(on: &OneHost, cores: &[u32], company: Company) -> Result<(Vec<Supplied>, Option<ChangePolicy>), Refusal> {
-    let mut entries = candidates(on, company)?;
+fn place_all(on: &OneHost, cores: &[u32], mut entries: Vec<Candidate>) -> Result<Placed, Refusal> {
     let policy = policy(on, &entries)?;
     entries.sort_by_key(|entry| Reverse(entry.largest()));
     let modes = on.modes.map_or(1, |modes| modes.modes.len());

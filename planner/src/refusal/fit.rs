@@ -1,7 +1,7 @@
 //! What would make a service fit.
 
 use crate::words::share;
-use giusto_model::{Bandwidth, Duration, Interface, ServerKind, Within};
+use giusto_model::{Bandwidth, Duration, GuestScheduler, Interface, ServerKind, Within};
 use std::fmt;
 
 /// A change of the site with which it fits.
@@ -39,6 +39,8 @@ pub enum NearestFit {
     },
     /// Another server algorithm for the witness.
     Kind(ServerKind),
+    /// An order of the witness's own jobs.
+    Scheduler(GuestScheduler),
     /// So many cores more.
     MoreCores(usize),
     /// A longer latency for a percentile of the witness.
@@ -62,6 +64,7 @@ impl fmt::Display for NearestFit {
                 write!(f, "a supply of {at_most} for virtual CPU {vcpu}")
             }
             NearestFit::Kind(kind) => write!(f, "server: {kind}"),
+            NearestFit::Scheduler(scheduler) => write!(f, "scheduler: {scheduler}"),
             NearestFit::MoreCores(1) => write!(f, "one core more"),
             NearestFit::MoreCores(more) => write!(f, "{more} cores more"),
             NearestFit::Within(within) => write!(f, "{within}"),

@@ -31,6 +31,28 @@ pub(super) fn check(tasks: &[Task], server: Server, from: Option<Duration>, dema
     }
 }
 
+/// Whether no period has more than `demand` of `tasks` and what is lost of it, wherever jobs come, and the server besides what is
+/// lost and what so late a supply may put off into the next: then its budget never runs out. Windows compared.
+pub(super) fn never_out(
+    tasks: &[Task],
+    server: Server,
+    demand: Duration,
+    loss: Duration,
+    latency: Duration,
+) -> Result<usize, Broken> {
+    let needed = [loss, latency].into_iter().try_fold(demand, Duration::checked_add);
+    if needed.is_none_or(|needed| needed > server.budget) {
+        let needed = needed.map_or("more than 584 years".into(), |needed| needed.to_string());
+        return Err(Broken::new("budget for its work and what is lost or put off", needed, server.budget));
+    }
+    let lost =
+        Task { name: String::new(), wcet: loss, period: server.period, deadline: server.period, ..tasks[0].clone() };
+    let lost = (!loss.is_zero()).then_some(Task { copies: 1, ..lost });
+    let all: Vec<Task> = tasks.iter().cloned().chain(lost).collect();
+    let (bound, compared) = bound(&all, server.period.ns())?;
+    at_most(bound, demand.ns().into(), server.period.ns()).map(|()| compared)
+}
+
 fn at_most(most: u128, claimed: u128, period: u64) -> Result<(), Broken> {
     match most <= claimed {
         true => Ok(()),

@@ -1,7 +1,7 @@
 //! One entry of a plan: its numbers among each other, and its certificate.
 
 use super::broken::Broken;
-use super::exact::{of, share, utilization};
+use super::exact::{fraction, of, share, utilization, whole};
 use super::promise::{self, Proven};
 use giusto_model::{Certificate, Duration, LocalProof, Promise, Server, ServicePlan};
 use serde::Serialize;
@@ -19,7 +19,9 @@ pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
         return Err(Broken::new("a server that its backend can be", entry.backend, server.kind));
     }
     let used = utilization(tasks);
-    if used != share(entry.utilization) {
+    // Beyond 64 bits it is rounded up, by a billionth for each task.
+    let rounded = used.clone() + fraction(tasks.len() as u128, 1_000_000_000).unwrap_or_else(|| whole(0));
+    if share(entry.utilization) < used || share(entry.utilization) > rounded {
         return Err(Broken::new("utilization of its tasks", used, entry.utilization));
     }
     let bandwidth = of(server.budget, server.period).unwrap_or_else(|| share(entry.required));

@@ -19,6 +19,7 @@ mod promise;
 mod read;
 mod recovery;
 mod topic;
+mod wake_up;
 mod windows;
 
 pub use admission::CheckedCore;

@@ -2,8 +2,8 @@
 
 use super::broken::Broken;
 use super::demand::{self, Counted};
-use super::{alone, percentiles};
-use giusto_model::{Certificate, Duration, Promise, ServerKind, ServicePlan, Supply};
+use super::{alone, percentiles, wake_up};
+use giusto_model::{Certificate, Duration, Promise, Renewal, RestsOn, ServerKind, ServicePlan, Supply};
 
 /// What was proven of an entry.
 pub(super) struct Proven {
@@ -33,7 +33,9 @@ pub(super) fn claims(promise: &Promise) -> Claims {
             name: "every-deadline",
             entries: Some(*vcpus as usize),
             // Budgets that end at the tick: each of the others may run over by one.
-            alone: |entry| entry.backend.abilities().at_the_tick,
+            alone: |entry| {
+                entry.backend.abilities().at_the_tick || matches!(rests_on(entry), RestsOn::WholeCore { .. })
+            },
             check: every_deadline,
         },
         Promise::Percentiles { .. } => Claims {
@@ -57,15 +59,46 @@ fn of_another() -> Broken {
 }
 
 fn every_deadline(entry: &ServicePlan, counted: Duration) -> Result<Proven, Broken> {
-    let (Promise::EveryDeadline { scheduler, .. }, Certificate::EveryDeadline { budget, latency, points, until }) =
-        (&entry.promise, &entry.certificate)
+    let (
+        Promise::EveryDeadline { scheduler, .. },
+        Certificate::EveryDeadline { budget, latency, points, until, rests_on },
+    ) = (&entry.promise, &entry.certificate)
     else {
         return Err(of_another());
     };
-    supplies_at_any_time(entry.server.kind)?;
-    let supply = Counted::new(entry.server, *budget, *latency);
-    let compared = demand::check(&entry.tasks, *scheduler, &supply, points, *until)?;
-    Ok(Proven { compared, loss: lost(entry, counted), latency: *latency })
+    let server = entry.server;
+    let (compared, loss) = match rests_on {
+        RestsOn::PeriodicResource => {
+            supplies_at_any_time(server.kind)?;
+            let supply = Counted::new(server, *budget, *latency);
+            (demand::check(&entry.tasks, *scheduler, &supply, points, *until)?, lost(entry, counted))
+        }
+        RestsOn::WakeUp => {
+            if server.kind.renewal() != Renewal::Steady || !entry.backend.abilities().at_wake_up {
+                let what = format!("{} of {}", server.kind, entry.backend);
+                return Err(Broken::new("a server whose period begins when work comes", "constant_bandwidth", what));
+            }
+            (wake_up::check(&entry.tasks, server, *budget, *latency, points, *until)?, lost(entry, counted))
+        }
+        RestsOn::WholeCore { loss } => {
+            if !server.kind.facts().whole_core {
+                let what = "a server for which Theorem 1 holds";
+                return Err(Broken::new(what, "constant_bandwidth or deferrable", server.kind));
+            }
+            let all = server.period.checked_sub(*loss).unwrap_or(Duration::ZERO);
+            let supply = Counted::new(server, all, *latency);
+            let compared = demand::check(&entry.tasks, *scheduler, &supply, points, *until)?;
+            (compared + alone::never_out(&entry.tasks, server, *budget, *loss, *latency)?, *loss)
+        }
+    };
+    Ok(Proven { compared, loss, latency: *latency })
+}
+
+fn rests_on(entry: &ServicePlan) -> RestsOn {
+    match entry.certificate {
+        Certificate::EveryDeadline { rests_on, .. } => rests_on,
+        _ => RestsOn::PeriodicResource,
+    }
 }
 
 fn as_if_alone(entry: &ServicePlan, _counted: Duration) -> Result<Proven, Broken> {

@@ -58,6 +58,14 @@ impl<'a> Demand<'a> {
         Ok(Some(found.map_err(|short| Shortfall { task: self.any.unwrap_or(short.task), ..short })))
     }
 
+    /// Where it was compared; in any order, of all tasks together.
+    pub(crate) fn points(&self, proof: Certificate) -> Vec<Point> {
+        match self.any {
+            Some(_) => proof.points.last().map(|point| Point { task: None, ..*point }).into_iter().collect(),
+            None => proof.points,
+        }
+    }
+
     /// In any order: a job that is longer than the shortest deadline may come first.
     fn beyond_hope(&self) -> bool {
         self.tasks.iter().any(|task| task.wcet > task.deadline)
@@ -90,7 +98,17 @@ impl<'a> Demand<'a> {
         }
         let counted = budget.saturating_sub(u128::from(self.loss.ns())).min(u128::from(period.ns())) as u64;
         let counted = counted / QUANTUM.ns() * QUANTUM.ns();
-        Ok(counted > 0 && self.test(period, Duration::from_ns(counted))?.is_ok())
+        Ok(counted > 0 && self.possible(period.ns(), counted) && self.test(period, Duration::from_ns(counted))?.is_ok())
+    }
+
+    /// What is quick to see: the budget is no less than U of its period, and no job's deadline is before the longest wait for
+    /// supply and the job itself. Near U the test of EDF takes long.
+    fn possible(&self, period: u64, budget: u64) -> bool {
+        let used = |task: &Task| task.wcet.ns() as f64 * f64::from(task.copies) / task.period.ns() as f64;
+        let used: f64 = self.tasks.iter().map(used).sum();
+        let wait = 2 * u128::from(period - budget) + u128::from(self.latency.ns());
+        let in_time = |task: &Task| wait + u128::from(task.wcet.ns()) <= u128::from(task.deadline.ns());
+        budget as f64 >= used * period as f64 * (1.0 - 1e-9) && self.tasks.iter().all(in_time)
     }
 
     fn test(&self, period: Duration, budget: Duration) -> Result<Verdict, Error> {
@@ -99,15 +117,17 @@ impl<'a> Demand<'a> {
 }
 
 /// The least B/P with `shortest` ≤ P ≤ `longest` that keeps all deadlines of each of `demands` by itself; ties to the shortest
-/// period. `None`: not even whole cores are enough.
+/// period. Where none is below `than`, which something else takes, the best of a few periods: enough, and not the least.
+/// `None`: not even whole cores are enough.
 ///
 /// With P the least budget b(P) rises, since the same budget in a longer period supplies less. So no period in [p, q] is
 /// cheaper than the best so far, if at p a budget is not enough that would be as cheap at q: then the stretch is left
-/// out, else halved. Errors: tasks that cannot be analysed.
+/// out, else halved. Errors: tasks that cannot be analysed, unless something else takes `than`.
 pub(crate) fn cheapest(
     demands: &[Demand<'_>],
     shortest: Duration,
     longest: Duration,
+    than: Option<Interface>,
 ) -> Result<Option<Interface>, Error> {
     if demands.iter().any(Demand::beyond_hope) {
         return Ok(None);
@@ -119,22 +139,34 @@ pub(crate) fn cheapest(
     let reach = tasks.map(|task| task.deadline.ns() / QUANTUM.ns()).max().unwrap_or(0).clamp(first, last);
     let mut seed = first;
     while seed <= reach {
-        improve(demands, seed, &mut best)?;
+        match improve(demands, seed, &mut best) {
+            Err(_) if than.is_some() => {}
+            other => other?,
+        }
         seed += seed / 2 + 1;
     }
+    let few = best;
+    let below = |than: &Interface| best.is_none_or(|best: Interface| than.bandwidth() < best.bandwidth());
+    best = than.filter(below).or(best);
     let mut open = vec![(first, last)];
     while let Some((p, q)) = open.pop() {
-        if p > q || !may_improve(demands, p, q, best)? {
+        if p > q {
             continue;
         }
-        if p == q {
-            improve(demands, p, &mut best)?;
-            continue;
+        let improved = may_improve(demands, p, q, best).and_then(|may| match may && p == q {
+            true => improve(demands, p, &mut best).map(|()| false),
+            false => Ok(may),
+        });
+        match improved {
+            Err(_) if than.is_some() => break,
+            Err(why) => return Err(why),
+            Ok(false) => continue,
+            Ok(true) => {}
         }
         let middle = p + (q - p) / 2;
         open.extend([(middle + 1, q), (p, middle)]); // the shorter ones first
     }
-    Ok(best)
+    Ok(if best == than { few } else { best })
 }
 
 /// Takes the least budget at this period, if that is cheaper.

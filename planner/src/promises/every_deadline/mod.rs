@@ -1,13 +1,15 @@
 //! Every deadline: the server of each virtual CPU, and what proves that it is enough.
 
+mod alternatives;
 pub(super) mod cheapest;
 mod explain;
+mod prices;
 mod refusal;
 mod spread;
 
 pub use refusal::{Late, Shortage};
 
-use crate::backend::{choose, deviation, most_of_a_core, Deviation, Wanted};
+use crate::backend::{choose, deviation, deviation_without_end, most_of_a_core, Deviation, Wanted};
 use crate::facts::Facts;
 use crate::host::{OneHost, Times};
 use crate::needs::{Company, Need, Vcpu};
@@ -16,14 +18,15 @@ use crate::promises::method::{Asks, Method, Room};
 use crate::refusal::{Cause, NearestFit, Refusal};
 use crate::trial::Trial;
 use crate::words::{share, time};
+use alternatives::Alternatives;
 use cheapest::{cheapest, Demand};
 use explain::reasons;
 use giusto_analysis::interface::Shortfall;
-use giusto_analysis::share::utilization;
+use giusto_analysis::share::utilization_at_most as utilization;
 use giusto_analysis::Error;
 use giusto_model::{
-    Bandwidth, Certificate, Duration, GuestScheduler, Host, HostLatency, Interface, LocalNeed, Point, Promise, Service,
-    ServiceMode, ServicePlan, SiteCriticality, Task, STOPPED,
+    Bandwidth, Certificate, Duration, GuestScheduler, HostLatency, Interface, LocalNeed, Promise, RestsOn, Scheduler,
+    Service, ServiceMode, ServicePlan, SiteCriticality, Task, STOPPED,
 };
 use spread::{parts, Part};
 
@@ -42,7 +45,7 @@ struct Local {
 /// the worst of its modes, with what changes of the mode cost.
 ///
 /// Errors: no backend, tasks that cannot be analysed, deadlines for which no core is enough.
-fn servers(service: &Service, host: &Host, facts: &Facts, times: Times) -> Result<Vec<Vcpu>, Refusal> {
+fn servers(service: &Service, on: &OneHost, times: Times, company: Company) -> Result<Vec<Vcpu>, Refusal> {
     let Promise::EveryDeadline { vcpus, placed, scheduler } = &service.promise else { return Ok(Vec::new()) };
     let spread = |tasks: &[Task], placed: &[u32]| {
         parts(&service.origin, *vcpus, tasks, placed).ok_or_else(|| refused(service, Error::Range))
@@ -71,7 +74,7 @@ fn servers(service: &Service, host: &Host, facts: &Facts, times: Times) -> Resul
             let part = at_worst(&parts[vcpu], &service.tasks, worst);
             locals.push(Local { name: None, worst: true, part });
         }
-        entry(service, locals, host, facts)
+        entry(service, locals, on, company)
     };
     (0..*vcpus as usize).map(vcpu).collect()
 }
@@ -83,7 +86,8 @@ fn at_worst(part: &Part, tasks: &[Task], worst: &[Duration]) -> Part {
     Part { vcpu: part.vcpu, tasks: part.tasks.iter().map(one).collect() }
 }
 
-fn entry(service: &Service, locals: Vec<Local>, host: &Host, facts: &Facts) -> Result<Vcpu, Refusal> {
+fn entry(service: &Service, locals: Vec<Local>, on: &OneHost, company: Company) -> Result<Vcpu, Refusal> {
+    let (host, facts) = (on.host, on.facts);
     let fault = |why| refused(service, why);
     let Promise::EveryDeadline { scheduler, .. } = &service.promise else { return Err(fault(Error::NoTasks)) };
     let chosen = choose(service, Wanted::Deadlines, facts)?;
@@ -94,21 +98,38 @@ fn entry(service: &Service, locals: Vec<Local>, host: &Host, facts: &Facts) -> R
     let demand = |local: usize| Demand::new(&locals[local].part.tasks, *scheduler, &deviation, limits.budget);
     let busy: Vec<usize> = (0..locals.len()).filter(|&local| !locals[local].part.tasks.is_empty()).collect();
     let demands: Vec<Demand<'_>> = busy.iter().map(|&local| demand(local)).collect();
+    // Budgets of one period for several modes are known of the periodic resource only.
+    let always = locals.len() == 1 && service.agent.is_none() && service.criticality.is_none();
+    let endless = deviation_without_end(facts);
+    let all = match always {
+        true => Alternatives::of(&locals[0].part.tasks, *scheduler, &chosen, (&deviation, &endless), most),
+        false => Alternatives::default(),
+    };
+    let than = all.cheapest(None, company).map(|found| found.server);
     let from = |shortest| match used.iter().all(|used| *used < Bandwidth::ONE) && !demands.is_empty() {
-        true => cheapest(&demands, shortest, limits.longest).map_err(fault),
+        true => cheapest(&demands, shortest, limits.longest, than).map_err(fault),
         false => Ok(None),
     };
     let fits = |server: &Interface| server.bandwidth() <= most;
     // Shorter than what is chosen costs the backend more than it is given; only where nothing else is enough.
     let (mut shortest, mut found) = (limits.chosen, from(limits.chosen)?);
-    if limits.shortest < shortest && !found.as_ref().is_some_and(fits) {
+    if limits.shortest < shortest && than.is_none() && !found.as_ref().is_some_and(fits) {
         (shortest, found) = (limits.shortest, from(limits.shortest)?);
     }
     let vcpu = locals[0].part.vcpu;
+    if let Some(other) = all.cheapest(found.filter(fits), company) {
+        let whole = matches!(other.rests_on, RestsOn::WholeCore { .. });
+        let alone = whole || chosen.backend.abilities().at_the_tick;
+        let mut need = other.need(&locals[0].part.tasks, used[0]).map_err(fault)?;
+        let deviation = if whole { &endless } else { &deviation };
+        need.reasons = explain::alternative(service, &need, *scheduler, deviation, limits, (most, limit));
+        need.reasons.extend(prices::reasons(&all, &chosen, found, (most, company)));
+        return Ok(Vcpu { vcpu, chosen, locals: vec![need], worst: None, critical: false, alone });
+    }
     let Some(Interface { period, .. }) = found.filter(fits) else {
         // The mode that needs most, by itself.
         let alone = |local: usize| match used[local] < Bandwidth::ONE {
-            true => cheapest(&[demand(local)], shortest, limits.longest).map_err(fault),
+            true => cheapest(&[demand(local)], shortest, limits.longest, None).map_err(fault),
             false => Ok(None),
         };
         let mut worst: Option<(Option<Bandwidth>, Option<Interface>, usize)> = None;
@@ -144,6 +165,10 @@ fn entry(service: &Service, locals: Vec<Local>, host: &Host, facts: &Facts) -> R
         let bounds = (shortest, limits.longest, limits.bounds.as_str());
         let mut need = Need { utilization, ..need };
         need.reasons = reasons(service, &need, *scheduler, &deviation, bounds, cheapest, (most, limit));
+        if always && !need.tasks.is_empty() {
+            need.reasons.push(prices::periodic());
+            need.reasons.extend(prices::reasons(&all, &chosen, found, (most, company)));
+        }
         needs.push(need);
     }
     let worst = if worst { needs.pop() } else { None };
@@ -173,7 +198,9 @@ fn prove(
     let (latency, utilization, reasons) = (deviation.latency, Bandwidth::ZERO, Vec::new());
     if tasks.is_empty() {
         let interface = Interface { budget: least, period };
-        let certificate = Certificate::EveryDeadline { budget: least, latency, points: Vec::new(), until: None };
+        let rests_on = RestsOn::PeriodicResource;
+        let certificate =
+            Certificate::EveryDeadline { budget: least, latency, points: Vec::new(), until: None, rests_on };
         let (required, margin) = (part_of(least)?, Bandwidth::ZERO);
         return Ok(Need { interface, tasks, utilization, required, margin, certificate, reasons });
     }
@@ -182,12 +209,10 @@ fn prove(
     let interface = Interface { budget, period };
     let Some(Ok(proof)) = demand.kept(interface)? else { return Err(Error::Range) };
     let counted = budget.checked_sub(deviation.loss).unwrap_or(Duration::ZERO);
-    let points: Vec<Point> = match scheduler {
-        // Of all tasks together the last one.
-        GuestScheduler::Any => proof.points.last().map(|point| Point { task: None, ..*point }).into_iter().collect(),
-        GuestScheduler::Own(_) => proof.points,
-    };
-    let certificate = Certificate::EveryDeadline { budget: counted, latency, points, until: proof.until };
+    let until = proof.until;
+    let points = demand.points(proof);
+    let rests_on = RestsOn::PeriodicResource;
+    let certificate = Certificate::EveryDeadline { budget: counted, latency, points, until, rests_on };
     let (required, margin) = (part_of(counted)?, part_of(deviation.loss)?);
     Ok(Need { interface, tasks, utilization, required, margin, certificate, reasons })
 }
@@ -221,13 +246,30 @@ fn busiest(service: &Service) -> Bandwidth {
     service.modes.iter().map(in_mode).max().unwrap_or_else(|| of(&service.tasks))
 }
 
+/// An order of its jobs with which it fits, where nothing is known of it or it is a worse one.
+fn another_order(trial: &Trial, witness: &Service) -> Option<NearestFit> {
+    let Promise::EveryDeadline { scheduler: now, .. } = &witness.promise else { return None };
+    let change = |service: &mut Service, to: GuestScheduler| {
+        if let Promise::EveryDeadline { scheduler, .. } = &mut service.promise {
+            *scheduler = to;
+        }
+    };
+    let others = [Scheduler::Rm, Scheduler::Dm, Scheduler::Edf].map(GuestScheduler::Own);
+    let others = others.into_iter().filter(|other| other != now);
+    others.into_iter().find(|&to| trial.with(|service, _| change(service, to))).map(NearestFit::Scheduler)
+}
+
 impl Method for EveryDeadline {
     fn asks(&self, service: &Service) -> Asks {
         Asks::Share(busiest(service))
     }
 
-    fn needs(&self, on: &OneHost, service: &Service, _company: Company) -> Result<Vec<Vcpu>, Refusal> {
-        servers(service, on.host, on.facts, on.times())
+    fn cheaper_alone(&self) -> bool {
+        true
+    }
+
+    fn needs(&self, on: &OneHost, service: &Service, company: Company) -> Result<Vec<Vcpu>, Refusal> {
+        servers(service, on, on.times(), company)
     }
 
     fn no_room(&self, service: &Service, vcpu: &Vcpu, need: &Need, room: &Room, facts: &Facts) -> Result<Cause, Error> {
@@ -246,7 +288,8 @@ impl Method for EveryDeadline {
         let late = trial.tasks(witness).iter().position(|task| task.name == shortage.late.task);
         let shorter = late.and_then(|late| trial.longest_wcet(witness, late)).or_else(|| trial.shorter_task(witness));
         let whole = shortage.needs.is_some_and(|needs| needs.bandwidth() <= shortage.whole);
-        shorter.into_iter().chain(whole.then(|| trial.more_cores(1)).flatten()).collect()
+        let order = another_order(trial, witness);
+        order.into_iter().chain(shorter).chain(whole.then(|| trial.more_cores(1)).flatten()).collect()
     }
 
     fn smaller(&self, trial: &Trial, witness: &Service) -> Vec<NearestFit> {
@@ -264,7 +307,9 @@ impl Method for EveryDeadline {
     }
 
     fn alone(&self, planned: &ServicePlan) -> bool {
-        planned.backend.abilities().at_the_tick
+        let whole =
+            matches!(planned.certificate, Certificate::EveryDeadline { rests_on: RestsOn::WholeCore { .. }, .. });
+        whole || planned.backend.abilities().at_the_tick
     }
 
     fn asked(&self, planned: &ServicePlan) -> String {
@@ -277,7 +322,7 @@ impl Method for EveryDeadline {
 
     fn late(&self, late: &HostLatency, allowed: &str) -> String {
         format!(
-            "nothing is counted on in the first {allowed} of any window, {} allowed for in any case: sbf(t − L)",
+            "nothing is counted on in the first {allowed} of any window or after a wake-up, {} allowed for in any case: sbf(t − L)",
             time(late.allowance)
         )
     }
