@@ -123,9 +123,9 @@ pub enum Refusal {
 impl Refusal {
     /// A service that does not fit a host, before it is known which one, and what would fit.
     pub(crate) fn does_not_fit(service: &str, cause: Cause) -> Self {
-        let (host, displaced, elsewhere, nearest) = (None, None, Vec::new(), Vec::new());
-        let service = service.into();
-        Refusal::DoesNotFit(Box::new(Witness { service, host, displaced, cause, elsewhere, nearest }))
+        let (service, host, displaced) = (service.into(), None, None);
+        let (elsewhere, beside, nearest) = (Vec::new(), Vec::new(), Vec::new());
+        Refusal::DoesNotFit(Box::new(Witness { service, host, displaced, cause, elsewhere, beside, nearest }))
     }
 
     /// Tasks that cannot be analysed.
@@ -133,6 +133,9 @@ impl Refusal {
         Refusal::Tasks { service: service.into(), why }
     }
 }
+
+/// The refusals of so many other hosts are shown.
+const TOLD: usize = 3;
 
 /// What a host lacks for a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,6 +165,8 @@ pub struct Witness {
     pub cause: Cause,
     /// Why on no other host, where it could be on any.
     pub elsewhere: Vec<Elsewhere>,
+    /// The services that had their places on that host before it, where hosts were chosen.
+    pub beside: Vec<String>,
     /// What would make it fit, each by itself; may be empty. With any of them this service is no longer refused, on a site with
     /// one host for this cause (another service may then turn out not to fit either).
     pub nearest: Vec<NearestFit>,
@@ -169,14 +174,17 @@ pub struct Witness {
 
 impl fmt::Display for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Witness { service, host, displaced, cause, elsewhere, nearest } = self;
+        let Witness { service, host, displaced, cause, elsewhere, nearest, .. } = self;
         let on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"));
         write!(f, "service '{service}' does not fit{on}: ")?;
         if let Some(other) = displaced {
             write!(f, "it would leave no place for '{other}': ")?;
         }
         write!(f, "{cause}")?;
-        elsewhere.iter().try_for_each(|lack| write!(f, "; nor {lack}"))?;
+        elsewhere.iter().take(TOLD).try_for_each(|lack| write!(f, "; nor {lack}"))?;
+        if let Some(more) = elsewhere.len().checked_sub(TOLD).filter(|more| *more > 0) {
+            write!(f, "; nor on {more} others")?;
+        }
         if nearest.is_empty() {
             return write!(
                 f,
