@@ -12,6 +12,7 @@ use crate::network::PacketRefusal;
 use crate::topics::TopicRefusal;
 use crate::words::time;
 use giusto_model::Duration;
+use serde::Serialize;
 use std::fmt;
 
 /// Why there is no plan.
@@ -128,6 +129,27 @@ impl Refusal {
         Refusal::DoesNotFit(Box::new(Witness { service, host, displaced, cause, elsewhere, beside, nearest }))
     }
 
+    /// The service that does not fit, if that is why.
+    fn witness(&self) -> Option<&Witness> {
+        match self {
+            Refusal::DoesNotFit(witness) => Some(witness),
+            Refusal::On { refusal, .. } | Refusal::Late { refusal, .. } => refusal.witness(),
+            _ => None,
+        }
+    }
+
+    /// The service that is refused, if it is one.
+    fn service(&self) -> Option<&str> {
+        match self {
+            Refusal::Asked { service, .. }
+            | Refusal::Unmeasured { service, .. }
+            | Refusal::Tasks { service, .. }
+            | Refusal::Nowhere { service, .. } => Some(service),
+            Refusal::On { refusal, .. } | Refusal::Late { refusal, .. } => refusal.service(),
+            _ => self.witness().map(|witness| witness.service.as_str()),
+        }
+    }
+
     /// Tasks that cannot be analysed.
     pub(crate) fn tasks(service: &str, why: giusto_analysis::Error) -> Self {
         Refusal::Tasks { service: service.into(), why }
@@ -138,7 +160,7 @@ impl Refusal {
 const TOLD: usize = 3;
 
 /// What a host lacks for a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Elsewhere {
     /// Which host.
     pub host: String,
@@ -149,6 +171,44 @@ pub struct Elsewhere {
 impl fmt::Display for Elsewhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "on {}: {}", self.host, self.why)
+    }
+}
+
+/// A refusal for programs, as formats/refusal.schema.json says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// The version of this form.
+    pub giusto_refusal: u32,
+    /// The exit code.
+    pub exit: u8,
+    /// All of it, in words.
+    pub text: String,
+    /// The service that is refused, where it is one.
+    pub service: Option<String>,
+    /// The host on which it lacks least, where the site has several.
+    pub host: Option<String>,
+    /// What it lacks, in words.
+    pub cause: Option<String>,
+    /// What each other host lacks, in words.
+    pub elsewhere: Vec<Elsewhere>,
+    /// Changes of the site with which it fits, each by itself, in words.
+    pub nearest: Vec<String>,
+}
+
+impl Refused {
+    /// For programs.
+    pub fn new(refusal: &Refusal, exit: u8) -> Self {
+        let witness = refusal.witness();
+        Refused {
+            giusto_refusal: 1,
+            exit,
+            text: refusal.to_string(),
+            service: refusal.service().map(String::from),
+            host: witness.and_then(|witness| witness.host.clone()),
+            cause: witness.map(|witness| witness.cause.to_string()),
+            elsewhere: witness.map(|witness| witness.elsewhere.clone()).unwrap_or_default(),
+            nearest: witness.map(|witness| witness.nearest.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+        }
     }
 }
 
