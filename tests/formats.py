@@ -214,6 +214,10 @@ def documents(folder):
     yield "plan", output("plan", "sites/supply.yaml", "--json")
     yield "plan", output("plan", "sites/two-hosts.yaml", "--json")
     yield "plan", output("plan", "sites/flight.yaml", "--json")
+    yield "refusal", output("plan", "sites/too-much.yaml", "--json", codes=(1,))
+    insisting = output("plan", "sites/supply.yaml", "--backend", "quota", "--json", codes=(2,))
+    assert insisting["service"] and insisting["cause"] is None, insisting
+    yield "refusal", insisting
     yield "plan", output("plan", "sites/percentiles.yaml", "--json")
     for golden in ("plan", "plan-supply", "plan-hosts", "plan-percentiles"):
         yield "plan", json.loads((ROOT / f"formats/goldens/{golden}.json").read_text())

@@ -12,38 +12,47 @@ const AS_ROOT: &str = "run it as root: sudo giusto ...";
 pub(crate) struct Failure {
     code: u8,
     text: String,
+    /// What the planner refused, for `--json`.
+    refused: Option<Box<giusto_planner::Refused>>,
 }
 
 impl Failure {
+    fn new(code: u8, text: impl ToString) -> Self {
+        Failure { code, text: text.to_string(), refused: None }
+    }
+    /// What the planner refused, if that is what went wrong.
+    pub(crate) fn refused_plan(&self) -> Option<&giusto_planner::Refused> {
+        self.refused.as_deref()
+    }
     /// The code of a machine that lacks something.
     pub(crate) const LACKS: u8 = 3;
     /// 1: a demand that cannot fit.
     pub(crate) fn does_not_fit(text: impl ToString) -> Self {
-        Failure { code: 1, text: text.to_string() }
+        Failure::new(1, text)
     }
     /// 2: bad input.
     pub(crate) fn input(text: impl ToString) -> Self {
-        Failure { code: 2, text: text.to_string() }
+        Failure::new(2, text)
     }
     /// 3: the machine lacks something.
     pub(crate) fn lacks(text: impl ToString) -> Self {
-        Failure { code: Failure::LACKS, text: text.to_string() }
+        Failure::new(Failure::LACKS, text)
     }
     /// 4: failed while running.
     pub(crate) fn running(text: impl ToString) -> Self {
-        Failure { code: 4, text: text.to_string() }
+        Failure::new(4, text)
     }
     /// 6: what was measured says nothing.
     pub(crate) fn cannot_tell(text: impl ToString) -> Self {
-        Failure { code: giusto_verify::Verdict::CannotTell.exit_code(), text: text.to_string() }
+        Failure::new(giusto_verify::Verdict::CannotTell.exit_code(), text)
     }
     /// 0: nobody wants to hear more.
     pub(crate) fn quiet() -> Self {
-        Failure { code: 0, text: String::new() }
+        Failure::new(0, String::new())
     }
     /// The code that somebody else found right: what the running giusto refused.
     pub(crate) fn refused(refused: giusto_daemon::Refused) -> Self {
-        Failure { code: refused.exit, text: refused.reason }
+        Failure::new(refused.exit, refused.reason)
     }
     /// For whoever asked the running giusto.
     pub(crate) fn into_refused(self) -> giusto_daemon::Refused {
@@ -83,6 +92,14 @@ impl From<giusto_site::SiteError> for Failure {
 
 impl From<giusto_planner::Refusal> for Failure {
     fn from(refusal: giusto_planner::Refusal) -> Self {
+        let failure = Failure::planner(refusal.clone());
+        let refused = Some(Box::new(giusto_planner::Refused::new(&refusal, failure.code)));
+        Failure { refused, ..failure }
+    }
+}
+
+impl Failure {
+    fn planner(refusal: giusto_planner::Refusal) -> Self {
         use giusto_planner::Refusal::{
             Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Recovery, Tasks,
             Topic, Unmeasured,

@@ -185,7 +185,13 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let read: Vec<&Path> = std::iter::once(args.site.site.as_path()).chain(latency).collect();
     apart(&[("--out", args.out.as_deref())], &read)?;
     let profiles = Some(args.profiles.folder.as_path());
-    let mut plan = of(&args.site.site, &Asked { backend, host, latency, profiles })?;
+    let mut plan = of(&args.site.site, &Asked { backend, host, latency, profiles }).map_err(|failure| {
+        let refused = failure.refused_plan().filter(|_| args.site.json);
+        match refused.map(table::json).transpose() {
+            Ok(_) => failure,
+            Err(why) => why,
+        }
+    })?;
     if let Some(out) = &args.out {
         predict_all(&mut plan, 1)?;
         create(out)?;

@@ -1,6 +1,7 @@
 //! One host: what is to be planned there, and what came out.
 
 use crate::backend::cost;
+use crate::candidates::Known;
 use crate::facts::Facts;
 use crate::promises::percentiles::Answers;
 use crate::words::share;
@@ -15,6 +16,7 @@ pub(crate) struct OneHost<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) services: Vec<&'a Service>,
     pub(crate) answers: &'a Answers,
+    pub(crate) known: &'a Known,
     /// The site's.
     pub(crate) modes: Option<&'a SiteModes>,
 }

@@ -1,5 +1,6 @@
 //! The plans of all hosts, or of one, put together.
 
+use crate::candidates::Known;
 use crate::facts::{known, Facts};
 use crate::host::{OneHost, Placed};
 use crate::placement::choice::{choose_hosts, Choice};
@@ -14,12 +15,18 @@ use std::collections::HashMap;
 /// A plan of all hosts, or of the `only` one, or why not, before anybody looked for what would fit.
 pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: &Answers) -> Result<Plan, Refusal> {
     let here = facts.place(site)?;
-    let one = |index: usize, services: &[usize]| on(site, index, &known(site, facts, here, index).0, services, answers);
+    // Hosts of which nothing is known are alike.
+    let (stock, alike) = (Known::default(), Known::default());
+    let one = |index: usize, services: &[usize]| {
+        let facts = known(site, facts, here, index).0;
+        let own = Known::default();
+        on(site, index, &facts, services, answers, if here == Some(index) { &own } else { &alike })
+    };
     let wanted: Vec<usize> = (0..site.hosts.len()).filter(|index| only.is_none_or(|only| only == *index)).collect();
     let bound: Vec<Vec<usize>> = (0..site.hosts.len()).map(|index| bound(site, index)).collect();
     // Those first that have no choice: if they do not fit, it is not because of others.
     let mut parts: Vec<Placed> = wanted.iter().map(|&index| one(index, &bound[index])).collect::<Result<_, _>>()?;
-    let Choice { sets, whys } = choose_hosts(site, bound.clone(), answers)?;
+    let Choice { sets, whys } = choose_hosts(site, bound.clone(), answers, &stock)?;
     for (part, &index) in parts.iter_mut().zip(&wanted) {
         if sets[index].len() > bound[index].len() {
             *part = one(index, &sets[index])?;
@@ -68,12 +75,19 @@ fn bound(site: &Site, index: usize) -> Vec<usize> {
 }
 
 /// The plan of one host; where others keep the cores that the backend `deadline` would get, without that one.
-fn on(site: &Site, index: usize, facts: &Facts, services: &[usize], answers: &Answers) -> Result<Placed, Refusal> {
-    let placed = with_all(site, index, facts, services, answers)?;
+fn on(
+    site: &Site,
+    index: usize,
+    facts: &Facts,
+    services: &[usize],
+    answers: &Answers,
+    known: &Known,
+) -> Result<Placed, Refusal> {
+    let placed = with_all(site, index, facts, services, answers, known)?;
     let reserved = placed.services.iter().filter(|service| service.backend.abilities().isolates);
     let cores: Vec<u32> = reserved.map(|service| service.core).collect();
     match facts.without(&cores).filter(|_| !cores.is_empty()) {
-        Some(facts) => match with_all(site, index, &facts, services, answers) {
+        Some(facts) => match with_all(site, index, &facts, services, answers, &Known::default()) {
             // What would not fit elsewhere is not what is wrong: a run will say who keeps the core.
             Err(Refusal::DoesNotFit(_)) => Ok(placed),
             other => other,
@@ -89,11 +103,12 @@ fn with_all(
     facts: &Facts,
     services: &[usize],
     answers: &Answers,
+    known: &Known,
 ) -> Result<Placed, Refusal> {
     let host = &site.hosts[index];
     let several = site.hosts.len() > 1;
     let services = services.iter().map(|&service| &site.services[service]).collect();
-    let placed = one_host(&OneHost { host, facts, services, answers, modes: site.modes.as_ref() }, &mut |service| {
+    let placed = one_host(&OneHost { host, facts, services, answers, known, modes: site.modes.as_ref() }, &mut |service| {
         size(service, host, facts)
     });
     placed.map_err(|refusal| match refusal {

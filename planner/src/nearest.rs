@@ -1,15 +1,48 @@
 //! The nearest changes of a site with which a refused service fits.
 
-use crate::facts::Facts;
+use crate::facts::{known, Facts};
 use crate::hosts::attempt;
 use crate::promises;
 use crate::promises::percentiles::Answers;
 use crate::refusal::{Cause, NearestFit, Witness};
 use crate::trial::Trial;
-use giusto_model::{Promise, Site};
+use giusto_model::{Promise, Service, Site};
+
+/// With more services than this, changes are tried on the witness's host alone, with the services that had their places there before
+/// it: each takes the time of one host's plan.
+const MOST: usize = 100;
 
 /// Changes with which the service of `witness` is no longer refused, when all hosts are planned or the `only` one.
 pub(crate) fn nearest(
+    site: &Site,
+    facts: &Facts,
+    only: Option<usize>,
+    witness: &Witness,
+    answers: &Answers,
+) -> Vec<NearestFit> {
+    let alone = (site.services.len() > MOST).then(|| alone(site, facts, witness)).flatten();
+    match alone {
+        Some((site, facts)) => among(&site, &facts, None, witness, answers),
+        None => among(site, facts, only, witness, answers),
+    }
+}
+
+/// The witness's host as a site of its own, and what is known of it; `None`: there is one host only.
+fn alone(site: &Site, facts: &Facts, witness: &Witness) -> Option<(Site, Facts)> {
+    let index = site.hosts.iter().position(|host| Some(&host.name) == witness.host.as_ref())?;
+    let host = &site.hosts[index];
+    let facts = known(site, facts, facts.place(site).ok()?, index).0;
+    let there = |service: &&Service| {
+        service.on.as_ref() == Some(&host.name) || service.name == witness.service || witness.beside.contains(&service.name)
+    };
+    let services = site.services.iter().filter(there).cloned();
+    let services = services.map(|service| Service { on: Some(host.name.clone()), ..service }).collect();
+    let modes = site.modes.clone();
+    let site = Site { hosts: vec![host.clone()], services, topics: Vec::new(), coordination: None, modes };
+    Some((site, Facts { host: Some(host.name.clone()), ..facts }))
+}
+
+fn among(
     site: &Site,
     facts: &Facts,
     only: Option<usize>,

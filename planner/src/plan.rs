@@ -7,7 +7,8 @@ use crate::promises::percentiles::Answers;
 use crate::refusal::{Refusal, Witness};
 use crate::words::{reason, time, EXECUTION_TIME};
 use crate::{coordination, latency, modes, network, topics};
-use giusto_model::{Duration, HostLatency, Measured, Member, Plan, ServicePlan, Site, TopicPlan};
+use giusto_model::{Duration, HostLatency, Measured, Member, Plan, Service, ServicePlan, Site, TopicPlan};
+use std::collections::HashMap;
 
 /// Decides every parameter for `site`; `facts` are those of the host that is this machine, and for the others a stock
 /// machine is assumed.
@@ -90,14 +91,15 @@ fn with(site: &Site, facts: &Facts, only: Option<usize>, measured: Option<(usize
     let topics = topics.into_iter().filter(here).collect();
     let network = network::plan(site, only, measured).map_err(Refusal::Packets)?;
     let mut plan = modes::promised(plan, site, facts, only, &answers)?;
-    plan.services.iter_mut().for_each(|planned| where_from(site, planned));
+    let services: HashMap<&str, &Service> = site.services.iter().map(|one| (one.name.as_str(), one)).collect();
+    let planned = plan.services.iter_mut().filter_map(|planned| Some((*services.get(planned.name.as_str())?, planned)));
+    planned.for_each(|(service, planned)| where_from(service, planned));
     Ok(Plan { topics, coordination, network, ..plan })
 }
 
 /// Says where measured execution times come from.
-fn where_from(site: &Site, planned: &mut ServicePlan) {
-    let service = site.services.iter().find(|service| service.name == planned.name);
-    if let Some(Measured::Observed(words)) = service.map(|service| &service.measured) {
+fn where_from(service: &Service, planned: &mut ServicePlan) {
+    if let Measured::Observed(words) = &service.measured {
         let value = match planned.tasks.first() {
             Some(task) => time(task.wcet),
             None => "a distribution".into(),

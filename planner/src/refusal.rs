@@ -12,6 +12,7 @@ use crate::network::PacketRefusal;
 use crate::topics::TopicRefusal;
 use crate::words::time;
 use giusto_model::Duration;
+use serde::Serialize;
 use std::fmt;
 
 /// Why there is no plan.
@@ -123,9 +124,30 @@ pub enum Refusal {
 impl Refusal {
     /// A service that does not fit a host, before it is known which one, and what would fit.
     pub(crate) fn does_not_fit(service: &str, cause: Cause) -> Self {
-        let (host, displaced, elsewhere, nearest) = (None, None, Vec::new(), Vec::new());
-        let service = service.into();
-        Refusal::DoesNotFit(Box::new(Witness { service, host, displaced, cause, elsewhere, nearest }))
+        let (service, host, displaced) = (service.into(), None, None);
+        let (elsewhere, beside, nearest) = (Vec::new(), Vec::new(), Vec::new());
+        Refusal::DoesNotFit(Box::new(Witness { service, host, displaced, cause, elsewhere, beside, nearest }))
+    }
+
+    /// The service that does not fit, if that is why.
+    fn witness(&self) -> Option<&Witness> {
+        match self {
+            Refusal::DoesNotFit(witness) => Some(witness),
+            Refusal::On { refusal, .. } | Refusal::Late { refusal, .. } => refusal.witness(),
+            _ => None,
+        }
+    }
+
+    /// The service that is refused, if it is one.
+    fn service(&self) -> Option<&str> {
+        match self {
+            Refusal::Asked { service, .. }
+            | Refusal::Unmeasured { service, .. }
+            | Refusal::Tasks { service, .. }
+            | Refusal::Nowhere { service, .. } => Some(service),
+            Refusal::On { refusal, .. } | Refusal::Late { refusal, .. } => refusal.service(),
+            _ => self.witness().map(|witness| witness.service.as_str()),
+        }
     }
 
     /// Tasks that cannot be analysed.
@@ -134,8 +156,11 @@ impl Refusal {
     }
 }
 
+/// The refusals of so many other hosts are shown.
+const TOLD: usize = 3;
+
 /// What a host lacks for a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Elsewhere {
     /// Which host.
     pub host: String,
@@ -146,6 +171,44 @@ pub struct Elsewhere {
 impl fmt::Display for Elsewhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "on {}: {}", self.host, self.why)
+    }
+}
+
+/// A refusal for programs, as formats/refusal.schema.json says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// The version of this form.
+    pub giusto_refusal: u32,
+    /// The exit code.
+    pub exit: u8,
+    /// All of it, in words.
+    pub text: String,
+    /// The service that is refused, where it is one.
+    pub service: Option<String>,
+    /// The host on which it lacks least, where the site has several.
+    pub host: Option<String>,
+    /// What it lacks, in words.
+    pub cause: Option<String>,
+    /// What each other host lacks, in words.
+    pub elsewhere: Vec<Elsewhere>,
+    /// Changes of the site with which it fits, each by itself, in words.
+    pub nearest: Vec<String>,
+}
+
+impl Refused {
+    /// For programs.
+    pub fn new(refusal: &Refusal, exit: u8) -> Self {
+        let witness = refusal.witness();
+        Refused {
+            giusto_refusal: 1,
+            exit,
+            text: refusal.to_string(),
+            service: refusal.service().map(String::from),
+            host: witness.and_then(|witness| witness.host.clone()),
+            cause: witness.map(|witness| witness.cause.to_string()),
+            elsewhere: witness.map(|witness| witness.elsewhere.clone()).unwrap_or_default(),
+            nearest: witness.map(|witness| witness.nearest.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+        }
     }
 }
 
@@ -162,6 +225,8 @@ pub struct Witness {
     pub cause: Cause,
     /// Why on no other host, where it could be on any.
     pub elsewhere: Vec<Elsewhere>,
+    /// The services that had their places on that host before it, where hosts were chosen.
+    pub beside: Vec<String>,
     /// What would make it fit, each by itself; may be empty. With any of them this service is no longer refused, on a site with
     /// one host for this cause (another service may then turn out not to fit either).
     pub nearest: Vec<NearestFit>,
@@ -169,14 +234,17 @@ pub struct Witness {
 
 impl fmt::Display for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Witness { service, host, displaced, cause, elsewhere, nearest } = self;
+        let Witness { service, host, displaced, cause, elsewhere, nearest, .. } = self;
         let on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"));
         write!(f, "service '{service}' does not fit{on}: ")?;
         if let Some(other) = displaced {
             write!(f, "it would leave no place for '{other}': ")?;
         }
         write!(f, "{cause}")?;
-        elsewhere.iter().try_for_each(|lack| write!(f, "; nor {lack}"))?;
+        elsewhere.iter().take(TOLD).try_for_each(|lack| write!(f, "; nor {lack}"))?;
+        if let Some(more) = elsewhere.len().checked_sub(TOLD).filter(|more| *more > 0) {
+            write!(f, "; nor on {more} others")?;
+        }
         if nearest.is_empty() {
             return write!(
                 f,

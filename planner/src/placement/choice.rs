@@ -4,8 +4,12 @@
 //! machine in the place of every host: all machines choose alike, and no service runs on two of them, or on none.
 
 use super::host::one_host;
+use super::room::{Asked, Room};
+use crate::backend::most_of_a_core;
+use crate::candidates::{candidates, Known};
 use crate::facts::Facts;
 use crate::host::{OneHost, Placed};
+use crate::needs::Company;
 use crate::promises::as_if_alone::{size, Sized};
 use crate::promises::percentiles::Answers;
 use crate::promises::{self, Asks};
@@ -14,6 +18,7 @@ use crate::words::share;
 use giusto_model::{Bandwidth, Host, Promise, Service, Site};
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Who is where.
 pub(crate) struct Choice {
@@ -23,32 +28,50 @@ pub(crate) struct Choice {
     pub(crate) whys: Vec<String>,
 }
 
-/// A host that does not take a service.
+/// A host that does not take a service, and what its plan says; `None`: those that the site puts there do not fit a stock machine
+/// by themselves.
 struct Passed {
     host: usize,
-    /// `None`: those that the site puts there do not fit a stock machine by themselves.
     refusal: Option<Refusal>,
     why: String,
 }
 
-/// Distributes the services that nobody is bound to, on top of the `sets` that are.
+/// So many hosts that do not take a service are told with their reasons.
+const TOLD: usize = 3;
+
+/// Distributes the services that are bound to no host, on top of the `sets` that are.
 ///
-/// In the order in which cores are given, largest first: as-if-alone, then supplies (by their largest interface), then
-/// leftovers (by their floor). Each goes to the first host, in the order of the site, whose plan still works with it; one
-/// without a floor goes where most is left. O(services · hosts) plans of a host. Errors: one that no host takes.
-pub(crate) fn choose_hosts(site: &Site, sets: Vec<Vec<usize>>, answers: &Answers) -> Result<Choice, Refusal> {
+/// In the order in which cores are given, largest first: as-if-alone, then supplies (by their largest interface) and deadlines and
+/// percentiles (by their largest server beside others), then leftovers (by their floor). Each goes to the first host, in the order
+/// of the site, whose plan still works with it; one without a floor goes where most is left. O(services · hosts) steps and, where
+/// bandwidths alone decide, O(services + hosts) plans of a host; where modes, criticality or windows do, O(services · hosts).
+/// `known`: of stock machines. Errors: one that no host takes.
+pub(crate) fn choose_hosts(
+    site: &Site,
+    sets: Vec<Vec<usize>>,
+    answers: &Answers,
+    known: &Known,
+) -> Result<Choice, Refusal> {
     let mut whys = vec!["from the site".to_string(); site.services.len()];
     let free: Vec<usize> = (0..whys.len()).filter(|&index| site.services[index].on.is_none()).collect();
     if site.hosts.len() == 1 || free.is_empty() {
         return Ok(Choice { sets, whys });
     }
     let stock: Vec<Facts> = site.hosts.iter().map(|host| Facts::typical(host.cores.clone())).collect();
-    let mut chooser = Chooser { site, stock: &stock, sizes: Sizes::default(), sets, answers };
+    let rooms = site.hosts.iter().map(|host| Room::of(host.cores.len())).collect();
+    let (sizes, asks) = (Sizes::default(), HashMap::new());
+    let mut chooser = Chooser { site, stock: &stock, sizes, known, asks, rooms, sets, answers };
+    for host in 0..site.hosts.len() {
+        for place in chooser.sets[host].clone() {
+            chooser.take(host, place);
+        }
+    }
     let closed: Vec<Option<String>> = (0..site.hosts.len()).map(|host| chooser.closed(host)).collect();
     for index in chooser.in_order(free) {
         let (host, why) = chooser.host_for(index, &closed)?;
         chooser.sets[host].push(index);
         chooser.sets[host].sort_unstable();
+        chooser.take(host, index);
         whys[index] = why;
     }
     Ok(Choice { sets: chooser.sets, whys })
@@ -58,6 +81,10 @@ struct Chooser<'a> {
     site: &'a Site,
     stock: &'a [Facts],
     sizes: Sizes<'a>,
+    known: &'a Known,
+    /// By the place of a service and what is kept free.
+    asks: HashMap<(usize, Bandwidth), Rc<Asked>>,
+    rooms: Vec<Room>,
     sets: Vec<Vec<usize>>,
     answers: &'a Answers,
 }
@@ -76,6 +103,9 @@ impl<'a> Sizes<'a> {
 impl<'a> Chooser<'a> {
     /// What the services of a host do not fit for, before any other comes.
     fn closed(&mut self, host: usize) -> Option<String> {
+        if self.sets[host].is_empty() {
+            return None;
+        }
         Some(match self.plan(host, None).err()? {
             Refusal::DoesNotFit(witness) => {
                 format!("service '{}' does not fit: {}", witness.service, witness.cause)
@@ -84,17 +114,41 @@ impl<'a> Chooser<'a> {
         })
     }
 
+    fn on(&self, host: usize, services: Vec<&'a Service>) -> OneHost<'a> {
+        let (host, facts, modes) = (&self.site.hosts[host], &self.stock[host], self.site.modes.as_ref());
+        OneHost { host, facts, services, answers: self.answers, known: self.known, modes }
+    }
+
     /// The plan of a host with one service more.
     fn plan(&mut self, host: usize, more: Option<usize>) -> Result<Placed, Refusal> {
         let mut indices = self.sets[host].clone();
         indices.extend(more);
         indices.sort_unstable();
-        let services = indices.iter().map(|&index| &self.site.services[index]).collect();
-        let (host, facts, sizes) = (&self.site.hosts[host], &self.stock[host], &mut self.sizes);
-        one_host(
-            &OneHost { host, facts, services, answers: self.answers, modes: self.site.modes.as_ref() },
-            &mut |service| sizes.of(service, host, facts),
-        )
+        let on = self.on(host, indices.iter().map(|&index| &self.site.services[index]).collect());
+        let sizes = &mut self.sizes;
+        one_host(&on, &mut |service| sizes.of(service, on.host, on.facts))
+    }
+
+    /// What a service asks of a host's cores.
+    fn asked(&mut self, host: usize, place: usize) -> Rc<Asked> {
+        let key = (place, self.site.hosts[host].keep_free);
+        if let Some(asked) = self.asks.get(&key) {
+            return asked.clone();
+        }
+        let on = self.on(host, vec![&self.site.services[place]]);
+        let asked = Rc::new(match self.site.modes {
+            Some(_) => Asked::Other,
+            None => Asked::of(on.services[0], candidates(&on, 0, Company::Beside)),
+        });
+        self.asks.insert(key, asked.clone());
+        asked
+    }
+
+    /// Counts a service in on a host.
+    fn take(&mut self, host: usize, place: usize) {
+        let asked = self.asked(host, place);
+        let most = |backend| most_of_a_core(&self.site.hosts[host], &self.stock[host], backend).0;
+        self.rooms[host].take(&asked, place, &most);
     }
 
     /// Stable: equal ones stay in the order of the site.
@@ -102,13 +156,22 @@ impl<'a> Chooser<'a> {
         let site = self.site;
         free.sort_by_cached_key(|&index| {
             let service = &site.services[index];
-            match promises::of(&service.promise).asks(service) {
+            let method = promises::of(&service.promise);
+            match method.asks(service) {
                 Asks::Core => (0, Reverse(self.bandwidth(service))),
-                Asks::Share(share) => (1, Reverse(share)),
+                Asks::Share(share) => (1, Reverse(if method.cheaper_alone() { self.beside(index, share) } else { share })),
                 Asks::Rest(floor) => (2, Reverse(floor)),
             }
         });
         free
+    }
+
+    /// Of the largest server of a service beside others, on the first host; `else_` where that does not decide.
+    fn beside(&mut self, place: usize, else_: Bandwidth) -> Bandwidth {
+        match &*self.asked(0, place) {
+            Asked::Servers(_, all) => all.first().copied().unwrap_or(else_),
+            _ => else_,
+        }
     }
 
     /// Of the server of a service that is promised as-if-alone, on the first host where it can have one; else a whole core.
@@ -123,38 +186,84 @@ impl<'a> Chooser<'a> {
         let service = &self.site.services[index];
         let anywhere = promises::of(&service.promise).asks(service) == Asks::Rest(Bandwidth::ZERO);
         let (mut passed, mut takers) = (Vec::new(), Vec::new());
-        for (host, closed) in closed.iter().enumerate() {
-            match closed {
-                Some(why) => passed.push(Passed {
-                    host,
-                    refusal: None,
-                    why: format!("what the site puts there does not fit a stock machine: {why}"),
-                }),
-                None => match self.plan(host, Some(index)) {
-                    Ok(placed) => takers.push((host, left(&placed))),
-                    Err(refusal) => passed.push(passed_by(service, host, refusal)),
-                },
+        for host in 0..closed.len() {
+            if closed[host].is_some() || self.refuses(host, index) {
+                passed.push(None);
+                continue;
             }
-            if !anywhere && !takers.is_empty() {
-                break;
+            match self.room(host, index, anywhere) {
+                Ok(left) => {
+                    takers.push((host, left));
+                    if !anywhere {
+                        break;
+                    }
+                }
+                Err(refusal) => passed.push(Some(passed_by(service, host, refusal))),
             }
         }
         let most = |best: (usize, Bandwidth), next: (usize, Bandwidth)| if next.1 > best.1 { next } else { best };
         let name = |host: usize| &self.site.hosts[host].name;
         let Some((host, room)) = takers.iter().copied().reduce(most) else {
+            let passed: Vec<Passed> =
+                passed.into_iter().enumerate().map(|(host, known)| self.passed(index, host, known, closed)).collect();
             return Err(self.nowhere(service, &passed));
         };
         if anywhere {
             let others = takers.iter().filter(|(other, _)| *other != host);
-            let others: Vec<String> = others.map(|&(other, room)| format!("{} {}", name(other), share(room))).collect();
-            let others = if others.is_empty() { "no other takes it".into() } else { others.join(", ") };
+            let said: Vec<String> =
+                others.clone().take(TOLD).map(|&(other, room)| format!("{} {}", name(other), share(room))).collect();
+            let more = others.count().saturating_sub(TOLD);
+            let others = match (said.is_empty(), more) {
+                (true, _) => "no other takes it".into(),
+                (false, 0) => said.join(", "),
+                (false, more) => format!("{} and {more} others no more", said.join(", ")),
+            };
             return Ok((
                 host,
                 format!("the host with most left beyond its floors, {} of a core; {others}", share(room)),
             ));
         }
-        let passed: String = passed.iter().map(|one| format!("; not {}: {}", name(one.host), one.why)).collect();
+        if passed.len() > TOLD {
+            return Ok((host, format!("the first host with room; {} before it have none", passed.len())));
+        }
+        let passed: Vec<Passed> =
+            passed.into_iter().enumerate().map(|(host, known)| self.passed(index, host, known, closed)).collect();
+        let passed: String =
+            passed.iter().map(|one| format!("; not {}: {}", self.site.hosts[one.host].name, one.why)).collect();
         Ok((host, format!("the first host with room{passed}")))
+    }
+
+    fn refuses(&mut self, host: usize, place: usize) -> bool {
+        let asked = self.asked(host, place);
+        let most = |backend| most_of_a_core(&self.site.hosts[host], &self.stock[host], backend).0;
+        self.rooms[host].refuses(&asked, place, &most)
+    }
+
+    /// What is left of a host with the service beyond all floors. What is known of one that gets leftovers without a floor holds
+    /// for others, too.
+    fn room(&mut self, host: usize, place: usize, anywhere: bool) -> Result<Bandwidth, Refusal> {
+        let known = self.rooms[host].left.filter(|_| anywhere && self.site.modes.is_none());
+        if let Some(left) = known {
+            return Ok(left);
+        }
+        let left = left(&self.plan(host, Some(place))?);
+        if anywhere {
+            self.rooms[host].left = Some(left);
+        }
+        Ok(left)
+    }
+
+    /// A host that has passed a service, with what its plan says where that is not known yet.
+    fn passed(&mut self, index: usize, host: usize, known: Option<Passed>, closed: &[Option<String>]) -> Passed {
+        let service = &self.site.services[index];
+        if let Some(why) = &closed[host] {
+            let why = format!("what the site puts there does not fit a stock machine: {why}");
+            return Passed { host, refusal: None, why };
+        }
+        known.unwrap_or_else(|| match self.plan(host, Some(index)) {
+            Err(refusal) => passed_by(service, host, refusal),
+            Ok(_) => Passed { host, refusal: None, why: "it has no core for it beside the others".into() },
+        })
     }
 
     /// The witness is on the host that lacks least, the first of those.
@@ -168,9 +277,11 @@ impl<'a> Chooser<'a> {
         let least = room.min_by_key(|(_, _, witness)| (witness.displaced.is_some(), witness.cause.missing()));
         if let Some((best, host, witness)) = least {
             let others = passed.iter().enumerate().filter(|(at, _)| *at != best);
+            let there = self.sets[host].iter().map(|&place| self.site.services[place].name.clone());
             return Refusal::DoesNotFit(Box::new(Witness {
                 host: Some(name(host)),
                 elsewhere: others.map(|(_, other)| lack(other)).collect(),
+                beside: there.collect(),
                 ..(**witness).clone()
             }));
         }

@@ -5,3 +5,4 @@ mod cores;
 mod entry;
 pub(crate) mod host;
 mod park;
+mod room;

@@ -1,0 +1,176 @@
+//! Whether a host may have room for a service, told without planning the host.
+
+use crate::candidates::Candidate;
+use crate::promises::{self, Asks};
+use crate::refusal::Refusal;
+use giusto_model::{Backend, Bandwidth, Service};
+use std::cmp::Reverse;
+
+/// What a service asks of the cores of a host, beside others.
+pub(super) enum Asked {
+    /// One to itself.
+    Core,
+    /// Servers under a backend, largest first.
+    Servers(Backend, Vec<Bandwidth>),
+    /// A floor of what is left.
+    Floor(Bandwidth),
+    /// More than bandwidths decides.
+    Other,
+}
+
+impl Asked {
+    /// `beside` are its servers beside others.
+    pub(super) fn of(service: &Service, beside: Result<Vec<Candidate>, Refusal>) -> Asked {
+        match promises::of(&service.promise).asks(service) {
+            Asks::Core => return Asked::Core,
+            Asks::Rest(floor) => return Asked::Floor(floor),
+            Asks::Share(_) => {}
+        }
+        let Ok(mut all) = beside else { return Asked::Other };
+        let Some(backend) = all.first().map(|one| one.vcpu.chosen.backend) else { return Asked::Other };
+        let plain = |one: &Candidate| {
+            let (vcpu, chosen) = (&one.vcpu, &one.vcpu.chosen);
+            let alone = vcpu.alone || chosen.backend.abilities().alone;
+            !alone && !vcpu.critical && !chosen.kind.renewal().keeps_budget() && chosen.backend == backend
+        };
+        if !all.iter().all(plain) {
+            return Asked::Other;
+        }
+        all.sort_by_key(|one| Reverse(one.largest()));
+        Asked::Servers(backend, all.iter().map(Candidate::largest).collect())
+    }
+}
+
+/// The reservations of a host, counted on its cores as [`super::cores`] places them beside each other.
+///
+/// It refuses only what the plan of the host would refuse, with one exception: services that are cheaper on a core of their own
+/// count beside others, where they can be had so.
+pub(super) struct Room {
+    /// Cores that no as-if-alone service has to itself.
+    shared: usize,
+    /// The backend of all servers, and what of a core may be reserved under it.
+    under: Option<(Backend, Bandwidth)>,
+    /// Bandwidths with the places of their services, largest first.
+    servers: Vec<(Bandwidth, usize)>,
+    cores: Vec<Core>,
+    has_floors: bool,
+    /// Whether one asks for [`Asked::Other`], or for another backend: then nothing can be told.
+    other: bool,
+    /// What is left beyond all floors, where a plan with the services of now told it.
+    pub(super) left: Option<Bandwidth>,
+}
+
+#[derive(Clone)]
+struct Core {
+    used: Bandwidth,
+    services: Vec<usize>,
+}
+
+/// Of a core under a backend this may be reserved.
+type Most<'m> = &'m dyn Fn(Backend) -> Bandwidth;
+
+impl Room {
+    /// Of a host with so many cores.
+    pub(super) fn of(cores: usize) -> Self {
+        Room {
+            shared: cores,
+            under: None,
+            servers: Vec::new(),
+            cores: empty(cores),
+            has_floors: false,
+            other: false,
+            left: None,
+        }
+    }
+
+    /// Whether the host surely has none for the service that asks this.
+    pub(super) fn refuses(&self, asked: &Asked, place: usize, most: Most<'_>) -> bool {
+        match asked {
+            _ if self.other => false,
+            Asked::Other => false,
+            Asked::Core => self.shared == 0,
+            Asked::Floor(floor) => self.left.is_some_and(|left| *floor > left),
+            Asked::Servers(backend, more) => {
+                let Some((_, most)) = self.together(*backend, most) else { return false };
+                let more_than = |left: Bandwidth| more.iter().any(|own| *own > left);
+                if self.has_floors && self.left.is_some_and(more_than) {
+                    return true;
+                }
+                match more.as_slice() {
+                    [one] if self.comes_last(*one, place) => {
+                        !self.cores.iter().any(|core| with(core, *one, *backend, most).is_some())
+                    }
+                    _ => self.pack((*backend, most), more, place).is_none(),
+                }
+            }
+        }
+    }
+
+    /// Counts it in.
+    pub(super) fn take(&mut self, asked: &Asked, place: usize, most: Most<'_>) {
+        self.left = None;
+        match asked {
+            Asked::Floor(floor) => self.has_floors |= *floor > Bandwidth::ZERO,
+            Asked::Other => self.other = true,
+            Asked::Core => {
+                self.shared = self.shared.saturating_sub(1);
+                self.cores = self.under.and_then(|under| self.pack(under, &[], place)).unwrap_or_default();
+            }
+            Asked::Servers(backend, more) => {
+                let Some(under) = self.together(*backend, most) else {
+                    self.other = true;
+                    return;
+                };
+                self.cores = self.pack(under, more, place).unwrap_or_default();
+                self.under = Some(under);
+                self.servers.extend(more.iter().map(|own| (*own, place)));
+                self.servers.sort_by_key(|(own, place)| (Reverse(*own), *place));
+            }
+        }
+    }
+
+    /// The backend, unless there are servers under another one.
+    fn together(&self, backend: Backend, most: Most<'_>) -> Option<(Backend, Bandwidth)> {
+        match self.under {
+            Some(under) => (under.0 == backend).then_some(under),
+            None => Some((backend, most(backend))),
+        }
+    }
+
+    /// Whether a server is placed after all that are there.
+    fn comes_last(&self, own: Bandwidth, place: usize) -> bool {
+        let last = self.servers.last().is_some_and(|&(least, of)| (Reverse(least), of) < (Reverse(own), place));
+        last && self.cores.len() == self.shared
+    }
+
+    /// The cores with `more`, largest first; `None`: they do not take all.
+    fn pack(&self, (backend, most): (Backend, Bandwidth), more: &[Bandwidth], place: usize) -> Option<Vec<Core>> {
+        let last = more.iter().all(|own| self.comes_last(*own, place));
+        let more = more.iter().map(|own| (*own, place));
+        let (mut cores, mut all) = match last {
+            true => (self.cores.clone(), more.collect()),
+            false => (empty(self.shared), self.servers.iter().copied().chain(more).collect::<Vec<_>>()),
+        };
+        all.sort_by_key(|(own, place)| (Reverse(*own), *place));
+        for (own, place) in all {
+            let free = |core: &Core| with(core, own, backend, most).is_some();
+            let apart = cores.iter().position(|core| !core.services.contains(&place) && free(core));
+            let at = apart.or_else(|| cores.iter().position(free))?;
+            cores[at].used = with(&cores[at], own, backend, most)?;
+            cores[at].services.push(place);
+        }
+        Some(cores)
+    }
+}
+
+fn empty(cores: usize) -> Vec<Core> {
+    vec![Core { used: Bandwidth::ZERO, services: Vec::new() }; cores]
+}
+
+/// What is used of a core with one server more, if there is room for it.
+fn with(core: &Core, own: Bandwidth, backend: Backend, most: Bandwidth) -> Option<Bandwidth> {
+    if core.services.len() >= backend.abilities().servers {
+        return None;
+    }
+    core.used.add_up(own).filter(|used| *used <= most && *used < Bandwidth::ONE)
+}
