@@ -108,9 +108,10 @@ fn with_all(
     let host = &site.hosts[index];
     let several = site.hosts.len() > 1;
     let services = services.iter().map(|&service| &site.services[service]).collect();
-    let placed = one_host(&OneHost { host, facts, services, answers, known, modes: site.modes.as_ref() }, &mut |service| {
-        size(service, host, facts)
-    });
+    let placed =
+        one_host(&OneHost { host, facts, services, answers, known, modes: site.modes.as_ref() }, &mut |service| {
+            size(service, host, facts)
+        });
     placed.map_err(|refusal| match refusal {
         Refusal::DoesNotFit(witness) => {
             Refusal::DoesNotFit(Box::new(Witness { host: several.then(|| host.name.clone()), ..*witness }))

@@ -33,7 +33,9 @@ fn alone(site: &Site, facts: &Facts, witness: &Witness) -> Option<(Site, Facts)>
     let host = &site.hosts[index];
     let facts = known(site, facts, facts.place(site).ok()?, index).0;
     let there = |service: &&Service| {
-        service.on.as_ref() == Some(&host.name) || service.name == witness.service || witness.beside.contains(&service.name)
+        service.on.as_ref() == Some(&host.name)
+            || service.name == witness.service
+            || witness.beside.contains(&service.name)
     };
     let services = site.services.iter().filter(there).cloned();
     let services = services.map(|service| Service { on: Some(host.name.clone()), ..service }).collect();
@@ -42,13 +44,7 @@ fn alone(site: &Site, facts: &Facts, witness: &Witness) -> Option<(Site, Facts)>
     Some((site, Facts { host: Some(host.name.clone()), ..facts }))
 }
 
-fn among(
-    site: &Site,
-    facts: &Facts,
-    only: Option<usize>,
-    witness: &Witness,
-    answers: &Answers,
-) -> Vec<NearestFit> {
+fn among(site: &Site, facts: &Facts, only: Option<usize>, witness: &Witness, answers: &Answers) -> Vec<NearestFit> {
     let Some(service) = site.services.iter().find(|s| s.name == witness.service) else { return Vec::new() };
     let host =
         witness.host.as_ref().and_then(|name| site.hosts.iter().position(|host| host.name == *name)).unwrap_or(0);

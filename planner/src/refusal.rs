@@ -207,7 +207,9 @@ impl Refused {
             host: witness.and_then(|witness| witness.host.clone()),
             cause: witness.map(|witness| witness.cause.to_string()),
             elsewhere: witness.map(|witness| witness.elsewhere.clone()).unwrap_or_default(),
-            nearest: witness.map(|witness| witness.nearest.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+            nearest: witness
+                .map(|witness| witness.nearest.iter().map(ToString::to_string).collect())
+                .unwrap_or_default(),
         }
     }
 }

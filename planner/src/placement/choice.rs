@@ -159,7 +159,9 @@ impl<'a> Chooser<'a> {
             let method = promises::of(&service.promise);
             match method.asks(service) {
                 Asks::Core => (0, Reverse(self.bandwidth(service))),
-                Asks::Share(share) => (1, Reverse(if method.cheaper_alone() { self.beside(index, share) } else { share })),
+                Asks::Share(share) => {
+                    (1, Reverse(if method.cheaper_alone() { self.beside(index, share) } else { share }))
+                }
                 Asks::Rest(floor) => (2, Reverse(floor)),
             }
         });
