@@ -19,6 +19,10 @@ const LEAST: Duration = Duration::from_millis(500);
 /// How long those that were killed in a stopped group may take before it is stopped again (v1).
 const DYING: Duration = Duration::from_millis(500);
 
+/// The members of a group that were asked to end: one that leaves it after that ends all the same.
+#[derive(Default)]
+pub struct Asked(BTreeMap<u32, OwnedFd>);
+
 impl Cgroup {
     /// Sends a signal to every process in it. One that comes meanwhile does not get it: [`Cgroup::kill`] is complete.
     pub fn signal(&self, signal: Signal) {
@@ -70,15 +74,14 @@ impl Cgroup {
     /// rest, and removes the group with those below it. One that is not there is passed over. Errors: as
     /// [`Cgroup::kill`]; the kernel refuses to remove it.
     pub fn end(&self, patience: Duration) -> io::Result<()> {
-        self.ask_to_end();
-        self.end_by(Instant::now() + patience)
+        let asked = self.ask_to_end();
+        self.end_by(asked, Instant::now() + patience)
     }
 
     /// What [`Cgroup::end`] does after it has asked: members have until then. One of root that leaves the group
     /// meanwhile ends all the same; what it starts outside does not. It takes five seconds more at most, and half a second for each further
     /// group that has the same time.
-    pub fn end_by(&self, until: Instant) -> io::Result<()> {
-        let mut members = BTreeMap::new();
+    pub fn end_by(&self, Asked(mut members): Asked, until: Instant) -> io::Result<()> {
         loop {
             let known: Vec<u32> = members.keys().copied().collect();
             members.extend(self.held_but(&known));
@@ -97,12 +100,17 @@ impl Cgroup {
     }
 
     /// SIGTERM for all members, which are let go on if they are stopped.
-    pub fn ask_to_end(&self) {
-        self.signal(Signal::TERM);
-        self.signal(Signal::CONT);
+    pub fn ask_to_end(&self) -> Asked {
+        // Known before they are told: one may leave the group at the signal.
+        let members: BTreeMap<u32, OwnedFd> = self.held_but(&[]).into_iter().collect();
+        for signal in [Signal::TERM, Signal::CONT] {
+            members.values().for_each(|process| _ = pidfd_send_signal(process, signal));
+            // it may have ended
+        }
         if self.is_frozen() {
             let _ = self.freeze(false);
         }
+        Asked(members)
     }
 
     /// Removes the group and those below it; they are empty. One that is not there is passed over.

@@ -19,6 +19,8 @@
 
 mod end;
 
+pub use end::Asked;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -100,7 +100,9 @@ fn a_member_that_leaves_as_it_is_asked_to_end_ends() {
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
             u64::from_str_radix(caught, 16).unwrap() >> 14 & 1 == 1
         });
-        group.0.end(Duration::from_millis(300)).unwrap();
+        let asked = group.0.ask_to_end();
+        until("it has left", || group.0.is_empty());
+        group.0.end_by(asked, Instant::now() + Duration::from_millis(300)).unwrap();
         until("it has ended", || child.try_wait().unwrap().is_some());
     }
 }

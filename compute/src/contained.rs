@@ -10,7 +10,7 @@ use crate::files::{Files, Real};
 use crate::names::{folder_name, ours};
 use crate::record::{intend, Recorder, Undo};
 use crate::{Error, Lack};
-use giusto_cgroup::{Cgroup, Tree};
+use giusto_cgroup::{Asked, Cgroup, Tree};
 use giusto_model::{Limit, Process};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -175,9 +175,14 @@ impl Contained {
     /// end, within five seconds more; what could be ended and removed is.
     pub fn end(&self, patience: std::time::Duration) -> std::io::Result<()> {
         let groups = self.groups();
-        groups.iter().for_each(Cgroup::ask_to_end);
+        let asked: Vec<Asked> = groups.iter().map(Cgroup::ask_to_end).collect();
         let until = std::time::Instant::now() + patience;
-        groups.iter().rev().map(|group| group.end_by(until)).fold(Ok(()), std::io::Result::and)?;
+        groups
+            .iter()
+            .zip(asked)
+            .rev()
+            .map(|(group, asked)| group.end_by(asked, until))
+            .fold(Ok(()), std::io::Result::and)?;
         self.limits.iter().try_for_each(|folder| Cgroup::at(folder).remove())
     }
 

@@ -6,9 +6,10 @@ use crate::files::{Files, Real};
 use crate::manager::group;
 use crate::record::Undo;
 use crate::sched::{self, Thread};
-use giusto_cgroup::Cgroup;
+use giusto_cgroup::{Asked, Cgroup};
 use giusto_model::Bandwidth;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::{io, thread, time};
 
@@ -66,8 +67,8 @@ struct Undoing<'a> {
     all: &'a [Undo],
     /// How long was waited for the bandwidth of dead threads.
     waited_ns: u64,
-    /// When all that was started was asked to end.
-    asked: Option<time::Instant>,
+    /// When all that was started was asked to end, and who was, by cgroup.
+    asked: Option<(time::Instant, HashMap<PathBuf, Asked>)>,
     report: Report,
 }
 
@@ -129,11 +130,11 @@ impl Undoing<'_> {
 
     /// Ends all that is in a cgroup. All of them have the same two seconds.
     fn end(&mut self, folder: &Path, limits: &[PathBuf]) -> io::Result<()> {
-        let asked = *self.asked.get_or_insert_with(|| {
-            contained(self.all).for_each(|group| group.ask_to_end());
-            time::Instant::now()
+        let (asked, who) = self.asked.get_or_insert_with(|| {
+            let who = contained(self.all).map(|group| (group.folder().to_path_buf(), group.ask_to_end())).collect();
+            (time::Instant::now(), who)
         });
-        Cgroup::at(folder).end_by(asked + END)?;
+        Cgroup::at(folder).end_by(who.remove(folder).unwrap_or_default(), *asked + END)?;
         limits.iter().try_for_each(|folder| Cgroup::at(folder).remove())
     }
 

@@ -347,8 +347,10 @@ fn strays() {
     let handle = stage.add(&managed("strays", server(ServerKind::Deferrable, 2, 10), Cap::Hard), &hog);
     near(&stage.manager, 500, &[0.2], 0.04, "inside");
     let (group, _) = group_of(hog.pid());
+    // A slow guest tells moves late: half a second without any.
+    let calm = |stage: &Stage| (0..20).any(|_| (pause(500), !stage.manager.astray()).1);
     for _ in 0..5 {
-        assert!(!stage.manager.astray());
+        assert!(calm(&stage), "nothing moves, and it is told all the time");
         let start = stage.manager.report().unwrap();
         assert!(start.tells_moves);
         fs::write(group.parent().unwrap().join("cgroup.procs"), hog.pid().to_string()).unwrap();
@@ -363,7 +365,7 @@ fn strays() {
         assert!(owed > 5_000_000, "it ran on time that was left over, and owes it: {owed}; {start:?} {end:?}");
         // 150 ms of it at most: within a second it is repaid.
         pause(1_000);
-        while stage.manager.astray() {}
+        assert!(calm(&stage), "it is told once, and no more");
         near(&stage.manager, 500, &[0.2], 0.04, "repaid");
     }
     stage.undone();
