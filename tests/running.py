@@ -1,5 +1,6 @@
 """What tests of a running giusto share: start it with a site, ask it, wait for what it tells, end it."""
 import json
+import os
 import re
 import signal
 import subprocess
@@ -27,6 +28,8 @@ def used(pid):
 
 
 class Running(unittest.TestCase):
+    environment = {}
+
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.out = self.folder / "out"
@@ -45,7 +48,7 @@ class Running(unittest.TestCase):
     def begin(self, backend):
         words = [str(GIUSTO), "run", str(self.site), "--out", str(self.out), "--backend", backend, "--metrics", METRICS]
         with open(self.folder / "log", "w") as log:
-            self.giusto = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=log)
+            self.giusto = subprocess.Popen(words, cwd=ROOT, env={**os.environ, **self.environment}, stdout=log, stderr=log)
 
     def stop(self):
         if self.giusto and self.giusto.poll() is None:

@@ -20,6 +20,10 @@ PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 
 class Truth(Running):
+    # With an allocator's arena for each thread the pages grow by some 0.8 kB a reload although nothing is kept: what one thread frees
+    # another does not use again. With one arena, what grows is a leak.
+    environment = {"MALLOC_ARENA_MAX": "1"}
+
     def pid_of(self, name):
         """The process of a service: the only child that burns."""
         found = subprocess.run(["pgrep", "-P", str(self.giusto.pid), "-x", "sh"], capture_output=True, text=True).stdout.split()
@@ -122,7 +126,7 @@ class Truth(Running):
         after = self.kept()
         print(f"{what}; descriptors, pages: {halfway} halfway, {after} at the end")
         self.assertEqual(after[0], halfway[0])
-        self.assertLess(after[1], halfway[1] + 256)
+        self.assertLess(after[1], halfway[1] + 64)
 
     def test_mode_changes_without_end_leave_memory_and_descriptors_flat(self):
         batch = f"  batch: {{start: {BUSY}, promise: leftovers}}\n"
