@@ -26,6 +26,9 @@ tests/bench-interface.sh || missed+=(interface)
 echo "=== response times at random beside plain NumPy of the printed algorithms: base case, N = 20"
 tests/bench-response.sh || missed+=(response)
 
+echo "=== planning many services on many hosts: time, memory, size of the plan, cores beside the least possible"
+try scale /usr/bin/python3 tests/bench-scale.py
+
 echo "=== policy core: what an event costs as servers grow"
 cargo run --release --locked --quiet -p giusto-policy --example scale || missed+=(policy)
 

@@ -13,10 +13,14 @@ use std::fmt;
 /// What services need, computed once for all hosts that are alike but for their cores and for what is kept free of them: nothing
 /// else of a host matters.
 #[derive(Default)]
-pub(crate) struct Known(RefCell<HashMap<(String, Company, Bandwidth), Result<Vec<Vcpu>, Refusal>>>);
+pub(crate) struct Known(RefCell<HashMap<Asker, Needs>>);
+
+/// A service by its name, beside whom it is, and what is kept free.
+type Asker = (String, Company, Bandwidth);
+type Needs = Result<Vec<Vcpu>, Refusal>;
 
 impl Known {
-    fn needs(&self, on: &OneHost, service: &Service, company: Company) -> Result<Vec<Vcpu>, Refusal> {
+    fn needs(&self, on: &OneHost, service: &Service, company: Company) -> Needs {
         let key = (service.name.clone(), company, on.host.keep_free);
         if let Some(known) = self.0.borrow().get(&key) {
             return known.clone();

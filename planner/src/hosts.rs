@@ -15,12 +15,13 @@ use std::collections::HashMap;
 /// A plan of all hosts, or of the `only` one, or why not, before anybody looked for what would fit.
 pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: &Answers) -> Result<Plan, Refusal> {
     let here = facts.place(site)?;
-    // Hosts of which nothing is known are alike.
-    let (stock, alike) = (Known::default(), Known::default());
+    // Hosts of which nothing is known are alike: stock machines, unless a backend is insisted on.
+    let (stock, insisted) = (Known::default(), Known::default());
+    let alike = if facts.insist.is_none() { &stock } else { &insisted };
     let one = |index: usize, services: &[usize]| {
         let facts = known(site, facts, here, index).0;
         let own = Known::default();
-        on(site, index, &facts, services, answers, if here == Some(index) { &own } else { &alike })
+        on(site, index, &facts, services, answers, if here == Some(index) { &own } else { alike })
     };
     let wanted: Vec<usize> = (0..site.hosts.len()).filter(|index| only.is_none_or(|only| only == *index)).collect();
     let bound: Vec<Vec<usize>> = (0..site.hosts.len()).map(|index| bound(site, index)).collect();

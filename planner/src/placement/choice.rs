@@ -188,10 +188,14 @@ impl<'a> Chooser<'a> {
         let service = &self.site.services[index];
         let anywhere = promises::of(&service.promise).asks(service) == Asks::Rest(Bandwidth::ZERO);
         let (mut passed, mut takers) = (Vec::new(), Vec::new());
-        for host in 0..closed.len() {
-            if closed[host].is_some() || self.refuses(host, index) {
+        for (host, closed) in closed.iter().enumerate() {
+            if closed.is_some() || self.refuses(host, index) {
                 passed.push(None);
                 continue;
+            }
+            if !anywhere && self.accepts(host, index) {
+                takers.push((host, Bandwidth::ZERO));
+                break;
             }
             match self.room(host, index, anywhere) {
                 Ok(left) => {
@@ -239,6 +243,12 @@ impl<'a> Chooser<'a> {
         let asked = self.asked(host, place);
         let most = |backend| most_of_a_core(&self.site.hosts[host], &self.stock[host], backend).0;
         self.rooms[host].refuses(&asked, place, &most)
+    }
+
+    fn accepts(&mut self, host: usize, place: usize) -> bool {
+        let asked = self.asked(host, place);
+        let most = |backend| most_of_a_core(&self.site.hosts[host], &self.stock[host], backend).0;
+        self.rooms[host].accepts(&asked, place, &most)
     }
 
     /// What is left of a host with the service beyond all floors. What is known of one that gets leftovers without a floor holds

@@ -62,13 +62,13 @@ pub(crate) fn supplies(on: &OneHost, cores: &[u32]) -> Result<Placed, Refusal> {
 
 /// The services that save bandwidth by a core of their own and could do without, by their places, the least saving first.
 fn least_first(alone: &[Vec<Candidate>], beside: &[Result<Vec<Candidate>, Refusal>]) -> Vec<usize> {
-    let saving = |(order, (alone, beside)): (usize, (&Vec<Candidate>, &Result<Vec<Candidate>, Refusal>))| {
-        let pairs = alone.iter().zip(beside.as_ref().ok()?);
+    let saving = |order: usize| {
+        let pairs = alone[order].iter().zip(beside[order].as_ref().ok()?);
         let pairs: Vec<_> = pairs.filter(|(alone, beside)| alone.vcpu.alone && !beside.vcpu.alone).collect();
         let saved = |(alone, beside): &(&Candidate, &Candidate)| beside.largest().as_f64() - alone.largest().as_f64();
         (!pairs.is_empty()).then(|| (order, pairs.iter().map(saved).sum::<f64>()))
     };
-    let mut found: Vec<(usize, f64)> = alone.iter().zip(beside).enumerate().filter_map(saving).collect();
+    let mut found: Vec<(usize, f64)> = (0..alone.len()).filter_map(saving).collect();
     found.sort_by(|(_, one), (_, other)| one.total_cmp(other)); // stable
     found.into_iter().map(|(order, _)| order).collect()
 }

@@ -63,6 +63,8 @@ pub(super) struct Room {
 #[derive(Clone)]
 struct Core {
     used: Bandwidth,
+    /// The most that is left, where it can be told exactly: compared before anything is added up.
+    left: Option<Bandwidth>,
     services: Vec<usize>,
 }
 
@@ -103,6 +105,16 @@ impl Room {
                     _ => self.pack((*backend, most), more, place).is_none(),
                 }
             }
+        }
+    }
+
+    /// Whether the host surely has room for the service that asks this: bandwidths alone decide, and no floor has to be left.
+    pub(super) fn accepts(&self, asked: &Asked, place: usize, most: Most<'_>) -> bool {
+        match asked {
+            Asked::Servers(backend, more) if !self.other && !self.has_floors => {
+                self.together(*backend, most).is_some_and(|under| self.pack(under, more, place).is_some())
+            }
+            _ => false,
         }
     }
 
@@ -156,7 +168,8 @@ impl Room {
             let free = |core: &Core| with(core, own, backend, most).is_some();
             let apart = cores.iter().position(|core| !core.services.contains(&place) && free(core));
             let at = apart.or_else(|| cores.iter().position(free))?;
-            cores[at].used = with(&cores[at], own, backend, most)?;
+            let used = with(&cores[at], own, backend, most)?;
+            (cores[at].used, cores[at].left) = (used, most.checked_sub(used));
             cores[at].services.push(place);
         }
         Some(cores)
@@ -164,12 +177,12 @@ impl Room {
 }
 
 fn empty(cores: usize) -> Vec<Core> {
-    vec![Core { used: Bandwidth::ZERO, services: Vec::new() }; cores]
+    vec![Core { used: Bandwidth::ZERO, left: None, services: Vec::new() }; cores]
 }
 
 /// What is used of a core with one server more, if there is room for it.
 fn with(core: &Core, own: Bandwidth, backend: Backend, most: Bandwidth) -> Option<Bandwidth> {
-    if core.services.len() >= backend.abilities().servers {
+    if core.services.len() >= backend.abilities().servers || core.left.is_some_and(|left| own > left) {
         return None;
     }
     core.used.add_up(own).filter(|used| *used <= most && *used < Bandwidth::ONE)
