@@ -72,7 +72,7 @@ func (s scenario) measure(t *testing.T, plan []string) map[string]float64 {
 }
 
 // LoadDist ends, within so many rounds as searches can take; if it is done, every publisher is at a broker and the
-// objective is kept when it is played again; if not, it says how much is missing. With fast brokers that have room for all,
+// objective is kept in a second simulation; if not, it says how much is missing. With fast brokers that have room for all,
 // no publisher is left.
 func TestLoadDistEndsAndKeepsTheObjective(t *testing.T) {
 	runs := uint64(3000)

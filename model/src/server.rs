@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-/// How long a server can keep everybody else off its core.
+/// How long a server can keep all others off its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hold {

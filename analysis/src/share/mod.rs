@@ -68,7 +68,7 @@ pub struct Share {
     pub curve: Vec<CurvePoint>,
 }
 
-/// How long a server can keep everybody else off its core; `None`: for ever.
+/// How long a server can keep all others off its core; `None`: for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hold {
