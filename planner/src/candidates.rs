@@ -6,30 +6,7 @@ use crate::promises;
 use crate::refusal::Refusal;
 use giusto_analysis::criticality::Vm;
 use giusto_model::{Bandwidth, MemberMode, Server, Service, SiteMode, SiteModes};
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fmt;
-
-/// What services need, computed once for all hosts that are alike but for their cores and for what is kept free of them: nothing
-/// else of a host matters.
-#[derive(Default)]
-pub(crate) struct Known(RefCell<HashMap<Asker, Needs>>);
-
-/// A service by its name, beside whom it is, and what is kept free.
-type Asker = (String, Company, Bandwidth);
-type Needs = Result<Vec<Vcpu>, Refusal>;
-
-impl Known {
-    fn needs(&self, on: &OneHost, service: &Service, company: Company) -> Needs {
-        let key = (service.name.clone(), company, on.host.keep_free);
-        if let Some(known) = self.0.borrow().get(&key) {
-            return known.clone();
-        }
-        let needs = promises::of(&service.promise).needs(on, service, company);
-        self.0.borrow_mut().insert(key, needs.clone());
-        needs
-    }
-}
 
 /// One server of a service, not yet on a core.
 #[derive(Clone)]
@@ -80,7 +57,9 @@ impl Candidate<'_> {
 pub(crate) fn candidates<'a>(on: &OneHost<'a>, order: usize, company: Company) -> Result<Vec<Candidate<'a>>, Refusal> {
     let service = on.services[order];
     let in_modes = in_modes(service, on.modes);
-    let needs = on.known.needs(on, service, company)?;
+    let needs = on.known.needs((service.name.clone(), company, on.host.keep_free), &mut || {
+        promises::of(&service.promise).needs(on, service, company)
+    })?;
     Ok(needs.into_iter().map(|vcpu| Candidate { order, service, vcpu, in_modes: in_modes.clone() }).collect())
 }
 

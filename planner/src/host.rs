@@ -1,8 +1,8 @@
 //! One host: what is to be planned there, and what came out.
 
 use crate::backend::cost;
-use crate::candidates::Known;
 use crate::facts::Facts;
+use crate::known::Known;
 use crate::promises::percentiles::Answers;
 use crate::words::share;
 use giusto_model::{

@@ -1,8 +1,8 @@
 //! The plans of all hosts, or of one, put together.
 
-use crate::candidates::Known;
 use crate::facts::{known, Facts};
 use crate::host::{OneHost, Placed};
+use crate::known::Known;
 use crate::placement::choice::{choose_hosts, Choice};
 use crate::placement::host::one_host;
 use crate::promises::as_if_alone::size;

@@ -21,6 +21,7 @@ mod facts;
 mod file;
 mod host;
 mod hosts;
+mod known;
 mod latency;
 mod measured;
 mod modes;

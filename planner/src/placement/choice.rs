@@ -6,9 +6,10 @@
 use super::host::one_host;
 use super::room::{Asked, Room};
 use crate::backend::most_of_a_core;
-use crate::candidates::{candidates, Known};
+use crate::candidates::candidates;
 use crate::facts::Facts;
 use crate::host::{OneHost, Placed};
+use crate::known::Known;
 use crate::needs::Company;
 use crate::promises::as_if_alone::{size, Sized};
 use crate::promises::percentiles::Answers;

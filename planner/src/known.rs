@@ -1,0 +1,28 @@
+//! What services need, computed once for all hosts that are alike.
+
+use crate::needs::{Company, Vcpu};
+use crate::refusal::Refusal;
+use giusto_model::Bandwidth;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// The needs of services on hosts that are alike but for their cores and for what is kept free of them: nothing else of a host
+/// matters.
+#[derive(Default)]
+pub(crate) struct Known(RefCell<HashMap<Asker, Needs>>);
+
+/// A service by its name, beside whom it is, and what is kept free.
+type Asker = (String, Company, Bandwidth);
+type Needs = Result<Vec<Vcpu>, Refusal>;
+
+impl Known {
+    /// What is known, or what `compute` finds.
+    pub(crate) fn needs(&self, asker: Asker, compute: &mut dyn FnMut() -> Needs) -> Needs {
+        if let Some(known) = self.0.borrow().get(&asker) {
+            return known.clone();
+        }
+        let needs = compute();
+        self.0.borrow_mut().insert(asker, needs.clone());
+        needs
+    }
+}
