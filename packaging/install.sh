@@ -22,7 +22,7 @@ sed "s|/usr/bin/|$prefix/bin/|; s|/usr/share/|$prefix/share/|" packaging/giusto.
 sed -i "s|/usr/share/doc/giusto|$doc|" "$pages"/*.1
 gzip -9n "$pages"/*.1
 
-documents=(README.md SECURITY.md docs/*.md docs/decisions/*.md docs/tutorials/*.md formats/*.md)
+documents=(README.md SECURITY.md docs/*.md docs/decisions/*.md docs/status/*.md docs/tutorials/*.md formats/*.md)
 # Links to examples lead to where they are installed; those to parts of the source that are not become words.
 rooms=$(ls -d */ | tr -d / | grep -vx -e docs -e formats | paste -sd '|')
 for page in "${documents[@]}"; do
@@ -53,7 +53,7 @@ install)
 	;;
 uninstall)
 	files | while read -r _ _ to; do rm -f "${DESTDIR:-}$to"; done
-	rmdir "${DESTDIR:-}$doc"/{docs/decisions,docs/tutorials,docs,examples,formats/goldens,formats} "${DESTDIR:-}$doc" 2>/dev/null || true
+	rmdir "${DESTDIR:-}$doc"/{docs/decisions,docs/status,docs/tutorials,docs,examples,formats/goldens,formats} "${DESTDIR:-}$doc" 2>/dev/null || true
 	;;
 *)
 	echo "expected 'install' or 'uninstall'" >&2
