@@ -3,10 +3,11 @@
 
   scripts/status.py                 writes docs/status.md and docs/status/ROOM.md from the claims and their last results
   scripts/status.py check           whether claims and results belong together (in 'make lint')
-  scripts/status.py run [WORD]...   runs the commands of claims whose result is older than their code, or of those whose text has all
-                                    words; records what they print; writes the pages ('make status')
+  scripts/status.py run [WORD]...   runs the commands of claims whose result is older than their code, or of those whose text has
+                                    all words; records what they print; writes the pages ('make status')
 
-docs/status/ROOM.toml has the claims: 'promise', 'command' (in words, the commands to run in backquotes) and, where it differs from
+docs/status/ROOM.toml has the claims: 'promise', 'command' (in words,
+        the commands to run in backquotes) and, where it differs from
 the room's, 'about': the folders that the claim speaks of. 'shows' is a pattern: the lines of the output that are the result.
 docs/status/ROOM.json has the results, by promise; this program writes it. A command that fails leaves the result as it was and is
 shown as failed.
@@ -59,7 +60,8 @@ class Claim:
                 print(f"... {command}", flush=True)
                 start = time.monotonic()
                 try:
-                    ran = subprocess.run(command, shell=True, cwd=where, capture_output=True, text=True, timeout=LIMIT, executable="/bin/bash")
+                    ran = subprocess.run(command, shell=True, cwd=where, capture_output=True, text=True, timeout=LIMIT,
+                            executable="/bin/bash")
                     done[command] = (ran.returncode, ran.stdout + ran.stderr)
                 except subprocess.TimeoutExpired:
                     done[command] = (124, f"not done within {LIMIT} s")
@@ -105,15 +107,21 @@ def cell(text):
 def render(found):
     commit = git("rev-parse", "--short=8", "HEAD")
     asof = f"As of {time.strftime('%Y-%m-%d')}" + (f", commit {commit.strip()}" if commit else "")
-    index = ["# Status", "", "Each promise, the command that shows it, its last result with date and commit, and whether the code that it speaks of has",
-             "changed since. Written by `make status` from `docs/status/*.toml`. Absolute figures are of noisy virtual machines with two cores.",
-             "Long campaigns are in [soak.txt](soak.txt).", "", f"{asof}:", "", "| room | promises | current | older than their code | failed |",
-             "|---|---|---|---|---|"]
+    index = [
+        "# Status", "",
+        "Each promise, the command that shows it, its last result with date and commit, and whether the code that it speaks of",
+        "has changed since. Written by `make status` from `docs/status/*.toml`. Absolute figures are of noisy virtual machines",
+        "with two cores. Long campaigns are in [soak.txt](soak.txt).", "",
+        f"{asof}:", "",
+        "| room | promises | current | older than their code | failed |",
+        "|---|---|---|---|---|",
+    ]
     for room, claims in found.items():
         states = [claim.state() for claim in claims]
         counts = [sum(word in state for state in states) for word in ("current", "older", "failed")]
         index.append(f"| [{room}](status/{room}.md) | {len(claims)} | {' | '.join(map(str, counts))} |")
-        page = [f"# Status: {room}", "", f"{asof}. Written by `make status`.", "", "| promise | command that shows it | last result | of | state |",
+        page = [f"# Status: {room}", "", f"{asof}. Written by `make status`.", "",
+                "| promise | command that shows it | last result | of | state |",
                 "|---|---|---|---|---|"]
         for claim, state in zip(claims, states):
             of = f"{claim.result.get('date') or ''} {claim.result.get('commit', '')}".strip()
@@ -131,7 +139,8 @@ def check(found):
         file = FOLDER / f"{room}.json"
         results = json.loads(file.read_text()) if file.exists() else {}
         wrong += [f"docs/status/{room}.json: no such promise in {room}.toml: {one}" for one in results if one not in promises]
-        wrong += [f"docs/status/{room}.toml: no such folder: {path}" for claim in claims for path in claim.about if not (ROOT / path).exists()]
+        about = [path for claim in claims for path in claim.about]
+        wrong += [f"docs/status/{room}.toml: no such folder: {path}" for path in about if not (ROOT / path).exists()]
     return wrong
 
 
@@ -144,8 +153,10 @@ def main(arguments):
         sys.exit("\n".join(wrong) or None)
     if arguments:
         words, done = arguments[1:], {}
-        chosen = [claim for claims in found.values() for claim in claims
-                  if (all(word in f"{claim.room} {claim.promise} {claim.command}" for word in words) if words else claim.newer() != 0)]
+        def wanted(claim):
+            text = f"{claim.room} {claim.promise} {claim.command}"
+            return all(word in text for word in words) if words else claim.newer() != 0
+        chosen = [claim for claims in found.values() for claim in claims if wanted(claim)]
         print(f"{len(chosen)} claims", flush=True)
         for claim in chosen:
             if claim.run(done):

@@ -148,7 +148,8 @@ class Analyze(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             plan, out = Path(folder) / "plan.json", Path(folder) / "nsq"
             text, _ = run("plan", "sites/messages.yaml", "--out", plan)
-            self.assertRegex(text, r"topic alarms: on edge-1, bucket {rate: 11000/s, depth: \d+}, at delivery; p99 ≤ .* predicted")
+            self.assertRegex(text,
+                    r"topic alarms: on edge-1, bucket {rate: 11000/s, depth: \d+}, at delivery; p99 ≤ .* predicted")
             self.assertRegex(text, r"topic readings: on edge-2, ")
             self.assertIn("M/D/1 (2.1), exact", run("explain", "alarms", "--plan", plan)[0])
             self.assertIn("topic readings, on one broker: p99 ≤", run("check", "--certificate", plan)[0])
@@ -156,13 +157,14 @@ class Analyze(unittest.TestCase):
             run("export", "nsq", "sites/messages.yaml", "--lookupd", "edge-1:4160", "--out", out)
             self.assertEqual(sorted(path.name for path in out.iterdir()), ["edge-1", "edge-2"])
             self.assertRegex((out / "edge-2/broker.yaml").read_text(),
-                             r"announce: edge-2\nnode: 1\nlookupd: \[edge-1:4160\]\ntopics:\n  readings: {rate: 11000/s, depth: \d+, limit: delivery}\n$")
+                             r"announce: edge-2\nnode: 1\nlookupd: \[edge-1:4160\]\ntopics:\n"
+                              r"  readings: {rate: 11000/s, depth: \d+, limit: delivery}\n$")
             site = Path(folder) / "site.yaml"
             site.write_text((ROOT / "sites/messages.yaml").read_text().replace("p99: 5ms", "p99: 3.5ms"))
             _, err = run("plan", site, code=1)
             self.assertIn("a broker alone takes 4 ms; it would fit with promise: {p99: 4ms}", err)
             site.write_text(re.sub(r"(?m)^    measured: .*\n", "", (ROOT / "sites/messages.yaml").read_text()))
-            self.assertIn("warning: topic 'alarms': nobody says", run("check", site)[1])
+            self.assertIn("warning: topic 'alarms': the site does not say", run("check", site)[1])
             self.assertIn("has no 'topics'", run("export", "nsq", "sites/walk.yaml", code=2)[1])
             self.assertIn("such as edge-1:4160", run("export", "nsq", "sites/messages.yaml", "--lookupd", "edge-1", code=2)[1])
 

@@ -3,8 +3,8 @@
 #   tests/bench-messaging.sh [ROUNDS]      (default 3, about six minutes)
 # Gates: CPU at most 1.1 x; with default clients p50 a fifth and p99 half at most; without output buffers 1.1 x at most (neither
 # makes a message wait there); 5 x fewer delayed; CPU for a message of a backlog at most 1.1 x; memory, and CPU for messages, of
-# 2,730 topics at most 1.2 x. What it takes beyond the echo, which forwards messages and does nothing else, is told, and is no gate.
-# Exit: 0 held, 1 missed or void, 3 no Go.
+# 2,730 topics at most 1.2 x. What it takes beyond the echo, which forwards messages and does nothing else, is told, and is no
+# gate. Exit: 0 held, 1 missed or void, 3 no Go.
 set -euo pipefail
 cd "$(dirname "$0")/../messaging"
 command -v go >/dev/null || {

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""How long planning takes for many services on many hosts, how much memory, how large the plan, and how many cores beside a bound.
+"""Planning many services on many hosts: time, memory, size of the plan, and cores beside a bound.
 
   tests/bench-scale.py [SERVICES HOSTS [KIND]]   (default: the sizes below)
 
-KIND: supply, or deadline (one to three tasks, EDF). The bound on cores is what is reserved by what a core can reserve: no placement
+KIND: supply, or deadline (one to three tasks,
+        EDF). The bound on cores is what is reserved by what a core can reserve: no placement
 uses fewer. Exit: 1 where a target is missed (10,000 services on 1,000 hosts: 5 s of processor time, 1 GB, 20 MB, 3 % more cores).
 """
 import json
@@ -68,7 +69,8 @@ def main():
     missed = []
     for services, hosts, kind in sizes:
         found = measured(services, hosts, kind)
-        print(f"{services} x {kind} on {hosts} hosts: {found['seconds']:.2f} s, {found['MB of memory']:.0f} MB, plan {found['MB of plan']:.1f} MB, "
+        print(f"{services} x {kind} on {hosts} hosts: {found['seconds']:.2f} s, {found['MB of memory']:.0f} MB, "
+              f"plan {found['MB of plan']:.1f} MB, "
               f"{found['cores']} cores, {100 * found['more cores']:.1f} % more than the bound", flush=True)
         missed += [f"{name} of {services} x {kind}" for name, most in TARGET.items() if found[name] > most]
     if missed:

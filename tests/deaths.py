@@ -402,7 +402,8 @@ class Deaths(unittest.TestCase):
 
     def test_a_short_trial(self):
         self.daemon = None
-        done = trial("run", "sites/first.yaml", "--trial", "--backend", "manager", "--at-most", "10s", "--out", self.folder / "out",
+        done = trial("run", "sites/first.yaml", "--trial", "--backend", "manager", "--at-most", "10s", "--out",
+                self.folder / "out",
                      env={**os.environ, "GIUSTO_STATE": str(self.folder / "state")}, timeout=90, preexec_fn=mortal)
         said = done.stdout + done.stderr
         self.assertIn(done.returncode, (0, 5, 6), said)

@@ -264,7 +264,8 @@ class Run:
 
     def site(self, budget="2ms/10ms"):
         names = ", ".join(f"{one.name}: stopped" for one in self.hostile)
-        modes = f"modes:\n  normal: {{}}\n  quiet: {{{names}}}\nmode-changes: {{spacing: 100ms}}\n" if self.phase == "mode" else ""
+        modes = f"modes:\n  normal: {{}}\n  quiet: {{{names}}}\nmode-changes: {{spacing: 100ms}}\n"
+        modes = modes if self.phase == "mode" else ""
         self.path.write_text(
             f"giusto: 1\nhosts:\n  test: {{cores: {CORE}}}\nservices:\n"
             "  guard: {start: [sh, -c, 'while :; do :; done'], promise: {supply: 3ms/10ms}}\n"

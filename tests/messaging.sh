@@ -55,4 +55,5 @@ if ! cmp -s clients/package-lock.json clients/node_modules/pins; then
 fi
 /usr/bin/python3 clients/upstream.py
 /usr/bin/python3 clients/matrix.py "$out/giusto-broker" "$out" $venv/bin/python "$(command -v node)"
-[ "${1-}" != soak ] || /usr/bin/python3 clients/matrix.py "$out/giusto-broker" "$out" $venv/bin/python "$(command -v node)" publishing
+[ "${1-}" != soak ] || /usr/bin/python3 clients/matrix.py "$out/giusto-broker" "$out" $venv/bin/python \
+	"$(command -v node)" publishing

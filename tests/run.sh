@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 . packaging/flags.sh
 # Tests bind threads to each core; who started this may have been left on some of them.
 online=$(cat /sys/devices/system/cpu/online)
-if [ "$(awk '$1 == "Cpus_allowed_list:" { print $2 }' /proc/self/status)" != "$online" ] && taskset -pc "$online" $$ >/dev/null; then
+if [ "$(awk '$1 == "Cpus_allowed_list:" { print $2 }' /proc/self/status)" != "$online" ] &&
+	taskset -pc "$online" $$ >/dev/null; then
 	echo "these tests were started on some of the cores only; they take all of $online"
 fi
 passed=0 skipped=0 failed=()

@@ -166,10 +166,12 @@ class Services(unittest.TestCase):
         for backend in ("manager", "deadline"):
             with self.subTest(backend):
                 told = self.folder / f"told-{backend}"
-                tell = f"[sh, -c, 'cat /proc/self/cgroup > {told}.new; pgrep -fx \"sleep 4321\" | wc -l >> {told}.new; sleep 1; mv {told}.new {told}']"
+                tell = (f"[sh, -c, 'cat /proc/self/cgroup > {told}.new; pgrep -fx \"sleep 4321\" | wc -l >> {told}.new; "
+                        f"sleep 1; mv {told}.new {told}']")
                 start = f"[sh, -c, '[ -e {told} ] && echo after; (setsid sleep 4321 &); exec sleep 4321']"
                 self.folder.chmod(0o777)
-                self.start(f"  one: {{start: {start}, promise: {{supply: 5ms/50ms}}, user: nobody, after-end: {tell}}}\n", "--backend", backend,
+                self.start(f"  one: {{start: {start}, promise: {{supply: 5ms/50ms}}, user: nobody, after-end: {tell}}}\n",
+                        "--backend", backend,
                            lacking=backend == "deadline")
                 self.kill_first("one")
                 cgroup, count = told.read_text().rsplit("\n", 2)[:2]

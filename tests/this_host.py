@@ -103,7 +103,8 @@ class ThisHost(unittest.TestCase):
     def test_after_kill_9_restore_undoes_everything(self):
         for delay in (0.3, 1.5, 3.5, 6.0):
             with tempfile.TemporaryDirectory() as folder:
-                giusto = subprocess.Popen([str(GIUSTO), "run", "sites/first.yaml", "--trial", "--at-most", "20s", "--out", folder],
+                giusto = subprocess.Popen([str(GIUSTO), "run", "sites/first.yaml", "--trial", "--at-most", "20s", "--out",
+                        folder],
                                           cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                 time.sleep(delay)
                 giusto.kill()

@@ -20,8 +20,8 @@ PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 
 class Truth(Running):
-    # With an allocator's arena for each thread the pages grow by some 0.8 kB a reload although nothing is kept: what one thread frees
-    # another does not use again. With one arena, what grows is a leak.
+    # With an allocator's arena for each thread the pages grow by some 0.8 kB a reload although nothing is kept: what one thread
+    # frees another does not use again. With one arena, what grows is a leak.
     environment = {"MALLOC_ARENA_MAX": "1"}
 
     def pid_of(self, name):

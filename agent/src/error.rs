@@ -21,7 +21,10 @@ pub enum Error {
     #[error("an agent of service '{0}' runs here already; stop it first")]
     Twice(String),
     /// What it keeps could be written by others (exit code 2).
-    #[error("{0} can be written by others than this user, or is a link: what is written there decides which processes are stopped; expected a folder of this user's, mode 0700, and plain files in it")]
+    #[error(
+        "{0} can be written by others than this user, or is a link: what is written there decides which processes are \
+             stopped; expected a folder of this user's, mode 0700, and plain files in it"
+    )]
     State(PathBuf),
     /// Its processes could not be told from others (exit code 3).
     #[error("{0}")]

@@ -79,8 +79,8 @@ impl Cgroup {
     }
 
     /// What [`Cgroup::end`] does after it has asked: members have until then. One of root that leaves the group
-    /// meanwhile ends all the same; what it starts outside does not. It takes five seconds more at most, and half a second for each further
-    /// group that has the same time.
+    /// meanwhile ends all the same; what it starts outside does not. It takes five seconds more at most, and half a second for
+    /// each further group that has the same time.
     pub fn end_by(&self, Asked(mut members): Asked, until: Instant) -> io::Result<()> {
         loop {
             let known: Vec<u32> = members.keys().copied().collect();

@@ -118,9 +118,8 @@ pub(crate) enum Verb {
     /// until interrupted, then leaves the host as it was found. With --trial it measures the
     /// service on a whole core, on a shared core without a plan, and on a shared core under the plan, in turns, and
     /// says whether the promise was kept.
-    #[command(
-        after_help = "Examples:\n  giusto run sites/first.yaml --trial --at-most 30s\n  giusto plan sites/walk.yaml --out out/plan.json && sudo giusto run out/plan.json"
-    )]
+    #[command(after_help = "Examples:\n  giusto run sites/first.yaml --trial --at-most 30s\n  \
+                      giusto plan sites/walk.yaml --out out/plan.json && sudo giusto run out/plan.json")]
     Run(RunArgs),
     /// How a giusto that runs on this host stands: supply, budgets, cores, warnings
     #[command(after_help = "Example, where one runs:\n  giusto status --watch")]

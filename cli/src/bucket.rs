@@ -10,7 +10,7 @@ use giusto_site::read_arrivals;
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// By how many percent tokens come more often than messages, where nobody says.
+/// By how many percent tokens come more often than messages, by default.
 const HEADROOM: [u32; 6] = [2, 5, 10, 20, 50, 100];
 
 /// What `bucket --json` prints (`formats/bucket.schema.json`).

@@ -14,7 +14,7 @@ use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// How long to drive a service if nobody says it.
+/// How long to drive a service by default.
 const LENGTH: Duration = Duration::from_secs(5);
 
 /// Dispatches.

@@ -108,7 +108,10 @@ pub enum Error {
     #[error("the service has no thread; it has ended, or was not started")]
     NoThread,
     /// Another thread did the work than the one that was reserved.
-    #[error("thread {reserved} is reserved, but in the last interval thread {worker} did most of the work, without a guarantee; if that stays so, start 'giusto run' again")]
+    #[error(
+        "thread {reserved} is reserved, but in the last interval thread {worker} did most of the work, without a \
+             guarantee; if that stays so, start 'giusto run' again"
+    )]
     NotTheWorker {
         /// Which has the reservation.
         reserved: u32,

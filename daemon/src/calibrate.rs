@@ -233,7 +233,8 @@ impl Subject<'_> {
 }
 
 /// What `measure` finds under a load that was fitted to the cost of a request that it finds; it is given the first one.
-/// `again`: whether it may be tried once more after so many times. Where no load fits, the last cost that one was fitted to, and the one found then.
+/// `again`: whether it may be tried once more after so many times. Where no load fits, the last cost that one was fitted to,
+/// and the one found then.
 fn settled<T>(
     mut mean: Duration,
     mut measure: impl FnMut(Duration) -> Result<(Duration, T), Error>,

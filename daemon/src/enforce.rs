@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 /// Worries that are told at once.
 const MOST: usize = 100;
 
-/// Enforces the plan that `deployment` was set for until `stop` says so: reserves, then looks once a second for processes that have come, and for
+/// Enforces the plan that `deployment` was set for until `stop` says so: reserves, then looks once a second for processes that
+/// have come, and for
 /// reservations that no longer serve; services that end are followed ten times a second. What can be mended is, and logged; only the end of an
 /// essential service is an error. `turn` is called ten times a second, with what is wrong now.
 pub fn enforce(

@@ -37,7 +37,8 @@ pub enum Error {
     /// What requests cost changes faster than it can be measured.
     #[error(
         "cannot tell what a request of '{service}' costs: {first} when its load was chosen, {then} under that load, \
-         and so again and again; something else takes this machine's processor time or slows it down: try again when it is quieter, or declare 'wcet' and 'period'"
+         and so again and again; something else takes this machine's processor time or slows it down: try \
+         again when it is quieter, or declare 'wcet' and 'period'"
     )]
     Unsteady {
         /// Which service.

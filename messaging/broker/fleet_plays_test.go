@@ -23,8 +23,8 @@ import (
 // over a file or, for every eighth play, a real ensemble, and consumers at both brokers that note the kernel's stamps.
 // What may happen: SIGTERM, SIGKILL, a stop beyond the lease, a full disk, the end of the distributor that leads, a
 // restart of ZooKeeper, a topic that is removed and put again, DPUB, REQ, a backlog; and, in a guest, whose clock may be
-// set, a step of it by up to two hours after each of these, after which both brokers must take messages. In each no window of what
-// consumers of both brokers get is above the bucket (but for a message a consumer, where a window has the end of a
+// set, a step of it by up to two hours after each of these, after which both brokers must take messages. In each no window of
+// what consumers of both brokers get is above the bucket (but for a message a consumer, where a window has the end of a
 // stop), what was acknowledged all comes (but for what was with a consumer at a kill), and messages flow in the end.
 // GIUSTO_RUNS says how many, GIUSTO_SEED which is the first.
 func TestPlaysOfAFleet(t *testing.T) {
@@ -42,7 +42,8 @@ func TestPlaysOfAFleet(t *testing.T) {
 	programs := fleet.Programs(os.Getenv("GIUSTO_PROGRAMS")) // a guest has no Go
 	if programs == "" {
 		var err error
-		if programs, err = fleet.Build(directory, "giusto.dev/messaging/cmd/giusto-broker", "giusto.dev/messaging/cmd/giusto-distributor"); err != nil {
+		if programs, err = fleet.Build(directory, "giusto.dev/messaging/cmd/giusto-broker",
+			"giusto.dev/messaging/cmd/giusto-distributor"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,7 +51,8 @@ func TestPlaysOfAFleet(t *testing.T) {
 	for seed := first; seed < first+plays; seed++ {
 		p.play(seed)
 	}
-	fmt.Printf("broker: fleet: %d plays from seed %d, %d entries of %d acknowledged messages, %d beyond their bucket, %d lost; the longest until all flowed again %v; %v\n",
+	fmt.Printf("broker: fleet: %d plays from seed %d, %d entries of %d acknowledged messages, %d beyond their bucket, %d lost; "+
+		"the longest until all flowed again %v; %v\n",
 		plays, first, p.entries, p.acknowledged, p.beyond, p.lost, p.longest.Round(time.Millisecond), p.counts)
 }
 
@@ -88,7 +90,8 @@ func (p *fleetPlays) play(seed int) {
 			p.counts["over ZooKeeper"]++
 		}
 	}
-	f, err := fleet.New(p.programs, directory, 2, 2, "mem_queue: 0\ndrain: 0s\nmsg_timeout: 3s\n", store+"lease: 3s\nsilent: 2s\ngather: 200ms\n")
+	f, err := fleet.New(p.programs, directory, 2, 2, "mem_queue: 0\ndrain: 0s\nmsg_timeout: 3s\n",
+		store+"lease: 3s\nsilent: 2s\ngather: 200ms\n")
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -133,7 +136,8 @@ func (p *fleetPlays) play(seed int) {
 			names = append(names, fmt.Sprintf("%d.%s-%d", n, step, m))
 			fmt.Fprintln(body, names[m])
 		}
-		answer, err := (&http.Client{Timeout: 5 * time.Second}).Post("http://"+f.HTTP[n]+"/mpub?topic=kept", "text/plain", strings.NewReader(strings.TrimSpace(body.String())))
+		answer, err := (&http.Client{Timeout: 5 * time.Second}).Post("http://"+f.HTTP[n]+"/mpub?topic=kept", "text/plain",
+			strings.NewReader(strings.TrimSpace(body.String())))
 		if err != nil {
 			return false
 		}
@@ -157,7 +161,8 @@ func (p *fleetPlays) play(seed int) {
 		p.entries += both.count()
 		if over, begin, end := both.window(float64(rate), float64(depth)); over > 0.05+float64(consumers*stops) {
 			p.beyond++
-			p.Errorf("seed %d: %.2f messages beyond %d + %d·t, after %d stops; from %v to %v of the play, in which it happened: %v", seed, over, depth, rate, stops,
+			p.Errorf("seed %d: %.2f messages beyond %d + %d·t, after %d stops; from %v to %v of the play, in which it happened: %v",
+				seed, over, depth, rate, stops,
 				time.Duration(begin-beganAt), time.Duration(end-beganAt), happened)
 			for n, r := range recorders {
 				inside := map[int]int{}
@@ -229,7 +234,8 @@ func (p *fleetPlays) play(seed int) {
 			from = p.limited(f, recorders)
 		case 7:
 			note("deferred", one)
-			answer, err := asking.Post(fmt.Sprintf("http://%s/pub?topic=kept&defer=%d", f.HTTP[one], random.IntN(300)), "text/plain", strings.NewReader("deferred"))
+			answer, err := asking.Post(fmt.Sprintf("http://%s/pub?topic=kept&defer=%d", f.HTTP[one], random.IntN(300)), "text/plain",
+				strings.NewReader("deferred"))
 			if err == nil {
 				answer.Body.Close()
 			}

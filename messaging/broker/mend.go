@@ -51,7 +51,8 @@ func mend(data string) error {
 			}
 			depth += messages(name(n), from)
 		}
-		if err := os.WriteFile(path+".mended", fmt.Appendf(nil, "%d\n%d,%d\n%d,%d\n", depth, readFile, readPos, last, writePos), 0o600); err != nil {
+		if err := os.WriteFile(path+".mended", fmt.Appendf(nil, "%d\n%d,%d\n%d,%d\n", depth, readFile, readPos, last, writePos),
+			0o600); err != nil {
 			return err
 		}
 		if err := os.Rename(path+".mended", path); err != nil {

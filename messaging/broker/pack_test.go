@@ -16,7 +16,9 @@ import (
 // small and large, alone and in
 // batches, under a limit at publishing, at delivery and without.
 func TestCompressedConnections(t *testing.T) {
-	b := start(t, "tls: {"+certificate(t)+"}\ntopics: {p: {rate: 100k/s, depth: 1000, limit: publishing}, d: {rate: 100k/s, depth: 1000, limit: delivery}}")
+	b := start(t,
+		"tls: {"+certificate(t)+"}\ntopics: {p: {rate: 100k/s, depth: 1000, limit: publishing}, "+
+			"d: {rate: 100k/s, depth: 1000, limit: delivery}}")
 	defer b.Stop()
 	for _, secured := range []bool{false, true} {
 		for _, way := range []string{"snappy", "deflate"} {

@@ -67,7 +67,8 @@ func authServer(t testing.TB) (address string, asked *[]string) {
 // TLS and AUTH with real clients: what is allowed passes, under the limit, and nothing else does.
 func TestTLSAndAuth(t *testing.T) {
 	auth, asked := authServer(t)
-	b := start(t, fmt.Sprintf("tls: {%s, required: true}\nauth: [%s]\ntopics: {mine: {rate: 1k/s, depth: 5, limit: publishing}}", certificate(t), auth))
+	b := start(t, fmt.Sprintf("tls: {%s, required: true}\nauth: [%s]\ntopics: {mine: {rate: 1k/s, depth: 5, limit: publishing}}",
+		certificate(t), auth))
 	defer b.Stop()
 	config := func(secret string) *nsq.Config {
 		c := nsq.NewConfig()
@@ -211,8 +212,10 @@ func TestReload(t *testing.T) {
 	for range 20 {
 		p.Publish("gone", []byte("x"))
 	}
-	for _, bad := range []string{"topics: {a: {rate: 0/s, depth: 1, limit: publishing}}", "topics: {a: {rate: 1/s}}", "no_such_key: 1", "memory: 1GiB",
-		"topics: {a: {rate: 10/s, depth: 0.5, limit: publishing}}", "topics: {'a*b': {rate: 10/s, depth: 1, limit: publishing}}", "topics: {a: {rate: 10/s, depth: 1, limit: publishing}, a: {rate: 1/s, depth: 1, limit: publishing}}"} {
+	for _, bad := range []string{"topics: {a: {rate: 0/s, depth: 1, limit: publishing}}", "topics: {a: {rate: 1/s}}",
+		"no_such_key: 1", "memory: 1GiB",
+		"topics: {a: {rate: 10/s, depth: 0.5, limit: publishing}}", "topics: {'a*b': {rate: 10/s, depth: 1, limit: publishing}}",
+		"topics: {a: {rate: 10/s, depth: 1, limit: publishing}, a: {rate: 1/s, depth: 1, limit: publishing}}"} {
 		if err := write(bad); err == nil {
 			t.Error("taken:", bad)
 		}
@@ -220,7 +223,8 @@ func TestReload(t *testing.T) {
 	if len(*b.topics.Load()) != 2 || len(got) > 2 {
 		t.Fatal("a bad file changed something", len(got))
 	}
-	if err := write("topics: {a: {rate: 1k/s, depth: 50, queue: 5, limit: publishing}, b: {rate: 1/s, depth: 1, limit: publishing}}"); err != nil {
+	if err := write("topics: {a: {rate: 1k/s, depth: 50, queue: 5, limit: publishing}, " +
+		"b: {rate: 1/s, depth: 1, limit: publishing}}"); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 { // what waited for the limit that is gone comes at once

@@ -40,7 +40,8 @@ type item struct {
 // timed says whether all of it is there, and of the types that are expected.
 func timed() error {
 	items := reflect.TypeOf(([]*item)(nil))
-	same := deferredQueue.Type != nil && deferredQueue.Type.Kind() == reflect.Slice && deferredQueue.Type.Elem().Kind() == reflect.Pointer &&
+	same := deferredQueue.Type != nil && deferredQueue.Type.Kind() == reflect.Slice &&
+		deferredQueue.Type.Elem().Kind() == reflect.Pointer &&
 		deferredQueue.Type.Elem().Elem().ConvertibleTo(items.Elem().Elem())
 	if !same || flightQueue.Type == nil || !flightQueue.Type.ConvertibleTo(reflect.TypeOf([]*nsqd.Message{})) {
 		return errors.New("this nsqd's channels have no queues of messages by time: build with nsqd 1.3.0, as go.mod says")
@@ -92,7 +93,8 @@ func (b *Broker) watchClock() (*os.File, error) {
 	}
 	never := unix.ItimerSpec{Value: unix.Timespec{Sec: 1 << 33}} // in three hundred years
 	arm := func() error {
-		return os.NewSyscallError("timerfd_settime", unix.TimerfdSettime(fd, unix.TFD_TIMER_ABSTIME|unix.TFD_TIMER_CANCEL_ON_SET, &never, nil))
+		return os.NewSyscallError("timerfd_settime", unix.TimerfdSettime(fd, unix.TFD_TIMER_ABSTIME|unix.TFD_TIMER_CANCEL_ON_SET,
+			&never, nil))
 	}
 	if err := arm(); err != nil {
 		unix.Close(fd)

@@ -83,7 +83,8 @@ func Upstream(o *nsqd.Options) (*Broker, *nsqd.NSQD, error) {
 		*inner = *o
 		inner.TCPAddress, inner.HTTPAddress, inner.HTTPSAddress = listen[0], listen[1], listen[2]
 		inner.DataPath, inner.ID = data, id
-		inner.TLSCert, inner.TLSKey, inner.TLSRootCAFile, inner.TLSClientAuthPolicy, inner.TLSRequired, inner.AuthHTTPAddresses = "", "", "", "", 0, nil
+		inner.TLSCert, inner.TLSKey, inner.TLSRootCAFile, inner.TLSClientAuthPolicy = "", "", "", ""
+		inner.TLSRequired, inner.AuthHTTPAddresses = 0, nil
 	}
 	b, err := Start(s, func(form string, words ...any) {})
 	if err != nil {
@@ -143,7 +144,8 @@ def ported(text):
     change(rf"(&?)\b(ch|channel)\.({inside})\b", lambda m: ("" if m[1] else "*" if "Mutex" not in m[3] else "") +
            f"{m[2]}.Inside{m[3][0].upper()}{m[3][1:]}()")
     change(r"(\*channel\.InsideDeferredMessages\(\))\[", r"(\1)[")
-    change(r"func testIOLoopReturnsClientErr\((.|\n)*?\n}\n", "func testIOLoopReturnsClientErr(_ *testing.T, _ test.FakeNetConn) {}\n")
+    change(r"func testIOLoopReturnsClientErr\((.|\n)*?\n}\n",
+            "func testIOLoopReturnsClientErr(_ *testing.T, _ test.FakeNetConn) {}\n")
     change(r"func Benchmark.*}\n", "")
     change(r"func (Bench|bench)(.|\n)*?\n}\n", "")
     for name in re.findall(r'(?m)^\t"([a-z/]+)"$', text):
@@ -182,8 +184,10 @@ def main():
         old = re.search(r"(?m)^go (\S+)", (nsq / "go.mod").read_text())[1]
         (Path(folder) / "go.work").write_text(f"go {version}\n\ngodebug default=go{old}\n\nuse {nsq}\nuse {ROOM}\n")
         run = sys.argv[sys.argv.index("-run") + 1] if "-run" in sys.argv else "."
-        out = subprocess.run(["go", "test", "-json", "-count=1", "-timeout", "5m", "-overlay", overlay, "-run", run, "."], cwd=nsq / "nsqd", text=True,
-                             capture_output=True, env={**os.environ, "GOWORK": str(Path(folder) / "go.work"), "GOFLAGS": "-mod=readonly"})
+        out = subprocess.run(["go", "test", "-json", "-count=1", "-timeout", "5m", "-overlay", overlay, "-run", run, "."],
+                cwd=nsq / "nsqd", text=True,
+                             capture_output=True, env={**os.environ, "GOWORK": str(Path(folder) / "go.work"),
+                                     "GOFLAGS": "-mod=readonly"})
     return judge(out, "-v" in sys.argv)
 
 
@@ -213,7 +217,8 @@ def judge(out, verbose):
             wrong.append(name)
             print(f"upstream: {name} failed:\n{text}")
     passed = sum(how == "pass" for how in counted.values())
-    print(f"upstream: nsqd's tests of its protocol: {passed} of {len(counted)} pass, {len(DIFFERENT)} differ for a reason, {len(wrong)} wrong {wrong or ''}")
+    print(f"upstream: nsqd's tests of its protocol: {passed} of {len(counted)} pass, "
+          f"{len(DIFFERENT)} differ for a reason, {len(wrong)} wrong {wrong or ''}")
     return 1 if wrong or not counted else 0
 
 

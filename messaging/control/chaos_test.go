@@ -16,9 +16,11 @@ import (
 
 // kinds are what must have occurred in the sample.
 var kinds = []string{"gap that is promised",
-	"another bucket", "another lease", "another leads behind a broker's back", "asleep", "asleep with a message on its way", "broker killed", "broker without its past",
+	"another bucket", "another lease", "another leads behind a broker's back", "asleep", "asleep with a message on its way",
+	"broker killed", "broker without its past",
 	"cut both ways", "delivered", "not let in any more", "orders wait for what enters", "cut for longer than it takes to be forgotten", "cut one way", "distributor killed", "drained, or not any more", "far smaller bucket",
-	"fenced", "late", "late orders", "leaders", "limits taken away", "long", "lost", "moves", "only what changed", "passed without limit", "publishers beyond the bucket",
+	"fenced", "late", "late orders", "leaders", "limits taken away", "long", "lost", "moves", "only what changed",
+	"passed without limit", "publishers beyond the bucket",
 	"put again", "put refused", "releases of a smaller bucket", "removed", "report refused", "save failed", "save late", "save slow", "second topic",
 	"shares changed", "shares from nothing", "spare broker at a takeover", "two brokers of a name"}
 

@@ -120,8 +120,9 @@ type Control struct {
 // New takes over as leader of this epoch with what earlier leaders saved. A lease that is saved may have begun just now.
 func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Control {
 	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{}, assigned: map[string]float64{},
-		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{}, forgotten: time.Hour,
-		consumed: map[string][]string{}, held: map[string]map[*topic]bool{}}
+		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{},
+		forgotten: time.Hour,
+		consumed:  map[string][]string{}, held: map[string]map[*topic]bool{}}
 	c.news.brokers, c.news.publishers = map[string]bool{}, map[string]bool{}
 	var leased Record
 	for _, record := range saved {
@@ -184,7 +185,8 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		}
 		c.number++
 		before := b
-		b = &broker{id: r.Broker, incarnation: r.Incarnation, holder: key(r.Broker, r.Incarnation), limiter: r.Limiter, number: c.number,
+		b = &broker{id: r.Broker, incarnation: r.Incarnation, holder: key(r.Broker, r.Incarnation), limiter: r.Limiter,
+			number: c.number,
 			orders: map[string]wire.Order{}, dirty: map[string]bool{}, stats: map[string]*stats{}}
 		c.brokers[r.Broker] = b
 		if before != nil {

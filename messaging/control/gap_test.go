@@ -17,7 +17,8 @@ func TestTheLeaseFollowsTheShortestGap(t *testing.T) {
 	settings.Lease = 20 * time.Second
 	c := New(settings, 0, 1, nil)
 	put := func(name string, gap time.Duration) error {
-		return c.Put(0, wire.Topic{Name: name, Share: wire.Share{Rate: 100 * wire.Unit, Depth: 10 * wire.Unit}, Delivery: true, Gap: gap})
+		return c.Put(0, wire.Topic{Name: name, Share: wire.Share{Rate: 100 * wire.Unit, Depth: 10 * wire.Unit}, Delivery: true,
+			Gap: gap})
 	}
 	leased := func(when string, want time.Duration, whose string) {
 		t.Helper()
@@ -44,7 +45,8 @@ func TestTheLeaseFollowsTheShortestGap(t *testing.T) {
 	put("b", 6051*time.Millisecond)
 	leased("a shorter one", 5*time.Second, "b")
 	err := put("c", 4*time.Second)
-	if err == nil || !strings.Contains(err.Error(), "expected 4.04s or more") || !strings.Contains(err.Error(), "gap: 4s cannot be promised") {
+	if err == nil || !strings.Contains(err.Error(), "expected 4.04s or more") ||
+		!strings.Contains(err.Error(), "gap: 4s cannot be promised") {
 		t.Error(err)
 	}
 	if err := put("c", 4040*time.Millisecond); err != nil {

@@ -24,7 +24,8 @@ func atRest(t *testing.T) (w *twain, busy, idle string) {
 	settings := Defaults()
 	settings.Round, settings.Calm, settings.Prepare = time.Second, 0, 10*time.Second
 	w = &twain{T: t, c: New(settings, 0, 1, nil), has: map[string]*ordered{}, at: map[string]string{}}
-	if err := w.c.Put(0, wire.Topic{Name: "alarms", Share: wire.Share{Rate: 200 * wire.Unit, Depth: 20 * wire.Unit}, Each: 10}); err != nil {
+	if err := w.c.Put(0, wire.Topic{Name: "alarms", Share: wire.Share{Rate: 200 * wire.Unit, Depth: 20 * wire.Unit},
+		Each: 10}); err != nil {
 		t.Fatal(err)
 	}
 	for range 200 {

@@ -68,7 +68,8 @@ func (w *crowd) report(id string) {
 		has = &ordered{topics: map[string]wire.Order{}}
 		w.has[id] = has
 	}
-	said := wire.Report{Broker: id, Incarnation: "1", V2: id, Capacity: w.capacity, Epoch: has.epoch, Seen: has.version, Since: has.version}
+	said := wire.Report{Broker: id, Incarnation: "1", V2: id, Capacity: w.capacity, Epoch: has.epoch, Seen: has.version,
+		Since: has.version}
 	for name, messages := range w.load[id] {
 		if messages > 0 {
 			second := wire.Second{At: int64(w.now / time.Second), Messages: messages, Used: wire.Unit}
@@ -163,7 +164,8 @@ func (w *crowd) tell(what string, seconds int) {
 	for _, name := range slices.Sorted(maps.Keys(w.spent)) {
 		fmt.Printf(" %s %v,", name, (w.spent[name] / time.Duration(seconds)).Round(time.Millisecond))
 	}
-	fmt.Printf(" %d KiB, %.1f whole orders; the longest tick %v; %d moves\n", w.bytes/1024/seconds, float64(w.whole)/float64(seconds),
+	fmt.Printf(" %d KiB, %.1f whole orders; the longest tick %v; %d moves\n", w.bytes/1024/seconds,
+		float64(w.whole)/float64(seconds),
 		w.longest.Round(time.Millisecond), w.moves)
 	w.spent, w.bytes, w.whole, w.longest, w.moves = map[string]time.Duration{}, 0, 0, 0, 0
 }
@@ -202,7 +204,8 @@ func (w *crowd) flow(when string) {
 }
 
 func newCrowd(t *testing.T, brokers, topics int) *crowd {
-	return &crowd{t: t, brokers: brokers, topics: topics, each: 10, capacity: 20_000, has: map[string]*ordered{}, at: map[[2]int]string{}, moved: map[int]int{},
+	return &crowd{t: t, brokers: brokers, topics: topics, each: 10, capacity: 20_000, has: map[string]*ordered{},
+		at: map[[2]int]string{}, moved: map[int]int{},
 		away: map[[2]int]bool{}, load: map[string]map[string]uint64{}, lost: map[string]bool{}, spent: map[string]time.Duration{}}
 }
 

@@ -79,7 +79,8 @@ type topic struct {
 }
 
 func newTopic(spec wire.Topic, book *ledger.Book) *topic {
-	return &topic{spec: spec, book: book, publishers: map[string]*publisher{}, load: map[string]load{}, late: map[string]int{}, stats: map[string]*stats{}}
+	return &topic{spec: spec, book: book, publishers: map[string]*publisher{}, load: map[string]load{}, late: map[string]int{},
+		stats: map[string]*stats{}}
 }
 
 // add makes a publisher known.

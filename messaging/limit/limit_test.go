@@ -209,7 +209,8 @@ func TestEnvoysQuestions(t *testing.T) {
 	is(ask(1, own), codes.InvalidArgument.String())
 	is(ask(1<<30, orders), codes.InvalidArgument.String())
 	other := &envoy.RateLimitRequest{Domain: "other", Descriptors: []*common.RateLimitDescriptor{orders}}
-	if answer, err := client.ShouldRateLimit(context.Background(), other); err != nil || answer.OverallCode != envoy.RateLimitResponse_OK {
+	if answer, err := client.ShouldRateLimit(context.Background(), other); err != nil ||
+		answer.OverallCode != envoy.RateLimitResponse_OK {
 		t.Error(answer, err)
 	}
 }

@@ -109,7 +109,8 @@ func TestDefaults(t *testing.T) {
 		t.Error(s, err)
 	}
 	s, err = Parse([]byte(`{"topics": {"a": {"rate": "1k/s", "depth": 4.5}}, "mem_queue": 0}`)) // JSON
-	if err != nil || s.Topics["a"].Limit != Delivery || s.Topics["a"].Ok != Released || s.Topics["a"].Queue != 10_000 || s.Topics["a"].Depth != 9<<19 {
+	if err != nil || s.Topics["a"].Limit != Delivery || s.Topics["a"].Ok != Released || s.Topics["a"].Queue != 10_000 ||
+		s.Topics["a"].Depth != 9<<19 {
 		t.Error(s, err)
 	}
 	s, err = Parse([]byte("distributor: ['10.0.0.9:4170', '[::1]:4170']\nname: '[::1]:4150'\ncapacity: 12k/s"))
@@ -118,7 +119,8 @@ func TestDefaults(t *testing.T) {
 	}
 	text, _ := os.ReadFile("../broker.yaml")
 	s, err = Parse(text)
-	if err != nil || s.Topics["reports"].Ok != Released || s.Topics["alarms"].Limit != Delivery || s.Topics["reports"].Limit != Publishing || Defaults().Differs(s) != "" {
+	if err != nil || s.Topics["reports"].Ok != Released || s.Topics["alarms"].Limit != Delivery ||
+		s.Topics["reports"].Limit != Publishing || Defaults().Differs(s) != "" {
 		t.Error(s, err)
 	}
 }

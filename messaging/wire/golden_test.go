@@ -55,7 +55,8 @@ func TestChangesBuildOnTheirOwnOrders(t *testing.T) {
 		}
 	}
 	whole, right := next.Onto(7, 13, topics)
-	if !right || whole.Since != 0 || len(whole.Free) > 0 || len(whole.Topics) != 2 || !whole.Topics[0].Same(Order{Topic: "b", Queue: 2}) || whole.Topics[1].Topic != "c" {
+	if !right || whole.Since != 0 || len(whole.Free) > 0 || len(whole.Topics) != 2 ||
+		!whole.Topics[0].Same(Order{Topic: "b", Queue: 2}) || whole.Topics[1].Topic != "c" {
 		t.Error(whole, right)
 	}
 }

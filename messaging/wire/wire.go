@@ -144,7 +144,8 @@ func All(topics map[string]Order) []Order {
 
 // Same says whether an order is another.
 func (o Order) Same(other Order) bool {
-	return o.Topic == other.Topic && o.Share == other.Share && o.Delivery == other.Delivery && o.Queue == other.Queue && slices.Equal(o.Channels, other.Channels)
+	return o.Topic == other.Topic && o.Share == other.Share && o.Delivery == other.Delivery && o.Queue == other.Queue &&
+		slices.Equal(o.Channels, other.Channels)
 }
 
 // Order is one topic's.

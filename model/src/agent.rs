@@ -19,7 +19,7 @@ pub struct AgentKey {
     /// Its worst work for one change, in processor time.
     #[serde(rename = "cost_ns")]
     pub cost: Duration,
-    /// The global modes that it may ask for; none where nobody says any.
+    /// The global modes that it may ask for; none by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<String>,
 }
@@ -36,7 +36,7 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// The one that is used where nobody says anything.
+    /// The default.
     pub fn usual() -> Self {
         Listen::Unix("/run/giusto/modes".into())
     }

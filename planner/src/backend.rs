@@ -71,7 +71,7 @@ fn limits(backend: Backend, facts: &Facts) -> Limits {
     let &Abilities { ref periods, least: (budget, least), .. } = backend.abilities();
     let (shortest, chosen, longest, bounds) = match *periods {
         Periods::From { shortest, chosen, why } => {
-            (shortest, chosen, LONGEST, format!("{why}, and what nobody should hold a core for"))
+            (shortest, chosen, LONGEST, format!("{why}, and the longest that a server should hold a core"))
         }
         Periods::OfTheKernel => {
             let shortest = ticks.max(facts.deadline_period_min);
@@ -79,7 +79,7 @@ fn limits(backend: Backend, facts: &Facts) -> Limits {
             (shortest, shortest, facts.deadline_period_max, why)
         }
         Periods::OfTheTick => {
-            let why = format!("{TICKS} ticks of {}, and what nobody should hold a core for", facts.tick);
+            let why = format!("{TICKS} ticks of {}, and the longest that a server should hold a core", facts.tick);
             (ticks, ticks, LONGEST, why)
         }
     };

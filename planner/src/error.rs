@@ -30,7 +30,7 @@ pub enum Error {
         why: String,
     },
     /// A measured latency from which nothing follows (exit 6).
-    #[error("nothing follows from {path}, cannot tell: {why}; measure again, or where nobody takes the machine away")]
+    #[error("nothing follows from {path}, cannot tell: {why}; measure again, where nothing else takes the machine")]
     Void {
         /// Which file.
         path: String,

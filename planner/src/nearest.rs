@@ -8,8 +8,8 @@ use crate::refusal::{Cause, NearestFit, Witness};
 use crate::trial::Trial;
 use giusto_model::{Promise, Service, Site};
 
-/// With more services than this, changes are tried on the witness's host alone, with the services that had their places there before
-/// it: each takes the time of one host's plan.
+/// With more services than this, changes are tried on the witness's host alone, with the services that had their places there
+/// before it: each takes the time of one host's plan.
 const MOST: usize = 100;
 
 /// Changes with which the service of `witness` is no longer refused, when all hosts are planned or the `only` one.

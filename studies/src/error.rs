@@ -37,7 +37,8 @@ pub enum Error {
     #[error(transparent)]
     Measure(#[from] giusto_measure::Error),
     /// Real servers, or the harness that kills them.
-    #[error("the ensembles cannot be measured: {0}; expected java, python3 and a built server (mvn -f coordination/pom.xml -pl server package)")]
+    #[error("the ensembles cannot be measured: {0}; expected java, python3 and a built server (mvn -f coordination/pom.xml \
+             -pl server package)")]
     Ensemble(String),
     /// The mathematics refuses.
     #[error(transparent)]

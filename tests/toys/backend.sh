@@ -22,7 +22,10 @@ says() { # $1: what; $2: in which file
 }
 "$giusto" doctor >"$folder/doctor" || true
 says 'backend nice' "$folder/doctor"
-[ "$(id -u)" = 0 ] || { echo "a toy backend in 3 files: its tests; not root, so that no plan with it is for this machine"; exit 0; }
+[ "$(id -u)" = 0 ] || {
+	echo "a toy backend in 3 files: its tests; not root, so that no plan with it is for this machine"
+	exit 0
+}
 "$giusto" plan "$folder/site.yaml" --backend nice --out "$folder/plan.json" >"$folder/plan"
 says 'beat on core 0: 10 ms every 100 ms' "$folder/plan"
 says '"backend": "nice"' "$folder/plan.json"

@@ -14,7 +14,8 @@ pub enum Error {
         job: u64,
     },
     /// The sender of the jobs stood still, and with it the requests that would have shown what stopped it.
-    #[error("the load generator itself stalled, so these are no response times of the service: {lateness}; measure it again on a quieter machine")]
+    #[error("the load generator itself stalled, so these are no response times of the service: {lateness}; measure it again \
+             on a quieter machine")]
     Stalled {
         /// By how much, and the limit.
         lateness: giusto_model::Lateness,

@@ -6,7 +6,8 @@ use giusto_model::Tokens;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BucketError {
     /// ρ is not below 1, or so near that nothing can be computed, or nothing comes.
-    #[error("messages take {:.2} % of the tokens; expected more than 0 and less than 99 %: give tokens at a higher rate", *.hundredths as f64 / 100.0)]
+    #[error("messages take {:.2} % of the tokens; expected more than 0 and less than 99 %: give tokens at a higher rate",
+             *.hundredths as f64 / 100.0)]
     Load {
         /// 10,000 ρ
         hundredths: u64,

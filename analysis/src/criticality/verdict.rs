@@ -149,7 +149,7 @@ impl fmt::Display for Unfit {
         match why {
             Why::Low => write!(f, "the low ones alone ask for U1(1) = {low} {of}, and high ones need some of it"),
             Why::Usual => {
-                write!(f, "even while nobody takes more than usual U1(1) = {low} and U2(1) = {usual} are asked for {of}")
+                write!(f, "even while no server takes more than usual U1(1) = {low} and U2(1) = {usual} are asked for {of}")
             }
             Why::Worst => write!(f, "the high ones at their worst ask for U2(2) = {worst} {of}"),
             Why::NoX(Interval { from, to }) => write!(

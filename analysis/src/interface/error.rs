@@ -26,10 +26,12 @@ pub enum ResourceError {
         deadline: Duration,
     },
     /// Two periods of which neither divides the other.
-    #[error("neither of the periods {0} and {1} divides the other: releases cannot always sit on boundaries of the supply; use the general one")]
+    #[error("neither of the periods {0} and {1} divides the other: releases cannot always sit on boundaries of the supply; \
+             use the general one")]
     Misaligned(Duration, Duration),
     /// A slot that is empty, before or in the one before it, or beyond the cycle.
-    #[error("slot {0} (from 0) of the table must end after it starts, start after the one before it ends, and end within the cycle")]
+    #[error("slot {0} (from 0) of the table must end after it starts, start after the one before it ends, and end within the \
+             cycle")]
     Slot(usize),
     /// α > 1.
     #[error("a bandwidth of {} is more than a whole core", .0.percent())]

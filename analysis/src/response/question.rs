@@ -80,8 +80,8 @@ impl Question {
 /// How fine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Precision {
-    /// Slots are halved until what was asked for moves by less than this, or by less than 1e-3 where service times are no whole slots:
-    /// see [`Response::error`].
+    /// Slots are halved until what was asked for moves by less than this, or by less than 1e-3 where service times are no whole
+    /// slots: see [`Response::error`].
     Within(f64),
     /// One pair of grids, whose error is known by its order only: some thousandths of probability at most in what was tried.
     /// An eighth of the time and less, for looking around.

@@ -16,7 +16,8 @@ pub struct Managed {
     pub first: Option<u64>,
     /// Smaller is higher; counts under [`Order::FixedPriority`](super::Order::FixedPriority).
     pub priority: u32,
-    /// There under [`Order::MixedCriticality`](super::Order::MixedCriticality), and only there: `server` has the optimistic budget then, and its kind counts no more.
+    /// There under [`Order::MixedCriticality`](super::Order::MixedCriticality), and only there: `server` has the optimistic
+    /// budget then, and its kind counts no more.
     pub criticality: Option<Criticality>,
     /// What happens without budget.
     pub cap: Cap,

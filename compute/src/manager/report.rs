@@ -76,6 +76,7 @@ pub struct ServerReport {
     /// Events of it that found no room in the buffer (its readiness was then counted anew).
     pub lost: u64,
     /// Its processes that were put into another cgroup since the last report, as far as they are known. Those outside its
-    /// own are stopped, if it is to be capped and Giusto started it, until [`Manager::take_in`](super::Manager::take_in) has brought them back.
+    /// own are stopped, if it is to be capped and Giusto started it, until [`Manager::take_in`](super::Manager::take_in) has
+    /// brought them back.
     pub moved: Vec<Thread>,
 }

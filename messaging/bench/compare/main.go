@@ -67,7 +67,8 @@ func main() {
 
 // The bucket of the load: a tenth of headroom, and a tenth of a second's messages deep. What is measured is the broker, and not how
 // evenly a load generator on the same cores sends.
-const form = "listen: 127.0.0.1:0\nhttp: 127.0.0.1:0\nnode: 1\ndata: %s\ntopics: {alarms: {rate: %d/s, depth: %d, limit: publishing}}\n"
+const form = "listen: 127.0.0.1:0\nhttp: 127.0.0.1:0\nnode: 1\ndata: %s\n" +
+	"topics: {alarms: {rate: %d/s, depth: %d, limit: publishing}}\n"
 
 func compare(load bench.Load, programs string, rounds int) bool {
 	total := float64(load.Publishers) * load.Each
@@ -87,7 +88,8 @@ func compare(load bench.Load, programs string, rounds int) bool {
 			if share := float64(after-stolen) / float64(max(all-ticks, 1)); share > 0.05 {
 				void = fmt.Sprintf(" VOID: %.0f %% stolen", 100*share)
 			}
-			fmt.Printf("  %-7s %6.1f us CPU/msg and %.1f waited for it, p50 %8.3f p99 %8.3f p99.9 %8.3f, p99 from the broker on %.3f, of sending late %.3f ms, %d of %d%s\n",
+			fmt.Printf("  %-7s %6.1f us CPU/msg and %.1f waited for it, p50 %8.3f p99 %8.3f p99.9 %8.3f, "+
+				"p99 from the broker on %.3f, of sending late %.3f ms, %d of %d%s\n",
 				name, each(cpu, r), each(waited, r),
 				r.Percentile(.5).Seconds()*1e3, r.Percentile(.99).Seconds()*1e3, r.Percentile(.999).Seconds()*1e3, bench.Percentile(r.Inside, .99).Seconds()*1e3,
 				bench.Percentile(r.Lateness, .99).Seconds()*1e3, r.Received, r.Sent, void)

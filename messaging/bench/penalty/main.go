@@ -132,7 +132,8 @@ func (s sends) Swap(a, b int)      { s[a], s[b] = s[b], s[a] }
 func (s *sends) Push(any)          {}
 func (s *sends) Pop() any          { return nil }
 
-const form = "listen: 127.0.0.1:0\nhttp: 127.0.0.1:0\nnode: %d\ndata: %s\ntopics: {alarms: {rate: %d/%d/s, depth: %d/%d, limit: publishing}}\n"
+const form = "listen: 127.0.0.1:0\nhttp: 127.0.0.1:0\nnode: %d\ndata: %s\n" +
+	"topics: {alarms: {rate: %d/%d/s, depth: %d/%d, limit: publishing}}\n"
 
 // measure starts real brokers, each with its share of the bucket and its part of the publishers. It also returns how long the
 // messages that were really sent have to wait for tokens, as the bucket says for the times at which they were sent.

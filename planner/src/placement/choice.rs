@@ -42,8 +42,9 @@ const TOLD: usize = 3;
 
 /// Distributes the services that are bound to no host, on top of the `sets` that are.
 ///
-/// In the order in which cores are given, largest first: as-if-alone, then supplies (by their largest interface) and deadlines and
-/// percentiles (by their largest server beside others), then leftovers (by their floor). Each goes to the first host, in the order
+/// In the order in which cores are given, largest first: as-if-alone, then supplies (by their largest interface) and deadlines
+/// and percentiles (by their largest server beside others), then leftovers (by their floor). Each goes to the first host, in the
+/// order
 /// of the site, whose plan still works with it; one without a floor goes where most is left. O(services · hosts) steps and, where
 /// bandwidths alone decide, O(services + hosts) plans of a host; where modes, criticality or windows do, O(services · hosts).
 /// `known`: of stock machines. Errors: one that no host takes.

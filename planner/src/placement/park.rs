@@ -20,7 +20,8 @@ pub(crate) fn fewest(
     }
     let needed = needed(on, services);
     let spare: Vec<u32> = all.iter().copied().filter(|core| !needed.contains(core)).collect();
-    let floor = |service: &Service| matches!(promises::of(&service.promise).asks(service), Asks::Rest(floor) if floor > Bandwidth::ZERO);
+    let asks = |service: &Service| promises::of(&service.promise).asks(service);
+    let floor = |service: &Service| matches!(asks(service), Asks::Rest(floor) if floor > Bandwidth::ZERO);
     let most = if on.services.iter().any(|service| floor(service)) { spare.len() } else { 0 };
     let mut more = 0;
     loop {

@@ -196,7 +196,8 @@ impl Question<'_> {
 pub fn unmeasured(topic: &Topic) -> Option<String> {
     topic.measured.is_none().then(|| {
         format!(
-            "topic '{}': nobody says what its brokers can do, so that its promise is about the wait for tokens alone, and one broker \
+            "topic '{}': the site does not say what its brokers can do, so that its promise is about the wait for \
+             tokens alone, and one broker \
              is taken to be enough; write what was measured, such as measured: {{capacity: 10k/s, latency: {{p99.9: 800us}}}}",
             topic.name
         )
@@ -216,7 +217,7 @@ fn reasons(
         Some(BrokerTimes { capacity, .. }) => {
             format!("the fewest that carry it, each up to {capacity}: splitting a bucket makes messages wait (LiC20, 2.2.1)")
         }
-        None => "one, as nobody says what a broker can carry".to_string(),
+        None => "one, as the site does not say what a broker can carry".to_string(),
     };
     let split = match topic.limit {
         TopicLimit::Delivery => {
@@ -229,7 +230,9 @@ fn reasons(
             "what enters consumers' sockets is within the bucket, over restarts and backlogs; one token of each share is on \
              its way with a message, so that the wait is that with one less; consumers are ready, and finish what they get"
         }
-        TopicLimit::Publishing => "what is published is within the bucket; what consumers get after a restart or from a backlog is not",
+        TopicLimit::Publishing => {
+            "what is published is within the bucket; what consumers get after a restart or from a backlog is not"
+        },
     };
     let law = format!("of all messages wait for a token, {} on average over all: M/D/1 (2.1), exact", time(waits.mean));
     let mut reasons = vec![
@@ -242,7 +245,7 @@ fn reasons(
     ];
     let rests = match &topic.measured {
         Some(_) => "the broker's measured latency at a higher percentile, and the wait of the rest",
-        None => "the wait for tokens alone: nobody says how long the broker takes",
+        None => "the wait for tokens alone: the site does not say how long the broker takes",
     };
     reasons.extend(
         predicted.iter().map(|found| reason(&format!("predicted {}", found.percentile), time(found.within), rests)),

@@ -10,7 +10,7 @@ use std::path::Path;
 /// How a host processes packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
-    /// As Linux does when nobody says anything: the softirqs of the core (RPS).
+    /// As Linux does by default: the softirqs of the core (RPS).
     Softirq,
     /// The same, and HTB on the uplink with a priority for the critical guest.
     Htb,

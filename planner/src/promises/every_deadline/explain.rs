@@ -33,10 +33,22 @@ pub(super) fn reasons(
             time(server.period),
             format!("of all from {} to {} ({bounds}), in steps of {QUANTUM}, {cheapest}", time(shortest), time(longest)),
         ),
-        reason("required", format!("{} ({})", time(counted), share(need.required)), format!("the least, in steps of {QUANTUM}, that supplies in every window what may be asked for in it ([Lee11, Lemma 1]; Abe22)")),
+        reason("required", format!("{} ({})", time(counted), share(need.required)), format!(
+            "the least, in steps of {QUANTUM}, that supplies in every window what may be asked for in it \
+                 ([Lee11, Lemma 1]; Abe22)"
+        )),
         reason("loss", time(deviation.loss), format!("of each budget, not counted on: {}", deviation.why)),
-        reason("latency", time(deviation.latency), "at the start of every window, not counted on: timers, wake-ups and the kernel's own work; the worst of 7,200 periods lacked 530 us"),
-        reason("budget", format!("{} ({})", time(server.budget), share(server.bandwidth())), format!("required + loss; at most {} ({limit})", share(most))),
+        reason(
+            "latency",
+            time(deviation.latency),
+            "at the start of every window, not counted on: timers, wake-ups and the kernel's own work; the worst of 7,200 \
+             periods lacked 530 us",
+        ),
+        reason(
+            "budget",
+            format!("{} ({})", time(server.budget), share(server.bandwidth())),
+            format!("required + loss; at most {} ({limit})", share(most)),
+        ),
     ]);
     reasons
 }
@@ -71,7 +83,8 @@ pub(super) fn alternative(
             why_scheduler(scheduler, only, service.origin.has_vcpus()),
             "the highest priority of its core and a budget that never runs out [LiH21, Theorem 1]",
             format!(
-                "the cheapest of some multiples of the hyperperiod or of its tasks' periods {bounds}; it only limits what it takes \
+                "the cheapest of some multiples of the hyperperiod or of its tasks' periods {bounds}; it only limits what it \
+             takes \
                  if it does not do what was declared"
             ),
             "the most work of any period on a whole core, with what is lost of it",

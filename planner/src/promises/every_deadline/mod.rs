@@ -157,7 +157,10 @@ fn entry(service: &Service, locals: Vec<Local>, on: &OneHost, company: Company) 
     let cheapest = match locals.len() {
         1 => "the one whose server is cheapest",
         _ if worst => "the one whose server is cheapest at its worst; the same for both budgets",
-        _ => "the one whose server is cheapest in the worst mode of the service; the same in all its modes, so that a change is of budgets only",
+        _ => {
+            "the one whose server is cheapest in the worst mode of the service; the same in all its modes, so that a \
+              change is of budgets only"
+        }
     };
     let mut needs = Vec::new();
     for (local, utilization) in locals.into_iter().zip(used) {
@@ -322,7 +325,8 @@ impl Method for EveryDeadline {
 
     fn late(&self, late: &HostLatency, allowed: &str) -> String {
         format!(
-            "nothing is counted on in the first {allowed} of any window or after a wake-up, {} allowed for in any case: sbf(t − L)",
+            "nothing is counted on in the first {allowed} of any window or after a wake-up, {} allowed for in any \
+             case: sbf(t − L)",
             time(late.allowance)
         )
     }
