@@ -3,7 +3,8 @@
 """Real clients of NSQ, unmodified and pinned, against giusto-broker: client x command x {plain, TLS, AUTH, compression asked for}.
 
     matrix.py BROKER PROGRAMS PYTHON NODE [LIMIT]       the broker's program, the directory of NSQ's programs and gonsq,
-                                                        interpreters, and where topics are limited: delivery (the default), or publishing
+                                                        interpreters, and where topics are limited: delivery (the default),
+                                                        or publishing
 
 What a client says of itself is checked beside the broker's statistics. Prints the matrix; every cell that is not '-' (the client
 does not have the command) ran. Exit: 0 all held, 1 not.
