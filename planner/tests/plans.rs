@@ -2,8 +2,11 @@
 
 mod common;
 
-use common::{as_if_alone, golden, leftovers, of, plan, site, sites, supply, task, walk};
-use giusto_model::{Backend, Bandwidth, Duration, LeftoverPlan, Plan, Server, ServerKind, Service, Site};
+use common::{as_if_alone, every_deadline, golden, leftovers, of, plan, site, sites, supply, task, walk};
+use giusto_model::{
+    Backend, Bandwidth, Duration, GuestScheduler, LeftoverPlan, Plan, Scheduler, Server, ServerKind, Service, Site,
+    Task,
+};
 use giusto_planner::{
     explain, plan_on, read, write, Cause, Error, Facts, NearestFit, Refusal, TooLarge, TooMany, BUSY_PROCESSES,
 };
@@ -93,6 +96,19 @@ fn a_refusal_names_the_service_the_numbers_and_the_nearest_fit() {
         told.contains("its tasks alone need U = 180 %") && told.ends_with("it fits with wcet ≤ 150 us for task 'work'"),
         "{told}"
     );
+}
+
+#[test]
+fn where_no_order_of_jobs_is_named_that_is_why_and_an_order_is_advised() {
+    // U = 15 %, but a job of 5 ms may run before one that has 1 ms.
+    let named = |name: &str, wcet: &str| Task { name: name.into(), ..task(wcet, 1) };
+    let tasks = vec![named("fast", "100us/1ms"), named("slow", "5ms/100ms")];
+    let told = refusal(&site(&[0], vec![every_deadline("mixed", tasks.clone(), GuestScheduler::Any)])).to_string();
+    assert!(told.contains("if its jobs run in any order (no 'scheduler' is named)"), "{told}");
+    assert!(told.ends_with("it fits with scheduler: rm"), "{told}");
+    let ordered = every_deadline("mixed", tasks, GuestScheduler::Own(Scheduler::Rm));
+    let site = site(&[0], vec![ordered]);
+    plan(&site, &typical(&site)).unwrap();
 }
 
 #[test]

@@ -148,7 +148,15 @@ fn entry(service: &Service, locals: Vec<Local>, on: &OneHost, company: Company) 
         let local = &locals[place];
         let period = needs.map_or(shortest, |server| server.period);
         let late = late(&demand(place), &local.part.tasks, period, most).map_err(fault)?;
-        let cause = Cause::Deadlines(Box::new(Shortage { vcpu, needs, room: most, whole: most, cores: 1, late }));
+        let cause = Cause::Deadlines(Box::new(Shortage {
+            vcpu,
+            scheduler: *scheduler,
+            needs,
+            room: most,
+            whole: most,
+            cores: 1,
+            late,
+        }));
         let at_worst = local.worst && locals.iter().all(|other| other.worst || other.part.tasks != local.part.tasks);
         let cause = if at_worst { Cause::AtWorst(Box::new(cause)) } else { cause.within(None, local.name.clone()) };
         return Err(Refusal::does_not_fit(&service.name, cause));
@@ -282,7 +290,8 @@ impl Method for EveryDeadline {
         let late = late(&demand, &need.tasks, need.interface.period, room.left)?;
         let &Room { left: room, whole, cores } = room;
         let needs = Some(need.interface);
-        Ok(Cause::Deadlines(Box::new(Shortage { vcpu: vcpu.vcpu, needs, room, whole, cores, late })))
+        let (vcpu, scheduler) = (vcpu.vcpu, *scheduler);
+        Ok(Cause::Deadlines(Box::new(Shortage { vcpu, scheduler, needs, room, whole, cores, late })))
     }
 
     fn nearest(&self, trial: &Trial, witness: &Service, cause: &Cause) -> Vec<NearestFit> {

@@ -1,7 +1,7 @@
 //! Why no core has room for a server that keeps all deadlines.
 
 use crate::words::{share, time};
-use giusto_model::{Bandwidth, Duration, Interface};
+use giusto_model::{Bandwidth, Duration, GuestScheduler, Interface};
 use std::fmt;
 
 /// A server that keeps all deadlines of one virtual CPU, and what there is.
@@ -9,6 +9,8 @@ use std::fmt;
 pub struct Shortage {
     /// The virtual CPU that has no place.
     pub vcpu: Option<u32>,
+    /// In which order it runs its jobs.
+    pub scheduler: GuestScheduler,
     /// The cheapest server that is enough; `None`: not even whole cores are.
     pub needs: Option<Interface>,
     /// The most that a core has left for it.
@@ -38,9 +40,12 @@ pub struct Late {
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shortage { vcpu, needs, room, whole, cores, late } = self;
+        let Shortage { vcpu, scheduler, needs, room, whole, cores, late } = self;
         let subject = vcpu.map_or("it needs".into(), |vcpu| format!("its virtual CPU {vcpu} needs"));
         match needs {
+            None if *scheduler == GuestScheduler::Any => {
+                write!(f, "{subject} more than a whole core for its deadlines if its jobs run in any order (no 'scheduler' is named)")?;
+            }
             None => write!(f, "{subject} more than a whole core for its deadlines")?,
             Some(needs) => {
                 write!(f, "{subject} {needs} ({} of a core) for its deadlines, and ", share(needs.bandwidth()))?;
