@@ -3,12 +3,13 @@ import json
 import math
 import random
 import re
+import subprocess
 import tempfile
 import unittest
 from fractions import Fraction
 from pathlib import Path
 
-from typed import ROOT, run
+from typed import GIUSTO, ROOT, run
 
 
 class Analyze(unittest.TestCase):
@@ -48,6 +49,73 @@ class Analyze(unittest.TestCase):
             out = json.loads(run("analyze", "interface", "--scheduler", scheduler, *tasks)[0])
             found = (out["period_ns"], out["budget_ns"], out["bandwidth"], out["at_least"], out["utilization"])
             self.assertEqual(found, (period * 10**6, budget * 10**6, share, share, "143/280"))
+
+    def test_a_resource_that_is_given_is_enough_or_the_window_is_told(self):
+        tasks = ["--scheduler", "edf", "--task", "2ms/7ms", "--task", "1ms/8ms", "--task", "1ms/10ms"]
+        for given in ("3ms/5ms", "2ms/3ms@2500us", "70%+1ms", "0ms-2ms,3ms-5ms/6ms"):
+            self.assertIn("is enough", run("analyze", "interface", *tasks, "--given", given)[0])
+        for given in ("29ms/50ms", "50%+1ms", "0ms-3ms/6ms"):
+            _, err = run("analyze", "interface", *tasks, "--given", given, code=1)
+            self.assertIn("of work are asked for", err)
+        for wrong in ("3ms", "3ms/2ms", "2ms/3ms@1ms", "120%+1ms", "2ms-1ms/6ms", "0ms-2ms,1ms-3ms/6ms"):
+            run("analyze", "interface", *tasks, "--given", wrong, code=2)
+        # The longest deadline of the least budget, given back, has that budget; a longer one costs more.
+        edp = ["--supply", "edp", "--period", "3ms", "--quantum", "10us", "--json"]
+        free = json.loads(run("analyze", "interface", *tasks, *edp)[0])
+        same = json.loads(run("analyze", "interface", *tasks, *edp, "--deadline", f"{free['deadline_ns']}ns")[0])
+        later = json.loads(run("analyze", "interface", *tasks, *edp, "--deadline", "3ms")[0])
+        self.assertEqual(same["budget_ns"], free["budget_ns"])
+        self.assertGreaterEqual(later["budget_ns"], free["budget_ns"])
+        run("analyze", "interface", *tasks, "--period", "3ms", "--deadline", "2ms", code=2)
+
+    def test_a_calculator_ends_in_time_and_says_what_to_change(self):
+        slo = ["analyze", "slo", "--rate", "0.4/ms", "--service", "1ms", "--objective", "p90=3ms"]
+        _, err = run(*slo, "--for", "1us", code=6)
+        self.assertIn("--for", err)
+        near = json.loads(run("analyze", "response", "--rate", "0.9999/ms", "--service", "1ms", "--budget", "1ms",
+                              "--period", "1ms", "--json")[0])
+        self.assertAlmostEqual(near["mean_ns"] / 5_000.5e6, 1, delta=3e-3)  # Pollaczek and Khinchine
+
+    def test_questions_near_the_corners_end_with_an_answer_a_reason_or_in_time(self):
+        rng = random.Random(28)
+
+        def time():
+            return f"{rng.choice([1, 7, 99, 100, 1001])}{rng.choice(['us', 'ms', 's'])}"
+
+        def task():
+            period = rng.randrange(2, 10 ** rng.randrange(4, 12))
+            return f"{max(1, int(period * rng.choice([1e-6, 0.1, 0.33, 0.4999])))}ns/{period}ns"
+
+        def interface():
+            tasks = [word for _ in range(rng.randrange(1, 5)) for word in ("--task", task())]
+            supply = rng.choice(["general", "edp"])
+            scheduler, quantum = rng.choice(["edf", "rm", "dm"]), rng.choice(["1ns", "1us", "1ms"])
+            return ["interface", "--scheduler", scheduler, "--supply", supply, "--quantum", quantum, *tasks]
+
+        def response():
+            load = rng.choice(["0.5", "0.99", "0.99999"])
+            budget = rng.choice(["1ms", "1us", "1s"])
+            return ["response", "--rate", f"{load}/ms", "--service", "1ms", "--budget", budget, "--period", budget,
+                    "--server", rng.choice(["deferrable", "periodic", "constant_bandwidth"])]
+
+        def admission():
+            kinds = ["deferrable", "polling", "constant_bandwidth", "sporadic"]
+            servers = [f"{rng.choice(kinds)}:{period // 2 - rng.randrange(3)}ns/{period}ns" for period in (10**9, 10**9 - 63)]
+            words = (word for server in servers for word in ("--server", server))
+            return ["admission", "--scheduler", rng.choice(["edf", "fixed-priority"]), *words]
+
+        def plane():
+            return ["plane", "--scheduler", rng.choice(["edf", "rm"]), "--task", task(), "--task", task(), "--period", time()]
+
+        codes = set()
+        for _ in range(8):
+            for question in (interface, response, admission, plane):
+                asked = [str(GIUSTO), "analyze", *question(), "--for", "2s"]
+                done = subprocess.run(asked, capture_output=True, text=True, timeout=180)
+                self.assertIn(done.returncode, (0, 1, 2, 6), (asked, done.stderr))
+                self.assertTrue(done.stdout if done.returncode == 0 else done.stderr, asked)
+                codes.add(done.returncode)
+        self.assertTrue({0, 1} <= codes, codes)
 
     def test_several_virtual_cpus_under_global_edf(self):
         tasks = ["--task", "6ms/10ms", "--task", "6ms/10ms"]

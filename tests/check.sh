@@ -15,14 +15,7 @@ for manifest in */Cargo.toml; do
 		[ ! -e "$room/src/lib.rs" ] || libraries+=(-p "giusto-$room")
 	fi
 done
-cargo fmt --all --check
-git ls-files '*.sh' .ci/run | xargs -n1 bash -n
-python3 scripts/architecture.py --check
-python3 scripts/tidy.py
-if command -v gofmt >/dev/null; then
-	unformatted=$(grep '\.go$' <<<"$changed" | xargs -r ls 2>/dev/null | xargs -r gofmt -l || true)
-	[ -z "$unformatted" ] || { echo "not as gofmt has it: $unformatted" >&2; exit 1; }
-fi
+tests/lint.sh --style
 if ((${#rooms[@]})); then
 	echo "rooms that differ from ${1:-main}: ${rooms[*]//-p/}"
 	cargo clippy --release --locked --quiet "${rooms[@]}" -- -D warnings

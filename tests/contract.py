@@ -132,8 +132,11 @@ class Contract(unittest.TestCase):
             plan["basis"]["machines"][0]["tick_ns"] += 1_000_000
         def release(plan):
             plan["basis"]["giusto"] = "0.0.1"
-        def core(plan):
-            plan["hosts"][0]["cores"].append(999)
+        def core(plan):  # as it is planned for a machine that has this core, too
+            other, larger = self.folder / "larger.yaml", self.folder / "larger.json"
+            other.write_text(FIRST.replace("cores: 1", "cores: [1, 999]"))
+            self.giusto("plan", other, "--out", larger)
+            plan.update(json.loads(larger.read_text()))
         def silent(plan):
             del plan["basis"]
         def budget(plan):

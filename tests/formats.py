@@ -97,6 +97,11 @@ def compositional(folder):
         yield "interface", output("analyze", "interface", "--scheduler", scheduler, *harmonic, "--supply", "aligned", "--json")
     for more in (["--vcpus", 2], ["--vcpus", 1, "--period", "2ms"], ["--period", "2ms", "--latency", "10us"]):
         yield "interface", output("analyze", "interface", "--scheduler", "global-edf", *tasks, *more, "--json")
+    under_edf = ("analyze", "interface", "--scheduler", "edf", *tasks)
+    yield "interface", output(*under_edf, "--supply", "edp", "--period", "3ms", "--deadline", "2500us", "--json")
+    for given in ("2ms/3ms", "2ms/3ms@2500us", "70%+1ms", "0ms-2ms,3ms-5ms/6ms"):
+        yield "interface", output(*under_edf, "--given", given, "--sensitivity", "--json")
+    yield "interface", output(*under_edf, "--given", "1ms/3ms", "--json", codes=(1,))
     system = Path(folder) / "system.xml"
     system.write_text('<system os_scheduler="EDF" period="4"><component name="a" scheduler="RM" period="3">'
                       '<task name="t" p="7" d="7" e="2"/></component></system>')
@@ -150,6 +155,9 @@ def certificates(folder):
         plan = Path(folder) / f"{site}.json"
         subprocess.run([GIUSTO, "plan", f"sites/{site}.yaml", "--out", plan], cwd=ROOT, check=True, capture_output=True)
         yield "certificate", output("check", "--certificate", plan, "--json")
+        of_site = output("check", f"sites/{site}.yaml", "--certificate", plan, "--json")
+        assert of_site["holds"] and of_site["site"], of_site
+        yield "certificate", of_site
         broken = json.loads(plan.read_text())
         if site == "ensemble":
             broken["coordination"]["times"]["message_ns"] *= 2

@@ -180,18 +180,20 @@ def main():
         assert preempted, "the hog never took the processor: the test proves less than it says"
         print(f"tracing file system: {TURNS} turns in {held} jobs of {len(jobs)}, {preempted} of them off the processor for a while")
         for file in ("trace", "trace_pipe"):
-            for attempt in range(4):  # where the other processor's events of that time are gone, no job is certain
+            for attempt in range(12):  # where the other processor's events of that time are gone, no job is certain
                 tid, log, trace = by_tracefs(folder, 16, file)
                 report, jobs = imported(trace, tid, folder)
                 held = compare(log, jobs, 1000, False)
                 assert held < TURNS, held
-                assert file == "trace" or report["losses"] and report["cut_off"], report
+                assert file == "trace" or report["losses"], report
                 # None may be longer than a turn can be: one that spans missing events would be.
                 long = max((finish - release for release, finish, _ in jobs), default=0)
                 longest = max(done - woke for woke, done, _ in log)
                 assert long < longest + 50_000_000, (long, longest)
-                if held:
+                # A loss cuts nothing off where the thread slept before it, for all that the trace tells.
+                if held and (file == "trace" or report["cut_off"]):
                     break
+            assert file == "trace" or report["cut_off"], report
             print(f"{file} of a buffer that overflows: {held} turns in jobs, all of them real; {len(report['cut_off'])} cut off, {report['losses']} losses")
         if not shutil.which("perf"):
             print("perf: not here (apt-get install linux-perf)")

@@ -185,6 +185,23 @@ class Services(unittest.TestCase):
                 self.assertFalse(told.exists())
                 (self.folder / "out/logs/one.log").unlink()
 
+    def test_an_end_takes_as_long_as_its_service_may(self):
+        # At giusto's own end, and at a reload that takes it away; without 'end-within' it is killed after two seconds.
+        ended = self.folder / "ended"
+        slow = f"[sh, -c, 'trap \"sleep 3; echo it >> {ended}; exit\" TERM; while :; do sleep 0.05; done']"
+        rest = f"  two: {{start: {SPIN}, promise: leftovers}}\n"
+        for within, count in (("", 0), (", end-within: 10s", 2)):
+            one = f"  one: {{start: {slow}, promise: {{supply: 5ms/50ms}}{within}}}\n"
+            self.start(one + rest)
+            self.write(rest)
+            self.assertEqual(self.ask("reload").returncode, 0, self.said())
+            self.write(one + rest)
+            self.assertEqual(self.ask("reload").returncode, 0, self.said())
+            self.until(lambda: self.members("one"), "it is there again")
+            time.sleep(0.5)  # its trap is set
+            self.stop()
+            self.assertEqual(len(read(ended).split()), count)
+
     def test_the_end_of_an_essential_one_ends_all(self):
         self.start(f"  one: {{start: {SPIN}, promise: {{supply: 1ms/10ms}}, essential: yes}}\n  two: {{start: {SPIN}, promise: leftovers}}\n")
         os.kill(self.members("one")[0], signal.SIGKILL)

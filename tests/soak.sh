@@ -30,6 +30,7 @@ result=docs/soak.txt
 	tests/messaging-clock.sh 40 2>&1 | grep -E '^(broker: |FAIL|guest exit)' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/coordination.sh soak 2>&1 | grep -E '^(seed|campaign|[A-Z_]+: 3 servers|epochs)|VIOLATED' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/package-guest.sh 2>&1 | grep -E "^ok|FAILED" || true
+	/usr/bin/python3 tests/loop.py sites/ros2.yaml 600 2>&1 | grep -E 'jobs|^FAILED|SKIPPED' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/modes.py Deaths 2>&1 | grep -E '^test_|killed|Ran' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/hostile.py 2>&1 | grep -E 'hostile|FAILED|^ |^[a-z0-9-]+ +[0-9.]' || [ ${PIPESTATUS[0]} = 77 ]
 	GIUSTO_RELOADS=3000 GIUSTO_MODE_CHANGES=97000 /usr/bin/python3 tests/truth.py 2>&1 | grep -E '^test_|reloads in|changes of mode in|Ran' || [ ${PIPESTATUS[0]} = 77 ]

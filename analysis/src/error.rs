@@ -163,12 +163,12 @@ pub enum Error {
         limit: u64,
     },
     /// An ensemble of one, whose leader is all there is.
-    #[error("nobody is left when the leader dies; expected an ensemble of three servers or more")]
-    NobodyLeft,
+    #[error("no server is left when the leader dies; expected an ensemble of three servers or more")]
+    NoneLeft,
     /// A recovery beyond what a duration holds.
     #[error("the recovery takes longer than 584 years; expected shorter parts")]
     Recovery,
-    /// Nobody says how many packets a core processes, or that it processes any.
+    /// It is not said how many packets a core processes, or that it processes any.
     #[error("a core that processes no packets keeps none in time; expected a capacity above 0")]
     NoCapacity,
     /// A bound beyond what a duration holds.

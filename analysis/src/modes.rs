@@ -8,15 +8,15 @@
 //!   r = L + C + (P − B)(⌈C/B⌉ + 1),   boosted: r = L + C,
 //!
 //! the inverse of the general supply bound (Abe22) with L taken off the window. (Where the agent runs as soon as its budget
-//! comes and nobody shares the core, half of that: P − B, § 2.5.3.)
+//! comes and no other server shares the core, half of that: P − B, § 2.5.3.)
 //!
 //! One after the other (sequential, boost) that is Σ (s + r). In two groups (batch) Σ s + the longest r of those that give
-//! something up + the longest of those that get something; greedy ends no later than batch, as whoever gets something begins at
-//! the latest when all have given up.
+//! something up + the longest of those that get something; greedy ends no later than batch, as a member that gets something
+//! begins at the latest when all have given up.
 //!
-//! A guaranteed transition adds what keeps every budget: what is given up counts from the next replenishment of whoever gave it
-//! up, at most the longest P of these later; and whoever gets something gets it at its own next replenishment, P later, before
-//! its command: Σ P one after the other, else the longest.
+//! A guaranteed transition adds what keeps every budget: what is given up counts from the next replenishment of the member that
+//! gave it up, at most the longest P of these later; and a member that gets something gets it at its own next replenishment, P
+//! later, before its command: Σ P one after the other, else the longest.
 
 use giusto_model::{ChangePolicy, Duration, Interface, Transition};
 

@@ -1,8 +1,8 @@
 //! How long packets wait for a core that processes them by priority ([LiC20, chapter 3], on stock Linux).
 //!
 //! Each interface has a thread of its own; the threads of a core have distinct priorities. A thread processes up to a poll of
-//! packets before anybody else gets the core, so that whoever comes waits for one poll of the lower ones, then for what those
-//! above may send, then for its own.
+//! packets before another thread gets the core, so that a packet that arrives waits for one poll of the lower ones, then for what
+//! those above may send, then for its own.
 //!
 //! With r, b and c the rate, the burst and the time of a packet: D_i is the least t with
 //! L + maxpoll + sum over j above i of (b_j + r_j t) c_j + b_i c_i <= t, with L the latency of the host. Why later packets of i wait no longer: x after the start of
@@ -45,7 +45,7 @@ type Exact = Ratio<BigUint>;
 /// D of `own` with those `above` it, rounded up to a whole ns; their order does not matter. `None`: no bound, as those above and
 /// itself use as much of the core as makes the kernel stop them ([`THROTTLE_RUNTIME`]). O(above).
 ///
-/// It holds while the kernel stops nobody ([`busy`]) and does nothing else on the core; of the time to wake a thread only
+/// It holds while the kernel stops no thread ([`busy`]) and does nothing else on the core; of the time to wake a thread only
 /// [`Poll::late`] is in it.
 ///
 /// # Errors

@@ -65,7 +65,7 @@ impl Recovery {
     /// T for Giusto's ZooKeeper, from the death of the leader's process on. O(1).
     ///
     /// # Errors
-    /// [`Error::NobodyLeft`], and [`Error::Recovery`] beyond 584 years.
+    /// [`Error::NoneLeft`], and [`Error::Recovery`] beyond 584 years.
     pub fn bound(&self) -> Result<Bound, Error> {
         let RecoveryTimes { leave, jitter, delay, message, recover, learner, write } = self.times;
         let votes = self.left()?.checked_mul(self.left + 1);
@@ -80,7 +80,7 @@ impl Recovery {
     /// T of the paper's protocol (5.8), with N servers left. O(1).
     ///
     /// # Errors
-    /// [`Error::NobodyLeft`], and [`Error::Recovery`] beyond 584 years.
+    /// [`Error::NoneLeft`], and [`Error::Recovery`] beyond 584 years.
     pub fn paper(&self) -> Result<Paper, Error> {
         let RecoveryTimes { leave, jitter, message, recover, learner, .. } = self.times;
         let votes = self.left()?.checked_mul(self.left + 1).map(|twice| twice / 2);
@@ -93,7 +93,7 @@ impl Recovery {
 
     fn left(&self) -> Result<u64, Error> {
         match self.left {
-            0 => Err(Error::NobodyLeft),
+            0 => Err(Error::NoneLeft),
             u64::MAX => Err(Error::Recovery),
             left => Ok(left),
         }

@@ -190,7 +190,7 @@ fn the_sum_is_kept_below_what_all_may_take() {
         let refused = admit(&two, order, Grids::Apart, less).unwrap();
         assert_eq!(refused, Err(Refused::Bandwidth { demand: half, supply: less }));
     }
-    assert!(admit(&[], Order::Edf, Grids::Apart, half).unwrap().is_ok(), "nobody asks for nothing");
+    assert!(admit(&[], Order::Edf, Grids::Apart, half).unwrap().is_ok(), "no server asks for nothing");
     let wrong = |server| match admit(&[two[0], server], Order::Edf, Grids::Apart, Bandwidth::ONE) {
         Err(Error::Server { number: 2, why }) => why,
         other => panic!("{other:?}"),

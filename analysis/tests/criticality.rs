@@ -274,7 +274,7 @@ fn what_the_paper_and_the_spec_give_as_examples() {
     // The set of the spec's counterexample of fixed grids passes: it is the policy's matter there.
     let spec = judge(&[low(2, 4), high(1, 3, 6)]).unwrap();
     assert_eq!((spec.test, spec.x), (Test::Edf, Bandwidth::ONE));
-    // Nobody at all.
+    // No server at all.
     assert_eq!(judge(&[]).unwrap().x, Bandwidth::ONE);
 }
 

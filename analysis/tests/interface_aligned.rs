@@ -72,8 +72,8 @@ fn released(jobs: &Jobs, rest: Vec<u64>, now: u64) -> Vec<Vec<u64>> {
     })
 }
 
-/// Who may run: of fixed priorities the one that stands first among equals, under EDF each that ties for the first place;
-/// nobody where nothing is to be done.
+/// Which task may run: of fixed priorities the one that stands first among equals, under EDF each that ties for the first place;
+/// no task where nothing is to be done.
 fn first(jobs: &Jobs, scheduler: Scheduler, rest: &[u64], now: u64) -> Vec<Option<usize>> {
     let rank = |k: usize| match scheduler {
         Scheduler::Rm => jobs[k].2,

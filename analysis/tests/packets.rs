@@ -36,13 +36,13 @@ enum Sends {
     AtRandom(u32),
 }
 
-/// Longest wait of each interface, highest first; below them somebody always has `poll` packets of `low` ns. Whoever decides
-/// what is processed next does not see what comes at that very instant.
+/// Longest wait of each interface, highest first; below them one more always has `poll` packets of `low` ns. The choice
+/// of what is processed next does not see what comes at that very instant.
 fn play(all: &[(Interface, Sends)], poll: u64, low: u64, length: u64, rng: &mut StdRng) -> Vec<u64> {
     let mut queues: Vec<VecDeque<u64>> = vec![VecDeque::new(); all.len()];
     let mut levels: Vec<u64> = all.iter().map(|(one, _)| one.depth * one.of).collect();
     let mut longest = vec![0; all.len()];
-    // Who is polled (`None`: somebody below), packets left in the poll, until when the present packet takes.
+    // Which interface is polled (`None`: the one below), packets left in the poll, until when the present packet takes.
     let mut current: Option<(Option<usize>, u64, u64)> = None;
     for now in 0..length {
         if let Some((who, left, until)) = current {
@@ -76,7 +76,7 @@ fn play(all: &[(Interface, Sends)], poll: u64, low: u64, length: u64, rng: &mut 
 }
 
 #[test]
-fn nobody_waits_longer_than_the_bound_and_some_wait_as_long() {
+fn no_packet_waits_longer_than_the_bound_and_some_wait_as_long() {
     let mut rng = StdRng::seed_from_u64(41);
     let [mut played, mut unbounded, mut attained, mut near, mut beside] = [0u32; 5];
     while played < 400 {
@@ -130,7 +130,7 @@ fn nobody_waits_longer_than_the_bound_and_some_wait_as_long() {
 }
 
 #[test]
-fn nobody_runs_for_longer_in_a_second_than_what_is_said() {
+fn no_interface_runs_for_longer_in_a_second_than_what_is_said() {
     // Seconds are long: the same sum for a short window, as the second is a constant.
     let one = Interface { cost: 100_000, tokens: 1, of: 1_000_000, depth: 40 };
     let two = Interface { cost: 50_000, tokens: 3, of: 1_000_000, depth: 7 };

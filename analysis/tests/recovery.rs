@@ -120,8 +120,8 @@ fn no_part_can_grow_and_shorten_the_recovery() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    assert_eq!(Recovery { left: 0, ..paper(1) }.bound(), Err(Error::NobodyLeft));
-    assert_eq!(Recovery { left: 0, ..paper(1) }.paper(), Err(Error::NobodyLeft));
+    assert_eq!(Recovery { left: 0, ..paper(1) }.bound(), Err(Error::NoneLeft));
+    assert_eq!(Recovery { left: 0, ..paper(1) }.paper(), Err(Error::NoneLeft));
     for left in [u64::MAX, u64::MAX - 1, 1 << 33] {
         assert_eq!(Recovery { left, ..paper(1) }.bound(), Err(Error::Recovery));
         assert_eq!(Recovery { left, ..paper(1) }.paper(), Err(Error::Recovery));

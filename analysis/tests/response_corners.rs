@@ -177,3 +177,51 @@ fn corners_are_right_or_refused() {
     let forever = Question { budget: Duration::from_secs(360_000), period: Duration::from_secs(600_000), ..base };
     assert!(matches!(ask(&forever), Err(Error::Fine { .. })));
 }
+
+/// Near the load the tail is far longer than all the rest, and its length must not be what the work depends on.
+#[test]
+fn near_the_load_the_tail_is_told_exactly_and_at_once() {
+    let whole = |rate: &str| Question {
+        budget: ms(1),
+        period: ms(1),
+        rate: rate.parse().unwrap(),
+        service: vec![(ms(1), 1.0)],
+        ..question(120, 200)
+    };
+    let at: Vec<Duration> = [1, 2, 5, 20, 100].map(ms).to_vec();
+    for (rate, load, longest) in [("0.95/ms", 0.95, 1000), ("0.99/ms", 0.99, 3000)] {
+        let truth = Md1::new(load, 1.0, longest);
+        let answer = response(&whole(rate), &at, &[50.0, 99.0, 99.9], Precision::default()).unwrap();
+        for told in &answer.cdf {
+            let p = truth.at(told.at.ns() as f64 / 1e6);
+            assert!((told.p - p).abs() < 1e-3, "{rate} {}: {} for {p}", told.at, told.p);
+        }
+        for told in &answer.percentiles {
+            let late = 1.0 - truth.at(told.at.ns() as f64 / 1e6);
+            let wanted = 1.0 - told.p / 100.0;
+            assert!((late / wanted - 1.0).abs() < 0.02, "{rate} p{}: {late} for {wanted}", told.p);
+        }
+        assert!((answer.mean.ns() as f64 / 1e6 / truth.mean() - 1.0).abs() < 2e-3, "{rate}: {answer:?}");
+    }
+    // Pollaczek and Khinchine: 1/2(1 − ρ) services in the limit, and an exponential tail of that mean.
+    for (rate, load) in [("0.9999/ms", 0.9999), ("0.99999/ms", 0.99999)] {
+        let answer = response(&whole(rate), &[], &[99.0], Precision::default()).unwrap();
+        let mean = 1.0 + load / (2.0 * (1.0 - load));
+        assert!((answer.mean.ns() as f64 / 1e6 / mean - 1.0).abs() < 3e-3, "{rate}: {answer:?} {mean}");
+        let p99 = answer.percentiles[0].at.ns() as f64 / 1e6;
+        assert!((p99 / (mean * 100f64.ln()) - 1.0).abs() < 0.01, "{rate}: {p99}");
+    }
+    // On a share, and in batches; what is lost is nothing, and the server whose budget comes last is no better.
+    for server in [Server::Deferrable, Server::Periodic] {
+        for (rate, budget, period, batch) in [
+            ("0.00599/ms", 120, 200, vec![(1, 1.0)]),
+            ("0.0059999/ms", 120, 200, vec![(1, 1.0)]),
+            ("0.002999/ms", 600, 1000, vec![(1, 0.5), (3, 0.5)]),
+        ] {
+            let q = Question { server, rate: rate.parse().unwrap(), batch, ..question(budget, period) };
+            let answer = response(&q, &[ms(200), ms(2000)], &[50.0, 99.0], Precision::default()).unwrap();
+            let ordered = answer.cdf[0].p <= answer.cdf[1].p && answer.percentiles[0].at < answer.percentiles[1].at;
+            assert!(ordered && answer.lost < 1e-6, "{rate}: {answer:?}");
+        }
+    }
+}

@@ -87,14 +87,24 @@ pub(crate) enum Verb {
     /// Read a site file and say what is wrong with it, or what it describes; or prove a plan once more
     ///
     /// With --certificate it takes nothing in the plan for granted that it can compute: it compares demand and supply of every
-    /// service and the reservations of every core by itself, and names the first that does not hold (exit code 1).
+    /// service and the reservations of every core by itself, and names the first that does not hold (exit code 1). With a site
+    /// file too it proves that the plan is of this site: every promise, task and number of it. It names what it did not check.
     #[command(
-        after_help = "Examples:\n  giusto check sites/walk.yaml\n  giusto plan sites/flight.yaml --out out/plan.json && giusto check --certificate out/plan.json"
+        after_help = concat!(
+            "Examples:\n",
+            "  giusto check sites/walk.yaml\n",
+            "  giusto plan sites/flight.yaml --out out/plan.json && giusto check sites/flight.yaml --certificate out/plan.json"
+        )
     )]
     Check(CheckArgs),
     /// Decide every parameter, or refuse and say why
     #[command(
-        after_help = "Examples:\n  giusto plan sites/walk.yaml --out out/plan.json\n  giusto plan sites/flight.yaml --latency formats/goldens/latency.json"
+        after_help = concat!(
+            "Examples:\n",
+            "  giusto plan sites/walk.yaml --out out/plan.json\n",
+            "  giusto plan sites/flight.yaml --latency formats/goldens/latency.json\n",
+            "  giusto plan changed.yaml --current out/plan.json --out out/next.json"
+        )
     )]
     Plan(PlanArgs),
     /// What enforcing a plan would change on this host, and whether it would be refused
@@ -156,8 +166,10 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Export(Export),
     /// Calculators, one for each published result; they need no site
-    #[command(subcommand)]
-    Analyze(Analyze),
+    ///
+    /// What takes longer than two seconds says on standard error what it does. Where no answer is found in time, the
+    /// command ends with 6.
+    Analyze(AnalyzeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -165,8 +177,9 @@ pub(crate) struct CheckArgs {
     /// The site file
     #[arg(required_unless_present = "certificate")]
     pub(crate) site: Option<PathBuf>,
-    /// Prove the promises of this plan from its own numbers, independently of what made it
-    #[arg(long, value_name = "PLAN", conflicts_with = "site")]
+    /// Prove the promises of this plan from its own numbers, independently of what made it; with a site file
+    /// also that they are the promises of that site, all of them
+    #[arg(long, value_name = "PLAN")]
     pub(crate) certificate: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -200,6 +213,9 @@ pub(crate) struct PlanArgs {
     pub(crate) latency: LatencyArg,
     #[command(flatten)]
     pub(crate) profiles: ProfilesArg,
+    /// The plan in force: services stay on its hosts and cores where they can
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) current: Option<PathBuf>,
     /// Write the plan to this file too
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -384,6 +400,16 @@ pub(crate) struct VerifyArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct AnalyzeArgs {
+    #[command(subcommand)]
+    pub(crate) what: Analyze,
+    /// Longest time to compute; also for an interface whose period is only known to be nearly the best to be improved
+    /// [default: 30s, and 1s for such an interface]
+    #[arg(long = "for", value_name = "TIME", global = true, value_parser = span)]
+    pub(crate) most: Option<Duration>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Analyze {
     /// Least share of a core with the latency of a whole one [LiH21, chapter 3]
@@ -393,7 +419,15 @@ pub(crate) enum Analyze {
     Share(ShareArgs),
     /// Cheapest periodic resource that keeps every deadline of a task set, with its proof (Lee11 and Abe22)
     #[command(
-        after_help = "Examples:\n  giusto analyze interface --scheduler rm --supply general --task 2ms/7ms --task 1ms/8ms --task 1ms/10ms --quantum 1ms\n  giusto analyze interface --scheduler global-edf --vcpus 2 --task 3ms/10ms --task 3ms/10ms --task 8ms/40ms"
+        after_help = concat!(
+            "Examples:\n",
+            "  giusto analyze interface --scheduler rm --supply general --task 2ms/7ms --task 1ms/8ms ",
+            "--task 1ms/10ms --quantum 1ms\n",
+            "  giusto analyze interface --scheduler global-edf --vcpus 2 --task 3ms/10ms --task 3ms/10ms --task 8ms/40ms\n",
+            "  giusto analyze interface --scheduler edf --task 2ms/7ms --task 1ms/8ms --given 0ms-2ms,3ms-5ms/6ms\n",
+            "  giusto analyze interface --scheduler rm --supply edp --task 2ms/7ms --task 1ms/8ms --period 3ms ",
+            "--deadline 2500us --quantum 10us"
+        )
     )]
     Interface(InterfaceArgs),
     /// Whether servers of any kind fit together on a core, or the window in which they do not (Lee11 and Abe22)

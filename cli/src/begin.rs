@@ -13,7 +13,7 @@ use std::path::Path;
 
 pub(crate) fn asked(args: &RunArgs) -> plan::Asked<'_> {
     let (backend, host, latency) = (args.insist.backend, args.this.host.as_deref(), args.latency.file.as_deref());
-    plan::Asked { backend, host, latency, profiles: None }
+    plan::Asked { backend, host, latency, ..Default::default() }
 }
 
 pub(crate) fn tell_restored(restored: &Restored) -> Result<(), Failure> {

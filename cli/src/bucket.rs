@@ -54,7 +54,7 @@ pub(crate) fn bucket(args: &BucketArgs) -> Result<ExitCode, Failure> {
         let depth = format!("{:.3}", found.bucket.depth.as_f64());
         let mut row = vec![
             found.shares.to_string(),
-            format!("{:.1}/s", found.bucket.rate.per_second()),
+            a_second(found.bucket.rate),
             depth.strip_suffix(".000").unwrap_or(&depth).to_string(),
             format!("{:.2} %", 100.0 * found.delayed),
             format!("{:.3}", found.mean),
@@ -88,11 +88,7 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let mut rows = vec![["tokens", "above the messages", "least depth"].map(String::from).to_vec()];
     rows.extend(least.iter().map(|bucket| {
         let more = 100.0 * (bucket.rate.per_second() / rate.per_second() - 1.0);
-        vec![
-            format!("{:.1}/s", bucket.rate.per_second()),
-            format!("{more:.1} %"),
-            format!("{:.3}", bucket.depth.as_f64()),
-        ]
+        vec![a_second(bucket.rate), format!("{more:.1} %"), format!("{:.3}", bucket.depth.as_f64())]
     }));
     print(&table(&rows, 0))?;
     say!(
@@ -128,4 +124,10 @@ pub(crate) fn nsq(args: &NsqArgs) -> Result<ExitCode, Failure> {
         written(&args.out.join(&file.host).join("broker.yaml"), &file.config)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// To a tenth, or to four decimals where that would hide the rate.
+fn a_second(rate: Rate) -> String {
+    let rate = rate.per_second();
+    format!("{rate:.*}/s", if rate < 10.0 { 4 } else { 1 })
 }

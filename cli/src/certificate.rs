@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use crate::table::{json, say, table};
 use giusto_model::Duration;
 use giusto_verify::{
-    check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface, CheckedMode,
-    CheckedService, CheckedTopic,
+    check_plan, check_site, read_plan, unchecked_in, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface,
+    CheckedMode, CheckedService, CheckedTopic, OfSite, Unchecked,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -17,28 +17,73 @@ struct Verdict<'a> {
     holds: bool,
     /// What was checked; none if something does not hold.
     checked: Option<&'a Checked>,
-    /// The first thing that does not.
+    /// The site that the plan is of; none if none was named, or something does not hold.
+    site: Option<&'a OfSite>,
+    /// The first thing that does not hold.
     broken: Option<&'a Broken>,
+    /// What of this plan no check looks at.
+    not_checked: &'a [Unchecked],
 }
 
-/// Proves the promises of the plan in `path`: 0 all hold, 1 one does not, 2 it is no plan.
-pub(crate) fn check(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
+/// Proves the promises of the plan in `path`, and that it is of the `site` if one is named: 0 all hold, 1 one does not, 2 it
+/// is no plan, or that no site.
+pub(crate) fn check(path: &Path, site: Option<&Path>, as_json: bool) -> Result<ExitCode, Failure> {
     let named = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
     let plan = read_plan(&text).map_err(|error| named(&error))?;
-    let found = check_plan(&plan);
+    let read = site.map(|site| {
+        let text = giusto_site::text(site)?;
+        Ok::<_, Failure>((giusto_site::parse(&site.display().to_string(), &text)?, text))
+    });
+    let read = read.transpose()?;
+    let of_site = read.as_ref().map(|(site, text)| check_site(&plan, site, text.as_bytes())).transpose();
+    let found = of_site.and_then(|of_site| Ok((check_plan(&plan)?, of_site)));
+    let not_checked = unchecked_in(&plan);
     if as_json {
-        json(&Verdict { holds: found.is_ok(), checked: found.as_ref().ok(), broken: found.as_ref().err() })?;
-        return Ok(ExitCode::from(u8::from(found.is_err())));
+        let (checked, of_site) = (found.as_ref().ok().map(|(checked, _)| checked), found.as_ref().ok());
+        let (of_site, broken) = (of_site.and_then(|(_, of_site)| of_site.as_ref()), found.as_ref().err());
+        let holds = broken.is_none();
+        json(&Verdict { holds, checked, site: of_site, broken, not_checked: &not_checked })?;
+        return Ok(ExitCode::from(u8::from(!holds)));
     }
-    let Checked { services, cores, topics, coordination, network, modes } = found
-        .map_err(|broken| Failure::does_not_fit(format!("{}: a promise does not hold: {broken}", path.display())))?;
+    let (checked, of_site) = found.map_err(|broken| {
+        let anew = site.map(|site| format!("; plan anew with 'giusto plan {} --out FILE'", site.display()));
+        let text = format!("{}: a promise does not hold: {broken}{}", path.display(), anew.unwrap_or_default());
+        Failure::does_not_fit(text)
+    })?;
+    describe(checked)?;
+    match (of_site, site) {
+        (Some(OfSite { measured, .. }), Some(site)) => {
+            let site = site.display();
+            say!("the plan is of {site}: what it promises, runs and reserves for is what that file says");
+            if !measured.is_empty() {
+                say!("measured, and so not compared with the site: execution times of {}", measured.join(", "));
+            }
+        }
+        _ => say!(
+            "not compared with a site, whose promises may be others: 'giusto check SITE --certificate {}' does that",
+            path.display()
+        ),
+    }
+    let leaves: Vec<&str> = not_checked.iter().map(|one| one.leaf).collect();
+    say!("not checked: {}; --json says why", leaves.join(", "));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was checked, a line each.
+fn describe(checked: Checked) -> Result<(), Failure> {
+    let Checked { services, cores, topics, coordination, network, modes } = checked;
     let head = ["service", "core", "promise", "compared", "if it lacks", "once late"].map(String::from).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(services.iter().map(row)).collect();
     crate::table::print(&table(&rows, 3))?;
     match cores.is_empty() {
         true => say!("all hold"),
         false => say!("all hold; the servers of {} fit together", words(&cores)),
+    }
+    for CheckedService { service, within, .. } in &services {
+        if let Some(within) = within {
+            say!("percentiles of {service}: computed by another method, each to within {within:.3}");
+        }
     }
     for CheckedTopic { name, brokers, predicted } in &topics {
         let points: Vec<String> = predicted.iter().map(ToString::to_string).collect();
@@ -55,10 +100,10 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         let cores = if *cores == 1 { "core".into() } else { format!("{cores} cores") };
         say!("mode {mode} on {on}: its servers fit on the {cores}, and keep what is promised ({compared} compared)");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// `core 1`, `cores 0-2 of edge-1 and core 1 of edge-2`
+/// `core 1`, `cores 0-2 of edge-1 and core 1 of edge-2`; of more than three hosts `16 cores of 4 hosts`
 fn words(cores: &[CheckedCore]) -> String {
     let hosts: Vec<&[CheckedCore]> = cores.chunk_by(|a, b| a.on == b.on).collect();
     let host = |here: &&[CheckedCore]| {
@@ -71,7 +116,10 @@ fn words(cores: &[CheckedCore]) -> String {
             cores
         }
     };
-    hosts.iter().map(host).collect::<Vec<_>>().join(" and ")
+    match hosts.len() {
+        ..=3 => hosts.iter().map(host).collect::<Vec<_>>().join(" and "),
+        count => format!("{} cores of {count} hosts", cores.len()),
+    }
 }
 
 fn row(one: &CheckedService) -> Vec<String> {

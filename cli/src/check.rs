@@ -1,4 +1,4 @@
-//! `giusto check`.
+//! `giusto check`: a site; with `--certificate` a plan.
 
 use crate::args::CheckArgs;
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// Reads the site and says what it describes, or proves a plan.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     match (&args.site, &args.certificate) {
-        (_, Some(plan)) => crate::certificate::check(plan, args.json),
+        (site, Some(plan)) => crate::certificate::check(plan, site.as_deref(), args.json),
         (Some(site), None) => describe_site(site, args.json),
         (None, None) => Err(Failure::input("name a site file, or a plan with --certificate")),
     }

@@ -65,7 +65,7 @@ enum Kept {
 struct Placed {
     fit: Fit,
     cores: Option<Vec<Core>>,
-    /// Cores that nobody is on.
+    /// Cores that no VM is on.
     idle: Option<usize>,
     /// The first VM that found no core.
     unplaced: Option<usize>,

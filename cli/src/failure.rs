@@ -46,15 +46,15 @@ impl Failure {
     pub(crate) fn cannot_tell(text: impl ToString) -> Self {
         Failure::new(giusto_verify::Verdict::CannotTell.exit_code(), text)
     }
-    /// 0: nobody wants to hear more.
+    /// 0: the reader wants no more output.
     pub(crate) fn quiet() -> Self {
         Failure::new(0, String::new())
     }
-    /// The code that somebody else found right: what the running giusto refused.
+    /// The code that another process chose: what the running giusto refused.
     pub(crate) fn refused(refused: giusto_daemon::Refused) -> Self {
         Failure::new(refused.exit, refused.reason)
     }
-    /// For whoever asked the running giusto.
+    /// For the process that asked the running giusto.
     pub(crate) fn into_refused(self) -> giusto_daemon::Refused {
         giusto_daemon::Refused { exit: self.code, reason: self.text }
     }

@@ -106,7 +106,7 @@ fn without(name: &str, kind: &str, flags: &[(&str, bool)]) -> Result<(), Failure
     }
 }
 
-/// Nobody was named; says who is there.
+/// No thread was named; says which there are.
 fn unnamed(name: &str, trace: &mut impl BufRead) -> Failure {
     let known = match read_sched(trace, &Select::Name(String::new())) {
         Err(giusto_traces::Error::NoThread { known, .. }) => format!(", such as {known}"),

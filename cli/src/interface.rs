@@ -4,12 +4,13 @@ use crate::args::{Inside, InterfaceArgs, Supply};
 use crate::failure::Failure;
 use crate::table::{json, print, say, table};
 use giusto_analysis::interface::sensitivity::{sensitivity, Limit, What};
-use giusto_analysis::interface::{default_quantum, interface as cheapest};
+use giusto_analysis::interface::{default_quantum, interface_with as cheapest_with, interface_with_deadline};
 use giusto_analysis::interface::{Certificate, Family, Interface, Question, Refusal, Scheduler};
-use giusto_model::{Duration, Task};
+use giusto_model::{Bandwidth, Duration, Task};
 use giusto_planner::share as percent;
 use serde::Serialize;
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// What `--json` prints (`formats/interface.schema.json`).
 #[derive(Serialize)]
@@ -20,9 +21,17 @@ struct Answer<'a> {
     sensitivity: Option<Vec<Limit>>,
 }
 
-/// `giusto analyze interface`
-pub(crate) fn interface(args: &InterfaceArgs) -> Result<ExitCode, Failure> {
+/// An interface that is not known to be the least is looked for again with so many times as many steps.
+const MORE: u32 = 8;
+/// For so long where no time is given.
+const SOON: Duration = Duration::from_secs(1);
+
+/// `giusto analyze interface`; with `most` that long at most.
+pub(crate) fn interface(args: &InterfaceArgs, most: Option<Duration>) -> Result<ExitCode, Failure> {
     let scheduler = match args.scheduler {
+        Some(Inside::Global) if args.deadline.is_some() => {
+            return Err(Failure::input("--deadline goes with a scheduler of one processor: rm, dm or edf"))
+        }
         Some(Inside::Global) => return crate::vcpus::vcpus(args),
         Some(Inside::One(_)) if args.vcpus.is_some() => {
             return Err(Failure::input("--vcpus goes with --scheduler global-edf only"))
@@ -32,7 +41,14 @@ pub(crate) fn interface(args: &InterfaceArgs) -> Result<ExitCode, Failure> {
     };
     let tasks = crate::analyze::named(&args.tasks);
     let question = question(args, &tasks, scheduler, args.period);
-    let found = cheapest(&tasks, &question).map_err(Failure::input)?.map_err(|refusal| refused(&tasks, &refusal))?;
+    let found = match args.deadline {
+        Some(_) if question.supply != Family::ExplicitDeadline => {
+            return Err(Failure::input("--deadline goes with --supply edp, where budgets have one"))
+        }
+        Some(deadline) => interface_with_deadline(&tasks, &question, deadline).map_err(Failure::input)?,
+        None => in_time(&tasks, &question, most.unwrap_or(SOON))?,
+    };
+    let found = found.map_err(|refusal| refused(&tasks, &refusal))?;
     let limits = if args.sensitivity { Some(limits(&tasks, &found)?) } else { None };
     if args.json {
         return json(&Answer { interface: &found, sensitivity: limits });
@@ -43,6 +59,23 @@ pub(crate) fn interface(args: &InterfaceArgs) -> Result<ExitCode, Failure> {
         print(&table(&slack(&tasks, &limits), 2))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The cheapest interface, looked for with more and more steps until it is the least for sure, or the next search could last
+/// longer than `most`.
+fn in_time(tasks: &[Task], question: &Question, most: Duration) -> Result<Result<Interface, Refusal>, Failure> {
+    let begin = Instant::now();
+    let mut effort = 1;
+    loop {
+        let before = begin.elapsed();
+        let found = cheapest_with(tasks, question, effort).map_err(Failure::input)?;
+        let is_least = found.as_ref().map_or(true, |found| found.at_least == found.bandwidth);
+        let last = begin.elapsed() - before;
+        if is_least || (begin.elapsed() + last * MORE).as_nanos() > u128::from(most.ns()) {
+            return Ok(found);
+        }
+        effort = effort.saturating_mul(MORE);
+    }
 }
 
 /// What the flags ask for `tasks`.
@@ -76,7 +109,7 @@ fn limits(tasks: &[Task], found: &Interface) -> Result<Vec<Limit>, Failure> {
 }
 
 /// What breaks first is at the top.
-fn slack(tasks: &[Task], limits: &[Limit]) -> Vec<Vec<String>> {
+pub(crate) fn slack(tasks: &[Task], limits: &[Limit]) -> Vec<Vec<String>> {
     let words = |what| match what {
         What::Wcet => "longest wcet",
         What::Period => "shortest period",
@@ -97,7 +130,10 @@ fn slack(tasks: &[Task], limits: &[Limit]) -> Vec<Vec<String>> {
 fn rows(found: &Interface) -> Vec<Vec<String>> {
     let time = |time: Duration| format!("{time:.3}");
     let row = |name: &str, value: String, note: String| vec![name.to_string(), value, note];
+    let is_least = found.at_least == found.bandwidth;
     let searched = match found.searched {
+        Some(_) if !is_least => format!("nearly the least in steps of {} of all periods", found.quantum),
+        None if !is_least => format!("nearly the least in steps of {} for this period", found.quantum),
         Some(longest) => {
             format!("the least in steps of {} of all periods; none beyond {longest} is better", found.quantum)
         }
@@ -119,21 +155,28 @@ fn rows(found: &Interface) -> Vec<Vec<String>> {
         let note = "a preemption, added to every job and to every budget".into();
         rows.push(row("inflated by", time(found.preemption), note));
     }
-    if found.at_least < found.bandwidth {
-        let note = "cheaper ones were too close to U to be decided".into();
-        rows.push(row("not below", percent(found.at_least), note));
+    if let Some(gap) = found.bandwidth.checked_sub(found.at_least).filter(|gap| *gap > Bandwidth::ZERO) {
+        let note = format!(
+            "at most {:.1e} points of a core less, where a budget so close to U takes too long to be decided: --for longer, or a \
+             coarser --quantum",
+            100.0 * gap.as_f64()
+        );
+        rows.push(row("not below", found.at_least.to_string(), note));
     }
     rows
 }
 
 /// The comparison that decides: where least is left over.
-fn proof(certificate: &Certificate, tasks: &[Task]) -> String {
+pub(crate) fn proof(certificate: &Certificate, tasks: &[Task]) -> String {
     let least = certificate.points.iter().min_by_key(|point| point.supply.ns().saturating_sub(point.demand.ns()));
-    let Some(point) = least else { return String::new() };
+    let Some(point) = least else {
+        return "proof: no deadline comes before the time from which supply is ahead of demand".into();
+    };
     let who = point.task.map_or(String::new(), |task| format!(" by {} and those above it", tasks[task].name));
     format!(
-        "proof: {} comparisons of demand and supply; the closest: in {} at most {} are asked for{who}, and {} supplied",
+        "proof: {} comparison{} of demand and supply; the closest: in {} at most {} are asked for{who}, and {} supplied",
         certificate.points.len(),
+        if certificate.points.len() == 1 { "" } else { "s" },
         point.at,
         point.demand,
         point.supply

@@ -312,7 +312,7 @@ fn schedule(
     };
     let caption =
         format!("Simulated: the first two periods of {}, with measured execution times", service.server.period);
-    let svg = gantt.svg(&[&service.name, "everybody else"], length.ns());
+    let svg = gantt.svg(&[&service.name, "all others"], length.ns());
     drawings.push(Drawing { svg, caption, table: Vec::new() });
     Ok(drawings)
 }

@@ -3,7 +3,7 @@
 //! Reads the command line, calls the rooms below, prints a table for people or JSON, and ends with the exit code that
 //! says what happened. What rooms return is only shown here, never decided.
 
-// They panic where nobody listens or the disk is full: see `table`.
+// They panic where no process reads the output or the disk is full: see `table`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod admission;
@@ -21,7 +21,9 @@ mod demo;
 mod diff;
 mod doctor;
 mod failure;
+mod given;
 mod import;
+mod in_time;
 mod init;
 mod interface;
 mod judged;
@@ -49,7 +51,7 @@ mod vcpus;
 mod verify;
 mod watch;
 
-use args::{Analyze, Cli, Export, Verb};
+use args::{Cli, Export, Verb};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -76,20 +78,7 @@ fn main() -> ExitCode {
         Verb::Study(verb) => study::study(&verb),
         Verb::Export(Export::Zookeeper(args)) => coordination::zookeeper(&args),
         Verb::Export(Export::Nsq(args)) => bucket::nsq(&args),
-        Verb::Analyze(Analyze::Share(args)) => analyze::share(&args),
-        Verb::Analyze(Analyze::Interface(args)) => match &args.carts {
-            Some(path) => carts::interfaces(path, &args),
-            None => interface::interface(&args),
-        },
-        Verb::Analyze(Analyze::Admission(args)) => admission::admission(&args),
-        Verb::Analyze(Analyze::Criticality(args)) => criticality::criticality(&args),
-        Verb::Analyze(Analyze::Plane(args)) => plane::plane(&args),
-        Verb::Analyze(Analyze::Response(args)) => response::response(&args),
-        Verb::Analyze(Analyze::Slo(args)) => response::slo(&args),
-        Verb::Analyze(Analyze::Map(args)) => map::map(&args),
-        Verb::Analyze(Analyze::Bucket(args)) => bucket::bucket(&args),
-        Verb::Analyze(Analyze::Trace(args)) => bucket::trace(&args),
-        Verb::Analyze(Analyze::Recovery(args)) => coordination::recovery(&args),
+        Verb::Analyze(args) => in_time::in_time(args),
     };
     match done {
         Ok(code) => code,

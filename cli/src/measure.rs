@@ -162,7 +162,8 @@ fn service(
     let service = site.services.iter().find(|s| s.name == args.service).ok_or_else(unknown)?;
     let undriven = || {
         Failure::input(format!(
-            "nobody told how to drive '{}': add load: {{redis: ADDRESS, fields: N, value: N}}, {{memcached: ADDRESS, value: N}}",
+            "the site does not say how to drive '{}': add load: {{redis: ADDRESS, fields: N, value: N}}, \
+             {{memcached: ADDRESS, value: N}}",
             service.name
         ))
     };

@@ -8,7 +8,7 @@ use giusto_model::{
     NetworkPlan, Observation, Plan, Prediction, ServicePlan, Site, SiteBasis, TopicPlan, UplinkPlan, VifPlan, Within,
     OBSERVATION_VERSION,
 };
-use giusto_planner::{share, Facts, Here, BUSY_PROCESSES};
+use giusto_planner::{share, Facts, Here, Placements, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) latency: Option<&'a Path>,
     /// The folder of the profiles; [`PROFILES`] by default.
     pub(crate) profiles: Option<&'a Path>,
+    /// A plan whose services stay where they are.
+    pub(crate) current: Option<&'a Path>,
 }
 
 /// This machine, and now.
@@ -141,7 +143,27 @@ pub(crate) fn of(path: &Path, asked: &Asked) -> Result<Plan, Failure> {
     }
     facts.cores.sort_unstable();
     facts.cores.dedup();
-    Ok(based(giusto_planner::plan(&site, &facts)?, &from, &facts))
+    if let Some(current) = asked.current {
+        facts.placed = Placements::of(&giusto_planner::read(current)?);
+    }
+    let plan = giusto_planner::plan(&site, &facts)?;
+    if asked.current.is_some() {
+        note_moves(&facts.placed.moved(&plan));
+    }
+    Ok(based(plan, &from, &facts))
+}
+
+/// Says which services change their host or core; of many the first.
+fn note_moves(moved: &[String]) {
+    const TOLD: usize = 10;
+    let more = moved.len().saturating_sub(TOLD);
+    let told = moved.iter().take(TOLD).map(|one| format!("\n  {one}")).collect::<String>();
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    match moved.len() {
+        0 => crate::tell::tell("note: no service moves"),
+        1 => crate::tell::tell(format_args!("note: one service moves:{told}")),
+        count => crate::tell::tell(format_args!("note: {count} services move:{told}{more}")),
+    }
 }
 
 /// Says which cores this machine lacks of those that the site says it has.
@@ -185,7 +207,8 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let read: Vec<&Path> = std::iter::once(args.site.site.as_path()).chain(latency).collect();
     apart(&[("--out", args.out.as_deref())], &read)?;
     let profiles = Some(args.profiles.folder.as_path());
-    let mut plan = of(&args.site.site, &Asked { backend, host, latency, profiles }).map_err(|failure| {
+    let current = args.current.as_deref();
+    let mut plan = of(&args.site.site, &Asked { backend, host, latency, profiles, current }).map_err(|failure| {
         let refused = failure.refused_plan().filter(|_| args.site.json);
         match refused.map(table::json).transpose() {
             Ok(_) => failure,
@@ -198,7 +221,8 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
         giusto_planner::write(&plan, out)?;
     }
     if args.site.json {
-        return table::json(&plan);
+        table::print(&(giusto_planner::text(&plan).map_err(Failure::running)? + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
     }
     table::print(&describe(&plan))?;
     Ok(ExitCode::SUCCESS)
@@ -217,7 +241,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let plan = match &args.site {
         Some(site) => {
             let (host, profiles) = (args.host.as_deref(), Some(args.profiles.folder.as_path()));
-            of(site, &Asked { backend: args.backend, host, latency: None, profiles })?
+            of(site, &Asked { backend: args.backend, host, profiles, ..Asked::default() })?
         }
         None if !plan_file.exists() => {
             let shown = plan_file.display();

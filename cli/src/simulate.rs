@@ -128,7 +128,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         let played =
             predict_under(service, under[0], execution.clone(), transport, args.horizon, args.seed, &mut files)?;
         files.finish(args)?;
-        // Every other scheduler and seed, on all processors; in this order whoever is faster.
+        // Every other scheduler and seed, on all processors; in this order, whichever run is faster.
         let rest = in_parallel(under.len() * seeds.len() - 1, |nth| {
             let (under, seed) = (under[(nth + 1) / seeds.len()], seeds[(nth + 1) % seeds.len()]);
             predict_under(service, under, execution.clone(), transport, args.horizon, seed, &mut Unobserved)
@@ -271,7 +271,7 @@ struct Files {
 impl Files {
     fn new(args: &SimulateArgs, service: &str, wanted: bool) -> Result<Files, Failure> {
         let open = |path: &Option<PathBuf>| path.as_ref().filter(|_| wanted).map(|path| create(path)).transpose();
-        let names = [service.to_string(), "everybody else".to_string()];
+        let names = [service.to_string(), "all others".to_string()];
         Ok(Files {
             jobs: open(&args.jobs)?.map(JobWriter::new).transpose().map_err(Failure::running)?,
             trace: open(&args.trace)?.map(|to| Trace::new(to, &[&names[0], &names[1]])).transpose()?,

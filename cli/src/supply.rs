@@ -44,7 +44,7 @@ fn describe(report: &SupplyReport) -> Result<(), Failure> {
         row("taken while scheduled", taken, "interrupts, hypervisor"),
     ];
     if let Some(steal) = report.steal {
-        rows.push(row("stolen from the core", steal, "by a hypervisor, whoever ran; in ticks"));
+        rows.push(row("stolen from the core", steal, "by a hypervisor, whichever program ran; in ticks"));
     }
     if let Some(linear) = report.linear {
         rows.push(row("bound", linear.delta, &format!("no window of length t has less than {percent} of t less this")));

@@ -39,7 +39,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Prints to standard output. Where nobody listens any more (`| head`) the program ends quietly.
+/// Prints to standard output. Where no process reads any more (`| head`) the program ends quietly.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {

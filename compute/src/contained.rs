@@ -5,9 +5,9 @@
 //! have one of its name below them, so that all that comes of the program stays together:
 //! [`is_service`](crate::names::is_service) tells.
 
-use crate::cpuset::Cpusets;
+use crate::cpuset::{on_core, Cpusets};
 use crate::files::{Files, Real};
-use crate::names::{folder_name, ours};
+use crate::names::folder_name;
 use crate::record::{intend, Recorder, Undo};
 use crate::{Error, Lack};
 use giusto_cgroup::{Asked, Cgroup, Tree};
@@ -23,7 +23,8 @@ pub struct Contained {
     limits: Vec<PathBuf>,
     /// Where its cores are set; `None`: only its threads' affinity says.
     cores: Option<PathBuf>,
-    is_v2: bool,
+    /// Where isolated cores have their groups, if in the same tree as services.
+    isolated: Option<PathBuf>,
 }
 
 impl Contained {
@@ -80,7 +81,12 @@ impl Contained {
                 None => {}
             }
         }
-        let cpuset = core.and_then(|core| Some((Cpusets::find()?, core)));
+        let cpusets = Cpusets::find();
+        let isolated = match &cpusets {
+            Some(Cpusets::V2(root)) if root == tree.root() => Some(root.clone()),
+            _ => None,
+        };
+        let cpuset = cpusets.zip(core);
         let cores = match &cpuset {
             Some((Cpusets::V1(root), _)) => {
                 limits.push(root.join(&folder));
@@ -92,7 +98,8 @@ impl Contained {
             }
             _ => None,
         };
-        intend(record, Undo::Contained { folder: group.folder().into(), limits: limits.clone() })?;
+        let end_within_ns = process.end_within().ns();
+        intend(record, Undo::Contained { folder: group.folder().into(), limits: limits.clone(), end_within_ns })?;
         match Real.make(group.folder()) {
             // Without the right to, nothing can be enforced either.
             Err(why) if matches!(why.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS)) => {
@@ -100,7 +107,7 @@ impl Contained {
             }
             done => done.map_err(|why| broken("make", group.folder(), &why))?,
         }
-        let contained = Contained { group, limits, cores, is_v2: tree.is_v2() };
+        let contained = Contained { group, limits, cores, isolated };
         let equip = || {
             for folder in &contained.limits {
                 Real.make(folder).map_err(|why| broken("make", folder, &why))?;
@@ -129,10 +136,10 @@ impl Contained {
 
     /// Its group, and those of its name on isolated cores (v2).
     fn groups(&self) -> Vec<Cgroup> {
-        let root = self.group.folder().parent().filter(|_| self.is_v2);
-        let below = root.and_then(|root| Real.below(root).ok()).unwrap_or_default();
+        let below = self.isolated.as_ref().and_then(|root| Real.below(root).ok()).unwrap_or_default();
         let own = self.group.folder().file_name().unwrap_or_default();
-        let others = below.into_iter().filter(|at| ours(at)).map(|at| Cgroup::at(at.join(own))).filter(Cgroup::exists);
+        let cores = below.into_iter().filter(|at| on_core(at));
+        let others = cores.map(|at| Cgroup::at(at.join(own))).filter(Cgroup::exists);
         std::iter::once(self.group.clone()).chain(others).collect()
     }
 
@@ -141,9 +148,9 @@ impl Contained {
         self.groups().iter().flat_map(Cgroup::processes).collect()
     }
 
-    /// Those that are in all its groups, also in those that limit.
-    pub fn inside(&self) -> BTreeSet<u32> {
-        let mut inside: BTreeSet<u32> = self.processes().into_iter().collect();
+    /// Those of its `processes` that are in all its groups, also in those that limit.
+    pub fn inside(&self, processes: &[u32]) -> BTreeSet<u32> {
+        let mut inside: BTreeSet<u32> = processes.iter().copied().collect();
         for folder in &self.limits {
             let there: BTreeSet<u32> = Cgroup::at(folder).processes().into_iter().collect();
             inside.retain(|pid| there.contains(pid));

@@ -209,7 +209,7 @@ pub(crate) fn is_rest(folder: &Path) -> bool {
 }
 
 /// Whether a folder is the cpuset of a core of ours, or in it.
-fn on_core(folder: &Path) -> bool {
+pub(crate) fn on_core(folder: &Path) -> bool {
     let number = |name: &str| Some(name.strip_prefix(OURS)?.strip_prefix("core")?.parse::<u32>().is_ok());
     folder.ancestors().any(|at| at.file_name().and_then(|name| number(name.to_str()?)) == Some(true))
 }

@@ -2,7 +2,7 @@
 
 use crate::sched::{Attr, Thread};
 use crate::Error;
-use giusto_model::Bandwidth;
+use giusto_model::{Bandwidth, Process};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -87,9 +87,17 @@ pub enum Undo {
         folder: PathBuf,
         /// Those that limit.
         limits: Vec<PathBuf>,
+        /// How long it may take to end after it was asked to.
+        #[serde(default = "usual_end")]
+        end_within_ns: u64,
     },
     /// A process was stopped by a signal: let it go on.
     Stopped(Thread),
+}
+
+/// What earlier releases did not write.
+fn usual_end() -> u64 {
+    Process::END.ns()
 }
 
 impl Undo {

@@ -1,5 +1,6 @@
 //! Threads and their scheduling attributes: the system calls, and who a thread is.
 
+use crate::files;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ pub struct Thread {
 impl Thread {
     /// The thread that has this id now; `None` if there is none or it is a zombie.
     pub fn of(tid: u32) -> Option<Thread> {
-        let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+        let stat = files::read(format!("/proc/{tid}/stat")).ok()?;
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
         let state = fields.next()?;
         let started = fields.nth(18)?.parse().ok()?;
@@ -55,7 +56,7 @@ pub(crate) fn is_process(tid: u32) -> bool {
 
 /// The process of a thread; `None` if it has gone.
 pub fn process_of(tid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let status = files::read(format!("/proc/{tid}/status")).unwrap_or_default();
     status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
@@ -113,7 +114,7 @@ fn alive() -> Rc<Vec<Row>> {
 fn read_alive() -> Vec<Row> {
     let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
     let row = |pid: u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let stat = files::read(format!("/proc/{pid}/stat")).ok()?;
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
         let state = fields.next().filter(|state| !["Z", "X"].contains(state));
         state.and(Some((pid, fields.next()?.parse().ok()?, fields.next()?.parse().ok()?)))
@@ -147,7 +148,7 @@ pub(crate) fn leaders() -> std::collections::BTreeSet<u32> {
 
 /// Parent, group and session of a process.
 fn family(pid: u32) -> Option<(u32, u32, u32)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = files::read(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1).map(|field| field.parse().ok());
     Some((fields.next()??, fields.next()??, fields.next()??))
 }
@@ -164,7 +165,7 @@ pub(crate) fn processes() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
     let all = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     all.filter(|pid| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let stat = files::read(format!("/proc/{pid}/stat")).unwrap_or_default();
         let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
         flags.is_some_and(|flags| flags & KERNEL_THREAD == 0)
     })
@@ -173,7 +174,7 @@ pub(crate) fn processes() -> Vec<u32> {
 
 /// Processor time a thread has had so far, in ns; 0 if it has gone.
 pub fn cpu_time_ns(tid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();
+    let text = files::read(format!("/proc/{tid}/schedstat")).unwrap_or_default();
     text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
@@ -276,19 +277,19 @@ pub fn leave(tid: u32, attr: &Attr) -> io::Result<()> {
 
 /// `sched_deadline_period_max_us` in ns; the kernel's default where it cannot be read.
 fn period_max_ns() -> u64 {
-    let text = fs::read_to_string("/proc/sys/kernel/sched_deadline_period_max_us").unwrap_or_default();
+    let text = files::read("/proc/sys/kernel/sched_deadline_period_max_us").unwrap_or_default();
     text.trim().parse::<u64>().map_or(NOTHING.1, |us| us.saturating_mul(1_000))
 }
 
 /// The core that a thread runs on, or ran on last.
 pub(crate) fn core(tid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+    let stat = files::read(format!("/proc/{tid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
 }
 
 /// Whether a thread runs, or waits for its core.
 pub fn wants_to_run(tid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let stat = files::read(format!("/proc/{tid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
@@ -319,9 +320,9 @@ pub fn affinity(tid: u32) -> io::Result<Vec<u32>> {
 /// Cores a thread may run on, ascending, with those that are offline now: what to give it back once they are there
 /// again. Read from its status, as [`affinity`] leaves out what is offline at that instant, and a core may come back meanwhile.
 pub(crate) fn allowed(tid: u32) -> io::Result<Vec<u32>> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let status = files::read(format!("/proc/{tid}/status"))?;
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
-    let present = fs::read_to_string("/sys/devices/system/cpu/present")?;
+    let present = files::read("/sys/devices/system/cpu/present")?;
     let present = crate::cores::parse_cores(&present);
     Ok(crate::cores::parse_cores(list).into_iter().filter(|core| present.contains(core)).collect())
 }

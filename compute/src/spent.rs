@@ -27,7 +27,7 @@ pub fn spent<'a>(all: &'a [Undo]) -> Vec<bool> {
         Undo::Affinity { thread, .. } | Undo::Scheduling { thread, .. } | Undo::Stopped(thread) => ended(thread),
         Undo::Bound { thread, .. } => alone(thread),
         Undo::Group(leader) => alone(leader),
-        Undo::Contained { folder, limits } => gone(folder) && limits.iter().all(|folder| gone(folder)),
+        Undo::Contained { folder, limits, .. } => gone(folder) && limits.iter().all(|folder| gone(folder)),
     };
     all.iter().map(&mut one).collect()
 }
@@ -54,8 +54,8 @@ mod tests {
         let cases = [
             (Undo::Folder(there.clone()), false),
             (Undo::Folder(nowhere.clone()), true),
-            (Undo::Contained { folder: nowhere.clone(), limits: vec![there.clone()] }, false),
-            (Undo::Contained { folder: nowhere.clone(), limits: vec![nowhere.clone()] }, true),
+            (Undo::Contained { folder: nowhere.clone(), limits: vec![there.clone()], end_within_ns: 0 }, false),
+            (Undo::Contained { folder: nowhere.clone(), limits: vec![nowhere.clone()], end_within_ns: 0 }, true),
             (Undo::File { path: there.join("file"), value: "1".into() }, false),
             (Undo::File { path: nowhere.join("file"), value: "1".into() }, true),
             (place(dead, &there), false),

@@ -24,8 +24,6 @@ pub struct Report {
     pub failed: Vec<String>,
 }
 
-/// How long what was started has to end by itself.
-const END: time::Duration = time::Duration::from_secs(2);
 /// After so many turns (5 ms each) in which members of a group could not be moved, they are stopped for that.
 const RESTLESS: usize = 20;
 
@@ -123,18 +121,19 @@ impl Undoing<'_> {
                 done
             }
             Undo::Group(leader) => end_group(*leader),
-            Undo::Contained { folder, limits } => self.end(folder, limits),
+            Undo::Contained { folder, limits, end_within_ns } => self.end(folder, limits, *end_within_ns),
             Undo::Stopped(process) => crate::stop::send(*process, libc::SIGCONT),
         }
     }
 
-    /// Ends all that is in a cgroup. All of them have the same two seconds.
-    fn end(&mut self, folder: &Path, limits: &[PathBuf]) -> io::Result<()> {
+    /// Ends all that is in a cgroup. All services are asked to end at the same time.
+    fn end(&mut self, folder: &Path, limits: &[PathBuf], within_ns: u64) -> io::Result<()> {
         let (asked, who) = self.asked.get_or_insert_with(|| {
             let who = contained(self.all).map(|group| (group.folder().to_path_buf(), group.ask_to_end())).collect();
             (time::Instant::now(), who)
         });
-        Cgroup::at(folder).end_by(who.remove(folder).unwrap_or_default(), *asked + END)?;
+        let until = *asked + time::Duration::from_nanos(within_ns);
+        Cgroup::at(folder).end_by(who.remove(folder).unwrap_or_default(), until)?;
         limits.iter().try_for_each(|folder| Cgroup::at(folder).remove())
     }
 

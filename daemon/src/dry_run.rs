@@ -45,6 +45,9 @@ pub fn dry_run(plan: &Plan, machine: &Machine) -> Vec<String> {
             let words: Vec<_> = process.after_end.iter().map(|word| quoted(word)).collect();
             lines.push(format!("whenever {name} has ended, before it is started again: {}", words.join(" ")));
         }
+        if let Some(within) = process.end_within {
+            lines.push(format!("when {name} is to end: SIGTERM, and SIGKILL after {within}"));
+        }
         if let Some(load) = load {
             lines.push(format!("wait until {name} listens on {}", load.address()));
         }

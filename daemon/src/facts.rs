@@ -3,7 +3,7 @@
 use crate::peek::parked;
 use giusto_compute::{Lack, Machine};
 use giusto_model::{Backend, Plan};
-use giusto_planner::{BackendFact, Facts};
+use giusto_planner::{BackendFact, Facts, Placements};
 
 /// What the planner has to know about this machine; no backend is insisted on, and it is not said which host of a site
 /// it is.
@@ -39,6 +39,7 @@ pub fn facts_of(machine: &Machine) -> Facts {
         backends,
         held: machine.held.iter().map(held).collect(),
         insist: None,
+        placed: Placements::default(),
     }
 }
 

@@ -161,7 +161,7 @@ impl Journal {
         Ok(())
     }
 
-    /// A journal of `changes` in the file `path`, on disk, and locked before it is anybody's.
+    /// A journal of `changes` in the file `path`, on disk, and locked before another process can take it.
     fn written_anew(&self, path: &Path, changes: &[Change]) -> io::Result<Journal> {
         let _ = fs::remove_file(path); // of one that died here
         let file = open(path)?;

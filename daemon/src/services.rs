@@ -28,8 +28,6 @@ pub(crate) const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/sys
 
 /// A virtual machine is not asked for its vCPUs again sooner, nor systemd for a unit that has gone.
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
-/// How long a service may take to end when it is asked to.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// What a manager knows of threads is not older.
 const REUSED: Duration = Duration::from_millis(1500);
 
@@ -450,9 +448,9 @@ impl Running {
     /// Without a manager, the children of those that are in it. Returns what is to be told.
     pub(crate) fn bring_back(&mut self, core: Option<u32>, threads: &[u32], moved: &[Thread]) -> Option<String> {
         let contained = self.contained.as_ref()?;
-        let inside = contained.inside();
-        let outside = |pid: &u32| !inside.contains(pid);
         let now = contained.processes();
+        let inside = contained.inside(&now);
+        let outside = |pid: &u32| !inside.contains(pid);
         let known = self.seen.iter().filter(|process| outside(&process.tid) && process.alive()).map(|one| one.tid);
         let known = known.chain(now.iter().copied().filter(outside)); // only a limit was left
         let unmanaged = now.iter().filter(|_| core.is_none()).flat_map(|&pid| sched::kin(pid)).filter(outside);
@@ -510,11 +508,11 @@ impl Running {
         }
     }
 
-    /// Asks a started service to end, ends it after two seconds, and removes its cgroup. One that cannot end (it is
-    /// within the kernel, with a disk that does not answer) is told and left: others do not wait longer than eight
-    /// seconds for it.
+    /// Asks a started service to end, kills it when it has not after two seconds, or what its `end-within` says, and
+    /// removes its cgroup. One that cannot end (it is within the kernel, with a disk that does not answer) is told and
+    /// left: others do not wait longer than six seconds more for it.
     pub fn end(&mut self) {
-        self.end_within(PATIENCE);
+        self.end_within(self.process.end_within().to_std());
     }
 
     /// The journal's undoing has ended it gently before, if there was time.

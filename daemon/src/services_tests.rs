@@ -132,6 +132,31 @@ fn the_rest_of_one_that_failed_is_ended_before_it_is_started_again() {
     running.end();
 }
 
+/// A broker that writes what it holds to its disk needs longer than two seconds.
+#[test]
+fn a_service_has_the_time_to_end_that_it_asks_for() {
+    for (name, end_within, ends_itself) in
+        [("asks", Some(giusto_model::Duration::from_secs(10)), true), ("usual", None, false)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let done = folder.path().join("done");
+        let script = "trap 'sleep 3; echo > '$2'; exit' TERM; echo > $1; while :; do sleep 0.05; done";
+        let words = ["sh", "-c", script, "sh", ready.to_str().unwrap(), done.to_str().unwrap()];
+        let origin = Origin::Start(words.map(String::from).to_vec());
+        let name = format!("test-{}-{name}", std::process::id());
+        let process = Process { end_within, ..Process::default() };
+        let mut running = Running::begin(&name, &origin, &process, None, folder.path(), &mut |_| Ok(())).unwrap();
+        if running.contained().is_none() {
+            return;
+        }
+        until("it is ready", || ready.exists());
+        running.end();
+        assert_eq!(done.exists(), ends_itself);
+        assert!(running.processes().is_empty());
+    }
+}
+
 /// Begins one that ends by itself at once, again and again, and runs `after_end` in between.
 fn begin_with(after_end: &[&str], logs: &Path) -> Running {
     let process = Process { after_end: after_end.iter().map(|word| word.to_string()).collect(), ..Process::default() };

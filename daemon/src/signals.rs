@@ -17,7 +17,7 @@ static SIGNALS: Signals =
 
 impl Signals {
     /// Minds them from now on. SIGHUP asks a `daemon` that has no terminal to read its site again, as daemons are used to;
-    /// anybody else to stop. Where it is ignored (nohup) it stays so.
+    /// it asks any other process to stop. Where it is ignored (nohup) it stays so.
     pub fn mind(daemon: bool) -> &'static Signals {
         SIGNALS.hangup_reloads.store(daemon && std::fs::File::open("/dev/tty").is_err(), Relaxed);
         extern "C" fn handler(signal: libc::c_int) {

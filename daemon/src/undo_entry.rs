@@ -68,6 +68,10 @@ mod tests {
                 Change::Compute(Undo::File { path: "/a".into(), value: "1".into() }),
             ),
             (
+                r#"{"contained":{"folder":"/a","limits":[],"end_within_ns":8000000000}}"#,
+                Change::Compute(Undo::Contained { folder: "/a".into(), limits: vec![], end_within_ns: 8_000_000_000 }),
+            ),
+            (
                 r#"{"clsact":{"name":"vnet0","index":2,"namespace":7}}"#,
                 Change::Network(giusto_network::Undo::Clsact(link.clone())),
             ),
@@ -83,6 +87,11 @@ mod tests {
             assert_eq!(serde_json::from_str::<Change>(line).unwrap(), change);
             assert_eq!(serde_json::to_string(&change).unwrap(), line);
         }
+        // Written before a service could say how long its end may take.
+        assert_eq!(
+            serde_json::from_str::<Change>(r#"{"contained":{"folder":"/a","limits":[]}}"#).unwrap(),
+            Change::Compute(Undo::Contained { folder: "/a".into(), limits: vec![], end_within_ns: 2_000_000_000 })
+        );
         assert!(serde_json::from_str::<Change>(r#"{"of another release":1}"#).is_err());
     }
 }

@@ -38,6 +38,7 @@ type channel struct {
 	ruled       atomic.Bool   // they must enter by outlet's leave
 	alarm       *alarm
 	counts      *flow
+	ready       atomic.Int64 // consumers with an RDY above 0
 
 	mutex     sync.Mutex
 	outlet    outlet.Outlet

@@ -89,6 +89,7 @@ func (c *connection) subscribe() error {
 	}
 	k.channel, k.backlog = c.broker.join(topic, channel)
 	defer k.channel.leave()
+	defer k.takes(0)
 	if k.most = c.identity.OutputBufferSize; k.most == 0 {
 		k.most = gathered
 	}
@@ -126,7 +127,9 @@ func (c *consumer) Read(into []byte) (int, error) {
 			if err != nil {
 				n = 1 // as nsqd has it where there is no number
 			}
-			c.rdy.Store(n)
+			c.takes(n)
+		case "CLS":
+			c.takes(0)
 		}
 		n := copy(into[given:], line)
 		given += n
@@ -139,6 +142,16 @@ func (c *consumer) Read(into []byte) (int, error) {
 		return given, nil
 	}
 	return given, nil
+}
+
+// takes takes note of how many messages the client is ready for. Only who reads the client's commands calls it.
+func (c *consumer) takes(rdy int64) {
+	switch before := c.rdy.Swap(rdy); {
+	case before <= 0 && rdy > 0:
+		c.channel.ready.Add(1)
+	case before > 0 && rdy <= 0:
+		c.channel.ready.Add(-1)
+	}
 }
 
 // Write takes what nsqd writes, and sends whole frames.

@@ -4,6 +4,7 @@ package broker
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -84,10 +85,12 @@ func (p *fleetPlays) play(seed int) {
 	store := "store: {file: " + directory + "/store}\n"
 	var servers *ensemble.Ensemble
 	if seed%8 == 7 {
-		if servers, err = ensemble.Open(directory, 1); err == nil {
+		if servers, err = ensemble.Open(directory, 3); err == nil { // it takes no fewer
 			defer servers.Kill()
-			store = "store: {zookeeper: [" + servers.Servers[0].Address + "]}\n"
+			store = "store: {zookeeper: [" + strings.Join(servers.Addresses(), ", ") + "]}\n"
 			p.counts["over ZooKeeper"]++
+		} else if !errors.Is(err, ensemble.ErrBuilt) {
+			p.Fatalf("seed %d: %v", seed, err)
 		}
 	}
 	f, err := fleet.New(p.programs, directory, 2, 2, "mem_queue: 0\ndrain: 0s\nmsg_timeout: 3s\n",
@@ -217,9 +220,13 @@ func (p *fleetPlays) play(seed int) {
 		case 5:
 			if servers != nil {
 				note("ZooKeeper restarted", one)
-				servers.Servers[0].Kill()
+				servers.Kill()
 				time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
-				servers.Servers[0].Begin()
+				for _, server := range servers.Servers {
+					if err := server.Begin(); err != nil {
+						p.Fatalf("seed %d: %v", seed, err)
+					}
+				}
 			}
 		case 6: // between both there is no limit
 			note("removed and put again", one)

@@ -68,6 +68,9 @@ func (f *follower) Report(now time.Time) (r wire.Report, taken func()) {
 			for _, channel := range topic.Channels {
 				if channel.ClientCount > 0 {
 					told.Ready = append(told.Ready, channel.ChannelName)
+					if c := b.channels[name+":"+channel.ChannelName]; c != nil && c.ready.Load() == 0 {
+						told.Unready = append(told.Unready, channel.ChannelName)
+					}
 				}
 			}
 		}

@@ -192,6 +192,43 @@ func TestWhatIsReported(t *testing.T) {
 	fmt.Printf("broker: reported %d messages, %.1f tokens used, p50 %v, p100 %v\n", a.Messages, float64(a.Used)/wire.Unit, a.Delivery.Percentile(.5), a.Delivery.Percentile(1))
 }
 
+// A channel is unready while all of its consumers have an RDY of 0.
+func TestConsumersThatTakeNothingAreReported(t *testing.T) {
+	d := distribute(t)
+	b := start(t, d.file())
+	defer b.Stop()
+	d.order(t, time.Minute, share("a", 1000, 10))
+	publish(t, b.Addr().String(), "a", 1)
+	first, _ := consume(t, b.Addr().String(), "a", nil)
+	reported := func(when, wanted string) {
+		t.Helper()
+		told := ""
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			told = ""
+			for _, topic := range d.last().Topics {
+				if topic.Topic == "a" {
+					told = fmt.Sprint(topic.Ready, topic.Unready)
+				}
+			}
+			if told == wanted {
+				return
+			}
+		}
+		t.Errorf("%s: %s, expected %s", when, told, wanted)
+	}
+	reported("with RDY 200", "[test] []")
+	first.ChangeMaxInFlight(0)
+	reported("with RDY 0", "[test] [test]")
+	second, _ := consume(t, b.Addr().String(), "a", nil)
+	reported("beside another", "[test] []")
+	second.Stop()
+	reported("alone again", "[test] [test]")
+	first.ChangeMaxInFlight(1)
+	reported("with RDY 1", "[test] []")
+	first.Stop()
+	reported("gone", "[] []")
+}
+
 // While the machine sleeps the lease goes on, and the gates' clock does not: what was slept is over.
 func TestALeaseGoesOnWhileTheMachineSleeps(t *testing.T) {
 	d := distribute(t)

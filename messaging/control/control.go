@@ -103,7 +103,8 @@ type Control struct {
 	topics   map[string]*topic
 	names    []string                   // of topics, in order
 	consumed map[string][]string        // the channels of each topic that consumers are at anywhere
-	assigned map[string]float64         // messages a second that brokers get, of all topics
+	assigned map[string]float64         // messages a second that brokers get, of all topics, and
+	wished   map[string]float64         // that publishers will bring who were not told yet
 	leases   map[string]time.Duration   // when a holder's has run out for certain
 	runsOut  time.Duration              // no lease does before
 	swept    time.Duration              // when what changes slowly was looked at last
@@ -111,7 +112,8 @@ type Control struct {
 	dead     map[string]bool            // incarnations
 	unsaved  map[string]bool
 	drained  map[string]bool
-	hasty    string // the topic with the shortest gap; "": none has one
+	came     time.Duration // when a broker came last that publishers may go to
+	hasty    string        // the topic with the shortest gap; "": none has one
 	news     struct{ brokers, publishers map[string]bool }
 	// forgotten: a broker that was silent for so long, and holds nothing, counts as gone.
 	forgotten time.Duration
@@ -119,7 +121,8 @@ type Control struct {
 
 // New takes over as leader of this epoch with what earlier leaders saved. A lease that is saved may have begun just now.
 func New(settings Settings, now time.Duration, epoch uint64, saved []Record) *Control {
-	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{}, topics: map[string]*topic{}, assigned: map[string]float64{},
+	c := &Control{settings: settings, epoch: epoch, now: now, began: now, brokers: map[string]*broker{},
+		topics: map[string]*topic{}, assigned: map[string]float64{}, wished: map[string]float64{},
 		leases: map[string]time.Duration{}, dead: map[string]bool{}, unsaved: map[string]bool{}, drained: map[string]bool{},
 		forgotten: time.Hour,
 		consumed:  map[string][]string{}, held: map[string]map[*topic]bool{}}
@@ -192,8 +195,7 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		if before != nil {
 			c.empty(before)
 		}
-		for name, t := range c.topics {
-			t.changed(now)
+		for name := range c.topics {
 			b.dirty[name] = true
 		}
 	}
@@ -209,6 +211,10 @@ func (c *Control) Report(now time.Duration, r wire.Report) error {
 		b.up = true
 		c.recount(b)
 		c.stir()
+		if !b.limiter {
+			c.came = now
+			c.gain(nil)
+		}
 	}
 	if seen := (ledger.Version{Epoch: r.Epoch, Number: r.Seen}); seen != b.seen {
 		b.seen = seen
@@ -286,7 +292,7 @@ func (c *Control) Put(now time.Duration, spec wire.Topic) error {
 	return nil
 }
 
-// Remove forgets a topic: it has no limit then. What others may gain by the room is looked at.
+// Remove forgets a topic: it has no limit then. What others may gain by the room is looked at, O(publishers of others).
 func (c *Control) Remove(now time.Duration, name string) bool {
 	c.advance(now)
 	t := c.topics[name]
@@ -301,10 +307,7 @@ func (c *Control) Remove(now time.Duration, name string) bool {
 	}
 	c.reckon()
 	c.unsaved[name] = true
-	for _, t := range c.topics {
-		t.gather = true
-		t.changed(now)
-	}
+	c.gain(t.load)
 	c.reissue(name)
 	c.work()
 	return true
@@ -318,12 +321,14 @@ func (c *Control) Drain(now time.Duration, id string, on bool) bool {
 	}
 	if c.drained[id] != on {
 		c.unsaved[Drained] = true
-		for _, t := range c.topics {
-			t.changed(now)
-		}
 	}
-	if c.drained[id] = true; !on {
+	if was := c.drained[id]; on && !was {
+		c.drained[id] = true
+		c.leave(id)
+	} else if !on && was {
 		delete(c.drained, id)
+		c.came = now
+		c.gain(nil)
 	}
 	c.work()
 	return true

@@ -27,6 +27,7 @@ type plant struct {
 	at                map[string]map[string]string // topic, publisher: broker
 	rates             map[string]float64           // of publishers of a topic
 	watched, onlooker string                       // a broker, and a channel that only it has
+	unready           string                       // a broker whose consumers take nothing
 	heard             map[string]time.Duration
 	most              map[string]wire.Share // that the topic's bucket ever was
 	saved             map[string][]byte
@@ -92,6 +93,9 @@ func (p *plant) run(d time.Duration) {
 				told := wire.TopicReport{Topic: topic, Ready: []string{"c"}}
 				if id == p.watched {
 					told.Ready = append(told.Ready, p.onlooker)
+				}
+				if id == p.unready {
+					told.Unready = []string{"c"}
 				}
 				if load := p.load(topic, id); second {
 					tail := time.Millisecond + time.Duration(max(0, p.total(id)-p.takes[id])*1e6)

@@ -217,11 +217,53 @@ func TestAnOnlookerBlocksNoPublisher(t *testing.T) {
 		p.watched = id
 		p.run(5 * time.Second)
 		p.c.Drain(p.now, id, true)
-		p.run(30 * time.Second)
-		if load := p.load("alarms", id); load > 0 {
-			t.Errorf("%s is drained, and has %v", id, load)
-		}
+		p.leaves("alarms", id)
 	}
+}
+
+// Publishers that leave a broker wait until consumers take messages at the other, but not for consumers that are paused.
+func TestConsumersThatTakeNothingYetAreWaitedFor(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("alarms", 900, 40), 50)
+	p.run(30 * time.Second)
+	for busy := range p.loads("alarms") {
+		other := map[string]string{"a": "b", "b": "a"}[busy]
+		p.unready = other
+		p.c.Drain(p.now, busy, true)
+		p.run(starved - time.Second)
+		if load := p.load("alarms", other); load > 0 {
+			t.Errorf("%s has %v, and its consumers take nothing", other, load)
+		}
+		p.leaves("alarms", busy)
+	}
+}
+
+// leaves fails where, after half a minute, a topic still has messages at a broker that is drained.
+func (p *plant) leaves(topic, id string) {
+	p.t.Helper()
+	p.run(30 * time.Second)
+	if load := p.load(topic, id); load > 0 {
+		p.t.Errorf("%s is drained, and has %v", id, load)
+	}
+}
+
+// A topic that had no plan has one when a broker comes.
+func TestABrokerThatComesEndsAWant(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("bulk", 1000, 40), 90)
+	p.put(topicOf("more", 1000, 40), 90)
+	p.run(time.Minute)
+	p.put(topicOf("alarms", 900, 40), 50)
+	p.run(30 * time.Second)
+	if note := p.c.topics["alarms"].note; !strings.Contains(note, "no broker has room") {
+		t.Fatalf("%q", note)
+	}
+	p.takes["c"] = 5000
+	p.run(time.Minute)
+	if load := p.load("alarms", "c"); load != 500 {
+		t.Errorf("the broker that came has %v of 500", load)
+	}
+	p.steady("alarms")
 }
 
 // A broker that says that it leaves, or of which an operator says that it is dead, keeps nothing from others, and its

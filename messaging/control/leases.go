@@ -56,9 +56,6 @@ func (c *Control) end(b *broker) {
 	b.heard = min(b.heard, c.now-c.settings.Silent)
 	b.up = false
 	c.empty(b)
-	for _, t := range c.topics {
-		t.changed(c.now)
-	}
 	c.work()
 }
 

@@ -109,7 +109,13 @@ func (c *Control) place(t *topic, p *publisher) string {
 	return best
 }
 
-// ready says whether publishers may come to a broker: it has a share in force, and consumers of every channel.
+// starved: go-nsq, whose connections have an RDY of MaxInFlight together, gives a new one an RDY of 0 where the others
+// have all of it, and tries again after 5 s. A consumer that takes nothing for longer is paused, or has fewer messages
+// than brokers: it is not waited for.
+const starved = 8 * time.Second
+
+// ready says whether publishers may come to a broker: it has a share in force, and consumers of every channel, which
+// take messages.
 func (c *Control) ready(t *topic, id string) bool {
 	b := c.brokers[id]
 	if !c.alive(b) {
@@ -121,7 +127,9 @@ func (c *Control) ready(t *topic, id string) bool {
 	}
 	has := 0
 	if s := t.stats[id]; s != nil {
-		has = len(s.ready)
+		if has = len(s.ready); s.unready > 0 && c.now-s.unready < starved {
+			return false
+		}
 	}
 	return has >= len(c.consumed[t.spec.Name])
 }
@@ -138,11 +146,21 @@ func (c *Control) forget(t *topic) {
 	}
 }
 
-// fail sends publishers away from brokers that are silent, at once.
+// gone says whether a broker is silent, which is none that this leader may only not have heard of yet.
+func (c *Control) gone(id string) bool {
+	b := c.brokers[id]
+	return id != "" && !c.alive(b) && !(b == nil && c.young())
+}
+
+// fail sends publishers away from brokers that are silent, at once; none is to go there any more.
 func (c *Control) fail(t *topic) {
 	for _, id := range t.names {
 		p := t.publishers[id]
-		if b := c.brokers[p.told]; p.told == "" || c.alive(b) || b == nil && c.young() {
+		if p.to != p.told && c.gone(p.to) {
+			p.to = p.told
+			t.changed(c.now)
+		}
+		if !c.gone(p.told) {
 			continue
 		}
 		p.avoid, p.until = p.told, c.now+c.settings.Silent
@@ -164,6 +182,9 @@ func (c *Control) move(t *topic) {
 		if p.at != p.told && c.now-p.toldAt < c.settings.Move {
 			flying += p.rate
 		}
+	}
+	if wished || len(t.wished) > 0 {
+		defer c.wish(t)
 	}
 	if !wished {
 		return

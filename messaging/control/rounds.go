@@ -76,19 +76,20 @@ func (c *Control) watch(t *topic) {
 
 // begin begins a session: from where publishers are, or by the model from nowhere, where it would take another number of brokers.
 func (c *Control) begin(t *topic, overloaded bool) {
-	publishers, at := c.members(t)
+	publishers, at, order := c.members(t)
 	brokers := c.candidates(t)
+	t.order, t.begun, t.tried = order, c.now, c.able()
+	t.fitted = room(distribute.New(c.settings.Kind, publishers, brokers, c.epoch), publishers)
 	if len(brokers) == 0 {
 		t.note, t.rest = ErrBrokers.Error(), c.now+10*c.settings.Round
 		t.gather = false
 		return
 	}
 	fresh := func() *distribute.Session { return distribute.New(c.settings.Kind, publishers, brokers, c.epoch) }
-	s, used := fresh(), count(at)
-	guessed := c.settings.Model != nil && room(s, publishers) && s.Guess(c.settings.Model(t.spec, publishers), t.spec.Objective.Seconds())
+	s, used := c.guess(t, publishers, brokers), count(at)
 	switch {
-	case guessed && (t.planned == 0 || count(s.Plan()) > used || count(s.Plan()) < used && !overloaded):
-	case !guessed && (t.planned == 0 || !overloaded && c.fewer(fresh(), used)):
+	case s != nil && (t.planned == 0 || count(s.Plan()) > used || count(s.Plan()) < used && !overloaded):
+	case s == nil && (t.planned == 0 || !overloaded && c.fewer(fresh(), used)):
 		s = fresh()
 	default:
 		s = fresh()
@@ -98,6 +99,18 @@ func (c *Control) begin(t *topic, overloaded bool) {
 	clear(t.late)
 	t.planned = t.rate
 	c.next(t)
+}
+
+// guess is a session from nowhere that has a plan by the model; nil: there is no model, or it knows none.
+func (c *Control) guess(t *topic, publishers []distribute.Publisher, brokers []distribute.Broker) *distribute.Session {
+	s := distribute.New(c.settings.Kind, publishers, brokers, c.epoch)
+	if c.settings.Model == nil || !room(s, publishers) {
+		return nil
+	}
+	if !s.Guess(c.settings.Model(t.spec, publishers), t.spec.Objective.Seconds()) {
+		return nil
+	}
+	return s
 }
 
 // room says whether a new session's brokers have it for all publishers; else there is nothing for a model to foretell, which may be more than it
@@ -128,9 +141,9 @@ func count(plan []string) int {
 	return len(seen)
 }
 
-// members are the topic's publishers, and where they are to be; what follows no assignment counts as one that is fixed.
-func (c *Control) members(t *topic) (publishers []distribute.Publisher, at []string) {
-	t.order = nil
+// members are the topic's publishers, where they are to be, and their names; what follows no assignment counts as one that
+// is fixed, without a name.
+func (c *Control) members(t *topic) (publishers []distribute.Publisher, at, order []string) {
 	for _, id := range t.names {
 		p := t.publishers[id]
 		publishers = append(publishers, distribute.Publisher{ID: p.id, Group: p.group, Rate: p.rate})
@@ -138,15 +151,15 @@ func (c *Control) members(t *topic) (publishers []distribute.Publisher, at []str
 		if !c.alive(c.brokers[place]) || c.drained[place] {
 			place = ""
 		}
-		at, t.order = append(at, place), append(t.order, p.id)
+		at, order = append(at, place), append(order, p.id)
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.stats)) {
 		if s := t.stats[id]; s.unmanaged() > 0 {
 			publishers = append(publishers, distribute.Publisher{Fixed: id, Rate: s.unmanaged()})
-			at, t.order = append(at, id), append(t.order, "")
+			at, order = append(at, id), append(order, "")
 		}
 	}
-	return publishers, at
+	return publishers, at, order
 }
 
 // next brings a session to its next measurement, or ends it.
@@ -167,6 +180,11 @@ func (c *Control) next(t *topic) {
 			c.giveUp(t, "beyond the objective, and no broker is free to take publishers: add brokers, or promise less")
 			return
 		}
+		if c.outdated(t, plan) {
+			c.finish(t, "")
+			t.changed(c.now)
+			return
+		}
 		c.follow(t, plan)
 		t.phase = moving
 		return
@@ -180,6 +198,7 @@ func (c *Control) follow(t *topic, plan []string) {
 			p.to, p.wished = plan[n], c.now
 		}
 	}
+	c.wish(t)
 }
 
 // giveUp ends a session that found no plan: the best that was measured stays, and it is tried again only after a while.
@@ -188,7 +207,9 @@ func (c *Control) giveUp(t *topic, why string) {
 		c.follow(t, plan)
 	}
 	c.finish(t, why)
-	t.rest = c.now + 10*c.settings.Round<<min(t.again, 4)
+	if t.rest = c.now + 10*c.settings.Round<<min(t.again, 4); c.came > t.begun {
+		t.changed(c.now)
+	}
 }
 
 func (c *Control) finish(t *topic, note string) {

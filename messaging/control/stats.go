@@ -5,6 +5,7 @@ package control
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"giusto.dev/messaging/wire"
 )
@@ -13,6 +14,7 @@ import (
 type stats struct {
 	seconds []wire.Second
 	ready   []string
+	unready time.Duration // since when a channel's consumers take nothing; 0: all take messages
 	kept    uint64
 	round   wire.Histogram
 }
@@ -29,6 +31,11 @@ func (c *Control) count(b *broker, told wire.TopicReport) {
 	}
 	if s.kept = told.Kept; s.kept > 0 && t != nil {
 		t.resting = false
+	}
+	if len(told.Unready) == 0 {
+		s.unready = 0
+	} else if s.unready == 0 {
+		s.unready = max(c.now, 1)
 	}
 	var ready []string
 	for _, channel := range told.Ready {

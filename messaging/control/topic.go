@@ -50,11 +50,15 @@ type topic struct {
 	names      []string // of publishers, in order
 	load       map[string]load
 	assigned   map[string]float64 // the leader's, of all topics; nil: the topic is not assigned yet
+	wished     map[string]float64 // messages a second that publishers will bring who were not told yet
 	rate       float64            // of all publishers
 	phase      phase
 	session    *distribute.Session
-	order      []string // the session's publishers, "" for unmanaged load
-	gather     bool     // who publishes has changed since the last session
+	begun      time.Duration // when it began, or the last one
+	tried      int           // brokers that there were then, and
+	fitted     bool          // whether they had room for all of its publishers
+	order      []string      // the session's publishers, "" for unmanaged load
+	gather     bool          // who publishes has changed since the last session
 	since      time.Duration
 	late       map[string]int // for how many seconds a broker has been beyond the objective
 	judged     time.Duration
@@ -80,7 +84,8 @@ type topic struct {
 
 func newTopic(spec wire.Topic, book *ledger.Book) *topic {
 	return &topic{spec: spec, book: book, publishers: map[string]*publisher{}, load: map[string]load{}, late: map[string]int{},
-		stats: map[string]*stats{}}
+		wished: map[string]float64{},
+		stats:  map[string]*stats{}}
 }
 
 // add makes a publisher known.
@@ -186,8 +191,31 @@ func (c *Control) reckon() {
 			c.assigned[id] += l.rate
 		}
 	}
+	clear(c.wished)
+	for _, t := range c.topics {
+		for id, rate := range t.wished {
+			c.wished[id] += rate
+		}
+	}
 	for _, b := range c.brokers {
 		c.unmanaged(b)
+	}
+}
+
+// wish sums up anew what publishers will bring to brokers that they are to go to and were not told yet. Sessions of other
+// topics leave room for it: those that begin together do not all take the same.
+func (c *Control) wish(t *topic) {
+	for id, rate := range t.wished {
+		c.wished[id] -= rate
+	}
+	clear(t.wished)
+	for _, p := range t.publishers {
+		if p.to != "" && p.to != p.told {
+			t.wished[p.to] += p.rate
+		}
+	}
+	for id, rate := range t.wished {
+		c.wished[id] += rate
 	}
 }
 
@@ -216,7 +244,11 @@ func (c *Control) candidates(t *topic) []distribute.Broker {
 	var found []distribute.Broker
 	for _, id := range slices.Sorted(maps.Keys(c.brokers)) {
 		if b := c.brokers[id]; c.alive(b) && !c.drained[id] && !b.limiter && !t.spec.Requests {
-			found = append(found, distribute.Broker{ID: id, Capacity: b.capacity, Existing: c.existing(id, t)})
+			wished := c.wished[id]
+			if known := c.topics[t.spec.Name]; known != nil {
+				wished -= known.wished[id]
+			}
+			found = append(found, distribute.Broker{ID: id, Capacity: b.capacity, Existing: c.existing(id, t) + max(0, wished)})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b distribute.Broker) int {

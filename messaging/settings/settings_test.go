@@ -16,13 +16,14 @@ func TestValuesAreExact(t *testing.T) {
 	for text, want := range map[string]bucket.Rate{
 		"11k/s": {Num: 11_000, Den: 1}, "0.004/ms": {Num: 4, Den: 1}, "11000/3/s": {Num: 11_000, Den: 3}, "1.5M/s": {Num: 1_500_000, Den: 1},
 		"1/3/ms": {Num: 1000, Den: 3}, "40 / s": {Num: 40, Den: 1}, "4./s": {Num: 4, Den: 1}, "0.1/s": {Num: 1, Den: 10},
+		"240/min": {Num: 4, Den: 1}, "2/d": {Num: 1, Den: 43_200},
 	} {
 		if got, err := ParseRate(text); err != nil || got.Rate != want {
 			t.Errorf("%s: %v %v", text, got, err)
 		}
 	}
-	for _, bad := range []string{"", "40", "40/h", "-1/s", "1e3/s", "0/s", "0.0/s", "1/0/s", "k/s", "11k/3/s", "1.5/2/s", "99999999999/ns",
-		strings.Repeat("9", 50) + "/s", "nan/s", "inf/s", "0x10/s", "1_0/s"} {
+	for _, bad := range []string{"", "40", "40/y", "-1/s", "1e3/s", "0/s", "0.0/s", "1/0/s", "k/s", "11k/3/s", "1.5/2/s",
+		"99999999999/ns", strings.Repeat("9", 50) + "/s", "nan/s", "inf/s", "0x10/s", "1_0/s"} {
 		if got, err := ParseRate(bad); err == nil {
 			t.Errorf("%s is taken as %v", bad, got)
 		}
@@ -37,7 +38,10 @@ func TestValuesAreExact(t *testing.T) {
 			t.Errorf("%s is taken as %v", bad, got)
 		}
 	}
-	for text, want := range map[string]time.Duration{"30s": 30 * time.Second, "1.5ms": 1500 * time.Microsecond, "0.001us": 1, "7 ns": 7} {
+	for text, want := range map[string]time.Duration{
+		"30s": 30 * time.Second, "1.5ms": 1500 * time.Microsecond, "0.001us": 1, "7 ns": 7,
+		"1.5min": 90 * time.Second, "2h": 2 * time.Hour, "0.5d": 12 * time.Hour,
+	} {
 		if got, err := ParseDuration(text); err != nil || time.Duration(got) != want {
 			t.Errorf("%s: %v %v", text, got, err)
 		}
@@ -68,7 +72,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"capacity: 10k/s":                              "capacity: it is for a distributor",
 		"topics: {a: {depth: 2}}":                      "a: it has no rate",
 		"topics: {a: {rate: 1/s}}":                     "a: it has no depth",
-		"topics: {a: {rate: 1/h, depth: 2}}":           "1/h",
+		"topics: {a: {rate: 1/y, depth: 2}}":           "1/y",
 		"topics:\n  a: {rate: 1/s, depth: [2]}":        "line 2",
 		"topics: {a: {rate: 1/s, depth: 2, ok: soon}}": "soon",
 		"topics: {a b: {rate: 1/s, depth: 2}}":         "a b",

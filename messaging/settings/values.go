@@ -21,17 +21,17 @@ type Rate struct{ bucket.Rate }
 // never lets more through.
 type Tokens uint64
 
-// Duration is a length of time: a number and one of ns, us, ms, s.
+// Duration is a length of time: a number and one of ns, us, ms, s, min, h, d.
 type Duration time.Duration
 
 // Size is a number of bytes: 512MiB, 64KiB, 100.
 type Size int64
 
 var (
-	units     = map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+	units     = map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9, "d": 86400e9}
 	decimal   = regexp.MustCompile(`^\d+(\.\d*)?$`)
 	fraction  = regexp.MustCompile(`^\d+/\d+$`)
-	timed     = regexp.MustCompile(`^(\d+(?:\.\d*)?) *(ns|us|ms|s)$`)
+	timed     = regexp.MustCompile(`^(\d+(?:\.\d*)?) *(ns|us|ms|s|min|h|d)$`)
 	sized     = regexp.MustCompile(`^(\d+) *(B|KiB|MiB|GiB)?$`)
 	shift     = map[string]uint{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30}
 	nsInOne   = big.NewRat(1e9, 1)
@@ -97,7 +97,7 @@ func ParseTokens(text string) (Tokens, error) {
 func ParseDuration(text string) (Duration, error) {
 	found := timed.FindStringSubmatch(text)
 	if found == nil {
-		return 0, fmt.Errorf("%q is not a duration; expected a number and one of ns, us, ms, s, such as 1.5ms", text)
+		return 0, fmt.Errorf("%q is not a duration; expected a number and one of ns, us, ms, s, min, h, d, such as 1.5ms", text)
 	}
 	number, ok := exact(found[1])
 	if !ok {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 )
 
 // What a report may say at most: far more than any broker does, and so little that nothing that is made of it can overflow.
@@ -71,6 +72,11 @@ func (t *TopicReport) check() error {
 	for _, channel := range t.Ready {
 		if !ValidName(channel) {
 			return fmt.Errorf("ready: %.300q is not a channel's name", channel)
+		}
+	}
+	for _, channel := range t.Unready {
+		if !slices.Contains(t.Ready, channel) {
+			return fmt.Errorf("unready: %.300q is not one of ready", channel)
 		}
 	}
 	for _, s := range t.Seconds {

@@ -13,8 +13,8 @@ import (
 func TestWhatNoBrokerReportsIsRefused(t *testing.T) {
 	good := func() Report {
 		return Report{Broker: "[::1]:4150", Incarnation: strings.Repeat("f", 32), Replaces: "1", V2: "[::1]:4150", Capacity: 5000,
-			Topics: []TopicReport{{Topic: "a#ephemeral", Kept: 1 << 40, Ready: []string{"c.1"}, Seconds: []Second{
-				{At: 7, Messages: 1 << 40, Unmanaged: 1, Used: 1 << 62, Delivery: Histogram{0: 1, 1500: 1 << 40}}}}}}
+			Topics: []TopicReport{{Topic: "a#ephemeral", Kept: 1 << 40, Ready: []string{"c.1"}, Unready: []string{"c.1"},
+				Seconds: []Second{{At: 7, Messages: 1 << 40, Unmanaged: 1, Used: 1 << 62, Delivery: Histogram{0: 1, 1500: 1 << 40}}}}}}
 	}
 	if r := good(); r.Check() != nil {
 		t.Error(r.Check())
@@ -30,7 +30,8 @@ func TestWhatNoBrokerReportsIsRefused(t *testing.T) {
 		"capacity: +Inf":   func(r *Report) { r.Capacity = math.Inf(1) },
 		"a topic's name":   func(r *Report) { r.Topics[0].Topic = "a/b" },
 		"twice":            func(r *Report) { r.Topics = append(r.Topics, r.Topics[0]) },
-		"ready":            func(r *Report) { r.Topics[0].Ready[0] = "" },
+		"ready":            func(r *Report) { r.Topics[0].Ready[0], r.Topics[0].Unready = "", nil },
+		"unready":          func(r *Report) { r.Topics[0].Unready[0] = "c.2" },
 		"kept":             func(r *Report) { r.Topics[0].Kept++ },
 		"61 seconds":       func(r *Report) { r.Topics[0].Seconds = make([]Second, 61) },
 		"unmanaged":        func(r *Report) { r.Topics[0].Seconds[0].Messages++ },

@@ -83,6 +83,8 @@ type TopicReport struct {
 	Kept uint64 `json:"kept,omitempty"`
 	// Ready are the channels that have a consumer.
 	Ready []string `json:"ready,omitempty"`
+	// Unready are those of them whose consumers take no message now: all have an RDY of 0.
+	Unready []string `json:"unready,omitempty"`
 }
 
 // Second is what happened in one second.

@@ -1,4 +1,4 @@
-//! What proves that a plan keeps its promises: numbers that anybody can compute again (`giusto check --certificate`).
+//! What proves that a plan keeps its promises: numbers that a checker can compute again (`giusto check --certificate`).
 
 use crate::{Backend, Bandwidth, Duration, Interface, Percentile};
 use serde::{Deserialize, Serialize};
@@ -144,7 +144,7 @@ pub struct Admission {
     /// Most that may be reserved: at most 1 − keep-free − cost.
     pub most: Bandwidth,
     /// A hypothetical server for agents that are boosted: the work of all agents of the core, once in the least time between
-    /// two changes of the mode. It goes before all others, and is to them a deferrable one. `None`: nobody is boosted here.
+    /// two changes of the mode. It goes before all others, and is to them a deferrable one. `None`: no agent is boosted here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boost: Option<Interface>,
     /// Of a core whose servers have criticality, which is then under the mixed order: the factor of all virtual deadlines (x of

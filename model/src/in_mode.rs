@@ -97,10 +97,11 @@ pub fn longest_wait(cores: &[u32], services: &[ServicePlan], admission: &[Admiss
     Some((wait, several))
 }
 
-/// How long the servers of one core together can keep everybody else off it. One has its own hold. Several: in t after an instant
-/// at which none of them could run, a server takes at most B + t·B/P, or 2B + t·B/P where its budget can lie ready before; so the
-/// time ends at Σ budgets / (1 − Σ B/P − what the backend takes). With criticality: Σ of all usual budgets or of all worst ones, the
-/// larger, while the core stays in one of its modes. `None` beyond 584 years, or if nothing is left.
+/// The longest time for which the servers of one core together can keep all other threads off it. One has its own hold. Several:
+/// in t after an instant at which none of them could run, a server takes at most B + t·B/P, or 2B + t·B/P where its budget can
+/// lie ready before; so the time ends at Σ budgets / (1 − Σ B/P − what the backend takes). With criticality: Σ of all usual
+/// budgets or of all worst ones, the larger, while the core stays in one of its modes. `None` beyond 584 years, or if nothing is
+/// left.
 fn longest_busy(servers: &[&ServicePlan], told: &Admission) -> Option<Duration> {
     if let ([one], None) = (servers, told.boost) {
         return Some(one.hold.enforced);

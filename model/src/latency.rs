@@ -203,7 +203,7 @@ pub struct HostLatency {
     /// L.
     #[serde(rename = "latency_ns")]
     pub latency: Duration,
-    /// Allowed for in any case, measured or not: what comes late by the doing of whoever enforces. Certificates count on
+    /// Allowed for in any case, measured or not: the lateness that the enforcing mechanism itself causes. Certificates count on
     /// nothing in the first `latency` + `allowance` of a window.
     #[serde(rename = "allowance_ns")]
     pub allowance: Duration,

@@ -168,7 +168,7 @@ words! {
 words! {
     /// What becomes of a change in which an agent does not answer in time.
     OnTimeout {
-        /// It ends refused, everybody in the old mode.
+        /// It ends refused, with every service in the old mode.
         RollBack = "roll-back",
         /// It goes on: the silent service loses its guarantee and is capped at its new budget.
         Degrade = "degrade",

@@ -151,7 +151,7 @@ pub struct ServicePlan {
     /// What the pessimistic budget of a server of high criticality rests on: its tasks with their worst execution times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pessimistic: Option<LocalProof>,
-    /// What the simulator says; filled in by whoever ran it. `None` without tasks.
+    /// What the simulator says; filled in by the caller that ran it. `None` without tasks.
     pub prediction: Option<Prediction>,
     /// Where each number comes from, in the order in which they were decided.
     pub reasons: Vec<Reason>,

@@ -1,6 +1,7 @@
 //! How Giusto runs what it starts, and what becomes of the others when a service ends: systemd.service(5) and
 //! systemd.exec(5) in small.
 
+use crate::Duration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,9 +35,22 @@ pub struct Process {
     /// Runs after each of its ends, before it is started again; empty: nothing does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after_end: Vec<String>,
+    /// How long it may take to end after SIGTERM; `None`: [`Process::END`].
+    #[serde(rename = "end_within_ns", skip_serializing_if = "Option::is_none")]
+    pub end_within: Option<Duration>,
 }
 
 impl Process {
+    /// How long one may take to end that says nothing of it.
+    pub const END: Duration = Duration::from_secs(2);
+    /// The longest that it may ask for: who ends it waits meanwhile, and for as long again where it cannot be killed.
+    pub const LONGEST_END: Duration = Duration::from_secs(10);
+
+    /// How long it may take to end after SIGTERM; then it is killed.
+    pub fn end_within(&self) -> Duration {
+        self.end_within.unwrap_or(Process::END)
+    }
+
     /// Nothing was written.
     pub fn is_default(&self) -> bool {
         is_default(self)

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Write};
 
 /// First line of a profile file.
 const HEADER: &str = "execution_ns,transport_ns";
-/// The longest time in a profile, an hour: whoever computes with profiles need not fear for 64 bits.
+/// The longest time in a profile, an hour: computations with profiles then do not overflow 64 bits.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Execution and transport time of requests, in ns, index by index the same request.

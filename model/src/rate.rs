@@ -1,5 +1,6 @@
 //! How often something comes.
 
+use crate::time::unit_ns;
 use crate::Duration;
 use num_rational::Ratio;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,9 +10,6 @@ use std::str::FromStr;
 /// Events in a time, exactly: `40/s`, `0.004/ms`. In JSON a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(Ratio<u64>);
-
-/// Names of units and their ns.
-const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 
 impl Rate {
     /// Events in a nanosecond.
@@ -56,12 +54,13 @@ impl Rate {
 impl FromStr for Rate {
     type Err = String;
 
-    /// A decimal number, perhaps with `k` or `M` for a thousand or a million, or a fraction; a slash, and one of ns, us, ms, s.
+    /// A decimal number, perhaps with `k` or `M` for a thousand or a million, or a fraction; a slash, and one of ns, us, ms, s,
+    /// min, h, d.
     fn from_str(text: &str) -> Result<Self, String> {
         let bad =
             || format!("'{text}' is not a rate; expected a number and a unit of time, such as 40/s, 20k/s or 0.004/ms");
         let (number, unit) = text.rsplit_once('/').ok_or_else(bad)?;
-        let (_, per) = UNITS.into_iter().find(|(name, _)| *name == unit.trim()).ok_or_else(bad)?;
+        let per = unit_ns(unit.trim()).ok_or_else(bad)?;
         let number = number.trim();
         if let Some((top, bottom)) = number.split_once('/') {
             let parts =
@@ -136,6 +135,8 @@ mod tests {
         let of = |text: &str| text.parse::<Rate>().unwrap();
         assert_eq!(of("0.004/ms"), of("4/s"));
         assert_eq!(of("20k/s"), of("20/ms"));
+        assert_eq!(of("240/min"), of("4/s"));
+        assert_eq!(of("2/d"), of("1/12/h"));
         for text in ["11000/3/s", "4/s", "0.5/s", "10000/s", "0/s", "1.25/s", "0.000000001/s"] {
             assert_eq!(of(text).to_string(), text);
             assert_eq!(of(&of(text).to_string()), of(text));
@@ -143,7 +144,7 @@ mod tests {
         for bad in [
             "",
             "4",
-            "4/h",
+            "4/y",
             "/s",
             "-1/s",
             "1e3/s",

@@ -84,7 +84,7 @@ pub struct Service {
     pub server: Option<ServerKind>,
     /// What happens when its budget is used up.
     pub cap: Cap,
-    /// How `run` and `measure` can drive it with its own tasks; `None` if nobody told.
+    /// How `run` and `measure` can drive it with its own tasks; `None` if the site file does not say.
     pub load: Option<Load>,
     /// Its virtual interfaces, on the host that [`Service::on`] names or the only one, which has a network.
     pub network: Vec<Vif>,

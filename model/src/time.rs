@@ -18,10 +18,10 @@ pub struct Instant(u64);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimeError {
     /// A number without a unit.
-    #[error("'{0}' has no unit; write it with one of ns, us, ms, s (for example {0}ms)")]
+    #[error("'{0}' has no unit; write it with one of ns, us, ms, s, min, h, d (for example {0}ms)")]
     NoUnit(String),
     /// Not a number, or an unknown unit.
-    #[error("'{0}' is not a duration; expected a number and one of ns, us, ms, s (for example 1.5ms)")]
+    #[error("'{0}' is not a duration; expected a number and one of ns, us, ms, s, min, h, d (for example 1.5ms)")]
     Malformed(String),
     /// More digits than whole nanoseconds can hold.
     #[error("'{0}' is not a whole number of nanoseconds, or is longer than 584 years")]
@@ -129,37 +129,45 @@ fn pad(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     }
 }
 
+/// A unit of time in ns, by its name.
+pub(crate) fn unit_ns(name: &str) -> Option<u64> {
+    Some(match name {
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "min" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        "d" => 86_400_000_000_000,
+        _ => return None,
+    })
+}
+
 impl FromStr for Duration {
     type Err = TimeError;
 
-    /// `40ms`, `1.5 s`, `200us`, `0ns`: a decimal number and a unit, exact to the nanosecond.
+    /// `40ms`, `1.5 s`, `200us`, `2h`, `0ns`: a decimal number and a unit, exact to the nanosecond.
     fn from_str(text: &str) -> Result<Self, TimeError> {
         let malformed = || TimeError::Malformed(text.to_string());
         let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
         let (number, unit) = (&text[..split], text[split..].trim());
-        let digits = match unit {
-            _ if number.is_empty() => return Err(malformed()),
-            "" => return Err(TimeError::NoUnit(text.to_string())),
-            "ns" => 0,
-            "us" | "µs" => 3,
-            "ms" => 6,
-            "s" => 9,
-            _ => return Err(malformed()),
-        };
+        if number.is_empty() {
+            return Err(malformed());
+        }
+        if unit.is_empty() {
+            return Err(TimeError::NoUnit(text.to_string()));
+        }
+        let unit = unit_ns(unit).ok_or_else(malformed)?;
         let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
         if whole.is_empty() || fraction.is_empty() || fraction.contains('.') {
             return Err(malformed());
         }
         let fraction = fraction.trim_end_matches('0');
         let range = || TimeError::Range(text.to_string());
-        if fraction.len() > digits {
-            return Err(range());
-        }
-        let scale = 10u64.pow(digits as u32);
-        let whole = whole.parse::<u64>().ok().and_then(|w| w.checked_mul(scale)).ok_or_else(range)?;
-        let part = format!("{fraction:0<digits$}");
-        let part = if part.is_empty() { 0 } else { part.parse::<u64>().map_err(|_| range())? };
-        whole.checked_add(part).map(Duration).ok_or_else(range)
+        let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| range())?;
+        let scale = 10u128.checked_pow(fraction.len() as u32).ok_or_else(range)?;
+        let scaled = digits.checked_mul(unit.into()).filter(|scaled| scaled % scale == 0).ok_or_else(range)?;
+        u64::try_from(scaled / scale).map(Duration).map_err(|_| range())
     }
 }
 
@@ -174,6 +182,11 @@ mod tests {
         {
             assert_eq!(text.parse(), Ok(Duration::from_ns(ns)), "{text}");
         }
+        let long = [("1min", 60), ("0.05min", 3), ("1.5 h", 5_400), ("2d", 172_800), ("213503d", 213_503 * 86_400)];
+        for (text, s) in long {
+            let ns = s * 1_000_000_000;
+            assert_eq!(text.parse(), Ok(Duration::from_ns(ns)), "{text}");
+        }
         for ns in [0, 1, 999, 1_000, 1_001, 1_000_000, 1_000_001, 14_000_000, 1_520_000_000, u64::MAX] {
             let shown = Duration::from_ns(ns).to_string();
             assert_eq!(shown.parse(), Ok(Duration::from_ns(ns)), "{shown}");
@@ -185,10 +198,10 @@ mod tests {
     #[test]
     fn a_duration_needs_a_unit_and_whole_nanoseconds() {
         assert_eq!("40".parse::<Duration>(), Err(TimeError::NoUnit("40".into())));
-        for bad in ["", "ms", "-1ms", "1h", "1..2ms", ".5ms", "1.ms", "1e3ms", "4 0ms"] {
+        for bad in ["", "ms", "-1ms", "1m", "1..2ms", ".5ms", "1.ms", "1e3ms", "4 0ms"] {
             assert!(matches!(bad.parse::<Duration>(), Err(TimeError::Malformed(_))), "{bad}");
         }
-        for bad in ["0.5ns", "20000000000s", "1.0000000001s", "99999999999999999999ns"] {
+        for bad in ["0.5ns", "20000000000s", "1.0000000001s", "99999999999999999999ns", "0.00000000001min", "213504d"] {
             assert!(matches!(bad.parse::<Duration>(), Err(TimeError::Range(_))), "{bad}");
         }
     }

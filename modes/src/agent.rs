@@ -40,7 +40,7 @@ pub enum AgentAction {
         /// Which.
         local: u16,
     },
-    /// What became of [`AgentEvent::Ask`]; `None`: the session ended before anybody knew.
+    /// What became of [`AgentEvent::Ask`]; `None`: the session ended before the outcome was known.
     Answer {
         /// As it was asked.
         request: u32,

@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(4);
 #[derive(Clone)]
 pub(crate) struct Limits {
     pub(crate) shortest: Duration,
-    /// The shortest to choose where nobody asked for one.
+    /// The shortest to choose where the service asks for none.
     pub(crate) chosen: Duration,
     pub(crate) longest: Duration,
     pub(crate) budget: Duration,
@@ -142,7 +142,7 @@ pub fn capacity(keep_free: Bandwidth, facts: &Facts, backend: Backend) -> (Bandw
 /// The backend for a server of `service` that is to keep what is wanted.
 ///
 /// The first of the promise's order that the machine has and that can do what was asked; where the machine has none, the
-/// first that can: then this is a plan for another machine. Errors: nobody can, or not the one that is insisted on.
+/// first that can: then this is a plan for another machine. Errors: no backend can, or not the one that is insisted on.
 pub(crate) fn choose(service: &Service, wanted: Wanted, facts: &Facts) -> Result<Chosen, Refusal> {
     sound_kinds(service, wanted)?;
     let shares = !matches!(wanted, Wanted::WholeCore);

@@ -43,6 +43,11 @@ impl Candidate<'_> {
         self.vcpu.critical.then(|| self.vcpu.vm())
     }
 
+    /// The core that it has now on this host, and what is reserved for it there.
+    pub(crate) fn now(&self, on: &OneHost) -> Option<(u32, Bandwidth)> {
+        on.facts.placed.core(&on.host.name, &self.service.name, self.vcpu.vcpu)
+    }
+
     /// In the mode in which it is most, or at its worst.
     pub(crate) fn largest(&self) -> Bandwidth {
         if let Some(worst) = &self.vcpu.worst {

@@ -1,5 +1,6 @@
 //! What is known of a machine.
 
+use crate::placements::Placements;
 use crate::refusal::Refusal;
 use crate::words::{share, time};
 use giusto_model::{Backend, Bandwidth, Duration, Host, Latency, Site};
@@ -25,7 +26,7 @@ pub struct Facts {
     /// By how much a supply may come late, once in any window: timers, wake-ups, work of the kernel. Promises of deadlines
     /// wait for it.
     pub lateness: Duration,
-    /// What `giusto measure latency` found of it, which comes on top of that; `None`: nobody measured.
+    /// What `giusto measure latency` found of it, which comes on top of that; `None`: not measured.
     pub latency: Option<Latency>,
     /// Cores that are online, ascending.
     pub cores: Vec<u32>,
@@ -33,8 +34,11 @@ pub struct Facts {
     pub backends: Vec<BackendFact>,
     /// Cores that the backend `deadline` cannot have for itself.
     pub held: Vec<Held>,
-    /// The backend to use for all services with a reservation, where somebody insists on one.
+    /// The backend to use for all services with a reservation, if the caller insists on one.
     pub insist: Option<Backend>,
+    /// Where services run now, if that is to be kept. Cores are; of hosts only where a plan is made of all of them, since
+    /// machines that plan for themselves choose alike.
+    pub placed: Placements,
 }
 
 /// Whether this machine has a backend.
@@ -88,6 +92,7 @@ impl Facts {
             backends: Backend::ALL.map(there).to_vec(),
             held: Vec::new(),
             insist: None,
+            placed: Placements::default(),
         }
     }
 
@@ -104,9 +109,9 @@ impl Facts {
         }
     }
 
-    /// What is known of `host`, of which nobody has told anything: a stock machine; and that in words.
+    /// What is assumed of `host`, about which no facts were given: a stock machine; and that in words.
     pub(crate) fn assumed(&self, host: &Host) -> (Facts, String) {
-        let stock = Facts { insist: self.insist, ..Facts::typical(host.cores.clone()) };
+        let stock = Facts { insist: self.insist, placed: self.placed.clone(), ..Facts::typical(host.cores.clone()) };
         let there: Vec<String> =
             stock.backends.iter().filter(|fact| fact.available).map(|fact| fact.backend.to_string()).collect();
         let words = format!(
@@ -135,7 +140,7 @@ impl Facts {
         match self.backends.iter().find(|fact| fact.backend == backend) {
             Some(fact) if fact.available => None,
             Some(fact) => Some(&fact.why_not),
-            None => Some("nobody has looked for it"),
+            None => Some("no probe has looked for it"),
         }
     }
 }

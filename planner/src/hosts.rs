@@ -5,15 +5,26 @@ use crate::host::{OneHost, Placed};
 use crate::known::Known;
 use crate::placement::choice::{choose_hosts, Choice};
 use crate::placement::host::one_host;
+use crate::placements::Placements;
 use crate::promises::as_if_alone::size;
 use crate::promises::percentiles::Answers;
 use crate::refusal::{Refusal, Witness};
 use crate::words::reason;
-use giusto_model::{HostPlan, Plan, Service, Site, PLAN_VERSION};
+use giusto_model::{HostPlan, Plan, Site, PLAN_VERSION};
 use std::collections::HashMap;
 
-/// A plan of all hosts, or of the `only` one, or why not, before anybody looked for what would fit.
+/// A plan of all hosts, or of the `only` one, or why not, before the search for what would fit. Services stay where they are now;
+/// where that leaves no place for others, all are placed anew.
 pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: &Answers) -> Result<Plan, Refusal> {
+    if !facts.placed.is_empty() {
+        if let Ok(plan) = placed(site, facts, only, answers) {
+            return Ok(plan);
+        }
+    }
+    placed(site, &Facts { placed: Placements::default(), ..facts.clone() }, only, answers)
+}
+
+fn placed(site: &Site, facts: &Facts, only: Option<usize>, answers: &Answers) -> Result<Plan, Refusal> {
     let here = facts.place(site)?;
     // Hosts of which nothing is known are alike: stock machines, unless a backend is insisted on.
     let (stock, insisted) = (Known::default(), Known::default());
@@ -24,10 +35,12 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
         on(site, index, &facts, services, answers, if here == Some(index) { &own } else { alike })
     };
     let wanted: Vec<usize> = (0..site.hosts.len()).filter(|index| only.is_none_or(|only| only == *index)).collect();
-    let bound: Vec<Vec<usize>> = (0..site.hosts.len()).map(|index| bound(site, index)).collect();
+    let bound = bound(site);
     // Those first that have no choice: if they do not fit, it is not because of others.
     let mut parts: Vec<Placed> = wanted.iter().map(|&index| one(index, &bound[index])).collect::<Result<_, _>>()?;
-    let Choice { sets, whys } = choose_hosts(site, bound.clone(), answers, &stock)?;
+    // Machines that plan for themselves choose alike: by the site alone.
+    let now = if only.is_none() { facts.placed.clone() } else { Placements::default() };
+    let Choice { sets, whys } = choose_hosts(site, bound.clone(), answers, &stock, &now)?;
     for (part, &index) in parts.iter_mut().zip(&wanted) {
         if sets[index].len() > bound[index].len() {
             *part = one(index, &sets[index])?;
@@ -68,11 +81,17 @@ pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: 
     })
 }
 
-/// The services that can be nowhere else.
-fn bound(site: &Site, index: usize) -> Vec<usize> {
-    let host = &site.hosts[index];
-    let here = |service: &Service| service.on.as_ref().map_or(site.hosts.len() == 1, |on| *on == host.name);
-    (0..site.services.len()).filter(|&service| here(&site.services[service])).collect()
+/// For each host the services that can be nowhere else.
+fn bound(site: &Site) -> Vec<Vec<usize>> {
+    let hosts: HashMap<&str, usize> = site.hosts.iter().map(|host| host.name.as_str()).zip(0..).collect();
+    let mut bound = vec![Vec::new(); site.hosts.len()];
+    for (place, service) in site.services.iter().enumerate() {
+        let only = (site.hosts.len() == 1).then_some(0);
+        if let Some(host) = service.on.as_ref().map_or(only, |on| hosts.get(on.as_str()).copied()) {
+            bound[host].push(place);
+        }
+    }
+    bound
 }
 
 /// The plan of one host; where others keep the cores that the backend `deadline` would get, without that one.

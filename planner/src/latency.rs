@@ -41,8 +41,8 @@ pub fn read_latency(path: &Path) -> Result<Latency, Error> {
     }
 }
 
-/// L of `host`, which is this machine. `None`: nobody measured it, or it has none. Errors: one of its cores was not measured, or
-/// not at a period that is short enough.
+/// L of `host`, which is this machine. `None`: L was not measured, or the host has none. Errors: one of its cores was not
+/// measured, or not at a period that is short enough.
 pub(crate) fn of_host(site: &Site, host: &Host, facts: &Facts) -> Result<Option<HostLatency>, Refusal> {
     let Some(measured) = &facts.latency else { return Ok(None) };
     let shortest = shortest(site, facts);

@@ -4,7 +4,7 @@
 //! Called by the command line and the daemon with a [`giusto_model::Site`] and the machine's [`Facts`]; calls `analysis`
 //! for the mathematics. Flows out: a [`giusto_model::Plan`], to be written as plan.json ([`write()`], [`read()`]) and told to
 //! people ([`explain`]), with the files of its brokers ([`nsq`]) and its ensemble ([`zookeeper`]). It touches no
-//! machine and simulates nothing: predictions are filled in by whoever ran the
+//! machine and simulates nothing: predictions are filled in by the caller that ran the
 //! simulator. README.md draws which file uses which.
 
 mod adapt;
@@ -29,6 +29,7 @@ mod nearest;
 mod needs;
 mod network;
 mod placement;
+mod placements;
 mod plan;
 mod promises;
 mod refusal;
@@ -46,11 +47,12 @@ pub use error::Error;
 pub use explain::{asked, explain};
 pub use export::{nsq, zookeeper, BrokerFile, ServerFiles};
 pub use facts::{which_host, BackendFact, Facts, Held};
-pub use file::{read, write};
+pub use file::{read, text, write};
 pub use latency::read_latency;
 pub use measured::{fitting_arrivals, fitting_period, origin, with_measured, Here, Resolved, FIT_OFF};
 pub use modes::{admit_core, admit_modes, ModeCause, ModeFit, ModeRefusal, NotAdmitted};
 pub use network::{PacketCause, PacketFit, PacketRefusal};
+pub use placements::Placements;
 pub use plan::{plan, plan_on};
 pub use promises::as_if_alone::{TooLarge, TooMany};
 pub use promises::every_deadline::{Late, Shortage};

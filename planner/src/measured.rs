@@ -8,6 +8,7 @@ use giusto_model::{
     Arrivals, Bandwidth, Duration, Foreign, Measured, Observation, ObservedHost, Origin, Promise, Rate, Service,
     ServicePlan, ServiceTime, Site,
 };
+use std::collections::HashSet;
 
 /// What requests cost on average over any stretch as long as a window bounds what they cost in a server period that is
 /// not shorter.
@@ -56,10 +57,12 @@ pub fn with_measured(
     let [longer @ .., last] = WINDOWS;
     for window in longer {
         let resolved = resolve(site, observations, anew, here, facts, window)?;
-        let by_tasks = |service: &&ServicePlan| {
-            let of = |one: &&Service| one.name == service.name && matches!(one.measured, Measured::Observed(_));
-            !service.tasks.is_empty() && resolved.site.services.iter().any(|one| of(&one))
-        };
+        let observed = resolved.site.services.iter().filter(|one| matches!(one.measured, Measured::Observed(_)));
+        let observed: HashSet<&str> = observed.map(|one| one.name.as_str()).collect();
+        if observed.is_empty() {
+            return Ok(resolved);
+        }
+        let by_tasks = |service: &&ServicePlan| !service.tasks.is_empty() && observed.contains(service.name.as_str());
         let planned = plan(&resolved.site, facts);
         if planned.is_ok_and(|plan| plan.services.iter().filter(by_tasks).all(|one| one.server.period >= window)) {
             return Ok(resolved);

@@ -2,21 +2,22 @@
 //! budgets no job is ever late, on cores as full as they get, and where budgets end at the tick, too.
 
 mod common;
+#[path = "common/play.rs"]
+mod play;
 
 use common::{every_deadline, leftovers, of, plan, site, supply};
 use giusto_model::{
-    Adopt, Backend, Bandwidth, Certificate, Duration, GuestScheduler, JobRecord, Origin, Plan, Promise, Release,
-    RestsOn, Scheduler, ServerKind, Service, ServicePlan, Site, Task,
+    Adopt, Backend, Bandwidth, Certificate, Duration, GuestScheduler, Origin, Plan, Promise, Release, RestsOn,
+    ServerKind, Service, ServicePlan, Site, Task,
 };
 use giusto_planner::{Facts, Refusal};
-use giusto_policy::Order;
-use giusto_simulator::{simulate, Error, Execution, Guest, Observer, ServerSpec, Sporadic, System, Workload};
+use play::{kept, play};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use std::collections::HashMap;
 
-const HORIZON: u64 = 800_000_000;
+const LENGTH: Duration = Duration::from_ms(800);
 /// Those whose supply can be counted on at any time.
 const KINDS: [ServerKind; 5] = [
     ServerKind::PeriodicStrict,
@@ -87,115 +88,6 @@ fn deadlines(entry: &ServicePlan) -> bool {
     matches!(entry.promise, Promise::EveryDeadline { .. })
 }
 
-/// The order of jobs, where nothing is known of it any that does not rest.
-fn guest(promise: &Promise, rng: &mut StdRng) -> Guest {
-    match promise {
-        Promise::EveryDeadline { scheduler: GuestScheduler::Own(Scheduler::Rm), .. } => Guest::RateMonotonic,
-        Promise::EveryDeadline { scheduler: GuestScheduler::Own(Scheduler::Dm), .. } => Guest::DeadlineMonotonic,
-        Promise::EveryDeadline { scheduler: GuestScheduler::Own(Scheduler::Edf), .. } => Guest::Edf,
-        _ => *[Guest::Fifo, Guest::Listed, Guest::Edf, Guest::RateMonotonic, Guest::DeadlineMonotonic]
-            .choose(rng)
-            .unwrap(),
-    }
-}
-
-/// Deadlines of one server, copies one by one, and how many of its jobs were late.
-struct Late {
-    server: usize,
-    deadlines: Vec<u64>,
-    jobs: u64,
-    late: Vec<JobRecord>,
-    /// The least time to spare, as a share of the deadline.
-    spare: f64,
-}
-
-impl Observer for Late {
-    fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
-        if server == self.server {
-            let (deadline, response) = (self.deadlines[job.task as usize], job.response_ns().unwrap());
-            self.jobs += 1;
-            self.spare = self.spare.min(deadline as f64 - response as f64) / deadline as f64;
-            if response > deadline {
-                self.late.push(*job);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Plays the core of entry `victim`: its tasks at their worst, all others hungry or in bursts.
-fn play(plan: &Plan, victim: usize, tick: Option<Duration>, rng: &mut StdRng) -> (Late, u64) {
-    let core = plan.services[victim].core;
-    let here: Vec<&ServicePlan> = plan.services.iter().filter(|entry| entry.core == core).collect();
-    let place = here.iter().position(|entry| std::ptr::eq(*entry, &plan.services[victim])).unwrap();
-    let together = Duration::from_us(rng.random_range(0..60_000) * rng.random_range(0..=1));
-    let servers = here.iter().enumerate().map(|(index, entry)| {
-        let workload = if index == place {
-            let phase = |rng: &mut StdRng| {
-                if rng.random_bool(0.5) {
-                    together
-                } else {
-                    Duration::from_us(rng.random_range(0..60_000))
-                }
-            };
-            let tasks: Vec<Task> = entry.tasks.iter().map(|task| Task { offset: phase(rng), ..task.clone() }).collect();
-            let sporadic = if rng.random_bool(0.3) { Sporadic::Random } else { Sporadic::Densest };
-            Some(Workload { tasks, guest: guest(&entry.promise, rng), execution: Execution::Worst, sporadic })
-        } else {
-            rng.random_bool(0.5).then(|| burst(entry, together, rng))
-        };
-        spec(entry, workload)
-    });
-    let mut servers: Vec<ServerSpec> = servers.collect();
-    servers.push(ServerSpec { kind: ServerKind::Unlimited, workload: None, priority: 1, ..servers[0].clone() });
-    let system = System { tick, ..System::new(Order::Edf, servers) };
-    let deadlines = here[place].tasks.iter().flat_map(|t| std::iter::repeat_n(t.deadline.ns(), t.copies as usize));
-    let mut late = Late { server: place, deadlines: deadlines.collect(), jobs: 0, late: Vec::new(), spare: 1.0 };
-    let stats = simulate(&system, Duration::from_ns(HORIZON), rng.random(), &mut late).unwrap();
-    (late, stats[place].unfinished)
-}
-
-fn spec(entry: &ServicePlan, workload: Option<Workload>) -> ServerSpec {
-    let server = entry.server;
-    let (kind, budget, period, first) = (server.kind, server.budget, server.period, Duration::ZERO);
-    ServerSpec { kind, budget, period, first, priority: 0, vcpus: 1, workload }
-}
-
-/// Work that comes now and then, up to two budgets at a time, or from `at` on without end.
-fn burst(entry: &ServicePlan, at: Duration, rng: &mut StdRng) -> Workload {
-    let (budget, period) = (entry.server.budget.ns(), entry.server.period.ns());
-    let wcet = [budget / 2 + 1, budget, 2 * budget, 9_000_000_000][rng.random_range(0..4)];
-    let gap = Duration::from_ns(wcet.max(rng.random_range(budget / 2..3 * period)) + 1);
-    let task = Task {
-        name: "burst".into(),
-        wcet: Duration::from_ns(wcet),
-        period: gap,
-        deadline: gap,
-        offset: at,
-        release: Release::Sporadic,
-        copies: 1,
-    };
-    let sporadic = if rng.random_bool(0.5) { Sporadic::Random } else { Sporadic::Densest };
-    Workload { tasks: vec![task], guest: Guest::Fifo, execution: Execution::Worst, sporadic }
-}
-
-/// No job late, and none that is left lying.
-fn kept(plan: &Plan, victim: usize, tick: Option<Duration>, rng: &mut StdRng) -> Late {
-    let entry = &plan.services[victim];
-    let (late, unfinished) = play(plan, victim, tick, rng);
-    assert!(late.late.is_empty(), "{:?} of {}: {:#?}", late.late[0], late.jobs, plan.services);
-    // At most one job a task can be on its way, and each must have come at least every second period.
-    let copies: u64 = entry.tasks.iter().map(|task| u64::from(task.copies)).sum();
-    let least: u64 =
-        entry.tasks.iter().map(|t| u64::from(t.copies) * ((HORIZON - 60_000_000) / (2 * t.period.ns()))).sum();
-    assert!(
-        unfinished <= copies && late.jobs + unfinished >= least,
-        "{unfinished} unfinished, {} done: {entry:#?}",
-        late.jobs
-    );
-    late
-}
-
 #[test]
 fn beside_whatever_others_do_no_job_is_late_on_cores_as_full_as_they_get() {
     let mut rng = StdRng::seed_from_u64(11);
@@ -223,7 +115,7 @@ fn beside_whatever_others_do_no_job_is_late_on_cores_as_full_as_they_get() {
             three += usize::from(beside > 2);
             full += usize::from(entry.left_for_others < of("10%"));
             vms += usize::from(entry.vcpu == Some(1));
-            let late = kept(&plan, victim, None, &mut rng);
+            let late = kept(&plan, victim, LENGTH, None, &mut rng);
             (jobs, tight) = (jobs + late.jobs, tight + usize::from(late.spare < 0.1));
         }
     }
@@ -251,7 +143,7 @@ fn where_budgets_end_at_the_tick_what_runs_over_is_allowed_for() {
         let facts = Facts { loss: Duration::ZERO, lateness: Duration::ZERO, ..facts };
         let Ok(plan) = plan(&site, &facts) else { continue };
         let Certificate::EveryDeadline { budget, rests_on, .. } = plan.services[0].certificate else { panic!() };
-        jobs += kept(&plan, 0, Some(tick), &mut rng).jobs;
+        jobs += kept(&plan, 0, LENGTH, Some(tick), &mut rng).jobs;
         played += 1;
         let lost = plan.services[0].server.budget.ns() - budget.ns();
         if matches!(rests_on, RestsOn::WholeCore { .. }) {
@@ -263,7 +155,7 @@ fn where_budgets_end_at_the_tick_what_runs_over_is_allowed_for() {
         // Without it jobs are late.
         let mut less = plan.clone();
         less.services[0].server.budget = budget;
-        without += usize::from(!play(&less, 0, Some(tick), &mut rng).0.late.is_empty());
+        without += usize::from(!play(&less, 0, LENGTH, Some(tick), &mut rng).0.late.is_empty());
     }
     println!("{played} plans, {jobs} jobs; {endless} with budgets that never run out");
     println!("without the tick's allowance {without} had jobs late");

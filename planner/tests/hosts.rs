@@ -108,7 +108,7 @@ fn places(site: &Site, facts: &Facts, plan: &Plan) -> BTreeMap<String, String> {
         assert!(cores.iter().all(|core| host.cores.contains(core)), "{name}");
     }
     for service in &site.services {
-        let host = on.get(&service.name).expect("nobody is forgotten");
+        let host = on.get(&service.name).expect("no service is forgotten");
         assert!(service.on.as_ref().is_none_or(|wanted| wanted == host), "{service:?} is on {host}");
         let entries = plan.services.iter().filter(|s| s.name == service.name).count();
         let expected = match &service.promise {

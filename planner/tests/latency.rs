@@ -82,7 +82,7 @@ fn mixed() -> Site {
 }
 
 #[test]
-fn a_host_without_latency_has_the_plan_of_one_that_nobody_measured() {
+fn a_host_without_latency_has_the_plan_of_one_that_was_not_measured() {
     for site in [walk(), mixed()] {
         let facts = Facts::typical(site.hosts[0].cores.clone());
         let text = |facts: &Facts| serde_json::to_string_pretty(&plan(&site, facts).unwrap()).unwrap();
@@ -241,7 +241,7 @@ fn the_budget_is_the_least_with_which_no_job_is_late_when_the_supply_is_and_the_
         assert!(all_in_time(&tasks, &order, budget, period, latency), "{tasks:?} {server:?} {latency} us");
         played += 1;
         if server.budget > least {
-            // One us less, or a us later, and somebody is.
+            // One us less, or a us later, and one is.
             assert!(!all_in_time(&tasks, &order, budget - 1, period, latency), "{tasks:?} {server:?} {latency} us");
             let unaware = common::plan(&site, &facts).unwrap().services[0].server;
             let (budget, period) = (unaware.budget.ns() / 1000, unaware.period.ns() / 1000);
@@ -260,7 +260,7 @@ fn predicted_percentiles_are_later_by_it() {
     let plan = plan(&site, &with(&facts, late(Duration::from_ms(3)))).unwrap();
     let Certificate::Percentiles { latency, ref predicted, .. } = plan.services[0].certificate else { panic!() };
     assert_eq!(latency, Duration::from_ms(3));
-    // Nobody is done in less than the work and what comes late.
+    // No job is done in less than the work and what comes late.
     assert!(predicted[0].at >= Duration::from_ms(5), "{predicted:?}");
 }
 

@@ -110,7 +110,7 @@ fn check(site: &Site, facts: &Facts, plan: &Plan) {
         host.cores.iter().all(|core| floors_on(*core) <= left_on(*core).as_f64() + 1e-9),
         "a core holds its floors"
     );
-    assert_eq!(plan.services.len() + plan.leftovers.len(), site.services.len(), "nobody is forgotten");
+    assert_eq!(plan.services.len() + plan.leftovers.len(), site.services.len(), "no service is forgotten");
 }
 
 /// The site after following the advice.

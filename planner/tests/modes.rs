@@ -487,7 +487,7 @@ fn no_number_of_a_mode_can_be_made_smaller_or_larger_without_being_noticed() {
     broken("changes that come more often", &|modes| modes.changes.spacing = Duration::from_ms(999));
     broken("a boost that is not counted", &|modes| modes.modes[1].admission[0].boost = None);
     broken("less reserved than there is", &|modes| modes.modes[1].admission[0].reserved = of("1/10"));
-    broken("a mode that nobody has", &|modes| modes.modes[1].locals[0] = "fly".into());
+    broken("a mode that no service has", &|modes| modes.modes[1].locals[0] = "fly".into());
     broken("a mode with too much", &|modes| modes.modes[1].locals[1] = "full".into());
     broken("another first mode", &|modes| modes.modes.swap(0, 1));
     broken("a change that takes too long", &|modes| modes.modes[1].bound = Duration::from_ms(11));

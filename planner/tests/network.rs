@@ -126,8 +126,8 @@ fn refusals_say_who_why_and_what_would_fit() {
     let late = of(network(1, &[]), vec![high("a", 1_000, 10, Some(1_400))]);
     assert_eq!(
         told(&late),
-        "interface 'a' on edge-1: with it somebody on core 1 is late: even 'a', if it is last there, waits for up to 1.48 ms, and \
-         1.4 ms is promised; it would fit with burst: 6, or with a promise of 1.48ms"
+        "interface 'a' on edge-1: with it an interface of core 1 is late: even 'a', if it is last there, waits for up to 1.48 \
+         ms, and 1.4 ms is promised; it would fit with burst: 6, or with a promise of 1.48ms"
     );
     let busy = of(network(1, &[]), vec![high("a", 20_000, 10, None), high("b", 30_000, 10, None)]);
     assert_eq!(

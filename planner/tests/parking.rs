@@ -78,8 +78,8 @@ fn what_is_parked_is_all_that_nothing_needs_and_no_promise_pays_for_it() {
         let all: BTreeSet<u32> = host.cores.iter().copied().collect();
         let open = &all - &parked;
         let used = reserved(&found);
-        assert_eq!(left.hosts[0].parked, [0; 0], "seed {seed}: nobody asked");
-        assert_eq!(found.services, left.services, "seed {seed}: whoever has a server has the same one");
+        assert_eq!(left.hosts[0].parked, [0; 0], "seed {seed}: not asked for");
+        assert_eq!(found.services, left.services, "seed {seed}: each service has the same server");
         assert!(!parked.contains(&0) && parked.is_subset(&all) && parked.is_disjoint(&used), "seed {seed}: {found:?}");
         for leftover in &found.leftovers {
             assert_eq!(leftover.cores.iter().copied().collect::<BTreeSet<_>>(), open, "seed {seed}");

@@ -243,8 +243,8 @@ fn who_is_where_and_why_on_several_hosts_is_as_reviewed() {
     golden("two-hosts.explain.txt", &text.join("\n"));
     assert_eq!(found.hosts[0].assumed, None);
     assert!(found.hosts[1].assumed.as_ref().is_some_and(|assumed| assumed.starts_with("a stock kernel: tick 4 ms")));
-    let nobody = plan(&site, &Facts { host: None, ..facts }).unwrap();
-    assert!(nobody.hosts.iter().all(|host| host.assumed.is_some()), "planned from elsewhere");
+    let elsewhere = plan(&site, &Facts { host: None, ..facts }).unwrap();
+    assert!(elsewhere.hosts.iter().all(|host| host.assumed.is_some()), "planned from elsewhere");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn a_service_that_no_host_takes_is_told_what_each_lacks_and_what_would_fit() {
 }
 
 #[test]
-fn a_host_that_cannot_keep_what_the_site_binds_to_it_takes_nobody_else_and_holds_up_no_other_host() {
+fn a_host_that_cannot_keep_what_the_site_binds_to_it_takes_no_other_and_holds_up_no_other_host() {
     let full =
         || vec![bound(supply("a", &["9ms/10ms"], None), "edge-1"), bound(supply("b", &["1ms/10ms"], None), "edge-1")];
     let site = sites(&[&[0], &[0]], [full(), vec![supply("c", &["1ms/10ms"], None)]].concat());
@@ -317,7 +317,7 @@ fn all_vcpus_of_a_virtual_machine_are_on_the_first_host_that_takes_all_of_them()
 }
 
 #[test]
-fn what_this_machine_lacks_moves_nobody_to_another_host() {
+fn what_this_machine_lacks_moves_no_service_to_another_host() {
     let (site, facts) = two_hosts();
     let hosts = |plan: &Plan| plan.services.iter().map(|s| (s.name.clone(), s.on.clone())).collect::<Vec<_>>();
     let stock = plan(&site, &facts).unwrap();

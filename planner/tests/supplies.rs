@@ -349,7 +349,7 @@ fn random_scene(plan: &Plan, rng: &mut StdRng) -> (Scene, Vec<Duration>) {
 }
 
 #[test]
-fn under_the_policy_core_every_supply_is_kept_and_nobody_waits_longer_than_planned() {
+fn under_the_policy_core_every_supply_is_kept_and_no_leftover_waits_longer_than_planned() {
     let mut rng = StdRng::seed_from_u64(10);
     let (mut windows, mut shared, mut longest) = (0, 0, 0.0f64);
     let (mut double, mut renewed, mut parted) = (0, 0, 0);

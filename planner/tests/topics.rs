@@ -149,7 +149,7 @@ fn refusals_say_what_would_fit() {
         told(vec![full]),
         "topic 'alarms': its 2 brokers cannot carry 10000/s beside what else they carry; it would fit with 3 brokers, or with publishers: 800"
     );
-    // 26 tokens suffice if nobody waits; 11 more come in the millisecond that 1 % may exceed.
+    // 26 tokens suffice if no message waits; 11 more come in the millisecond that 1 % may exceed.
     let few = Topic { bucket: Some(Bucket { rate: rate("10k/s"), depth: Tokens::whole(26) }), ..alarms(1) };
     assert!(told(vec![few]).ends_with(
         "less than 99 %: give tokens at a higher rate; it would fit with bucket: {rate: 11000/s, depth: 15}"

@@ -48,7 +48,7 @@ static inline int gi_may_return(const struct gi_pool *p)
 	return p->mode == GI_HI && (p->back == GI_BACK_TEMPERATURE ? !p->asking : !p->pending);
 }
 
-/* LO becomes HI as soon as anybody asks, HI becomes LO when it may. */
+/* LO becomes HI as soon as any server asks, HI becomes LO when it may. */
 GI_STEP gi_u32 gi_switch(struct gi_pool *p)
 {
 	gi_u32 i;

@@ -6,7 +6,7 @@
  * lose bits are errors;
  * - gi_at is a choice of cases, so that a write to one server is not a write to anywhere in the pool;
  * - but in heap.c, which proves the real ones, a heap is the ordered set that heap.c proves it to be. It also checks
- *   that the core keeps to the contract: nothing goes in twice, and a key that changed is sifted before anybody looks.
+ * that the core keeps to the contract: nothing goes in twice, and a key that changed is sifted before the heap is read.
  */
 #ifndef GIUSTO_POLICY_PROOF_H
 #define GIUSTO_POLICY_PROOF_H

@@ -254,7 +254,7 @@ static inline void any_server(gi_u32 index, gi_u32 kind, int exists)
 
 /*
  * Any pool of `count` servers at time NOW. All consumption up to then is booked, unless the call is a tick or a charge
- * itself: any other begins with them, and finds a pool as they leave it. The charged core runs server 0, if anybody.
+ * itself: any other begins with them, and finds a pool as they leave it. The charged core runs server 0, if any.
  */
 static inline void any_pool(gi_u32 count, int booked_all)
 {

@@ -20,7 +20,7 @@ pub enum Order {
     /// The earlier deadline first, ties by index; unlimited servers last.
     Edf,
     /// EDF with virtual deadlines on one core that is in a mode, LO or HI (Asy20); for servers of that, and
-    /// [`Kind::Unlimited`] last. Never idle while anybody is ready: who is out of budget runs on what is left over.
+    /// [`Kind::Unlimited`] last. Never idle while any server is ready: a server out of budget runs on what is left over.
     MixedCriticality,
 }
 
@@ -377,6 +377,12 @@ impl Pool {
     /// What it has consumed boosted beyond its budget, in ns.
     pub fn boost_ns(&self, id: Id) -> u64 {
         self.look(id)[2]
+    }
+
+    /// What [`Pool::left_ns`] and [`Pool::deadline_ns`] tell, for one look.
+    pub fn left_and_deadline_ns(&self, id: Id) -> (i64, u64) {
+        let [left, deadline, _] = self.look(id);
+        (left as i64, deadline)
     }
 
     fn look(&self, id: Id) -> [u64; 3] {

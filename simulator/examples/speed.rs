@@ -1,4 +1,4 @@
-//! Jobs per second: 10 tasks, rate monotonic, U = 0.8, one core, nobody watching.
+//! Jobs per second: 10 tasks, rate monotonic, U = 0.8, one core, no observer.
 //!
 //! `speed [SECONDS]` simulates that long, 3,000 s unless said. `speed SECONDS jobs` prints what each task got, finished jobs,
 //! worst response time and sum of all in ns; `speed SECONDS tasks` the tasks, so that others can play them: period, worst case and

@@ -154,7 +154,7 @@ impl<'a, S: Scheduler> Play<'a, S> {
         Ok(self.changes > before)
     }
 
-    /// Tells the scheduler who became ready or idle; whether anybody did.
+    /// Tells the scheduler which virtual CPUs became ready or idle; whether any did.
     fn wake(&mut self, now: u64) -> bool {
         let mut any = false;
         while let Some(server) = self.touched.pop() {

@@ -20,7 +20,7 @@ struct Part {
     members: Vec<usize>,
     /// Decide again at this time.
     until: u64,
-    /// Since the last decision, when it was, somebody woke or went idle.
+    /// Since the last decision, when it was, a server woke or went idle.
     touched: bool,
     decided: u64,
     mode: CoreMode,

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
 
-/// Does `work` for 0 to n − 1 on all processors of the machine. The results are in that order, whoever was faster; of several
-/// errors the first in that order counts.
+/// Does `work` for 0 to n − 1 on all processors of the machine. The results are in that order, whichever thread was faster; of
+/// several errors the first in that order counts.
 pub fn in_parallel<T: Send, E: Send>(n: usize, work: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new((0..n).map(|_| None).collect::<Vec<Option<Result<T, E>>>>());

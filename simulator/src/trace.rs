@@ -14,13 +14,13 @@ pub trait Observer {
     fn slice(&mut self, _server: usize, _job: Option<(u32, u64)>, _from: u64, _to: u64) -> Result<(), Error> {
         Ok(())
     }
-    /// Nobody had `core` from `from` to `to`. Stretches that touch are not joined.
+    /// No server had `core` from `from` to `to`. Stretches that touch are not joined.
     fn idle(&mut self, _core: u32, _from: u64, _to: u64) -> Result<(), Error> {
         Ok(())
     }
 }
 
-/// Nobody watches.
+/// The observer that records nothing.
 pub struct Unobserved;
 
 impl Observer for Unobserved {}

@@ -10,7 +10,7 @@ pub struct Watch {
     from: u64,
     window: u64,
     cores: usize,
-    /// Processor time in ns, by window; in it by server, and last of nobody.
+    /// Processor time in ns, by window; in it by server, and last what no server had.
     windows: Vec<Vec<u64>>,
     responses: Vec<Stats>,
     idle: Vec<Stretch>,
@@ -70,8 +70,8 @@ impl Watch {
         &self.responses[server]
     }
 
-    /// Shares of all cores' time by window: by server, and last that of nobody. Each row adds up to 1 but the last, if it was cut
-    /// short.
+    /// Shares of all cores' time by window: by server, and last what no server had. Each row adds up to 1 but the last, if it was
+    /// cut short.
     pub fn shares(&self) -> impl Iterator<Item = Vec<f64>> + '_ {
         let all = (self.window * self.cores as u64) as f64;
         self.windows.iter().map(move |row| row.iter().map(|&ns| ns as f64 / all).collect())

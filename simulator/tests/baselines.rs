@@ -85,7 +85,7 @@ fn hogs_get_shares_by_weight() {
 
 #[test]
 fn hogs_get_shares_by_weight_on_several_cores() {
-    // Nobody can use more than one core. Fair keeps shares per core, so the weights on each core must be the same.
+    // No server can use more than one core. Fair keeps shares per core, so the weights on each core must be the same.
     for (cores, weights) in [(2, &[256, 256, 256][..]), (2, &[1, 2, 3]), (4, &[256; 10]), (3, &[5, 4, 3, 3])] {
         shares(credit, cores, weights, 2 * CREDIT);
     }
@@ -141,7 +141,7 @@ fn credit_preempts_over_at_once_for_under_but_not_for_over() {
     credit.ready(0, true, 65 * MS);
     run(&mut credit, 65, 66);
     assert_eq!(credit.running(0), Some(0));
-    // OVER preempts nobody: 1 gets the core only when 0 sleeps.
+    // OVER preempts no server: 1 gets the core only when 0 sleeps.
     credit.ready(1, false, 66 * MS);
     run(&mut credit, 66, 67);
     credit.ready(1, true, 67 * MS);
@@ -205,7 +205,7 @@ fn credit_boost_ends_at_the_tick() {
 }
 
 #[test]
-fn fair_keeps_everybody_within_a_slice_of_its_share_at_any_time() {
+fn fair_keeps_every_server_within_a_slice_of_its_share_at_any_time() {
     // The bound on lag of Stoica and Abdel-Wahab. Without eligibility the heavy one would run its ten slices in a row.
     let weights = [1000, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100];
     for end in 1..400 {
@@ -227,7 +227,7 @@ fn fair_preempts_for_an_earlier_deadline() {
     assert_eq!(two.worst[2], MS);
     let equal = play(&mut fair(1, &[1024, 1024]), 1, &[Hog, wakes], 500 * MS);
     assert_eq!(equal.worst[1], MS + 2 * MS + MS / 2);
-    // With an idle core it disturbs nobody: its own is busy, as 0 is the only one that began on core 0.
+    // With an idle core it disturbs no server: its own is busy, as 0 is the only one that began on core 0.
     let loads = [Hog, periodic(1, SECOND, 0), wakes];
     let idle = play(&mut fair(2, &[1024, 1024, 8192]), 2, &loads, 500 * MS);
     assert!(idle.schedule.iter().all(|(_, running)| running[0] == Some(0)));
@@ -252,7 +252,7 @@ impl<S: Scheduler> Scheduler for Eager<S> {
 }
 
 #[test]
-fn decisions_that_nobody_needs_change_nothing() {
+fn decisions_that_are_not_needed_change_nothing() {
     let loads =
         [Hog, Hog, periodic(2 * MS, 7 * MS, MS), periodic(11 * MS, 50 * MS, 0), Thinking { run: MS, sleep: MS }];
     for cores in [1, 2, 3] {

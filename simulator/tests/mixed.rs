@@ -1,5 +1,5 @@
-//! Services on cores of their own under mixed criticality, and beside it under the baselines: nothing is lost, nobody moves, and where
-//! nobody is hot it is EDF.
+//! Services on cores of their own under mixed criticality, and beside it under the baselines: nothing is lost, no server moves,
+//! and where no server is hot it is EDF.
 
 use giusto_model::{Duration, JobRecord, Release, ServerKind, Task};
 use giusto_policy::{Back, CoreMode, Kind, Mixed, Order, Params, Pool};
@@ -54,7 +54,8 @@ fn random_load(rng: &mut ChaCha8Rng) -> Option<Workload> {
     }
 }
 
-/// Checks that a slice is on no other core at the time, and adds up processor time. `bound`: nobody runs on another core than its own.
+/// Checks that a slice is on no other core at the time, and adds up processor time. `bound`: no server runs on another core than
+/// its own.
 struct Ledger<'a> {
     watch: Watch,
     ran: Vec<u64>,
@@ -145,10 +146,10 @@ fn processor_time_is_conserved_and_shares_add_up_to_one_under_all_schedulers() {
                 assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
             }
             let cores_idle = ledger.watch.idled();
-            let nobodys: u64 = rows.iter().map(|row| row[count]).sum();
-            assert_eq!(cores_idle.iter().map(|core| core.ns).sum::<u64>(), nobodys);
-            idle += u64::from(nobodys > 0);
-            full += u64::from(nobodys == 0);
+            let idles: u64 = rows.iter().map(|row| row[count]).sum();
+            assert_eq!(cores_idle.iter().map(|core| core.ns).sum::<u64>(), idles);
+            idle += u64::from(idles > 0);
+            full += u64::from(idles == 0);
             split += u64::from(cores_idle.iter().any(|core| 0 < core.deep_ns && core.deep_ns < core.ns));
         }
         hot += pools.critical().iter().map(|core| core.times).sum::<u64>();
@@ -184,7 +185,7 @@ fn edf(jobs: &[(usize, u64, u64, u64)]) -> Vec<u64> {
 }
 
 #[test]
-fn where_nobody_asks_for_more_a_mixed_pool_is_edf_by_virtual_deadlines() {
+fn where_no_server_asks_for_more_a_mixed_pool_is_edf_by_virtual_deadlines() {
     let mut rng = ChaCha8Rng::seed_from_u64(12);
     let (mut jobs_seen, mut preempted, mut high_seen, mut virtual_first) = (0u64, 0u64, 0u64, 0u64);
     for round in 0..300u64 {
@@ -231,7 +232,7 @@ fn where_nobody_asks_for_more_a_mixed_pool_is_edf_by_virtual_deadlines() {
         }
         let system = system(1, loads);
         simulate_with(&mut pools, &system, ns(2000 * MS), round, &mut Both(&mut slices, &mut records)).unwrap();
-        assert_eq!(pools.critical()[0].times, 0, "nobody asks");
+        assert_eq!(pools.critical()[0].times, 0, "none asks");
         records.sort_by_key(|(server, job)| (job.release, *server));
         let jobs: Vec<(usize, u64, u64, u64)> = records
             .iter()
@@ -368,7 +369,7 @@ fn the_time_in_hi_is_that_between_the_moments_at_which_the_core_enters_and_leave
         .unwrap();
     let seen = pools.critical()[0];
     assert_eq!((seen.times, seen.time), (1, ns(998 * MS)));
-    // Nobody has asked for anything: the mode is LO.
+    // No server has asked for anything: the mode is LO.
     let mut pool = mixed_pool();
     assert_eq!((pool.core_mode(0), pool.decide(0).until), (CoreMode::Lo, None));
     let mut pools = Partitioned::new([pool]);

@@ -54,7 +54,8 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
     let single = [(1, 1.0)];
     let constant = [(100, 1.0)];
     let two = [(40, 0.75), (280, 0.25)];
-    // Exact: M/D/1 and M/G/1, of Pollaczek and Khinchine, and that who finds nobody has his service time: 1 − U of all.
+    // Exact: M/D/1 and M/G/1, of Pollaczek and Khinchine, and that a request that finds no other has its own service time: 1 − U
+    // of all.
     let exact = [
         ("M/D/1", question(Server::Deferrable, 200, 200, "0.004/ms", &constant, &single), 133.3333, Some((100, 0.6))),
         ("M/G/1", question(Server::Periodic, 10, 10, "0.004/ms", &two, &single), 100.0 + 0.004 * 20800.0 / 1.2, None),

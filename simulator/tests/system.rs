@@ -160,8 +160,8 @@ fn reservations_change_and_boosts_come_when_they_should() {
     let boosted = System { changes: vec![(Instant::from_ns(3), boost)], ..servers() };
     // [0, 2) on its budget, [3, 9) boosted.
     assert_eq!(jobs(&boosted, 100, 0)[0].finish, Some(Instant::from_ns(9)));
-    let nobody = Change::Boost { server: 7, until: Instant::from_ns(9) };
-    let wrong = System { changes: vec![(Instant::from_ns(3), nobody)], ..servers() };
+    let unknown = Change::Boost { server: 7, until: Instant::from_ns(9) };
+    let wrong = System { changes: vec![(Instant::from_ns(3), unknown)], ..servers() };
     assert!(simulate(&wrong, ns(100), 0, &mut Unobserved).is_err());
 }
 

@@ -4,7 +4,7 @@
 use crate::adopt;
 use crate::error::{Fault, SiteError};
 use crate::fields::Grammar;
-use crate::file::Form;
+use crate::file::{Form, LARGEST_FILE};
 use crate::source::Source;
 use crate::start;
 use crate::suggest::{did_you_mean, shown};
@@ -13,7 +13,8 @@ use crate::value::{self, count, name, parsed, scalar};
 use giusto_model::{Listen, STOPPED};
 use std::path::{Path, PathBuf};
 
-const FORM: Form = Form { what: "an agent's file", example: "sites/agent.yaml", like: "a few lines of YAML" };
+const FORM: Form =
+    Form { what: "an agent's file", example: "sites/agent.yaml", like: "a few lines of YAML", largest: LARGEST_FILE };
 
 pub(crate) const AGENT: Grammar = Grammar {
     what: "an agent's file",
@@ -59,7 +60,7 @@ pub struct AgentTask {
 pub enum Control {
     /// The agent starts it when a mode first has it, as a process group of its own; then SIGSTOP and SIGCONT to the group.
     Start(Vec<String>),
-    /// Somebody else started it; this file has the id of a process of its process group. SIGSTOP and SIGCONT to the group.
+    /// Another process started it; this file has the id of a process of its process group. SIGSTOP and SIGCONT to the group.
     PidFile(PathBuf),
     /// All processes of this cgroup, by the freezer; its path below the hierarchy's root.
     Cgroup(String),

@@ -1,4 +1,4 @@
-//! When messages or requests came, as somebody recorded it.
+//! When messages or requests came, as a trace recorded it.
 
 use giusto_model::Duration;
 

@@ -27,7 +27,7 @@ impl Grammar {
         self.read_beside(node, at, |_| false)
     }
 
-    /// The same; keys that are `foreign` are somebody else's.
+    /// The same; keys that are `foreign` are for another reader.
     pub(crate) fn read_beside<'a>(
         &'a self,
         node: &'a Node,

@@ -6,7 +6,9 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Largest file, in bytes: 1 MiB.
+/// Largest site file, in bytes: 32 MiB, some 200,000 services with three tasks each.
+pub const LARGEST_SITE: usize = 32 << 20;
+/// Largest file of any other kind, in bytes: 1 MiB.
 pub const LARGEST_FILE: usize = 1 << 20;
 
 /// A kind of file, in the words of its errors.
@@ -17,6 +19,8 @@ pub(crate) struct Form {
     pub(crate) example: &'static str,
     /// How large it ordinarily is.
     pub(crate) like: &'static str,
+    /// How large it may be, in bytes.
+    pub(crate) largest: usize,
 }
 
 impl Form {
@@ -32,7 +36,7 @@ impl Form {
         path.metadata()
             .and_then(regular)
             .and_then(|()| File::open(path))
-            .and_then(|file| file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut bytes))
+            .and_then(|file| file.take(self.largest as u64 + 1).read_to_end(&mut bytes))
             .map_err(|error| self.unreadable(&name, &error))?;
         self.bounded(&name, bytes.len())?;
         String::from_utf8(bytes).map(|text| (name.clone(), text)).map_err(|error| {
@@ -44,14 +48,14 @@ impl Form {
         })
     }
 
-    /// Refuses more than [`LARGEST_FILE`].
+    /// Refuses a larger one.
     pub(crate) fn bounded(&self, file: &str, bytes: usize) -> Result<(), SiteError> {
-        if bytes <= LARGEST_FILE {
+        if bytes <= self.largest {
             return Ok(());
         }
         Err(SiteError::File {
             file: file.to_string(),
-            found: format!("the file is larger than {} KiB", LARGEST_FILE / 1024),
+            found: format!("the file is larger than {} MiB", self.largest >> 20),
             expected: format!("expected {}, which is {}", self.what, self.like),
         })
     }

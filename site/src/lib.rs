@@ -3,7 +3,7 @@
 //!
 //! `cli` calls it for every verb that takes a site. Text comes in; a checked [`Site`] or the first error goes out. An
 //! error names file, line and column, shows the line and says what was expected: exit code 2. Keys that the design knows
-//! and nobody has built yet are errors of their own ("not built yet"), so that nothing written is silently ignored.
+//! and that are not built yet are errors of their own ("not built yet"), so that nothing written is silently ignored.
 //!
 //! It does not decide whether a site fits its hosts (`planner`), nor whether programs, processes, cgroups or cores exist
 //! (`compute`, `daemon`).
@@ -38,7 +38,7 @@ mod vcpus;
 
 pub use arrivals::{read_arrivals, TraceError};
 pub use error::{Located, SiteError};
-pub use file::LARGEST_FILE;
+pub use file::{LARGEST_FILE, LARGEST_SITE};
 
 use error::Fault;
 use fields::Grammar;
@@ -48,7 +48,8 @@ use source::Source;
 use std::path::Path;
 use tree::Node;
 
-const FORM: Form = Form { what: "a site file", example: "sites/walk.yaml", like: "a few lines of YAML" };
+const FORM: Form =
+    Form { what: "a site file", example: "sites/walk.yaml", like: "a few lines of YAML", largest: LARGEST_SITE };
 
 const SITE: Grammar = Grammar {
     what: "a site",
@@ -56,7 +57,7 @@ const SITE: Grammar = Grammar {
     later: &[],
 };
 
-/// Reads the site file at `path`, of at most [`LARGEST_FILE`] bytes.
+/// Reads the site file at `path`, of at most [`LARGEST_SITE`] bytes.
 ///
 /// # Errors
 /// [`SiteError::File`] if it cannot be read, [`SiteError::Text`] if it is not a site.
@@ -76,7 +77,7 @@ pub fn text(path: &Path) -> Result<String, SiteError> {
 /// same folder. O(n) for n bytes of text with ordinary keys.
 ///
 /// # Errors
-/// [`SiteError::Text`] for the first thing in it that makes no sense; [`SiteError::File`] beyond [`LARGEST_FILE`].
+/// [`SiteError::Text`] for the first thing in it that makes no sense; [`SiteError::File`] beyond [`LARGEST_SITE`].
 pub fn parse(name: &str, text: &str) -> Result<Site, SiteError> {
     FORM.bounded(name, text.len())?;
     let source = Source::new(name, text);

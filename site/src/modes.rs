@@ -68,7 +68,7 @@ pub(crate) fn read(site: &Fields<'_>, services: &mut [Service]) -> Result<Option
     Ok(Some(SiteModes { changes, modes }))
 }
 
-/// Somebody has modes, and the site has none.
+/// A service has modes, and the site has none.
 fn missing(site: &Fields<'_>, service: &Service) -> Fault {
     let local = service.modes.first().map_or(RUNNING, |mode| mode.name.as_str());
     let found = format!("service '{}' has modes, and it is not said when it is in which", service.name);
@@ -81,7 +81,7 @@ fn mode(key: &Text, value: &Node, services: &[Service], first: bool) -> Result<S
     let mode_name = name(key, "a mode")?;
     let entries = match &value.kind {
         Kind::Map(entries) => entries.as_slice(),
-        // The same as before: nobody is named.
+        // The same as before: no service is named.
         Kind::Empty if !first => &[],
         _ => return Err(value.fault(format!("found {} here", value.form()), MODES)),
     };

@@ -1,18 +1,19 @@
-//! How a service is run: `restart`, `essential`, `user`, `group`, `limits`, `environment`, `directory` and
-//! `after-end`.
+//! How a service is run: `restart`, `essential`, `user`, `group`, `limits`, `environment`, `directory`,
+//! `after-end` and `end-within`.
 
 use crate::error::Fault;
 use crate::fields::Fields;
 use crate::start;
 use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node};
-use crate::value::{scalar, text};
-use giusto_model::{Limit, Origin, Process, Restart};
+use crate::value::{duration, scalar, text};
+use giusto_model::{Duration, Limit, Origin, Process, Restart};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// For what Giusto starts; one that is adopted has them already.
-const STARTED: [&str; 7] = ["restart", "user", "group", "limits", "environment", "directory", "after-end"];
+const STARTED: [&str; 8] =
+    ["restart", "user", "group", "limits", "environment", "directory", "after-end", "end-within"];
 const TRUTH: &str = "expected essential: yes (its end ends everything, with exit code 4) or no";
 const LIMITS: &str = "expected limits by their names, such as limits: {memory: 512M, tasks: 64, nofile: 1024}";
 const BYTES: &str = "expected bytes, such as 512M or 4096 (K, M, G and T are powers of 1024), or unlimited";
@@ -50,7 +51,20 @@ pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<
         environment: fields.get("environment").map_or(Ok(BTreeMap::new()), environment)?,
         directory: fields.get("directory").map(|node| directory(node, base)).transpose()?,
         after_end: fields.get("after-end").map_or(Ok(Vec::new()), start::read)?,
+        end_within: fields.get("end-within").map(end_within).transpose()?,
     })
+}
+
+fn end_within(node: &Node) -> Result<Duration, Fault> {
+    let within = duration(node)?;
+    if within.is_zero() || within > Process::LONGEST_END {
+        let expected = format!(
+            "expected how long it may take to end after SIGTERM, above 0 and at most {}, such as end-within: 8s",
+            Process::LONGEST_END
+        );
+        return Err(node.fault(format!("{within} is not how long an end may take"), expected));
+    }
+    Ok(within)
 }
 
 fn truth(node: &Node) -> Result<bool, Fault> {
@@ -155,7 +169,7 @@ fn directory(node: &Node, base: &Path) -> Result<PathBuf, Fault> {
 
 #[cfg(test)]
 mod tests {
-    use giusto_model::{Limit, Restart, Service};
+    use giusto_model::{Duration, Limit, Process, Restart, Service};
 
     fn service(rest: &str) -> Result<Service, String> {
         let text = format!("giusto: 1\nhosts: {{a: {{cores: 0}}}}\nservices:\n  x: {{{rest}, promise: leftovers}}\n");
@@ -165,7 +179,7 @@ mod tests {
     #[test]
     fn what_systemd_can_say_of_a_service_is_read() {
         let all = "start: make, restart: always, user: nobody, group: '65534', directory: work, \
-                   after-end: tell --all 'it is gone', \
+                   after-end: tell --all 'it is gone', end-within: 8s, \
                    limits: {memory: 512M, tasks: 64, nofile: 1024, core: 0, as: unlimited}, \
                    environment: {LANG: C.UTF-8, EMPTY: '', GIVEN: 'yes'}";
         let process = service(all).unwrap().process;
@@ -177,7 +191,9 @@ mod tests {
         assert_eq!(process.environment["GIVEN"], "yes");
         assert_eq!(process.directory.as_deref(), Some(std::path::Path::new("/etc/work")));
         assert_eq!(process.after_end, ["tell", "--all", "it is gone"]);
+        assert_eq!(process.end_within(), Duration::from_secs(8));
         assert!(service("start: make").unwrap().process.is_default());
+        assert_eq!(service("start: make").unwrap().process.end_within(), Process::END);
         let last = service("start: make, essential: yes").unwrap().process;
         assert_eq!((last.restart, last.essential), (Restart::Never, true));
     }
@@ -206,6 +222,10 @@ mod tests {
             ("start: make, afterend: tell", "did you mean 'after-end'?"),
             ("start: make, essential: yes, after-end: tell", "leave one of the two out"),
             ("adopt: {pid: 77}, after-end: tell", "does not go with 'adopt'"),
+            ("start: make, end-within: 0s", "above 0 and at most 10 s"),
+            ("start: make, end-within: 11s", "above 0 and at most 10 s"),
+            ("start: make, end-within: 5", "has no unit"),
+            ("adopt: {pid: 77}, end-within: 5s", "does not go with 'adopt'"),
             ("start: make, user: 'a b'", "not the name of a user"),
         ] {
             let error = service(rest).unwrap_err();

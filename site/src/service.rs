@@ -49,6 +49,7 @@ pub(crate) const SERVICE: Grammar = Grammar {
         "environment",
         "directory",
         "after-end",
+        "end-within",
     ],
     later: &[],
 };

@@ -43,7 +43,7 @@ pub(crate) fn name(text: &Text, what: &str) -> Result<String, Fault> {
 
 /// A length of time with its unit.
 pub(crate) fn duration(node: &Node) -> Result<Duration, Fault> {
-    parsed(node, "expected a duration with its unit (ns, us, ms, s), such as 50us or 1.5ms")
+    parsed(node, "expected a duration with its unit (ns, us, ms, s, min, h, d), such as 50us or 1.5ms")
 }
 
 /// A share of a core below 100 %. `example` shows one.

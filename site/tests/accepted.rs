@@ -5,7 +5,7 @@ use giusto_model::{
     PacketUnit, Promise, Release, Scheduler, ServerKind, Service, ServiceTime, Site, SiteCriticality, TaskError,
     Tokens, Unused,
 };
-use giusto_site::{parse, read, SiteError, LARGEST_FILE};
+use giusto_site::{parse, read, SiteError, LARGEST_SITE};
 use std::path::Path;
 
 fn example(name: &str) -> Site {
@@ -205,8 +205,8 @@ fn files_that_cannot_be_read_are_named_with_what_to_do() {
         (read(&missing).unwrap_err(), "check its spelling"),
         (read(folder.path()).unwrap_err(), "name a site file in this directory"),
         (read(&pipe).unwrap_err(), "a pipe or a device"),
-        (error("large.yaml", "#\n".repeat(LARGEST_FILE).as_bytes()), "larger than 1024 KiB"),
-        (error("large-binary.yaml", &vec![0xff; LARGEST_FILE + 1]), "larger than 1024 KiB"),
+        (error("large.yaml", "#\n".repeat(LARGEST_SITE).as_bytes()), "larger than 32 MiB"),
+        (error("large-binary.yaml", &vec![0xff; LARGEST_SITE + 1]), "larger than 32 MiB"),
     ] {
         let text = error.to_string();
         assert!(matches!(error, SiteError::File { .. }) && text.contains(part), "{text}");

@@ -229,14 +229,14 @@ fn files_that_cannot_be_read_are_named_with_what_to_do() {
     };
     let large = format!("<system><task p=\"7\" d=\"7\" e=\"2\"/>{}</system>", " ".repeat(LARGEST_FILE));
     for (found, expected) in [
-        (error(large.as_bytes()), "larger than 1024 KiB"),
+        (error(large.as_bytes()), "larger than 1 MiB"),
         (error(b"<system>\n<task name=\"\xff\"/></system>"), "system.xml:2:13: this is not UTF-8 text"),
         (
             read(&folder.path().join("none.xml"), Unit::Ms).unwrap_err().to_string(),
             "such as avionics.xml; check its spelling",
         ),
         (read(folder.path(), Unit::Ms).unwrap_err().to_string(), "a file of CARTS in this directory"),
-        (parse("large.xml", &large, Unit::Ms).unwrap_err().to_string(), "larger than 1024 KiB"),
+        (parse("large.xml", &large, Unit::Ms).unwrap_err().to_string(), "larger than 1 MiB"),
     ] {
         assert!(found.contains(expected), "{found}");
     }

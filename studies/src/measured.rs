@@ -17,7 +17,7 @@ const GENERATOR: Generator = Generator { cpu: Some(0), fifo_priority: Some(50) }
 const PROFILE: u32 = 300;
 /// Before what counts.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// Places in its period at which a server of the simulation begins: nobody knows the real one's.
+/// Places in its period at which a server of the simulation begins: that of the real one is unknown.
 const PHASES: u64 = 8;
 
 /// A service that runs on a server.

@@ -53,7 +53,7 @@ pub fn read_log(from: impl BufRead) -> Result<Vec<JobRecord>, Error> {
             return Err(bad(format!("from start to end are {} us, and period says {period}", end - start)));
         }
         if cell(6)? == 0 {
-            return Err(bad("c_period is 0, so the phase has no timer and nobody knows when its work was due".into()));
+            return Err(bad("c_period is 0, so the phase has no timer, and when its work was due is unknown".into()));
         }
         let timer = end - late.max(0);
         let (done, after) = if slack < 0 { (end, end) } else { (timer - slack, timer) };

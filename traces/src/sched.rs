@@ -89,7 +89,7 @@ pub fn read_sched(mut from: impl BufRead, wanted: &Select) -> Result<Imported, E
                 overwritten = true;
                 continue;
             }
-            // Whoever wrote it was stopped.
+            // The program that wrote it was stopped.
             Err(_) if !complete => {
                 truncated = true;
                 continue;

@@ -252,7 +252,7 @@ fn a_recording_that_ends_in_the_middle_of_a_line_says_so() {
 }
 
 #[test]
-fn whoever_is_not_there_or_several_is_told_with_who_is() {
+fn a_thread_that_is_missing_or_ambiguous_is_named_with_the_candidates() {
     let played = play(&[(0, 1), (1, 2), (4, 9), (5, 1), (0, 1), (1, 2), (4, 9)], 0);
     let text = played.lines.join("\n") + "\n";
     let of = |name: &str| read_sched(text.as_bytes(), &Select::Name(name.into()));

@@ -38,7 +38,7 @@ pub enum Source {
     /// A trial: it knows how each run was made.
     #[default]
     Trial,
-    /// Files of a reference and of what is to be judged; nobody knows what was measured.
+    /// Files of a reference and of what is to be judged; what was measured is unknown.
     Files,
 }
 
@@ -102,7 +102,7 @@ impl Round {
 }
 
 impl Arms {
-    /// Runs of which nobody knows the rounds: every two runs of the `reference` make one with the run to be judged, so three
+    /// Runs whose rounds are unknown: every two runs of the `reference` make one with the run to be judged, so three
     /// of them make three rounds. That these share runs is known to the resampling; that all were made under the same
     /// conditions must be so.
     pub fn of_files(reference: &[Sample], measured: &Sample) -> Self {

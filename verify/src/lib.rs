@@ -2,7 +2,8 @@
 //! chance, a verdict, and a report for people. And will it be kept? An independent check of the certificates of a plan.
 //!
 //! Called by the command line (`giusto verify`, `run --trial`, `check --certificate`) and the studies. A plan flows in, and
-//! what holds or the first thing that does not flows out ([`check_plan`]). In flow response times, run by run
+//! what holds or the first thing that does not flows out ([`check_plan`]; with its site [`check_site`]). In flow response
+//! times, run by run
 //! ([`Sample`], from [`giusto_model::JobRecord`]), grouped in [`Arms`]; out flow a [`Comparison`] (serialisable), a
 //! terminal [`table()`] and a self-contained HTML page ([`report_html`]), both as text. Its drawing serves results of
 //! `analysis` and of studies too ([`plane_svg`], [`curves_svg`]). It reads and writes no file, takes
@@ -35,8 +36,8 @@ mod words;
 pub use arms::{Arm, Arms, Predicted, Round, Source};
 pub use bootstrap::{Estimate, REPLICATES};
 pub use certificate::{
-    check_plan, read_plan, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface, CheckedMode,
-    CheckedService, CheckedTopic, NoPlan,
+    check_plan, check_site, read_plan, unchecked, unchecked_in, Broken, Checked, CheckedCore, CheckedEnsemble,
+    CheckedInterface, CheckedMode, CheckedService, CheckedTopic, NoPlan, OfSite, Unchecked,
 };
 pub use compare::{compare, compare_two};
 pub use comparison::{Comparison, NoiseFloor, Row, TwoWay};

@@ -214,7 +214,7 @@ fn draw(svg: &mut String, view: View, curve: &Curve, axis: &Axis, y: &dyn Fn(f64
     let mut visible = visible.peekable();
     while let Some(&(ns, count)) = visible.next() {
         let (x, height) = (axis.x(ns as f64), y(slower(count)));
-        // What nobody can see is left out, but the last step is always there.
+        // What is too small to be seen is left out, but the last step is always there.
         let near = |(px, py): (f64, f64)| (x - px).abs() < FINE && (height - py).abs() < FINE;
         if visible.peek().is_some() && drawn.is_some_and(near) {
             continue;

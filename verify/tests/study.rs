@@ -65,7 +65,7 @@ fn arms_of_a_set_are_resampled_together() {
     assert!((-0.8..-0.2).contains(&one.estimate.low) && one.estimate.high < -0.3, "{one:?}");
     let turned = &judged(&ORDERED.replace("['a', 'b']", "['b', 'a']"), &csv).unwrap()[0];
     assert_eq!(turned.finding, Finding::Fails);
-    // Where sets decide which arm is less, nobody can tell.
+    // Where sets decide which arm is less, the finding is "cannot tell".
     let csv = table(30, |set, arm| bases[set] + if arm == "b" { [7.0, -7.0][set % 2] } else { 0.0 });
     assert_eq!(judged(ORDERED, &csv).unwrap()[0].finding, Finding::CannotTell);
     // A pooled mean weighs sets by their jobs: set 0 has nearly all.

@@ -1,4 +1,4 @@
-//! When a promise is kept, missed, or nobody can tell.
+//! When a promise is kept, when it is missed, and when the verdict is "cannot tell".
 
 mod common;
 
@@ -257,7 +257,7 @@ fn the_table_lines_up() {
 }
 
 #[test]
-fn a_percentile_that_never_finished_is_told_as_such_and_one_that_nobody_knows_is_not() {
+fn a_percentile_that_never_finished_is_told_as_such_and_an_unknown_one_is_not() {
     let judged = |run: Sample, p: &str| {
         let promised = Within { percentile: p.parse().unwrap(), within: Duration::from_ms(1) };
         let kept = kept(&[promised], &[run], 1).unwrap();

@@ -6,8 +6,10 @@ use crate::gallop::first;
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Server};
 
-/// Steps of one test; a second or so.
-const MOST_STEPS: u32 = 1_000_000;
+/// Steps from the shortest window on, which find the shortest in which too much is asked for; some hundredths of a second.
+const FIRST_STEPS: u32 = 10_000;
+/// Steps of one test from the longest window down; a second or so.
+const MOST_STEPS: u32 = 5_000_000;
 
 /// What servers can ask for, at most, in a window of length t that ends with a deadline, in whole ns.
 ///
@@ -81,32 +83,62 @@ impl<'a> Demand<'a> {
     }
 }
 
-/// Whether no window asks for more than its length, from the shortest period on: `Ok(Ok(bound))`, or the shortest stretch of
-/// windows in which one does. Without a deferrable server the sum of bandwidths is the whole test.
+/// Whether no window asks for more than its length, from the shortest period on: `Ok(Ok(bound))`, or a stretch of windows in
+/// which one does, the shortest unless that is far away. Without a deferrable server the sum of bandwidths is the whole test.
 ///
 /// A server misses at the end e of a window in which it had work throughout a period, so shorter windows than the shortest
 /// period do not count. From one stretch without steps to the next; stretches in which less is asked for than was there
-/// before them are passed over.
+/// before them are passed over. What is left then is decided from the longest window down (QPA, Zhang and Burns 2009): where
+/// demand(t) ≤ t, no window between both asks for too much, since demand never falls. That takes one demand a step.
 pub(super) fn windows(servers: &[Server], bandwidth: Bandwidth) -> Result<Result<Option<Duration>, Window>, Error> {
+    windows_after(servers, bandwidth, FIRST_STEPS)
+}
+
+/// The same with so many steps from the shortest window on.
+fn windows_after(
+    servers: &[Server],
+    bandwidth: Bandwidth,
+    steps: u32,
+) -> Result<Result<Option<Duration>, Window>, Error> {
     if servers.iter().all(|server| !server.kind.renewal().keeps_budget()) {
         return Ok(Ok(None));
     }
     let demand = Demand::new(servers)?;
     let least = servers.iter().map(|server| server.period.ns()).min().unwrap_or(0);
     let last = bound(servers, bandwidth, least).ok_or(Error::Steps)?;
+    let fits = Ok(Ok(Some(Duration::from_ns(last))));
+    let asked = |t: u64| demand.at(Duration::from_ns(t));
+    let refused = |at: u64, asked: u128| {
+        let server = servers.iter().position(|server| server.period.ns() <= at).unwrap_or(0);
+        let at = Duration::from_ns(at);
+        Ok(Err(Window { server, at, demand: length(asked)?, supply: at }))
+    };
     let mut from = least;
-    for _ in 0..MOST_STEPS {
+    for _ in 0..steps {
         let until = demand.until_step(from).min(last);
         let at = demand.most_above(demand.step_until(from, least), until).max(from);
-        let asked = demand.at(Duration::from_ns(at));
-        if asked > u128::from(at) {
-            let server = servers.iter().position(|server| server.period.ns() <= at).unwrap_or(0);
-            let at = Duration::from_ns(at);
-            return Ok(Err(Window { server, at, demand: length(asked)?, supply: at }));
+        let most = asked(at);
+        if most > u128::from(at) {
+            return refused(at, most);
         }
-        match first(until, last, |t| demand.at(Duration::from_ns(t)) > u128::from(until)) {
+        match first(until, last, |t| asked(t) > u128::from(until)) {
             Some(next) => from = next,
-            None => return Ok(Ok(Some(Duration::from_ns(last)))),
+            None => return fits,
+        }
+    }
+    let mut until = last;
+    for _ in 0..MOST_STEPS {
+        let begin = demand.step_until(until, from);
+        let at = demand.most_above(begin, until);
+        let most = asked(at);
+        if most > u128::from(at) {
+            return refused(at, most);
+        }
+        // All of the stretch is looked at, and what is longer than its demand at the end.
+        let before = begin.min(u64::try_from(asked(until)).unwrap_or(begin));
+        match before.checked_sub(1).filter(|before| *before >= from) {
+            Some(before) => until = before,
+            None => return fits,
         }
     }
     Err(Error::Steps)
@@ -129,4 +161,61 @@ fn bound(servers: &[Server], bandwidth: Bandwidth, least: u64) -> Option<u64> {
     });
     let repeats = common.and_then(|common| common.checked_add(least));
     line.into_iter().chain(repeats).min().map(|bound| bound.max(least))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::servers::sum;
+    use super::*;
+    use giusto_model::ServerKind::{ConstantBandwidth, Deferrable, Polling};
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    #[test]
+    fn from_the_longest_window_down_the_answer_is_the_same() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let (mut fits, mut refused) = (0, 0);
+        for _ in 0..3000 {
+            let count = rng.random_range(1..=4u64);
+            let mut server = |kind| {
+                let period = rng.random_range(2..=60u64);
+                let budget = rng.random_range(1..=(2 * period).div_ceil(count).min(period));
+                Server { kind, budget: Duration::from_ns(budget), period: Duration::from_ns(period) }
+            };
+            let kinds = [Deferrable, Polling, ConstantBandwidth, Deferrable];
+            let servers: Vec<Server> = kinds[..count as usize].iter().map(|kind| server(*kind)).collect();
+            let bandwidth = sum(&servers).unwrap();
+            if bandwidth > Bandwidth::ONE {
+                continue;
+            }
+            let all = windows_after(&servers, bandwidth, MOST_STEPS).unwrap();
+            for steps in [0, 1, 3] {
+                let down = windows_after(&servers, bandwidth, steps).unwrap();
+                assert_eq!(down.is_ok(), all.is_ok(), "{servers:?} {steps}: {down:?} {all:?}");
+                if let Err(window) = down {
+                    let asked = Demand::new(&servers).unwrap().at(window.at);
+                    assert!(asked > u128::from(window.at.ns()) && window.demand.ns() as u128 == asked, "{servers:?}");
+                }
+            }
+            *(if all.is_ok() { &mut fits } else { &mut refused }) += 1;
+        }
+        assert!(fits > 300 && refused > 300, "{fits} {refused}");
+    }
+
+    #[test]
+    fn a_set_of_a_million_periods_before_its_bound_is_decided() {
+        let server = |kind, budget, period| Server {
+            kind,
+            budget: Duration::from_ns(budget),
+            period: Duration::from_ns(period),
+        };
+        let second = 1_000_000_000;
+        let servers = [
+            server(Deferrable, 1_000_000, second),
+            server(Polling, second - 1_000_002, second),
+            server(Polling, 1, second - 63),
+        ];
+        let found = windows(&servers, sum(&servers).unwrap()).unwrap();
+        assert!(found.as_ref().is_ok_and(|until| until.unwrap().ns() / second > 900_000), "{found:?}");
+    }
 }

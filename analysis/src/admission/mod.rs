@@ -16,7 +16,7 @@
 //! deadline, under fixed priorities or beside a deferrable server; under fixed priorities also the next budget. What it is
 //! supplied in any window is not less for it.
 //!
-//! A core is whole: whoever takes time from it must be one of the servers. What the sum of bandwidths may be of it, so that
+//! A core is whole: all that takes time from it must be one of the servers. What the sum of bandwidths may be of it, so that
 //! something is left over for the rest of the machine, is the caller's `capacity`; it says nothing about when that time comes.
 //!
 //! Sources: Lee11 (§ II, server algorithms), Abe22 ("Fixed Priority Scheduling", "What About EDF?"); for deferrable

@@ -133,7 +133,7 @@ mod tests {
                 let (series, line) = (law.series(x), law.height * (-law.decay * x).exp());
                 assert!((series - line).abs() <= 1e-9 * line + 1e-15, "{load} {x}: {series} {line}");
             }
-            // Somebody is served for a part of ρ of all time, and E[U] = ρ/2(1 − ρ).
+            // The server is busy for a part of ρ of all time, and E[U] = ρ/2(1 − ρ).
             assert!((law.beyond(0.0) - load).abs() < 1e-10, "{load}: {}", law.beyond(0.0));
             let mean = load / 2.0 / (1.0 - load);
             assert!((law.excess(0.0) - mean).abs() < 1e-8 * (1.0 + mean), "{load}: {} {mean}", law.excess(0.0));

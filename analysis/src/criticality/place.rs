@@ -8,7 +8,7 @@ use giusto_model::Bandwidth;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 
-/// Who is where. Nobody moves afterwards, a high server never.
+/// Which server is on which core. No server moves afterwards, a high one never.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placement {

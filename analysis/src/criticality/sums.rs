@@ -74,7 +74,7 @@ impl Sums {
         Utilizations { u1_1, u2_1, u2_2 }
     }
 
-    /// U1(1) + U2(2), what everybody may take at the very most.
+    /// U1(1) + U2(2), what all servers may take at the very most.
     pub(super) fn most(&self) -> Exact {
         &self.low + &self.worst
     }

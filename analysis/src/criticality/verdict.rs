@@ -106,7 +106,7 @@ pub struct Unfit {
     /// Which condition fails.
     pub why: Why,
     /// The less strict test that Asy20 allows would pass: EDF on optimistic budgets, U1(1) + U2(1) ≤ c. Then nothing is
-    /// promised to anybody once a high one takes more than that.
+    /// promised to any server once a high one takes more than that.
     pub less_strict: bool,
 }
 

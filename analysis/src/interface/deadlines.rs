@@ -14,6 +14,10 @@ use std::iter;
 /// Tasks looked at in one test, some tens of milliseconds. What takes longer is undecided; that happens only where the budget is within a
 /// millionth or so of U · Π.
 const MOST_LOOKS: u64 = 10_000_000;
+/// Tasks looked at in all tests of one search; from then on budgets close to U are undecided sooner.
+const ALL_LOOKS: u64 = 20 * MOST_LOOKS;
+/// A test may always look at so many.
+const FEWEST_LOOKS: u64 = 100_000;
 /// Deadlines that are looked at before anything is asked.
 const MOST_NEAR: u128 = 1 << 12;
 
@@ -33,8 +37,11 @@ pub(super) struct Deadlines {
     unused: (u64, u64),
     /// How far the last step went that looked at all tasks.
     stride: u64,
-    /// Tasks that may still be looked at in this test.
+    /// Tasks that may be looked at in one test.
+    most: u64,
+    /// Tasks that may still be looked at in this test, and in all.
     left: u64,
+    rest: u64,
     /// A length that was tested, and for how many looks.
     pace: (u64, u64),
     /// As far as tests are to go from now on.
@@ -43,7 +50,7 @@ pub(super) struct Deadlines {
 
 impl Deadlines {
     /// For checked tasks with U ≤ 1.
-    pub(super) fn new(tasks: &[Task], latency: u64) -> Result<Self, Error> {
+    pub(super) fn new(tasks: &[Task], latency: u64, effort: u32) -> Result<Self, Error> {
         let (lines, load) = (due_lines(tasks)?, Load::new(tasks));
         let slope = Fraction::of(&load).floor();
         let unused = (slope.1 - slope.0, slope.1);
@@ -59,7 +66,9 @@ impl Deadlines {
             near: 0,
             unused,
             stride: 0,
-            left: MOST_LOOKS,
+            most: MOST_LOOKS.saturating_mul(effort.into()),
+            left: 0,
+            rest: ALL_LOOKS.saturating_mul(effort.into()),
             pace: (2 * longest, 16 * count),
             reach: None,
         };
@@ -153,6 +162,32 @@ impl Deadlines {
         }
     }
 
+    /// See [`Demands::check`]; `until` as [`Deadlines::bound`] says, with `most` looks.
+    fn down(&mut self, server: &Server, until: u64, most: u64) -> Verdict {
+        let (mut below, mut end) = (0, self.near.max(1));
+        loop {
+            let (looked, mut last) = (self.left, Some(end.min(until)));
+            while let Some(t) = last.filter(|t| *t > below) {
+                if self.left == 0 {
+                    return Verdict::Undecided;
+                }
+                last = self.step(server, t);
+                if last == Some(t) {
+                    return Verdict::Missed;
+                }
+            }
+            if end >= until {
+                return Verdict::Enough;
+            }
+            // What is to come at this pace; the early deadlines are closer to being missed than others.
+            self.pace = (end - below, looked - self.left);
+            if below > 0 && until / self.pace.0 > 4 * most / self.pace.1.max(1) {
+                return Verdict::Undecided;
+            }
+            (below, end) = (end, end.saturating_mul(4));
+        }
+    }
+
     /// A time after which `server` misses no deadline first; `None`: there is none, or beyond 62 bits.
     fn bound(&self, server: &Server) -> Option<u64> {
         let share = (server.top, server.bottom * u128::from(server.period));
@@ -203,29 +238,11 @@ impl Demands for Deadlines {
     /// is missed is mostly missed early. O(n) a step.
     fn check(&mut self, server: &Server) -> Result<Verdict, Error> {
         let Some(until) = self.bound(server) else { return Ok(Verdict::Undecided) };
-        self.left = MOST_LOOKS;
-        let (mut below, mut end) = (0, self.near.max(1));
-        loop {
-            let (looked, mut last) = (self.left, Some(end.min(until)));
-            while let Some(t) = last.filter(|t| *t > below) {
-                if self.left == 0 {
-                    return Ok(Verdict::Undecided);
-                }
-                last = self.step(server, t);
-                if last == Some(t) {
-                    return Ok(Verdict::Missed);
-                }
-            }
-            if end >= until {
-                return Ok(Verdict::Enough);
-            }
-            // What is to come at this pace; the early deadlines are closer to being missed than others.
-            self.pace = (end - below, looked - self.left);
-            if below > 0 && until / self.pace.0 > 4 * MOST_LOOKS / self.pace.1.max(1) {
-                return Ok(Verdict::Undecided);
-            }
-            (below, end) = (end, end.saturating_mul(4));
-        }
+        let most = self.most.min(self.rest / 4).max(FEWEST_LOOKS);
+        self.left = most;
+        let verdict = self.down(server, until, most);
+        self.rest = self.rest.saturating_sub(most - self.left);
+        Ok(verdict)
     }
 
     fn sharpen(&mut self, _: &Round) -> Result<Option<Server>, Error> {
@@ -235,8 +252,9 @@ impl Demands for Deadlines {
     /// What is supplied up to some time must be as much as the line above dbf, so that the lines of sbf and dbf cross soon after.
     fn keep_clear(&mut self) -> bool {
         let (length, looks) = self.pace;
-        let most = (MOST_LOOKS / looks.max(1)).max(1).saturating_mul(length / 4).min(LONGEST - 1);
-        let reach = self.reach.map_or(most, |reach| reach / 2);
+        let affordable = self.most.min(self.rest / 4).max(FEWEST_LOOKS);
+        let most = (affordable / looks.max(1)).max(1).saturating_mul(length / 4).min(LONGEST - 1);
+        let reach = self.reach.map_or(most, |reach| (reach / 2).min(most));
         self.reach = Some(reach);
         let line = self.load.line(reach).filter(|line| *line < reach.saturating_sub(self.latency));
         if let Some(line) = line {
@@ -262,7 +280,7 @@ impl Deadlines {
         }
         let mut server = Server { delay: Delay::Until(server.period), ..*server };
         let Some(until) = self.bound(&server) else { return Ok(None) };
-        let mut left = 4 * MOST_LOOKS / self.levels.lines().len() as u64;
+        let mut left = 4 * self.most / self.levels.lines().len() as u64;
         let mut last = until;
         while let Some(from) = last_deadline(self.levels.lines(), last) {
             let Some(rest) = left.checked_sub(1) else { return Ok(None) };

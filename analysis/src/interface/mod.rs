@@ -4,6 +4,17 @@
 //! nanoseconds; bandwidths that decide are compared as exact fractions. Offsets are ignored: all tasks count as sporadic,
 //! which is sufficient, and exact for sporadic tasks. Copies count as so many tasks.
 //!
+//! What took the place of Lee11's names:
+//!
+//! | Lee11 | here |
+//! |---|---|
+//! | sbf (eq. 1) | [`Resource::supply`], and its inverse [`Resource::inverse`] |
+//! | usbf, the line Θ/Π·(t − (Π − Θ)) above sbf | `Need::short`, `Need::slope`: least bandwidth with which it reaches a point |
+//! | CrT, the critical time points (Lemma 3) | points that a candidate once missed (`Need`), for D ≤ T and EDF too |
+//! | B_min(Π, t) (Lemma 4) | `Need::slope`, in integers; `Need::least`: the exact budget, without the line |
+//! | MaxResPeriod (Theorem 1) | where one point rules out all longer ones (`Need::next`): [`Interface::searched`] |
+//! | Algorithm 1 | [`interface`]: a sweep that jumps over all periods without a better whole budget |
+//!
 //! [`Resource`] is what supplies, [`demand`] what a task set asks for; `schedulable` compares the two and gives a
 //! [`Certificate`], the points that decide.
 
@@ -16,6 +27,7 @@ mod edf;
 mod error;
 mod exact;
 mod fixed;
+mod given;
 mod lattice;
 mod levels;
 mod lines;
@@ -35,7 +47,8 @@ pub use certificate::{Certificate, Shortfall};
 pub use error::ResourceError;
 pub use exact::Fraction;
 pub use giusto_model::{Point, Scheduler};
-pub use question::{default_quantum, interface, Family, Interface, Question, Refusal};
+pub use given::interface_with_deadline;
+pub use question::{default_quantum, interface, interface_with, Family, Interface, Question, Refusal};
 pub use range::interface_within;
 pub use supply::Resource;
 

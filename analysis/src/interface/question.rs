@@ -131,6 +131,12 @@ pub fn default_quantum(tasks: &[Task]) -> Duration {
 /// tasks, a quantum or period of 0, times beyond 73 years, periods that do not divide each other (aligned), no quantum within
 /// a period, a task with more than 20,000,000 points, a given period's budget so close to U · Π that it takes too long.
 pub fn interface(tasks: &[Task], question: &Question) -> Result<Result<Interface, Refusal>, Error> {
+    interface_with(tasks, question, 1)
+}
+
+/// As [`interface`], with `effort` times as many steps before a budget close to U counts as undecided (EDF): the more, the nearer
+/// [`Interface::at_least`] is to the bandwidth, until both are the same.
+pub fn interface_with(tasks: &[Task], question: &Question, effort: u32) -> Result<Result<Interface, Refusal>, Error> {
     check(tasks)?;
     question.check(tasks)?;
     let demanding = inflated(tasks, question.preemption)?;
@@ -151,9 +157,9 @@ pub fn interface(tasks: &[Task], question: &Question) -> Result<Result<Interface
             })
         }
         None => {
-            let demands = Deadlines::new(&demanding, waiting)?;
+            let demands = Deadlines::new(&demanding, waiting, effort)?;
             answer(tasks, &demanding, &load, question, demands, LONGEST / question.quantum.ns(), |server| {
-                Deadlines::new(&demanding, question.latency.ns())?.longest_delay(server)
+                Deadlines::new(&demanding, question.latency.ns(), effort)?.longest_delay(server)
             })
         }
     }

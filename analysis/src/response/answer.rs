@@ -79,7 +79,7 @@ impl Question {
         let chains = grid.chains(self, rounding)?;
         let steps = |chain: &Chain| match self.server {
             Server::ConstantBandwidth => reanchored::steps(chain),
-            _ => chain.period as f64 * chain.states(chain.decay()).max(chain.period as f64),
+            _ => chain.period as f64 * chain.size().max(chain.period as f64),
         };
         if let Some((chain, _)) = chains.iter().find(|(chain, _)| steps(chain) > MOST_STEPS) {
             return Err(Error::Fine { states: steps(chain) as u64 });
@@ -117,6 +117,10 @@ pub fn response(
     precision: Precision,
 ) -> Result<Response, Error> {
     question.check()?;
+    // Its period says nothing, and may be far too long for a grid.
+    let whole = (question.budget == question.period && question.server != Server::ConstantBandwidth)
+        .then(|| question.whole_core());
+    let question = whole.as_ref().unwrap_or(question);
     if let Some(&p) = percentiles.iter().find(|p| !(**p > 0.0 && **p < 100.0)) {
         return Err(Error::Percentile { p: p.to_string() });
     }

@@ -45,6 +45,17 @@ const DEPTH: f64 = 24.0;
 const CIRCLE: f64 = 0.2;
 /// Most states of one distribution.
 const MOST_STATES: f64 = 2e7;
+/// Where the tail is so many times as long as what lies before it, it is known from its poles alone.
+const LONG: f64 = 8.0;
+/// What differs from the tail by less than this, summed over all states, is the tail.
+const TAIL: f64 = 1e-10;
+
+/// Pr{V = l}: the work that is unfinished when a period begins.
+pub(super) struct Unfinished {
+    pub(super) shares: Vec<f64>,
+    /// At the end Pr{V = l + B} = Pr{V = l}·e^(−B · this), and beyond; none where all shares that count are there.
+    pub(super) decay: Option<f64>,
+}
 
 impl Chain {
     /// λ times the mean work: how much of a slot is asked for in a slot.
@@ -85,6 +96,29 @@ impl Chain {
         DEPTH / decay
     }
 
+    /// States that [`Chain::unfinished`] works with, about: for [`Error::Fine`].
+    pub(super) fn size(&self) -> f64 {
+        let (all, before) = (self.states(self.decay()), self.before_tail());
+        if LONG * before < all {
+            before + (6 * self.budget) as f64
+        } else {
+            all
+        }
+    }
+
+    /// About so many states differ from the tail. Near the load the next poles solve P·ln a(e^s) = B·s + 2πi, and with a to the
+    /// second order s² = 4πi/(B·E c²/E c), whose real part is √(2π/(B·E c²/E c)); at most about 2/c.
+    fn before_tail(&self) -> f64 {
+        let square: f64 = self.work.iter().map(|&(slots, p)| p * (slots as f64).powi(2)).sum();
+        let spread = (self.budget as f64 * square / mean(&self.work) / TAU).sqrt();
+        DEPTH * spread.max(self.most() as f64 / 2.0) + (2 * self.budget + 4 * self.most()) as f64
+    }
+
+    /// The most work of one arrival.
+    fn most(&self) -> usize {
+        self.work.last().map_or(0, |&(slots, _)| slots)
+    }
+
     /// Pr{V = l}: the work that is unfinished when a period begins, the same under a deferrable server and under a periodic one
     /// that has its budget at the end of its period (Theorem 5, Corollary 9). Replaces the iteration of Algorithm 1 by its fixed
     /// point. O(B · M + M log M) for M states.
@@ -96,10 +130,87 @@ impl Chain {
     ///
     /// The sum is a polynomial in y of degree B − 1, and it vanishes where the left side does: at the B − 1 roots z_k ≠ 1 of
     /// z^B = a(z)^P in the closed unit disk. Hence it is c · Π (y − y(z_k)), with c from V(1) = 1.
-    pub(super) fn unfinished(&self) -> Result<Vec<f64>, Error> {
+    ///
+    /// Near the load V has a tail far longer than all the rest: that of the pole R = e^decay, and where all work and B have a
+    /// common part g, of R·e^(2πij/g) too. It is taken off V(z) before that is inverted, so that the states to look at do not
+    /// depend on how near the load is: Pr{V = l} = w_l + Σ_j c_j z_j^(−l), and w falls as the next poles say.
+    pub(super) fn unfinished(&self) -> Result<Unfinished, Error> {
+        let Chain { period, budget, arrival, ref work, .. } = *self;
         let decay = self.decay();
-        let most = self.work.last().map_or(0, |&(slots, _)| slots);
-        let states = self.states(decay).max((2 * self.budget + 4 * most) as f64);
+        let roots = outside(&Polynomial { period, budget, arrival, work })?;
+        let all = self.states(decay);
+        let mut before = self.before_tail();
+        while LONG * before < all {
+            if let Some(found) = self.with_tail(before as usize, decay, &roots)? {
+                return Ok(found);
+            }
+            before *= 2.0;
+        }
+        let states = all.max((2 * budget + 4 * self.most()) as f64);
+        let shares = self.inverted(states, decay, &roots, &[])?;
+        Ok(Unfinished { shares: shares.into_iter().map(|share| share.max(0.0)).collect(), decay: None })
+        // rounding
+    }
+
+    /// V with its tail from a state below `states` on; `None` if it begins later.
+    fn with_tail(&self, states: usize, decay: f64, roots: &[Complex<f64>]) -> Result<Option<Unfinished>, Error> {
+        let poles = self.poles(decay, roots);
+        let mut shares = self.inverted(states as f64, DEPTH / states as f64, roots, &poles)?;
+        // So near the load V(z) at 1 is a quotient of two small numbers: their rounding looks like a pole there, and does not
+        // fall.
+        let (end, stride) = (shares.len() / 8 * 7, poles.len());
+        for first in 0..stride {
+            let mean = |last: &[f64]| last.iter().step_by(stride).sum::<f64>() / last.len().div_ceil(stride) as f64;
+            let begin = end.next_multiple_of(stride) + first;
+            let constant = shares.get(begin..).filter(|last| !last.is_empty()).map_or(0.0, mean);
+            shares[first..].iter_mut().step_by(stride).for_each(|share| *share -= constant);
+        }
+        let least = TAIL / shares.len() as f64;
+        let from = shares.iter().rposition(|share| share.abs() > least).map_or(0, |last| last + 1);
+        if from > end {
+            return Ok(None);
+        }
+        // A period moves what differs by B at most, takes B states off the end, and five more show how it goes on.
+        shares.resize(from, 0.0);
+        shares.resize(from + 8 * self.budget + self.jobs.last().map_or(0, |job| job.slots) + 2, 0.0);
+        let fall = (-decay * stride as f64).exp();
+        let mut geometric = Vec::with_capacity(shares.len());
+        for (l, share) in shares.iter_mut().enumerate() {
+            let own = match l.checked_sub(stride) {
+                Some(before) => fall * geometric[before],
+                None => poles.iter().map(|pole| (pole.weight / pole.at.powu(l as u32)).re).sum::<f64>(),
+            };
+            geometric.push(own);
+            *share = (*share + own).max(0.0);
+        }
+        Ok(Some(Unfinished { shares, decay: Some(decay) }))
+    }
+
+    /// The poles of V(z) at distance e^decay, of which c_j/(1 − z/z_j) are the parts. z·a'/a is the same at each.
+    fn poles(&self, decay: f64, roots: &[Complex<f64>]) -> Vec<Pole> {
+        let common = self.work.iter().fold(self.budget, |common, &(slots, _)| num_integer::gcd(common, slots));
+        let (mut a, mut slope) = (1.0 - self.arrival, 0.0);
+        for &(slots, p) in &self.work {
+            let share = self.arrival * p * (decay * slots as f64).exp();
+            a += share;
+            slope += share * slots as f64;
+        }
+        let at = |j: usize| Complex::from_polar(decay.exp(), TAU * j as f64 / common as f64);
+        let mut points: Vec<At> = (0..common)
+            .map(|j| At { y: a / at(j), a: Complex::new(a, 0.0), product: Complex::new(1.0, 0.0) })
+            .collect();
+        multiply(&mut points, roots);
+        let (period, budget) = (self.period as f64, self.budget as f64);
+        let scale = (budget - period * self.load()) / (period * slope / a - budget);
+        let weight = |(j, point): (usize, &At)| {
+            let down = if j == 0 { Complex::new(-(-decay).exp_m1(), 0.0) } else { 1.0 - 1.0 / at(j) };
+            Pole { at: at(j), weight: down * point.product * scale }
+        };
+        points.iter().enumerate().map(weight).collect()
+    }
+
+    /// The coefficients of V(z) without the parts of `poles`; those left fall like e^(−decay · l).
+    fn inverted(&self, states: f64, decay: f64, roots: &[Complex<f64>], poles: &[Pole]) -> Result<Vec<f64>, Error> {
         if states > MOST_STATES {
             return Err(Error::Fine { states: states as u64 });
         }
@@ -108,8 +219,7 @@ impl Chain {
         let (forward, inverse) = transforms(states);
         let circle = unit_circle(states);
         let mut points = self.on_circle(&*forward, &circle, radius);
-        let Chain { period, budget, arrival, ref work, .. } = *self;
-        multiply(&mut points, &outside(&Polynomial { period, budget, arrival, work })?);
+        multiply(&mut points, roots);
         let (period, budget) = (self.period as f64, self.budget as f64);
         let scale = budget - period * self.load(); // the derivative of the left factor at 1, and of the right one's (1 − 1/z)
         let shrink = (-budget * radius.ln()).exp();
@@ -118,7 +228,9 @@ impl Chain {
             let back = circle[turns].conj() * shrink; // z^(−B)
             turns = (turns + self.budget) % states;
             let returns = point.a.powu(self.period as u32) * back;
-            (1.0 - turn.conj() / radius) * point.product * scale / (1.0 - returns)
+            let all = (1.0 - turn.conj() / radius) * point.product * scale / (1.0 - returns);
+            let part = |pole: &Pole| pole.weight / (1.0 - turn * radius / pole.at);
+            all - poles.iter().map(part).sum::<Complex<f64>>()
         };
         let mut values: Vec<Complex<f64>> = points.iter().zip(&circle).map(&mut value).collect();
         // What a real transform has no imaginary part in.
@@ -130,7 +242,7 @@ impl Chain {
         inverse.process(&mut values, &mut shares).map_err(|_| Error::Fine { states: states as u64 })?;
         let (mut power, step) = (1.0 / states as f64, 1.0 / radius);
         for share in &mut shares {
-            *share = (*share * power).max(0.0); // rounding
+            *share *= power;
             power *= step;
         }
         Ok(shares)
@@ -208,6 +320,12 @@ fn unit_circle(n: usize) -> Vec<Complex<f64>> {
         })
         .take(n)
         .collect()
+}
+
+/// A pole of V(z) and the weight of its part, weight/(1 − z/at).
+struct Pole {
+    at: Complex<f64>,
+    weight: Complex<f64>,
 }
 
 /// A point of the circle.

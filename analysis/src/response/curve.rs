@@ -7,12 +7,40 @@ use super::question::Server;
 use super::reanchored;
 use crate::Error;
 
+/// No response time is longer, in ns: 146 years.
+const LONGEST: f64 = (1u64 << 62) as f64;
+
+/// The continuous part of a law, with its weight in the curve.
+#[derive(Clone, Debug)]
+struct Spread {
+    /// Without atoms, up to the end of slot i.
+    up_to: Vec<f64>,
+    /// All of it.
+    top: f64,
+    /// Slots after which what is above falls by e^(−this), from the last of them on; `None`: it has ended.
+    falls: Option<(usize, f64)>,
+    weight: f64,
+}
+
+impl Spread {
+    /// Up to the end of slot `i`.
+    fn at(&self, i: usize) -> f64 {
+        match (self.up_to.get(i), self.falls) {
+            (Some(up_to), _) => *up_to,
+            (None, None) => self.top,
+            (None, Some((period, falls))) => {
+                let periods = (i - self.up_to.len()) / period + 1;
+                self.top - (self.top - self.up_to[i - periods * period]) * (-falls * periods as f64).exp()
+            }
+        }
+    }
+}
+
 /// Pr{R ≤ t} on one grid: a continuous part, known at the ends of slots, and atoms, each at its own time.
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
     slot: f64,
-    /// Without atoms, up to the end of slot i.
-    spread: Vec<f64>,
+    parts: Vec<Spread>,
     /// Times in ns, ascending, and Pr{R is an atom ≤ t}.
     atoms: Vec<(f64, f64)>,
     /// In ns.
@@ -23,7 +51,7 @@ impl Curve {
     /// The weighted sum of the laws of `chains`.
     pub(super) fn new(chains: &[(Chain, f64)], grid: Grid, server: Server) -> Result<Curve, Error> {
         let slot = grid.slot();
-        let mut curve = Curve { slot, spread: Vec::new(), atoms: Vec::new(), mean: 0.0 };
+        let mut curve = Curve { slot, parts: Vec::new(), atoms: Vec::new(), mean: 0.0 };
         for (chain, weight) in chains {
             let law = match server {
                 Server::Deferrable => Law::deferrable(chain, &chain.unfinished()?),
@@ -44,8 +72,14 @@ impl Curve {
     fn add(&mut self, chain: &Chain, law: Law, weight: f64) {
         let gap = chain.period - chain.budget;
         let mut all = law.up_to;
-        let top = all.last().copied().unwrap_or(0.0);
-        self.mean += weight * self.slot * all.iter().map(|up_to| top - up_to).sum::<f64>();
+        let end = all.last().copied().unwrap_or(0.0);
+        let falls = law.falls.map(|falls| (chain.period, falls));
+        // Of what goes on, a geometric series of what the last period has.
+        let series = |falls: f64| (-falls).exp() / -(-falls).exp_m1();
+        let last = all.len().saturating_sub(chain.period);
+        let top = falls.map_or(end, |(_, falls)| end + series(falls) * (end - all[last - 1]));
+        let above = |from: usize| all[from..].iter().map(|up_to| top - up_to).sum::<f64>();
+        self.mean += weight * self.slot * (above(0) + falls.map_or(0.0, |(_, falls)| series(falls) * above(last)));
         let mut here = vec![0.0; all.len()];
         for atom in law.atoms {
             let job = chain.jobs[atom.job];
@@ -57,17 +91,12 @@ impl Curve {
             atoms += atom;
             *up_to -= atoms;
         }
-        let last = |values: &[f64]| values.last().copied().unwrap_or(0.0);
-        let (mine, its) = (last(&self.spread), last(&all));
-        let length = self.spread.len().max(all.len());
-        self.spread.resize(length, mine);
-        all.resize(length, its);
-        self.spread.iter_mut().zip(all).for_each(|(sum, p)| *sum += weight * p);
+        self.parts.push(Spread { up_to: all, top: top - atoms, falls, weight });
     }
 
     /// Probability of all that was computed: what lacks of 1 is beyond the last slot.
     pub(super) fn mass(&self) -> f64 {
-        self.at(f64::MAX)
+        self.parts.iter().map(|part| part.weight * part.top).sum::<f64>() + self.atoms_at(f64::MAX)
     }
 
     /// Pr{R ≤ ns}.
@@ -78,10 +107,17 @@ impl Curve {
     fn spread_at(&self, ns: f64) -> f64 {
         let slots = ns / self.slot;
         let i = slots as usize; // saturates
-        match (self.spread.get(i), self.spread.get(i.saturating_add(1))) {
-            (Some(low), Some(high)) => low + (slots - i as f64) * (high - low),
-            _ => self.spread.last().copied().unwrap_or(0.0),
-        }
+        let of = |part: &Spread| {
+            let low = part.at(i);
+            part.weight * (low + (slots - i as f64) * (part.at(i.saturating_add(1)) - low))
+        };
+        self.parts.iter().map(of).sum()
+    }
+
+    /// Up to here all is known one by one, in ns, and whether it goes on.
+    fn reach(&self) -> (f64, bool) {
+        let slots = self.parts.iter().map(|part| part.up_to.len()).max().unwrap_or(0);
+        (slots as f64 * self.slot, self.parts.iter().any(|part| part.falls.is_some()))
     }
 
     fn atoms_at(&self, ns: f64) -> f64 {
@@ -116,9 +152,12 @@ impl Limit<'_> {
     /// The least t, in ns, with Pr{R ≤ t} ≥ p; `None` beyond what was computed.
     pub(super) fn percentile(&self, p: f64) -> Option<f64> {
         let slot = self.coarse.unwrap_or(self.fine).slot;
-        let end = self.fine.spread.len() as f64 * self.fine.slot;
-        if self.at(end) < p {
-            return None;
+        let (mut end, goes_on) = self.fine.reach();
+        while self.at(end) < p {
+            if !goes_on || end > LONGEST {
+                return None;
+            }
+            end *= 2.0;
         }
         // The end of the slot in which p is reached: F is monotone but for errors of extrapolation, which are small.
         let (mut low, mut high) = (0u64, (end / slot).ceil() as u64);

@@ -1,13 +1,15 @@
 //! From the unfinished work at the start of a period to the response time of a job.
 
-use super::chain::{Chain, Job};
+use super::chain::{Chain, Job, Unfinished};
 use std::collections::BTreeMap;
 
 /// A distribution of response times in slots.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Law {
-    /// Pr{R ≤ x}, atoms included, up to where it ends.
+    /// Pr{R ≤ x}, atoms included, up to where it ends, or goes on as `falls` says.
     pub(super) up_to: Vec<f64>,
+    /// Pr{R > x + P} = Pr{R > x}·e^(−this) over the last P slots and beyond; `None`: nothing is beyond.
+    pub(super) falls: Option<f64>,
     /// Jobs that ran at once and without a stop but at the ends of budgets.
     pub(super) atoms: Vec<Atom>,
 }
@@ -33,12 +35,12 @@ impl Law {
     /// - It is done within x ≤ B slots, within the period, if l + c ≤ x, l being the work in slot n of a server that is off until
     ///   T − B = n + x − B and then on: for B − x slots. Summed over all n this is *one* distribution for each x, that of work
     ///   that waited any number of slots up to P − B and was then served for B − x; those with n + x < B never waited.
-    pub(super) fn deferrable(chain: &Chain, unfinished: &[f64]) -> Law {
+    pub(super) fn deferrable(chain: &Chain, unfinished: &Unfinished) -> Law {
         let (period, budget) = (chain.period, chain.budget);
         let mut tally = Tally::new(chain);
         let mut waited = vec![0.0; budget + 1]; // Σ over the slots without budget, and the first with it
         let mut within = vec![0.0; budget + 1]; // first: done by the end of the period, come x slots before it or later
-        each_slot(chain, unfinished, |n, work| {
+        each_slot(chain, &unfinished.shares, |n, work| {
             let left = period - n;
             tally.later(work, budget.min(left), left, left <= budget);
             if left >= budget {
@@ -52,15 +54,15 @@ impl Law {
             sum += *by;
             *by = sum;
         });
-        tally.within(&mut within, waited, unfinished);
-        tally.law(Some(within), period as f64)
+        tally.within(&mut within, waited, &unfinished.shares);
+        tally.law(Some(within), period as f64).beyond(chain, unfinished)
     }
 
     /// Periodic server. Where in its period the budget lies does not matter: Poisson arrivals look the same from everywhere.
-    pub(super) fn periodic(chain: &Chain, unfinished: &[f64]) -> Law {
+    pub(super) fn periodic(chain: &Chain, unfinished: &Unfinished) -> Law {
         let (period, budget) = (chain.period, chain.budget);
         let mut tally = Tally::new(chain);
-        each_slot(chain, unfinished, |n, work| {
+        each_slot(chain, &unfinished.shares, |n, work| {
             let wait = (period - budget).saturating_sub(n);
             let first = budget.min(period - n);
             for (job, &Job { slots, p, .. }) in chain.jobs.iter().enumerate() {
@@ -72,7 +74,21 @@ impl Law {
             }
             tally.later(work, first, wait + first + period - budget, wait == 0);
         });
-        tally.law(None, period as f64)
+        tally.law(None, period as f64).beyond(chain, unfinished)
+    }
+
+    /// Where what was unfinished goes on beyond what is known of it, so does the law: a turn of B more is a period more.
+    ///
+    /// A job with y left has R from y + (⌈y/B⌉ − 1)(P − B) to 2P more than that. As a slot of budget takes a state off the
+    /// end, the last 2B of y are not complete.
+    fn beyond(mut self, chain: &Chain, unfinished: &Unfinished) -> Law {
+        let Some(decay) = unfinished.decay else { return self };
+        let (period, budget) = (chain.period, chain.budget);
+        let complete = unfinished.shares.len() - 2 * budget - 1;
+        let end = complete + (complete.div_ceil(budget) - 1) * (period - budget);
+        self.up_to.truncate(end + 1);
+        self.falls = Some(decay * budget as f64);
+        self
     }
 }
 
@@ -170,7 +186,7 @@ impl<'a> Tally<'a> {
         });
         let up_to = up_to.collect();
         let there = self.atoms.into_iter().filter(|(_, p)| *p > 0.0);
-        Law { up_to, atoms: there.map(|((job, gaps), p)| Atom { job, gaps, p: p * each }).collect() }
+        Law { up_to, falls: None, atoms: there.map(|((job, gaps), p)| Atom { job, gaps, p: p * each }).collect() }
     }
 }
 

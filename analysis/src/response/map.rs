@@ -2,7 +2,7 @@
 
 use super::answer::response;
 use super::question::{Precision, Question};
-use super::slo::{whole_core, LOOKING};
+use super::slo::LOOKING;
 use crate::Error;
 use giusto_model::{Bandwidth, Duration};
 use rayon::prelude::*;
@@ -52,7 +52,7 @@ pub fn map(
     periods: &[Duration],
     done: &(dyn Fn() + Sync),
 ) -> Result<Map, Error> {
-    let whole = response(&whole_core(question), &[], percentiles, LOOKING)?;
+    let whole = response(&question.whole_core(), &[], percentiles, LOOKING)?;
     let shares = periods.iter().flat_map(|&period| bandwidths.iter().map(move |&share| (period, share)));
     let cell = |(period, share): (Duration, Bandwidth)| {
         let budget = share.times_ceil(period).filter(|budget| !budget.is_zero() && *budget <= period);

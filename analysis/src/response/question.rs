@@ -50,6 +50,14 @@ impl Question {
         self.rate_per_ns() * size * self.mean_service()
     }
 
+    /// The same service on a whole core: M/G/1. With B = P the period does not matter; a short one is solved fastest.
+    pub(super) fn whole_core(&self) -> Question {
+        let shortest = self.service.iter().map(|(time, _)| time.ns()).min().unwrap_or(0);
+        // Service times far shorter than the mean would have far too many slots.
+        let period = Duration::from_ns(shortest.max((self.mean_service() / 10.0) as u64).max(1));
+        Question { server: Server::Deferrable, budget: period, period, ..self.clone() }
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.period.is_zero() {
             return Err(Error::Period);

@@ -1,7 +1,7 @@
 //! The cheapest share of a core that keeps a latency objective [LiH21, § 4.3].
 
 use super::answer::response;
-use super::question::{Precision, Question, Server};
+use super::question::{Precision, Question};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration};
 use rayon::prelude::*;
@@ -74,7 +74,7 @@ pub fn slo(
     if quantum.is_zero() || periods.iter().any(|period| period.is_zero()) {
         return Err(Error::Period);
     }
-    let whole = whole_core(question);
+    let whole = question.whole_core();
     let limit = reached(&whole, objectives, ANSWER)?;
     if let Some((objective, limit)) = objectives.iter().zip(&limit).find(|(o, limit)| **limit < o.percentile) {
         let least = response(&whole, &[], &[objective.percentile], ANSWER)?.percentiles[0].at;
@@ -82,12 +82,6 @@ pub fn slo(
     }
     let choices = periods.par_iter().with_max_len(1).map(|&period| least(question, objectives, period, quantum));
     Ok(Verdict::Achievable(choices.collect::<Result<_, _>>()?))
-}
-
-/// The same service on a whole core: M/G/1. With B = P the period does not matter; a short one is solved fastest.
-pub(super) fn whole_core(question: &Question) -> Question {
-    let shortest = question.service.iter().map(|(time, _)| *time).min().unwrap_or(question.period);
-    Question { server: Server::Deferrable, budget: shortest, period: shortest, ..question.clone() }
 }
 
 /// Percent of response times within each objective.
@@ -103,27 +97,29 @@ fn least(
     period: Duration,
     quantum: Duration,
 ) -> Result<Option<Choice>, Error> {
-    let kept = |budget: u64, precision| -> Result<Option<Vec<f64>>, Error> {
+    let given = |budget: u64, precision| -> Result<Option<Vec<f64>>, Error> {
         let question = Question { budget: Duration::from_ns(budget * quantum.ns()), period, ..question.clone() };
         match reached(&question, objectives, precision) {
             Err(Error::Unstable { .. }) => Ok(None),
-            other => Ok(Some(other?).filter(|r| r.iter().zip(objectives).all(|(r, o)| *r >= o.percentile))),
+            other => other.map(Some),
         }
     };
+    let enough = |reached: &[f64]| reached.iter().zip(objectives).all(|(r, o)| *r >= o.percentile);
+    let kept = |budget, precision| Ok::<_, Error>(given(budget, precision)?.filter(|reached| enough(reached)));
     let whole = period.ns() / quantum.ns();
-    if whole == 0 || kept(whole, LOOKING)?.is_none() && kept(whole, ANSWER)?.is_none() {
+    if whole == 0 {
         return Ok(None);
     }
-    let (mut low, mut high) = (0, whole); // low is too little
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        let enough = match kept(middle, LOOKING) {
-            // So near the load that the queue is too long to be computed, or a percentile lies beyond: far too little.
-            Err(Error::Fine { .. } | Error::Beyond { .. }) => false,
-            other => other?.is_some(),
-        };
-        *(if enough { &mut high } else { &mut low }) = middle;
-    }
+    let all = given(whole, LOOKING)?;
+    let Some(all) = all.filter(|all| enough(all)).map_or_else(|| kept(whole, ANSWER), |all| Ok(Some(all)))? else {
+        return Ok(None);
+    };
+    let look = |budget: u64| match given(budget, LOOKING) {
+        // So near the load that the queue is too long to be computed, or a percentile lies beyond: far too little.
+        Err(Error::Fine { .. } | Error::Beyond { .. }) => Ok(None),
+        other => Ok(other?.map(|reached| room(&reached, objectives))),
+    };
+    let high = boundary(whole, room(&all, objectives), look)?;
     // What was found in haste is looked at again, from a little below.
     let step = (period.ns() / quantum.ns() / 2000).max(1);
     let mut budget = high.saturating_sub(step).max(1);
@@ -141,6 +137,48 @@ fn least(
         budget += step;
     }
     Ok(None)
+}
+
+/// How far the tightest objective is from being missed, as the logarithm of what may be late over what is: 0 where it just is
+/// not.
+fn room(reached: &[f64], objectives: &[Objective]) -> f64 {
+    let of = |(reached, o): (&f64, &Objective)| ((100.0 - o.percentile) / (100.0 - reached).max(1e-9)).ln();
+    reached.iter().zip(objectives).map(of).fold(f64::INFINITY, f64::min)
+}
+
+/// The least n up to `whole`, where `room` is `most`, from which on it is not negative; `None` is far below 0.
+///
+/// The chord between both ends, the value at an end that stays halved (Illinois, Dowell and Jarratt 1971), which takes some six
+/// looks; halves the range where that is slow.
+fn boundary(whole: u64, most: f64, room: impl Fn(u64) -> Result<Option<f64>, Error>) -> Result<u64, Error> {
+    let (mut low, mut high): ((u64, Option<f64>), (u64, f64)) = ((0, None), (whole, most.max(0.0)));
+    let (mut before, mut looks) = (whole, 0u32);
+    let mut last_enough = None;
+    while high.0 - low.0 > 1 {
+        let width = high.0 - low.0;
+        let is_slow = looks % 3 == 2 && width > before / 4;
+        if looks % 3 == 2 {
+            before = width;
+        }
+        let part = match low.1 {
+            Some(short) if !is_slow => -short / (high.1 - short),
+            _ => 0.5,
+        };
+        let middle = low.0 + ((width as f64 * part) as u64).clamp(1, width - 1);
+        looks += 1;
+        let found = room(middle)?;
+        let is_enough = found.is_some_and(|room| room >= 0.0);
+        let again = last_enough == Some(is_enough);
+        last_enough = Some(is_enough);
+        if is_enough {
+            high = (middle, found.unwrap_or(0.0));
+            low.1 = low.1.map(|short| if again { short / 2.0 } else { short });
+        } else {
+            low = (middle, found);
+            high.1 = if again { high.1 / 2.0 } else { high.1 };
+        }
+    }
+    Ok(high.0)
 }
 
 /// Those of `choices` than which no other has both less bandwidth and a shorter hold; by bandwidth.

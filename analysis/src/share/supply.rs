@@ -170,7 +170,7 @@ fn supplied(last: &Busy, t: u64) -> u64 {
     last.before + t.min(last.end) - last.start
 }
 
-/// Busy periods that start in [0, until) on a core that is empty at 0. Two that touch are one: nobody else can run.
+/// Busy periods that start in [0, until) on a core that is empty at 0. Two that touch are one: nothing else can run in between.
 fn busy_periods(streams: impl Iterator<Item = Stream>, until: u64) -> Vec<Busy> {
     let mut next: BinaryHeap<Reverse<(u64, u64, u64)>> =
         streams.map(|s| Reverse((s.offset, s.work, s.period))).collect();

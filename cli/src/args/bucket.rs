@@ -1,5 +1,6 @@
 //! Flags of the analysis of token buckets.
 
+use super::values::percentile;
 use clap::Args;
 use giusto_model::{Percentile, Rate, Tokens};
 use std::path::PathBuf;
@@ -19,13 +20,13 @@ pub(crate) struct BucketArgs {
     #[arg(long, value_name = "TOKENS", requires = "tokens", conflicts_with = "access")]
     pub(crate) depth: Option<Tokens>,
     /// So many messages must not wait at all
-    #[arg(long, value_name = "PERCENTILE", default_value = "p99")]
+    #[arg(long, value_name = "PERCENTILE", default_value = "p99", value_parser = percentile)]
     pub(crate) access: Percentile,
     /// Split messages and bucket over up to so many brokers
     #[arg(long, value_name = "N", default_value_t = 1, requires = "tokens", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) split: u32,
     /// Tell this percentile of the wait; may be repeated
-    #[arg(long, value_name = "PERCENTILE", default_value = "p99")]
+    #[arg(long, value_name = "PERCENTILE", default_value = "p99", value_parser = percentile)]
     pub(crate) percentile: Vec<Percentile>,
     /// Print JSON
     #[arg(long)]
@@ -40,7 +41,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "RATE")]
     pub(crate) tokens: Option<Rate>,
     /// So many messages must not wait at all
-    #[arg(long, value_name = "PERCENTILE", default_value = "p99")]
+    #[arg(long, value_name = "PERCENTILE", default_value = "p99", value_parser = percentile)]
     pub(crate) access: Percentile,
     /// Print JSON
     #[arg(long)]

@@ -3,7 +3,7 @@
 use super::values::{part, span};
 use clap::{Args, ValueEnum};
 use giusto_analysis::admission::Order;
-use giusto_analysis::interface::Scheduler;
+use giusto_analysis::interface::{Resource, Scheduler};
 use giusto_model::{Bandwidth, Duration, Server, ServerKind, Task};
 use giusto_site::carts::Unit;
 use std::path::PathBuf;
@@ -66,6 +66,14 @@ pub(crate) struct InterfaceArgs {
     /// The server's period; when not given, the one that needs least bandwidth
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) period: Option<Duration>,
+    /// With --supply edp and --period: the budget comes within this time of every period, and the least one is looked for
+    #[arg(long, value_name = "TIME", requires = "period", conflicts_with_all = ["carts", "overhead"], value_parser = span)]
+    pub(crate) deadline: Option<Duration>,
+    /// Ask instead whether this is enough: budget/period (with --supply aligned: on boundaries), budget/period@deadline,
+    /// share+delay such as 40%+6ms, or the slots of a table and its length such as 0ms-2ms,5ms-7ms/10ms
+    #[arg(long, value_name = "RESOURCE", value_parser = resource,
+          conflicts_with_all = ["carts", "period", "quantum", "overhead", "vcpus", "deadline"])]
+    pub(crate) given: Option<Resource>,
     /// Cost of one preemption, added to every job and to every budget
     #[arg(long, value_name = "TIME", default_value = "0ns")]
     pub(crate) overhead: Duration,
@@ -100,6 +108,38 @@ pub(crate) enum Supply {
     /// A budget within a deadline in every period (EDP)
     #[value(alias = "explicit-deadline")]
     Edp,
+}
+
+/// `2ms/5ms`, `2ms/5ms@4ms`, `40%+6ms` or `0ms-2ms,5ms-7ms/10ms`
+fn resource(text: &str) -> Result<Resource, String> {
+    let bad = || {
+        format!(
+            "'{text}' is no resource; expected budget/period such as 2ms/5ms, budget/period@deadline such as 2ms/5ms@4ms, \
+             share+delay such as 40%+6ms, or slots/cycle such as 0ms-2ms,5ms-7ms/10ms"
+        )
+    };
+    let time = |text: &str| text.parse::<Duration>().map_err(|error| error.to_string());
+    let found = if let Some((share, delay)) = text.split_once('+') {
+        Resource::Linear { bandwidth: part(share)?, delay: time(delay)? }
+    } else {
+        let (first, period) = text.split_once('/').ok_or_else(bad)?;
+        match period.split_once('@') {
+            _ if first.contains('-') => {
+                let slot = |slot: &str| {
+                    let (from, to) = slot.split_once('-').ok_or_else(bad)?;
+                    Ok::<_, String>([time(from)?, time(to)?])
+                };
+                let slots = first.split(',').map(slot).collect::<Result<_, _>>()?;
+                Resource::Table { cycle: time(period)?, slots }
+            }
+            Some((period, deadline)) => {
+                Resource::ExplicitDeadline { period: time(period)?, budget: time(first)?, deadline: time(deadline)? }
+            }
+            None => Resource::Periodic { period: time(period)?, budget: time(first)? },
+        }
+    };
+    found.validate().map_err(|error| error.to_string())?;
+    Ok(found)
 }
 
 #[derive(Debug, Args)]

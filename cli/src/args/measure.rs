@@ -23,7 +23,7 @@ pub(crate) enum Measure {
         after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure response sites/walk.yaml cache --for 5s --out out/jobs.csv"
     )]
     Response(ResponseArgs),
-    /// Measure what processor time whoever calls this really gets
+    /// Measure what processor time the caller really gets
     ///
     /// Spins at the present policy and priority and reads the clock: where two readings lie apart, there was no processor.
     /// So it measures a whole core, a container, a virtual machine from inside, or the server that 'giusto run' has put it

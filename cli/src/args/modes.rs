@@ -15,7 +15,7 @@ pub(crate) struct ModeArgs {
     /// In another order than the plan says: sequential, batch, greedy or boost
     #[arg(long, value_parser = policy)]
     pub(crate) policy: Option<ChangePolicy>,
-    /// Wait until everybody has changed, and tell what each step took
+    /// Wait until all services have changed, and print what each step took
     #[arg(long)]
     pub(crate) wait: bool,
     /// Print JSON

@@ -1,6 +1,6 @@
 //! Flags of the analysis of requests that come at random.
 
-use super::values::{part, span};
+use super::values::{part, percent, span};
 use clap::{Args, ValueEnum};
 use giusto_analysis::response::Objective;
 use giusto_model::{Bandwidth, Duration, Rate};
@@ -51,8 +51,8 @@ pub(crate) struct RandomArgs {
     /// Tell the share of response times up to this; may be repeated
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) at: Vec<Duration>,
-    /// Tell this percentile; may be repeated [default: 50, 90, 99, 99.9]
-    #[arg(long, value_name = "PERCENT")]
+    /// Tell this percentile; may be repeated [default: p50, p90, p99, p99.9]
+    #[arg(long, value_name = "PERCENTILE", value_parser = percent)]
     pub(crate) percentile: Vec<f64>,
     /// The paper's model on one grid with so many slots in a mean service time, its bias included, instead of the limit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -85,7 +85,7 @@ pub(crate) struct MapArgs {
     #[command(flatten)]
     pub(crate) requests: RequestArgs,
     /// A percentile to map; may be repeated
-    #[arg(long, value_name = "PERCENT", default_value = "90")]
+    #[arg(long, value_name = "PERCENTILE", default_value = "p90", value_parser = percent)]
     pub(crate) percentile: Vec<f64>,
     /// Bandwidths [default: from a little more than the load to the whole core]
     #[arg(long, value_name = "FROM..TO", value_parser = bandwidths)]
@@ -148,7 +148,6 @@ fn weighted_size(text: &str) -> Result<(u32, Option<Bandwidth>), String> {
 /// `p90=30ms`
 fn objective(text: &str) -> Result<Objective, String> {
     let bad = || format!("'{text}' is not an objective; expected a percentile and a latency, such as p90=30ms");
-    let (percentile, within) = text.strip_prefix('p').and_then(|rest| rest.split_once('=')).ok_or_else(bad)?;
-    let percentile = percentile.parse().ok().filter(|p| *p > 0.0 && *p < 100.0).ok_or_else(bad)?;
-    Ok(Objective { percentile, within: span(within)? })
+    let (percentile, within) = text.split_once('=').ok_or_else(bad)?;
+    Ok(Objective { percentile: percent(percentile)?, within: span(within)? })
 }

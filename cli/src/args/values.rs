@@ -1,6 +1,6 @@
 //! Values that several verbs take.
 
-use giusto_model::{Bandwidth, Duration, Within};
+use giusto_model::{Bandwidth, Duration, Percentile, Within};
 
 /// Some time.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
@@ -19,9 +19,22 @@ pub(super) fn part(text: &str) -> Result<Bandwidth, String> {
     Err(format!("{} is more than a whole core; for {text} percent write {text}%", share.percent()))
 }
 
+/// `p99` or `99`.
+pub(super) fn percentile(text: &str) -> Result<Percentile, String> {
+    format!("p{}", text.strip_prefix('p').unwrap_or(text)).parse()
+}
+
+/// `p99` or `99`, with any number of decimals.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let found = text.strip_prefix('p').unwrap_or(text).parse().ok().filter(|p| *p > 0.0 && *p < 100.0);
+    found.ok_or_else(|| {
+        format!("'{text}' is not a percentile; expected a number between 0 and 100, such as 99.9 or p99.9")
+    })
+}
+
 /// `p90=30ms`, exactly
 pub(super) fn within(text: &str) -> Result<Within, String> {
     let bad = || format!("'{text}' is not a promise; expected a percentile and a latency, such as p90=30ms");
     let (percentile, within) = text.split_once('=').ok_or_else(bad)?;
-    Ok(Within { percentile: percentile.parse()?, within: span(within)? })
+    Ok(Within { percentile: self::percentile(percentile)?, within: span(within)? })
 }

@@ -9,7 +9,7 @@ use rustix::time::{clock_gettime, ClockId};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Gaps that are kept: 4 MB, below the 8 MB that anybody may lock. At 4,000 gaps a second, a minute.
+/// Gaps that are kept: 4 MB, below the 8 MB that any process may lock. At 4,000 gaps a second, a minute.
 const ROOM: usize = 1 << 18;
 /// Readings to find out what one takes.
 const READINGS: usize = 4096;

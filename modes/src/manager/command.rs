@@ -37,7 +37,7 @@ impl<A: Admission> Manager<A> {
         }
     }
 
-    /// Sends the last command, if anybody hears it and has the reservation for it. Who connects later is told then.
+    /// Sends the last command, if the member hears it and has the reservation for it. A member that connects later is told then.
     pub(super) fn tell(&self, member: usize, now: Instant, out: &mut Vec<Action>) {
         if !self.covers_now(member, self.members[member].told.1, now) {
             return;

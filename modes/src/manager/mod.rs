@@ -165,7 +165,7 @@ impl<A: Admission> Manager<A> {
     pub fn changing(&self) -> Option<&[usize]> {
         self.change.as_ref().map(|change| if change.back { change.from.as_slice() } else { change.to.as_slice() })
     }
-    /// Whether a member runs the tasks that its reservation is for, as far as anybody knows. One that does not, or of
+    /// Whether a member runs the tasks that its reservation is for, as far as the manager knows. One that does not, or of
     /// which a restarted manager has not heard yet, has lost its own guarantee until it says that it does.
     pub fn sound(&self, member: usize) -> bool {
         self.members.get(member).is_some_and(|state| !state.failed && state.heard)

@@ -43,7 +43,7 @@ impl<A: Admission> Manager<A> {
     }
 
     /// Begins at once: takes over from the change under way, or, where that is on its way back or no order leads on
-    /// from within it, follows it. What else waits was asked for before anybody knew, and is dropped.
+    /// from within it, follows it. Each other request that waits was made before the emergency was known, and is dropped.
     fn overtake(&mut self, request: Waiting, now: Instant, out: &mut Vec<Action>) {
         self.drop_waiting(out);
         let back = self.change.as_ref().is_some_and(|change| change.back);

@@ -15,7 +15,7 @@ const SLOW: Duration = Duration::from_secs(1);
 pub(crate) fn plan(ensemble: &Coordination) -> Result<CoordinationPlan, Refusal> {
     let wait = ensemble.wait();
     let servers = ensemble.servers.len();
-    // The safest first that is fast enough: nobody loses anything with either, but `overlap` is further from stock.
+    // The safest first that is fast enough. Neither loses anything, but `overlap` is further from stock.
     let ways = ensemble.epochs.map_or(vec![Epochs::Reserve, Epochs::Overlap], |epochs| vec![epochs]);
     let mut passed = None;
     for epochs in ways {
@@ -25,7 +25,7 @@ pub(crate) fn plan(ensemble: &Coordination) -> Result<CoordinationPlan, Refusal>
         }
         passed = Some((epochs, bound.total));
     }
-    let (epochs, bound) = passed.ok_or(Refusal::NoRecovery(giusto_analysis::Error::NobodyLeft))?;
+    let (epochs, bound) = passed.ok_or(Refusal::NoRecovery(giusto_analysis::Error::NoneLeft))?;
     let nearest = nearest(ensemble, epochs, bound)?;
     Err(Refusal::Recovery(Box::new(SlowRecovery {
         servers,

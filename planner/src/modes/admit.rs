@@ -55,7 +55,8 @@ impl NotAdmitted {
 
 /// Whether the local modes `locals` of the members of `plan`, in their order, fit on its host together, whether the site names
 /// that combination or not: on each core Σ B/P, boosts included, is at most what may be reserved, and no window asks for more
-/// than its length. Every local mode by itself is proven in the plan. O(servers) where none is deferrable and nobody is boosted.
+/// than its length. Every local mode by itself is proven in the plan. O(servers) where none is deferrable and no agent is
+/// boosted.
 ///
 /// # Errors
 /// The first core on which they do not fit.

@@ -35,7 +35,7 @@ pub enum ModeCause {
         /// How it is made.
         policy: ChangePolicy,
     },
-    /// Whoever of these changes first, something does not fit.
+    /// Whichever of these services changes first, something does not fit.
     NoOrder {
         /// On which cores.
         cores: Vec<u32>,

@@ -61,7 +61,7 @@ pub(super) struct Placed {
 pub(super) enum Wrong {
     /// They run for too long in a second.
     Busy(Duration),
-    /// Whoever were last of these would be late; this one by the least.
+    /// Whichever item is last of these would be late; this one by the least.
     Late { item: usize, bound: Option<Duration> },
     /// There are not as many priorities.
     Priorities(usize),
@@ -165,8 +165,8 @@ fn placed(
 /// An item, its rank and its bound.
 type Ranked = Vec<(usize, u8, Duration)>;
 
-/// Priorities for the items of one core: Audsley's, as a bound depends on who is above and not on their order. The last is who
-/// is in time there; of several whoever has the most time. O(items³).
+/// Priorities for the items of one core: Audsley's, as a bound depends on which items are above and not on their order. The last
+/// is an item that is in time there; of several the one that has the most time. O(items³).
 pub(super) fn ranked(network: &HostNetwork, items: &[Item], here: &[usize]) -> Result<Result<Ranked, Wrong>, Error> {
     let flows =
         |of: &mut dyn Iterator<Item = usize>| of.map(|item| flow(network, items[item].bucket)).collect::<Vec<Flow>>();

@@ -133,7 +133,7 @@ fn reasons(network: &HostNetwork, items: &[Item], placed: &Placed) -> Result<Vec
         reason(
             "poll",
             network.poll,
-            format!("packets of one interface in a row, {}: whoever is above waits for it", time(poll)),
+            format!("packets of one interface in a row, {}: interfaces above it wait for it", time(poll)),
         ),
     ];
     if !items.is_empty() {

@@ -29,7 +29,7 @@ pub enum PacketCause {
         /// How long they may.
         supply: Duration,
     },
-    /// With it a promise is not kept, whatever the order: whoever is last waits for too long.
+    /// With it a promise is not kept, whatever the order: the interface that is last waits for too long.
     Late {
         /// On which core.
         core: u32,
@@ -97,7 +97,8 @@ impl fmt::Display for PacketCause {
                 let bound = bound.map_or("without end".into(), |bound| format!("for up to {}", time(bound)));
                 write!(
                     f,
-                    "with it somebody on core {core} is late: even '{last}', if it is last there, waits {bound}, and {} is promised",
+                    "with it an interface of core {core} is late: even '{last}', if it is last there, waits {bound}, \
+                     and {} is promised",
                     time(*promised)
                 )
             }

@@ -4,6 +4,7 @@
 //! machine in the place of every host: all machines choose alike, and no service runs on two of them, or on none.
 
 use super::host::one_host;
+use super::index::{Bound, Index};
 use super::room::{Asked, Room};
 use crate::backend::most_of_a_core;
 use crate::candidates::candidates;
@@ -11,12 +12,13 @@ use crate::facts::Facts;
 use crate::host::{OneHost, Placed};
 use crate::known::Known;
 use crate::needs::Company;
+use crate::placements::Placements;
 use crate::promises::as_if_alone::{size, Sized};
 use crate::promises::percentiles::Answers;
 use crate::promises::{self, Asks};
 use crate::refusal::{Cause, Elsewhere, Refusal, Witness};
 use crate::words::share;
-use giusto_model::{Bandwidth, Host, Promise, Service, Site};
+use giusto_model::{Backend, Bandwidth, Host, Promise, Service, Site};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -44,15 +46,16 @@ const TOLD: usize = 3;
 ///
 /// In the order in which cores are given, largest first: as-if-alone, then supplies (by their largest interface) and deadlines
 /// and percentiles (by their largest server beside others), then leftovers (by their floor). Each goes to the first host, in the
-/// order
-/// of the site, whose plan still works with it; one without a floor goes where most is left. O(services · hosts) steps and, where
-/// bandwidths alone decide, O(services + hosts) plans of a host; where modes, criticality or windows do, O(services · hosts).
-/// `known`: of stock machines. Errors: one that no host takes.
+/// order of the site, whose plan still works with it; one without a floor goes where most is left. Where bandwidths alone decide,
+/// O(services · (cores of a host + log hosts)) steps, and O(hosts) plans of a host; where modes, criticality, windows or
+/// floors do, O(services · hosts) plans.
+/// Services stay where they are `now`, where they can. `known`: of stock machines. Errors: one that no host takes.
 pub(crate) fn choose_hosts(
     site: &Site,
     sets: Vec<Vec<usize>>,
     answers: &Answers,
     known: &Known,
+    now: &Placements,
 ) -> Result<Choice, Refusal> {
     let mut whys = vec!["from the site".to_string(); site.services.len()];
     let free: Vec<usize> = (0..whys.len()).filter(|&index| site.services[index].on.is_none()).collect();
@@ -60,20 +63,33 @@ pub(crate) fn choose_hosts(
         return Ok(Choice { sets, whys });
     }
     let stock: Vec<Facts> = site.hosts.iter().map(|host| Facts::typical(host.cores.clone())).collect();
-    let rooms = site.hosts.iter().map(|host| Room::of(host.cores.len())).collect();
+    let rooms = site.hosts.iter().map(|host| Room::of(&host.cores, !now.is_empty())).collect();
     let (sizes, asks) = (Sizes::default(), HashMap::new());
-    let mut chooser = Chooser { site, stock: &stock, sizes, known, asks, rooms, sets, answers };
+    let mut chooser = Chooser { site, stock: &stock, sizes, known, asks, rooms, index: None, now, sets, answers };
     for host in 0..site.hosts.len() {
         for place in chooser.sets[host].clone() {
             chooser.take(host, place);
         }
     }
     let closed: Vec<Option<String>> = (0..site.hosts.len()).map(|host| chooser.closed(host)).collect();
-    for index in chooser.in_order(free) {
-        let (host, why) = chooser.host_for(index, &closed)?;
-        chooser.sets[host].push(index);
-        chooser.sets[host].sort_unstable();
-        chooser.take(host, index);
+    let names: HashMap<&str, usize> = site.hosts.iter().map(|host| host.name.as_str()).zip(0..).collect();
+    let mut others = Vec::new();
+    for index in chooser.staying_first(free) {
+        let host = now.host(&site.services[index].name).and_then(|host| names.get(host).copied());
+        match host.filter(|&host| closed[host].is_none() && chooser.takes(host, index)) {
+            Some(host) => {
+                chooser.put(host, index);
+                whys[index] = "where it is now".into();
+            }
+            None => others.push(index),
+        }
+    }
+    for index in chooser.in_order(others) {
+        let (host, why) = match chooser.host_for(index, &closed) {
+            Err(_) if chooser.stays() => chooser.host_anew(index, &closed)?,
+            other => other?,
+        };
+        chooser.put(host, index);
         whys[index] = why;
     }
     Ok(Choice { sets: chooser.sets, whys })
@@ -87,6 +103,9 @@ struct Chooser<'a> {
     /// By the place of a service and what is kept free.
     asks: HashMap<(usize, Bandwidth), Rc<Asked>>,
     rooms: Vec<Room>,
+    /// Which hosts may have room for servers under a backend, that of the first service.
+    index: Option<(Backend, Index)>,
+    now: &'a Placements,
     sets: Vec<Vec<usize>>,
     answers: &'a Answers,
 }
@@ -146,11 +165,74 @@ impl<'a> Chooser<'a> {
         asked
     }
 
+    /// Gives a service to a host.
+    fn put(&mut self, host: usize, index: usize) {
+        self.sets[host].push(index);
+        self.sets[host].sort_unstable();
+        self.take(host, index);
+    }
+
+    fn stays(&self) -> bool {
+        self.rooms.iter().any(|room| room.stays)
+    }
+
+    /// A host that takes the service if all that is on it changes its core; the others keep their cores.
+    fn host_anew(&mut self, index: usize, closed: &[Option<String>]) -> Result<(usize, String), Refusal> {
+        self.rooms.iter_mut().for_each(|room| room.stays = false);
+        let found = self.host_for(index, closed)?;
+        (0..self.rooms.len()).filter(|host| *host != found.0).for_each(|host| self.rooms[host].stays = true);
+        Ok(found)
+    }
+
+    /// Those of which no more is asked than is reserved for them now before the others: they have room where they are.
+    fn staying_first(&mut self, free: Vec<usize>) -> Vec<usize> {
+        let now = self.now;
+        let mut order = self.in_order(free);
+        if !now.is_empty() {
+            order.sort_by_cached_key(|&index| {
+                let name = &self.site.services[index].name;
+                !match &*self.asked(0, index) {
+                    Asked::Servers(_, all) => now.covers(name, all, Bandwidth::ZERO),
+                    Asked::Floor(floor) => now.covers(name, &[], *floor),
+                    Asked::Core | Asked::Other => now.covers(name, &[], Bandwidth::ZERO),
+                }
+            });
+        }
+        order
+    }
+
+    /// Whether a host takes a service, whatever is left there then.
+    fn takes(&mut self, host: usize, index: usize) -> bool {
+        !self.refuses(host, index) && (self.accepts(host, index) || self.room(host, index, false).is_ok())
+    }
+
     /// Counts a service in on a host.
     fn take(&mut self, host: usize, place: usize) {
         let asked = self.asked(host, place);
         let most = |backend| most_of_a_core(&self.site.hosts[host], &self.stock[host], backend).0;
-        self.rooms[host].take(&asked, place, &most);
+        let now = self.now.cores(&self.site.hosts[host].name, &self.site.services[place].name);
+        self.rooms[host].take(&asked, place, &most, &now);
+        if let Some((backend, index)) = &mut self.index {
+            index.set(host, self.rooms[host].bound(*backend));
+        }
+    }
+
+    /// The first host from `start` on that may take the service.
+    fn next(&mut self, start: usize, place: usize, closed: &[Option<String>]) -> Option<usize> {
+        let hosts = self.rooms.len();
+        if let Asked::Servers(backend, all) = &*self.asked(start.min(hosts - 1), place) {
+            let (of, index) = self.index.get_or_insert_with(|| {
+                let mut index = Index::of(hosts);
+                let bound =
+                    |host: usize| closed[host].as_ref().map_or(self.rooms[host].bound(*backend), |_| Bound::Closed);
+                (0..hosts).for_each(|host| index.set(host, bound(host)));
+                (*backend, index)
+            });
+            if let Some(own) = all.first().filter(|_| of == backend) {
+                return index.next(start, (Reverse(*own), place));
+            }
+        }
+        (start..hosts).find(|&host| closed[host].is_none())
     }
 
     /// Stable: equal ones stay in the order of the site.
@@ -189,31 +271,30 @@ impl<'a> Chooser<'a> {
     fn host_for(&mut self, index: usize, closed: &[Option<String>]) -> Result<(usize, String), Refusal> {
         let service = &self.site.services[index];
         let anywhere = promises::of(&service.promise).asks(service) == Asks::Rest(Bandwidth::ZERO);
-        let (mut passed, mut takers) = (Vec::new(), Vec::new());
-        for (host, closed) in closed.iter().enumerate() {
-            if closed.is_some() || self.refuses(host, index) {
-                passed.push(None);
+        let (mut passed, mut takers) = (HashMap::new(), Vec::new());
+        let mut start = 0;
+        while let Some(host) = self.next(start, index, closed) {
+            start = host + 1;
+            if self.refuses(host, index) {
                 continue;
             }
-            if !anywhere && self.accepts(host, index) {
-                takers.push((host, Bandwidth::ZERO));
-                break;
+            let room = match !anywhere && self.accepts(host, index) {
+                true => Ok(Bandwidth::ZERO),
+                false => self.room(host, index, anywhere),
+            };
+            match room {
+                Ok(left) => takers.push((host, left)),
+                Err(refusal) => drop(passed.insert(host, passed_by(service, host, refusal))),
             }
-            match self.room(host, index, anywhere) {
-                Ok(left) => {
-                    takers.push((host, left));
-                    if !anywhere {
-                        break;
-                    }
-                }
-                Err(refusal) => passed.push(Some(passed_by(service, host, refusal))),
+            if !anywhere && !takers.is_empty() {
+                break;
             }
         }
         let most = |best: (usize, Bandwidth), next: (usize, Bandwidth)| if next.1 > best.1 { next } else { best };
         let name = |host: usize| &self.site.hosts[host].name;
         let Some((host, room)) = takers.iter().copied().reduce(most) else {
-            let passed: Vec<Passed> =
-                passed.into_iter().enumerate().map(|(host, known)| self.passed(index, host, known, closed)).collect();
+            let all = 0..self.rooms.len();
+            let passed: Vec<Passed> = all.map(|host| self.passed(index, host, passed.remove(&host), closed)).collect();
             return Err(self.nowhere(service, &passed));
         };
         if anywhere {
@@ -231,11 +312,11 @@ impl<'a> Chooser<'a> {
                 format!("the host with most left beyond its floors, {} of a core; {others}", share(room)),
             ));
         }
-        if passed.len() > TOLD {
-            return Ok((host, format!("the first host with room; {} before it have none", passed.len())));
+        if host > TOLD {
+            return Ok((host, format!("the first host with room; {host} before it have none")));
         }
         let passed: Vec<Passed> =
-            passed.into_iter().enumerate().map(|(host, known)| self.passed(index, host, known, closed)).collect();
+            (0..host).map(|other| self.passed(index, other, passed.remove(&other), closed)).collect();
         let passed: String =
             passed.iter().map(|one| format!("; not {}: {}", self.site.hosts[one.host].name, one.why)).collect();
         Ok((host, format!("the first host with room{passed}")))

@@ -75,16 +75,45 @@ fn least_first(alone: &[Vec<Candidate>], beside: &[Result<Vec<Candidate>, Refusa
 
 /// Largest bandwidth first, each on the first core that admits it in all modes; virtual CPUs of one VM go to different
 /// cores where they fit there, unless they have criticality: then as few cores as possible are in use (Asy20,
-/// section 3.6). Also how modes are changed, if there are some. O(modes · (interfaces² + interfaces · cores)).
+/// section 3.6). Also how modes are changed, if there are some. Those that have a core now stay there; where that leaves no
+/// place for others, all are placed anew. O(modes · (interfaces² + interfaces · cores)).
 fn place_all(on: &OneHost, cores: &[u32], mut entries: Vec<Candidate>) -> Result<Placed, Refusal> {
     let policy = policy(on, &entries)?;
     entries.sort_by_key(|entry| Reverse(entry.largest()));
+    if !on.facts.placed.is_empty() {
+        if let Ok(placed) = place_in_turn(on, cores, &entries, policy, &|entry| entry.now(on)) {
+            return Ok((placed, policy));
+        }
+    }
+    Ok((place_in_turn(on, cores, &entries, policy, &|_| None)?, policy))
+}
+
+/// `entries` in their order, after those that stay on the core that they have `now`: first those of which no more is asked
+/// than is reserved.
+fn place_in_turn(
+    on: &OneHost,
+    cores: &[u32],
+    entries: &[Candidate],
+    policy: Option<ChangePolicy>,
+    now: &dyn Fn(&Candidate) -> Option<(u32, Bandwidth)>,
+) -> Result<Vec<Supplied>, Refusal> {
     let modes = on.modes.map_or(1, |modes| modes.modes.len());
     let empty = |&id: &u32| Core { id, on: Vec::new(), used: vec![Bandwidth::ZERO; modes] };
     let mut cores: Vec<Core> = cores.iter().map(empty).collect();
-    for index in 0..entries.len() {
+    let mut others = Vec::new();
+    let grown = |index: &usize| now(&entries[*index]).is_none_or(|(_, reserved)| entries[*index].largest() > reserved);
+    let (larger, same): (Vec<usize>, Vec<usize>) = (0..entries.len()).partition(grown);
+    for index in same.into_iter().chain(larger) {
+        let core = now(&entries[index]).and_then(|(id, _)| cores.iter_mut().find(|core| core.id == id));
+        let taken = core.and_then(|core| Some((admit(core, entries, index, on, policy).ok()?, core)));
+        match taken {
+            Some((used, core)) => (core.used, _) = (used, core.on.push(index)),
+            None => others.push(index),
+        }
+    }
+    for index in others {
         let admitted: Vec<Result<Vec<Bandwidth>, (usize, Full)>> =
-            cores.iter().map(|core| admit(core, &entries, index, on, policy)).collect();
+            cores.iter().map(|core| admit(core, entries, index, on, policy)).collect();
         let sibling = |core: &Core| core.on.iter().any(|&other| entries[other].order == entries[index].order);
         let free = |at: &usize| admitted[*at].is_ok();
         let anywhere = entries[index].vcpu.critical;
@@ -101,12 +130,12 @@ fn place_all(on: &OneHost, cores: &[u32], mut entries: Vec<Candidate>) -> Result
     for core in &cores {
         for &index in &core.on {
             let order = entries[index].order;
-            let (plan, locals) = place(core, &entries, index, on)?;
+            let (plan, locals) = place(core, entries, index, on)?;
             plans.push((order, entries[index].vcpu.vcpu, Supplied { order, plan, locals }));
         }
     }
     plans.sort_by_key(|(order, vcpu, _)| (*order, *vcpu));
-    Ok((plans.into_iter().map(|(.., plan)| plan).collect(), policy))
+    Ok(plans.into_iter().map(|(.., plan)| plan).collect())
 }
 
 /// How modes are changed, if there are some: as the site says, else with boosts, where all agents are on servers that

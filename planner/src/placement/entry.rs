@@ -44,6 +44,7 @@ pub(super) fn place(
         "core",
         core.id,
         match critical {
+            _ if entries[index].now(on).is_some_and(|(id, _)| id == core.id) => format!("the one that it has now; {together}"),
             None => format!("largest supply first, on the first core with room that no as-if-alone service has; {together}"),
             Some(_) => format!(
                 "largest at its worst first, on the first core whose servers go together with it by EDF-VD; {together}, the larger \

@@ -39,10 +39,13 @@ pub(crate) fn one_host<'a>(on: &OneHost<'a>, size: Size<'_, 'a>) -> Result<Place
         return Err(Refusal::does_not_fit(&service.name, cause));
     }
     let count = sized.len();
-    let mut placed: Vec<(usize, ServicePlan)> = (sized.into_iter().zip(&host.cores).enumerate())
-        .map(|(rank, ((order, service, found), &core))| (order, place(service, host, found, core, rank, count)))
+    let names: Vec<&str> = sized.iter().map(|(_, service, _)| service.name.as_str()).collect();
+    let own = own_cores(on, &names);
+    let shared: Vec<u32> = host.cores.iter().copied().filter(|core| !own.contains(core)).collect();
+    let mut placed: Vec<(usize, ServicePlan)> = (sized.into_iter().zip(own).enumerate())
+        .map(|(rank, ((order, service, found), core))| (order, place(service, on, found, core, rank, count)))
         .collect();
-    let (supplied, policy) = supplies(on, &host.cores[count..])?;
+    let (supplied, policy) = supplies(on, &shared)?;
     let supplied: Vec<(String, Supplied)> = supplied.into_iter().map(|one| (one.plan.name.clone(), one)).collect();
     placed.extend(supplied.iter().map(|(_, one)| (one.order, one.plan.clone())));
     placed.sort_by_key(|(order, _)| *order);
@@ -56,6 +59,22 @@ pub(crate) fn one_host<'a>(on: &OneHost<'a>, size: Size<'_, 'a>) -> Result<Place
         placed.modes = modes::of_host(on, &supplied, policy, &placed)?;
         Ok(placed)
     })
+}
+
+/// A core for each of the services that have one to themselves, of no more than there are cores: the one that it has now,
+/// else the first on which no other service of the host is now, else the first.
+fn own_cores(on: &OneHost, names: &[&str]) -> Vec<u32> {
+    let now = |name: &str| on.facts.placed.cores(&on.host.name, name);
+    let mut free = on.host.cores.clone();
+    let mut take = |wanted: &dyn Fn(u32) -> bool| {
+        let at = free.iter().position(|&core| wanted(core))?;
+        Some(free.remove(at))
+    };
+    let own: Vec<Option<u32>> = names.iter().map(|name| take(&|core| now(name).contains(&core))).collect();
+    let others = on.services.iter().filter(|service| !names.contains(&service.name.as_str()));
+    let busy: Vec<u32> = others.flat_map(|service| now(&service.name)).collect();
+    let first = |own: Option<u32>| own.or_else(|| take(&|core| !busy.contains(&core))).or_else(|| take(&|_| true));
+    own.into_iter().filter_map(first).collect()
 }
 
 /// For each core with reservations what proves that they fit together.
@@ -74,15 +93,16 @@ fn admission(on: &OneHost, services: &[ServicePlan], policy: Option<ChangePolicy
     host.cores.iter().filter_map(core).collect()
 }
 
-fn place(service: &Service, host: &Host, found: Sized, core: u32, rank: usize, count: usize) -> ServicePlan {
-    let core_reason = reason(
-        "core",
-        core,
-        format!(
+fn place(service: &Service, on: &OneHost, found: Sized, core: u32, rank: usize, count: usize) -> ServicePlan {
+    let host = on.host;
+    let why = match on.facts.placed.cores(&host.name, &service.name).contains(&core) {
+        true => "one as-if-alone service a core: the one that it has now".into(),
+        false => format!(
             "one as-if-alone service a core, largest reservation first: number {} of {count}, first free core",
             rank + 1
         ),
-    );
+    };
+    let core_reason = reason("core", core, why);
     let Sized { backend, server, utilization, required, hold, left_for_others, certificate, reasons } = found;
     ServicePlan {
         name: service.name.clone(),

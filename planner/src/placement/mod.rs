@@ -4,5 +4,6 @@ pub(crate) mod choice;
 mod cores;
 mod entry;
 pub(crate) mod host;
+mod index;
 mod park;
 mod room;

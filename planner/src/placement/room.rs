@@ -1,5 +1,6 @@
 //! Whether a host may have room for a service, told without planning the host.
 
+use super::index::Bound;
 use crate::candidates::Candidate;
 use crate::promises::{self, Asks};
 use crate::refusal::Refusal;
@@ -47,7 +48,7 @@ impl Asked {
 /// count beside others, where they can be had so.
 pub(super) struct Room {
     /// Cores that no as-if-alone service has to itself.
-    shared: usize,
+    shared: Vec<u32>,
     /// The backend of all servers, and what of a core may be reserved under it.
     under: Option<(Backend, Bandwidth)>,
     /// Bandwidths with the places of their services, largest first.
@@ -56,12 +57,15 @@ pub(super) struct Room {
     has_floors: bool,
     /// Whether one asks for [`Asked::Other`], or for another backend: then nothing can be told.
     other: bool,
+    /// Whether servers stay on the cores that they have. Else all are placed anew for one that is not the smallest.
+    pub(super) stays: bool,
     /// What is left beyond all floors, where a plan with the services of now told it.
     pub(super) left: Option<Bandwidth>,
 }
 
 #[derive(Clone)]
 struct Core {
+    id: u32,
     used: Bandwidth,
     /// The most that is left, where it can be told exactly: compared before anything is added up.
     left: Option<Bandwidth>,
@@ -72,10 +76,11 @@ struct Core {
 type Most<'m> = &'m dyn Fn(Backend) -> Bandwidth;
 
 impl Room {
-    /// Of a host with so many cores.
-    pub(super) fn of(cores: usize) -> Self {
+    /// Of a host with these cores.
+    pub(super) fn of(cores: &[u32], stays: bool) -> Self {
         Room {
-            shared: cores,
+            shared: cores.to_vec(),
+            stays,
             under: None,
             servers: Vec::new(),
             cores: empty(cores),
@@ -90,7 +95,7 @@ impl Room {
         match asked {
             _ if self.other => false,
             Asked::Other => false,
-            Asked::Core => self.shared == 0,
+            Asked::Core => self.shared.is_empty(),
             Asked::Floor(floor) => self.left.is_some_and(|left| *floor > left),
             Asked::Servers(backend, more) => {
                 let Some((_, most)) = self.together(*backend, most) else { return false };
@@ -102,38 +107,60 @@ impl Room {
                     [one] if self.comes_last(*one, place) => {
                         !self.cores.iter().any(|core| with(core, *one, *backend, most).is_some())
                     }
-                    _ => self.pack((*backend, most), more, place).is_none(),
+                    _ => self.pack((*backend, most), more, place, &[]).is_none(),
                 }
             }
         }
+    }
+
+    /// What the host surely refuses of a `backend`'s servers.
+    pub(super) fn bound(&self, backend: Backend) -> Bound {
+        if self.other || self.under.is_some_and(|(other, _)| other != backend) {
+            return Bound::Open;
+        }
+        let Some(&(own, place)) = self.servers.last() else {
+            return if self.shared.is_empty() { Bound::Closed } else { Bound::Open };
+        };
+        // A core that was taken since by a service of its own makes all others be placed anew.
+        if self.cores.len() != self.shared.len() || self.cores.iter().any(|core| core.left.is_none()) {
+            return Bound::Open;
+        }
+        let free = self.cores.iter().filter(|core| core.services.len() < backend.abilities().servers);
+        let largest = free.filter_map(|core| core.left).max().unwrap_or(Bandwidth::ZERO);
+        Bound::Up { largest, last: (Reverse(own), place) }
     }
 
     /// Whether the host surely has room for the service that asks this: bandwidths alone decide, and no floor has to be left.
     pub(super) fn accepts(&self, asked: &Asked, place: usize, most: Most<'_>) -> bool {
         match asked {
             Asked::Servers(backend, more) if !self.other && !self.has_floors => {
-                self.together(*backend, most).is_some_and(|under| self.pack(under, more, place).is_some())
+                self.together(*backend, most).is_some_and(|under| self.pack(under, more, place, &[]).is_some())
             }
             _ => false,
         }
     }
 
-    /// Counts it in.
-    pub(super) fn take(&mut self, asked: &Asked, place: usize, most: Most<'_>) {
+    /// Counts it in; its largest server is on the first of the cores that it has `now`, and so on.
+    pub(super) fn take(&mut self, asked: &Asked, place: usize, most: Most<'_>, now: &[u32]) {
         self.left = None;
         match asked {
             Asked::Floor(floor) => self.has_floors |= *floor > Bandwidth::ZERO,
             Asked::Other => self.other = true,
             Asked::Core => {
-                self.shared = self.shared.saturating_sub(1);
-                self.cores = self.under.and_then(|under| self.pack(under, &[], place)).unwrap_or_default();
+                let at = self.shared.iter().position(|core| now.contains(core)).unwrap_or(0);
+                let taken = (!self.shared.is_empty()).then(|| self.shared.remove(at));
+                if self.stays {
+                    self.cores.retain(|core| Some(core.id) != taken);
+                } else {
+                    self.cores = self.under.and_then(|under| self.pack(under, &[], place, &[])).unwrap_or_default();
+                }
             }
             Asked::Servers(backend, more) => {
                 let Some(under) = self.together(*backend, most) else {
                     self.other = true;
                     return;
                 };
-                self.cores = self.pack(under, more, place).unwrap_or_default();
+                self.cores = self.pack(under, more, place, now).unwrap_or_default();
                 self.under = Some(under);
                 self.servers.extend(more.iter().map(|own| (*own, place)));
                 self.servers.sort_by_key(|(own, place)| (Reverse(*own), *place));
@@ -152,22 +179,30 @@ impl Room {
     /// Whether a server is placed after all that are there.
     fn comes_last(&self, own: Bandwidth, place: usize) -> bool {
         let last = self.servers.last().is_some_and(|&(least, of)| (Reverse(least), of) < (Reverse(own), place));
-        last && self.cores.len() == self.shared
+        last && self.cores.len() == self.shared.len()
     }
 
-    /// The cores with `more`, largest first; `None`: they do not take all.
-    fn pack(&self, (backend, most): (Backend, Bandwidth), more: &[Bandwidth], place: usize) -> Option<Vec<Core>> {
-        let last = more.iter().all(|own| self.comes_last(*own, place));
+    /// The cores with `more`, largest first, on the cores that they have `now`; `None`: they do not take all.
+    fn pack(
+        &self,
+        (backend, most): (Backend, Bandwidth),
+        more: &[Bandwidth],
+        place: usize,
+        now: &[u32],
+    ) -> Option<Vec<Core>> {
+        let last = self.stays || more.iter().all(|own| self.comes_last(*own, place));
         let more = more.iter().map(|own| (*own, place));
         let (mut cores, mut all) = match last {
             true => (self.cores.clone(), more.collect()),
-            false => (empty(self.shared), self.servers.iter().copied().chain(more).collect::<Vec<_>>()),
+            false => (empty(&self.shared), self.servers.iter().copied().chain(more).collect::<Vec<_>>()),
         };
         all.sort_by_key(|(own, place)| (Reverse(*own), *place));
-        for (own, place) in all {
+        for (number, (own, place)) in all.into_iter().enumerate() {
             let free = |core: &Core| with(core, own, backend, most).is_some();
-            let apart = cores.iter().position(|core| !core.services.contains(&place) && free(core));
-            let at = apart.or_else(|| cores.iter().position(free))?;
+            let now = now.get(number).filter(|_| self.stays);
+            let stays = cores.iter().position(|core| Some(&core.id) == now && free(core));
+            let apart = || cores.iter().position(|core| !core.services.contains(&place) && free(core));
+            let at = stays.or_else(apart).or_else(|| cores.iter().position(free))?;
             let used = with(&cores[at], own, backend, most)?;
             (cores[at].used, cores[at].left) = (used, most.checked_sub(used));
             cores[at].services.push(place);
@@ -176,8 +211,8 @@ impl Room {
     }
 }
 
-fn empty(cores: usize) -> Vec<Core> {
-    vec![Core { used: Bandwidth::ZERO, left: None, services: Vec::new() }; cores]
+fn empty(cores: &[u32]) -> Vec<Core> {
+    cores.iter().map(|&id| Core { id, used: Bandwidth::ZERO, left: None, services: Vec::new() }).collect()
 }
 
 /// What is used of a core with one server more, if there is room for it.

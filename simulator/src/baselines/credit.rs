@@ -4,14 +4,14 @@
 //! Vahdat ("Comparison of the three CPU schedulers in Xen", 2007), Ongaro, Cox and Rixner ("Scheduling I/O in virtual machine
 //! monitors", VEE 2008: BOOST and what ends it) and Xen's change "Accurate accounting for credit scheduler" (2010):
 //!
-//! * Credits are processor time. Every 30 ms the time of all cores is dealt out to the active servers by weight; nobody gets
+//! * Credits are processor time. Every 30 ms the time of all cores is dealt out to the active servers by weight; no server gets
 //!   more than one core's time or its cap, and what one cannot take goes to the others. What runs is debited exactly.
 //! * At that accounting a server with credits left (or 0) becomes UNDER, one in debt OVER. Debt is forgiven beyond 30 ms. Who
 //!   has saved more than 30 ms does not compete: it keeps half and becomes inactive until that is used up.
 //! * A server that wakes in UNDER becomes BOOST, until the 10 ms tick finds it running or the next accounting.
 //! * Each core has a queue: BOOST before UNDER before OVER, first in, first out within each. It picks when its server blocks,
 //!   has used its 30 ms slice, or is preempted by a higher one that woke in this queue. Ticks and accounting change
-//!   priorities but take no core from anybody.
+//!   priorities but take no core from any server.
 //! * A core without BOOST or UNDER in its queue looks for one in the others', and takes any server before it idles.
 //! * A capped server in debt by more than its cap of 30 ms is parked until it has no debt, even if cores idle.
 //!
@@ -79,7 +79,7 @@ struct Processor {
 pub struct Credit {
     servers: Vec<Server>,
     cores: Vec<Processor>,
-    /// Servers by what they may get for their weight, least first: whoever cannot take its share leaves it to the rest.
+    /// Servers by what they may get for their weight, least first: a server that cannot take its share leaves it to the rest.
     order: Vec<usize>,
     next_tick: u64,
     /// Number of the next to join a queue.
@@ -121,7 +121,7 @@ impl Credit {
         Ok(Credit { servers, cores, order, next_tick: TICK, next_place: 0 })
     }
 
-    /// Ticks and accountings that are due. While nobody is active there is nothing to account for, so they are skipped.
+    /// Ticks and accountings that are due. While no server is active there is nothing to account for, so they are skipped.
     fn tick(&mut self, now: u64) {
         while self.next_tick <= now {
             for core in &self.cores {
@@ -227,7 +227,7 @@ impl Credit {
             };
             if self.servers.iter().any(higher) {
                 self.vacate(core);
-                // Whoever woke is above the running one, but others of its priority can be before it.
+                // The server that woke is above the running one, but others of its priority can be before it.
                 let next = self.first(Some(core), Priority::Over);
                 self.run(core, next.expect("who woke waits"), now);
             }

@@ -47,7 +47,7 @@ struct Server {
 
 struct Processor {
     runs: Option<usize>,
-    /// Virtual time of the queue when somebody was last in it.
+    /// Virtual time of the queue when a server was last in it.
     at: i128,
 }
 
@@ -211,7 +211,7 @@ impl Scheduler for Fair {
         for server in &mut self.servers {
             server.woken = false;
         }
-        // A core whose server has nobody to share with needs no decision.
+        // A core on which no other server waits needs no decision.
         let ends = (0..self.cores.len()).filter_map(|core| {
             let server = &self.servers[self.cores[core].runs?];
             self.waiting(core).next()?;

@@ -1,7 +1,7 @@
 //! Schedulers of today's clouds, to compare reservations with: Xen's Credit and a fair one like Linux's.
 //!
 //! Both are models of the published mechanisms, not ports; each says what it models and what it leaves out. Neither promises
-//! anything to anybody: that is what the comparison shows. Integers only, no randomness: the same calls give the same
+//! anything to any server: that is what the comparison shows. Integers only, no randomness: the same calls give the same
 //! schedule. Memory is allocated once. O(servers · cores) a decision, which is enough for the studies.
 //!
 //! Used behind [`Scheduler`](crate::Scheduler), as the policy core is; a server is one virtual CPU.

@@ -19,7 +19,7 @@ impl Host<'_> {
                 let cost = match action {
                     Action::Send { .. } => self.cost(|costs| &costs.post_ns),
                     Action::Set { .. } => self.cost(|costs| &costs.set_ns),
-                    // Nobody waits for a boost or its end: the times of posting and setting have them in them.
+                    // Nothing waits for a boost or its end: the times of posting and setting include them.
                     _ => {
                         self.done(action)?;
                         continue;

@@ -1,4 +1,4 @@
-//! One measured point makes the only number that nobody measures: how fast streams would send if nothing held them up.
+//! One measured point determines the only number that is not measured: how fast streams would send if nothing held them up.
 
 use super::scene::{Costs, Guest, Link, Path, Qdisc, Scene, Sends};
 use super::{percentile, play_packets_seeds};

@@ -71,7 +71,7 @@ impl Host {
         let sends = self.vifs.iter().map(|vif| vif.next);
         let tokens = self.vifs.iter().filter_map(Vif::token_at);
         let next = sends.chain(tokens).chain(self.nic.interrupts_at()).min().unwrap_or(self.end);
-        // Whoever calls may be beyond the end already.
+        // The caller may be beyond the end already.
         self.pass(Duration::from_ns(next.min(self.end).saturating_sub(self.now).max(1)));
     }
 

@@ -47,7 +47,7 @@ impl Nic {
         }
     }
 
-    /// Whether it takes another packet; else it remembers that somebody waits.
+    /// Whether it takes another packet; else it remembers that a sender waits.
     pub(super) fn room(&mut self) -> bool {
         let room = self.link.byte.is_zero() || (self.bytes < self.limit && self.sent.len() < DESCRIPTORS);
         self.held |= !room;

@@ -14,7 +14,8 @@ const RESTARTS: u32 = 10;
 const LONGEST: u64 = 2_000_000;
 /// Packets that a backlog takes.
 const BACKLOG: usize = 1000;
-/// Whoever wakes is that much ahead of the others; who runs goes on until it is that much behind (CFS on one core).
+/// A thread that wakes is that much ahead of the others; the thread that runs goes on until it is that much behind (CFS on one
+/// core).
 const WAKING: u64 = 3_000_000;
 const GRANULARITY: u64 = 1_000_000;
 
@@ -45,7 +46,7 @@ struct Softirqs {
     listed: bool,
 }
 
-/// The thread of softirqs, and after it one a guest: virtual run times, and who could run when somebody last looked.
+/// The thread of softirqs, and after it one a guest: virtual run times, and which could run at the last decision.
 struct Threads {
     runtimes: Vec<u64>,
     ready: Vec<bool>,
@@ -65,7 +66,7 @@ pub(super) fn play(host: &mut Host, kind: Kind) {
     let mut threads = Threads { runtimes: vec![0; count], ready: vec![false; count], current: 0 };
     let mut left_over = false;
     while !host.over() {
-        // Whoever runs pays for what interrupts it.
+        // The thread that runs pays for what interrupts it.
         let start = host.now;
         if soft.interrupts(host) && soft.pending {
             left_over |= soft.run(host);

@@ -9,14 +9,14 @@ const QUANTUM: u32 = 64;
 const RUNTIME: u64 = 950_000_000;
 const PERIOD: u64 = 1_000_000_000;
 
-/// When somebody else may go first.
+/// When another thread may go first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// By class, after every packet (VATC).
     Packets,
     /// By class, after every poll; the low class is not real-time.
     Polls,
-    /// First come, first served, when whoever runs has nothing left.
+    /// First come, first served, when the thread that runs has nothing left.
     Equal,
 }
 
@@ -112,7 +112,7 @@ impl Threads {
         if let Some((thread, _)) = goes_on.filter(|(thread, _)| self.has_work(*thread, host)) {
             return Some(thread);
         }
-        // Whoever has ended its poll goes to the end of those that are waiting.
+        // A thread that has ended its poll goes to the end of those that are waiting.
         if let Some((thread, _)) = self.current.filter(|_| self.order != Order::Packets) {
             self.woken.retain(|other| *other != thread);
         }

@@ -101,7 +101,7 @@ fn must(order: Order, specs: &[Spec], victim: usize) -> bool {
     order == Order::Edf || specs[victim].kind != ConstantBandwidth
 }
 
-/// A behaviour with which somebody misses, for any order of the list under EDF: ties go to the first, which no test knows.
+/// A behaviour with which a server misses, for any order of the list under EDF: ties go to the first, which no test knows.
 fn any_miss(order: Order, grids: Grids, specs: &[Spec]) -> Option<(Vec<Spec>, Miss)> {
     let turned: Vec<Spec> = specs.iter().rev().copied().collect();
     let lists = if order == Order::Edf { vec![specs.to_vec(), turned] } else { vec![specs.to_vec()] };
@@ -125,7 +125,7 @@ struct Counts {
     admitted: usize,
     /// At more than nine tenths of the core, or with a response time that is the whole period.
     near: usize,
-    /// Refused, and there is a behaviour with which somebody misses.
+    /// Refused, and there is a behaviour with which a server misses.
     rightly: usize,
     /// Refused, and there is none.
     in_vain: usize,

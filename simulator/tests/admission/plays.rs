@@ -134,7 +134,7 @@ pub(crate) fn of_kinds(rng: &mut ChaCha8Rng, number: usize, kinds: &[ServerKind]
     (0..number).map(|_| Server { kind: *kinds.choose(rng).unwrap(), budget, period: period(rng) }).collect()
 }
 
-/// Everybody waits with a full budget until `from`, and then has work to the end; a constant_bandwidth server has used a
+/// Every server waits with a full budget until `from`, and then has work to the end; a constant_bandwidth server has used a
 /// little before. The periods of grids that are apart end at `due`, or one budget after the other's.
 fn worst(rng: &mut ChaCha8Rng, order: Order, grids: Grids, servers: Vec<Server>) -> Scene {
     let longest = servers.iter().map(|s| s.period.ns()).max().unwrap();
@@ -165,7 +165,7 @@ fn worst(rng: &mut ChaCha8Rng, order: Order, grids: Grids, servers: Vec<Server>)
     Scene { order, cores: 1, servers, first, ready, until: due + 3 * longest }
 }
 
-/// Everybody comes and goes.
+/// Every server becomes ready and idle at random times.
 pub(crate) fn restless(rng: &mut ChaCha8Rng, order: Order, cores: u32, grids: Grids, servers: Vec<Server>) -> Scene {
     let until = 240;
     let apart = |server: &Server| grids == Grids::Apart && on_grid(server.kind);

@@ -42,7 +42,7 @@ fn choices(specs: &[Spec]) -> Vec<Vec<Work>> {
     all
 }
 
-/// The shortest behaviour with which somebody misses who `must` not, if there is one: breadth first over all states.
+/// The shortest behaviour with which a server misses that `must` not, if there is one: breadth first over all states.
 pub(crate) fn miss(order: Order, specs: &[Spec], phases: &[Vec<i16>], must: &dyn Fn(usize) -> bool) -> Option<Miss> {
     let choices = choices(specs);
     let mut seen: HashMap<State, ()> = HashMap::new();

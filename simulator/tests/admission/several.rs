@@ -16,7 +16,7 @@ fn server(kind: ServerKind, budget: u64, period: u64) -> Server {
     Server { kind, budget: Duration::from_ns(budget), period: Duration::from_ns(period) }
 }
 
-/// Everybody has work from an instant on, each from a beginning of its period; or after it used a little of its budget.
+/// Every server has work from an instant on, each from a beginning of its period; or after it used a little of its budget.
 fn together(rng: &mut ChaCha8Rng, cores: u32, servers: &[Server]) -> Scene {
     let from = rng.random_range(60..90);
     let wakes = |_| from + rng.random_range(0..=3) * rng.random_range(0..=1);

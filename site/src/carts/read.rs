@@ -3,7 +3,7 @@
 use super::component::{Component, Period, Scheduler, NOTES, SYSTEM};
 use super::unit::Unit;
 use crate::error::{Fault, SiteError, Span};
-use crate::file::Form;
+use crate::file::{Form, LARGEST_FILE};
 use crate::source::Source;
 use crate::suggest::{did_you_mean, shown};
 use giusto_model::{Duration, Release, Task, TaskError};
@@ -12,7 +12,8 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 
-const FORM: Form = Form { what: "a file of CARTS", example: "avionics.xml", like: "some lines of XML" };
+const FORM: Form =
+    Form { what: "a file of CARTS", example: "avionics.xml", like: "some lines of XML", largest: LARGEST_FILE };
 /// Deepest nesting of components.
 const DEEPEST: usize = 16;
 /// Longest name or note, in characters.

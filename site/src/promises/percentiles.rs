@@ -3,7 +3,7 @@
 use super::promised::{not_of_leftovers, one_mode, Keys, Promised, COMPUTED};
 use crate::error::{Fault, SiteError};
 use crate::fields::{Fields, Grammar};
-use crate::file::Form;
+use crate::file::{Form, LARGEST_FILE};
 use crate::suggest::shown;
 use crate::task::{fit, is_measured};
 use crate::tree::{Kind, Node, Text};
@@ -27,6 +27,7 @@ const PROFILE: Form = Form {
     what: "a profile",
     example: "profiles/search.csv",
     like: "what 'giusto measure execution --samples' writes",
+    largest: LARGEST_FILE,
 };
 /// A measured time is rounded up to whole parts of the longest, one of so many.
 const PARTS: u64 = 500;

@@ -25,7 +25,7 @@ enum Shape {
     /// Two to five machines, both levels among them.
     Any,
     /// A high one of a long period beside one of a short period that heats the core now and then, and a low one between them:
-    /// what was common to the systems among the others in which somebody was late.
+    /// what was common to the systems among the others in which a machine was late.
     Nested,
 }
 

@@ -16,7 +16,7 @@ const LOADS: [u64; 7] = [378_000, 511_000, 481_000, 389_000, 537_000, 426_000, 3
 const MOST_DOMAINS: usize = 6;
 /// Workload 7's interface has 1 quantum in 50: U_RM is 0.020.
 const PERIOD_OF_7_MS: u64 = 50;
-/// What a switch costs, in µs: nothing as in the analysis, and what nobody accounted for on the paper's machine.
+/// What a switch costs, in µs: nothing as in the analysis, and what was not accounted for on the paper's machine.
 const SWITCHES: [u64; 2] = [0, 50];
 
 pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {

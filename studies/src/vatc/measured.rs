@@ -86,7 +86,7 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
 }
 
 /// How long a ping takes at most, in ms, where a core processes so many packets a second: what goes out passes the guest's thread, what comes
-/// back the uplink's and the guest's again, each after a poll of somebody else.
+/// back the uplink's and the guest's again, each after a poll of another interface.
 fn bound(core: f64) -> Result<f64, Error> {
     let capacity = bucket(core as u64, 1)?.rate;
     let flow = |bucket| PacketFlow { bucket, capacity };
@@ -109,7 +109,7 @@ fn cell(
     let mut host = Host::new(1 + INTERFERERS, arm, bucket(GUEST.0, GUEST.1)?)?;
     let generator = Generator { cpu: Some(OTHERS), fifo_priority: Some(PING_PRIORITY) };
     let pings = |count| Ping { from: 0, every: EVERY, count, generator: generator.clone() };
-    ping(&host.stage, &pings(20))?; // the bridge learns where everybody is
+    ping(&host.stage, &pings(20))?; // the bridge learns where each guest is
     let flows: Vec<Flow> = (1..=interferers).map(|from| Flow { from, rate: None, core: OTHERS }).collect();
     let flood = Flood::start(&host.stage, &flows)?;
     std::thread::sleep(std::time::Duration::from_millis(300));

@@ -6,10 +6,8 @@
 
 use super::broken::Broken;
 use super::exact::{of, share, Exact};
-use super::{criticality, promise, windows};
-use giusto_model::{
-    Admission, Bandwidth, HostPlan, Interface, ModesPlan, Plan, Server, ServerKind, ServicePlan, STOPPED,
-};
+use super::{criticality, hold, leftovers, promise, windows};
+use giusto_model::{Admission, Bandwidth, Criticality, HostPlan, Interface, Plan, Server, ServerKind, ServicePlan};
 use serde::Serialize;
 
 /// Cores with reservations, all of which fit.
@@ -29,6 +27,7 @@ pub(super) fn check(plan: &Plan) -> Result<Vec<CheckedCore>, Broken> {
         }
         let Some(part) = plan.on(&host.name) else { continue };
         let of_host = one_host(&part, host)?;
+        leftovers::check(&part, host)?;
         cores.extend(of_host.into_iter().map(|core| CheckedCore { on: host.name.clone(), core }));
     }
     Ok(cores)
@@ -75,6 +74,15 @@ fn core(here: &[&ServicePlan], admission: &Admission, keep_free: Bandwidth) -> R
     if reserved > told {
         return Err(Broken::new("sum of all B/P on it", reserved, admission.reserved));
     }
+    let high = here.iter().filter_map(|entry| match entry.criticality {
+        Some(Criticality::High { worst, .. }) => of(worst, entry.server.period),
+        Some(Criticality::Low) | None => None,
+    });
+    // Beyond 64 bits it is rounded up, by a billionth for each server.
+    let rounded = Exact::new(servers.len().into(), 1_000_000_000u32.into());
+    if told > reserved.clone().max(high.sum()) + rounded {
+        return Err(Broken::new("no more reserved than all B/P on it", reserved, admission.reserved));
+    }
     let kept = share(keep_free) + share(admission.cost);
     if most.clone() + kept.clone() > one {
         return Err(Broken::new(
@@ -97,6 +105,7 @@ fn core(here: &[&ServicePlan], admission: &Admission, keep_free: Bandwidth) -> R
         if left != one {
             return Err(Broken::new("what is left for others: 1 − reserved − kept", one, left).of(entry));
         }
+        hold::check(entry, here.len() == 1).map_err(|broken| broken.of(entry))?;
     }
     criticality::core(here, admission)?;
     windows::check(&servers)
@@ -105,15 +114,6 @@ fn core(here: &[&ServicePlan], admission: &Admission, keep_free: Bandwidth) -> R
 /// Whether the entry's proof needs a core without others. Real-time groups have fixed priorities.
 fn alone(entry: &ServicePlan) -> bool {
     entry.backend.abilities().alone || (promise::claims(&entry.promise).alone)(entry)
-}
-
-/// Whether the modes of its host begin with this service standing still.
-fn begins_stopped(plan: &Plan, name: &str) -> bool {
-    let stopped = |modes: &ModesPlan| {
-        let place = modes.members.iter().position(|member| member.service == name)?;
-        modes.modes.first()?.locals.get(place).map(|local| local == STOPPED)
-    };
-    plan.modes.iter().any(|modes| stopped(modes) == Some(true))
 }
 
 /// Nothing runs on a core that is offline, and core 0 stays.
@@ -138,17 +138,11 @@ fn floors(plan: &Plan, host: &HostPlan) -> Result<(), Broken> {
     let whole = if keep <= one { one - keep } else { share(Bandwidth::ZERO) };
     let open = host.cores.iter().filter(|core| !host.parked.contains(core));
     let left: Exact = open.map(|core| on(*core).unwrap_or_else(|| whole.clone())).sum();
-    let running = plan.leftovers.iter().filter(|leftover| !begins_stopped(plan, &leftover.name));
+    let running = plan.leftovers.iter().filter(|leftover| !leftovers::begins_stopped(plan, &leftover.name));
     let asked: Exact = running.map(|leftover| share(leftover.at_least)).sum();
-    if asked > left {
-        return Err(Broken::new("room for all that leftovers are promised at least", asked, left));
-    }
-    match plan.leftovers.iter().find(|leftover| share(leftover.available) > left) {
-        Some(leftover) => {
-            let broken = Broken::new("what is left on all cores together", leftover.available, left);
-            Err(Broken { service: Some(leftover.name.clone()), ..broken })
-        }
-        None => Ok(()),
+    match asked > left {
+        true => Err(Broken::new("room for all that leftovers are promised at least", asked, left)),
+        false => Ok(()),
     }
 }
 

@@ -53,6 +53,26 @@ pub(super) fn never_out(
     at_most(bound, demand.ns().into(), server.period.ns()).map(|()| compared)
 }
 
+/// The longest time for which these tasks hold a whole core without a gap: with kept offsets of all that comes; else until the
+/// first idle instant after a joint release of all, the least t with Σ (⌊t/T⌋ + 1)·C ≤ t.
+pub(super) fn longest_busy(tasks: &[Task]) -> Result<Duration, Broken> {
+    if tasks.iter().all(|task| task.release == Release::KeptOffset) {
+        let core = Core::play(tasks, 0)?;
+        let longest = core.busy.iter().map(|busy| busy.to - busy.from).max().unwrap_or(0);
+        return Ok(Duration::from_ns(u64::try_from(longest).unwrap_or(u64::MAX)));
+    }
+    let mut busy = 0u128;
+    for _ in 0..MOST_STEPS {
+        let come = |task: &Task| (busy / u128::from(task.period.ns()) + 1) * work(task);
+        let next: u128 = tasks.iter().map(come).sum();
+        if next <= busy {
+            return Ok(Duration::from_ns(u64::try_from(busy).unwrap_or(u64::MAX)));
+        }
+        busy = next;
+    }
+    Err(Broken::new("steps to establish how long a core is busy", format!("at most {MOST_STEPS}"), "more"))
+}
+
 fn at_most(most: u128, claimed: u128, period: u64) -> Result<(), Broken> {
     match most <= claimed {
         true => Ok(()),

@@ -38,9 +38,9 @@ pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
         ));
     }
     let claims = promise::claims(&entry.promise);
-    let Proven { compared, loss, latency } = (claims.check)(entry, counted)?;
+    let Proven { compared, loss, latency, within } = (claims.check)(entry, counted)?;
     let (service, vcpu, core) = (entry.name.clone(), entry.vcpu, entry.core);
-    Ok(CheckedService { service, vcpu, core, promise: claims.name, compared, loss, latency })
+    Ok(CheckedService { service, vcpu, core, promise: claims.name, compared, loss, latency, within })
 }
 
 /// What of the budget the promise rests on; the margin of deadlines is all the rest.
@@ -84,6 +84,9 @@ pub struct CheckedService {
     /// How late its supply may come, once in any window.
     #[serde(rename = "latency_ns")]
     pub latency: Duration,
+    /// How closely its percentiles were established: a prediction that is too short by more is rejected.
+    #[serde(rename = "within_ns", skip_serializing_if = "Option::is_none")]
+    pub within: Option<Duration>,
 }
 
 /// An entry as it is in a local mode, or with its worst budget.

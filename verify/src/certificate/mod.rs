@@ -1,8 +1,9 @@
 //! The checker: whether a plan keeps its promises, by its own numbers.
 //!
 //! It shares no code with what made the plan, and trusts no claim that it can compute: supplies, demands, how far one has to
-//! look, sums of shares are its own, in exact integers. What it cannot know it says in [`Checked`]: that servers lack no more
-//! of their budgets than the certificates allow for, and that tasks are what the plan says.
+//! look, sums of shares are its own, in exact integers. [`check_plan`] shows that a plan is consistent in itself;
+//! [`check_site`] that its promises, tasks and all else are those of a site. What neither looks at is a list
+//! ([`unchecked`]).
 
 mod admission;
 mod alone;
@@ -11,14 +12,19 @@ mod criticality;
 mod demand;
 mod entry;
 mod exact;
+mod hold;
 mod latency;
+mod leftovers;
 mod modes;
 mod network;
 mod percentiles;
 mod promise;
 mod read;
 mod recovery;
+mod site;
+mod survival;
 mod topic;
+mod unchecked;
 mod wake_up;
 mod windows;
 
@@ -29,7 +35,9 @@ pub use modes::CheckedMode;
 pub use network::CheckedInterface;
 pub use read::{read_plan, NoPlan};
 pub use recovery::CheckedEnsemble;
+pub use site::{check_site, OfSite};
 pub use topic::CheckedTopic;
+pub use unchecked::{unchecked, unchecked_in, Unchecked};
 
 use giusto_model::{Plan, Promise, ServicePlan};
 use serde::Serialize;
@@ -56,7 +64,8 @@ pub struct Checked {
     pub modes: Vec<CheckedMode>,
 }
 
-/// Whether all promises of `plan` are kept, given that tasks and servers are what it says: each entry by its certificate, each
+/// Whether all promises that `plan` names are kept, given that tasks and servers are what it says: each entry by its
+/// certificate, each
 /// core by its admission, what a host's latency is by its cores, the floors by what is left, topics by the law of their
 /// buckets, the ensemble by the parts of its recovery,
 /// interfaces by what can be ahead of their packets, modes by the servers of all local modes and by each core in each of them.

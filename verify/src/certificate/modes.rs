@@ -6,15 +6,15 @@
 
 use super::broken::Broken;
 use super::exact::utilization;
-use super::{admission, criticality, entry, exact};
+use super::{admission, criticality, entry, exact, hold};
 use giusto_model::{
-    Bandwidth, Duration, GuestScheduler, HostPlan, LeftoverPlan, LocalPlan, MemberPlan, ModePlan, ModesPlan, Plan,
-    Promise, Scheduler, Server, ServicePlan, Task, AGENT_TASK, RUNNING, STOPPED,
+    Bandwidth, Duration, GuestScheduler, HostPlan, LocalPlan, MemberPlan, ModePlan, ModesPlan, Plan, Promise, Release,
+    Scheduler, Server, ServicePlan, Task, AGENT_TASK, RUNNING, STOPPED,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A mode in which everybody keeps their promises.
+/// A mode in which every promise is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckedMode {
     /// Its host.
@@ -132,12 +132,14 @@ fn member<'a>(part: &Plan, modes: &ModesPlan, member: &'a MemberPlan) -> Result<
                 work(&proof.tasks, cost, spacing, *scheduler).map_err(|one| told(one).of(base))?;
             }
             let entry = entry::with(base, *server, proof);
-            // Nobody runs there but the kernel of the virtual CPU.
+            // Nothing runs there but the kernel of the virtual CPU.
             let nothing = local.name == STOPPED && proof.tasks.is_empty() && nth > 0;
             if nothing && !server.budget.is_zero() && server.budget <= server.period {
                 continue;
             }
             compared += criticality::check(&entry).map_err(|one| told(one).of(base))?.compared;
+            let alone = part.services.iter().filter(|other| other.core == base.core).count() == 1;
+            hold::check(&entry, alone).map_err(|one| told(one).of(base))?;
         }
         if !own.is_empty() && matches!(own[0].promise, Promise::EveryDeadline { .. }) {
             let there: Vec<&Task> = local.proofs.iter().flat_map(|proof| &proof.tasks).collect();
@@ -145,8 +147,16 @@ fn member<'a>(part: &Plan, modes: &ModesPlan, member: &'a MemberPlan) -> Result<
                 broken(&format!("in '{}': copies of its tasks on virtual CPUs", local.name), &needed, &copies)
             })?;
         }
+        if let ([proof], [_]) = (&local.proofs[..], &own[..]) {
+            let there = proof.tasks.iter().filter(|task| task.name != AGENT_TASK);
+            if !there.eq(&local.tasks) {
+                return Err(broken(&format!("in '{}': its tasks in their order", local.name), &"the same", &"others"));
+            }
+        }
         let used: exact::Exact = local.proofs.iter().map(|proof| utilization(&proof.tasks)).sum();
-        if exact::share(local.utilization) < used {
+        let told = exact::share(local.utilization);
+        let rounded = exact::fraction(local.tasks.len() as u128 + 2, 1_000_000_000).unwrap_or_else(|| exact::whole(0));
+        if told < used || told > &used + rounded {
             return Err(broken(&format!("in '{}': utilization of its tasks", local.name), &used, &local.utilization));
         }
         if found.insert(local.name.as_str(), compared).is_some() {
@@ -169,6 +179,9 @@ fn work(tasks: &[Task], cost: Duration, spacing: Duration, scheduler: GuestSched
     let Some((agent, others)) = tasks.split_first().filter(|(first, _)| first.name == AGENT_TASK) else {
         return Err(Broken::new("its agent's work, before its tasks", AGENT_TASK, "none"));
     };
+    if agent.release != Release::Sporadic || !agent.offset.is_zero() {
+        return Err(Broken::new("its agent's work at any time", "sporadic", "with an offset"));
+    }
     if agent.wcet < cost {
         return Err(Broken::new("its agent's work", cost, agent.wcet));
     }
@@ -189,11 +202,12 @@ fn work(tasks: &[Task], cost: Duration, spacing: Duration, scheduler: GuestSched
 }
 
 /// Whether `there` holds as many copies of each of `tasks` as it should, and nothing else but an agent's work.
-fn all_there(tasks: &[Task], there: &[&Task]) -> Result<(), (u64, u64)> {
+pub(super) fn all_there(tasks: &[Task], there: &[&Task]) -> Result<(), (u64, u64)> {
     let copies = |of: &mut dyn Iterator<Item = &Task>| {
-        let mut counts: BTreeMap<(String, Duration, Duration, Duration), u64> = BTreeMap::new();
+        let mut counts: BTreeMap<_, u64> = BTreeMap::new();
         for task in of.filter(|task| task.name != AGENT_TASK) {
-            let key = (task.name.clone(), task.wcet, task.period, task.deadline);
+            let kept = task.release == Release::KeptOffset;
+            let key = (task.name.clone(), task.wcet, task.period, task.deadline, task.offset, kept);
             *counts.entry(key).or_default() += u64::from(task.copies);
         }
         counts
@@ -227,8 +241,7 @@ fn in_mode(part: &Plan, modes: &ModesPlan, mode: &ModePlan, locals: &[&LocalPlan
         modes.members.iter().zip(&mode.locals).any(|(member, local)| member.service == name && local == STOPPED)
     };
     let running = part.leftovers.iter().filter(|leftover| !stopped(&leftover.name));
-    // What is left in this mode is not told; the floors are what counts.
-    let leftovers = running.map(|one| LeftoverPlan { available: Bandwidth::ZERO, ..one.clone() }).collect();
+    let leftovers = running.cloned().collect();
     Ok(Plan { hosts: vec![host], services, leftovers, modes: Vec::new(), ..part.clone() })
 }
 
@@ -247,16 +260,16 @@ fn begins(part: &Plan, first: &Plan) -> Result<(), Broken> {
 
 /// Whether the work of all boosted agents of a core is counted there.
 fn boosts(whole: &Plan, modes: &ModesPlan) -> Result<(), Broken> {
-    for told in whole.hosts.iter().flat_map(|host| &host.admission).filter(|_| modes.boosts()) {
+    for told in whole.hosts.iter().flat_map(|host| &host.admission) {
         let here = |member: &&MemberPlan| {
             let first = whole.services.iter().find(|entry| entry.name == member.service);
             first.is_some_and(|entry| entry.core == told.core)
         };
         let costs = modes.members.iter().filter(here).filter_map(|member| Some(member.agent.as_ref()?.cost.ns()));
-        let cost = at_once(modes, Duration::from_ns(costs.sum())).ns();
+        let cost = if modes.boosts() { at_once(modes, Duration::from_ns(costs.sum())).ns() } else { 0 };
         let given = told.boost.map_or(0, |boost| boost.budget.ns());
-        let often = told.boost.is_none_or(|boost| boost.period <= modes.changes.spacing);
-        if given < cost || !often {
+        let often = told.boost.is_none_or(|boost| boost.period == modes.changes.spacing);
+        if given != cost || !often {
             let (needed, found) = (Duration::from_ns(cost), Duration::from_ns(given));
             return Err(Broken {
                 core: Some(told.core),

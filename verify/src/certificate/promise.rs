@@ -13,6 +13,8 @@ pub(super) struct Proven {
     pub(super) loss: Duration,
     /// How late its supply may come, once in any window.
     pub(super) latency: Duration,
+    /// How closely percentiles were established.
+    pub(super) within: Option<Duration>,
 }
 
 /// What a promise claims.
@@ -91,7 +93,7 @@ fn every_deadline(entry: &ServicePlan, counted: Duration) -> Result<Proven, Brok
             (compared + alone::never_out(&entry.tasks, server, *budget, *loss, *latency)?, *loss)
         }
     };
-    Ok(Proven { compared, loss, latency: *latency })
+    Ok(Proven { compared, loss, latency: *latency, within: None })
 }
 
 fn rests_on(entry: &ServicePlan) -> RestsOn {
@@ -108,7 +110,7 @@ fn as_if_alone(entry: &ServicePlan, _counted: Duration) -> Result<Proven, Broken
         return Err(Broken::new("a server for which Theorem 1 holds", "constant_bandwidth or deferrable", kind));
     }
     let compared = alone::check(&entry.tasks, entry.server, *from, *demand)?;
-    Ok(Proven { compared, loss: Duration::ZERO, latency: Duration::ZERO })
+    Ok(Proven { compared, loss: Duration::ZERO, latency: Duration::ZERO, within: None })
 }
 
 fn of_percentiles(entry: &ServicePlan, counted: Duration) -> Result<Proven, Broken> {
@@ -120,8 +122,8 @@ fn of_percentiles(entry: &ServicePlan, counted: Duration) -> Result<Proven, Brok
         return Err(of_another());
     };
     let given = percentiles::Counted { server: entry.server, budget: *budget, latency: *latency, wait: *wait };
-    let compared = percentiles::check(points, *arrivals, service, &given, predicted)?;
-    Ok(Proven { compared, loss: lost(entry, counted), latency: *latency })
+    let within = Some(percentiles::check(points, *arrivals, service, &given, predicted)?);
+    Ok(Proven { compared: points.len(), loss: lost(entry, counted), latency: *latency, within })
 }
 
 fn supply(entry: &ServicePlan, _counted: Duration) -> Result<Proven, Broken> {
@@ -136,7 +138,7 @@ fn supply(entry: &ServicePlan, _counted: Duration) -> Result<Proven, Broken> {
         let found = format!("{} every {}", server.budget, server.period);
         return Err(Broken::new("the supply that was promised", own, found));
     }
-    Ok(Proven { compared: 1, loss: Duration::ZERO, latency: Duration::ZERO })
+    Ok(Proven { compared: 1, loss: Duration::ZERO, latency: Duration::ZERO, within: None })
 }
 
 fn lost(entry: &ServicePlan, counted: Duration) -> Duration {

@@ -31,7 +31,7 @@ pub(super) fn check(plan: &CoordinationPlan) -> Result<CheckedEnsemble, Broken> 
         return Err(Broken::new("a wait in which all votes come (5.2)", needed, plan.wait));
     }
     let left = plan.servers.len() - 1;
-    // A server with the i-th largest vote tells i votes; whoever is last handles them, then the leader does.
+    // A server with the i-th largest vote tells i votes; the server that is last handles them, then the leader does.
     let votes = (1..=left as u128).map(|place| 2 * place * ns(message)).sum::<u128>();
     // Its vote comes too early for who is last (d), whose vote comes back (j, d), to be answered.
     let election = ns(jitter) + ns(delay) + ns(delay) + votes + wait;

@@ -1,6 +1,6 @@
 //! Servers of one core under EDF, a deferrable one among them: no window asks for more than its length.
 //!
-//! Somebody misses only at the end of a window of at least one period in which more than its length is asked for. In one of
+//! A server misses only at the end of a window of at least one period in which more than its length is asked for. In one of
 //! length t, of which each server's grid may be anywhere, that is at most
 //!
 //! - ⌊t/P⌋·B of each that is no constant_bandwidth server;

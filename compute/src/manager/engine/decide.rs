@@ -109,9 +109,9 @@ impl Engine {
         let was = self.mode.since;
         self.until = self.pool.decide(self.at).until;
         for server in self.servers.iter_mut().flatten() {
-            let ends = self.pool.deadline_ns(server.id);
+            let (left, ends) = self.pool.left_and_deadline_ns(server.id);
             let period = server.managed.server.period.ns();
-            server.periods.pass(ends, period, server.charged, self.pool.left_ns(server.id));
+            server.periods.pass(ends, period, server.charged, left);
         }
         let is_hi = self.pool.core_mode(0) == CoreMode::Hi;
         match (was, is_hi) {

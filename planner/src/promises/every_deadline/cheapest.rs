@@ -2,7 +2,7 @@
 
 use crate::backend::Deviation;
 use giusto_analysis::interface::demand::request;
-use giusto_analysis::interface::{least_budget, schedulable, Certificate, Resource, Scheduler, Shortfall};
+use giusto_analysis::interface::{schedulable, Certificate, Resource, Scheduler, Shortfall};
 use giusto_analysis::Error;
 use giusto_model::{Duration, GuestScheduler, Interface, Point, Task, AGENT_TASK};
 use std::borrow::Cow;
@@ -82,23 +82,36 @@ impl<'a> Demand<'a> {
 
     /// The least budget with which a server of this period keeps all deadlines; `None`: not even a whole core does.
     pub(crate) fn budget(&self, period: Duration) -> Result<Option<Duration>, Error> {
-        if self.beyond_hope() {
-            return Ok(None);
+        match !self.beyond_hope() && self.enough(period, period.ns().into())? {
+            true => self.least(period, period.ns().into()).map(Some),
+            false => Ok(None),
         }
-        let shape = Resource::Periodic { period, budget: period };
-        let counted = least_budget(&self.tasks, self.scheduler, &shape, QUANTUM, self.latency)?;
-        let budget = counted.and_then(|counted| counted.checked_add(self.loss)).map(|budget| budget.max(self.least));
-        Ok(budget.filter(|budget| *budget <= period))
+    }
+
+    /// The least budget, where this one is enough. Most of those tried are too little for U, which is quick to see.
+    fn least(&self, period: Duration, enough: u128) -> Result<Duration, Error> {
+        let (mut low, mut high) = (0, self.counted(period, enough)); // short, enough
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            *(if self.counts(period, middle)? { &mut high } else { &mut low }) = middle;
+        }
+        Ok(quanta(high).checked_add(self.loss).ok_or(Error::Range)?.max(self.least))
     }
 
     /// Whether a server of this period with a `budget` keeps all deadlines.
     fn enough(&self, period: Duration, budget: u128) -> Result<bool, Error> {
-        if budget < u128::from(self.least.ns()) {
-            return Ok(false);
-        }
-        let counted = budget.saturating_sub(u128::from(self.loss.ns())).min(u128::from(period.ns())) as u64;
-        let counted = counted / QUANTUM.ns() * QUANTUM.ns();
-        Ok(counted > 0 && self.possible(period.ns(), counted) && self.test(period, Duration::from_ns(counted))?.is_ok())
+        Ok(budget >= u128::from(self.least.ns()) && self.counts(period, self.counted(period, budget))?)
+    }
+
+    /// What of a budget can be counted on, in quanta.
+    fn counted(&self, period: Duration, budget: u128) -> u64 {
+        budget.saturating_sub(u128::from(self.loss.ns())).min(u128::from(period.ns())) as u64 / QUANTUM.ns()
+    }
+
+    /// Whether all deadlines are kept with so many quanta a period that can be counted on.
+    fn counts(&self, period: Duration, count: u64) -> Result<bool, Error> {
+        let counted = quanta(count);
+        Ok(count > 0 && self.possible(period.ns(), counted.ns()) && self.test(period, counted)?.is_ok())
     }
 
     /// What is quick to see: the budget is no less than U of its period, and no job's deadline is before the longest wait for
@@ -139,7 +152,11 @@ pub(crate) fn cheapest(
     let reach = tasks.map(|task| task.deadline.ns() / QUANTUM.ns()).max().unwrap_or(0).clamp(first, last);
     let mut seed = first;
     while seed <= reach {
-        match improve(demands, seed, &mut best) {
+        let improved = may_improve(demands, seed, seed, best).and_then(|may| match may {
+            Some(enough) => improve(demands, seed, enough, &mut best),
+            None => Ok(()),
+        });
+        match improved {
             Err(_) if than.is_some() => {}
             other => other?,
         }
@@ -153,9 +170,9 @@ pub(crate) fn cheapest(
         if p > q {
             continue;
         }
-        let improved = may_improve(demands, p, q, best).and_then(|may| match may && p == q {
-            true => improve(demands, p, &mut best).map(|()| false),
-            false => Ok(may),
+        let improved = may_improve(demands, p, q, best).and_then(|may| match may.filter(|_| p == q) {
+            Some(enough) => improve(demands, p, enough, &mut best).map(|()| false),
+            None => Ok(may.is_some()),
         });
         match improved {
             Err(_) if than.is_some() => break,
@@ -169,13 +186,12 @@ pub(crate) fn cheapest(
     Ok(if best == than { few } else { best })
 }
 
-/// Takes the least budget at this period, if that is cheaper.
-fn improve(demands: &[Demand<'_>], period: u64, best: &mut Option<Interface>) -> Result<(), Error> {
+/// Takes the least budget at this period, at which one is `enough`, if that is cheaper.
+fn improve(demands: &[Demand<'_>], period: u64, enough: u128, best: &mut Option<Interface>) -> Result<(), Error> {
     let period = quanta(period);
     let mut most = Duration::ZERO;
     for demand in demands {
-        let Some(budget) = demand.budget(period)? else { return Ok(()) };
-        most = most.max(budget);
+        most = most.max(demand.least(period, enough)?);
     }
     let found = Interface { budget: most, period };
     let better = |old: &Interface| (found.bandwidth(), period) < (old.bandwidth(), old.period);
@@ -185,8 +201,9 @@ fn improve(demands: &[Demand<'_>], period: u64, best: &mut Option<Interface>) ->
     Ok(())
 }
 
-/// Whether a period in [p, q] may be cheaper than `best`, or as cheap and shorter.
-fn may_improve(demands: &[Demand<'_>], p: u64, q: u64, best: Option<Interface>) -> Result<bool, Error> {
+/// The budget that is enough at p and as cheap at q as `best`, or cheaper: a period in [p, q] may be cheaper than `best`, or
+/// as cheap and shorter. `None`: there is no such period.
+fn may_improve(demands: &[Demand<'_>], p: u64, q: u64, best: Option<Interface>) -> Result<Option<u128>, Error> {
     let most = match best {
         None => u128::from(quanta(q).ns()),
         Some(best) => {
@@ -197,10 +214,10 @@ fn may_improve(demands: &[Demand<'_>], p: u64, q: u64, best: Option<Interface>) 
     };
     for demand in demands {
         if !demand.enough(quanta(p), most)? {
-            return Ok(false);
+            return Ok(None);
         }
     }
-    Ok(true)
+    Ok(Some(most))
 }
 
 fn quanta(count: u64) -> Duration {

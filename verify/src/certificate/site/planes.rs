@@ -1,0 +1,68 @@
+//! Topics, the ensemble and packets of a site, and what the plan says of them.
+
+use super::super::broken::Broken;
+use super::same::same;
+use giusto_model::{Host, HostNetwork, NetworkPlan, Plan, Service, Site, Topic, TopicPlan};
+
+pub(super) fn topics(plan: &Plan, site: &Site) -> Result<(), Broken> {
+    let wanted: Vec<&str> = site.topics.iter().map(|topic| topic.name.as_str()).collect();
+    same("the site", "its topics, in its order", &wanted, &plan.topics.iter().map(|one| one.name.as_str()).collect())?;
+    site.topics.iter().zip(&plan.topics).try_for_each(|(topic, planned)| one_topic(topic, planned))
+}
+
+fn one_topic(topic: &Topic, planned: &TopicPlan) -> Result<(), Broken> {
+    let whose = format!("topic '{}'", topic.name);
+    same(&whose, "how its messages come", &topic.arrivals(), &Some(planned.arrivals))?;
+    same(&whose, "what it was promised", &topic.promise, &planned.promise)?;
+    same(&whose, "what passes its bucket", &topic.limit, &planned.limit)?;
+    same(&whose, "what was measured of its brokers", &topic.measured, &planned.measured)?;
+    if let Some(bucket) = topic.bucket {
+        same(&whose, "its bucket", &bucket, &planned.bucket)?;
+    }
+    let own: Vec<&String> = topic.brokers.iter().filter(|one| planned.brokers.contains(one)).collect();
+    same(&whose, "some of its brokers, in their order", &own, &planned.brokers.iter().collect())
+}
+
+pub(super) fn ensemble(plan: &Plan, site: &Site) -> Result<(), Broken> {
+    let (wanted, planned) = match (&site.coordination, &plan.coordination) {
+        (None, None) => return Ok(()),
+        (Some(wanted), Some(planned)) => (wanted, planned),
+        (wanted, planned) => return same("the site", "an ensemble", &wanted.is_some(), &planned.is_some()),
+    };
+    let whose = "the ensemble";
+    same(whose, "its servers", &wanted.servers, &planned.servers)?;
+    same(whose, "the recovery that was promised", &wanted.recovery, &planned.recovery)?;
+    same(whose, "what its recovery consists of", &wanted.times, &planned.times)?;
+    same(whose, "its tick", &wanted.tick, &planned.tick)?;
+    same(whose, "its sync-limit", &wanted.sync_limit, &planned.sync_limit)?;
+    same(whose, "where its servers keep their data", &wanted.places, &planned.places)?;
+    same(whose, "how epochs reach the disk", &wanted.epochs.unwrap_or(planned.epochs), &planned.epochs)?;
+    same(whose, "the wait for votes", &wanted.wait(), &planned.wait)?;
+    same(whose, "whether the wait adapts", &wanted.wait.is_none(), &planned.adaptive)
+}
+
+pub(super) fn network(plan: &Plan, site: &Site) -> Result<(), Broken> {
+    let wanted: Vec<&str> =
+        site.hosts.iter().filter(|host| host.network.is_some()).map(|host| host.name.as_str()).collect();
+    same("packets", "hosts that process them", &wanted, &plan.network.iter().map(|one| one.on.as_str()).collect())?;
+    let with = site.hosts.iter().filter_map(|host| Some((host, host.network.as_ref()?)));
+    with.zip(&plan.network).try_for_each(|((host, network), planned)| one_network(site, host, network, planned))
+}
+
+fn one_network(site: &Site, host: &Host, network: &HostNetwork, planned: &NetworkPlan) -> Result<(), Broken> {
+    let whose = format!("packets on {}", host.name);
+    same(&whose, "cores", &network.cores, &planned.cores)?;
+    same(&whose, "what one core processes", &network.capacity, &planned.capacity)?;
+    same(&whose, "packets of one interface in a row", &network.poll, &planned.poll)?;
+    same(&whose, "what buckets count", &network.count, &planned.count)?;
+    let uplinks: Vec<_> = planned.uplinks.iter().map(|one| &one.uplink).collect();
+    same(&whose, "interfaces to the outside", &network.uplinks.iter().collect(), &uplinks)?;
+    let here = |one: &&Service| one.on.as_ref().map_or(site.hosts.len() == 1, |on| *on == host.name);
+    let own = site.services.iter().filter(here).flat_map(|service| {
+        let vifs = service.network.iter();
+        vifs.map(|vif| (service.name.as_str(), vif.name.as_str(), vif.class, vif.bucket, &vif.promise))
+    });
+    let vifs = planned.vifs.iter();
+    let found = vifs.map(|vif| (vif.service.as_str(), vif.name.as_str(), vif.class, vif.bucket, &vif.promise));
+    same(&whose, "interfaces of services", &own.collect::<Vec<_>>(), &found.collect())
+}
