@@ -92,13 +92,33 @@ impl From<giusto_site::SiteError> for Failure {
 
 impl From<giusto_planner::Refusal> for Failure {
     fn from(refusal: giusto_planner::Refusal) -> Self {
-        let failure = Failure::planner(refusal.clone());
-        let refused = Some(Box::new(giusto_planner::Refused::new(&refusal, failure.code)));
-        Failure { refused, ..failure }
+        Failure::placed(refusal, None)
     }
 }
 
 impl Failure {
+    /// The refusal of a site that was read from `file`, with the places of what is to be changed in it.
+    pub(crate) fn of_site(mut refusal: giusto_planner::Refusal, file: &Path) -> Self {
+        let Ok(text) = giusto_site::text(file) else { return Failure::from(refusal) };
+        let find = |keys: &[&str]| {
+            let (line, column) = giusto_site::place(&text, keys)?;
+            Some(giusto_planner::Place { line, column })
+        };
+        let Some(place) = refusal.locate(&find) else { return Failure::from(refusal) };
+        let failure = Failure::placed(refusal, Some(place));
+        // As the site's reader shows it.
+        let own = std::env::current_dir().ok();
+        let file = own.and_then(|own| file.strip_prefix(own).ok()).unwrap_or(file).display();
+        let text = format!("{file}:{}:{}: {}", place.line, place.column, failure.text);
+        Failure { text, ..failure }
+    }
+
+    fn placed(refusal: giusto_planner::Refusal, place: Option<giusto_planner::Place>) -> Self {
+        let failure = Failure::planner(refusal.clone());
+        let refused = Some(Box::new(giusto_planner::Refused::new(&refusal, place, failure.code)));
+        Failure { refused, ..failure }
+    }
+
     fn planner(refusal: giusto_planner::Refusal) -> Self {
         use giusto_planner::Refusal::{
             Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Recovery, Tasks,

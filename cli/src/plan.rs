@@ -121,7 +121,8 @@ pub(crate) fn here(site: &Site, from: &SiteBasis, asked: &Asked) -> Result<Plan,
             names()
         )));
     };
-    let plan = giusto_planner::plan_on(site, &facts, &host)?;
+    let planned = giusto_planner::plan_on(site, &facts, &host);
+    let plan = planned.map_err(|refusal| Failure::of_site(refusal, Path::new(&from.file)))?;
     if plan.services.is_empty() && plan.leftovers.is_empty() && plan.network.is_empty() {
         return Err(Failure::input(format!(
             "host {host} has no services: the plan puts all of them on the others of {}; 'giusto plan' says why",
@@ -146,7 +147,7 @@ pub(crate) fn of(path: &Path, asked: &Asked) -> Result<Plan, Failure> {
     if let Some(current) = asked.current {
         facts.placed = Placements::of(&giusto_planner::read(current)?);
     }
-    let plan = giusto_planner::plan(&site, &facts)?;
+    let plan = giusto_planner::plan(&site, &facts).map_err(|refusal| Failure::of_site(refusal, path))?;
     if asked.current.is_some() {
         note_moves(&facts.placed.moved(&plan));
     }

@@ -187,7 +187,7 @@ impl AtStart {
             let Read { site, from } = plan::read(file).map_err(Failure::into_refused)?;
             let site = plan::measured(&site, &profiles, &self.facts).map_err(Failure::into_refused)?;
             let planned = giusto_planner::plan_on(&site, &self.facts, &self.host);
-            let plan = planned.map_err(|refusal| Failure::from(refusal).into_refused())?;
+            let plan = planned.map_err(|refusal| Failure::of_site(refusal, file).into_refused())?;
             Ok((Some(site), self.finished(plan::based(plan, &from, &self.facts))?))
         })
     }

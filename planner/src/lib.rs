@@ -59,6 +59,6 @@ pub use promises::every_deadline::{Late, Shortage};
 pub use promises::leftovers::{Floors, BUSY_PROCESSES};
 pub use promises::percentiles::{Miss, Missed};
 pub use promises::supply::NoSupply;
-pub use refusal::{Cause, Elsewhere, NearestFit, Refusal, Refused, Witness};
+pub use refusal::{Cause, Change, Elsewhere, NearestFit, Place, Refusal, Refused, Witness};
 pub use topics::{unmeasured, TopicCause, TopicFit, TopicRefusal};
 pub use words::{cores, share};

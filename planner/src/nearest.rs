@@ -7,6 +7,7 @@ use crate::promises::percentiles::Answers;
 use crate::refusal::{Cause, NearestFit, Witness};
 use crate::trial::Trial;
 use giusto_model::{Promise, Service, Site};
+use std::cell::OnceCell;
 
 /// With more services than this, changes are tried on the witness's host alone, with the services that had their places there
 /// before it: each takes the time of one host's plan.
@@ -54,7 +55,7 @@ fn among(site: &Site, facts: &Facts, only: Option<usize>, witness: &Witness, ans
         _ => None,
     };
     let attempt = |site: &Site, facts: &Facts, only| attempt(site, facts, only, answers);
-    let trial = Trial { site, facts, only, witness, host, local, attempt: &attempt };
+    let trial = Trial { site, facts, only, witness, host, local, attempt: &attempt, hopeless: OnceCell::new() };
     let method = promises::of(&service.promise);
     let here = match (&witness.displaced, witness.cause.itself()) {
         (Some(_), _) => method.smaller(&trial, service),
@@ -63,12 +64,27 @@ fn among(site: &Site, facts: &Facts, only: Option<usize>, witness: &Witness, ans
                 Promise::Supply(_) => trial.smaller_budget(service, *vcpu, *demand),
                 _ => trial.shorter_task(service),
             };
-            smaller.into_iter().chain(trial.another_kind()).chain(trial.more_cores(1)).collect()
+            smaller.into_iter().chain(trial.more_cores(1)).collect()
         }
         (None, Cause::Servers { .. } | Cause::Apart { .. }) => trial.more_cores(1).into_iter().collect(),
         (None, Cause::Discord(discord)) => trial.calmer(service, discord.vcpu),
         (None, Cause::Deadlines(_)) if matches!(witness.cause, Cause::AtWorst(_)) => trial.calmer(service, None),
         (None, own) => method.nearest(&trial, service, own),
     };
-    here.into_iter().chain(trial.another_host()).collect()
+    let more = anything_else(&trial, service, witness.cause.itself());
+    let mut all: Vec<NearestFit> = here.into_iter().chain(more).chain(trial.another_host()).collect();
+    // Last what costs more than a line of the site.
+    all.sort_by_key(|fit| matches!(fit, NearestFit::MoreCores(_)));
+    all
+}
+
+/// What else of the service may change: its kind, a period, its promise.
+fn anything_else(trial: &Trial, service: &Service, cause: &Cause) -> Vec<NearestFit> {
+    // A core that is too small or taken is so for every kind.
+    let kind =
+        !matches!(cause, Cause::Core(_) | Cause::Cores(_) | Cause::Floors(_) | Cause::Discord(_) | Cause::Apart { .. });
+    let kind = kind && matches!(service.promise, Promise::Supply(_) | Promise::EveryDeadline { .. });
+    let kind = kind.then(|| trial.another_kind(service)).flatten();
+    let period = trial.longer_period(service);
+    kind.into_iter().chain(period).chain(trial.weaker_promise(service)).collect()
 }

@@ -125,8 +125,18 @@ impl Refusal {
     /// A service that does not fit a host, before it is known which one, and what would fit.
     pub(crate) fn does_not_fit(service: &str, cause: Cause) -> Self {
         let (service, host, displaced) = (service.into(), None, None);
-        let (elsewhere, beside, nearest) = (Vec::new(), Vec::new(), Vec::new());
-        Refusal::DoesNotFit(Box::new(Witness { service, host, displaced, cause, elsewhere, beside, nearest }))
+        let (elsewhere, beside, nearest, places) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Refusal::DoesNotFit(Box::new(Witness { service, host, displaced, cause, elsewhere, beside, nearest, places }))
+    }
+
+    /// Says for each change that would help, and for the service, where in the site's file it is written; returns the place of
+    /// the first. `find` knows the place, as line and column, of what keys from the root lead to.
+    pub fn locate(&mut self, find: &dyn Fn(&[&str]) -> Option<Place>) -> Option<Place> {
+        match self {
+            Refusal::On { refusal, .. } | Refusal::Late { refusal, .. } => refusal.locate(find),
+            Refusal::DoesNotFit(witness) => witness.locate(find),
+            other => other.service().and_then(|service| find(&["services", service])),
+        }
     }
 
     /// The service that does not fit, if that is why.
@@ -139,7 +149,7 @@ impl Refusal {
     }
 
     /// The service that is refused, if it is one.
-    fn service(&self) -> Option<&str> {
+    pub(crate) fn service(&self) -> Option<&str> {
         match self {
             Refusal::Asked { service, .. }
             | Refusal::Unmeasured { service, .. }
@@ -191,25 +201,46 @@ pub struct Refused {
     pub cause: Option<String>,
     /// What each other host lacks, in words.
     pub elsewhere: Vec<Elsewhere>,
-    /// Changes of the site with which it fits, each by itself, in words.
-    pub nearest: Vec<String>,
+    /// Where in the site's file the first of the changes below is made, or the service is.
+    pub place: Option<Place>,
+    /// Changes of the site with which it fits, each by itself.
+    pub nearest: Vec<Change>,
+}
+
+/// A place in a site's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// From 1.
+    pub line: usize,
+    /// In characters, from 1.
+    pub column: usize,
+}
+
+/// A change of the site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// In words.
+    pub change: String,
+    /// The key that changes, by the keys that lead to it from the root.
+    pub key: Vec<String>,
+    /// Where that is, or, if it is not written, what it belongs to.
+    pub place: Option<Place>,
 }
 
 impl Refused {
     /// For programs.
-    pub fn new(refusal: &Refusal, exit: u8) -> Self {
+    pub fn new(refusal: &Refusal, place: Option<Place>, exit: u8) -> Self {
         let witness = refusal.witness();
         Refused {
-            giusto_refusal: 1,
+            giusto_refusal: 2,
             exit,
             text: refusal.to_string(),
             service: refusal.service().map(String::from),
             host: witness.and_then(|witness| witness.host.clone()),
             cause: witness.map(|witness| witness.cause.to_string()),
             elsewhere: witness.map(|witness| witness.elsewhere.clone()).unwrap_or_default(),
-            nearest: witness
-                .map(|witness| witness.nearest.iter().map(ToString::to_string).collect())
-                .unwrap_or_default(),
+            place,
+            nearest: witness.map(Witness::changes).unwrap_or_default(),
         }
     }
 }
@@ -229,9 +260,36 @@ pub struct Witness {
     pub elsewhere: Vec<Elsewhere>,
     /// The services that had their places on that host before it, where hosts were chosen.
     pub beside: Vec<String>,
-    /// What would make it fit, each by itself; may be empty. With any of them this service is no longer refused, on a site with
-    /// one host for this cause (another service may then turn out not to fit either).
+    /// What would make it fit, each by itself; may be empty. With any of them all fits, but for what does not without this
+    /// service either.
     pub nearest: Vec<NearestFit>,
+    /// Where in the site's file each of these is made, once that is known.
+    pub places: Vec<Option<Place>>,
+}
+
+impl Witness {
+    /// The keys from the root to what `fit` changes.
+    fn keys<'w>(&'w self, fit: &'w NearestFit) -> Vec<&'w str> {
+        let host = || vec!["hosts", self.host.as_deref().unwrap_or(""), "cores"];
+        fit.key().map_or_else(host, |own| ["services", self.service.as_str()].into_iter().chain(own).collect())
+    }
+
+    fn locate(&mut self, find: &dyn Fn(&[&str]) -> Option<Place>) -> Option<Place> {
+        self.places = self.nearest.iter().map(|fit| find(&self.keys(fit))).collect();
+        self.places.first().copied().flatten().or_else(|| find(&["services", &self.service]))
+    }
+
+    fn place(&self, at: usize) -> Option<Place> {
+        self.places.get(at).copied().flatten()
+    }
+
+    fn changes(&self) -> Vec<Change> {
+        let change = |(at, fit): (usize, &NearestFit)| {
+            let key = self.keys(fit).into_iter().map(String::from).collect();
+            Change { change: fit.to_string(), key, place: self.place(at) }
+        };
+        self.nearest.iter().enumerate().map(change).collect()
+    }
 }
 
 impl fmt::Display for Witness {
@@ -250,12 +308,17 @@ impl fmt::Display for Witness {
         if nearest.is_empty() {
             return write!(
                 f,
-                "; no single change of its tasks, its margin, its supply, a latency or the cores makes it fit"
+                "; no single change of its tasks, requests, promise, server or host, or of the cores makes it fit"
             );
         }
-        let words = nearest.iter().map(|fit| match fit {
-            NearestFit::MoreCores(_) => format!("{fit}{on}"),
-            _ => fit.to_string(),
+        // The first place is where the whole message points to.
+        let first = self.place(0).map(|place| place.line);
+        let words = nearest.iter().enumerate().map(|(at, fit)| {
+            let on = if matches!(fit, NearestFit::MoreCores(_)) { &on } else { "" };
+            match self.place(at).map(|place| place.line).filter(|line| Some(*line) != first) {
+                Some(line) => format!("{fit}{on} (line {line})"),
+                None => format!("{fit}{on}"),
+            }
         });
         write!(f, "; it fits with {}", words.collect::<Vec<_>>().join(", or with "))
     }

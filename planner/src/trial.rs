@@ -2,13 +2,22 @@
 
 use crate::backend::{choose, Wanted};
 use crate::facts::{known, Facts};
-use crate::refusal::{Cause, NearestFit, Refusal, Witness};
+use crate::refusal::{NearestFit, Refusal, Witness};
 use giusto_model::{
-    Bandwidth, Duration, Host, Interface, LocalNeed, Plan, Promise, ServerKind, Service, Site, SiteCriticality, Task,
+    Bandwidth, Duration, GuestScheduler, Host, Interface, LocalNeed, Plan, Promise, ServerKind, Service, ServiceTime,
+    Site, SiteCriticality, Task,
 };
+use std::cell::OnceCell;
 
 /// Margins and floors are told in tenths of a percentage point.
 pub(crate) const TENTHS: u64 = 1000;
+/// The kinds that are tried, those first that take from no other and lose no time they may have.
+const KINDS: [ServerKind; 4] =
+    [ServerKind::ConstantBandwidth, ServerKind::PeriodicConserving, ServerKind::PeriodicStrict, ServerKind::Deferrable];
+/// So many services may be refused without the witness.
+const HOPELESS: usize = 3;
+/// Periods are made longer by this factor at most.
+const LONGEST: u64 = 16;
 /// More cores than this are not suggested.
 const MOST_CORES: usize = 64;
 
@@ -26,6 +35,8 @@ pub(crate) struct Trial<'a> {
     /// The local mode of the witness that is refused, by its place.
     pub(crate) local: Option<usize>,
     pub(crate) attempt: Attempt<'a>,
+    /// The services that are refused without the witness as well, once that was tried.
+    pub(crate) hopeless: OnceCell<Option<Vec<String>>>,
 }
 
 impl Trial<'_> {
@@ -142,10 +153,85 @@ impl Trial<'_> {
         Some(NearestFit::Supply { vcpu, at_most })
     }
 
-    /// A kind that does not take two budgets in a row.
-    pub(crate) fn another_kind(&self) -> Option<NearestFit> {
-        let kinds = [ServerKind::ConstantBandwidth, ServerKind::PeriodicConserving];
-        kinds.into_iter().find(|kind| self.with(|s, _| s.server = Some(*kind))).map(NearestFit::Kind)
+    /// Another kind of server.
+    pub(crate) fn another_kind(&self, witness: &Service) -> Option<NearestFit> {
+        let others = KINDS.into_iter().filter(|kind| witness.server != Some(*kind));
+        others.into_iter().find(|kind| self.with(|s, _| s.server = Some(*kind))).map(NearestFit::Kind)
+    }
+
+    /// The shortest longer period of the task with the largest utilization that fits, up to [`LONGEST`] times its own.
+    pub(crate) fn longer_period(&self, witness: &Service) -> Option<NearestFit> {
+        let (index, task) = self.tasks(witness).iter().enumerate().max_by_key(|(_, t)| t.utilization())?;
+        let now = task.period;
+        let to = |percent: u64| now.checked_mul(percent).map(|all| Duration::from_ns(all.ns().div_ceil(100)));
+        let fits = |percent| {
+            to(percent).is_some_and(|period| {
+                self.with(|s, _| {
+                    let own = self.local.map(|local| &mut s.modes[local].need);
+                    let tasks = match own {
+                        Some(LocalNeed::Tasks { tasks, .. }) => tasks,
+                        _ => &mut s.tasks,
+                    };
+                    if let Some(task) = tasks.get_mut(index) {
+                        task.deadline = if task.deadline == now { period } else { task.deadline };
+                        task.period = period;
+                    }
+                })
+            })
+        };
+        let (good, bad) = doubled(LONGEST, fits)?;
+        let at_least = to(bisected(100 * good, 100 * bad, |percent| fits(percent)))?;
+        Some(NearestFit::Period { task: task.name.clone(), at_least })
+    }
+
+    /// The most requests that fit, in steps of 5 % of those that come.
+    pub(crate) fn fewer_requests(&self, witness: &Service) -> Option<NearestFit> {
+        let Promise::Percentiles { arrivals, .. } = &witness.promise else { return None };
+        let to = |percent| arrivals.rate.times(percent).and_then(|all| all.share(100));
+        let fits = |percent| {
+            to(percent).is_some_and(|rate| {
+                self.with(|s, _| {
+                    if let Promise::Percentiles { arrivals, .. } = &mut s.promise {
+                        arrivals.rate = rate;
+                    }
+                })
+            })
+        };
+        to(percent_of(fits)?).map(NearestFit::Requests)
+    }
+
+    /// The longest execution time of a request that fits, in steps of 5 % of what it has, if it is always the same or bounded.
+    pub(crate) fn shorter_requests(&self, witness: &Service) -> Option<NearestFit> {
+        let Promise::Percentiles { service: times, .. } = &witness.promise else { return None };
+        let now = match *times {
+            ServiceTime::Constant { time } => time,
+            ServiceTime::Bounded { wcet, .. } => wcet,
+            ServiceTime::Measured { .. } => return None,
+        };
+        let to = |percent: u32| Duration::from_ns((u128::from(now.ns()) * u128::from(percent) / 100) as u64);
+        let fits = |percent| {
+            let shorter = to(percent);
+            !shorter.is_zero()
+                && self.with(|s, _| {
+                    if let Promise::Percentiles { service: times, .. } = &mut s.promise {
+                        *times = match *times {
+                            ServiceTime::Bounded { mean, .. } if mean < shorter => {
+                                ServiceTime::Bounded { mean, wcet: shorter }
+                            }
+                            _ => ServiceTime::Constant { time: shorter },
+                        };
+                    }
+                })
+        };
+        Some(NearestFit::Execution(to(percent_of(fits)?)))
+    }
+
+    /// Every deadline instead of the response times of a whole core: no more is asked of the same tasks.
+    pub(crate) fn weaker_promise(&self, witness: &Service) -> Option<NearestFit> {
+        let deadlines = Promise::EveryDeadline { scheduler: GuestScheduler::Any, vcpus: 1, placed: Vec::new() };
+        // With 'load' it would take two changes.
+        let weaker = witness.promise == Promise::AsIfAlone && witness.load.is_none();
+        (weaker && self.with(|s, _| s.promise = deadlines)).then_some(NearestFit::Promise("every-deadline"))
     }
 
     /// The least number of cores more, from `first` on.
@@ -164,8 +250,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Whether the witness is no longer refused (on a site with one host: for its cause) after `change` of it, or with more
-    /// cores.
+    /// Whether all fits after `change` of the witness, or with more cores; but for what is refused without the witness as well.
     pub(crate) fn with(&self, change: impl FnOnce(&mut Service, &mut usize)) -> bool {
         let (mut site, mut facts) = (self.site.clone(), self.facts.clone());
         let Some(service) = site.services.iter_mut().find(|s| s.name == self.witness.service) else { return false };
@@ -176,16 +261,59 @@ impl Trial<'_> {
         let added: Vec<u32> = (next..).take(more).collect();
         facts.cores.extend(&added);
         host.cores.extend(&added);
-        match (self.attempt)(&site, &facts, self.only) {
-            Ok(_) => true,
-            Err(Refusal::DoesNotFit(next)) => {
-                let kind = |cause: &Cause| std::mem::discriminant(cause.itself());
-                let same = kind(&next.cause) == kind(&self.witness.cause);
-                next.service != self.witness.service || (site.hosts.len() == 1 && !same)
-            }
-            Err(_) => false,
+        let fits = |site: &Site| (self.attempt)(site, &facts, self.only).is_ok();
+        if fits(&site) {
+            return true;
         }
+        let before = self.hopeless.get_or_init(|| self.hopeless(self.site, self.facts));
+        let hopeless = match before {
+            Some(hopeless) if more > 0 && !hopeless.is_empty() => self.hopeless(&site, &facts),
+            other => other.clone(),
+        };
+        let hopeless = hopeless.filter(|hopeless| !hopeless.is_empty());
+        hopeless.is_some_and(|hopeless| {
+            site.services.retain(|service| !hopeless.contains(&service.name));
+            fits(&site)
+        })
     }
+
+    /// The services that are refused without the witness; `None`: more than [`HOPELESS`], or something else is.
+    fn hopeless(&self, site: &Site, facts: &Facts) -> Option<Vec<String>> {
+        let mut site = site.clone();
+        let mut found = vec![self.witness.service.clone()];
+        loop {
+            site.services.retain(|service| !found.contains(&service.name));
+            match (self.attempt)(&site, facts, self.only) {
+                Ok(_) => break,
+                Err(refusal) => found.push(refusal.service()?.into()),
+            }
+            if found.len() > HOPELESS + 1 {
+                return None;
+            }
+        }
+        Some(found.split_off(1))
+    }
+}
+
+/// The first power of two up to `most` that fits, with the one before it that does not.
+fn doubled(most: u64, fits: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
+    let powers = std::iter::successors(Some(2), |factor| Some(factor * 2)).take_while(|factor| *factor <= most);
+    powers.into_iter().find(|factor| fits(100 * factor)).map(|factor| (factor, factor / 2))
+}
+
+/// The largest multiple of 5 % below all that fits, by bisection.
+fn percent_of(fits: impl Fn(u32) -> bool) -> Option<u32> {
+    let fits = |twentieths: u64| fits(5 * twentieths as u32);
+    fits(1).then(|| 5 * bisected(1, 20, fits) as u32)
+}
+
+/// The last whole number from `good`, which fits, towards `bad`, which does not, that fits, where all before it do.
+fn bisected(mut good: u64, mut bad: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    while good.abs_diff(bad) > 1 {
+        let middle = good.midpoint(bad);
+        *if fits(middle) { &mut good } else { &mut bad } = middle;
+    }
+    good
 }
 
 /// The largest that fits, from `good` on and below `bad`, by bisection; every one told was tried.
@@ -193,16 +321,7 @@ fn largest(good: Duration, bad: Duration, fits: impl Fn(Duration) -> bool) -> Op
     if !fits(good) {
         return None;
     }
-    let (mut good, mut bad) = (good.ns(), bad.ns());
-    while bad.saturating_sub(good) > 1 {
-        let middle = good + (bad - good) / 2;
-        if fits(Duration::from_ns(middle)) {
-            good = middle;
-        } else {
-            bad = middle;
-        }
-    }
-    Some(Duration::from_ns(good))
+    Some(Duration::from_ns(bisected(good.ns(), bad.ns(), |ns| fits(Duration::from_ns(ns)))))
 }
 
 /// Rounded down.

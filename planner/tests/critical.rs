@@ -281,7 +281,7 @@ fn a_refusal_names_what_is_too_much_and_what_would_fit() {
     let late = site(&[1], vec![high(every_deadline("late", tasks, GuestScheduler::Any), &["19900us"])]);
     let Err(Refusal::DoesNotFit(witness)) = plan(&late, &facts(&[1])) else { panic!("it fits") };
     assert!(witness.to_string().contains("at its worst it needs"), "{witness}");
-    let [NearestFit::WorstWcet { at_most, .. }] = witness.nearest[..] else { panic!("{witness}") };
+    let [NearestFit::WorstWcet { at_most, .. }, ..] = witness.nearest[..] else { panic!("{witness}") };
     let tasks = vec![task("2ms/20ms", 1)];
     let calm = high(every_deadline("late", tasks, GuestScheduler::Any), &[&at_most.to_string().replace(' ', "")]);
     plan(&site(&[1], vec![calm]), &facts(&[1])).unwrap();

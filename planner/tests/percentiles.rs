@@ -1,8 +1,11 @@
 //! Services that are promised percentiles: laws of their plans over random sites, and their response times, played with the
 //! policy core.
 
+#[path = "common/advice.rs"]
+mod advice;
 mod common;
 
+use advice::assert_helps;
 use common::{golden, leftovers, percentiles, plan, site, supply};
 use giusto_analysis::response::{response, Precision, Question, Server as Law};
 use giusto_model::{
@@ -98,30 +101,6 @@ impl Rests<'_> {
     }
 }
 
-fn follow(site: &Site, facts: &Facts, service: &str, advice: &NearestFit) -> (Site, Facts) {
-    let (mut site, mut facts) = (site.clone(), facts.clone());
-    match advice {
-        NearestFit::Within(longer) => {
-            let witness = site.services.iter_mut().find(|s| s.name == service).unwrap();
-            let Promise::Percentiles { points, .. } = &mut witness.promise else { panic!("{advice}") };
-            points.iter_mut().filter(|p| p.percentile == longer.percentile).for_each(|p| *p = *longer);
-        }
-        NearestFit::MoreCores(more) => {
-            site.hosts[0].cores.extend(100..100 + *more as u32);
-            facts.cores.extend(100..100 + *more as u32);
-        }
-        NearestFit::Supply { at_most, .. } => {
-            let witness = site.services.iter_mut().find(|s| s.name == service).unwrap();
-            witness.promise = Promise::Supply(vec![*at_most]);
-        }
-        NearestFit::Kind(kind) => {
-            site.services.iter_mut().find(|s| s.name == service).unwrap().server = Some(*kind);
-        }
-        other => panic!("{other}"),
-    }
-    (site, facts)
-}
-
 #[test]
 fn every_planned_server_keeps_all_points_and_one_a_quantum_cheaper_does_not() {
     let mut rng = StdRng::seed_from_u64(11);
@@ -171,12 +150,13 @@ fn every_planned_server_keeps_all_points_and_one_a_quantum_cheaper_does_not() {
                     Missed::Room { .. } => "no room",
                 });
                 for advice in &witness.nearest {
-                    count(if matches!(advice, NearestFit::Within(_)) { "longer latency" } else { "more cores" });
-                    let (site, facts) = follow(&site, &facts, &witness.service, advice);
-                    if let Err(Refusal::DoesNotFit(next)) = plan(&site, &facts) {
-                        let same = matches!(next.cause, Cause::Percentiles(_)) && next.service == witness.service;
-                        assert!(!same, "{advice} does not help: {next}");
-                    }
+                    count(match advice {
+                        NearestFit::Within(_) => "longer latency",
+                        NearestFit::Requests(_) => "fewer requests",
+                        NearestFit::Execution(_) => "shorter requests",
+                        _ => "more cores",
+                    });
+                    assert_helps(&site, &facts, &witness, advice);
                 }
             }
             Err(other) => panic!("{other}"),
@@ -196,6 +176,8 @@ fn every_planned_server_keeps_all_points_and_one_a_quantum_cheaper_does_not() {
         "out of reach",
         "decided by the points",
         "longer latency",
+        "fewer requests",
+        "shorter requests",
     ] {
         assert!(
             seen.get(what).is_some_and(|n| *n >= if soak() { 3 } else { 2 }),
@@ -313,7 +295,11 @@ fn what_not_even_a_whole_core_keeps_is_refused_with_by_how_much_and_what_would_f
     assert!((law(at.ns() as f64 / 1e6 - 10.0) - 0.99).abs() < 1e-3, "{at}");
     let text = witness.to_string();
     assert!(text.contains("p99 ≤ 30 ms is out of reach: even a whole core serves only"), "{text}");
-    let [NearestFit::Within(longer)] = witness.nearest[..] else { panic!("{text}") };
+    let [NearestFit::Within(longer), NearestFit::Execution(shorter), NearestFit::Requests(_)] = witness.nearest[..]
+    else {
+        panic!("{text}")
+    };
+    assert!(shorter < ms("10ms"), "{text}");
     assert!(longer.within > at && longer.within < ms("80ms"), "{text}");
     let fits = told(tight(&[&format!("p99={}", longer.within.to_string().replace(' ', ""))]), &[1]);
     assert!(fits.is_ok(), "{fits:?}");

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{as_if_alone, every_deadline, golden, leftovers, of, plan, site, sites, supply, task, walk};
+use common::{as_if_alone, every_deadline, golden, leftovers, of, percentiles, plan, site, sites, supply, task, walk};
 use giusto_model::{
-    Backend, Bandwidth, Duration, GuestScheduler, LeftoverPlan, Plan, Scheduler, Server, ServerKind, Service, Site,
-    Task,
+    Backend, Bandwidth, Duration, GuestScheduler, LeftoverPlan, Plan, Release, Scheduler, Server, ServerKind, Service,
+    ServiceTime, Site, Task,
 };
 use giusto_planner::{
     explain, plan_on, read, write, Cause, Error, Facts, NearestFit, Refusal, TooLarge, TooMany, BUSY_PROCESSES,
@@ -86,14 +86,16 @@ fn a_refusal_names_the_service_the_numbers_and_the_nearest_fit() {
     assert_eq!(
         told,
         "service 'cache' does not fit: it needs 91.2 % of one core every 40 ms (U = 91.2 %) and a margin of 5 %, and one \
-         core can reserve 95 %: 1.2 % too much; it fits with wcet ≤ 150 us for task 'work', or with margin 3.8 %"
+         core can reserve 95 %: 1.2 % too much; it fits with wcet ≤ 150 us for task 'work', or with margin 3.8 %, \
+         or with period ≥ 1.02 ms for task 'work'"
     );
     let Refusal::DoesNotFit(witness) = refusal(&tight) else { panic!() };
     assert!(matches!(witness.cause, Cause::Core(TooLarge { required: Some(_), .. })));
     let over = site(&[0], vec![as_if_alone("cache", vec![task("300us/1ms", 6)], "5%")]);
     let told = refusal(&over).to_string();
     assert!(
-        told.contains("its tasks alone need U = 180 %") && told.ends_with("it fits with wcet ≤ 150 us for task 'work'"),
+        told.contains("its tasks alone need U = 180 %")
+            && told.ends_with("it fits with wcet ≤ 150 us for task 'work', or with period ≥ 2 ms for task 'work'"),
         "{told}"
     );
 }
@@ -105,7 +107,7 @@ fn where_no_order_of_jobs_is_named_that_is_why_and_an_order_is_advised() {
     let tasks = vec![named("fast", "100us/1ms"), named("slow", "5ms/100ms")];
     let told = refusal(&site(&[0], vec![every_deadline("mixed", tasks.clone(), GuestScheduler::Any)])).to_string();
     assert!(told.contains("if its jobs run in any order (no 'scheduler' is named)"), "{told}");
-    assert!(told.ends_with("it fits with scheduler: rm"), "{told}");
+    assert!(told.contains("it fits with scheduler: rm, or with period ≥"), "{told}");
     let ordered = every_deadline("mixed", tasks, GuestScheduler::Own(Scheduler::Rm));
     let site = site(&[0], vec![ordered]);
     plan(&site, &typical(&site)).unwrap();
@@ -268,8 +270,8 @@ fn a_service_that_no_host_takes_is_told_what_each_lacks_and_what_would_fit() {
     assert_eq!(
         told(&[&[0], &[0]], bound_to("edge-2")),
         "service 'b' does not fit on edge-2: it is promised 5 ms every 10 ms (50 % of a core), and the one core for it can \
-         give 93 % and has 33 % left: 17 % too much; it fits with a supply of 3.3 ms every 10 ms, or with one core more on \
-         edge-2, or with on: edge-1"
+         give 93 % and has 33 % left: 17 % too much; it fits with a supply of 3.3 ms every 10 ms, or \
+         with on: edge-1, or with one core more on edge-2"
     );
     // The floor came first, as it is bound: the free one is refused, not the floor.
     let floor = bound(leftovers("batch", "50%"), "edge-1");
@@ -344,4 +346,53 @@ fn what_this_machine_lacks_moves_no_service_to_another_host() {
     );
     let told = plan(&site, &Facts { host: Some("edge-9".into()), ..facts }).unwrap_err().to_string();
     assert_eq!(told, "the site has no host 'edge-9'; it has edge-1, edge-2");
+}
+
+#[test]
+fn requests_that_take_their_longest_are_said_to_do_so_and_fewer_or_shorter_ones_fit() {
+    let bounded = ServiceTime::Bounded { mean: Duration::from_ms(1), wcet: Duration::from_ms(4) };
+    let told = refusal(&site(&[0], vec![percentiles("web", &["p99=50ms"], "300/s", 1, bounded)])).to_string();
+    assert!(told.contains("need 120 % of one core if each takes its wcet of 4 ms"), "{told}");
+    assert!(told.contains("(30 % if each takes the mean") && told.contains("it fits with execution ≤"), "{told}");
+    assert!(told.contains("or with poisson:"), "{told}");
+}
+
+#[test]
+fn a_percentile_that_needs_a_core_of_its_own_is_said_to_need_it() {
+    let web = || percentiles("web", &["p99=8ms"], "10/s", 1, ServiceTime::Constant { time: Duration::from_ms(2) });
+    let others = [supply("a", &["6ms/10ms"], None), supply("b", &["6ms/10ms"], None)];
+    let told = refusal(&site(&[0, 1], [others.to_vec(), vec![web()]].concat())).to_string();
+    assert!(told.contains("on a core without others") && told.contains("each of 2 cores has others"), "{told}");
+    assert!(told.ends_with("it fits with one core more"), "{told}");
+    let others = [supply("a", &["6ms/10ms"], None), supply("b", &["6ms/10ms"], None)];
+    let three = site(&[0, 1, 2], [others.to_vec(), vec![web()]].concat());
+    plan(&three, &typical(&three)).unwrap();
+}
+
+#[test]
+fn kept_offsets_with_too_many_jobs_in_a_hyperperiod_count_as_sporadic() {
+    let of = |release: Release| {
+        let tasks =
+            ["7001us", "11003us", "13007us"].map(|period| Task { release, ..task(&format!("1ms/{period}"), 1) });
+        let site = site(&[0], vec![as_if_alone("loop", tasks.to_vec(), "5%")]);
+        plan(&site, &typical(&site)).unwrap()
+    };
+    let (kept, sporadic) = (of(Release::KeptOffset), of(Release::Sporadic));
+    assert_eq!(kept.services[0].server, sporadic.services[0].server);
+    let why =
+        |plan: &Plan| plan.services[0].reasons.iter().find(|reason| reason.what == "required").unwrap().why.clone();
+    assert!(why(&kept).contains("too many jobs") && why(&sporadic).contains("not every task keeps"), "{}", why(&kept));
+}
+
+#[test]
+fn where_a_longer_period_or_a_weaker_promise_is_enough_it_is_advised() {
+    // 91 % and a margin; a whole core with every deadline does.
+    let tight = as_if_alone("tight", vec![task("9100us/10ms", 1)], "5%");
+    let Refusal::DoesNotFit(witness) = refusal(&site(&[0], vec![tight])) else { panic!() };
+    assert!(witness.nearest.contains(&NearestFit::Promise("every-deadline")), "{witness}");
+    let longer = witness
+        .nearest
+        .iter()
+        .any(|fit| matches!(fit, NearestFit::Period { at_least, .. } if *at_least > Duration::from_ms(10)));
+    assert!(longer, "{witness}");
 }

@@ -24,6 +24,7 @@ mod load;
 mod locals;
 mod modes;
 mod network;
+mod place;
 mod process;
 mod promises;
 mod service;
@@ -39,6 +40,7 @@ mod vcpus;
 pub use arrivals::{read_arrivals, TraceError};
 pub use error::{Located, SiteError};
 pub use file::{LARGEST_FILE, LARGEST_SITE};
+pub use place::place;
 
 use error::Fault;
 use fields::Grammar;

@@ -122,14 +122,10 @@ pub fn utilization_at_most(tasks: &[Task]) -> Result<Bandwidth, Error> {
     Bandwidth::new(sum, PARTS as u64).ok_or(Error::Range)
 }
 
-/// Whether the analysis counts on the offsets: only if all tasks keep theirs.
-pub fn releases(tasks: &[Task]) -> Release {
-    let kept = tasks.iter().all(|t| t.release == Release::KeptOffset);
-    if kept {
-        Release::KeptOffset
-    } else {
-        Release::Sporadic
-    }
+/// Whether the analysis counts on the offsets: if all tasks keep theirs and a hyperperiod has up to 5,000,000 jobs. Beyond
+/// that they count as sporadic, for which no less is needed. Errors: as [`hyperperiod`].
+pub fn releases(tasks: &[Task]) -> Result<Release, Error> {
+    workload::hyperperiod(tasks).map(|hyperperiod| workload::releases(tasks, hyperperiod))
 }
 
 /// B(P), the least budget for the server period `period` ([`Supply::budget`]).

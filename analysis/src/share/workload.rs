@@ -1,5 +1,6 @@
 //! A task set, checked and merged into streams of jobs.
 
+use super::supply::MOST_JOBS;
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Release, Task};
 
@@ -31,7 +32,8 @@ impl Workload {
             Ok(work) if work <= hyperperiod => work,
             _ => return Err(Error::Overload { utilization: utilization(tasks)? }),
         };
-        let kept = tasks.iter().all(|t| t.release == Release::KeptOffset);
+        let releases = releases(tasks, hyperperiod);
+        let kept = releases == Release::KeptOffset;
         let mut streams: Vec<Stream> = Vec::new();
         for task in tasks {
             let period = task.period.ns();
@@ -44,7 +46,6 @@ impl Workload {
                 None => streams.push(Stream { offset, work, period }),
             }
         }
-        let releases = if kept { Release::KeptOffset } else { Release::Sporadic };
         Ok(Workload { streams, releases, hyperperiod, work })
     }
 
@@ -71,6 +72,15 @@ pub(super) fn hyperperiod(tasks: &[Task]) -> Result<u64, Error> {
         all = if lcm <= LONGEST { lcm as u64 } else { return Err(Error::Hyperperiod) };
     }
     Ok(all)
+}
+
+/// What is counted on; see [`super::releases`].
+pub(super) fn releases(tasks: &[Task], hyperperiod: u64) -> Release {
+    let jobs: u128 = tasks.iter().map(|t| u128::from(hyperperiod / t.period.ns()) + 1).sum();
+    match tasks.iter().all(|t| t.release == Release::KeptOffset) && jobs <= u128::from(MOST_JOBS) {
+        true => Release::KeptOffset,
+        false => Release::Sporadic,
+    }
 }
 
 /// Σ C/T; see [`super::utilization`].

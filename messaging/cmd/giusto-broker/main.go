@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"giusto.dev/messaging/broker"
+	"giusto.dev/messaging/command"
 	"giusto.dev/messaging/settings"
 )
 
@@ -20,29 +21,14 @@ giusto-broker --check FILE  says what is wrong with a file, if anything
 `
 
 func main() {
-	arguments := os.Args[1:]
-	check := len(arguments) > 0 && arguments[0] == "--check"
-	guarded := len(arguments) > 0 && arguments[0] == "--guarded"
-	if check || guarded {
-		arguments = arguments[1:]
-	}
-	if len(arguments) != 1 || arguments[0] == "" || arguments[0][0] == '-' {
-		fmt.Fprint(os.Stderr, usage)
-		os.Exit(2)
-	}
-	log.SetFlags(0)
-	log.SetPrefix("giusto-broker: ")
-	path := arguments[0]
+	path, flag := command.File(command.Arguments("giusto-broker"), usage, "--check", "--guarded")
 	s, err := settings.Read(path)
-	if err != nil {
-		log.Print(err)
-		os.Exit(2)
-	}
-	if check {
+	command.Must(err, command.BadInput)
+	if flag == "--check" {
 		fmt.Printf("%s: %d topics with a limit\n", path, len(s.Topics))
 		return
 	}
-	if guarded {
+	if flag == "--guarded" {
 		os.Exit(guard(path, s))
 	}
 	collect(int64(s.Memory), s.MemQueue)

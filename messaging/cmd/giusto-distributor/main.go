@@ -10,11 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"giusto.dev/messaging/command"
 	"giusto.dev/messaging/distributor"
 )
 
@@ -28,45 +26,28 @@ giusto-distributor dead BROKER [HOST:PORT]
 `
 
 func main() {
-	arguments := os.Args[1:]
-	log.SetFlags(0)
-	log.SetPrefix("giusto-distributor: ")
+	arguments := command.Arguments("giusto-distributor")
 	if n := len(arguments); n > 1 && n <= 3 && arguments[0] == "dead" {
 		dead(append(arguments[1:], "127.0.0.1:4170"))
 		return
 	}
-	check := len(arguments) > 0 && arguments[0] == "--check"
-	if check {
-		arguments = arguments[1:]
-	}
-	if len(arguments) != 1 || arguments[0] == "" || arguments[0][0] == '-' {
-		fmt.Fprint(os.Stderr, usage)
-		os.Exit(2)
-	}
-	s, err := distributor.Read(arguments[0])
-	if err != nil {
-		log.Print(err)
-		os.Exit(2)
-	}
-	if check {
-		fmt.Printf("%s: ok\n", arguments[0])
+	path, flag := command.File(arguments, usage, "--check")
+	s, err := distributor.Read(path)
+	command.Must(err, command.BadInput)
+	if flag == "--check" {
+		fmt.Printf("%s: ok\n", path)
 		return
 	}
 	d, err := distributor.Start(s, log.Printf)
-	if err != nil {
-		log.Print(err)
-		os.Exit(4)
-	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	command.Must(err, command.Failed)
+	ends := command.Ends()
 	fmt.Printf("giusto-distributor: ready: %s\n", d.Addr())
 	select {
-	case <-signals:
+	case <-ends:
 		d.Stop()
 	case err := <-d.Failed():
 		d.Stop()
-		log.Print(err)
-		os.Exit(4)
+		command.Must(err, command.Failed)
 	}
 }
 
@@ -74,24 +55,16 @@ func main() {
 func dead(arguments []string) {
 	broker, address := arguments[0], arguments[1]
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		log.Printf("%q is not HOST:PORT", address)
-		os.Exit(2)
+		command.Must(fmt.Errorf("%q is not HOST:PORT", address), command.BadInput)
 	}
 	request, err := http.NewRequest("PUT", "http://"+address+"/brokers/"+url.PathEscape(broker)+"/dead", nil)
-	if err != nil {
-		log.Print(err)
-		os.Exit(2)
-	}
+	command.Must(err, command.BadInput)
 	answer, err := (&http.Client{Timeout: 5 * time.Second}).Do(request)
-	if err != nil {
-		log.Print(err)
-		os.Exit(4)
-	}
+	command.Must(err, command.Failed)
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 4096)) // what it says is shown as it is
 	if answer.StatusCode != http.StatusOK {
-		log.Printf("%s: %s: %s", address, answer.Status, text)
-		os.Exit(4)
+		command.Must(fmt.Errorf("%s: %s: %s", address, answer.Status, text), command.Failed)
 	}
 	fmt.Printf("%s is dead: its shares are free\n", broker)
 }

@@ -8,10 +8,8 @@ package main
 import (
 	"fmt"
 	"log"
-	"os"
-	"os/signal"
-	"syscall"
 
+	"giusto.dev/messaging/command"
 	"giusto.dev/messaging/limit"
 )
 
@@ -23,42 +21,24 @@ giusto-limit --check FILE  says what is wrong with a file, if anything
 `
 
 func main() {
-	arguments := os.Args[1:]
-	log.SetFlags(0)
-	log.SetPrefix("giusto-limit: ")
-	check := len(arguments) > 0 && arguments[0] == "--check"
-	if check {
-		arguments = arguments[1:]
-	}
-	if len(arguments) != 1 || arguments[0] == "" || arguments[0][0] == '-' {
-		fmt.Fprint(os.Stderr, usage)
-		os.Exit(2)
-	}
-	s, err := limit.Read(arguments[0])
-	if err != nil {
-		log.Print(err)
-		os.Exit(2)
-	}
-	if check {
-		fmt.Printf("%s: ok\n", arguments[0])
+	path, flag := command.File(command.Arguments("giusto-limit"), usage, "--check")
+	s, err := limit.Read(path)
+	command.Must(err, command.BadInput)
+	if flag == "--check" {
+		fmt.Printf("%s: ok\n", path)
 		return
 	}
 	v, err := limit.Serve(s, log.Printf)
-	if err != nil {
-		log.Print(err)
-		os.Exit(4)
-	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	command.Must(err, command.Failed)
+	ends := command.Ends()
 	fmt.Printf("giusto-limit: ready: %s, http %s\n", v.GRPC(), v.HTTP())
 	select {
-	case <-signals:
+	case <-ends:
 		if err := v.Stop(); err != nil {
 			log.Printf("others get this limiter's shares when its lease is over: %v", err)
 		}
 	case err := <-v.Failed():
 		v.Stop()
-		log.Print(err)
-		os.Exit(4)
+		command.Must(err, command.Failed)
 	}
 }

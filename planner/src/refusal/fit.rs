@@ -1,7 +1,7 @@
 //! What would make a service fit.
 
 use crate::words::share;
-use giusto_model::{Bandwidth, Duration, GuestScheduler, Interface, ServerKind, Within};
+use giusto_model::{Bandwidth, Duration, GuestScheduler, Interface, Rate, ServerKind, Within};
 use std::fmt;
 
 /// A change of the site with which it fits.
@@ -28,6 +28,19 @@ pub enum NearestFit {
         /// The largest that fits.
         at_most: Duration,
     },
+    /// A longer period of one task, and of its deadline where that is the period.
+    Period {
+        /// Which task of the witness's.
+        task: String,
+        /// The shortest that fits, to a hundredth of the one it has.
+        at_least: Duration,
+    },
+    /// Fewer requests.
+    Requests(Rate),
+    /// A shorter execution time of a request.
+    Execution(Duration),
+    /// Another promise for the same tasks.
+    Promise(&'static str),
     /// A smaller margin for the witness.
     Margin(Bandwidth),
     /// A smaller supply, of the same period.
@@ -51,11 +64,36 @@ pub enum NearestFit {
     On(String),
 }
 
+impl NearestFit {
+    /// The key of the site that changes, below its service; `None`: `cores`, of the host.
+    pub(crate) fn key(&self) -> Option<Vec<&str>> {
+        Some(match self {
+            NearestFit::Wcet { task, .. } => vec!["tasks", task, "wcet"],
+            NearestFit::WorstWcet { task, .. } => vec!["tasks", task, "worst-wcet"],
+            NearestFit::Period { task, .. } => vec!["tasks", task, "period"],
+            NearestFit::Worst { .. } => vec!["worst"],
+            NearestFit::Requests(_) => vec!["arrivals", "poisson"],
+            NearestFit::Execution(_) => vec!["execution"],
+            NearestFit::Promise(_) | NearestFit::Within(_) | NearestFit::Supply { .. } => vec!["promise"],
+            NearestFit::Margin(_) => vec!["margin"],
+            NearestFit::Kind(_) => vec!["server"],
+            NearestFit::Scheduler(_) => vec!["scheduler"],
+            NearestFit::AtLeast(_) => vec!["at-least"],
+            NearestFit::On(_) => vec!["on"],
+            NearestFit::MoreCores(_) => return None,
+        })
+    }
+}
+
 impl fmt::Display for NearestFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NearestFit::Wcet { task, at_most } => write!(f, "wcet ≤ {at_most} for task '{task}'"),
             NearestFit::WorstWcet { task, at_most } => write!(f, "worst-wcet ≤ {at_most} for task '{task}'"),
+            NearestFit::Period { task, at_least } => write!(f, "period ≥ {at_least} for task '{task}'"),
+            NearestFit::Requests(rate) => write!(f, "poisson: {rate}"),
+            NearestFit::Execution(at_most) => write!(f, "execution ≤ {at_most}"),
+            NearestFit::Promise(promise) => write!(f, "promise: {promise}"),
             NearestFit::Worst { vcpu: None, at_most } => write!(f, "worst: {at_most}"),
             NearestFit::Worst { vcpu: Some(vcpu), at_most } => write!(f, "worst: {at_most} for virtual CPU {vcpu}"),
             NearestFit::Margin(margin) => write!(f, "margin {}", share(*margin)),

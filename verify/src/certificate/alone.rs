@@ -53,14 +53,18 @@ pub(super) fn never_out(
     at_most(bound, demand.ns().into(), server.period.ns()).map(|()| compared)
 }
 
-/// The longest time for which these tasks hold a whole core without a gap: with kept offsets of all that comes; else until the
-/// first idle instant after a joint release of all, the least t with Σ (⌊t/T⌋ + 1)·C ≤ t.
+/// The longest time for which these tasks with kept offsets hold a whole core without a gap, of all that comes. `None`: their
+/// offsets are not kept, or too much comes.
+pub(super) fn longest_busy_kept(tasks: &[Task]) -> Option<Duration> {
+    let kept = tasks.iter().all(|task| task.release == Release::KeptOffset);
+    let core = kept.then(|| Core::play(tasks, 0).ok()).flatten()?;
+    let longest = core.busy.iter().map(|busy| busy.to - busy.from).max().unwrap_or(0);
+    Some(Duration::from_ns(u64::try_from(longest).unwrap_or(u64::MAX)))
+}
+
+/// The same wherever jobs come: until the first idle instant after a joint release of all, the least t with
+/// Σ (⌊t/T⌋ + 1)·C ≤ t.
 pub(super) fn longest_busy(tasks: &[Task]) -> Result<Duration, Broken> {
-    if tasks.iter().all(|task| task.release == Release::KeptOffset) {
-        let core = Core::play(tasks, 0)?;
-        let longest = core.busy.iter().map(|busy| busy.to - busy.from).max().unwrap_or(0);
-        return Ok(Duration::from_ns(u64::try_from(longest).unwrap_or(u64::MAX)));
-    }
     let mut busy = 0u128;
     for _ in 0..MOST_STEPS {
         let come = |task: &Task| (busy / u128::from(task.period.ns()) + 1) * work(task);

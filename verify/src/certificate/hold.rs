@@ -16,7 +16,11 @@ pub(super) fn check(entry: &ServicePlan, alone: bool) -> Result<(), Broken> {
     };
     let enforced = longest(entry).checked_mul(in_a_row);
     let conforming = match whole_core {
-        true => Some(alone::longest_busy(&entry.tasks)?),
+        // Whatever the offsets is right in any case, and all that is known where too much comes in a hyperperiod.
+        true => match alone::longest_busy_kept(&entry.tasks) {
+            Some(kept) if kept == entry.hold.conforming => Some(kept),
+            _ => Some(alone::longest_busy(&entry.tasks)?),
+        },
         false => enforced,
     };
     for (what, claimed, needed) in [

@@ -107,9 +107,11 @@ fn why_required(tasks: &[Task], period: Duration) -> String {
     if share::hyperperiod(tasks).is_ok_and(|h| period.ns().is_multiple_of(h.ns())) {
         return "Theorem 2: at a multiple of the hyperperiod the utilization is enough, whatever the offsets".into();
     }
+    let all_kept = tasks.iter().all(|task| task.release == Release::KeptOffset);
     let offsets = match share::releases(tasks) {
-        Release::KeptOffset => "every task keeps its offset, so offsets were used",
-        Release::Sporadic => "not every task keeps an offset, so all count as sporadic",
+        Ok(Release::KeptOffset) => "every task keeps its offset, so offsets were used",
+        _ if all_kept => "a hyperperiod has too many jobs to count on the offsets, so all count as sporadic",
+        _ => "not every task keeps an offset, so all count as sporadic",
     };
     format!(
         "Theorem 1: the most that a whole core gives these tasks in any {}, max S(t + P) − S(t) (eq. 3.5); {offsets}",

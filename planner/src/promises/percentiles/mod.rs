@@ -62,15 +62,14 @@ fn server(service: &Service, on: &OneHost, company: Company) -> Result<Vcpu, Ref
     let chose = match found {
         Found::Server(Some(chose)) if chose.server.bandwidth() <= most => chose,
         other => {
-            let utilization = question(*arrivals, times, company).utilization();
             let how = match other {
-                Found::Overload => Missed::Overload { percent: (100.0 * utilization).ceil() as u64 },
+                Found::Overload => overload(*arrivals, times),
                 Found::Missed(point, thousandths, at) => {
                     Missed::WholeCore { point, thousandths, at, latency: deviation.latency }
                 }
                 Found::Server(needs) => {
                     let needs = needs.map(|chose| chose.server);
-                    Missed::Room { needs, room: most, whole: most, cores: 1 }
+                    Missed::Room { needs, room: most, whole: most, cores: 1, alone: false }
                 }
             };
             let cause = Cause::Percentiles(Box::new(Miss { points: points.clone(), how }));
@@ -88,6 +87,16 @@ fn server(service: &Service, on: &OneHost, company: Company) -> Result<Vcpu, Ref
 fn load(arrivals: Arrivals, service: &ServiceTime) -> Bandwidth {
     let millionths = 1e6 * question(arrivals, service, Company::Alone).utilization();
     Bandwidth::new(millionths as u64, 1_000_000).unwrap_or(Bandwidth::ONE)
+}
+
+/// Requests for which a whole core is too slow.
+fn overload(arrivals: Arrivals, times: &ServiceTime) -> Missed {
+    let percent = |times: &ServiceTime| (100.0 * question(arrivals, times, Company::Alone).utilization()).ceil() as u64;
+    let bounded = match *times {
+        ServiceTime::Bounded { mean, wcet } => Some((wcet, percent(&ServiceTime::Constant { time: mean }))),
+        _ => None,
+    };
+    Missed::Overload { percent: percent(times), bounded }
 }
 
 /// The shortest latency that the percentile of `point` can have on the largest server there is, in tenths of a millisecond.
@@ -181,8 +190,9 @@ fn need(chose: Chose, asked: &Asked, limits: &Limits, deviation: &Deviation, (mo
 /// The shortest latency of a percentile that one core can keep, or more cores where that is enough.
 fn longer_latency(trial: &Trial, witness: &Service, miss: &Miss) -> Vec<NearestFit> {
     let Some((host, facts)) = trial.on() else { return Vec::new() };
+    let less = || trial.shorter_requests(witness).into_iter().chain(trial.fewer_requests(witness));
     if matches!(miss.how, Missed::Overload { .. }) {
-        return Vec::new();
+        return less().collect();
     }
     let points = miss.points.iter().filter_map(|point| {
         let within = shortest_latency(witness, host, &facts, *point).filter(|within| *within > point.within)?;
@@ -195,7 +205,8 @@ fn longer_latency(trial: &Trial, witness: &Service, miss: &Miss) -> Vec<NearestF
             }
         })
     });
-    longer.map(NearestFit::Within).chain(miss.room().then(|| trial.more_cores(1)).flatten()).collect()
+    let more_cores = miss.room().then(|| trial.more_cores(1)).flatten();
+    longer.map(NearestFit::Within).chain(less()).chain(more_cores).collect()
 }
 
 fn points(planned: &ServicePlan) -> String {
@@ -219,10 +230,10 @@ impl Method for Percentiles {
         Ok(vec![server(service, on, company)?])
     }
 
-    fn no_room(&self, service: &Service, _: &Vcpu, need: &Need, room: &Room, _: &Facts) -> Result<Cause, Error> {
+    fn no_room(&self, service: &Service, vcpu: &Vcpu, need: &Need, room: &Room, _: &Facts) -> Result<Cause, Error> {
         let Promise::Percentiles { points, .. } = &service.promise else { return Err(Error::NoTasks) };
         let &Room { left: room, whole, cores } = room;
-        let how = Missed::Room { needs: Some(need.interface), room, whole, cores };
+        let how = Missed::Room { needs: Some(need.interface), room, whole, cores, alone: vcpu.alone };
         Ok(Cause::Percentiles(Box::new(Miss { points: points.clone(), how })))
     }
 

@@ -18,8 +18,10 @@ pub struct Miss {
 pub enum Missed {
     /// All requests together need a whole core or more.
     Overload {
-        /// U in percent of a core, rounded up.
+        /// U in percent of a core, rounded up, if every request takes the longest time that is possible.
         percent: u64,
+        /// That time, and U in percent if each takes the mean, where all that is known of them is a mean and a bound.
+        bounded: Option<(Duration, u64)>,
     },
     /// Not even a whole core keeps one of them (M/G/1).
     WholeCore {
@@ -42,6 +44,8 @@ pub enum Missed {
         whole: Bandwidth,
         /// Cores that no as-if-alone service has to itself.
         cores: usize,
+        /// Whether beside others no server is enough, or none that there is room for.
+        alone: bool,
     },
 }
 
@@ -63,9 +67,15 @@ impl Miss {
 impl fmt::Display for Miss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.how {
-            Missed::Overload { percent } => {
+            Missed::Overload { percent, bounded: None } => {
                 write!(f, "its requests alone need {percent} % of one core, so that they would wait ever longer")
             }
+            Missed::Overload { percent, bounded: Some((wcet, mean)) } => write!(
+                f,
+                "its requests alone need {percent} % of one core if each takes its wcet of {}, so that they would wait ever \
+                 longer ({mean} % if each takes the mean; with 'histogram' the times that were measured count instead)",
+                time(*wcet)
+            ),
             Missed::WholeCore { point, thousandths, at, latency } => write!(
                 f,
                 "{point} is out of reach: even a whole core serves only {} % within it (M/G/1), as {} is {} there, and {} of \
@@ -76,7 +86,7 @@ impl fmt::Display for Miss {
                 time(*latency),
                 at.checked_add(*latency).and_then(|all| all.checked_sub(point.within)).map_or("much".into(), time)
             ),
-            Missed::Room { needs, room, whole, cores } => {
+            Missed::Room { needs, room, whole, cores, alone } => {
                 let points: Vec<String> = self.points.iter().map(ToString::to_string).collect();
                 let points = points.join(", ");
                 let Some(needs) = needs else {
@@ -87,7 +97,19 @@ impl fmt::Display for Miss {
                         share(*whole)
                     );
                 };
-                write!(f, "it needs {needs} ({} of a core) for {points}, and ", share(needs.bandwidth()))?;
+                write!(f, "it needs {needs} ({} of a core) for {points}, ", share(needs.bandwidth()))?;
+                if *alone && *cores > 0 && needs.bandwidth() <= *whole {
+                    let none = match cores {
+                        1 => "the one core for it has others".into(),
+                        _ => format!("each of {cores} cores has others"),
+                    };
+                    return write!(
+                        f,
+                        "on a core without others, whose work may go first for up to a period of {}; {none}",
+                        time(needs.period)
+                    );
+                }
+                write!(f, "and ")?;
                 match cores {
                     0 => write!(f, "as-if-alone services have every core to themselves"),
                     _ if needs.bandwidth() > *whole => write!(f, "a core can give {}", share(*whole)),
