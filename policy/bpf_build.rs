@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Compiles bpf/NAME.bpf.c to NAME.bpf.o in OUT_DIR. It includes `headers`, from the `folders` too.
-pub fn compile(name: &str, headers: &[&str], folders: &[&str]) {
+pub(crate) fn compile(name: &str, headers: &[&str], folders: &[&str]) {
     let source = format!("bpf/{name}.bpf.c");
     for file in [source.as_str()].iter().chain(headers) {
         println!("cargo:rerun-if-changed={file}");

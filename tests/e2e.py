@@ -39,8 +39,16 @@ class SiteFiles(unittest.TestCase):
                         self.assertIn(f"bad.yaml{place}", err, name)
 
     def test_a_site_that_does_not_fit_has_a_witness(self):
-        _, err = run("plan", "sites/too-much.yaml", code=1)
-        self.assertIn("fit", err)
+        out, err = run("plan", "sites/too-much.yaml", "--json", code=1)
+        refusal = json.loads(out)
+        place = "sites/too-much.yaml:{line}:{column}: ".format(**refusal["place"])
+        self.assertIn(f"giusto: {place}{refusal['text']}", err)
+        lines = (ROOT / "sites/too-much.yaml").read_text().splitlines()
+        for change in refusal["nearest"]:
+            key = change["key"][-1]
+            # Where the key is not written, the place is of what it belongs to.
+            if any(key in line for line in lines):
+                self.assertIn(key, lines[change["place"]["line"] - 1])
 
     def test_a_missing_file_says_so(self):
         _, err = run("plan", "nowhere.yaml", code=2)

@@ -280,13 +280,13 @@ pub(crate) struct SimulateArgs {
     /// scheduler, a fair scheduler
     #[arg(long, value_name = "KIND,KIND", value_delimiter = ',')]
     pub(crate) compare: Vec<giusto_simulator::Under>,
-    /// Draw the schedule of the first service (SVG); for short times, such as two periods
+    /// Draw the schedules of all services (SVG); for short times, such as two periods
     #[arg(long, value_name = "FILE")]
     pub(crate) gantt: Option<PathBuf>,
     /// Write job records of the first service to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) jobs: Option<PathBuf>,
-    /// Write the schedule of the first service as a trace for ui.perfetto.dev
+    /// Write the schedules of all services as a trace for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 }

@@ -7,7 +7,7 @@ use crate::table::say;
 use crate::{plan, table};
 use giusto_daemon::{Arm, Calibration, Cause, Slice, Trial};
 use giusto_model::{Bandwidth, Certificate, Duration, JobRecord, Plan, Promise, ServicePlan, Within};
-use giusto_simulator::{predict, Execution, Gantt, Overload};
+use giusto_simulator::{predict, Execution, Gantt, Overload, Shown};
 use giusto_verify::{
     Arms, Comparison, Demand, DemandVerdict, Drawing, Findings, Predicted, ReportMeta, Round, Sample, Verdict,
 };
@@ -306,13 +306,14 @@ fn schedule(
         return Ok(drawings);
     };
     let mut gantt = Gantt::default();
+    gantt.play(&[Shown { name: &service.name, tasks: &service.tasks }, Shown { name: "all others", tasks: &[] }]);
     match predict(service, execution(calibration), &[], length, seed, &mut gantt) {
         Err(giusto_simulator::Error::TooLongToDraw { .. }) => return Ok(drawings),
         other => other?,
     };
     let caption =
         format!("Simulated: the first two periods of {}, with measured execution times", service.server.period);
-    let svg = gantt.svg(&[&service.name, "all others"], length.ns());
+    let svg = gantt.svg(length.ns());
     drawings.push(Drawing { svg, caption, table: Vec::new() });
     Ok(drawings)
 }

@@ -4,10 +4,10 @@ use crate::args::SimulateArgs;
 use crate::failure::{create, Failure};
 use crate::table::{json, say, table};
 use giusto_measure::Profile;
-use giusto_model::{Bandwidth, Certificate, JobRecord, JobWriter, Plan, Prediction, Promise, ServicePlan};
+use giusto_model::{Bandwidth, Certificate, JobRecord, JobWriter, Plan, Prediction, Promise, ServicePlan, Task};
 use giusto_simulator::{
-    in_parallel, predict_random, predict_under, Error, Execution, Gantt, Observer, Predicted, Trace, Under, Unobserved,
-    PERCENTILE_ERROR,
+    in_parallel, predict_random, predict_under, Error, Execution, Gantt, Observer, Predicted, Shown, TaskTimes, Trace,
+    Under, Unobserved, PERCENTILE_ERROR,
 };
 use giusto_verify::{Kept, Sample};
 use serde::Serialize;
@@ -42,6 +42,33 @@ struct Row {
     competitor_share: Option<f64>,
     /// Of a service that is promised percentiles: each as played, with its interval.
     promised: Option<Kept>,
+    /// Of a service that is promised every deadline: its tasks, in their order.
+    tasks: Option<Vec<TaskRow>>,
+}
+
+/// How a task keeps its deadlines.
+#[derive(Serialize)]
+struct TaskRow {
+    task: String,
+    #[serde(rename = "deadline_ns")]
+    deadline: giusto_model::Duration,
+    /// None: no job finished.
+    prediction: Option<Prediction>,
+    late: u64,
+    /// None: no job finished.
+    lateness_max_ns: Option<i64>,
+}
+
+impl TaskRow {
+    fn new(task: &Task, times: &TaskTimes) -> Self {
+        TaskRow {
+            task: task.name.clone(),
+            deadline: task.deadline,
+            prediction: (times.stats.jobs() > 0).then(|| times.stats.prediction()),
+            late: times.late,
+            lateness_max_ns: times.latest_ns,
+        }
+    }
 }
 
 impl Row {
@@ -61,17 +88,30 @@ impl Row {
             unfinished: 0,
             competitor_share: None,
             promised: None,
+            tasks: None,
         }
     }
 
     fn new(service: &ServicePlan, under: Under, seed: u64, runs: &[Predicted]) -> Row {
         let mut stats = runs[0].stats.clone();
         runs[1..].iter().for_each(|run| stats.merge(&run.stats));
+        let tasks = matches!(service.promise, Promise::EveryDeadline { .. }).then(|| {
+            let mut tasks = runs[0].tasks.clone();
+            runs[1..].iter().for_each(|run| tasks.iter_mut().zip(&run.tasks).for_each(|(one, other)| one.merge(other)));
+            service.tasks.iter().zip(&tasks).map(|(task, times)| TaskRow::new(task, times)).collect()
+        });
         let competitor_share = Some(runs.iter().map(|run| run.competitor).sum::<f64>() / runs.len() as f64);
         if let Some(overload) = runs[0].overload {
             let overloaded = Some(overload.to_string());
             let (seeds, unfinished) = (runs.len(), stats.unfinished);
-            return Row { seeds, unfinished, overloaded, competitor_share, ..Row::unpredicted(service, under, seed) };
+            return Row {
+                seeds,
+                unfinished,
+                overloaded,
+                competitor_share,
+                tasks,
+                ..Row::unpredicted(service, under, seed)
+            };
         }
         Row {
             seeds: runs.len(),
@@ -79,6 +119,7 @@ impl Row {
             mean_ns: Some(stats.mean_ns()),
             unfinished: stats.unfinished,
             competitor_share,
+            tasks,
             ..Row::unpredicted(service, under, seed)
         }
     }
@@ -110,24 +151,23 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let execution = profile.as_ref().map_or(Execution::Worst, |p| Execution::Samples(p.execution.as_slice().into()));
     let transport = profile.as_ref().map_or(&[][..], |p| &p.transport);
     let mut rows = Vec::new();
+    let mut files = Files::new(args)?;
     for (index, service) in plan.services.iter().enumerate() {
         let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|nth| args.seed.wrapping_add(nth)).collect();
         let under: Vec<Under> =
             std::iter::once(Under::Server(service.server.kind)).chain(args.compare.iter().copied()).collect();
         if random(service) {
-            let mut files = Files::new(args, &service.name, first == Some(index))?;
+            files.play(service, first == Some(index))?;
             rows.extend(at_random(args, &plan, service, &under, &seeds, &mut files)?);
-            files.finish(args)?;
             continue;
         }
         if service.tasks.is_empty() {
             rows.push(Row::unpredicted(service, under[0], args.seed));
             continue;
         }
-        let mut files = Files::new(args, &service.name, first == Some(index))?;
+        files.play(service, first == Some(index))?;
         let played =
             predict_under(service, under[0], execution.clone(), transport, args.horizon, args.seed, &mut files)?;
-        files.finish(args)?;
         // Every other scheduler and seed, on all processors; in this order, whichever run is faster.
         let rest = in_parallel(under.len() * seeds.len() - 1, |nth| {
             let (under, seed) = (under[(nth + 1) / seeds.len()], seeds[(nth + 1) % seeds.len()]);
@@ -138,6 +178,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             rows.push(Row::new(service, *under, args.seed, runs));
         }
     }
+    files.finish(args)?;
     if args.site.json {
         return json(&rows);
     }
@@ -196,6 +237,9 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             crate::table::print(&giusto_verify::table_kept(kept, predicted, "simulated"))?;
         }
     }
+    for row in rows.iter() {
+        deadlines(row)?;
+    }
     for row in &rows {
         if let Some(overloaded) = &row.overloaded {
             say!("{} under {}: {overloaded}", row.service, row.scheduler);
@@ -205,6 +249,32 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         say!("-: its promise is a supply, and it has no tasks whose response times could be predicted");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints how the tasks of a service that is promised every deadline keep theirs.
+fn deadlines(row: &Row) -> Result<(), Failure> {
+    let Some(tasks) = &row.tasks else { return Ok(()) };
+    say!(
+        "{}, {}: its tasks, and the latest end of a job, before (-) or after its deadline",
+        row.service,
+        row.scheduler
+    );
+    let mut lines =
+        vec![["task", "jobs", "p50", "p99", "max", "deadline", "latest end", "late"].map(String::from).to_vec()];
+    for (place, task) in tasks.iter().enumerate() {
+        let name = if task.task.is_empty() { format!("task {place}") } else { task.task.clone() };
+        let times = task.prediction.as_ref().map_or_else(
+            || ["0", "-", "-", "-"].map(String::from),
+            |p| [p.jobs.to_string(), format!("{:.3}", p.p50), format!("{:.3}", p.p99), format!("{:.3}", p.max)],
+        );
+        let latest = task.lateness_max_ns.map_or("-".into(), |after| {
+            let length = giusto_model::Duration::from_ns(after.unsigned_abs());
+            format!("{}{length:.3}", if after > 0 { "+" } else { "-" })
+        });
+        let own = [format!("{}", task.deadline), latest, task.late.to_string()];
+        lines.push([vec![name], times.to_vec(), own.to_vec()].concat());
+    }
+    crate::table::print(&table(&lines, 1))
 }
 
 /// Whether its requests come at random.
@@ -255,39 +325,66 @@ impl Observer for Responses<'_> {
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
         self.files.as_mut().map_or(Ok(()), |files| files.slice(server, job, from, to))
     }
+    fn release(&mut self, server: usize, task: u32, at: u64) -> Result<(), Error> {
+        self.files.as_mut().map_or(Ok(()), |files| files.release(server, task, at))
+    }
+    fn shows_budgets(&self) -> bool {
+        self.files.as_ref().is_some_and(|files| files.shows_budgets())
+    }
+    fn budget(&mut self, server: usize, at: u64, left: i64) -> Result<(), Error> {
+        self.files.as_mut().map_or(Ok(()), |files| files.budget(server, at, left))
+    }
 }
 
 /// The files that were asked for, and how far the simulation is.
 struct Files {
     jobs: Option<JobWriter<BufWriter<File>>>,
+    /// Whether the service that is played is the one whose jobs are recorded.
+    records: bool,
     trace: Option<Trace<BufWriter<File>>>,
     gantt: Option<Gantt>,
-    names: [String; 2],
+    service: String,
     horizon: u64,
     finished: u32,
     next_word: Instant,
 }
 
 impl Files {
-    fn new(args: &SimulateArgs, service: &str, wanted: bool) -> Result<Files, Failure> {
-        let open = |path: &Option<PathBuf>| path.as_ref().filter(|_| wanted).map(|path| create(path)).transpose();
-        let names = [service.to_string(), "all others".to_string()];
+    fn new(args: &SimulateArgs) -> Result<Files, Failure> {
+        let open = |path: &Option<PathBuf>| path.as_ref().map(|path| create(path)).transpose();
         Ok(Files {
             jobs: open(&args.jobs)?.map(JobWriter::new).transpose().map_err(Failure::running)?,
-            trace: open(&args.trace)?.map(|to| Trace::new(to, &[&names[0], &names[1]])).transpose()?,
-            gantt: args.gantt.as_ref().filter(|_| wanted).map(|_| Gantt::default()),
-            names,
+            records: false,
+            trace: open(&args.trace)?.map(Trace::new).transpose()?,
+            gantt: args.gantt.as_ref().map(|_| Gantt::default()),
+            service: String::new(),
             horizon: args.horizon.ns(),
             finished: 0,
             next_word: Instant::now() + Duration::from_secs(2),
         })
     }
 
+    /// What is told from now on is of this service and of what else its core does.
+    fn play(&mut self, service: &ServicePlan, records: bool) -> Result<(), Failure> {
+        let vcpu = service.vcpu.map(|vcpu| format!(" {vcpu}")).unwrap_or_default();
+        self.service = format!("{}{vcpu}", service.name);
+        self.records = records;
+        let others = format!("all others of core {}", service.core);
+        let servers = [Shown { name: &self.service, tasks: &service.tasks }, Shown { name: &others, tasks: &[] }];
+        if let Some(trace) = &mut self.trace {
+            trace.play(&servers)?;
+        }
+        if let Some(gantt) = &mut self.gantt {
+            gantt.play(&servers);
+        }
+        Ok(())
+    }
+
     fn finish(self, args: &SimulateArgs) -> Result<(), Failure> {
         self.jobs.map(JobWriter::finish).transpose().map_err(Failure::running)?;
         self.trace.map(Trace::finish).transpose()?;
         if let (Some(gantt), Some(path)) = (self.gantt, &args.gantt) {
-            let svg = gantt.svg(&[&self.names[0], &self.names[1]], self.horizon);
+            let svg = gantt.svg(self.horizon);
             create(path)?
                 .write_all(svg.as_bytes())
                 .map_err(|error| Failure::running(format!("cannot write {}: {error}", path.display())))?;
@@ -301,7 +398,7 @@ impl Files {
         if self.finished.is_multiple_of(1 << 18) && Instant::now() >= self.next_word {
             self.next_word = Instant::now() + Duration::from_secs(1);
             let percent = job.release.ns() as f64 / self.horizon as f64 * 100.0;
-            let _ = writeln!(std::io::stderr(), "{}: {percent:.0} % simulated", self.names[0]);
+            let _ = writeln!(std::io::stderr(), "{}: {percent:.0} % simulated", self.service);
         }
     }
 }
@@ -310,12 +407,25 @@ impl Observer for Files {
     fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
         self.progress(job);
         match &mut self.jobs {
-            Some(jobs) if server == 0 => jobs.write(job).map_err(|error| Error::Write(error.to_string())),
+            Some(jobs) if server == 0 && self.records => {
+                jobs.write(job).map_err(|error| Error::Write(error.to_string()))
+            }
             _ => Ok(()),
         }
     }
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
         self.trace.as_mut().map_or(Ok(()), |trace| trace.slice(server, job, from, to))?;
         self.gantt.as_mut().map_or(Ok(()), |gantt| gantt.slice(server, job, from, to))
+    }
+    fn release(&mut self, server: usize, task: u32, at: u64) -> Result<(), Error> {
+        self.trace.as_mut().map_or(Ok(()), |trace| trace.release(server, task, at))?;
+        self.gantt.as_mut().map_or(Ok(()), |gantt| gantt.release(server, task, at))
+    }
+    fn shows_budgets(&self) -> bool {
+        self.trace.is_some() || self.gantt.is_some()
+    }
+    fn budget(&mut self, server: usize, at: u64, left: i64) -> Result<(), Error> {
+        self.trace.as_mut().map_or(Ok(()), |trace| trace.budget(server, at, left))?;
+        self.gantt.as_mut().map_or(Ok(()), |gantt| gantt.budget(server, at, left))
     }
 }

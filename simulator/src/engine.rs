@@ -38,13 +38,17 @@ pub fn simulate_with<S: Scheduler>(
     }
     let mut play = Play::new(scheduler, system, seed)?;
     let (mut now, mut until) = (0, 0);
+    let shows_budgets = observer.shows_budgets();
     loop {
         // What happens at one instant: releases and changes, then readiness, then the decision.
-        play.release(now);
+        play.release(now, observer)?;
         let changed = play.change(now)?;
         if play.wake(now) || changed || now >= until {
             until = play.scheduler.decide(now).unwrap_or(u64::MAX);
             play.dispatch(system.switch.ns());
+            if shows_budgets {
+                play.show_budgets(now, observer)?;
+            }
         }
         if now >= horizon {
             break;
@@ -129,16 +133,26 @@ impl<'a, S: Scheduler> Play<'a, S> {
     }
 
     #[inline]
-    fn release(&mut self, now: u64) {
+    fn release(&mut self, now: u64, observer: &mut dyn Observer) -> Result<(), Error> {
         while let Some(mut first) = self.releases.peek_mut() {
             let Reverse((at, server, task)) = *first;
             let Some(guests) = self.guests[server as usize].as_mut().filter(|_| at <= now) else { break };
+            observer.release(server as usize, task, at)?;
             match guests.release(task, at) {
                 Some(next) => *first = Reverse((next, server, task)),
                 None => drop(PeekMut::pop(first)),
             }
             self.touched.push(server as usize);
         }
+        Ok(())
+    }
+
+    /// Of the first virtual CPU of each server.
+    fn show_budgets(&self, now: u64, observer: &mut dyn Observer) -> Result<(), Error> {
+        for (server, &vcpu) in self.first_vcpu.iter().enumerate() {
+            self.scheduler.left(vcpu).map_or(Ok(()), |left| observer.budget(server, now, left))?;
+        }
+        Ok(())
     }
 
     fn change(&mut self, now: u64) -> Result<bool, Error> {

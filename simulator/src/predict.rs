@@ -7,11 +7,13 @@ use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
 use giusto_model::{
-    Arrivals, Certificate, Duration, Instant, JobRecord, Promise, Release, Server, ServerKind, ServicePlan, Task,
+    Arrivals, Certificate, Duration, GuestScheduler, Instant, JobRecord, Promise, Release, Scheduler, Server,
+    ServerKind, ServicePlan, Task,
 };
 use giusto_policy::Order;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::collections::VecDeque;
 
 /// Weights of service and competitor.
 const EQUAL: [u32; 2] = [256, 256];
@@ -21,12 +23,38 @@ const EQUAL: [u32; 2] = [256, 256];
 pub struct Predicted {
     /// Of all jobs.
     pub stats: Stats,
+    /// Of each task, in their order, copies counted together.
+    pub tasks: Vec<TaskTimes>,
     /// Share of the core that the competitor got.
     pub competitor: f64,
     /// More was asked for than is given: then the statistics are of a queue that grows for ever, and say how long was
     /// played and
     /// nothing else.
     pub overload: Option<Overload>,
+}
+
+/// The jobs of one task.
+#[derive(Clone, Debug)]
+pub struct TaskTimes {
+    /// Response times.
+    pub stats: Stats,
+    /// Jobs that finished after their deadline, or had not at the horizon and it was over.
+    pub late: u64,
+    /// The latest end of a job after its deadline, in ns; below 0: so long before. Of those that finished; `None`: none did.
+    pub latest_ns: Option<i64>,
+}
+
+impl TaskTimes {
+    fn new() -> Self {
+        TaskTimes { stats: Stats::new(), late: 0, latest_ns: None }
+    }
+
+    /// Adds the jobs of another run.
+    pub fn merge(&mut self, other: &TaskTimes) {
+        self.stats.merge(&other.stats);
+        self.late += other.late;
+        self.latest_ns = self.latest_ns.max(other.latest_ns);
+    }
 }
 
 /// More processor time is asked for than given. Both are shares of a core.
@@ -119,7 +147,8 @@ pub fn predict(
     predict_under(service, Under::Server(service.server.kind), execution, transport, horizon, seed, observer)
 }
 
-/// Simulates `service` with the plan's tasks under a scheduler of choice, beside a competitor that takes every cycle left.
+/// Simulates `service` with the plan's tasks under a scheduler of choice, beside a competitor that takes every cycle left. Its
+/// jobs run in the order that its promise names, else first come, first served.
 ///
 /// `transport` is the time of a request outside of the service (network stack, wake-ups), drawn for each job from measured
 /// values; none: 0. Sporadic tasks come as densely as they may, as the load generator sends them. The observer sees the
@@ -135,9 +164,25 @@ pub fn predict_under(
     observer: &mut dyn Observer,
 ) -> Result<Predicted, Error> {
     bounded(transport, 0, "transport", 0)?;
-    let workload =
-        Workload { tasks: service.tasks.clone(), guest: Guest::Fifo, execution, sporadic: Sporadic::Densest };
+    let guest = order(&service.promise);
+    let workload = Workload { tasks: service.tasks.clone(), guest, execution, sporadic: Sporadic::Densest };
     play(service.server, workload, under, (transport, Duration::ZERO), &[], horizon, seed, observer)
+}
+
+/// The order of a service's own jobs.
+fn order(promise: &Promise) -> Guest {
+    match promise {
+        Promise::EveryDeadline { scheduler: GuestScheduler::Own(own), .. } => match own {
+            Scheduler::Rm => Guest::RateMonotonic,
+            Scheduler::Dm => Guest::DeadlineMonotonic,
+            Scheduler::Edf => Guest::Edf,
+        },
+        Promise::EveryDeadline { scheduler: GuestScheduler::Any, .. }
+        | Promise::AsIfAlone
+        | Promise::Percentiles { .. }
+        | Promise::Supply(_)
+        | Promise::Leftovers { .. } => Guest::Fifo,
+    }
 }
 
 /// Simulates a `service` that is promised percentiles, under a scheduler of choice: requests at random, each as long as the
@@ -199,6 +244,7 @@ fn play(
     let kind = if let Under::Server(kind) = under { kind } else { ServerKind::Unlimited };
     let overload = Overload { asked: asked(&workload), given: given(under, &server) };
     let overload = Some(overload).filter(|overload| overload.asked > overload.given * (1.0 + 1e-9)); // the rounding of sums
+    let ends = Ends::of(&workload);
     let top = spec(Server { kind, ..server }, 0, Some(workload));
     let rest = Server { kind: ServerKind::Unlimited, ..server };
     let system = match (under, others) {
@@ -208,8 +254,14 @@ fn play(
         }
         _ => System::new(Order::FixedPriority, vec![top, spec(rest, 1, None)]),
     };
-    let mut outside =
-        Outside { transport, latency, rng: ChaCha8Rng::seed_from_u64(seed), stats: Stats::new(), inner: observer };
+    let mut outside = Outside {
+        transport,
+        latency,
+        rng: ChaCha8Rng::seed_from_u64(seed),
+        stats: Stats::new(),
+        ends,
+        inner: observer,
+    };
     let all = match under {
         Under::Server(_) => simulate(&system, horizon, seed, &mut outside)?,
         Under::Credit => {
@@ -219,13 +271,13 @@ fn play(
             simulate_with(&mut Fair::new(1, &EQUAL).expect("constants"), &system, horizon, seed, &mut outside)?
         }
     };
-    let mut stats = outside.stats;
+    let (mut stats, tasks) = (outside.stats, outside.ends.until(horizon));
     if stats.jobs() == 0 {
         return Err(Error::NoJob { within: horizon });
     }
     (stats.unfinished, stats.consumed) = (all[0].unfinished, all[0].consumed);
     let rest: u64 = all[1..].iter().map(|other| other.consumed.ns()).sum();
-    Ok(Predicted { stats, competitor: rest as f64 / horizon.ns() as f64, overload })
+    Ok(Predicted { stats, tasks, competitor: rest as f64 / horizon.ns() as f64, overload })
 }
 
 /// Adds what happens outside of the service.
@@ -234,7 +286,51 @@ struct Outside<'a> {
     latency: Duration,
     rng: ChaCha8Rng,
     stats: Stats,
+    ends: Ends,
     inner: &'a mut dyn Observer,
+}
+
+/// When jobs end and when they should.
+struct Ends {
+    tasks: Vec<TaskTimes>,
+    /// Of each task copy its task, relative deadline, and the releases whose jobs have not ended.
+    copies: Vec<(usize, u64, VecDeque<u64>)>,
+}
+
+impl Ends {
+    fn of(workload: &Workload) -> Self {
+        let copies = |(place, task): (usize, &Task)| {
+            let deadline = task.deadline.ns();
+            (0..task.copies).map(move |_| (place, deadline, VecDeque::new()))
+        };
+        let tasks = vec![TaskTimes::new(); workload.tasks.len()];
+        Ends { tasks, copies: workload.tasks.iter().enumerate().flat_map(copies).collect() }
+    }
+
+    fn came(&mut self, copy: u32, at: u64) {
+        self.copies[copy as usize].2.push_back(at);
+    }
+
+    /// The jobs of a copy end in the order in which they came.
+    fn ended(&mut self, copy: u32, response: u64, finish: u64) {
+        let (task, deadline, open) = &mut self.copies[copy as usize];
+        let own = &mut self.tasks[*task];
+        own.stats.add(response);
+        if let Some(came) = open.pop_front() {
+            let after = finish as i64 - came.saturating_add(*deadline) as i64; // both below 2^62
+            own.late += u64::from(after > 0);
+            own.latest_ns = own.latest_ns.max(Some(after));
+        }
+    }
+
+    /// With what has not ended at the horizon.
+    fn until(mut self, horizon: Duration) -> Vec<TaskTimes> {
+        for (task, deadline, open) in &self.copies {
+            let over = open.iter().filter(|came| came.saturating_add(*deadline) < horizon.ns());
+            self.tasks[*task].late += over.count() as u64;
+        }
+        self.tasks
+    }
 }
 
 impl Observer for Outside<'_> {
@@ -246,13 +342,28 @@ impl Observer for Outside<'_> {
             // Both below 2^62, see `bounded`.
             job.finish = job.finish.map(|finish| Instant::from_ns(finish.ns() + more));
         }
-        if let Some(ns) = job.response_ns() {
+        if let (Some(ns), Some(finish)) = (job.response_ns(), job.finish) {
             self.stats.add(ns);
+            if server == 0 {
+                self.ends.ended(job.task, ns, finish.ns());
+            }
         }
         self.inner.job(server, &job)
     }
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
         self.inner.slice(server, job, from, to)
+    }
+    fn release(&mut self, server: usize, task: u32, at: u64) -> Result<(), Error> {
+        if server == 0 {
+            self.ends.came(task, at);
+        }
+        self.inner.release(server, task, at)
+    }
+    fn shows_budgets(&self) -> bool {
+        self.inner.shows_budgets()
+    }
+    fn budget(&mut self, server: usize, at: u64, left: i64) -> Result<(), Error> {
+        self.inner.budget(server, at, left)
     }
     fn idle(&mut self, core: u32, from: u64, to: u64) -> Result<(), Error> {
         self.inner.idle(core, from, to)

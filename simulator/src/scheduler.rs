@@ -1,6 +1,7 @@
 //! What plays in virtual time: the policy core, or something to compare it with.
 
 use crate::system::{Change, Error, ServerSpec, System};
+use giusto_model::ServerKind;
 use giusto_policy::{Id, Params, Pool};
 
 /// Decides which servers have the cores of a pool. Servers are numbered in the order in which they were added; times are ns.
@@ -15,6 +16,10 @@ pub trait Scheduler {
     fn decide(&mut self, now: u64) -> Option<u64>;
     /// Who has `core`.
     fn running(&self, core: u32) -> Option<usize>;
+    /// What is left of a server's budget at the last decision, in ns; below 0 is debt. `None`: it has none.
+    fn left(&self, _server: usize) -> Option<i64> {
+        None
+    }
     /// Changes a reservation. What knows none ignores it.
     fn change(&mut self, _change: &Change, _now: u64) -> Result<(), Error> {
         Ok(())
@@ -25,6 +30,8 @@ pub trait Scheduler {
 pub(crate) struct Core {
     pool: Pool,
     ids: Vec<Id>,
+    /// Which of them have no budget.
+    endless: Vec<bool>,
     /// Budgets end at a multiple of this; ns.
     tick: Option<u64>,
 }
@@ -32,14 +39,15 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(system: &System) -> Result<Core, Error> {
         let mut pool = Pool::with_cores(system.order, system.cores);
-        let mut ids = Vec::new();
+        let (mut ids, mut endless) = (Vec::new(), Vec::new());
         for (index, spec) in system.servers.iter().enumerate() {
             for _ in 0..spec.vcpus {
+                endless.push(spec.kind == ServerKind::Unlimited);
                 ids.push(add(&mut pool, spec).map_err(|why| Error::Server { index, why: why.to_string() })?);
             }
         }
         let tick = system.tick.map(|tick| tick.ns()).filter(|&tick| tick > 0);
-        Ok(Core { pool, ids, tick })
+        Ok(Core { pool, ids, endless, tick })
     }
 }
 
@@ -69,6 +77,9 @@ impl Scheduler for Core {
     #[inline]
     fn running(&self, core: u32) -> Option<usize> {
         self.pool.running(core).map(Id::index)
+    }
+    fn left(&self, server: usize) -> Option<i64> {
+        (!self.endless[server]).then(|| self.pool.left_ns(self.ids[server]))
     }
     fn change(&mut self, change: &Change, now: u64) -> Result<(), Error> {
         let (Change::Set { server, .. } | Change::Boost { server, .. }) = *change;

@@ -1,7 +1,8 @@
 //! Predictions: exact where the truth is known, and an error with words where there is none.
 
 use giusto_model::{
-    Backend, Bandwidth, Cap, Certificate, Duration, Hold, Origin, Prediction, Promise, Server, ServerKind, ServicePlan,
+    Backend, Bandwidth, Cap, Certificate, Duration, GuestScheduler, Hold, Origin, Prediction, Promise, Scheduler, Server,
+    ServerKind, ServicePlan,
 };
 use giusto_simulator::{predict, predict_under, Error, Execution, Under, Unobserved};
 
@@ -98,4 +99,37 @@ fn where_more_is_asked_for_than_given_it_is_told_with_both_numbers() {
     assert!(overload.to_string().contains(words), "{overload}");
     assert!(asked(samples(&[600_000]), Under::Fair).is_some());
     assert_eq!(asked(samples(&[600_000]), Under::Server(ServerKind::Unlimited)), None);
+}
+
+#[test]
+fn jobs_run_in_the_order_that_is_promised_and_each_task_tells_how_late_it_is() {
+    let play = |scheduler: GuestScheduler| {
+        let tasks = ["1ms/5ms", "10ms/20ms"].map(|task| task.parse().unwrap()).to_vec();
+        let promise = Promise::EveryDeadline { scheduler, vcpus: 1, placed: Vec::new() };
+        let service = ServicePlan { promise, tasks, ..service() };
+        let (whole, horizon) = (Under::Server(ServerKind::Unlimited), Duration::from_ms(20));
+        let tasks = predict_under(&service, whole, Execution::Worst, &[], horizon, 1, &mut Unobserved).unwrap().tasks;
+        tasks.iter().map(|task| (task.stats.max(), task.late, task.latest_ns.unwrap())).collect::<Vec<_>>()
+    };
+    let ms = Duration::from_ms;
+    // Rate monotonic: 1 ms each 5 ms, and the long job in the gaps, 1-5, 6-10, 11-13.
+    let ordered = play(GuestScheduler::Own(Scheduler::Rm));
+    assert_eq!(ordered, [(ms(1), 0, -4_000_000), (ms(13), 0, -7_000_000)]);
+    // First come, first served: the long job from 1 to 11, so that the short one of 5 ms ends at 12.
+    let any = play(GuestScheduler::Any);
+    assert_eq!(any, [(ms(7), 1, 2_000_000), (ms(11), 0, -9_000_000)]);
+}
+
+#[test]
+fn a_job_that_does_not_end_by_its_deadline_is_late() {
+    let tasks = vec!["5ms/10ms".parse().unwrap()];
+    let promise = Promise::EveryDeadline { scheduler: GuestScheduler::Any, vcpus: 1, placed: Vec::new() };
+    let [budget, period] = [400, 1000].map(Duration::from_us);
+    let server = Server { kind: ServerKind::Deferrable, budget, period };
+    let service = ServicePlan { promise, tasks, server, ..service() };
+    let (under, horizon) = (Under::Server(ServerKind::Deferrable), Duration::from_ms(40));
+    let tasks = predict_under(&service, under, Execution::Worst, &[], horizon, 1, &mut Unobserved).unwrap().tasks;
+    // 0.4 ms each ms: they end at 12.2, 24.4 and 37.2 ms; the fourth, due at 40 ms, is not over at the horizon.
+    assert_eq!((tasks[0].stats.jobs(), tasks[0].late), (3, 3), "{tasks:?}");
+    assert_eq!(tasks[0].latest_ns, Some(7_200_000));
 }

@@ -3,7 +3,8 @@
 use giusto_model::{Duration, Instant, JobRecord, Release, ServerKind, Task};
 use giusto_policy::{Order, When};
 use giusto_simulator::{
-    simulate, simulate_seeds, Change, Execution, Gantt, Guest, ServerSpec, Sporadic, System, Unobserved, Workload,
+    simulate, simulate_seeds, Change, Execution, Gantt, Guest, ServerSpec, Shown, Sporadic, System, Unobserved,
+    Workload,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -190,9 +191,14 @@ fn a_short_schedule_is_drawn_and_a_long_one_refused() {
     ];
     let system = System::new(Order::FixedPriority, servers);
     let mut gantt = Gantt::default();
+    let own = [Task { name: "own".into(), ..task(3, 10) }];
+    gantt.play(&[Shown { name: "a", tasks: &own }, Shown { name: "b<c", tasks: &[] }]);
     simulate(&system, ns(30), 0, &mut gantt).unwrap();
-    let svg = gantt.svg(&["a", "b<c"], 30);
+    let svg = gantt.svg(30);
     assert_eq!(svg.matches("<rect").count(), 6, "three jobs, and what is between them");
+    // One at 30 comes with the end, and its deadline is beyond it.
+    assert_eq!((svg.matches("class=\"r\"").count(), svg.matches("class=\"d\"").count()), (4, 3));
+    assert!(svg.contains(">a: own<") && svg.contains(">a: budget left<") && !svg.contains("bc: budget"));
     assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && !svg.contains("b<c"));
     assert!(simulate(&system, ns(1_000_000), 0, &mut Gantt::default()).is_err());
 }
