@@ -111,20 +111,27 @@ func compare(load bench.Load, programs string, rounds int) bool {
 	over := func(floor, key string) float64 { return median(values["giusto"][key]) / median(values[floor][key]) }
 	ratio := func(key string) float64 { return over("nsqd", key) }
 	fmt.Printf("  medians, giusto over nsqd: CPU %.2f, p50 %.3f, p99 %.3f; giusto's p99 %.3f ms\n", ratio("cpu"), ratio("p50"), ratio("p99"), median(values["giusto"]["p99"]))
-	// The floor is for information: the aim of 1.5 x is for a machine that is quiet.
 	fmt.Printf("  giusto over a bare echo: CPU %.2f, p50 %.3f, p99 %.3f; the echo's p99 %.3f ms\n", over("echo", "cpu"),
 		over("echo", "p50"), over("echo", "p99"), median(values["echo"]["p99"]))
-	// With an output buffer nsqd's messages wait until it is full, for 250 ms at most. Without, both do the same.
-	limits := map[string]float64{"cpu": 1.1, "p50": 0.2, "p99": 0.5}
-	if load.Unbuffered {
-		limits = map[string]float64{"cpu": 1.1, "p50": 1.1, "p99": 1.1}
-	}
 	held := true
-	for _, key := range []string{"cpu", "p50", "p99"} {
-		if ratio(key) > limits[key] {
-			fmt.Printf("  MISSED: %s at most %g x nsqd's\n", key, limits[key])
+	gate := func(key, floor string, found, limit float64) {
+		if found > limit {
+			fmt.Printf("  MISSED: %s at most %g x %s\n", key, limit, floor)
 			held = false
 		}
+	}
+	gate("p99", "the echo's", over("echo", "p99"), 1.5)
+	if load.Unbuffered {
+		gate("cpu", "nsqd's", ratio("cpu"), 1.1)
+		gate("p50", "nsqd's", ratio("p50"), 1.1)
+		// Who is as fast as the floor cannot be told to be slower than nsqd.
+		gate("p99", "nsqd's or the echo's", min(ratio("p99"), over("echo", "p99")), 1.1)
+	} else {
+		// With an output buffer nsqd's messages wait until it is full, for 250 ms at most, and fewer writes need less than the
+		// echo, which forwards each message at once.
+		gate("cpu", "the echo's", over("echo", "cpu"), 1.25)
+		gate("p50", "nsqd's", ratio("p50"), 0.2)
+		gate("p99", "nsqd's", ratio("p99"), 0.5)
 	}
 	return held
 }

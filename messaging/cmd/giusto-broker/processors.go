@@ -19,6 +19,7 @@ type processors struct {
 	calm      time.Duration // for how long one less would have done
 	rest      time.Duration // of calm, until there is one less
 	since     time.Duration // there was one less
+	waits     time.Duration // what threads waited between two looks, over some of them: the machine's others come in bursts
 }
 
 const (
@@ -39,19 +40,20 @@ const (
 func (p *processors) next(used, waited, within time.Duration) int {
 	p.calm += within
 	p.since += within
+	p.waits += (waited - p.waits) / 4
 	if used > within*time.Duration(p.now-1)*3/5 {
 		p.calm = 0
 	}
 	switch rest := max(p.rest, least); {
-	case used+weight*waited > within*time.Duration(p.now)*4/5 && p.now < p.most:
+	case used+weight*p.waits > within*time.Duration(p.now)*4/5 && p.now < p.most:
 		if p.since > rest {
 			p.rest = least
 		} else {
 			p.rest = min(2*rest, longest)
 		}
-		p.now, p.calm = p.now+1, 0
+		p.now, p.calm, p.waits = p.now+1, 0, 0
 	case p.calm >= rest && p.now > 1:
-		p.now, p.calm, p.since = p.now-1, 0, 0
+		p.now, p.calm, p.since, p.waits = p.now-1, 0, 0, 0
 	}
 	return p.now
 }
