@@ -180,7 +180,7 @@ impl Trial<'_> {
             })
         };
         let (good, bad) = doubled(LONGEST, fits)?;
-        let at_least = to(bisected(100 * good, 100 * bad, |percent| fits(percent)))?;
+        let at_least = to(bisected(100 * good, 100 * bad, fits))?;
         Some(NearestFit::Period { task: task.name.clone(), at_least })
     }
 

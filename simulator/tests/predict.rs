@@ -1,8 +1,8 @@
 //! Predictions: exact where the truth is known, and an error with words where there is none.
 
 use giusto_model::{
-    Backend, Bandwidth, Cap, Certificate, Duration, GuestScheduler, Hold, Origin, Prediction, Promise, Scheduler, Server,
-    ServerKind, ServicePlan,
+    Backend, Bandwidth, Cap, Certificate, Duration, GuestScheduler, Hold, Origin, Prediction, Promise, Scheduler,
+    Server, ServerKind, ServicePlan,
 };
 use giusto_simulator::{predict, predict_under, Error, Execution, Under, Unobserved};
 

@@ -156,8 +156,8 @@ pub fn sporadic_budget(tasks: &[Task], period: Duration) -> Result<Duration, Err
     }
     let length = period.ns();
     let jobs: u128 = tasks.iter().map(|task| u128::from(length / task.period.ns()) + 1).sum();
-    if jobs > u128::from(supply::MOST_JOBS) {
-        return Err(Error::TooManyJobs { jobs, limit: supply::MOST_JOBS });
+    if jobs > u128::from(workload::MOST_JOBS) {
+        return Err(Error::TooManyJobs { jobs, limit: workload::MOST_JOBS });
     }
     let within = |u: u64| {
         let released = tasks.iter().map(|task| {
@@ -271,13 +271,13 @@ fn longest_busy(load: &Workload) -> Result<Option<Duration>, Error> {
     }
     // Fixed point from below. Ends before the hyperperiod, since U < 1 leaves a gap in it; each step adds a job at least.
     let mut t = 0;
-    for _ in 0..supply::MOST_JOBS {
+    for _ in 0..workload::MOST_JOBS {
         match load.released(t) {
             next if next == u128::from(t) => return Ok(Some(ns(t))),
             next => t = u64::try_from(next).map_err(|_| Error::Range)?,
         }
     }
-    Err(Error::TooManyJobs { jobs: load.jobs(t), limit: supply::MOST_JOBS })
+    Err(Error::TooManyJobs { jobs: load.jobs(t), limit: workload::MOST_JOBS })
 }
 
 fn shown_periods(load: &Workload) -> Vec<Duration> {

@@ -1,13 +1,10 @@
 //! S(t): what a whole core gives to a task set.
 
-use super::workload::{ns, Stream, Workload};
+use super::workload::{ns, Stream, Workload, MOST_JOBS};
 use crate::Error;
 use giusto_model::{Duration, Release, Task};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// Most stream releases that are enumerated for one answer.
-pub(super) const MOST_JOBS: u64 = 5_000_000;
 
 /// One busy period: the core works from `start` to `end` without a gap. Lengths in ns.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,12 @@
 //! A task set, checked and merged into streams of jobs.
 
-use super::supply::MOST_JOBS;
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Release, Task};
 
 /// Longest hyperperiod: three times of it must still fit in 64 bits.
 const LONGEST: u128 = 1 << 62;
+/// Most stream releases that are enumerated for one answer.
+pub(super) const MOST_JOBS: u64 = 5_000_000;
 
 /// All tasks with one period and one offset: `work` comes at offset, offset + period, …
 #[derive(Clone, Copy, Debug)]
