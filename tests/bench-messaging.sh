@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # giusto-broker beside stock nsqd and a bare echo in turns, same clients and load, and a broker that is stopped again and again.
 #   tests/bench-messaging.sh [ROUNDS]      (default 3, about ten minutes)
-# Gates: p99 at most 1.5 x that of the echo, which forwards messages and does nothing else. Without output buffers CPU, p50 and p99
-# at most 1.1 x nsqd's (neither makes a message wait there; p99 may be the echo's instead). With default clients, whose messages
+# Gates: p99 at most 1.5 x that of the echo, which forwards messages and does nothing else. Without output buffers CPU, p50 and
+# p99 at most 1.1 x nsqd's (neither makes a message wait there; p99 may be the echo's instead). With default clients, whose messages
 # nsqd lets wait for others, p50 a fifth and p99 half of nsqd's at most, CPU 1.25 x the echo's. 5 x fewer delayed; CPU for a
 # message of a backlog at most 1.1 x; memory, and CPU for messages, of 2,730 topics at most 1.2 x. Exit: 0 held, 1 missed or
 # void, 3 no Go.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command is what the programs have in common: a settings file on the command line, which is run until SIGTERM or checked.
+// Package command is what the programs have in common: a settings file on the command line, which is checked, or run until
+// SIGTERM.
 package command
 
 import (
@@ -25,7 +26,8 @@ func Arguments(name string) []string {
 	return os.Args[1:]
 }
 
-// File is FILE of the arguments `[FLAG] FILE`, and the flag, one of flags or empty. Other arguments end the program with its usage.
+// File is FILE of the arguments `[FLAG] FILE`, and the flag, one of flags or empty. Other arguments end the program with its
+// usage.
 func File(arguments []string, usage string, flags ...string) (path, flag string) {
 	if len(arguments) > 0 && slices.Contains(flags, arguments[0]) {
 		flag, arguments = arguments[0], arguments[1:]

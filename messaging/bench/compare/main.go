@@ -124,7 +124,7 @@ func compare(load bench.Load, programs string, rounds int) bool {
 	if load.Unbuffered {
 		gate("cpu", "nsqd's", ratio("cpu"), 1.1)
 		gate("p50", "nsqd's", ratio("p50"), 1.1)
-		// Who is as fast as the floor cannot be told to be slower than nsqd.
+		// A broker as fast as the floor is not slower than nsqd, as far as this can be measured.
 		gate("p99", "nsqd's or the echo's", min(ratio("p99"), over("echo", "p99")), 1.1)
 	} else {
 		// With an output buffer nsqd's messages wait until it is full, for 250 ms at most, and fewer writes need less than the

@@ -122,7 +122,8 @@ func (t *threads) list() {
 		fd, known := before[thread.Name()]
 		if !known {
 			var err error
-			if fd, err = syscall.Open(filepath.Join(folder, thread.Name(), "schedstat"), syscall.O_RDONLY|syscall.O_CLOEXEC, 0); err != nil {
+			path := filepath.Join(folder, thread.Name(), "schedstat")
+			if fd, err = syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0); err != nil {
 				continue
 			}
 		}
