@@ -2,7 +2,7 @@
 
 mod oracle;
 
-use giusto_analysis::interface::{least_budget, schedulable, Resource, ResourceError, Scheduler};
+use giusto_analysis::interface::{least_budget, schedulable, Prepared, Resource, ResourceError, Scheduler};
 use giusto_analysis::Error;
 use giusto_model::Bandwidth;
 use oracle::{ns, task};
@@ -150,7 +150,9 @@ fn the_tests_equal_trying_every_integer_and_their_proofs_hold() {
         if let Err(error) = resource.validate_for(&tasks) {
             assert!(matches!(error, ResourceError::Misaligned(..)), "{error}");
             let refused = schedulable(&tasks, Scheduler::Edf, &resource, ns(latency));
-            assert_eq!(refused, Err(Error::Resource(error)));
+            assert_eq!(refused, Err(Error::Resource(error.clone())));
+            let prepared = Prepared::new(tasks, Scheduler::Edf, ns(latency)).unwrap();
+            assert_eq!(prepared.kept_by(&resource), Err(Error::Resource(error)));
             continue;
         }
         let which = round % 3;
@@ -160,6 +162,8 @@ fn the_tests_equal_trying_every_integer_and_their_proofs_hold() {
         let found = schedulable(&tasks, scheduler, &resource, ns(latency)).unwrap();
         let oracle = oracle::enough(&tasks, scheduler, &supply, latency);
         assert_eq!(found.is_ok(), oracle, "{scheduler} {resource:?} {latency} {tasks:?}");
+        let prepared = Prepared::new(tasks.clone(), scheduler, ns(latency)).unwrap();
+        assert_eq!(prepared.kept_by(&resource), Ok(oracle), "{scheduler} {resource:?} {latency} {tasks:?}");
         match found {
             Ok(certificate) => {
                 oracle::verify(&certificate, &tasks, &supply);

@@ -4,8 +4,9 @@ use crate::args::LatencyArgs;
 use crate::failure::{create, Failure};
 use crate::table::{json, print, say, table};
 use crate::tell::tell;
+use crate::under_manager::under_manager;
 use giusto_measure::LatencyPlan;
-use giusto_model::{Duration, Latency, LatencyMachine, LatencyRun, LatencySpread};
+use giusto_model::{Duration, Latency, LatencyMachine, LatencyRun, LatencySpread, ManagerRun, Stress};
 use giusto_verify::Verdict;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -25,7 +26,18 @@ pub(crate) fn latency(args: &LatencyArgs) -> Result<ExitCode, Failure> {
             tell(format_args!("measuring for {}: period {period}, {load}", args.length));
         }
     };
-    let (found, failed) = giusto_measure::latency(&plan, &giusto_daemon::Signals::mind(false).stop, &mut on_run)?;
+    let (mut found, failed) = giusto_measure::latency(&plan, &giusto_daemon::Signals::mind(false).stop, &mut on_run)?;
+    if args.manager && found.void.is_none() {
+        let core = found.runs.iter().map(|run| run.core).min().unwrap_or(0);
+        let loads = if args.stress { &[Stress::Quiet, Stress::Stress][..] } else { &[Stress::Quiet] };
+        for &load in loads {
+            if shown {
+                tell(format_args!("measuring for {}: under the manager on core {core}, {load}", args.length));
+            }
+            found.manager.push(under_manager(core, args.length, load)?);
+        }
+        found.void = giusto_measure::void_under_manager(&found.manager);
+    }
     if let Some(out) = &args.out {
         let broken = |why: &dyn std::fmt::Display| Failure::running(format!("cannot write {}: {why}", out.display()));
         let text = serde_json::to_string_pretty(&found).map_err(Failure::running)?;
@@ -54,6 +66,13 @@ fn describe(found: &Latency) -> Result<(), Failure> {
         say!("passed: activations that were over before the thread ran; each counts with its own latency");
     }
     say!("{}", found.split);
+    for ManagerRun { core, load, periods, loss, late, steal, .. } in &found.manager {
+        let steal = steal.map_or(String::new(), |steal| format!("; {steal} stolen"));
+        say!(
+            "under the manager on core {core}, {load}: of each budget {loss:.3} lost, the rest {late:.3} late at most, in \
+             {periods} periods{steal}"
+        );
+    }
     print(&table(&machine(&found.machine), 2))?;
     if let Some(void) = &found.void {
         say!("void: {void}");

@@ -47,6 +47,7 @@ mod supply;
 mod table;
 mod tell;
 mod trial;
+mod under_manager;
 mod vcpus;
 mod verify;
 mod watch;

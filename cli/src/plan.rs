@@ -4,7 +4,8 @@ use crate::args::{ExplainArgs, PlanArgs, PROFILES};
 use crate::failure::{apart, create, Failure};
 use crate::table;
 use giusto_model::{
-    Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan, Measured,
+    Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan,
+    ManagerLatency, Measured,
     NetworkPlan, Observation, Plan, Prediction, ServicePlan, Site, SiteBasis, TopicPlan, UplinkPlan, VifPlan, Within,
     OBSERVATION_VERSION,
 };
@@ -317,7 +318,11 @@ fn idle(plan: &Plan) -> Option<String> {
 /// `latency: 180 us of the host are allowed for, on top of 500 us`
 fn late(host: &HostPlan) -> Option<String> {
     let late = host.latency.as_ref()?;
-    Some(format!("latency: {:.3} of the host are allowed for, on top of {:.3}", late.latency, late.allowance))
+    let own = late.manager.map_or(String::new(), |manager| {
+        let ManagerLatency { loss, periods, .. } = manager;
+        format!(", which the manager was late in {periods} periods; it lost {loss:.3} of a budget")
+    });
+    Some(format!("latency: {:.3} of the host are allowed for, on top of {:.3}{own}", late.latency, late.allowance))
 }
 
 /// `core 3: parked, nothing runs there`

@@ -90,6 +90,10 @@ fn against(report: &SupplyReport, asked: &Asked) -> String {
         ],
         vec!["longest gap".into(), format!("{:.3}; {:.3} allowed", report.longest_gap, asked.blackout)],
         vec!["bound of the periodic resource".into(), kept],
+        vec![
+            "due when windows begin".into(),
+            format!("{:.3} of each lost, {:.3} late at most", asked.behind.loss, asked.behind.late),
+        ],
     ];
     table(&rows, 2)
 }

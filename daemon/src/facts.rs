@@ -34,6 +34,7 @@ pub fn facts_of(machine: &Machine) -> Facts {
         manager_cost: Facts::manager_cost(),
         loss: Facts::LOSS,
         lateness: Facts::LATENESS,
+        manager: None,
         latency: None,
         cores: machine.cores.clone(),
         backends,

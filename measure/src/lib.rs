@@ -37,7 +37,7 @@ pub use generator::Generator;
 pub use giusto_model::Profile;
 pub use holes::Holes;
 pub use host::this_host;
-pub use latency::{latency, GuestCommand, LatencyPlan};
+pub use latency::{latency, void_under_manager, GuestCommand, LatencyPlan, StressLoad};
 pub use listener::listener;
 pub use listening::wait_listening;
 pub use noise::{steal, steal_clock, stolen, Noise};
@@ -46,6 +46,6 @@ pub use profiler::profile;
 pub use schedule::LoadPlan;
 pub use serves::{serves, Served};
 pub use supply::{
-    supply, Asked, BoundPoint, Gap, Linear, Probed, Recording, Resource, Spread, SupplyPlan, SupplyProcess,
+    supply, Asked, Behind, BoundPoint, Gap, Linear, Probed, Recording, Resource, Spread, SupplyPlan, SupplyProcess,
     SupplyReport, Window,
 };

@@ -5,12 +5,14 @@
 //! In flows a [`SupplyPlan`], out flow a [`Recording`] and its [`SupplyReport`]. Nothing is made or changed: it measures the
 //! whole core, container, virtual processor or server that it was put under.
 
+mod behind;
 mod bound;
 mod child;
 mod probe;
 mod recording;
 mod report;
 
+pub use behind::Behind;
 pub use child::SupplyProcess;
 pub use probe::{supply, Probed};
 pub use recording::{Gap, Recording, Window};

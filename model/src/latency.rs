@@ -32,6 +32,37 @@ pub struct Latency {
     pub verdict: LatencyVerdict,
     /// What a guest measured of itself at the same time.
     pub guest: Option<Box<Guest>>,
+    /// What Giusto's manager makes late and leaves out, under each load; empty: not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub manager: Vec<ManagerRun>,
+}
+
+/// What a server of Giusto's manager gave to a program that never rests, with the highest priority on its core and two other
+/// servers beside it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManagerRun {
+    /// The core.
+    pub core: u32,
+    /// What else ran there.
+    pub load: Stress,
+    /// Its budget.
+    #[serde(rename = "budget_ns")]
+    pub budget: Duration,
+    /// Its period.
+    #[serde(rename = "period_ns")]
+    pub period: Duration,
+    /// How many periods.
+    pub periods: u64,
+    /// Lost of each budget, on the mean of the worst hundred periods in a row.
+    #[serde(rename = "loss_ns")]
+    pub loss: Duration,
+    /// By how much all that was not lost came after the beginning of its period, at most.
+    #[serde(rename = "late_ns")]
+    pub late: Duration,
+    /// What a hypervisor took from the core meanwhile; `None`: it does not tell.
+    #[serde(rename = "steal_ns")]
+    pub steal: Option<Duration>,
 }
 
 /// A guest's own measurement.
@@ -203,8 +234,8 @@ pub struct HostLatency {
     /// L.
     #[serde(rename = "latency_ns")]
     pub latency: Duration,
-    /// Allowed for in any case, measured or not: the lateness that the enforcing mechanism itself causes. Certificates count on
-    /// nothing in the first `latency` + `allowance` of a window.
+    /// Allowed for in any case: the lateness that the enforcing mechanism itself causes. Certificates count on nothing in the
+    /// first `latency` + `allowance` of a window.
     #[serde(rename = "allowance_ns")]
     pub allowance: Duration,
     /// The shortest period of the plan: of its tasks, of supplies that were promised, of servers.
@@ -217,6 +248,24 @@ pub struct HostLatency {
     pub stressed: bool,
     /// The worst of each core of the host, in their order.
     pub cores: Vec<CoreLatency>,
+    /// What was measured of the manager, which servers under it do without instead of what is assumed of any machine;
+    /// `None`: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manager: Option<ManagerLatency>,
+}
+
+/// What servers under the manager do without, as it was measured on their host: the worst of all runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManagerLatency {
+    /// Of each budget.
+    #[serde(rename = "loss_ns")]
+    pub loss: Duration,
+    /// Once in any window, on top of the host's latency.
+    #[serde(rename = "late_ns")]
+    pub late: Duration,
+    /// In how many periods of a server.
+    pub periods: u64,
 }
 
 /// The worst of a core.

@@ -47,7 +47,7 @@ pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, 
 pub use kind::{KindFacts, Renewal, ServerKind, Supply};
 pub use latency::{
     Answer, CoreLatency, Guest, HostLatency, IdleState, Latency, LatencyMachine, LatencyRun, LatencySpread,
-    LatencyVerdict, Stress, LATENCY_VERSION,
+    LatencyVerdict, ManagerLatency, ManagerRun, Stress, LATENCY_VERSION,
 };
 pub use modes::{
     ChangePolicy, LocalNeed, LocalPlan, LocalProof, MemberMode, MemberPlan, ModeChanges, ModePlan, ModesPlan,

@@ -4,7 +4,8 @@ use crate::facts::Facts;
 use crate::refusal::Refusal;
 use crate::words::{reason, time};
 use giusto_model::{
-    Abilities, Backend, Bandwidth, Cap, Duration, Host, Interface, Periods, Reason, ServerKind, Service, Supply,
+    Abilities, Backend, Bandwidth, Cap, Duration, Host, Interface, ManagerLatency, Periods, Reason, ServerKind, Service,
+    Supply,
 };
 
 /// What ends at the tick is enforced in this many at least: below, the supply is no longer what was reserved.
@@ -97,7 +98,7 @@ const LOST: &str = "interrupts, being stopped and let go on: 24 to 48 us a perio
 /// What deadlines have to do without (docs/decisions/0009). A budget that ends at the tick: of what the period before ran
 /// over, up to a tick is paid back.
 pub(crate) fn deviation(backend: Backend, facts: &Facts) -> Deviation {
-    let own = deviation_without_end(facts);
+    let own = deviation_without_end(backend, facts);
     if backend.abilities().at_the_tick {
         let loss = facts.loss.checked_add(facts.tick).unwrap_or(facts.tick);
         let (tick, lost) = (time(facts.tick), time(facts.loss));
@@ -108,8 +109,15 @@ pub(crate) fn deviation(backend: Backend, facts: &Facts) -> Deviation {
 }
 
 /// The same where the budget never runs out: then no period runs over.
-pub(crate) fn deviation_without_end(facts: &Facts) -> Deviation {
-    Deviation { loss: facts.loss, latency: facts.lateness, why: LOST.into() }
+pub(crate) fn deviation_without_end(backend: Backend, facts: &Facts) -> Deviation {
+    match facts.manager.filter(|_| backend.abilities().own_thread) {
+        Some(ManagerLatency { loss, late, periods }) => Deviation {
+            loss,
+            latency: late,
+            why: format!("what a server under the manager lost on this machine, measured over {periods} periods"),
+        },
+        None => Deviation { loss: facts.loss, latency: facts.lateness, why: LOST.into() },
+    }
 }
 
 /// What `backend` itself takes of a core.

@@ -3,7 +3,7 @@
 use crate::placements::Placements;
 use crate::refusal::Refusal;
 use crate::words::{share, time};
-use giusto_model::{Backend, Bandwidth, Duration, Host, Latency, Site};
+use giusto_model::{Backend, Bandwidth, Duration, Host, Latency, ManagerLatency, Site};
 
 /// What a plan has to know about the machine; `compute` probes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Facts {
     /// By how much a supply may come late, once in any window: timers, wake-ups, work of the kernel. Promises of deadlines
     /// wait for it.
     pub lateness: Duration,
+    /// The same two of servers under the manager, where they were measured here.
+    pub manager: Option<ManagerLatency>,
     /// What `giusto measure latency` found of it, which comes on top of that; `None`: not measured.
     pub latency: Option<Latency>,
     /// Cores that are online, ascending.
@@ -87,6 +89,7 @@ impl Facts {
             manager_cost: Facts::manager_cost(),
             loss: Facts::LOSS,
             lateness: Facts::LATENESS,
+            manager: None,
             latency: None,
             cores,
             backends: Backend::ALL.map(there).to_vec(),

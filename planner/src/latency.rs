@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::facts::Facts;
 use crate::refusal::Refusal;
 use giusto_model::{
-    Backend, CoreLatency, Duration, Host, HostLatency, Latency, LocalNeed, Promise, Service, Site, Stress,
-    LATENCY_VERSION,
+    Backend, CoreLatency, Duration, Host, HostLatency, Latency, LocalNeed, ManagerLatency, Promise, Service, Site,
+    Stress, LATENCY_VERSION,
 };
 use serde::Deserialize;
 use std::fs;
@@ -70,8 +70,20 @@ pub(crate) fn of_host(site: &Site, host: &Host, facts: &Facts) -> Result<Option<
     let cores: Vec<CoreLatency> = cores.into_iter().map(worst).collect::<Result<_, _>>()?;
     let latency = cores.iter().map(|core| core.worst).max().unwrap_or(Duration::ZERO);
     let stressed = counts.clone().any(|run| run.load == Stress::Stress);
-    let allowance = facts.lateness;
-    Ok((!latency.is_zero()).then_some(HostLatency { latency, allowance, shortest, period, stressed, cores }))
+    let manager = manager(measured);
+    let allowance = manager.map_or(facts.lateness, |manager| manager.late);
+    let has_some = !latency.is_zero() || manager.is_some();
+    Ok(has_some.then_some(HostLatency { latency, allowance, shortest, period, stressed, cores, manager }))
+}
+
+/// The worst of all runs of servers under the manager.
+fn manager(measured: &Latency) -> Option<ManagerLatency> {
+    let runs = &measured.manager;
+    Some(ManagerLatency {
+        loss: runs.iter().map(|run| run.loss).max()?,
+        late: runs.iter().map(|run| run.late).max()?,
+        periods: runs.iter().map(|run| run.periods).sum(),
+    })
 }
 
 /// The shortest period of all that may be planned: of tasks in any mode, of supplies that are promised, of an agent's work, and the

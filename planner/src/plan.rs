@@ -7,7 +7,7 @@ use crate::promises::percentiles::Answers;
 use crate::refusal::{Refusal, Witness};
 use crate::words::{reason, time, EXECUTION_TIME};
 use crate::{coordination, latency, modes, network, topics};
-use giusto_model::{Duration, HostLatency, Measured, Member, Plan, Service, ServicePlan, Site, TopicPlan};
+use giusto_model::{Duration, HostLatency, ManagerLatency, Measured, Member, Plan, Service, ServicePlan, Site, TopicPlan};
 use std::collections::HashMap;
 
 /// Decides every parameter for `site`; `facts` are those of the host that is this machine, and for the others a stock
@@ -30,8 +30,9 @@ pub fn plan_on(site: &Site, facts: &Facts, host: &str) -> Result<Plan, Refusal> 
 fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
     measured(site)?;
     let Some((host, latency)) = late(site, facts)? else { return with(site, facts, only, None) };
-    let lateness = facts.lateness.checked_add(latency.latency).unwrap_or(Duration::from_ns(u64::MAX));
-    let late = Facts { lateness, ..facts.clone() };
+    let with_latency = |own: Duration| own.checked_add(latency.latency).unwrap_or(Duration::from_ns(u64::MAX));
+    let manager = latency.manager.map(|own| ManagerLatency { late: with_latency(own.late), ..own });
+    let late = Facts { lateness: with_latency(facts.lateness), manager, ..facts.clone() };
     match with(site, &late, only, Some((host, latency.latency))) {
         Ok(mut plan) => {
             let own = plan.hosts.iter_mut().find(|own| own.name == site.hosts[host].name);

@@ -3,7 +3,7 @@
 use super::certificate::Shortfall;
 use super::demand::{deadline_from, deadline_until, demand, due_at};
 use super::exact::Load;
-use super::lines::{due, due_and_next, due_lines, LONGEST};
+use super::lines::{due, due_and_next, due_lines, Line, LONGEST};
 use super::supply::{supplied, Resource};
 use crate::gallop::first;
 use crate::Error;
@@ -26,27 +26,57 @@ pub(super) fn test(
     resource: &Resource,
     latency: Duration,
 ) -> Result<Result<Covered, Shortfall>, Error> {
-    let Bound { until, miss } = bound(tasks, resource, latency);
+    let Bound { until, miss } = bound(&Load::new(tasks), tasks, resource, latency);
     let Some(until) = until else {
         return first_miss(tasks, resource, latency, miss).map(Err);
     };
-    let lines = due_lines(tasks)?;
-    let (mut points, mut left) = (Vec::new(), MOST_STEPS);
-    let (mut end, mut asked) = (until, due(&lines, until));
-    while asked > 0 {
-        let met = resource.inverse(asked.into()).and_then(|t| t.checked_add(latency)).map(Duration::ns);
-        let rest = met.filter(|met| *met <= end).map(|met| (met, due_and_next(&lines, met - 1)));
-        // Nothing due from `met` to `end`: what is due was so before `met`, and missed.
-        let Some((met, (rest, next))) = rest.filter(|(_, (rest, _))| *rest < asked) else {
-            return first_miss(tasks, resource, latency, Some(end)).map(Err);
-        };
+    let mut points = Vec::new();
+    let missed = walk(&due_lines(tasks)?, until, resource, latency, |next, asked| {
         let at = ns(next);
         points.push(Point { task: None, at, demand: ns(asked), supply: supplied(resource, latency, at) });
-        (end, asked) = (met - 1, rest);
-        left = left.checked_sub(1).ok_or(Error::TooClose)?;
+    })?;
+    if missed.is_some() {
+        return first_miss(tasks, resource, latency, missed).map(Err);
     }
     points.reverse();
     Ok(Ok((points, ns(until))))
+}
+
+/// Whether [`test`] finds no miss, given the lines and the load of the tasks, without looking for the first; `None`: the bound
+/// is too far to say.
+pub(super) fn keeps(
+    tasks: &[Task],
+    (lines, load): (&[Line], &Load),
+    resource: &Resource,
+    latency: Duration,
+) -> Result<Option<bool>, Error> {
+    match bound(load, tasks, resource, latency) {
+        Bound { miss: Some(_), .. } => Ok(Some(false)),
+        Bound { until: None, miss: None } => Ok(None),
+        Bound { until: Some(until), .. } => Ok(Some(walk(lines, until, resource, latency, |_, _| ())?.is_none())),
+    }
+}
+
+/// Goes down from `until` and shows the points that cover all windows up to it; a time by which a deadline is missed, if one is.
+fn walk(
+    lines: &[Line],
+    until: u64,
+    resource: &Resource,
+    latency: Duration,
+    mut covered: impl FnMut(u64, u64),
+) -> Result<Option<u64>, Error> {
+    let mut left = MOST_STEPS;
+    let (mut end, mut asked) = (until, due(lines, until));
+    while asked > 0 {
+        let met = resource.inverse(asked.into()).and_then(|t| t.checked_add(latency)).map(Duration::ns);
+        let rest = met.filter(|met| *met <= end).map(|met| (met, due_and_next(lines, met - 1)));
+        // Nothing due from `met` to `end`: what is due was so before `met`, and missed.
+        let Some((met, (rest, next))) = rest.filter(|(_, (rest, _))| *rest < asked) else { return Ok(Some(end)) };
+        covered(next, asked);
+        (end, asked) = (met - 1, rest);
+        left = left.checked_sub(1).ok_or(Error::TooClose)?;
+    }
+    Ok(None)
 }
 
 /// How far to look.
@@ -61,8 +91,8 @@ struct Bound {
 /// the hyperperiod of tasks and resource, dbf(t + H) = dbf(t) + UH (as D ≤ T) and, once the first gaps are over,
 /// sbf(t + H) = sbf(t) + αH, so that H and those gaps are enough. α = U: dbf(H) ≥ UH is missed where sbf(H − L) < αH. α < U: a
 /// miss is certain ([`Load::overtaken`]).
-fn bound(tasks: &[Task], resource: &Resource, latency: Duration) -> Bound {
-    let (load, share) = (Load::new(tasks), resource.bandwidth());
+fn bound(load: &Load, tasks: &[Task], resource: &Resource, latency: Duration) -> Bound {
+    let share = resource.bandwidth();
     let share = (u128::from(share.numer()), u128::from(share.denom()));
     let lag = resource.delay() + u128::from(latency.ns());
     let both = |h| u64::try_from(num_integer::lcm(u128::from(h), u128::from(resource.repeats()))).ok();

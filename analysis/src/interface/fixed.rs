@@ -21,26 +21,60 @@ pub(super) fn test(
     resource: &Resource,
     latency: Duration,
 ) -> Result<Result<Vec<Point>, Shortfall>, Error> {
-    let lines = order.iter().map(|&k| Line::new(&tasks[k])).collect::<Result<Vec<_>, _>>()?;
+    let lines = in_order(tasks, order)?;
+    let (mut points, mut left) = (Vec::with_capacity(tasks.len()), MOST_STEPS);
+    let late = walk(tasks, order, &lines, (resource, latency), &mut left, |place, at, demand| {
+        points.push(point(place, at, demand, resource, latency)?);
+        Ok(())
+    })?;
+    match late {
+        Some(rank) => shortfall(order[rank], &lines[..=rank], resource, latency, &mut left).map(Err),
+        None => Ok(Ok(points)),
+    }
+}
+
+/// The lines of `tasks` in this order of priorities.
+pub(super) fn in_order(tasks: &[Task], order: &[usize]) -> Result<Vec<Line>, Error> {
+    order.iter().map(|&k| Line::new(&tasks[k])).collect()
+}
+
+/// Whether [`test`] finds all done in time, given the lines of the tasks in order; no point and no witness is looked for.
+pub(super) fn keeps(
+    tasks: &[Task],
+    order: &[usize],
+    lines: &[Line],
+    resource: &Resource,
+    latency: Duration,
+) -> Result<bool, Error> {
+    let mut left = MOST_STEPS;
+    Ok(walk(tasks, order, lines, (resource, latency), &mut left, |_, _, _| Ok(()))?.is_none())
+}
+
+/// Shows for each task, by rank, the first instant at which enough is supplied; the rank of the first that has none.
+fn walk(
+    tasks: &[Task],
+    order: &[usize],
+    lines: &[Line],
+    (resource, latency): (&Resource, Duration),
+    left: &mut u64,
+    mut done_at: impl FnMut(usize, Duration, u128) -> Result<(), Error>,
+) -> Result<Option<usize>, Error> {
     let done = |demand: u128| resource.inverse(demand)?.checked_add(latency);
-    let mut points = Vec::with_capacity(tasks.len());
-    let (mut at, mut left) = (Duration::from_ns(1), MOST_STEPS);
+    let mut at = Duration::from_ns(1);
     for (rank, &place) in order.iter().enumerate() {
         let deadline = tasks[place].deadline;
         loop {
             let demand = request(&lines[..=rank], at.ns());
-            let Some(next) = done(demand).filter(|t| *t <= deadline) else {
-                return shortfall(place, &lines[..=rank], resource, latency, &mut left).map(Err);
-            };
+            let Some(next) = done(demand).filter(|t| *t <= deadline) else { return Ok(Some(rank)) };
             if next <= at {
-                points.push(point(place, at, demand, resource, latency)?);
+                done_at(place, at, demand)?;
                 break;
             }
             at = next;
-            left = left.checked_sub(1).ok_or(Error::TooClose)?;
+            *left = left.checked_sub(1).ok_or(Error::TooClose)?;
         }
     }
-    Ok(Ok(points))
+    Ok(None)
 }
 
 /// Of all points of the task at `place`, the last of `lines`, none of which has enough, the one that lacks least; of several the first.

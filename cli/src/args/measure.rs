@@ -99,6 +99,9 @@ pub(crate) struct LatencyArgs {
     /// Measure again while processes without a real-time priority keep the kernel busy on these cores
     #[arg(long)]
     pub(crate) stress: bool,
+    /// Then also measure what Giusto's manager makes late, on the first core: with three servers, for the same time
+    #[arg(long)]
+    pub(crate) manager: bool,
     /// Meanwhile run this command in a shell, which makes a guest of this machine measure itself and prints its JSON
     #[arg(long, value_name = "COMMAND")]
     pub(crate) guest: Option<String>,

@@ -14,12 +14,13 @@ mod verdict;
 use crate::noise::steal;
 use crate::{Error, Noise};
 use cyclic::{Asked, Seen, PRIORITY};
-use giusto_model::{Duration, Latency, LatencyRun, Stress, LATENCY_VERSION};
+use giusto_model::{Duration, Latency, LatencyRun, ManagerRun, Stress, LATENCY_VERSION};
 use rustix::thread::{sched_getaffinity, CpuSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, thread};
 
 pub use guest::GuestCommand;
+pub use stress::StressLoad;
 
 /// A run from which a hypervisor takes more than one part in so many says nothing.
 const STEAL_LIMIT: u64 = 1000;
@@ -92,6 +93,7 @@ pub fn latency(
         machine,
         void,
         guest: guest.map(Box::new),
+        manager: Vec::new(),
     };
     Ok((found, failed))
 }
@@ -137,7 +139,7 @@ fn together(
     stop: &AtomicBool,
 ) -> Result<Vec<LatencyRun>, Error> {
     // Made before the memory is locked, and ended however this ends.
-    let _stress = (load == Stress::Stress).then(|| stress::Workers::start(cores)).transpose()?;
+    let _stress = (load == Stress::Stress).then(|| StressLoad::start(cores)).transpose()?;
     let _locked = machine::Locked::all()?;
     let before = steal(cores).ok();
     let seen = thread::scope(|scope| {
@@ -187,6 +189,23 @@ fn void(runs: &[LatencyRun], length: Duration) -> Option<String> {
          and {count} of {} runs are above it",
         runs.len()
     ))
+}
+
+/// Why nothing follows from runs of the manager: a hypervisor took too much from one.
+pub fn void_under_manager(runs: &[ManagerRun]) -> Option<String> {
+    let stolen = |run: &&ManagerRun| run.steal.is_some_and(|steal| steal.ns() > limit(run).ns());
+    let worst = runs.iter().filter(stolen).max_by_key(|run| run.steal)?;
+    Some(format!(
+        "a hypervisor took {} from core {} while the manager was measured ({}); the limit is {}, 1/{STEAL_LIMIT} of a run",
+        worst.steal.unwrap_or(Duration::ZERO),
+        worst.core,
+        worst.load,
+        limit(worst)
+    ))
+}
+
+fn limit(run: &ManagerRun) -> Duration {
+    Duration::from_ns(run.period.ns().saturating_mul(run.periods) / STEAL_LIMIT)
 }
 
 #[cfg(test)]

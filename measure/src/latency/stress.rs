@@ -21,11 +21,12 @@ const MESSAGE: usize = 16 * 1024;
 const KINDS: [fn(); 4] = [compute, fork_often, fault, send];
 
 /// Running load. Ended when dropped.
-pub(super) struct Workers(Vec<libc::pid_t>);
+pub struct StressLoad(Vec<libc::pid_t>);
 
-impl Workers {
-    pub(super) fn start(cores: &[u32]) -> Result<Self, Error> {
-        let mut workers = Workers(Vec::new());
+impl StressLoad {
+    /// Starts some on each of these cores. Errors: a process cannot be made.
+    pub fn start(cores: &[u32]) -> Result<Self, Error> {
+        let mut workers = StressLoad(Vec::new());
         for &core in cores {
             for kind in KINDS {
                 workers.0.push(worker(core, kind)?);
@@ -35,7 +36,7 @@ impl Workers {
     }
 }
 
-impl Drop for Workers {
+impl Drop for StressLoad {
     fn drop(&mut self) {
         // No other thread waits for them, so their numbers are still their own.
         for &pid in &self.0 {
@@ -148,7 +149,7 @@ mod tests {
     fn every_worker_works_on_its_core_and_none_is_left() {
         let may = rustix::thread::sched_getaffinity(None).unwrap();
         let core = (0..CpuSet::MAX_CPU).find(|core| may.is_set(*core)).unwrap() as u32;
-        let workers = Workers::start(&[core]).unwrap();
+        let workers = StressLoad::start(&[core]).unwrap();
         let pids = workers.0.clone();
         assert_eq!(pids.len(), KINDS.len());
         let started = std::time::Instant::now();

@@ -1,5 +1,6 @@
 //! What a recording says, in numbers.
 
+use super::behind::Behind;
 use super::bound::{below, delay, least};
 use super::{Probed, Recording, Resource, SupplyPlan};
 use giusto_model::{Bandwidth, Duration, Instant};
@@ -147,6 +148,8 @@ pub struct Asked {
     /// Most that the measured bound lies below that of the periodic resource, of all lengths up to ten periods.
     #[serde(rename = "below_ns")]
     pub below: Duration,
+    /// Against a supply that gives each budget at the beginning of its window.
+    pub behind: Behind,
 }
 
 impl SupplyReport {
@@ -178,7 +181,7 @@ impl SupplyReport {
             windows: supplies.len() as u64,
             per_window: spread(&supplies),
             linear: (!supply.is_zero()).then_some(Linear { alpha: share, delta }),
-            asked: plan.ask.and_then(|ask| asked(&supplies, ask, recording)),
+            asked: plan.ask.and_then(|ask| asked(&supplies, ask, recording, plan.phase)),
             bound,
         }
     }
@@ -210,7 +213,7 @@ fn spread(supplies: &[u64]) -> Option<Spread> {
     })
 }
 
-fn asked(supplies: &[u64], ask: Resource, recording: &Recording) -> Option<Asked> {
+fn asked(supplies: &[u64], ask: Resource, recording: &Recording, phase: Duration) -> Option<Asked> {
     let budget = ask.budget.ns();
     let (min, max) = (*supplies.iter().min()?, *supplies.iter().max()?);
     let deviations = supplies.iter().map(|&ns| i128::from(ns) - i128::from(budget));
@@ -227,6 +230,7 @@ fn asked(supplies: &[u64], ask: Resource, recording: &Recording) -> Option<Asked
         short_windows: supplies.iter().filter(|&&ns| ns < budget).count() as u64,
         blackout: Duration::from_ns(ask.blackout_ns()),
         below: Duration::from_ns(below(recording, ask, QUARTERS / 4)),
+        behind: Behind::of(recording, ask, phase)?,
     })
 }
 

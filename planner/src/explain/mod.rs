@@ -154,7 +154,10 @@ fn late(plan: &Plan, service: &ServicePlan) -> Option<[String; 3]> {
         time(late.period),
         time(late.shortest)
     );
-    Some(["host's latency".into(), time(late.latency), why])
+    let own = late.manager.map_or(String::new(), |manager| {
+        format!("; of these {} were measured of the manager, over {} periods", time(manager.late), manager.periods)
+    });
+    Some(["host's latency".into(), time(late.latency), why + &own])
 }
 
 /// What the numbers of a host rest on, where it is not the machine that planned.

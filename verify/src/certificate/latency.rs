@@ -2,6 +2,7 @@
 //! for it.
 
 use super::broken::Broken;
+use super::site::machine::LATENESS as ASSUMED;
 use giusto_model::{Certificate, Duration, HostLatency, HostPlan, LocalProof, Plan, Promise, ServicePlan, Task};
 
 pub(super) fn check(plan: &Plan) -> Result<(), Broken> {
@@ -23,6 +24,10 @@ fn itself(plan: &Plan, host: &HostPlan, latency: &HostLatency) -> Result<(), Bro
     let worst = latency.cores.iter().map(|one| one.worst).max().unwrap_or(Duration::ZERO);
     if worst != latency.latency {
         return Err(Broken::new("the worst of its cores", worst, latency.latency));
+    }
+    if let Some(manager) = latency.manager.filter(|manager| manager.late != latency.allowance || manager.periods == 0) {
+        let found = format!("{}, of {} periods", latency.allowance, manager.periods);
+        return Err(Broken::new("what was measured of the manager is allowed for", manager.late, found));
     }
     if latency.period > latency.shortest {
         return Err(Broken::new("a period no longer than the shortest", latency.shortest, latency.period));
@@ -55,8 +60,11 @@ fn proofs<'a>(plan: &'a Plan, entry: &'a ServicePlan) -> impl Iterator<Item = &'
 
 /// Whether every certificate of the host allows for it, and for what is allowed for in any case.
 fn allowed(plan: &Plan, host: &HostPlan, latency: &HostLatency) -> Result<(), Broken> {
-    let all = latency.latency.checked_add(latency.allowance);
     for entry in plan.services.iter().filter(|entry| entry.on == host.name) {
+        // What was measured of the manager says nothing of other backends.
+        let others = latency.manager.is_some() && !entry.backend.abilities().own_thread;
+        let allowance = if others { ASSUMED } else { latency.allowance };
+        let all = latency.latency.checked_add(allowance);
         let certificates = proofs(plan, entry).map(|proof| &proof.certificate).chain([&entry.certificate]);
         for certificate in certificates {
             let (Certificate::EveryDeadline { latency: own, .. } | Certificate::Percentiles { latency: own, .. }) =
@@ -65,7 +73,7 @@ fn allowed(plan: &Plan, host: &HostPlan, latency: &HostLatency) -> Result<(), Br
                 continue;
             };
             if Some(*own) != all {
-                let needed = format!("{} and {} in any case", latency.latency, latency.allowance);
+                let needed = format!("{} and {allowance} in any case", latency.latency);
                 return Err(Broken::new("what each certificate allows for", needed, own).of(entry));
             }
         }

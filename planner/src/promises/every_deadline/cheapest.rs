@@ -2,7 +2,7 @@
 
 use crate::backend::Deviation;
 use giusto_analysis::interface::demand::request;
-use giusto_analysis::interface::{schedulable, Certificate, Resource, Scheduler, Shortfall};
+use giusto_analysis::interface::{schedulable, Certificate, Prepared, Resource, Scheduler, Shortfall};
 use giusto_analysis::Error;
 use giusto_model::{Duration, GuestScheduler, Interface, Point, Task, AGENT_TASK};
 use std::borrow::Cow;
@@ -22,6 +22,8 @@ pub(crate) struct Demand<'a> {
     latency: Duration,
     /// The least budget that the backend keeps.
     least: Duration,
+    /// The same tasks and latency; `None`: they cannot be analysed.
+    prepared: Option<Prepared>,
 }
 
 /// Why a server is enough, or where it falls short.
@@ -32,7 +34,10 @@ impl<'a> Demand<'a> {
     /// deadline of all.
     pub(crate) fn new(tasks: &'a [Task], scheduler: GuestScheduler, deviation: &Deviation, least: Duration) -> Self {
         let Deviation { loss, latency, .. } = *deviation;
-        let own = |tasks, scheduler, any| Demand { tasks, scheduler, any, loss, latency, least };
+        let own = |tasks: Cow<'a, [Task]>, scheduler, any| {
+            let prepared = Prepared::new(tasks.to_vec(), scheduler, latency).ok();
+            Demand { tasks, scheduler, any, loss, latency, least, prepared }
+        };
         match scheduler {
             GuestScheduler::Own(scheduler) => own(Cow::from(tasks), scheduler, None),
             GuestScheduler::Any => {
@@ -110,8 +115,14 @@ impl<'a> Demand<'a> {
 
     /// Whether all deadlines are kept with so many quanta a period that can be counted on.
     fn counts(&self, period: Duration, count: u64) -> Result<bool, Error> {
-        let counted = quanta(count);
-        Ok(count > 0 && self.possible(period.ns(), counted.ns()) && self.test(period, counted)?.is_ok())
+        let budget = quanta(count);
+        if count == 0 || !self.possible(period.ns(), budget.ns()) {
+            return Ok(false);
+        }
+        match &self.prepared {
+            Some(prepared) => prepared.kept_by(&Resource::Periodic { period, budget }),
+            None => Ok(self.test(period, budget)?.is_ok()),
+        }
     }
 
     /// What is quick to see: the budget is no less than U of its period, and no job's deadline is before the longest wait for

@@ -100,7 +100,7 @@ fn entry(service: &Service, locals: Vec<Local>, on: &OneHost, company: Company) 
     let demands: Vec<Demand<'_>> = busy.iter().map(|&local| demand(local)).collect();
     // Budgets of one period for several modes are known of the periodic resource only.
     let always = locals.len() == 1 && service.agent.is_none() && service.criticality.is_none();
-    let endless = deviation_without_end(facts);
+    let endless = deviation_without_end(chosen.backend, facts);
     let all = match always {
         true => Alternatives::of(&locals[0].part.tasks, *scheduler, &chosen, (&deviation, &endless), most),
         false => Alternatives::default(),

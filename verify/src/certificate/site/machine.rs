@@ -3,14 +3,14 @@
 
 use super::super::broken::Broken;
 use giusto_model::{
-    Admission, Backend, Bandwidth, Certificate, Duration, HostPlan, LocalProof, MachineBasis, Plan, RestsOn, Server,
-    ServicePlan, Task,
+    Admission, Backend, Bandwidth, Certificate, Duration, HostPlan, LocalProof, MachineBasis, ManagerLatency, Plan,
+    RestsOn, Server, ServicePlan, Task,
 };
 
-/// Lost of each budget: 24 to 48 us were on average, with a deviation of 13 to 29 us (docs/decisions/0009).
+/// Lost of each budget, unless it was measured: 24 to 48 us were on average, with a deviation of 13 to 29 us (docs/decisions/0009).
 const LOSS: Duration = Duration::from_us(100);
-/// By how much a supply comes late, once in any window: up to 530 us once in 7,200 periods (docs/decisions/0009).
-const LATENESS: Duration = Duration::from_us(500);
+/// By how much a supply comes late, once in any window, unless it was measured: up to 530 us once in 7,200 periods (docs/decisions/0009).
+pub(in crate::certificate) const LATENESS: Duration = Duration::from_us(500);
 /// What the manager takes of a core: 1.1 to 1.3 % (docs/decisions/0005). 2 %.
 const MANAGER: (u64, u64) = (1, 50);
 
@@ -86,17 +86,22 @@ fn allowed(
         Certificate::AsIfAlone { .. } | Certificate::Supply => return Ok(()),
     };
     let measured = host.latency.as_ref().map_or(Duration::ZERO, |latency| latency.latency);
-    let late = LATENESS.checked_add(measured).unwrap_or(measured);
+    let manager = host.latency.as_ref().and_then(|latency| latency.manager);
+    let (loss, late) = match manager.filter(|_| backend.abilities().own_thread) {
+        Some(ManagerLatency { loss, late, .. }) => (loss, late),
+        None => (LOSS, LATENESS),
+    };
+    let late = late.checked_add(measured).unwrap_or(measured);
     if *latency < late {
         return Err(Broken::new("how late its supply may come, at least", late, latency));
     }
     let (lost, least) = match whole_core {
-        Some(RestsOn::WholeCore { loss }) => (loss, LOSS),
+        Some(RestsOn::WholeCore { loss: allowed }) => (allowed, loss),
         _ => {
             // A budget that ends at the tick pays back what the period before ran over.
             let tick = if backend.abilities().at_the_tick { machine.tick } else { Duration::ZERO };
             let lost = server.budget.checked_sub(*budget).unwrap_or(Duration::ZERO);
-            (lost, LOSS.checked_add(tick).unwrap_or(tick))
+            (lost, loss.checked_add(tick).unwrap_or(tick))
         }
     };
     match lost < least {

@@ -1,0 +1,108 @@
+//! How far a supply is behind one that gives each budget at the beginning of its window.
+
+use super::recording::Lost;
+use super::{Recording, Resource};
+use giusto_model::Duration;
+use serde::{Deserialize, Serialize};
+
+/// What is lost of each budget is told of the worst so many windows in a row.
+const IN_A_ROW: usize = 100;
+
+/// How far a supply is behind one that gives the budget at the beginning of each window: `loss` less of each, and all that is
+/// left `late` later, at most. It says something of a server that has the highest priority on its core when its windows
+/// begin; of others it says how long they wait, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Behind {
+    /// The mean that windows lacked of the budget, in the worst hundred in a row.
+    #[serde(rename = "loss_ns")]
+    pub loss: Duration,
+    /// Most that a window's supply was held up, and most that windows in a row lacked beyond `loss` each, together.
+    #[serde(rename = "late_ns")]
+    pub late: Duration,
+}
+
+impl Behind {
+    /// Of the whole windows that begin at `phase` and all periods from it; `None`: there are none. O(windows + gaps).
+    pub(super) fn of(recording: &Recording, ask: Resource, phase: Duration) -> Option<Self> {
+        let budget = i128::from(ask.budget.ns());
+        let windows: Vec<_> = recording.windows(ask.period, phase).collect();
+        let lacks: Vec<i128> = windows.iter().map(|window| budget - i128::from(window.supply.ns())).collect();
+        let row = IN_A_ROW.min(lacks.len());
+        let mut sum: i128 = lacks[..row].iter().sum();
+        let mut most = sum;
+        for (new, old) in lacks[row..].iter().zip(&lacks) {
+            sum += new - old;
+            most = most.max(sum);
+        }
+        let count = i128::try_from(row).ok().filter(|count| *count > 0)?;
+        let loss = most.max(0).div_euclid(count) + i128::from(most.max(0) % count > 0);
+        let (mut behind, mut furthest) = (0, 0);
+        for lack in lacks {
+            behind = (behind + lack - loss).max(0);
+            furthest = furthest.max(behind);
+        }
+        let mut lost = Lost::of(recording.gaps());
+        let mut gaps = recording.gaps().iter().peekable();
+        let held = windows.iter().map(|window| {
+            let (from, until) = (window.from.ns(), window.from.ns() + ask.period.ns());
+            while gaps.next_if(|gap| gap.until.ns() < until).is_some() {}
+            let last = gaps.peek().map_or(until, |gap| gap.from.ns().clamp(from, until));
+            let before = lost.until(from);
+            lost.until(last) - before
+        });
+        let late = held.max().unwrap_or(0) + u64::try_from(furthest).unwrap_or(u64::MAX);
+        Some(Behind { loss: Duration::from_ns(loss as u64), late: Duration::from_ns(late) }) // less than a period
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recording::tests::{any_recording, brute, recording};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(recording: &Recording, budget: u64, period: u64, phase: u64) -> Option<Behind> {
+        let ns = Duration::from_ns;
+        Behind::of(recording, Resource { budget: ns(budget), period: ns(period) }, ns(phase))
+    }
+
+    #[test]
+    fn a_supply_that_begins_late_or_lacks_something_is_behind_by_that() {
+        let told = |loss, late| Some(Behind { loss: Duration::from_ns(loss), late: Duration::from_ns(late) });
+        assert_eq!(of(&recording(0, &[3, 7, 3, 7, 3, 7]), 3, 10, 0), told(0, 0));
+        assert_eq!(of(&recording(0, &[3, 7, 0, 2, 3, 5, 3, 7]), 3, 10, 0), told(0, 2), "the second begins 2 late");
+        assert_eq!(of(&recording(0, &[2, 8, 2, 8, 2, 8]), 3, 10, 0), told(1, 0), "each lacks 1");
+        assert_eq!(of(&recording(0, &[1, 1, 2, 6, 3, 7]), 3, 10, 0), told(0, 1), "one is interrupted");
+        // One of a hundred and fifty lacks all: 3 of 100 are 0.03 each, rounded up to 1; the other 2 come late.
+        let pieces: Vec<u64> = (0..150).flat_map(|nth| if nth == 70 { [0, 10] } else { [3, 7] }).collect();
+        assert_eq!(of(&recording(0, &pieces), 3, 10, 0), told(1, 2));
+        assert_eq!(of(&recording(0, &[3, 2]), 3, 10, 0), None);
+    }
+
+    proptest! {
+        /// Whatever the supply: from the beginning of any window on it is, at the end of each, no further behind than told, and
+        /// within one no further than it was held up.
+        #[test]
+        fn no_window_is_further_behind(recording in any_recording(), budget in 1..6u64, period in 1..9u64, phase in 0..9u64) {
+            let budget = budget.min(period);
+            let starts: Vec<u64> = (recording.start().ns()..recording.end().ns())
+                .filter(|at| at % period == phase % period && at + period <= recording.end().ns())
+                .collect();
+            let Some(told) = of(&recording, budget, period, phase) else {
+                prop_assert!(starts.is_empty());
+                return Ok(());
+            };
+            let (loss, late) = (told.loss.ns(), told.late.ns());
+            for (nth, &from) in starts.iter().enumerate() {
+                for (after, &last) in starts[nth..].iter().enumerate() {
+                    let promised = (after as u64 + 1) * budget.saturating_sub(loss);
+                    prop_assert!(brute(&recording, from, last + period) + late >= promised);
+                }
+                let all = brute(&recording, from, from + period);
+                let done = (from..=from + period).find(|&at| brute(&recording, from, at) == all).unwrap();
+                prop_assert!(done - from <= all + late, "{told:?} {from}");
+            }
+        }
+    }
+}
