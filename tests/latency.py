@@ -160,6 +160,29 @@ def guests():
         assert "1 ms?" in done.stdout, "the host's own part is lost"
 
 
+def under_the_manager(folder):
+    """What the manager makes late, by a real one; a plan rests on it, and the checker asks for no less."""
+    found = measured("--period", "1ms", "--for", "2s", "--manager")
+    for run in found.get("manager", []):
+        print(f"under the manager: {run['loss_ns']} ns lost, p99 {run['usual_ns']} and at most {run['late_ns']} ns late")
+        assert (run["core"], run["period_ns"], run["budget_ns"]) == (CORE, 5_000_000, 1_000_000)
+        assert run["periods"] >= 390 and run["loss_ns"] < 1_000_000 and run["usual_ns"] <= run["late_ns"], run
+    assert found.get("manager") or found["void"], found
+    file, plan = Path(folder) / "manager.json", Path(folder) / "plan.json"
+    golden = json.loads((ROOT / "formats/goldens/latency.json").read_text())
+    run = dict(core=0, load="quiet", budget_ns=10**6, period_ns=5 * 10**6, periods=2000, loss_ns=12_000, usual_ns=35_000,
+               late_ns=80_000, steal_ns=0)
+    file.write_text(json.dumps(golden | {"manager": [run]}))
+    told = giusto("plan", "sites/flight.yaml", "--latency", file, "--out", plan, codes=(0,)).stdout
+    assert "on top of 35 us, which the manager was late in 2000 periods; it lost 12 us of a budget" in told, told
+    giusto("check", "sites/flight.yaml", "--certificate", plan, codes=(0,))
+    for key, value in (("loss_ns", 50_000), ("late_ns", 50_000)):
+        forged = json.loads(plan.read_text())
+        forged["hosts"][0]["latency"]["manager"][key] = value
+        (Path(folder) / "forged.json").write_text(json.dumps(forged))
+        giusto("check", "sites/flight.yaml", "--certificate", Path(folder) / "forged.json", codes=(1,))
+
+
 def without_privilege(folder):
     """Says what is missing, and how to get it."""
     os.chmod(folder, 0o755)
@@ -214,6 +237,7 @@ def main():
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         planned(folder)
+        under_the_manager(folder)
         without_privilege(folder)
         guests()
         leaves_nothing()

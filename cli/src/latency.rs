@@ -66,11 +66,11 @@ fn describe(found: &Latency) -> Result<(), Failure> {
         say!("passed: activations that were over before the thread ran; each counts with its own latency");
     }
     say!("{}", found.split);
-    for ManagerRun { core, load, periods, loss, late, steal, .. } in &found.manager {
+    for ManagerRun { core, load, periods, loss, usual, late, steal, .. } in &found.manager {
         let steal = steal.map_or(String::new(), |steal| format!("; {steal} stolen"));
         say!(
-            "under the manager on core {core}, {load}: of each budget {loss:.3} lost, the rest {late:.3} late at most, in \
-             {periods} periods{steal}"
+            "under the manager on core {core}, {load}: {loss:.3} of each budget lost, the rest p99 {usual:.3} and at most \
+             {late:.3} late, {periods} periods{steal}"
         );
     }
     print(&table(&machine(&found.machine), 2))?;

@@ -5,9 +5,8 @@ use crate::failure::{apart, create, Failure};
 use crate::table;
 use giusto_model::{
     Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan,
-    ManagerLatency, Measured,
-    NetworkPlan, Observation, Plan, Prediction, ServicePlan, Site, SiteBasis, TopicPlan, UplinkPlan, VifPlan, Within,
-    OBSERVATION_VERSION,
+    ManagerLatency, Measured, NetworkPlan, Observation, Plan, Prediction, ServicePlan, Site, SiteBasis, TopicPlan,
+    UplinkPlan, VifPlan, Within, OBSERVATION_VERSION,
 };
 use giusto_planner::{share, Facts, Here, Placements, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};

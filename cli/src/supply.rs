@@ -4,7 +4,7 @@ use crate::args::SupplyArgs;
 use crate::failure::{create, Failure};
 use crate::table::{json, print, say, table};
 use crate::tell::tell;
-use giusto_measure::{Asked, Spread, SupplyPlan, SupplyReport};
+use giusto_measure::{Asked, Behind, Spread, SupplyPlan, SupplyReport};
 use giusto_model::Duration;
 use std::path::Path;
 use std::process::ExitCode;
@@ -80,6 +80,7 @@ fn against(report: &SupplyReport, asked: &Asked) -> String {
         Duration::ZERO => "kept".to_string(),
         below => format!("{below:.3} too little in the worst window of all up to ten periods"),
     };
+    let Behind { loss, usual, late } = asked.behind;
     let rows = [
         vec![name, String::new()],
         vec!["deviation".into(), format!("mean {sign}{mean:.3}, root of mean square {:.3}", asked.rms_deviation)],
@@ -92,7 +93,7 @@ fn against(report: &SupplyReport, asked: &Asked) -> String {
         vec!["bound of the periodic resource".into(), kept],
         vec![
             "due when windows begin".into(),
-            format!("{:.3} of each lost, {:.3} late at most", asked.behind.loss, asked.behind.late),
+            format!("{loss:.3} of each lost, the rest p99 {usual:.3} and at most {late:.3} late"),
         ],
     ];
     table(&rows, 2)

@@ -21,7 +21,8 @@ const BEYOND: Time = Time::from_secs(30);
 /// with what it said.
 pub(crate) fn under_manager(core: u32, length: Duration, load: Stress) -> Result<ManagerRun, Failure> {
     let folder = Folder::new()?;
-    let giusto = std::env::current_exe().map_err(|why| Failure::running(format!("cannot find giusto itself: {why}")))?;
+    let giusto =
+        std::env::current_exe().map_err(|why| Failure::running(format!("cannot find giusto itself: {why}")))?;
     let (site, said, out) = (folder.0.join("site.yaml"), folder.0.join("said"), folder.0.join("out"));
     fs::write(&site, text(&giusto, core, length)).map_err(Failure::running)?;
     let file = File::create(&said).map_err(Failure::running)?;
@@ -37,7 +38,17 @@ pub(crate) fn under_manager(core: u32, length: Duration, load: Stress) -> Result
     let asked = report.asked.ok_or_else(|| Failure::running("the probe saw no whole period; measure for longer"))?;
     let (budget, period, behind) = (asked.budget, asked.period, asked.behind);
     let (periods, steal) = (report.windows, report.steal);
-    Ok(ManagerRun { core, load, budget, period, periods, loss: behind.loss, late: behind.late, steal })
+    Ok(ManagerRun {
+        core,
+        load,
+        budget,
+        period,
+        periods,
+        loss: behind.loss,
+        usual: behind.usual,
+        late: behind.late,
+        steal,
+    })
 }
 
 fn text(giusto: &Path, core: u32, length: Duration) -> String {

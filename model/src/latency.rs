@@ -57,7 +57,11 @@ pub struct ManagerRun {
     /// Lost of each budget, on the mean of the worst hundred periods in a row.
     #[serde(rename = "loss_ns")]
     pub loss: Duration,
-    /// By how much all that was not lost came after the beginning of its period, at most.
+    /// By how much all that was not lost came after the beginning of its period, in 99 of 100 periods at most: what the
+    /// manager makes late itself.
+    #[serde(rename = "usual_ns")]
+    pub usual: Duration,
+    /// The same of all periods, with what else the machine did.
     #[serde(rename = "late_ns")]
     pub late: Duration,
     /// What a hypervisor took from the core meanwhile; `None`: it does not tell.
@@ -261,7 +265,7 @@ pub struct ManagerLatency {
     /// Of each budget.
     #[serde(rename = "loss_ns")]
     pub loss: Duration,
-    /// Once in any window, on top of the host's latency.
+    /// Once in any window, on top of the host's latency: what is usual. What was rare is in that latency.
     #[serde(rename = "late_ns")]
     pub late: Duration,
     /// In how many periods of a server.

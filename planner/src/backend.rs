@@ -4,8 +4,8 @@ use crate::facts::Facts;
 use crate::refusal::Refusal;
 use crate::words::{reason, time};
 use giusto_model::{
-    Abilities, Backend, Bandwidth, Cap, Duration, Host, Interface, ManagerLatency, Periods, Reason, ServerKind, Service,
-    Supply,
+    Abilities, Backend, Bandwidth, Cap, Duration, Host, Interface, ManagerLatency, Periods, Reason, ServerKind,
+    Service, Supply,
 };
 
 /// What ends at the tick is enforced in this many at least: below, the supply is no longer what was reserved.

@@ -7,7 +7,9 @@ use crate::promises::percentiles::Answers;
 use crate::refusal::{Refusal, Witness};
 use crate::words::{reason, time, EXECUTION_TIME};
 use crate::{coordination, latency, modes, network, topics};
-use giusto_model::{Duration, HostLatency, ManagerLatency, Measured, Member, Plan, Service, ServicePlan, Site, TopicPlan};
+use giusto_model::{
+    Duration, HostLatency, ManagerLatency, Measured, Member, Plan, Service, ServicePlan, Site, TopicPlan,
+};
 use std::collections::HashMap;
 
 /// Decides every parameter for `site`; `facts` are those of the host that is this machine, and for the others a stock

@@ -6,8 +6,8 @@ mod common;
 use common::{as_if_alone, every_deadline, leftovers, of, percentiles, plan, site, supply, task, walk};
 use giusto_model::{
     Answer, Bucket, Certificate, Duration, GuestScheduler, HostNetwork, Latency, LatencyMachine, LatencyRun,
-    LatencySpread, LatencyVerdict, PacketClass, PacketUnit, Plan, Rate, Release, Scheduler, ServerKind, Service,
-    ServiceTime, Site, Stress, Task, Tokens, Uplink, Vif, Within, LATENCY_VERSION,
+    LatencySpread, LatencyVerdict, ManagerRun, PacketClass, PacketUnit, Plan, Rate, Release, RestsOn, Scheduler,
+    ServerKind, Service, ServiceTime, Site, Stress, Task, Tokens, Uplink, Vif, Within, LATENCY_VERSION,
 };
 use giusto_planner::{explain, read_latency, Facts, Refusal};
 use giusto_verify::check_plan;
@@ -50,7 +50,16 @@ fn measured(runs: &[(u32, Duration, Stress, Duration)]) -> Latency {
             change: vec![],
         },
         guest: None,
+        manager: Vec::new(),
     }
+}
+
+/// With what the manager lost of each budget, and made late as a rule and at most.
+fn and_manager(latency: Latency, loss: Duration, usual: Duration, late: Duration) -> Latency {
+    let (period, budget) = (Duration::from_ms(5), Duration::from_ms(1));
+    let load = Stress::Quiet;
+    let run = ManagerRun { core: 1, load, budget, period, periods: 2000, loss, usual, late, steal: None };
+    Latency { manager: vec![run], ..latency }
 }
 
 /// Cores 1 to 4, all as late.
@@ -319,6 +328,64 @@ fn the_checker_believes_no_other_latency_than_that_of_the_cores() {
         let told = check_plan(&plan).unwrap_err().to_string();
         assert!(told.contains(what), "{what}: {told}");
     }
+}
+
+#[test]
+fn what_was_measured_of_the_manager_takes_the_place_of_what_is_assumed() {
+    let site = mixed();
+    let facts = Facts::typical(vec![1, 2, 3]);
+    let planned = |latency: Latency| plan(&site, &with(&facts, latency)).unwrap();
+    let good = planned(and_manager(late(us(60)), us(12), us(35), us(80)));
+    check_plan(&good).unwrap();
+    let host = good.hosts[0].latency.as_ref().unwrap();
+    assert_eq!((host.latency, host.allowance), (us(60), us(35)), "80 us at most are less than 35 and the host's 60");
+    let mut seen = 0;
+    for entry in good.services.iter().filter(|entry| entry.backend.abilities().own_thread) {
+        let (budget, latency) = match &entry.certificate {
+            Certificate::EveryDeadline { rests_on: RestsOn::WholeCore { loss }, latency, .. } => {
+                (entry.server.budget.checked_sub(*loss).unwrap(), latency)
+            }
+            Certificate::EveryDeadline { budget, latency, .. } | Certificate::Percentiles { budget, latency, .. } => {
+                (*budget, latency)
+            }
+            _ => continue,
+        };
+        assert_eq!(*latency, us(95), "{}", entry.name);
+        assert!(entry.server.budget.checked_sub(budget).unwrap() >= us(12), "{}", entry.name);
+        seen += 1;
+    }
+    assert_eq!(seen, 3);
+    assert!(explain(&good, "any").unwrap().contains("35 us were measured of the manager, over 2000 periods"));
+    // What is rare beyond that is the machine's latency.
+    let rare = planned(and_manager(late(us(60)), us(12), us(35), us(300)));
+    assert_eq!(rare.hosts[0].latency.as_ref().unwrap().latency, us(265));
+    check_plan(&rare).unwrap();
+    // Never dearer than with what is assumed of any machine, if less was measured.
+    let assumed = planned(late(us(60)));
+    for (one, other) in good.services.iter().zip(&assumed.services) {
+        assert!(one.server.interface().bandwidth() <= other.server.interface().bandwidth(), "{}", one.name);
+    }
+    for f in [
+        (|one| one.allowance = us(0)) as fn(&mut giusto_model::HostLatency),
+        |one| one.manager.as_mut().unwrap().late = us(0),
+        |one| one.manager.as_mut().unwrap().periods = 0,
+    ] {
+        let mut forged = good.clone();
+        f(forged.hosts[0].latency.as_mut().unwrap());
+        let told = check_plan(&forged).unwrap_err().to_string();
+        assert!(told.contains("what was measured of the manager"), "{told}");
+    }
+}
+
+#[test]
+fn a_deadline_below_what_is_assumed_can_be_kept_where_the_manager_was_measured() {
+    let fast = vec![task("50us/400us", 1), Task { name: "b".into(), ..task("2ms/10ms", 1) }];
+    let site = site(&[1], vec![every_deadline("loop", fast, GuestScheduler::Own(Scheduler::Dm))]);
+    let runs = measured(&[(1, us(200), Stress::Quiet, us(60))]);
+    let facts = Facts::typical(vec![1]);
+    assert!(plan(&site, &with(&facts, runs.clone())).is_err());
+    let planned = plan(&site, &with(&facts, and_manager(runs, us(12), us(35), us(80)))).unwrap();
+    check_plan(&planned).unwrap();
 }
 
 #[test]

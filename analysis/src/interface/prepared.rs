@@ -43,9 +43,7 @@ impl Prepared {
         }
         let answer = match &self.demand {
             Demand::Edf(lines, load) => edf::keeps(&self.tasks, (lines, load), resource, self.latency)?,
-            Demand::Fixed(order, lines) => {
-                Some(fixed::keeps(&self.tasks, order, lines, resource, self.latency)?)
-            }
+            Demand::Fixed(order, lines) => Some(fixed::keeps(&self.tasks, order, lines, resource, self.latency)?),
         };
         match answer {
             Some(answer) => Ok(answer),
