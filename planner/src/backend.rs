@@ -95,7 +95,7 @@ pub(crate) fn shortest(backend: Backend, facts: &Facts) -> Duration {
 /// Why some of each budget is not counted on.
 const LOST: &str = "interrupts, being stopped and let go on: 24 to 48 us a period were measured, deviation 13 to 29 us";
 
-/// What deadlines have to do without (docs/decisions/0009). A budget that ends at the tick: of what the period before ran
+/// What deadlines have to do without (docs/decisions/0041). A budget that ends at the tick: of what the period before ran
 /// over, up to a tick is paid back.
 pub(crate) fn deviation(backend: Backend, facts: &Facts) -> Deviation {
     let own = deviation_without_end(backend, facts);

@@ -64,9 +64,9 @@ pub struct Held {
 }
 
 impl Facts {
-    /// 24 to 48 us a period were missing on average under the manager, with a deviation of 13 to 29 us (docs/decisions/0009).
+    /// 24 to 48 us a period were missing on average under the manager, with a deviation of 13 to 29 us (measured on one virtual machine).
     pub const LOSS: Duration = Duration::from_us(100);
-    /// In the worst of 7,200 periods 530 us were missing; jobs came up to 240 us late (docs/decisions/0009).
+    /// In the worst of 7,200 periods 530 us were missing; jobs came up to 240 us late (measured on one virtual machine).
     pub const LATENESS: Duration = Duration::from_us(500);
 
     /// What the host needs for one service at a change of mode: to send a command, to receive an answer and to change a

@@ -7,9 +7,9 @@ use giusto_model::{
     RestsOn, Server, ServicePlan, Task,
 };
 
-/// Lost of each budget, unless it was measured: 24 to 48 us were on average, with a deviation of 13 to 29 us (docs/decisions/0009).
+/// Lost of each budget, unless it was measured: 24 to 48 us were on average, with a deviation of 13 to 29 us (measured on one virtual machine).
 const LOSS: Duration = Duration::from_us(100);
-/// By how much a supply comes late, once in any window, unless it was measured: up to 530 us once in 7,200 periods (docs/decisions/0009).
+/// By how much a supply comes late, once in any window, unless it was measured: up to 530 us once in 7,200 periods (measured on one virtual machine).
 pub(in crate::certificate) const LATENESS: Duration = Duration::from_us(500);
 /// What the manager takes of a core: 1.1 to 1.3 % (docs/decisions/0005). 2 %.
 const MANAGER: (u64, u64) = (1, 50);
