@@ -47,6 +47,7 @@ class Loop(Running):
         ended = time.monotonic()
         idle, stolen = (after - before for after, before in zip(ticks(cores), (idle, stolen)))
         self.stop()
+        print("\n".join(line for line in self.log().splitlines() if "late" in line or "held" in line)[:2000])
         late, jobs = [], 0
         for name, service in services.items():
             said = (self.out / "logs" / f"{name}.log").read_text()

@@ -3,7 +3,7 @@
 //! released together one second after its start. ORDER is that of its jobs: `fifo`, each to its end; or `rm`, `dm`, `edf`,
 //! preemptive.
 //!
-//! It tells of each late job at once (`late NAME at SECONDS: ...`, on CLOCK_MONOTONIC, when the job ended), and of all jobs
+//! Its memory is locked, as a page that has to come back from a disk would make a job late. It tells of each late job at once (`late NAME at SECONDS: ...`, on CLOCK_MONOTONIC, when the job ended), and of all jobs
 //! when it is ended by SIGTERM or SIGINT (`NAME: JOBS jobs, LATE late, longest response ...`).
 
 use giusto_model::{Duration, Task};
@@ -147,6 +147,13 @@ fn main() -> ExitCode {
     for signal in [libc::SIGTERM, libc::SIGINT] {
         // SAFETY: the handler only stores to an atomic.
         unsafe { libc::signal(signal, end as *const () as libc::sighandler_t) };
+    }
+    // SAFETY: plain system call.
+    if unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0 {
+        eprintln!(
+            "giusto-loop: its memory cannot be locked ({}), jobs may wait for a disk",
+            std::io::Error::last_os_error()
+        );
     }
     serve(&mut tasks, order);
     for Periodic { name, jobs, late, longest, deadline, .. } in &tasks {
