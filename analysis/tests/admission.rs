@@ -216,7 +216,7 @@ fn numbers_as_large_as_can_be_give_an_answer_or_say_why_not() {
         ];
         let _ = admit(&close, order, Grids::Apart, Bandwidth::ONE);
     }
-    assert!(admit_global(&[half, half], u32::MAX, Bandwidth::ONE).is_ok());
+    assert!(admit_global(&[half, half], Order::Edf, u32::MAX, Bandwidth::ONE).is_ok());
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn on_one_core_the_density_is_the_whole_test_and_more_cores_are_never_worse() {
         servers.append(&mut random(&mut rng, number, 30));
         let other = |s: &mut Server| s.kind = if s.kind == Deferrable { Polling } else { s.kind };
         servers.iter_mut().for_each(other);
-        let fits = |cores| admit_global(&servers, cores, Bandwidth::ONE).unwrap();
+        let fits = |cores| admit_global(&servers, Order::Edf, cores, Bandwidth::ONE).unwrap();
         assert_eq!(fits(1).is_ok(), admit(&servers, Order::Edf, Grids::Apart, Bandwidth::ONE).unwrap().is_ok());
         let least = (1..=14).find(|&cores| fits(cores).is_ok()).expect("as many cores as servers are enough");
         assert!((least..=14).all(|cores| fits(cores).is_ok()), "{servers:?} from {least}");

@@ -1,9 +1,10 @@
-//! Servers that share several cores under global EDF.
+//! Servers that share several cores: any core runs any of them, and one that waits goes on where a core is free.
 
 use super::refused::{Density, Interference, Refused};
 use super::servers::{check, length, sum};
+use super::{ranked, Order};
 use crate::Error;
-use giusto_model::{Bandwidth, Duration, Server};
+use giusto_model::{Bandwidth, Duration, Renewal, Server};
 use serde::{Deserialize, Serialize};
 
 /// Rounds in which slack is carried from server to server; more find next to nothing.
@@ -25,16 +26,19 @@ pub struct OnAll {
 pub enum Known {
     /// There are as many cores as servers.
     OneEach,
-    /// The first test.
+    /// EDF: the first test.
     Density(Density),
-    /// The second: by how much each has its budget before its period ends, at least.
+    /// EDF, the second: by how much each has its budget before its period ends, at least.
     #[serde(rename = "slacks_ns")]
     Slacks(Vec<Duration>),
+    /// Fixed priority: how long each needs for its budget, at most.
+    #[serde(rename = "responses_ns")]
+    Responses(Vec<Duration>),
 }
 
-/// Whether `servers` fit on `cores` cores under global EDF, of which all together may take cores · `capacity`.
+/// Whether `servers` fit on `cores` cores that all of them share, of which all together may take cores · `capacity`.
 ///
-/// As many cores as servers are enough. Else two sufficient tests:
+/// As many cores as servers are enough. Else sufficient tests. EDF has two:
 ///
 /// - Goossens, Funk and Baruah 2003: Σ U ≤ m − (m − 1)·U_max. It holds for any jobs that cores of the speeds U_i could do, one
 ///   for each server, and so for all kinds but deferrable;
@@ -43,8 +47,18 @@ pub enum Known {
 ///   N = ⌊P_k/P_i⌋ and S_i is what is known so far of how long before its deadline i is done. Not for sporadic and
 ///   constant_bandwidth servers, whose budgets come in parts.
 ///
-/// O(n²) a round, at most 64 rounds. Errors: as [`admit`](super::admit), no core.
-pub fn admit_global(servers: &[Server], cores: u32, capacity: Bandwidth) -> Result<Result<OnAll, Refused>, Error> {
+/// Fixed priority, in the order of the list, has one, for servers that are periodic tasks and for deferrable ones: Guan,
+/// Stigge, Yi and Yu 2009 (§ IV), which is the response-time analysis of Bertogna and Cirinei 2007 with work from before the
+/// window of at most m − 1 of those above. On one core its responses are those of [`admit`](super::admit) with grids apart.
+///
+/// EDF: O(n²) a round, at most 64 rounds. Fixed priority: O(n log n) a step; the number of steps is pseudo-polynomial. Errors: as
+/// [`admit`](super::admit), no core.
+pub fn admit_global(
+    servers: &[Server],
+    order: Order,
+    cores: u32,
+    capacity: Bandwidth,
+) -> Result<Result<OnAll, Refused>, Error> {
     check(servers)?;
     let times = |share: Bandwidth, by: u32| Bandwidth::new(share.numer().checked_mul(by.into())?, share.denom());
     let (bandwidth, room) = (sum(servers)?, times(capacity.min(Bandwidth::ONE), cores).ok_or(Error::Range)?);
@@ -54,8 +68,18 @@ pub fn admit_global(servers: &[Server], cores: u32, capacity: Bandwidth) -> Resu
     if servers.len() <= cores as usize {
         return Ok(Ok(OnAll { bandwidth, by: Known::OneEach }));
     }
-    if let Some(server) = servers.iter().position(|server| server.kind.renewal().keeps_budget()) {
-        return Ok(Err(Refused::Deferrable { server }));
+    let tested = |renewal: Renewal| match order {
+        Order::Edf => !renewal.keeps_budget(),
+        Order::FixedPriority => renewal.on_grid(),
+    };
+    if let Some((server, other)) = servers.iter().enumerate().find(|(_, server)| !tested(server.kind.renewal())) {
+        return Ok(Err(Refused::NoTest { server, kind: other.kind }));
+    }
+    if order == Order::FixedPriority {
+        let found = ranked::responses(servers, cores)?;
+        return Ok(found
+            .map(|responses| OnAll { bandwidth, by: Known::Responses(responses) })
+            .map_err(Refused::Interference));
     }
     let most = servers.iter().map(Server::bandwidth).max().unwrap_or(Bandwidth::ZERO);
     let (whole, beside) = (times(Bandwidth::ONE, cores), times(most, cores.saturating_sub(1)));
@@ -101,7 +125,7 @@ fn slacks(servers: &[Server], cores: u32) -> Result<Result<Vec<Duration>, Interf
     }
 }
 
-fn miss(servers: &[Server], cores: u32, server: usize, demand: u128) -> Result<Interference, Error> {
+pub(super) fn miss(servers: &[Server], cores: u32, server: usize, demand: u128) -> Result<Interference, Error> {
     let Server { budget, period, .. } = servers[server];
     let supply = (u128::from(period.ns() - budget.ns()) + 1) * u128::from(cores);
     Ok(Interference { server, at: period, demand: length(demand)?, supply: length(supply)? })

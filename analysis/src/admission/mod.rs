@@ -27,6 +27,7 @@ mod error;
 mod fixed;
 mod global;
 mod place;
+mod ranked;
 mod refused;
 mod sensitivity;
 mod servers;

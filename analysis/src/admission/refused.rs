@@ -1,6 +1,6 @@
 //! Why servers do not fit.
 
-use giusto_model::{Bandwidth, Duration};
+use giusto_model::{Bandwidth, Duration, ServerKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -17,17 +17,21 @@ pub enum Refused {
     },
     /// In one window.
     Window(Window),
-    /// On several cores, by neither of two tests: there may be a schedule all the same.
+    /// Under EDF on several cores, by neither of two tests: there may be a schedule all the same.
     Global {
         /// All together.
         density: Density,
         /// The first server for which the second test fails; `None`: it is not for these kinds.
         interference: Option<Interference>,
     },
-    /// A deferrable server on several cores: no test is known here.
-    Deferrable {
+    /// Under fixed priorities on several cores: there may be a schedule all the same.
+    Interference(Interference),
+    /// On several cores no test for a server of this kind in this order is known here.
+    NoTest {
         /// Which, by its place in the list.
         server: usize,
+        /// Its kind.
+        kind: ServerKind,
     },
 }
 
@@ -68,7 +72,7 @@ pub struct Interference {
     /// A period of it.
     #[serde(rename = "at_ns")]
     pub at: Duration,
-    /// What the others can run in it, each counted as far as it can keep this one from its budget.
+    /// What the others (fixed priority: those above) can run in it, each counted as far as it can keep this one from its budget.
     #[serde(rename = "demand_ns")]
     pub demand: Duration,
     /// From this on they can: m · (P − B + 1).
@@ -87,12 +91,10 @@ impl fmt::Display for Refused {
                 write!(f, "{density}")?;
                 interference.map_or(Ok(()), |interference| write!(f, "; {interference}"))
             }
-            Refused::Deferrable { server } => write!(
-                f,
-                "server {} is deferrable and can take two budgets in a row: on several cores no test holds for it; place \
-                 servers core by core, or make it another kind",
-                server + 1
-            ),
+            Refused::Interference(interference) => interference.fmt(f),
+            Refused::NoTest { server, kind } => {
+                write!(f, "server {} is {kind}, and on several cores no test in this order is known for that", server + 1)
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 fn fits(servers: &[Server], cores: u32) -> bool {
-    admit_global(servers, cores, Bandwidth::ONE).unwrap().is_ok()
+    admit_global(servers, Order::Edf, cores, Bandwidth::ONE).unwrap().is_ok()
 }
 
 fn server(kind: ServerKind, budget: u64, period: u64) -> Server {
@@ -53,7 +53,7 @@ fn servers_admitted_on_several_cores_have_their_supply() {
         let servers = of_kinds(&mut rng, number, kinds);
         let Some(servers) = grown(&mut rng, servers, |servers| fits(servers, cores)) else { continue };
         sets += 1;
-        match admit_global(&servers, cores, Bandwidth::ONE).unwrap().unwrap().by {
+        match admit_global(&servers, Order::Edf, cores, Bandwidth::ONE).unwrap().unwrap().by {
             Known::OneEach => unreachable!("more servers than cores"),
             Known::Density(_) => by_density += 1,
             Known::Slacks(_) => by_interference += 1,
@@ -74,7 +74,7 @@ fn a_set_that_misses_on_several_cores_is_refused_though_they_have_room() {
         let mut servers = vec![server(PeriodicStrict, 2, 10); cores as usize];
         servers.push(server(PeriodicStrict, 10, 11));
         let Err(Refused::Global { interference: Some(found), .. }) =
-            admit_global(&servers, cores, Bandwidth::ONE).unwrap()
+            admit_global(&servers, Order::Edf, cores, Bandwidth::ONE).unwrap()
         else {
             panic!()
         };
@@ -85,5 +85,5 @@ fn a_set_that_misses_on_several_cores_is_refused_though_they_have_room() {
         assert_eq!(sums[cores as usize][11], 9, "of 10");
     }
     let mixed = [server(ConstantBandwidth, 1, 4), server(Deferrable, 1, 4), server(Sporadic, 1, 4)];
-    assert_eq!(admit_global(&mixed, 2, Bandwidth::ONE).unwrap(), Err(Refused::Deferrable { server: 1 }));
+    assert_eq!(admit_global(&mixed, Order::Edf, 2, Bandwidth::ONE).unwrap(), Err(Refused::NoTest { server: 1, kind: Deferrable }));
 }
