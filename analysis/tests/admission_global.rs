@@ -168,7 +168,9 @@ fn what_is_admitted_never_misses_whatever_small_systems_do() {
             Err(_) => cautious += 1,
         }
     }
-    println!("admitted {safe:?} (EDF, fixed priority, with a deferrable one); refused: {missing} miss, {cautious} never do");
+    println!(
+        "admitted {safe:?} (EDF, fixed priority, with a deferrable one); refused: {missing} miss, {cautious} never do"
+    );
     assert!(safe.iter().all(|sets| *sets > 20) && missing > 40, "{safe:?} {missing} {cautious}");
 }
 

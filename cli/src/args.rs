@@ -430,9 +430,19 @@ pub(crate) enum Analyze {
         )
     )]
     Interface(InterfaceArgs),
-    /// Whether servers of any kind fit together on a core, or the window in which they do not (Lee11 and Abe22)
+    /// Whether servers of any kind fit together on a core or on several, or the window in which they do not (Lee11 and Abe22)
+    ///
+    /// A task alone is a periodic_strict server: its execution time in each of its periods. On several cores that all share
+    /// the tests are sufficient: of what they refuse some would never miss.
     #[command(
-        after_help = "Example:\n  giusto analyze admission --scheduler fixed-priority --server deferrable:2ms/5ms --server polling:1ms/10ms --sensitivity"
+        after_help = concat!(
+            "Examples:\n",
+            "  giusto analyze admission --scheduler fixed-priority --server deferrable:2ms/5ms --server polling:1ms/10ms --sensitivity\n",
+            "  giusto analyze admission --scheduler fixed-priority --cores 2 --server periodic_strict:2ms/5ms ",
+            "--server deferrable:3ms/8ms --server polling:4ms/12ms\n",
+            "  giusto analyze admission --scheduler edf --cores 2 --fit first --server deferrable:2ms/5ms ",
+            "--server sporadic:3ms/8ms --server polling:4ms/12ms"
+        )
     )]
     Admission(AdmissionArgs),
     /// Whether virtual machines of high and low criticality go together, on which cores, and by how much not (Asy20)

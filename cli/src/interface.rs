@@ -6,6 +6,7 @@ use crate::table::{json, print, say, table};
 use giusto_analysis::interface::sensitivity::{sensitivity, Limit, What};
 use giusto_analysis::interface::{default_quantum, interface_with as cheapest_with, interface_with_deadline};
 use giusto_analysis::interface::{Certificate, Family, Interface, Question, Refusal, Scheduler};
+use giusto_analysis::Error;
 use giusto_model::{Bandwidth, Duration, Task};
 use giusto_planner::share as percent;
 use serde::Serialize;
@@ -66,14 +67,21 @@ pub(crate) fn interface(args: &InterfaceArgs, most: Option<Duration>) -> Result<
 fn in_time(tasks: &[Task], question: &Question, most: Duration) -> Result<Result<Interface, Refusal>, Failure> {
     let begin = Instant::now();
     let mut effort = 1;
+    let mut best = None;
     loop {
         let before = begin.elapsed();
-        let found = cheapest_with(tasks, question, effort).map_err(Failure::input)?;
+        let found = match (cheapest_with(tasks, question, effort), best) {
+            (Ok(found), _) => found,
+            // What is nearer to U takes too long to prove.
+            (Err(Error::TooClose), Some(before)) => return Ok(before),
+            (Err(error), _) => return Err(Failure::input(error)),
+        };
         let is_least = found.as_ref().map_or(true, |found| found.at_least == found.bandwidth);
         let last = begin.elapsed() - before;
         if is_least || (begin.elapsed() + last * MORE).as_nanos() > u128::from(most.ns()) {
             return Ok(found);
         }
+        best = Some(found);
         effort = effort.saturating_mul(MORE);
     }
 }

@@ -8,8 +8,6 @@ use giusto_model::{Bandwidth, Duration, Server};
 
 /// Steps from the shortest window on, which find the shortest in which too much is asked for; some hundredths of a second.
 const FIRST_STEPS: u32 = 10_000;
-/// Steps of one test from the longest window down; a second or so.
-const MOST_STEPS: u32 = 5_000_000;
 
 /// What servers can ask for, at most, in a window of length t that ends with a deadline, in whole ns.
 ///
@@ -90,8 +88,12 @@ impl<'a> Demand<'a> {
 /// period do not count. From one stretch without steps to the next; stretches in which less is asked for than was there
 /// before them are passed over. What is left then is decided from the longest window down (QPA, Zhang and Burns 2009): where
 /// demand(t) ≤ t, no window between both asks for too much, since demand never falls. That takes one demand a step.
-pub(super) fn windows(servers: &[Server], bandwidth: Bandwidth) -> Result<Result<Option<Duration>, Window>, Error> {
-    windows_after(servers, bandwidth, FIRST_STEPS)
+pub(super) fn windows(
+    servers: &[Server],
+    bandwidth: Bandwidth,
+    left: &mut u64,
+) -> Result<Result<Option<Duration>, Window>, Error> {
+    windows_after(servers, bandwidth, FIRST_STEPS, left)
 }
 
 /// The same with so many steps from the shortest window on.
@@ -99,6 +101,7 @@ fn windows_after(
     servers: &[Server],
     bandwidth: Bandwidth,
     steps: u32,
+    left: &mut u64,
 ) -> Result<Result<Option<Duration>, Window>, Error> {
     if servers.iter().all(|server| !server.kind.renewal().keeps_budget()) {
         return Ok(Ok(None));
@@ -115,6 +118,7 @@ fn windows_after(
     };
     let mut from = least;
     for _ in 0..steps {
+        *left = left.checked_sub(1).ok_or(Error::Steps)?;
         let until = demand.until_step(from).min(last);
         let at = demand.most_above(demand.step_until(from, least), until).max(from);
         let most = asked(at);
@@ -127,7 +131,8 @@ fn windows_after(
         }
     }
     let mut until = last;
-    for _ in 0..MOST_STEPS {
+    loop {
+        *left = left.checked_sub(1).ok_or(Error::Steps)?;
         let begin = demand.step_until(until, from);
         let at = demand.most_above(begin, until);
         let most = asked(at);
@@ -141,7 +146,6 @@ fn windows_after(
             None => return fits,
         }
     }
-    Err(Error::Steps)
 }
 
 /// The longest window to look at; `None` if beyond 584 years.
@@ -166,6 +170,7 @@ fn bound(servers: &[Server], bandwidth: Bandwidth, least: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::super::servers::sum;
+    use super::super::MOST_STEPS;
     use super::*;
     use giusto_model::ServerKind::{ConstantBandwidth, Deferrable, Polling};
     use rand::rngs::StdRng;
@@ -188,9 +193,9 @@ mod tests {
             if bandwidth > Bandwidth::ONE {
                 continue;
             }
-            let all = windows_after(&servers, bandwidth, MOST_STEPS).unwrap();
+            let all = windows_after(&servers, bandwidth, u32::MAX, &mut u64::MAX).unwrap();
             for steps in [0, 1, 3] {
-                let down = windows_after(&servers, bandwidth, steps).unwrap();
+                let down = windows_after(&servers, bandwidth, steps, &mut u64::MAX).unwrap();
                 assert_eq!(down.is_ok(), all.is_ok(), "{servers:?} {steps}: {down:?} {all:?}");
                 if let Err(window) = down {
                     let asked = Demand::new(&servers).unwrap().at(window.at);
@@ -215,7 +220,7 @@ mod tests {
             server(Polling, second - 1_000_002, second),
             server(Polling, 1, second - 63),
         ];
-        let found = windows(&servers, sum(&servers).unwrap()).unwrap();
+        let found = windows(&servers, sum(&servers).unwrap(), &mut { MOST_STEPS }).unwrap();
         assert!(found.as_ref().is_ok_and(|until| until.unwrap().ns() / second > 900_000), "{found:?}");
     }
 }

@@ -5,15 +5,16 @@ use super::servers::{length, sum, Grids};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Renewal, Server};
 
-/// Steps of one response time; a second or so.
-const MOST_STEPS: u32 = 10_000_000;
-
-/// The response time of each server, or who can need more than its period.
-pub(super) fn responses(servers: &[Server], grids: Grids) -> Result<Result<Vec<Duration>, Window>, Error> {
+/// The response time of each server, or who can need more than its period; in the steps that are `left`.
+pub(super) fn responses(
+    servers: &[Server],
+    grids: Grids,
+    left: &mut u64,
+) -> Result<Result<Vec<Duration>, Window>, Error> {
     let mut responses = Vec::with_capacity(servers.len());
     for index in 0..servers.len() {
         let level = Level::new(servers, index, grids)?;
-        match level.response(servers[index].period.ns())? {
+        match level.response(servers[index].period.ns(), left)? {
             Some(response) => responses.push(Duration::from_ns(response)),
             None => {
                 let at = servers[index].period;
@@ -81,9 +82,10 @@ impl Level {
     }
 
     /// The least t ≤ `period` with demand(t) ≤ t.
-    fn response(&self, period: u64) -> Result<Option<u64>, Error> {
+    fn response(&self, period: u64, left: &mut u64) -> Result<Option<u64>, Error> {
         let mut response = 0;
-        for _ in 0..MOST_STEPS {
+        loop {
+            *left = left.checked_sub(1).ok_or(Error::Steps)?;
             let Some(next) = self.settled(self.own + self.stepped(response)).filter(|next| *next <= period) else {
                 return Ok(None);
             };
@@ -92,7 +94,6 @@ impl Level {
             }
             response = next;
         }
-        Err(Error::Steps)
     }
 
     /// The least t with `fixed` + at once + ⌊slope · t⌋ ≤ t.

@@ -45,6 +45,9 @@ use giusto_model::{Bandwidth, Duration, Server};
 use serde::{Deserialize, Serialize};
 use servers::{check, sum};
 
+/// Steps of one test; a second or so.
+const MOST_STEPS: u64 = 5_000_000;
+
 /// In which order the servers of a core run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -84,6 +87,17 @@ pub fn admit(
     grids: Grids,
     capacity: Bandwidth,
 ) -> Result<Result<Admitted, Refused>, Error> {
+    admit_in(servers, order, grids, capacity, &mut { MOST_STEPS })
+}
+
+/// The same in the steps that are `left`.
+fn admit_in(
+    servers: &[Server],
+    order: Order,
+    grids: Grids,
+    capacity: Bandwidth,
+    left: &mut u64,
+) -> Result<Result<Admitted, Refused>, Error> {
     check(servers)?;
     let bandwidth = sum(servers)?;
     let capacity = capacity.min(Bandwidth::ONE);
@@ -91,8 +105,8 @@ pub fn admit(
         return Ok(Err(Refused::Bandwidth { demand: bandwidth, supply: capacity }));
     }
     let found = match order {
-        Order::FixedPriority => fixed::responses(servers, grids)?.map(|responses| (Some(responses), None)),
-        Order::Edf => edf::windows(servers, bandwidth)?.map(|until| (None, until)),
+        Order::FixedPriority => fixed::responses(servers, grids, left)?.map(|responses| (Some(responses), None)),
+        Order::Edf => edf::windows(servers, bandwidth, left)?.map(|until| (None, until)),
     };
     Ok(found.map(|(responses, until)| Admitted { bandwidth, responses, until }).map_err(Refused::Window))
 }

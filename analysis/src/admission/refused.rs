@@ -93,7 +93,11 @@ impl fmt::Display for Refused {
             }
             Refused::Interference(interference) => interference.fmt(f),
             Refused::NoTest { server, kind } => {
-                write!(f, "server {} is {kind}, and on several cores no test in this order is known for that", server + 1)
+                write!(
+                    f,
+                    "server {} is {kind}, and on several cores no test in this order is known for that",
+                    server + 1
+                )
             }
         }
     }

@@ -1,9 +1,15 @@
 //! How much more each server of a core may take.
 
-use super::{admit, Grids, Order, Refused};
+use super::{admit, admit_in, Grids, Order, Refused};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Server};
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+
+/// Steps of all tests; a second or so. A test may take a part of what is left of them, and these at least.
+const ALL_STEPS: u64 = 5_000_000;
+const PART: u64 = 16;
+const FEWEST_STEPS: u64 = 100;
 
 /// What is left of a core for one server, all others as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +35,7 @@ pub struct Room {
 /// less: under EDF, and under fixed priorities with kinds that are periodic or sporadic tasks and grids apart. Else (a
 /// deferrable or constant_bandwidth server, periods that divide each other on aligned grids) the test is sufficient and
 /// need not be of one piece: the limit is the first that is seen at distances that double, and may be passed further on. Some
-/// 60 to 120 tests for each limit. Errors: as [`admit`].
+/// 60 to 120 tests for each limit; where they take too many steps, the limits that are told are not exact. Errors: as [`admit`].
 pub fn sensitivity(
     servers: &[Server],
     order: Order,
@@ -40,11 +46,16 @@ pub fn sensitivity(
         return Ok(Err(refused));
     }
     let mut rooms = Vec::with_capacity(servers.len());
+    let rest = Cell::new(ALL_STEPS);
     for (server, &now) in servers.iter().enumerate() {
         let with = |changed: Server| {
             let servers: Vec<Server> =
                 servers.iter().copied().enumerate().map(|(i, s)| if i == server { changed } else { s }).collect();
-            match admit(&servers, order, grids, capacity) {
+            let most = (rest.get() / PART).max(FEWEST_STEPS);
+            let mut left = most;
+            let answer = admit_in(&servers, order, grids, capacity, &mut left);
+            rest.set(rest.get().saturating_sub(most - left));
+            match answer {
                 Ok(answer) => Ok(Some(answer.is_ok())),
                 Err(Error::Steps | Error::Range) => Ok(None),
                 Err(error) => Err(error),

@@ -1,6 +1,7 @@
 //! Demands under EDF: every deadline is a point that must be met; few of them decide.
 
 use super::demands::{steeper, Demands, Round, Verdict};
+use super::edf;
 use super::exact::{Fraction, Load};
 use super::levels::Levels;
 use super::lines::{due, due_lines, last_deadline, Line, LONGEST};
@@ -56,6 +57,8 @@ impl Deadlines {
         let unused = (slope.1 - slope.0, slope.1);
         let longest = lines.iter().map(|line| line.period).max().unwrap_or(0);
         let count = lines.len() as u64;
+        // A budget that takes more steps has no certificate.
+        let most = MOST_LOOKS.saturating_mul(effort.into()).min(edf::MOST_STEPS * count);
         let mut all = Deadlines {
             levels: Levels::new(lines),
             load,
@@ -66,7 +69,7 @@ impl Deadlines {
             near: 0,
             unused,
             stride: 0,
-            most: MOST_LOOKS.saturating_mul(effort.into()),
+            most,
             left: 0,
             rest: ALL_LOOKS.saturating_mul(effort.into()),
             pace: (2 * longest, 16 * count),

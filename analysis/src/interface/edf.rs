@@ -11,8 +11,8 @@ use giusto_model::Point;
 use giusto_model::{Duration, Task};
 use std::cmp::Ordering;
 
-/// Steps of one test; some seconds.
-const MOST_STEPS: u64 = 1_000_000;
+/// Steps of one test, some tens of milliseconds for ten tasks; a certificate has as many points at most.
+pub(super) const MOST_STEPS: u64 = 1_000_000;
 
 /// What [`test`] finds: points that cover all windows up to the bound, and the bound.
 pub(super) type Covered = (Vec<Point>, Duration);
@@ -20,23 +20,24 @@ pub(super) type Covered = (Vec<Point>, Duration);
 /// Whether dbf(t) ≤ sbf(t − L) for all t.
 ///
 /// Goes down from the bound (QPA, Zhang and Burns 2009): where dbf(t) is supplied by some x ≤ t, nothing is missed from x to t,
-/// since dbf never falls. So the next time to look at is just before x.
+/// since dbf never falls. So the next time to look at is just before x. In the steps that are `left`.
 pub(super) fn test(
     tasks: &[Task],
     resource: &Resource,
     latency: Duration,
+    left: &mut u64,
 ) -> Result<Result<Covered, Shortfall>, Error> {
     let Bound { until, miss } = bound(&Load::new(tasks), tasks, resource, latency);
     let Some(until) = until else {
-        return first_miss(tasks, resource, latency, miss).map(Err);
+        return first_miss(tasks, resource, latency, miss, left).map(Err);
     };
     let mut points = Vec::new();
-    let missed = walk(&due_lines(tasks)?, until, resource, latency, |next, asked| {
+    let missed = walk(&due_lines(tasks)?, until, resource, latency, left, |next, asked| {
         let at = ns(next);
         points.push(Point { task: None, at, demand: ns(asked), supply: supplied(resource, latency, at) });
     })?;
     if missed.is_some() {
-        return first_miss(tasks, resource, latency, missed).map(Err);
+        return first_miss(tasks, resource, latency, missed, left).map(Err);
     }
     points.reverse();
     Ok(Ok((points, ns(until))))
@@ -53,7 +54,9 @@ pub(super) fn keeps(
     match bound(load, tasks, resource, latency) {
         Bound { miss: Some(_), .. } => Ok(Some(false)),
         Bound { until: None, miss: None } => Ok(None),
-        Bound { until: Some(until), .. } => Ok(Some(walk(lines, until, resource, latency, |_, _| ())?.is_none())),
+        Bound { until: Some(until), .. } => {
+            Ok(Some(walk(lines, until, resource, latency, &mut { MOST_STEPS }, |_, _| ())?.is_none()))
+        }
     }
 }
 
@@ -63,9 +66,9 @@ fn walk(
     until: u64,
     resource: &Resource,
     latency: Duration,
+    left: &mut u64,
     mut covered: impl FnMut(u64, u64),
 ) -> Result<Option<u64>, Error> {
-    let mut left = MOST_STEPS;
     let (mut end, mut asked) = (until, due(lines, until));
     while asked > 0 {
         let met = resource.inverse(asked.into()).and_then(|t| t.checked_add(latency)).map(Duration::ns);
@@ -74,7 +77,7 @@ fn walk(
         let Some((met, (rest, next))) = rest.filter(|(_, (rest, _))| *rest < asked) else { return Ok(Some(end)) };
         covered(next, asked);
         (end, asked) = (met - 1, rest);
-        left = left.checked_sub(1).ok_or(Error::TooClose)?;
+        *left = left.checked_sub(1).ok_or(Error::TooClose)?;
     }
     Ok(None)
 }
@@ -114,8 +117,16 @@ fn bound(load: &Load, tasks: &[Task], resource: &Resource, latency: Duration) ->
 ///
 /// Goes from one deadline to the next at which more is asked for than is supplied at this one: until then nothing can be
 /// missed, since supply never falls.
-fn first_miss(tasks: &[Task], resource: &Resource, latency: Duration, miss: Option<u64>) -> Result<Shortfall, Error> {
-    let mut left = MOST_STEPS / tasks.len() as u64;
+fn first_miss(
+    tasks: &[Task],
+    resource: &Resource,
+    latency: Duration,
+    miss: Option<u64>,
+    left: &mut u64,
+) -> Result<Shortfall, Error> {
+    // A step looks for a deadline by trials, and so costs as much as one for each task.
+    let mut steps = *left / tasks.len() as u64;
+    *left -= steps;
     let last = miss.unwrap_or(u64::MAX);
     let mut next = deadline_from(tasks, 0);
     while let Some(at) = next {
@@ -123,8 +134,8 @@ fn first_miss(tasks: &[Task], resource: &Resource, latency: Duration, miss: Opti
         if demand(tasks, ns(at)) > u128::from(supply.ns()) {
             return shortfall(tasks, at, supply);
         }
-        let Some(rest) = left.checked_sub(1) else { break };
-        left = rest;
+        let Some(rest) = steps.checked_sub(1) else { break };
+        steps = rest;
         next = first(at, last, |t| demand(tasks, ns(t)) > u128::from(supply.ns()));
     }
     // The first miss is too far away to be found; there may be one that is known.

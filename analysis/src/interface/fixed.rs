@@ -8,27 +8,28 @@ use giusto_model::Point;
 use giusto_model::{Duration, Task};
 
 /// Steps of one test; some seconds.
-const MOST_STEPS: u64 = 5_000_000;
+pub(super) const MOST_STEPS: u64 = 5_000_000;
 
 /// For each task the first instant at which the work of it and all above it is done at the latest; or the first task, from
 /// the highest priority on, for which there is none up to its deadline.
 ///
 /// The first instant t > 0 with sbf(t − L) ≥ rbf(t) is the least fixed point of t = sbf⁻¹(rbf(t)) + L, reached from below;
-/// it never falls from one priority to the next. Each step takes in one more job at least.
+/// it never falls from one priority to the next. Each step takes in one more job at least, and is one of those `left`.
 pub(super) fn test(
     tasks: &[Task],
     order: &[usize],
     resource: &Resource,
     latency: Duration,
+    left: &mut u64,
 ) -> Result<Result<Vec<Point>, Shortfall>, Error> {
     let lines = in_order(tasks, order)?;
-    let (mut points, mut left) = (Vec::with_capacity(tasks.len()), MOST_STEPS);
-    let late = walk(tasks, order, &lines, (resource, latency), &mut left, |place, at, demand| {
+    let mut points = Vec::with_capacity(tasks.len());
+    let late = walk(tasks, order, &lines, (resource, latency), left, |place, at, demand| {
         points.push(point(place, at, demand, resource, latency)?);
         Ok(())
     })?;
     match late {
-        Some(rank) => shortfall(order[rank], &lines[..=rank], resource, latency, &mut left).map(Err),
+        Some(rank) => shortfall(order[rank], &lines[..=rank], resource, latency, left).map(Err),
         None => Ok(Ok(points)),
     }
 }
@@ -46,8 +47,7 @@ pub(super) fn keeps(
     resource: &Resource,
     latency: Duration,
 ) -> Result<bool, Error> {
-    let mut left = MOST_STEPS;
-    Ok(walk(tasks, order, lines, (resource, latency), &mut left, |_, _, _| Ok(()))?.is_none())
+    Ok(walk(tasks, order, lines, (resource, latency), &mut { MOST_STEPS }, |_, _, _| Ok(()))?.is_none())
 }
 
 /// Shows for each task, by rank, the first instant at which enough is supplied; the rank of the first that has none.

@@ -57,6 +57,15 @@ pub use supply::Resource;
 use crate::Error;
 use giusto_model::{Duration, Task};
 
+/// Steps that one test may take.
+fn most_steps(scheduler: Scheduler) -> u64 {
+    if scheduler == Scheduler::Edf {
+        edf::MOST_STEPS
+    } else {
+        fixed::MOST_STEPS
+    }
+}
+
 /// Whether `resource` keeps every deadline of `tasks` under `scheduler`, with `latency` taken off every window.
 ///
 /// Ok(Ok): the certificate; Ok(Err): the witness. Errors: an impossible task or resource, `Multi` (global EDF is another
@@ -72,19 +81,20 @@ pub fn schedulable(
     if matches!(resource, Resource::Multi { .. }) {
         return Err(ResourceError::Cores.into());
     }
-    prove(tasks, scheduler, resource, latency)
+    prove(tasks, scheduler, resource, latency, &mut most_steps(scheduler))
 }
 
-/// [`schedulable`] for what is checked; C may be longer than D.
+/// [`schedulable`] for what is checked, in the steps that are `left`; C may be longer than D.
 fn prove(
     tasks: &[Task],
     scheduler: Scheduler,
     resource: &Resource,
     latency: Duration,
+    left: &mut u64,
 ) -> Result<Result<Certificate, Shortfall>, Error> {
     let found = match scheduler.order(tasks) {
-        Some(order) => fixed::test(tasks, &order, resource, latency)?.map(|points| (points, None)),
-        None => edf::test(tasks, resource, latency)?.map(|(points, until)| (points, Some(until))),
+        Some(order) => fixed::test(tasks, &order, resource, latency, left)?.map(|points| (points, None)),
+        None => edf::test(tasks, resource, latency, left)?.map(|(points, until)| (points, Some(until))),
     };
     let resource = resource.clone();
     Ok(found.map(|(points, until)| Certificate { scheduler, resource, latency, points, until }))

@@ -2,7 +2,7 @@
 
 use super::exact::Load;
 use super::lines::{due_lines, Line};
-use super::{check, edf, fixed, prove, Resource, ResourceError, Scheduler};
+use super::{check, edf, fixed, most_steps, prove, Resource, ResourceError, Scheduler};
 use crate::Error;
 use giusto_model::{Duration, Task};
 
@@ -47,7 +47,10 @@ impl Prepared {
         };
         match answer {
             Some(answer) => Ok(answer),
-            None => Ok(prove(&self.tasks, self.scheduler, resource, self.latency)?.is_ok()),
+            None => {
+                let left = &mut most_steps(self.scheduler);
+                Ok(prove(&self.tasks, self.scheduler, resource, self.latency, left)?.is_ok())
+            }
         }
     }
 }

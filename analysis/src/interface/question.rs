@@ -10,7 +10,7 @@ use super::server::Server;
 use super::supply::Resource;
 use super::sweep::{search, Periods};
 use super::Scheduler;
-use super::{check, prove, Certificate, Shortfall};
+use super::{check, most_steps, prove, Certificate, Shortfall};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Task};
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,8 @@ pub struct Interface {
     /// No interface of this family and quantum (and period, if one was given) has less. The bandwidth itself, so that it is proven
     /// to be the least, unless cheaper ones were so close to U (EDF) that testing them would take minutes.
     pub at_least: Bandwidth,
-    /// Δ of an interface with explicit deadline, a multiple of the quantum.
+    /// Δ of an interface with explicit deadline, a multiple of the quantum: the longest with which the budget is enough, or the budget
+    /// itself where that takes too long to say (EDF, close to U).
     #[serde(rename = "deadline_ns")]
     pub deadline: Option<Duration>,
     /// For a period that was given: the least budget without a quantum, exactly, in ns (a fraction), with what a preemption
@@ -176,7 +177,8 @@ fn answer(
     longest_delay: impl Fn(&Server) -> Result<Option<u64>, Error>,
 ) -> Result<Result<Interface, Refusal>, Error> {
     let (scheduler, latency, lost) = (question.scheduler, question.latency, question.preemption.ns());
-    let short = |resource: Resource| match prove(demanding, scheduler, &resource, latency)? {
+    let short = |resource: Resource| match prove(demanding, scheduler, &resource, latency, &mut most_steps(scheduler))?
+    {
         Err(shortfall) => Ok(Err(Refusal::Short { resource, task: demanding[shortfall.task].name.clone(), shortfall })),
         Ok(_) => Err(Error::TooClose),
     };
@@ -188,13 +190,13 @@ fn answer(
     let budget = server.top as u64; // whole, and at most the period
     let deadline = match question.supply {
         Family::ExplicitDeadline => {
-            let longest = longest_delay(&server)?.ok_or(Error::TooClose)?;
+            let longest = longest_delay(&server)?.unwrap_or(budget);
             Some(ns(longest - longest % question.quantum.ns()))
         }
         _ => None,
     };
     let resource = question.resource(server.period, budget, deadline);
-    let certificate = match prove(demanding, scheduler, &resource, latency)? {
+    let certificate = match prove(demanding, scheduler, &resource, latency, &mut (2 * most_steps(scheduler)))? {
         Ok(certificate) => certificate,
         Err(_) => return short(resource),
     };

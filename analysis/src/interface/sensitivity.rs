@@ -18,13 +18,17 @@
 
 use super::demand::{demand, request};
 use super::supply::supplied;
-use super::{schedulable, Resource, Scheduler, Shortfall};
+use super::{check, prove, schedulable, Resource, Scheduler, Shortfall};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Task};
 use serde::{Deserialize, Serialize};
 
 /// Most bounds of one search; then it halves with whole tests.
 const MOST_BOUNDS: u32 = 100;
+/// Steps of all tests, a second or so. A test may take a part of what is left of them, and these at least.
+const ALL_STEPS: u64 = 5_000_000;
+const PART: u64 = 16;
+const FEWEST_STEPS: u64 = 1000;
 /// Most steps to where one task is done.
 const MOST_STEPS: u32 = 100_000;
 
@@ -69,7 +73,7 @@ pub struct Limit {
 /// The limits of all tasks, of the latency and of the server, the one with the least slack first.
 ///
 /// Ok(Err): `resource` is not even enough as it is. A line or a table has no Θ and Π, an aligned resource no other Π or T. A few
-/// tests for each limit. Errors: as [`schedulable`].
+/// tests for each limit; where they take too many steps, the limits that are told are not exact. Errors: as [`schedulable`].
 pub fn sensitivity(
     tasks: &[Task],
     scheduler: Scheduler,
@@ -82,11 +86,13 @@ pub fn sensitivity(
     let movable = !matches!(resource, Resource::Aligned { .. });
     let shortest = tasks.iter().map(|task| task.deadline).min().unwrap_or_default();
     let mut limits = Vec::new();
+    let mut rest = ALL_STEPS;
     let mut push = |what, place: Option<usize>, now: Duration, whole: Duration, bad: u64| {
         let (tasks, resource) = (tasks.to_vec(), resource.clone());
         let deadline = place.map_or(Duration::ZERO, |place| tasks[place].deadline);
-        let mut trial = Trial { what, place: place.unwrap_or(0), deadline, tasks, scheduler, resource, latency };
+        let mut trial = Trial { what, place: place.unwrap_or(0), deadline, tasks, scheduler, resource, latency, rest };
         let (limit, exact) = trial.last(now.ns(), bad)?;
+        rest = trial.rest;
         let slack = Bandwidth::new(now.ns().abs_diff(limit), whole.ns()).unwrap_or(Bandwidth::ZERO);
         limits.push(Limit { what, task: place, now, limit: Duration::from_ns(limit), slack, exact });
         Ok::<(), Error>(())
@@ -126,6 +132,8 @@ struct Trial {
     scheduler: Scheduler,
     resource: Resource,
     latency: Duration,
+    /// Steps that are left.
+    rest: u64,
 }
 
 /// The last value that fits, and whether the next is known not to.
@@ -176,7 +184,13 @@ impl Trial {
     /// All of it; `None`: too many steps to tell.
     fn test(&mut self, value: u64) -> Result<Option<Result<(), Shortfall>>, Error> {
         self.put(value);
-        match schedulable(&self.tasks, self.scheduler, &self.resource, self.latency) {
+        check(&self.tasks)?;
+        self.resource.validate_for(&self.tasks)?;
+        let most = (self.rest / PART).max(FEWEST_STEPS);
+        let mut left = most;
+        let answer = prove(&self.tasks, self.scheduler, &self.resource, self.latency, &mut left);
+        self.rest = self.rest.saturating_sub(most - left);
+        match answer {
             Ok(answer) => Ok(Some(answer.map(|_| ()))),
             Err(Error::TooClose) => Ok(None),
             Err(error) => Err(error),

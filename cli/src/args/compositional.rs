@@ -2,7 +2,7 @@
 
 use super::values::{part, span};
 use clap::{Args, ValueEnum};
-use giusto_analysis::admission::Order;
+use giusto_analysis::admission::{Fit, Order};
 use giusto_analysis::interface::{Resource, Scheduler};
 use giusto_model::{Bandwidth, Duration, Server, ServerKind, Task};
 use giusto_site::carts::Unit;
@@ -42,6 +42,27 @@ impl From<ServerOrder> for Order {
         match order {
             ServerOrder::FixedPriority => Order::FixedPriority,
             ServerOrder::Edf => Order::Edf,
+        }
+    }
+}
+
+/// Which core a server is placed on, of those that have room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Room {
+    /// The first
+    First,
+    /// The fullest
+    Best,
+    /// The emptiest
+    Worst,
+}
+
+impl From<Room> for Fit {
+    fn from(room: Room) -> Fit {
+        match room {
+            Room::First => Fit::First,
+            Room::Best => Fit::Best,
+            Room::Worst => Fit::Worst,
         }
     }
 }
@@ -179,11 +200,17 @@ pub(crate) struct AdmissionArgs {
     /// All periods are counted from one instant (not those of sporadic and constant_bandwidth servers); you assert that
     #[arg(long)]
     pub(crate) aligned: bool,
-    /// Most of the core that all may take together
+    /// Most of a core that all on it may take together
     #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = part)]
     pub(crate) capacity: Bandwidth,
+    /// So many cores that all servers share: whichever core is free runs the next (global EDF, global fixed priority)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) cores: Option<u32>,
+    /// With --cores: place each server on a core of its own choice instead, the largest first
+    #[arg(long, value_name = "CORE", value_enum, requires = "cores")]
+    pub(crate) fit: Option<Room>,
     /// Tell how much more each server may take, the tightest first
-    #[arg(long)]
+    #[arg(long, conflicts_with = "cores")]
     pub(crate) sensitivity: bool,
     /// Print JSON
     #[arg(long)]

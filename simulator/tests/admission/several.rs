@@ -1,5 +1,6 @@
-//! Servers on several cores under global EDF, in the policy core.
+//! Servers that share several cores, in the policy core.
 
+use crate::model::on_grid;
 use crate::plays::{assert_supplied, grown, of_kinds, play, restless, Scene, Tight};
 use crate::KINDS;
 use giusto_analysis::admission::{admit_global, Grids, Known, Order, Refused};
@@ -8,8 +9,8 @@ use giusto_model::{Bandwidth, Duration, Server};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-fn fits(servers: &[Server], cores: u32) -> bool {
-    admit_global(servers, Order::Edf, cores, Bandwidth::ONE).unwrap().is_ok()
+fn fits(servers: &[Server], order: Order, cores: u32) -> bool {
+    admit_global(servers, order, cores, Bandwidth::ONE).unwrap().is_ok()
 }
 
 fn server(kind: ServerKind, budget: u64, period: u64) -> Server {
@@ -17,7 +18,7 @@ fn server(kind: ServerKind, budget: u64, period: u64) -> Server {
 }
 
 /// Every server has work from an instant on, each from a beginning of its period; or after it used a little of its budget.
-fn together(rng: &mut ChaCha8Rng, cores: u32, servers: &[Server]) -> Scene {
+fn together(rng: &mut ChaCha8Rng, order: Order, cores: u32, servers: &[Server]) -> Scene {
     let from = rng.random_range(60..90);
     let wakes = |_| from + rng.random_range(0..=3) * rng.random_range(0..=1);
     let wakes: Vec<u64> = servers.iter().map(wakes).collect();
@@ -37,7 +38,7 @@ fn together(rng: &mut ChaCha8Rng, cores: u32, servers: &[Server]) -> Scene {
         }
     });
     let ready = ready.collect();
-    Scene { order: Order::Edf, cores, servers: servers.to_vec(), first, ready, until: from + 150 }
+    Scene { order, cores, servers: servers.to_vec(), first, ready, until: from + 150 }
 }
 
 #[test]
@@ -51,20 +52,44 @@ fn servers_admitted_on_several_cores_have_their_supply() {
         // The second test is for kinds on a grid only.
         let kinds = if rng.random_bool(0.5) { &kinds[..4] } else { &kinds };
         let servers = of_kinds(&mut rng, number, kinds);
-        let Some(servers) = grown(&mut rng, servers, |servers| fits(servers, cores)) else { continue };
+        let Some(servers) = grown(&mut rng, servers, |servers| fits(servers, Order::Edf, cores)) else { continue };
         sets += 1;
         match admit_global(&servers, Order::Edf, cores, Bandwidth::ONE).unwrap().unwrap().by {
-            Known::OneEach => unreachable!("more servers than cores"),
+            Known::OneEach | Known::Responses(_) => unreachable!("more servers than cores, under EDF"),
             Known::Density(_) => by_density += 1,
             Known::Slacks(_) => by_interference += 1,
         }
-        assert_supplied(&together(&mut rng, cores, &servers), &mut tight);
+        assert_supplied(&together(&mut rng, Order::Edf, cores, &servers), &mut tight);
         assert_supplied(&restless(&mut rng, Order::Edf, cores, Grids::Apart, servers), &mut tight);
     }
     println!(
         "{sets} sets, {by_density} by density, {by_interference} by interference; just enough in {tight:?} windows"
     );
     assert!(by_density > 60 && by_interference > 60 && tight.len() == 6, "{by_density} {by_interference} {tight:?}");
+}
+
+#[test]
+fn servers_admitted_on_several_cores_by_priority_have_their_supply() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let kinds: Vec<ServerKind> = KINDS.iter().copied().filter(|&kind| on_grid(kind)).collect();
+    let (mut tight, mut double, mut sets) = (Tight::new(), 0, 0);
+    while sets < 300 {
+        let cores = rng.random_range(2..=4);
+        let number = rng.random_range(cores as usize + 1..=2 * cores as usize + 2);
+        let servers = of_kinds(&mut rng, number, &kinds);
+        let Some(servers) = grown(&mut rng, servers, |servers| fits(servers, Order::FixedPriority, cores)) else {
+            continue;
+        };
+        sets += 1;
+        double += usize::from(servers.iter().any(|server| server.kind == Deferrable));
+        assert_supplied(&together(&mut rng, Order::FixedPriority, cores, &servers), &mut tight);
+        for _ in 0..2 {
+            let scene = restless(&mut rng, Order::FixedPriority, cores, Grids::Apart, servers.clone());
+            assert_supplied(&scene, &mut tight);
+        }
+    }
+    println!("{sets} sets, {double} with a deferrable server; just enough in {tight:?} windows");
+    assert!(double > 100 && kinds.iter().all(|kind| tight.get(kind) > Some(&300)), "{double} {tight:?}");
 }
 
 #[test]
@@ -85,5 +110,8 @@ fn a_set_that_misses_on_several_cores_is_refused_though_they_have_room() {
         assert_eq!(sums[cores as usize][11], 9, "of 10");
     }
     let mixed = [server(ConstantBandwidth, 1, 4), server(Deferrable, 1, 4), server(Sporadic, 1, 4)];
-    assert_eq!(admit_global(&mixed, Order::Edf, 2, Bandwidth::ONE).unwrap(), Err(Refused::NoTest { server: 1, kind: Deferrable }));
+    assert_eq!(
+        admit_global(&mixed, Order::Edf, 2, Bandwidth::ONE).unwrap(),
+        Err(Refused::NoTest { server: 1, kind: Deferrable })
+    );
 }
