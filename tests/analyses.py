@@ -142,6 +142,63 @@ class Analyze(unittest.TestCase):
             _, err = run("analyze", "admission", "--scheduler", "edf", "--server", wrong, code=2)
             self.assertIn("expected", err)
 
+    def test_servers_share_several_cores_or_have_one_each(self):
+        def asked(scheduler, *servers, more=(), code=0):
+            words = [word for server in servers for word in ("--server", server)]
+            return run("analyze", "admission", "--scheduler", scheduler, *words, *more, code=code)
+
+        # Dhall and Liu: light servers keep one that needs nearly a whole core from its budget, though a core for it has room.
+        heavy = ("polling:2ms/10ms", "polling:2ms/10ms", "polling:10ms/11ms")
+        for scheduler in ("edf", "fixed-priority"):
+            _, err = asked(scheduler, *heavy, more=["--cores", 2], code=1)
+            self.assertIn("core by core (--fit first)", err)
+            for fit in ("first", "best", "worst"):
+                out = json.loads(asked(scheduler, *heavy, more=["--cores", 2, "--fit", fit, "--json"])[0])
+                self.assertEqual(out["admitted"]["cores"], [1, 1, 0])
+            out = json.loads(asked(scheduler, *heavy, more=["--cores", 3, "--json"])[0])
+            self.assertEqual(out["admitted"]["by"], "one-each")
+        # Of two at the top each has a core; the third waits for the shorter, 2 ms, and then no longer.
+        out = json.loads(asked("fixed-priority", "polling:2ms/20ms", "polling:9ms/20ms", "polling:5ms/20ms",
+                               more=["--cores", 2, "--json"])[0])
+        responses = out["admitted"]["by"]["responses_ns"]
+        self.assertEqual(responses[:2], [2_000_000, 9_000_000])
+        self.assertTrue(7_000_000 <= responses[2] <= 10_500_000, responses)
+        for kind, scheduler in (("deferrable", "edf"), ("sporadic", "fixed-priority"), ("constant_bandwidth", "fixed-priority")):
+            servers = [f"{kind}:{budget}ms/9ms" for budget in (1, 2, 3)]
+            self.assertIn("no test", asked(scheduler, *servers, more=["--cores", 2], code=1)[1])
+        asked("fixed-priority", "deferrable:1ms/9ms", "deferrable:2ms/9ms", "deferrable:3ms/9ms", more=["--cores", 2])
+        for wrong in (["--fit", "first"], ["--cores", 0], ["--cores", 2, "--sensitivity"], ["--cores", 2, "--fit", "next"]):
+            asked("edf", "polling:1ms/2ms", more=wrong, code=2)
+
+    def test_a_queue_that_takes_long_to_solve_is_simulated_with_intervals(self):
+        # Budget and period without a common part, near the load; ρ = 0.99, by an M/D/1 on a core of half the speed some 100 ms.
+        asked = ["analyze", "response", "--rate", "500/s", "--service", "1ms", "--budget", "505001ns", "--period", "1ms", "--json"]
+        out = json.loads(run(*asked)[0])
+        self.assertTrue(20e6 < out["mean_ns"] < 200e6, out)
+        if out["method"] == "simulation":
+            self.assertLess(out["simulated"]["mean_ns"]["low"], out["simulated"]["mean_ns"]["high"])
+
+    def test_percentiles_with_and_without_p_and_long_times_are_the_same(self):
+        requests = ["--rate", "0.4/ms", "--service", "1ms"]
+        whole = ["analyze", "response", *requests, "--budget", "1ms", "--period", "1ms", "--json"]
+        self.assertEqual(run(*whole, "--percentile", "p99")[0], run(*whole, "--percentile", "99")[0])
+        slo = ["analyze", "slo", *requests, "--period", "2ms", "--json"]
+        self.assertEqual(run(*slo, "--objective", "p90=3ms")[0], run(*slo, "--objective", "90=3ms")[0])
+        bucket = ["analyze", "bucket", "--rate", "10k/s", "--tokens", "11k/s", "--json"]
+        same = [run(*bucket, "--access", p, "--percentile", p)[0] for p in ("p99", "99")]
+        self.assertEqual(*same)
+        units = [("1min", "60s"), ("2h", "7200s"), ("1d", "86400s"), ("0.5min", "30s")]
+        for long, short in units:
+            both = [run("analyze", "interface", "--scheduler", "edf", "--task", f"1s/{time}", "--period", "5s", "--quantum", "1ms",
+                        "--json")[0] for time in (long, short)]
+            self.assertEqual(*both)
+
+    def test_limits_are_told_in_time_and_close_budgets_are_bracketed(self):
+        tasks = ["--task", "149271644ns/179086999ns", "--task", "156119114ns/937740705ns"]
+        out = json.loads(run("analyze", "interface", "--scheduler", "edf", "--quantum", "1us", *tasks, "--sensitivity", "--json")[0])
+        self.assertEqual({limit["task"] for limit in out["sensitivity"]}, {0, 1, None})
+        self.assertLessEqual(Fraction(out["at_least"]), Fraction(out["bandwidth"]))
+
     def test_criticality_is_judged_as_fractions_of_python_do(self):
         """Every x that makes whole virtual deadlines is tried, by both conditions as they are; periods of a few ns."""
         draw, seen = random.Random(3), set()

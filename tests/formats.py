@@ -115,6 +115,17 @@ def compositional(folder):
     edf = ["--server", "deferrable:4ms/12ms", "--server", "deferrable:2ms/5ms"]
     yield "admission", output("analyze", "admission", "--scheduler", "edf", *edf, "--json", codes=(1,))
     yield "admission", output("analyze", "admission", "--scheduler", "edf", *one, "--capacity", "40%", "--json", codes=(1,))
+    # On several cores: shared, by each test and by none; each on one, or one on none.
+    several = ("analyze", "admission", "--cores", "2", "--json")
+    three = [word for share in ("2ms/5ms", "3ms/8ms", "4ms/12ms") for word in ("--server", f"polling:{share}")]
+    heavy = [word for share in ("2ms/10ms", "2ms/10ms", "10ms/11ms") for word in ("--server", f"periodic_strict:{share}")]
+    for scheduler in ("edf", "fixed-priority"):
+        yield "admission", output(*several, "--scheduler", scheduler, *one)
+        yield "admission", output(*several, "--scheduler", scheduler, *three)
+        yield "admission", output(*several, "--scheduler", scheduler, *heavy, codes=(1,))
+        yield "admission", output(*several, "--scheduler", scheduler, *heavy, "--fit", "best")
+        yield "admission", output(*several, "--scheduler", scheduler, *heavy, *heavy, "--fit", "worst", codes=(1,))
+        yield "admission", output(*several, "--scheduler", scheduler, *one, *one, "--server", "sporadic:1ms/9ms", codes=(1,))
 
 
 def criticality(folder):

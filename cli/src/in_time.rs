@@ -53,7 +53,7 @@ fn calculate(what: &Analyze, most: Option<Duration>) -> Result<ExitCode, Failure
         Analyze::Admission(args) => crate::admission::admission(args),
         Analyze::Criticality(args) => crate::criticality::criticality(args),
         Analyze::Plane(args) => crate::plane::plane(args),
-        Analyze::Response(args) => crate::response::response(args),
+        Analyze::Response(args) => crate::response::response(args, most),
         Analyze::Slo(args) => crate::response::slo(args),
         Analyze::Map(args) => crate::map::map(args),
         Analyze::Bucket(args) => crate::bucket::bucket(args),

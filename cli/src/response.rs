@@ -11,6 +11,8 @@ use giusto_planner::share as percent;
 use giusto_simulator::{sample, Interval, Sampled};
 use serde::Serialize;
 use std::process::ExitCode;
+use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::{thread, time};
 
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
@@ -37,20 +39,32 @@ enum Method {
 /// Jobs of a simulation, and their seed.
 const JOBS: u64 = 2_000_000;
 const SEED: u64 = 1;
+/// Periods of service of a simulation at most, and runs of which each leaves its first tenth out.
+const PERIODS: f64 = 4e7;
+const RUNS: f64 = 20.0;
+/// After so long the queue is simulated instead of solved; where a time is given, after half of that.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// `giusto analyze response`
-pub(crate) fn response(args: &RandomArgs) -> Result<ExitCode, Failure> {
+/// `giusto analyze response`; with `most` that long at most.
+pub(crate) fn response(args: &RandomArgs, most: Option<Duration>) -> Result<ExitCode, Failure> {
     let question = question(&args.requests, args.budget, args.period)?;
     let percentiles =
         if args.percentile.is_empty() && args.at.is_empty() { &PERCENTILES[..] } else { &args.percentile };
     let of = |precision| analyse(&question, &args.at, percentiles, precision);
-    let answer = match of(args.slots.map_or(Precision::default(), Precision::Slots)) {
-        // The chain of the re-anchored server takes the square of the budget's slots.
-        Err(Error::Fine { .. }) if question.server == Server::ConstantBandwidth => {
-            return simulated(&question, &args.at, percentiles, args.json);
+    let answer = match args.slots {
+        Some(slots) => of(Precision::Slots(slots)),
+        None => {
+            let patience = most.map_or(PATIENCE, |most| Duration::from_ns(most.ns() / 2));
+            match (solved(&question, &args.at, percentiles, patience)?, jobs(&question)) {
+                (Some(Err(Error::Fine { .. })) | None, Some(jobs)) => {
+                    return simulated(&question, &args.at, percentiles, jobs, args.json);
+                }
+                (Some(answer), _) => answer,
+                (None, None) => of(Precision::default()), // as long as there is time
+            }
         }
-        other => other.map_err(refused)?,
     };
+    let answer = answer.map_err(refused)?;
     let of = |precision| of(precision).map_err(refused);
     let up = args.slots.map(|slots| of(Precision::SlotsUp(slots))).transpose()?;
     let bound = up.filter(|bound| *bound != answer);
@@ -79,9 +93,46 @@ pub(crate) fn response(args: &RandomArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The answer of the chain; `None`: it takes longer than `patience`. What still computes then ends with the process.
+fn solved(
+    question: &Question,
+    at: &[Duration],
+    percentiles: &[f64],
+    patience: Duration,
+) -> Result<Option<Result<Response, Error>>, Failure> {
+    let (to, from) = channel();
+    let (question, at, percentiles) = (question.clone(), at.to_vec(), percentiles.to_vec());
+    let solve = move || {
+        let _ = to.send(analyse(&question, &at, &percentiles, Precision::default()));
+    };
+    thread::Builder::new().spawn(solve).map_err(Failure::running)?;
+    match from.recv_timeout(time::Duration::from_nanos(patience.ns())) {
+        Ok(answer) => Ok(Some(answer)),
+        Err(RecvTimeoutError::Timeout) => Ok(None),
+        Err(RecvTimeoutError::Disconnected) => Err(Failure::running("the computation broke off")),
+    }
+}
+
+/// How many jobs a simulation may play; `None`: they would say nothing. A queue of load ρ forgets how it began within some
+/// 1/(1 − ρ)² jobs, which must be over in what each run leaves out.
+fn jobs(question: &Question) -> Option<u64> {
+    let bandwidth = question.budget.ns() as f64 / question.period.ns() as f64;
+    let free = 1.0 - question.utilization() / bandwidth;
+    let work: f64 = question.service.iter().map(|(time, p)| p * time.ns() as f64).sum();
+    let periods = work / question.budget.ns() as f64 + 1.0;
+    let jobs = (JOBS as f64).min(PERIODS / periods);
+    (free > 0.0 && jobs / RUNS / 10.0 * free.powi(2) >= 1.0).then_some(jobs as u64)
+}
+
 /// Where the chain is too large to be solved.
-fn simulated(question: &Question, at: &[Duration], percentiles: &[f64], as_json: bool) -> Result<ExitCode, Failure> {
-    let found = sample(question, at, percentiles, JOBS, SEED).map_err(Failure::running)?;
+fn simulated(
+    question: &Question,
+    at: &[Duration],
+    percentiles: &[f64],
+    jobs: u64,
+    as_json: bool,
+) -> Result<ExitCode, Failure> {
+    let found = sample(question, at, percentiles, jobs, SEED).map_err(Failure::running)?;
     let time = |ns: f64| Duration::from_ns(ns.max(0.0).round() as u64);
     let bandwidth = Bandwidth::of(question.budget, question.period).unwrap_or(Bandwidth::ONE);
     if as_json {
@@ -109,7 +160,7 @@ fn simulated(question: &Question, at: &[Duration], percentiles: &[f64], as_json:
     rows.extend(at.iter().zip(&found.cdf).map(|(at, of)| row(format!("within {at:.3}"), shares(*of))));
     print(&table(&rows, 1))?;
     say!(
-        "load {:.2} % of a core, server {}; simulated, since the chain would be too large: {} jobs, seed {}, 95 % intervals",
+        "load {:.2} % of a core, server {}; simulated, since the chain takes too long: {} jobs, seed {}, 95 % intervals",
         100.0 * question.utilization(),
         percent(bandwidth),
         found.jobs,

@@ -1,4 +1,4 @@
-//! Whether a set of servers fits on a core, by the kind of each: the system level of compositional analysis.
+//! Whether a set of servers fits on a core or on several, by the kind of each: the system level of compositional analysis.
 //!
 //! Called by `planner` and the command line. What a server is to the others depends on its kind:
 //!
