@@ -1,7 +1,7 @@
 //! Servers that share several cores: any core runs any of them, and one that waits goes on where a core is free.
 
 use super::refused::{Density, Interference, Refused};
-use super::servers::{check, length, sum};
+use super::servers::{check, sum};
 use super::{ranked, Order};
 use crate::Error;
 use giusto_model::{Bandwidth, Duration, Renewal, Server};
@@ -118,17 +118,11 @@ fn slacks(servers: &[Server], cores: u32) -> Result<Result<Vec<Duration>, Interf
         match first {
             None => return Ok(Ok(slacks.into_iter().map(Duration::from_ns).collect())),
             Some((server, demand)) if !grown || round == ROUNDS => {
-                return miss(servers, cores, server, demand).map(Err)
+                return Interference::of(servers[server], server, cores, demand).map(Err)
             }
             Some(_) => round += 1,
         }
     }
-}
-
-pub(super) fn miss(servers: &[Server], cores: u32, server: usize, demand: u128) -> Result<Interference, Error> {
-    let Server { budget, period, .. } = servers[server];
-    let supply = (u128::from(period.ns() - budget.ns()) + 1) * u128::from(cores);
-    Ok(Interference { server, at: period, demand: length(demand)?, supply: length(supply)? })
 }
 
 /// Σ_{i≠k} min(I_i, P_k − B_k + 1).

@@ -1,6 +1,5 @@
 //! Response times under fixed priorities on several cores that all servers share.
 
-use super::global::miss;
 use super::refused::Interference;
 use crate::Error;
 use giusto_model::{Duration, Server};
@@ -37,7 +36,7 @@ pub(super) fn responses(servers: &[Server], cores: u32) -> Result<Result<Vec<Dur
             match u64::try_from(next).ok().filter(|next| *next <= period) {
                 Some(next) => at = next,
                 // What others run never falls with x, so in a whole period it is too much as well.
-                None => return miss(servers, cores, index, others(period)).map(Err),
+                None => return Interference::of(*server, index, cores, others(period)).map(Err),
             }
             left = left.checked_sub(1).ok_or(Error::Steps)?;
         }

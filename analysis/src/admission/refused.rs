@@ -1,6 +1,8 @@
 //! Why servers do not fit.
 
-use giusto_model::{Bandwidth, Duration, ServerKind};
+use super::servers::length;
+use crate::Error;
+use giusto_model::{Bandwidth, Duration, Server, ServerKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -78,6 +80,15 @@ pub struct Interference {
     /// From this on they can: m · (P − B + 1).
     #[serde(rename = "supply_ns")]
     pub supply: Duration,
+}
+
+impl Interference {
+    /// Of the server at this place, when the others can run so much.
+    pub(super) fn of(server: Server, place: usize, cores: u32, demand: u128) -> Result<Self, Error> {
+        let Server { budget, period, .. } = server;
+        let supply = (u128::from(period.ns() - budget.ns()) + 1) * u128::from(cores);
+        Ok(Interference { server: place, at: period, demand: length(demand)?, supply: length(supply)? })
+    }
 }
 
 impl fmt::Display for Refused {
