@@ -193,9 +193,9 @@ mod tests {
             if bandwidth > Bandwidth::ONE {
                 continue;
             }
-            let all = windows_after(&servers, bandwidth, u32::MAX, &mut u64::MAX).unwrap();
+            let all = windows_after(&servers, bandwidth, u32::MAX, &mut { u64::MAX }).unwrap();
             for steps in [0, 1, 3] {
-                let down = windows_after(&servers, bandwidth, steps, &mut u64::MAX).unwrap();
+                let down = windows_after(&servers, bandwidth, steps, &mut { u64::MAX }).unwrap();
                 assert_eq!(down.is_ok(), all.is_ok(), "{servers:?} {steps}: {down:?} {all:?}");
                 if let Err(window) = down {
                     let asked = Demand::new(&servers).unwrap().at(window.at);
