@@ -1,8 +1,8 @@
 //! The host's measured latency: whether it is the worst of its cores, measured often enough, and whether every certificate allows
 //! for it.
 
+use super::assumed::LATENESS;
 use super::broken::Broken;
-use super::site::machine::LATENESS as ASSUMED;
 use giusto_model::{Certificate, Duration, HostLatency, HostPlan, LocalProof, Plan, Promise, ServicePlan, Task};
 
 pub(super) fn check(plan: &Plan) -> Result<(), Broken> {
@@ -63,7 +63,7 @@ fn allowed(plan: &Plan, host: &HostPlan, latency: &HostLatency) -> Result<(), Br
     for entry in plan.services.iter().filter(|entry| entry.on == host.name) {
         // What was measured of the manager says nothing of other backends.
         let others = latency.manager.is_some() && !entry.backend.abilities().own_thread;
-        let allowance = if others { ASSUMED } else { latency.allowance };
+        let allowance = if others { LATENESS } else { latency.allowance };
         let all = latency.latency.checked_add(allowance);
         let certificates = proofs(plan, entry).map(|proof| &proof.certificate).chain([&entry.certificate]);
         for certificate in certificates {

@@ -7,6 +7,7 @@
 
 mod admission;
 mod alone;
+mod assumed;
 mod broken;
 mod criticality;
 mod demand;

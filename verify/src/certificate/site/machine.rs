@@ -1,18 +1,12 @@
 //! What of a machine every certificate has to do without, as it was measured: budgets that lack some of their time, supplies that
 //! come late, what the manager takes. These numbers are the checker's own, not those that a plan claims.
 
+use super::super::assumed::{LATENESS, LOSS, MANAGER};
 use super::super::broken::Broken;
 use giusto_model::{
     Admission, Backend, Bandwidth, Certificate, Duration, HostPlan, LocalProof, MachineBasis, ManagerLatency, Plan,
     RestsOn, Server, ServicePlan, Task,
 };
-
-/// Lost of each budget, unless it was measured: 24 to 48 us were on average, with a deviation of 13 to 29 us (measured on one virtual machine).
-const LOSS: Duration = Duration::from_us(100);
-/// By how much a supply comes late, once in any window, unless it was measured: up to 530 us once in 7,200 periods (measured on one virtual machine).
-pub(in crate::certificate) const LATENESS: Duration = Duration::from_us(500);
-/// What the manager takes of a core: 1.1 to 1.3 % (docs/decisions/0005). 2 %.
-const MANAGER: (u64, u64) = (1, 50);
 
 pub(super) fn check(plan: &Plan) -> Result<(), Broken> {
     for host in &plan.hosts {

@@ -3,7 +3,7 @@
 //!
 //! The checker compares words that were read from both files. It plans nothing.
 
-pub(super) mod machine;
+mod machine;
 mod modes;
 mod planes;
 mod same;
