@@ -26,17 +26,25 @@ pub(super) fn responses(servers: &[Server], cores: u32) -> Result<Result<Vec<Dur
     let mut responses = Vec::with_capacity(servers.len());
     for (index, server) in servers.iter().enumerate() {
         let (budget, period) = (server.budget.ns(), server.period.ns());
-        let others = |x: u64| interference(&above, cores, x, x - budget + 1);
         let (mut at, mut left) = (budget, MOST_STEPS);
         loop {
-            let next = u128::from(budget) + others(at) / u128::from(cores);
-            if next <= u128::from(at) {
+            let rise = interference(&above, cores, at, budget);
+            // B + ⌊sum/m⌋ ≤ x is the same as sum < m (x − B + 1).
+            let room = u128::from(cores) * u128::from(at - budget + 1);
+            if rise.sum < room {
                 break;
             }
-            match u64::try_from(next).ok().filter(|next| *next <= period) {
+            // So far nothing is enough, as long as the sum rises no slower than now.
+            let gain = u128::from(cores).saturating_sub(rise.slope);
+            let enough = (rise.sum - room + 1).div_ceil(gain.max(1));
+            let step = if gain == 0 { rise.until } else { enough.min(rise.until) };
+            match u64::try_from(u128::from(at) + step).ok().filter(|next| *next <= period) {
                 Some(next) => at = next,
                 // What others run never falls with x, so in a whole period it is too much as well.
-                None => return Interference::of(*server, index, cores, others(period)).map(Err),
+                None => {
+                    let all = interference(&above, cores, period, budget).sum;
+                    return Interference::of(*server, index, cores, all).map(Err);
+                }
             }
             left = left.checked_sub(1).ok_or(Error::Steps)?;
         }
@@ -56,35 +64,142 @@ struct Above {
     keeps: bool,
 }
 
-impl Above {
-    /// N(x)
-    fn anew(&self, x: u64) -> u128 {
-        u128::from(x / self.period) * u128::from(self.budget) + u128::from(self.budget.min(x % self.period))
-    }
+/// A sum at x, and at least how it rises from there: by `slope` a ns for `until` ns.
+struct Rise {
+    sum: u128,
+    slope: u128,
+    until: u128,
+}
 
-    /// C(x), with R the latest.
-    fn with_rest(&self, x: u64) -> u128 {
-        let again = u128::from(self.budget) + u128::from(self.period - self.latest);
-        let rest = u128::from(x).checked_sub(again).map_or(0, |rest| self.anew(rest as u64)); // at most x
-        u128::from(self.budget.min(x)) + rest
+/// A piece of W(x): its value, its slope, 0 or 1, and for how long it has that.
+#[derive(Clone, Copy)]
+struct Piece {
+    work: u128,
+    slope: i128,
+    until: u128,
+}
+
+impl Piece {
+    /// min(W(x), x − B + 1), the latter `most` at x.
+    fn at_most(self, most: u128) -> Piece {
+        match self.work <= most {
+            true => self, // it rises no faster
+            false if self.slope == 0 => Piece { work: most, slope: 1, until: self.until.min(self.work - most) },
+            false => Piece { work: most, slope: 1, until: self.until },
+        }
     }
 }
 
-/// Σ min(W_i(x), `most`).
-fn interference(above: &[Above], cores: u32, x: u64, most: u64) -> u128 {
-    let most = u128::from(most);
-    let mut sum = 0;
-    let mut more = Vec::with_capacity(above.len());
-    for server in above {
-        let (anew, with_rest) = (server.anew(x).min(most), server.with_rest(x).min(most));
-        match server.keeps {
-            true => sum += with_rest,
-            false => {
-                sum += anew;
-                more.push(with_rest.saturating_sub(anew));
+impl Above {
+    /// N(x)
+    fn anew(&self, x: u64) -> Piece {
+        let (periods, rest) = (x / self.period, x % self.period);
+        let work = u128::from(periods) * u128::from(self.budget) + u128::from(self.budget.min(rest));
+        match rest < self.budget {
+            true => Piece { work, slope: 1, until: (self.budget - rest).into() },
+            false => Piece { work, slope: 0, until: (self.period - rest).into() },
+        }
+    }
+
+    /// C(x), with R the latest.
+    fn with_rest(&self, x: u64) -> Piece {
+        let again = u128::from(self.budget) + u128::from(self.period - self.latest);
+        let (budget, at) = (u128::from(self.budget), u128::from(x));
+        if at < budget {
+            return Piece { work: at, slope: 1, until: budget - at };
+        }
+        match at.checked_sub(again) {
+            None => Piece { work: budget, slope: 0, until: again - at },
+            Some(rest) => {
+                let anew = self.anew(rest as u64); // at most x
+                Piece { work: budget + anew.work, ..anew }
             }
         }
     }
-    more.sort_unstable_by_key(|more| std::cmp::Reverse(*more));
-    sum + more.iter().take(cores as usize - 1).sum::<u128>()
+}
+
+/// Σ min(W_i(x), x − B + 1).
+fn interference(above: &[Above], cores: u32, x: u64, budget: u64) -> Rise {
+    let most = u128::from(x - budget + 1);
+    let (mut sum, mut slope, mut until) = (0, 0, u128::MAX);
+    let mut more = Vec::with_capacity(above.len());
+    for server in above {
+        let (anew, with_rest) = (server.anew(x).at_most(most), server.with_rest(x).at_most(most));
+        until = until.min(with_rest.until).min(if server.keeps { u128::MAX } else { anew.until });
+        let own = if server.keeps { with_rest } else { anew };
+        (sum, slope) = (sum + own.work, slope + own.slope);
+        if !server.keeps && with_rest.work > anew.work {
+            more.push((with_rest.work - anew.work, with_rest.slope - anew.slope));
+        }
+    }
+    // Which of them count may change on the way, and who adds nothing now may add something: that only makes the sum larger.
+    more.sort_unstable_by_key(|(work, _)| std::cmp::Reverse(*work));
+    for (work, own) in more.into_iter().take(cores as usize - 1) {
+        (sum, slope) = (sum + work, slope + own);
+    }
+    Rise { sum, slope: u128::try_from(slope).unwrap_or(0), until }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giusto_model::ServerKind;
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    /// The least x up to the period with B + ⌊sum/m⌋ ≤ x, tried one after the other.
+    fn walked(servers: &[Server], cores: u32) -> Option<Vec<u64>> {
+        let mut above = Vec::new();
+        for server in servers {
+            let (budget, period) = (server.budget.ns(), server.period.ns());
+            let enough = |x: &u64| {
+                let sum = interference(&above, cores, *x, budget).sum;
+                u128::from(budget) + sum / u128::from(cores) <= u128::from(*x)
+            };
+            let at = (budget..=period).find(enough)?;
+            let keeps = server.kind.renewal().keeps_budget();
+            above.push(Above { budget, period, latest: if keeps { period } else { at }, keeps });
+        }
+        Some(
+            above
+                .iter()
+                .zip(servers)
+                .map(|(one, server)| if one.keeps { 0 } else { one.latest.min(server.period.ns()) })
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn jumps_end_where_steps_of_a_ns_do() {
+        let mut rng = StdRng::seed_from_u64(28);
+        let (mut accepted, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let cores = rng.random_range(1..=4);
+            let server = |rng: &mut StdRng| {
+                let period = rng.random_range(2..=40);
+                let budget = rng.random_range(1..=period.min(12));
+                let kind = if rng.random_bool(0.2) { ServerKind::Deferrable } else { ServerKind::Polling };
+                Server { kind, budget: Duration::from_ns(budget), period: Duration::from_ns(period) }
+            };
+            let servers: Vec<Server> = (0..rng.random_range(1..=7)).map(|_| server(&mut rng)).collect();
+            let found = responses(&servers, cores).unwrap().ok();
+            let own = |at: (Duration, &Server)| if at.1.kind.renewal().keeps_budget() { 0 } else { at.0.ns() };
+            let found = found.map(|all| all.into_iter().zip(&servers).map(own).collect::<Vec<_>>());
+            assert_eq!(found, walked(&servers, cores), "{cores} {servers:?}");
+            *(if found.is_some() { &mut accepted } else { &mut refused }) += 1;
+        }
+        assert!(accepted > 4_000 && refused > 4_000, "{accepted} {refused}");
+    }
+
+    #[test]
+    fn a_response_is_found_in_few_steps_whatever_the_unit() {
+        let server = |budget, period| Server {
+            kind: ServerKind::Polling,
+            budget: Duration::from_ms(budget),
+            period: Duration::from_ms(period),
+        };
+        let found = responses(&[server(2, 5), server(3, 8), server(4, 12)], 2).unwrap().unwrap();
+        // 2 and 3 ms above it leave half of each ns from the first on, until one has used its budget.
+        assert!(found[2] > Duration::from_ms(4) && found[2] < Duration::from_ms(12), "{found:?}");
+    }
 }
