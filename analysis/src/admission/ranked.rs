@@ -38,7 +38,9 @@ pub(super) fn responses(servers: &[Server], cores: u32) -> Result<Result<Vec<Dur
             let gain = u128::from(cores).saturating_sub(rise.slope);
             let enough = (rise.sum - room + 1).div_ceil(gain.max(1));
             let step = if gain == 0 { rise.until } else { enough.min(rise.until) };
-            match u64::try_from(u128::from(at) + step).ok().filter(|next| *next <= period) {
+            // Nor is anything below what is asked for here, as the sum never falls: far away that is the longer step.
+            let next = (u128::from(at) + step).max(u128::from(budget) + rise.sum / u128::from(cores));
+            match u64::try_from(next).ok().filter(|next| *next <= period) {
                 Some(next) => at = next,
                 // What others run never falls with x, so in a whole period it is too much as well.
                 None => {
