@@ -2,8 +2,8 @@
 
 use crate::facts::{known, Facts};
 use crate::host::{OneHost, Placed};
-use crate::known::Known;
-use crate::placement::choice::{choose_hosts, Choice};
+use crate::known::{Alike, Known};
+use crate::placement::choice::{choose_hosts, stock, Given};
 use crate::placement::host::one_host;
 use crate::placements::Placements;
 use crate::promises::as_if_alone::size;
@@ -15,70 +15,119 @@ use std::collections::HashMap;
 
 /// A plan of all hosts, or of the `only` one, or why not, before the search for what would fit. Services stay where they are now;
 /// where that leaves no place for others, all are placed anew.
-pub(crate) fn attempt(site: &Site, facts: &Facts, only: Option<usize>, answers: &Answers) -> Result<Plan, Refusal> {
+pub(crate) fn attempt(
+    site: &Site,
+    facts: &Facts,
+    only: Option<usize>,
+    answers: &Answers,
+    alike: &Alike,
+) -> Result<Plan, Refusal> {
     if !facts.placed.is_empty() {
-        if let Ok(plan) = placed(site, facts, only, answers) {
+        if let Ok(plan) = placed(site, facts, only, answers, alike) {
             return Ok(plan);
         }
     }
-    placed(site, &Facts { placed: Placements::default(), ..facts.clone() }, only, answers)
+    placed(site, &Facts { placed: Placements::default(), ..facts.clone() }, only, answers, alike)
 }
 
-fn placed(site: &Site, facts: &Facts, only: Option<usize>, answers: &Answers) -> Result<Plan, Refusal> {
-    let here = facts.place(site)?;
-    // Hosts of which nothing is known are alike: stock machines, unless a backend is insisted on.
-    let (stock, insisted) = (Known::default(), Known::default());
-    let alike = if facts.insist.is_none() { &stock } else { &insisted };
-    let one = |index: usize, services: &[usize]| {
-        let facts = known(site, facts, here, index).0;
-        let own = Known::default();
-        on(site, index, &facts, services, answers, if here == Some(index) { &own } else { alike })
-    };
+fn placed(
+    site: &Site,
+    facts: &Facts,
+    only: Option<usize>,
+    answers: &Answers,
+    alike: &Alike,
+) -> Result<Plan, Refusal> {
+    let machines = Machines::of(site, facts, answers, alike)?;
     let wanted: Vec<usize> = (0..site.hosts.len()).filter(|index| only.is_none_or(|only| only == *index)).collect();
     let bound = bound(site);
     // Those first that have no choice: if they do not fit, it is not because of others.
-    let mut parts: Vec<Placed> = wanted.iter().map(|&index| one(index, &bound[index])).collect::<Result<_, _>>()?;
+    let parts = wanted.iter().map(|&index| Ok((index, machines.one(index, &bound[index])?)));
+    let mut parts: Vec<(usize, Placed)> = parts.collect::<Result<_, _>>()?;
     // Machines that plan for themselves choose alike: by the site alone.
     let now = if only.is_none() { facts.placed.clone() } else { Placements::default() };
-    let Choice { sets, whys } = choose_hosts(site, bound.clone(), answers, &stock, &now)?;
-    for (part, &index) in parts.iter_mut().zip(&wanted) {
-        if sets[index].len() > bound[index].len() {
-            *part = one(index, &sets[index])?;
+    let stock = stock(site);
+    let choice = choose_hosts(&Given { site, stock: &stock, known: &alike.stock, now: &now, answers }, bound.clone())?;
+    for (index, part) in &mut parts {
+        if choice.sets[*index].len() > bound[*index].len() {
+            *part = machines.one(*index, &choice.sets[*index])?;
         }
     }
-    let order: HashMap<&str, usize> = site.services.iter().map(|s| s.name.as_str()).zip(0..).collect();
-    let place = |name: &str| order.get(name).copied().unwrap_or(usize::MAX);
-    let (mut services, mut leftovers, mut admissions, mut modes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for part in parts {
-        modes.extend(part.modes);
-        services.extend(part.services);
-        leftovers.extend(part.leftovers);
-        admissions.push((part.admission, part.parked));
+    Ok(machines.together(parts, &choice.whys))
+}
+
+/// The machines of a site, and what is computed once for them.
+pub(crate) struct Machines<'a> {
+    site: &'a Site,
+    facts: &'a Facts,
+    /// The host that these facts are of.
+    here: Option<usize>,
+    answers: &'a Answers,
+    alike: &'a Alike,
+}
+
+impl<'a> Machines<'a> {
+    /// Errors: the site is not for the machine that `facts` are of.
+    pub(crate) fn of(
+        site: &'a Site,
+        facts: &'a Facts,
+        answers: &'a Answers,
+        alike: &'a Alike,
+    ) -> Result<Self, Refusal> {
+        Ok(Machines { site, facts, here: facts.place(site)?, answers, alike })
     }
-    services.sort_by_key(|service| place(&service.name));
-    leftovers.sort_by_key(|leftover| place(&leftover.name));
-    if site.hosts.len() > 1 {
-        let why = |name: &str, on: &str| reason("host", on, whys.get(place(name)).cloned().unwrap_or_default());
-        services.iter_mut().for_each(|s| s.reasons.insert(0, why(&s.name, &s.on)));
-        leftovers.iter_mut().for_each(|l| l.reasons.insert(0, why(&l.name, &l.on)));
+
+    /// The plan of one host with these services, by their places in the site.
+    pub(crate) fn one(&self, index: usize, services: &[usize]) -> Result<Placed, Refusal> {
+        let Machines { site, facts, here, answers, alike } = *self;
+        let own = Known::default();
+        let known_needs = if here == Some(index) { &own } else { alike.planned(facts) };
+        on(site, index, &known(site, facts, here, index).0, services, answers, known_needs)
     }
-    let hosts = wanted.iter().zip(admissions).map(|(&index, (admission, parked))| {
-        let host = &site.hosts[index];
-        let assumed = known(site, facts, here, index).1;
-        let (name, cores) = (host.name.clone(), host.cores.clone());
-        HostPlan { name, cores, keep_free: host.keep_free, assumed, admission, parked, latency: None }
-    });
-    Ok(Plan {
-        giusto_plan: PLAN_VERSION,
-        basis: None,
-        hosts: hosts.collect(),
-        services,
-        leftovers,
-        topics: Vec::new(),
-        coordination: None,
-        network: Vec::new(),
-        modes,
-    })
+
+    /// Plans of hosts, by their places, as one; `whys` tells of services, by their places, why they are on their hosts.
+    pub(crate) fn together(&self, parts: Vec<(usize, Placed)>, whys: &HashMap<usize, String>) -> Plan {
+        let site = self.site;
+        let order: HashMap<&str, usize> = site.services.iter().map(|s| s.name.as_str()).zip(0..).collect();
+        let place = |name: &str| order.get(name).copied().unwrap_or(usize::MAX);
+        let (mut services, mut leftovers, mut hosts, mut modes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (index, part) in parts {
+            modes.extend(part.modes);
+            services.extend(part.services);
+            leftovers.extend(part.leftovers);
+            let host = &site.hosts[index];
+            let assumed = known(site, self.facts, self.here, index).1;
+            let (name, cores) = (host.name.clone(), host.cores.clone());
+            let (admission, parked) = (part.admission, part.parked);
+            hosts.push(HostPlan {
+                name,
+                cores,
+                keep_free: host.keep_free,
+                assumed,
+                admission,
+                parked,
+                latency: None,
+            });
+        }
+        services.sort_by_key(|service| place(&service.name));
+        leftovers.sort_by_key(|leftover| place(&leftover.name));
+        if site.hosts.len() > 1 {
+            let from_the_site = "from the site".to_string();
+            let why = |name: &str, on: &str| reason("host", on, whys.get(&place(name)).unwrap_or(&from_the_site).clone());
+            services.iter_mut().for_each(|s| s.reasons.insert(0, why(&s.name, &s.on)));
+            leftovers.iter_mut().for_each(|l| l.reasons.insert(0, why(&l.name, &l.on)));
+        }
+        Plan {
+            giusto_plan: PLAN_VERSION,
+            basis: None,
+            hosts,
+            services,
+            leftovers,
+            topics: Vec::new(),
+            coordination: None,
+            network: Vec::new(),
+            modes,
+        }
+    }
 }
 
 /// For each host the services that can be nowhere else.

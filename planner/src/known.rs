@@ -1,5 +1,6 @@
 //! What services need, computed once for all hosts that are alike.
 
+use crate::facts::Facts;
 use crate::needs::{Company, Vcpu};
 use crate::refusal::Refusal;
 use giusto_model::Bandwidth;
@@ -10,6 +11,32 @@ use std::collections::HashMap;
 /// matters.
 #[derive(Default)]
 pub(crate) struct Known(RefCell<HashMap<Asker, Needs>>);
+
+/// Of all hosts of which nothing is known: they are stock machines, for the choice of hosts and, unless a backend is insisted on,
+/// for their plans.
+#[derive(Default)]
+pub(crate) struct Alike {
+    pub(crate) stock: Known,
+    insisted: Known,
+}
+
+impl Alike {
+    /// For the plans of hosts of which nothing else than `facts` is known.
+    pub(crate) fn planned(&self, facts: &Facts) -> &Known {
+        if facts.insist.is_none() {
+            &self.stock
+        } else {
+            &self.insisted
+        }
+    }
+
+    /// A service of this name is no longer what it was.
+    pub(crate) fn forget(&mut self, service: &str) {
+        for Known(known) in [&mut self.stock, &mut self.insisted] {
+            known.get_mut().retain(|(name, ..), _| name != service);
+        }
+    }
+}
 
 /// A service by its name, beside whom it is, and what is kept free.
 type Asker = (String, Company, Bandwidth);

@@ -2,6 +2,7 @@
 
 use crate::facts::{known, Facts};
 use crate::hosts::attempt;
+use crate::known::Alike;
 use crate::promises;
 use crate::promises::percentiles::Answers;
 use crate::refusal::{Cause, NearestFit, Witness};
@@ -54,7 +55,8 @@ fn among(site: &Site, facts: &Facts, only: Option<usize>, witness: &Witness, ans
         Cause::Mode { local: Some(local), .. } => named(local),
         _ => None,
     };
-    let attempt = |site: &Site, facts: &Facts, only| attempt(site, facts, only, answers);
+    // What services of the same name need differs from trial to trial.
+    let attempt = |site: &Site, facts: &Facts, only| attempt(site, facts, only, answers, &Alike::default());
     let trial = Trial { site, facts, only, witness, host, local, attempt: &attempt, hopeless: OnceCell::new() };
     let method = promises::of(&service.promise);
     let here = match (&witness.displaced, witness.cause.itself()) {

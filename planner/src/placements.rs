@@ -77,18 +77,22 @@ impl Placements {
     /// Those that are new, and cores of leftovers, do not count. O(services).
     pub fn moved(&self, plan: &Plan) -> Vec<String> {
         let there = Placements::of(plan);
-        let mut names: Vec<&String> = there.0.keys().filter(|name| self.0.contains_key(*name)).collect();
-        names.sort_unstable();
-        let moved = names.into_iter().filter_map(|name| {
-            let (from, to) = (&self.0[name], &there.0[name]);
-            let stays = |server: &Placed| {
-                let before = from.servers.iter().find(|before| before.vcpu == server.vcpu);
-                before.is_none_or(|before| before.core == server.core)
-            };
-            let same = from.on == to.on && to.servers.iter().all(stays);
-            (!same).then(|| format!("'{name}' from {} to {}", from.words(), to.words()))
+        let words = |name: &String| format!("'{name}' from {} to {}", self.0[name].words(), there.0[name].words());
+        self.moves(&there).into_iter().map(words).collect()
+    }
+
+    /// The services that are elsewhere `there` than here, in alphabetical order.
+    pub(crate) fn moves<'a>(&self, there: &'a Placements) -> Vec<&'a String> {
+        let stays = |from: &Placement, to: &Placed| {
+            let before = from.servers.iter().find(|before| before.vcpu == to.vcpu);
+            before.is_none_or(|before| before.core == to.core)
+        };
+        let moved = there.0.iter().filter(|(name, to)| {
+            self.0.get(*name).is_some_and(|from| from.on != to.on || !to.servers.iter().all(|server| stays(from, server)))
         });
-        moved.collect()
+        let mut names: Vec<&String> = moved.map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names
     }
 }
 

@@ -2,14 +2,13 @@
 
 use crate::facts::{self, Facts};
 use crate::hosts::attempt;
+use crate::known::Alike;
 use crate::nearest::nearest;
 use crate::promises::percentiles::Answers;
 use crate::refusal::{Refusal, Witness};
 use crate::words::{reason, time, EXECUTION_TIME};
 use crate::{coordination, latency, modes, network, topics};
-use giusto_model::{
-    Duration, HostLatency, ManagerLatency, Measured, Member, Plan, Service, ServicePlan, Site, TopicPlan,
-};
+use giusto_model::{Duration, HostLatency, ManagerLatency, Measured, Member, Plan, Service, Site, TopicPlan};
 use std::collections::HashMap;
 
 /// Decides every parameter for `site`; `facts` are those of the host that is this machine, and for the others a stock
@@ -20,37 +19,52 @@ use std::collections::HashMap;
 /// what is known of it. Predictions are left empty. O(services · hosts) plans of a host, of O(services · (analysis + cores))
 /// each. Errors: see [`Refusal`].
 pub fn plan(site: &Site, facts: &Facts) -> Result<Plan, Refusal> {
-    told(site, facts, None)
+    told(site, facts, None, &Answers::default(), &Alike::default())
 }
 
 /// The part of [`plan`] for one host; what else the site asks of others is no matter as long as the services that are bound
 /// to none find a place. Errors: as there, and the site has no such host.
 pub fn plan_on(site: &Site, facts: &Facts, host: &str) -> Result<Plan, Refusal> {
-    told(site, facts, Some(facts::index(site, host)?))
+    told(site, facts, Some(facts::index(site, host)?), &Answers::default(), &Alike::default())
 }
 
-fn told(site: &Site, facts: &Facts, only: Option<usize>) -> Result<Plan, Refusal> {
+/// With what is known already of needs.
+pub(crate) fn told(
+    site: &Site,
+    facts: &Facts,
+    only: Option<usize>,
+    answers: &Answers,
+    alike: &Alike,
+) -> Result<Plan, Refusal> {
     measured(site)?;
-    let Some((host, latency)) = late(site, facts)? else { return with(site, facts, only, None) };
-    let with_latency = |own: Duration| own.checked_add(latency.latency).unwrap_or(Duration::from_ns(u64::MAX));
-    let manager = latency.manager.map(|own| ManagerLatency { late: with_latency(own.late), ..own });
-    let late = Facts { lateness: with_latency(facts.lateness), manager, ..facts.clone() };
-    match with(site, &late, only, Some((host, latency.latency))) {
+    let latency = late(site, facts)?;
+    let Some((host, of_host)) = &latency else { return with(site, facts, only, None, answers, alike) };
+    match with(site, &later(facts, latency.as_ref()), only, Some((*host, of_host.latency)), answers, alike) {
         Ok(mut plan) => {
-            let own = plan.hosts.iter_mut().find(|own| own.name == site.hosts[host].name);
+            let own = plan.hosts.iter_mut().find(|own| own.name == site.hosts[*host].name);
             if let Some(own) = own {
-                own.latency = Some(latency);
+                own.latency = Some(of_host.clone());
             }
             Ok(plan)
         }
-        Err(refusal) => Err(match with(site, facts, only, None) {
+        Err(refusal) => Err(match with(site, facts, only, None, answers, alike) {
             Err(without) if without == refusal => refusal,
             other => {
-                let HostLatency { latency, allowance, .. } = latency;
+                let HostLatency { latency, allowance, .. } = *of_host;
                 Refusal::Late { latency, allowance, without: other.is_ok(), refusal: Box::new(refusal) }
             }
         }),
     }
+}
+
+/// `facts` with the measured latency of the host that they are of on top of what is allowed for in any case, and with what was
+/// measured of the manager.
+pub(crate) fn later(facts: &Facts, latency: Option<&(usize, HostLatency)>) -> Facts {
+    let more = latency.map_or(Duration::ZERO, |(_, latency)| latency.latency);
+    let with_more = |own: Duration| own.checked_add(more).unwrap_or(Duration::from_ns(u64::MAX));
+    let manager = latency.and_then(|(_, latency)| latency.manager);
+    let manager = manager.map(|own| ManagerLatency { late: with_more(own.late), ..own });
+    Facts { lateness: with_more(facts.lateness), manager, ..facts.clone() }
 }
 
 /// Refuses a site in which something is still to be measured.
@@ -65,7 +79,7 @@ fn measured(site: &Site) -> Result<(), Refusal> {
 }
 
 /// The host that is this machine and its latency, if it was measured and has one.
-fn late(site: &Site, facts: &Facts) -> Result<Option<(usize, HostLatency)>, Refusal> {
+pub(crate) fn late(site: &Site, facts: &Facts) -> Result<Option<(usize, HostLatency)>, Refusal> {
     match (facts.place(site)?, &facts.latency) {
         (Some(host), _) => Ok(latency::of_host(site, &site.hosts[host], facts)?.map(|latency| (host, latency))),
         (None, Some(_)) => Err(Refusal::Latency {
@@ -77,11 +91,17 @@ fn late(site: &Site, facts: &Facts) -> Result<Option<(usize, HostLatency)>, Refu
 }
 
 /// With all that comes late in `facts`; what of it was measured comes on top for packets, of the host whose it is.
-fn with(site: &Site, facts: &Facts, only: Option<usize>, measured: Option<(usize, Duration)>) -> Result<Plan, Refusal> {
-    let answers = Answers::default();
-    let plan = attempt(site, facts, only, &answers).map_err(|refusal| match refusal {
+fn with(
+    site: &Site,
+    facts: &Facts,
+    only: Option<usize>,
+    measured: Option<(usize, Duration)>,
+    answers: &Answers,
+    alike: &Alike,
+) -> Result<Plan, Refusal> {
+    let plan = attempt(site, facts, only, answers, alike).map_err(|refusal| match refusal {
         Refusal::DoesNotFit(witness) => {
-            let nearest = nearest(site, facts, only, &witness, &answers);
+            let nearest = nearest(site, facts, only, &witness, answers);
             Refusal::DoesNotFit(Box::new(Witness { nearest, ..*witness }))
         }
         other => other,
@@ -93,16 +113,20 @@ fn with(site: &Site, facts: &Facts, only: Option<usize>, measured: Option<(usize
     let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
     let topics = topics.into_iter().filter(here).collect();
     let network = network::plan(site, only, measured).map_err(Refusal::Packets)?;
-    let mut plan = modes::promised(plan, site, facts, only, &answers)?;
-    let services: HashMap<&str, &Service> = site.services.iter().map(|one| (one.name.as_str(), one)).collect();
-    let planned = plan.services.iter_mut().filter_map(|planned| Some((*services.get(planned.name.as_str())?, planned)));
-    planned.for_each(|(service, planned)| where_from(service, planned));
+    let mut plan = modes::promised(plan, site, facts, only, answers)?;
+    origins(site.services.iter(), &mut plan);
     Ok(Plan { topics, coordination, network, ..plan })
 }
 
-/// Says where measured execution times come from.
-fn where_from(service: &Service, planned: &mut ServicePlan) {
-    if let Measured::Observed(words) = &service.measured {
+/// Says where measured execution times come from; `services` are all that the plan has.
+pub(crate) fn origins<'a>(services: impl Iterator<Item = &'a Service>, plan: &mut Plan) {
+    let measured = services.filter_map(|service| match &service.measured {
+        Measured::Observed(words) => Some((service.name.as_str(), words)),
+        _ => None,
+    });
+    let measured: HashMap<&str, &String> = measured.collect();
+    for planned in &mut plan.services {
+        let Some(&words) = measured.get(planned.name.as_str()) else { continue };
         let value = match planned.tasks.first() {
             Some(task) => time(task.wcet),
             None => "a distribution".into(),

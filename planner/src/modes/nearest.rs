@@ -4,6 +4,7 @@ use super::change::promises;
 use super::refusal::{ModeCause, ModeFit, ModeRefusal};
 use crate::facts::{known, Facts};
 use crate::hosts::attempt;
+use crate::known::Alike;
 use crate::promises::percentiles::Answers;
 use crate::refusal::Refusal;
 use giusto_model::{ChangePolicy, Plan, Site, SiteModes, Transition};
@@ -94,7 +95,7 @@ impl Trial<'_> {
             }
         }
         let trial = Trial { site: &site, facts: &facts, ..*self };
-        let Ok(plan) = attempt(&site, &facts, self.only, self.answers) else { return false };
+        let Ok(plan) = attempt(&site, &facts, self.only, self.answers, &Alike::default()) else { return false };
         match trial.told(plan) {
             Ok(Ok(_)) => true,
             Ok(Err(other)) => (&other.host, &other.from, &other.to) != (&refusal.host, &refusal.from, &refusal.to),

@@ -23,12 +23,30 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+/// What a choice rests on.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'a> {
+    pub(crate) site: &'a Site,
+    /// Of each host what is assumed of it: [`stock`].
+    pub(crate) stock: &'a [Facts],
+    /// Of stock machines.
+    pub(crate) known: &'a Known,
+    /// Services stay where they are now, where they can.
+    pub(crate) now: &'a Placements,
+    pub(crate) answers: &'a Answers,
+}
+
 /// Who is where.
 pub(crate) struct Choice {
     /// For each host the places in the site of its services, ascending.
     pub(crate) sets: Vec<Vec<usize>>,
-    /// For each service why it is there.
-    pub(crate) whys: Vec<String>,
+    /// Why services that the site binds to no host are there, by their places.
+    pub(crate) whys: HashMap<usize, String>,
+}
+
+/// Stock machines with the cores of a site's hosts.
+pub(crate) fn stock(site: &Site) -> Vec<Facts> {
+    site.hosts.iter().map(|host| Facts::typical(host.cores.clone())).collect()
 }
 
 /// A host that does not take a service, and what its plan says; `None`: those that the site puts there do not fit a stock machine
@@ -42,57 +60,105 @@ struct Passed {
 /// So many hosts that do not take a service are told with their reasons.
 const TOLD: usize = 3;
 
-/// Distributes the services that are bound to no host, on top of the `sets` that are.
+/// Distributes the services that are bound to no host, on top of the `bound` ones of each.
 ///
 /// In the order in which cores are given, largest first: as-if-alone, then supplies (by their largest interface) and deadlines
 /// and percentiles (by their largest server beside others), then leftovers (by their floor). Each goes to the first host, in the
 /// order of the site, whose plan still works with it; one without a floor goes where most is left. Where bandwidths alone decide,
 /// O(services · (cores of a host + log hosts)) steps, and O(hosts) plans of a host; where modes, criticality, windows or
-/// floors do, O(services · hosts) plans.
-/// Services stay where they are `now`, where they can. `known`: of stock machines. Errors: one that no host takes.
-pub(crate) fn choose_hosts(
-    site: &Site,
-    sets: Vec<Vec<usize>>,
-    answers: &Answers,
-    known: &Known,
-    now: &Placements,
-) -> Result<Choice, Refusal> {
-    let mut whys = vec!["from the site".to_string(); site.services.len()];
-    let free: Vec<usize> = (0..whys.len()).filter(|&index| site.services[index].on.is_none()).collect();
-    if site.hosts.len() == 1 || free.is_empty() {
-        return Ok(Choice { sets, whys });
+/// floors do, O(services · hosts) plans. Errors: one that no host takes.
+pub(crate) fn choose_hosts(given: &Given, bound: Vec<Vec<usize>>) -> Result<Choice, Refusal> {
+    let services = given.site.services.iter().enumerate();
+    let free: Vec<usize> = services.filter(|(_, service)| service.on.is_none()).map(|(place, _)| place).collect();
+    if given.site.hosts.len() == 1 || free.is_empty() {
+        return Ok(Choice { sets: bound, whys: HashMap::new() });
     }
-    let stock: Vec<Facts> = site.hosts.iter().map(|host| Facts::typical(host.cores.clone())).collect();
-    let rooms = site.hosts.iter().map(|host| Room::of(&host.cores, !now.is_empty())).collect();
-    let (sizes, asks) = (Sizes::default(), HashMap::new());
-    let mut chooser = Chooser { site, stock: &stock, sizes, known, asks, rooms, index: None, now, sets, answers };
-    for host in 0..site.hosts.len() {
-        for place in chooser.sets[host].clone() {
-            chooser.take(host, place);
+    let mut tally = Tally::of(given.site, !given.now.is_empty());
+    let bound: Vec<(usize, Vec<usize>)> = (0..).zip(bound).collect();
+    let whys = distribute(given, &mut tally, &bound, free)?;
+    Ok(Choice { sets: tally.sets, whys })
+}
+
+/// What is counted of hosts while services are distributed, and kept from one change of the site to the next.
+pub(crate) struct Tally {
+    /// Whether servers stay on the cores that they have.
+    stays: bool,
+    rooms: Vec<Room>,
+    /// For each host the places in the site of its services, ascending.
+    pub(crate) sets: Vec<Vec<usize>>,
+    /// What the services that the site puts on a host do not fit a stock machine for, before any other comes.
+    closed: Vec<Option<String>>,
+}
+
+impl Tally {
+    /// Of hosts without services.
+    pub(crate) fn of(site: &Site, stays: bool) -> Self {
+        let rooms = site.hosts.iter().map(|host| Room::of(&host.cores, stays)).collect();
+        Tally { stays, rooms, sets: vec![Vec::new(); site.hosts.len()], closed: vec![None; site.hosts.len()] }
+    }
+
+    /// The host of the service at a place of the site. O(hosts).
+    pub(crate) fn host(&self, place: usize) -> Option<usize> {
+        self.sets.iter().position(|set| set.binary_search(&place).is_ok())
+    }
+
+    /// The service at this place of the site is no more, and all after it are one place further up. O(services).
+    pub(crate) fn removed(&mut self, place: usize) {
+        for set in &mut self.sets {
+            set.retain(|own| *own != place);
+            set.iter_mut().filter(|own| **own > place).for_each(|own| *own -= 1);
         }
+        self.rooms.iter_mut().for_each(|room| room.removed(place));
     }
-    let closed: Vec<Option<String>> = (0..site.hosts.len()).map(|host| chooser.closed(host)).collect();
-    let names: HashMap<&str, usize> = site.hosts.iter().map(|host| host.name.as_str()).zip(0..).collect();
-    let mut others = Vec::new();
+}
+
+/// Distributes anew what is on some hosts, by their places in the site with the services that are `bound` there: these, and
+/// those that are `free`, ascending. All other hosts keep what they have. Returns why each of `free` is where it is. Errors: one
+/// that no host takes; then `tally` is of no use.
+pub(crate) fn distribute(
+    given: &Given,
+    tally: &mut Tally,
+    bound: &[(usize, Vec<usize>)],
+    free: Vec<usize>,
+) -> Result<HashMap<usize, String>, Refusal> {
+    let mut chooser = Chooser::of(given, tally);
+    chooser.only(bound);
+    let (mut whys, mut others) = (HashMap::new(), Vec::new());
+    let names: HashMap<&str, usize> = bound.iter().map(|(host, _)| (given.site.hosts[*host].name.as_str(), *host)).collect();
     for index in chooser.staying_first(free) {
-        let host = now.host(&site.services[index].name).and_then(|host| names.get(host).copied());
-        match host.filter(|&host| closed[host].is_none() && chooser.takes(host, index)) {
+        let host = given.now.host(&given.site.services[index].name).and_then(|host| names.get(host).copied());
+        match host.filter(|&host| chooser.tally.closed[host].is_none() && chooser.takes(host, index)) {
             Some(host) => {
                 chooser.put(host, index);
-                whys[index] = "where it is now".into();
+                whys.insert(index, "where it is now".into());
             }
             None => others.push(index),
         }
     }
     for index in chooser.in_order(others) {
-        let (host, why) = match chooser.host_for(index, &closed) {
-            Err(_) if chooser.stays() => chooser.host_anew(index, &closed)?,
+        let (host, why) = match chooser.host_for(index) {
+            Err(_) if chooser.stays() => chooser.host_anew(index)?,
             other => other?,
         };
         chooser.put(host, index);
-        whys[index] = why;
+        whys.insert(index, why);
     }
-    Ok(Choice { sets: chooser.sets, whys })
+    Ok(whys)
+}
+
+/// Counts anew what is on some hosts, by their places in the site with all of their services, where these are `now`.
+pub(crate) fn count(given: &Given, tally: &mut Tally, hosts: &[(usize, Vec<usize>)]) {
+    let mut chooser = Chooser::of(given, tally);
+    let on = |place: &usize| given.site.services[*place].on.is_some();
+    let bound: Vec<(usize, Vec<usize>)> =
+        hosts.iter().map(|(host, all)| (*host, all.iter().copied().filter(on).collect())).collect();
+    chooser.only(&bound);
+    for (host, all) in hosts {
+        let free = all.iter().copied().filter(|place| !on(place)).collect();
+        for index in chooser.staying_first(free) {
+            chooser.put(*host, index);
+        }
+    }
 }
 
 struct Chooser<'a> {
@@ -102,11 +168,10 @@ struct Chooser<'a> {
     known: &'a Known,
     /// By the place of a service and what is kept free.
     asks: HashMap<(usize, Bandwidth), Rc<Asked>>,
-    rooms: Vec<Room>,
+    tally: &'a mut Tally,
     /// Which hosts may have room for servers under a backend, that of the first service.
     index: Option<(Backend, Index)>,
     now: &'a Placements,
-    sets: Vec<Vec<usize>>,
     answers: &'a Answers,
 }
 
@@ -122,9 +187,27 @@ impl<'a> Sizes<'a> {
 }
 
 impl<'a> Chooser<'a> {
+    fn of(given: &Given<'a>, tally: &'a mut Tally) -> Self {
+        let &Given { site, stock, known, now, answers } = given;
+        let (sizes, asks) = (Sizes::default(), HashMap::new());
+        Chooser { site, stock, sizes, known, asks, tally, index: None, now, answers }
+    }
+
+    /// Leaves on some hosts only what is bound there.
+    fn only(&mut self, bound: &[(usize, Vec<usize>)]) {
+        for (host, places) in bound {
+            self.tally.rooms[*host] = Room::of(&self.site.hosts[*host].cores, self.tally.stays);
+            self.tally.sets[*host].clone_from(places);
+            for &place in places {
+                self.take(*host, place);
+            }
+            self.tally.closed[*host] = self.closed(*host);
+        }
+    }
+
     /// What the services of a host do not fit for, before any other comes.
     fn closed(&mut self, host: usize) -> Option<String> {
-        if self.sets[host].is_empty() {
+        if self.tally.sets[host].is_empty() {
             return None;
         }
         Some(match self.plan(host, None).err()? {
@@ -142,7 +225,7 @@ impl<'a> Chooser<'a> {
 
     /// The plan of a host with one service more.
     fn plan(&mut self, host: usize, more: Option<usize>) -> Result<Placed, Refusal> {
-        let mut indices = self.sets[host].clone();
+        let mut indices = self.tally.sets[host].clone();
         indices.extend(more);
         indices.sort_unstable();
         let on = self.on(host, indices.iter().map(|&index| &self.site.services[index]).collect());
@@ -167,20 +250,20 @@ impl<'a> Chooser<'a> {
 
     /// Gives a service to a host.
     fn put(&mut self, host: usize, index: usize) {
-        self.sets[host].push(index);
-        self.sets[host].sort_unstable();
+        self.tally.sets[host].push(index);
+        self.tally.sets[host].sort_unstable();
         self.take(host, index);
     }
 
     fn stays(&self) -> bool {
-        self.rooms.iter().any(|room| room.stays)
+        self.tally.rooms.iter().any(|room| room.stays)
     }
 
     /// A host that takes the service if all that is on it changes its core; the others keep their cores.
-    fn host_anew(&mut self, index: usize, closed: &[Option<String>]) -> Result<(usize, String), Refusal> {
-        self.rooms.iter_mut().for_each(|room| room.stays = false);
-        let found = self.host_for(index, closed)?;
-        (0..self.rooms.len()).filter(|host| *host != found.0).for_each(|host| self.rooms[host].stays = true);
+    fn host_anew(&mut self, index: usize) -> Result<(usize, String), Refusal> {
+        self.tally.rooms.iter_mut().for_each(|room| room.stays = false);
+        let found = self.host_for(index)?;
+        (0..self.tally.rooms.len()).filter(|host| *host != found.0).for_each(|host| self.tally.rooms[host].stays = true);
         Ok(found)
     }
 
@@ -211,20 +294,21 @@ impl<'a> Chooser<'a> {
         let asked = self.asked(host, place);
         let most = |backend| most_of_a_core(&self.site.hosts[host], &self.stock[host], backend).0;
         let now = self.now.cores(&self.site.hosts[host].name, &self.site.services[place].name);
-        self.rooms[host].take(&asked, place, &most, &now);
+        self.tally.rooms[host].take(&asked, place, &most, &now);
         if let Some((backend, index)) = &mut self.index {
-            index.set(host, self.rooms[host].bound(*backend));
+            index.set(host, self.tally.rooms[host].bound(*backend));
         }
     }
 
     /// The first host from `start` on that may take the service.
-    fn next(&mut self, start: usize, place: usize, closed: &[Option<String>]) -> Option<usize> {
-        let hosts = self.rooms.len();
+    fn next(&mut self, start: usize, place: usize) -> Option<usize> {
+        let hosts = self.tally.rooms.len();
         if let Asked::Servers(backend, all) = &*self.asked(start.min(hosts - 1), place) {
             let (of, index) = self.index.get_or_insert_with(|| {
                 let mut index = Index::of(hosts);
+                let tally = &self.tally;
                 let bound =
-                    |host: usize| closed[host].as_ref().map_or(self.rooms[host].bound(*backend), |_| Bound::Closed);
+                    |host: usize| tally.closed[host].as_ref().map_or(tally.rooms[host].bound(*backend), |_| Bound::Closed);
                 (0..hosts).for_each(|host| index.set(host, bound(host)));
                 (*backend, index)
             });
@@ -232,7 +316,7 @@ impl<'a> Chooser<'a> {
                 return index.next(start, (Reverse(*own), place));
             }
         }
-        (start..hosts).find(|&host| closed[host].is_none())
+        (start..hosts).find(|&host| self.tally.closed[host].is_none())
     }
 
     /// Stable: equal ones stay in the order of the site.
@@ -268,12 +352,12 @@ impl<'a> Chooser<'a> {
     }
 
     /// The host that takes the service, and why this one.
-    fn host_for(&mut self, index: usize, closed: &[Option<String>]) -> Result<(usize, String), Refusal> {
+    fn host_for(&mut self, index: usize) -> Result<(usize, String), Refusal> {
         let service = &self.site.services[index];
         let anywhere = promises::of(&service.promise).asks(service) == Asks::Rest(Bandwidth::ZERO);
         let (mut passed, mut takers) = (HashMap::new(), Vec::new());
         let mut start = 0;
-        while let Some(host) = self.next(start, index, closed) {
+        while let Some(host) = self.next(start, index) {
             start = host + 1;
             if self.refuses(host, index) {
                 continue;
@@ -293,8 +377,8 @@ impl<'a> Chooser<'a> {
         let most = |best: (usize, Bandwidth), next: (usize, Bandwidth)| if next.1 > best.1 { next } else { best };
         let name = |host: usize| &self.site.hosts[host].name;
         let Some((host, room)) = takers.iter().copied().reduce(most) else {
-            let all = 0..self.rooms.len();
-            let passed: Vec<Passed> = all.map(|host| self.passed(index, host, passed.remove(&host), closed)).collect();
+            let all = 0..self.tally.rooms.len();
+            let passed: Vec<Passed> = all.map(|host| self.passed(index, host, passed.remove(&host))).collect();
             return Err(self.nowhere(service, &passed));
         };
         if anywhere {
@@ -316,7 +400,7 @@ impl<'a> Chooser<'a> {
             return Ok((host, format!("the first host with room; {host} before it have none")));
         }
         let passed: Vec<Passed> =
-            (0..host).map(|other| self.passed(index, other, passed.remove(&other), closed)).collect();
+            (0..host).map(|other| self.passed(index, other, passed.remove(&other))).collect();
         let passed: String =
             passed.iter().map(|one| format!("; not {}: {}", self.site.hosts[one.host].name, one.why)).collect();
         Ok((host, format!("the first host with room{passed}")))
@@ -325,33 +409,33 @@ impl<'a> Chooser<'a> {
     fn refuses(&mut self, host: usize, place: usize) -> bool {
         let asked = self.asked(host, place);
         let most = |backend| most_of_a_core(&self.site.hosts[host], &self.stock[host], backend).0;
-        self.rooms[host].refuses(&asked, place, &most)
+        self.tally.rooms[host].refuses(&asked, place, &most)
     }
 
     fn accepts(&mut self, host: usize, place: usize) -> bool {
         let asked = self.asked(host, place);
         let most = |backend| most_of_a_core(&self.site.hosts[host], &self.stock[host], backend).0;
-        self.rooms[host].accepts(&asked, place, &most)
+        self.tally.rooms[host].accepts(&asked, place, &most)
     }
 
     /// What is left of a host with the service beyond all floors. What is known of one that gets leftovers without a floor holds
     /// for others, too.
     fn room(&mut self, host: usize, place: usize, anywhere: bool) -> Result<Bandwidth, Refusal> {
-        let known = self.rooms[host].left.filter(|_| anywhere && self.site.modes.is_none());
+        let known = self.tally.rooms[host].left.filter(|_| anywhere && self.site.modes.is_none());
         if let Some(left) = known {
             return Ok(left);
         }
         let left = left(&self.plan(host, Some(place))?);
         if anywhere {
-            self.rooms[host].left = Some(left);
+            self.tally.rooms[host].left = Some(left);
         }
         Ok(left)
     }
 
     /// A host that has passed a service, with what its plan says where that is not known yet.
-    fn passed(&mut self, index: usize, host: usize, known: Option<Passed>, closed: &[Option<String>]) -> Passed {
+    fn passed(&mut self, index: usize, host: usize, known: Option<Passed>) -> Passed {
         let service = &self.site.services[index];
-        if let Some(why) = &closed[host] {
+        if let Some(why) = &self.tally.closed[host] {
             let why = format!("what the site puts there does not fit a stock machine: {why}");
             return Passed { host, refusal: None, why };
         }
@@ -372,7 +456,7 @@ impl<'a> Chooser<'a> {
         let least = room.min_by_key(|(_, _, witness)| (witness.displaced.is_some(), witness.cause.missing()));
         if let Some((best, host, witness)) = least {
             let others = passed.iter().enumerate().filter(|(at, _)| *at != best);
-            let there = self.sets[host].iter().map(|&place| self.site.services[place].name.clone());
+            let there = self.tally.sets[host].iter().map(|&place| self.site.services[place].name.clone());
             return Refusal::DoesNotFit(Box::new(Witness {
                 host: Some(name(host)),
                 elsewhere: others.map(|(_, other)| lack(other)).collect(),

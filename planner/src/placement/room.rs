@@ -168,6 +168,14 @@ impl Room {
         }
     }
 
+    /// The service at this place of the site is no more, and all after it are one place further up; if it was here, this is to be
+    /// counted anew.
+    pub(super) fn removed(&mut self, place: usize) {
+        let servers = self.servers.iter_mut().map(|(_, own)| own);
+        let all = servers.chain(self.cores.iter_mut().flat_map(|core| &mut core.services));
+        all.filter(|own| **own > place).for_each(|own| *own -= 1);
+    }
+
     /// The backend, unless there are servers under another one.
     fn together(&self, backend: Backend, most: Most<'_>) -> Option<(Backend, Bandwidth)> {
         match self.under {
