@@ -30,13 +30,7 @@ pub(crate) fn attempt(
     placed(site, &Facts { placed: Placements::default(), ..facts.clone() }, only, answers, alike)
 }
 
-fn placed(
-    site: &Site,
-    facts: &Facts,
-    only: Option<usize>,
-    answers: &Answers,
-    alike: &Alike,
-) -> Result<Plan, Refusal> {
+fn placed(site: &Site, facts: &Facts, only: Option<usize>, answers: &Answers, alike: &Alike) -> Result<Plan, Refusal> {
     let machines = Machines::of(site, facts, answers, alike)?;
     let wanted: Vec<usize> = (0..site.hosts.len()).filter(|index| only.is_none_or(|only| only == *index)).collect();
     let bound = bound(site);
@@ -98,21 +92,14 @@ impl<'a> Machines<'a> {
             let assumed = known(site, self.facts, self.here, index).1;
             let (name, cores) = (host.name.clone(), host.cores.clone());
             let (admission, parked) = (part.admission, part.parked);
-            hosts.push(HostPlan {
-                name,
-                cores,
-                keep_free: host.keep_free,
-                assumed,
-                admission,
-                parked,
-                latency: None,
-            });
+            hosts.push(HostPlan { name, cores, keep_free: host.keep_free, assumed, admission, parked, latency: None });
         }
         services.sort_by_key(|service| place(&service.name));
         leftovers.sort_by_key(|leftover| place(&leftover.name));
         if site.hosts.len() > 1 {
             let from_the_site = "from the site".to_string();
-            let why = |name: &str, on: &str| reason("host", on, whys.get(&place(name)).unwrap_or(&from_the_site).clone());
+            let why =
+                |name: &str, on: &str| reason("host", on, whys.get(&place(name)).unwrap_or(&from_the_site).clone());
             services.iter_mut().for_each(|s| s.reasons.insert(0, why(&s.name, &s.on)));
             leftovers.iter_mut().for_each(|l| l.reasons.insert(0, why(&l.name, &l.on)));
         }

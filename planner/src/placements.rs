@@ -88,7 +88,9 @@ impl Placements {
             before.is_none_or(|before| before.core == to.core)
         };
         let moved = there.0.iter().filter(|(name, to)| {
-            self.0.get(*name).is_some_and(|from| from.on != to.on || !to.servers.iter().all(|server| stays(from, server)))
+            self.0
+                .get(*name)
+                .is_some_and(|from| from.on != to.on || !to.servers.iter().all(|server| stays(from, server)))
         });
         let mut names: Vec<&String> = moved.map(|(name, _)| name).collect();
         names.sort_unstable();

@@ -11,7 +11,9 @@ use crate::placements::Placements;
 use crate::plan::{late, later, origins, told};
 use crate::promises::percentiles::Answers;
 use crate::refusal::Refusal;
-use giusto_model::{HostLatency, HostPlan, LeftoverPlan, Measured, ModesPlan, NetworkPlan, Plan, Service, ServicePlan, Site};
+use giusto_model::{
+    HostLatency, HostPlan, LeftoverPlan, Measured, ModesPlan, NetworkPlan, Plan, Service, ServicePlan, Site,
+};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A site with the plan that is in force.
@@ -35,7 +37,7 @@ pub struct Standing {
 pub struct Changed {
     /// The services that ran before and have another host or another core now, by name.
     pub moved: Vec<String>,
-    /// The hosts whose part of the plan is not what it was, be it in the words of reasons alone, in the order of the site.
+    /// The hosts whose part of the plan is not what it was, but for the words of reasons, in the order of the site.
     pub hosts: Vec<String>,
     /// Whether all hosts were planned, and not only those that the change concerns.
     pub whole: bool,
@@ -74,9 +76,9 @@ impl Standing {
     /// Takes services out of the site and puts others into it, each in the place of the one of its name, if there is one.
     ///
     /// The plan is that of [`crate::plan()`] with the plan in force ([`Facts::placed`]), but for one thing: hosts that neither have
-    /// nor get any of these services keep their part of it to the last word. Where another service loses its place by that, only
-    /// its host and those that it goes to are planned. All hosts are planned where the site has modes, where interfaces of
-    /// services change or a measured latency counts more or less, and where this way leaves a service without a place.
+    /// nor get any of these services, nor one that has to make room for them, keep their part of it to the last word. All hosts
+    /// are planned where the site has modes, where interfaces of services change or a measured latency counts more or less,
+    /// and where a service is without a place otherwise.
     ///
     /// Names to be removed that the site does not have are passed over. What the site is then must be one that `site` would
     /// read. Time: O(services) small steps, and the plans of the hosts concerned; of all hosts, that of [`crate::plan()`].
@@ -243,7 +245,8 @@ impl Standing {
     fn count(&mut self, hosts: &BTreeSet<usize>) {
         if self.site.hosts.len() > 1 {
             let now = Placements::of(&self.on(hosts));
-            let all: Vec<(usize, Vec<usize>)> = hosts.iter().map(|&host| (host, self.tally.sets[host].clone())).collect();
+            let all: Vec<(usize, Vec<usize>)> =
+                hosts.iter().map(|&host| (host, self.tally.sets[host].clone())).collect();
             let (given, tally) = given(&self.site, &self.stock, &self.alike, &self.answers, &now, &mut self.tally);
             count(&given, tally, &all);
         }
@@ -290,15 +293,19 @@ fn merged<T>(site: &Site, old: impl Iterator<Item = T>, new: Vec<T>, name: impl 
     all
 }
 
-/// Whatever a plan has of a host.
+/// Whatever a plan has of a host, without reasons of services.
 type Part<'a> =
-    (Option<&'a HostPlan>, Vec<&'a ServicePlan>, Vec<&'a LeftoverPlan>, Option<&'a NetworkPlan>, Option<&'a ModesPlan>);
+    (Option<&'a HostPlan>, Vec<ServicePlan>, Vec<LeftoverPlan>, Option<&'a NetworkPlan>, Option<&'a ModesPlan>);
 
 fn parts(plan: &Plan) -> HashMap<&str, Part<'_>> {
     let mut all: HashMap<&str, Part> = HashMap::new();
     plan.hosts.iter().for_each(|one| all.entry(&one.name).or_default().0 = Some(one));
-    plan.services.iter().for_each(|one| all.entry(&one.on).or_default().1.push(one));
-    plan.leftovers.iter().for_each(|one| all.entry(&one.on).or_default().2.push(one));
+    for one in &plan.services {
+        all.entry(&one.on).or_default().1.push(ServicePlan { reasons: Vec::new(), ..one.clone() });
+    }
+    for one in &plan.leftovers {
+        all.entry(&one.on).or_default().2.push(LeftoverPlan { reasons: Vec::new(), ..one.clone() });
+    }
     plan.network.iter().for_each(|one| all.entry(&one.on).or_default().3 = Some(one));
     plan.modes.iter().for_each(|one| all.entry(&one.on).or_default().4 = Some(one));
     all

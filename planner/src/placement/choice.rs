@@ -124,7 +124,8 @@ pub(crate) fn distribute(
     let mut chooser = Chooser::of(given, tally);
     chooser.only(bound);
     let (mut whys, mut others) = (HashMap::new(), Vec::new());
-    let names: HashMap<&str, usize> = bound.iter().map(|(host, _)| (given.site.hosts[*host].name.as_str(), *host)).collect();
+    let names: HashMap<&str, usize> =
+        bound.iter().map(|(host, _)| (given.site.hosts[*host].name.as_str(), *host)).collect();
     for index in chooser.staying_first(free) {
         let host = given.now.host(&given.site.services[index].name).and_then(|host| names.get(host).copied());
         match host.filter(|&host| chooser.tally.closed[host].is_none() && chooser.takes(host, index)) {
@@ -263,7 +264,9 @@ impl<'a> Chooser<'a> {
     fn host_anew(&mut self, index: usize) -> Result<(usize, String), Refusal> {
         self.tally.rooms.iter_mut().for_each(|room| room.stays = false);
         let found = self.host_for(index)?;
-        (0..self.tally.rooms.len()).filter(|host| *host != found.0).for_each(|host| self.tally.rooms[host].stays = true);
+        (0..self.tally.rooms.len())
+            .filter(|host| *host != found.0)
+            .for_each(|host| self.tally.rooms[host].stays = true);
         Ok(found)
     }
 
@@ -307,8 +310,9 @@ impl<'a> Chooser<'a> {
             let (of, index) = self.index.get_or_insert_with(|| {
                 let mut index = Index::of(hosts);
                 let tally = &self.tally;
-                let bound =
-                    |host: usize| tally.closed[host].as_ref().map_or(tally.rooms[host].bound(*backend), |_| Bound::Closed);
+                let bound = |host: usize| {
+                    tally.closed[host].as_ref().map_or(tally.rooms[host].bound(*backend), |_| Bound::Closed)
+                };
                 (0..hosts).for_each(|host| index.set(host, bound(host)));
                 (*backend, index)
             });
@@ -399,8 +403,7 @@ impl<'a> Chooser<'a> {
         if host > TOLD {
             return Ok((host, format!("the first host with room; {host} before it have none")));
         }
-        let passed: Vec<Passed> =
-            (0..host).map(|other| self.passed(index, other, passed.remove(&other))).collect();
+        let passed: Vec<Passed> = (0..host).map(|other| self.passed(index, other, passed.remove(&other))).collect();
         let passed: String =
             passed.iter().map(|one| format!("; not {}: {}", self.site.hosts[one.host].name, one.why)).collect();
         Ok((host, format!("the first host with room{passed}")))
