@@ -9,6 +9,7 @@ use giusto_verify::check_plan;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::SeedableRng;
+use rustix::time::{clock_gettime, ClockId};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -92,6 +93,6 @@ fn scaled(mut service: Service, top: u64, bottom: u64) -> Service {
 
 /// Of this thread, in ms.
 fn processor_time() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e6
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }

@@ -62,7 +62,7 @@ impl Candidate<'_> {
 pub(crate) fn candidates<'a>(on: &OneHost<'a>, order: usize, company: Company) -> Result<Vec<Candidate<'a>>, Refusal> {
     let service = on.services[order];
     let in_modes = in_modes(service, on.modes);
-    let needs = on.known.needs((service.name.clone(), company, on.host.keep_free), &mut || {
+    let needs = on.known.needs(&service.name, (company, on.host.keep_free), &mut || {
         promises::of(&service.promise).needs(on, service, company)
     })?;
     Ok(needs.into_iter().map(|vcpu| Candidate { order, service, vcpu, in_modes: in_modes.clone() }).collect())

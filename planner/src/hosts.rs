@@ -46,7 +46,7 @@ fn placed(site: &Site, facts: &Facts, only: Option<usize>, answers: &Answers, al
             *part = machines.one(*index, &choice.sets[*index])?;
         }
     }
-    Ok(machines.together(parts, &choice.whys))
+    Ok(machines.together(parts, 0..site.services.len(), &choice.whys))
 }
 
 /// The machines of a site, and what is computed once for them.
@@ -78,10 +78,16 @@ impl<'a> Machines<'a> {
         on(site, index, &known(site, facts, here, index).0, services, answers, known_needs)
     }
 
-    /// Plans of hosts, by their places, as one; `whys` tells of services, by their places, why they are on their hosts.
-    pub(crate) fn together(&self, parts: Vec<(usize, Placed)>, whys: &HashMap<usize, String>) -> Plan {
+    /// Plans of hosts with these `services`, by their places, as one; `whys` tells of services, by their places, why they are
+    /// on their hosts.
+    pub(crate) fn together(
+        &self,
+        parts: Vec<(usize, Placed)>,
+        services: impl Iterator<Item = usize>,
+        whys: &HashMap<usize, String>,
+    ) -> Plan {
         let site = self.site;
-        let order: HashMap<&str, usize> = site.services.iter().map(|s| s.name.as_str()).zip(0..).collect();
+        let order: HashMap<&str, usize> = services.map(|place| (site.services[place].name.as_str(), place)).collect();
         let place = |name: &str| order.get(name).copied().unwrap_or(usize::MAX);
         let (mut services, mut leftovers, mut hosts, mut modes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (index, part) in parts {

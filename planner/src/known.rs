@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// The needs of services on hosts that are alike but for their cores and for what is kept free of them: nothing else of a host
 /// matters.
 #[derive(Default)]
-pub(crate) struct Known(RefCell<HashMap<Asker, Needs>>);
+pub(crate) struct Known(RefCell<HashMap<String, Vec<(Asked, Needs)>>>);
 
 /// Of all hosts of which nothing is known: they are stock machines, for the choice of hosts and, unless a backend is insisted on,
 /// for their plans.
@@ -33,23 +33,24 @@ impl Alike {
     /// A service of this name is no longer what it was.
     pub(crate) fn forget(&mut self, service: &str) {
         for Known(known) in [&mut self.stock, &mut self.insisted] {
-            known.get_mut().retain(|(name, ..), _| name != service);
+            known.get_mut().remove(service);
         }
     }
 }
 
-/// A service by its name, beside whom it is, and what is kept free.
-type Asker = (String, Company, Bandwidth);
+/// Beside whom a service is, and what is kept free.
+type Asked = (Company, Bandwidth);
 type Needs = Result<Vec<Vcpu>, Refusal>;
 
 impl Known {
-    /// What is known, or what `compute` finds.
-    pub(crate) fn needs(&self, asker: Asker, compute: &mut dyn FnMut() -> Needs) -> Needs {
-        if let Some(known) = self.0.borrow().get(&asker) {
+    /// What is known of a service, by its name, or what `compute` finds.
+    pub(crate) fn needs(&self, service: &str, asked: Asked, compute: &mut dyn FnMut() -> Needs) -> Needs {
+        if let Some((_, known)) = self.0.borrow().get(service).and_then(|all| all.iter().find(|(own, _)| *own == asked))
+        {
             return known.clone();
         }
         let needs = compute();
-        self.0.borrow_mut().insert(asker, needs.clone());
+        self.0.borrow_mut().entry(service.to_string()).or_default().push((asked, needs.clone()));
         needs
     }
 }

@@ -187,9 +187,9 @@ impl Standing {
         let machines = Machines::of(&self.site, &facts, &self.answers, &self.alike).ok()?;
         let one = |&host: &usize| Some((host, machines.one(host, &self.tally.sets[host]).ok()?));
         let parts = concerned.iter().map(one).collect::<Option<_>>()?;
-        let mut after = machines.together(parts, &whys);
-        let planned = concerned.iter().flat_map(|&host| &self.tally.sets[host]);
-        origins(planned.map(|&place| &self.site.services[place]), &mut after);
+        let planned = || concerned.iter().flat_map(|&host| self.tally.sets[host].iter().copied());
+        let mut after = machines.together(parts, planned(), &whys);
+        origins(planned().map(|place| &self.site.services[place]), &mut after);
         for (host, part) in concerned.iter().zip(&mut after.hosts) {
             part.latency = self.latency.iter().find(|(of, _)| of == host).map(|(_, latency)| latency.clone());
         }
@@ -234,11 +234,10 @@ impl Standing {
         for (&host, own) in hosts.iter().zip(part.hosts) {
             self.plan.hosts[host] = own;
         }
-        let (site, plan) = (&self.site, &mut self.plan);
-        let old = std::mem::take(&mut plan.services).into_iter().filter(|one| !names.contains(one.on.as_str()));
-        plan.services = merged(site, old, part.services, |one| &one.name);
-        let old = std::mem::take(&mut plan.leftovers).into_iter().filter(|one| !names.contains(one.on.as_str()));
-        plan.leftovers = merged(site, old, part.leftovers, |one| &one.name);
+        let (services, leftovers) = (&mut self.plan.services, &mut self.plan.leftovers);
+        let here = |on: &String| names.contains(on.as_str());
+        put(&self.site, services, part.services, |one| here(&one.on), |one| (&one.name, one.vcpu));
+        put(&self.site, leftovers, part.leftovers, |one| here(&one.on), |one| (&one.name, None));
     }
 
     /// Counts anew what is on some hosts by the plan.
@@ -278,19 +277,30 @@ fn given<'a>(
     (Given { site, stock, known: &alike.stock, now, answers }, tally)
 }
 
-/// Both in the order of the site, in which each is already. O(services).
-fn merged<T>(site: &Site, old: impl Iterator<Item = T>, new: Vec<T>, name: impl Fn(&T) -> &String) -> Vec<T> {
-    let (mut old, mut new) = (old.peekable(), new.into_iter().peekable());
-    let mut all = Vec::new();
-    for service in &site.services {
-        while let Some(one) = old.next_if(|one| *name(one) == service.name) {
-            all.push(one);
+/// Puts `new` entries in the places of old ones of the same names and virtual CPUs, and otherwise where the order of the site has
+/// them; of those that are `here`, the others go.
+fn put<T>(
+    site: &Site,
+    all: &mut Vec<T>,
+    mut new: Vec<T>,
+    here: impl Fn(&T) -> bool,
+    name: impl for<'t> Fn(&'t T) -> (&'t String, Option<u32>),
+) {
+    all.retain_mut(|one| {
+        if !here(one) {
+            return true;
         }
-        while let Some(one) = new.next_if(|one| *name(one) == service.name) {
-            all.push(one);
-        }
+        let at = new.iter().position(|other| name(other) == name(one));
+        at.inspect(|&at| *one = new.remove(at)).is_some()
+    });
+    let turn = |one: &T| {
+        let (service, vcpu) = name(one);
+        (site.services.iter().position(|own| own.name == *service), vcpu)
+    };
+    for one in new {
+        let own = turn(&one);
+        all.insert(all.partition_point(|other| turn(other) < own), one);
     }
-    all
 }
 
 /// Whatever a plan has of a host, without reasons of services.

@@ -7,12 +7,12 @@ mod measured;
 
 use common::{as_if_alone, every_deadline, leftovers, of, percentiles, plan, site, supply, task, walk};
 use giusto_model::{
-    Answer, Bucket, Certificate, Duration, GuestScheduler, HostNetwork, Latency, LatencyMachine, LatencyRun,
-    LatencySpread, LatencyVerdict, ManagerRun, PacketClass, PacketUnit, Plan, Rate, Release, RestsOn, Scheduler,
-    ServerKind, Service, ServiceTime, Site, Stress, Task, Tokens, Uplink, Vif, Within, LATENCY_VERSION,
+    Bucket, Certificate, Duration, GuestScheduler, HostNetwork, Latency, ManagerRun, PacketClass, PacketUnit, Plan, Rate,
+    Release, RestsOn, Scheduler, ServerKind, Service, ServiceTime, Site, Stress, Task, Tokens, Uplink, Vif, Within,
 };
 use giusto_planner::{explain, read_latency, Facts, Refusal};
 use giusto_verify::check_plan;
+use measured::measured;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
