@@ -10,7 +10,7 @@ import threading
 import time
 
 import wire
-from ensemble import ROOM, _die_with_parent, free_ports
+from ensemble import ROOM, die_with_parent, free_ports
 
 LIB = ROOM / "kafka" / "target"
 CLIENT = ROOM / "client" / "target"
@@ -53,7 +53,7 @@ class Broker:
         offset = self.size()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(["java", *HEAP, LOG4J, *flags, "-cp", path, "kafka.Kafka", self.dir / "server.properties"],
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
         return offset
 
     def size(self):
@@ -152,7 +152,7 @@ class Load:
             self.process = subprocess.Popen(["java", *HEAP, LOG4J, "-cp", KAFKA,
                                              "giusto.coordination.kafka.Load", kind, cluster.bootstrap(), *words],
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, bufsize=1,
-                                            preexec_fn=_die_with_parent)
+                                            preexec_fn=die_with_parent)
         self.said = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 

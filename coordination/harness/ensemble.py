@@ -3,6 +3,7 @@
 Nothing outlives the program that started it: every JVM has a parent-death signal.
 """
 import ctypes
+import functools
 import os
 import random
 import shutil
@@ -15,8 +16,8 @@ from pathlib import Path
 import wire
 
 ROOM = Path(__file__).resolve().parent.parent
-LIB = ROOM / "server" / "target"
-ARCHIVE = LIB / "classes.jsa"
+# Where the jar is, as for bin/giusto-zookeeper: another build of it, with another ZooKeeper.
+LIB = Path(os.environ.get("GIUSTO_ZOOKEEPER_LIB", ROOM / "server" / "target"))
 STOCK = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 OURS = "org.apache.zookeeper.server.quorum.RtQuorumPeerMain"
 # As bin/giusto-zookeeper starts java.
@@ -38,7 +39,14 @@ ARMS = {
 _libc = ctypes.CDLL(None)
 
 
-def _die_with_parent():
+@functools.lru_cache(maxsize=None)
+def archive():
+    """The flag with which a server finds its classes linked, as bin/giusto-zookeeper passes it."""
+    done = subprocess.run([ROOM / "bin" / "giusto-zookeeper", "archive"], capture_output=True, text=True, timeout=120)
+    return [f"-XX:SharedArchiveFile={done.stdout.strip()}"] if done.returncode == 0 else []
+
+
+def die_with_parent():
     _libc.prctl(1, signal.SIGKILL)
     os.setpgid(0, 0)
 
@@ -85,15 +93,15 @@ class Server:
     def command(self):
         jar = next(LIB.glob("giusto-zookeeper-*.jar"))
         main, _, script = ARMS[self.arm]
-        archive = [f"-XX:SharedArchiveFile={ARCHIVE}"] if script is OUR_SCRIPT and ARCHIVE.exists() else []
-        return ["java", *script, *archive, *self.ensemble.flags, "-cp", f"{self.ensemble.before}{jar}:{LIB / 'lib'}/*", main, str(self.dir / "zoo.cfg")]
+        linked = archive() if script is OUR_SCRIPT else []
+        return ["java", *script, *linked, *self.ensemble.flags, "-cp", f"{self.ensemble.before}{jar}:{LIB / 'lib'}/*", main, str(self.dir / "zoo.cfg")]
 
     def start(self, arm=None):
         self.arm = arm or self.arm
         self.ensemble.configure(self)
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            preexec_fn=_die_with_parent, env={**os.environ, **self.ensemble.environment_of(self)})
+                                            preexec_fn=die_with_parent, env={**os.environ, **self.ensemble.environment_of(self)})
 
     def kill(self, how=signal.SIGKILL):
         if self.process:

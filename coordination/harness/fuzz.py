@@ -18,7 +18,7 @@ from pathlib import Path
 
 import bodies
 import wire
-from ensemble import ARMS, ROOM, Ensemble, _die_with_parent
+from ensemble import ARMS, ROOM, Ensemble, die_with_parent
 
 # Their log would be as long as what they are told.
 FLAGS = ["-Dzookeeper.loglevel=OFF"]
@@ -147,7 +147,7 @@ def fuzz(classes, ensemble, leader, seed, inputs, black_hole):
     ports = ",".join(str(s.election) for s in ensemble.servers)
     return subprocess.Popen(["nice", "-n", "10", "java", "-Xmx256m", "-cp", classes, "Fuzz", str(seed), str(inputs), ports,
                              str(leader.quorum), black_hole.address, config], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, preexec_fn=_die_with_parent)
+                            text=True, preexec_fn=die_with_parent)
 
 
 def unreadable(ensemble, law):

@@ -1,15 +1,18 @@
 """Starting a server: what is refused and how; the start script; real clients, unchanged, through a leader's death."""
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 import wire
-from ensemble import ROOM, Ensemble, free_ports
+from ensemble import LIB, OURS, ROOM, Ensemble, free_ports
 
 SCRIPT = ROOM / "bin" / "giusto-zookeeper"
 QUIETLY = ["-Dzookeeper.loglevel=ERROR", f"-Dlogback.configurationFile={ROOM / 'harness' / 'logback-stock.xml'}"]
@@ -49,6 +52,110 @@ class Refused(unittest.TestCase):
             done = subprocess.run([SCRIPT, *arguments], env=QUIET, capture_output=True, text=True, timeout=60)
             self.assertEqual(2, done.returncode)
             self.assertIn(text, done.stderr)
+
+
+    def test_a_zookeeper_it_was_not_tested_with(self):
+        """Another release on the class path: what it is, and what to do, before anything is opened."""
+        with tempfile.TemporaryDirectory() as d:
+            other = Path(d) / "org" / "apache" / "zookeeper" / "Version.java"
+            other.parent.mkdir(parents=True)
+            other.write_text('package org.apache.zookeeper; public class Version { public static String getVersion() { return "3.9.99"; } }')
+            subprocess.run(["javac", "-d", d, other], check=True)
+            jar = next(LIB.glob("giusto-zookeeper-*.jar"))
+            (Path(d) / "myid").write_text("1")
+            config = Path(d) / "zoo.cfg"
+
+            def start(*lines):
+                config.write_text("\n".join([f"dataDir={d}", "clientPort=1", "tickTime=1000", "initLimit=5", "syncLimit=2",
+                                             "giusto.features=fcle", *(f"server.{i}=127.0.0.1:2:3" for i in (1, 2, 3)), *lines]))
+                return subprocess.run(["java", "-Xmx64m", *QUIETLY, "-cp", f"{d}:{jar}:{LIB / 'lib'}/*", OURS, config], capture_output=True,
+                                      text=True, timeout=60)
+            refused = start()
+            self.assertEqual(2, refused.returncode)
+            self.assertIn("ZooKeeper 3.9.99", refused.stderr)
+            self.assertIn("or start stock ZooKeeper", refused.stderr)
+            # Named, it goes on: to a port that it may not have.
+            self.assertNotIn("is unknown", start("giusto.zookeeper=3.9.99").stderr)
+            self.assertEqual(2, start("giusto.zookeeper=3.9.98").returncode)
+
+
+class DropInEnsemble(Ensemble):
+    """With a dynamic configuration, which also holds the clients' ports; metrics for Prometheus; the admin server."""
+
+    def __init__(self, directory):
+        super().__init__(directory, ["giusto"] * 3)
+        self.http = {s: free_ports(2) for s in self.servers}
+
+    def configure(self, server):
+        super().configure(server)
+        prometheus, admin = self.http[server]
+        members = server.dir / "members"
+        members.write_text("".join(f"server.{s.number}=127.0.0.1:{s.quorum}:{s.election}:participant;127.0.0.1:{s.client}\n"
+                                   for s in self.servers))
+        config = server.dir / "zoo.cfg"
+        kept = [line for line in config.read_text().splitlines() if not line.startswith(("server.", "clientPort", "admin."))]
+        config.write_text("\n".join([*kept, f"dynamicConfigFile={members}", "reconfigEnabled=true", "standaloneEnabled=false",
+                                     "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+                                     "metricsProvider.httpHost=127.0.0.1", f"metricsProvider.httpPort={prometheus}",
+                                     "admin.enableServer=true", "admin.serverAddress=127.0.0.1", f"admin.serverPort={admin}"]) + "\n")
+
+
+class DropIn(unittest.TestCase):
+    """What the stock distribution has beside the server is there."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.ensemble = DropInEnsemble(Path(cls.scratch.name) / "e")
+        cls.ensemble.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.ensemble.__exit__()
+        cls.scratch.cleanup()
+
+    def admin(self, server, command, data=None):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.ensemble.http[server][1]}/commands/{command}", data,
+                                         {"Authorization": "digest root:root", "Content-Type": "application/octet-stream"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.read()
+
+    def test_metrics_for_prometheus(self):
+        for server in self.ensemble.servers:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.ensemble.http[server][0]}/metrics", timeout=30) as answer:
+                text = answer.read().decode()
+            for name in ("giusto_recovery_bound_us", "znode_count", "jvm_threads_current"):
+                self.assertRegex(text, rf"(?m)^{name} [0-9]")
+
+    def test_the_admin_server_takes_and_restores_snapshots(self):
+        one = self.ensemble.servers[0]
+        self.assertIsNone(json.loads(self.admin(one, "ruok"))["error"])
+        session = wire.Session(one.client)
+        session.create("/kept", b"before")
+        session.sync("/kept")
+        snapshot = self.admin(one, "snapshot?streaming=true")
+        self.assertIn(b"before", snapshot)
+        session.set("/kept", b"after")
+        session.drop()
+        for server in self.ensemble.servers:
+            self.assertIsNone(json.loads(self.admin(server, "restore", snapshot))["error"])
+        for server in self.ensemble.servers:
+            session = wire.Session(server.client)
+            self.assertEqual(b"before", session.get("/kept")[0])
+            session.drop()
+
+    def test_status_finds_the_port(self):
+        for server in self.ensemble.servers:
+            status = subprocess.run([SCRIPT, "status", server.dir / "zoo.cfg"], env=QUIET, capture_output=True, text=True, timeout=60)
+            self.assertEqual(0, status.returncode, status.stderr)
+            self.assertEqual(f"Mode: {server.mode()}\n", status.stdout)
+
+    def test_no_other_number_in_the_log(self):
+        """A rehearsal's servers have numbers, too."""
+        for server in self.ensemble.servers:
+            text = server.text()
+            self.assertIn("recoveries rehearsed", text)
+            self.assertEqual(set(), set(re.findall(r" \[myid:(\d+)\] ", text)) - {str(server.number)})
 
 
 class Memory(unittest.TestCase):

@@ -7,16 +7,21 @@ import ch.qos.logback.core.spi.FilterReply;
 import org.apache.zookeeper.util.ServiceUtils;
 import org.slf4j.ILoggerFactory;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 import org.slf4j.Marker;
 
 /**
  * Keeps what servers of a rehearsal do to the process from being taken for the real server's: their log lines are dropped, none
- * of their failures ends the process, no admin server opens its port.
+ * of their failures ends the process, no admin server opens its port, and log lines do not get their numbers.
  */
 final class Aside {
 
     static final String ADMIN = "admin.enableServer";
 
+    /** What a configuration sets that is parsed: the number of the server in this thread's log lines. */
+    private static final String MYID = "myid";
+
+    private final String myid = MDC.get(MYID);
     private final String admin = System.getProperty("zookeeper." + ADMIN);
     private final ILoggerFactory loggers = LoggerFactory.getILoggerFactory();
     private final Silence silence = new Silence();
@@ -38,6 +43,11 @@ final class Aside {
 
     /** Everything as it was. */
     void end() {
+        if (myid == null) {
+            MDC.remove(MYID);
+        } else {
+            MDC.put(MYID, myid);
+        }
         if (admin == null) {
             System.clearProperty("zookeeper." + ADMIN);
         } else {

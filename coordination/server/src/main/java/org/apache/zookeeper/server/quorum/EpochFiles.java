@@ -3,17 +3,32 @@ package org.apache.zookeeper.server.quorum;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import java.io.FileOutputStream;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.function.LongConsumer;
 import org.apache.zookeeper.common.AtomicFileOutputStream;
 
 /**
- * The epoch files of a data directory, as stock ZooKeeper writes them: a decimal number, forced to a temporary file that is
- * then renamed. Unlike stock it then forces the directory, too: a power loss may undo a rename that nothing was forced after.
+ * The epoch files of a data directory, with stock ZooKeeper's names and contents: a decimal number.
+ *
+ * <p>Stock forces a temporary file that is then renamed. That has the file system write its journal, and with it whatever any process
+ * has written: half a second on a busy disk. So a number is written over the one before, in one sector, which a disk writes as a
+ * whole, and nothing but this sector is forced. A file is replaced as in stock, and then the directory forced too (a power
+ * loss may undo a rename that nothing was forced after), where
+ * <ul>
+ * <li>this process has not replaced it before: what it read may be a page that no disk has, after a forced write that failed;</li>
+ * <li>the last write failed, or the number gets longer;</li>
+ * <li>an epoch is entered after names or lengths of other files changed (a log was cut, a snapshot taken): the forced directory is what
+ * makes these certain.</li>
+ * </ul>
  */
 final class EpochFiles implements EpochStore.Files {
 
@@ -22,6 +37,9 @@ final class EpochFiles implements EpochStore.Files {
 
     private final Path directory;
     private final LongConsumer forcedNs;
+    /** How long the files are that this process replaced, and has written without fail since. */
+    private final Map<String, Integer> lengths = new HashMap<>();
+    private boolean namesChanged;
 
     /**
      * @param directory the snapshot directory
@@ -32,23 +50,65 @@ final class EpochFiles implements EpochStore.Files {
         this.forcedNs = forcedNs;
     }
 
+    /** A log was cut, or a snapshot taken: not certain before the directory is forced. */
+    synchronized void namesChanged() {
+        namesChanged = true;
+    }
+
+    /** Before this process begins: what it reads in the files is on the disk. */
+    synchronized void confirm() throws IOException {
+        for (String name : List.of(QuorumPeer.ACCEPTED_EPOCH_FILENAME, QuorumPeer.CURRENT_EPOCH_FILENAME)) {
+            Path file = directory.resolve(name);
+            if (Files.exists(file)) {
+                // What makes no sense is stock's to refuse.
+                byte[] text = Files.readAllBytes(file);
+                replace(name, text);
+                lengths.put(name, text.length);
+            }
+        }
+    }
+
     @Override
-    public void force(String name, long value) throws IOException {
+    public synchronized void force(String name, long value) throws IOException {
         long start = System.nanoTime();
+        byte[] text = Long.toString(value).getBytes(UTF_8);
+        Integer length = lengths.remove(name);
+        boolean over = length != null && length == text.length && !(namesChanged && name.equals(QuorumPeer.CURRENT_EPOCH_FILENAME));
+        if (!over || !writtenOver(name, text)) {
+            replace(name, text);
+        }
+        lengths.put(name, text.length);
+        forcedNs.accept(System.nanoTime() - start);
+    }
+
+    /** Whether the file was still there, and as long. */
+    private boolean writtenOver(String name, byte[] text) throws IOException {
+        try (FileChannel channel = FileChannel.open(directory.resolve(name), StandardOpenOption.WRITE)) {
+            if (channel.size() != text.length) {
+                return false;
+            }
+            channel.write(ByteBuffer.wrap(text), 0);
+            channel.force(false);
+            return true;
+        } catch (NoSuchFileException e) {
+            return false;
+        }
+    }
+
+    private void replace(String name, byte[] text) throws IOException {
         AtomicFileOutputStream out = new AtomicFileOutputStream(directory.resolve(name).toFile());
         try {
-            out.write(Long.toString(value).getBytes(UTF_8));
+            out.write(text);
         } catch (IOException e) {
             out.abort();
             throw e;
         }
         out.close();
         forceNames();
-        forcedNs.accept(System.nanoTime() - start);
     }
 
     @Override
-    public void stage(String name, long value) throws IOException {
+    public synchronized void stage(String name, long value) throws IOException {
         long start = System.nanoTime();
         try (FileOutputStream out = new FileOutputStream(directory.resolve(name + STAGED).toFile())) {
             out.write(Long.toString(value).getBytes(UTF_8));
@@ -58,7 +118,8 @@ final class EpochFiles implements EpochStore.Files {
     }
 
     @Override
-    public void publish(String name) throws IOException {
+    public synchronized void publish(String name) throws IOException {
+        lengths.remove(name);
         Files.move(directory.resolve(name + STAGED), directory.resolve(name), StandardCopyOption.ATOMIC_MOVE);
         forceNames();
     }
@@ -67,10 +128,12 @@ final class EpochFiles implements EpochStore.Files {
         try (FileChannel channel = FileChannel.open(directory, StandardOpenOption.READ)) {
             channel.force(true);
         }
+        namesChanged = false;
     }
 
     @Override
-    public void write(String name, long value) throws IOException {
+    public synchronized void write(String name, long value) throws IOException {
+        lengths.remove(name);
         Path temporary = directory.resolve(name + STAGED);
         Files.write(temporary, Long.toString(value).getBytes(UTF_8));
         Files.move(temporary, directory.resolve(name), StandardCopyOption.ATOMIC_MOVE);

@@ -50,6 +50,13 @@ final class Rehearsal {
         this.ports = ports(3 * SERVERS);
     }
 
+    /** A rehearsal and nothing else: what java then writes is the archive of linked classes (bin/giusto-zookeeper). */
+    public static void main(String[] args) {
+        new RtQuorumPeerMain(Settings.of(System.getProperties())).prepare();
+        // Threads of the rehearsal that do not end by themselves end with the process.
+        System.exit(0);
+    }
+
     /**
      * How many recoveries were played.
      *
@@ -137,6 +144,11 @@ final class Rehearsal {
             }, "giusto-rehearsal");
             thread.setDaemon(true);
             thread.start();
+        }
+
+        @Override
+        void started() {
+            // It is the real server that counts.
         }
 
         boolean leads() {

@@ -27,11 +27,11 @@ final class RtDatabase extends ZKDatabase {
 
     private static final Logger LOG = LoggerFactory.getLogger(RtDatabase.class);
 
-    private final QuorumPeer peer;
+    private final RtQuorumPeer peer;
     private long unforced; // the first transaction that was written since the log was forced; 0: none
     private boolean failed;
 
-    RtDatabase(FileTxnSnapLog log, QuorumPeer peer) {
+    RtDatabase(FileTxnSnapLog log, RtQuorumPeer peer) {
         super(log);
         this.peer = peer;
     }
@@ -68,6 +68,12 @@ final class RtDatabase extends ZKDatabase {
         } catch (IOException e) {
             throw failed(e);
         }
+    }
+
+    @Override
+    public boolean truncateLog(long zxid) throws IOException {
+        peer.namesChanged();
+        return super.truncateLog(zxid);
     }
 
     /** Refuses writes after a failure: nothing may follow what was taken back. */

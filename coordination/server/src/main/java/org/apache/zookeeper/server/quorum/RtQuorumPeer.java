@@ -1,8 +1,10 @@
 package org.apache.zookeeper.server.quorum;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
+import java.io.File;
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
 import java.util.Set;
@@ -47,6 +49,7 @@ class RtQuorumPeer extends QuorumPeer {
     private final Phases phases;
     private final AtomicLong answers = new AtomicLong();
     private final Seekers seekers = new Seekers();
+    private EpochFiles epochFiles;
     private EpochStore epochs;
     private ExecutorService writer;
     private volatile long lostLeader = -1;
@@ -71,7 +74,8 @@ class RtQuorumPeer extends QuorumPeer {
             thread.setDaemon(true);
             return thread;
         }, new ThreadPoolExecutor.DiscardPolicy());
-        epochs = new EpochStore(settings.epochs, new EpochFiles(log.getSnapDir().toPath(), bound.forced::add), writer);
+        epochFiles = new EpochFiles(log.getSnapDir().toPath(), bound.forced::add);
+        epochs = new EpochStore(settings.epochs, epochFiles, writer);
     }
 
     /** One that was given no log is never started. */
@@ -82,6 +86,11 @@ class RtQuorumPeer extends QuorumPeer {
 
     @Override
     public synchronized void start() {
+        try {
+            epochFiles.confirm();
+        } catch (IOException e) {
+            throw new UncheckedIOException("the epochs of this server cannot be written", e);
+        }
         registerMetrics();
         super.start();
     }
@@ -236,6 +245,12 @@ class RtQuorumPeer extends QuorumPeer {
     protected Follower makeFollower(FileTxnSnapLog log) throws IOException {
         return new RtFollower(this, new FollowerZooKeeperServer(log, this, getZkDb()) {
             @Override
+            public File takeSnapshot(boolean sync, boolean severe) throws IOException {
+                namesChanged();
+                return super.takeSnapshot(sync, severe);
+            }
+
+            @Override
             protected void setState(State state) {
                 super.setState(state);
                 if (state == State.ERROR) {
@@ -248,6 +263,12 @@ class RtQuorumPeer extends QuorumPeer {
     @Override
     protected Observer makeObserver(FileTxnSnapLog log) throws IOException {
         return new RtObserver(this, new ObserverZooKeeperServer(log, this, getZkDb()) {
+            @Override
+            public File takeSnapshot(boolean sync, boolean severe) throws IOException {
+                namesChanged();
+                return super.takeSnapshot(sync, severe);
+            }
+
             @Override
             protected void setState(State state) {
                 super.setState(state);
@@ -356,6 +377,11 @@ class RtQuorumPeer extends QuorumPeer {
         } else {
             super.writeLongToFile(name, value);
         }
+    }
+
+    /** Names or lengths of files beside the epochs changed. */
+    void namesChanged() {
+        epochFiles.namesChanged();
     }
 
     // What our parts ask.

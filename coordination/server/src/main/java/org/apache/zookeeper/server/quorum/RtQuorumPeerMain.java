@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
 import javax.security.sasl.SaslException;
+import org.apache.zookeeper.Version;
 import org.apache.zookeeper.server.ExitCode;
 import org.apache.zookeeper.server.admin.AdminServer.AdminServerException;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog.DatadirException;
@@ -73,6 +74,7 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
         QuorumPeerConfig config = new QuorumPeerConfig();
         config.parse(args[0]);
         settings = Settings.of(System.getProperties());
+        settings.zookeeper(Version.getVersion(), String.valueOf(Version.class.getProtectionDomain().getCodeSource().getLocation()));
         if (!config.isDistributed()) {
             throw new IllegalArgumentException(args[0] + " names no server.N: there is no leader to recover, start stock ZooKeeper");
         }
@@ -81,7 +83,7 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
     }
 
     /** Before stock's classes read their properties, once. */
-    private void prepare() {
+    void prepare() {
         if (settings.epochs == EpochStore.Mode.MEMORY) {
             LOG.warn("giusto.epochs = memory: a power loss can lose acknowledged writes");
             System.err.println("giusto-zookeeper: epochs are only in memory; a power loss can lose acknowledged writes");
@@ -136,6 +138,27 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
 
     @Override
     protected QuorumPeer getQuorumPeer() throws SaslException {
-        return new RtQuorumPeer(settings);
+        return new RtQuorumPeer(settings) {
+            @Override
+            public synchronized void start() {
+                super.start();
+                started();
+            }
+        };
+    }
+
+    /**
+     * It has its data and votes: systemd is told (Type=notify). That it serves, too, takes a quorum, for which the unit of a single
+     * server must not wait.
+     */
+    void started() {
+        if (System.getenv("NOTIFY_SOCKET") == null) {
+            return;
+        }
+        try {
+            new ProcessBuilder("systemd-notify", "--ready").inheritIO().start();
+        } catch (IOException e) {
+            LOG.warn("systemd is not told that this server has started", e);
+        }
     }
 }

@@ -53,7 +53,10 @@ final class Settings {
     static final String DELAY = "giusto.delay";
     static final String MARGIN = "giusto.margin";
     static final String FEATURES = "giusto.features";
-    private static final List<String> KEYS = List.of(EPOCHS, ACCEPT, WAIT, JITTER, DELAY, MARGIN, FEATURES);
+    static final String ZOOKEEPER = "giusto.zookeeper";
+    private static final List<String> KEYS = List.of(EPOCHS, ACCEPT, WAIT, JITTER, DELAY, MARGIN, FEATURES, ZOOKEEPER);
+    /** The ZooKeepers whose classes ours are made for: tests/coordination.sh starts servers of each. */
+    static final List<String> KNOWN = List.of("3.9.4", "3.9.5", "3.9.6");
 
     /** Stock's finalizeWait: no wait of ours is longer. */
     static final long STOCK_WAIT_NS = TimeUnit.MILLISECONDS.toNanos(FastLeaderElection.finalizeWait);
@@ -66,6 +69,8 @@ final class Settings {
     final long delayNs;
     final long marginNs;
     final Set<Feature> features;
+    /** The ZooKeeper that is taken though we do not know it; null: none. */
+    private final String accepted;
 
     private Settings(Map<String, String> given) {
         epochs = epochs(given);
@@ -83,6 +88,25 @@ final class Settings {
             throw new Wrong(JITTER + " + " + DELAY + " + " + MARGIN + " is more than the 200ms that stock ZooKeeper waits");
         }
         features = features(given.get(FEATURES));
+        accepted = given.get(ZOOKEEPER);
+    }
+
+    /**
+     * Ours reach into stock's classes: of another release they may do anything.
+     *
+     * @param version of the ZooKeeper on the class path
+     * @param where it was found
+     * @throws Wrong where neither we know it nor {@code giusto.zookeeper} names it
+     */
+    void zookeeper(String version, String where) {
+        if (!KNOWN.contains(version) && !version.equals(accepted)) {
+            throw new Wrong("ZooKeeper " + version + " (" + where + ") is unknown to this version of giusto-zookeeper, which was tested with "
+                + String.join(", ", KNOWN) + "; put one of these on the class path, or start stock ZooKeeper (same zoo.cfg, same data), or"
+                + " try it on a copy of the data with " + ZOOKEEPER + " = " + version);
+        }
+        if (accepted != null && !version.equals(accepted)) {
+            throw new Wrong(ZOOKEEPER + " = " + accepted + ", but this is ZooKeeper " + version + "; leave the key out");
+        }
     }
 
     /**
