@@ -2,7 +2,9 @@
 import json
 import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -12,7 +14,7 @@ import urllib.request
 from pathlib import Path
 
 import wire
-from ensemble import LIB, OURS, ROOM, Ensemble, free_ports
+from ensemble import LIB, OURS, ROOM, Ensemble, die_with_parent, free_ports
 
 SCRIPT = ROOM / "bin" / "giusto-zookeeper"
 QUIETLY = ["-Dzookeeper.loglevel=ERROR", f"-Dlogback.configurationFile={ROOM / 'harness' / 'logback-stock.xml'}"]
@@ -156,6 +158,72 @@ class DropIn(unittest.TestCase):
             text = server.text()
             self.assertIn("recoveries rehearsed", text)
             self.assertEqual(set(), set(re.findall(r" \[myid:(\d+)\] ", text)) - {str(server.number)})
+
+
+class Package(unittest.TestCase):
+    """The Debian package, unpacked: its unit is sound and hardened, its script starts a server that tells systemd when it votes."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not shutil.which("dpkg-deb"):
+            raise unittest.SkipTest("dpkg-deb is missing")
+        cls.scratch = tempfile.TemporaryDirectory()
+        built = subprocess.run([ROOM.parent / "packaging" / "zookeeper.sh"], capture_output=True, text=True, timeout=300, check=True)
+        cls.deb = ROOM.parent / built.stdout.strip()
+        cls.tree = Path(cls.scratch.name) / "tree"
+        subprocess.run(["dpkg-deb", "-x", cls.deb, cls.tree], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def test_what_is_in_it(self):
+        said = subprocess.run(["dpkg-deb", "-I", self.deb], capture_output=True, text=True, check=True).stdout
+        self.assertIn("Package: giusto-zookeeper", said)
+        self.assertTrue((self.tree / "usr/bin/giusto-zookeeper").is_file())
+        self.assertTrue(list((self.tree / "usr/share/giusto-zookeeper/lib/lib").glob("zookeeper-3.9.*.jar")))
+
+    def test_the_unit(self):
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("systemd-analyze is missing")
+        unit = self.tree / "lib/systemd/system/giusto-zookeeper.service"
+        here = Path(self.scratch.name) / unit.name
+        # Verified where it is not installed: the program by its full path here.
+        here.write_text(unit.read_text().replace("/usr/bin/giusto-zookeeper", f"{self.tree}/usr/bin/giusto-zookeeper"))
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", here], capture_output=True, text=True, timeout=60)
+        self.assertEqual("", "".join(line for line in done.stderr.splitlines(True) if unit.name in line))
+        graded = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager", here], capture_output=True, text=True, timeout=60)
+        level = re.search(r"exposure level for \S+: ([\d.]+)", graded.stdout)
+        self.assertLessEqual(float(level[1]), 2.0, graded.stdout)
+
+    def test_it_starts_and_says_so(self):
+        if not shutil.which("systemd-notify"):
+            self.skipTest("systemd-notify is missing")
+        data, cache = (Path(self.scratch.name) / name for name in ("data", "cache"))
+        data.mkdir()
+        cache.mkdir()
+        (data / "myid").write_text("1")
+        ports = free_ports(7)
+        servers = [f"server.{i + 1}=127.0.0.1:{ports[1 + 2 * i]}:{ports[2 + 2 * i]}" for i in range(3)]
+        config = data / "zoo.cfg"
+        config.write_text("\n".join([f"dataDir={data}", f"clientPort={ports[0]}", "clientPortAddress=127.0.0.1", "tickTime=1000", "initLimit=5",
+                                     "syncLimit=2", "admin.enableServer=false", *servers]) + "\n")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+            told.bind(str(data / "notify"))
+            told.settimeout(300)
+            server = subprocess.Popen([self.tree / "usr/bin/giusto-zookeeper", "start-foreground", config], stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent,
+                                      env={**QUIET, "NOTIFY_SOCKET": str(data / "notify"), "GIUSTO_ZOOKEEPER_CACHE": str(cache)})
+            try:
+                self.assertIn(b"READY=1", told.recv(4096))
+                self.assertEqual(1, len(list(cache.glob("classes-*.jsa"))))
+                # One of three votes, and does not serve.
+                with socket.create_connection(("127.0.0.1", ports[2]), 5):
+                    pass
+            finally:
+                server.terminate()
+                server.communicate(timeout=30)
+        self.assertEqual(143, server.returncode)
 
 
 class Memory(unittest.TestCase):

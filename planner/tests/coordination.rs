@@ -52,6 +52,7 @@ fn three_servers_recover_within_200_ms_with_table_5_3_because_epochs_overlap() {
     assert_eq!(ensemble.machine_loss, ms(1200));
     let text = explain(&found, "coordination").unwrap();
     assert!(text.contains("reserve would take up to 205 ms"), "{text}");
+    assert!(text.contains("C2") && text.contains("TieredStopAtLevel=1"), "{text}");
     // Enough time: the safest of both.
     let relaxed = planned(&Coordination { recovery: ms(205), ..super_of(3) }).unwrap().coordination.unwrap();
     assert_eq!((relaxed.bound, relaxed.epochs), (ms(205), Epochs::Reserve));

@@ -11,6 +11,11 @@ const FEWEST: usize = 3;
 /// The loss of a machine should not go unnoticed for longer: docs/coordination.md, "Loss of a machine".
 const SLOW: Duration = Duration::from_secs(1);
 
+/// What the choice of Java's compilers costs, both ways: docs/coordination.md, "Java".
+const COMPILER: &str = "both compilers, the default: reads and writes cost what stock's do. With JVMFLAGS=-XX:TieredStopAtLevel=1 in \
+                        java.env a recovery was 15 ms shorter (the median beside a busy core), a read took 1.2 and a write 1.15 times \
+                        stock's processor time; the bound holds with either";
+
 /// Decides every parameter of the ensemble, or says what would keep its promise. O(servers).
 pub(crate) fn plan(ensemble: &Coordination) -> Result<CoordinationPlan, Refusal> {
     let wait = ensemble.wait();
@@ -111,6 +116,7 @@ fn written(
         ),
         reason("bound", time(bound.total), format!("all of them; promised {}", time(ensemble.recovery))),
         reason("first write", time(bound.first_write), "and 2 (2 d + h_r + b): a new session and its write"),
+        reason("java", "C2".into(), COMPILER.into()),
         reason(
             "machine lost",
             time(machine_loss),

@@ -32,7 +32,7 @@ final class Rehearsal {
 
     private static final Logger LOG = LoggerFactory.getLogger(Rehearsal.class);
     private static final int SERVERS = 3;
-    private static final int TIMES = 6;
+    private static final int TIMES = 2;
     private static final long POLL_MS = 3;
     /** For a server that was told to end; its thread is a daemon. */
     private static final long JOIN_MS = 3000;

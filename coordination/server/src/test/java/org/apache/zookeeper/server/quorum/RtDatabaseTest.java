@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.io.File;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -173,5 +174,19 @@ class RtDatabaseTest {
         running = false;
         fails();
         assertEquals(List.of(), ends);
+    }
+
+    /** An epoch is entered with the directory forced where the log was cut before: a power loss may undo the cut, not the epoch alone. */
+    @Test
+    void whoseLogIsCutEntersTheNextEpochWithIt() throws Exception {
+        Path epoch = peer.getTxnFactory().getSnapDir().toPath().resolve(QuorumPeer.CURRENT_EPOCH_FILENAME);
+        peer.writeLongToFile(QuorumPeer.CURRENT_EPOCH_FILENAME, 1);
+        Files.createLink(dir.resolve("kept"), epoch);
+        peer.writeLongToFile(QuorumPeer.CURRENT_EPOCH_FILENAME, 2);
+        assertEquals("2", Files.readString(dir.resolve("kept")));
+        peer.getZkDb().truncateLog(0);
+        peer.writeLongToFile(QuorumPeer.CURRENT_EPOCH_FILENAME, 3);
+        assertEquals("2", Files.readString(dir.resolve("kept")));
+        assertEquals("3", Files.readString(epoch));
     }
 }
