@@ -7,8 +7,9 @@ mod measured;
 
 use common::{as_if_alone, every_deadline, leftovers, of, percentiles, plan, site, supply, task, walk};
 use giusto_model::{
-    Bucket, Certificate, Duration, GuestScheduler, HostNetwork, Latency, ManagerRun, PacketClass, PacketUnit, Plan, Rate,
-    Release, RestsOn, Scheduler, ServerKind, Service, ServiceTime, Site, Stress, Task, Tokens, Uplink, Vif, Within,
+    Bucket, Certificate, Duration, GuestScheduler, HostNetwork, Latency, ManagerRun, PacketClass, PacketUnit, Plan,
+    Rate, Release, RestsOn, Scheduler, ServerKind, Service, ServiceTime, Site, Stress, Task, Tokens, Uplink, Vif,
+    Within,
 };
 use giusto_planner::{explain, read_latency, Facts, Refusal};
 use giusto_verify::check_plan;

@@ -116,7 +116,7 @@ fn written(
         ),
         reason("bound", time(bound.total), format!("all of them; promised {}", time(ensemble.recovery))),
         reason("first write", time(bound.first_write), "and 2 (2 d + h_r + b): a new session and its write"),
-        reason("java", "C2".into(), COMPILER.into()),
+        reason("java", "C2", COMPILER),
         reason(
             "machine lost",
             time(machine_loss),
