@@ -34,6 +34,8 @@ struct Source {
     is_active: bool,
     /// One stream a task: what a task draws does not depend on how the jobs of others are scheduled.
     rng: ChaCha8Rng,
+    /// Of the noise of its execution times; the same one where they have none.
+    noise: ChaCha8Rng,
 }
 
 /// Tasks and queue of one server.
@@ -55,8 +57,14 @@ impl Guests {
             }
             for _ in 0..task.copies {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
-                rng.set_stream((index as u64) << 32 | sources.len() as u64);
-                sources.push(Source::new(task, &workload.sporadic, rng));
+                let stream = (index as u64) << 32 | sources.len() as u64;
+                rng.set_stream(stream);
+                let mut noise = rng.clone();
+                if let Execution::Noisy { seed, .. } = workload.execution {
+                    noise = ChaCha8Rng::seed_from_u64(seed);
+                    noise.set_stream(stream);
+                }
+                sources.push(Source::new(task, &workload.sporadic, rng, noise));
             }
         }
         match &workload.sporadic {
@@ -75,6 +83,11 @@ impl Guests {
             }
             // A job of nothing would never be seen.
             bounded(samples, index, "execution", 1)?;
+        }
+        if let Execution::Noisy { ppm, .. } = &workload.execution {
+            if ppm.is_empty() || ppm.contains(&0) {
+                return Err(Error::NoSamples { index });
+            }
         }
         let execution = workload.execution.clone();
         Ok(Guests { guest: workload.guest, execution, sources, queue: BinaryHeap::new() })
@@ -174,7 +187,7 @@ pub(crate) fn bounded(samples: &[u64], index: usize, what: &'static str, least: 
 }
 
 impl Source {
-    fn new(task: &Task, sporadic: &Sporadic, rng: ChaCha8Rng) -> Self {
+    fn new(task: &Task, sporadic: &Sporadic, rng: ChaCha8Rng, noise: ChaCha8Rng) -> Self {
         let kept = task.release == Release::KeptOffset;
         Source {
             period: task.period.ns(),
@@ -186,6 +199,7 @@ impl Source {
             backlog: VecDeque::new(),
             is_active: false,
             rng,
+            noise,
         }
     }
 
@@ -214,6 +228,10 @@ impl Source {
                 self.rng.random_range((least as u64).max(1)..=self.wcet)
             }
             Execution::Samples(samples) => samples[self.rng.random_range(0..samples.len())],
+            Execution::Noisy { ppm, .. } => {
+                let factor = u128::from(ppm[self.noise.random_range(0..ppm.len())]);
+                ((u128::from(self.wcet) * factor / 1_000_000) as u64).clamp(1, LONGEST)
+            }
         }
     }
 }

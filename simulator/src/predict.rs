@@ -84,6 +84,10 @@ fn asked(workload: &Workload) -> f64 {
         Execution::Worst => task.wcet.ns() as f64,
         Execution::Uniform { percent } => task.wcet.ns() as f64 * (100.0 + f64::from(*percent)) / 200.0,
         Execution::Samples(times) => times.iter().map(|&ns| ns as f64).sum::<f64>() / times.len().max(1) as f64,
+        Execution::Noisy { ppm, .. } => {
+            let mean = ppm.iter().map(|&factor| f64::from(factor)).sum::<f64>() / ppm.len().max(1) as f64;
+            task.wcet.ns() as f64 * mean / 1e6
+        }
     };
     let of = |task: &Task| mean(task) * f64::from(task.copies) / task.period.ns().max(1) as f64;
     workload.tasks.iter().map(of).sum()

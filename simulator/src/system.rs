@@ -115,6 +115,14 @@ pub enum Execution {
     },
     /// Drawn from measured values, in ns, whatever the task's worst case; not empty, each from 1 ns to 73 years.
     Samples(Arc<[u64]>),
+    /// C times a drawn factor, in millionths, as measured on a machine where the same work does not always take the same: also more than
+    /// C. Not empty, none 0.
+    Noisy {
+        /// What is drawn from.
+        ppm: Arc<[u32]>,
+        /// Of the factors alone: with another, the same jobs come at the same times.
+        seed: u64,
+    },
 }
 
 /// Releases of tasks that do not keep an offset.

@@ -202,3 +202,31 @@ fn a_short_schedule_is_drawn_and_a_long_one_refused() {
     assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && !svg.contains("b<c"));
     assert!(simulate(&system, ns(1_000_000), 0, &mut Gantt::default()).is_err());
 }
+
+#[test]
+fn noise_lengthens_jobs_by_measured_factors_and_moves_no_arrival() {
+    let played = |seed, noise| {
+        let execution = Execution::Noisy { ppm: vec![900_000, 1_000_000, 1_200_000].into(), seed: noise };
+        let random = Workload {
+            execution,
+            ..workload(vec![task(1_000, 10_000), task(2_000, 50_000)], Guest::Fifo, Sporadic::Random)
+        };
+        jobs(&System::new(Order::FixedPriority, vec![whole(random)]), 20_000_000, seed)
+    };
+    let [one, other] = [played(1, 1), played(1, 2)];
+    let releases = |jobs: &[JobRecord]| jobs.iter().map(|job| (job.task, job.job, job.release)).collect::<Vec<_>>();
+    assert_eq!(releases(&one), releases(&other), "arrivals are another stream");
+    assert_ne!(releases(&one), releases(&played(2, 1)));
+    assert_ne!(one, other);
+    // One that never waits takes a factor of its time.
+    let took = |jobs: &[JobRecord], factor: u64| {
+        jobs.iter().filter(|job| job.task == 0 && job.response_ns() == Some(factor)).count()
+    };
+    assert!([900, 1_000, 1_200].iter().all(|&ns| took(&one, ns) > 200), "all three factors occur");
+    for ppm in [vec![], vec![1, 0]] {
+        let execution = Execution::Noisy { ppm: ppm.into(), seed: 0 };
+        let wrong = Workload { execution, ..workload(vec![task(1, 10)], Guest::Fifo, Sporadic::Densest) };
+        let system = System::new(Order::FixedPriority, vec![whole(wrong)]);
+        assert!(simulate(&system, ns(100), 0, &mut Unobserved).is_err());
+    }
+}

@@ -1,6 +1,6 @@
 //! The experiment of each study.
 
-use crate::{akita, csa, m2, mdds1, rtzk, srtm, vatc, vm_latency};
+use crate::{akita, csa, m2, mdds1, rtzk, srtm, vas, vatc, vm_latency};
 use crate::{Error, Name, Size};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,6 +46,7 @@ pub fn run(
         Name::AkitaMulti => akita::multi::run(size, played),
         Name::AkitaShares => akita::shares::run(size, played),
         Name::AkitaScale => akita::scale::run(size, played),
+        Name::VasSynthetic => vas::synthetic::run(size, played),
         Name::VmLatency => vm_latency::run(size, played),
     }
 }

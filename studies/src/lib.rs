@@ -20,6 +20,7 @@ pub mod sets;
 mod size;
 mod srtm;
 mod tables;
+mod vas;
 mod vatc;
 mod vm_latency;
 

@@ -65,13 +65,15 @@ pub enum Name {
     AkitaShares,
     /// [Asy20, § 4.3, Figs 8 and 9].
     AkitaScale,
+    /// [LiH21, § 3.4.1, Figs 3.6 to 3.11].
+    VasSynthetic,
     /// Abe22, latencies of hosts and guests, measured on this machine.
     VmLatency,
 }
 
 impl Name {
     /// All that are played in virtual time.
-    pub const VIRTUAL: [Name; 18] = [
+    pub const VIRTUAL: [Name; 19] = [
         Name::CsaPeriod,
         Name::CsaEtf,
         Name::CsaArinc,
@@ -90,6 +92,7 @@ impl Name {
         Name::AkitaMulti,
         Name::AkitaShares,
         Name::AkitaScale,
+        Name::VasSynthetic,
     ];
 
     /// What a machine must have on which it is played; `None` where all of it happens in virtual time.
@@ -146,6 +149,7 @@ impl Name {
             Name::AkitaMulti => "akita-multi",
             Name::AkitaShares => "akita-shares",
             Name::AkitaScale => "akita-scale",
+            Name::VasSynthetic => "vas-synthetic",
             Name::VmLatency => "vm-latency",
         }
     }
