@@ -20,10 +20,11 @@ result=docs/soak.txt
 	/usr/bin/python3 tests/first.py 20 | grep -E "of 20$|the truth"
 	/usr/bin/python3 tests/doctor.py Kept 2>/dev/null | grep -E "kept|cannot tell"
 	/usr/bin/python3 tests/e2e.py ThisHost 2>&1 | tail -3
+	scripts/spark.sh || true
 	for study in csa-period csa-etf csa-arinc m2-static-cost mdds1-sweep mdds1-select mdds1-synthetic mdds1-measured mdds1-redis \
 		srtm-penalty srtm-concentration srtm-maxmin srtm-correlation srtm-convergence vatc-packetrate vatc-interference \
 		vatc-bucket vatc-rebalance \
-		m2-latency m2-deadline-misses akita-quality akita-memcached akita-multi akita-shares akita-scale vas-synthetic; do
+		m2-latency m2-deadline-misses akita-quality akita-memcached akita-multi akita-shares akita-scale vas-synthetic vas-redis vas-spark; do
 		target/release/giusto study run $study | sed -n '1p;/ FAIL$/p' || [[ ${PIPESTATUS[0]} = [36] ]]
 	done
 	tests/messaging.sh soak | grep -E '^((bucket|gate|broker|holder|ledger|distribute|simulate|predict|store|distributor|client|fleet|messaging): |(--- )?FAIL|ok)' || [ ${PIPESTATUS[0]} = 77 ]

@@ -157,6 +157,10 @@ fn describe(service: &Service) -> Vec<String> {
         }
         (promise, _) => promise.to_string(),
     };
+    let promise = match &service.copies {
+        None => promise,
+        Some(copies) => format!("{promise}, {} copies", copies.count),
+    };
     let promise = match &service.criticality {
         None => promise,
         Some(SiteCriticality::Low) => format!("{promise}; low"),

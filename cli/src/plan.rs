@@ -398,7 +398,7 @@ pub(crate) fn assumed(plan: &Plan) -> String {
 /// `cache on core 1: 14 ms every 40 ms (30 % + 5 points of margin)`, and by whom if not by the kernel's deadline scheduler.
 pub(crate) fn service(plan: &ServicePlan) -> String {
     let server = plan.server;
-    let vcpu = plan.vcpu.map_or(String::new(), |vcpu| format!(", virtual CPU {vcpu},"));
+    let vcpu = plan.part().map_or(String::new(), |part| format!(", {part},"));
     let share = giusto_planner::asked(plan);
     let by = if plan.backend == Backend::Deadline { String::new() } else { format!(", backend {}", plan.backend) };
     let predicted = match &plan.certificate {

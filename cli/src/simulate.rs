@@ -26,6 +26,9 @@ struct Row {
     on: String,
     /// The virtual CPU, where it is one of a VM.
     vcpu: Option<u32>,
+    /// The same in words.
+    #[serde(skip)]
+    part: Option<String>,
     /// A server kind, `credit` or `fair`.
     scheduler: String,
     seed: u64,
@@ -78,6 +81,7 @@ impl Row {
             service: service.name.clone(),
             on: service.on.clone(),
             vcpu: service.vcpu,
+            part: service.part(),
             scheduler: under.to_string(),
             seed,
             seeds: 0,
@@ -195,7 +199,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let mut lines =
         vec![["service", "under", "jobs", "p50", "p99", "p99.9", "max", "left to others"].map(String::from).to_vec()];
     for row in &rows {
-        let name = row.vcpu.map_or(row.service.clone(), |vcpu| format!("{}, virtual CPU {vcpu}", row.service));
+        let name = row.part.as_ref().map_or(row.service.clone(), |part| format!("{}, {part}", row.service));
         let (Some(p), Some(share)) = (&row.prediction, row.competitor_share) else {
             let nothing = "-".to_string();
             lines.push([vec![name, row.scheduler.clone()], vec![nothing; 6]].concat());

@@ -47,6 +47,11 @@ pub trait Backend: Send {
     /// Called again for members that have come since, and with a process that is about to run its program.
     fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error>;
 
+    /// Leaves `threads` of `server`, which may have them, to another server of their service, which keeps them next.
+    fn part_with(&mut self, _server: &ServicePlan, _threads: &[u32]) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Whether it knows `server`: in force, or kept ready.
     fn holds(&self, server: &ServicePlan) -> bool;
 

@@ -28,7 +28,7 @@ pub struct Contained {
 }
 
 impl Contained {
-    /// Makes the groups of the service `name`, on record before. With a `core` it can have no other one, whatever
+    /// Makes the groups of the service `name`, on record before. With `cores` it can have no other ones, whatever
     /// affinity its threads give themselves, where the controller for that is there; `None`: this machine has no
     /// hierarchy for it, or Giusto no right to use it.
     ///
@@ -37,7 +37,7 @@ impl Contained {
     pub fn make(
         name: &str,
         process: &Process,
-        core: Option<u32>,
+        cores: &[u32],
         record: &mut dyn Recorder,
     ) -> Result<Option<Contained>, Error> {
         let Some(tree) = Tree::find() else { return Ok(None) };
@@ -86,13 +86,13 @@ impl Contained {
             Some(Cpusets::V2(root)) if root == tree.root() => Some(root.clone()),
             _ => None,
         };
-        let cpuset = cpusets.zip(core);
-        let cores = match &cpuset {
-            Some((Cpusets::V1(root), _)) => {
+        let cpuset = cpusets.filter(|_| !cores.is_empty());
+        let file = match &cpuset {
+            Some(Cpusets::V1(root)) => {
                 limits.push(root.join(&folder));
                 Some(root.join(&folder).join("cpuset.cpus"))
             }
-            Some((Cpusets::V2(root), _)) if root == tree.root() => {
+            Some(Cpusets::V2(root)) if root == tree.root() => {
                 enable(root, "cpuset", record)?;
                 Some(group.folder().join("cpuset.cpus"))
             }
@@ -107,7 +107,7 @@ impl Contained {
             }
             done => done.map_err(|why| broken("make", group.folder(), &why))?,
         }
-        let contained = Contained { group, limits, cores, isolated };
+        let contained = Contained { group, limits, cores: file, isolated };
         let equip = || {
             for folder in &contained.limits {
                 Real.make(folder).map_err(|why| broken("make", folder, &why))?;
@@ -116,22 +116,24 @@ impl Contained {
                 Real.write(&file, &value.to_string())
                     .map_err(|why| broken(&format!("write {value} to"), &file, &why))?;
             }
-            if let Some((Cpusets::V1(root), _)) = &cpuset {
+            if let Some(Cpusets::V1(root)) = &cpuset {
                 let file = root.join(&folder).join("cpuset.mems");
                 let all = Real.read(&root.join("cpuset.mems")).map_err(|why| broken("read", root, &why))?;
                 Real.write(&file, all.trim()).map_err(|why| broken("write to", &file, &why))?;
             }
-            core.map_or(Ok(()), |core| contained.keep_on(core))
+            contained.keep_on(cores)
         };
         // What is half made would be in the way of the next try.
         equip().inspect_err(|_| _ = contained.end(std::time::Duration::ZERO))?;
         Ok(Some(contained))
     }
 
-    /// Gives it another core, if it was made for one.
-    pub fn keep_on(&self, core: u32) -> Result<(), Error> {
+    /// Gives it other cores, if it was made for some.
+    pub fn keep_on(&self, cores: &[u32]) -> Result<(), Error> {
         let Some(file) = &self.cores else { return Ok(()) };
-        Real.write(file, &core.to_string()).map_err(|why| broken(&format!("write {core} to"), file, &why))
+        let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+        let cores = cores.join(",");
+        Real.write(file, &cores).map_err(|why| broken(&format!("write {cores} to"), file, &why))
     }
 
     /// Its group, and those of its name on isolated cores (v2).

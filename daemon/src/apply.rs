@@ -94,7 +94,7 @@ fn add(deployment: &mut Deployment, service: &str, plan: &Plan) -> Result<(), Er
 fn begin(deployment: &mut Deployment, service: &str, plan: &Plan) -> Result<(), Error> {
     for goal in plan.services.iter().filter(|goal| goal.name == service) {
         deployment.admit(goal)?;
-        deployment.enter(goal)?;
+        deployment.enter(goal, plan)?;
         deployment.reserve(deployment.parts.len() - 1)?;
     }
     for goal in plan.leftovers.iter().filter(|goal| goal.name == service) {

@@ -5,12 +5,14 @@ use crate::modal::Modal;
 use crate::packets::Packets;
 use crate::spinner::Spinner;
 use crate::watchdog::clock;
+use crate::workers::Workers;
 use crate::{Before, Error, Journal, Running};
 use giusto_compute::manager::Beats;
 use giusto_compute::sched::{self, Attr, Thread};
 use giusto_compute::{Ground, Machine, Parked, Quota, Recorder};
 use giusto_model::{Duration, LeftoverPlan, Plan, ServicePlan};
 use rustix::time::ClockId;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,6 +30,8 @@ pub struct Deployment<'j> {
     pub(crate) backends: Backends,
     pub(crate) beats: Beats,
     pub(crate) services: Vec<Running>,
+    /// By service, of those with copies.
+    workers: RefCell<BTreeMap<String, Workers>>,
     /// Servers in the order of the plan; a virtual machine has one a vCPU.
     pub(crate) parts: Vec<ServicePlan>,
     pub(crate) leftovers: Vec<Leftover>,
@@ -83,6 +87,7 @@ impl<'j> Deployment<'j> {
             backends: Backends::default(),
             beats: beats.clone(),
             services: Vec::new(),
+            workers: RefCell::default(),
             parts: Vec::new(),
             leftovers: Vec::new(),
             packets: None,
@@ -95,7 +100,7 @@ impl<'j> Deployment<'j> {
         // From here on, whatever fails is undone when the deployment is dropped.
         deployment.backends.prepare(&plan.services, Ground { machine, beats }, deployment.journal)?;
         for service in &plan.services {
-            deployment.enter(service)?;
+            deployment.enter(service, plan)?;
         }
         for plan in &plan.leftovers {
             deployment.enter_leftover(plan)?;
@@ -119,19 +124,20 @@ impl<'j> Deployment<'j> {
 
     /// Starts or finds a service of the plan, unless another server of it has, and keeps it to its core; it has no server yet.
     /// A started one is on its core before its first instruction.
-    pub(crate) fn enter(&mut self, plan: &ServicePlan) -> Result<(), Error> {
+    pub(crate) fn enter(&mut self, plan: &ServicePlan, whole: &Plan) -> Result<(), Error> {
         self.parts.push(plan.clone());
         let index = self.parts.len() - 1;
         if !self.services.iter().any(|running| running.name == plan.name) {
             self.is_here();
             let logs = self.logs.clone();
             // Where the kernel isolates cores, it keeps a service to its own by itself.
-            let core = Some(plan.core).filter(|_| !plan.backend.abilities().isolates);
+            let own = whole.services.iter().filter(|other| other.name == plan.name);
+            let cores: Vec<u32> = own.map(|other| other.core).filter(|_| !plan.backend.abilities().isolates).collect();
             let mut before = |before: Before| match before {
                 Before::Made(undo) => self.journal.intend(&undo),
                 Before::Runs(leader) => self.keep_to_core(index, Some(leader)).map_err(io::Error::other),
             };
-            let running = Running::begin(&plan.name, &plan.origin, &plan.process, core, &logs, &mut before)?;
+            let running = Running::begin(&plan.name, &plan.origin, &plan.process, &cores, &logs, &mut before)?;
             if let Some(load) = &plan.load {
                 let patience = Duration::from_secs(10);
                 let listening =
@@ -173,7 +179,7 @@ impl<'j> Deployment<'j> {
             Before::Made(undo) => self.journal.intend(&undo),
             Before::Runs(leader) => self.keep_spread(index, vec![leader.tid]).map_err(io::Error::other),
         };
-        Running::begin(&plan.name, &plan.origin, &plan.process, None, &logs, &mut before)
+        Running::begin(&plan.name, &plan.origin, &plan.process, &[], &logs, &mut before)
     }
 
     /// Starts a service again that has ended: in its cgroup, on its core and under its server before its first instruction.
@@ -244,10 +250,14 @@ impl<'j> Deployment<'j> {
         parts.chain(self.leftovers.iter().map(|leftover| (None, &leftover.running)))
     }
 
-    /// Who is scheduled by a server: the processes of its service, or the thread of its vCPU.
+    /// Who is scheduled by a server: the processes of its service, the thread of its vCPU, or its workers.
     pub(crate) fn members(&self, plan: &ServicePlan) -> Result<Vec<u32>, Error> {
         let Some(running) = self.services.iter().find(|running| running.name == plan.name) else { return Ok(vec![]) };
         let Some(vcpu) = plan.vcpu else { return Ok(running.processes()) };
+        if let Some(copies) = plan.copies.as_ref().filter(|copies| copies.threads.is_some()) {
+            let mut workers = self.workers.borrow_mut();
+            return Ok(workers.entry(plan.name.clone()).or_default().of(&running.processes(), copies, vcpu));
+        }
         let vcpus = running.vcpus()?;
         let none = || Error::Service {
             name: plan.name.clone(),
@@ -303,6 +313,11 @@ impl<'j> Deployment<'j> {
             Err(_) if self.backends.holds(plan) => return Ok(()),
             members => members?,
         };
+        if plan.copies.is_some() {
+            // A worker is born where the thread is that started it.
+            let others = self.parts.iter().filter(|other| other.name == plan.name && other.vcpu != plan.vcpu);
+            others.into_iter().try_for_each(|other| self.backends.of(other.backend).part_with(other, &members))?;
+        }
         Ok(self.backends.of(plan.backend).keep(plan, &members, self.journal)?)
     }
 

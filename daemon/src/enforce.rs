@@ -77,7 +77,7 @@ fn reserve(deployment: &mut Deployment, index: usize) -> Result<(), Error> {
     deployment.is_here();
     let how = deployment.reserve(index)?;
     let plan = &deployment.parts[index];
-    let vcpu = plan.vcpu.map(|vcpu| format!(", virtual CPU {vcpu}")).unwrap_or_default();
+    let vcpu = plan.part().map(|part| format!(", {part}")).unwrap_or_default();
     tracing::info!(service = plan.name, core = plan.core, "{}{vcpu}: {how}", plan.name);
     Ok(())
 }

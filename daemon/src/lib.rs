@@ -50,6 +50,7 @@ mod trial;
 mod undo_entry;
 mod vm;
 mod watchdog;
+mod workers;
 
 pub use adapt::{Again, Factors};
 pub use calibrate::{calibrate, cost, Calibration, Subject};

@@ -280,7 +280,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let spin = giusto_model::Origin::Start(["sh", "-c", "while :; do :; done"].map(String::from).to_vec());
         let mut running =
-            Running::begin("test-spin", &spin, &Default::default(), None, folder.path(), &mut |_| Ok(())).unwrap();
+            Running::begin("test-spin", &spin, &Default::default(), &[], folder.path(), &mut |_| Ok(())).unwrap();
         let mut meter = Meter::default();
         service(None, &running, threads(&running), &mut meter);
         std::thread::sleep(Duration::from_millis(50));

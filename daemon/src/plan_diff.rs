@@ -6,7 +6,7 @@
 //! limits, environment or directory changed is removed and added.
 
 use giusto_model::{
-    Backend, Bandwidth, Cap, Criticality, Duration, NetworkPlan, Origin, Plan, Process, Server, ServicePlan,
+    Backend, Bandwidth, Cap, Copies, Criticality, Duration, NetworkPlan, Origin, Plan, Process, Server, ServicePlan,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +62,7 @@ struct Held {
     origin: Origin,
     /// As it is from the start of its processes.
     process: Process,
+    copies: Option<Copies>,
     place: Place,
 }
 
@@ -90,14 +91,19 @@ impl Layout {
             let place = Place::Reserved { core, backend, server, criticality, cap };
             (
                 (service.name.clone(), service.vcpu),
-                Held { origin: service.origin.clone(), process: service.process.at_start(), place },
+                Held {
+                    origin: service.origin.clone(),
+                    process: service.process.at_start(),
+                    copies: service.copies.clone(),
+                    place,
+                },
             )
         });
         let leftovers = plan.leftovers.iter().map(|leftover| {
             let place = Place::Spread { cores: leftover.cores.clone(), at_most: leftover.at_most };
             (
                 (leftover.name.clone(), None),
-                Held { origin: leftover.origin.clone(), process: leftover.process.at_start(), place },
+                Held { origin: leftover.origin.clone(), process: leftover.process.at_start(), copies: None, place },
             )
         });
         let parked = plan.hosts.iter().flat_map(|host| host.parked.iter().copied());
@@ -127,9 +133,10 @@ impl Layout {
         }
     }
 
-    /// Where a service comes from and how it is run, if it is there.
-    fn origin(&self, service: &str) -> Option<(&Origin, &Process)> {
-        self.0.iter().find(|((name, _), _)| name == service).map(|(_, held)| (&held.origin, &held.process))
+    /// Where a service comes from, how it is run and which workers it has, if it is there.
+    fn origin(&self, service: &str) -> Option<(&Origin, &Process, &Option<Copies>)> {
+        let held = self.0.iter().find(|((name, _), _)| name == service).map(|(_, held)| held)?;
+        Some((&held.origin, &held.process, &held.copies))
     }
 
     /// Each service once.

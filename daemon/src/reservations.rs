@@ -17,7 +17,8 @@ impl Deployment<'_> {
         let members = self.members(plan)?;
         let isolates = plan.backend.abilities().isolates; // then the kernel keeps it there
         if let Some(contained) = self.service(&plan.name).and_then(Running::contained).filter(|_| !isolates) {
-            contained.keep_on(plan.core)?;
+            let own = self.parts.iter().filter(|part| part.name == plan.name);
+            contained.keep_on(&own.map(|part| part.core).collect::<Vec<_>>())?;
         }
         Ok(self.backends.of(plan.backend).hold(plan, &members, self.journal)?)
     }

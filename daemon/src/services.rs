@@ -112,7 +112,7 @@ impl Running {
         name: &str,
         origin: &Origin,
         process: &Process,
-        core: Option<u32>,
+        cores: &[u32],
         logs: &Path,
         before: &mut Prepare<'_>,
     ) -> Result<Running, Error> {
@@ -134,7 +134,7 @@ impl Running {
             Source::Child(_) => {
                 running.log = Some(logs.join(format!("{name}.log")));
                 running.contained =
-                    Contained::make(name, process, core, &mut Written(before)).map_err(|why| match why {
+                    Contained::make(name, process, cores, &mut Written(before)).map_err(|why| match why {
                         giusto_compute::Error::Lacks(lack) => Error::Lacks { what: lack.what, how: lack.how },
                         other => other.into(),
                     })?;

@@ -11,7 +11,7 @@ fn begin(name: &str, origin: &Origin, logs: &Path, before: &mut Prepare<'_>) -> 
         &format!("test-{}-{name}-{number}", std::process::id()),
         origin,
         &Process::default(),
-        None,
+        &[],
         logs,
         before,
     )
@@ -146,7 +146,7 @@ fn a_service_has_the_time_to_end_that_it_asks_for() {
         let origin = Origin::Start(words.map(String::from).to_vec());
         let name = format!("test-{}-{name}", std::process::id());
         let process = Process { end_within, ..Process::default() };
-        let mut running = Running::begin(&name, &origin, &process, None, folder.path(), &mut |_| Ok(())).unwrap();
+        let mut running = Running::begin(&name, &origin, &process, &[], folder.path(), &mut |_| Ok(())).unwrap();
         if running.contained().is_none() {
             return;
         }
@@ -162,7 +162,7 @@ fn begin_with(after_end: &[&str], logs: &Path) -> Running {
     let process = Process { after_end: after_end.iter().map(|word| word.to_string()).collect(), ..Process::default() };
     let name = format!("test-{}-after-{}", std::process::id(), logs.file_name().unwrap().to_string_lossy());
     let script = "(setsid sleep 1000 &); echo begun; exit 7";
-    Running::begin(&name, &shell(script), &process, None, logs, &mut |_| Ok(())).unwrap()
+    Running::begin(&name, &shell(script), &process, &[], logs, &mut |_| Ok(())).unwrap()
 }
 
 #[test]
@@ -346,13 +346,13 @@ fn a_service_that_a_mode_has_stopped_is_not_started_nor_waited_for() {
 fn half_made_groups_are_removed_so_that_the_next_try_is_not_refused() {
     let folder = tempfile::tempdir().unwrap();
     let name = format!("test-{}-half", std::process::id());
-    let start = |core| {
-        Running::begin(&name, &shell("exec sleep 1000"), &Process::default(), core, folder.path(), &mut |_| Ok(()))
+    let start = |cores: &[u32]| {
+        Running::begin(&name, &shell("exec sleep 1000"), &Process::default(), cores, folder.path(), &mut |_| Ok(()))
     };
     // There is no such core: its cpuset cannot be set, where there is one.
-    if start(Some(8191)).is_ok() {
+    if start(&[8191]).is_ok() {
         return;
     }
-    let mut running = start(None).unwrap();
+    let mut running = start(&[]).unwrap();
     running.end();
 }

@@ -44,6 +44,8 @@ pub struct Abilities {
     /// Whether a constant_bandwidth server of its begins a new period at each wake-up after which its old budget and
     /// deadline would exceed its bandwidth; if not, budgets come on a grid that work does not know.
     pub at_wake_up: bool,
+    /// Whether single threads of a service, such as virtual CPUs, can have servers of their own.
+    pub single_threads: bool,
     /// Whether a thread of Giusto's on every core does it, which takes a part of that core; if not, the kernel says
     /// what it admits.
     pub own_thread: bool,
@@ -112,6 +114,7 @@ const DEADLINE: Abilities = Abilities {
     at_the_tick: true,
     alone: false,
     at_wake_up: true,
+    single_threads: false,
     own_thread: false,
     isolates: true,
     servers: usize::MAX,
@@ -135,6 +138,7 @@ const MANAGER: Abilities = Abilities {
     at_the_tick: false,
     alone: false,
     at_wake_up: true,
+    single_threads: true,
     own_thread: true,
     isolates: false,
     servers: Backend::MANAGED,
@@ -163,6 +167,7 @@ const RT_GROUP: Abilities = Abilities {
     at_the_tick: true,
     alone: true,
     at_wake_up: false, // the group's timer goes on for as long as it has used any of its budget
+    single_threads: false,
     own_thread: false,
     isolates: false,
     servers: usize::MAX,
@@ -186,6 +191,7 @@ const QUOTA: Abilities = Abilities {
     at_the_tick: true,
     alone: false,
     at_wake_up: false,
+    single_threads: false,
     own_thread: false,
     isolates: false,
     servers: usize::MAX,

@@ -10,6 +10,7 @@ mod bandwidth;
 mod basis;
 mod certificate;
 mod coordination;
+mod copies;
 mod criticality;
 mod in_mode;
 mod jobs;
@@ -41,6 +42,7 @@ pub use certificate::{Admission, Certificate, Point, PredictedPercentile, RestsO
 pub use coordination::{
     Coordination, CoordinationPlan, Epochs, Member, Places, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN,
 };
+pub use copies::Copies;
 pub use criticality::{Criticality, SiteCriticality};
 pub use in_mode::longest_wait;
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};

@@ -1,8 +1,8 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
 use crate::{
-    Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Criticality, Duration, Hold, HostLatency,
-    Load, LocalProof, ModesPlan, NetworkPlan, Origin, Process, Promise, Reason, Server, Task, TopicPlan,
+    Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Copies, Criticality, Duration, Hold,
+    HostLatency, Load, LocalProof, ModesPlan, NetworkPlan, Origin, Process, Promise, Reason, Server, Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,8 @@ pub struct Plan {
     pub basis: Option<Basis>,
     /// The hosts it is for, in the order of the site file; at least one.
     pub hosts: Vec<HostPlan>,
-    /// Services with a reservation, in the order of the site file; a VM with k interfaces has k entries, one after the other,
-    /// all on one host. One that is promised as-if-alone has its core to itself; the others share cores.
+    /// Services with a reservation, in the order of the site file; a VM with k interfaces, or a service with k copies, has k entries,
+    /// one after the other, all on one host. One that is promised as-if-alone has its core to itself; the others share cores.
     pub services: Vec<ServicePlan>,
     /// The others.
     pub leftovers: Vec<LeftoverPlan>,
@@ -115,8 +115,11 @@ pub struct ServicePlan {
     /// How they are run; not written where the site says nothing about it.
     #[serde(default, skip_serializing_if = "Process::is_default")]
     pub process: Process,
-    /// The virtual CPU that this entry is for, from 0; `None`: all threads of the service together.
+    /// The virtual CPU or copy that this entry is for, from 0; `None`: all threads of the service together.
     pub vcpu: Option<u32>,
+    /// Of which workers `vcpu` is one; `None`, and not written: it has no copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<Copies>,
     /// What it runs, on this virtual CPU if it has several; empty unless it is promised every deadline or as-if-alone.
     pub tasks: Vec<Task>,
     /// How to drive it.
@@ -155,6 +158,14 @@ pub struct ServicePlan {
     pub prediction: Option<Prediction>,
     /// Where each number comes from, in the order in which they were decided.
     pub reasons: Vec<Reason>,
+}
+
+impl ServicePlan {
+    /// What of its service it is for, in words: `virtual CPU 0`, `copy 0`; `None`: all of it.
+    pub fn part(&self) -> Option<String> {
+        let is_thread = self.copies.as_ref().is_some_and(|copies| copies.threads.is_some());
+        self.vcpu.map(|number| format!("{} {number}", if is_thread { "copy" } else { "virtual CPU" }))
+    }
 }
 
 /// Predicted response times.

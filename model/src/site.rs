@@ -1,8 +1,8 @@
 //! A site as the operator described it, already checked for meaning; `site` reads it from a file.
 
 use crate::{
-    AgentKey, Arrivals, Bandwidth, Cap, Coordination, HostNetwork, Process, Promise, Rate, ServerKind, ServiceMode,
-    SiteCriticality, SiteModes, Task, Topic, Vif,
+    AgentKey, Arrivals, Bandwidth, Cap, Coordination, Copies, HostNetwork, Process, Promise, Rate, ServerKind,
+    ServiceMode, SiteCriticality, SiteModes, Task, Topic, Vif,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -78,6 +78,8 @@ pub struct Service {
     pub tasks: Vec<Task>,
     /// What it was promised.
     pub promise: Promise,
+    /// Its workers, where it is promised [`Promise::AsIfAlone`] and has several that do the same; `tasks` are then those of each.
+    pub copies: Option<Copies>,
     /// Percentage points of a core added to what theory asks for [LiH21, § 3.3]. `margin: 5%` when not written.
     pub margin: Bandwidth,
     /// The server algorithm to use; `None`: the planner chooses.

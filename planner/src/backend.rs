@@ -223,6 +223,9 @@ fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> R
         _ if service.criticality.is_some() && !can.criticality => {
             return no("the kernel knows no criticality; the mixed order, in which low ones give way to high ones, is the manager's".into());
         }
+        _ if service.copies.is_some() && !can.single_threads => {
+            return no("it cannot serve single threads, and each of the copies is one".into());
+        }
         _ if matches!(wanted, Wanted::Percentiles) && !can.kinds.contains(&ServerKind::Deferrable) => {
             return no("it is a constant_bandwidth server, and percentiles are known for deferrable ones".into());
         }

@@ -229,8 +229,8 @@ impl Trial<'_> {
     /// Every deadline instead of the response times of a whole core: no more is asked of the same tasks.
     pub(crate) fn weaker_promise(&self, witness: &Service) -> Option<NearestFit> {
         let deadlines = Promise::EveryDeadline { scheduler: GuestScheduler::Any, vcpus: 1, placed: Vec::new() };
-        // With 'load' it would take two changes.
-        let weaker = witness.promise == Promise::AsIfAlone && witness.load.is_none();
+        // With 'load' or 'copies' it would take two changes.
+        let weaker = witness.promise == Promise::AsIfAlone && witness.load.is_none() && witness.copies.is_none();
         (weaker && self.with(|s, _| s.promise = deadlines)).then_some(NearestFit::Promise("every-deadline"))
     }
 

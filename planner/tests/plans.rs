@@ -118,7 +118,10 @@ fn too_few_cores_and_floors_too_high_are_refused_with_what_is_missing() {
     let service = |name, wcet| as_if_alone(name, vec![task(wcet, 1)], "5%");
     let three = site(&[0], vec![service("a", "1ms/10ms"), service("b", "2ms/10ms"), service("c", "3ms/10ms")]);
     let Refusal::DoesNotFit(witness) = refusal(&three) else { panic!() };
-    assert_eq!((witness.service.as_str(), &witness.cause), ("b", &Cause::Cores(TooMany { demand: 3, supply: 1 })));
+    assert_eq!(
+        (witness.service.as_str(), &witness.cause),
+        ("b", &Cause::Cores(TooMany { services: 3, demand: 3, supply: 1 }))
+    );
     assert_eq!(witness.nearest, [NearestFit::MoreCores(2)]);
     let mut floors = walk();
     floors.services.push(leftovers("index", "55%"));

@@ -18,6 +18,7 @@ fn service() -> ServicePlan {
         process: giusto_model::Process::default(),
         tasks: vec!["50us/1ms".parse().unwrap()],
         vcpu: None,
+        copies: None,
         load: None,
         core: 0,
         backend: Backend::Deadline,

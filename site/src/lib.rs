@@ -14,6 +14,7 @@ pub mod agent;
 mod arrivals;
 pub mod carts;
 mod coordination;
+mod copies;
 mod cores;
 mod criticality;
 mod error;

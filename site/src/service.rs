@@ -2,6 +2,7 @@
 
 use crate::adapt;
 use crate::adopt;
+use crate::copies;
 use crate::criticality;
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
@@ -29,6 +30,8 @@ pub(crate) const SERVICE: Grammar = Grammar {
         "execution",
         "scheduler",
         "vcpus",
+        "copies",
+        "threads",
         "load",
         "promise",
         "at-least",
@@ -83,6 +86,9 @@ fn service(
     for key in foreign {
         let found = format!("'{key}' does not go with {why}");
         let instead = match *key {
+            "vcpus" if promise == Promise::AsIfAlone => {
+                "expected copies: one share for each virtual CPU, such as copies: 4"
+            }
             "scheduler" | "vcpus" => "leave it out, or promise every-deadline",
             "criticality" => "leave it out; it goes with every-deadline, {supply: ...} and, as low, with leftovers",
             "arrivals" | "execution" => "leave it out, or promise percentiles, such as {p90: 30ms, p99: 80ms}",
@@ -102,6 +108,7 @@ fn service(
             _ => LocalNeed::Tasks { tasks: Vec::new(), placed: Vec::new() }, // has no agent
         });
     }
+    let copies = copies::read(&fields, &origin, &measured)?;
     let load = fields.get("load").map(|node| load::read(node, &promise)).transpose()?;
     if measured != Measured::Declared && load.is_none() {
         let at = fields.place(if tasks.is_empty() { "execution" } else { "tasks" });
@@ -125,6 +132,7 @@ fn service(
         process,
         tasks,
         promise,
+        copies,
         margin: fields.get("margin").map_or(Ok(margin), |node| share(node, "margin: 5%"))?,
         server,
         cap,

@@ -1,7 +1,7 @@
 //! Sites that are read, and what they mean.
 
 use giusto_model::{
-    Adopt, Bandwidth, Bucket, Cap, Duration, GuestScheduler, Interface, Load, Measured, Origin, PacketClass,
+    Adopt, Bandwidth, Bucket, Cap, Copies, Duration, GuestScheduler, Interface, Load, Measured, Origin, PacketClass,
     PacketUnit, Promise, Release, Scheduler, ServerKind, Service, ServiceTime, Site, SiteCriticality, TaskError,
     Tokens, Unused,
 };
@@ -389,4 +389,25 @@ fn what_is_to_be_measured_has_placeholders_and_says_what_is_to_follow() {
     assert_eq!((random.measured, random.adapt), (Measured::Wanted { fits: vec![percent(40)] }, Some(Bandwidth::ONE)));
     let declared = site("    promise: as-if-alone\n    adapt: no\n    tasks: [{wcet: 1ms, period: 2ms}]\n");
     assert_eq!((declared.measured, declared.adapt), (Measured::Declared, None));
+}
+
+#[test]
+fn copies_are_workers_by_the_names_of_their_threads_or_virtual_cpus() {
+    let copies = |service: &str| {
+        let text = format!(
+            "giusto: 1\nhosts: {{h: {{cores: 0-3}}}}\nservices:\n  a:\n    promise: as-if-alone\n    tasks: [{{wcet: 1ms, period: 2ms}}]\n{service}"
+        );
+        parse("site.yaml", &text).unwrap().services.remove(0).copies
+    };
+    let threads = |name: &str| Some(Copies { count: 4, threads: Some(name.into()) });
+    assert_eq!(copies("    start: x\n    copies: 4\n    threads: worker-*\n"), threads("worker-*"));
+    assert_eq!(
+        copies("    adopt: {pid: 7}\n    copies: 4\n    threads: 'Executor task l*'\n"),
+        threads("Executor task l*")
+    );
+    assert_eq!(copies("    adopt: {libvirt: x}\n    copies: 4\n"), Some(Copies { count: 4, threads: None }));
+    // One worker is a service as any other.
+    for service in ["    start: x\n", "    start: x\n    copies: 1\n", "    adopt: {libvirt: x}\n    copies: 1\n"] {
+        assert_eq!(copies(service), None);
+    }
 }

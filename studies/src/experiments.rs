@@ -47,6 +47,8 @@ pub fn run(
         Name::AkitaShares => akita::shares::run(size, played),
         Name::AkitaScale => akita::scale::run(size, played),
         Name::VasSynthetic => vas::synthetic::run(size, played),
+        Name::VasRedis => vas::redis::run(size, folder, played),
+        Name::VasSpark => vas::spark::run(size, folder, played),
         Name::VmLatency => vm_latency::run(size, played),
     }
 }

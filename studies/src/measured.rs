@@ -126,7 +126,7 @@ impl Drop for Bench {
 }
 
 /// The program beside this one.
-fn giusto() -> Result<PathBuf, Error> {
+pub(crate) fn giusto() -> Result<PathBuf, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::Lacks("root".into()));
     }

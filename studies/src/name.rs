@@ -67,6 +67,10 @@ pub enum Name {
     AkitaScale,
     /// [LiH21, § 3.4.1, Figs 3.6 to 3.11].
     VasSynthetic,
+    /// [LiH21, § 3.4.2, Figs 3.12 and 3.13], measured on this machine.
+    VasRedis,
+    /// [LiH21, § 3.4.3, Figs 3.15 to 3.17], with a real Spark.
+    VasSpark,
     /// Abe22, latencies of hosts and guests, measured on this machine.
     VmLatency,
 }
@@ -98,7 +102,8 @@ impl Name {
     /// What a machine must have on which it is played; `None` where all of it happens in virtual time.
     pub fn needs(self) -> Option<&'static str> {
         match self {
-            Name::Mdds1Measured | Name::Mdds1Redis => Some("root, a second core, a quiet machine"),
+            Name::Mdds1Measured | Name::Mdds1Redis | Name::VasRedis => Some("root, a second core, a quiet machine"),
+            Name::VasSpark => Some("root, two cores, Java and Spark (Maven), a quiet machine"),
             Name::VatcMeasured => Some("root, two cores, a quiet machine"),
             Name::VmLatency => Some("root, QEMU, a quiet machine"),
             Name::RtzkRecovery => Some("Java, Python, a built server, a quiet machine"),
@@ -150,6 +155,8 @@ impl Name {
             Name::AkitaShares => "akita-shares",
             Name::AkitaScale => "akita-scale",
             Name::VasSynthetic => "vas-synthetic",
+            Name::VasRedis => "vas-redis",
+            Name::VasSpark => "vas-spark",
             Name::VmLatency => "vm-latency",
         }
     }

@@ -45,7 +45,8 @@ fn the_same_seed_plays_the_same_and_another_does_not() {
 #[test]
 fn sizes_are_sets_and_seconds_and_each_study_says_how_it_is_run() {
     let kafka = [Name::RtzkKafkaReconnect, Name::RtzkKafkaTopic, Name::RtzkKafkaE2e];
-    let measured = [Name::Mdds1Measured, Name::Mdds1Redis, Name::RtzkRecovery, Name::VmLatency];
+    let measured =
+        [Name::Mdds1Measured, Name::Mdds1Redis, Name::RtzkRecovery, Name::VmLatency, Name::VasRedis, Name::VasSpark];
     for name in Name::VIRTUAL.into_iter().chain(measured).chain(kafka) {
         let study = study(name);
         assert_eq!(study.run, format!("giusto study run {}", name.folder()));

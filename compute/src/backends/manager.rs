@@ -10,7 +10,7 @@ use crate::manager::{Beats, Handle, Lever, Managed, Manager, Order, Report, When
 use crate::rights::{BPF, SYS_ADMIN, SYS_NICE};
 use crate::{Error, Lack, Machine, Recorder};
 use giusto_model::{Cap, Duration, Instant, Server, ServicePlan};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -20,6 +20,8 @@ pub(super) struct Managers {
     managers: BTreeMap<u32, Manager>,
     /// With the core of each.
     held: BTreeMap<Key, (u32, Handle)>,
+    /// Copies in force whose worker has not begun yet.
+    waiting: BTreeSet<Key>,
     /// What each manager told last.
     reports: BTreeMap<u32, Report>,
 }
@@ -126,12 +128,24 @@ impl Backend for Managers {
         if let Some((_, handle)) = self.held.get(&key(server)) {
             return manager.take_in(handle, members, record);
         }
+        if server.copies.is_some() && members.is_empty() {
+            return Ok(()); // this worker has not begun yet
+        }
         let &ServicePlan { vcpu, server: reservation, criticality, cap, .. } = server;
         let name = server.name.clone();
         let managed = Managed { name, part: vcpu, server: reservation, first: None, priority: 0, criticality, cap };
-        let handle = manager.hold(&managed, members, record)?;
+        let mut handle = manager.hold(&managed, members, record)?;
+        if self.waiting.contains(&key(server)) {
+            manager.resume(&mut handle, (reservation, criticality), cap, record)?;
+            self.waiting.remove(&key(server));
+        }
         self.held.insert(key(server), (server.core, handle));
         Ok(())
+    }
+
+    fn part_with(&mut self, server: &ServicePlan, threads: &[u32]) -> Result<(), Error> {
+        let Some((core, handle)) = self.held.get(&key(server)) else { return Ok(()) };
+        self.managers.get(core).map_or(Ok(()), |manager| manager.part_with(handle, threads))
     }
 
     fn holds(&self, server: &ServicePlan) -> bool {
@@ -139,6 +153,10 @@ impl Backend for Managers {
     }
 
     fn hold(&mut self, server: &ServicePlan, _members: &[u32], record: &mut dyn Recorder) -> Result<String, Error> {
+        if server.copies.is_some() && !self.holds(server) {
+            self.waiting.insert(key(server));
+            return Ok("waits for its worker".into());
+        }
         let (Some(manager), Some((on, handle))) = (self.managers.get(&server.core), self.held.get_mut(&key(server)))
         else {
             return Err(refused(server, "is not held by a manager"));
@@ -168,17 +186,22 @@ impl Backend for Managers {
     }
 
     fn release(&mut self, server: &ServicePlan) -> Result<(), Error> {
+        self.waiting.remove(&key(server));
         let Some((core, handle)) = self.held.get_mut(&key(server)) else { return Ok(()) };
         self.managers.get(core).map_or(Ok(()), |manager| manager.pause(handle))
     }
 
     fn let_go(&mut self, server: &ServicePlan) -> Result<(), Error> {
+        self.waiting.remove(&key(server));
         let Some((core, handle)) = self.held.remove(&key(server)) else { return Ok(()) };
         self.managers.get(&core).map_or(Ok(()), |manager| manager.let_go(handle))
     }
 
     fn check(&mut self, server: &ServicePlan) -> Result<(), Error> {
-        self.held.get(&key(server)).map_or(Err(Error::NoThread), |_| Ok(()))
+        match self.holds(server) || self.waiting.contains(&key(server)) {
+            true => Ok(()),
+            false => Err(Error::NoThread),
+        }
     }
 
     fn observe(&self, server: &ServicePlan) -> Observed<'_> {

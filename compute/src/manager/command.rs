@@ -19,6 +19,12 @@ pub(super) enum Command {
         server: usize,
         threads: Vec<u32>,
     },
+    /// Answers once they are watched no longer.
+    PartWith {
+        server: usize,
+        threads: Vec<u32>,
+        answer: SyncSender<()>,
+    },
     Prefer {
         server: usize,
         thread: u32,

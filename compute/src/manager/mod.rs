@@ -195,6 +195,12 @@ impl Manager {
         handle.server.map_or(Ok(()), |server| self.line.send(Command::TakeIn { server, threads }))
     }
 
+    /// Leaves `threads` to another server of their service, which takes them in next.
+    pub fn part_with(&self, handle: &Handle, threads: &[u32]) -> Result<(), Error> {
+        let Some(server) = handle.server else { return Ok(()) };
+        self.line.ask(|answer| Command::PartWith { server, threads: threads.to_vec(), answer })
+    }
+
     /// Changes a reservation; its kind stays, and whether its criticality is high. Takes effect within about 20 us, or with the next
     /// period.
     pub fn set(

@@ -204,6 +204,16 @@ impl Watch {
         Ok(())
     }
 
+    /// Forgets a thread of a server that goes on. To be called by the manager, as [`Watch::add`].
+    pub(super) fn part_with(&mut self, tid: u32, server: usize) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let known = self.threads.get(&tid, 0).ok().filter(|now| now.server == server as u32);
+        self.remove(tid);
+        if known.is_some_and(|known| known.asleep == 0) {
+            self.account(server).awake.fetch_sub(1, Relaxed);
+        }
+    }
+
     /// Forgets a thread.
     pub(super) fn remove(&mut self, tid: u32) {
         let _ = self.threads.remove(&tid);

@@ -93,7 +93,7 @@ fn service(plan: &Plan, service: &ServicePlan) -> String {
             format!("simulated, {} jobs; p50 {}, p99.9 {}, max {}", p.jobs, time(p.p50), time(p.p99_9), time(p.max));
         rows.push(["predicted p99".into(), time(p.p99), why]);
     }
-    let vcpu = service.vcpu.map_or(String::new(), |vcpu| format!(", virtual CPU {vcpu}"));
+    let vcpu = service.part().map_or(String::new(), |part| format!(", {part}"));
     let promised = method.promised(service);
     let promised = match service.criticality {
         None => promised,

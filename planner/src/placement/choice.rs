@@ -280,7 +280,7 @@ impl<'a> Chooser<'a> {
                 !match &*self.asked(0, index) {
                     Asked::Servers(_, all) => now.covers(name, all, Bandwidth::ZERO),
                     Asked::Floor(floor) => now.covers(name, &[], *floor),
-                    Asked::Core | Asked::Other => now.covers(name, &[], Bandwidth::ZERO),
+                    Asked::Cores(_) | Asked::Other => now.covers(name, &[], Bandwidth::ZERO),
                 }
             });
         }
@@ -330,7 +330,7 @@ impl<'a> Chooser<'a> {
             let service = &site.services[index];
             let method = promises::of(&service.promise);
             match method.asks(service) {
-                Asks::Core => (0, Reverse(self.bandwidth(service))),
+                Asks::Cores(_) => (0, Reverse(self.bandwidth(service))),
                 Asks::Share(share) => {
                     (1, Reverse(if method.cheaper_alone() { self.beside(index, share) } else { share }))
                 }

@@ -77,6 +77,7 @@ pub(super) fn place(
         origin: service.origin.clone(),
         process: service.process.clone(),
         vcpu: vcpu.vcpu,
+        copies: None,
         tasks: need.tasks.clone(),
         load: service.load.clone(),
         core: core.id,

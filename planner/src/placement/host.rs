@@ -8,7 +8,7 @@ use crate::facts::Facts;
 use crate::host::{OneHost, Placed, Supplied};
 use crate::modes;
 use crate::modes::boost::boost;
-use crate::promises::as_if_alone::{Sized, TooMany};
+use crate::promises::as_if_alone::{copies, Sized, TooMany};
 use crate::promises::leftovers::leftovers;
 use crate::refusal::{Cause, Refusal};
 use crate::words::{cores, reason};
@@ -34,16 +34,25 @@ pub(crate) fn one_host<'a>(on: &OneHost<'a>, size: Size<'_, 'a>) -> Result<Place
     }
     // Stable: equal ones stay in the order of the site.
     sized.sort_by_key(|(_, _, s)| Reverse(s.server.bandwidth()));
-    if let Some((_, service, _)) = sized.get(host.cores.len()) {
-        let cause = Cause::Cores(TooMany { demand: sized.len(), supply: host.cores.len() });
+    let each = |(order, service, found): &(usize, &'a Service, Sized)| {
+        let several = service.origin.has_vcpus() || service.copies.is_some();
+        let one = (*order, *service, found.clone());
+        (0..copies(service)).map(|copy| (one.clone(), several.then_some(copy))).collect::<Vec<_>>()
+    };
+    let (services, sized) = (sized.len(), sized.iter().flat_map(each).collect::<Vec<_>>());
+    let count = sized.len();
+    if let Some(((_, service, _), _)) = sized.get(host.cores.len()) {
+        let cause = Cause::Cores(TooMany { services, demand: count, supply: host.cores.len() });
         return Err(Refusal::does_not_fit(&service.name, cause));
     }
-    let count = sized.len();
-    let names: Vec<&str> = sized.iter().map(|(_, service, _)| service.name.as_str()).collect();
+    let names: Vec<(&str, Option<u32>)> =
+        sized.iter().map(|((_, service, _), copy)| (service.name.as_str(), *copy)).collect();
     let own = own_cores(on, &names);
     let shared: Vec<u32> = host.cores.iter().copied().filter(|core| !own.contains(core)).collect();
     let mut placed: Vec<(usize, ServicePlan)> = (sized.into_iter().zip(own).enumerate())
-        .map(|(rank, ((order, service, found), core))| (order, place(service, on, found, core, rank, count)))
+        .map(|(rank, (((order, service, found), copy), core))| {
+            (order, place((service, copy), on, found, core, rank, count))
+        })
         .collect();
     let (supplied, policy) = supplies(on, &shared)?;
     let supplied: Vec<(String, Supplied)> = supplied.into_iter().map(|one| (one.plan.name.clone(), one)).collect();
@@ -63,15 +72,17 @@ pub(crate) fn one_host<'a>(on: &OneHost<'a>, size: Size<'_, 'a>) -> Result<Place
 
 /// A core for each of the services that have one to themselves, of no more than there are cores: the one that it has now,
 /// else the first on which no other service of the host is now, else the first.
-fn own_cores(on: &OneHost, names: &[&str]) -> Vec<u32> {
+fn own_cores(on: &OneHost, names: &[(&str, Option<u32>)]) -> Vec<u32> {
     let now = |name: &str| on.facts.placed.cores(&on.host.name, name);
+    let own_now = |name: &str, copy| on.facts.placed.core(&on.host.name, name, copy).map(|(core, _)| core);
     let mut free = on.host.cores.clone();
     let mut take = |wanted: &dyn Fn(u32) -> bool| {
         let at = free.iter().position(|&core| wanted(core))?;
         Some(free.remove(at))
     };
-    let own: Vec<Option<u32>> = names.iter().map(|name| take(&|core| now(name).contains(&core))).collect();
-    let others = on.services.iter().filter(|service| !names.contains(&service.name.as_str()));
+    let own: Vec<Option<u32>> =
+        names.iter().map(|&(name, copy)| take(&|core| own_now(name, copy) == Some(core))).collect();
+    let others = on.services.iter().filter(|service| !names.iter().any(|(name, _)| *name == service.name));
     let busy: Vec<u32> = others.flat_map(|service| now(&service.name)).collect();
     let first = |own: Option<u32>| own.or_else(|| take(&|core| !busy.contains(&core))).or_else(|| take(&|_| true));
     own.into_iter().filter_map(first).collect()
@@ -93,9 +104,16 @@ fn admission(on: &OneHost, services: &[ServicePlan], policy: Option<ChangePolicy
     host.cores.iter().filter_map(core).collect()
 }
 
-fn place(service: &Service, on: &OneHost, found: Sized, core: u32, rank: usize, count: usize) -> ServicePlan {
+fn place(
+    (service, copy): (&Service, Option<u32>),
+    on: &OneHost,
+    found: Sized,
+    core: u32,
+    rank: usize,
+    count: usize,
+) -> ServicePlan {
     let host = on.host;
-    let why = match on.facts.placed.cores(&host.name, &service.name).contains(&core) {
+    let why = match on.facts.placed.core(&host.name, &service.name, copy).is_some_and(|(now, _)| now == core) {
         true => "one as-if-alone service a core: the one that it has now".into(),
         false => format!(
             "one as-if-alone service a core, largest reservation first: number {} of {count}, first free core",
@@ -110,7 +128,8 @@ fn place(service: &Service, on: &OneHost, found: Sized, core: u32, rank: usize, 
         promise: service.promise.clone(),
         origin: service.origin.clone(),
         process: service.process.clone(),
-        vcpu: service.origin.has_vcpus().then_some(0),
+        vcpu: copy,
+        copies: service.copies.clone(),
         tasks: service.tasks.clone(),
         load: service.load.clone(),
         core,

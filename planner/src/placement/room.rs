@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 
 /// What a service asks of the cores of a host, beside others.
 pub(super) enum Asked {
-    /// One to itself.
-    Core,
+    /// So many to itself.
+    Cores(u32),
     /// Servers under a backend, largest first.
     Servers(Backend, Vec<Bandwidth>),
     /// A floor of what is left.
@@ -23,7 +23,7 @@ impl Asked {
     /// `beside` are its servers beside others.
     pub(super) fn of(service: &Service, beside: Result<Vec<Candidate>, Refusal>) -> Asked {
         match promises::of(&service.promise).asks(service) {
-            Asks::Core => return Asked::Core,
+            Asks::Cores(own) => return Asked::Cores(own),
             Asks::Rest(floor) => return Asked::Floor(floor),
             Asks::Share(_) => {}
         }
@@ -95,7 +95,7 @@ impl Room {
         match asked {
             _ if self.other => false,
             Asked::Other => false,
-            Asked::Core => self.shared.is_empty(),
+            Asked::Cores(own) => self.shared.len() < *own as usize,
             Asked::Floor(floor) => self.left.is_some_and(|left| *floor > left),
             Asked::Servers(backend, more) => {
                 let Some((_, most)) = self.together(*backend, most) else { return false };
@@ -146,11 +146,14 @@ impl Room {
         match asked {
             Asked::Floor(floor) => self.has_floors |= *floor > Bandwidth::ZERO,
             Asked::Other => self.other = true,
-            Asked::Core => {
-                let at = self.shared.iter().position(|core| now.contains(core)).unwrap_or(0);
-                let taken = (!self.shared.is_empty()).then(|| self.shared.remove(at));
+            Asked::Cores(own) => {
+                let mut taken = Vec::new();
+                for _ in 0..*own {
+                    let at = self.shared.iter().position(|core| now.contains(core)).unwrap_or(0);
+                    taken.extend((!self.shared.is_empty()).then(|| self.shared.remove(at)));
+                }
                 if self.stays {
-                    self.cores.retain(|core| Some(core.id) != taken);
+                    self.cores.retain(|core| !taken.contains(&core.id));
                 } else {
                     self.cores = self.under.and_then(|under| self.pack(under, &[], place, &[])).unwrap_or_default();
                 }

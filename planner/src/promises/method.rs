@@ -13,8 +13,8 @@ use giusto_model::{Bandwidth, HostLatency, Interface, Promise, Server, Service, 
 /// What a service asks of its host: those choose first that ask for most, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
-    /// A core to itself.
-    Core,
+    /// So many cores to itself.
+    Cores(u32),
     /// So much of a core, about.
     Share(Bandwidth),
     /// What is left, and at least so much.

@@ -11,7 +11,7 @@ use crate::vcpus::{self, VCPUS};
 use giusto_model::{GuestScheduler, LocalNeed, Origin, Promise};
 
 pub(super) const KEYS: Keys = Keys {
-    foreign: &["load", "margin", "arrivals", "execution"],
+    foreign: &["load", "margin", "arrivals", "execution", "copies", "threads"],
     why: "'promise: every-deadline', which is proven, not measured",
 };
 const SCHEDULER: &str =

@@ -7,7 +7,19 @@ use crate::value::share;
 use giusto_model::{Bandwidth, Promise};
 
 pub(super) const KEYS: Keys = Keys {
-    foreign: &["tasks", "scheduler", "vcpus", "load", "margin", "server", "cap", "arrivals", "execution"],
+    foreign: &[
+        "tasks",
+        "scheduler",
+        "vcpus",
+        "copies",
+        "threads",
+        "load",
+        "margin",
+        "server",
+        "cap",
+        "arrivals",
+        "execution",
+    ],
     why: "'promise: leftovers', which is about throughput, not time",
 };
 

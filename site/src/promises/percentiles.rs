@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 pub(super) const KEYS: Keys = Keys {
-    foreign: &["tasks", "scheduler", "vcpus", "margin", "criticality"],
+    foreign: &["tasks", "scheduler", "vcpus", "copies", "threads", "margin", "criticality"],
     why: "a promise of percentiles, which is about requests that come at random",
 };
 pub(crate) const ARRIVALS: Grammar = Grammar { what: "an arrival process", keys: &["poisson", "batch"], later: &[] };

@@ -12,7 +12,7 @@ pub(crate) const PROMISE: Grammar = Grammar { what: "a promise", keys: &["supply
 const SHARE: &str = "leave it out: the supply is the share that this promise needs";
 
 pub(super) const KEYS: Keys = Keys {
-    foreign: &["tasks", "scheduler", "vcpus", "margin", "arrivals", "execution"],
+    foreign: &["tasks", "scheduler", "vcpus", "margin", "arrivals", "execution", "copies", "threads"],
     why: "'promise: {supply: ...}', which is about processor time, not about response times",
 };
 

@@ -215,7 +215,7 @@ fn named_case(size: &Size, machine: &Machine, case: usize, set: u64, rng: &mut C
     let mut told = |arm: &str, run: &Run, distance: f64| {
         let responses = run.responses();
         let max = responses.iter().copied().max().unwrap_or(0) as f64 / 1e6;
-        let numbers = [distance, floor.ns()].map(|ns| format!("{:.3}", ns / 1e3));
+        let numbers = [distance, floor.between()].map(|ns| format!("{:.3}", ns / 1e3));
         let [of_run, of_jobs] = [format!("{max:.3}"), responses.len().to_string()];
         rows[0].push(cells(&[&[arm.to_string()], &numbers[..], &[of_run, of_jobs]].concat()));
         for point in 1..=POINTS {
@@ -225,7 +225,7 @@ fn named_case(size: &Size, machine: &Machine, case: usize, set: u64, rng: &mut C
             rows[3].push(cells(&words));
         }
     };
-    told("whole", &whole[0], floor.ns());
+    told("whole", &whole[0], floor.between());
     for (arm, points) in ARMS {
         let run = bench.run(Some(points), noise[2])?;
         told(arm, &run, floor.distance(&sample(&run.responses())?));
@@ -252,10 +252,10 @@ fn random_case(size: &Size, machine: &Machine, percent: u64, set: u64, rng: &mut
     let case = [percent, set, tasks.len() as u64, hyperperiod].map(|number| number.to_string());
     let case = [&case[..], &[us(longest)]].concat();
     let row = |arm: &str, distance: f64, differ: usize| {
-        let numbers = [distance, floor.ns()].map(|ns| format!("{:.3}", ns / 1e3));
+        let numbers = [distance, floor.between()].map(|ns| format!("{:.3}", ns / 1e3));
         [&case[..], &[arm.to_string()], &numbers, &[differ.to_string()]].concat()
     };
-    let mut rows = vec![row("whole", floor.ns(), 0)];
+    let mut rows = vec![row("whole", floor.between(), 0)];
     for (arm, points) in ARMS {
         let run = bench.run(Some(points), noise[2])?;
         let differ = whole[0].differ(&bench.run(Some(points), noise[0])?);

@@ -98,15 +98,24 @@ fn whole(plan: &Plan) -> Result<(), Broken> {
         if let Some(other) = all.iter().find(|other| other.promise != one.promise) {
             return Err(Broken::new("one service has one promise", "one", "two").of(other));
         }
-        let Some(entries) = promise::claims(&one.promise).entries else {
+        let Some(mut entries) = promise::claims(&one.promise).entries else {
             return broken("it is promised no reservation", &0, all.len());
         };
+        if let Some(other) = all.iter().find(|other| other.copies != one.copies) {
+            return Err(Broken::new("one service has the same copies in all entries", "one", "two").of(other));
+        }
+        if let Some(copies) = &one.copies {
+            if one.promise != Promise::AsIfAlone || copies.count < 2 {
+                return broken("copies of a service that is promised as-if-alone", &"2 or more", copies.count as usize);
+            }
+            entries = copies.count as usize;
+        }
         if all.len() != entries {
             return broken("entries of this service", &entries, all.len());
         }
         let numbered = |(nth, entry): (usize, &&ServicePlan)| entry.vcpu.is_none_or(|vcpu| vcpu as usize == nth);
         if !all.iter().enumerate().all(numbered) || (entries > 1 && all.iter().any(|entry| entry.vcpu.is_none())) {
-            return broken("virtual CPUs of its entries, one by one from 0", &entries, all.len());
+            return broken("virtual CPUs or copies of its entries, one by one from 0", &entries, all.len());
         }
         if let Promise::EveryDeadline { placed, .. } = &one.promise {
             let there = |vcpu: u32| placed.iter().filter(|on| **on == vcpu).count();

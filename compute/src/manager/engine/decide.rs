@@ -24,6 +24,7 @@ impl Engine {
             match event.what {
                 What::New(tid) => {
                     server.threads.insert(tid);
+                    server.parted.remove(&tid); // the number of another thread, which has ended
                     give(tid, server.priority); // its parent may have got another place in the middle of the fork
                 }
                 What::Gone(tid) => drop(server.threads.remove(&tid)),

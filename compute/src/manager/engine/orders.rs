@@ -21,7 +21,16 @@ impl Engine {
             self.settle(monotonic());
             match command {
                 Command::Add { wanted, threads, answer } => _ = answer.send(self.add(wanted.0, wanted.1, threads)),
-                Command::TakeIn { server, threads } => self.take_in(server, &threads),
+                Command::TakeIn { server, threads } => {
+                    if let Some(Some(server)) = self.servers.get_mut(server) {
+                        threads.iter().for_each(|tid| _ = server.parted.remove(tid));
+                    }
+                    self.take_in(server, &threads);
+                }
+                Command::PartWith { server, threads, answer } => {
+                    self.part_with(server, &threads);
+                    let _ = answer.send(());
+                }
                 Command::Prefer { server, thread } => self.prefer(server, thread),
                 Command::Set { server, wanted, criticality, when, answer } => {
                     _ = answer.send(self.set(server, wanted, criticality, when));
@@ -76,6 +85,7 @@ impl Engine {
             managed,
             group,
             threads: BTreeSet::new(),
+            parted: BTreeSet::new(),
             priority: None,
             frozen: false,
             first: 0,
@@ -115,6 +125,18 @@ impl Engine {
             server.give(tid);
         }
         server.go_on_inside(&self.beats);
+    }
+
+    /// Forgets threads that another server of their service takes; until it has, they are in the group.
+    fn part_with(&mut self, slot: usize, threads: &[u32]) {
+        let Some(Some(server)) = self.servers.get_mut(slot) else { return };
+        for &tid in threads {
+            server.parted.insert(tid);
+            if server.threads.remove(&tid) {
+                self.watch.part_with(tid, slot);
+                give(tid, None);
+            }
+        }
     }
 
     fn prefer(&mut self, slot: usize, thread: u32) {

@@ -92,7 +92,8 @@ impl Engine {
             let lost = self.watch.account(slot).lost.load(Relaxed);
             let Some(server) = &mut self.servers[slot] else { continue };
             if std::mem::replace(&mut server.lost, lost) != lost || slot == next {
-                let threads = server.group.threads();
+                let mut threads = server.group.threads();
+                threads.retain(|tid| !server.parted.contains(tid));
                 self.take_in(slot, &threads);
             }
         }

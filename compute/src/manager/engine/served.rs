@@ -52,6 +52,8 @@ pub(super) struct Served {
     pub(super) managed: Managed,
     pub(super) group: Group,
     pub(super) threads: BTreeSet<u32>,
+    /// Those that another server of the service has, or is about to take from the group.
+    pub(super) parted: BTreeSet<u32>,
     /// Its threads' priority; `None`: parked.
     pub(super) priority: Option<u32>,
     pub(super) frozen: bool,

@@ -13,8 +13,8 @@ use crate::trial::{in_tenths, Trial, TENTHS};
 use crate::words::{reason, share as percent, time};
 use giusto_analysis::{share, Error};
 use giusto_model::{
-    Backend, Bandwidth, Certificate, Duration, Hold, Host, HostLatency, Reason, Release, Server, Service, ServicePlan,
-    Task,
+    Backend, Bandwidth, Certificate, Duration, Hold, Host, HostLatency, Periods, Reason, Release, Server, Service,
+    ServicePlan, Task,
 };
 
 /// The method of this promise.
@@ -47,7 +47,8 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
     if utilization > Bandwidth::ONE {
         return Err(misfit(None));
     }
-    let (period, period_reason) = period(&service.tasks, &limits).map_err(tasks)?;
+    let (period, period_reason) =
+        period(&service.tasks, &longer(&service.tasks, limits.clone(), backend)).map_err(tasks)?;
     let least = share::budget(&service.tasks, period).map_err(tasks)?;
     let range = || tasks(Error::Range);
     let required = Bandwidth::of(least, period).ok_or_else(range)?;
@@ -70,6 +71,14 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
     } else {
         format!("{}; required + margin · period is {}", limits.least, time(wanted))
     };
+    reasons.extend(service.copies.as_ref().map(|copies| {
+        let which = match &copies.threads {
+            None => "a virtual CPU each".to_string(),
+            Some(name) => format!("its threads named {name}, in turn; all its other threads are with the first"),
+        };
+        let why = format!("this share for each, on a core of its own: the same tasks and the same theorem for each [LiH21, § 3.4.3]; {which}");
+        reason("copies", copies.count, why)
+    }));
     reasons.extend([
         period_reason,
         reason("utilization", percent(utilization), "U = Σ C/T of its tasks, copies counted"),
@@ -102,6 +111,11 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
     Ok(Sized { backend, server, utilization, required, hold, left_for_others, certificate, reasons })
 }
 
+/// How many servers it has, each on a core of its own.
+pub(crate) fn copies(service: &Service) -> u32 {
+    service.copies.as_ref().map_or(1, |copies| copies.count)
+}
+
 /// Which theorem asks for B(period).
 fn why_required(tasks: &[Task], period: Duration) -> String {
     if share::hyperperiod(tasks).is_ok_and(|h| period.ns().is_multiple_of(h.ns())) {
@@ -117,6 +131,20 @@ fn why_required(tasks: &[Task], period: Duration) -> String {
         "Theorem 1: the most that a whole core gives these tasks in any {}, max S(t + P) − S(t) (eq. 3.5); {offsets}",
         time(period)
     )
+}
+
+/// Jobs that come more seldom than servers should be replenished hold the core as long as one of them takes, whatever the period
+/// is: then it may be that of the shortest task, if nothing but this bounds it.
+fn longer(tasks: &[Task], limits: Limits, backend: Backend) -> Limits {
+    let shortest = tasks.iter().map(|task| task.period).min().unwrap_or(limits.longest);
+    match backend.abilities().periods {
+        Periods::From { .. } if shortest > limits.longest => Limits {
+            longest: shortest,
+            bounds: "up to that of its shortest task, as no job comes sooner".into(),
+            ..limits
+        },
+        _ => limits,
+    }
 }
 
 /// The server period, with its reason.
@@ -153,8 +181,8 @@ fn smaller_margin(trial: &Trial, required: Bandwidth, most: Bandwidth) -> Option
 }
 
 impl Method for AsIfAlone {
-    fn asks(&self, _service: &Service) -> Asks {
-        Asks::Core
+    fn asks(&self, service: &Service) -> Asks {
+        Asks::Cores(copies(service))
     }
 
     fn nearest(&self, trial: &Trial, witness: &Service, cause: &Cause) -> Vec<NearestFit> {

@@ -21,6 +21,8 @@ pub struct TooLarge {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooMany {
     /// Services that are promised as-if-alone.
+    pub services: usize,
+    /// The cores that they need: one each, and one for each of their copies.
     pub demand: usize,
     /// Cores of the host.
     pub supply: usize,
@@ -57,7 +59,11 @@ impl fmt::Display for TooLarge {
 
 impl fmt::Display for TooMany {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TooMany { demand, supply } = self;
+        let TooMany { services, demand, supply } = self;
+        if demand > services {
+            let own = if *services == 1 { "1 service that is".into() } else { format!("{services} services that are") };
+            return write!(f, "{own} promised as-if-alone, {demand} with all copies, each needs a core to itself, and the host has {supply}");
+        }
         write!(f, "{demand} services are promised as-if-alone, each needs a core to itself, and the host has {supply}")
     }
 }

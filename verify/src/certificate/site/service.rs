@@ -45,6 +45,7 @@ fn one(service: &Service, entry: &ServicePlan, own: &[&ServicePlan]) -> Result<(
     same("process", "how its processes are run", &service.process, &entry.process)?;
     same("load", "what drives it", &service.load, &entry.load)?;
     same("cap", "what happens when its budget is used up", &service.cap, &entry.cap)?;
+    same("copies", "its workers", &service.copies, &entry.copies)?;
     same("adapt", "what it may be planned anew with", &service.adapt, &entry.adapt)?;
     same("vcpu", "whether it has virtual CPUs", &(service.origin.has_vcpus() || own.len() > 1), &entry.vcpu.is_some())?;
     host(service, &entry.on)?;
@@ -101,6 +102,9 @@ fn tasks(service: &Service, own: &[&ServicePlan]) -> Result<(), Broken> {
     }
     let wanted: Vec<Task> =
         service.tasks.iter().enumerate().map(|(at, task)| resolved(service, at, task, &there)).collect();
+    if service.copies.is_some() {
+        return own.iter().try_for_each(|one| same("tasks", "what each copy runs", &wanted, &one.tasks));
+    }
     if let [only] = own {
         return same("tasks", "what it runs", &wanted, &only.tasks);
     }
