@@ -2,8 +2,9 @@
  *
  *   rate CLIENTS SECONDS SIZE read|write|create PORT...
  *
- * Client i is at PORT[i mod ports], and reads or writes /rate/cI (create makes these nodes, each of SIZE bytes, and ends). Prints
- * what was answered, the seconds, and the median and the 99th percentile of the answers' times in us. Exit 1: a server refused.
+ * Client i is at PORT[i mod ports], and reads or writes /rate/cI (create makes these nodes, each of SIZE bytes, and
+ * ends). Prints what was answered, the seconds, and the median and the 99th percentile of the answers' times in us.
+ * Exit 1: a server refused.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -86,7 +87,8 @@ static void prepare(struct client *c, int i, int type, int size)
 
 static void join(struct client *c, int port)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in to = {
+	    .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	unsigned char hello[49] = {0}, answer[64];
 	int one = 1;
 	c->fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -95,7 +97,7 @@ static void join(struct client *c, int port)
 	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	put(hello, 45);
 	put(hello + 16, 30000); /* the session's ms; no zxid, no id, */
-	put(hello + 28, 16);    /* a password of so many zeros */
+	put(hello + 28, 16);	/* a password of so many zeros */
 	if (write(c->fd, hello, sizeof hello) != sizeof hello || read(c->fd, answer, sizeof answer) < 20)
 		fail("session");
 }

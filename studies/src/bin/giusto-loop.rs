@@ -3,8 +3,10 @@
 //! released together one second after its start. ORDER is that of its jobs: `fifo`, each to its end; or `rm`, `dm`, `edf`,
 //! preemptive.
 //!
-//! Its memory is locked, as a page that has to come back from a disk would make a job late. It tells of each late job at once (`late NAME at SECONDS: ...`, on CLOCK_MONOTONIC, when the job ended), and of all jobs
-//! when it is ended by SIGTERM or SIGINT (`NAME: JOBS jobs, LATE late, longest response ...`).
+//! Its memory is locked, as a page that has to come back from a disk would make a job late.
+//!
+//! It tells of each late job at once (`late NAME at SECONDS: ...`, on CLOCK_MONOTONIC, when the job ended), and of all jobs when
+//! it is ended by SIGTERM or SIGINT (`NAME: JOBS jobs, LATE late, longest response ...`).
 
 use giusto_model::{Duration, Task};
 use rustix::thread::clock_nanosleep_absolute;

@@ -16,7 +16,10 @@ use std::collections::BTreeMap;
 /// (A, C, T) in ms: the harmonic set, whose hyperperiod is 2000 ms, and the other, with 2100 ms.
 const SET_1: [(u64, u64, u64); 4] = [(150, 40, 250), (100, 200, 500), (50, 100, 1000), (0, 200, 2000)];
 const SET_2: [(u64, u64, u64); 4] = [(15, 4, 20), (10, 6, 30), (5, 10, 50), (0, 7, 70)];
-const CASES: [(&str, [(u64, u64, u64); 4], Release); 3] = [
+/// A name, four tasks and how they are released.
+type Case = (&'static str, [(u64, u64, u64); 4], Release);
+
+const CASES: [Case; 3] = [
     ("periodic", SET_1, Release::KeptOffset),
     ("sporadic", SET_1, Release::Sporadic),
     ("non-harmonic", SET_2, Release::KeptOffset),
