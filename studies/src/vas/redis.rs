@@ -9,9 +9,9 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Six clients, as in the paper; what a request takes is measured, and how often they send follows from it: U = 60 %, where 72 % of the
-/// paper, 5 points of margin and what the manager takes would leave nothing that the machine could vary by.
-const TASKS: &str = "[{name: hset, wcet: measured, period: {fit: 60%}, copies: 6}]";
+/// Six clients, as in the paper; what a request takes is measured, and how often they send follows from it. U = 40 % by the mean, where the
+/// paper has 72 %: over some milliseconds requests cost up to 1.6 times the mean here, and the plan is for that.
+const TASKS: &str = "[{name: hset, wcet: measured, period: {fit: 40%}, copies: 6}]";
 /// The first tenant's.
 const PORT: u64 = 7021;
 /// What a trial says: the promise was kept, missed, cannot be told from so few slices.
@@ -32,7 +32,7 @@ struct Floor {
 #[derive(Deserialize)]
 struct Percentile {
     p: f64,
-    value: Option<u64>,
+    value_ns: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +92,7 @@ pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> R
         let see = format!("{}/giusto.log says why", out.display());
         match done.status.code() {
             Some(3) => return Err(Error::Lacks(see)),
+            Some(1) if said.is_empty() => return Err(Error::Lacks(format!("a quieter machine: no plan fits; {see}"))),
             Some(code) if JUDGED.contains(&code) => {}
             _ => return Err(Error::machine(see)),
         }
@@ -99,7 +100,7 @@ pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> R
         let Some(Told { comparison }) = told.into_iter().next() else { return Err(Error::machine(see)) };
         let Some(floor) = &comparison.floor else { return Err(Error::Lacks(format!("a quieter machine; {see}"))) };
         let median = |arm: &str| {
-            comparison.rows.iter().find(|row| row.arm == arm).and_then(|row| row.percentiles.first()?.value)
+            comparison.rows.iter().find(|row| row.arm == arm).and_then(|row| row.percentiles.first()?.value_ns)
         };
         let whole = median("whole").unwrap_or(0);
         let us = |ns: f64| format!("{:.3}", ns / 1e3);
@@ -118,8 +119,8 @@ pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> R
             tenants.push([&words[..], &numbers, &[jobs]].concat());
         }
         for row in &comparison.rows {
-            for Percentile { p, value } in &row.percentiles {
-                let value = value.map_or(String::new(), |ns| us(ns as f64));
+            for Percentile { p, value_ns } in &row.percentiles {
+                let value = value_ns.map_or(String::new(), |ns| us(ns as f64));
                 percentiles.push(vec![set.to_string(), row.arm.clone(), p.to_string(), value]);
             }
         }
