@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         }
     };
     let found =
-        Running::begin("vm", &Origin::Adopt(adopt), &Default::default(), None, Path::new("/nonexistent"), &mut |_| {
+        Running::begin("vm", &Origin::Adopt(adopt), &Default::default(), &[], Path::new("/nonexistent"), &mut |_| {
             Ok(())
         })
         .and_then(|vm| Ok((vm.processes(), vm.vcpus()?)));
