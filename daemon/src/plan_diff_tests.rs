@@ -23,7 +23,7 @@ fn held(word: &str, core: u32, percent: u64) -> Held {
         criticality: None,
         cap: Cap::Hard,
     };
-    Held { origin: Origin::Start(vec![word.into()]), process: Process::default(), place }
+    Held { origin: Origin::Start(vec![word.into()]), process: Process::default(), copies: None, place }
 }
 
 fn layout(all: &[(&str, Held)]) -> Layout {
@@ -166,7 +166,10 @@ fn plans() -> impl Strategy<Value = Layout> {
             // Services 3 and 4 are two vCPUs of a VM, alike in where they come from.
             let key = if name < 3 { (format!("service-{name}"), None) } else { ("vm".into(), Some(name as u32)) };
             let program = if name < 3 { program } else { "qemu" };
-            Some((key, Held { origin: Origin::Start(vec![program.into()]), process: Process::default(), place }))
+            Some((
+                key,
+                Held { origin: Origin::Start(vec![program.into()]), process: Process::default(), copies: None, place },
+            ))
         };
         Layout(there.filter_map(place).collect(), vec![], BTreeSet::new())
     })
