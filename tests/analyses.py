@@ -172,7 +172,7 @@ class Analyze(unittest.TestCase):
 
     def test_a_queue_that_takes_long_to_solve_is_simulated_with_intervals(self):
         # Budget and period without a common part, near the load; ρ = 0.99, by an M/D/1 on a core of half the speed some 100 ms.
-        asked = ["analyze", "response", "--rate", "500/s", "--service", "1ms", "--budget", "505001ns", "--period", "1ms", "--json"]
+        asked = ["analyze", "response", "--rate", "500/s", "--service", "1ms", "--budget", "505001ns", "--period", "1ms", "--for", "5min", "--json"]
         out = json.loads(run(*asked)[0])
         self.assertTrue(20e6 < out["mean_ns"] < 200e6, out)
         if out["method"] == "simulation":
