@@ -3,7 +3,7 @@
 use crate::args::{RandomArgs, RequestArgs, Serving, SloArgs};
 use crate::failure::Failure;
 use crate::table::{json, print, say, table};
-use giusto_analysis::response::{pareto, response as analyse, slo as search};
+use giusto_analysis::response::{line, pareto, response as analyse, slo as search, Line};
 use giusto_analysis::response::{At, Choice, Objective, Percentile, Precision, Question, Response, Server, Verdict};
 use giusto_analysis::Error;
 use giusto_model::{Bandwidth, Duration};
@@ -22,7 +22,7 @@ struct Answer<'a> {
     method: Method,
     #[serde(flatten)]
     response: &'a Response,
-    /// With service times rounded up to whole slots, where they are not: never too optimistic about them.
+    /// Never too optimistic: with service times rounded up to whole slots, where they are not; of a line its later end.
     bound: Option<Response>,
     /// The intervals, where it was simulated.
     simulated: Option<&'a Sampled>,
@@ -34,6 +34,8 @@ struct Answer<'a> {
 enum Method {
     Analysis,
     Simulation,
+    /// By a core of the speed of the server.
+    Line,
 }
 
 /// Jobs of a simulation, and their seed.
@@ -59,8 +61,10 @@ pub(crate) fn response(args: &RandomArgs, most: Option<Duration>) -> Result<Exit
                 (Some(Err(Error::Fine { .. })) | None, Some(jobs)) => {
                     return simulated(&question, &args.at, percentiles, jobs, args.json);
                 }
+                (Some(Err(Error::Fine { .. })) | None, None) => {
+                    return bounded(&question, &args.at, percentiles, args.json);
+                }
                 (Some(answer), _) => answer,
-                (None, None) => of(Precision::default()), // as long as there is time
             }
         }
     };
@@ -71,17 +75,7 @@ pub(crate) fn response(args: &RandomArgs, most: Option<Duration>) -> Result<Exit
     if args.json {
         return json(&Answer { method: Method::Analysis, response: &answer, bound, simulated: None });
     }
-    let time = |time: Duration| format!("{time:.3}");
-    let mut rows = vec![vec!["mean".into(), time(answer.mean)]];
-    rows.extend(answer.percentiles.iter().map(|p| vec![format!("p{}", p.p), time(p.at)]));
-    rows.extend(answer.cdf.iter().map(|at| vec![format!("within {:.3}", at.at), format!("{:.4} %", 100.0 * at.p)]));
-    if let Some(bound) = &bound {
-        let values = std::iter::once(time(bound.mean)).chain(bound.percentiles.iter().map(|p| time(p.at)));
-        let values = values.chain(bound.cdf.iter().map(|at| format!("{:.4} %", 100.0 * at.p)));
-        rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
-        rows.insert(0, vec![String::new(), "estimate".into(), "bound".into()]);
-    }
-    print(&table(&rows, 1))?;
+    print(&table(&rows(&answer, bound.as_ref()), 1))?;
     let error =
         answer.error.map_or("the bias of the grid is in it".into(), |error| format!("last changed by {error:.1e}"));
     say!(
@@ -89,6 +83,37 @@ pub(crate) fn response(args: &RandomArgs, most: Option<Duration>) -> Result<Exit
         100.0 * answer.utilization,
         percent(answer.bandwidth),
         answer.slots
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was asked for, and beside it what it is at most.
+fn rows(answer: &Response, bound: Option<&Response>) -> Vec<Vec<String>> {
+    let time = |time: Duration| format!("{time:.3}");
+    let mut rows = vec![vec!["mean".into(), time(answer.mean)]];
+    rows.extend(answer.percentiles.iter().map(|p| vec![format!("p{}", p.p), time(p.at)]));
+    rows.extend(answer.cdf.iter().map(|at| vec![format!("within {:.3}", at.at), format!("{:.4} %", 100.0 * at.p)]));
+    if let Some(bound) = bound {
+        let values = std::iter::once(time(bound.mean)).chain(bound.percentiles.iter().map(|p| time(p.at)));
+        let values = values.chain(bound.cdf.iter().map(|at| format!("{:.4} %", 100.0 * at.p)));
+        rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
+        rows.insert(0, vec![String::new(), "estimate".into(), "bound".into()]);
+    }
+    rows
+}
+
+/// Where neither the chain nor a simulation says anything in time: two ends, at once.
+fn bounded(question: &Question, at: &[Duration], percentiles: &[f64], as_json: bool) -> Result<ExitCode, Failure> {
+    let Line { about, most, delay } = line(question, at, percentiles).map_err(refused)?;
+    if as_json {
+        return json(&Answer { method: Method::Line, response: &about, bound: Some(most), simulated: None });
+    }
+    print(&table(&rows(&about, Some(&most)), 1))?;
+    say!(
+        "load {:.2} % of a core, server {}; as on a core of that speed, since the chain takes too long: no response is more than \
+         {delay} longer, or shorter",
+        100.0 * about.utilization,
+        percent(about.bandwidth)
     );
     Ok(ExitCode::SUCCESS)
 }
@@ -114,14 +139,14 @@ fn solved(
 }
 
 /// How many jobs a simulation may play; `None`: they would say nothing. A queue of load ρ forgets how it began within some
-/// 1/(1 − ρ)² jobs, which must be over in what each run leaves out.
+/// 4/(1 − ρ)² jobs, which must be over in what each run leaves out.
 fn jobs(question: &Question) -> Option<u64> {
     let bandwidth = question.budget.ns() as f64 / question.period.ns() as f64;
     let free = 1.0 - question.utilization() / bandwidth;
     let work: f64 = question.service.iter().map(|(time, p)| p * time.ns() as f64).sum();
     let periods = work / question.budget.ns() as f64 + 1.0;
     let jobs = (JOBS as f64).min(PERIODS / periods);
-    (free > 0.0 && jobs / RUNS / 10.0 * free.powi(2) >= 1.0).then_some(jobs as u64)
+    (free > 0.0 && jobs / RUNS / 10.0 * free.powi(2) >= 4.0).then_some(jobs as u64)
 }
 
 /// Where the chain is too large to be solved.

@@ -124,9 +124,6 @@ fn first_miss(
     miss: Option<u64>,
     left: &mut u64,
 ) -> Result<Shortfall, Error> {
-    // A step looks for a deadline by trials, and so costs as much as one for each task.
-    let mut steps = *left / tasks.len() as u64;
-    *left -= steps;
     let last = miss.unwrap_or(u64::MAX);
     let mut next = deadline_from(tasks, 0);
     while let Some(at) = next {
@@ -134,8 +131,9 @@ fn first_miss(
         if demand(tasks, ns(at)) > u128::from(supply.ns()) {
             return shortfall(tasks, at, supply);
         }
-        let Some(rest) = steps.checked_sub(1) else { break };
-        steps = rest;
+        // The next is looked for by trials, which takes as long as a step for each task.
+        let Some(rest) = left.checked_sub(tasks.len() as u64) else { break };
+        *left = rest;
         next = first(at, last, |t| demand(tasks, ns(t)) > u128::from(supply.ns()));
     }
     // The first miss is too far away to be found; there may be one that is known.

@@ -4,13 +4,14 @@
 //! Requests, alone or in batches, arrive as a Poisson process and are served first come, first served, by a server (B, P) that
 //! has the highest priority. Time is divided into slots ([`grid`]); the slotted queue is solved exactly ([`chain`], [`roots`])
 //! and turned into the law of the response time ([`law`], eqs. 4.11 and 4.13); two grids, one twice as fine, extrapolate to
-//! slots of no length ([`curve`]). Probabilities are floating point; times come in and go out as integers.
+//! slots of no length ([`curve`]). Where that takes too long, [`line`](fn@line) gives two ends at once. Probabilities are floating point; times come in and go out as integers.
 
 mod answer;
 mod chain;
 mod curve;
 mod grid;
 mod law;
+mod line;
 mod map;
 mod question;
 mod reanchored;
@@ -18,6 +19,7 @@ mod roots;
 mod slo;
 
 pub use answer::{response, At, Percentile, Response};
+pub use line::{line, Line};
 pub use map::{map, Cell, Map};
 pub use question::{Precision, Question, Server};
 pub use slo::{pareto, slo, Choice, Objective, Verdict};
