@@ -6,8 +6,8 @@ mod measured;
 
 use common::{as_if_alone, every_deadline, leftovers, of, plan, sites, supply, task};
 use giusto_model::{
-    Adopt, Bandwidth, Duration, GuestScheduler, LeftoverPlan, Origin, Plan, Promise, Scheduler, ServerKind, Service,
-    ServicePlan, Site, Stress, Unused,
+    Adopt, Bandwidth, Copies, Duration, GuestScheduler, LeftoverPlan, Origin, Plan, Promise, Scheduler, ServerKind,
+    Service, ServicePlan, Site, Stress, Unused,
 };
 use giusto_planner::{Changed, Facts, Placements, Refusal, Standing};
 use giusto_verify::{check_plan, read_plan};
@@ -45,7 +45,10 @@ fn random_service(name: &str, kind: Kind, rng: &mut StdRng) -> Service {
         (Kind::Deadlines, 0..10) | (Kind::Mixed, 0..3) => {
             every_deadline(name, tasks(rng), GuestScheduler::Own(Scheduler::Edf))
         }
-        (Kind::Mixed, 3..5) => as_if_alone(name, vec![task("2ms/10ms", 1)], "0%"),
+        (Kind::Mixed, 3..5) => {
+            let copies = rng.random_bool(0.4).then(|| Copies { count: 2, threads: Some("worker-*".into()) });
+            Service { copies, ..as_if_alone(name, vec![task("2ms/10ms", 1)], "0%") }
+        }
         (Kind::Mixed, 5..8) => leftovers(name, ["0%", "10%", "40%", "90%"][rng.random_range(0..4)]),
         (Kind::Mixed, 8..11) => {
             Service { origin: Origin::Adopt(Adopt::Libvirt(name.into())), ..supply(name, &[&two, &three], None) }
@@ -282,6 +285,7 @@ fn what_stands_is_what_the_whole_plan_with_the_plan_in_force_says() {
             let promised =
                 |wanted: fn(&Promise) -> bool| part && put.iter().chain(&removed).any(|one| wanted(&one.promise));
             count("a core to itself", promised(|promise| *promise == Promise::AsIfAlone));
+            count("workers", part && put.iter().chain(&removed).any(|one| one.copies.is_some()));
             count("deadlines", promised(|promise| matches!(promise, Promise::EveryDeadline { .. })));
             count("virtual machines", promised(|promise| matches!(promise, Promise::Supply(all) if all.len() > 1)));
             let floor = |promise: &Promise| matches!(promise, Promise::Leftovers { at_least, .. } if *at_least > Bandwidth::ZERO);
@@ -303,7 +307,7 @@ fn what_stands_is_what_the_whole_plan_with_the_plan_in_force_says() {
     println!("{seen:#?}");
     let differs = seen.remove("unlike the whole plan on purpose");
     println!("{differs:?} unlike the whole plan on purpose");
-    assert!(seen.len() == 20 && seen.values().all(|n| *n >= 5), "the cases must occur: {seen:#?}");
+    assert!(seen.len() == 21 && seen.values().all(|n| *n >= 5), "the cases must occur: {seen:#?}");
 }
 
 /// What the oracle finds by itself, of supplies: a core whose reservations leave room for the one of `service` where all others

@@ -71,13 +71,15 @@ pub enum Name {
     VasRedis,
     /// [LiH21, § 3.4.3, Figs 3.15 to 3.17], with a real Spark.
     VasSpark,
+    /// Ours: servers on cores.
+    Placement,
     /// Abe22, latencies of hosts and guests, measured on this machine.
     VmLatency,
 }
 
 impl Name {
     /// All that are played in virtual time.
-    pub const VIRTUAL: [Name; 19] = [
+    pub const VIRTUAL: [Name; 20] = [
         Name::CsaPeriod,
         Name::CsaEtf,
         Name::CsaArinc,
@@ -97,6 +99,7 @@ impl Name {
         Name::AkitaShares,
         Name::AkitaScale,
         Name::VasSynthetic,
+        Name::Placement,
     ];
 
     /// What a machine must have on which it is played; `None` where all of it happens in virtual time.
@@ -157,6 +160,7 @@ impl Name {
             Name::VasSynthetic => "vas-synthetic",
             Name::VasRedis => "vas-redis",
             Name::VasSpark => "vas-spark",
+            Name::Placement => "placement",
             Name::VmLatency => "vm-latency",
         }
     }
