@@ -29,6 +29,9 @@ tests/bench-response.sh || missed+=(response)
 echo "=== planning many services on many hosts: time, memory, size of the plan, cores beside the least possible"
 try scale /usr/bin/python3 tests/bench-scale.py
 
+echo "=== the planner beside an exhaustive search of placements on small sites; ways of placement on a large one"
+cargo run --release --locked --quiet -p giusto-studies --example placement || missed+=(placement)
+
 echo "=== policy core: what an event costs as servers grow"
 cargo run --release --locked --quiet -p giusto-policy --example scale || missed+=(policy)
 
