@@ -17,6 +17,11 @@ const EVENTS: u64 = 150_000;
 const PERIOD_MS: u64 = 1000;
 /// Batches that are not counted: Java compiles what runs often, and Spark fills its first window.
 const WARM_UP: usize = 25;
+/// Without a plan a batch takes seconds: so many are not counted, and a part of the others is enough.
+const WARM_UP_SLOW: usize = 5;
+const PART: usize = 4;
+/// Nearly all of a core, which two workers never use up: with nothing else there, a whole core with the places of the plan.
+const WHOLE_MS: u64 = 870;
 /// Until the first batch.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What is built of `vas-spark/`.
@@ -39,60 +44,69 @@ const OPENS: [&str; 13] = [
 ];
 
 /// Table `batches`: how long each micro-batch took, by run; `distances`: of a stretch, a set, of each run to the same stretch of both
-/// runs on whole cores; `machine`: what was planned with. The first run on whole cores is where the longest batch is taken from, as in the paper;
-/// then come two more, one beside competitors without a plan, and one beside them on the shares.
+/// runs on whole cores; `machine`: what was planned with, and the distances of whole runs. All threads are in the same places in all runs but
+/// two. The first run on whole cores is where the longest batch is taken from, as in the paper; then come two more, `free`, on whole cores
+/// between which the kernel moves threads, one on the shares beside competitors, and one beside them without a plan.
 pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
     let (program, count) = (giusto()?, (size.length.ns() / 1_000_000 / PERIOD_MS) as usize);
     if !Path::new(JARS).join("lib").exists() {
         return Err(Error::Lacks(format!("Spark in {JARS}: scripts/spark.sh")));
     }
     let words = words()?;
-    let step = |run: Result<Vec<u64>, Error>| {
-        played(5);
+    let start: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let site = |promise: &str, beside: bool| {
+        let competitor = "{start: [sh, -c, 'while :; do :; done'], promise: leftovers}";
+        let others = if beside { format!("  one: {competitor}\n  other: {competitor}\n") } else { String::new() };
+        let hosts = "giusto: 1\nhosts:\n  here: {cores: 0-1}\n";
+        format!("{hosts}services:\n  engine:\n    start: [{}]\n{promise}{others}", start.join(", "))
+    };
+    let copies = |wcet: u64| {
+        let tasks = format!("[{{name: batch, wcet: {wcet}ms, period: {PERIOD_MS}ms}}]");
+        format!("    copies: {WORKERS}\n    threads: Executor task l*\n    tasks: {tasks}\n    promise: as-if-alone\n")
+    };
+    let under = |name: &str, site: String, warm_up, count| {
+        let run = under(&program, &site, (warm_up, count), &folder.join(name));
+        played(6);
         run
     };
-    let first = step(whole(&words, count, &folder.join("first")))?;
+    let whole = |name: &str| under(name, site(&copies(WHOLE_MS), false), WARM_UP, count);
+    let first = whole("first")?;
     let longest = first.iter().copied().max().unwrap_or(PERIOD_MS);
-    let wholes =
-        [step(whole(&words, count, &folder.join("whole-a")))?, step(whole(&words, count, &folder.join("whole-b")))?];
-    let site = |promise: &str| {
-        let start: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
-        let competitor = "{start: [sh, -c, 'while :; do :; done'], promise: leftovers}";
-        format!(
-            "giusto: 1\nhosts:\n  here: {{cores: 0-1}}\nservices:\n  engine:\n    start: [{}]\n{promise}  one: {competitor}\n  other: {competitor}\n",
-            start.join(", ")
-        )
-    };
-    let planned = format!(
-        "    copies: {WORKERS}\n    threads: Executor task l*\n    tasks: [{{name: batch, wcet: {longest}ms, period: {PERIOD_MS}ms}}]\n    promise: as-if-alone\n"
-    );
-    let shared = step(beside(&program, &site("    promise: leftovers\n"), count, &folder.join("no-plan")))?;
-    let served = step(beside(&program, &site(&planned), count, &folder.join("giusto")))?;
+    let wholes = [whole("whole-a")?, whole("whole-b")?];
+    let free = free(&words, count, &folder.join("free"))?;
+    played(6);
+    let served = under("giusto", site(&copies(longest), true), WARM_UP, count)?;
+    let shared = under("no-plan", site("    promise: leftovers\n", true), WARM_UP_SLOW, count / PART)?;
     let (mut batches, mut distances) = (Vec::new(), Vec::new());
-    let runs = [("whole", &wholes[0]), ("whole-b", &wholes[1]), ("no-plan", &shared), ("giusto", &served)];
+    let runs =
+        [("whole", &wholes[0]), ("whole-b", &wholes[1]), ("free", &free), ("giusto", &served), ("no-plan", &shared)];
+    let stretch = |run: &[u64], set: usize| {
+        let sets = size.sets as usize;
+        run[run.len() * set / sets..run.len() * (set + 1) / sets].to_vec()
+    };
     for set in 0..size.sets as usize {
-        let stretch = |run: &[u64]| {
-            sample(&run[run.len() * set / size.sets as usize..run.len() * (set + 1) / size.sets as usize])
-        };
-        let floor = Floor::of([stretch(&wholes[0])?, stretch(&wholes[1])?]);
-        for (arm, run) in [("whole", None), ("no-plan", Some(&shared)), ("giusto", Some(&served))] {
-            let distance = run.map_or(Ok(floor.between()), |run| stretch(run).map(|run| floor.distance(&run)))?;
+        let floor = Floor::of([sample(&stretch(&wholes[0], set))?, sample(&stretch(&wholes[1], set))?]);
+        for (arm, run) in runs.iter().filter(|(arm, _)| *arm != "whole-b") {
+            let distance = match *arm {
+                "whole" => floor.between(),
+                _ => floor.distance(&sample(&stretch(run, set))?),
+            };
             let numbers = [distance, floor.between()].map(|ms| format!("{ms:.3}"));
             distances.push([&[set.to_string(), arm.to_string()], &numbers[..]].concat());
         }
         for (arm, run) in runs {
-            let own = &run[run.len() * set / size.sets as usize..run.len() * (set + 1) / size.sets as usize];
-            batches.extend(own.iter().map(|ms| vec![set.to_string(), arm.to_string(), ms.to_string()]));
+            batches.extend(stretch(run, set).iter().map(|ms| vec![set.to_string(), arm.to_string(), ms.to_string()]));
         }
     }
     let pooled = Floor::of([sample(&wholes[0])?, sample(&wholes[1])?]);
-    let [plain, ours] = [pooled.distance(&sample(&shared)?), pooled.distance(&sample(&served)?)];
-    let numbers = [longest as f64, pooled.between(), plain, ours].map(|ms| format!("{ms:.3}"));
+    let [loose, ours, plain] = [&free, &served, &shared].map(|run| sample(run).map(|run| pooled.distance(&run)));
+    let numbers = [longest as f64, pooled.between(), loose?, ours?, plain?].map(|ms| format!("{ms:.3}"));
     let machine = vec![[&["0".to_string()], &numbers[..], &[served.len().to_string()]].concat()];
+    let machine_columns = vec!["set", "wcet_ms", "floor_ms", "free_ms", "giusto_ms", "no_plan_ms", "batches"];
     Ok(named(vec![
         ("batches", table(vec!["set", "arm", "ms"], &batches)),
         ("distances", table(vec!["set", "arm", "w1_ms", "floor_ms"], &distances)),
-        ("machine", table(vec!["set", "wcet_ms", "floor_ms", "no_plan_ms", "giusto_ms", "batches"], &machine)),
+        ("machine", table(machine_columns, &machine)),
     ]))
 }
 
@@ -107,19 +121,19 @@ fn words() -> Result<Vec<String>, Error> {
     Ok(words)
 }
 
-/// Alone among everything that wants the cores (decision 0001).
-fn whole(words: &[String], count: usize, folder: &Path) -> Result<Vec<u64>, Error> {
+/// Alone among everything that wants the cores, its threads wherever the kernel has them.
+fn free(words: &[String], count: usize, folder: &Path) -> Result<Vec<u64>, Error> {
     fs::create_dir_all(folder).map_err(Error::machine)?;
     let log = folder.join("engine.log");
     let mut command = Command::new("chrt");
     command.args(["--fifo", "1"]).args(words).stdin(Stdio::null()).stderr(Stdio::null());
     command.stdout(File::create(&log).map_err(Error::machine)?);
     let engine = Running(command.spawn().map_err(Error::machine)?, Signal::TERM);
-    engine.batches(&log, count)
+    engine.batches(&log, (WARM_UP, count))
 }
 
-/// Beside competitors that take every cycle they get, under `giusto run`.
-fn beside(program: &Path, site: &str, count: usize, folder: &Path) -> Result<Vec<u64>, Error> {
+/// Under `giusto run`; so many batches are not counted, and so many are.
+fn under(program: &Path, site: &str, counts: (usize, usize), folder: &Path) -> Result<Vec<u64>, Error> {
     fs::create_dir_all(folder).map_err(Error::machine)?;
     let file = folder.join("site.yaml");
     fs::write(&file, site).map_err(Error::machine)?;
@@ -128,7 +142,7 @@ fn beside(program: &Path, site: &str, count: usize, folder: &Path) -> Result<Vec
     command.arg("run").arg(&file).args(["--host", "here", "--out"]).arg(folder).stdin(Stdio::null());
     command.stdout(log.try_clone().map_err(Error::machine)?).stderr(log);
     let giusto = Running(command.spawn().map_err(Error::machine)?, Signal::INT);
-    giusto.batches(&folder.join("logs/engine.log"), count)
+    giusto.batches(&folder.join("logs/engine.log"), counts)
 }
 
 /// What is ended by a signal when it is dropped.
@@ -136,16 +150,16 @@ struct Running(Child, Signal);
 
 impl Running {
     /// How long each of so many batches took, in ms, once it is warm.
-    fn batches(mut self, log: &PathBuf, count: usize) -> Result<Vec<u64>, Error> {
-        let (begin, most) = (Instant::now(), Duration::from_millis(3 * PERIOD_MS) * (WARM_UP + count) as u32);
+    fn batches(mut self, log: &PathBuf, (warm_up, count): (usize, usize)) -> Result<Vec<u64>, Error> {
+        let (begin, most) = (Instant::now(), Duration::from_millis(5 * PERIOD_MS) * (warm_up + count) as u32);
         loop {
             let told = fs::read_to_string(log).unwrap_or_default();
             let took = told
                 .lines()
                 .filter_map(|line| line.strip_prefix("batch ")?.split_once(": ")?.1.split(' ').next()?.parse().ok());
             let took: Vec<u64> = took.collect();
-            if took.len() >= WARM_UP + count {
-                return Ok(took[WARM_UP..WARM_UP + count].to_vec());
+            if took.len() >= warm_up + count {
+                return Ok(took[warm_up..warm_up + count].to_vec());
             }
             if begin.elapsed() > PATIENCE + most || matches!(self.0.try_wait(), Ok(Some(_))) {
                 return Err(Error::machine(format!(
