@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds target/giusto-zookeeper_VERSION_all.deb: the jar, stock ZooKeeper and what it needs, the start script, a systemd unit. The same
-# sources give the same bytes.
+# Builds target/giusto-zookeeper_VERSION_all.deb: the jar, stock ZooKeeper and what it needs, the start script, a systemd unit.
+# The same sources give the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the study vas-spark runs: Spark's jars, pinned in studies/vas-spark/pom.xml, and its query, into target/vas-spark. Needs
-# Maven and a JDK of 17 or later. Nothing is done where it is up to date.
+# Installs what the study vas-spark runs: Spark's jars, pinned in studies/vas-spark/pom.xml, and its query, into
+# target/vas-spark. Needs Maven and a JDK of 17 or later. Nothing is done where it is up to date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 built=target/vas-spark/vas-spark-0.1.0.jar

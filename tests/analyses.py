@@ -192,13 +192,14 @@ class Analyze(unittest.TestCase):
         self.assertEqual(*same)
         units = [("1min", "60s"), ("2h", "7200s"), ("1d", "86400s"), ("0.5min", "30s")]
         for long, short in units:
-            both = [run("analyze", "interface", "--scheduler", "edf", "--task", f"1s/{time}", "--period", "5s", "--quantum", "1ms",
-                        "--json")[0] for time in (long, short)]
+            asked = ["analyze", "interface", "--scheduler", "edf", "--period", "5s", "--quantum", "1ms", "--json"]
+            both = [run(*asked, "--task", f"1s/{time}")[0] for time in (long, short)]
             self.assertEqual(*both)
 
     def test_limits_are_told_in_time_and_close_budgets_are_bracketed(self):
         tasks = ["--task", "149271644ns/179086999ns", "--task", "156119114ns/937740705ns"]
-        out = json.loads(run("analyze", "interface", "--scheduler", "edf", "--quantum", "1us", *tasks, "--sensitivity", "--json")[0])
+        asked = ["analyze", "interface", "--scheduler", "edf", "--quantum", "1us", *tasks, "--sensitivity", "--json"]
+        out = json.loads(run(*asked)[0])
         self.assertEqual({limit["task"] for limit in out["sensitivity"]}, {0, 1, None})
         self.assertLessEqual(Fraction(out["at_least"]), Fraction(out["bandwidth"]))
 

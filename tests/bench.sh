@@ -46,7 +46,8 @@ if command -v mvn >/dev/null && command -v java >/dev/null; then
 	mvn -B -q -f coordination/pom.xml -pl server package -DskipTests
 	python3 coordination/harness/recovery.py --kills 30 --out $out --gate 2>/dev/null || missed+=(coordination)
 	echo "first recoveries: each kill on an ensemble that was started for it, one core busy as well, 200 kills (25 minutes)"
-	python3 coordination/harness/recovery.py --cold --busy 1 --arms giusto --kills 200 --out $out/cold --gate 2>/dev/null || missed+=(coordination-cold)
+	python3 coordination/harness/recovery.py --cold --busy 1 --arms giusto --kills 200 --out $out/cold --gate 2>/dev/null ||
+		missed+=(coordination-cold)
 	echo "what nothing but work costs, warm and cold, beside stock (20 minutes)"
 	python3 coordination/harness/steady.py --out $out --gate 2>/dev/null || missed+=(coordination-steady)
 	python3 coordination/harness/steady.py --out $out --cold --rounds 3 --gate 2>/dev/null || missed+=(coordination-steady-cold)

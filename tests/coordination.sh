@@ -67,7 +67,8 @@ $python harness/recovery.py --kills 1 --arms stock,giusto --out ../target/coordi
 # Of every other ZooKeeper that Settings knows, real servers too.
 echo "with ZooKeeper 3.9.4"
 maven -pl server -Dzookeeper.version=3.9.4 -DbuildDirectory=target-3.9.4 package -DskipTests
-GIUSTO_ZOOKEEPER_LIB=$PWD/server/target-3.9.4 $python harness/recovery.py --kills 1 --arms giusto --out ../target/coordination 2>/dev/null
+GIUSTO_ZOOKEEPER_LIB=$PWD/server/target-3.9.4 \
+	$python harness/recovery.py --kills 1 --arms giusto --out ../target/coordination 2>/dev/null
 if [ -n "${GIUSTO_SOAK:-}" ]; then
 	$python harness/faults.py --runs 100 --seed 1
 	$python harness/faults.py --runs 20 --seed 2 --arm overlap

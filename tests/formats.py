@@ -260,7 +260,8 @@ def documents(folder):
     anew = [*random, "--server", "constant_bandwidth", "--at", "1s"]
     yield "response", output("analyze", "response", *anew, "--budget", "160ms", "--period", "200ms", "--json")
     yield "response", output("analyze", "response", *anew, "--budget", "160s", "--period", "200s", "--json")
-    near = ["--rate", "999/s", "--service", "1ms", "--budget", "999500001ns", "--period", "1s", "--at", "1s", "--percentile", "99"]
+    near = ["--rate", "999/s", "--service", "1ms", "--budget", "999500001ns", "--period", "1s", "--at", "1s",
+            "--percentile", "99"]
     yield "response", output("analyze", "response", *near, "--json", "--for", "10s")
     yield "slo", output("analyze", "slo", *random, "--objective", "p90=600ms", "--period", "100ms", "--json")
     drawn = ["--csv", f"{folder}/map.csv", "--plot", f"{folder}/map.svg"]

@@ -24,8 +24,8 @@ result=docs/soak.txt
 	for study in csa-period csa-etf csa-arinc m2-static-cost mdds1-sweep mdds1-select mdds1-synthetic mdds1-measured mdds1-redis \
 		srtm-penalty srtm-concentration srtm-maxmin srtm-correlation srtm-convergence vatc-packetrate vatc-interference \
 		vatc-bucket vatc-rebalance \
-		m2-latency m2-deadline-misses akita-quality akita-memcached akita-multi akita-shares akita-scale vas-synthetic vas-redis vas-spark \
-		placement; do
+		m2-latency m2-deadline-misses akita-quality akita-memcached akita-multi akita-shares akita-scale \
+		vas-synthetic vas-redis vas-spark placement; do
 		target/release/giusto study run $study | sed -n '1p;/ FAIL$/p' || [[ ${PIPESTATUS[0]} = [36] ]]
 	done
 	tests/messaging.sh soak | grep -E '^((bucket|gate|broker|holder|ledger|distribute|simulate|predict|store|distributor|client|fleet|messaging): |(--- )?FAIL|ok)' || [ ${PIPESTATUS[0]} = 77 ]

@@ -61,7 +61,8 @@ class Workers(Running):
         said = (self.out / "logs" / "engine.log").read_text()
         batches = [[int(ns) for ns in re.findall(r"(\d+) of worker", line)] for line in said.splitlines()]
         longest = [max(batch) for batch in batches[3:]]  # until each worker was on its core
-        print(f"{len(longest)} batches, median {sorted(longest)[len(longest) // 2] / 1e6:.1f} ms, longest {max(longest) / 1e6:.1f} ms")
+        median = sorted(longest)[len(longest) // 2]
+        print(f"{len(longest)} batches, median {median / 1e6:.1f} ms, longest {max(longest) / 1e6:.1f} ms")
         self.assertGreater(len(longest), 8, said)
         # Half of a core, as the kernel's default has it beside the others, would be 380 ms.
         self.assertLess(sorted(longest)[len(longest) // 2], 1.3 * TASK_NS, said)

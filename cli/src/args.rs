@@ -437,7 +437,8 @@ pub(crate) enum Analyze {
     #[command(
         after_help = concat!(
             "Examples:\n",
-            "  giusto analyze admission --scheduler fixed-priority --server deferrable:2ms/5ms --server polling:1ms/10ms --sensitivity\n",
+            "  giusto analyze admission --scheduler fixed-priority --server deferrable:2ms/5ms ",
+            "--server polling:1ms/10ms --sensitivity\n",
             "  giusto analyze admission --scheduler fixed-priority --cores 2 --server periodic_strict:2ms/5ms ",
             "--server deferrable:3ms/8ms --server polling:4ms/12ms\n",
             "  giusto analyze admission --scheduler edf --cores 2 --fit first --server deferrable:2ms/5ms ",

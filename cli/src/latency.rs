@@ -6,7 +6,7 @@ use crate::table::{json, print, say, table};
 use crate::tell::tell;
 use crate::under_manager::under_manager;
 use giusto_measure::LatencyPlan;
-use giusto_model::{Duration, Latency, LatencyMachine, LatencyRun, LatencySpread, ManagerRun, Stress};
+use giusto_model::{Behind, Duration, Latency, LatencyMachine, LatencyRun, LatencySpread, ManagerRun, Stress};
 use giusto_verify::Verdict;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -66,7 +66,7 @@ fn describe(found: &Latency) -> Result<(), Failure> {
         say!("passed: activations that were over before the thread ran; each counts with its own latency");
     }
     say!("{}", found.split);
-    for ManagerRun { core, load, periods, loss, usual, late, steal, .. } in &found.manager {
+    for ManagerRun { core, load, periods, behind: Behind { loss, usual, late }, steal, .. } in &found.manager {
         let steal = steal.map_or(String::new(), |steal| format!("; {steal} stolen"));
         say!(
             "under the manager on core {core}, {load}: {loss:.3} of each budget lost, the rest p99 {usual:.3} and at most \

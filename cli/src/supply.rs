@@ -4,8 +4,8 @@ use crate::args::SupplyArgs;
 use crate::failure::{create, Failure};
 use crate::table::{json, print, say, table};
 use crate::tell::tell;
-use giusto_measure::{Asked, Behind, Spread, SupplyPlan, SupplyReport};
-use giusto_model::Duration;
+use giusto_measure::{Asked, Spread, SupplyPlan, SupplyReport};
+use giusto_model::{Behind, Duration};
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use giusto_daemon::Signals;
-use giusto_measure::{StressLoad, SupplyReport};
+use giusto_measure::{Asked, StressLoad, SupplyReport};
 use giusto_model::{Duration, ManagerRun, Stress};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -36,19 +36,8 @@ pub(crate) fn under_manager(core: u32, length: Duration, load: Stress) -> Result
         Failure::running(format!("{why} under the manager on core {core}: {}", said.trim()))
     })?;
     let asked = report.asked.ok_or_else(|| Failure::running("the probe saw no whole period; measure for longer"))?;
-    let (budget, period, behind) = (asked.budget, asked.period, asked.behind);
-    let (periods, steal) = (report.windows, report.steal);
-    Ok(ManagerRun {
-        core,
-        load,
-        budget,
-        period,
-        periods,
-        loss: behind.loss,
-        usual: behind.usual,
-        late: behind.late,
-        steal,
-    })
+    let Asked { budget, period, behind, .. } = asked;
+    Ok(ManagerRun { core, load, budget, period, periods: report.windows, behind, steal: report.steal })
 }
 
 fn text(giusto: &Path, core: u32, length: Duration) -> String {

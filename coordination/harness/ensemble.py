@@ -94,7 +94,8 @@ class Server:
         jar = next(LIB.glob("giusto-zookeeper-*.jar"))
         main, _, script = ARMS[self.arm]
         linked = archive() if script is OUR_SCRIPT else []
-        return ["java", *script, *linked, *self.ensemble.flags, "-cp", f"{self.ensemble.before}{jar}:{LIB / 'lib'}/*", main, str(self.dir / "zoo.cfg")]
+        path = f"{self.ensemble.before}{jar}:{LIB / 'lib'}/*"
+        return ["java", *script, *linked, *self.ensemble.flags, "-cp", path, main, str(self.dir / "zoo.cfg")]
 
     def start(self, arm=None):
         self.arm = arm or self.arm

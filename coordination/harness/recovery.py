@@ -7,8 +7,8 @@ Arms take turns, kill by kill, each on an ensemble of its own; the others idle m
 ensemble that was started for it, up to two seconds after it serves.
 A client polls every survivor every 5 ms with a new session and a write; the first acknowledgement counts. Writes DIR/recovery.json,
 DIR/recovery.csv (the distribution: arm, ms, fraction) and a table. A kill during which others had the processors (disturbed()) is
-void. --gate: exit 5 unless median and p95 of giusto are at most a third of stock's (with --cold: its p99 is at most 120 ms), no sample
-is above the bound exported before it, no notification was lost, and at most 5 % of an arm's kills are void.
+void. --gate: exit 5 unless median and p95 of giusto are at most a third of stock's (with --cold: its p99 is at most 120 ms),
+no sample is above the bound exported before it, no notification was lost, and at most 5 % of an arm's kills are void.
 """
 import argparse
 import json
@@ -321,7 +321,8 @@ def main():
                     sample = arm.kill_leader(pids, back=not a.cold)
                     if a.cold:
                         arm.stop()
-                    print(f"{k + 1}/{a.kills} {arm.name}: {sample['total_ms']:.0f} ms{' void' if sample['void'] else ''}", file=sys.stderr)
+                    void = " void" if sample["void"] else ""
+                    print(f"{k + 1}/{a.kills} {arm.name}: {sample['total_ms']:.0f} ms{void}", file=sys.stderr)
         finally:
             for arm in arms:
                 arm.stop()

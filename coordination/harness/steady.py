@@ -1,14 +1,15 @@
 """What a server costs while nothing fails, beside stock: time and processor time of a read and of a write, memory, and a start.
 
-    python3 coordination/harness/steady.py [--arms stock,giusto] [--rounds 5] [--cold] [--clients 1,10,100] [--sizes 100,1000] [--gate]
+    python3 coordination/harness/steady.py [--arms stock,giusto] [--rounds 5] [--cold] [--clients 1,10,100]
+        [--sizes 100,1000] [--gate]
 
-Each arm has an ensemble of three; arms take turns, cell by cell, while the others idle. A cell: so many clients over all servers, each
-with one request under way at a time (rate.c), for --seconds. Warm: after half a minute of all of it. --cold: each cell is the first
-work of an ensemble that was started for it. An arm may have flags of java: "giusto -XX:TieredStopAtLevel=1".
+Each arm has an ensemble of three; arms take turns, cell by cell, while the others idle. A cell: so many clients over all
+servers, each with one request under way at a time (rate.c), for --seconds. Warm: after half a minute of all of it. --cold: each
+cell is the first work of an ensemble that was started for it. An arm may have flags of java: "giusto -XX:TieredStopAtLevel=1".
 
-Costs are ratios to the first arm's in the same round: time and servers' processor time of an operation, memory (RSS of all servers),
-time from the start of all to the first acknowledged write. --gate: exit 5 where one of them is more than 1.05. A single cell counts
-where all rounds but one say so; of all cells of reads, and of writes, the geometric mean of the medians counts.
+Costs are ratios to the first arm's in the same round: time and servers' processor time of an operation, memory (RSS of all
+servers), time from the start of all to the first acknowledged write. --gate: exit 5 where one of them is more than 1.05. A single
+cell counts where all rounds but one say so; of all cells of reads, and of writes, the geometric mean of the medians counts.
 """
 import argparse
 import json
@@ -80,7 +81,8 @@ class Arm:
         after = Machine(pids)
         used = sum(after.of[p] - before.of[p] for p in pids)
         others, _ = after.since(before)
-        return {"rate": answers / took, "us": 1e6 * took / answers, "cpu_us": 1e6 * used / answers, "p50_us": median, "p99_us": p99, "others_s": others}
+        return {"rate": answers / took, "us": 1e6 * took / answers, "cpu_us": 1e6 * used / answers, "p50_us": median,
+                "p99_us": p99, "others_s": others}
 
 
 def compared(rows, arms, rounds):
@@ -92,7 +94,8 @@ def compared(rows, arms, rounds):
         for a in arms:
             mine = [r for c, name, r in rows if c == cell and name == a.text]
             theirs = [r for c, name, r in rows if c == cell and name == base]
-            line += f"{statistics.median(r['rate'] for r in mine):>8.0f}/s {statistics.median(r['cpu_us'] for r in mine):>5.0f} us"
+            rate, used = (statistics.median(r[name] for r in mine) for name in ("rate", "cpu_us"))
+            line += f"{rate:>8.0f}/s {used:>5.0f} us"
             if a.text != base:
                 pair = {m: [x[m] / y[m] for x, y in zip(mine, theirs)] for m in ("us", "cpu_us")}
                 line += f" ({statistics.median(pair['us']):.2f}, {statistics.median(pair['cpu_us']):.2f})"
@@ -116,7 +119,8 @@ def judged(ratios, arms):
                 missed.append(f"{a.text}: {name} of a {what} {mean:.2f}")
             for cell, values in cells:
                 if len(values) > 2 and sorted(values)[1] > LIMIT:
-                    missed.append(f"{a.text}: {name} of a {what}, {cell[0]} clients, {cell[1]} B: {statistics.median(values):.2f}")
+                    where = f"{name} of a {what}, {cell[0]} clients, {cell[1]} B"
+                    missed.append(f"{a.text}: {where}: {statistics.median(values):.2f}")
         for name, unit, mine, theirs in (("start", "s", a.starts, base.starts), ("memory", "MB", a.memory, base.memory)):
             mine, theirs = statistics.median(mine), statistics.median(theirs)
             print(f"{a.text}: {name} {mine:.2f} {unit}, {mine / theirs:.2f} of {base.text}'s {theirs:.2f}")
@@ -167,7 +171,8 @@ def main():
     others = statistics.median(r["others_s"] for _, _, r in rows) / a.seconds
     print(f"machine: {os.cpu_count()} cores, load before {load:.1f}; others had {others:.2f} of a core (median of cells)")
     kind = "cold" if a.cold else "warm"
-    (a.out / f"steady-{kind}.json").write_text(json.dumps([{"clients": c[0], "size": c[1], "op": c[2], "arm": arm, **r} for c, arm, r in rows]))
+    cells = [{"clients": c[0], "size": c[1], "op": c[2], "arm": arm, **r} for c, arm, r in rows]
+    (a.out / f"steady-{kind}.json").write_text(json.dumps(cells))
     for what in missed:
         print(f"more than {LIMIT}: {what}")
     if a.gate and missed:

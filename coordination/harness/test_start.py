@@ -61,7 +61,8 @@ class Refused(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             other = Path(d) / "org" / "apache" / "zookeeper" / "Version.java"
             other.parent.mkdir(parents=True)
-            other.write_text('package org.apache.zookeeper; public class Version { public static String getVersion() { return "3.9.99"; } }')
+            other.write_text('package org.apache.zookeeper; '
+                             'public class Version { public static String getVersion() { return "3.9.99"; } }')
             subprocess.run(["javac", "-d", d, other], check=True)
             jar = next(LIB.glob("giusto-zookeeper-*.jar"))
             (Path(d) / "myid").write_text("1")
@@ -70,8 +71,8 @@ class Refused(unittest.TestCase):
             def start(*lines):
                 config.write_text("\n".join([f"dataDir={d}", "clientPort=1", "tickTime=1000", "initLimit=5", "syncLimit=2",
                                              "giusto.features=fcle", *(f"server.{i}=127.0.0.1:2:3" for i in (1, 2, 3)), *lines]))
-                return subprocess.run(["java", "-Xmx64m", *QUIETLY, "-cp", f"{d}:{jar}:{LIB / 'lib'}/*", OURS, config], capture_output=True,
-                                      text=True, timeout=60)
+                command = ["java", "-Xmx64m", *QUIETLY, "-cp", f"{d}:{jar}:{LIB / 'lib'}/*", OURS, config]
+                return subprocess.run(command, capture_output=True, text=True, timeout=60)
             refused = start()
             self.assertEqual(2, refused.returncode)
             self.assertIn("ZooKeeper 3.9.99", refused.stderr)
@@ -97,9 +98,11 @@ class DropInEnsemble(Ensemble):
         config = server.dir / "zoo.cfg"
         kept = [line for line in config.read_text().splitlines() if not line.startswith(("server.", "clientPort", "admin."))]
         config.write_text("\n".join([*kept, f"dynamicConfigFile={members}", "reconfigEnabled=true", "standaloneEnabled=false",
-                                     "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+                                     "metricsProvider.className="
+                                     "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
                                      "metricsProvider.httpHost=127.0.0.1", f"metricsProvider.httpPort={prometheus}",
-                                     "admin.enableServer=true", "admin.serverAddress=127.0.0.1", f"admin.serverPort={admin}"]) + "\n")
+                                     "admin.enableServer=true", "admin.serverAddress=127.0.0.1",
+                                     f"admin.serverPort={admin}"]) + "\n")
 
 
 class DropIn(unittest.TestCase):
@@ -148,7 +151,8 @@ class DropIn(unittest.TestCase):
 
     def test_status_finds_the_port(self):
         for server in self.ensemble.servers:
-            status = subprocess.run([SCRIPT, "status", server.dir / "zoo.cfg"], env=QUIET, capture_output=True, text=True, timeout=60)
+            status = subprocess.run([SCRIPT, "status", server.dir / "zoo.cfg"], env=QUIET, capture_output=True, text=True,
+                                    timeout=60)
             self.assertEqual(0, status.returncode, status.stderr)
             self.assertEqual(f"Mode: {server.mode()}\n", status.stdout)
 
@@ -161,14 +165,16 @@ class DropIn(unittest.TestCase):
 
 
 class Package(unittest.TestCase):
-    """The Debian package, unpacked: its unit is sound and hardened, its script starts a server that tells systemd when it votes."""
+    """The Debian package, unpacked: its unit is sound and hardened, its script starts a server that tells systemd when it
+    votes."""
 
     @classmethod
     def setUpClass(cls):
         if not shutil.which("dpkg-deb"):
             raise unittest.SkipTest("dpkg-deb is missing")
         cls.scratch = tempfile.TemporaryDirectory()
-        built = subprocess.run([ROOM.parent / "packaging" / "zookeeper.sh"], capture_output=True, text=True, timeout=300, check=True)
+        built = subprocess.run([ROOM.parent / "packaging" / "zookeeper.sh"], capture_output=True, text=True, timeout=300,
+                               check=True)
         cls.deb = ROOM.parent / built.stdout.strip()
         cls.tree = Path(cls.scratch.name) / "tree"
         subprocess.run(["dpkg-deb", "-x", cls.deb, cls.tree], check=True)
@@ -192,7 +198,8 @@ class Package(unittest.TestCase):
         here.write_text(unit.read_text().replace("/usr/bin/giusto-zookeeper", f"{self.tree}/usr/bin/giusto-zookeeper"))
         done = subprocess.run(["systemd-analyze", "verify", "--man=no", here], capture_output=True, text=True, timeout=60)
         self.assertEqual("", "".join(line for line in done.stderr.splitlines(True) if unit.name in line))
-        graded = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager", here], capture_output=True, text=True, timeout=60)
+        graded = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager", here], capture_output=True,
+                                text=True, timeout=60)
         level = re.search(r"exposure level for \S+: ([\d.]+)", graded.stdout)
         self.assertLessEqual(float(level[1]), 2.0, graded.stdout)
 
@@ -206,13 +213,13 @@ class Package(unittest.TestCase):
         ports = free_ports(7)
         servers = [f"server.{i + 1}=127.0.0.1:{ports[1 + 2 * i]}:{ports[2 + 2 * i]}" for i in range(3)]
         config = data / "zoo.cfg"
-        config.write_text("\n".join([f"dataDir={data}", f"clientPort={ports[0]}", "clientPortAddress=127.0.0.1", "tickTime=1000", "initLimit=5",
-                                     "syncLimit=2", "admin.enableServer=false", *servers]) + "\n")
+        config.write_text("\n".join([f"dataDir={data}", f"clientPort={ports[0]}", "clientPortAddress=127.0.0.1",
+                                     "tickTime=1000", "initLimit=5", "syncLimit=2", "admin.enableServer=false", *servers]) + "\n")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
             told.bind(str(data / "notify"))
             told.settimeout(300)
-            server = subprocess.Popen([self.tree / "usr/bin/giusto-zookeeper", "start-foreground", config], stdout=subprocess.DEVNULL,
-                                      stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent,
+            server = subprocess.Popen([self.tree / "usr/bin/giusto-zookeeper", "start-foreground", config],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent,
                                       env={**QUIET, "NOTIFY_SOCKET": str(data / "notify"), "GIUSTO_ZOOKEEPER_CACHE": str(cache)})
             try:
                 self.assertIn(b"READY=1", told.recv(4096))

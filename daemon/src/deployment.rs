@@ -250,7 +250,7 @@ impl<'j> Deployment<'j> {
         parts.chain(self.leftovers.iter().map(|leftover| (None, &leftover.running)))
     }
 
-    /// Who is scheduled by a server: the processes of its service, the thread of its vCPU, or its workers.
+    /// What a server schedules: the processes of its service, the thread of its vCPU, or its workers.
     pub(crate) fn members(&self, plan: &ServicePlan) -> Result<Vec<u32>, Error> {
         let Some(running) = self.services.iter().find(|running| running.name == plan.name) else { return Ok(vec![]) };
         let Some(vcpu) = plan.vcpu else { return Ok(running.processes()) };

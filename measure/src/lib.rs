@@ -46,6 +46,6 @@ pub use profiler::profile;
 pub use schedule::LoadPlan;
 pub use serves::{serves, Served};
 pub use supply::{
-    supply, Asked, Behind, BoundPoint, Gap, Linear, Probed, Recording, Resource, Spread, SupplyPlan, SupplyProcess,
+    supply, Asked, BoundPoint, Gap, Linear, Probed, Recording, Resource, Spread, SupplyPlan, SupplyProcess,
     SupplyReport, Window,
 };

@@ -12,7 +12,6 @@ mod probe;
 mod recording;
 mod report;
 
-pub use behind::Behind;
 pub use child::SupplyProcess;
 pub use probe::{supply, Probed};
 pub use recording::{Gap, Recording, Window};

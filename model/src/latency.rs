@@ -37,6 +37,23 @@ pub struct Latency {
     pub manager: Vec<ManagerRun>,
 }
 
+/// How far a supply is behind one that gives the budget at the beginning of each window: `loss` less of each, and all that is
+/// left `late` later, at most. It says something of a server that has the highest priority on its core when its windows
+/// begin; of others it says how long they wait, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Behind {
+    /// The mean that windows lacked of the budget, in the worst hundred in a row.
+    #[serde(rename = "loss_ns")]
+    pub loss: Duration,
+    /// How long 99 of 100 windows' supplies were held up, at most: what belongs to each period.
+    #[serde(rename = "usual_ns")]
+    pub usual: Duration,
+    /// Most that a window's supply was held up, and most that windows in a row lacked beyond `loss` each, together.
+    #[serde(rename = "late_ns")]
+    pub late: Duration,
+}
+
 /// What a server of Giusto's manager gave to a program that never rests, with the highest priority on its core and two other
 /// servers beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,16 +71,8 @@ pub struct ManagerRun {
     pub period: Duration,
     /// How many periods.
     pub periods: u64,
-    /// Lost of each budget, on the mean of the worst hundred periods in a row.
-    #[serde(rename = "loss_ns")]
-    pub loss: Duration,
-    /// By how much all that was not lost came after the beginning of its period, in 99 of 100 periods at most: what the
-    /// manager makes late itself.
-    #[serde(rename = "usual_ns")]
-    pub usual: Duration,
-    /// The same of all periods, with what else the machine did.
-    #[serde(rename = "late_ns")]
-    pub late: Duration,
+    /// How far what it got is behind budgets that come when periods begin.
+    pub behind: Behind,
     /// What a hypervisor took from the core meanwhile; `None`: it does not tell.
     #[serde(rename = "steal_ns")]
     pub steal: Option<Duration>,

@@ -48,7 +48,7 @@ pub use in_mode::longest_wait;
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};
 pub use kind::{KindFacts, Renewal, ServerKind, Supply};
 pub use latency::{
-    Answer, CoreLatency, Guest, HostLatency, IdleState, Latency, LatencyMachine, LatencyRun, LatencySpread,
+    Answer, Behind, CoreLatency, Guest, HostLatency, IdleState, Latency, LatencyMachine, LatencyRun, LatencySpread,
     LatencyVerdict, ManagerLatency, ManagerRun, Stress, LATENCY_VERSION,
 };
 pub use modes::{

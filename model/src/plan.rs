@@ -20,8 +20,9 @@ pub struct Plan {
     pub basis: Option<Basis>,
     /// The hosts it is for, in the order of the site file; at least one.
     pub hosts: Vec<HostPlan>,
-    /// Services with a reservation, in the order of the site file; a VM with k interfaces, or a service with k copies, has k entries,
-    /// one after the other, all on one host. One that is promised as-if-alone has its core to itself; the others share cores.
+    /// Services with a reservation, in the order of the site file; a VM with k interfaces, or a service with k copies, has k
+    /// entries, one after the other, all on one host. One that is promised as-if-alone has its core to itself; the others
+    /// share cores.
     pub services: Vec<ServicePlan>,
     /// The others.
     pub leftovers: Vec<LeftoverPlan>,

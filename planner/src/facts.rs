@@ -64,7 +64,8 @@ pub struct Held {
 }
 
 impl Facts {
-    /// 24 to 48 us a period were missing on average under the manager, with a deviation of 13 to 29 us (measured on one virtual machine).
+    /// 24 to 48 us a period were missing on average under the manager, with a deviation of 13 to 29 us (measured on one
+    /// virtual machine).
     pub const LOSS: Duration = Duration::from_us(100);
     /// In the worst of 7,200 periods 530 us were missing; jobs came up to 240 us late (measured on one virtual machine).
     pub const LATENESS: Duration = Duration::from_us(500);

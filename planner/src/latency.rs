@@ -56,7 +56,7 @@ pub(crate) fn of_host(site: &Site, host: &Host, facts: &Facts) -> Result<Option<
     let cores: Vec<u32> =
         host.cores.iter().chain(host.network.iter().flat_map(|network| &network.cores)).copied().collect();
     // What came later under the manager than is usual there is the machine's, on whatever core.
-    let rare = |run: &ManagerRun| run.late.checked_sub(run.usual).unwrap_or(Duration::ZERO);
+    let rare = |run: &ManagerRun| run.behind.late.checked_sub(run.behind.usual).unwrap_or(Duration::ZERO);
     let rare = measured.manager.iter().map(rare).max().unwrap_or(Duration::ZERO);
     let worst = |core: u32| {
         let own = counts.clone().filter(|run| run.core == core);
@@ -84,8 +84,8 @@ pub(crate) fn of_host(site: &Site, host: &Host, facts: &Facts) -> Result<Option<
 fn manager(measured: &Latency) -> Option<ManagerLatency> {
     let runs = &measured.manager;
     Some(ManagerLatency {
-        loss: runs.iter().map(|run| run.loss).max()?,
-        late: runs.iter().map(|run| run.usual).max()?,
+        loss: runs.iter().map(|run| run.behind.loss).max()?,
+        late: runs.iter().map(|run| run.behind.usual).max()?,
         periods: runs.iter().map(|run| run.periods).sum(),
     })
 }

@@ -75,10 +75,10 @@ impl Standing {
 
     /// Takes services out of the site and puts others into it, each in the place of the one of its name, if there is one.
     ///
-    /// The plan is that of [`crate::plan()`] with the plan in force ([`Facts::placed`]), but for one thing: hosts that neither have
-    /// nor get any of these services, nor one that has to make room for them, keep their part of it to the last word. All hosts
-    /// are planned where the site has modes, where interfaces of services change or a measured latency counts more or less,
-    /// and where a service is without a place otherwise.
+    /// The plan is that of [`crate::plan()`] with the plan in force ([`Facts::placed`]), but for one thing: hosts that neither
+    /// have nor get any of these services, nor one that has to make room for them, keep their part of it to the last word. All
+    /// hosts are planned where the site has modes, where interfaces of services change or a measured latency counts more or
+    /// less, and where a service is without a place otherwise.
     ///
     /// Names to be removed that the site does not have are passed over. What the site is then must be one that `site` would
     /// read. Time: O(services) small steps, and the plans of the hosts concerned; of all hosts, that of [`crate::plan()`].

@@ -7,8 +7,8 @@ mod measured;
 
 use common::{as_if_alone, every_deadline, leftovers, of, percentiles, plan, site, supply, task, walk};
 use giusto_model::{
-    Bucket, Certificate, Duration, GuestScheduler, HostNetwork, Latency, ManagerRun, PacketClass, PacketUnit, Plan,
-    Rate, Release, RestsOn, Scheduler, ServerKind, Service, ServiceTime, Site, Stress, Task, Tokens, Uplink, Vif,
+    Behind, Bucket, Certificate, Duration, GuestScheduler, HostNetwork, Latency, ManagerRun, PacketClass, PacketUnit,
+    Plan, Rate, Release, RestsOn, Scheduler, ServerKind, Service, ServiceTime, Site, Stress, Task, Tokens, Uplink, Vif,
     Within,
 };
 use giusto_planner::{explain, read_latency, Facts, Refusal};
@@ -26,7 +26,8 @@ fn us(us: u64) -> Duration {
 fn and_manager(latency: Latency, loss: Duration, usual: Duration, late: Duration) -> Latency {
     let (period, budget) = (Duration::from_ms(5), Duration::from_ms(1));
     let load = Stress::Quiet;
-    let run = ManagerRun { core: 1, load, budget, period, periods: 2000, loss, usual, late, steal: None };
+    let behind = Behind { loss, usual, late };
+    let run = ManagerRun { core: 1, load, budget, period, periods: 2000, behind, steal: None };
     Latency { manager: vec![run], ..latency }
 }
 

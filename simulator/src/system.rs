@@ -115,8 +115,8 @@ pub enum Execution {
     },
     /// Drawn from measured values, in ns, whatever the task's worst case; not empty, each from 1 ns to 73 years.
     Samples(Arc<[u64]>),
-    /// C times a drawn factor, in millionths, as measured on a machine where the same work does not always take the same: also more than
-    /// C. Not empty, none 0.
+    /// C times a drawn factor, in millionths, as measured on a machine where the same work does not always take the same: also
+    /// more than C. Not empty, none 0.
     Noisy {
         /// What is drawn from.
         ppm: Arc<[u32]>,

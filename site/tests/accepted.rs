@@ -395,7 +395,8 @@ fn what_is_to_be_measured_has_placeholders_and_says_what_is_to_follow() {
 fn copies_are_workers_by_the_names_of_their_threads_or_virtual_cpus() {
     let copies = |service: &str| {
         let text = format!(
-            "giusto: 1\nhosts: {{h: {{cores: 0-3}}}}\nservices:\n  a:\n    promise: as-if-alone\n    tasks: [{{wcet: 1ms, period: 2ms}}]\n{service}"
+            "giusto: 1\nhosts: {{h: {{cores: 0-3}}}}\nservices:\n  a:\n    promise: as-if-alone\n    \
+             tasks: [{{wcet: 1ms, period: 2ms}}]\n{service}"
         );
         parse("site.yaml", &text).unwrap().services.remove(0).copies
     };

@@ -41,7 +41,8 @@ fn paired(kind: Kind, sites: u64) -> bool {
     }
     let ms = times.map(|time| time.as_secs_f64() * 1e3 / sites as f64);
     println!(
-        "{sites} sites of {SMALL} {kind:?}: the planner {} cores, {:.2} ms a plan; exhaustive search {} cores, {:.2} ms; {:.1} % more",
+        "{sites} sites of {SMALL} {kind:?}: the planner {} cores, {:.2} ms a plan; exhaustive search {} cores, {:.2} ms; \
+         {:.1} % more",
         cores[0], ms[0], cores[1], ms[1], 100.0 * (cores[0] as f64 / cores[1] as f64 - 1.0)
     );
     cores[0] as f64 <= cores[1] as f64 * 1.03

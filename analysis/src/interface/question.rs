@@ -81,8 +81,8 @@ pub struct Interface {
     /// No interface of this family and quantum (and period, if one was given) has less. The bandwidth itself, so that it is proven
     /// to be the least, unless cheaper ones were so close to U (EDF) that testing them would take minutes.
     pub at_least: Bandwidth,
-    /// Δ of an interface with explicit deadline, a multiple of the quantum: the longest with which the budget is enough, or the budget
-    /// itself where that takes too long to say (EDF, close to U).
+    /// Δ of an interface with explicit deadline, a multiple of the quantum: the longest with which the budget is enough, or
+    /// the budget itself where that takes too long to say (EDF, close to U).
     #[serde(rename = "deadline_ns")]
     pub deadline: Option<Duration>,
     /// For a period that was given: the least budget without a quantum, exactly, in ns (a fraction), with what a preemption

@@ -4,7 +4,8 @@
 //! Requests, alone or in batches, arrive as a Poisson process and are served first come, first served, by a server (B, P) that
 //! has the highest priority. Time is divided into slots ([`grid`]); the slotted queue is solved exactly ([`chain`], [`roots`])
 //! and turned into the law of the response time ([`law`], eqs. 4.11 and 4.13); two grids, one twice as fine, extrapolate to
-//! slots of no length ([`curve`]). Where that takes too long, [`line`](fn@line) gives two ends at once. Probabilities are floating point; times come in and go out as integers.
+//! slots of no length ([`curve`]). Where that takes too long, [`line`](fn@line) gives two ends at once. Probabilities are
+//! floating point; times come in and go out as integers.
 
 mod answer;
 mod chain;

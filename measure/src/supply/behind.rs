@@ -2,67 +2,46 @@
 
 use super::recording::Lost;
 use super::{Recording, Resource};
-use giusto_model::Duration;
-use serde::{Deserialize, Serialize};
+use giusto_model::{Behind, Duration};
 
 /// What is lost of each budget is told of the worst so many windows in a row.
 const IN_A_ROW: usize = 100;
 
-/// How far a supply is behind one that gives the budget at the beginning of each window: `loss` less of each, and all that is
-/// left `late` later, at most. It says something of a server that has the highest priority on its core when its windows
-/// begin; of others it says how long they wait, too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Behind {
-    /// The mean that windows lacked of the budget, in the worst hundred in a row.
-    #[serde(rename = "loss_ns")]
-    pub loss: Duration,
-    /// How long 99 of 100 windows' supplies were held up, at most: what belongs to each period.
-    #[serde(rename = "usual_ns")]
-    pub usual: Duration,
-    /// Most that a window's supply was held up, and most that windows in a row lacked beyond `loss` each, together.
-    #[serde(rename = "late_ns")]
-    pub late: Duration,
-}
-
-impl Behind {
-    /// Of the whole windows that begin at `phase` and all periods from it; `None`: there are none. O(windows + gaps).
-    pub(super) fn of(recording: &Recording, ask: Resource, phase: Duration) -> Option<Self> {
-        let budget = i128::from(ask.budget.ns());
-        let windows: Vec<_> = recording.windows(ask.period, phase).collect();
-        let lacks: Vec<i128> = windows.iter().map(|window| budget - i128::from(window.supply.ns())).collect();
-        let row = IN_A_ROW.min(lacks.len());
-        let mut sum: i128 = lacks[..row].iter().sum();
-        let mut most = sum;
-        for (new, old) in lacks[row..].iter().zip(&lacks) {
-            sum += new - old;
-            most = most.max(sum);
-        }
-        let count = i128::try_from(row).ok().filter(|count| *count > 0)?;
-        let loss = most.max(0).div_euclid(count) + i128::from(most.max(0) % count > 0);
-        let (mut behind, mut furthest) = (0, 0);
-        for lack in lacks {
-            behind = (behind + lack - loss).max(0);
-            furthest = furthest.max(behind);
-        }
-        let mut lost = Lost::of(recording.gaps());
-        let mut gaps = recording.gaps().iter().peekable();
-        let held = windows.iter().map(|window| {
-            let (from, until) = (window.from.ns(), window.from.ns() + ask.period.ns());
-            while gaps.next_if(|gap| gap.until.ns() < until).is_some() {}
-            let last = gaps.peek().map_or(until, |gap| gap.from.ns().clamp(from, until));
-            let before = lost.until(from);
-            lost.until(last) - before
-        });
-        let mut held: Vec<u64> = held.collect();
-        held.sort_unstable();
-        let usual = held[(held.len() * 99).div_ceil(100) - 1];
-        let late = held[held.len() - 1] + u64::try_from(furthest).unwrap_or(u64::MAX);
-        let [loss, usual, late] = [loss as u64, usual, late].map(Duration::from_ns); // loss: less than a period
-        Some(Behind { loss, usual, late })
+/// Of the whole windows that begin at `phase` and all periods from it; `None`: there are none. O(windows + gaps).
+pub(super) fn behind(recording: &Recording, ask: Resource, phase: Duration) -> Option<Behind> {
+    let budget = i128::from(ask.budget.ns());
+    let windows: Vec<_> = recording.windows(ask.period, phase).collect();
+    let lacks: Vec<i128> = windows.iter().map(|window| budget - i128::from(window.supply.ns())).collect();
+    let row = IN_A_ROW.min(lacks.len());
+    let mut sum: i128 = lacks[..row].iter().sum();
+    let mut most = sum;
+    for (new, old) in lacks[row..].iter().zip(&lacks) {
+        sum += new - old;
+        most = most.max(sum);
     }
+    let count = i128::try_from(row).ok().filter(|count| *count > 0)?;
+    let loss = most.max(0).div_euclid(count) + i128::from(most.max(0) % count > 0);
+    let (mut short, mut furthest) = (0, 0);
+    for lack in lacks {
+        short = (short + lack - loss).max(0);
+        furthest = furthest.max(short);
+    }
+    let mut lost = Lost::of(recording.gaps());
+    let mut gaps = recording.gaps().iter().peekable();
+    let held = windows.iter().map(|window| {
+        let (from, until) = (window.from.ns(), window.from.ns() + ask.period.ns());
+        while gaps.next_if(|gap| gap.until.ns() < until).is_some() {}
+        let last = gaps.peek().map_or(until, |gap| gap.from.ns().clamp(from, until));
+        let before = lost.until(from);
+        lost.until(last) - before
+    });
+    let mut held: Vec<u64> = held.collect();
+    held.sort_unstable();
+    let usual = held[(held.len() * 99).div_ceil(100) - 1];
+    let late = held[held.len() - 1] + u64::try_from(furthest).unwrap_or(u64::MAX);
+    let [loss, usual, late] = [loss as u64, usual, late].map(Duration::from_ns); // loss: less than a period
+    Some(Behind { loss, usual, late })
 }
-
 #[cfg(test)]
 mod tests {
     use super::super::recording::tests::{any_recording, brute, recording};
@@ -71,7 +50,7 @@ mod tests {
 
     fn of(recording: &Recording, budget: u64, period: u64, phase: u64) -> Option<Behind> {
         let ns = Duration::from_ns;
-        Behind::of(recording, Resource { budget: ns(budget), period: ns(period) }, ns(phase))
+        behind(recording, Resource { budget: ns(budget), period: ns(period) }, ns(phase))
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What a recording says, in numbers.
 
-use super::behind::Behind;
+use super::behind::behind;
 use super::bound::{below, delay, least};
 use super::{Probed, Recording, Resource, SupplyPlan};
-use giusto_model::{Bandwidth, Duration, Instant};
+use giusto_model::{Bandwidth, Behind, Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 /// Lengths of the bound, in quarters of a window.
@@ -230,7 +230,7 @@ fn asked(supplies: &[u64], ask: Resource, recording: &Recording, phase: Duration
         short_windows: supplies.iter().filter(|&&ns| ns < budget).count() as u64,
         blackout: Duration::from_ns(ask.blackout_ns()),
         below: Duration::from_ns(below(recording, ask, QUARTERS / 4)),
-        behind: Behind::of(recording, ask, phase)?,
+        behind: behind(recording, ask, phase)?,
     })
 }
 

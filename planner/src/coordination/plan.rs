@@ -12,9 +12,9 @@ const FEWEST: usize = 3;
 const SLOW: Duration = Duration::from_secs(1);
 
 /// What the choice of Java's compilers costs, both ways: docs/coordination.md, "Java".
-const COMPILER: &str = "both compilers, the default: reads and writes cost what stock's do. With JVMFLAGS=-XX:TieredStopAtLevel=1 in \
-                        java.env a recovery was 15 ms shorter (the median beside a busy core), a read took 1.2 and a write 1.15 times \
-                        stock's processor time; the bound holds with either";
+const COMPILER: &str = "both compilers, the default: reads and writes cost what stock's do. With \
+                        JVMFLAGS=-XX:TieredStopAtLevel=1 in java.env a recovery was 15 ms shorter (the median beside a busy \
+                        core), a read took 1.2 and a write 1.15 times stock's processor time; the bound holds with either";
 
 /// Decides every parameter of the ensemble, or says what would keep its promise. O(servers).
 pub(crate) fn plan(ensemble: &Coordination) -> Result<CoordinationPlan, Refusal> {

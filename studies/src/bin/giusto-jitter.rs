@@ -1,6 +1,6 @@
-//! `giusto-jitter CPU COUNT`: what the synthetic studies are calibrated with. Prints, as JSON, how much processor time the same work takes
-//! from job to job on this machine, and what it costs to switch between two threads of a core. Root; the core should have nothing else
-//! to do.
+//! `giusto-jitter CPU COUNT`: what the synthetic studies are calibrated with. Prints, as JSON, how much processor time the
+//! same work takes from job to job on this machine, and what it costs to switch between two threads of a core. Root; the core
+//! should have nothing else to do.
 
 use rustix::time::{clock_gettime, ClockId};
 use std::hint::black_box;

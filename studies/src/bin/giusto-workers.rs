@@ -1,6 +1,6 @@
-//! `giusto-workers COUNT WCET/PERIOD`: an engine that works in micro-batches, as Spark Streaming does in local mode [LiH21, § 3.4.3].
-//! Its main thread begins a batch each period, which all workers, threads named `worker-0`, `worker-1` and so on, share; each takes so
-//! much processor time of it.
+//! `giusto-workers COUNT WCET/PERIOD`: an engine that works in micro-batches, as Spark Streaming does in local mode [LiH21, §
+//! 3.4.3]. Its main thread begins a batch each period, which all workers, threads named `worker-0`, `worker-1` and so on,
+//! share; each takes so much processor time of it.
 //!
 //! It prints a line a batch: `batch NUMBER: NS of worker 0, NS of worker 1, ...`, from its begin to the end of each one's part.
 

@@ -228,8 +228,8 @@ mod tests {
         );
     }
 
-    /// What the first fit does worst, 11 cores for 9: each of six with 51 and 27, two with 26 three times, three with 23 four times.
-    /// On 9: 51, 26 and 23 six times, and 27, 27, 23 and 23 three times.
+    /// What the first fit does worst, 11 cores for 9: each of six with 51 and 27, two with 26 three times, three with 23 four
+    /// times. On 9: 51, 26 and 23 six times, and 27, 27, 23 and 23 three times.
     #[test]
     fn a_local_search_saves_cores_that_the_first_fit_takes() {
         let servers: Vec<u64> = [vec![51; 6], vec![27; 6], vec![26; 6], vec![23; 12]].concat();

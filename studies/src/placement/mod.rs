@@ -42,9 +42,9 @@ const CASES: [(Kind, usize); 6] = [
 /// With more services the least possible is not looked for.
 const SMALL: usize = 12;
 
-/// Tables `cores`: a row a set and way, with the cores it takes, how many more than the bound, and its looks; `least`: the same of
-/// small sets, against the least possible; `gains`: what other ways save of the cores of the first fit; `shipped`: the cores of the
-/// planner's own plan against those of the first fit.
+/// Tables `cores`: a row a set and way, with the cores it takes, how many more than the bound, and its looks; `least`: the
+/// same of small sets, against the least possible; `gains`: what other ways save of the cores of the first fit; `shipped`: the
+/// cores of the planner's own plan against those of the first fit.
 pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
     let mut cores = Csv::new(vec!["kind", "services", "set", "way", "cores", "bound", "more", "looks"]);
     let mut least = Csv::new(vec!["kind", "set", "way", "cores", "least", "more"]);
@@ -180,8 +180,8 @@ pub fn servers(services: &[Service]) -> Result<(Vec<u64>, Core), Error> {
     Ok((all, core))
 }
 
-/// Cores with reservations in the planner's own plan, on more hosts than needed, of one core each: on a host with more of them than
-/// it needs, the planner gives servers a core of their own that are cheaper there.
+/// Cores with reservations in the planner's own plan, on more hosts than needed, of one core each: on a host with more of them
+/// than it needs, the planner gives servers a core of their own that are cheaper there.
 pub fn planned(services: Vec<Service>) -> Result<usize, Error> {
     let plan = plan(&site(services.len(), services), &facts()).map_err(refused)?;
     Ok(plan.hosts.iter().map(|host| host.admission.len()).sum())

@@ -7,8 +7,9 @@ pub(crate) mod synthetic;
 use crate::Error;
 use giusto_verify::{wasserstein, Sample};
 
-/// How far runs are from two independent ones on a whole core, in the unit of their times: that of each run is the mean of its distances to both, and the
-/// floor is the distance of these two. Of a run that is a third one on a whole core, both have one distribution.
+/// How far runs are from two independent ones on a whole core, in the unit of their times: that of each run is the mean of its
+/// distances to both, and the floor is the distance of these two. Of a run that is a third one on a whole core, both have one
+/// distribution.
 pub(crate) struct Floor {
     whole: [Sample; 2],
 }

@@ -9,8 +9,9 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Six clients, as in the paper; what a request takes is measured, and how often they send follows from it. U = 40 % by the mean, where the
-/// paper has 72 %: over some milliseconds requests cost up to 1.6 times the mean here, and the plan is for that.
+/// Six clients, as in the paper; what a request takes is measured, and how often they send follows from it. U = 40 % by the
+/// mean, where the paper has 72 %: over some milliseconds requests cost up to 1.6 times the mean here, and the plan is for
+/// that.
 const TASKS: &str = "[{name: hset, wcet: measured, period: {fit: 40%}, copies: 6}]";
 /// The first tenant's.
 const PORT: u64 = 7021;
@@ -57,9 +58,10 @@ struct Told {
     comparison: Comparison,
 }
 
-/// Tables `tenants`, a row a tenant and arm: how far its response times are from those of a whole core, and the floor, the distance of
-/// as many slices on a whole core from as many others; and `percentiles`. A set is a tenant: a Redis of its own with keys of its own.
-/// They are tried one after the other on one core, as there is one for services here and one for their clients.
+/// Tables `tenants`, a row a tenant and arm: how far its response times are from those of a whole core, and the floor, the
+/// distance of as many slices on a whole core from as many others; and `percentiles`. A set is a tenant: a Redis of its own
+/// with keys of its own. They are tried one after the other on one core, as there is one for services here and one for their
+/// clients.
 pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
     let program = giusto()?;
     let (mut tenants, mut percentiles) = (Vec::new(), Vec::new());
@@ -68,10 +70,11 @@ pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> R
         fs::create_dir_all(&out).map_err(Error::machine)?;
         let (file, port) = (out.join("site.yaml"), PORT + set);
         let site = format!(
-            "giusto: 1\nhosts:\n  here: {{cores: 1}}\nservices:\n  tenant:\n    start: redis-server --port {port} --bind 127.0.0.1 --save '' \
-             --appendonly no\n    tasks: {TASKS}\n    promise: as-if-alone\n    margin: 15%\n    \
-             load: {{redis: '127.0.0.1:{port}', fields: 70, value: 8}}\n  competitor:\n    start: [sh, -c, 'while :; do :; done']\n    \
-             promise: leftovers\n"
+            "giusto: 1\nhosts:\n  here: {{cores: 1}}\nservices:\n  tenant:\n    \
+             start: redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no\n    \
+             tasks: {TASKS}\n    promise: as-if-alone\n    margin: 15%\n    \
+             load: {{redis: '127.0.0.1:{port}', fields: 70, value: 8}}\n  competitor:\n    \
+             start: [sh, -c, 'while :; do :; done']\n    promise: leftovers\n"
         );
         fs::write(&file, site).map_err(Error::machine)?;
         let log = File::create(out.join("giusto.log")).map_err(Error::machine)?;

@@ -1,4 +1,5 @@
-//! Spark Structured Streaming in local mode with two workers, on shares of two cores of this machine: [LiH21, § 3.4.3, Figs 3.15 to 3.17].
+//! Spark Structured Streaming in local mode with two workers, on shares of two cores of this machine: [LiH21, § 3.4.3, Figs
+//! 3.15 to 3.17].
 
 use crate::measured::giusto;
 use crate::vas::{sample, Floor};
@@ -43,10 +44,11 @@ const OPENS: [&str; 13] = [
     "sun.util.calendar",
 ];
 
-/// Table `batches`: how long each micro-batch took, by run; `distances`: of a stretch, a set, of each run to the same stretch of both
-/// runs on whole cores; `machine`: what was planned with, and the distances of whole runs. All threads are in the same places in all runs but
-/// two. The first run on whole cores is where the longest batch is taken from, as in the paper; then come two more, `free`, on whole cores
-/// between which the kernel moves threads, one on the shares beside competitors, and one beside them without a plan.
+/// Table `batches`: how long each micro-batch took, by run; `distances`: of a stretch, a set, of each run to the same stretch
+/// of both runs on whole cores; `machine`: what was planned with, and the distances of whole runs. All threads are in the same
+/// places in all runs but two. The first run on whole cores is where the longest batch is taken from, as in the paper; then
+/// come two more, `free`, on whole cores between which the kernel moves threads, one on the shares beside competitors, and one
+/// beside them without a plan.
 pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
     let (program, count) = (giusto()?, (size.length.ns() / 1_000_000 / PERIOD_MS) as usize);
     if !Path::new(JARS).join("lib").exists() {

@@ -127,7 +127,8 @@ impl<'a> Bench<'a> {
         Bench { tasks, guest, switch, noise, length: size.length, seed: rng.random() }
     }
 
-    /// With so many points of a core beyond U · P, beside a competitor that takes every cycle it gets; `None`: a whole core. Another
+    /// With so many points of a core beyond U · P, beside a competitor that takes every cycle it gets; `None`: a whole core.
+    /// Another
     /// `noise` is another run of the same jobs.
     fn run(&self, points: Option<i64>, noise: u64) -> Result<Run, Error> {
         let execution = Execution::Noisy { ppm: self.noise.into(), seed: noise };
@@ -159,8 +160,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Tables `runs` and `laws` of the two sets of the paper, `multi` of random ones, and `cdf`. A set is one play: another phase of the
-/// server, other arrivals, other noise; of `multi` also another task set.
+/// Tables `runs` and `laws` of the two sets of the paper, `multi` of random ones, and `cdf`. A set is one play: another phase
+/// of the server, other arrivals, other noise; of `multi` also another task set.
 pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
     let machine: Machine =
         serde_json::from_str(include_str!("../../vas-synthetic/machine.json")).map_err(Error::machine)?;
@@ -267,8 +268,8 @@ fn random_case(size: &Size, machine: &Machine, percent: u64, set: u64, rng: &mut
     Ok([Vec::new(), Vec::new(), rows, Vec::new()])
 }
 
-/// Harmonic periods, offsets within them, utilizations uniform over 0.01 to 50 % (two of three) or 50 to 90 %, until together they
-/// need `percent` of the core; the last one is trimmed.
+/// Harmonic periods, offsets within them, utilizations uniform over 0.01 to 50 % (two of three) or 50 to 90 %, until together
+/// they need `percent` of the core; the last one is trimmed.
 fn random_tasks(percent: u64, rng: &mut ChaCha8Rng) -> Vec<Task> {
     let (mut tasks, mut left) = (Vec::new(), percent * PPM / 100);
     let phase = rng.random_range(0..1280 * MS);

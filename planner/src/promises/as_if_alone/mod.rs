@@ -76,7 +76,10 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
             None => "a virtual CPU each".to_string(),
             Some(name) => format!("its threads named {name}, in turn; all its other threads are with the first"),
         };
-        let why = format!("this share for each, on a core of its own: the same tasks and the same theorem for each [LiH21, § 3.4.3]; {which}");
+        let why = format!(
+            "this share for each, on a core of its own: the same tasks and the same theorem for each [LiH21, § 3.4.3]; \
+             {which}"
+        );
         reason("copies", copies.count, why)
     }));
     reasons.extend([

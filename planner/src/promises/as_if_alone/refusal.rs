@@ -62,7 +62,11 @@ impl fmt::Display for TooMany {
         let TooMany { services, demand, supply } = self;
         if demand > services {
             let own = if *services == 1 { "1 service that is".into() } else { format!("{services} services that are") };
-            return write!(f, "{own} promised as-if-alone, {demand} with all copies, each needs a core to itself, and the host has {supply}");
+            return write!(
+                f,
+                "{own} promised as-if-alone, {demand} with all copies, each needs a core to itself, and the host has \
+                 {supply}"
+            );
         }
         write!(f, "{demand} services are promised as-if-alone, each needs a core to itself, and the host has {supply}")
     }

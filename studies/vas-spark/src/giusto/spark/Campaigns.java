@@ -15,11 +15,12 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Views of advertisements, counted by campaign and window of ten seconds: the query of the Structured Yahoo Streaming Benchmark, as Spark
- * runs it in local mode, on Spark's own rate source.
+ * Views of advertisements, counted by campaign and window of ten seconds: the query of the Structured Yahoo Streaming
+ * Benchmark, as Spark runs it in local mode, on Spark's own rate source.
  *
- * <p>{@code Campaigns WORKERS EVENTS_PER_SECOND MILLISECONDS}: how many workers, how many events come, how long a micro-batch is. It prints
- * a line a batch, {@code batch NUMBER: MS ms, ROWS rows}: how long Spark took for it from its trigger to its end, as Spark says.
+ * <p>{@code Campaigns WORKERS EVENTS_PER_SECOND MILLISECONDS}: how many workers, how many events come, how long a micro-batch
+ * is. It prints a line a batch, {@code batch NUMBER: MS ms, ROWS rows}: how long Spark took for it from its trigger to its
+ * end, as Spark says.
  */
 public final class Campaigns {
     /** As in the benchmark: so many campaigns, of so many advertisements each. */

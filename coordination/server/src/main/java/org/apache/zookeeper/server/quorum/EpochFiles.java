@@ -19,15 +19,16 @@ import org.apache.zookeeper.common.AtomicFileOutputStream;
 /**
  * The epoch files of a data directory, with stock ZooKeeper's names and contents: a decimal number.
  *
- * <p>Stock forces a temporary file that is then renamed. That has the file system write its journal, and with it whatever any process
- * has written: half a second on a busy disk. So a number is written over the one before, in one sector, which a disk writes as a
- * whole, and nothing but this sector is forced. A file is replaced as in stock, and then the directory forced too (a power
- * loss may undo a rename that nothing was forced after), where
+ * <p>Stock forces a temporary file that is then renamed. That has the file system write its journal, and with it whatever any
+ * process has written: half a second on a busy disk. So a number is written over the one before, in one sector, which a disk
+ * writes as a whole, and nothing but this sector is forced. A file is replaced as in stock, and then the directory forced too
+ * (a power loss may undo a rename that nothing was forced after), where
  * <ul>
- * <li>this process has not replaced it before: what it read may be a page that no disk has, after a forced write that failed;</li>
+ * <li>this process has not replaced it before: what it read may be a page that no disk has, after a forced write that
+ * failed;</li>
  * <li>the last write failed, or the number gets longer;</li>
- * <li>an epoch is entered after names or lengths of other files changed (a log was cut, a snapshot taken): the forced directory is what
- * makes these certain.</li>
+ * <li>an epoch is entered after names or lengths of other files changed (a log was cut, a snapshot taken): the forced
+ * directory is what makes these certain.</li>
  * </ul>
  */
 final class EpochFiles implements EpochStore.Files {
@@ -73,7 +74,8 @@ final class EpochFiles implements EpochStore.Files {
         long start = System.nanoTime();
         byte[] text = Long.toString(value).getBytes(UTF_8);
         Integer length = lengths.remove(name);
-        boolean over = length != null && length == text.length && !(namesChanged && name.equals(QuorumPeer.CURRENT_EPOCH_FILENAME));
+        boolean enters = namesChanged && name.equals(QuorumPeer.CURRENT_EPOCH_FILENAME);
+        boolean over = length != null && length == text.length && !enters;
         if (!over || !writtenOver(name, text)) {
             replace(name, text);
         }

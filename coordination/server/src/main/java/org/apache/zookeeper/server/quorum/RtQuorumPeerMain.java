@@ -74,7 +74,8 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
         QuorumPeerConfig config = new QuorumPeerConfig();
         config.parse(args[0]);
         settings = Settings.of(System.getProperties());
-        settings.zookeeper(Version.getVersion(), String.valueOf(Version.class.getProtectionDomain().getCodeSource().getLocation()));
+        var source = Version.class.getProtectionDomain().getCodeSource();
+        settings.zookeeper(Version.getVersion(), String.valueOf(source.getLocation()));
         if (!config.isDistributed()) {
             throw new IllegalArgumentException(args[0] + " names no server.N: there is no leader to recover, start stock ZooKeeper");
         }
@@ -148,8 +149,8 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
     }
 
     /**
-     * It has its data and votes: systemd is told (Type=notify). That it serves, too, takes a quorum, for which the unit of a single
-     * server must not wait.
+     * It has its data and votes: systemd is told (Type=notify). That it serves, too, takes a quorum, for which the unit of a
+     * single server must not wait.
      */
     void started() {
         if (System.getenv("NOTIFY_SOCKET") == null) {

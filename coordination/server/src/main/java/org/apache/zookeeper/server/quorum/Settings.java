@@ -100,9 +100,9 @@ final class Settings {
      */
     void zookeeper(String version, String where) {
         if (!KNOWN.contains(version) && !version.equals(accepted)) {
-            throw new Wrong("ZooKeeper " + version + " (" + where + ") is unknown to this version of giusto-zookeeper, which was tested with "
-                + String.join(", ", KNOWN) + "; put one of these on the class path, or start stock ZooKeeper (same zoo.cfg, same data), or"
-                + " try it on a copy of the data with " + ZOOKEEPER + " = " + version);
+            throw new Wrong("ZooKeeper " + version + " (" + where + ") is unknown to this version of giusto-zookeeper, which was"
+                + " tested with " + String.join(", ", KNOWN) + "; put one of these on the class path, or start stock ZooKeeper"
+                + " (same zoo.cfg, same data), or try it on a copy of the data with " + ZOOKEEPER + " = " + version);
         }
         if (accepted != null && !version.equals(accepted)) {
             throw new Wrong(ZOOKEEPER + " = " + accepted + ", but this is ZooKeeper " + version + "; leave the key out");

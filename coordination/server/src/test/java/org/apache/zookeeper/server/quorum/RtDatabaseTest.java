@@ -176,7 +176,10 @@ class RtDatabaseTest {
         assertEquals(List.of(), ends);
     }
 
-    /** An epoch is entered with the directory forced where the log was cut before: a power loss may undo the cut, not the epoch alone. */
+    /**
+     * An epoch is entered with the directory forced where the log was cut before: a power loss may undo the cut, not the epoch
+     * alone.
+     */
     @Test
     void whoseLogIsCutEntersTheNextEpochWithIt() throws Exception {
         Path epoch = peer.getTxnFactory().getSnapDir().toPath().resolve(QuorumPeer.CURRENT_EPOCH_FILENAME);
