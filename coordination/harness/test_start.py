@@ -55,6 +55,15 @@ class Refused(unittest.TestCase):
             self.assertEqual(2, done.returncode)
             self.assertIn(text, done.stderr)
 
+    def test_sizes_of_the_heap_are_ours_or_those_of_jvmflags(self):
+        """-Xms above -Xmx would end java at once."""
+        with tempfile.TemporaryDirectory() as d:
+            config = Path(d) / "zoo.cfg"
+            config.write_text(f"dataDir={d}\nno.such=key\n")
+            for flags, limit in (("", 1000), ("-Xmx64m", 64), ("-XX:MaxHeapSize=64m", 64), ("-Dx=y -Xmx2g", 2048)):
+                done = subprocess.run([SCRIPT, "start-foreground", config], env={**os.environ, "JVMFLAGS": f"{flags} -Xlog:gc+init"},
+                                      capture_output=True, text=True, timeout=60)
+                self.assertRegex(done.stdout, f"Heap Max Capacity: {limit}M|Heap Max Capacity: {limit // 1024}G")
 
     def test_a_zookeeper_it_was_not_tested_with(self):
         """Another release on the class path: what it is, and what to do, before anything is opened."""
