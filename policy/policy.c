@@ -90,6 +90,7 @@ void gi_pool_look(const struct gi_pool *p, gi_u32 index, gi_u64 out[3])
 	out[0] = out[1] = out[2] = 0;
 	if (index >= p->count || seen.kind == GI_FREE)
 		return;
+	gi_bill(p, &seen);
 	gi_show(&seen, p->now);
 	out[0] = (gi_u64)seen.left;
 	out[1] = seen.deadline;

@@ -33,11 +33,11 @@ static inline void gi_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 {
 	gi_u32 i;
 
-	p->now = p->changed = p->vacated = p->freed = p->burned = 0;
-	p->until = p->refill = GI_NEVER;
+	p->now = p->changed = p->vacated = p->freed = p->burned = p->full = p->look = p->guests = 0;
+	p->until = p->refill = p->due = GI_NEVER;
 	p->order = order;
 	p->m = m < 1 || order == GI_MIXED_CRITICALITY ? 1 : m > GI_CORES ? GI_CORES : m;
-	p->count = p->burners = p->boosts = p->chosen = p->taken = p->looked_past = p->placed = 0;
+	p->count = p->burners = p->resting = p->boosts = p->chosen = p->taken = p->looked_past = p->placed = 0;
 	p->hot_until = p->mode = p->back = p->asking = p->pending = 0;
 	p->free = GI_NONE;
 	p->degrees = 1;
@@ -46,6 +46,7 @@ static inline void gi_init(struct gi_pool *p, gi_u32 order, gi_u32 m)
 	gi_clear(p, GI_PLACES);
 	for (i = 0; i < GI_CORES; i++) {
 		p->core[i].charged_at = 0;
+		p->core[i].ends = GI_NEVER;
 		p->core[i].runs = p->core[i].payer = GI_NONE;
 	}
 }
@@ -137,6 +138,7 @@ static inline void gi_ready(struct gi_pool *p, gi_u32 index, gi_u32 is_ready, gi
 	now = gi_advance(p, now);
 	if (!gi_exists(p, index) || s->ready == !!is_ready)
 		return;
+	gi_touch(p, index);
 	gi_turn(s, is_ready, now);
 	s->ready = !!is_ready;
 	if (s->high)
@@ -171,6 +173,7 @@ static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 		top = gi_top(p, GI_REFILL);
 		if (top == GI_NONE || gi_at(p, top)->event > now)
 			break;
+		gi_touch(p, top);
 		gi_refill(gi_at(p, top), now);
 		gi_place(p, top);
 	}
@@ -192,10 +195,14 @@ static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 	return p->changed;
 }
 
-/* Shows a server as it stands at the pool's time, with what became due for it while it was idle, in p->seen. */
+/*
+ * Shows a server as it stands at the pool's time, with what its core owes for it and what became due for it while it
+ * was idle, in p->seen.
+ */
 static inline void gi_look(struct gi_pool *p, gi_u32 index)
 {
 	p->seen = *gi_at(p, index);
+	gi_bill(p, &p->seen);
 	gi_show(&p->seen, p->now);
 }
 

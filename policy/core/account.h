@@ -114,17 +114,15 @@ static inline void gi_consume_periods(struct gi_server *s, gi_u64 ran, gi_u64 no
  * One whose budget is in chunks ran: one stretch of it, up to where a chunk becomes due or the head is used up; what is
  * left to consume then. Only boosted it matters where, as what the budget does not cover is not paid.
  */
-GI_STEP gi_u64 gi_stretch(struct gi_pool *p, gi_u32 index, gi_u64 ran)
+GI_STEP gi_u64 gi_stretch(struct gi_server *s, gi_u64 ran, gi_u64 now)
 {
-	struct gi_server *s;
 	gi_u64 begin, end;
 	gi_u32 i;
 
-	if (!p || !ran)
+	if (!s || !ran)
 		return 0;
-	s = gi_at(p, index);
-	begin = p->now - ran;
-	end = p->now;
+	begin = now - ran;
+	end = now;
 	gi_sporadic_roll(s, begin);
 	if (s->boost_until) {
 		if (s->left > 0)
@@ -135,7 +133,24 @@ GI_STEP gi_u64 gi_stretch(struct gi_pool *p, gi_u32 index, gi_u64 ran)
 	}
 	gi_pay(s, end - begin);
 	gi_sporadic_roll(s, end);
-	return p->now - end;
+	return now - end;
+}
+
+/* The server ran for `ran`, taken as the last part of the time up to now. */
+GI_STEP gi_u32 gi_consume(struct gi_server *s, gi_u64 ran, gi_u64 now)
+{
+	gi_u32 i;
+
+	if (!s)
+		return 0;
+	if (gi_is(s, GI_IN_CHUNKS)) {
+		for (i = 0; i < GI_STRETCHES && ran; i++)
+			ran = gi_stretch(s, ran, now);
+		s->boost_ns += ran;
+	} else if (!gi_is(s, GI_ENDLESS)) {
+		gi_consume_periods(s, ran, now);
+	}
+	return 0;
 }
 
 /* Which heap it belongs in, of those in the pool's order. */
@@ -184,7 +199,44 @@ static inline gi_u64 gi_rank(const struct gi_pool *p, const struct gi_server *s)
 	return p->order == GI_EDF ? s->deadline : s->priority;
 }
 
-/* Puts a server that has changed into the heaps where it belongs. */
+/* The core that a server has is looked at by the next decision, and charged with every call until then. */
+static inline void gi_notice(struct gi_pool *p, const struct gi_server *s)
+{
+	if (s->core)
+		p->look |= 1ull << ((s->core - 1) & (GI_CORES - 1u));
+}
+
+/* Takes a server out of a list of n, in which it is once at most; how many it was taken out of. */
+static inline gi_u32 gi_strike(gi_u32 *list, gi_u32 n, gi_u32 index)
+{
+	gi_u32 i, found = 0;
+
+	for (i = 0; i < GI_CORES && i < n; i++) {
+		found |= list[i] == index;
+		if (found && i + 1 < GI_CORES)
+			list[i] = list[i + 1];
+	}
+	return found;
+}
+
+/* Takes a server out of FIRST. */
+GI_STEP gi_u32 gi_drop(struct gi_pool *p, gi_u32 index)
+{
+	struct gi_server *s;
+
+	if (!p)
+		return 0;
+	s = gi_at(p, index);
+	gi_delete(p, GI_FIRST, index);
+	s->heap = GI_OUTSIDE;
+	if (s->home == GI_IDLE)
+		p->resting -= gi_strike(p->rest, p->resting, index);
+	gi_notice(p, s);
+	return 0;
+}
+
+/* Puts a server that has changed into the heaps where it belongs; who is in FIRST stays there if nothing has changed.
+ */
 GI_STEP gi_u32 gi_place(struct gi_pool *p, gi_u32 index)
 {
 	struct gi_server *s;
@@ -199,6 +251,10 @@ GI_STEP gi_u32 gi_place(struct gi_pool *p, gi_u32 index)
 	asks = (gi_u32)gi_mixed_asks(s);
 	p->asking += asks - s->asks;
 	s->asks = asks;
+	if (s->heap == GI_FIRST && home == s->home && rank == s->rank)
+		home = GI_FIRST;
+	else if (s->heap == GI_FIRST)
+		gi_drop(p, index);
 	if (home != s->heap) {
 		if (s->heap != GI_OUTSIDE)
 			gi_delete(p, s->heap, index);
@@ -261,50 +317,74 @@ GI_STEP gi_u64 gi_tick(struct gi_pool *p, gi_u64 now)
 	return now;
 }
 
-/* Charges what runs on a core, at the pool's time. */
-GI_STEP gi_u32 gi_account(struct gi_pool *p, gi_u32 core, gi_u64 ran)
+/* Charges what runs on a core, up to a time, `ran` of it at most. */
+GI_STEP gi_u32 gi_account(struct gi_pool *p, gi_u32 core, gi_u64 ran, gi_u64 to)
 {
-	struct gi_server *s;
 	struct gi_core *c;
-	gi_u32 i;
 
 	if (!p || core >= p->m)
 		return 0;
 	c = &p->core[core & (GI_CORES - 1u)];
-	ran = gi_min(ran, p->now - c->charged_at);
-	c->charged_at = p->now;
-	if (c->payer >= p->count || !ran)
+	if (to <= c->charged_at)
 		return 0;
-	s = gi_at(p, c->payer);
-	if (gi_is(s, GI_IN_CHUNKS)) {
-		for (i = 0; i < GI_STRETCHES && ran; i++)
-			ran = gi_stretch(p, c->payer, ran);
-		s->boost_ns += ran;
-	} else if (!gi_is(s, GI_ENDLESS))
-		gi_consume_periods(s, ran, p->now);
+	ran = gi_min(ran, to - c->charged_at);
+	c->charged_at = to;
+	if (c->payer >= p->count)
+		return 0;
+	p->look |= 1ull << (core & (GI_CORES - 1u));
+	if (!ran)
+		return 0;
+	gi_consume(gi_at(p, c->payer), ran, to);
 	return gi_place(p, c->payer);
 }
 
+/* Charges a copy of a server with what its core owes for it. */
+static inline void gi_bill(const struct gi_pool *p, struct gi_server *copy)
+{
+	const struct gi_core *c;
+
+	if (!copy->core)
+		return;
+	c = &p->core[(copy->core - 1) & (GI_CORES - 1u)];
+	if (c->payer != GI_NONE && c->charged_at < p->full)
+		gi_consume(copy, p->full - c->charged_at, p->full);
+}
+
+/* What its core owes for a server is charged: something is about to depend on it. */
+GI_STEP gi_u32 gi_touch(struct gi_pool *p, gi_u32 index)
+{
+	if (!p || !gi_at(p, index)->core)
+		return 0;
+	gi_notice(p, gi_at(p, index));
+	return gi_account(p, gi_at(p, index)->core - 1, GI_NEVER, p->full);
+}
+
 /*
- * The core's server really ran for `ran` since charged_at: less than the time that passed if it slept or the time was
- * stolen. The other cores are not charged.
+ * The core's server really ran for `ran` since the last call that was not about another core: less than the time that
+ * passed if it slept or the time was stolen. The other cores are not charged.
  */
 static inline void gi_charge(struct gi_pool *p, gi_u32 core, gi_u64 ran, gi_u64 now)
 {
+	gi_account(p, core, GI_NEVER, p->full);
 	gi_tick(p, now);
-	gi_account(p, core, ran);
+	gi_account(p, core, ran, p->now);
 }
 
-/* Brings the pool to now, which is returned. Time that was not charged is charged as if the payers ran throughout. */
+/*
+ * Brings the pool to now, which is returned. Time that was not charged counts as if the payers ran throughout; it is
+ * charged where a budget ends or a server has changed.
+ */
 GI_STEP gi_u64 gi_advance(struct gi_pool *p, gi_u64 now)
 {
 	gi_u32 i;
 
 	if (!p)
 		return now;
-	now = gi_tick(p, now);
-	for (i = 0; i < GI_CORES && i < p->m; i++)
-		gi_account(p, i, GI_NEVER);
+	p->full = now = gi_tick(p, now);
+	if (p->look || p->due <= now)
+		for (i = 0; i < GI_CORES && i < p->m; i++)
+			if (p->look >> i & 1 || p->core[i].ends <= now)
+				gi_account(p, i, GI_NEVER, now);
 	return now;
 }
 

@@ -70,6 +70,7 @@ GI_STEP gi_u32 gi_incur(struct gi_pool *p, gi_u32 index, gi_u64 ran)
 	if (!p)
 		return 0;
 	s = gi_at(p, index);
+	gi_touch(p, index);
 	gi_refill(s, p->now);
 	gi_pay(s, gi_min(ran, p->now - gi_min(gi_debt(s), p->now)));
 	for (i = 0; i < GI_REFILLS / GI_CHUNKS && gi_is(s, GI_IN_CHUNKS); i++)
@@ -117,6 +118,7 @@ static inline int gi_set(struct gi_pool *p, gi_u32 index, gi_u64 budget, gi_u64 
 	now = gi_advance(p, now);
 	if (!gi_exists(p, index))
 		return GI_UNKNOWN;
+	gi_touch(p, index);
 	if (!gi_is(s, GI_ENDLESS)) {
 		if (gi_is(s, GI_BY_MODE))
 			return GI_BAD_KIND;
@@ -161,6 +163,7 @@ static inline int gi_set_mixed(struct gi_pool *p, gi_u32 index, gi_u64 optimisti
 	if (!gi_mixed_fits(optimistic, worst, period, virtual_deadline))
 		return GI_BAD_RESERVATION;
 	lead = period - virtual_deadline;
+	gi_touch(p, index);
 	if (gi_mixed_is(s, optimistic, worst, period, lead) && !s->next_budget)
 		return 0;
 	gi_refill(s, now);
@@ -177,23 +180,11 @@ static inline int gi_set_mixed(struct gi_pool *p, gi_u32 index, gi_u64 optimisti
 	return 0;
 }
 
-/* Takes a server out of a list of n, in which it is once at most; how many it was taken out of. */
-static inline gi_u32 gi_strike(gi_u32 *list, gi_u32 n, gi_u32 index)
-{
-	gi_u32 i, found = 0;
-
-	for (i = 0; i < GI_CORES && i < n; i++) {
-		found |= list[i] == index;
-		if (found && i + 1 < GI_CORES)
-			list[i] = list[i + 1];
-	}
-	return found;
-}
-
 GI_STEP gi_u32 gi_unboost(struct gi_pool *p, gi_u32 index)
 {
 	if (!p)
 		return 0;
+	gi_touch(p, index);
 	p->boosts -= gi_strike(p->boost, p->boosts, index);
 	gi_at(p, index)->boost_until = 0;
 	return gi_place(p, index);
@@ -212,6 +203,7 @@ static inline int gi_boost(struct gi_pool *p, gi_u32 index, gi_u64 until, gi_u64
 		return GI_UNKNOWN;
 	if (until > now && !s->boost_until && p->boosts >= p->m)
 		return GI_FULL;
+	gi_touch(p, index);
 	gi_refill(s, now);
 	if (until <= now) {
 		gi_unboost(p, index);

@@ -35,6 +35,12 @@ static inline int gi_before(struct gi_pool *p, gi_u32 heap, gi_u32 a, gi_u32 b)
 	return of_a < of_b || (of_a == of_b && a < b);
 }
 
+/* Who of two is nearer to the top: in FIRST, who comes last. */
+static inline int gi_above(struct gi_pool *p, gi_u32 heap, gi_u32 a, gi_u32 b)
+{
+	return heap == GI_FIRST ? gi_before(p, heap, b, a) : gi_before(p, heap, a, b);
+}
+
 /* Swaps a member with its parent, or with the first of its children, if they are in the wrong order; where it is now.
  */
 GI_STEP gi_u32 gi_step(struct gi_pool *p, gi_u32 heap, gi_u32 at, gi_u32 down)
@@ -48,7 +54,7 @@ GI_STEP gi_u32 gi_step(struct gi_pool *p, gi_u32 heap, gi_u32 at, gi_u32 down)
 		if (to >= p->filled[heap & (GI_ALL_HEAPS - 1u)])
 			return at;
 		if (to + 1 < p->filled[heap & (GI_ALL_HEAPS - 1u)] &&
-		    gi_before(p, heap, gi_member(p, heap, to + 1), gi_member(p, heap, to)))
+		    gi_above(p, heap, gi_member(p, heap, to + 1), gi_member(p, heap, to)))
 			to++;
 	} else {
 		if (!at)
@@ -57,7 +63,7 @@ GI_STEP gi_u32 gi_step(struct gi_pool *p, gi_u32 heap, gi_u32 at, gi_u32 down)
 	}
 	i = gi_member(p, heap, at);
 	j = gi_member(p, heap, to);
-	if (down ? !gi_before(p, heap, j, i) : !gi_before(p, heap, i, j))
+	if (down ? !gi_above(p, heap, j, i) : !gi_above(p, heap, i, j))
 		return at;
 	gi_seat(p, heap, at, j);
 	gi_seat(p, heap, to, i);
@@ -113,7 +119,7 @@ static inline void gi_clear(struct gi_pool *p, gi_u32 heap)
 	p->filled[heap & (GI_ALL_HEAPS - 1u)] = 0;
 }
 
-/* The first of a heap, or GI_NONE. */
+/* The first of a heap, of FIRST the last, or GI_NONE. */
 static inline gi_u32 gi_top(const struct gi_pool *p, gi_u32 heap)
 {
 	return p->filled[heap & (GI_ALL_HEAPS - 1u)] ? gi_member(p, heap, 0) : GI_NONE;

@@ -23,8 +23,8 @@ static inline void gi_blank(struct gi_server *s, gi_u32 kind, gi_u32 priority)
 	s->rank = s->place = 0;
 	s->event = GI_NEVER;
 	s->at[0] = s->at[1] = s->at[2] = GI_NONE;
-	s->heap = GI_OUTSIDE;
-	s->slot = s->mark = 0;
+	s->heap = s->home = GI_OUTSIDE;
+	s->core = s->slot = s->mark = 0;
 	s->priority = priority;
 	s->kind = kind;
 	s->ready = s->begun = s->high = s->hi = s->asks = s->heated = 0;
@@ -84,13 +84,11 @@ static inline gi_u64 gi_free_from(const struct gi_server *s, gi_u64 now)
 	return gi_max(end, now);
 }
 
-/* Takes a server off the core that it has. */
-static inline void gi_vacate(struct gi_pool *p, gi_u32 core, gi_u32 index)
+/* Takes a server off a core. */
+static inline void gi_vacate(struct gi_pool *p, gi_u32 core)
 {
 	struct gi_core *c = &p->core[core & (GI_CORES - 1u)];
 
-	if (c->runs != index)
-		return;
 	c->runs = c->payer = GI_NONE;
 	p->vacated |= 1ull << (core & (GI_CORES - 1u));
 }
@@ -102,17 +100,17 @@ static inline void gi_vacate(struct gi_pool *p, gi_u32 core, gi_u32 index)
 static inline int gi_remove(struct gi_pool *p, gi_u32 index, gi_u64 now)
 {
 	struct gi_server *s = gi_at(p, index);
-	gi_u32 i;
 
 	now = gi_advance(p, now);
 	if (!gi_exists(p, index))
 		return GI_UNKNOWN;
+	gi_touch(p, index);
 	gi_refill(s, now);
 	p->freed = gi_free_from(s, now);
 	p->boosts -= gi_strike(p->boost, p->boosts, index);
 	p->burners -= gi_strike(p->burner, p->burners, index);
-	for (i = 0; i < GI_CORES && i < p->m; i++)
-		gi_vacate(p, i, index);
+	if (s->core)
+		gi_vacate(p, s->core - 1);
 	if (s->high && s->ready)
 		p->pending--;
 	s->kind = GI_FREE;

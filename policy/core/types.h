@@ -48,14 +48,15 @@ enum gi_back { GI_BACK_IDLE, GI_BACK_TEMPERATURE };
 enum gi_when { GI_NOW, GI_NEXT_PERIOD };
 enum gi_refusal { GI_FULL = -1, GI_BAD_RESERVATION = -2, GI_BAD_FIRST = -3, GI_BAD_KIND = -4, GI_UNKNOWN = -5 };
 /*
- * The heaps of a pool. A server is in one of the first three at most, ordered by rank, and maybe in the last, ordered
- * by event; ties go to the lower index.
+ * The heaps of a pool. A server is in one of READY, IDLE, DRY and FIRST at most, ordered by rank, and maybe in REFILL,
+ * ordered by event; ties go to the lower index.
  */
 enum gi_heap {
-	GI_READY,  /* ready, with budget */
-	GI_IDLE,   /* idle and periodic, with budget: it would burn it */
+	GI_READY,  /* ready, with budget, but not in FIRST */
+	GI_IDLE,   /* idle and periodic, with budget, which it would burn, but not in FIRST */
 	GI_DRY,	   /* ready without budget: reclaiming, it may run on what is lent; high, on what is left over */
 	GI_REFILL, /* waiting for a replenishment that a decision has to make */
+	GI_FIRST,  /* who of READY and IDLE the last decision gave a core; the last of them on top */
 	GI_HEAPS,
 	GI_PLACES = GI_HEAPS,	  /* only while an order is told: those that come next, by `place` */
 	GI_LAST_RESORT = GI_IDLE, /* mixed criticality, no server burns: ready, but no high server comes after it */
@@ -84,7 +85,9 @@ struct gi_server {
 	gi_u64 place;	 /* the rank that it has or would have if it were ready, while an order is told */
 	gi_u64 event;	 /* when a decision has to replenish it, or GI_NEVER */
 	gi_u32 at[3];	 /* where it is in its heap, in GI_REFILL and in GI_PLACES */
-	gi_u32 heap;	 /* which of the first three it is in, or GI_OUTSIDE */
+	gi_u32 heap;	 /* which of those ordered by rank it is in, or GI_OUTSIDE */
+	gi_u32 home;	 /* which of READY and IDLE it came to FIRST from */
+	gi_u32 core;	 /* 1 + the core that it has, or 0 */
 	gi_u32 mark;	 /* of its place in the order */
 	gi_u32 slot;	 /* 1 + its place among the chosen, during a decision */
 	gi_u32 priority; /* smaller is higher */
@@ -113,8 +116,13 @@ struct gi_server {
 	gi_u32 heated; /* and this job has heated the core for it */
 };
 
+/*
+ * Consumption is accounted for where something depends on it. The payer of a core that is not in `look` has run since
+ * charged_at and has budget up to `ends`; what others than gi_charge charge, it owes up to the pool's `full`.
+ */
 struct gi_core {
 	gi_u64 charged_at; /* consumption is accounted for up to here */
+	gi_u64 ends;	   /* when the payer's budget ends, if it runs throughout, or is replenished */
 	gi_u32 runs;	   /* the server that has this core, or GI_NONE */
 	gi_u32 payer;	   /* the server charged for it: itself, or GI_NONE if it runs on a lent budget */
 };
@@ -127,10 +135,15 @@ struct gi_pool {
 	gi_u64 vacated; /* those whose server was removed since, as a mask */
 	gi_u64 freed;	/* from when on the bandwidth of the server that was removed last is free */
 	gi_u64 burned;	/* burners are accounted for up to here */
+	gi_u64 full;	/* up to here all payers ran throughout, but for what gi_charge said */
+	gi_u64 due;	/* the earliest `ends` of a core */
+	gi_u64 look;	/* cores whose servers have changed, or have to be charged with every call, as a mask */
+	gi_u64 guests;	/* cores whose servers are not in FIRST, as a mask */
 	gi_u32 order;
 	gi_u32 m;     /* cores */
 	gi_u32 count; /* slots in use or free; the others were never used */
 	gi_u32 burners;
+	gi_u32 resting; /* how many of FIRST are idle */
 	gi_u32 boosts;
 	gi_u32 chosen;
 	gi_u32 taken;
@@ -144,11 +157,11 @@ struct gi_pool {
 	gi_u32 free;	    /* the slot that was freed last, or GI_NONE */
 	gi_u32 placed;	    /* how many places the order has */
 	struct gi_core core[GI_CORES];
-	gi_u32 burner[GI_CORES];      /* idle periodic servers whose budget burns */
-	gi_u32 boost[GI_CORES];	      /* boosted servers, first come first */
-	gi_u32 choice[GI_CORES];      /* servers that get a core */
-	gi_u32 pays[GI_CORES];	      /* whether each pays for itself */
-	gi_u32 lent[GI_CORES];	      /* kinds of the burners, in order */
+	gi_u32 burner[GI_CORES]; /* idle periodic servers whose budget burns: those of FIRST at the last decision */
+	gi_u32 rest[GI_CORES];	 /* the idle of FIRST, in order */
+	gi_u32 boost[GI_CORES];	 /* boosted servers, first come first */
+	gi_u32 choice[GI_CORES]; /* servers that get a core and may have none yet: those who are new in FIRST, others */
+	gi_u32 pays[GI_CORES];	 /* whether each pays for itself */
 	gi_u32 out[2 * GI_CORES + 2]; /* servers taken out of their heaps during a decision */
 	gi_u32 place[GI_CAPACITY];    /* the order that gi_order told, with marks */
 	gi_u32 filled[GI_ALL_HEAPS];

@@ -10,6 +10,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 #[derive(Clone, Copy)]
 pub(crate) struct RawCore {
     charged_at: u64,
+    ends: u64,
     pub(crate) runs: u32,
     pub(crate) payer: u32,
 }
@@ -24,10 +25,15 @@ pub(crate) struct RawHead {
     vacated: u64,
     pub(crate) freed: u64,
     burned: u64,
+    full: u64,
+    due: u64,
+    look: u64,
+    guests: u64,
     order: u32,
     pub(crate) m: u32,
     pub(crate) count: u32,
     burners: u32,
+    resting: u32,
     boosts: u32,
     chosen: u32,
     taken: u32,
