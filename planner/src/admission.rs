@@ -22,7 +22,7 @@ pub(crate) struct Core {
 }
 
 /// Why a core does not take an entry.
-pub(crate) enum Full {
+pub(crate) enum CoreRefusal {
     /// What it has left for it.
     Room(Bandwidth),
     /// It has room, but its manager keeps as many servers as it can.
@@ -50,18 +50,18 @@ pub(crate) fn admit(
     index: usize,
     on: &OneHost,
     policy: Option<ChangePolicy>,
-) -> Result<Vec<Bandwidth>, (usize, Full)> {
+) -> Result<Vec<Bandwidth>, (usize, CoreRefusal)> {
     let entry = &entries[index];
     let backend = entry.vcpu.chosen.backend;
     let (most, _) = most_of_a_core(on.host, on.facts, backend);
     let mut others = core.on.iter().map(|&other| &entries[other]);
     let lonely = |entry: &Candidate| entry.vcpu.alone || backend.abilities().alone;
     if others.any(|other| other.vcpu.chosen.backend != backend || lonely(other) || lonely(entry)) {
-        return Err((0, Full::Room(Bandwidth::ZERO)));
+        return Err((0, CoreRefusal::Room(Bandwidth::ZERO)));
     }
     let full = core.on.len() == backend.abilities().servers;
     if core.on.iter().any(|&other| entries[other].vcpu.critical != entry.vcpu.critical) {
-        return Err((0, Full::Apart));
+        return Err((0, CoreRefusal::Apart));
     }
     let here: Vec<&Candidate> = core.on.iter().chain([&index]).map(|&at| &entries[at]).collect();
     if entry.vcpu.critical {
@@ -78,16 +78,16 @@ pub(crate) fn admit(
 }
 
 /// What servers with criticality reserve of a core that can give `most`, if they go together by EDF-VD; `used` is without the last.
-fn discord(here: &[&Candidate], full: bool, (most, used): (Bandwidth, Bandwidth)) -> Result<Bandwidth, Full> {
+fn discord(here: &[&Candidate], full: bool, (most, used): (Bandwidth, Bandwidth)) -> Result<Bandwidth, CoreRefusal> {
     let names = || here[..here.len() - 1].iter().map(ToString::to_string).collect();
     let vms: Vec<Vm> = here.iter().filter_map(|entry| entry.vm()).collect();
     match judge_soonest(&vms, most) {
-        Err(Refused::Unfit(unfit)) => return Err(Full::Discord(used, names(), unfit)),
-        Err(Refused::Vm { .. }) => return Err(Full::Unknown(Error::Range)),
-        Ok(_) if full => return Err(Full::Servers),
+        Err(Refused::Unfit(unfit)) => return Err(CoreRefusal::Discord(used, names(), unfit)),
+        Err(Refused::Vm { .. }) => return Err(CoreRefusal::Unknown(Error::Range)),
+        Ok(_) if full => return Err(CoreRefusal::Servers),
         Ok(_) => {}
     }
-    let room = || Full::Room(most.checked_sub(used).unwrap_or(Bandwidth::ZERO));
+    let room = || CoreRefusal::Room(most.checked_sub(used).unwrap_or(Bandwidth::ZERO));
     // A whole core is never given, as above.
     critical::reserved(&vms).filter(|used| *used <= most && *used < Bandwidth::ONE).ok_or_else(room)
 }
@@ -99,20 +99,24 @@ fn fits(
     boost: Option<Interface>,
     full: bool,
     (most, room): (Bandwidth, Bandwidth),
-) -> Result<Bandwidth, Full> {
+) -> Result<Bandwidth, CoreRefusal> {
     servers.extend(boost.map(hypothetical));
     match together(&servers, most) {
         // A sum beyond 64 bits is no room either.
-        Err(TooMuch::Room(_) | TooMuch::Unknown(Error::Range)) => Err(Full::Room(room)),
-        _ if full => Err(Full::Servers),
+        Err(TooMuch::Room(_) | TooMuch::Unknown(Error::Range)) => Err(CoreRefusal::Room(room)),
+        _ if full => Err(CoreRefusal::Servers),
         Ok(used) => Ok(used),
-        Err(TooMuch::Window(window)) => Err(Full::Window(window)),
-        Err(TooMuch::Unknown(why)) => Err(Full::Unknown(why)),
+        Err(TooMuch::Window(window)) => Err(CoreRefusal::Window(window)),
+        Err(TooMuch::Unknown(why)) => Err(CoreRefusal::Unknown(why)),
     }
 }
 
 /// Of what `admitted` says of each core the cause that tells most.
-pub(crate) fn refuse(entry: &Candidate, admitted: &[Result<Vec<Bandwidth>, (usize, Full)>], on: &OneHost) -> Refusal {
+pub(crate) fn refuse(
+    entry: &Candidate,
+    admitted: &[Result<Vec<Bandwidth>, (usize, CoreRefusal)>],
+    on: &OneHost,
+) -> Refusal {
     let (service, vcpu) = (&entry.service.name, entry.vcpu.vcpu);
     // The mode in which something does not fit, by its place.
     let fails = |cause: Cause, mode: usize| {
@@ -122,7 +126,7 @@ pub(crate) fn refuse(entry: &Candidate, admitted: &[Result<Vec<Bandwidth>, (usiz
         Refusal::does_not_fit(service, cause.within(Some(mode.name.clone()), own))
     };
     let discords = admitted.iter().filter_map(|core| match core {
-        Err((_, Full::Discord(used, beside, unfit))) => Some((used, beside, unfit)),
+        Err((_, CoreRefusal::Discord(used, beside, unfit))) => Some((used, beside, unfit)),
         _ => None,
     });
     if let Some((_, beside, unfit)) = discords.min_by_key(|(used, ..)| **used) {
@@ -130,12 +134,12 @@ pub(crate) fn refuse(entry: &Candidate, admitted: &[Result<Vec<Bandwidth>, (usiz
         let discord = Discord { vcpu, beside, unfit, cores: admitted.len() };
         return Refusal::does_not_fit(service, Cause::Discord(Box::new(discord)));
     }
-    if admitted.iter().any(|core| matches!(core, Err((_, Full::Apart)))) {
+    if admitted.iter().any(|core| matches!(core, Err((_, CoreRefusal::Apart)))) {
         let cause = Cause::Apart { critical: entry.vcpu.critical, cores: admitted.len() };
         return Refusal::does_not_fit(service, cause);
     }
     let windows = admitted.iter().filter_map(|core| match core {
-        Err((mode, Full::Window(window))) => Some((*mode, *window)),
+        Err((mode, CoreRefusal::Window(window))) => Some((*mode, *window)),
         _ => None,
     });
     if let Some((mode, window)) = windows.min_by_key(|(_, window)| window.demand.checked_sub(window.supply)) {
@@ -143,16 +147,16 @@ pub(crate) fn refuse(entry: &Candidate, admitted: &[Result<Vec<Bandwidth>, (usiz
         return fails(Cause::Window { vcpu, demand, window, cores: admitted.len() }, mode);
     }
     if let Some(why) = admitted.iter().find_map(|core| match core {
-        Err((_, Full::Unknown(why))) => Some(why.clone()),
+        Err((_, CoreRefusal::Unknown(why))) => Some(why.clone()),
         _ => None,
     }) {
         return Refusal::tasks(service, why);
     }
-    if admitted.iter().any(|core| matches!(core, Err((_, Full::Servers)))) {
+    if admitted.iter().any(|core| matches!(core, Err((_, CoreRefusal::Servers)))) {
         return Refusal::does_not_fit(service, Cause::Servers { cores: admitted.len() });
     }
     let rooms = admitted.iter().filter_map(|core| match core {
-        Err((mode, Full::Room(left))) => Some((*left, *mode)),
+        Err((mode, CoreRefusal::Room(left))) => Some((*left, *mode)),
         _ => None,
     });
     // Of equal ones the first mode.

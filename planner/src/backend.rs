@@ -61,7 +61,7 @@ pub(crate) struct Chosen {
 }
 
 /// Why a backend cannot serve a service, and what to change on the machine where that would help.
-struct Unable {
+struct BackendRefusal {
     why: String,
     remedy: Option<&'static str>,
 }
@@ -215,8 +215,8 @@ pub(crate) fn choose(service: &Service, wanted: Wanted, facts: &Facts) -> Result
 }
 
 /// The kind of server that `backend` would be for `service`.
-fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> Result<ServerKind, Unable> {
-    let no = |why: String| Err(Unable { why, remedy: None });
+fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> Result<ServerKind, BackendRefusal> {
+    let no = |why: String| Err(BackendRefusal { why, remedy: None });
     let can = backend.abilities();
     let kind = match service.server {
         _ if can.kinds.is_empty() => return no("it is a cap, never a guarantee".into()),
@@ -249,7 +249,7 @@ fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> R
             "it allows periods up to {}, and this kernel (tick {}) enforces only those from {} on",
             limits.longest, facts.tick, limits.shortest
         );
-        return Err(Unable { why, remedy: Some("raise /proc/sys/kernel/sched_deadline_period_max_us") });
+        return Err(BackendRefusal { why, remedy: Some("raise /proc/sys/kernel/sched_deadline_period_max_us") });
     }
     let Wanted::Supply(Interface { budget, period }) = wanted else { return Ok(kind) };
     if period < limits.shortest || period > limits.longest {

@@ -51,7 +51,7 @@ pub use facts::{which_host, BackendFact, Facts, Held};
 pub use file::{read, text, write};
 pub use latency::read_latency;
 pub use measured::{fitting_arrivals, fitting_period, origin, with_measured, Here, Resolved, FIT_OFF};
-pub use modes::{admit_core, admit_modes, ModeCause, ModeFit, ModeRefusal, NotAdmitted};
+pub use modes::{admit_core, admit_modes, ModeCause, ModeFit, ModeRefusal, ModesRefusal};
 pub use network::{PacketCause, PacketFit, PacketRefusal};
 pub use placements::Placements;
 pub use plan::{plan, plan_on};

@@ -9,7 +9,7 @@ use giusto_model::{
     LocalPlan, MemberMode, ModeChanges, ModesPlan, OnTimeout, Origin, Plan, Promise, Requests, Scheduler, ServerKind,
     Service, ServiceMode, Site, SiteMode, SiteModes, Task, Transition, AGENT_TASK, STOPPED,
 };
-use giusto_planner::{admit_modes, Cause, Facts, ModeCause, ModeFit, NearestFit, NotAdmitted, Refusal};
+use giusto_planner::{admit_modes, Cause, Facts, ModeCause, ModeFit, ModesRefusal, NearestFit, Refusal};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -190,7 +190,7 @@ fn the_plan_in_its_first_mode_is_the_plan_and_in_another_it_is_proven_too() {
     for bad in [&["land"][..], &["land", "low", "cruise"], &["x", "low", "stopped"]] {
         let bad: Vec<String> = bad.iter().map(|local| local.to_string()).collect();
         assert!(plan.in_mode(&bad).is_none());
-        assert!(matches!(admit_modes(&plan, &bad), Err(NotAdmitted::Unknown(_))));
+        assert!(matches!(admit_modes(&plan, &bad), Err(ModesRefusal::Unknown(_))));
     }
 }
 
@@ -441,11 +441,11 @@ fn every_mode_of_every_plan_fits_by_independent_tests_and_every_refusal_has_its_
                     assert!(worst <= most + 1e-9, "{worst}");
                     unnamed += 1;
                 }
-                Err(NotAdmitted::Room { .. }) => {
+                Err(ModesRefusal::Room { .. }) => {
                     assert!(worst > most - 1e-9, "{worst}");
                     denied += 1;
                 }
-                Err(NotAdmitted::Window { .. }) => denied += 1,
+                Err(ModesRefusal::Window { .. }) => denied += 1,
                 Err(other) => panic!("{other}"),
             }
         }

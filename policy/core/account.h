@@ -220,19 +220,15 @@ static inline gi_u32 gi_strike(gi_u32 *list, gi_u32 n, gi_u32 index)
 }
 
 /* Takes a server out of FIRST. */
-GI_STEP gi_u32 gi_drop(struct gi_pool *p, gi_u32 index)
+static inline void gi_drop(struct gi_pool *p, gi_u32 index)
 {
-	struct gi_server *s;
+	struct gi_server *s = gi_at(p, index);
 
-	if (!p)
-		return 0;
-	s = gi_at(p, index);
 	gi_delete(p, GI_FIRST, index);
 	s->heap = GI_OUTSIDE;
 	if (s->home == GI_IDLE)
 		p->resting -= gi_strike(p->rest, p->resting, index);
 	gi_notice(p, s);
-	return 0;
 }
 
 /* Puts a server that has changed into the heaps where it belongs; who is in FIRST stays there if nothing has changed.

@@ -27,8 +27,7 @@ GI_STEP gi_u32 gi_next(struct gi_pool *p, gi_u32 heap)
 		top = gi_top(p, heap);
 		gi_delete(p, heap, top);
 		gi_at(p, top)->heap = GI_OUTSIDE;
-		if (p->taken < 2 * GI_CORES + 2)
-			p->out[p->taken++] = top;
+		p->out[p->taken++ & (GI_CORES - 1u)] = top;
 		p->looked_past &= ~(1u << heap);
 	}
 	return gi_top(p, heap);
@@ -112,7 +111,7 @@ GI_STEP gi_u32 gi_join_first(struct gi_pool *p, gi_u32 cores)
 	index = gi_first_outside(p);
 	if (index == GI_NONE || !cores)
 		return 0;
-	if (p->filled[GI_FIRST] >= cores) {
+	if (gi_filled(p, GI_FIRST) >= cores) {
 		last = gi_top(p, GI_FIRST);
 		if (!gi_before(p, GI_FIRST, index, last))
 			return 0;
@@ -131,18 +130,15 @@ GI_STEP gi_u32 gi_join_first(struct gi_pool *p, gi_u32 cores)
 }
 
 /* F, for so many cores: who joins it does so in order, and none of those has to leave again. */
-GI_STEP gi_u32 gi_choose_first(struct gi_pool *p, gi_u32 cores)
+static inline void gi_choose_first(struct gi_pool *p, gi_u32 cores)
 {
 	gi_u32 i;
 
-	if (!p)
-		return 0;
-	for (i = 0; i < GI_CORES && p->filled[GI_FIRST] > cores; i++)
+	for (i = 0; i < GI_CORES && gi_filled(p, GI_FIRST) > cores; i++)
 		gi_leave_first(p);
 	for (i = 0; i < GI_CORES; i++)
 		if (!gi_join_first(p, cores))
 			break;
-	return i;
 }
 
 /* The nth of the idle in F burns, and its core goes to another, if it gives way. */
@@ -213,7 +209,7 @@ GI_STEP gi_u32 gi_choose_all(struct gi_pool *p)
 	p->burners = p->resting;
 	for (i = 0; i < GI_CORES && i < p->burners; i++)
 		gi_choose_lent(p, i);
-	for (i = 0; i < 2 * GI_CORES + 2 && i < p->taken; i++)
+	for (i = 0; i < GI_CORES && i < p->taken; i++)
 		gi_place(p, p->out[i]);
 	return p->chosen;
 }

@@ -21,6 +21,11 @@ static inline gi_u32 gi_member(const struct gi_pool *p, gi_u32 heap, gi_u32 at)
 	return p->heap[heap & (GI_ALL_HEAPS - 1u)][at & (GI_CAPACITY - 1u)];
 }
 
+static inline gi_u32 gi_filled(const struct gi_pool *p, gi_u32 heap)
+{
+	return p->filled[heap & (GI_ALL_HEAPS - 1u)];
+}
+
 static inline void gi_seat(struct gi_pool *p, gi_u32 heap, gi_u32 at, gi_u32 index)
 {
 	p->heap[heap & (GI_ALL_HEAPS - 1u)][at & (GI_CAPACITY - 1u)] = (gi_u16)index;
@@ -51,9 +56,9 @@ GI_STEP gi_u32 gi_step(struct gi_pool *p, gi_u32 heap, gi_u32 at, gi_u32 down)
 		return at;
 	if (down) {
 		to = 2 * at + 1;
-		if (to >= p->filled[heap & (GI_ALL_HEAPS - 1u)])
+		if (to >= gi_filled(p, heap))
 			return at;
-		if (to + 1 < p->filled[heap & (GI_ALL_HEAPS - 1u)] &&
+		if (to + 1 < gi_filled(p, heap) &&
 		    gi_above(p, heap, gi_member(p, heap, to + 1), gi_member(p, heap, to)))
 			to++;
 	} else {
@@ -122,7 +127,7 @@ static inline void gi_clear(struct gi_pool *p, gi_u32 heap)
 /* The first of a heap, of FIRST the last, or GI_NONE. */
 static inline gi_u32 gi_top(const struct gi_pool *p, gi_u32 heap)
 {
-	return p->filled[heap & (GI_ALL_HEAPS - 1u)] ? gi_member(p, heap, 0) : GI_NONE;
+	return gi_filled(p, heap) ? gi_member(p, heap, 0) : GI_NONE;
 }
 
 #endif

@@ -162,8 +162,8 @@ struct gi_pool {
 	gi_u32 boost[GI_CORES];	 /* boosted servers, first come first */
 	gi_u32 choice[GI_CORES]; /* servers that get a core and may have none yet: those who are new in FIRST, others */
 	gi_u32 pays[GI_CORES];	 /* whether each pays for itself */
-	gi_u32 out[2 * GI_CORES + 2]; /* servers taken out of their heaps during a decision */
-	gi_u32 place[GI_CAPACITY];    /* the order that gi_order told, with marks */
+	gi_u32 out[GI_CORES];	 /* servers taken out of their heaps during a decision */
+	gi_u32 place[GI_CAPACITY]; /* the order that gi_order told, with marks */
 	gi_u32 filled[GI_ALL_HEAPS];
 	gi_u16 heap[GI_ALL_HEAPS][GI_CAPACITY];
 	struct gi_server seen; /* what gi_look shows */

@@ -13,7 +13,8 @@ fn pool(cores: u32, count: u32) -> (Pool, Vec<Id>) {
     let add = |index: u32| {
         let period = 1_000_000 + u64::from(index * 7919 % count) * 1_000;
         let budget = period * u64::from(2 * cores) / u64::from(count).max(u64::from(2 * cores));
-        pool.add(kinds[index as usize % 2], Params { budget, period, first: 0, priority: index }, 0).expect("valid parameters")
+        pool.add(kinds[index as usize % 2], Params { budget, period, first: 0, priority: index }, 0)
+            .expect("valid parameters")
     };
     let ids = (0..count).map(add).collect();
     (pool, ids)

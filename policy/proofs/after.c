@@ -14,16 +14,18 @@ static void late(void)
 		before[i] = (gi_s64)(split(&pool, i)->left + (int)split(&pool, i)->forgive);
 	now = gi_advance(&pool, now);
 	lateness = now > pool.until ? (int)now - (int)pool.until : 0;
-	for (i = 0; i < SERVERS; i++)
+	for (i = 0; i < SERVERS; i++) {
+		gi_bill(&pool, split(&pool, i));
 		HOLDS(split(&pool, i)->left + (int)split(&pool, i)->forgive >=
 			  (before[i] < -lateness ? before[i] : -lateness),
 		      "debt is at most the driver's lateness");
+	}
 }
 
 struct world {
 	struct gi_pool pool;
 	struct gi_server server[SERVERS];
-	struct set set[GI_HEAPS];
+	struct set ready, idle, dry, refill, first;
 };
 
 static struct world kept(void)
@@ -34,8 +36,11 @@ static struct world kept(void)
 	w.pool = pool;
 	for (i = 0; i < SERVERS; i++)
 		w.server[i] = *split(&pool, i);
-	for (i = 0; i < GI_HEAPS; i++)
-		w.set[i] = set[i];
+	w.ready = set[GI_READY];
+	w.idle = set[GI_IDLE];
+	w.dry = set[GI_DRY];
+	w.refill = set[GI_REFILL];
+	w.first = set[GI_FIRST];
 	return w;
 }
 
@@ -57,8 +62,11 @@ static void again(void)
 	pool = start.pool;
 	for (i = 0; i < SERVERS; i++)
 		*split(&pool, i) = start.server[i];
-	for (i = 0; i < GI_HEAPS; i++)
-		set[i] = start.set[i];
+	set[GI_READY] = start.ready;
+	set[GI_IDLE] = start.idle;
+	set[GI_DRY] = start.dry;
+	set[GI_REFILL] = start.refill;
+	set[GI_FIRST] = start.first;
 	gi_decide(&pool, a);
 	HOLDS(!pool.changed, "an unneeded decision changes no core");
 	gi_decide(&pool, b);
@@ -69,6 +77,8 @@ static void again(void)
 	for (i = 0; i < SERVERS; i++) {
 		x = *split(&pool, i);
 		y = one.server[i];
+		gi_bill(&pool, &x);
+		gi_bill(&one.pool, &y);
 		gi_show(&x, pool.now);
 		gi_show(&y, pool.now);
 		HOLDS(x.left == y.left && x.deadline == y.deadline && x.boost_ns == y.boost_ns && x.used == y.used,

@@ -26,8 +26,9 @@ static void decided(void)
 			HOLDS(lends && s->kind == GI_PERIODIC_RECLAIMING,
 			      "only a reclaiming server lends, to its kind");
 		} else if (s->kind != GI_UNLIMITED && !s->boost_until) {
-			HOLDS(s->left > 0, "who pays has budget");
-			HOLDS(pool.until <= pool.now + s->left, "the next decision comes before a budget is exceeded");
+			HOLDS((int)pool.core[i].charged_at + (int)s->left > (int)pool.now, "who pays has budget");
+			HOLDS(pool.until <= pool.core[i].charged_at + s->left,
+			      "the next decision comes before a budget is exceeded");
 		}
 	}
 	for (i = 0; i < SERVERS; i++) {
@@ -77,8 +78,10 @@ static void set_again(gi_u32 index)
 	const struct gi_server *s = split(&pool, index);
 	gi_u32 i;
 
-	for (i = 0; i < SERVERS; i++)
+	for (i = 0; i < SERVERS; i++) {
 		before[i] = *split(&pool, i);
+		gi_bill(&pool, &before[i]);
+	}
 	GIVEN(index < SERVERS && !s->next_budget);
 	if (s->kind == GI_MIXED)
 		HOLDS(!gi_set_mixed(&pool, index, s->budget - (s->hi ? s->more : 0),
@@ -88,17 +91,21 @@ static void set_again(gi_u32 index)
 	else
 		HOLDS(!gi_set(&pool, index, s->budget, s->period, s->priority, any(1), 0) || s->kind == GI_UNLIMITED,
 		      "present parameters are not refused");
-	for (i = 0; i < SERVERS; i++)
+	for (i = 0; i < SERVERS; i++) {
+		gi_bill(&pool, split(&pool, i));
 		HOLDS(__CPROVER_equal(before[i], *split(&pool, i)),
 		      "a change to the present parameters changes nothing");
+	}
 }
 
 /* A server goes; its bandwidth is free when it would have had a full budget in a new period, had it stayed, idle. */
 static void removed(gi_u32 index)
 {
+	int existed = gi_exists(&pool, index), done;
 	struct gi_server was = *split(&pool, index);
 
-	int existed = gi_exists(&pool, index), done = gi_remove(&pool, index, 0);
+	gi_bill(&pool, &was);
+	done = gi_remove(&pool, index, 0);
 
 	HOLDS(done == (existed ? 0 : GI_UNKNOWN), "only servers are removed");
 	if (!existed)
@@ -197,6 +204,7 @@ static struct gi_server before;
 static void watch(gi_u32 index)
 {
 	before = *split(&pool, index);
+	gi_bill(&pool, &before);
 }
 
 static void compare(gi_u32 index, int wakes)

@@ -61,7 +61,7 @@ static inline struct gi_server *split(const struct gi_pool *p, gi_u32 index)
 static struct set {
 	gi_u32 members;
 	gi_u64 key[GI_CAPACITY];
-} set[GI_HEAPS + 1]; /* GI_PLACES is the last */
+} set[GI_HEAPS + 1]; /* GI_PLACES is the last; GI_FIRST has its last on top */
 
 static inline gi_u64 key_of(gi_u32 heap, gi_u32 index)
 {
@@ -101,6 +101,16 @@ static inline void gi_delete(struct gi_pool *p, gi_u32 heap, gi_u32 index)
 	split(p, index)->at[heap == GI_REFILL ? 1 : heap == GI_PLACES ? 2 : 0] = GI_NONE;
 }
 
+static inline gi_u32 gi_filled(const struct gi_pool *p, gi_u32 heap)
+{
+	gi_u32 i, n = 0;
+
+	(void)p;
+	for (i = 0; i < GI_CAPACITY; i++)
+		n += set[heap].members >> i & 1;
+	return n;
+}
+
 static inline void gi_clear(struct gi_pool *p, gi_u32 heap)
 {
 	(void)p;
@@ -115,7 +125,7 @@ static inline gi_u32 gi_top(struct gi_pool *p, gi_u32 heap)
 		if (!(set[heap].members >> i & 1))
 			continue;
 		HOLDS(set[heap].key[i] == key_of(heap, i), "a key that changed was sifted");
-		if (top == GI_NONE || gi_before(p, heap, i, top))
+		if (top == GI_NONE || (heap == GI_FIRST ? gi_before(p, heap, top, i) : gi_before(p, heap, i, top)))
 			top = i;
 	}
 	return top;

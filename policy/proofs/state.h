@@ -72,7 +72,7 @@ static inline void reservation(const struct gi_server *s, gi_u64 paid, int given
 	LAW(s->deadline == s->chunk[0].time + s->period, "its deadline is a period after its head");
 }
 
-/* Up to when a server's consumption is booked: others than gi_charge book all of it up to the pool's time. */
+/* Up to when a server's consumption is booked. */
 static inline gi_u64 booked(gi_u32 index)
 {
 	gi_u32 i;
@@ -83,11 +83,18 @@ static inline gi_u64 booked(gi_u32 index)
 	return pool.now;
 }
 
+static inline int looked_at(gi_u32 core)
+{
+	return (int)(pool.look >> core & 1);
+}
+
 static inline void cores(int given)
 {
 	gi_u32 i, runs;
 
 	LAW(pool.burned == pool.now, "burners are accounted for");
+	LAW(pool.full <= pool.now, "nothing is owed ahead");
+	LAW(pool.look >> CORES == 0 && pool.guests >> CORES == 0, "only cores of the pool are looked at");
 	for (i = 0; i < CORES; i++) {
 		runs = pool.core[i].runs;
 		LAW(pool.core[i].charged_at <= pool.now, "nothing is charged ahead");
@@ -96,6 +103,65 @@ static inline void cores(int given)
 		LAW(!i || runs == GI_NONE || runs != pool.core[0].runs, "no server on two cores");
 		LAW(i < pool.m || runs == GI_NONE, "no server runs on a core that the pool does not have");
 	}
+}
+
+/* When the budget of a core's payer ends or is replenished, by the text alone: if it runs from where it was charged. */
+static inline gi_u64 end_of(gi_u32 core)
+{
+	const struct gi_core *c = &pool.core[core];
+	const struct gi_server *s = split(&pool, c->payer);
+	int end;
+
+	if (c->payer == GI_NONE || s->kind == GI_UNLIMITED)
+		return GI_NEVER;
+	end = (int)c->charged_at + (int)s->left;
+	return end < (int)s->event ? (gi_u64)end : s->event;
+}
+
+/* What may wait: a core that is not looked at has the server and the end that it had at the last decision. */
+static inline void waiting(int given)
+{
+	const struct gi_server *s;
+	gi_u32 i;
+
+	for (i = 0; i < CORES; i++) {
+		s = split(&pool, pool.core[i].runs);
+		LAW(pool.core[i].runs == GI_NONE || s->core == i + 1, "who runs knows its core");
+		if (looked_at(i))
+			continue;
+		LAW(pool.core[i].runs == GI_NONE || pool.guests >> i & 1 || (s->heap == GI_FIRST && s->ready),
+		    "who is first keeps its core, others are looked at");
+		s = split(&pool, pool.core[i].payer);
+		if (pool.core[i].payer != GI_NONE && s->kind != GI_UNLIMITED) {
+			LAW(s->kind != GI_SPORADIC && s->kind != GI_MIXED && !s->boost_until && s->left > 0,
+			    "only a charge whose end is certain waits");
+			LAW(pool.core[i].charged_at <= pool.full, "a charge waits from a time that all ran up to");
+		}
+		LAW(pool.core[i].ends == end_of(i), "the end of a budget is up to date");
+		LAW(pool.core[i].ends > pool.full, "no charge waits beyond the end of the budget");
+	}
+	LAW(pool.due == gi_min(pool.core[0].ends, pool.core[1].ends), "the first end is due");
+}
+
+/* Who runs first, as the last decision left it, but for those who have changed. */
+static inline void first(int given)
+{
+	const struct gi_server *s;
+	gi_u32 i, j, places;
+
+	LAW(gi_filled(&pool, GI_FIRST) <= pool.m, "as many are first as there are cores");
+	LAW(pool.resting <= CORES, "as many of them are idle");
+	for (i = 0; i < SERVERS && i < pool.count; i++) {
+		s = split(&pool, i);
+		LAW(s->heap != GI_FIRST || !s->ready || s->core, "who is first and ready has a core");
+		LAW(!s->core || (s->core <= CORES && pool.core[s->core - 1].runs == i), "a server runs on its core");
+		for (places = j = 0; j < CORES; j++)
+			places += j < pool.resting && pool.rest[j] == i;
+		LAW(places == (s->heap == GI_FIRST && !s->ready), "who is first and idle has a place among those");
+	}
+	for (j = 0; j < CORES; j++)
+		LAW(j >= pool.resting || pool.rest[j] < pool.count, "only servers rest");
+	LAW(pool.resting < 2 || gi_before(&pool, GI_FIRST, pool.rest[0], pool.rest[1]), "the idle are in order");
 }
 
 /* How many ask, and how many high servers are ready. */
@@ -160,6 +226,8 @@ static inline void invariant(void)
 
 	cores(0);
 	lists(0);
+	waiting(0);
+	first(0);
 	slots();
 	if (ORDER == GI_MIXED_CRITICALITY)
 		modes(0);
@@ -168,11 +236,14 @@ static inline void invariant(void)
 		if (s->kind < GI_FREE && s->kind != GI_UNLIMITED)
 			reservation(s, booked(i), 0);
 		HOLDS(!s->slot, "no slot is left over");
-		HOLDS(s->heap == gi_home(s), "a server is in the heap where it belongs");
+		HOLDS((s->heap == GI_FIRST ? s->home : s->heap) == gi_home(s),
+		      "a server is in the heap where it belongs");
+		HOLDS(s->heap != GI_FIRST || s->home <= GI_IDLE, "only who has budget is first");
 		HOLDS(s->heap == GI_OUTSIDE || s->rank == gi_rank(&pool, s), "its rank is up to date");
 		HOLDS(s->event == gi_event(&pool, s), "its event is up to date");
 		for (heap = 0; heap < GI_REFILL; heap++)
 			held(heap, i, s->heap == heap);
+		held(GI_FIRST, i, s->heap == GI_FIRST);
 		held(GI_REFILL, i, s->event != GI_NEVER);
 	}
 }
@@ -236,7 +307,9 @@ static inline void any_server(gi_u32 index, gi_u32 kind, int exists)
 	if (!exists)
 		return;
 	s->asks = (gi_u32)gi_mixed_asks(s);
-	s->heap = gi_home(s);
+	s->home = gi_home(s);
+	s->heap = s->home <= GI_IDLE && ORDER != GI_MIXED_CRITICALITY && any(1) ? GI_FIRST : s->home;
+	s->core = pool.core[0].runs == index ? 1 : pool.core[1].runs == index ? 2 : 0;
 	s->rank = gi_rank(&pool, s);
 	s->event = gi_event(&pool, s);
 	s->at[0] = s->at[1] = index;
@@ -253,8 +326,8 @@ static inline void any_server(gi_u32 index, gi_u32 kind, int exists)
 }
 
 /*
- * Any pool of `count` servers at time NOW. All consumption up to then is booked, unless the call is a tick or a charge
- * itself: any other begins with them, and finds a pool as they leave it. The charged core runs server 0, if any.
+ * Any pool of `count` servers at time NOW. Consumption up to then is booked where it may not wait, unless the call is a
+ * tick or a charge itself: any other begins with them, and finds a pool as they leave it.
  */
 static inline void any_pool(gi_u32 count, int booked_all)
 {
@@ -264,8 +337,11 @@ static inline void any_pool(gi_u32 count, int booked_all)
 	gi_init(&pool, ORDER, CORES);
 	pool.count = count;
 	pool.now = pool.burned = NOW;
+	pool.full = booked_all ? NOW : any_time();
+	pool.look = any(CORES);
+	pool.guests = any(CORES);
 	for (i = 0; i < CORES; i++) {
-		pool.core[i].charged_at = booked_all ? NOW : any_time();
+		pool.core[i].charged_at = booked_all && looked_at(i) ? NOW : any_time();
 		pool.core[i].runs = any(1) ? any(2) : GI_NONE;
 		pool.core[i].payer = any(1) ? pool.core[i].runs : GI_NONE;
 	}
@@ -284,6 +360,14 @@ static inline void any_pool(gi_u32 count, int booked_all)
 		any_server(i, kinds[i], i < count);
 	if (ORDER == GI_MIXED_CRITICALITY)
 		modes(1);
+	for (i = 0; i < CORES; i++)
+		pool.core[i].ends = looked_at(i) ? any_time() : end_of(i);
+	pool.due = gi_min(pool.core[0].ends, pool.core[1].ends);
+	pool.resting = any(2);
+	for (i = 0; i < CORES; i++)
+		pool.rest[i] = any(2);
+	waiting(1);
+	first(1);
 	pool.burners = any(2);
 	pool.boosts = BOOSTS ? any(2) : 0;
 	for (i = 0; i < CORES; i++) {

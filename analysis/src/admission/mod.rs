@@ -35,7 +35,7 @@ mod servers;
 pub use edf::Demand;
 pub use error::ServerError;
 pub use global::{admit_global, Known, OnAll};
-pub use place::{place, Fit, Unplaced};
+pub use place::{place, Fit, PlacementRefusal};
 pub use refused::{Density, Interference, Refused, Window};
 pub use sensitivity::{sensitivity, Room};
 pub use servers::Grids;

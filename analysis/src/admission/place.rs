@@ -22,7 +22,7 @@ pub enum Fit {
 /// A server that no core admits beside those that were placed before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Unplaced {
+pub struct PlacementRefusal {
     /// Which, by its place in the list.
     pub server: usize,
     /// Why not, core by core; servers are named by their place in the list.
@@ -40,7 +40,7 @@ pub fn place(
     capacity: Bandwidth,
     cores: u32,
     fit: Fit,
-) -> Result<Result<Vec<usize>, Unplaced>, Error> {
+) -> Result<Result<Vec<usize>, PlacementRefusal>, Error> {
     check(servers)?;
     let mut falling: Vec<usize> = (0..servers.len()).collect();
     falling.sort_by_key(|&index| Reverse(servers[index].bandwidth()));
@@ -64,7 +64,7 @@ pub fn place(
             Fit::Worst => room.into_iter().min_by_key(|(core, ..)| used(*core)),
         };
         let Some((core, with, bandwidth)) = chosen else {
-            return Ok(Err(Unplaced { server: index, refused }));
+            return Ok(Err(PlacementRefusal { server: index, refused }));
         };
         on[core] = (with, bandwidth);
     }

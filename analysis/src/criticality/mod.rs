@@ -29,7 +29,7 @@ mod sums;
 mod verdict;
 mod vm;
 
-pub use place::{place, Placement, Unplaced};
+pub use place::{place, Placement, PlacementRefusal};
 pub use room::{nearest, rooms, Budget, Nearest, Room};
 pub use verdict::{Interval, Refused, Slack, Test, Unfit, Utilizations, Verdict, Why};
 pub use vm::{Level, Vm, VmError};

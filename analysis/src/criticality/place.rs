@@ -26,7 +26,7 @@ impl Placement {
 /// A server that no core takes beside those that were placed before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Unplaced {
+pub struct PlacementRefusal {
     /// Which, by its place in the list.
     pub vm: usize,
 }
@@ -37,7 +37,12 @@ pub struct Unplaced {
 /// cores as possible are in use. Best-fit and worst-fit, for comparison, go by decreasing U (pessimistic of high ones), to the core
 /// that takes it and has most, or least, of U1(1) + U2(2); of equal ones to the first. Heuristics: where they find no place
 /// there may be one. O(n · cores) tests. Errors: a server that makes no sense.
-pub fn place(vms: &[Vm], capacity: Bandwidth, cores: usize, fit: Fit) -> Result<Result<Placement, Unplaced>, Refused> {
+pub fn place(
+    vms: &[Vm],
+    capacity: Bandwidth,
+    cores: usize,
+    fit: Fit,
+) -> Result<Result<Placement, PlacementRefusal>, Refused> {
     check(vms)?;
     let mut order: Vec<usize> = (0..vms.len()).collect();
     if fit != Fit::First {
@@ -56,7 +61,7 @@ pub fn place(vms: &[Vm], capacity: Bandwidth, cores: usize, fit: Fit) -> Result<
             Fit::Best => takers.min_by_key(|(core, _)| Reverse(before(*core))),
             Fit::Worst => takers.min_by_key(|(core, _)| before(*core)),
         };
-        let Some((core, sums)) = chosen else { return Ok(Err(Unplaced { vm })) };
+        let Some((core, sums)) = chosen else { return Ok(Err(PlacementRefusal { vm })) };
         placed[core].0.push(vm);
         placed[core].1 = sums;
     }

@@ -9,7 +9,7 @@ use giusto_model::{Admission, Bandwidth, HostPlan, LocalPlan, ModesPlan, Plan, S
 
 /// Why a combination of local modes cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotAdmitted {
+pub enum ModesRefusal {
     /// The plan is not for one host with modes, or these are not local modes of its members, one each, in their order.
     #[error("{0}; expected one local mode of each member of a plan for one host")]
     Unknown(String),
@@ -41,14 +41,14 @@ pub enum NotAdmitted {
     },
 }
 
-impl NotAdmitted {
+impl ModesRefusal {
     /// Where it does not fit.
     pub(super) fn core(&self) -> Option<u32> {
         match self {
-            NotAdmitted::Unknown(_) => None,
-            NotAdmitted::Room { core, .. } | NotAdmitted::Window { core, .. } | NotAdmitted::Analysis { core, .. } => {
-                Some(*core)
-            }
+            ModesRefusal::Unknown(_) => None,
+            ModesRefusal::Room { core, .. }
+            | ModesRefusal::Window { core, .. }
+            | ModesRefusal::Analysis { core, .. } => Some(*core),
         }
     }
 }
@@ -60,8 +60,8 @@ impl NotAdmitted {
 ///
 /// # Errors
 /// The first core on which they do not fit.
-pub fn admit_modes(plan: &Plan, locals: &[String]) -> Result<(), NotAdmitted> {
-    let unknown = |what: String| NotAdmitted::Unknown(what);
+pub fn admit_modes(plan: &Plan, locals: &[String]) -> Result<(), ModesRefusal> {
+    let unknown = |what: String| ModesRefusal::Unknown(what);
     let (Some(modes), Some(host)) = (plan.only_modes(), plan.only_host()) else {
         return Err(unknown("this plan has not one host with modes".into()));
     };
@@ -87,7 +87,7 @@ pub(super) fn servers(plan: &Plan, modes: &ModesPlan, locals: &[&LocalPlan]) -> 
 }
 
 /// Whether these servers, each on its core, fit on the cores of `host`.
-pub(super) fn fits(host: &HostPlan, servers: &[(u32, Server)]) -> Result<(), NotAdmitted> {
+pub(super) fn fits(host: &HostPlan, servers: &[(u32, Server)]) -> Result<(), ModesRefusal> {
     host.admission.iter().try_for_each(|told| {
         let here = servers.iter().filter(|(on, _)| *on == told.core).map(|(_, server)| *server);
         admit_core(told, here.collect())
@@ -101,11 +101,11 @@ pub(super) fn fits(host: &HostPlan, servers: &[(u32, Server)]) -> Result<(), Not
 pub fn admit_core(
     &Admission { core, most, boost, .. }: &Admission,
     mut servers: Vec<Server>,
-) -> Result<(), NotAdmitted> {
+) -> Result<(), ModesRefusal> {
     servers.extend(boost.map(hypothetical));
     together(&servers, most).map(drop).map_err(|why| match why {
-        TooMuch::Room(demand) => NotAdmitted::Room { core, demand, supply: most },
-        TooMuch::Window(window) => NotAdmitted::Window { core, window },
-        TooMuch::Unknown(why) => NotAdmitted::Analysis { core, why },
+        TooMuch::Room(demand) => ModesRefusal::Room { core, demand, supply: most },
+        TooMuch::Window(window) => ModesRefusal::Window { core, window },
+        TooMuch::Unknown(why) => ModesRefusal::Analysis { core, why },
     })
 }

@@ -1,7 +1,7 @@
 //! Changes from each mode of a host to each other: whether every set of servers on the way fits, and how long they
 //! take.
 
-use super::admit::{fits, servers, NotAdmitted};
+use super::admit::{fits, servers, ModesRefusal};
 use super::refusal::{ModeCause, ModeRefusal};
 use crate::facts::Facts;
 use crate::words::{reason, time};
@@ -186,7 +186,7 @@ fn ordered(plan: &Plan, modes: &ModesPlan, from: usize, changing: &[Changing<'_>
     let Some(host) = plan.only_host() else { return Ok(()) };
     let mut left: Vec<&Changing<'_>> = changing.iter().collect();
     while !left.is_empty() {
-        let tried: Vec<Result<(), NotAdmitted>> = left
+        let tried: Vec<Result<(), ModesRefusal>> = left
             .iter()
             .map(|one| {
                 let larger = |(a, b): (&Server, &Server)| if a.budget > b.budget { *a } else { *b };

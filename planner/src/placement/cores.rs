@@ -1,7 +1,7 @@
 //! Which core of its host each server gets, several on a core under EDF.
 
 use super::entry::place;
-use crate::admission::{admit, refuse, Core, Full};
+use crate::admission::{admit, refuse, Core, CoreRefusal};
 use crate::candidates::{candidates, Candidate};
 use crate::host::{OneHost, Supplied};
 use crate::needs::Company;
@@ -154,7 +154,7 @@ fn place_all(on: &OneHost, cores: &[u32], mut entries: Vec<Candidate>, stay: Sta
         }
     }
     for index in others {
-        let admitted: Vec<Result<Vec<Bandwidth>, (usize, Full)>> =
+        let admitted: Vec<Result<Vec<Bandwidth>, (usize, CoreRefusal)>> =
             cores.iter().map(|core| admit(core, entries, index, on, policy)).collect();
         let sibling = |core: &Core| core.on.iter().any(|&other| entries[other].order == entries[index].order);
         let free = |at: &usize| admitted[*at].is_ok();
