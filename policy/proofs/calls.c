@@ -234,10 +234,10 @@ static void compare(gi_u32 index, int wakes)
 int main(void)
 {
 	gi_u32 wakes;
-	enum { INIT, ADD, TICK, CHARGE, READY, SET, SET_AGAIN, BOOST, DECIDE, LOOK, REMOVE, OWE, PLACES };
+	enum { INIT, ADD, TICK, CHARGE, READY, SET, SET_AGAIN, BOOST, DECIDE, LOOK, REMOVE, OWE, PLACES, TOUCH };
 	gi_u32 index = any(2);
 
-	any_pool(CALL == ADD ? any(2) % SERVERS : SERVERS, CALL != TICK && CALL != CHARGE);
+	any_pool(CALL == ADD ? any(2) % SERVERS : SERVERS, CALL != TICK && CALL != CHARGE && CALL != TOUCH);
 	switch (CALL) {
 	case INIT:
 		gi_init(&pool, ORDER, CORES);
@@ -253,6 +253,10 @@ int main(void)
 		break;
 	case CHARGE:
 		gi_charge(&pool, any(1), any_time(), 0);
+		break;
+	case TOUCH:
+		gi_touch(&pool, index);
+		HOLDS(!split(&pool, index)->core || booked(index) >= pool.full, "what is owed is charged");
 		break;
 	case OWE:
 		gi_owe(&pool, index, any_time(), 0);

@@ -115,7 +115,7 @@ static inline gi_u64 end_of(gi_u32 core)
 	if (c->payer == GI_NONE || s->kind == GI_UNLIMITED)
 		return GI_NEVER;
 	end = (int)c->charged_at + (int)s->left;
-	return end < (int)s->event ? (gi_u64)end : s->event;
+	return end < 0 ? 0 : end < (int)s->event ? (gi_u64)end : s->event;
 }
 
 /* What may wait: a core that is not looked at has the server and the end that it had at the last decision. */
@@ -131,6 +131,7 @@ static inline void waiting(int given)
 			continue;
 		LAW(pool.core[i].runs == GI_NONE || pool.guests >> i & 1 || (s->heap == GI_FIRST && s->ready),
 		    "who is first keeps its core, others are looked at");
+		LAW(pool.core[i].runs == pool.core[i].payer || pool.guests >> i & 1, "who is first pays");
 		s = split(&pool, pool.core[i].payer);
 		if (pool.core[i].payer != GI_NONE && s->kind != GI_UNLIMITED) {
 			LAW(s->kind != GI_SPORADIC && s->kind != GI_MIXED && !s->boost_until && s->left > 0,
@@ -326,8 +327,9 @@ static inline void any_server(gi_u32 index, gi_u32 kind, int exists)
 }
 
 /*
- * Any pool of `count` servers at time NOW. Consumption up to then is booked where it may not wait, unless the call is a
- * tick or a charge itself: any other begins with them, and finds a pool as they leave it.
+ * Any pool of `count` servers at time NOW. A tick, a charge and a touch find one whose consumption is not booked up to
+ * then; any other call begins with them, and finds a pool as they leave it. Whose charge still waits then is of no
+ * concern to the call, but for a decision that takes its core away: WAITS.
  */
 static inline void any_pool(gi_u32 count, int booked_all)
 {
@@ -341,7 +343,7 @@ static inline void any_pool(gi_u32 count, int booked_all)
 	pool.look = any(CORES);
 	pool.guests = any(CORES);
 	for (i = 0; i < CORES; i++) {
-		pool.core[i].charged_at = booked_all && looked_at(i) ? NOW : any_time();
+		pool.core[i].charged_at = booked_all && (looked_at(i) || !WAITS) ? NOW : any_time();
 		pool.core[i].runs = any(1) ? any(2) : GI_NONE;
 		pool.core[i].payer = any(1) ? pool.core[i].runs : GI_NONE;
 	}
