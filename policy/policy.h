@@ -8,8 +8,8 @@
  * order.
  *
  * At one instant the driver calls gi_charge for each core, then gi_owe, gi_ready, gi_set and gi_boost, then gi_decide.
- * An earlier `now` counts as the last one. README.md has the meaning of each call. O(log n) a call for n servers; O(m
- * log n) for gi_decide.
+ * An earlier `now` counts as the last one. README.md has the meaning of each call. O(log n) a call for n servers;
+ * gi_decide for each server concerned, and a comparison for each core.
  *
  * core/: types, heaps, accounting, the mode of mixed criticality, who runs, the whole order, changes, removal; kinds/:
  * the server algorithms.

@@ -131,6 +131,7 @@ static inline void waiting(int given)
 			continue;
 		LAW(pool.core[i].runs == GI_NONE || pool.guests >> i & 1 || (s->heap == GI_FIRST && s->ready),
 		    "who is first keeps its core, others are looked at");
+		LAW(pool.core[i].runs == GI_NONE || s->ready, "who is idle does not keep its core");
 		LAW(pool.core[i].runs == pool.core[i].payer || pool.guests >> i & 1, "who is first pays");
 		s = split(&pool, pool.core[i].payer);
 		if (pool.core[i].payer != GI_NONE && s->kind != GI_UNLIMITED) {
