@@ -33,8 +33,12 @@ import org.apache.zookeeper.common.AtomicFileOutputStream;
  */
 final class EpochFiles implements EpochStore.Files {
 
-    /** Not ".tmp": stock takes a left-over currentEpoch.tmp for an epoch that was entered. */
+    /**
+     * Not ".tmp": stock takes a left-over currentEpoch.tmp for an epoch that was entered, where currentEpoch is behind the log.
+     * One that a stock server left stays until this one has written a number itself.
+     */
     static final String STAGED = ".giusto-staged";
+    private static final String NEW = ".giusto-new";
 
     private final Path directory;
     private final LongConsumer forcedNs;
@@ -79,6 +83,7 @@ final class EpochFiles implements EpochStore.Files {
         if (!over || !writtenOver(name, text)) {
             replace(name, text);
         }
+        Files.deleteIfExists(directory.resolve(name + AtomicFileOutputStream.TMP_EXTENSION));
         lengths.put(name, text.length);
         forcedNs.accept(System.nanoTime() - start);
     }
@@ -98,24 +103,15 @@ final class EpochFiles implements EpochStore.Files {
     }
 
     private void replace(String name, byte[] text) throws IOException {
-        AtomicFileOutputStream out = new AtomicFileOutputStream(directory.resolve(name).toFile());
-        try {
-            out.write(text);
-        } catch (IOException e) {
-            out.abort();
-            throw e;
-        }
-        out.close();
+        write(name + NEW, text);
+        Files.move(directory.resolve(name + NEW), directory.resolve(name), StandardCopyOption.ATOMIC_MOVE);
         forceNames();
     }
 
     @Override
     public synchronized void stage(String name, long value) throws IOException {
         long start = System.nanoTime();
-        try (FileOutputStream out = new FileOutputStream(directory.resolve(name + STAGED).toFile())) {
-            out.write(Long.toString(value).getBytes(UTF_8));
-            out.getFD().sync();
-        }
+        write(name + STAGED, Long.toString(value).getBytes(UTF_8));
         forcedNs.accept(System.nanoTime() - start);
     }
 
@@ -124,6 +120,14 @@ final class EpochFiles implements EpochStore.Files {
         lengths.remove(name);
         Files.move(directory.resolve(name + STAGED), directory.resolve(name), StandardCopyOption.ATOMIC_MOVE);
         forceNames();
+    }
+
+    /** What the file holds is certain then, its name is not. */
+    private void write(String name, byte[] text) throws IOException {
+        try (FileOutputStream out = new FileOutputStream(directory.resolve(name).toFile())) {
+            out.write(text);
+            out.getFD().sync();
+        }
     }
 
     private void forceNames() throws IOException {
