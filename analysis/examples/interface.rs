@@ -7,7 +7,7 @@ use giusto_analysis::interface::{interface, Family, Interface, Question, Refusal
 use giusto_analysis::Error;
 use giusto_model::{Duration, Release, Task};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::time::Instant;
 
 const MS: u64 = 1_000_000;

@@ -5,7 +5,7 @@ use giusto_analysis::admission::{admit, admit_global, place, Demand, Fit, Grids,
 use giusto_analysis::Error;
 use giusto_model::{Bandwidth, Duration, Server, ServerKind};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use ServerKind::{ConstantBandwidth, Deferrable, PeriodicConserving, Polling, Sporadic, Unlimited};
 
 fn ns(ns: u64) -> Duration {

@@ -7,7 +7,7 @@ use giusto_analysis::admission::{admit, admit_global, Grids, Known, Order, Refus
 use giusto_model::ServerKind::{self, ConstantBandwidth, Deferrable, PeriodicStrict, Polling, Sporadic};
 use giusto_model::{Bandwidth, Duration, Server};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::collections::HashSet;
 
 fn server(kind: ServerKind, budget: u64, period: u64) -> Server {

@@ -5,7 +5,7 @@ use giusto_analysis::Error;
 use giusto_model::{Bandwidth, Duration, Server, ServerKind};
 use num_rational::Ratio;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use ServerKind::{ConstantBandwidth, Deferrable, PeriodicStrict, Polling, Sporadic};
 
 fn ns(ns: u64) -> Duration {

@@ -4,7 +4,7 @@ use giusto_analysis::bucket::{least_depth, least_depth_of_trace, mean_rate, wait
 use giusto_analysis::Error;
 use giusto_model::{Arrivals, Bucket, Duration, Percentile, Rate, Tokens};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 fn rate(text: &str) -> Rate {
     text.parse().unwrap()

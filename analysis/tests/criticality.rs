@@ -7,7 +7,7 @@ use giusto_analysis::criticality::{
 };
 use giusto_model::{Bandwidth, Duration};
 use num_rational::Ratio;
-use rand::{rngs::StdRng, Rng, SeedableRng};
+use rand::{rngs::StdRng, RngExt, SeedableRng};
 
 type Exact = Ratio<i128>;
 

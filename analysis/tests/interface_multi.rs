@@ -9,7 +9,7 @@ use giusto_analysis::interface::{self, Resource, ResourceError, Scheduler};
 use giusto_analysis::Error;
 use giusto_model::{Bandwidth, Duration, Release, Task};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 fn ns(ns: u64) -> Duration {
     Duration::from_ns(ns)

@@ -9,7 +9,7 @@ use giusto_model::{Bandwidth, Duration, Task};
 use num_rational::Ratio;
 use oracle::{dues, ns, priorities, random_set, released, repeats, task};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 const PERIODS: [u64; 8] = [3, 4, 5, 6, 10, 15, 20, 30];
 const SCHEDULERS: [Scheduler; 3] = [Scheduler::Rm, Scheduler::Dm, Scheduler::Edf];

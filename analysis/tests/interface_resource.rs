@@ -7,7 +7,7 @@ use giusto_analysis::Error;
 use giusto_model::Bandwidth;
 use oracle::{ns, task};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 const PERIODS: [u64; 8] = [2, 3, 4, 5, 6, 8, 10, 12];
 const SCHEDULERS: [Scheduler; 3] = [Scheduler::Rm, Scheduler::Dm, Scheduler::Edf];

@@ -7,7 +7,7 @@ use giusto_analysis::Error;
 use giusto_model::{Bandwidth, Task};
 use oracle::{ns, task, Asked};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::collections::HashMap;
 
 const SCHEDULERS: [Scheduler; 3] = [Scheduler::Rm, Scheduler::Dm, Scheduler::Edf];

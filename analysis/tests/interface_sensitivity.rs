@@ -8,7 +8,7 @@ use giusto_analysis::Error;
 use giusto_model::{Bandwidth, Task};
 use oracle::{enough, horizon, ns, random_set, supplies, task};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
 const PERIODS: [u64; 5] = [4, 5, 6, 8, 12];

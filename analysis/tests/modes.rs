@@ -3,7 +3,7 @@
 use giusto_analysis::modes::{bound, response, Course, Responder, Step};
 use giusto_model::{ChangePolicy, Duration, Interface, Transition};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 use ChangePolicy::{Batch, Boost, Greedy, Sequential};
 

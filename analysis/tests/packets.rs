@@ -4,7 +4,7 @@ use giusto_analysis::packets::{busy, delay_bound, Flow, Poll, THROTTLE_RUNTIME};
 use giusto_analysis::Error;
 use giusto_model::{Bucket, Duration, Rate, Tokens};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::collections::VecDeque;
 
 /// An interface: a packet takes `cost` ns, `tokens` come in `of` ns, and `depth` are kept.

@@ -5,7 +5,7 @@ use giusto_analysis::recovery::Recovery;
 use giusto_analysis::Error;
 use giusto_model::{Duration, Epochs, RecoveryTimes};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 use std::collections::{BTreeSet, VecDeque};
 

@@ -5,7 +5,7 @@ mod requests;
 use giusto_analysis::response::{pareto, response, slo, Choice, Objective, Precision, Question, Server, Verdict};
 use giusto_model::Duration;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use requests::{ms, question, us};
 
 /// 0.004/ms, 100 ms, 200 ms: x/d, simulated with its standard error, the paper's model at N = 20 and at N = 40.

@@ -3,7 +3,7 @@
 use giusto_analysis::response::{line, response, Precision, Question, Server};
 use giusto_model::{Duration, Rate};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 fn us(us: u64) -> Duration {
     Duration::from_us(us)

@@ -5,7 +5,7 @@ mod requests;
 use giusto_analysis::response::{response, Precision, Question, Server};
 use giusto_model::Duration;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use requests::{ms, question, us};
 
 /// A server of (B, P) in continuous time, in ns: serves jobs in order, a job at a time.

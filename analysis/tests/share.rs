@@ -4,7 +4,7 @@ use giusto_analysis::share::{self, Supply, Wanted};
 use giusto_analysis::Error;
 use giusto_model::{Bandwidth, Duration, Release, Task};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 fn ns(n: u64) -> Duration {
     Duration::from_ns(n)

@@ -174,7 +174,7 @@ fn cost(from: &Reading, to: &Reading) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{Rng, SeedableRng};
+    use rand::{RngExt, SeedableRng};
 
     fn observed(readings: Vec<Reading>) -> Observed {
         Observed { stretches: vec![readings] }

@@ -3,7 +3,7 @@
 
 use crate::Error;
 use giusto_model::Load;
-use rand::RngCore;
+use rand::Rng;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::ops::Range;

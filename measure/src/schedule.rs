@@ -2,7 +2,7 @@
 
 use crate::{Error, Generator};
 use giusto_model::{Arrivals, Duration, Load, Release, Task};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

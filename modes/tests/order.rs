@@ -5,7 +5,7 @@ mod scene;
 
 use giusto_model::Instant;
 use giusto_modes::{Action, Event, Manager, Outcome, Policy, Refusal, Requests, Settings, Target};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use scene::{in_us, passes, scene, Scene};
 

@@ -7,7 +7,7 @@ use giusto_model::{Coordination, Duration, Epochs, Member, Places, Plan, Recover
 use giusto_planner::{explain, slow_to_see, zookeeper, Facts, Faster, Refusal};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_ms(ms)

@@ -6,7 +6,7 @@ use common::{as_if_alone, leftovers, of, plan, site, sites, task};
 use giusto_model::{Adopt, Backend, Copies, Duration, Origin, Plan, Service, ServicePlan, Site};
 use giusto_planner::{Cause, Facts, NearestFit, Placements, Refusal, TooMany};
 use giusto_verify::check_plan;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeSet;
 

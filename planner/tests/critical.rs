@@ -13,7 +13,7 @@ use num_bigint::BigInt;
 use num_rational::Ratio;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 type Exact = Ratio<BigInt>;
 

@@ -14,7 +14,7 @@ use giusto_planner::{Facts, Refusal};
 use play::{kept, play};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::collections::HashMap;
 
 const LENGTH: Duration = Duration::from_ms(800);

@@ -13,7 +13,7 @@ use giusto_model::{
 use giusto_planner::{plan_on, Facts, NearestFit, Refusal};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 

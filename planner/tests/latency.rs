@@ -16,7 +16,7 @@ use giusto_verify::check_plan;
 use measured::measured;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 fn us(us: u64) -> Duration {
     Duration::from_us(us)

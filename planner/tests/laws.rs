@@ -9,7 +9,7 @@ use common::{as_if_alone, leftovers, of, plan, site};
 use giusto_model::{Bandwidth, Duration, Plan, Release, Site, Task};
 use giusto_planner::{Cause, Facts, NearestFit, Refusal, TooLarge, BUSY_PROCESSES};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 const MS: u64 = 1_000_000;
 

@@ -13,7 +13,7 @@ use giusto_planner::{admit_modes, Cause, Facts, ModeCause, ModeFit, ModesRefusal
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 fn task(name: &str, notation: &str) -> Task {
     Task { name: name.into(), ..notation.parse().unwrap() }

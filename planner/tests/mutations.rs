@@ -10,7 +10,7 @@ use giusto_model::{Bandwidth, Duration, Plan, Prediction, Site, Supply};
 use giusto_planner::{basis, plan, site_basis, Facts};
 use giusto_verify::{check_plan, check_site, read_plan, unchecked};
 use rand::seq::IndexedRandom;
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;

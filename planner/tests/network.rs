@@ -10,7 +10,7 @@ use giusto_model::{
 use giusto_planner::{explain, plan_on, Facts, PacketCause, PacketFit, PacketRefusal, Refusal};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 fn rate(per_second: u64) -> Rate {
     Rate::of(per_second, Duration::from_ms(1000)).unwrap()

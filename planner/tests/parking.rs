@@ -8,7 +8,7 @@ use giusto_planner::{explain, Facts, Refusal};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
 
 fn parked(mut site: Site) -> Site {

@@ -16,7 +16,7 @@ use giusto_simulator::{predict_random, Error, Observer, Under};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

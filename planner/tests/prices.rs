@@ -11,7 +11,7 @@ use giusto_model::{
 use giusto_planner::{explain, Facts};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
 fn task(name: usize, wcet_us: u64, period_us: u64) -> Task {

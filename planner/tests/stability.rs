@@ -6,7 +6,7 @@ use common::{as_if_alone, leftovers, of, plan, sites, supply, task};
 use giusto_model::{Adopt, Origin, Plan, Service, Site};
 use giusto_planner::{Facts, Placements};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::collections::HashMap;
 
 fn random_service(number: usize, rng: &mut StdRng) -> Service {

@@ -14,7 +14,7 @@ use giusto_verify::{check_plan, read_plan};
 use measured::measured;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

@@ -7,7 +7,7 @@ use giusto_model::{BrokerTimes, Bucket, Duration, Plan, Rate, Tokens, Topic, Top
 use giusto_planner::{explain, plan_on, unmeasured, Facts, Refusal, TopicCause, TopicFit, TopicRefusal};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 fn rate(text: &str) -> Rate {
     text.parse().unwrap()

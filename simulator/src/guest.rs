@@ -2,7 +2,7 @@
 
 use crate::system::{Error, Execution, Guest, Sporadic, Workload};
 use giusto_model::{Release, Task};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -11,7 +11,7 @@ use giusto_model::{
     ServerKind, ServicePlan, Task,
 };
 use giusto_policy::Order;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 

@@ -8,7 +8,7 @@ use giusto_model::{Duration, JobRecord, Release, ServerKind, Task};
 use giusto_policy::Order;
 use rand::distr::weighted::WeightedIndex;
 use rand::distr::Distribution;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 

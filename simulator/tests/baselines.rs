@@ -8,7 +8,7 @@ use driver::{periodic, play, Load};
 use giusto_policy::{Id, Kind, Order, Params, Pool};
 use giusto_simulator::baselines::{Credit, Error, Fair};
 use giusto_simulator::Scheduler;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const MS: u64 = 1_000_000;

@@ -8,7 +8,7 @@ use giusto_simulator::{
     services, simulate_with, Error, Execution, Guest, Idle, Observer, Partitioned, Scheduler, ServerSpec, Sporadic,
     Stats, System, Watch, Workload,
 };
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@ use giusto_simulator::network::{
     offered, play_packets, play_packets_seeds, Bench, Costs, Guest, Link, Path, Qdisc, Scene, Sends,
 };
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 const PATHS: [Path; 5] = [Path::Dom0, Path::Vatc, Path::Backlog, Path::Equal, Path::Classes];
 

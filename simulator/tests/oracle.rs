@@ -3,7 +3,7 @@
 use giusto_model::{Duration, JobRecord, Release, ServerKind, Task};
 use giusto_policy::Order;
 use giusto_simulator::{simulate, Execution, Guest, ServerSpec, Sporadic, System, Workload};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// (task, job, finish) of all jobs that finish by `horizon` on a deferrable server of highest priority.

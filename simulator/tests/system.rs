@@ -6,7 +6,7 @@ use giusto_simulator::{
     simulate, simulate_seeds, Change, Execution, Gantt, Guest, ServerSpec, Shown, Sporadic, System, Unobserved,
     Workload,
 };
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 fn ns(ns: u64) -> Duration {

@@ -6,7 +6,7 @@ use giusto_policy::Order;
 use giusto_simulator::{
     simulate, Error, Execution, Guest, Observer, ServerSpec, Sporadic, System, Unobserved, Workload,
 };
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const GUESTS: [Guest; 3] = [Guest::Fifo, Guest::RateMonotonic, Guest::Edf];

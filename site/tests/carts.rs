@@ -3,7 +3,7 @@
 use giusto_model::{Duration, Interface, Release, Task};
 use giusto_site::carts::{parse, read, write, Component, Period, Scheduler, Unit, SYSTEM};
 use giusto_site::{SiteError, LARGEST_FILE};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use roxmltree::{Document, Node};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 use giusto_model::{Interface, Load, Origin, Promise, Site, RUNNING, STOPPED};
 use giusto_site::{parse, SiteError};
-use rand::{seq::IndexedRandom, Rng, SeedableRng};
+use rand::{seq::IndexedRandom, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::catch_unwind;

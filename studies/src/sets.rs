@@ -2,7 +2,7 @@
 
 use giusto_model::{Duration, Release, Task};
 use rand::seq::IndexedRandom;
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// Tasks of one domain: what one guest runs.

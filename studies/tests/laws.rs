@@ -6,7 +6,7 @@ use giusto_simulator::{simulate, Execution, Guest, ServerSpec, Sporadic, System,
 use giusto_studies::interfaces::{admitted, aligned, optimal, QUANTUM};
 use giusto_studies::play::{play, Counts, How, Served, CLIP, KINDS, STEPS};
 use giusto_studies::sets::{harmonic, synthetic, Domain, PPM};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 fn ms(n: u64) -> Duration {

@@ -69,7 +69,7 @@ fn optimal(mut series: Vec<f64>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::Rng;
+    use rand::RngExt;
     use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};
 
     /// Bursts: `length` jobs in a row share one random part.

@@ -4,7 +4,7 @@
 use crate::block::{block_length, block_length_at};
 use crate::sample::{rank, Percentile, NEVER, PERCENTILES};
 use crate::{kolmogorov_smirnov, wasserstein, Sample};
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};
 use rayon::prelude::*;
 use serde::Serialize;

@@ -7,7 +7,7 @@ use crate::slices::{apart, Apart};
 use crate::verdict::Verdict;
 use crate::{Arm, Arms, Error, Percentile, Predicted, Sample, Source, PERCENTILES};
 use giusto_model::{Duration, Prediction};
-use rand::Rng;
+use rand::RngExt;
 use rayon::prelude::*;
 
 /// Compares two runs; the intervals are those of [`compare`] with one round. What was `predicted` is shown beside them.

@@ -261,7 +261,7 @@ fn bets(planned: &Planned) -> Vec<Bet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{Rng, SeedableRng};
+    use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
     fn tasks() -> Planned {

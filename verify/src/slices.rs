@@ -11,7 +11,7 @@
 use crate::bootstrap::{quantile, stream, Estimate, REPLICATES, SLICES};
 use crate::sample::NEVER;
 use crate::Sample;
-use rand::Rng;
+use rand::RngExt;
 use rayon::prelude::*;
 
 /// Points of the common support at which resampled functions are compared; the slowest [`TAIL`] of them are every job

@@ -6,7 +6,7 @@ mod common;
 use common::{exponential, rng, sample};
 use giusto_model::{Duration, Percentile, Within};
 use giusto_verify::{compare_two, kept, Sample};
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::{arms, bursty, bursty_above, exponential, rng, sample};
 use giusto_verify::{compare, compare_two, wasserstein, Arms, Sample, Verdict};
-use rand::Rng;
+use rand::RngExt;
 
 /// Share of `trials` in which the interval holds the truth: W1 of the two distributions, and the p50 of the second.
 fn coverage(trials: u64, truth: [f64; 2], draw: impl Fn(u64) -> (Sample, Sample)) -> [f64; 2] {

@@ -2,7 +2,7 @@
 
 use giusto_verify::study::{failures, figures, findings, judge, Error, Finding, Judgement, Study, Table, CONFIDENCE};
 use giusto_verify::{curves_svg, Line, Panel};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use giusto_model::ServerKind::{ConstantBandwidth, Deferrable, Polling};
     use rand::rngs::StdRng;
-    use rand::{Rng, SeedableRng};
+    use rand::{RngExt, SeedableRng};
 
     #[test]
     fn from_the_longest_window_down_the_answer_is_the_same() {

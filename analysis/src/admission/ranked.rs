@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use giusto_model::ServerKind;
     use rand::rngs::StdRng;
-    use rand::{Rng, SeedableRng};
+    use rand::{RngExt, SeedableRng};
 
     /// The least x up to the period with B + ⌊sum/m⌋ ≤ x, tried one after the other.
     fn walked(servers: &[Server], cores: u32) -> Option<Vec<u64>> {

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use giusto_model::{Duration, Release};
     use rand::rngs::StdRng;
-    use rand::{Rng, SeedableRng};
+    use rand::{RngExt, SeedableRng};
 
     #[test]
     fn the_product_with_the_inverse_is_the_quotient() {

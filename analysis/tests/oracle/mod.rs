@@ -4,7 +4,7 @@
 use giusto_analysis::interface::{Certificate, Resource, Scheduler, Shortfall};
 use giusto_model::{Duration, Release, Task};
 use rand::rngs::StdRng;
-use rand::Rng;
+use rand::RngExt;
 
 pub(crate) fn ns(n: u64) -> Duration {
     Duration::from_ns(n)

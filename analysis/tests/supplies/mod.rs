@@ -4,7 +4,7 @@ use giusto_analysis::admission::Grids;
 use giusto_analysis::interface::multi::{least_budget, schedulable, Total, Wanted};
 use giusto_model::{Duration, Task};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use std::collections::HashSet;
 
 const TASKS: usize = 3;

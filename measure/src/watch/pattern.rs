@@ -5,7 +5,7 @@
 //! anew leaves it what it is.
 
 use super::Burst;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Gaps that are compared with a law: of more, a part of them, taken evenly. With very many every real service differs

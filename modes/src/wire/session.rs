@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::frame::{BadLength, Frames};
 use crate::message::{FromAgent, ToAgent};
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// The secret of a member, shared with its agent only. Never sent.

@@ -4,7 +4,7 @@ use crate::play::{Fault, Next, Play, Seen};
 use crate::world::US;
 use giusto_model::Instant;
 use giusto_modes::{Action, AgentAction, AgentEvent, Event, Outcome, Policy, Refusal, Requests, ToAgent};
-use rand::Rng;
+use rand::RngExt;
 
 impl Play<'_> {
     pub(crate) fn agent(&mut self, m: usize, event: AgentEvent) -> Result<(), String> {

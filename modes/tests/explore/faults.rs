@@ -3,7 +3,7 @@
 use crate::play::{Fault, Next, Play};
 use crate::scene::one_of;
 use crate::world::US;
-use rand::Rng;
+use rand::RngExt;
 
 impl Play<'_> {
     pub(crate) fn fault_now(&mut self, m: usize, fault: Fault, p: f64) -> bool {

@@ -3,7 +3,7 @@
 use crate::play::{Next, Play, Seen, Test};
 use giusto_model::Instant;
 use giusto_modes::{Agent, AgentEvent, Event, FromAgent, Manager, Target};
-use rand::Rng;
+use rand::RngExt;
 
 impl Play<'_> {
     pub(crate) fn happen(&mut self, next: Next) -> Result<(), String> {

@@ -4,7 +4,7 @@
 use crate::scene::{scene, Scene};
 use crate::world::{World, US};
 use giusto_modes::{Admission, Agent, Event, FromAgent, Intention, Kept, Manager, ToAgent, Transition};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

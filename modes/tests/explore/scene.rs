@@ -3,7 +3,7 @@
 use giusto_model::{Bandwidth, Duration, Server, ServerKind};
 use giusto_modes::{Local, Member, Mode, OnTimeout, Place, Policy, Requests, Settings, Table, Transition};
 use rand::seq::SliceRandom;
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// Shares are counted in so many units a core.

@@ -5,7 +5,7 @@ use crate::stage::{difference, high, low, plan, threads, Stage};
 use crate::Part;
 use giusto_network::undo;
 use rand::seq::SliceRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

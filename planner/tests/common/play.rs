@@ -7,7 +7,7 @@ use giusto_policy::Order;
 use giusto_simulator::{simulate, Error, Execution, Guest, Observer, ServerSpec, Sporadic, System, Workload};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::Rng;
+use rand::RngExt;
 
 /// The order of jobs, where nothing is known of it any that does not rest.
 fn guest(promise: &Promise, rng: &mut StdRng) -> Guest {

@@ -4,7 +4,7 @@ use crate::driver::{play, pool_of, Driver, Run};
 use crate::oracle::Spec;
 use crate::{reservation, ALL, BOUNDED};
 use giusto_policy::{Kind, Order, Params, Pool};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Plays servers whose reservations stay; a `late` driver is late in a fifth of its decisions.

@@ -4,7 +4,7 @@ use crate::driver::pool_of;
 use crate::oracle::Spec;
 use crate::{reservation, ALL, BOUNDED};
 use giusto_policy::{Error, Id, Kind, Order, Params, Pool, When};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const CORES: u32 = 4;

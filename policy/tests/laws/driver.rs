@@ -4,7 +4,7 @@ use crate::oracle::{Case, Counts, Spec};
 use crate::pair::{least_difference, Call, Pair};
 use crate::{reservation, ALL};
 use giusto_policy::{Id, Kind, Order, Params, Pool, When};
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// How the driver behaves.

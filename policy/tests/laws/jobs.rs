@@ -4,7 +4,7 @@ use crate::driver::pool_of;
 use crate::oracle::Spec;
 use crate::PERIODIC;
 use giusto_policy::{Kind, Order};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// A periodic task with D = T.

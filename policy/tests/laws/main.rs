@@ -12,7 +12,7 @@ mod supply;
 
 use giusto_policy::Kind;
 use oracle::Spec;
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 const PERIODIC: [Kind; 3] = [Kind::PeriodicStrict, Kind::PeriodicConserving, Kind::PeriodicReclaiming];

@@ -4,7 +4,7 @@ use crate::driver::{play, Driver};
 use crate::oracle::{Spec, CASES};
 use crate::{reservation, ALL, PERIODIC};
 use giusto_policy::{Kind, Order};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Systems as large as a pool may be: heaps of any height, any of the 64 cores, more due at an instant than one call books.

@@ -6,7 +6,7 @@ use crate::system::Error;
 use giusto_model::{Instant, Server};
 use giusto_modes::{Action, Agent, AgentAction, AgentEvent, Event, FromAgent, Intention, Manager, Target, ToAgent};
 use giusto_policy::{Id, Kind, Order, Params, Pool};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -2,7 +2,7 @@
 
 use super::packet::Packet;
 use super::scene::{Guest, Seen, Sends};
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 

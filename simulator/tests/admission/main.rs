@@ -11,7 +11,7 @@ use giusto_analysis::admission::{admit, Admitted, Grids, Order, Refused, Window}
 use giusto_model::ServerKind::{self, ConstantBandwidth, Deferrable, PeriodicStrict, Sporadic};
 use giusto_model::{Bandwidth, Duration, Server};
 use model::{on_grid, Spec, Work};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use search::{miss, phases_of, starved, Miss};
 use std::collections::HashMap;

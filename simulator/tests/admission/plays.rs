@@ -8,7 +8,7 @@ use giusto_model::ServerKind::{self, Polling, Sporadic};
 use giusto_model::{Duration, Server};
 use giusto_policy::{Id, Params, Pool};
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
 

@@ -6,7 +6,7 @@ use crate::KINDS;
 use giusto_analysis::admission::{admit_global, Grids, Known, Order, Refused};
 use giusto_model::ServerKind::{self, ConstantBandwidth, Deferrable, PeriodicStrict, Sporadic};
 use giusto_model::{Bandwidth, Duration, Server};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 fn fits(servers: &[Server], order: Order, cores: u32) -> bool {

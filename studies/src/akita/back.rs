@@ -8,7 +8,7 @@ use giusto_policy::{Back, Mixed, Order, Pool};
 use giusto_simulator::{
     in_parallel, simulate_with, Execution, Guest, Partitioned, ServerSpec, Sporadic, System, Workload,
 };
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// Random systems in each of the size's sets.

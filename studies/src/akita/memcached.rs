@@ -5,7 +5,7 @@ use crate::akita::{critical, each, lookbusy, memcached, percentiles, play, How, 
 use crate::vatc::{named, table, us};
 use crate::{Error, Size};
 use giusto_model::Duration;
-use rand::Rng;
+use rand::RngExt;
 use std::collections::BTreeMap;
 
 const CONNECTIONS: u32 = 50;

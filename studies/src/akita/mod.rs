@@ -17,7 +17,7 @@ use giusto_simulator::baselines::{Credit, Fair};
 use giusto_simulator::{
     in_parallel, services, simulate_with, Critical, Partitioned, ServerSpec, System, Watch, Workload,
 };
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// Budgets and period in us; not of high criticality: no worst case.

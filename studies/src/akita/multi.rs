@@ -6,7 +6,7 @@ use crate::akita::{each, memcached, percentiles, play, How, Under, Vm, TYPE_1, T
 use crate::vatc::{named, table, us};
 use crate::{Error, Size};
 use giusto_model::Duration;
-use rand::Rng;
+use rand::RngExt;
 use std::collections::BTreeMap;
 
 /// Connections of each machine, and requests a second of each: 11 % of a core.

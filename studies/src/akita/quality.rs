@@ -5,7 +5,7 @@ use crate::vatc::{named, table, us};
 use crate::{Error, Size};
 use giusto_model::Duration;
 use giusto_simulator::services;
-use rand::Rng;
+use rand::RngExt;
 use std::collections::BTreeMap;
 
 /// A piece of Sysbench's work, and calls a second of a client of an RPC server.

@@ -6,7 +6,7 @@ use crate::akita::{each, lookbusy, memcached, percentiles, play, How, Under, Vm,
 use crate::vatc::{named, table};
 use crate::{Error, Size};
 use giusto_model::Duration;
-use rand::Rng;
+use rand::RngExt;
 use std::collections::BTreeMap;
 
 /// 12 less two for dom0.

@@ -5,7 +5,7 @@ use crate::vatc::{named, table};
 use crate::{Error, Size};
 use giusto_model::Duration;
 use giusto_simulator::{services, Sporadic, Workload};
-use rand::Rng;
+use rand::RngExt;
 use std::collections::BTreeMap;
 
 /// A piece of the critical machine's work; it comes every 20 pieces (5 %), then every 2 (50 %), then every 20.

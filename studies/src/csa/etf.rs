@@ -8,7 +8,7 @@ use crate::tables::{tables, Played};
 use crate::{Error, Size};
 use giusto_model::Duration;
 use giusto_simulator::in_parallel;
-use rand::Rng;
+use rand::RngExt;
 use std::collections::BTreeMap;
 
 /// Task periods in ms.

@@ -7,7 +7,7 @@ use crate::tables::{tables, Played};
 use crate::{Error, Size};
 use giusto_model::Duration;
 use giusto_simulator::in_parallel;
-use rand::Rng;
+use rand::RngExt;
 use std::collections::BTreeMap;
 
 /// Ranges of the task periods in ms.

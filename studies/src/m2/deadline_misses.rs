@@ -9,7 +9,7 @@ use giusto_model::Duration;
 use giusto_modes::Policy;
 use giusto_simulator::in_parallel;
 use giusto_simulator::modes::{play_modes, Scene, VmMode};
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use giusto_modes::Policy;
 use giusto_simulator::in_parallel;
 use giusto_simulator::modes::play_modes;
 use giusto_simulator::network::percentile;
-use rand::Rng;
+use rand::RngExt;
 use std::collections::BTreeMap;
 
 const POLICIES: [(&str, Policy); 4] = [

@@ -8,7 +8,7 @@ use crate::Error;
 use giusto_model::{Duration, Release, Server, ServerKind, Task};
 use giusto_modes::{OnTimeout, Policy, Requests, Settings, Transition};
 use giusto_simulator::modes::{Costs, Scene, VmMode};
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// Cores for virtual machines, virtual CPUs of each, and the period of all of them.

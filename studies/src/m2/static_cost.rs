@@ -5,7 +5,7 @@ use crate::{Error, Size};
 use giusto_analysis::admission::{place, Fit, Grids, Order};
 use giusto_analysis::interface::multi::{schedulable, Total};
 use giusto_model::{Bandwidth, Duration, Release, Server, ServerKind, Task};
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 

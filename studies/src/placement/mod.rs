@@ -13,7 +13,7 @@ use giusto_model::{
 };
 use giusto_planner::{plan, Facts};
 use rand::seq::IndexedRandom;
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use giusto_model::{Bandwidth, Duration, JobRecord, Release, ServerKind, Task};
 use giusto_policy::Order;
 use giusto_simulator::{in_parallel, simulate, Execution, Guest, Observer, ServerSpec, Sporadic, System, Workload};
 use rand::seq::IndexedRandom;
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 use std::collections::BTreeMap;

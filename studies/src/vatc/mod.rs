@@ -15,7 +15,7 @@ use crate::{Error, Size};
 use giusto_model::{Duration, PacketClass};
 use giusto_simulator::in_parallel;
 use giusto_simulator::network::{play_packets, Costs, Guest, Link, Path, Qdisc, Scene, Seen, Sends};
-use rand::Rng;
+use rand::RngExt;
 use std::collections::BTreeMap;
 
 /// Of all studies of VATC: guesses, as the paper tells no cost. With these VATC handles 240,000 packets a second: more than the

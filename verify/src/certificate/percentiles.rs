@@ -72,7 +72,7 @@ pub(super) fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::Rng;
+    use rand::RngExt;
     use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};
 
     /// Period and budget, rate and batch, service times with their probabilities, and times at which to compare, in us.

@@ -2,7 +2,7 @@
 
 use super::{Claim, Error, Rule, Study, Table};
 use crate::bootstrap::{stream, Estimate, CLAIMS};
-use rand::Rng;
+use rand::RngExt;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;

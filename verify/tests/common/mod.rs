@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use giusto_verify::{Arms, Round, Sample, Source};
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};
 
 pub fn rng(seed: u64) -> ChaCha8Rng {

@@ -1,7 +1,7 @@
 //! What callers of mixed criticality may rely on: law 6, and refusals that say what was expected.
 
 use giusto_policy::{Back, CoreMode, Error, Id, Kind, Mixed, Order, Params, Pool, When};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const UNLIMITED: Params = Params { budget: 0, period: 0, first: 0, priority: 0 };

@@ -3,7 +3,7 @@
 use super::play::{Play, Seen, Trouble};
 use super::system::{random_system, System};
 use giusto_policy::{Back, CoreMode, Mixed, Order, Pool};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const LENGTH: u64 = 600;

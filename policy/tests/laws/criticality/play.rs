@@ -2,7 +2,7 @@
 
 use super::system::System;
 use giusto_policy::{Back, CoreMode, Id, Mixed, Order, Pool, When};
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// What goes on besides.

@@ -2,7 +2,7 @@
 
 use super::oracle::{Cases, Oracle};
 use giusto_policy::{Back, CoreMode, Id, Kind, Mixed, Order, Params, Pool, When};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// How often a case occurred.

@@ -2,7 +2,7 @@
 //! Baruah et al. (2012), in whole numbers.
 
 use giusto_policy::Mixed;
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// Periods are multiples of 12 that divide 720, and x is a twelfth: so virtual deadlines are whole ns, and utilisations whole
