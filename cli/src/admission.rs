@@ -43,7 +43,7 @@ enum Fits {
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Not {
-    PlacementRefusal(PlacementRefusal),
+    Unplaced(PlacementRefusal),
     #[serde(untagged)]
     Together(Refused),
 }
@@ -60,7 +60,7 @@ pub(crate) fn admission(args: &AdmissionArgs) -> Result<ExitCode, Failure> {
         (Some(cores), None) => admit_global(servers, scheduler, cores, capacity)
             .map(|found| found.map(Fits::Shared).map_err(Not::Together)),
         (Some(cores), Some(fit)) => place(servers, scheduler, grids, capacity, cores, fit)
-            .map(|found| found.map(|cores| Fits::Placed { cores }).map_err(Not::PlacementRefusal)),
+            .map(|found| found.map(|cores| Fits::Placed { cores }).map_err(Not::Unplaced)),
     };
     let found = found.map_err(Failure::input)?;
     let rooms = match (&found, args.sensitivity) {
@@ -114,7 +114,7 @@ fn refused(args: &AdmissionArgs, why: &Not, scheduler: Order, grids: Grids) -> F
             };
             Failure::does_not_fit(format!("refused: {refused}; {kinds}{LESS}"))
         }
-        Not::PlacementRefusal(PlacementRefusal { server, refused }) => {
+        Not::Unplaced(PlacementRefusal { server, refused }) => {
             let why = |(core, why): (usize, &Refused)| format!("core {core}: {why}");
             let cores: Vec<String> = refused.iter().enumerate().map(why).collect();
             let cores = cores.join("; ");
