@@ -173,8 +173,7 @@ static inline gi_u64 gi_decide(struct gi_pool *p, gi_u64 now)
 		top = gi_top(p, GI_REFILL);
 		if (top == GI_NONE || gi_at(p, top)->event > now)
 			break;
-		gi_touch(p, top);
-		gi_refill(gi_at(p, top), now);
+		gi_refill(gi_at(p, top), now); /* what its core owes was charged: it is due */
 		gi_place(p, top);
 	}
 	top = gi_top(p, GI_REFILL);

@@ -184,7 +184,6 @@ GI_STEP gi_u32 gi_unboost(struct gi_pool *p, gi_u32 index)
 {
 	if (!p)
 		return 0;
-	gi_touch(p, index);
 	p->boosts -= gi_strike(p->boost, p->boosts, index);
 	gi_at(p, index)->boost_until = 0;
 	return gi_place(p, index);
@@ -203,7 +202,6 @@ static inline int gi_boost(struct gi_pool *p, gi_u32 index, gi_u64 until, gi_u64
 		return GI_UNKNOWN;
 	if (until > now && !s->boost_until && p->boosts >= p->m)
 		return GI_FULL;
-	gi_touch(p, index);
 	gi_refill(s, now);
 	if (until <= now) {
 		gi_unboost(p, index);

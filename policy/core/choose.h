@@ -233,10 +233,8 @@ GI_STEP gi_u32 gi_keep(struct gi_pool *p, gi_u32 core)
 		p->guests |= (gi_u64)(s->heap != GI_FIRST) << (core & (GI_CORES - 1u));
 		return 0;
 	}
-	if (s->heap == GI_FIRST && s->ready) {
-		c->payer = c->runs;
+	if (s->heap == GI_FIRST && s->ready)
 		return 0;
-	}
 	s->core = 0;
 	c->runs = c->payer = GI_NONE;
 	p->changed |= 1ull << (core & (GI_CORES - 1u));

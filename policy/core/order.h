@@ -125,8 +125,6 @@ static inline gi_u32 gi_order(struct gi_pool *p, gi_u32 capacity)
 	gi_u32 i, cores;
 
 	capacity = capacity < GI_CAPACITY ? capacity : GI_CAPACITY;
-	for (i = 0; i < GI_CORES && i < p->m; i++)
-		gi_account(p, i, GI_NEVER, p->full);
 	p->placed = 0;
 	for (i = 0; i < GI_CORES && i < p->boosts && p->placed < capacity; i++)
 		gi_place_boosted(p, i);

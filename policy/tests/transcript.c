@@ -6,7 +6,7 @@
 
 #include "replay.h"
 
-enum { LONGEST_LINE = 400, LONGEST_NAME = 32 };
+enum { LONGEST_LINE = 800, LONGEST_NAME = 32 };
 
 static const char *path;
 static int line_number;
