@@ -202,6 +202,7 @@ static inline int gi_boost(struct gi_pool *p, gi_u32 index, gi_u64 until, gi_u64
 		return GI_UNKNOWN;
 	if (until > now && !s->boost_until && p->boosts >= p->m)
 		return GI_FULL;
+	gi_touch(p, index);
 	gi_refill(s, now);
 	if (until <= now) {
 		gi_unboost(p, index);

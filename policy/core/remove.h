@@ -104,6 +104,7 @@ static inline int gi_remove(struct gi_pool *p, gi_u32 index, gi_u64 now)
 	now = gi_advance(p, now);
 	if (!gi_exists(p, index))
 		return GI_UNKNOWN;
+	gi_touch(p, index);
 	gi_refill(s, now);
 	p->freed = gi_free_from(s, now);
 	p->boosts -= gi_strike(p->boost, p->boosts, index);

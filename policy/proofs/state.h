@@ -94,7 +94,7 @@ static inline void cores(int given)
 
 	LAW(pool.burned == pool.now, "burners are accounted for");
 	LAW(pool.full <= pool.now, "nothing is owed ahead");
-	LAW(pool.look >> CORES == 0 && pool.guests >> CORES == 0, "only cores of the pool are looked at");
+	LAW(pool.look >> pool.m == 0 && pool.guests >> pool.m == 0, "only cores of the pool are looked at");
 	for (i = 0; i < CORES; i++) {
 		runs = pool.core[i].runs;
 		LAW(pool.core[i].charged_at <= pool.now, "nothing is charged ahead");
@@ -127,12 +127,14 @@ static inline void waiting(int given)
 	for (i = 0; i < CORES; i++) {
 		s = split(&pool, pool.core[i].runs);
 		LAW(pool.core[i].runs == GI_NONE || s->core == i + 1, "who runs knows its core");
+		LAW(pool.core[i].runs == GI_NONE || s->heap != GI_FIRST || !s->ready ||
+			pool.core[i].payer == pool.core[i].runs,
+		    "who is first pays");
 		if (looked_at(i))
 			continue;
 		LAW(pool.core[i].runs == GI_NONE || pool.guests >> i & 1 || (s->heap == GI_FIRST && s->ready),
 		    "who is first keeps its core, others are looked at");
 		LAW(pool.core[i].runs == GI_NONE || s->ready, "who is idle does not keep its core");
-		LAW(pool.core[i].runs == pool.core[i].payer || pool.guests >> i & 1, "who is first pays");
 		s = split(&pool, pool.core[i].payer);
 		if (pool.core[i].payer != GI_NONE && s->kind != GI_UNLIMITED) {
 			LAW(s->kind != GI_SPORADIC && s->kind != GI_MIXED && !s->boost_until && s->left > 0,
