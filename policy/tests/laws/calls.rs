@@ -286,7 +286,8 @@ fn ids_of_another_pool_and_the_end_of_time_do_no_harm() {
 #[test]
 fn who_looks_between_two_calls_sees_what_was_consumed() {
     let mut pool = Pool::with_cores(Order::Edf, 2);
-    let mut add = |priority| pool.add(Kind::Deferrable, Params { budget: 8, period: 100, first: 0, priority }, 0).unwrap();
+    let mut add =
+        |priority| pool.add(Kind::Deferrable, Params { budget: 8, period: 100, first: 0, priority }, 0).unwrap();
     let (a, b) = (add(0), add(1));
     pool.ready(a, true, 0);
     pool.ready(b, true, 0);
