@@ -61,8 +61,8 @@ class Refused(unittest.TestCase):
             config = Path(d) / "zoo.cfg"
             config.write_text(f"dataDir={d}\nno.such=key\n")
             for flags, limit in (("", 1000), ("-Xmx64m", 64), ("-XX:MaxHeapSize=64m", 64), ("-Dx=y -Xmx2g", 2048)):
-                done = subprocess.run([SCRIPT, "start-foreground", config], env={**os.environ, "JVMFLAGS": f"{flags} -Xlog:gc+init"},
-                                      capture_output=True, text=True, timeout=60)
+                told = {**os.environ, "JVMFLAGS": f"{flags} -Xlog:gc+init"}
+                done = subprocess.run([SCRIPT, "start-foreground", config], env=told, capture_output=True, text=True, timeout=60)
                 self.assertRegex(done.stdout, f"Heap Max Capacity: {limit}M|Heap Max Capacity: {limit // 1024}G")
 
     def test_a_zookeeper_it_was_not_tested_with(self):

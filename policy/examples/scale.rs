@@ -1,12 +1,12 @@
-//! What an event costs as servers and cores grow: a change of readiness and the decision after it. `cargo run --release --example scale`
+//! What an event costs as servers and cores grow: a change of readiness and the decision after it.
+//! `cargo run --release --example scale`
 
 use giusto_policy::{Id, Kind, Order, Params, Pool};
 use std::time::Instant;
 
 const EVENTS: u64 = 2_000_000;
 
-/// `count` servers of the kinds that idle without an event, with periods that differ, on cores that they would fill if all of them ran
-/// for half of the time.
+/// `count` servers of the kinds that idle without an event, with periods that differ. Half of them, awake, fill the cores.
 fn pool(cores: u32, count: u32) -> (Pool, Vec<Id>) {
     let mut pool = Pool::with_cores(Order::Edf, cores);
     let kinds = [Kind::Deferrable, Kind::ConstantBandwidth];
