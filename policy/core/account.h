@@ -231,8 +231,7 @@ static inline void gi_drop(struct gi_pool *p, gi_u32 index)
 	gi_notice(p, s);
 }
 
-/* Puts a server that has changed into the heaps where it belongs; who is in FIRST stays there if nothing has changed.
- */
+/* Puts a server that may have changed where it belongs. One of FIRST stays there if it has not. */
 GI_STEP gi_u32 gi_place(struct gi_pool *p, gi_u32 index)
 {
 	struct gi_server *s;
