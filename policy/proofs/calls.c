@@ -231,6 +231,18 @@ static void compare(gi_u32 index, int wakes)
 	      "waking, it keeps what it has or has a full budget for a period");
 }
 
+/* Where nothing is due, a decision gives nothing and forgets nothing. */
+static void kept(gi_u32 index)
+{
+	struct gi_server after = *split(&pool, index);
+
+	if (!CALM || ORDER == GI_MIXED_CRITICALITY || index >= SERVERS || !gi_exists(&pool, index) ||
+	    after.kind == GI_SPORADIC)
+		return;
+	gi_bill(&pool, &after);
+	HOLDS(after.left == before.left, "a decision forgets nothing that is owed");
+}
+
 int main(void)
 {
 	gi_u32 wakes;
@@ -283,6 +295,7 @@ int main(void)
 		watch(index);
 		gi_decide(&pool, 0);
 		compare(index, 0);
+		kept(index);
 		if (ORDER == GI_MIXED_CRITICALITY)
 			decided_by_criticality();
 		else
