@@ -229,6 +229,11 @@ impl Attr {
     pub(crate) fn inherited(policy: u32, priority: u32) -> Attr {
         Attr { policy, priority, ..Attr::default() }
     }
+    /// The first of the fair threads: with the highest weight and the shortest slice that the kernel grants (from Linux 6.12 on),
+    /// so that it does not wait for the slices of others when it wakes.
+    pub(crate) fn fair_first() -> Attr {
+        Attr { nice: -20, runtime: 100_000, ..Attr::default() }
+    }
     fn is_fair(&self) -> bool {
         !matches!(self.policy, FIFO | RR | DEADLINE)
     }

@@ -120,7 +120,12 @@ impl Served {
     }
 
     pub(super) fn give(&self, tid: u32) {
-        give(tid, self.priority_of(tid));
+        let priority = self.priority_of(tid);
+        let denied = sched::set(tid, &attr(priority)).is_err_and(|why| why.raw_os_error() == Some(libc::EPERM));
+        // Where real-time priorities are denied the others would use up budget after budget before it had its turn.
+        if denied && priority.is_some() && self.preferred == Some(tid) {
+            let _ = sched::set(tid, &Attr::fair_first());
+        }
     }
 
     pub(super) fn unpark(&mut self, account: &watch::Account, priority: u32) {
