@@ -63,6 +63,7 @@ class Backends(Running):
             if "lacks" in line:
                 self.skipTest(line)
         self.before = groups()
+        self.plan = self.folder / "plan.json"
         # Two processes that giusto did not start, and only adopts.
         self.others = [subprocess.Popen(SPIN, start_new_session=True) for _ in range(2)]
         self.addCleanup(lambda: [(other.kill(), other.wait()) for other in self.others])
@@ -139,6 +140,34 @@ class Backends(Running):
         done = self.ask("run", str(self.site), "--backend", "quota", "--dry-run")
         self.assertEqual(done.returncode, 2)
         self.assertIn("it is a cap, never a guarantee", done.stderr)
+
+    def test_a_group_is_left_for_another_core_another_backend_and_for_good(self):
+        other, adopted = min(os.sched_getaffinity(0)), self.others[1].pid
+        one = self.adopted("one", 1, "{supply: 10ms/50ms}")
+        self.start(one, CAPPED, backend="rt-group")
+        self.until(lambda: policy(adopted) == os.SCHED_FIFO, "real-time", 5)
+        for services, backend, core, wanted in (
+            ([one, CAPPED], "rt-group", other, os.SCHED_FIFO),
+            ([one, CAPPED], "manager", other, None),
+            ([one, CAPPED], "rt-group", CORE, os.SCHED_FIFO),
+            ([CAPPED], "rt-group", CORE, os.SCHED_OTHER),
+            ([one, CAPPED], "rt-group", CORE, os.SCHED_FIFO),
+        ):
+            with self.subTest(backend=backend, core=core, services=len(services)):
+                self.write(*services)
+                self.site.write_text(self.site.read_text().replace(f"cores: {CORE}", f"cores: {core}"))
+                for words in (("plan", str(self.site), "--backend", backend, "--out", str(self.plan)), ("reload", str(self.plan))):
+                    done = self.ask(*words)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                if wanted is not None:
+                    self.until(lambda: policy(adopted) == wanted, f"policy {wanted}", 5)
+                if len(services) == 2:
+                    self.assertEqual(os.sched_getaffinity(adopted), {core})
+                    self.assertTrue(0.05 < self.shares(one=[adopted])["one"] < 0.4)
+        started = members("capped")
+        self.giusto.send_signal(signal.SIGTERM)
+        self.assertEqual(self.giusto.wait(30), 0, self.log())
+        self.is_as_before(started)
 
 
 if __name__ == "__main__":

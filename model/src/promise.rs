@@ -1,6 +1,6 @@
 //! What a service was promised.
 
-use crate::{Arrivals, Bandwidth, GuestScheduler, Interface, ServiceTime, Within};
+use crate::{Arrivals, Bandwidth, GuestScheduler, Interface, Scheduler, ServiceTime, Within};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -45,6 +45,14 @@ impl Promise {
     pub fn arrivals(&self) -> Option<Arrivals> {
         match self {
             Promise::Percentiles { arrivals, .. } => Some(*arrivals),
+            _ => None,
+        }
+    }
+
+    /// The order of its own jobs, where it names one.
+    pub fn own_scheduler(&self) -> Option<Scheduler> {
+        match self {
+            Promise::EveryDeadline { scheduler: GuestScheduler::Own(own), .. } => Some(*own),
             _ => None,
         }
     }

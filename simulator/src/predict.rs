@@ -7,8 +7,8 @@ use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
 use giusto_model::{
-    Arrivals, Certificate, Duration, GuestScheduler, Instant, JobRecord, Promise, Release, Scheduler, Server,
-    ServerKind, ServicePlan, Task,
+    Arrivals, Certificate, Duration, Instant, JobRecord, Promise, Release, Scheduler, Server, ServerKind, ServicePlan,
+    Task,
 };
 use giusto_policy::Order;
 use rand::{RngExt, SeedableRng};
@@ -175,17 +175,11 @@ pub fn predict_under(
 
 /// The order of a service's own jobs.
 fn order(promise: &Promise) -> Guest {
-    match promise {
-        Promise::EveryDeadline { scheduler: GuestScheduler::Own(own), .. } => match own {
-            Scheduler::Rm => Guest::RateMonotonic,
-            Scheduler::Dm => Guest::DeadlineMonotonic,
-            Scheduler::Edf => Guest::Edf,
-        },
-        Promise::EveryDeadline { scheduler: GuestScheduler::Any, .. }
-        | Promise::AsIfAlone
-        | Promise::Percentiles { .. }
-        | Promise::Supply(_)
-        | Promise::Leftovers { .. } => Guest::Fifo,
+    match promise.own_scheduler() {
+        Some(Scheduler::Rm) => Guest::RateMonotonic,
+        Some(Scheduler::Dm) => Guest::DeadlineMonotonic,
+        Some(Scheduler::Edf) => Guest::Edf,
+        None => Guest::Fifo,
     }
 }
 

@@ -29,6 +29,8 @@ says 'backend nice' "$folder/doctor"
 "$giusto" plan "$folder/site.yaml" --backend nice --out "$folder/plan.json" >"$folder/plan"
 says 'beat on core 0: 10 ms every 100 ms' "$folder/plan"
 says '"backend": "nice"' "$folder/plan.json"
+valid='import json, jsonschema, sys; jsonschema.validate(*map(json.load, map(open, sys.argv[1:])))'
+/usr/bin/python3 -c "$valid" "$folder/plan.json" formats/plan.schema.json
 "$giusto" check --certificate "$folder/plan.json" >/dev/null
 "$giusto" run "$folder/site.yaml" --backend nice --dry-run >"$folder/run"
 says 'bind the threads of beat to core 0, nice -20' "$folder/run"

@@ -29,6 +29,8 @@ site() {
 site 'promise: {supply: 2ms/20ms}'
 "$giusto" plan toy.yaml --out toy.json
 grep -q '"kind": "halving"' toy.json
+valid='import json, jsonschema, sys; jsonschema.validate(*map(json.load, map(open, sys.argv[1:])))'
+/usr/bin/python3 -c "$valid" toy.json formats/plan.schema.json
 "$giusto" check --certificate toy.json
 "$giusto" analyze admission --scheduler edf --server halving:2ms/5ms --server constant_bandwidth:2ms/5ms
 "$giusto" simulate toy.yaml >/dev/null

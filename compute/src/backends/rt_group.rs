@@ -1,19 +1,52 @@
 //! The backend `rt-group` as one of many; how it works is in `rt_group.rs` of this room.
 
 use super::lacks::{writing, CPU};
-use super::server::{key, no_vcpus, refused, Key};
+use super::server::{key, no_vcpus, Key};
 use crate::backend::Backend;
 use crate::deadline::bind;
 use crate::rt_group::RtGroup;
-use crate::{Error, Lack, Machine, Recorder};
+use crate::{spent, undo, Error, Lack, Machine, Recorder, Undo};
 use giusto_model::ServicePlan;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 
-/// A group a server; with the core of each.
+/// Too few records to look for those that are of no use any more.
+const FEW: usize = 500;
+
+/// A group a server.
 #[derive(Default)]
 pub(super) struct RtGroups {
-    held: BTreeMap<Key, (u32, RtGroup)>,
+    held: BTreeMap<Key, Held>,
+}
+
+struct Held {
+    core: u32,
+    group: RtGroup,
+    /// How to undo this one alone, and how many that were when what the dead had was forgotten last.
+    own: Vec<Undo>,
+    kept: usize,
+}
+
+impl Held {
+    fn take_in(&mut self, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+        if self.own.len() > 2 * self.kept.max(FEW) {
+            let mut dead = spent(&self.own).into_iter();
+            self.own.retain(|_| dead.next() != Some(true));
+            self.kept = self.own.len();
+        }
+        self.group.take_in(members, &mut Both(record, &mut self.own))
+    }
+}
+
+/// Records for the host and for one group.
+struct Both<'a>(&'a mut dyn Recorder, &'a mut Vec<Undo>);
+
+impl Recorder for Both<'_> {
+    fn intend(&mut self, undo: &Undo) -> io::Result<()> {
+        self.0.intend(undo)?;
+        self.1.intend(undo)
+    }
 }
 
 impl Backend for RtGroups {
@@ -43,7 +76,7 @@ impl Backend for RtGroups {
     fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
         no_vcpus(server)?;
         match self.held.get_mut(&key(server)) {
-            Some((_, group)) => group.take_in(members, record),
+            Some(held) => held.take_in(members, record),
             None => members.iter().try_for_each(|&pid| bind(pid, server.core, record)),
         }
     }
@@ -54,34 +87,37 @@ impl Backend for RtGroups {
 
     fn hold(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<String, Error> {
         let core = server.core;
-        if let Some((_, group)) = self.held.get_mut(&key(server)) {
-            group.take_in(members, record)?; // it was started again
+        if let Some(held) = self.held.get_mut(&key(server)) {
+            held.take_in(members, record)?; // it was started again
             return Ok(format!("in its real-time group on core {core}"));
         }
-        let group = RtGroup::new(&server.name, core, &server.server, members, record)?;
-        self.held.insert(key(server), (core, group));
+        let mut own = Vec::new();
+        let made = RtGroup::new(&server.name, core, &server.server, members, &mut Both(record, &mut own));
+        let group = made.inspect_err(|_| _ = undo(&own))?;
+        self.held.insert(key(server), Held { core, group, own, kept: 0 });
         Ok(format!("in a real-time group on core {core}, with all its threads"))
     }
 
     fn set(&mut self, _from: &ServicePlan, to: &ServicePlan, _record: &mut dyn Recorder) -> Result<(), Error> {
-        self.held.get_mut(&key(to)).map_or(Ok(()), |(_, group)| group.set(&to.server))
+        self.held.get_mut(&key(to)).map_or(Ok(()), |held| held.group.set(&to.server))
     }
 
+    /// All go home, and the group goes. What is born of them meanwhile goes with them.
     fn let_go(&mut self, server: &ServicePlan) -> Result<(), Error> {
-        let what =
-            "is in a real-time group, which can be resized while it runs, and not moved or left; stop giusto and \
-                    start it again";
-        if self.holds(server) {
-            return Err(refused(server, what));
+        let Some(held) = self.held.remove(&key(server)) else { return Ok(()) };
+        let failed = undo(&held.own).failed;
+        if failed.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.held.insert(key(server), held);
+        Err(Error::Kernel { doing: format!("let {} leave its real-time group", server.name), why: failed.join("; ") })
     }
 
     fn check(&mut self, server: &ServicePlan) -> Result<(), Error> {
-        self.held.get(&key(server)).map_or(Err(Error::NoThread), |(_, group)| group.check())
+        self.held.get(&key(server)).map_or(Err(Error::NoThread), |held| held.group.check())
     }
 
     fn has(&self, core: u32) -> bool {
-        self.held.values().any(|(on, _)| *on == core)
+        self.held.values().any(|held| held.core == core)
     }
 }
