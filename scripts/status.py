@@ -4,7 +4,9 @@
   scripts/status.py                 writes docs/status.md and docs/status/ROOM.md from the claims and their last results
   scripts/status.py check           whether claims and results belong together (in 'make lint')
   scripts/status.py run [WORD]...   runs the commands of claims whose result is older than their code, or of those whose text has
-                                    all words; records what they print; writes the pages ('make status')
+                                    all words; records what they print; writes the pages ('make status'). What 'make test' ran at
+                                    this commit is not run again
+  scripts/status.py take            the same with nothing run: what 'make test' showed at this commit
 
 docs/status/ROOM.toml has the claims: 'promise', 'command' (in words,
         the commands to run in backquotes) and, where it differs from
@@ -22,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs/status"
+LOG = ROOT / "target/test.log"
 # A command in backquotes that can be run as it stands; others are shown only.
 RUNS = re.compile(r"`((?:[A-Z_]+=\S+ )*(?:cargo|make|tests/|/usr/bin/python3|policy/|scripts/|mvn|go test)[^`]*)`")
 # Without 'shows': the sums of test programs.
@@ -51,31 +54,47 @@ class Claim:
             return "🔴 of a commit that is not in this history" if self.result else "🔴 never run"
         return "🟢 current" if newer == 0 else f"🔴 older than its code by {newer} commit{'s' if newer > 1 else ''}"
 
+    def commands(self):
+        return RUNS.findall(re.sub(r"\([^()]*\)", "", self.command))  # what is in brackets says more of it
+
     def run(self, done):
         """Runs its commands, each once a run of this program: `done` has the output of those that ran."""
-        commands = RUNS.findall(re.sub(r"\([^()]*\)", "", self.command))  # what is in brackets says more of it
+        commands = self.commands()
         where = ROOT / "messaging" if "in `messaging/`" in self.command else ROOT
         for command in commands:
-            if command not in done:
+            if plain(command) not in done:
                 print(f"... {command}", flush=True)
                 start = time.monotonic()
                 try:
                     ran = subprocess.run(command, shell=True, cwd=where, capture_output=True, text=True, timeout=LIMIT,
                             executable="/bin/bash")
-                    done[command] = (ran.returncode, ran.stdout + ran.stderr)
+                    done[plain(command)] = (ran.returncode, ran.stdout + ran.stderr)
                 except subprocess.TimeoutExpired:
-                    done[command] = (124, f"not done within {LIMIT} s")
-                print(f"    exit {done[command][0]} after {time.monotonic() - start:.0f} s", flush=True)
-        failed = [(command, *done[command]) for command in commands if done[command][0] not in (0, 77)]
+                    done[plain(command)] = (124, f"not done within {LIMIT} s")
+                print(f"    exit {done[plain(command)][0]} after {time.monotonic() - start:.0f} s", flush=True)
+        failed = [(command, *done[plain(command)]) for command in commands if done[plain(command)][0] not in (0, 77)]
         if failed:
             command, code, output = failed[0]
             self.result["failed"] = f"`{command}` exit {code}: {(output.strip().splitlines() or ['no output'])[-1][:LONGEST]}"
         elif commands:
-            shown = [line[0].strip() for command in commands for line in self.shows.finditer(done[command][1])]
+            shown = [line[0].strip() for command in commands for line in self.shows.finditer(done[plain(command)][1])]
             self.result.pop("failed", None)
             text = "; ".join(dict.fromkeys(shown))[:LONGEST] or "exit 0"
             self.result.update(result=text, commit=git("rev-parse", "--short=8", "HEAD").strip(), date=time.strftime("%Y-%m-%d"))
         return bool(commands)
+
+
+def taken():
+    """Exit code and output of each command that 'make test' ran, if it was at this commit with no changes."""
+    text = LOG.read_text(errors="replace") if LOG.exists() else ""
+    if not text.startswith(f"commit {git('rev-parse', 'HEAD')}"):
+        return {}
+    found = re.findall(r"^=== (.*)\n\$ (.*)\n((?:.*\n)*?)--- \1: (passed|SKIPPED|FAILED)", text, re.MULTILINE)
+    return {plain(command): ({"passed": 0, "SKIPPED": 77, "FAILED": 1}[end], output) for _, command, output, end in found}
+
+
+def plain(command):
+    return command.removeprefix("/usr/bin/python3 ")
 
 
 def git(*arguments):
@@ -145,16 +164,18 @@ def check(found):
 
 
 def main(arguments):
-    if arguments[:1] not in ([], ["run"], ["check"]):
+    if arguments[:1] not in ([], ["run"], ["take"], ["check"]):
         sys.exit(__doc__)
     found = rooms()
     if arguments == ["check"]:
         wrong = check(found)
         sys.exit("\n".join(wrong) or None)
     if arguments:
-        words, done = arguments[1:], {}
+        words, done, take = arguments[1:], taken(), arguments == ["take"]
         def wanted(claim):
             text = f"{claim.room} {claim.promise} {claim.command}"
+            if take:
+                return claim.commands() and all(plain(command) in done for command in claim.commands())
             return all(word in text for word in words) if words else claim.newer() != 0
         chosen = [claim for claims in found.values() for claim in claims if wanted(claim)]
         print(f"{len(chosen)} claims", flush=True)
