@@ -156,7 +156,8 @@ class Backends(Running):
             with self.subTest(backend=backend, core=core, services=len(services)):
                 self.write(*services)
                 self.site.write_text(self.site.read_text().replace(f"cores: {CORE}", f"cores: {core}"))
-                for words in (("plan", str(self.site), "--backend", backend, "--out", str(self.plan)), ("reload", str(self.plan))):
+                plan = ("plan", str(self.site), "--backend", backend, "--out", str(self.plan))
+                for words in (plan, ("reload", str(self.plan))):
                     done = self.ask(*words)
                     self.assertEqual(done.returncode, 0, done.stderr)
                 if wanted is not None:

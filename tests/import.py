@@ -119,8 +119,9 @@ def by_perf(folder):
         control, answer = (Path(folder) / name for name in ("control", "answer"))
         for pipe in (control, answer):
             os.mkfifo(pipe)
-        perf = subprocess.Popen(["perf", "record", "-q", "-k", "CLOCK_MONOTONIC", "-e", events, "-a", "-m", "4M", "-o", data, "-D", "-1",
-                                 f"--control=fifo:{control},{answer}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        words = ["perf", "record", "-q", "-k", "CLOCK_MONOTONIC", "-e", events, "-a", "-m", "4M", "-o", data]
+        words += ["-D", "-1", f"--control=fifo:{control},{answer}"]
+        perf = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with control.open("w") as to_perf, answer.open() as from_perf:
             print("enable", file=to_perf, flush=True)
             assert from_perf.readline().strip() == "ack"
@@ -179,8 +180,8 @@ def main():
         tid, log, trace = by_tracefs(folder, 4096)
         report, jobs = imported(trace, NAME, folder)
         assert report["tid"] == tid and report["losses"] == 0, report
-        # The file system prints whole us, and cuts off the rest. Some machines hide what certain threads do, and jobs beside those
-        # are cut off.
+        # The file system prints whole us, and cuts off the rest. Some machines hide what certain threads do, and jobs beside
+        # those are cut off.
         held = compare(log, jobs, 1000, not report["cut_off"])
         assert held + len(report["cut_off"]) > 0.95 * begun(log), (held, report, log)
         preempted = sum(finish - release > execution + 100_000 for release, finish, execution in jobs)

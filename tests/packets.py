@@ -94,12 +94,12 @@ class Packets(unittest.TestCase):
         self.assertEqual(done.returncode, code, said)
         return said
 
-    def start(self, *more):
+    def start(self, *more, state="enforcing"):
         self.log = self.folder / "log"
         with self.log.open("w") as log:
             daemon = subprocess.Popen([str(word) for word in self.words(*more)], stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment)
         self.addCleanup(lambda: (daemon.kill(), daemon.wait()))
-        self.until(daemon, lambda status: status["state"] == "enforcing")
+        self.until(daemon, lambda status: status["state"] == state)
         return daemon
 
     def until(self, daemon, wanted):
@@ -141,6 +141,21 @@ class Packets(unittest.TestCase):
         self.assertEqual(daemon.wait(timeout=20), 0, self.log.read_text())
         self.assertEqual(self.look(), self.before)
 
+    def test_what_is_absent_at_the_start_is_waited_for_and_a_renamed_interface_is_given_back(self):
+        self.site.write_text((SITE % "5k/s").replace("vif: v1", "vif: v9"))
+        daemon = self.start(state="degraded")
+        self.assertEqual([name.split()[0] for name in threads()], ["napi/eth0", "napi/v0"])
+        self.assertIn("interface v9 is not there", " ".join(self.until(daemon, lambda status: status["warnings"])["warnings"]))
+        rename = lambda old, new: [within(HOST, "ip", "link", "set", old, *words) for words in (["down"], ["name", new, "up"])]
+        rename("v1", "v9")
+        self.until(daemon, lambda status: status["state"] == "enforcing")
+        rename("v0", "v5")
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait(timeout=20), 0, self.log.read_text())
+        rename("v9", "v1")
+        rename("v5", "v0")
+        self.assertEqual(self.look(), self.before)
+
     def test_killed_it_is_restored(self):
         self.site.write_text(SITE % "5k/s")
         daemon = self.start()
@@ -162,9 +177,6 @@ class Packets(unittest.TestCase):
         self.assertEqual(self.look(), self.before)
 
     def test_refusals(self):
-        self.site.write_text((SITE % "5k/s").replace("vif: v1", "vif: v9"))
-        self.assertIn("no interface 'v9'", self.giusto(*self.words(), code=3))
-        self.assertEqual(self.look(), self.before)
         self.site.write_text("giusto: 1\nhosts: {test: {cores: 1}}\nservices: {batch: {start: sleep 9, promise: leftovers}}\n")
         self.assertIn("says nothing about packets", self.giusto(*self.words(), code=2))
         self.site.write_text(SITE % "5k/s")

@@ -20,8 +20,8 @@ def run(*args, code=0, cwd=ROOT, env=None, timeout=180, prefix=()):
     return done.stdout, done.stderr
 
 
-# What giusto says of a machine on which no trial can be made now: requests cost another time each second, or more than the core has
-# beside what else was promised.
+# What giusto says of a machine on which no trial can be made now: requests cost another time each second, or more than the core
+# has beside what else was promised.
 UNSTEADY = re.compile(r"cannot tell what a request of '\S+' costs: .*")
 REFUSED = re.compile(r"from what was measured: \S+:\d+:\d+: service '\S+' does not fit: .*")
 

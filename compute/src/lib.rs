@@ -19,6 +19,7 @@ mod files;
 #[cfg(test)]
 mod imitation;
 mod isolation;
+mod left;
 mod machine;
 pub mod manager;
 mod names;

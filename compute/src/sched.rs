@@ -234,7 +234,7 @@ impl Attr {
     pub(crate) fn fair_first() -> Attr {
         Attr { nice: -20, runtime: 100_000, ..Attr::default() }
     }
-    fn is_fair(&self) -> bool {
+    pub(crate) fn is_fair(&self) -> bool {
         !matches!(self.policy, FIFO | RR | DEADLINE)
     }
 }

@@ -3,6 +3,7 @@
 use crate::admission;
 use crate::cpuset::{is_rest, rebuild_domains, Cpusets};
 use crate::files::{Files, Real};
+use crate::left::left;
 use crate::manager::group;
 use crate::record::Undo;
 use crate::sched::{self, Thread};
@@ -27,8 +28,8 @@ pub struct Report {
 /// After so many turns (5 ms each) in which members of a group could not be moved, they are stopped for that.
 const RESTLESS: usize = 20;
 
-/// Undoes all, the latest first (cores, bandwidth and started services last). May be called again after having died in the
-/// middle; what has vanished is passed over.
+/// Undoes all, the latest first (cores, bandwidth and started services last), and reads back what was changed: what is not as it
+/// was before is a failure too. May be called again after having died in the middle; what has vanished is passed over.
 ///
 /// Takes milliseconds; where a thread died with its reservation, up to the longest period (at most 4.2 s by default) more,
 /// because cpusets must not change before the kernel has taken its bandwidth back.
@@ -43,6 +44,9 @@ pub(crate) fn undo_in(files: &dyn Files, all: &[Undo]) -> Report {
             Ok(()) => undoing.report.undone += 1,
             Err(error) => undoing.report.failed.push(format!("{step}: {error}")),
         }
+    }
+    if undoing.report.failed.is_empty() {
+        undoing.report.failed = left(files, all);
     }
     undoing.report
 }

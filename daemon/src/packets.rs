@@ -29,21 +29,20 @@ impl Packets {
     pub(crate) fn set(plan: &Plan, journal: &mut Journal) -> Result<Option<Packets>, Error> {
         let Some(goal) = plan.network.first() else { return Ok(None) };
         let begin = Instant::now();
-        loop {
-            match Network::apply(goal, journal) {
-                Ok(network) => {
-                    tell(&network);
-                    let (plan, balanced) = (goal.clone(), Instant::now());
-                    return Ok(Some(Packets { network, plan, balanced, there: 0, due: false, worries: vec![] }));
-                }
-                Err(giusto_network::Error::NoDevice(name))
-                    if is_coming(plan, goal, &name) && begin.elapsed() < PATIENCE =>
-                {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-                Err(error) => return Err(error.into()),
-            }
+        let mut network = Network::apply(goal, journal)?;
+        // What a service that was just started makes is there in a moment, and nothing to warn of.
+        let is_coming = |network: &Network| {
+            network.status().iter().any(|link| link.warning.is_some() && is_started(plan, link.service.as_deref()))
+        };
+        while is_coming(&network) && begin.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(50));
+            network.check(journal);
         }
+        tell(&network);
+        let mut packets =
+            Packets { network, plan: goal.clone(), balanced: Instant::now(), there: 0, due: false, worries: vec![] };
+        packets.look(true, journal);
+        Ok(Some(packets))
     }
 
     /// Everything goes back.
@@ -99,12 +98,11 @@ impl Packets {
     }
 }
 
-/// Whether a service that this run has started will make the interface.
-fn is_coming(plan: &Plan, network: &NetworkPlan, name: &str) -> bool {
-    let Some(vif) = network.vifs.iter().find(|vif| vif.name == name) else { return false };
+/// Whether it is a service that this run has started.
+fn is_started(plan: &Plan, service: Option<&str>) -> bool {
     let services = plan.services.iter().map(|service| (&service.name, &service.origin));
     let leftovers = plan.leftovers.iter().map(|leftover| (&leftover.name, &leftover.origin));
-    services.chain(leftovers).any(|(name, origin)| *name == vif.service && matches!(origin, Origin::Start(_)))
+    services.chain(leftovers).any(|(name, origin)| Some(name.as_str()) == service && matches!(origin, Origin::Start(_)))
 }
 
 fn tell(network: &Network) {

@@ -165,20 +165,27 @@ impl Held {
         if due {
             match self.hold(around, record) {
                 Ok(()) => (self.worry, self.retry) = (None, None),
-                Err(error) => {
-                    let wait = self.retry.map_or(PATIENCE.0, |(_, wait)| (wait * 2).min(PATIENCE.1));
-                    self.retry = Some((now + wait, wait));
-                    self.worry = Some(match error {
-                        Error::NoDevice(name) => format!("interface {name} has gone; what was planned for it comes into force when it is there again"),
-                        error => format!("{error}; tried again until it works"),
-                    });
-                }
+                Err(error) => self.wait(&error),
             }
         } else if let Some(there) = &mut self.there {
             if let Ok(Some(seen)) = around.home.route.numbered(there.link.index) {
                 there.measure(&seen);
             }
         }
+    }
+
+    /// It is tried again until it works; says what is wrong until then.
+    pub(crate) fn wait(&mut self, error: &Error) {
+        let wait = self.retry.map_or(PATIENCE.0, |(_, wait)| (wait * 2).min(PATIENCE.1));
+        self.retry = Some((Instant::now() + wait, wait));
+        let broken = if self.goal.promised { "; its promise is not kept until then" } else { "" };
+        self.worry = Some(match error {
+            Error::NoDevice(name) => {
+                format!("interface {name} is not there: what is planned for it comes into force when it is{broken}")
+            }
+            Error::Down(_) => format!("{error}{broken}"),
+            error => format!("{error}; tried again until it works{broken}"),
+        });
     }
 
     /// Whether its threads live and have what they are to have.

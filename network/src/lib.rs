@@ -110,6 +110,15 @@ impl Error {
         !matches!(self, Error::Kernel { .. } | Error::Journal(_) | Error::Plan { .. })
     }
 
+    /// Whether one interface is not there, or not such that its packets can have threads: the others can, and it may be another
+    /// one tomorrow.
+    pub(crate) fn is_of_one(&self) -> bool {
+        matches!(
+            self,
+            Error::NoDevice(_) | Error::NoPeer(_) | Error::Unfit { .. } | Error::Ambiguous { .. } | Error::Down(_)
+        )
+    }
+
     /// What the kernel said while `doing`.
     pub(crate) fn kernel(doing: impl Into<String>, source: io::Error) -> Error {
         let doing = doing.into();

@@ -131,7 +131,15 @@ impl Namespace {
         Link { name: seen.name.clone(), index: seen.index, namespace: self.cookie }
     }
 
-    /// Whether the very interface is there.
+    /// The very interface with the name that it has now; `None`: it has gone, or is in another namespace.
+    pub(crate) fn renamed(&self, link: &Link) -> io::Result<Option<Link>> {
+        match link.namespace == self.cookie {
+            true => Ok(self.route.numbered(link.index)?.map(|seen| self.link(&seen))),
+            false => Ok(None),
+        }
+    }
+
+    /// Whether the very interface is there, under this name.
     pub(crate) fn has(&self, link: &Link) -> bool {
         link.namespace == self.cookie && self.same(link).is_ok()
     }

@@ -51,8 +51,10 @@ pub struct LinkStatus {
 }
 
 impl Network {
-    /// Puts the plan in force in the network namespace of the calling thread, and records before each change. An interface that is down gets
-    /// what it can, and the rest when it is up. Errors: anything missing or refused; what was done is undone, as far as it can be, and stands in `record`.
+    /// Puts the plan in force in the network namespace of the calling thread, and records before each change. An interface that
+    /// is down gets what it can, and the rest when it is up; one that is absent or unfit is waited for
+    /// ([`LinkStatus::warning`]). Errors: what none of them can be without; what was done is undone, as far as it can be, and
+    /// stands in `record`.
     pub fn apply(plan: &NetworkPlan, record: &mut dyn Recorder) -> Result<Network, Error> {
         let home = Namespace::here()?;
         let events = Events::new().map_err(|source| Error::kernel("listen to changes of interfaces", source))?;
@@ -67,7 +69,7 @@ impl Network {
     }
 
     /// Another plan: interfaces that are not in it any more are let go first, those that stay are changed in place, then new ones
-    /// come. Errors: the first one; the others are as the plan says.
+    /// come. Errors: the first one, as of [`Network::apply`]; the others are as the plan says.
     pub fn set(&mut self, plan: &NetworkPlan, record: &mut dyn Recorder) -> Result<(), Error> {
         let goals = goals(plan);
         self.cores.clone_from(&plan.cores);
@@ -93,7 +95,7 @@ impl Network {
             let held = &mut self.held[index];
             match held.hold(&around, record) {
                 Ok(()) => held.worry = None,
-                Err(down @ Error::Down(_)) => held.worry = Some(down.to_string()),
+                Err(error) if error.is_of_one() => held.wait(&error),
                 Err(error) => {
                     held.worry = Some(error.to_string());
                     first = first.and(Err(error));

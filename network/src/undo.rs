@@ -5,11 +5,12 @@ use crate::namespace::Namespace;
 use crate::tc::{self, Direction, Root};
 use crate::{Attributes, Link, Thread};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, io};
 
 /// One change, as its undoing. Written down *before* the change is made, so it may describe one that never was: undoing that
-/// must do no harm. An interface that has gone, or is another one under the same name, is passed over.
+/// must do no harm. An interface is known by its number in its namespace: one that was renamed is found, one that has gone is passed
+/// over, and so is another one under its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undo {
@@ -109,31 +110,42 @@ pub struct Report {
     pub failed: Vec<String>,
 }
 
-/// Undoes all, the latest first. May be called again after having died in the middle; what has vanished is passed over. Needs to enter
-/// the network namespaces of the interfaces. Milliseconds.
+/// Undoes all, the latest first, and then reads back what was changed: what is not as it was before is a failure too. May be
+/// called again after having died in the middle; what has vanished is passed over. Needs to enter the network namespaces of the
+/// interfaces. Milliseconds.
 pub fn undo(all: &[Undo]) -> Report {
     let mut report = Report::default();
-    let mut namespaces: BTreeMap<u64, Option<Namespace>> = BTreeMap::new();
+    let mut places = Places::default();
     for step in all.iter().rev() {
         let done = match step.link() {
             None => without_namespace(step),
-            Some(link) => match namespaces.get(&link.namespace) {
-                Some(known) => known.as_ref().map_or(Ok(()), |namespace| within(namespace, link, step)),
-                None => match Namespace::with_cookie(link.namespace) {
-                    Ok(found) => {
-                        let found = namespaces.entry(link.namespace).or_insert(found);
-                        found.as_ref().map_or(Ok(()), |namespace| within(namespace, link, step))
-                    }
-                    Err(error) => Err(io::Error::other(error.to_string())),
-                },
-            },
+            Some(link) => {
+                places.of(link).and_then(|place| place.map_or(Ok(()), |namespace| within(namespace, link, step)))
+            }
         };
         match done {
             Ok(()) => report.undone += 1,
             Err(error) => report.failed.push(format!("{step}: {error}")),
         }
     }
+    if report.failed.is_empty() {
+        report.failed = left(all, &mut places);
+    }
     report
+}
+
+/// Network namespaces, each looked for once; `None`: it has gone.
+#[derive(Default)]
+struct Places(BTreeMap<u64, Option<Namespace>>);
+
+impl Places {
+    fn of(&mut self, link: &Link) -> io::Result<Option<&Namespace>> {
+        if !self.0.contains_key(&link.namespace) {
+            let found = Namespace::with_cookie(link.namespace).map_err(|error| io::Error::other(error.to_string()))?;
+            self.0.insert(link.namespace, found);
+        }
+        Ok(self.0.get(&link.namespace).and_then(Option::as_ref))
+    }
 }
 
 fn without_namespace(step: &Undo) -> io::Result<()> {
@@ -145,11 +157,9 @@ fn without_namespace(step: &Undo) -> io::Result<()> {
 }
 
 fn within(namespace: &Namespace, link: &Link, step: &Undo) -> io::Result<()> {
-    if !namespace.has(link) {
-        return Ok(());
-    }
+    let Some(link) = namespace.renamed(link)? else { return Ok(()) };
     let done = match step {
-        Undo::InterfaceFile { file, value, .. } => put_back(namespace, link, file, value),
+        Undo::InterfaceFile { file, value, .. } => put_back(namespace, &link, file, value),
         Undo::Offloads { before, .. } => namespace.offloads.get(&link.name).and_then(|now| {
             let differs = |name: &String, on: bool| now.get(name).is_some_and(|feature| feature.wanted != on);
             let goal: BTreeMap<String, bool> =
@@ -167,10 +177,72 @@ fn within(namespace: &Namespace, link: &Link, step: &Undo) -> io::Result<()> {
         Undo::Filter { direction, .. } => remove_filter(namespace, link.index, *direction),
         Undo::PacketThread { .. } => Ok(()),
     };
-    match done {
-        Err(_) if !namespace.has(link) => Ok(()),
-        done => done,
+    match (done, namespace.renamed(&link)?) {
+        (Err(_), None) => Ok(()),
+        (Err(_), Some(now)) if now != link => within(namespace, &now, step), // renamed meanwhile
+        (done, _) => done,
     }
+}
+
+/// What is not as it was before all changes. Of several changes of one thing the first tells.
+fn left(all: &[Undo], places: &mut Places) -> Vec<String> {
+    let (mut seen, mut left) = (BTreeSet::new(), Vec::new());
+    for step in all {
+        let mut what =
+            |what: &str| seen.insert((step.link().map(|link| (link.namespace, link.index)), what.to_string()));
+        let fresh = match step {
+            Undo::InterfaceFile { file, .. } => what(file),
+            Undo::Offloads { before, .. } => {
+                let before =
+                    before.iter().filter(|(name, _)| what(name)).map(|(name, on)| (name.clone(), *on)).collect();
+                left.extend(differs(&Undo::Offloads { link: step.link().cloned().unwrap(), before }, places));
+                false
+            }
+            Undo::Clsact(_) => what("clsact"),
+            Undo::Queue(_) => what("fq"),
+            Undo::Filter { direction, .. } => what(direction.program()),
+            Undo::PacketThread { thread, .. } => what(&format!("{thread:?}")),
+        };
+        if fresh {
+            left.extend(differs(step, places));
+        }
+    }
+    left
+}
+
+/// What of it is not as it was before; `None`: nothing, or it has gone.
+fn differs(step: &Undo, places: &mut Places) -> Option<String> {
+    if let Undo::PacketThread { thread, before } = step {
+        let now = thread.attributes().ok().filter(|now| now != before && thread.alive())?;
+        return Some(format!("thread {} has {now:?}, and had {before:?}", thread.tid));
+    }
+    let namespace = places.of(step.link()?).ok()??;
+    let link = namespace.renamed(step.link()?).ok()??;
+    let route = &namespace.route;
+    let is = match step {
+        Undo::InterfaceFile { file, value, .. } => {
+            let now = namespace.read(&link, file).ok().filter(|now| now != value)?;
+            format!("'{file}' is {now:?}, and was {value:?}")
+        }
+        Undo::Offloads { before, .. } => {
+            let now = namespace.offloads.get(&link.name).ok()?;
+            let other = |(name, on): &(&String, &bool)| now.get(*name).is_some_and(|feature| feature.wanted != **on);
+            let names: Vec<String> = before.iter().filter(other).map(|(name, on)| format!("{name} was {on}")).collect();
+            (!names.is_empty()).then(|| format!("its offloads differ: {}", names.join(", ")))?
+        }
+        Undo::Clsact(_) => {
+            let alone = tc::has_clsact(route, link.index).ok()? && !tc::has_filters(route, link.index).ok()?;
+            alone.then_some("it has the clsact still")?.to_string()
+        }
+        Undo::Queue(_) => {
+            (tc::root(route, link.index).ok()? == Root::Ours).then_some("it has the fq still")?.to_string()
+        }
+        Undo::Filter { direction, .. } => tc::has_filter(route, link.index, *direction)
+            .ok()?
+            .then(|| format!("it has the filter {} still", direction.program()))?,
+        Undo::PacketThread { .. } => return None,
+    };
+    Some(format!("{link}: {is}"))
 }
 
 fn put_back(namespace: &Namespace, link: &Link, file: &str, value: &str) -> io::Result<()> {

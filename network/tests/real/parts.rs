@@ -10,6 +10,8 @@ pub(crate) const ALL: &[Part] = &[
     ("passed by", passed_by),
     ("link events", link_events),
     ("a new interface under an old name", new_interface),
+    ("renamed interfaces", renamed),
+    ("what stays different is told", left),
     ("a filter of others", filter_of_others),
     ("reload", reload),
     ("rebalance", rebalance),
@@ -165,7 +167,7 @@ fn link_events() {
         // Removed, and there again.
         stage.within(&host, "ip link del v0");
         let wrong = network.check(&mut record);
-        assert!(wrong.iter().any(|text| text.contains("v0 has gone")), "{wrong:?}");
+        assert!(wrong.iter().any(|text| text.contains("interface v0 is not there")), "{wrong:?}");
         stage.plug(0);
         until_well(&mut network, &mut record);
         assert_eq!(threads(), expected);
@@ -189,6 +191,50 @@ fn new_interface() {
         let report = undo(&record);
         assert_eq!((report.failed, report.undone), (vec![], record.len()));
         assert_eq!(difference(&before, &stage.snapshot()), Vec::<String>::new());
+    });
+}
+
+/// Both ends get other names, and one of them the name that the other interface had.
+fn renamed() {
+    let stage = Stage::new(2);
+    let before = stage.snapshot();
+    let rename = |namespace: &str, from: &str, to: &str| {
+        stage.within(namespace, &format!("ip link set {from} down"));
+        stage.within(namespace, &format!("ip link set {from} name {to}"));
+        stage.within(namespace, &format!("ip link set {to} up"));
+    };
+    let (host, guest) = (stage.host(), stage.guest(0));
+    stage.inside(&host, || {
+        let mut record = Vec::new();
+        let mut network = Network::apply(&plan(&[], &[high(0, 80, 1), low(1, 0)]), &mut record).unwrap();
+        rename(&host, "v0", "v7");
+        rename(&host, "v1", "v0");
+        rename(&guest, "eth0", "eth7");
+        network.check(&mut record);
+        assert_eq!(undo(&record).failed, Vec::<String>::new());
+        rename(&host, "v0", "v1");
+        rename(&host, "v7", "v0");
+        rename(&guest, "eth7", "eth0");
+        assert_eq!(difference(&before, &stage.snapshot()), Vec::<String>::new());
+    });
+}
+
+/// The kernel takes what is written, and something else comes of it.
+fn left() {
+    let stage = Stage::new(1);
+    stage.inside(&stage.host(), || {
+        let mut record = Vec::new();
+        Network::apply(&plan(&[], &[high(0, 80, 1)]), &mut record).unwrap();
+        for undo in &mut record {
+            if let Undo::InterfaceFile { value, .. } = undo {
+                *value = "00".into(); // as 0, which is what is read then
+            }
+        }
+        let failed = undo(&record).failed;
+        assert!(
+            !failed.is_empty() && failed.iter().all(|text| text.contains("is \"0\", and was \"00\"")),
+            "{failed:?}"
+        );
     });
 }
 
@@ -314,7 +360,9 @@ fn tap() {
         open(&plain, "t1", false);
         stage.ip("link set t1 up");
         let wish = crate::stage::Wish { name: "t1".into(), ..high(0, 80, 1) };
-        let refused = Network::apply(&plan(&[], &[wish]), &mut Vec::new()).err().unwrap();
-        assert!(refused.is_lack() && refused.to_string().contains("vhost=on"), "{refused}");
+        let unfit = Network::apply(&plan(&[], &[wish]), &mut record).unwrap();
+        let warning = status(&unfit, "t1").warning.unwrap_or_default();
+        assert!(warning.contains("vhost=on"), "{warning}");
+        assert_eq!(undo(&record).failed, Vec::<String>::new());
     });
 }

@@ -1,13 +1,18 @@
 //! What cannot be is refused with what to do, and nothing is changed.
 
 use crate::actors::{prepare, start};
+use crate::parts::{assert_undone, until_well};
 use crate::stage::{difference, high, low, plan, run, Stage, Wish};
 use crate::Part;
 use giusto_network::Network;
 use std::os::fd::AsRawFd;
 
-pub(crate) const ALL: &[Part] =
-    &[("refusals", refusals), ("no privilege", no_privilege), ("another end that is nowhere", nowhere)];
+pub(crate) const ALL: &[Part] = &[
+    ("refusals", refusals),
+    ("absent or unfit", absent),
+    ("no privilege", no_privilege),
+    ("another end that is nowhere", nowhere),
+];
 
 /// The text, after which everything is as before.
 fn refused(stage: &Stage, wishes: &[Wish], lack: bool) -> String {
@@ -24,12 +29,7 @@ fn refused(stage: &Stage, wishes: &[Wish], lack: bool) -> String {
 
 fn refusals() {
     let stage = Stage::new(2);
-    stage.ip("link add m0 link br0 type macvlan");
-    let named = |name: &str| Wish { name: name.into(), ..high(0, 80, 1) };
     for (wish, lack, says) in [
-        (named("vnet99"), true, "no interface 'vnet99'"),
-        (named("br0"), true, "name a vif of kind veth or tap"),
-        (named("m0"), true, "use veth or tap on a bridge"),
         (high(0, 80, 4095), true, "plan it on a core that is online"),
         (Wish { bucket: Some(("20k/s", "0.5")), ..high(0, 80, 1) }, false, "expected 1 to"),
     ] {
@@ -37,6 +37,41 @@ fn refusals() {
         let text = refused(&stage, &[low(1, 0), wish], lack);
         assert!(text.contains(says), "{text}");
     }
+}
+
+/// What is there is enforced, the rest is said, at the start and later; and it comes into force once it is as it should be.
+fn absent() {
+    let stage = Stage::new(2);
+    stage.ip("link add m0 link br0 type macvlan");
+    let before = stage.snapshot();
+    let named = |name: &str| Wish { name: name.into(), ..high(1, 70, 1) };
+    stage.inside(&stage.host(), || {
+        for (name, says) in [
+            ("vnet99", "interface vnet99 is not there"),
+            ("br0", "name a vif of kind veth or tap"),
+            ("m0", "use veth or tap on a bridge"),
+        ] {
+            let mut record = Vec::new();
+            let mut network = Network::apply(&plan(&[], &[high(0, 80, 1), named(name)]), &mut record).unwrap();
+            let status = network.status();
+            assert!(status[0].warning.is_none() && status[0].threads.len() == 2, "{status:?}");
+            let warning = status[1].warning.clone().unwrap_or_default();
+            println!("  {warning}");
+            assert!(warning.contains(says) && warning.contains("its promise is not kept until then"), "{warning}");
+            assert_eq!(network.check(&mut record).len(), 1);
+            if name == "vnet99" {
+                stage.ip("link set v1 down");
+                stage.ip("link set v1 name vnet99");
+                stage.ip("link set vnet99 up");
+                until_well(&mut network, &mut record);
+                assert_eq!(network.status()[1].threads.len(), 2);
+                stage.ip("link set vnet99 down");
+                stage.ip("link set vnet99 name v1");
+                stage.ip("link set v1 up");
+            }
+            assert_undone(&stage, &record, &before);
+        }
+    });
 }
 
 fn no_privilege() {
@@ -62,6 +97,13 @@ fn nowhere() {
     let path = format!("/proc/{}/fd/{}", std::process::id(), hidden.as_raw_fd());
     run(&["ip", "-n", &stage.host(), "link", "set", "far", "netns", &path]);
     stage.ip("link set v7 up");
-    let text = refused(&stage, &[Wish { name: "v7".into(), ..low(7, 1) }], true);
+    let status = stage.inside(&stage.host(), || {
+        let mut record = Vec::new();
+        let network = Network::apply(&plan(&[], &[Wish { name: "v7".into(), ..low(7, 1) }]), &mut record).unwrap();
+        let status = network.status();
+        assert_eq!(giusto_network::undo(&record).failed, Vec::<String>::new());
+        status
+    });
+    let text = status[0].warning.clone().unwrap_or_default();
     assert!(text.contains("the other end of 'v7'"), "{text}");
 }

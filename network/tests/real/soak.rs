@@ -46,6 +46,7 @@ struct Play {
     random: ChaCha8Rng,
     before: Vec<String>,
     refused_while_down: u32,
+    renamed: usize,
 }
 
 fn keeper(stage: &Stage, folder: &Path) -> Child {
@@ -67,8 +68,17 @@ fn random() {
     let keeper = keeper(&stage, folder.path());
     let pairs = vec![Pair { there: true, up: [true; 2] }; 3];
     let random = ChaCha8Rng::seed_from_u64(seed);
-    let mut play =
-        Play { stage, folder, pairs, keeper, counts: BTreeMap::new(), random, before, refused_while_down: 0 };
+    let mut play = Play {
+        stage,
+        folder,
+        pairs,
+        keeper,
+        counts: BTreeMap::new(),
+        random,
+        before,
+        refused_while_down: 0,
+        renamed: 0,
+    };
     let mut next = Vec::new();
     play.settled("at the beginning");
     for _ in 0..events {
@@ -82,7 +92,10 @@ fn random() {
         play.settled(&told);
     }
     play.kill();
-    println!("  {:?}; {} times undoing had to wait for a link to be up", play.counts, play.refused_while_down);
+    println!(
+        "  {:?}; {} times undoing had to wait for a link to be up; {} interfaces renamed before it",
+        play.counts, play.refused_while_down, play.renamed
+    );
     assert_eq!(play.counts.len(), EVENTS.len(), "every kind of event has happened");
 }
 
@@ -98,6 +111,15 @@ impl Play {
         let (namespace, name) = self.end(pair, end);
         self.stage.within(&namespace, &format!("ip link set {name} {}", if up { "up" } else { "down" }));
         self.pairs[pair].up[end] = up;
+    }
+
+    /// The host's end; down for as long as that takes.
+    fn rename(&self, pair: usize, from: &str, to: &str) {
+        self.stage.ip(&format!("link set {from} down"));
+        self.stage.ip(&format!("link set {from} name {to}"));
+        if self.pairs[pair].up[0] {
+            self.stage.ip(&format!("link set {to} up"));
+        }
     }
 
     fn plug(&mut self, pair: usize) {
@@ -151,7 +173,7 @@ impl Play {
             Event::Unthread => {}
             Event::Kill => {
                 self.kill();
-                // It needs all of them at the start.
+                // All of them are there again.
                 (0..3).for_each(|pair| self.plug(pair));
                 self.keeper = keeper(&self.stage, self.folder.path());
             }
@@ -181,7 +203,15 @@ impl Play {
         self.keeper.kill().unwrap();
         self.keeper.wait().unwrap();
         let records = records(self.folder.path());
+        let renamed: Vec<usize> =
+            (0..3).filter(|&pair| self.pairs[pair].there && self.random.random_bool(0.5)).collect();
+        renamed.iter().for_each(|pair| self.rename(*pair, &format!("v{pair}"), &format!("v7{pair}")));
         let failed = undo(&records).failed;
+        renamed.iter().for_each(|pair| self.rename(*pair, &format!("v7{pair}"), &format!("v{pair}")));
+        self.renamed += renamed.len();
+        if failed.is_empty() && self.pairs.iter().all(|pair| pair.there && pair.up == [true; 2]) {
+            assert_eq!(difference(&self.before, &self.stage.snapshot()), Vec::<String>::new(), "renamed: {renamed:?}");
+        }
         let down = self.pairs.iter().any(|pair| pair.there && pair.up != [true; 2]);
         assert!(failed.is_empty() || down, "{failed:?}");
         assert!(failed.iter().all(|text| text.contains("while")), "{failed:?}");
