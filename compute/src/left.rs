@@ -40,7 +40,7 @@ fn differs(files: &dyn Files, step: &Undo) -> Vec<String> {
             _ => vec![],
         },
         Undo::Scheduling { thread, before, .. } => match sched::get(thread.tid) {
-            Ok(now) if now.is_fair() < before.is_fair() && thread.alive() => {
+            Ok(now) if before.is_fair() && !now.is_fair() && thread.alive() => {
                 is(format!("thread {} has policy {}, and had {}", thread.tid, now.policy, before.policy))
             }
             _ => vec![],

@@ -5,6 +5,7 @@ use crate::namespace::Namespace;
 use crate::tc::{self, Direction, Root};
 use crate::{Attributes, Link, Thread};
 use serde::{Deserialize, Serialize};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, io};
 
@@ -140,11 +141,14 @@ struct Places(BTreeMap<u64, Option<Namespace>>);
 
 impl Places {
     fn of(&mut self, link: &Link) -> io::Result<Option<&Namespace>> {
-        if !self.0.contains_key(&link.namespace) {
-            let found = Namespace::with_cookie(link.namespace).map_err(|error| io::Error::other(error.to_string()))?;
-            self.0.insert(link.namespace, found);
-        }
-        Ok(self.0.get(&link.namespace).and_then(Option::as_ref))
+        let place = match self.0.entry(link.namespace) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let found = Namespace::with_cookie(link.namespace);
+                unknown.insert(found.map_err(|error| io::Error::other(error.to_string()))?)
+            }
+        };
+        Ok(place.as_ref())
     }
 }
 
