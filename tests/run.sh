@@ -14,9 +14,16 @@ fi
 mkdir -p target
 # Read by scripts/status.py.
 exec > >(tee target/test.log) 2>&1
+tee=$!
 [ -n "$(git status --porcelain 2>&1)" ] || echo "commit $(git rev-parse HEAD)"
 results=$(mktemp) beside=
-trap 'rm -f "$results"; [ -z "$beside" ] || kill -- "-$beside" 2>/dev/null' EXIT
+end() {
+	rm -f "$results"
+	[ -z "$beside" ] || kill -- "-$beside" 2>/dev/null
+	exec >/dev/null 2>&1
+	timeout 10 tail --pid="$tee" -f /dev/null # until all is printed; what a test has left behind may hold the pipe
+}
+trap end EXIT
 stolen() { # ticks of 10 ms, of all processors together
 	awk '$1 == "cpu" { print $9 }' /proc/stat
 }

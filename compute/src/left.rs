@@ -4,12 +4,13 @@ use crate::files::Files;
 use crate::record::Undo;
 use crate::sched;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Reads back what was changed; a line for each difference. Of several changes of one thing the first tells what was there
 /// before, and what other programs have set since is theirs.
 pub(crate) fn left(files: &dyn Files, all: &[Undo]) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    all.iter().filter(|step| seen.insert(key(step))).flat_map(|step| differs(files, step)).collect()
+    all.iter().filter(|step| seen.insert(key(step))).filter_map(|step| differs(files, step)).collect()
 }
 
 /// What a step is about.
@@ -22,36 +23,26 @@ fn key(step: &Undo) -> (u8, String) {
     }
 }
 
-fn differs(files: &dyn Files, step: &Undo) -> Vec<String> {
-    let is = |what: String| vec![what];
+/// What of it is not as it was before; `None`: nothing, or it has gone.
+fn differs(files: &dyn Files, step: &Undo) -> Option<String> {
+    let there = |folder: &Path| files.is_folder(folder).then(|| format!("{} is there still", folder.display()));
     match step {
-        Undo::Folder(folder) | Undo::Held { folder, .. } if files.is_folder(folder) => {
-            is(format!("{} is there still", folder.display()))
-        }
-        Undo::Contained { folder, limits, .. } => {
-            let there = [folder].into_iter().chain(limits).filter(|folder| files.is_folder(folder));
-            there.map(|folder| format!("{} is there still", folder.display())).collect()
-        }
+        Undo::Folder(folder) | Undo::Held { folder, .. } => there(folder),
+        Undo::Contained { folder, limits, .. } => [folder].into_iter().chain(limits).find_map(|folder| there(folder)),
         // What takes '+' and '-' tells something else than what was written.
-        Undo::File { path, value } if !value.starts_with(['+', '-']) => match files.read(path) {
-            Ok(now) if now.trim() != value.trim() => {
-                is(format!("{} holds {:?}, and held {:?}", path.display(), now.trim(), value.trim()))
-            }
-            _ => vec![],
-        },
-        Undo::Scheduling { thread, before, .. } => match sched::get(thread.tid) {
-            Ok(now) if before.is_fair() && !now.is_fair() && thread.alive() => {
-                is(format!("thread {} has policy {}, and had {}", thread.tid, now.policy, before.policy))
-            }
-            _ => vec![],
-        },
-        Undo::Bound { thread, core, cores } if cores != &[*core] => match sched::affinity(thread.tid) {
-            Ok(now) if now == [*core] && thread.alive() => {
-                is(format!("thread {} is bound to core {core}, and might run on {cores:?}", thread.tid))
-            }
-            _ => vec![],
-        },
-        _ => vec![],
+        Undo::File { path, value } if !value.starts_with(['+', '-']) => {
+            let now = files.read(path).ok().filter(|now| now.trim() != value.trim())?;
+            Some(format!("{} holds {:?}, and held {:?}", path.display(), now.trim(), value.trim()))
+        }
+        Undo::Scheduling { thread, before, .. } => {
+            let now = sched::get(thread.tid).ok().filter(|now| before.is_fair() && !now.is_fair() && thread.alive())?;
+            Some(format!("thread {} has policy {}, and had {}", thread.tid, now.policy, before.policy))
+        }
+        Undo::Bound { thread, core, cores } if cores != &[*core] => {
+            sched::affinity(thread.tid).ok().filter(|now| *now == [*core] && thread.alive())?;
+            Some(format!("thread {} is bound to core {core}, and might run on {cores:?}", thread.tid))
+        }
+        _ => None,
     }
 }
 
@@ -60,7 +51,6 @@ mod tests {
     use super::*;
     use crate::imitation::Imitation;
     use crate::sched::{Attr, Thread};
-    use std::path::Path;
 
     #[test]
     fn what_is_there_still_or_holds_something_else_is_told_once() {

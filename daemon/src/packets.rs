@@ -106,7 +106,7 @@ fn is_started(plan: &Plan, service: Option<&str>) -> bool {
 }
 
 fn tell(network: &Network) {
-    for link in network.status() {
+    for link in network.status().into_iter().filter(|link| link.warning.is_none()) {
         let class = link.class.map_or("uplink".into(), |class| format!("{class} class"));
         let how = link.priority.map_or("SCHED_OTHER".into(), |priority| format!("SCHED_FIFO {priority}"));
         tracing::info!(

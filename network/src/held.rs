@@ -180,10 +180,7 @@ impl Held {
         self.retry = Some((Instant::now() + wait, wait));
         let broken = if self.goal.promised { "; its promise is not kept until then" } else { "" };
         self.worry = Some(match error {
-            Error::NoDevice(name) => {
-                format!("interface {name} is not there: what is planned for it comes into force when it is{broken}")
-            }
-            Error::Down(_) => format!("{error}{broken}"),
+            Error::NoDevice(_) | Error::Down(_) => format!("{error}{broken}"),
             error => format!("{error}; tried again until it works{broken}"),
         });
     }

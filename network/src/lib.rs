@@ -49,7 +49,7 @@ pub enum Error {
         doing: String,
     },
     /// An interface that is not there.
-    #[error("there is no interface '{0}' in this network namespace: start its service first, or name another one; 'ip link' lists them")]
+    #[error("interface {0} is not there ('ip link' lists those that are): what is planned for it comes into force when it is")]
     NoDevice(String),
     /// What the kernel lacks.
     #[error("{what} is missing: {how}")]

@@ -132,7 +132,7 @@ impl Namespace {
     }
 
     /// The very interface with the name that it has now; `None`: it has gone, or is in another namespace.
-    pub(crate) fn renamed(&self, link: &Link) -> io::Result<Option<Link>> {
+    pub(crate) fn by_number(&self, link: &Link) -> io::Result<Option<Link>> {
         match link.namespace == self.cookie {
             true => Ok(self.route.numbered(link.index)?.map(|seen| self.link(&seen))),
             false => Ok(None),

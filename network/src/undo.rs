@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, io};
 
 /// One change, as its undoing. Written down *before* the change is made, so it may describe one that never was: undoing that
-/// must do no harm. An interface is known by its number in its namespace: one that was renamed is found, one that has gone is passed
-/// over, and so is another one under its name.
+/// must do no harm. An interface is known by its number in its namespace: one that was renamed is found, one that has gone is
+/// passed over, and so is another one under its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undo {
@@ -161,7 +161,7 @@ fn without_namespace(step: &Undo) -> io::Result<()> {
 }
 
 fn within(namespace: &Namespace, link: &Link, step: &Undo) -> io::Result<()> {
-    let Some(link) = namespace.renamed(link)? else { return Ok(()) };
+    let Some(link) = namespace.by_number(link)? else { return Ok(()) };
     let done = match step {
         Undo::InterfaceFile { file, value, .. } => put_back(namespace, &link, file, value),
         Undo::Offloads { before, .. } => namespace.offloads.get(&link.name).and_then(|now| {
@@ -181,7 +181,7 @@ fn within(namespace: &Namespace, link: &Link, step: &Undo) -> io::Result<()> {
         Undo::Filter { direction, .. } => remove_filter(namespace, link.index, *direction),
         Undo::PacketThread { .. } => Ok(()),
     };
-    match (done, namespace.renamed(&link)?) {
+    match (done, namespace.by_number(&link)?) {
         (Err(_), None) => Ok(()),
         (Err(_), Some(now)) if now != link => within(namespace, &now, step), // renamed meanwhile
         (done, _) => done,
@@ -190,28 +190,28 @@ fn within(namespace: &Namespace, link: &Link, step: &Undo) -> io::Result<()> {
 
 /// What is not as it was before all changes. Of several changes of one thing the first tells.
 fn left(all: &[Undo], places: &mut Places) -> Vec<String> {
-    let (mut seen, mut left) = (BTreeSet::new(), Vec::new());
-    for step in all {
-        let mut what =
-            |what: &str| seen.insert((step.link().map(|link| (link.namespace, link.index)), what.to_string()));
-        let fresh = match step {
-            Undo::InterfaceFile { file, .. } => what(file),
-            Undo::Offloads { before, .. } => {
-                let before =
-                    before.iter().filter(|(name, _)| what(name)).map(|(name, on)| (name.clone(), *on)).collect();
-                left.extend(differs(&Undo::Offloads { link: step.link().cloned().unwrap(), before }, places));
-                false
+    let mut seen = BTreeSet::new();
+    let mut is_first = |link: Option<&Link>, what: &str| {
+        seen.insert((link.map(|link| (link.namespace, link.index)), what.to_string()))
+        // whatever its name was
+    };
+    let first = all.iter().filter_map(|step| {
+        let link = step.link();
+        let is_first = match step {
+            Undo::Offloads { link, before } => {
+                let before = before.iter().filter(|(name, _)| is_first(Some(link), name));
+                let before = before.map(|(name, on)| (name.clone(), *on)).collect();
+                return Some(Undo::Offloads { link: link.clone(), before });
             }
-            Undo::Clsact(_) => what("clsact"),
-            Undo::Queue(_) => what("fq"),
-            Undo::Filter { direction, .. } => what(direction.program()),
-            Undo::PacketThread { thread, .. } => what(&format!("{thread:?}")),
+            Undo::InterfaceFile { file, .. } => is_first(link, file),
+            Undo::Clsact(_) => is_first(link, "clsact"),
+            Undo::Queue(_) => is_first(link, "fq"),
+            Undo::Filter { direction, .. } => is_first(link, direction.program()),
+            Undo::PacketThread { thread, .. } => is_first(link, &format!("{thread:?}")),
         };
-        if fresh {
-            left.extend(differs(step, places));
-        }
-    }
-    left
+        is_first.then(|| step.clone())
+    });
+    first.filter_map(|step| differs(&step, places)).collect()
 }
 
 /// What of it is not as it was before; `None`: nothing, or it has gone.
@@ -221,7 +221,7 @@ fn differs(step: &Undo, places: &mut Places) -> Option<String> {
         return Some(format!("thread {} has {now:?}, and had {before:?}", thread.tid));
     }
     let namespace = places.of(step.link()?).ok()??;
-    let link = namespace.renamed(step.link()?).ok()??;
+    let link = namespace.by_number(step.link()?).ok()??;
     let route = &namespace.route;
     let is = match step {
         Undo::InterfaceFile { file, value, .. } => {

@@ -104,12 +104,11 @@ impl Backend for RtGroups {
 
     /// All go home, and the group goes. What is born of them meanwhile goes with them.
     fn let_go(&mut self, server: &ServicePlan) -> Result<(), Error> {
-        let Some(held) = self.held.remove(&key(server)) else { return Ok(()) };
-        let failed = undo(&held.own).failed;
+        let failed = self.held.get(&key(server)).map_or(vec![], |held| undo(&held.own).failed);
         if failed.is_empty() {
+            self.held.remove(&key(server));
             return Ok(());
         }
-        self.held.insert(key(server), held);
         Err(Error::Kernel { doing: format!("let {} leave its real-time group", server.name), why: failed.join("; ") })
     }
 

@@ -53,8 +53,8 @@ pub(crate) fn all() -> impl Iterator<Item = Part> {
     let of = |lack| move |(name, run)| Part { name, run, lack };
     let manager = || machine().lacks(Backend::Manager).first().cloned();
     let deadline = DEADLINE.into_iter().chain(neighbours::ALL).map(of(|| None));
-    let groups =
-        groups::RT_GROUP.into_iter().map(of(RtGroup::lack)).chain(groups::QUOTA.into_iter().map(of(Quota::lack)));
+    let groups = groups::RT_GROUP.into_iter().chain(managed::DENIED).map(of(RtGroup::lack));
+    let groups = groups.chain(groups::QUOTA.into_iter().map(of(Quota::lack)));
     deadline.chain(managed::ALL.into_iter().map(of(manager))).chain(groups)
 }
 

@@ -205,17 +205,23 @@ fn renamed() {
     };
     let (host, guest) = (stage.host(), stage.guest(0));
     stage.inside(&host, || {
-        let mut record = Vec::new();
-        let mut network = Network::apply(&plan(&[], &[high(0, 80, 1), low(1, 0)]), &mut record).unwrap();
-        rename(&host, "v0", "v7");
-        rename(&host, "v1", "v0");
-        rename(&guest, "eth0", "eth7");
-        network.check(&mut record);
-        assert_eq!(undo(&record).failed, Vec::<String>::new());
-        rename(&host, "v0", "v1");
-        rename(&host, "v7", "v0");
-        rename(&guest, "eth7", "eth0");
-        assert_eq!(difference(&before, &stage.snapshot()), Vec::<String>::new());
+        for planned_anew in [false, true] {
+            let mut record = Vec::new();
+            let mut network = Network::apply(&plan(&[], &[high(0, 80, 1), low(1, 0)]), &mut record).unwrap();
+            rename(&host, "v0", "v7");
+            rename(&host, "v1", "v0");
+            rename(&guest, "eth0", "eth7");
+            network.check(&mut record);
+            if planned_anew {
+                // What it finds then is what it has done itself, under other names.
+                network.set(&plan(&[], &[high(7, 80, 1), low(0, 0)]), &mut record).unwrap();
+            }
+            assert_eq!(undo(&record).failed, Vec::<String>::new());
+            rename(&host, "v0", "v1");
+            rename(&host, "v7", "v0");
+            rename(&guest, "eth7", "eth0");
+            assert_eq!(difference(&before, &stage.snapshot()), Vec::<String>::new());
+        }
     });
 }
 
