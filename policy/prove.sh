@@ -2,7 +2,7 @@
 # Proves the policy core with CBMC, from its real source (README.md, Proofs). Bounds are printed.
 #
 #   policy/prove.sh             the sample of `make test` (in proofs/runs.txt, marked *)
-#   policy/prove.sh --all       every run
+#   policy/prove.sh --all       every run (hours); what was proven of the same source is not proven again
 #   policy/prove.sh --faults    each deliberate fault (proofs/faults.txt) must break the property it names
 #
 # CBMC 6 is not in Debian 12: Debian 13's is fetched once, checked, and run with that release's own libraries.
@@ -67,7 +67,7 @@ prove() {
 	apart=$(grep -o 'apart=[0-9]*+[0-9]*' <<<"$with") apart=${apart#apart=} apart=${apart:-1+1}
 	[[ $with != *,laws,* ]] || checks=--no-standard-checks
 	IFS=, read -r first second third <<<"$kinds"
-	timeout 1200 "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries:$store/usr/lib" "$store/usr/bin/cbmc" \
+	timeout $longest "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries:$store/usr/lib" "$store/usr/bin/cbmc" \
 		"$work/source/proofs/$harness.c" -DGI_CAPACITY=4 -DGI_CORES=2 -DGI_CHUNKS=2 -DWIDTH=8 -DBITS="$bits" -DNOW="$now" \
 		-DBETWEEN="${apart%+*}" -DBEYOND="${apart#*+}" \
 		-DCALL="$call" -DHEAP="GI_$call" -DORDER="GI_${order^^}" -DKIND0="GI_$first" -DKIND1="GI_$second" -DKIND2="GI_$third" \
@@ -81,13 +81,19 @@ red() {
 	grep ': FAILURE$' "$report" | sed -E 's/^\[[^]]*\] line [0-9]+ //; s/: FAILURE$//' | sort -u
 }
 
-# proof RUN: proves it, and says so on a line.
+# proof RUN: proves it, and says so on a line. With --all that line is kept, and told again for the same source, run and options.
 proof() {
-	local run=$1 start=$SECONDS
+	local run=$1 start=$SECONDS known
+	known=$store-proven/$( (declare -f copy prove && echo "$run" && cd "$work/source" && cat policy.h core/* kinds/* proofs/*.[ch]) |
+		sha256sum | cut -c1-32)
+	if $all && cat "$known" 2>/dev/null; then
+		return
+	fi
 	read -r harness call order kinds bits with <<<"$run"
 	prove "$harness" "$call" "$order" "$kinds" "$bits" "${with-}"
 	if grep -q '^VERIFICATION SUCCESSFUL' "$report"; then
-		echo "proven: $run: $(grep -oE 'of [0-9]+ failed' "$report" | grep -o '[0-9]*') properties, $((SECONDS - start)) s"
+		mkdir -p "$store-proven"
+		echo "proven: $run: $(grep -oE 'of [0-9]+ failed' "$report" | grep -o '[0-9]*') properties, $((SECONDS - start)) s" | tee "$known"
 	else
 		echo "NOT PROVEN: $run"
 		red
@@ -96,7 +102,8 @@ proof() {
 	fi
 }
 
-failed=0 done=0 report=$work/report
+failed=0 done=0 report=$work/report all=false longest=1200 # seconds of one proof
+[ "${1-}" != --all ] || all=true longest=20000
 if [ "${1-}" = --faults ]; then
 	while IFS= read -r line; do
 		[[ $line == *' :: '* && $line != '#'* ]] || continue
@@ -122,7 +129,7 @@ else
 	while read -r mark run; do
 		case $mark in
 		'*') ;;
-		-) [ "${1-}" = --all ] || continue ;;
+		-) $all || continue ;;
 		*) continue ;;
 		esac
 		done=$((done + 1))

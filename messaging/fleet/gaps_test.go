@@ -123,12 +123,13 @@ func TestATopicFlowsAgainSoonAfterItsBrokerEnded(t *testing.T) {
 			}
 			time.Sleep(17 * time.Second) // until then a broker may have the longer lease from before
 		}
-		busy := -1
+		busy, last := -1, ""
 		for end := time.Now().Add(30 * time.Second); busy < 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			status, err := f.Topic("alarms")
 			if err != nil {
 				t.Fatal(err)
 			}
+			last = fmt.Sprintf("%+v", status)
 			for _, s := range status.Shares {
 				if s.Publishers == 5 && s.InForce && s.Measured > 50 && s.Rate > 499 { // all of it
 					fmt.Sscanf(s.Broker, "b%d", &busy)
@@ -136,7 +137,7 @@ func TestATopicFlowsAgainSoonAfterItsBrokerEnded(t *testing.T) {
 			}
 		}
 		if busy < 0 {
-			t.Fatal("no broker has the publishers")
+			t.Fatal(how.name, ": no broker has the publishers: ", last)
 		}
 		// go-nsq may give a second connection an RDY of 0, and looks again after 5 s: that gap would be its own.
 		for end := time.Now().Add(20 * time.Second); !ready(f.HTTP) && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
