@@ -300,3 +300,53 @@ func TestABrokerThatHasEndedKeepsNothing(t *testing.T) {
 		}
 	}
 }
+
+// Publishers that could not reach a broker which was away for a moment do not stay apart from the others when it is back.
+func TestABrokerThatWasAwayGetsAllItsPublishersBack(t *testing.T) {
+	for late := 200 * time.Millisecond; late < 12*time.Second; late += 700 * time.Millisecond {
+		p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
+		p.put(topicOf("alarms", 900, 40), 20)
+		p.run(30 * time.Second)
+		takes := p.takes
+		p.takes = map[string]float64{}
+		p.run(6 * time.Second)
+		p.takes = takes
+		p.run(late)
+		for id := range p.loads("alarms") {
+			a, err := p.c.Assign(p.now, wire.Ask{Topic: "alarms", Publisher: "p0000", At: id, Failed: id})
+			if err != nil || a.Broker == id {
+				t.Fatal("sent to a broker that it could not reach:", a, err)
+			}
+			p.at["alarms"]["p0000"] = a.Broker
+		}
+		p.run(time.Minute)
+		if got := p.loads("alarms"); len(got) != 1 {
+			t.Error("still at several brokers, told", late, "after it was back:", got)
+		}
+	}
+}
+
+// A publisher that can never reach a broker is sent there more and more seldom.
+func TestWhoCannotReachABrokerIsLeftInPeace(t *testing.T) {
+	p := newPlant(t, nil, map[string]float64{"a": 5000, "b": 5000})
+	p.put(topicOf("alarms", 900, 40), 20)
+	p.run(30 * time.Second)
+	before := p.loads("alarms")
+	tried := 0
+	for end := p.now + 2*time.Hour; p.now < end; {
+		for id := range before {
+			ask := wire.Ask{Topic: "alarms", Publisher: "p0000", At: p.at["alarms"]["p0000"]}
+			if ask.At == id {
+				tried++
+				ask.At, ask.Failed = "", id
+			}
+			if a, err := p.c.Assign(p.now, ask); err == nil {
+				p.at["alarms"]["p0000"] = a.Broker
+			}
+		}
+		p.run(100 * time.Millisecond)
+	}
+	if tried < 5 || tried > 12 {
+		t.Error("tried", tried, "times in two hours, expected once after 10, 20, 40 s and so on, and every 43 minutes at last")
+	}
+}

@@ -59,8 +59,11 @@ func (c *Control) Assign(now time.Duration, a wire.Ask) (wire.Assignment, error)
 	if !t.gather && t.grown() {
 		t.changed(now)
 	}
-	if a.Failed != "" {
-		p.avoid, p.until = a.Failed, now+c.settings.Move
+	switch {
+	case a.Failed != "":
+		p.shun(a.Failed, now, c.settings.Move)
+	case a.At != "" && a.At == p.avoid: // it has reached it
+		p.avoid, p.failures = "", 0
 	}
 	if p.told == "" || p.told == p.avoid && now < p.until || c.brokers[p.told] == nil && !c.young() {
 		if to := c.place(t, p); to != "" && to != p.told {
@@ -76,6 +79,18 @@ func (c *Control) Assign(now time.Duration, a wire.Ask) (wire.Assignment, error)
 		return wire.Assignment{}, ErrBrokers
 	}
 	return wire.Assignment{Broker: b.id, V2: b.v2, HTTP: b.http, Version: p.version}, nil
+}
+
+// shun keeps a publisher from a broker that it could not reach, for `pause`, and twice as long each time that it fails again.
+func (p *publisher) shun(id string, now, pause time.Duration) {
+	switch {
+	case id != p.avoid:
+		p.failures = 0
+	case now < p.until: // it tells the same failure again
+		return
+	}
+	p.avoid, p.until = id, now+pause<<min(p.failures, 8)
+	p.failures++
 }
 
 // young: brokers may not have found this leader yet.
@@ -134,14 +149,20 @@ func (c *Control) ready(t *topic, id string) bool {
 	return has >= len(c.consumed[t.spec.Name])
 }
 
-// forget drops publishers that do not ask any more.
+// forget drops publishers that do not ask any more. Those that could not reach a broker may be sent there again after a while:
+// they do not stay apart from the others for ever.
 func (c *Control) forget(t *topic) {
+	again := false
 	for _, p := range t.publishers {
 		if c.now-p.asked > c.settings.Gone {
 			t.drop(p)
 		}
+		if p.until > 0 && c.now >= p.until {
+			p.until = 0
+			again = again || p.failures > 0 && len(t.load) > 1
+		}
 	}
-	if !t.gather && t.grown() {
+	if !t.gather && (again || t.grown()) {
 		t.changed(c.now)
 	}
 }
@@ -163,7 +184,7 @@ func (c *Control) fail(t *topic) {
 		if !c.gone(p.told) {
 			continue
 		}
-		p.avoid, p.until = p.told, c.now+c.settings.Silent
+		p.avoid, p.until, p.failures = p.told, c.now+c.settings.Silent, 0
 		if to := c.place(t, p); to != "" && to != p.told {
 			p.to, p.wished = to, c.now
 			c.tell(t, p)

@@ -191,12 +191,14 @@ func (c *Control) next(t *topic) {
 	}
 }
 
-// follow makes publishers go where a plan has them.
+// follow makes publishers go where a plan has them, but for those that could not get there a moment ago.
 func (c *Control) follow(t *topic, plan []string) {
 	for n, id := range t.order {
-		if p := t.publishers[id]; id != "" && p != nil && p.to != plan[n] && plan[n] != "" {
-			p.to, p.wished = plan[n], c.now
+		p, to := t.publishers[id], plan[n]
+		if id == "" || p == nil || to == "" || to == p.to || to == p.avoid && c.now < p.until {
+			continue
 		}
+		p.to, p.wished = to, c.now
 	}
 	c.wish(t)
 }

@@ -25,6 +25,7 @@ type publisher struct {
 	toldAt       time.Duration
 	avoid        string // a broker that it could not reach, until
 	until        time.Duration
+	failures     int // to reach that broker, in a row
 }
 
 type phase int
