@@ -230,7 +230,7 @@ class Interfaces(packets.Packets):
     test_killed_it_is_restored = test_refusals = test_from_start_to_end = test_what_would_be_done_is_told_and_not_done = None
 
     @moves("giusto_interface_passed", "giusto_interface_dropped", "giusto_interface_packets_per_second", "giusto_interface_priority",
-           "giusto_interface_moved")
+           "giusto_interface_moved", "giusto_interface_bypassed", "giusto_interface_demoted")
     def test_packets_of_an_interface(self):
         self.site.write_text(packets.SITE % "5k/s")
         daemon = self.start("--metrics", METRICS)
@@ -250,6 +250,12 @@ class Interfaces(packets.Packets):
             return rate() > 100
         self.until(daemon, busy)
         self.until(daemon, lambda _: rate() < 50)
+        # A raw socket bypasses the bucket; its threads have the lowest priority until that ends.
+        self.assertEqual((self.value("giusto_interface_bypassed"), self.value("giusto_interface_demoted")), (0, 0))
+        flood = subprocess.Popen(["ip", "netns", "exec", f"{packets.NAME}-g0", sys.executable, "-c", packets.BYPASS])
+        self.until(daemon, lambda _: self.value("giusto_interface_demoted") == 1 and self.value("giusto_interface_bypassed") > 5000)
+        flood.wait()
+        self.until(daemon, lambda _: self.value("giusto_interface_demoted") == 0)
         # The class decides its priority; down and up again, it has other threads, of which nothing is known yet.
         high = self.value("giusto_interface_priority")
         self.assertGreater(high, 0)

@@ -39,6 +39,15 @@ SEND = """import socket
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
     for i in range(2000): s.sendto(b'x', ('10.77.0.11', 7000))"""
 
+# For two seconds, past the queues and filters of its own end.
+BYPASS = """import socket, time
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as s:
+    s.setsockopt(263, 20, 1) # SOL_PACKET, PACKET_QDISC_BYPASS
+    s.bind(('eth0', 0x800))
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        for i in range(100): s.send(b'\\xff' * 12 + b'\\x08\\x00' + b'x' * 60)"""
+
 
 def run(*words, **options):
     return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True, **options).stdout
@@ -128,6 +137,14 @@ class Packets(unittest.TestCase):
         self.assertIn('giusto_interface_passed_total{interface="v0",service="flight",class="high"', metrics)
         self.assertIn('giusto_interface_moved{interface="v1"', metrics)
         self.assertIn("v0", self.giusto(GIUSTO, "status"))
+        # A raw socket bypasses the bucket, and its interface alone suffers.
+        within(f"{NAME}-g0", sys.executable, "-c", BYPASS)
+        status = self.until(daemon, lambda status: any(link["demoted"] for link in status["network"]))
+        self.assertEqual(status["state"], "degraded")
+        self.assertIn("v0 overloads the host", " ".join(status["warnings"]))
+        self.assertIn("demoted", self.giusto(GIUSTO, "status"))
+        self.assertEqual([line for line in threads() if line.startswith("napi/v0")], ["napi/v0 IDL 0"])
+        self.until(daemon, lambda status: status["state"] == "enforcing")
         # Another rate: one step, the same threads; then nothing at all to do.
         self.site.write_text(SITE % "6k/s")
         self.assertIn("give packets of v0, v1 their threads", self.giusto(GIUSTO, "reload"))
@@ -171,7 +188,7 @@ class Packets(unittest.TestCase):
     def test_what_would_be_done_is_told_and_not_done(self):
         self.site.write_text(SITE % "5k/s")
         said = self.giusto(*self.words("--dry-run"))
-        for text in ("clsact", "giusto_from", "ethtool -K v0 gro on tso off", "/sys/class/net/v1/threaded", "SCHED_FIFO"):
+        for text in ("clsact", "giusto_from", "giusto_sent", "giusto_arrived", "SCHED_IDLE", "ethtool -K v0 gro on tso off", "/sys/class/net/v1/threaded", "SCHED_FIFO"):
             self.assertIn(f"{text}", said)
         self.assertNotIn("would start", said)
         self.assertEqual(self.look(), self.before)

@@ -16,10 +16,10 @@ mkdir -p target
 exec > >(tee target/test.log) 2>&1
 tee=$!
 [ -n "$(git status --porcelain 2>&1)" ] || echo "commit $(git rev-parse HEAD)"
-results=$(mktemp) beside=
+results=$(mktemp) beside= waiting=
 end() {
 	rm -f "$results"
-	[ -z "$beside" ] || kill -- "-$beside" 2>/dev/null
+	for group in $beside $waiting; do kill -- "-$group" 2>/dev/null; done
 	exec >/dev/null 2>&1
 	timeout 10 tail --pid="$tee" -f /dev/null # until all is printed; what a test has left behind may hold the pipe
 }
@@ -60,21 +60,22 @@ fetching=$!
 part "lint" tests/lint.sh
 part "release build" cargo build --release --workspace --all-targets --locked --quiet
 ! grep -q '^failed release build$' "$results" || exit 1
-# Where this is root: compute's `real` and the daemon's `kinds` take the last core, one after the other.
-part "rooms" cargo test --release --workspace --locked --quiet
 # What only computes goes on beside the others, in time that they leave; its output comes at the end. In a process group of its
 # own, to be ended with these tests.
 set -m
 {
 	chrt --all-tasks --idle --pid 0 $BASHPID && renice -n 19 $BASHPID >/dev/null
+	part "rooms that compute" /usr/bin/python3 tests/rooms.py computing
 	part "toys: growing touches few files, another every day" tests/toys.sh --one
 	part "policy: transcripts native, sanitized and in the kernel" policy/check.sh
 	part "policy: deliberate faults, a sample" policy/mutants.sh
 	part "policy: proofs, a sample" policy/prove.sh
+	part "statistics beside SciPy" tests/scipy.sh
 } >target/beside.log 2>&1 &
 beside=$!
 set +m
 wait $fetching || true
+part "rooms that enforce or measure" /usr/bin/python3 tests/rooms.py machine
 part "enforcement under cgroup v2, in a guest" tests/v2.sh
 part "deaths: the host is left as it was, a sample" /usr/bin/python3 tests/deaths.py
 part "services: restarts in their place, users, limits, logs" /usr/bin/python3 tests/services.py
@@ -100,7 +101,6 @@ part "latency: as cyclictest, hogs seen, plans rest on it" /usr/bin/python3 test
 part "response: real services, a stall felt in full" /usr/bin/python3 tests/response.py
 part "formats" /usr/bin/python3 tests/formats.py
 part "recordings of other tools" /usr/bin/python3 tests/import.py
-part "statistics beside SciPy" tests/scipy.sh
 part "reports in a browser" /usr/bin/python3 tests/report.py
 part "the operator's side" /usr/bin/python3 tests/control.py
 part "the plan is the contract: reviewed, enforced, refused" /usr/bin/python3 tests/contract.py
@@ -108,10 +108,19 @@ part "the first five minutes: make run, and wrong execution times" /usr/bin/pyth
 part "drift: told, and adapted to" /usr/bin/python3 tests/drift.py
 part "doctor, demo, init: a newcomer's first commands" /usr/bin/python3 tests/doctor.py
 part "end to end" /usr/bin/python3 tests/e2e.py
+# These wait more than they work.
+set -m
+{
+	part "coordination: epochs, faults, real clients" tests/coordination.sh
+	part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh
+} >target/waiting.log 2>&1 &
+waiting=$!
+set +m
 part "messaging: bucket, broker, real clients" tests/messaging.sh
 part "messages while the clock is set, in a guest" tests/messaging-clock.sh
-part "coordination: epochs, faults, real clients" tests/coordination.sh
-part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh
+wait "$waiting"
+waiting=
+cat target/waiting.log
 wait "$beside"
 beside=
 cat target/beside.log

@@ -93,8 +93,11 @@ fn describe(checked: Checked) -> Result<(), Failure> {
     if let Some(CheckedEnsemble { servers, bound }) = coordination {
         say!("the ensemble of {servers} servers recovers within {bound:.3}");
     }
-    for CheckedInterface { on, name, bound, above } in &network {
+    for CheckedInterface { on, name, bound, above, rests_on } in &network {
         say!("interface {name} on {on}, with {above} above it: no packet waits longer than {bound:.3}");
+        for one in rests_on {
+            say!("  rests on {one}");
+        }
     }
     for CheckedMode { on, mode, cores, compared, .. } in &modes {
         let cores = if *cores == 1 { "core".into() } else { format!("{cores} cores") };

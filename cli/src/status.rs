@@ -72,11 +72,22 @@ pub(crate) fn lines(status: &Status) -> Vec<String> {
         lines.extend(status.cores.iter().filter_map(mode));
     }
     if !status.network.is_empty() {
-        let heads = ["interface", "class", "core", "priority", "packets/s", "moved", "passed", "dropped", "service"];
+        let heads = [
+            "interface",
+            "class",
+            "core",
+            "priority",
+            "packets/s",
+            "moved",
+            "passed",
+            "dropped",
+            "bypassed",
+            "service",
+        ];
         let mut rows = vec![heads.map(String::from).to_vec()];
         rows.extend(status.network.iter().map(interface));
         lines.push(String::new());
-        lines.extend(aligned(&rows, &[2, 3, 4, 6, 7]));
+        lines.extend(aligned(&rows, &[2, 3, 4, 6, 7, 8]));
     }
     if let Some(modes) = &status.modes {
         lines.push(String::new());
@@ -184,11 +195,15 @@ fn interface(link: &LinkStatus) -> Vec<String> {
         link.name.clone(),
         link.class.map_or("uplink".into(), |class| class.to_string()),
         link.core.to_string(),
-        link.priority.map_or("-".into(), |priority| priority.to_string()),
+        match (link.demoted, link.priority) {
+            (true, _) => "demoted".into(),
+            (false, priority) => priority.map_or("-".into(), |priority| priority.to_string()),
+        },
         format!("{:.0}", link.packets_per_s),
         link.proof.to_string(),
         count(link.passed),
         count(link.dropped),
+        count(link.bypassed),
         link.service.clone().unwrap_or("-".into()),
     ]
 }

@@ -97,8 +97,13 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
         let name = &vif.name;
         if let Some(bucket) = &vif.bucket {
             lines.push(format!(
-                "tc qdisc add dev {name} clsact, with the BPF programs giusto_from and giusto_to: drop beyond {} and bursts of {}, counted in {}",
+                "tc qdisc add dev {name} clsact, with the BPF program giusto_to, and giusto_from on a tap; of a veth pair giusto_sent \
+                 at its other end, and giusto_arrived for what bypasses that: drop or delay beyond {} and bursts of {}, counted in {}",
                 bucket.rate, bucket.depth, network.count
+            ));
+            lines.push(format!(
+                "look ten times a second whether {name} makes the host drop more packets than that, and once whether its threads take \
+                 twice the time: while they do, sched_setscheduler(SCHED_IDLE)"
             ));
         }
         lines.push(format!(

@@ -226,6 +226,15 @@ impl Collector for Shown {
         };
         links("giusto_interface_passed", "Packets that its bucket let through", true, |l| l.passed.map(|n| n as f64))?;
         links("giusto_interface_dropped", "Packets that its bucket dropped", true, |l| l.dropped.map(|n| n as f64))?;
+        links("giusto_interface_bypassed", "Packets that bypassed its bucket and were dropped", true, |l| {
+            l.bypassed.map(|n| n as f64)
+        })?;
+        links(
+            "giusto_interface_demoted",
+            "1: its threads have the lowest priority, as it overloads the host",
+            false,
+            |l| Some(f64::from(u8::from(l.demoted))),
+        )?;
         links("giusto_interface_packets_per_second", "Packets both ways, last second", false, |l| {
             Some(l.packets_per_s)
         })?;

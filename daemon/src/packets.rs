@@ -65,10 +65,12 @@ impl Packets {
 
     /// Looks after it, when something has changed or when it is `due`; returns what is wrong.
     pub(crate) fn look(&mut self, due: bool, journal: &mut Journal) -> &[String] {
-        if !self.network.changed() && !due {
+        let bound = self.network.bound(due, journal);
+        if !self.network.changed() && !due && matches!(bound, Ok(false)) {
             return &self.worries;
         }
         let mut now = self.network.check(journal);
+        now.extend(bound.err().map(|error| error.to_string()));
         let there = self.network.status().iter().filter(|link| !link.threads.is_empty()).count();
         // One that came or went: a look later, as its load has to be known.
         let changed = std::mem::replace(&mut self.there, there) != there;

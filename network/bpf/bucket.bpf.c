@@ -5,6 +5,10 @@
  * sender's own end has a queue that can hold it (fq), it is sent when its token is there, and what is for the interface
  * takes its token ahead.
  *
+ * The sender's own end is not the host's: raw sockets and XDP bypass it, and root there takes the program off. So each
+ * packet that passes the bucket there leaves tickets, one a segment, for the time at which it is released, and the
+ * host's end takes them; what has none is dropped. Segments, as what is cut there may be joined again here.
+ *
  * The algorithm is policy/bucket.h. A new rate and burst come into force with the next packet.
  */
 #include <linux/bpf.h>
@@ -32,6 +36,16 @@ struct goal {
 #define SEGMENTS 1u /* counts what a packet will be cut into, else each buffer as one */
 #define DELAYS 2u
 
+/* Tickets of the packets that are released in one piece of time: 2^PIECE ns, 4.2 ms. */
+#define PIECE 22
+#define PIECES 256u /* more than LONGEST */
+#define LATE 6u	    /* so many pieces later they have lapsed: 21 to 25 ms */
+
+struct tickets {
+	gi_u32 piece; /* the time's number */
+	gi_u32 left;
+};
+
 struct counted {
 	struct bpf_spin_lock lock;
 	gi_u32 pad;
@@ -39,6 +53,8 @@ struct counted {
 	struct gi_bucket bucket;
 	gi_u64 passed[2]; /* packets FROM the interface, TO it */
 	gi_u64 dropped[2];
+	gi_u64 bypassed; /* packets that came to the host's end without a ticket */
+	struct tickets tickets[PIECES];
 };
 
 struct {
@@ -55,12 +71,23 @@ struct {
 	__type(value, struct counted);
 } counted SEC(".maps");
 
-static __always_inline int limit(struct __sk_buff *packet, gi_u32 direction)
+static __always_inline gi_u32 segments(struct __sk_buff *packet)
+{
+	gi_u32 size = packet->gso_size;
+
+	if (packet->gso_segs)
+		return packet->gso_segs;
+	return size ? (packet->len + size - 1) / size : 1; /* a raw socket need not say */
+}
+
+static __always_inline int limit(struct __sk_buff *packet, gi_u32 direction, int leave)
 {
 	gi_u64 version, num, den, burst, tokens, now;
-	gi_u32 zero = 0, how;
+	gi_u32 zero = 0, how, piece, size = segments(packet);
 	struct goal *to = bpf_map_lookup_elem(&goal, &zero);
 	struct counted *c = bpf_map_lookup_elem(&counted, &zero);
+	struct gi_bucket next;
+	struct tickets *tickets;
 	gi_s64 release = -1;
 
 	if (!to || !c)
@@ -74,7 +101,7 @@ static __always_inline int limit(struct __sk_buff *packet, gi_u32 direction)
 	bpf_spin_unlock(&to->lock);
 	if (!version)
 		return TC_ACT_UNSPEC;
-	tokens = how & SEGMENTS && packet->gso_segs ? packet->gso_segs : 1;
+	tokens = how & SEGMENTS ? size : 1;
 	now = bpf_ktime_get_ns();
 	bpf_spin_lock(&c->lock);
 	if (!c->version)
@@ -82,14 +109,27 @@ static __always_inline int limit(struct __sk_buff *packet, gi_u32 direction)
 	else if (c->version != version)
 		gi_bucket_set(&c->bucket, num, den, burst, now);
 	c->version = version;
-	if (!(how & DELAYS))
-		release = gi_bucket_admit(&c->bucket, tokens, now) ? (gi_s64)now : -1;
-	else if (c->bucket.at <= now + LONGEST)
-		release = gi_bucket_take(&c->bucket, tokens, now);
-	if (release >= 0)
+	next = c->bucket;
+	if (how & DELAYS)
+		release = gi_bucket_take(&next, tokens, now);
+	else if (gi_bucket_admit(&next, tokens, now))
+		release = now;
+	if (release > (gi_s64)(now + LONGEST))
+		release = -1;
+	if (release >= 0) {
+		c->bucket = next;
 		c->passed[direction]++;
-	else
+	} else {
 		c->dropped[direction]++;
+	}
+	if (leave && release >= 0) {
+		piece = release >> PIECE;
+		tickets = &c->tickets[piece % PIECES];
+		if (tickets->piece != piece)
+			tickets->left = 0;
+		tickets->piece = piece;
+		tickets->left += size;
+	}
 	bpf_spin_unlock(&c->lock);
 	if (release < 0)
 		return TC_ACT_SHOT;
@@ -103,20 +143,45 @@ static __always_inline int limit(struct __sk_buff *packet, gi_u32 direction)
 SEC("classifier")
 int giusto_from(struct __sk_buff *packet)
 {
-	return limit(packet, FROM);
+	return limit(packet, FROM, 0);
 }
 
 SEC("classifier")
 int giusto_to(struct __sk_buff *packet)
 {
-	return limit(packet, TO);
+	return limit(packet, TO, 0);
 }
 
 /* At the sender's own end, where only the sender pays for what is dropped. */
 SEC("classifier")
 int giusto_sent(struct __sk_buff *packet)
 {
-	return limit(packet, FROM);
+	return limit(packet, FROM, 1);
+}
+
+/* At the host's end of what was sent there. */
+SEC("classifier")
+int giusto_arrived(struct __sk_buff *packet)
+{
+	gi_u32 zero = 0, back, piece = bpf_ktime_get_ns() >> PIECE, size = segments(packet), some;
+	struct counted *c = bpf_map_lookup_elem(&counted, &zero);
+	struct tickets *tickets;
+
+	if (!c)
+		return TC_ACT_UNSPEC;
+	bpf_spin_lock(&c->lock);
+	/* The oldest first: they lapse first. */
+	for (back = LATE; back-- > 0 && size;) {
+		tickets = &c->tickets[(piece - back) % PIECES];
+		if (tickets->piece != piece - back)
+			continue;
+		some = tickets->left < size ? tickets->left : size;
+		tickets->left -= some;
+		size -= some;
+	}
+	c->bypassed += size > 0;
+	bpf_spin_unlock(&c->lock);
+	return size ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -34,9 +34,9 @@ struct Goal {
     burst: u64,
 }
 
-/// `struct counted`; `bucket` is `struct gi_bucket`.
+/// `struct counted`; `bucket` is `struct gi_bucket`, and each of `tickets` a `struct tickets`.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Counted {
     lock: u32,
     pad: u32,
@@ -44,6 +44,20 @@ struct Counted {
     bucket: [u64; 6],
     passed: [u64; 2],
     dropped: [u64; 2],
+    bypassed: u64,
+    tickets: [[u32; 2]; 256],
+}
+
+/// Packets of an interface so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// That its bucket let through, and that it dropped.
+    pub(crate) passed: u64,
+    pub(crate) dropped: u64,
+    /// That came to the host's end without having passed the bucket at the sender's own.
+    pub(crate) bypassed: u64,
+    /// Sent by it and dropped at the host's cost.
+    pub(crate) refused: u64,
 }
 
 // SAFETY: whole words without padding.
@@ -166,13 +180,16 @@ impl Packets {
         Ok(())
     }
 
-    /// Packets that it let through and that it dropped so far.
-    pub(crate) fn counts(&self) -> (u64, u64) {
+    pub(crate) fn counts(&self) -> Counts {
         let read = || -> Option<Counted> {
             Array::<_, Counted>::try_from(self.ebpf.map("counted")?).ok()?.get(&0, BPF_F_LOCK).ok()
         };
-        let counted = read().unwrap_or_default();
-        (counted.passed.iter().sum(), counted.dropped.iter().sum())
+        read().map_or(Counts::default(), |counted| Counts {
+            passed: counted.passed.iter().sum(),
+            dropped: counted.dropped.iter().sum(),
+            bypassed: counted.bypassed,
+            refused: if self.limit == Limit::Drop { counted.dropped[0] } else { counted.bypassed },
+        })
     }
 }
 

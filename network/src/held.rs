@@ -1,8 +1,9 @@
 //! One interface of the plan in force: found, settled, looked after, let go.
 
-use crate::bucket::Packets;
+use crate::bucket::{Counts, Packets};
 use crate::end::{self, Needs};
 use crate::namespace::{Namespace, Neighbours};
+use crate::overrun::{Overrun, Work};
 use crate::proof::{Meter, Proof};
 use crate::route::Seen;
 use crate::tc::Direction;
@@ -29,8 +30,20 @@ pub(crate) struct Goal {
     pub(crate) priority: Option<u8>,
     pub(crate) bucket: Option<Bucket>,
     pub(crate) unit: PacketUnit,
+    /// What processing a packet takes, in ns.
+    pub(crate) cost: u64,
     /// Whether it was promised something.
     pub(crate) promised: bool,
+}
+
+impl Goal {
+    /// Packets that its bucket lets through in a second at most.
+    pub(crate) fn a_second(&self) -> Option<u64> {
+        let bucket = self.bucket.as_ref()?;
+        let ((events, ns), (depth, parts)) = (bucket.rate.fraction(), bucket.depth.fraction());
+        let rate = u128::from(events) * 1_000_000_000 / u128::from(ns.max(1));
+        Some(u64::try_from(rate).unwrap_or(u64::MAX).saturating_add(depth / parts.max(1)))
+    }
 }
 
 /// What is there.
@@ -57,6 +70,12 @@ pub(crate) struct Held {
     pub(crate) bucket: Option<Packets>,
     /// What is wrong with it.
     pub(crate) worry: Option<String>,
+    overrun: Overrun,
+    /// Strays at the last look, and whether there are more: its bucket may have been taken off.
+    bypassed: u64,
+    astray: bool,
+    /// Whether its threads have the lowest priority, as it makes the host work more than its bucket allows.
+    pub(crate) demoted: bool,
     undos: Vec<Undo>,
     /// When to try again, and how long after that.
     retry: Option<(Instant, Duration)>,
@@ -88,7 +107,19 @@ impl Recorder for Remember<'_> {
 
 impl Held {
     pub(crate) fn new(goal: Goal) -> Held {
-        Held { goal, there: None, bucket: None, worry: None, undos: vec![], retry: None, looked: Instant::now() }
+        Held {
+            goal,
+            there: None,
+            bucket: None,
+            worry: None,
+            overrun: Overrun::default(),
+            bypassed: 0,
+            astray: false,
+            demoted: false,
+            undos: vec![],
+            retry: None,
+            looked: Instant::now(),
+        }
     }
 
     /// Puts everything in force that is not. Errors: the first one; what can be in force nevertheless is.
@@ -130,7 +161,7 @@ impl Held {
             Kind::Veth(index, id) => veth(around, &link, &seen, (index, id), is_vif, self.bucket.as_mut(), &mut record),
         };
         let found = found?;
-        let attributes = Attributes::of(self.goal.priority, self.goal.core);
+        let attributes = attributes(&self.goal, self.demoted);
         let threads: BTreeSet<Thread> = found.from.iter().chain(&found.to).copied().collect();
         let threads: Vec<Thread> = threads.into_iter().collect();
         end::schedule(&name, &threads, &attributes, &mut record)?;
@@ -160,7 +191,7 @@ impl Held {
         let now = Instant::now();
         let due = match self.retry {
             Some((at, _)) => event || now >= at,
-            None => event || now - self.looked >= LOOK || !self.is_in_force(),
+            None => event || std::mem::take(&mut self.astray) || now - self.looked >= LOOK || !self.is_in_force(),
         };
         if due {
             match self.hold(around, record) {
@@ -187,7 +218,7 @@ impl Held {
 
     /// Whether its threads live and have what they are to have.
     fn is_in_force(&self) -> bool {
-        let goal = Attributes::of(self.goal.priority, self.goal.core);
+        let goal = attributes(&self.goal, self.demoted);
         self.there.as_ref().is_some_and(|there| {
             there.threads().iter().all(|thread| thread.alive() && thread.attributes().is_ok_and(|now| now == goal))
         })
@@ -197,8 +228,60 @@ impl Held {
     pub(crate) fn reschedule(&mut self, record: &mut dyn Recorder) -> Result<(), Error> {
         let Some(there) = &self.there else { return Ok(()) };
         let mut record = Remember { own: &mut self.undos, record };
-        let attributes = Attributes::of(self.goal.priority, self.goal.core);
+        let attributes = attributes(&self.goal, self.demoted);
         end::schedule(&self.goal.name, &there.threads(), &attributes, &mut record)
+    }
+
+    /// Gives its threads the lowest priority while it makes the host work more than its bucket allows: drop more packets than the
+    /// bucket lets through, or process for twice the time that those take. Returns whether that has changed. `time`: the
+    /// processor time of its threads is looked at, too.
+    pub(crate) fn bound(&mut self, time: bool, record: &mut dyn Recorder) -> Result<bool, Error> {
+        let (Some(_), Some(bucket), Some(allowed)) = (self.goal.priority, &self.bucket, self.goal.a_second()) else {
+            return Ok(false);
+        };
+        let now = Instant::now();
+        let counts = bucket.counts();
+        self.overrun.see(Work::Refused, counts.refused, allowed, now);
+        if time {
+            self.astray = std::mem::replace(&mut self.bypassed, counts.bypassed) != counts.bypassed;
+        }
+        if let Some(there) = self.there.as_ref().filter(|_| time) {
+            let ran = there.threads().iter().map(|thread| thread.cpu_time_ns()).sum();
+            self.overrun.see(Work::Time, ran, allowed.saturating_mul(self.goal.cost).saturating_mul(2), now);
+        }
+        let demoted = self.overrun.is_demoted(now);
+        if demoted == self.demoted {
+            return Ok(false);
+        }
+        self.demoted = demoted;
+        if let Some(there) = &mut self.there {
+            there.meters = [Meter::default(), Meter::default()]; // what waited for them proves nothing
+        }
+        self.reschedule(record).map(|()| true)
+    }
+
+    /// What is wrong with it, in words.
+    pub(crate) fn worries(&self) -> Vec<String> {
+        let name = &self.goal.name;
+        let mut all: Vec<String> = self.worry.iter().cloned().collect();
+        if let (false, Proof::NotMoved { why }) = (self.demoted, self.proof()) {
+            all.push(format!("{name}: {why}"));
+        }
+        if self.demoted {
+            let Counts { bypassed, refused, .. } = self.bucket.as_ref().map(Packets::counts).unwrap_or_default();
+            let how = match bypassed {
+                0 => format!(
+                    "its packets took twice the planned time, or more of them ({refused} so far) had to be dropped than its bucket \
+                     lets through"
+                ),
+                bypassed => format!("{bypassed} packets bypassed its bucket and were dropped"),
+            };
+            all.push(format!(
+                "{name} overloads the host: {how}; its threads have the lowest priority until that ends, so its promise is not kept; \
+                 look for raw sockets, floods and slow packet filters in its service"
+            ));
+        }
+        all
     }
 
     /// Undoes what was done to it; returns what could not be undone.
@@ -219,6 +302,13 @@ impl Held {
             None => Proof::Idle,
         }
     }
+}
+
+fn attributes(goal: &Goal, demoted: bool) -> Attributes {
+    if demoted {
+        return Attributes::lowest(goal.core);
+    }
+    Attributes::of(goal.priority, goal.core)
 }
 
 impl There {
@@ -338,7 +428,10 @@ fn veth(
     match (namespace, peer) {
         (Some(namespace), Some(peer)) => {
             let far = namespace.link(&peer);
-            bucket.map_or(Ok(()), |bucket| bucket.attach_sent(namespace, &far, record))?;
+            if let Some(bucket) = bucket {
+                bucket.attach_sent(namespace, &far, record)?;
+                bucket.attach(home, link, &[Direction::Arrived], record)?;
+            }
             let claimed = around.claimed.iter().chain(&found.from).copied().collect();
             let threads =
                 end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif }, &claimed, record);

@@ -13,6 +13,7 @@ mod held;
 mod link;
 mod namespace;
 mod network;
+mod overrun;
 mod proof;
 pub mod rebalance;
 mod route;

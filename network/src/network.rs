@@ -44,6 +44,10 @@ pub struct LinkStatus {
     pub passed: Option<u64>,
     /// Packets that it dropped.
     pub dropped: Option<u64>,
+    /// Packets that bypassed the bucket at the sender's own end, and were dropped at the host's.
+    pub bypassed: Option<u64>,
+    /// Whether its threads have the lowest priority, as it makes the host work more than its bucket allows.
+    pub demoted: bool,
     /// Packets in the last second, both ways.
     pub packets_per_s: f64,
     /// What is wrong, with what to do.
@@ -124,6 +128,20 @@ impl Network {
         self.event
     }
 
+    /// Looks whether an interface makes the host work more than its bucket allows, and gives its threads the lowest
+    /// priority while it does. Returns whether that has changed for any. Call it ten times a second; O(interfaces). `time`: their
+    /// processor time is looked at, too, as may be once a second. Errors: a thread cannot be given its priority.
+    pub fn bound(&mut self, time: bool, record: &mut dyn Recorder) -> Result<bool, Error> {
+        let (mut any, mut first) = (false, Ok(()));
+        for held in &mut self.held {
+            match held.bound(time, record) {
+                Ok(changed) => any |= changed,
+                Err(error) => first = first.and(Err(error)),
+            }
+        }
+        first.map(|()| any)
+    }
+
     /// Looks after everything: what events, ended threads or others have undone is done again. Call it ten times a second or less. Returns
     /// what is wrong.
     pub fn check(&mut self, record: &mut dyn Recorder) -> Vec<String> {
@@ -135,11 +153,7 @@ impl Network {
             let around = Around { home: &self.home, neighbours: &neighbours, claimed };
             self.held[index].check(&around, event, record);
         }
-        let wrong = |held: &Held| match held.proof() {
-            Proof::NotMoved { why } => Some(format!("{}: {why}", held.goal.name)),
-            _ => None,
-        };
-        self.held.iter().flat_map(|held| held.worry.clone().into_iter().chain(wrong(held))).collect()
+        self.held.iter().flat_map(Held::worries).collect()
     }
 
     /// Moves interfaces to other cores where the loads measured since the last call say that it is worth it. Call it when an interface came
@@ -233,14 +247,18 @@ fn status(held: &Held) -> LinkStatus {
         threads: held.there.iter().flat_map(|there| there.threads()).map(|thread| thread.tid).collect(),
         proof: held.proof(),
         limit: held.bucket.as_ref().map_or(Limit::None, |bucket| bucket.limit),
-        passed: counts.map(|(passed, _)| passed),
-        dropped: counts.map(|(_, dropped)| dropped),
+        passed: counts.map(|counts| counts.passed),
+        dropped: counts.map(|counts| counts.dropped),
+        bypassed: counts.map(|counts| counts.bypassed),
+        demoted: held.demoted,
         packets_per_s: held.there.as_ref().map_or(0.0, |there| there.a_second),
         warning: held.worry.clone(),
     }
 }
 
 fn goals(plan: &NetworkPlan) -> Vec<Goal> {
+    let (packets, ns) = plan.capacity.fraction();
+    let cost = ns.div_ceil(packets.max(1));
     let uplinks = plan.uplinks.iter().map(|uplink| Goal {
         name: uplink.uplink.name.clone(),
         vif: None,
@@ -249,6 +267,7 @@ fn goals(plan: &NetworkPlan) -> Vec<Goal> {
         priority: Some(uplink.priority),
         bucket: None, // what arrives is taken to keep to it
         unit: plan.count,
+        cost,
         promised: false,
     });
     let vifs = plan.vifs.iter().map(|vif| Goal {
@@ -259,6 +278,7 @@ fn goals(plan: &NetworkPlan) -> Vec<Goal> {
         priority: vif.priority,
         bucket: vif.bucket,
         unit: plan.count,
+        cost,
         promised: !vif.promise.is_empty(),
     });
     uplinks.chain(vifs).collect()

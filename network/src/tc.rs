@@ -29,10 +29,12 @@ pub enum Direction {
     To,
     /// As [`Direction::From`], at its own end.
     Sent,
+    /// What comes from its own end to the host's: only what was let through there goes on.
+    Arrived,
 }
 
 impl Direction {
-    pub(crate) const ALL: [Direction; 3] = [Direction::From, Direction::To, Direction::Sent];
+    pub(crate) const ALL: [Direction; 4] = [Direction::From, Direction::To, Direction::Sent, Direction::Arrived];
 
     /// The program's name in bpf/bucket.bpf.c, and that of the filter.
     pub(crate) fn program(self) -> &'static str {
@@ -40,12 +42,13 @@ impl Direction {
             Direction::From => "giusto_from",
             Direction::To => "giusto_to",
             Direction::Sent => "giusto_sent",
+            Direction::Arrived => "giusto_arrived",
         }
     }
 
     fn parent(self) -> TcHandle {
         let minor = match self {
-            Direction::From => TcHandle::MIN_INGRESS,
+            Direction::From | Direction::Arrived => TcHandle::MIN_INGRESS,
             Direction::To | Direction::Sent => TcHandle::MIN_EGRESS,
         };
         TcHandle { major: u16::MAX, minor }

@@ -34,6 +34,11 @@ impl Attributes {
         let policy = if priority.is_some() { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
         Attributes { policy, priority: priority.map_or(0, i32::from), cores: vec![core] }
     }
+
+    /// The lowest priority on one core.
+    pub(crate) fn lowest(core: u32) -> Attributes {
+        Attributes { policy: libc::SCHED_IDLE, priority: 0, cores: vec![core] }
+    }
 }
 
 impl Thread {

@@ -5,6 +5,7 @@
 //! was skipped. `GIUSTO_SOAK=1` makes the random part longer, `GIUSTO_SEED` chooses it.
 
 mod actors;
+mod attacks;
 mod bucket;
 mod deaths;
 mod parts;
@@ -20,7 +21,7 @@ use std::{env, fs, process};
 type Part = (&'static str, fn());
 
 fn all() -> Vec<Part> {
-    [parts::ALL, bucket::ALL, refusals::ALL, deaths::ALL, soak::ALL].concat()
+    [parts::ALL, bucket::ALL, attacks::ALL, refusals::ALL, deaths::ALL, soak::ALL].concat()
 }
 
 fn main() {

@@ -19,6 +19,8 @@ pub struct CheckedInterface {
     pub bound: Duration,
     /// Interfaces above it on its core.
     pub above: usize,
+    /// What the bound takes for granted, and what makes it so.
+    pub rests_on: Vec<String>,
 }
 
 /// Threads with real-time priorities run no longer in a second, or the kernel stops them.
@@ -148,8 +150,34 @@ fn bounded(
     }
     match vif.promise.iter().find(|point| point.within < bound) {
         Some(broken) => Err(Broken::new(format!("the promise of '{}'", vif.name), broken, bound)),
-        None => Ok(CheckedInterface { on: network.on.clone(), name: vif.name.clone(), bound, above: above.len() }),
+        None => Ok(CheckedInterface {
+            on: network.on.clone(),
+            name: vif.name.clone(),
+            bound,
+            above: above.len(),
+            rests_on: rests_on(network, vif, &above),
+        }),
     }
+}
+
+fn rests_on(network: &NetworkPlan, vif: &VifPlan, above: &[&Thread<'_>]) -> Vec<String> {
+    let is_uplink = |thread: &&&Thread<'_>| network.uplinks.iter().any(|one| one.uplink.name == thread.name);
+    let (uplinks, vifs): (Vec<&&Thread<'_>>, Vec<&&Thread<'_>>) = above.iter().partition(is_uplink);
+    let buckets = [vif.name.as_str()].into_iter().chain(vifs.iter().map(|thread| thread.name));
+    let mut all = vec![
+        format!(
+            "the buckets of {}: enforced at the host's end, whatever their services do; one that overloads the host loses its priority",
+            buckets.collect::<Vec<_>>().join(", ")
+        ),
+        format!("a capacity of {}: measured or declared, and not checked", network.capacity),
+    ];
+    all.extend(uplinks.iter().map(|uplink| {
+        format!(
+            "at most {} and bursts of {} at {}: nothing enforces it",
+            uplink.bucket.rate, uplink.bucket.depth, uplink.name
+        )
+    }));
+    all
 }
 
 /// What a core needs for that which a bucket lets through in `window` ns, in ns.

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""The Rust tests of all rooms, by their programs, so that those which need the machine run alone and the others beside something.
+
+    tests/rooms.py                 all
+    tests/rooms.py machine         those of rooms that enforce, or measure time
+    tests/rooms.py computing       all others, and the examples in the documentation
+
+Where this is root: compute's `real` and the daemon's `kinds` take the last core, one after the other. All are built at once: features
+are the same whatever is run.
+"""
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MACHINE = {"agent", "cgroup", "compute", "daemon", "measure", "network"}
+CARGO = ["cargo", "test", "--release", "--workspace", "--locked", "--quiet"]
+
+
+def programs():
+    """(folder, program, its name) of each test program."""
+    built = subprocess.run([*CARGO, "--no-run", "--message-format=json"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if built.returncode:
+        sys.exit(built.returncode)
+    for line in built.stdout.splitlines():
+        artifact = json.loads(line)
+        if artifact.get("executable") and artifact["profile"]["test"]:
+            folder = Path(artifact["manifest_path"]).parent
+            yield folder, artifact["executable"], f"{folder.name} {artifact['target']['name']}"
+
+
+def main(which):
+    failed = []
+    for folder, program, name in sorted(programs(), key=lambda one: one[2]):
+        if which in ("machine", "computing") and (folder.name in MACHINE) != (which == "machine"):
+            continue
+        begin = time.monotonic()
+        done = subprocess.run([program, "--quiet"], cwd=folder)
+        print(f"{name}: {'passed' if done.returncode == 0 else 'FAILED'} in {time.monotonic() - begin:.1f} s", flush=True)
+        if done.returncode:
+            failed.append(f"{name}: (cd {folder.relative_to(ROOT)} && {program})")
+    if which != "machine" and subprocess.run([*CARGO, "--doc"], cwd=ROOT).returncode:
+        failed.append("examples in the documentation: " + " ".join([*CARGO, "--doc"]))
+    for one in failed:
+        print(f"FAILED {one}")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "all")
