@@ -46,7 +46,8 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as s:
     s.bind(('eth0', 0x800))
     end = time.monotonic() + 2
     while time.monotonic() < end:
-        for i in range(100): s.send(b'\\xff' * 12 + b'\\x08\\x00' + b'x' * 60)"""
+        try: s.send(b'\\xff' * 12 + b'\\x08\\x00' + b'x' * 60)
+        except OSError: pass # its ring is full"""
 
 
 def run(*words, **options):
