@@ -1,8 +1,10 @@
-//! Compiles the packet bucket (bpf/bucket.bpf.c) for the kernel.
+//! Compiles the packet bucket and what sorts arrivals (bpf/) for the kernel.
 
 #[path = "../policy/bpf_build.rs"]
 mod bpf_build;
 
 fn main() {
-    bpf_build::compile("bucket", &["../policy/bucket.h"], &["../policy"]);
+    for name in ["bucket", "uplink"] {
+        bpf_build::compile(name, &["../policy/bucket.h"], &["../policy"]);
+    }
 }

@@ -211,7 +211,7 @@ fn program(ebpf: &mut Ebpf, direction: Direction) -> Result<i32, aya::EbpfError>
 }
 
 /// With what the kernel said, which is at the end of a chain.
-fn broken(doing: &str, error: aya::EbpfError) -> Error {
+pub(crate) fn broken(doing: &str, error: aya::EbpfError) -> Error {
     let mut cause: &dyn std::error::Error = &error;
     let mut text = error.to_string();
     while let Some(next) = cause.source() {
@@ -226,8 +226,16 @@ fn broken(doing: &str, error: aya::EbpfError) -> Error {
     Error::Kernel { doing: doing.into(), source: io::Error::other(text) }
 }
 
-/// In the integers of policy/bucket.h; the burst rounded down by less than a millionth of a packet.
-fn goal(name: &str, bucket: &Bucket, unit: PacketUnit, version: u64) -> Result<Goal, Error> {
+/// A rate and a burst as policy/bucket.h counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Integers {
+    pub(crate) num: u64,
+    pub(crate) den: u64,
+    pub(crate) burst: u64,
+}
+
+/// The burst is rounded down by less than a millionth of a packet.
+pub(crate) fn in_integers(name: &str, bucket: &Bucket) -> Result<Integers, Error> {
     let refused = |what: String| Error::Plan { name: name.into(), what };
     let (events, ns) = bucket.rate.fraction();
     let (num, den) = (u128::from(events) * 1_000_000_000, u128::from(ns));
@@ -244,8 +252,13 @@ fn goal(name: &str, bucket: &Bucket, unit: PacketUnit, version: u64) -> Result<G
             bucket.depth
         )));
     }
+    Ok(Integers { num: num as u64, den: den as u64, burst: burst as u64 })
+}
+
+fn goal(name: &str, bucket: &Bucket, unit: PacketUnit, version: u64) -> Result<Goal, Error> {
+    let Integers { num, den, burst } = in_integers(name, bucket)?;
     let how = if unit == PacketUnit::Segment { SEGMENTS } else { 0 };
-    Ok(Goal { lock: 0, how, version, num: num as u64, den: den as u64, burst: burst as u64 })
+    Ok(Goal { lock: 0, how, version, num, den, burst })
 }
 
 fn gcd(a: u128, b: u128) -> u128 {
@@ -268,6 +281,8 @@ pub enum Limit {
     DropSent,
     /// What is sent waits for its token at the sender's own end.
     Delay,
+    /// Of an uplink: what arrives beyond its bucket, or for none of the high class, is processed after all others.
+    Sort,
 }
 
 impl fmt::Display for Limit {
@@ -277,6 +292,7 @@ impl fmt::Display for Limit {
             Limit::Drop => "dropped beyond its bucket",
             Limit::DropSent => "dropped at the sender",
             Limit::Delay => "waits at the sender",
+            Limit::Sort => "sorted on arrival",
         })
     }
 }

@@ -6,6 +6,7 @@ use crate::namespace::{Namespace, Neighbours};
 use crate::overrun::{Overrun, Work};
 use crate::proof::{Meter, Proof};
 use crate::route::Seen;
+use crate::sorter::{Address, For, Sorter};
 use crate::tc::Direction;
 use crate::{vhost, Attributes, Error, Link, Recorder, Thread, Undo};
 use giusto_model::{Bucket, PacketClass, PacketUnit};
@@ -29,6 +30,8 @@ pub(crate) struct Goal {
     pub(crate) planned: Option<u8>,
     pub(crate) priority: Option<u8>,
     pub(crate) bucket: Option<Bucket>,
+    /// Of an uplink: what the high class may be sent.
+    pub(crate) arrivals: Option<Bucket>,
     pub(crate) unit: PacketUnit,
     /// What processing a packet takes, in ns.
     pub(crate) cost: u64,
@@ -51,6 +54,9 @@ impl Goal {
 pub(crate) struct There {
     pub(crate) link: Link,
     peer: Option<Link>,
+    veth: bool,
+    /// That of the card at its other end.
+    address: Option<Address>,
     /// Threads that process what it sends, and what it receives.
     pub(crate) from: Vec<Thread>,
     pub(crate) to: Vec<Thread>,
@@ -68,6 +74,9 @@ pub(crate) struct Held {
     pub(crate) goal: Goal,
     pub(crate) there: Option<There>,
     pub(crate) bucket: Option<Packets>,
+    /// Of an uplink, and why what arrives is not sorted.
+    pub(crate) sorter: Option<Sorter>,
+    unsorted: Option<String>,
     /// What is wrong with it.
     pub(crate) worry: Option<String>,
     overrun: Overrun,
@@ -111,6 +120,8 @@ impl Held {
             goal,
             there: None,
             bucket: None,
+            sorter: None,
+            unsorted: None,
             worry: None,
             overrun: Overrun::default(),
             bypassed: 0,
@@ -129,7 +140,7 @@ impl Held {
         let name = self.goal.name.clone();
         let seen = home.route.named(&name).map_err(|source| Error::kernel(format!("look for {name}"), source))?;
         let Some(seen) = seen else {
-            (self.there, self.bucket) = (None, None);
+            (self.there, self.bucket, self.sorter) = (None, None, None);
             return Err(Error::NoDevice(name));
         };
         let link = home.link(&seen);
@@ -169,6 +180,8 @@ impl Held {
         let there = self.there.get_or_insert_with(|| There {
             link,
             peer: None,
+            veth: seen.kind.as_deref() == Some("veth"),
+            address: None,
             from: vec![],
             to: vec![],
             meters: [Meter::default(), Meter::default()],
@@ -177,7 +190,7 @@ impl Held {
             a_second: 0.0,
             mark: 0,
         });
-        (there.peer, there.from, there.to) = (found.peer, found.from, found.to);
+        (there.peer, there.address, there.from, there.to) = (found.peer, found.address, found.from, found.to);
         if is_new {
             there.packets = there.cost(&seen);
             there.mark = there.packets;
@@ -260,10 +273,42 @@ impl Held {
         self.reschedule(record).map(|()| true)
     }
 
+    /// What may be sent to it before what is for the low class; `None`: it is not of the high one, or not there.
+    pub(crate) fn addressed(&self, neighbours: &BTreeMap<u32, BTreeSet<Address>>) -> Option<For> {
+        let (Some(_), Some(_), Some(bucket), Some(there)) = (&self.goal.vif, self.goal.priority, self.goal.bucket, &self.there)
+        else {
+            return None;
+        };
+        let behind = neighbours.get(&there.link.index).into_iter().flatten();
+        let addresses = there.address.iter().chain(behind).copied().collect();
+        Some(For { name: self.goal.name.clone(), bucket, addresses })
+    }
+
+    /// Sorts what arrives at an uplink; why it cannot be is told with what is wrong.
+    pub(crate) fn sort(&mut self, interfaces: &[For]) {
+        let (Some(arrivals), Some(there)) = (self.goal.arrivals, &self.there) else { return };
+        let (name, core) = (&self.goal.name, self.goal.core);
+        if self.sorter.as_ref().is_none_or(|sorter| !sorter.is_at(there.link.index, core)) {
+            self.sorter = None; // there cannot be two at a time
+            match Sorter::attach(name, there.link.index, there.veth, core) {
+                Ok(sorter) => self.sorter = Some(sorter),
+                Err(error) => self.unsorted = Some(error.to_string()),
+            }
+        }
+        if let Some(sorter) = &mut self.sorter {
+            self.unsorted = sorter.set(name, &arrivals, interfaces).err().map(|error| error.to_string());
+        }
+    }
+
     /// What is wrong with it, in words.
     pub(crate) fn worries(&self) -> Vec<String> {
         let name = &self.goal.name;
         let mut all: Vec<String> = self.worry.iter().cloned().collect();
+        if let Some(why) = &self.unsorted {
+            all.push(format!(
+                "what arrives at {name} is not limited: {why}; a flood from outside is processed before all others, and no promise is kept then"
+            ));
+        }
         if let (false, Proof::NotMoved { why }) = (self.demoted, self.proof()) {
             all.push(format!("{name}: {why}"));
         }
@@ -379,6 +424,7 @@ fn kind(home: &Namespace, link: &Link, seen: &Seen, is_vif: bool) -> Result<Kind
 #[derive(Default)]
 struct Found {
     peer: Option<Link>,
+    address: Option<Address>,
     from: Vec<Thread>,
     to: Vec<Thread>,
     /// An end that is down.
@@ -436,7 +482,7 @@ fn veth(
             let threads =
                 end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif }, &claimed, record);
             found.to = found.take(threads)?;
-            found.peer = Some(far);
+            (found.peer, found.address) = (Some(far), peer.address);
             Ok(found)
         }
         // An end that is out of reach stays as it is; if packets pass the threads by then, the proof tells.

@@ -17,6 +17,7 @@ mod overrun;
 mod proof;
 pub mod rebalance;
 mod route;
+mod sorter;
 mod tc;
 mod threads;
 mod undo;

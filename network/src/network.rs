@@ -6,10 +6,12 @@ use crate::namespace::{Namespace, Neighbours};
 use crate::proof::Proof;
 use crate::rebalance::{may_move, priorities, worthwhile, Move, Ranked, Vif};
 use crate::route::Events;
+use crate::sorter::For;
 use crate::{Error, Recorder, Thread};
 use giusto_model::{NetworkPlan, PacketClass};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 /// Interfaces of a plan with their threads and buckets. Dropping it changes nothing: the recorder's records are the way back.
 pub struct Network {
@@ -18,7 +20,12 @@ pub struct Network {
     event: bool,
     cores: Vec<u32>,
     held: Vec<Held>,
+    /// When uplinks were told last what is for which interface.
+    sorted: Instant,
 }
+
+/// How often they are, at least.
+const SORTED: Duration = Duration::from_secs(2);
 
 /// How an interface stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,7 +69,7 @@ impl Network {
     pub fn apply(plan: &NetworkPlan, record: &mut dyn Recorder) -> Result<Network, Error> {
         let home = Namespace::here()?;
         let events = Events::new().map_err(|source| Error::kernel("listen to changes of interfaces", source))?;
-        let mut network = Network { home, events, event: false, cores: vec![], held: vec![] };
+        let mut network = Network { home, events, event: false, cores: vec![], held: vec![], sorted: Instant::now() };
         match network.set(plan, record) {
             Ok(()) => Ok(network),
             Err(error) => {
@@ -106,6 +113,7 @@ impl Network {
                 }
             }
         }
+        self.sort();
         self.held.sort_by_key(|held| order.iter().position(|name| *name == held.goal.name));
         if let (Some(why), Ok(())) = (failed.pop(), &first) {
             return Err(Error::kernel("let an interface go", std::io::Error::other(why)));
@@ -153,7 +161,22 @@ impl Network {
             let around = Around { home: &self.home, neighbours: &neighbours, claimed };
             self.held[index].check(&around, event, record);
         }
+        if event || self.sorted.elapsed() >= SORTED {
+            self.sort();
+        }
         self.held.iter().flat_map(Held::worries).collect()
+    }
+
+    /// Tells uplinks what is for interfaces of the high class.
+    fn sort(&mut self) {
+        self.sorted = Instant::now();
+        if self.held.iter().all(|held| held.goal.arrivals.is_none()) {
+            return;
+        }
+        // Without them, what cards say.
+        let neighbours = self.home.route.neighbours().unwrap_or_default();
+        let interfaces: Vec<For> = self.held.iter().filter_map(|held| held.addressed(&neighbours)).collect();
+        self.held.iter_mut().for_each(|held| held.sort(&interfaces));
     }
 
     /// Moves interfaces to other cores where the loads measured since the last call say that it is worth it. Call it when an interface came
@@ -237,6 +260,7 @@ impl Network {
 
 fn status(held: &Held) -> LinkStatus {
     let goal = &held.goal;
+    let arrived = held.sorter.as_ref().map(|sorter| sorter.arrived());
     let counts = held.bucket.as_ref().map(|bucket| bucket.counts());
     LinkStatus {
         name: goal.name.clone(),
@@ -246,9 +270,12 @@ fn status(held: &Held) -> LinkStatus {
         priority: goal.priority,
         threads: held.there.iter().flat_map(|there| there.threads()).map(|thread| thread.tid).collect(),
         proof: held.proof(),
-        limit: held.bucket.as_ref().map_or(Limit::None, |bucket| bucket.limit),
-        passed: counts.map(|counts| counts.passed),
-        dropped: counts.map(|counts| counts.dropped),
+        limit: match (&held.sorter, &held.bucket) {
+            (Some(_), _) => Limit::Sort,
+            (None, bucket) => bucket.as_ref().map_or(Limit::None, |bucket| bucket.limit),
+        },
+        passed: counts.map(|counts| counts.passed).or(arrived.map(|arrived| arrived.passed)),
+        dropped: counts.map(|counts| counts.dropped).or(arrived.map(|arrived| arrived.dropped)),
         bypassed: counts.map(|counts| counts.bypassed),
         demoted: held.demoted,
         packets_per_s: held.there.as_ref().map_or(0.0, |there| there.a_second),
@@ -265,7 +292,8 @@ fn goals(plan: &NetworkPlan) -> Vec<Goal> {
         core: uplink.core,
         planned: Some(uplink.priority),
         priority: Some(uplink.priority),
-        bucket: None, // what arrives is taken to keep to it
+        bucket: None,
+        arrivals: Some(uplink.uplink.bucket),
         unit: plan.count,
         cost,
         promised: false,
@@ -277,6 +305,7 @@ fn goals(plan: &NetworkPlan) -> Vec<Goal> {
         planned: vif.priority,
         priority: vif.priority,
         bucket: vif.bucket,
+        arrivals: None,
         unit: plan.count,
         cost,
         promised: !vif.promise.is_empty(),

@@ -1,12 +1,15 @@
 //! Routing netlink: questions with their answers, over a socket that belongs to one network namespace.
 
+use crate::sorter::Address;
 use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
-use netlink_packet_route::RouteNetlinkMessage as Message;
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE};
 use netlink_sys::{Socket, SocketAddr};
 use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -33,6 +36,8 @@ pub(crate) struct Seen {
     pub(crate) link: Option<(u32, Option<i32>)>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
+    /// That of its card.
+    pub(crate) address: Option<Address>,
 }
 
 impl Asking {
@@ -147,6 +152,29 @@ impl Asking {
         }
     }
 
+    /// Addresses that are behind each interface, by its number: what bridges have learnt, and neighbours.
+    pub(crate) fn neighbours(&self) -> io::Result<BTreeMap<u32, BTreeSet<Address>>> {
+        let mut found = BTreeMap::<u32, BTreeSet<Address>>::new();
+        for family in [AddressFamily::Bridge, AddressFamily::Unspec] {
+            let mut message = NeighbourMessage::default();
+            message.header.family = family;
+            for answer in self.ask(Message::GetNeighbour(message), NLM_F_DUMP)? {
+                let Message::NewNeighbour(neighbour) = answer else { continue };
+                if family == AddressFamily::Bridge && neighbour.header.state == NeighbourState::Permanent {
+                    continue; // its own
+                }
+                let addresses = neighbour.attributes.iter().filter_map(|attribute| match attribute {
+                    NeighbourAttribute::LinkLayerAddress(bytes) if family == AddressFamily::Bridge => Address::card(bytes),
+                    NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)) => Some(Address::ip((*ip).into())),
+                    NeighbourAttribute::Destination(NeighbourAddress::Inet6(ip)) => Some(Address::ip((*ip).into())),
+                    _ => None,
+                });
+                found.entry(neighbour.header.ifindex).or_default().extend(addresses);
+            }
+        }
+        Ok(found)
+    }
+
     /// The id by which this namespace knows the one behind `namespace`; `None`: it has none.
     pub(crate) fn id_of(&self, namespace: RawFd) -> io::Result<Option<i32>> {
         let mut message = NsidMessage::default();
@@ -180,6 +208,7 @@ fn seen(message: LinkMessage) -> Seen {
     for attribute in message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => seen.name = name,
+            LinkAttribute::Address(bytes) => seen.address = Address::card(&bytes),
             LinkAttribute::Link(index) => link = Some(index),
             LinkAttribute::LinkNetNsId(id) => namespace = Some(id),
             LinkAttribute::Stats64(stats) => (seen.received, seen.sent) = (stats.rx_packets, stats.tx_packets),

@@ -12,6 +12,7 @@ mod parts;
 mod refusals;
 mod soak;
 mod stage;
+mod uplinks;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::time::Instant;
@@ -21,7 +22,7 @@ use std::{env, fs, process};
 type Part = (&'static str, fn());
 
 fn all() -> Vec<Part> {
-    [parts::ALL, bucket::ALL, attacks::ALL, refusals::ALL, deaths::ALL, soak::ALL].concat()
+    [parts::ALL, bucket::ALL, attacks::ALL, uplinks::ALL, refusals::ALL, deaths::ALL, soak::ALL].concat()
 }
 
 fn main() {

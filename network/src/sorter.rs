@@ -1,0 +1,212 @@
+//! What arrives at an uplink, sorted before the host works on it (bpf/uplink.bpf.c).
+
+use crate::bucket::{broken, in_integers, Integers};
+use crate::Error;
+use aya::maps::{Array, CpuMap, HashMap};
+use aya::programs::xdp::XdpMode;
+use aya::programs::Xdp;
+use aya::{Ebpf, EbpfLoader, Pod};
+use giusto_model::{Bucket, Rate, Tokens};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+const BPF_F_LOCK: u64 = 4;
+/// Packets that wait for the thread that processes those without a priority; further ones are dropped.
+pub(crate) const QUEUE: u32 = 1024;
+/// Lanes of bpf/uplink.bpf.c: the uplink's own, that of announcements, and those of interfaces.
+const UPLINK: u32 = 0;
+const ANNOUNCEMENTS: u32 = 1;
+const FIRST: u32 = 2;
+const LANES: u32 = 256;
+
+/// `struct goal`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Goal {
+    lock: u32,
+    core: u32,
+    version: u64,
+    num: u64,
+    den: u64,
+    burst: u64,
+}
+
+/// `struct lane`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Lane {
+    lock: u32,
+    pad: u32,
+    version: u64,
+    bucket: [u64; 6],
+    passed: u64,
+    beyond: u64,
+}
+
+// SAFETY: whole words without padding.
+unsafe impl Pod for Goal {}
+// SAFETY: as above.
+unsafe impl Pod for Lane {}
+
+/// Where packets are sent to: the address of a network card, or of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Address([u8; 16]);
+
+impl Address {
+    /// Of a network card; `None`: of several, or of none.
+    pub(crate) fn card(bytes: &[u8]) -> Option<Address> {
+        let card: [u8; 6] = bytes.try_into().ok()?;
+        let mut address = [0; 16];
+        address[..6].copy_from_slice(&card);
+        (card[0] & 1 == 0 && card != [0; 6]).then_some(Address(address))
+    }
+
+    pub(crate) fn ip(ip: IpAddr) -> Address {
+        Address(match ip {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+            IpAddr::V6(ip) => ip.octets(),
+        })
+    }
+}
+
+/// An interface of the high class: what may come for it, and its addresses.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct For {
+    pub(crate) name: String,
+    pub(crate) bucket: Bucket,
+    pub(crate) addresses: Vec<Address>,
+}
+
+/// Packets that came to an uplink so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    /// Processed in the uplink's thread.
+    pub(crate) passed: u64,
+    /// Of those for the others, dropped or still waiting.
+    pub(crate) dropped: u64,
+}
+
+/// Sorts, until it is dropped: the kernel takes it off then, also when this process is killed.
+pub(crate) struct Sorter {
+    ebpf: Ebpf,
+    pub(crate) index: u32,
+    core: u32,
+    goals: BTreeMap<u32, Goal>,
+    addresses: BTreeMap<Address, u32>,
+}
+
+impl Sorter {
+    /// Puts it on interface `index` of the calling thread's namespace. Nothing has a lane yet. Errors: the kernel has no XDP, another
+    /// program is there, or not for us.
+    pub(crate) fn attach(name: &str, index: u32, veth: bool, core: u32) -> Result<Sorter, Error> {
+        let doing = || format!("sort what arrives at {name}");
+        let failed = |error: aya::EbpfError| broken(&doing(), error);
+        let cores = aya::util::nr_cpus()
+            .map_err(|(file, why)| Error::kernel(format!("read {file}"), std::io::Error::other(why.to_string())))?;
+        let mut ebpf = EbpfLoader::new()
+            .map_max_entries("others", cores as u32)
+            .load(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/uplink.bpf.o")))
+            .map_err(failed)?;
+        let no_map = |name: &str| failed(aya::maps::MapError::InvalidName { name: name.into() }.into());
+        let program = program(&mut ebpf, "giusto_taken").map_err(failed)?;
+        program.load().map_err(|error| failed(error.into()))?;
+        let taken = program.fd().and_then(|fd| Ok(fd.try_clone()?)).map_err(|error| failed(error.into()))?;
+        let others = ebpf.map_mut("others").ok_or_else(|| no_map("others"))?;
+        let mut others = CpuMap::try_from(others).map_err(|error| failed(error.into()))?;
+        others
+            .set(core, QUEUE, Some(&taken), 0)
+            .map_err(|error| Error::kernel(doing(), std::io::Error::other(error.to_string())))?;
+        let mut sorter = Sorter { ebpf, index, core, goals: BTreeMap::new(), addresses: BTreeMap::new() };
+        sorter.write(UPLINK, Integers::default(), 0)?;
+        let sort = program_of(&mut sorter.ebpf, name)?;
+        sort.load().map_err(|error| failed(error.into()))?;
+        // In the driver where it can, else after it has made a buffer of the packet. What veth makes of a buffer forgets that
+        // its checksum is still to be computed.
+        let attached = match veth {
+            true => sort.attach_to_if_index(index, XdpMode::Skb),
+            false => sort
+                .attach_to_if_index(index, XdpMode::Driver)
+                .or_else(|_| sort.attach_to_if_index(index, XdpMode::Skb)),
+        };
+        attached.map_err(|error| failed(error.into()))?;
+        Ok(sorter)
+    }
+
+    /// What may arrive, in all and for each interface of the high class; another core is where all else is processed from now on.
+    pub(crate) fn set(&mut self, name: &str, arrivals: &Bucket, interfaces: &[For]) -> Result<(), Error> {
+        self.write(UPLINK, in_integers(name, arrivals)?, self.core)?;
+        self.write(ANNOUNCEMENTS, in_integers(name, &tenth(arrivals))?, 0)?;
+        let mut goal = BTreeMap::new();
+        for (lane, one) in (FIRST..LANES).zip(interfaces) {
+            self.write(lane, in_integers(&one.name, &one.bucket)?, 0)?;
+            goal.extend(one.addresses.iter().map(|&address| (address, lane)));
+        }
+        if goal == self.addresses {
+            return Ok(());
+        }
+        let doing = || format!("tell what is for which interface at {name}");
+        let failed = |error: aya::maps::MapError| broken(&doing(), error.into());
+        let map = self.ebpf.map_mut("addresses");
+        let map = map.ok_or_else(|| failed(aya::maps::MapError::InvalidName { name: "addresses".into() }))?;
+        let mut map = HashMap::<_, [u8; 16], u32>::try_from(map).map_err(failed)?;
+        for address in self.addresses.keys().filter(|address| !goal.contains_key(address)) {
+            map.remove(&address.0).map_err(failed)?;
+        }
+        for (address, lane) in goal.iter().filter(|(address, lane)| self.addresses.get(address) != Some(lane)) {
+            map.insert(address.0, lane, 0).map_err(failed)?;
+        }
+        self.addresses = goal;
+        Ok(())
+    }
+
+    fn write(&mut self, lane: u32, to: Integers, core: u32) -> Result<(), Error> {
+        let Integers { num, den, burst } = to;
+        let known = self.goals.get(&lane).copied().unwrap_or_default();
+        let next = Goal { lock: 0, core, version: known.version, num, den, burst };
+        if next == known {
+            return Ok(());
+        }
+        let next = Goal { version: known.version + u64::from(den > 0), ..next };
+        let write = |ebpf: &mut Ebpf| -> Result<(), aya::EbpfError> {
+            let map = ebpf.map_mut("goals").ok_or(aya::maps::MapError::InvalidName { name: "goals".into() })?;
+            Ok(Array::<_, Goal>::try_from(map)?.set(lane, next, BPF_F_LOCK)?)
+        };
+        write(&mut self.ebpf).map_err(|error| broken("set the bucket of an uplink", error))?;
+        self.goals.insert(lane, next);
+        Ok(())
+    }
+
+    pub(crate) fn is_at(&self, index: u32, core: u32) -> bool {
+        (self.index, self.core) == (index, core)
+    }
+
+    pub(crate) fn arrived(&self) -> Arrived {
+        let lane = |number: u32| -> Option<Lane> {
+            Array::<_, Lane>::try_from(self.ebpf.map("lanes")?).ok()?.get(&number, BPF_F_LOCK).ok()
+        };
+        let handed = |what: u32| -> Option<u64> {
+            Array::<_, u64>::try_from(self.ebpf.map("handed")?).ok()?.get(&what, 0).ok()
+        };
+        let passed = [UPLINK, ANNOUNCEMENTS].into_iter().filter_map(lane).map(|lane| lane.passed).sum();
+        // In this order, so that none counts as dropped that is taken in between.
+        let (taken, all) = (handed(1).unwrap_or(0), handed(0).unwrap_or(0));
+        Arrived { passed, dropped: all.saturating_sub(taken) }
+    }
+}
+
+/// For requests of addresses, of a burst of one at least.
+fn tenth(bucket: &Bucket) -> Bucket {
+    let (events, ns) = bucket.rate.fraction();
+    let (depth, parts) = bucket.depth.fraction();
+    let rate = Rate::of(events, giusto_model::Duration::from_ns(ns.saturating_mul(10))).unwrap_or(bucket.rate);
+    Bucket { rate, depth: Tokens::whole((depth / parts.max(1) / 4).max(1)) }
+}
+
+fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, aya::EbpfError> {
+    let program = ebpf.program_mut(name).ok_or(aya::programs::ProgramError::NotLoaded)?;
+    Ok(program.try_into()?)
+}
+
+fn program_of<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, Error> {
+    program(ebpf, "giusto_sort").map_err(|error| broken(&format!("sort what arrives at {name}"), error))
+}

@@ -1,0 +1,94 @@
+//! What arrives at an uplink is sorted: a flood for others does not hold up what is for the high class.
+
+use crate::parts::{assert_undone, status, until_well};
+use crate::stage::{high, low, plan, Stage, Wish};
+use crate::Part;
+use giusto_model::{Bucket, NetworkPlan};
+use giusto_network::{Limit, Network};
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+pub(crate) const ALL: &[Part] = &[("arrivals are sorted", sorted), ("another program sorts already", taken)];
+
+const RATE: f64 = 2000.0;
+const BURST: f64 = 50.0;
+
+/// Guest 0 is the remote machine, guest 1 of the high class, guest 2 of the low one.
+fn with_uplink() -> NetworkPlan {
+    let guest = Wish { bucket: Some(("1000/s", "40")), ..high(1, 70, 1) };
+    let mut plan = plan(&[("v0", 90, 1)], &[guest, low(2, 1)]);
+    plan.uplinks[0].uplink.bucket = Bucket { rate: "2000/s".parse().unwrap(), depth: "50".parse().unwrap() };
+    plan
+}
+
+/// Sends as many packets as it can from guest 0 to another one; how many.
+fn flood(stage: &Stage, to: usize, length: Duration) -> u64 {
+    stage.inside(&stage.guest(0), || {
+        let socket = UdpSocket::bind("10.77.0.10:0").unwrap();
+        let (begin, mut sent) = (Instant::now(), 0);
+        while begin.elapsed() < length {
+            sent += u64::from(socket.send_to(&[7], format!("10.77.0.{}:7001", 10 + to)).is_ok());
+        }
+        sent
+    })
+}
+
+fn sorted() {
+    let stage = Stage::new(3);
+    let before = stage.snapshot();
+    stage.inside(&stage.host(), || {
+        let mut record = Vec::new();
+        let mut network = Network::apply(&with_uplink(), &mut record).unwrap();
+        until_well(&mut network, &mut record);
+        let counts = |network: &Network| {
+            let status = status(network, "v0");
+            assert_eq!(status.limit, Limit::Sort, "{status:?}");
+            (status.passed.unwrap(), status.dropped.unwrap())
+        };
+        let (passed, _) = counts(&network);
+        let sent = flood(&stage, 2, Duration::from_millis(500));
+        let (more, dropped) = counts(&network);
+        println!("  of {sent} for the low class {} were processed first, {dropped} dropped or waiting", more - passed);
+        assert!(sent > 10_000 && more - passed < 20, "{sent} {more} {passed}");
+        // Within its bucket all of it arrives, also beside a flood.
+        let (arrived, _) = std::thread::scope(|scope| {
+            let flood = scope.spawn(|| flood(&stage, 2, Duration::from_secs(1)));
+            let arrived = stage.send(0, 1, 500, Duration::from_millis(900));
+            (arrived, flood.join().unwrap())
+        });
+        let (now, _) = counts(&network);
+        println!("  500 for the high class beside a flood: {arrived} arrived, {} were processed first", now - more);
+        assert_eq!((arrived, now - more >= 500), (500, true), "{now} {more}");
+        // A flood for the high class itself is processed first as far as its bucket allows.
+        let begin = Instant::now();
+        let sent = flood(&stage, 1, Duration::from_millis(500));
+        let (last, _) = counts(&network);
+        let most = 40.0 + 1000.0 * begin.elapsed().as_secs_f64() + 20.0;
+        println!("  of {sent} for the high class {} were processed first, at most {most:.0} may", last - now);
+        assert!((last - now) as f64 <= most.min(BURST + RATE * begin.elapsed().as_secs_f64() + 20.0));
+        network.clear().unwrap();
+        assert_undone(&stage, &record, &before);
+        let link = stage.within(&stage.host(), "ip -d link show v0");
+        assert!(!link.contains("xdp"), "{link}");
+    });
+}
+
+/// It stays, and what is not limited then is told.
+fn taken() {
+    let stage = Stage::new(3);
+    stage.inside(&stage.host(), || {
+        let first = Network::apply(&with_uplink(), &mut Vec::new()).unwrap();
+        assert_eq!(status(&first, "v0").limit, Limit::Sort);
+        let mut record = Vec::new();
+        let mut network = Network::apply(&with_uplink(), &mut record).unwrap();
+        let wrong = network.check(&mut record);
+        assert!(wrong.iter().any(|text| text.contains("what arrives at v0 is not limited")), "{wrong:?}");
+        drop(first);
+        let end = Instant::now() + Duration::from_secs(10);
+        while status(&network, "v0").limit != Limit::Sort {
+            assert!(Instant::now() < end, "it is not tried again");
+            network.check(&mut record);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+}
