@@ -27,7 +27,12 @@ pub(crate) fn packets(args: &PacketsArgs) -> Result<ExitCode, Failure> {
     let network = applied?;
     let threads: Vec<u32> =
         network.status().into_iter().filter(|link| link.service.is_some()).flat_map(|link| link.threads).collect();
-    let found = flooded(&stage, Flow { from: 0, rate: None, core: other }, &threads, args.length)?;
+    let found = flooded(
+        &stage,
+        Flow { from: Place::Guest(0), to: Place::Remote, rate: None, core: other },
+        &threads,
+        args.length,
+    )?;
     if found.packets < u64::from(POLL) {
         return Err(Failure::running(format!("only {} packets passed; measure for longer with --for", found.packets)));
     }

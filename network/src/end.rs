@@ -1,6 +1,6 @@
 //! One end of an interface: its packets are polled by threads, which get what the plan says.
 
-use crate::features::{is_tso, GRO};
+use crate::features::{is_checksum, is_tso, GRO};
 use crate::namespace::Namespace;
 use crate::threads::polling;
 use crate::{Attributes, Error, Link, Recorder, Thread, Undo};
@@ -14,6 +14,8 @@ pub(crate) struct Needs {
     pub(crate) veth: bool,
     /// Its own packets are to be polled by a thread.
     pub(crate) threaded: bool,
+    /// What it sends has its checksums: XDP at the other end keeps no record of what is still to be done.
+    pub(crate) whole: bool,
 }
 
 /// Switches what differs, and returns the threads that poll it; empty where none are needed. Errors: [`Error::Down`] after all that can be
@@ -103,6 +105,7 @@ fn switch_offloads(namespace: &Namespace, link: &Link, needs: Needs, record: &mu
         let goal = match name.as_str() {
             GRO if needs.threaded => true,
             name if is_tso(name) => false,
+            name if needs.whole && is_checksum(name) => false,
             _ => return None,
         };
         (feature.free && (feature.wanted != goal || feature.active != goal)).then(|| (name.clone(), goal))

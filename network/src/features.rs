@@ -23,6 +23,11 @@ pub(crate) fn is_tso(name: &str) -> bool {
     name.starts_with("tx-tcp") && name.ends_with("segmentation")
 }
 
+/// Checksums by the interface.
+pub(crate) fn is_checksum(name: &str) -> bool {
+    name.starts_with("tx-checksum")
+}
+
 /// One offload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Feature {

@@ -54,7 +54,8 @@ impl Goal {
 pub(crate) struct There {
     pub(crate) link: Link,
     peer: Option<Link>,
-    veth: bool,
+    /// Whether it is an end of a veth pair whose other end is out of reach.
+    apart: bool,
     /// That of the card at its other end.
     address: Option<Address>,
     /// Threads that process what it sends, and what it receives.
@@ -180,7 +181,7 @@ impl Held {
         let there = self.there.get_or_insert_with(|| There {
             link,
             peer: None,
-            veth: seen.kind.as_deref() == Some("veth"),
+            apart: false,
             address: None,
             from: vec![],
             to: vec![],
@@ -190,6 +191,7 @@ impl Held {
             a_second: 0.0,
             mark: 0,
         });
+        there.apart = seen.kind.as_deref() == Some("veth") && found.peer.is_none();
         (there.peer, there.address, there.from, there.to) = (found.peer, found.address, found.from, found.to);
         if is_new {
             there.packets = there.cost(&seen);
@@ -275,7 +277,8 @@ impl Held {
 
     /// What may be sent to it before what is for the low class; `None`: it is not of the high one, or not there.
     pub(crate) fn addressed(&self, neighbours: &BTreeMap<u32, BTreeSet<Address>>) -> Option<For> {
-        let (Some(_), Some(_), Some(bucket), Some(there)) = (&self.goal.vif, self.goal.priority, self.goal.bucket, &self.there)
+        let (Some(_), Some(_), Some(bucket), Some(there)) =
+            (&self.goal.vif, self.goal.priority, self.goal.bucket, &self.there)
         else {
             return None;
         };
@@ -288,9 +291,14 @@ impl Held {
     pub(crate) fn sort(&mut self, interfaces: &[For]) {
         let (Some(arrivals), Some(there)) = (self.goal.arrivals, &self.there) else { return };
         let (name, core) = (&self.goal.name, self.goal.core);
+        if there.apart {
+            // Packets would be handed on without the checksums that their sender leaves to the interface.
+            self.unsorted = Some("its other end is in no network namespace that can be found".into());
+            return;
+        }
         if self.sorter.as_ref().is_none_or(|sorter| !sorter.is_at(there.link.index, core)) {
             self.sorter = None; // there cannot be two at a time
-            match Sorter::attach(name, there.link.index, there.veth, core) {
+            match Sorter::attach(name, there.link.index, core) {
                 Ok(sorter) => self.sorter = Some(sorter),
                 Err(error) => self.unsorted = Some(error.to_string()),
             }
@@ -330,7 +338,8 @@ impl Held {
     }
 
     /// Undoes what was done to it; returns what could not be undone.
-    pub(crate) fn let_go(self) -> Vec<String> {
+    pub(crate) fn let_go(mut self) -> Vec<String> {
+        self.sorter = None; // as long as it is there, the other end of a veth pair cannot have all offloads
         crate::undo(&self.undos).failed
     }
 
@@ -446,7 +455,7 @@ impl Found {
 
 fn own(around: &Around<'_>, link: &Link, up: bool, veth: bool, record: &mut dyn Recorder) -> Result<Found, Error> {
     let mut found = Found::default();
-    let threads = end::settle(around.home, link, up, Needs { veth, threaded: true }, &around.claimed, record);
+    let threads = end::settle(around.home, link, up, Needs { veth, threaded: true, whole: false }, &around.claimed, record);
     found.from = found.take(threads)?;
     Ok(found)
 }
@@ -480,7 +489,7 @@ fn veth(
             }
             let claimed = around.claimed.iter().chain(&found.from).copied().collect();
             let threads =
-                end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif }, &claimed, record);
+                end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif, whole: !is_vif }, &claimed, record);
             found.to = found.take(threads)?;
             (found.peer, found.address) = (Some(far), peer.address);
             Ok(found)

@@ -164,7 +164,9 @@ impl Asking {
                     continue; // its own
                 }
                 let addresses = neighbour.attributes.iter().filter_map(|attribute| match attribute {
-                    NeighbourAttribute::LinkLayerAddress(bytes) if family == AddressFamily::Bridge => Address::card(bytes),
+                    NeighbourAttribute::LinkLayerAddress(bytes) if family == AddressFamily::Bridge => {
+                        Address::card(bytes)
+                    }
                     NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)) => Some(Address::ip((*ip).into())),
                     NeighbourAttribute::Destination(NeighbourAddress::Inet6(ip)) => Some(Address::ip((*ip).into())),
                     _ => None,

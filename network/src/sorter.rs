@@ -96,9 +96,9 @@ pub(crate) struct Sorter {
 }
 
 impl Sorter {
-    /// Puts it on interface `index` of the calling thread's namespace. Nothing has a lane yet. Errors: the kernel has no XDP, another
+    /// Puts it on interface `index` of the calling thread's namespace. Nothing has a lane yet. Errors: the driver has no XDP, another
     /// program is there, or not for us.
-    pub(crate) fn attach(name: &str, index: u32, veth: bool, core: u32) -> Result<Sorter, Error> {
+    pub(crate) fn attach(name: &str, index: u32, core: u32) -> Result<Sorter, Error> {
         let doing = || format!("sort what arrives at {name}");
         let failed = |error: aya::EbpfError| broken(&doing(), error);
         let cores = aya::util::nr_cpus()
@@ -120,15 +120,9 @@ impl Sorter {
         sorter.write(UPLINK, Integers::default(), 0)?;
         let sort = program_of(&mut sorter.ebpf, name)?;
         sort.load().map_err(|error| failed(error.into()))?;
-        // In the driver where it can, else after it has made a buffer of the packet. What veth makes of a buffer forgets that
-        // its checksum is still to be computed.
-        let attached = match veth {
-            true => sort.attach_to_if_index(index, XdpMode::Skb),
-            false => sort
-                .attach_to_if_index(index, XdpMode::Driver)
-                .or_else(|_| sort.attach_to_if_index(index, XdpMode::Skb)),
-        };
-        attached.map_err(|error| failed(error.into()))?;
+        // In the driver: what is handed to another thread elsewhere has lost the length of its first header in some kernels (6.18
+        // drops it all), and no time is saved.
+        sort.attach_to_if_index(index, XdpMode::Driver).map_err(|error| failed(error.into()))?;
         Ok(sorter)
     }
 
@@ -184,9 +178,8 @@ impl Sorter {
         let lane = |number: u32| -> Option<Lane> {
             Array::<_, Lane>::try_from(self.ebpf.map("lanes")?).ok()?.get(&number, BPF_F_LOCK).ok()
         };
-        let handed = |what: u32| -> Option<u64> {
-            Array::<_, u64>::try_from(self.ebpf.map("handed")?).ok()?.get(&what, 0).ok()
-        };
+        let handed =
+            |what: u32| -> Option<u64> { Array::<_, u64>::try_from(self.ebpf.map("handed")?).ok()?.get(&what, 0).ok() };
         let passed = [UPLINK, ANNOUNCEMENTS].into_iter().filter_map(lane).map(|lane| lane.passed).sum();
         // In this order, so that none counts as dropped that is taken in between.
         let (taken, all) = (handed(1).unwrap_or(0), handed(0).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Guests that send small packets.
+//! Guests, or a remote machine, that send small packets.
 
 use super::{Place, Stage};
 use crate::{Error, Generator};
@@ -8,25 +8,26 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a guest sends.
+/// What one sends to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// Who sends.
-    pub from: usize,
+    /// Who sends, a guest or the remote machine.
+    pub from: Place,
+    /// To whom.
+    pub to: Place,
     /// Packets a second, evenly; `None`: as many as it can.
     pub rate: Option<u64>,
     /// The core that sends.
     pub core: u32,
 }
 
-/// Guests that send UDP packets of one byte to the remote machine, each packet a buffer of the kernel of its own, until it is dropped.
-/// No process reads what arrives.
+/// UDP packets of one byte, each a buffer of the kernel of its own, until it is dropped. No process reads what arrives.
 #[derive(Debug)]
 pub struct Flood {
     stop: Arc<AtomicBool>,
     sent: Vec<Arc<AtomicU64>>,
     threads: Vec<JoinHandle<Result<(), Error>>>,
-    _sink: UdpSocket,
+    _sinks: Vec<UdpSocket>,
 }
 
 const PORT: u16 = 9;
@@ -34,16 +35,20 @@ const PORT: u16 = 9;
 impl Flood {
     /// Starts it. Errors: a socket cannot be made there.
     pub fn start(stage: &Stage, flows: &[Flow]) -> Result<Flood, Error> {
-        let bind = || UdpSocket::bind((Stage::address(Place::Remote), PORT));
         let failed = |why| Error::System { what: "make a socket in a network namespace".into(), why };
-        let sink = stage.inside(Place::Remote, bind)?.map_err(failed)?;
-        let mut flood = Flood { stop: Arc::default(), sent: vec![], threads: vec![], _sink: sink };
+        let mut flood = Flood { stop: Arc::default(), sent: vec![], threads: vec![], _sinks: vec![] };
+        for (nth, flow) in flows.iter().enumerate() {
+            if flows[..nth].iter().all(|before| before.to != flow.to) {
+                let bind = || UdpSocket::bind((Stage::address(flow.to), PORT));
+                flood._sinks.push(stage.inside(flow.to, bind)?.map_err(failed)?);
+            }
+        }
         for &flow in flows {
             let connect = || {
-                let socket = UdpSocket::bind((Stage::address(Place::Guest(flow.from)), 0))?;
-                socket.connect((Stage::address(Place::Remote), PORT)).map(|()| socket)
+                let socket = UdpSocket::bind((Stage::address(flow.from), 0))?;
+                socket.connect((Stage::address(flow.to), PORT)).map(|()| socket)
             };
-            let socket = stage.inside(Place::Guest(flow.from), connect)?.map_err(failed)?;
+            let socket = stage.inside(flow.from, connect)?.map_err(failed)?;
             let (stop, sent) = (flood.stop.clone(), Arc::new(AtomicU64::new(0)));
             flood.sent.push(sent.clone());
             flood.threads.push(std::thread::spawn(move || send(&socket, flow, &stop, &sent)));

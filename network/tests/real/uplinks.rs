@@ -45,6 +45,8 @@ fn sorted() {
             assert_eq!(status.limit, Limit::Sort, "{status:?}");
             (status.passed.unwrap(), status.dropped.unwrap())
         };
+        let arrived = stage.send(0, 2, 300, Duration::from_millis(300));
+        assert_eq!(arrived, 300, "of 300 for the low class");
         let (passed, _) = counts(&network);
         let sent = flood(&stage, 2, Duration::from_millis(500));
         let (more, dropped) = counts(&network);

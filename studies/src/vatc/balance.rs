@@ -4,7 +4,7 @@ use crate::tables::Csv;
 use crate::vatc::cells::{percentile_ms, quiet};
 use crate::vatc::host::{steal, Host, OTHERS};
 use crate::Error;
-use giusto_measure::packets::{ping, Flood, Flow, Ping, Pings};
+use giusto_measure::packets::{ping, Flood, Flow, Ping, Pings, Place};
 use giusto_measure::Generator;
 use giusto_model::Duration;
 use giusto_network::rebalance::least_number_first;
@@ -42,7 +42,12 @@ fn cell(loads: [u64; 8], core: f64, length: Duration) -> Result<(Vec<Found>, u64
     places.extend(cores.map(|core| (10, core)));
     let mut host = Host::spread(&places)?;
     let unit = core * LOAD / loads.iter().sum::<u64>() as f64;
-    let flow = |(from, load): (usize, &u64)| Flow { from, rate: Some((*load as f64 * unit) as u64), core: OTHERS };
+    let flow = |(from, load): (usize, &u64)| Flow {
+        from: Place::Guest(from),
+        to: Place::Remote,
+        rate: Some((*load as f64 * unit) as u64),
+        core: OTHERS,
+    };
     let flows: Vec<Flow> = loads.iter().enumerate().map(flow).collect();
     let mut at: Vec<u32> = places.iter().map(|place| place.1).collect();
     let (flood, noise) = (Flood::start(&host.stage, &flows)?, steal()?);

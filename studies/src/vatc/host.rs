@@ -125,7 +125,16 @@ impl Host {
 
     /// Packets of these guests that the host has taken so far.
     pub(crate) fn taken(&self, guests: impl IntoIterator<Item = usize>) -> Result<u64, Error> {
-        let file = |guest| format!("/sys/class/net/v{guest}/statistics/rx_packets");
+        self.counted(guests, "rx_packets")
+    }
+
+    /// Packets for these guests that the host has handed over so far.
+    pub(crate) fn given(&self, guests: impl IntoIterator<Item = usize>) -> Result<u64, Error> {
+        self.counted(guests, "tx_packets")
+    }
+
+    fn counted(&self, guests: impl IntoIterator<Item = usize>, what: &str) -> Result<u64, Error> {
+        let file = |guest| format!("/sys/class/net/v{guest}/statistics/{what}");
         let files: Vec<String> = guests.into_iter().map(file).collect();
         if files.is_empty() {
             return Ok(0);
@@ -157,7 +166,7 @@ fn applied(stage: &Stage, plan: &NetworkPlan) -> Result<Network, Error> {
 pub(crate) fn capacity(length: Duration) -> Result<(f64, u64), Error> {
     let host = Host::new(2, Arm::Giusto, bucket(1_000, 64)?)?;
     let noise = steal()?;
-    let flow = Flow { from: 1, rate: None, core: OTHERS };
+    let flow = Flow { from: Place::Guest(1), to: Place::Remote, rate: None, core: OTHERS };
     let passed = flooded(&host.stage, flow, &host.threads(Place::Guest(1)), length)?;
     Ok((passed.a_second(), (steal()? - noise) * 1000 / (2 * length.ns())))
 }

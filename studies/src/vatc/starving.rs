@@ -69,10 +69,10 @@ fn cell(protocol: &str, bucket: Bucket, kept_in: bool, offered: u64, length: Dur
     }
     let mut flows = Vec::new();
     if protocol == "udp" {
-        flows.push(Flow { from: 1, rate: None, core: OTHERS });
+        flows.push(Flow { from: Place::Guest(1), to: Place::Remote, rate: None, core: OTHERS });
     }
     if offered > 0 {
-        flows.push(Flow { from: 0, rate: Some(offered), core: OTHERS });
+        flows.push(Flow { from: Place::Guest(0), to: Place::Remote, rate: Some(offered), core: OTHERS });
     }
     let stream = Stream::new(&host.stage)?;
     let flood = Flood::start(&host.stage, &flows)?;
