@@ -175,9 +175,11 @@ class Packets(unittest.TestCase):
         self.assertEqual(self.look(), self.before)
 
     def test_killed_it_is_restored(self):
-        self.site.write_text(SITE % "5k/s")
+        self.site.write_text((SITE % "5k/s").replace("capacity: 65k/s", "capacity: 65k/s\n      uplinks: [{name: v1, rate: 5k/s, burst: 32}]")
+                             .replace("    network: [{vif: v1, class: low}]\n", ""))
         daemon = self.start()
         self.assertNotEqual(self.look(), self.before)
+        self.assertIn("xdp", within(HOST, "ip", "-d", "link", "show", "v1"))
         daemon.kill()
         daemon.wait()
         until = time.monotonic() + 10

@@ -170,12 +170,15 @@ int giusto_arrived(struct __sk_buff *packet)
 	if (!c)
 		return TC_ACT_UNSPEC;
 	bpf_spin_lock(&c->lock);
-	/* The oldest first: they lapse first. */
-	for (back = LATE; back-- > 0 && size;) {
-		tickets = &c->tickets[(piece - back) % PIECES];
-		if (tickets->piece != piece - back)
-			continue;
-		some = tickets->left < size ? tickets->left : size;
+	/* The oldest first: they lapse first. Unrolled, as the verifier of Linux 6.1 loses count of the rounds. */
+#pragma unroll
+	for (back = 0; back < LATE; back++) {
+		gi_u32 then = piece - (LATE - 1 - back);
+
+		tickets = &c->tickets[then % PIECES];
+		some = tickets->piece == then ? tickets->left : 0;
+		if (some > size)
+			some = size;
 		tickets->left -= some;
 		size -= some;
 	}

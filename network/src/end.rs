@@ -16,7 +16,12 @@ pub(crate) struct Needs {
     pub(crate) threaded: bool,
     /// What it sends has its checksums: XDP at the other end keeps no record of what is still to be done.
     pub(crate) whole: bool,
+    /// What arrives there is sorted.
+    pub(crate) sorts: bool,
 }
+
+/// For so long packets gather at an uplink that was polled a moment ago, in ns.
+const COALESCE_NS: &str = "100000";
 
 /// Switches what differs, and returns the threads that poll it; empty where none are needed. Errors: [`Error::Down`] after all that can be
 /// done while it is down.
@@ -43,6 +48,15 @@ pub(crate) fn settle(
     })?;
     if now != "1" {
         write(namespace, link, "threaded", &now, "1", record)?;
+    }
+    if needs.sorts {
+        // Many packets a poll, also where they come one by one: else each would wake the thread, and stop those below it.
+        for (file, goal) in [("napi_defer_hard_irqs", "1"), ("gro_flush_timeout", COALESCE_NS)] {
+            match namespace.read(link, file) {
+                Ok(now) if now != goal => write(namespace, link, file, &now, goal, record)?,
+                _ => {} // as it is to be, or a kernel before 5.8
+            }
+        }
     }
     let queues = namespace.receive_queues(link).map_err(|source| cannot(link, "list the queues of", source))?;
     for queue in &queues {

@@ -166,7 +166,7 @@ impl Held {
             packets.attach(home, &link, here, &mut record)?;
         }
         let found = match kind {
-            Kind::Napi => own(around, &link, seen.up, false, &mut record),
+            Kind::Napi => own(around, &link, seen.up, (false, !is_vif), &mut record),
             Kind::Vhost => {
                 vhost::workers(&link).map(|threads| Found { from: threads.clone(), to: threads, ..Found::default() })
             }
@@ -453,9 +453,9 @@ impl Found {
     }
 }
 
-fn own(around: &Around<'_>, link: &Link, up: bool, veth: bool, record: &mut dyn Recorder) -> Result<Found, Error> {
+fn own(around: &Around<'_>, link: &Link, up: bool, (veth, sorts): (bool, bool), record: &mut dyn Recorder) -> Result<Found, Error> {
     let mut found = Found::default();
-    let threads = end::settle(around.home, link, up, Needs { veth, threaded: true, whole: false }, &around.claimed, record);
+    let threads = end::settle(around.home, link, up, Needs { veth, threaded: true, whole: false, sorts }, &around.claimed, record);
     found.from = found.take(threads)?;
     Ok(found)
 }
@@ -479,7 +479,7 @@ fn veth(
     let looked = namespace.map(|namespace| namespace.route.numbered(index)).transpose();
     let peer =
         looked.map_err(|source| Error::kernel(format!("look for the other end of {}", link.name), source))?.flatten();
-    let mut found = own(around, link, seen.up, true, record)?;
+    let mut found = own(around, link, seen.up, (true, !is_vif), record)?;
     match (namespace, peer) {
         (Some(namespace), Some(peer)) => {
             let far = namespace.link(&peer);
@@ -489,7 +489,7 @@ fn veth(
             }
             let claimed = around.claimed.iter().chain(&found.from).copied().collect();
             let threads =
-                end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif, whole: !is_vif }, &claimed, record);
+                end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif, whole: !is_vif, sorts: false }, &claimed, record);
             found.to = found.take(threads)?;
             (found.peer, found.address) = (Some(far), peer.address);
             Ok(found)

@@ -7,6 +7,7 @@ use crate::{Attributes, Link, Thread};
 use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use std::{fmt, io};
 
 /// One change, as its undoing. Written down *before* the change is made, so it may describe one that never was: undoing that
@@ -164,15 +165,7 @@ fn within(namespace: &Namespace, link: &Link, step: &Undo) -> io::Result<()> {
     let Some(link) = namespace.by_number(link)? else { return Ok(()) };
     let done = match step {
         Undo::InterfaceFile { file, value, .. } => put_back(namespace, &link, file, value),
-        Undo::Offloads { before, .. } => namespace.offloads.get(&link.name).and_then(|now| {
-            let differs = |name: &String, on: bool| now.get(name).is_some_and(|feature| feature.wanted != on);
-            let goal: BTreeMap<String, bool> =
-                before.iter().filter(|(name, on)| differs(name, **on)).map(|(name, on)| (name.clone(), *on)).collect();
-            if goal.is_empty() {
-                return Ok(());
-            }
-            namespace.offloads.set(&link.name, &goal)
-        }),
+        Undo::Offloads { before, .. } => switch_back(namespace, &link, before),
         Undo::Clsact(_) => remove_clsact(namespace, link.index),
         Undo::Queue(_) => match tc::root(&namespace.route, link.index) {
             Ok(Root::Ours) => tc::remove_fq(&namespace.route, link.index),
@@ -278,6 +271,25 @@ fn remove_clsact(namespace: &Namespace, index: u32) -> io::Result<()> {
         return Ok(());
     }
     tc::remove_clsact(route, index)
+}
+
+/// While XDP is at the other end of a veth pair the kernel does not switch all of them, and says nothing. It is there until a process that
+/// was killed is quite gone: so again, for a second.
+fn switch_back(namespace: &Namespace, link: &Link, before: &BTreeMap<String, bool>) -> io::Result<()> {
+    for turn in 0..40 {
+        let now = namespace.offloads.get(&link.name)?;
+        let differs = |name: &String, on: bool| now.get(name).is_some_and(|feature| feature.wanted != on);
+        let goal: BTreeMap<String, bool> =
+            before.iter().filter(|(name, on)| differs(name, **on)).map(|(name, on)| (name.clone(), *on)).collect();
+        if goal.is_empty() {
+            break;
+        }
+        if turn > 0 {
+            std::thread::sleep(Duration::from_millis(25));
+        }
+        namespace.offloads.set(&link.name, &goal)?;
+    }
+    Ok(())
 }
 
 fn remove_filter(namespace: &Namespace, index: u32, direction: Direction) -> io::Result<()> {

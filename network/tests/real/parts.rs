@@ -97,6 +97,7 @@ fn moved() {
         let records = record.len();
         network.set(&plan, &mut record).unwrap();
         assert_eq!(record.len(), records);
+        drop(network); // its XDP program goes with it
         assert_undone(&stage, &record, &before);
     });
 }

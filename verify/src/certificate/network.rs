@@ -173,7 +173,7 @@ fn rests_on(network: &NetworkPlan, vif: &VifPlan, above: &[&Thread<'_>]) -> Vec<
     ];
     all.extend(uplinks.iter().map(|uplink| {
         format!(
-            "at most {} and bursts of {} at {}: nothing enforces it",
+            "at most {} and bursts of {} that {} lets go first: enforced on arrival where its driver has XDP, else taken for granted",
             uplink.bucket.rate, uplink.bucket.depth, uplink.name
         )
     }));
