@@ -91,9 +91,10 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
     for uplink in &network.uplinks {
         let name = &uplink.uplink.name;
         lines.push(format!("write 1 to /sys/class/net/{name}/threaded, and 0 to its queues' rps_cpus"));
-        lines.push(format!(
+        lines.push(
             "write 1 to its napi_defer_hard_irqs and 100000 to its gro_flush_timeout; of a veth pair, ethtool -K tx off at its other end"
-        ));
+                .into(),
+        );
         lines.push(format!(
             "put the XDP program giusto_sort on {name}: what is for the high class, at most {} and bursts of {}, goes on, all else to the \
              kernel's thread cpumap/{}, which has no priority",

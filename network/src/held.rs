@@ -1,12 +1,13 @@
 //! One interface of the plan in force: found, settled, looked after, let go.
 
+use crate::address::Address;
 use crate::bucket::{Counts, Packets};
 use crate::end::{self, Needs};
 use crate::namespace::{Namespace, Neighbours};
 use crate::overrun::{Overrun, Work};
 use crate::proof::{Meter, Proof};
 use crate::route::Seen;
-use crate::sorter::{Address, For, Sorter};
+use crate::sorter::{For, Sorter};
 use crate::tc::Direction;
 use crate::{vhost, Attributes, Error, Link, Recorder, Thread, Undo};
 use giusto_model::{Bucket, PacketClass, PacketUnit};
@@ -453,9 +454,22 @@ impl Found {
     }
 }
 
-fn own(around: &Around<'_>, link: &Link, up: bool, (veth, sorts): (bool, bool), record: &mut dyn Recorder) -> Result<Found, Error> {
+fn own(
+    around: &Around<'_>,
+    link: &Link,
+    up: bool,
+    (veth, sorts): (bool, bool),
+    record: &mut dyn Recorder,
+) -> Result<Found, Error> {
     let mut found = Found::default();
-    let threads = end::settle(around.home, link, up, Needs { veth, threaded: true, whole: false, sorts }, &around.claimed, record);
+    let threads = end::settle(
+        around.home,
+        link,
+        up,
+        Needs { veth, threaded: true, whole: false, sorts },
+        &around.claimed,
+        record,
+    );
     found.from = found.take(threads)?;
     Ok(found)
 }
@@ -488,8 +502,14 @@ fn veth(
                 bucket.attach(home, link, &[Direction::Arrived], record)?;
             }
             let claimed = around.claimed.iter().chain(&found.from).copied().collect();
-            let threads =
-                end::settle(namespace, &far, peer.up, Needs { veth: true, threaded: is_vif, whole: !is_vif, sorts: false }, &claimed, record);
+            let threads = end::settle(
+                namespace,
+                &far,
+                peer.up,
+                Needs { veth: true, threaded: is_vif, whole: !is_vif, sorts: false },
+                &claimed,
+                record,
+            );
             found.to = found.take(threads)?;
             (found.peer, found.address) = (Some(far), peer.address);
             Ok(found)

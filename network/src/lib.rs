@@ -5,6 +5,7 @@
 //! a packet bucket in front of the high class, and undo records *before* each change; [`undo()`] puts everything back. It decides no
 //! class, bucket or priority; only among cores of equal right does it choose by measured load ([`rebalance`]).
 
+mod address;
 mod bucket;
 mod end;
 mod features;

@@ -1,6 +1,6 @@
 //! Routing netlink: questions with their answers, over a socket that belongs to one network namespace.
 
-use crate::sorter::Address;
+use crate::address::Address;
 use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};

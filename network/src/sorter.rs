@@ -1,5 +1,6 @@
 //! What arrives at an uplink, sorted before the host works on it (bpf/uplink.bpf.c).
 
+use crate::address::Address;
 use crate::bucket::{broken, in_integers, Integers};
 use crate::Error;
 use aya::maps::{Array, CpuMap, HashMap};
@@ -8,7 +9,6 @@ use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader, Pod};
 use giusto_model::{Bucket, Rate, Tokens};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 const BPF_F_LOCK: u64 = 4;
 /// Packets that wait for the thread that processes those without a priority; further ones are dropped.
@@ -47,27 +47,6 @@ struct Lane {
 unsafe impl Pod for Goal {}
 // SAFETY: as above.
 unsafe impl Pod for Lane {}
-
-/// Where packets are sent to: the address of a network card, or of IP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Address([u8; 16]);
-
-impl Address {
-    /// Of a network card; `None`: of several, or of none.
-    pub(crate) fn card(bytes: &[u8]) -> Option<Address> {
-        let card: [u8; 6] = bytes.try_into().ok()?;
-        let mut address = [0; 16];
-        address[..6].copy_from_slice(&card);
-        (card[0] & 1 == 0 && card != [0; 6]).then_some(Address(address))
-    }
-
-    pub(crate) fn ip(ip: IpAddr) -> Address {
-        Address(match ip {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
-            IpAddr::V6(ip) => ip.octets(),
-        })
-    }
-}
 
 /// An interface of the high class: what may come for it, and its addresses.
 #[derive(Clone, Debug, PartialEq)]
