@@ -5,10 +5,11 @@ use crate::tc::{self, Direction, Root};
 use crate::{Error, Link, Recorder, Undo};
 use aya::maps::Array;
 use aya::programs::SchedClassifier;
-use aya::{Ebpf, Pod};
+use aya::{Ebpf, EbpfLoader, Pod};
 use giusto_model::{Bucket, PacketUnit};
 use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
 
 const BPF_F_LOCK: u64 = 4;
@@ -193,21 +194,28 @@ impl Packets {
     }
 }
 
+/// Its maps; each program when it is put somewhere.
 fn load() -> Result<Ebpf, aya::EbpfError> {
-    let mut ebpf = Ebpf::load(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/bucket.bpf.o")))?;
-    for direction in Direction::ALL {
-        classifier(&mut ebpf, direction)?.load()?;
-    }
-    Ok(ebpf)
+    loader().load(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/bucket.bpf.o")))
 }
 
-fn classifier(ebpf: &mut Ebpf, direction: Direction) -> Result<&mut SchedClassifier, aya::EbpfError> {
-    let program = ebpf.program_mut(direction.program()).ok_or(aya::programs::ProgramError::NotLoaded)?;
-    Ok(program.try_into()?)
+/// One for all: it reads how the kernel's own types lie when it is made (30 ms), which nothing here asks for.
+pub(crate) fn loader() -> MutexGuard<'static, EbpfLoader<'static>> {
+    static LOADER: LazyLock<Mutex<EbpfLoader<'static>>> = LazyLock::new(|| {
+        let mut loader = EbpfLoader::new();
+        loader.btf(None);
+        Mutex::new(loader)
+    });
+    LOADER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn program(ebpf: &mut Ebpf, direction: Direction) -> Result<i32, aya::EbpfError> {
-    Ok(classifier(ebpf, direction)?.fd()?.as_fd().as_raw_fd())
+    let program = ebpf.program_mut(direction.program()).ok_or(aya::programs::ProgramError::NotLoaded)?;
+    let program: &mut SchedClassifier = program.try_into()?;
+    if program.fd().is_err() {
+        program.load()?;
+    }
+    Ok(program.fd()?.as_fd().as_raw_fd())
 }
 
 /// With what the kernel said, which is at the end of a chain.

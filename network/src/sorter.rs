@@ -1,12 +1,12 @@
 //! What arrives at an uplink, sorted before the host works on it (bpf/uplink.bpf.c).
 
 use crate::address::Address;
-use crate::bucket::{broken, in_integers, Integers};
+use crate::bucket::{broken, in_integers, loader, Integers};
 use crate::Error;
 use aya::maps::{Array, CpuMap, HashMap};
 use aya::programs::xdp::XdpMode;
 use aya::programs::Xdp;
-use aya::{Ebpf, EbpfLoader, Pod};
+use aya::{Ebpf, Pod};
 use giusto_model::{Bucket, Rate, Tokens};
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ impl Sorter {
         let failed = |error: aya::EbpfError| broken(&doing(), error);
         let cores = aya::util::nr_cpus()
             .map_err(|(file, why)| Error::kernel(format!("read {file}"), std::io::Error::other(why.to_string())))?;
-        let mut ebpf = EbpfLoader::new()
+        let mut ebpf = loader()
             .map_max_entries("others", cores as u32)
             .load(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/uplink.bpf.o")))
             .map_err(failed)?;

@@ -34,8 +34,6 @@ pub enum Direction {
 }
 
 impl Direction {
-    pub(crate) const ALL: [Direction; 4] = [Direction::From, Direction::To, Direction::Sent, Direction::Arrived];
-
     /// The program's name in bpf/bucket.bpf.c, and that of the filter.
     pub(crate) fn program(self) -> &'static str {
         match self {
