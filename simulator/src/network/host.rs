@@ -84,16 +84,14 @@ impl Host {
     pub(super) fn send(&mut self, packet: Packet) {
         self.parts[packet.guest][0] = self.now - packet.since;
         self.pass(self.cost(&packet, self.costs.send));
-        if !self.queue.push(Packet { since: self.now, ..packet }) {
-            self.vifs[packet.guest].seen.refused += 1;
-        }
+        self.queue.push(Packet { since: self.now, ..packet });
         self.flush();
     }
 
     /// From the uplink's queue to the uplink, as much as it takes.
     fn flush(&mut self) {
         while !self.queue.is_empty() && self.nic.room() {
-            let Some(packet) = self.queue.pop() else { return };
+            let Some(packet) = self.queue.pop(self.now) else { break };
             self.parts[packet.guest][1] = self.now - packet.since;
             let end = self.nic.send(packet, self.now);
             let counts = packet.born >= self.warm;
@@ -102,6 +100,9 @@ impl Host {
             if counts && !packet.asks {
                 seen.times.push(end - packet.born);
             }
+        }
+        for packet in self.queue.dropped.drain(..) {
+            self.vifs[packet.guest].seen.dropped += u64::from(packet.born >= self.warm);
         }
     }
 

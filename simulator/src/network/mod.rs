@@ -5,6 +5,8 @@
 //! rings, interrupts, notifications, polls and threads. Called by studies and tests. One core: cores do not share packets.
 
 mod calibrate;
+mod codel;
+mod fq_codel;
 mod guests;
 mod host;
 mod nic;
@@ -58,6 +60,7 @@ pub fn play_packets_seeds(scene: &Scene, length: Duration, seeds: &[u64]) -> Res
             seen.parts.iter_mut().zip(from.parts).for_each(|(all, one)| all.extend(one));
             seen.sent += from.sent;
             seen.refused += from.refused;
+            seen.dropped += from.dropped;
             seen.notifications += from.notifications;
         }
     }

@@ -22,8 +22,7 @@ pub enum Path {
 pub enum Qdisc {
     /// The high class first.
     Prio,
-    /// A queue a flow, in turn by bytes, new flows first. CoDel's drops are left out:
-    /// they are of flows that are not measured here.
+    /// A queue a guest, in turn by bytes, new ones first; what stands in it too long is dropped (CoDel).
     FqCodel,
 }
 
@@ -115,6 +114,8 @@ pub struct Seen {
     pub sent: u64,
     /// Packets that it wanted to send and could not.
     pub refused: u64,
+    /// Packets that the uplink's queue dropped.
+    pub dropped: u64,
     /// Notifications of the host.
     pub notifications: u64,
 }
