@@ -2,7 +2,8 @@
 
 Chromium without a display is driven over a pipe (the DevTools protocol) and must make no request, say nothing on its console,
 and find nothing wider than the window; every text must stand out from its ground (WCAG 2.1, 1.4.3), no label may lie on
-another, and every drawing must have a name and a description. Pictures stay in target/report. Installs chromium-headless-shell
+another or beyond its drawing, every curve and its name must be seen without scrolling, and every drawing must have a name and
+a description. Pictures stay in target/report. Installs chromium-headless-shell
 (about 300 MB) where it is not there and this is root. Exit: 0 held, 1 not, 77 there is no browser."""
 import base64
 import json
@@ -22,7 +23,8 @@ OUT = TARGET / "report"
 JOBS = 1_000_000
 PACKAGE = "chromium-headless-shell"
 
-# What is looked at in the page: anything wider than it, texts too faint, labels on labels, drawings without words.
+# What is looked at in the page: anything wider than it, texts too faint, labels on labels or cut off, drawings without words, a title
+# of curves below them.
 LOOK = """(() => {
   const shown = node => { const box = node.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
   const rgb = text => (text.match(/[\\d.]+/g) || []).map(Number);
@@ -30,7 +32,7 @@ LOOK = """(() => {
     return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
   const ground = node => { for (; node; node = node.parentElement) { const c = getComputedStyle(node).backgroundColor;
     if (rgb(c)[3] !== 0) return c; } return 'rgb(255, 255, 255)'; };
-  const faint = [], small = [], crossing = [], mute = [];
+  const faint = [], small = [], crossing = [], mute = [], cut = [], below = [];
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walk.nextNode()) {
     const text = walk.currentNode.textContent.trim(), node = walk.currentNode.parentElement;
@@ -49,9 +51,16 @@ LOOK = """(() => {
       const wide = Math.min(p.right, q.right) - Math.max(p.left, q.left), high = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
       if (wide > 1.5 && high > 4.5) crossing.push(a + ' / ' + b);
     }));
+    const whole = drawing.getBoundingClientRect();
+    for (const [text, box] of all) {
+      const inside = box.left > whole.left - 1 && box.right < whole.right + 1 && box.top > whole.top - 1 && box.bottom < whole.bottom + 1;
+      if (!inside || drawing.matches('.curves') && box.right > innerWidth) cut.push(text);
+    }
+    const title = drawing.matches('.curves') && drawing.closest('figure').querySelector('figcaption');
+    if (title && title.getBoundingClientRect().bottom > whole.top + 1) below.push(title.textContent);
   }
   for (const cell of document.querySelectorAll('thead th')) if (cell.scope !== 'col') mute.push('a head without scope');
-  return { wide: document.documentElement.scrollWidth, window: innerWidth, faint, small, crossing, mute,
+  return { wide: document.documentElement.scrollWidth, window: innerWidth, faint, small, crossing, mute, cut, below,
     words: document.body.innerText, tall: document.documentElement.scrollHeight };
 })()"""
 
@@ -196,7 +205,7 @@ def reports():
     yield "kept", ["promised", "predicted", "p90", "≤ 20.0 ms", "measured", "What the plan was proven to keep"]
     giusto("study", "run", "csa-arinc", "--quick", "--html", "--out", OUT, codes=(0, 6))
     (OUT / "csa-arinc/report.html").rename(OUT / "study.html")
-    yield "study", ["Claims", "Figures", "99 % interval", "holds", "Tables", "seed"]
+    yield "study", ["Claims", "Figures", "range of 3", "holds", "Tables", "seed"]
 
 
 def main():
@@ -214,7 +223,7 @@ def main():
                     where = f"{name}, {wide} px, {scheme}"
                     assert not asked and not said, f"{where}: asked for {asked}, said {said}"
                     assert look["wide"] <= look["window"] == wide, f"{where}: {look['wide']} px wide"
-                    for fault in ("faint", "small", "crossing", "mute"):
+                    for fault in ("faint", "small", "crossing", "mute", "cut", "below"):
                         assert not look[fault], f"{where}: {fault}: {look[fault][:8]}"
                     missing = [word for word in words if word not in look["words"]]
                     assert not missing, f"{where}: without {missing}"

@@ -132,7 +132,10 @@ fn html(args: &StudyRunArgs, played: &Played) -> String {
     let mut lines = vec![line("study", args.name.folder()), line("size", played.size)];
     lines.extend(args.name.needs().map(|needs| line("needs", needs)));
     lines.push(line("tables", played.folder.display()));
-    lines.push(line("statistics", "99 % intervals by 10,000 resamples of the sets, all rows of a set together"));
+    lines.push(line(
+        "statistics",
+        "99 % intervals by 10,000 resamples of the sets, all rows of a set together; of fewer than 8 sets their range",
+    ));
     lines.extend(origin());
     let Played { study, judgements, tables, figures, .. } = played;
     study_html(study, judgements, played.verdict(), tables, figures, &lines)

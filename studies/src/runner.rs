@@ -2,7 +2,7 @@
 
 use crate::experiments::run;
 use crate::{Error, Name, Size};
-use giusto_verify::study::{failures, figures, judge, Finding, Judgement, Study, Table};
+use giusto_verify::study::{failures, figures, judge, Drawn, Finding, Judgement, Study, Table};
 use giusto_verify::Verdict;
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,8 +21,8 @@ pub struct Played {
     pub tables: BTreeMap<String, Table>,
     /// The claims, judged on them.
     pub judgements: Vec<Judgement>,
-    /// Names and drawings (SVG).
-    pub figures: Vec<(String, String)>,
+    /// Its drawings.
+    pub figures: Vec<Drawn>,
 }
 
 /// Reads the `study.toml` of `name` in the folder `studies`.
@@ -59,7 +59,7 @@ pub fn play(name: Name, study: Study, size: &str, out: &Path, played: &(dyn Fn(u
     let tables = tables.collect::<Result<BTreeMap<_, _>, Error>>()?;
     let judgements = judge(&study, &tables)?;
     let figures = figures(&study, &tables)?;
-    figures.iter().try_for_each(|(name, svg)| write(format!("{name}.svg"), svg))?;
+    figures.iter().try_for_each(|figure| write(format!("{}.svg", figure.name), &figure.svg))?;
     Ok(Played { study, size, folder, tables, judgements, figures })
 }
 

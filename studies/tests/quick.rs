@@ -1,7 +1,7 @@
 //! Every study in its quick size: it can be played, and no claim fails.
 
 use giusto_studies::{run, Name, Size};
-use giusto_verify::study::{failures, findings, judge, Finding, Study, Table};
+use giusto_verify::study::{failures, findings, judge, Finding, Rule, Study, Table};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -21,10 +21,15 @@ fn no_claim_fails_in_the_quick_size() {
         let judgements = judge(&study, &tables).unwrap();
         let text = findings(&study, &judgements);
         assert!(failures(&study, &judgements).is_empty(), "{text}");
-        let held = judgements.iter().filter(|judgement| judgement.finding == Finding::Holds).count();
+        // What is known to differ is not meant to hold, and `spans` is not told from so few.
+        let meant = judgements.iter().filter(|judgement| {
+            let claim = &study.claim[judgement.claim];
+            claim.differs.is_none() && !matches!(claim.rule, Rule::Spans(_))
+        });
+        let held = meant.clone().filter(|judgement| judgement.finding == Finding::Holds).count();
         println!("{}: {}", study.title, text.lines().last().unwrap());
         // So few sets cannot tell everything, but much.
-        assert!(held * 10 >= judgements.len() * 7, "{text}");
+        assert!(held * 10 >= meant.count() * 7, "{text}");
     }
 }
 

@@ -1,15 +1,25 @@
-//! Curves over one quantity, as a drawing: panels one below the other, each with its axes.
+//! Curves over one quantity, as a drawing: panels side by side, each with its axes and, below them, the names of its lines.
 
 use std::fmt::Write;
 
-/// Without the names of the lines.
-const PLOT: f64 = 550.0;
-const HEIGHT: f64 = 380.0;
+/// Of a panel: narrow enough to be read on a phone without scrolling.
+const WIDTH: f64 = 420.0;
+/// Without the names of the lines, which need rows of their own.
+const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 74.0;
-/// What a letter of a name takes at most.
-const LETTER: f64 = 7.2;
+/// Room for half of the last number below.
+const RIGHT: f64 = 28.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 52.0;
+/// A row of names: where it begins, how high it is, what a line before a name takes, what a letter takes at most in the larger of the
+/// page's two sizes, and what is between two.
+const EDGE: f64 = 12.0;
+const ROW: f64 = 19.0;
+const SAMPLE: f64 = 28.0;
+const LETTER: f64 = 8.4;
+const GAP: f64 = 14.0;
+/// Panels side by side in one drawing.
+const COLUMNS: usize = 2;
 
 /// As the other drawings, in the reader's light or dark scheme; without variables, which not all programs that draw know.
 const STYLE: &str = "\
@@ -28,7 +38,7 @@ const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "12 4"];
 /// One pair of axes.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// Above it.
+    /// Above it; may be empty.
     pub title: String,
     /// What grows to the right, with its unit.
     pub across: String,
@@ -45,7 +55,7 @@ pub struct Panel {
 /// One curve.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Beside its end, where names are listed.
+    /// Below the panel, where names are listed.
     pub name: String,
     /// Ascending to the right. What is not finite is left out and breaks the line.
     pub points: Vec<[f64; 2]>,
@@ -55,25 +65,48 @@ pub struct Line {
 
 /// `panels` as one self-contained SVG.
 pub fn curves_svg(panels: &[Panel]) -> String {
-    let height = HEIGHT * panels.len() as f64;
-    let names = panels.iter().flat_map(|panel| &panel.lines).map(|line| line.name.chars().count());
-    let width = (PLOT + 50.0 + LETTER * names.max().unwrap_or(0) as f64).max(700.0);
+    let columns = panels.len().clamp(1, COLUMNS);
+    let rows = |panel: &Panel| places(panel).last().map_or(0.0, |place| place[1] + ROW);
+    let tall = HEIGHT + panels.iter().map(rows).fold(0.0, f64::max);
+    let (width, height) = (WIDTH * columns as f64, tall * panels.len().div_ceil(columns) as f64);
     let mut svg = format!(
         "<svg class=\"curves\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
          font-family=\"system-ui,sans-serif\" font-size=\"12\">\n<title>{}</title>\n<style>{STYLE}</style>\n\
          <rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n",
-        escaped(panels.first().map_or("", |panel| &panel.title))
+        escaped(&panels.first().map_or(String::new(), named))
     );
     for (number, panel) in panels.iter().enumerate() {
-        let _ = writeln!(svg, "<g transform=\"translate(0 {})\">", HEIGHT * number as f64);
+        let (x, y) = (WIDTH * (number % columns) as f64, tall * (number / columns) as f64);
+        let _ = writeln!(svg, "<g transform=\"translate({x} {y})\">");
         draw(&mut svg, panel);
         svg += "</g>\n";
     }
     svg + "</svg>\n"
 }
 
+/// A panel in words.
+fn named(panel: &Panel) -> String {
+    let of = if panel.title.is_empty() { String::new() } else { format!(", {}", panel.title) };
+    format!("{} over {}{of}", panel.up, panel.across)
+}
+
+/// Where the names of lines stand below their panel: in rows none of which is wider than it.
+fn places(panel: &Panel) -> Vec<[f64; 2]> {
+    let (mut x, mut y) = (EDGE, 0.0);
+    let mut place = |line: &Line| {
+        let wide = SAMPLE + LETTER * line.name.chars().count() as f64;
+        if x > EDGE && x + wide > WIDTH {
+            (x, y) = (EDGE, y + ROW);
+        }
+        let place = [x, y];
+        x += wide + GAP;
+        place
+    };
+    panel.lines.iter().map(&mut place).collect()
+}
+
 fn draw(svg: &mut String, panel: &Panel) {
-    let (right, floor) = (PLOT, HEIGHT - BOTTOM);
+    let (right, floor) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
     let seen = || panel.lines.iter().flat_map(|line| &line.points).filter(|point| point.iter().all(|x| x.is_finite()));
     let least = seen().map(|point| point[0]).fold(f64::INFINITY, f64::min);
     let most = seen().map(|point| point[0]).fold(f64::NEG_INFINITY, f64::max);
@@ -119,7 +152,7 @@ fn draw(svg: &mut String, panel: &Panel) {
         escaped(&panel.up)
     );
     let mut colour = 0;
-    for (place, line) in panel.lines.iter().enumerate() {
+    for (line, [left, down]) in panel.lines.iter().zip(places(panel)) {
         let style = if line.limit {
             "class=\"limit\"".to_string()
         } else {
@@ -152,12 +185,11 @@ fn draw(svg: &mut String, panel: &Panel) {
             let _ = write!(path, "{command}{:.1} {:.1}", x(end[0]), y(end[1]));
             before = Some(point);
         }
-        let at = TOP + 8.0 + 17.0 * place as f64;
+        let at = HEIGHT + 6.0 + down;
         let _ = writeln!(
             svg,
-            "<path {style} d=\"{path}\"/>\n<path {style} d=\"M{:.1} {at}h22\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            right + 12.0,
-            right + 40.0,
+            "<path {style} d=\"{path}\"/>\n<path {style} d=\"M{left:.1} {at}h22\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            left + SAMPLE,
             at + 4.0,
             escaped(&line.name)
         );
@@ -218,9 +250,28 @@ mod tests {
         let document = roxmltree::Document::parse(&svg).unwrap();
         let path = document.descendants().find(|node| node.attribute("class") == Some("line c0")).unwrap();
         // From (1.5, 15), half way: 15 is the top.
-        let (left, right) = (LEFT, PLOT);
+        let (left, right) = (LEFT, WIDTH - RIGHT);
         let from = format!("M{:.1} {TOP:.1}", left + (right - left) / 2.0);
         assert!(path.attribute("d").unwrap().starts_with(&from), "{path:?} {from}");
+    }
+
+    #[test]
+    fn every_name_is_on_the_drawing_and_on_no_other() {
+        let line = |name: usize| Line { name: "x".repeat(name), points: vec![[0.0, 1.0], [1.0, 2.0]], limit: false };
+        for names in [vec![1], vec![12; 7], vec![45, 3, 3], vec![3, 44, 20, 20]] {
+            let panel = panel(names.iter().map(|&name| line(name)).collect());
+            let boxes: Vec<[f64; 3]> = places(&panel)
+                .iter()
+                .zip(&names)
+                .map(|(&[x, y], &name)| [x, x + SAMPLE + LETTER * name as f64, y])
+                .collect();
+            assert!(boxes.iter().all(|&[left, right, _]| left >= 0.0 && right <= WIDTH), "{boxes:?}");
+            let apart = |a: &[f64; 3], b: &[f64; 3]| a[2] != b[2] || a[1] < b[0] || b[1] < a[0];
+            assert!((0..boxes.len()).all(|i| boxes[..i].iter().all(|one| apart(one, &boxes[i]))), "{boxes:?}");
+            let svg = curves_svg(&[panel]);
+            let tall: f64 = svg.split("viewBox=\"0 0 420 ").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+            assert!(boxes.iter().all(|of| HEIGHT + of[2] + 10.0 <= tall), "{tall} {boxes:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Claims of studies against tables whose truth is known.
 
-use giusto_verify::study::{failures, figures, findings, judge, Error, Finding, Judgement, Study, Table, CONFIDENCE};
+use giusto_verify::study::{
+    failures, figures, findings, judge, study_html, Error, Finding, Interval, Judgement, Study, Table, CONFIDENCE, FEW,
+};
 use giusto_verify::{curves_svg, Line, Panel};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -85,10 +87,14 @@ fn every_rule_holds_fails_and_sometimes_cannot_tell() {
     let per = "measure = { sum = 'sum', per = 'jobs' }\n";
     let alike =
         |within: f64| format!("{per}rule = {{ alike = {{ of = 'arm', values = ['a', 'b'], within = {within} }} }}");
+    let no_more = |values: &[&str]| format!("{per}rule = {{ no-more = {{ of = 'arm', values = {values:?} }} }}");
     let only = |rule: &str| format!("where = {{ arm = ['a'] }}\n{per}rule = {rule}");
     for (claim, csv, expected) in [
         (ORDERED.to_string(), &wide, Holds),
-        (ORDERED.to_string(), &equal, Holds),
+        (ORDERED.to_string(), &equal, Fails), // equals do not grow
+        (no_more(&["a", "b"]), &equal, Holds),
+        (no_more(&["a", "b"]), &wide, Holds),
+        (no_more(&["b", "a"]), &wide, Fails),
         (alike(0.011), &wide, Holds),
         (alike(0.009), &wide, Fails),
         (only("{ at-least = 0.2 }"), &wide, Holds),
@@ -97,9 +103,10 @@ fn every_rule_holds_fails_and_sometimes_cannot_tell() {
         (only("{ at-most = 0.9 }"), &wide, Holds),
         (only("{ at-most = 0.2 }"), &wide, Fails),
         (only("{ at-most = 0.5 }"), &wide, CannotTell),
-        (only("{ spans = 0.99 }"), &wide, Holds),
-        (only("{ spans = 1.01 }"), &wide, CannotTell), // one in 41 sets lies outside
-        (only("{ spans = 0.51 }"), &many, Fails),      // one in 100
+        (only("{ spans = 0.99 }"), &wide, CannotTell), // of 41 sets two lie outside: it could not fail
+        (only("{ spans = 1.01 }"), &wide, CannotTell),
+        (only("{ spans = 0.5 }"), &many, Holds),
+        (only("{ spans = 0.51 }"), &many, Fails), // of 201
         (only("'zero'"), &none, Holds),
         (only("'zero'"), &wide, Fails),
     ] {
@@ -108,6 +115,37 @@ fn every_rule_holds_fails_and_sometimes_cannot_tell() {
     }
     // Values that cancel are not zero.
     assert_eq!(judged(&only("'zero'"), "set,arm,sum,jobs\n0,a,1,1\n1,a,-1,1\n").unwrap()[0].finding, Fails);
+}
+
+#[test]
+fn of_few_sets_the_range_is_told_and_no_interval_is_claimed() {
+    // Sets 1, 2, 3, ... of which all, some or none are where the claim has them.
+    let of = |sets: usize, least: f64| {
+        let csv = table(sets, |set, _| 2.0 * (set + 1) as f64);
+        let claim = format!(
+            "where = {{ arm = ['a'] }}\nmeasure = {{ sum = 'sum', per = 'jobs' }}\nrule = {{ at-least = {least} }}"
+        );
+        judged(&claim, &csv).unwrap().remove(0)
+    };
+    let three = of(3, 1.0);
+    assert_eq!((three.estimate.low, three.estimate.value, three.estimate.high), (1.0, 2.0, 3.0));
+    assert_eq!(
+        (three.finding, three.interval, three.words().as_str()),
+        (Finding::Holds, Interval::Range, "range of 3")
+    );
+    assert_eq!((of(3, 1.1).finding, of(3, 3.1).finding), (Finding::CannotTell, Finding::Fails));
+    // Resampled seven sets would hardly ever be seven times the least: their interval would be shorter than their range.
+    let (few, enough) = (of(FEW - 1, 1.0), of(FEW, 1.0));
+    assert_eq!((few.estimate.low, few.interval), (1.0, Interval::Range));
+    assert!(enough.estimate.low > 1.0 && enough.interval == Interval::Resampled);
+    assert_eq!(enough.words(), "99 % of 8 sets");
+    let claim = study("measure = { sum = 'sum' }\nrule = { at-least = 1 }").unwrap();
+    let text = findings(&claim, &[three.clone()]);
+    assert!(text.contains("[1.0000, 3.0000]  range of 3\n") && !text.contains("99 %"), "{text}");
+    let page = study_html(&claim, &[three], giusto_verify::Verdict::Kept, &BTreeMap::new(), &[], &[]);
+    assert!(page.contains("<td>range of 3</td>"), "{page}");
+    let whole = &judged("measure = { sum = 'sum' }\nrule = 'zero'", &table(9, |_, _| 0.0)).unwrap()[0];
+    assert_eq!((whole.interval, whole.words().as_str()), (Interval::Whole, "all of 9 sets"));
 }
 
 #[test]
@@ -167,8 +205,8 @@ fn a_figure_has_a_panel_and_a_line_for_each_value_and_draws_means() {
     let axes = "across = { column = 'x', says = 'time' }\nup = { column = 'y', says = 'share' }";
     let whole = format!("where = {{ place = ['p', 'q'] }}\npanels = ['place']\nlines = ['arm']\n{axes}");
     let found = drawn(&whole).unwrap();
-    let [(name, svg)] = &found[..] else { panic!("{found:?}") };
-    assert_eq!(name, "f");
+    let [figure] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((figure.name.as_str(), figure.title.as_str()), ("f", "share over time"));
     // The same as drawn by hand: means of the two sets at 2, points in order, and not the place that was left out.
     let line = |name: &str, points: &[[f64; 2]]| Line { name: name.into(), points: points.to_vec(), limit: false };
     let panel = |title: &str, lines| Panel {
@@ -183,7 +221,16 @@ fn a_figure_has_a_panel_and_a_line_for_each_value_and_draws_means() {
         panel("place p", vec![line("a", &[[1.0, 1.0], [2.0, 5.0]]), line("b", &[[1.0, 2.0]])]),
         panel("place q", vec![line("a", &[[1.0, 3.0]])]),
     ];
-    assert_eq!(*svg, curves_svg(&by_hand));
+    assert_eq!(figure.svg, curves_svg(&by_hand));
+    // On the page each panel stands by itself below the title.
+    assert_eq!(figure.panels, by_hand.map(|panel| curves_svg(&[panel])));
+    let claim = read(&whole);
+    let page = study_html(&claim, &[], giusto_verify::Verdict::Kept, &BTreeMap::new(), &found, &[]);
+    let at = |words: &str| page.find(words).unwrap_or_else(|| panic!("no '{words}'"));
+    assert!(
+        at("<b>share over time</b>") < at("<svg class=\"curves\"")
+            && at("<div class=\"plots\">") < at("<svg class=\"curves\"")
+    );
     let refused = |figure: &str| drawn(figure).unwrap_err().to_string();
     assert!(refused(&whole.replace("'x'", "'z'")).contains("no column 'z'"));
     assert!(refused(&whole.replace("'x'", "'arm'")).contains("'a' is no number"));

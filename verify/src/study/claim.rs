@@ -97,9 +97,17 @@ pub struct Measure {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Rule {
-    /// The measure does not fall from one of the `values` of column `of` to the next: the interval of each difference lies
-    /// at or below 0.
+    /// The measure grows from one of the `values` of column `of` to the next: the interval of each difference lies below 0.
+    /// Equals do not hold.
     LeastFirst {
+        /// Column.
+        of: String,
+        /// Its values, the one with the least measure first.
+        values: Vec<String>,
+    },
+    /// The measure does not fall from one of the `values` of column `of` to the next: the interval of each difference lies at or
+    /// below 0. Equals hold: for claims of the kind "no more than".
+    NoMore {
         /// Column.
         of: String,
         /// Its values, the one with the least measure first.
@@ -119,10 +127,23 @@ pub enum Rule {
     /// The interval of the measure lies at or below this.
     AtMost(f64),
     /// This number lies between the measures of the least and the largest set: a single published set could be one of ours.
-    /// It fails where one more of our n sets would lie outside with a probability of 1 % at most: from 199 sets on.
+    /// One more of our n sets would lie outside with a probability of 2 / (n + 1). Where that is more than 1 %, below 199 sets,
+    /// it could not fail, and so it cannot be told.
     Spans(f64),
     /// `sum` is 0 in every row. No interval: a law.
     Zero,
+}
+
+impl Rule {
+    /// The column whose values are compared, and these.
+    pub(super) fn compared(&self) -> Option<(&String, &[String])> {
+        match self {
+            Rule::LeastFirst { of, values } | Rule::NoMore { of, values } | Rule::Alike { of, values, .. } => {
+                Some((of, values))
+            }
+            Rule::AtLeast(_) | Rule::AtMost(_) | Rule::Spans(_) | Rule::Zero => None,
+        }
+    }
 }
 
 impl Study {
@@ -136,7 +157,7 @@ impl Study {
             return Err(Error::Form(format!("study = {}; expected 1, the only version there is", study.study)));
         }
         for claim in &study.claim {
-            if let Rule::LeastFirst { values, .. } | Rule::Alike { values, .. } = &claim.rule {
+            if let Some((_, values)) = claim.rule.compared() {
                 if values.len() < 2 {
                     return Err(Error::Form(format!("claim '{}': expected two values or more to compare", claim.says)));
                 }

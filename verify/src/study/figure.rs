@@ -4,17 +4,36 @@ use super::{Error, Figure, Study, Table};
 use crate::{curves_svg, Line, Panel};
 use std::collections::BTreeMap;
 
-/// The figures of `study` as SVG, by name.
+/// A figure as it is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// Of its file, without `.svg`.
+    pub name: String,
+    /// What is drawn over what.
+    pub title: String,
+    /// All panels in one drawing (SVG).
+    pub svg: String,
+    /// Each panel by itself, for pages that give each the room there is.
+    pub panels: Vec<String>,
+}
+
+/// The figures of `study`.
 ///
 /// A panel for every combination of values in `panels`, in it a line for every combination in `lines`, both in the order of the
 /// table. Where several rows of a line have the same place `across` (one of each set), their mean is drawn.
 ///
 /// # Errors
 /// A table, column or number that is not there, or a figure of no row. O(rows · lines) a figure.
-pub fn figures(study: &Study, tables: &BTreeMap<String, Table>) -> Result<Vec<(String, String)>, Error> {
+pub fn figures(study: &Study, tables: &BTreeMap<String, Table>) -> Result<Vec<Drawn>, Error> {
     let drawn = |figure: &Figure| {
         let table = super::named(&figure.name, &figure.table, tables)?;
-        Ok((figure.name.clone(), curves_svg(&panels(figure, table)?)))
+        let panels = panels(figure, table)?;
+        Ok(Drawn {
+            name: figure.name.clone(),
+            title: format!("{} over {}", figure.up.says, figure.across.says),
+            svg: curves_svg(&panels),
+            panels: panels.iter().map(|panel| curves_svg(std::slice::from_ref(panel))).collect(),
+        })
     };
     study.figure.iter().map(drawn).collect()
 }

@@ -2,6 +2,7 @@
 
 use super::{Claim, Error, Rule, Study, Table};
 use crate::bootstrap::{stream, Estimate, CLAIMS};
+use crate::words::count;
 use rand::RngExt;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,6 +13,21 @@ pub const RESAMPLES: usize = 10_000;
 
 /// Share of them that lies within the interval.
 pub const CONFIDENCE: f64 = 0.99;
+
+/// With fewer sets there is no such interval, only their range: even that of seven holds a median in 98 of 100 cases only.
+pub const FEW: usize = 8;
+
+/// What the interval of a judgement is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interval {
+    /// The middle [`CONFIDENCE`] of resampled sets.
+    Resampled,
+    /// From the least set to the largest.
+    Range,
+    /// There is none: every row counts.
+    Whole,
+}
 
 /// What the numbers say of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -36,8 +52,10 @@ pub struct Judgement {
     pub of: String,
     /// Sets behind it.
     pub sets: usize,
-    /// The estimate with its interval; for [`Rule::Spans`] with the least and the largest set, for [`Rule::Zero`] the sum.
+    /// The estimate with its interval; for [`Rule::Zero`] the sum.
     pub estimate: Estimate,
+    /// What that interval is.
+    pub interval: Interval,
     /// What follows.
     pub finding: Finding,
 }
@@ -46,8 +64,8 @@ pub struct Judgement {
 ///
 /// Intervals are percentile intervals of the paired bootstrap: sets are drawn with replacement ([`RESAMPLES`] times, seeded),
 /// all rows of a set together, so that the arms of a comparison are resampled alike; the middle [`CONFIDENCE`] of the pooled
-/// measures counts. With few sets it is somewhat too short (Efron and Tibshirani 1993, § 13.3). The same seed gives the same
-/// numbers. O(resamples · sets) a comparison. Errors: see [`Error`].
+/// measures counts. With few sets it is somewhat too short (Efron and Tibshirani 1993, § 13.3), and below [`FEW`] the range of
+/// the sets stands for it. The same seed gives the same numbers. O(resamples · sets) a comparison. Errors: see [`Error`].
 pub fn judge(study: &Study, tables: &BTreeMap<String, Table>) -> Result<Vec<Judgement>, Error> {
     let mut all = Vec::new();
     for (index, claim) in study.claim.iter().enumerate() {
@@ -55,7 +73,14 @@ pub fn judge(study: &Study, tables: &BTreeMap<String, Table>) -> Result<Vec<Judg
         let rows = Rows::of(claim, table)?;
         for (case, rows) in rows.cases() {
             rows.judge(claim, &case, study.seed, |of, estimate, finding| {
-                all.push(Judgement { claim: index, case: case.clone(), of, sets: rows.sets(), estimate, finding });
+                let (sets, case) = (rows.sets(), case.clone());
+                let interval = match claim.rule {
+                    Rule::Zero => Interval::Whole,
+                    Rule::Spans(_) => Interval::Range,
+                    _ if sets < FEW => Interval::Range,
+                    _ => Interval::Resampled,
+                };
+                all.push(Judgement { claim: index, case, of, sets, estimate, interval, finding });
             })?;
         }
     }
@@ -85,10 +110,7 @@ impl Rows {
         let each = claim.each.iter().map(&place).collect::<Result<Vec<_>, _>>()?;
         let (set, sum) = (place(&"set".to_string())?, place(&claim.measure.sum)?);
         let per = claim.measure.per.as_ref().map(&place).transpose()?;
-        let compared = match &claim.rule {
-            Rule::LeastFirst { of, values } | Rule::Alike { of, values, .. } => Some((place(of)?, values)),
-            _ => None,
-        };
+        let compared = claim.rule.compared().map(|(of, values)| Ok::<_, Error>((place(of)?, values))).transpose()?;
         let mut rows = Vec::new();
         for row in table.rows() {
             let meant = wanted.iter().all(|(at, values)| values.contains(&row[*at]))
@@ -169,14 +191,16 @@ impl Rows {
             None => claim.measure.sum.clone(),
         };
         match &claim.rule {
-            Rule::LeastFirst { values, .. } => {
+            Rule::LeastFirst { values, .. } | Rule::NoMore { values, .. } => {
+                let equals_hold = matches!(claim.rule, Rule::NoMore { .. });
                 for pair in values.windows(2) {
                     let [a, b] = [self.pooled(claim, case, &pair[0])?, self.pooled(claim, case, &pair[1])?];
                     let estimate = interval(&a, Some(&b), seed);
+                    let below = |end: f64| end < 0.0 || equals_hold && end == 0.0;
                     tell(
                         format!("{} - {}", pair[0], pair[1]),
                         estimate,
-                        side(estimate.high <= 0.0, estimate.low > 0.0),
+                        side(below(estimate.high), !below(estimate.low)),
                     );
                 }
             }
@@ -199,12 +223,11 @@ impl Rows {
             }
             Rule::Spans(number) => {
                 let sets = self.pooled(claim, case, "")?;
-                let each = sets.iter().map(|(sum, per)| sum / per);
-                let (low, high) = each.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)));
-                let inside = (low..=high).contains(number);
+                let estimate = range(sets.len(), |of| mean(&sets, of.iter().copied()));
+                let inside = (estimate.low..=estimate.high).contains(number);
                 // One more set of the same kind lies outside with probability 2 / (n + 1).
                 let rare = 2.0 / (sets.len() + 1) as f64 <= 1.0 - CONFIDENCE + f64::EPSILON;
-                tell(measure, Estimate { value: mean(&sets, 0..sets.len()), low, high }, side(inside, !inside && rare));
+                tell(measure, estimate, side(inside && rare, !inside && rare));
             }
             Rule::Zero => {
                 let sum: f64 = self.0.iter().map(|row| row.sum).sum();
@@ -237,7 +260,10 @@ fn mean(sets: &[(f64, f64)], of: impl Iterator<Item = usize>) -> f64 {
 /// The measure of `a`, less that of `b` if there is one, with its interval.
 fn interval(a: &[(f64, f64)], b: Option<&[(f64, f64)]>, seed: u64) -> Estimate {
     let of = |sets: &[usize]| mean(a, sets.iter().copied()) - b.map_or(0.0, |b| mean(b, sets.iter().copied()));
-    let value = of(&(0..a.len()).collect::<Vec<_>>());
+    let Estimate { value, low, high } = range(a.len(), of);
+    if a.len() < FEW {
+        return Estimate { value, low, high };
+    }
     let mut rng = stream(seed, CLAIMS, 0);
     let mut drawn = vec![0; a.len()];
     let mut resample = || {
@@ -249,6 +275,25 @@ fn interval(a: &[(f64, f64)], b: Option<&[(f64, f64)]>, seed: u64) -> Estimate {
     let tail = (1.0 - CONFIDENCE) / 2.0;
     let end = |share: f64| crate::bootstrap::quantile(&values, share);
     Estimate { value, low: end(tail).min(value), high: end(1.0 - tail).max(value) }
+}
+
+/// A measure of so many sets together, and of the least and the largest of them.
+fn range(sets: usize, of: impl Fn(&[usize]) -> f64) -> Estimate {
+    let value = of(&(0..sets).collect::<Vec<_>>());
+    let each = (0..sets).map(|set| of(&[set]));
+    let (low, high) = each.fold((value, value), |(low, high), one| (low.min(one), high.max(one)));
+    Estimate { value, low, high }
+}
+
+impl Judgement {
+    /// What its interval is, for people.
+    pub fn words(&self) -> String {
+        match self.interval {
+            Interval::Resampled => format!("99 % of {}", count(self.sets, "set")),
+            Interval::Range => format!("range of {}", self.sets),
+            Interval::Whole => format!("all of {}", count(self.sets, "set")),
+        }
+    }
 }
 
 impl fmt::Display for Finding {
@@ -270,14 +315,14 @@ pub fn failures<'a>(study: &Study, judgements: &'a [Judgement]) -> Vec<&'a Judge
 /// The judgements below their claims, and how many of each there are, for people. Ends with a line feed.
 pub fn findings(study: &Study, judgements: &[Judgement]) -> String {
     let cells = |judgement: &Judgement| {
-        let Judgement { case, of, sets, estimate: Estimate { value, low, high }, .. } = judgement;
-        [case.clone(), of.clone(), format!("{value:.4}"), format!("[{low:.4}, {high:.4}]"), sets.to_string()]
+        let Judgement { case, of, estimate: Estimate { value, low, high }, .. } = judgement;
+        [case.clone(), of.clone(), format!("{value:.4}"), format!("[{low:.4}, {high:.4}]"), judgement.words()]
     };
     let mut widths = [0; 5];
     for cell in judgements.iter().map(cells) {
         widths.iter_mut().zip(cell).for_each(|(width, cell)| *width = cell.chars().count().max(*width));
     }
-    let [w_case, w_of, w_value, w_interval, w_sets] = widths;
+    let [w_case, w_of, w_value, w_interval, w_words] = widths;
     let mut text = String::new();
     for (index, claim) in study.claim.iter().enumerate() {
         text += &format!("{}  [{}]\n", claim.says, claim.source);
@@ -285,20 +330,20 @@ pub fn findings(study: &Study, judgements: &[Judgement]) -> String {
             text += &format!("  known to differ: {why}\n");
         }
         for judgement in judgements.iter().filter(|judgement| judgement.claim == index) {
-            let [case, of, value, interval, sets] = cells(judgement);
+            let [case, of, value, interval, words] = cells(judgement);
             text += &format!(
-                "  {:<11}  {case:<w_case$}  {of:<w_of$}  {value:>w_value$}  {interval:>w_interval$}  {sets:>w_sets$} sets\n",
+                "  {:<11}  {case:<w_case$}  {of:<w_of$}  {value:>w_value$}  {interval:>w_interval$}  {words:>w_words$}\n",
                 judgement.finding
             );
         }
     }
-    let count = |finding| judgements.iter().filter(|judgement| judgement.finding == finding).count();
+    let found = |finding| judgements.iter().filter(|judgement| judgement.finding == finding).count();
     let failed = failures(study, judgements).len();
     text + &format!(
         "{} of {} hold, {} cannot be told, {} are known to differ and do, {failed} FAIL\n",
-        count(Finding::Holds),
+        found(Finding::Holds),
         judgements.len(),
-        count(Finding::CannotTell),
-        count(Finding::Fails) - failed,
+        found(Finding::CannotTell),
+        found(Finding::Fails) - failed,
     )
 }

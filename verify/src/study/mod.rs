@@ -12,8 +12,8 @@ mod table;
 
 pub use claim::{Axis, Claim, Figure, Measure, Rule, Study};
 pub use error::Error;
-pub use figure::figures;
-pub use judge::{failures, findings, judge, Finding, Judgement, CONFIDENCE, RESAMPLES};
+pub use figure::{figures, Drawn};
+pub use judge::{failures, findings, judge, Finding, Interval, Judgement, CONFIDENCE, FEW, RESAMPLES};
 pub use report::study_html;
 pub use table::Table;
 

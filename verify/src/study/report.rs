@@ -1,6 +1,6 @@
 //! A study as one page: claims with their intervals, figures, tables, and how it was obtained.
 
-use super::{failures, Finding, Judgement, Study, Table};
+use super::{failures, Drawn, Finding, Judgement, Study, Table, FEW};
 use crate::report::page::{details, escape, list, page, table};
 use crate::words::count;
 use crate::Verdict;
@@ -10,14 +10,14 @@ use std::fmt::Write;
 /// Most rows of a table on the page; the file has them all.
 const MOST_ROWS: usize = 100;
 
-/// The page. `figures` are names and drawings (SVG, inserted as they are), `lines` say how it was obtained. All other text is
+/// The page. The drawings of `figures` are inserted as they are, `lines` say how it was obtained. All other text is
 /// escaped; the same findings give the same bytes. O(rows).
 pub fn study_html(
     study: &Study,
     judgements: &[Judgement],
     verdict: Verdict,
     tables: &BTreeMap<String, Table>,
-    figures: &[(String, String)],
+    figures: &[Drawn],
     lines: &[(String, String)],
 ) -> String {
     let body = [
@@ -41,8 +41,9 @@ fn summary(study: &Study, judgements: &[Judgement], verdict: Verdict) -> String 
     format!(
         "<div class=\"verdict {tone}\"><strong><span aria-hidden=\"true\">{}</span> {words}</strong><p>Of {}, {} hold, {} cannot \
          be told from so many sets, {} are known to differ from the paper and do, {failed} fail.</p></div>\n\
-         <p class=\"note\">Plays again: {}. A claim is judged once for each of its cases. It holds if the whole 99 % interval is where \
-         the paper has it, fails if all of it is elsewhere, and cannot be told in between.</p>\n",
+         <p class=\"note\">Plays again: {}. A claim is judged once for each of its cases. It holds if its whole interval is where \
+         the paper has it, fails if all of it is elsewhere, and cannot be told in between. The interval is the middle 99 % of \
+         resampled sets; of fewer than {FEW} sets it is their range.</p>\n",
         verdict.mark(),
         count(judgements.len(), "comparison"),
         of(Finding::Holds),
@@ -52,13 +53,14 @@ fn summary(study: &Study, judgements: &[Judgement], verdict: Verdict) -> String 
     )
 }
 
-fn drawn(figures: &[(String, String)]) -> String {
+fn drawn(figures: &[Drawn]) -> String {
     if figures.is_empty() {
         return String::new();
     }
-    let figure = |(name, svg): &(String, String)| {
-        let name = escape(name);
-        format!("<figure>\n<div class=\"scroll\" tabindex=\"0\">{svg}</div><figcaption>{name}</figcaption></figure>\n")
+    let figure = |Drawn { name, title, panels, .. }: &Drawn| {
+        let (name, title) = (escape(name), escape(title));
+        let caption = format!("<figcaption><b>{title}</b> ({name}.svg)</figcaption>");
+        format!("<figure>\n{caption}\n<div class=\"plots\">\n{}</div></figure>\n", panels.concat())
     };
     format!("<h2>Figures</h2>\n{}", figures.iter().map(figure).collect::<String>())
 }
@@ -70,7 +72,7 @@ fn claims(study: &Study, judgements: &[Judgement]) -> String {
         if let Some(why) = &claim.differs {
             let _ = writeln!(html, "<p class=\"note\">Known to differ: {}.</p>", escape(why.trim_end_matches('.')));
         }
-        let head = ["case", "what", "value", "99 % interval", "sets", ""].map(String::from).to_vec();
+        let head = ["case", "what", "value", "interval", "which is", ""].map(String::from).to_vec();
         let of_claim = judgements.iter().filter(|judgement| judgement.claim == index);
         let rows: Vec<Vec<String>> = std::iter::once(head).chain(of_claim.map(cells)).collect();
         html += &table(&rows);
@@ -84,13 +86,13 @@ fn cells(judgement: &Judgement) -> Vec<String> {
         Finding::Fails => ('✗', "fails"),
         Finding::CannotTell => ('?', "cannot tell"),
     };
-    let Judgement { case, of, sets, estimate, .. } = judgement;
+    let Judgement { case, of, estimate, .. } = judgement;
     vec![
         escape(if case.is_empty() { "all" } else { case }),
         escape(of),
         format!("{:.4}", estimate.value),
         format!("{:.4} to {:.4}", estimate.low, estimate.high),
-        sets.to_string(),
+        judgement.words(),
         format!("<span aria-hidden=\"true\">{mark}</span> {words}"),
     ]
 }
