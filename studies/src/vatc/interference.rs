@@ -1,14 +1,13 @@
 //! Round trips beside streams of small packets. [LiC20, § 3.4.1, Figs 3.6 to 3.9].
 
-use crate::vatc::{counted, named, play, scene, stream, table, us};
+use crate::vatc::{counted, named, play, scene, stream, table, uplink, us};
 use crate::{Error, Size};
 use giusto_model::{Duration, PacketClass};
 use giusto_simulator::network::{percentile, Guest, Path, Qdisc, Seen, Sends};
 use std::collections::BTreeMap;
 
-/// Arms: path and queue of the uplink.
-const ARMS: [(&str, Path, Qdisc); 3] =
-    [("prio", Path::Dom0, Qdisc::Prio), ("fq_codel", Path::Dom0, Qdisc::FqCodel), ("vatc", Path::Vatc, Qdisc::Prio)];
+/// Arms: dom0 and VATC. Another queue of the uplink than Prio is in the table `uplink`.
+const ARMS: [(&str, Path); 2] = [("prio", Path::Dom0), ("vatc", Path::Vatc)];
 /// Packets a second that a stream of 1-byte UDP would send.
 const RATE: f64 = 200_000.0;
 /// Of them all where the streams share what one would send.
@@ -24,7 +23,7 @@ struct Case {
 }
 
 /// Table `latency`, a row an arm: percentiles of round trips, mean parts of them, notifications a second; table `ratios`, a row
-/// a case: p95 of each over that of VATC.
+/// a case: p95 of Prio over that of VATC; table `uplink`: see [`uplink::run`].
 pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
     let mut all = Vec::new();
     for streams in 1..=STREAMS {
@@ -34,8 +33,7 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
     let cases: Vec<_> = all
         .iter()
         .map(|case| {
-            let scenes =
-                ARMS.map(|(_, path, qdisc)| scene(path, qdisc, Duration::from_us(case.interval), guests(case)));
+            let scenes = ARMS.map(|(_, path)| scene(path, Qdisc::Prio, Duration::from_us(case.interval), guests(case)));
             (*case, scenes.to_vec())
         })
         .collect();
@@ -47,18 +45,19 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
             .zip(seen)
             .flat_map(|((arm, ..), seen)| [key.to_vec(), vec![arm.to_string()], cells(seen, seconds)].concat());
         let p95 = |arm: usize| percentile(&seen[arm][0].times, 95.0) as f64;
-        let over = [0, 1].map(|arm| format!("{:.6}", p95(arm) / p95(2)));
-        arms.chain(key.clone()).chain(over).collect()
+        let over = format!("{:.6}", p95(0) / p95(1));
+        arms.chain(key.clone()).chain([over]).collect()
     })?;
     let columns =
         ["traffic", "streams", "interval_us", "set", "arm", "p50_us", "p95_us", "max_us", "vif_us", "qdisc_us"];
     let columns = [&columns[..], &["rx_us", "all_us", "notifications"]].concat();
     let width = columns.len();
     let latency: Vec<Vec<String>> =
-        rows.iter().flat_map(|row| row[..3 * width].chunks(width).map(<[_]>::to_vec)).collect();
-    let ratios: Vec<Vec<String>> = rows.iter().map(|row| row[3 * width..].to_vec()).collect();
-    let over = vec!["traffic", "streams", "interval_us", "set", "prio", "fq_codel"];
-    Ok(named(vec![("latency", table(columns, &latency)), ("ratios", table(over, &ratios))]))
+        rows.iter().flat_map(|row| row[..ARMS.len() * width].chunks(width).map(<[_]>::to_vec)).collect();
+    let ratios: Vec<Vec<String>> = rows.iter().map(|row| row[ARMS.len() * width..].to_vec()).collect();
+    let over = vec!["traffic", "streams", "interval_us", "set", "prio"];
+    let uplink = uplink::run(&size, played)?;
+    Ok(named(vec![("latency", table(columns, &latency)), ("ratios", table(over, &ratios)), ("uplink", uplink)]))
 }
 
 fn guests(case: &Case) -> Vec<Guest> {

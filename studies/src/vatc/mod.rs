@@ -3,12 +3,14 @@
 pub(crate) mod balance;
 pub(crate) mod bucket;
 mod cells;
+mod inbound;
 pub(crate) mod host;
 pub(crate) mod interference;
 pub(crate) mod measured;
 pub(crate) mod packetrate;
 pub(crate) mod rebalance;
 pub(crate) mod starving;
+mod uplink;
 
 use crate::tables::Csv;
 use crate::{Error, Size};
