@@ -6,7 +6,8 @@ use std::fmt::Write;
 const WIDTH: f64 = 420.0;
 /// Without the names of the lines, which need rows of their own.
 const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 74.0;
+/// Room for six digits and, beside them, what grows upward.
+const LEFT: f64 = 84.0;
 /// Room for half of the last number below.
 const RIGHT: f64 = 28.0;
 const TOP: f64 = 34.0;
@@ -142,13 +143,13 @@ fn draw(svg: &mut String, panel: &Panel) {
     }
     let _ = writeln!(
         svg,
-        "<text class=\"title\" x=\"{LEFT}\" y=\"20\">{}</text>\n<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
+        "<text class=\"title\" x=\"{EDGE}\" y=\"20\">{}</text>\n<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
          <text transform=\"translate(16 {:.1})rotate(-90)\" text-anchor=\"middle\">{}</text>",
         escaped(&panel.title),
         (LEFT + right) / 2.0,
         HEIGHT - 12.0,
         escaped(&panel.across),
-        (TOP + floor) / 2.0,
+        HEIGHT / 2.0,
         escaped(&panel.up)
     );
     let mut colour = 0;
