@@ -140,7 +140,7 @@ fn of_few_sets_the_range_is_told_and_no_interval_is_claimed() {
     assert!(enough.estimate.low > 1.0 && enough.interval == Interval::Resampled);
     assert_eq!(enough.words(), "99 % of 8 sets");
     let claim = study("measure = { sum = 'sum' }\nrule = { at-least = 1 }").unwrap();
-    let text = findings(&claim, &[three.clone()]);
+    let text = findings(&claim, std::slice::from_ref(&three));
     assert!(text.contains("[1.0000, 3.0000]  range of 3\n") && !text.contains("99 %"), "{text}");
     let page = study_html(&claim, &[three], giusto_verify::Verdict::Kept, &BTreeMap::new(), &[], &[]);
     assert!(page.contains("<td>range of 3</td>"), "{page}");
