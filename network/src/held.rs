@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long after a failure it is tried again, at first and at last; an event of any interface ends the wait.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// How often everything is looked at that no event and no thread tells of.
-const LOOK: Duration = Duration::from_secs(10);
+/// How often everything is looked at that no event, no thread and no packet without a ticket tells of: some milliseconds each.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// What is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]

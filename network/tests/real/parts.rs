@@ -151,7 +151,7 @@ fn link_events() {
             let to = stage.within(&host, "tc filter show dev v0 egress");
             let sent = stage.within(&guest, "tc filter show dev eth0 egress");
             if steps[0].1.contains("qdisc") || steps[0].1.contains("threaded") {
-                // No event tells of these; a look does, every ten seconds: not waited for.
+                // No event tells of these; a look does, every minute: not waited for.
                 continue;
             }
             assert!(to.contains("giusto_to") && sent.contains("giusto_sent"), "{steps:?}: {to} {sent}");
