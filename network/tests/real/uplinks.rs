@@ -21,12 +21,12 @@ fn with_uplink() -> NetworkPlan {
     plan
 }
 
-/// Sends as many packets as it can from guest 0 to another one; how many.
+/// Sends as many packets as it can from guest 0 to another one, several times what the bucket allows at least; how many.
 fn flood(stage: &Stage, to: usize, length: Duration) -> u64 {
     stage.inside(&stage.guest(0), || {
         let socket = UdpSocket::bind("10.77.0.10:0").unwrap();
         let (begin, mut sent) = (Instant::now(), 0);
-        while begin.elapsed() < length {
+        while begin.elapsed() < length || sent < 4000 {
             sent += u64::from(socket.send_to(&[7], format!("10.77.0.{}:7001", 10 + to)).is_ok());
         }
         sent
@@ -51,7 +51,7 @@ fn sorted() {
         let sent = flood(&stage, 2, Duration::from_millis(500));
         let (more, dropped) = counts(&network);
         println!("  of {sent} for the low class {} were processed first, {dropped} dropped or waiting", more - passed);
-        assert!(sent > 10_000 && more - passed < 20, "{sent} {more} {passed}");
+        assert!(more - passed < 20, "{sent} {more} {passed}");
         // Within its bucket all of it arrives, also beside a flood.
         let (arrived, _) = std::thread::scope(|scope| {
             let flood = scope.spawn(|| flood(&stage, 2, Duration::from_secs(1)));
