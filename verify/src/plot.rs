@@ -9,7 +9,8 @@ const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 310.0;
 /// Room for six characters in the larger of the page's two sizes: `0.01 %`.
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 14.0;
+/// Room for half of the last number below.
+const RIGHT: f64 = 28.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
 
