@@ -118,8 +118,8 @@ mod tests {
         let mut codel = Codel::default();
         // Above the target from 1 s on: first after an interval, then after 100 ms by the roots of 1, 2, 3, 4, 5.
         assert_eq!(drops(&mut codel, 1000, 1430, 6 * MS), [1100, 1200, 1271, 1329, 1379, 1424]);
-        // Once below, it ends; again above, it goes on after an interval with the rate that it had reached: 5 drops more than it began
-        // with, so 100 ms by the root of 5, 6.
+        // Once below, it ends; again above, it goes on after an interval with the rate that it had reached: 5 drops more than it
+        // began with, so 100 ms by the root of 5, 6.
         assert_eq!(drops(&mut codel, 1430, 1440, 4 * MS), [] as [u64; 0]);
         assert_eq!(drops(&mut codel, 1440, 1630, 6 * MS), [1540, 1585, 1626]);
         // After 16 intervals and more all is forgotten.

@@ -7,14 +7,14 @@ use giusto_model::{Duration, PacketClass};
 use giusto_simulator::network::{percentile, Guest, Path, Qdisc, Seen, Sends};
 
 const ARMS: [(&str, Qdisc); 2] = [("prio", Qdisc::Prio), ("fq_codel", Qdisc::FqCodel)];
-/// What floods beside a modest stream: packets a second, bytes, and how many. The wire takes 81,000 of the large packets a second, the core
-/// three times as many; small ones fill the core and a fifth of the wire.
+/// What floods beside a modest stream: packets a second, bytes, and how many. The wire takes 81,000 of the large packets a
+/// second, the core three times as many; small ones fill the core and a fifth of the wire.
 const FLOODS: [(&str, f64, u32, usize); 2] = [("wire", 110_000.0, 1514, 1), ("core", 200_000.0, 60, 2)];
 /// Packets of 1,514 bytes a second.
 const MODEST: f64 = 10_000.0;
 
-/// A row a bottleneck, set and discipline: p95 of pings and of the modest stream's waits from guest to wire, what part of its packets
-/// gets there, and how many packets the queue drops.
+/// A row a bottleneck, set and discipline: p95 of pings and of the modest stream's waits from guest to wire, what part of its
+/// packets gets there, and how many packets the queue drops.
 pub(crate) fn run(size: &Size, played: &(dyn Fn(u64) + Sync)) -> Result<Csv, Error> {
     let asks = Guest { sends: Sends::Asks { every: Duration::from_ms(10) }, class: PacketClass::High, bucket: None };
     let mut cases = Vec::new();
