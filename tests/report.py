@@ -23,8 +23,8 @@ OUT = TARGET / "report"
 JOBS = 1_000_000
 PACKAGE = "chromium-headless-shell"
 
-# What is looked at in the page: anything wider than it, texts too faint, labels on labels or cut off, drawings without words, a title
-# of curves below them.
+# What is looked at in the page: anything wider than it, texts too faint, labels on labels or cut off, drawings without words,
+# a title of curves below them.
 LOOK = """(() => {
   const shown = node => { const box = node.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
   const rgb = text => (text.match(/[\\d.]+/g) || []).map(Number);
@@ -53,7 +53,8 @@ LOOK = """(() => {
     }));
     const whole = drawing.getBoundingClientRect();
     for (const [text, box] of all) {
-      const inside = box.left > whole.left - 1 && box.right < whole.right + 1 && box.top > whole.top - 1 && box.bottom < whole.bottom + 1;
+      const inside = box.left > whole.left - 1 && box.right < whole.right + 1
+        && box.top > whole.top - 1 && box.bottom < whole.bottom + 1;
       if (!inside || drawing.matches('.curves') && box.right > innerWidth) cut.push(text);
     }
     const title = drawing.matches('.curves') && drawing.closest('figure').querySelector('figcaption');

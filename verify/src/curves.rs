@@ -12,8 +12,8 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 28.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 52.0;
-/// A row of names: where it begins, how high it is, what a line before a name takes, what a letter takes at most in the larger of the
-/// page's two sizes, and what is between two.
+/// A row of names: where it begins, how high it is, what a line before a name takes, what a letter takes at most in the larger
+/// of the page's two sizes, and what is between two.
 const EDGE: f64 = 12.0;
 const ROW: f64 = 19.0;
 const SAMPLE: f64 = 28.0;
