@@ -35,7 +35,7 @@ fn frame() -> Vec<u8> {
 }
 
 /// Sends it, bypassing the queues of guest 0's end, as often as it can until it is `enough`; how often.
-fn send_raw(stage: &Stage, enough: impl Fn() -> bool + Send) -> u64 {
+fn send_raw(stage: &Stage, enough: impl Fn() -> bool + Send + Sync) -> u64 {
     stage.inside(&stage.guest(0), || {
         const PACKET_QDISC_BYPASS: i32 = 20;
         let frame = frame();
