@@ -174,7 +174,11 @@ fn members() {
     assert!((0..100).any(|_| put_back() || (pause(20), false).1), "a thread may not leave its server");
     // Told, unless its server was just about to give it its place anyway, as on a slow machine.
     let warned = stage.manager.report().unwrap().warnings;
-    assert!(warned.iter().all(|text| text.contains("changed its scheduling policy")), "{warned:?}");
+    let expected = |text: &String| {
+        // That the machine stood still for a moment is told too, and no fault of this.
+        text.contains("changed its scheduling policy") || text.contains("was not stopped in time")
+    };
+    assert!(warned.iter().all(expected), "{warned:?}");
     // Its children are born under the server, so they are not in the snapshot; they go with it.
     drop(parent);
     pause(50);

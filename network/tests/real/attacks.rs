@@ -117,9 +117,7 @@ fn raw() {
         let mut network = Network::apply(&plan(&[], &limited()), &mut record).unwrap();
         let end = Instant::now() + Duration::from_secs(20);
         let (passed, sent) = arrived(&stage, || {
-            guarded(&mut network, |demoted| {
-                send_raw(&stage, || demoted.load(Ordering::SeqCst) || Instant::now() > end)
-            })
+            guarded(&mut network, |demoted| send_raw(&stage, || demoted.load(Ordering::SeqCst) || Instant::now() > end))
         });
         let after = status(&network, "v0");
         println!(

@@ -52,9 +52,8 @@ fn cell(arm: Arm, set: u64, length: Duration) -> Result<((Vec<String>, (f64, f64
     let flow = |guest| Flow { from: Place::Remote, to: Place::Guest(guest), rate, core: OTHERS };
     let flood = Flood::start(&host.stage, &(1..=INTERFERERS).map(flow).collect::<Vec<_>>())?;
     std::thread::sleep(std::time::Duration::from_millis(300));
-    let look = || -> Result<[u64; 3], Error> {
-        Ok([flood.sent().iter().sum(), host.given(1..=INTERFERERS)?, steal()?])
-    };
+    let look =
+        || -> Result<[u64; 3], Error> { Ok([flood.sent().iter().sum(), host.given(1..=INTERFERERS)?, steal()?]) };
     let before = look()?;
     let found = ping(&host.stage, &pings(0, (length.ns() / EVERY.ns()) as u32))?;
     let after = look()?;

@@ -3,8 +3,8 @@
 pub(crate) mod balance;
 pub(crate) mod bucket;
 mod cells;
-mod inbound;
 pub(crate) mod host;
+mod inbound;
 pub(crate) mod interference;
 pub(crate) mod measured;
 pub(crate) mod packetrate;
