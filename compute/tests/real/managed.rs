@@ -126,7 +126,7 @@ fn budgets() {
         }
         // One budget more or less at the edges is 2 % of a second at most.
         let (shares, report) = near(&stage.manager, 1_000, &[0.3, 0.1, 0.2], 0.02, &format!("{kind} under {order:?}"));
-        assert!(report.warnings.is_empty(), "{report:?}");
+        assert!(report.warnings.iter().all(|warning| stood_still(warning)), "{report:?}");
         println!(
             "  {kind}: {}, own cost {:.1} %",
             shares.iter().map(|share| format!("{:.2} %", share * 100.0)).collect::<Vec<_>>().join(" "),
@@ -135,6 +135,11 @@ fn budgets() {
         stage.undone();
         assert_same(&before, &all, &kind.to_string());
     }
+}
+
+/// That the machine stood still for a moment is told too, and no fault of what is tested.
+fn stood_still(warning: &str) -> bool {
+    warning.contains("was not stopped in time")
 }
 
 fn caps() {
@@ -174,10 +179,7 @@ fn members() {
     assert!((0..100).any(|_| put_back() || (pause(20), false).1), "a thread may not leave its server");
     // Told, unless its server was just about to give it its place anyway, as on a slow machine.
     let warned = stage.manager.report().unwrap().warnings;
-    let expected = |text: &String| {
-        // That the machine stood still for a moment is told too, and no fault of this.
-        text.contains("changed its scheduling policy") || text.contains("was not stopped in time")
-    };
+    let expected = |text: &String| text.contains("changed its scheduling policy") || stood_still(text);
     assert!(warned.iter().all(expected), "{warned:?}");
     // Its children are born under the server, so they are not in the snapshot; they go with it.
     drop(parent);

@@ -44,6 +44,15 @@ const RULES: usize = 100;
 /// What arrives at the uplink at most: packets a second, and at once.
 pub(crate) const UPLINK: (u64, u64) = (10_000, 64);
 
+/// Guests that flood.
+pub(crate) const INTERFERERS: usize = 4;
+/// A ping every so often.
+pub(crate) const EVERY: Duration = Duration::from_ms(3);
+/// Above all guests, so that what is measured is the host.
+pub(crate) const PING_PRIORITY: u8 = 50;
+/// The bucket of the guest that pings: packets a second, and at once.
+pub(crate) const GUEST: (u64, u64) = (2_000, 64);
+
 /// What is missing to make one; `None`: nothing.
 pub(crate) fn lack() -> Option<String> {
     let there = |program: &str| {

@@ -2,8 +2,7 @@
 
 use crate::tables::Csv;
 use crate::vatc::cells::{percentile_ms, quiet};
-use crate::vatc::host::{bucket, steal, Arm, Host, OTHERS};
-use crate::vatc::measured::{EVERY, GUEST, INTERFERERS, PING_PRIORITY};
+use crate::vatc::host::{bucket, steal, Arm, Host, EVERY, GUEST, INTERFERERS, OTHERS, PING_PRIORITY};
 use crate::Error;
 use giusto_measure::packets::{ping, Flood, Flow, Ping, Place};
 use giusto_measure::Generator;

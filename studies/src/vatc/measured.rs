@@ -2,7 +2,7 @@
 
 use crate::tables::Csv;
 use crate::vatc::cells::{percentile_ms, quiet};
-use crate::vatc::host::{bucket, capacity, steal, Arm, Host, OTHERS, UPLINK};
+use crate::vatc::host::{bucket, capacity, steal, Arm, Host, EVERY, GUEST, INTERFERERS, OTHERS, PING_PRIORITY, UPLINK};
 use crate::vatc::{balance, inbound, starving};
 use crate::{Error, Size};
 use giusto_analysis::packets::{delay_bound, Flow as PacketFlow, Poll};
@@ -12,16 +12,8 @@ use giusto_model::Duration;
 use rustix::thread::{sched_setaffinity, CpuSet};
 use std::collections::BTreeMap;
 
-/// Guests that flood.
-pub(crate) const INTERFERERS: usize = 4;
-/// A ping every so often.
-pub(crate) const EVERY: Duration = Duration::from_ms(3);
 /// What comes back gathers for so long at the uplink (network/src/end.rs), in ns.
 const GATHERED: f64 = 100_000.0;
-/// Above all guests, so that what is measured is the host.
-pub(crate) const PING_PRIORITY: u8 = 50;
-/// The bucket of the guest that pings: packets a second, and at once.
-pub(crate) const GUEST: (u64, u64) = (2_000, 64);
 
 /// Real time: no two runs give the same bytes.
 ///
