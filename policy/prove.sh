@@ -83,9 +83,12 @@ red() {
 
 # proof RUN: proves it, and says so on a line. With --all that line is kept, and told again for the same source, run and options.
 proof() {
-	local run=$1 start=$SECONDS known
-	known=$store-proven/$( (declare -f copy prove && echo "$run" && cd "$work/source" && cat policy.h core/* kinds/* proofs/*.[ch]) |
-		sha256sum | cut -c1-32)
+	local run=$1 start=$SECONDS known count
+	known=$store-proven/$({
+		declare -f copy prove
+		echo "$run"
+		(cd "$work/source" && cat policy.h core/* kinds/* proofs/*.[ch])
+	} | sha256sum | cut -c1-32)
 	if $all && cat "$known" 2>/dev/null; then
 		return
 	fi
@@ -93,7 +96,8 @@ proof() {
 	prove "$harness" "$call" "$order" "$kinds" "$bits" "${with-}"
 	if grep -q '^VERIFICATION SUCCESSFUL' "$report"; then
 		mkdir -p "$store-proven"
-		echo "proven: $run: $(grep -oE 'of [0-9]+ failed' "$report" | grep -o '[0-9]*') properties, $((SECONDS - start)) s" | tee "$known"
+		count=$(grep -oE 'of [0-9]+ failed' "$report" | grep -o '[0-9]*')
+		echo "proven: $run: $count properties, $((SECONDS - start)) s" | tee "$known"
 	else
 		echo "NOT PROVEN: $run"
 		red

@@ -175,8 +175,9 @@ class Packets(unittest.TestCase):
         self.assertEqual(self.look(), self.before)
 
     def test_killed_it_is_restored(self):
-        self.site.write_text((SITE % "5k/s").replace("capacity: 65k/s", "capacity: 65k/s\n      uplinks: [{name: v1, rate: 5k/s, burst: 32}]")
-                             .replace("    network: [{vif: v1, class: low}]\n", ""))
+        uplink = "capacity: 65k/s\n      uplinks: [{name: v1, rate: 5k/s, burst: 32}]"
+        site = (SITE % "5k/s").replace("capacity: 65k/s", uplink)
+        self.site.write_text(site.replace("    network: [{vif: v1, class: low}]\n", ""))
         daemon = self.start()
         self.assertNotEqual(self.look(), self.before)
         self.assertIn("xdp", within(HOST, "ip", "-d", "link", "show", "v1"))
@@ -191,7 +192,8 @@ class Packets(unittest.TestCase):
     def test_what_would_be_done_is_told_and_not_done(self):
         self.site.write_text(SITE % "5k/s")
         said = self.giusto(*self.words("--dry-run"))
-        for text in ("clsact", "giusto_from", "giusto_sent", "giusto_arrived", "SCHED_IDLE", "ethtool -K v0 gro on tso off", "/sys/class/net/v1/threaded", "SCHED_FIFO"):
+        for text in ("clsact", "giusto_from", "giusto_sent", "giusto_arrived", "SCHED_IDLE",
+                     "ethtool -K v0 gro on tso off", "/sys/class/net/v1/threaded", "SCHED_FIFO"):
             self.assertIn(f"{text}", said)
         self.assertNotIn("would start", said)
         self.assertEqual(self.look(), self.before)

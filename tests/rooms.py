@@ -5,8 +5,8 @@
     tests/rooms.py machine         those of rooms that enforce, or measure time
     tests/rooms.py computing       all others, and the examples in the documentation
 
-Where this is root: compute's `real` and the daemon's `kinds` take the last core, one after the other. All are built at once: features
-are the same whatever is run.
+Where this is root: compute's `real` and the daemon's `kinds` take the last core, one after the other. All are built at once:
+features are the same whatever is run.
 """
 import json
 import subprocess

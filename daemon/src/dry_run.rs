@@ -83,7 +83,8 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
     let how = |priority: Option<u8>| priority.map_or("SCHED_OTHER".into(), |priority| format!("SCHED_FIFO {priority}"));
     let threads = |name: &str, core: u32, priority| {
         format!(
-            "find the threads that process the packets of {name} (netlink napi-get, or their names; of a plain tap vhost-PID),              sched_setaffinity(core {core}), sched_setscheduler({})",
+            "find the threads that process the packets of {name} (netlink napi-get, or their names; of a plain tap vhost-PID), \
+             sched_setaffinity(core {core}), sched_setscheduler({})",
             how(priority)
         )
     };
@@ -92,12 +93,13 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
         let name = &uplink.uplink.name;
         lines.push(format!("write 1 to /sys/class/net/{name}/threaded, and 0 to its queues' rps_cpus"));
         lines.push(
-            "write 1 to its napi_defer_hard_irqs and 100000 to its gro_flush_timeout; of a veth pair, ethtool -K tx off at its other end"
+            "write 1 to its napi_defer_hard_irqs and 100000 to its gro_flush_timeout; of a veth pair, ethtool -K tx off at its \
+             other end"
                 .into(),
         );
         lines.push(format!(
-            "put the XDP program giusto_sort on {name}: what is for the high class, at most {} and bursts of {}, goes on, all else to the \
-             kernel's thread cpumap/{}, which has no priority",
+            "put the XDP program giusto_sort on {name}: what is for the high class, at most {} and bursts of {}, goes on, all \
+             else to the kernel's thread cpumap/{}, which has no priority",
             uplink.uplink.bucket.rate, uplink.uplink.bucket.depth, uplink.core
         ));
         lines.push(threads(name, uplink.core, Some(uplink.priority)));
@@ -106,17 +108,18 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
         let name = &vif.name;
         if let Some(bucket) = &vif.bucket {
             lines.push(format!(
-                "tc qdisc add dev {name} clsact, with the BPF program giusto_to, and giusto_from on a tap; of a veth pair giusto_sent \
-                 at its other end, and giusto_arrived for what bypasses that: drop or delay beyond {} and bursts of {}, counted in {}",
+                "tc qdisc add dev {name} clsact, with the BPF program giusto_to, and giusto_from on a tap; of a veth pair \
+                 giusto_sent at its other end, and giusto_arrived for what bypasses that: drop or delay beyond {} and bursts \
+                 of {}, counted in {}",
                 bucket.rate, bucket.depth, network.count
             ));
             lines.push(format!(
-                "look ten times a second whether {name} makes the host drop more packets than that, and once whether its threads take \
-                 twice the time: while they do, sched_setscheduler(SCHED_IDLE)"
+                "look ten times a second whether {name} makes the host drop more packets than that, and once whether its threads \
+                 take twice the time: while they do, sched_setscheduler(SCHED_IDLE)"
             ));
         }
         lines.push(format!(
-            "of a veth pair: ethtool -K {name} gro on tso off, and the same at its other end, whose network namespace is entered (setns)"
+            "ethtool -K {name} gro on tso off if it is an end of a veth pair, and the same at the other end, in its network namespace (setns)"
         ));
         lines.push(format!(
             "write 1 to /sys/class/net/{name}/threaded and that of its other end, and 0 to their queues' rps_cpus"

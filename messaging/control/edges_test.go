@@ -347,6 +347,6 @@ func TestWhoCannotReachABrokerIsLeftInPeace(t *testing.T) {
 		p.run(100 * time.Millisecond)
 	}
 	if tried < 5 || tried > 12 {
-		t.Error("tried", tried, "times in two hours, expected once after 10, 20, 40 s and so on, and every 43 minutes at last")
+		t.Error("tried", tried, "times in two hours; expected after 10, 20, 40 s and so on, every 43 min at last")
 	}
 }

@@ -124,7 +124,8 @@ func TestATopicFlowsAgainSoonAfterItsBrokerEnded(t *testing.T) {
 			time.Sleep(17 * time.Second) // until then a broker may have the longer lease from before
 		}
 		busy, last := -1, ""
-		for end := time.Now().Add(90 * time.Second); busy < 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		end := time.Now().Add(90 * time.Second)
+		for ; busy < 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			status, err := f.Topic("alarms")
 			if err != nil {
 				t.Fatal(err)

@@ -39,7 +39,7 @@ struct lane {
 
 #define UPLINK 0u
 #define ANNOUNCEMENTS 1u
-#define LANES 256u /* interfaces from 2 on */
+#define LANES 4096u /* interfaces from 2 on */
 
 struct address {
 	unsigned char bytes[16]; /* of a network card, or of IPv6; IPv4 as IPv6 writes it */

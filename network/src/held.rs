@@ -1,7 +1,7 @@
 //! One interface of the plan in force: found, settled, looked after, let go.
 
 use crate::address::Address;
-use crate::bucket::{Counts, Packets};
+use crate::bucket::Packets;
 use crate::end::{self, Needs};
 use crate::namespace::{Namespace, Neighbours};
 use crate::overrun::{Overrun, Work};
@@ -82,7 +82,7 @@ pub(crate) struct Held {
     /// What is wrong with it.
     pub(crate) worry: Option<String>,
     overrun: Overrun,
-    /// Strays at the last look, and whether there are more: its bucket may have been taken off.
+    /// Packets that had bypassed its bucket at the last look, and whether there are more: it may have been taken off.
     bypassed: u64,
     astray: bool,
     /// Whether its threads have the lowest priority, as it makes the host work more than its bucket allows.
@@ -142,7 +142,7 @@ impl Held {
         let name = self.goal.name.clone();
         let seen = home.route.named(&name).map_err(|source| Error::kernel(format!("look for {name}"), source))?;
         let Some(seen) = seen else {
-            (self.there, self.bucket, self.sorter) = (None, None, None);
+            (self.there, self.bucket, self.sorter, self.unsorted) = (None, None, None, None);
             return Err(Error::NoDevice(name));
         };
         let link = home.link(&seen);
@@ -252,8 +252,21 @@ impl Held {
     /// bucket lets through, or process for twice the time that those take. Returns whether that has changed. `time`: the
     /// processor time of its threads is looked at, too.
     pub(crate) fn bound(&mut self, time: bool, record: &mut dyn Recorder) -> Result<bool, Error> {
-        let (Some(_), Some(bucket), Some(allowed)) = (self.goal.priority, &self.bucket, self.goal.a_second()) else {
+        let demoted = self.overruns(time);
+        if demoted == self.demoted {
             return Ok(false);
+        }
+        self.demoted = demoted;
+        if let Some(there) = &mut self.there {
+            there.meters = [Meter::default(), Meter::default()]; // what waited for them proves nothing
+        }
+        self.reschedule(record).map(|()| true)
+    }
+
+    /// One without a bucket has no priority that it could lose.
+    fn overruns(&mut self, time: bool) -> bool {
+        let (Some(_), Some(bucket), Some(allowed)) = (self.goal.priority, &self.bucket, self.goal.a_second()) else {
+            return false;
         };
         let now = Instant::now();
         let counts = bucket.counts();
@@ -265,15 +278,7 @@ impl Held {
             let ran = there.threads().iter().map(|thread| thread.cpu_time_ns()).sum();
             self.overrun.see(Work::Time, ran, allowed.saturating_mul(self.goal.cost).saturating_mul(2), now);
         }
-        let demoted = self.overrun.is_demoted(now);
-        if demoted == self.demoted {
-            return Ok(false);
-        }
-        self.demoted = demoted;
-        if let Some(there) = &mut self.there {
-            there.meters = [Meter::default(), Meter::default()]; // what waited for them proves nothing
-        }
-        self.reschedule(record).map(|()| true)
+        self.overrun.is_demoted(now)
     }
 
     /// What may be sent to it before what is for the low class; `None`: it is not of the high one, or not there.
@@ -283,9 +288,8 @@ impl Held {
         else {
             return None;
         };
-        let behind = neighbours.get(&there.link.index).into_iter().flatten();
-        let addresses = there.address.iter().chain(behind).copied().collect();
-        Some(For { name: self.goal.name.clone(), bucket, addresses })
+        let behind = neighbours.get(&there.link.index).into_iter().flatten().copied().collect();
+        Some(For { name: self.goal.name.clone(), bucket, card: there.address, behind })
     }
 
     /// Sorts what arrives at an uplink; why it cannot be is told with what is wrong.
@@ -294,7 +298,8 @@ impl Held {
         let (name, core) = (&self.goal.name, self.goal.core);
         if there.apart {
             // Packets would be handed on without the checksums that their sender leaves to the interface.
-            self.unsorted = Some("its other end is in no network namespace that can be found".into());
+            self.unsorted =
+                Some("its other end is in no network namespace that can be found; run giusto on the host".into());
             return;
         }
         if self.sorter.as_ref().is_none_or(|sorter| !sorter.is_at(there.link.index, core)) {
@@ -315,24 +320,21 @@ impl Held {
         let mut all: Vec<String> = self.worry.iter().cloned().collect();
         if let Some(why) = &self.unsorted {
             all.push(format!(
-                "what arrives at {name} is not limited: {why}; a flood from outside is processed before all others, and no promise is kept then"
+                "what arrives at {name} is not limited, and a flood from outside would be processed before all others: {why}"
             ));
         }
         if let (false, Proof::NotMoved { why }) = (self.demoted, self.proof()) {
             all.push(format!("{name}: {why}"));
         }
         if self.demoted {
-            let Counts { bypassed, refused, .. } = self.bucket.as_ref().map(Packets::counts).unwrap_or_default();
-            let how = match bypassed {
-                0 => format!(
-                    "its packets took twice the planned time, or more of them ({refused} so far) had to be dropped than its bucket \
-                     lets through"
-                ),
-                bypassed => format!("{bypassed} packets bypassed its bucket and were dropped"),
+            // Without numbers, which would be another warning at each look.
+            let how = match self.bucket.as_ref().map(Packets::counts) {
+                Some(counts) if counts.bypassed > 0 => "packets bypass its bucket, and are dropped",
+                _ => "its packets take twice the planned time, or more of them must be dropped than its bucket lets through",
             };
             all.push(format!(
-                "{name} overloads the host: {how}; its threads have the lowest priority until that ends, so its promise is not kept; \
-                 look for raw sockets, floods and slow packet filters in its service"
+                "{name} overloads the host: {how}; its threads have the lowest priority until that ends, so its promise is not \
+                 kept; look for raw sockets, floods and slow packet filters in its service"
             ));
         }
         all

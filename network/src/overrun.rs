@@ -14,7 +14,7 @@ struct Window {
     work: u64,
 }
 
-/// What was seen of one interface.
+/// The work of one interface, and its demotions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overrun {
     windows: [Option<Window>; 2],
@@ -33,7 +33,8 @@ pub(crate) enum Work {
 }
 
 impl Overrun {
-    /// `work` was done so far, of which `allowed` may be in a second. Looks may be as seldom as one likes: a longer window allows more.
+    /// `work` was done so far, of which `allowed` may be in a second. Looks may be as seldom as one likes: a longer window allows
+    /// more.
     pub(crate) fn see(&mut self, kind: Work, work: u64, allowed: u64, now: Instant) {
         let window = &mut self.windows[kind as usize];
         let begun = window.get_or_insert(Window { since: now, work });

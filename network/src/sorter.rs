@@ -17,7 +17,9 @@ pub(crate) const QUEUE: u32 = 1024;
 const UPLINK: u32 = 0;
 const ANNOUNCEMENTS: u32 = 1;
 const FIRST: u32 = 2;
-const LANES: u32 = 256;
+const LANES: u32 = 4096;
+/// Addresses of an interface that are looked up, beyond that of its other end: what is sent there can make up any number of them.
+const BEHIND: usize = 64;
 
 /// `struct goal`.
 #[repr(C)]
@@ -53,7 +55,22 @@ unsafe impl Pod for Lane {}
 pub(crate) struct For {
     pub(crate) name: String,
     pub(crate) bucket: Bucket,
-    pub(crate) addresses: Vec<Address>,
+    /// That of its other end, which no other interface can take from it.
+    pub(crate) card: Option<Address>,
+    /// What bridges have learnt of it, and neighbours.
+    pub(crate) behind: Vec<Address>,
+}
+
+/// Whose each address is: cards first, then what the first interface has behind it.
+fn lanes(interfaces: &[For]) -> BTreeMap<Address, u32> {
+    let numbered = || (FIRST..LANES).zip(interfaces);
+    let cards = numbered().flat_map(|(lane, one)| one.card.map(|address| (address, lane)));
+    let behind = numbered().flat_map(|(lane, one)| one.behind.iter().take(BEHIND).map(move |&address| (address, lane)));
+    let mut all = BTreeMap::new();
+    cards.chain(behind).for_each(|(address, lane)| {
+        all.entry(address).or_insert(lane);
+    });
+    all
 }
 
 /// Packets that came to an uplink so far.
@@ -75,8 +92,8 @@ pub(crate) struct Sorter {
 }
 
 impl Sorter {
-    /// Puts it on interface `index` of the calling thread's namespace. Nothing has a lane yet. Errors: the driver has no XDP, another
-    /// program is there, or not for us.
+    /// Puts it on interface `index` of the calling thread's namespace. Nothing has a lane yet. Errors: the driver has no XDP,
+    /// another program is there, or not for us.
     pub(crate) fn attach(name: &str, index: u32, core: u32) -> Result<Sorter, Error> {
         let doing = || format!("sort what arrives at {name}");
         let failed = |error: aya::EbpfError| broken(&doing(), error);
@@ -96,24 +113,24 @@ impl Sorter {
             .set(core, QUEUE, Some(&taken), 0)
             .map_err(|error| Error::kernel(doing(), std::io::Error::other(error.to_string())))?;
         let mut sorter = Sorter { ebpf, index, core, goals: BTreeMap::new(), addresses: BTreeMap::new() };
-        sorter.write(UPLINK, Integers::default(), 0)?;
-        let sort = program_of(&mut sorter.ebpf, name)?;
+        let sort = self::program(&mut sorter.ebpf, "giusto_sort").map_err(failed)?;
         sort.load().map_err(|error| failed(error.into()))?;
         // In the driver: what is handed to another thread elsewhere has lost the length of its first header in some kernels (6.18
         // drops it all), and no time is saved.
-        sort.attach_to_if_index(index, XdpMode::Driver).map_err(|error| failed(error.into()))?;
-        Ok(sorter)
+        match sort.attach_to_if_index(index, XdpMode::Driver) {
+            Ok(_) => Ok(sorter),
+            Err(error) => Err(refused(name, failed(error.into()))),
+        }
     }
 
     /// What may arrive, in all and for each interface of the high class; another core is where all else is processed from now on.
     pub(crate) fn set(&mut self, name: &str, arrivals: &Bucket, interfaces: &[For]) -> Result<(), Error> {
         self.write(UPLINK, in_integers(name, arrivals)?, self.core)?;
         self.write(ANNOUNCEMENTS, in_integers(name, &tenth(arrivals))?, 0)?;
-        let mut goal = BTreeMap::new();
         for (lane, one) in (FIRST..LANES).zip(interfaces) {
             self.write(lane, in_integers(&one.name, &one.bucket)?, 0)?;
-            goal.extend(one.addresses.iter().map(|&address| (address, lane)));
         }
+        let goal = lanes(interfaces);
         if goal == self.addresses {
             return Ok(());
         }
@@ -122,13 +139,18 @@ impl Sorter {
         let map = self.ebpf.map_mut("addresses");
         let map = map.ok_or_else(|| failed(aya::maps::MapError::InvalidName { name: "addresses".into() }))?;
         let mut map = HashMap::<_, [u8; 16], u32>::try_from(map).map_err(failed)?;
-        for address in self.addresses.keys().filter(|address| !goal.contains_key(address)) {
+        // What is known to be there follows each step, so that after a failure the next call goes on.
+        let gone: Vec<Address> = self.addresses.keys().filter(|address| !goal.contains_key(address)).copied().collect();
+        for address in gone {
             map.remove(&address.0).map_err(failed)?;
+            self.addresses.remove(&address);
         }
-        for (address, lane) in goal.iter().filter(|(address, lane)| self.addresses.get(address) != Some(lane)) {
-            map.insert(address.0, lane, 0).map_err(failed)?;
+        for (address, lane) in goal {
+            if self.addresses.get(&address) != Some(&lane) {
+                map.insert(address.0, lane, 0).map_err(failed)?;
+                self.addresses.insert(address, lane);
+            }
         }
-        self.addresses = goal;
         Ok(())
     }
 
@@ -161,7 +183,7 @@ impl Sorter {
             |what: u32| -> Option<u64> { Array::<_, u64>::try_from(self.ebpf.map("handed")?).ok()?.get(&what, 0).ok() };
         let passed = [UPLINK, ANNOUNCEMENTS].into_iter().filter_map(lane).map(|lane| lane.passed).sum();
         // In this order, so that none counts as dropped that is taken in between.
-        let (taken, all) = (handed(1).unwrap_or(0), handed(0).unwrap_or(0));
+        let (all, taken) = (handed(0).unwrap_or(0), handed(1).unwrap_or(0));
         Arrived { passed, dropped: all.saturating_sub(taken) }
     }
 }
@@ -179,6 +201,42 @@ fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, aya::EbpfE
     Ok(program.try_into()?)
 }
 
-fn program_of<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp, Error> {
-    program(ebpf, "giusto_sort").map_err(|error| broken(&format!("sort what arrives at {name}"), error))
+/// With what to do.
+fn refused(name: &str, error: Error) -> Error {
+    let text = error.to_string();
+    let because = |number: i32| text.contains(&format!("(os error {number})"));
+    let (what, how) = match () {
+        () if because(libc::EBUSY) => (
+            format!("a free place for XDP on {name} (another program is there)"),
+            format!("take it off ('ip -d link show {name}' names it, 'ip link set {name} xdp off')"),
+        ),
+        () if because(libc::EOPNOTSUPP) => (
+            format!("XDP in the driver of {name}"),
+            "name an uplink whose driver has it, as most cards of servers do".to_string(),
+        ),
+        () => return error,
+    };
+    Error::Lacks { what, how }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_interface_takes_the_card_of_another_one_and_none_takes_all_places() {
+        let card = |number: u8| Address::card(&[2, 0, 0, 0, 0, number]).unwrap();
+        let bucket = Bucket { rate: "1/s".parse().unwrap(), depth: Tokens::whole(1) };
+        let one = |name: &str, own: u8, behind: Vec<Address>| For {
+            name: name.into(),
+            bucket,
+            card: Some(card(own)),
+            behind,
+        };
+        let made_up = (0..u16::MAX).map(|n| Address::ip(std::net::Ipv4Addr::from(u32::from(n)).into()));
+        let attacker = one("v0", 1, [card(2)].into_iter().chain(made_up).collect());
+        let all = lanes(&[attacker, one("v1", 2, vec![card(3)])]);
+        assert_eq!((all[&card(1)], all[&card(2)], all[&card(3)]), (FIRST, FIRST + 1, FIRST + 1));
+        assert!(all.len() < 3 + BEHIND, "{}", all.len());
+    }
 }

@@ -273,8 +273,8 @@ fn remove_clsact(namespace: &Namespace, index: u32) -> io::Result<()> {
     tc::remove_clsact(route, index)
 }
 
-/// While XDP is at the other end of a veth pair the kernel does not switch all of them, and says nothing. It is there until a process that
-/// was killed is quite gone: so again, for a second.
+/// While XDP is at the other end of a veth pair the kernel does not switch all of them, and says nothing. It is there until a
+/// process that was killed is quite gone: so again, for a second.
 fn switch_back(namespace: &Namespace, link: &Link, before: &BTreeMap<String, bool>) -> io::Result<()> {
     for turn in 0..40 {
         let now = namespace.offloads.get(&link.name)?;

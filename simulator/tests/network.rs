@@ -170,7 +170,7 @@ fn on_a_full_wire_the_disciplines_differ_in_what_they_leave_to_a_modest_stream()
     assert!(fq[1].dropped == 0 && lost(&fq[2]) > 0.25);
     let longest = |guest: &giusto_simulator::network::Seen| guest.times.iter().copied().max().unwrap_or(0);
     assert!(longest(&fq[1]) < 1_500_000 && longest(&prio[1]) > 10_000_000);
-    // Nobody drops the one that asks, whom both let go first.
+    // Neither drops the pings, which both send first.
     assert!([&prio, &fq].iter().all(|seen| seen[0].dropped == 0 && longest(&seen[0]) < 2_000_000));
 }
 

@@ -8,7 +8,8 @@ use std::{fs, io};
 /// How long a flood runs before it is measured.
 const WARM_UP: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Floods the vif of who sends, whose packets `threads` process, for so long. Errors: the core of the flow is not there; a thread has ended.
+/// Floods the vif of the sender, whose packets `threads` process, for so long. Errors: the core of the flow is not there; a
+/// thread has ended.
 pub fn flooded(stage: &Stage, flow: Flow, threads: &[u32], length: Duration) -> Result<Passed, Error> {
     let flood = Flood::start(stage, &[flow])?;
     std::thread::sleep(WARM_UP);

@@ -130,7 +130,9 @@ fn raw() {
         assert!(policies.contains(&"napi/v0 IDL 0 on 1".into()), "{policies:?}");
         let wrong = network.check(&mut record);
         assert!(
-            wrong.iter().any(|text| text.contains("v0 overloads the host") && text.contains("bypassed")),
+            wrong
+                .iter()
+                .any(|text| text.contains("v0 overloads the host") && text.contains("packets bypass its bucket")),
             "{wrong:?}"
         );
         // A moment after that has ended it has its priority back.

@@ -47,6 +47,12 @@ fn sorted() {
         };
         let arrived = stage.send(0, 2, 300, Duration::from_millis(300));
         assert_eq!(arrived, 300, "of 300 for the low class");
+        // The thread without a priority has taken all of them.
+        let end = Instant::now() + Duration::from_secs(10);
+        while counts(&network).1 > 0 {
+            assert!(Instant::now() < end, "{} were handed over and never taken", counts(&network).1);
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let (passed, _) = counts(&network);
         let sent = flood(&stage, 2, Duration::from_millis(500));
         let (more, dropped) = counts(&network);

@@ -166,14 +166,16 @@ fn rests_on(network: &NetworkPlan, vif: &VifPlan, above: &[&Thread<'_>]) -> Vec<
     let buckets = [vif.name.as_str()].into_iter().chain(vifs.iter().map(|thread| thread.name));
     let mut all = vec![
         format!(
-            "the buckets of {}: enforced at the host's end, whatever their services do; one that overloads the host loses its priority",
+            "the buckets of {}: enforced at the host's end, whatever their services do; one that overloads the host loses \
+             its priority",
             buckets.collect::<Vec<_>>().join(", ")
         ),
         format!("a capacity of {}: measured or declared, and not checked", network.capacity),
     ];
     all.extend(uplinks.iter().map(|uplink| {
         format!(
-            "at most {} and bursts of {} that {} lets go first: enforced on arrival where its driver has XDP, else taken for granted",
+            "at most {} and bursts of {} that {} lets go first: enforced on arrival where its driver has XDP, else taken for \
+             granted",
             uplink.bucket.rate, uplink.bucket.depth, uplink.name
         )
     }));

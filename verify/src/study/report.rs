@@ -41,7 +41,7 @@ fn summary(study: &Study, judgements: &[Judgement], verdict: Verdict) -> String 
     format!(
         "<div class=\"verdict {tone}\"><strong><span aria-hidden=\"true\">{}</span> {words}</strong><p>Of {}, {} hold, {} cannot \
          be told from so many sets, {} are known to differ from the paper and do, {failed} fail.</p></div>\n\
-         <p class=\"note\">Plays again: {}. A claim is judged once for each of its cases. It holds if its whole interval is where \
+         <p class=\"note\">Reproduces: {}. A claim is judged once for each of its cases. It holds if its whole interval is where \
          the paper has it, fails if all of it is elsewhere, and cannot be told in between. The interval is the middle 99 % of \
          resampled sets; of fewer than {FEW} sets it is their range.</p>\n",
         verdict.mark(),
