@@ -2,7 +2,8 @@
 # Proves the policy core with CBMC, from its real source (README.md, Proofs). Bounds are printed.
 #
 #   policy/prove.sh             the sample of `make test` (in proofs/runs.txt, marked *)
-#   policy/prove.sh --all       every run (hours); what was proven of the same source is not proven again
+#   policy/prove.sh --all       every run (hours of two cores); what proofs/proven.txt says of the same source is not proven
+#                               again, what is proven is written there
 #   policy/prove.sh --faults    each deliberate fault (proofs/faults.txt) must break the property it names
 #
 # CBMC 6 is not in Debian 12: Debian 13's is fetched once, checked, and run with that release's own libraries.
@@ -81,23 +82,41 @@ red() {
 	grep ': FAILURE$' "$report" | sed -E 's/^\[[^]]*\] line [0-9]+ //; s/: FAILURE$//' | sort -u
 }
 
-# proof RUN: proves it, and says so on a line. With --all that line is kept, and told again for the same source, run and options.
-proof() {
-	local run=$1 start=$SECONDS known count
-	known=$store-proven/$({
+# known RUN: what it is proven of: the source, the run, the way of proving.
+known() {
+	{
 		declare -f copy prove
-		echo "$run"
+		echo "$packages" "$1"
 		(cd "$work/source" && cat policy.h core/* kinds/* proofs/*.[ch])
-	} | sha256sum | cut -c1-32)
-	if $all && cat "$known" 2>/dev/null; then
+	} | sha256sum | cut -c1-32
+}
+
+# keep RUN LINE: writes into proofs/proven.txt that RUN is proven of this source, in the place of what it said of another.
+keep() {
+	local key
+	key=$(known "$1")
+	(
+		flock 9
+		{
+			grep -vF ": $1: " proofs/proven.txt || true
+			echo "$key $(date +%F) $2"
+		} | LC_ALL=C sort -t: -k2,3 >"$work/proven" && cat "$work/proven" >proofs/proven.txt
+	) 9<proofs/runs.txt
+}
+
+# proof RUN: proves it, and says so on a line.
+proof() {
+	local run=$1 start=$SECONDS line
+	if $all && line=$(grep "^$(known "$run") " proofs/proven.txt); then
+		echo "${line#* }"
 		return
 	fi
 	read -r harness call order kinds bits with <<<"$run"
 	prove "$harness" "$call" "$order" "$kinds" "$bits" "${with-}"
 	if grep -q '^VERIFICATION SUCCESSFUL' "$report"; then
-		mkdir -p "$store-proven"
-		count=$(grep -oE 'of [0-9]+ failed' "$report" | grep -o '[0-9]*')
-		echo "proven: $run: $count properties, $((SECONDS - start)) s" | tee "$known"
+		line="proven: $run: $(grep -oE 'of [0-9]+ failed' "$report" | grep -o '[0-9]*') properties, $((SECONDS - start)) s"
+		echo "$line"
+		! $all || keep "$run" "$line"
 	else
 		echo "NOT PROVEN: $run"
 		red

@@ -108,6 +108,7 @@ impl Isolated {
         }
         let period_ns = server.period.ns();
         record.intend(&Undo::Scheduling { thread, before, period_ns }).map_err(Error::Journal)?;
+        settle_forks(tid);
         let wanted = Attr::deadline(server.budget.ns(), period_ns);
         patiently(tid, &wanted, server.period.to_std()).map_err(|why| Error::Kernel {
             doing: format!("reserve {} every {} for thread {tid}", server.budget, server.period),
@@ -227,6 +228,7 @@ pub fn prompt(
         return Err(Error::Taken(tid));
     }
     record.intend(&Undo::Scheduling { thread, before, period_ns: period.ns() }).map_err(Error::Journal)?;
+    settle_forks(tid);
     let mut wanted = Attr::deadline(budget.ns(), period.ns());
     wanted.deadline = deadline.ns();
     patiently(tid, &wanted, std::time::Duration::ZERO).map_err(|why| Error::Kernel {
@@ -252,6 +254,18 @@ pub fn bind(pid: u32, core: u32, record: &mut dyn Recorder) -> Result<(), Error>
         )?;
     }
     Ok(())
+}
+
+/// Children of `tid` start as fair threads from now on, and a fork that began before is over.
+///
+/// In a fork the kernel copies that flag first and looks at the parent's priority later. If the parent gets SCHED_DEADLINE in
+/// between, the fork is refused (EAGAIN), which few programs survive. A stop for a tracer is never within a fork. A thread that
+/// sleeps is in none, or past that point. Where the thread cannot be traced, that one fork may be refused.
+fn settle_forks(tid: u32) {
+    let Ok(before) = sched::get(tid) else { return };
+    if !before.resets_on_fork() && sched::set(tid, &before.reset_on_fork()).is_ok() && sched::is_running(tid) {
+        let _ = crate::nudge::nudge(tid);
+    }
 }
 
 /// Sets a reservation; EBUSY and EPERM may pass within one period.

@@ -122,6 +122,12 @@ fn read_alive() -> Vec<Row> {
     entries.filter_map(|entry| row(entry.ok()?.file_name().to_str()?.parse().ok()?)).collect()
 }
 
+/// Whether a thread runs or wants to.
+pub(crate) fn is_running(tid: u32) -> bool {
+    files::read(format!("/proc/{tid}/stat"))
+        .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" R")))
+}
+
 /// A process, its ancestors (nearest first), and the leaders of its group and session.
 pub(crate) fn relatives(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
@@ -233,6 +239,14 @@ impl Attr {
     /// so that it does not wait for the slices of others when it wakes.
     pub(crate) fn fair_first() -> Attr {
         Attr { nice: -20, runtime: 100_000, ..Attr::default() }
+    }
+    /// Whether children start as fair threads.
+    pub(crate) fn resets_on_fork(&self) -> bool {
+        self.flags & RESET_ON_FORK != 0
+    }
+    /// The same, but children start as fair threads.
+    pub(crate) fn reset_on_fork(self) -> Attr {
+        Attr { flags: self.flags | RESET_ON_FORK, ..self }
     }
     pub(crate) fn is_fair(&self) -> bool {
         !matches!(self.policy, FIFO | RR | DEADLINE)

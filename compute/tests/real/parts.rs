@@ -27,7 +27,7 @@ pub(crate) struct Part {
 
 type Named = (&'static str, fn());
 
-const DEADLINE: [Named; 14] = [
+const DEADLINE: [Named; 15] = [
     ("a_reservation_pins_its_thread_and_everything_is_as_before_afterwards", applied_and_released),
     ("a_service_that_sleeps_on_another_core_gets_its_reservation", asleep),
     ("leaving_and_reserving_again_at_once_books_nothing_twice", left_and_reserved_again),
@@ -38,6 +38,7 @@ const DEADLINE: [Named; 14] = [
     ("children_that_were_born_on_the_core_go_home_with_their_parents", children),
     ("an_agent_gets_a_little_promptly_beside_a_reservation_and_no_more", prompt),
     ("fork_and_pthread_create_work_under_a_reservation", forks),
+    ("a_fork_under_way_is_not_refused_because_its_thread_gets_a_reservation", forks_under_way),
     ("redis_saves_in_the_background_under_a_reservation", redis),
     ("without_privilege_the_probe_says_what_is_missing_and_nothing_changes", unprivileged),
     ("dying_at_every_step_is_undone", every_step),
@@ -350,6 +351,25 @@ fn forks() {
     isolated.confine(&[service.pid()], core(), &mut record).unwrap();
     isolated.reserve(&[service.pid()], &server(14, 40), &mut record).unwrap();
     service.work();
+    record.assert_undone();
+    assert_same(&before, &[service.pid()], "after forking");
+}
+
+/// The shell ends with "Cannot fork" if one of its forks is refused.
+fn forks_under_way() {
+    let mut shell = Command::new("sh");
+    let service = Actor::of(shell.args(["-c", "while :; do (:); done"]));
+    let before = Snapshot::take(cpusets().root(), &[service.pid()]);
+    let mut record = Record::default();
+    let isolated = Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+    isolated.confine(&[service.pid()], core(), &mut record).unwrap();
+    for turn in 0..300 {
+        let mut reservation = Record::default();
+        let reserved = isolated.reserve(&[service.pid()], &server(14, 40), &mut reservation);
+        assert!(reserved.is_ok() && sched::cpu_time_ns(service.pid()) > 0, "turn {turn}: {reserved:?}");
+        reservation.assert_undone();
+    }
+    assert!(!fs::read_to_string(format!("/proc/{}/stat", service.pid())).unwrap().contains(") Z "), "it has ended");
     record.assert_undone();
     assert_same(&before, &[service.pid()], "after forking");
 }
