@@ -70,6 +70,9 @@ pub enum RestsOn {
     /// A period begins with the work: what may come within a period and the latency is done by its end. The one point
     /// compares all of that with the budget.
     WakeUp,
+    /// Periods begin with the work as well, and all releases are multiples of the period apart, so that windows begin with a
+    /// period, late by the latency ([Lee11, eq. 1], "harmonic").
+    AlignedReleases,
     /// The highest priority of a core and a budget that never runs out (Theorem 1): all of the core but this much of each
     /// period is supplied, late once by the latency. `budget` is the most work of any period, these losses included; the
     /// server has the loss and the latency besides.
@@ -85,6 +88,7 @@ impl fmt::Display for RestsOn {
         f.pad(match self {
             RestsOn::PeriodicResource => "the periodic resource",
             RestsOn::WakeUp => "the wake-up",
+            RestsOn::AlignedReleases => "aligned releases",
             RestsOn::WholeCore { .. } => "a whole core",
         })
     }

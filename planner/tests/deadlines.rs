@@ -124,6 +124,65 @@ fn beside_whatever_others_do_no_job_is_late_on_cores_as_full_as_they_get() {
     assert!(kinds.len() == 5 && kinds.values().all(|n| *n > enough) && orders.len() == 4, "{kinds:?} {orders:?}");
 }
 
+/// Releases that are known to the instant, mostly on a grid.
+fn kept_tasks(rng: &mut StdRng, share: u64) -> Vec<Task> {
+    let grid = *[5_000u64, 10_000].choose(rng).unwrap();
+    let count = rng.random_range(1..=4);
+    let task = |number| {
+        let period = grid * [1, 2, 3, 4, 6, 8][rng.random_range(0..6)];
+        let wcet = (period * rng.random_range(share / 2..=share) / 100 / count).max(1);
+        let deadline = rng.random_range((period * 7 / 10).max(wcet)..=period * 13 / 10).min(period);
+        let offset = Duration::from_us(grid * rng.random_range(0..4));
+        let [wcet, period, deadline] = [wcet, period, deadline].map(Duration::from_us);
+        Task { name: format!("t{number}"), wcet, period, deadline, offset, release: Release::KeptOffset, copies: 1 }
+    };
+    (0..count).map(task).collect()
+}
+
+#[test]
+fn releases_whole_periods_apart_are_served_with_the_periods_and_each_may_be_seen_late() {
+    let mut rng = StdRng::seed_from_u64(13);
+    let (mut played, mut jobs, mut late, mut tight, mut orders) = (0, 0, 0, 0, HashMap::new());
+    let (mut shifted, mut without) = (0, 0);
+    let most = if std::env::var_os("GIUSTO_SOAK").is_some() { 3000 } else { 150 };
+    while played < most {
+        let scheduler = *GuestScheduler::ALL.choose(&mut rng).unwrap();
+        let share = rng.random_range(10..=50);
+        let services = [every_deadline("aligned", kept_tasks(&mut rng, share), scheduler), leftovers("batch", "0%")];
+        let mut site = site(&[1], services.to_vec());
+        site.hosts[0].keep_free = Bandwidth::ZERO;
+        let facts = Facts { manager_cost: Bandwidth::ZERO, ..Facts::typical(vec![1]) };
+        let exact = Facts { loss: Duration::ZERO, lateness: Duration::ZERO, ..facts.clone() };
+        let facts = if rng.random_bool(0.5) { exact } else { facts };
+        // Beside another, so that a whole core is none of the answers.
+        site.services.push(supply("beside", &["1ms/20ms"], None));
+        let Ok(plan) = filled(site, &facts, &mut rng) else { continue };
+        let Certificate::EveryDeadline { rests_on, budget, .. } = plan.services[0].certificate else { panic!() };
+        if rests_on != RestsOn::AlignedReleases {
+            continue;
+        }
+        played += 1;
+        *orders.entry(scheduler).or_insert(0) += 1;
+        let kept = kept(&plan, 0, LENGTH, None, &mut rng);
+        (jobs, tight) = (jobs + kept.jobs, tight + usize::from(kept.spare < 0.1));
+        late += usize::from(!facts.lateness.is_zero());
+        // Off its grid, or with what is lost of each budget and a twentieth less, jobs are late.
+        let mut less = plan.clone();
+        less.services[0].server.budget = Duration::from_ns(budget.ns() * 19 / 20);
+        without += usize::from(!play(&less, 0, LENGTH, None, &mut rng).0.late.is_empty());
+        let mut off = plan.clone();
+        for (nth, task) in off.services[0].tasks.iter_mut().enumerate() {
+            task.offset = Duration::from_us(task.offset.ns() / 1000 + 3_100 * nth as u64);
+        }
+        shifted += usize::from(!play(&off, 0, LENGTH, None, &mut rng).0.late.is_empty());
+    }
+    println!(
+        "{played} plans, {jobs} jobs, {late} plans with a latency, {tight} with less than a tenth to spare; {orders:?}"
+    );
+    println!("{without} have jobs late with a twentieth less, {shifted} with releases off the grid");
+    assert!(late > played / 4 && tight > played / 20 && without > played / 20 && orders.len() == 4);
+}
+
 #[test]
 fn where_budgets_end_at_the_tick_what_runs_over_is_allowed_for() {
     let mut rng = StdRng::seed_from_u64(12);

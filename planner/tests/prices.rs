@@ -182,6 +182,9 @@ fn more_latency_never_costs_less() {
             // Of one period, or of two: then a wake-up is dear.
             tasks = vec![task(0, 1_000 + 300 * (set as u64 % 5), 20_000)];
             tasks.extend((set % 2 == 1).then(|| task(1, 10_000, 100_000)));
+            if set % 4 == 1 {
+                tasks.iter_mut().for_each(|task| task.release = Release::KeptOffset);
+            }
         }
         let mut services =
             vec![every_deadline("control", tasks.clone(), GuestScheduler::Own(scheduler)), leftovers("batch", "0%")];
@@ -198,6 +201,7 @@ fn more_latency_never_costs_less() {
             let name = match rests_on(&plan) {
                 RestsOn::PeriodicResource => "periodic",
                 RestsOn::WakeUp => "wake-up",
+                RestsOn::AlignedReleases => "aligned releases",
                 RestsOn::WholeCore { .. } => "whole core",
             };
             *rests.entry(name).or_insert(0) += 1;
@@ -210,7 +214,7 @@ fn more_latency_never_costs_less() {
         }
     }
     println!("{compared} compared, {changes} changes of what it rests on, {rests:?}");
-    assert!(compared > 200 && rests.len() == 3, "{compared} {rests:?}");
+    assert!(compared > 200 && rests.len() == 4, "{compared} {rests:?}");
 }
 
 fn rests_on(plan: &Plan) -> RestsOn {
@@ -229,6 +233,37 @@ fn a_control_loop_costs_what_it_uses() {
     let price = percent(price(&tasks, Some(GuestScheduler::Own(Scheduler::Rm)), &facts).unwrap());
     println!("{price:.2} %");
     assert!(price > 50.0 && price <= 51.0, "{price} %");
+}
+
+/// Of threads with several periods beside another service, whose timers are set together.
+#[test]
+fn beside_others_releases_that_are_aligned_cost_what_they_use() {
+    let facts = Facts::typical(vec![1]);
+    let other = || common::supply("other", &["1ms/100ms"], None);
+    let tasks: Vec<Task> = [(1_000, 10_000), (2_000, 20_000), (5_000, 100_000)]
+        .into_iter()
+        .enumerate()
+        .map(|(name, (wcet, period))| Task { release: Release::KeptOffset, ..task(name, wcet, period) })
+        .collect();
+    for scheduler in [Scheduler::Rm, Scheduler::Edf] {
+        let cost = |tasks: &[Task]| {
+            let service = every_deadline("control", tasks.to_vec(), GuestScheduler::Own(scheduler));
+            let plan = plan(&site(&[1], vec![service, other(), leftovers("batch", "0%")]), &facts).unwrap();
+            (percent(plan.services[0].server.bandwidth()), plan)
+        };
+        let (aligned, plan) = cost(&tasks);
+        assert_eq!(rests_on(&plan), RestsOn::AlignedReleases);
+        // U = 25 %; 0.1 ms of each 10 ms is lost, and 0.5 ms of windows from 10 ms on.
+        assert!(aligned > 26.0 && aligned <= 27.0, "{aligned} %");
+        let sporadic: Vec<Task> =
+            tasks.iter().map(|task| Task { release: Release::Sporadic, ..task.clone() }).collect();
+        assert!(cost(&sporadic).0 > aligned + 10.0);
+        let told = explain(&plan, "control").unwrap();
+        assert!(
+            told.contains("aligned releases") && told.contains("divides the time between any two releases"),
+            "{told}"
+        );
+    }
 }
 
 /// A real-time group has no period that begins with work, and a service alone on a core may rest on that core there.
@@ -255,7 +290,12 @@ fn a_proof_with_less_than_it_rests_on_is_refused() {
     let one = plan(&site(&[1], vec![one, other(), leftovers("batch", "0%")]), &facts).unwrap();
     let many = every_deadline("control", vec![task(0, 100, 1_000), task(1, 10_000, 100_000)], scheduler);
     let many = plan(&site(&[1, 2], vec![many, other(), leftovers("batch", "0%")]), &facts).unwrap();
+    let mut set = vec![task(0, 1_000, 20_000), task(1, 10_000, 100_000)];
+    set.iter_mut().for_each(|task| task.release = Release::KeptOffset);
+    let set = every_deadline("control", set, scheduler);
+    let set = plan(&site(&[1], vec![set, other(), leftovers("batch", "0%")]), &facts).unwrap();
     assert!(rests_on(&one) == RestsOn::WakeUp && matches!(rests_on(&many), RestsOn::WholeCore { .. }));
+    assert_eq!(rests_on(&set), RestsOn::AlignedReleases);
     type Tampering = fn(&mut Plan);
     fn certificate(plan: &mut Plan) -> (&mut Duration, &mut Vec<Point>, &mut RestsOn) {
         match &mut plan.services[0].certificate {
@@ -263,7 +303,16 @@ fn a_proof_with_less_than_it_rests_on_is_refused() {
             other => panic!("{other:?}"),
         }
     }
-    let tamperings: [(&Plan, &str, Tampering); 18] = [
+    let tamperings: [(&Plan, &str, Tampering); 27] = [
+        (&set, "a longer task", |plan| plan.services[0].tasks[1].wcet = Duration::from_us(10_100)),
+        (&set, "releases at any time", |plan| plan.services[0].tasks[1].release = Release::Sporadic),
+        (&set, "releases elsewhere", |plan| plan.services[0].tasks[1].offset = Duration::from_ms(3)),
+        (&set, "a period that does not divide", |plan| plan.services[0].server.period = Duration::from_us(19_999)),
+        (&set, "a task that it does not divide", |plan| plan.services[0].tasks[1].period = Duration::from_ms(110)),
+        (&set, "another kind", |plan| plan.services[0].server.kind = ServerKind::PeriodicConserving),
+        (&set, "more latency", |plan| *certificate(plan).0 = Duration::from_ms(21)),
+        (&set, "the periodic resource", |plan| *certificate(plan).2 = RestsOn::PeriodicResource),
+        (&one, "aligned releases", |plan| *certificate(plan).2 = RestsOn::AlignedReleases),
         (&one, "a longer task", |plan| plan.services[0].tasks[0].wcet = Duration::from_us(1_100)),
         (&one, "a shorter deadline", |plan| plan.services[0].tasks[0].deadline = Duration::from_ms(10)),
         (&one, "a denser task", |plan| {

@@ -100,10 +100,15 @@ impl Resource {
         }
     }
 
-    /// Whether the periods of `tasks` and of this are such as it asserts: `Aligned` needs all of them pairwise divisible.
+    /// Whether the periods of `tasks` and of this are such as it asserts: `Aligned` needs its own to divide all others, or all
+    /// of them pairwise divisible. (If it divides all others, every release begins a period of it, and so does every window of
+    /// interest.)
     pub fn validate_for(&self, tasks: &[Task]) -> Result<(), ResourceError> {
         self.validate()?;
         let Resource::Aligned { period, .. } = *self else { return Ok(()) };
+        if tasks.iter().all(|task| task.period.ns().is_multiple_of(period.ns())) {
+            return Ok(());
+        }
         let mut periods: Vec<Duration> = tasks.iter().map(|task| task.period).chain([period]).collect();
         periods.sort_unstable();
         // Sorted, each dividing the next is all of them pairwise.

@@ -1,7 +1,7 @@
 //! A planned core, played with the policy core: a service with its tasks at their worst beside servers that take all they can.
 
 use giusto_model::{
-    Duration, GuestScheduler, JobRecord, Plan, Promise, Release, Scheduler, ServerKind, ServicePlan, Task,
+    Certificate, Duration, GuestScheduler, JobRecord, Plan, Promise, Release, Scheduler, ServerKind, ServicePlan, Task,
 };
 use giusto_policy::Order;
 use giusto_simulator::{simulate, Error, Execution, Guest, Observer, ServerSpec, Sporadic, System, Workload};
@@ -58,6 +58,12 @@ pub(crate) fn play(
     let here: Vec<&ServicePlan> = plan.services.iter().filter(|entry| entry.core == core).collect();
     let place = here.iter().position(|entry| std::ptr::eq(*entry, &plan.services[victim])).unwrap();
     let together = Duration::from_us(rng.random_range(0..60_000) * rng.random_range(0..=1));
+    // Releases at kept offsets are seen late by up to the latency, each task's by another time.
+    let seen = here[place].tasks.iter().map(|task| match (&here[place].certificate, task.release) {
+        (Certificate::EveryDeadline { latency, .. }, Release::KeptOffset) => rng.random_range(0..=latency.ns()),
+        _ => 0,
+    });
+    let seen: Vec<u64> = seen.collect();
     let servers = here.iter().enumerate().map(|(index, entry)| {
         let workload = if index == place {
             let phase = |rng: &mut StdRng| {
@@ -67,7 +73,12 @@ pub(crate) fn play(
                     Duration::from_us(rng.random_range(0..60_000))
                 }
             };
-            let tasks: Vec<Task> = entry.tasks.iter().map(|task| Task { offset: phase(rng), ..task.clone() }).collect();
+            let offset = |(task, seen): (&Task, &u64)| match task.release {
+                Release::Sporadic => phase(rng),
+                Release::KeptOffset => Duration::from_ns(together.ns() + task.offset.ns() + seen),
+            };
+            let offsets: Vec<Duration> = entry.tasks.iter().zip(&seen).map(offset).collect();
+            let tasks = entry.tasks.iter().zip(offsets).map(|(task, offset)| Task { offset, ..task.clone() }).collect();
             let sporadic = if rng.random_bool(0.3) { Sporadic::Random } else { Sporadic::Densest };
             Some(Workload { tasks, guest: guest(&entry.promise, rng), execution: Execution::Worst, sporadic })
         } else {
@@ -78,7 +89,9 @@ pub(crate) fn play(
     let mut servers: Vec<ServerSpec> = servers.collect();
     servers.push(ServerSpec { kind: ServerKind::Unlimited, workload: None, priority: 1, ..servers[0].clone() });
     let system = System { tick, ..System::new(Order::Edf, servers) };
-    let deadlines = here[place].tasks.iter().flat_map(|t| std::iter::repeat_n(t.deadline.ns(), t.copies as usize));
+    let left =
+        here[place].tasks.iter().zip(&seen).map(|(task, seen)| (task.deadline.ns() - seen, task.copies as usize));
+    let deadlines = left.flat_map(|(left, copies)| std::iter::repeat_n(left, copies));
     let mut late = Late { server: place, deadlines: deadlines.collect(), jobs: 0, late: Vec::new(), spare: 1.0 };
     let stats = simulate(&system, length, rng.random(), &mut late).unwrap();
     (late, stats[place].unfinished)

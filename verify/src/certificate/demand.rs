@@ -16,20 +16,27 @@ pub(super) struct Counted {
     pub(super) budget: u64,
     pub(super) period: u64,
     pub(super) latency: u64,
+    /// Gaps of P − B that a window may begin with: 2, or 1 where windows begin with a period.
+    pub(super) gaps: u64,
 }
 
 impl Counted {
     pub(super) fn new(server: Server, budget: Duration, latency: Duration) -> Self {
-        Counted { budget: budget.ns(), period: server.period.ns(), latency: latency.ns() }
+        Counted { budget: budget.ns(), period: server.period.ns(), latency: latency.ns(), gaps: 2 }
     }
 
     /// The least supply in any window of length `t`: none while it is late, then the last of a period in which the budget came
-    /// at once and of one in which it comes at the end: 2(P − B); then B at a time, P − B apart.
+    /// at once and of one in which it comes at the end: 2(P − B); then B at a time, P − B apart. A window that begins with a
+    /// period has only the one in which it comes at the end.
     fn supply(&self, t: u64) -> u128 {
-        let [t, late, budget, period] = [t, self.latency, self.budget, self.period].map(u128::from);
-        let gap = period - budget;
-        let Some(after) = t.checked_sub(late + 2 * gap) else { return 0 };
+        let [t, budget, period] = [t, self.budget, self.period].map(u128::from);
+        let Some(after) = t.checked_sub(self.delay()) else { return 0 };
         after / period * budget + (after % period).min(budget)
+    }
+
+    /// What passes before the first of it.
+    fn delay(&self) -> u128 {
+        u128::from(self.latency) + u128::from(self.gaps) * u128::from(self.period - self.budget)
     }
 }
 
@@ -135,19 +142,19 @@ fn due(tasks: &[Task], t: u64) -> u128 {
     tasks.iter().map(|task| jobs(task) * work(task)).sum()
 }
 
-/// That nothing can be missed first after `until`. With U < α = B/P either of two is enough:
+/// That nothing can be missed first after `until`. With U ≤ α = B/P either of two is enough:
 ///
-/// - the lines. dbf(t) ≤ Σ U_i (t + T_i − D_i), and sbf(t) ≥ α(t − L − 2(P − B)), so where these have crossed, supply is ahead
+/// - the lines. dbf(t) ≤ Σ U_i (t + T_i − D_i), and sbf(t) ≥ α(t − delay), so where these have crossed, supply is ahead
 ///   for good;
 /// - a whole round. With H the hyperperiod of tasks and server, dbf(t + H) = dbf(t) + UH for t ≥ 0, as D ≤ T, and sbf(t + H) =
-///   sbf(t) + αH from L + 2(P − B) on; so a miss later has one before it, down to the first H after those.
+///   sbf(t) + αH from that delay on; so a miss later has one before it, down to the first H after those.
 fn far_enough(tasks: &[Task], supply: &Counted, until: u64) -> Result<(), Broken> {
     let (used, bandwidth) =
         (utilization(tasks), fraction(supply.budget.into(), supply.period).unwrap_or_else(|| whole(0)));
-    if used >= bandwidth {
-        return Err(Broken::new("bandwidth above the utilization of its tasks", used, bandwidth));
+    if used > bandwidth {
+        return Err(Broken::new("no less bandwidth than its tasks use", used, bandwidth));
     }
-    let delay = u128::from(supply.latency) + 2 * u128::from(supply.period - supply.budget);
+    let delay = supply.delay();
     let asked: Exact = (tasks.iter())
         .filter_map(|task| {
             let reach = u128::from(until) + u128::from(task.period.ns()) - u128::from(task.deadline.ns());

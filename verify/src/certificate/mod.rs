@@ -6,6 +6,7 @@
 //! ([`unchecked`]).
 
 mod admission;
+mod aligned;
 mod alone;
 mod assumed;
 mod broken;

@@ -2,7 +2,7 @@
 
 use super::broken::Broken;
 use super::demand::{self, Counted};
-use super::{alone, percentiles, wake_up};
+use super::{aligned, alone, percentiles, wake_up};
 use giusto_model::{Certificate, Duration, Promise, Renewal, RestsOn, ServerKind, ServicePlan, Supply};
 
 /// What was proven of an entry.
@@ -75,11 +75,13 @@ fn every_deadline(entry: &ServicePlan, counted: Duration) -> Result<Proven, Brok
             let supply = Counted::new(server, *budget, *latency);
             (demand::check(&entry.tasks, *scheduler, &supply, points, *until)?, lost(entry, counted))
         }
+        RestsOn::AlignedReleases => {
+            begins_with_work(entry)?;
+            let supply = aligned::supply(&entry.tasks, server, *budget, *latency)?;
+            (demand::check(&entry.tasks, *scheduler, &supply, points, *until)?, lost(entry, counted))
+        }
         RestsOn::WakeUp => {
-            if server.kind.renewal() != Renewal::Steady || !entry.backend.abilities().at_wake_up {
-                let what = format!("{} of {}", server.kind, entry.backend);
-                return Err(Broken::new("a server whose period begins when work comes", "constant_bandwidth", what));
-            }
+            begins_with_work(entry)?;
             (wake_up::check(&entry.tasks, server, *budget, *latency, points, *until)?, lost(entry, counted))
         }
         RestsOn::WholeCore { loss } => {
@@ -94,6 +96,16 @@ fn every_deadline(entry: &ServicePlan, counted: Duration) -> Result<Proven, Brok
         }
     };
     Ok(Proven { compared, loss, latency: *latency, within: None })
+}
+
+fn begins_with_work(entry: &ServicePlan) -> Result<(), Broken> {
+    match entry.server.kind.renewal() == Renewal::Steady && entry.backend.abilities().at_wake_up {
+        true => Ok(()),
+        false => {
+            let what = format!("{} of {}", entry.server.kind, entry.backend);
+            Err(Broken::new("a server whose period begins when work comes", "constant_bandwidth", what))
+        }
+    }
 }
 
 fn rests_on(entry: &ServicePlan) -> RestsOn {

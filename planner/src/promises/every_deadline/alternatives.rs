@@ -6,6 +6,8 @@
 //! for the rest of the old one. If B is at least what may come in any P, all of it is done by the end of that period: each
 //! job within P of its wake-up.
 //!
+//! *Aligned releases.* The same server, where all releases are multiples of its period apart: windows begin with a period.
+//!
 //! *A whole core.* With the highest priority and a budget that never runs out (Theorem 1 of [LiH21]), tasks have what a core
 //! of their own supplies. The budget only limits what a service takes that does not do what was declared.
 
@@ -19,6 +21,8 @@ use giusto_model::{
 
 /// Of each period so many multiples are looked at.
 const MULTIPLES: u64 = 8;
+/// Of the time between releases so many parts are looked at.
+const PARTS: u64 = 100;
 /// The budget that limits a service on a whole core has at least this period, if it is chosen: its surplus for what is lost and
 /// late is then little, and a service that does not do what was declared holds its core for a fraction of a second.
 const LIMITED: Duration = Duration::from_ms(100);
@@ -39,6 +43,7 @@ pub(super) struct Found {
 #[derive(Default)]
 pub(super) struct Alternatives {
     pub(super) at_wake_up: Option<Found>,
+    pub(super) aligned: Option<Found>,
     pub(super) whole_core: Option<Found>,
 }
 
@@ -52,12 +57,17 @@ impl Alternatives {
         (limited, endless): (&Deviation, &Deviation),
         most: Bandwidth,
     ) -> Self {
-        let at_wake_up = at_wake_up(tasks, chosen, limited).filter(|found| found.server.bandwidth() <= most);
-        Alternatives { at_wake_up, whole_core: whole_core(tasks, scheduler, chosen, endless, most) }
+        let within = |found: &Found| found.server.bandwidth() <= most;
+        Alternatives {
+            at_wake_up: at_wake_up(tasks, chosen, limited).filter(within),
+            aligned: aligned(tasks, scheduler, chosen, limited).filter(within),
+            whole_core: whole_core(tasks, scheduler, chosen, endless, most),
+        }
     }
 
     /// The cheapest, if the cheapest `periodic` resource takes more. Beside others a whole core is taken only where nothing else
-    /// is enough. Of what takes as much, a periodic resource goes before a wake-up, and that before a whole core.
+    /// is enough. Of what takes as much, a periodic resource goes before a wake-up, that before aligned releases, and these
+    /// before a whole core.
     ///
     /// *Invariant:* with a larger latency L of the machine the bandwidth of the cheapest is never smaller, as long as company and
     /// the bounds of periods stay. Each alternative is proven with a supply that only falls with L, over periods that do not
@@ -66,8 +76,10 @@ impl Alternatives {
         let periodic = periodic.map(|server| server.bandwidth());
         let below =
             |found: &&Found, least: Option<Bandwidth>| least.is_none_or(|least| found.server.bandwidth() < least);
-        let shared = self.at_wake_up.as_ref().filter(|found| below(found, periodic));
-        let least = shared.map(|found| found.server.bandwidth()).or(periodic);
+        let mut shared = self.at_wake_up.as_ref().filter(|found| below(found, periodic));
+        let mut least = shared.map(|found| found.server.bandwidth()).or(periodic);
+        shared = self.aligned.as_ref().filter(|found| below(found, least)).or(shared);
+        least = shared.map(|found| found.server.bandwidth()).or(least);
         let open = company == Company::Alone || least.is_none();
         self.whole_core.as_ref().filter(|found| open && below(found, least)).or(shared)
     }
@@ -96,7 +108,7 @@ impl Found {
 /// that, or that period is too short for it.
 fn at_wake_up(tasks: &[Task], chosen: &Chosen, deviation: &Deviation) -> Option<Found> {
     let limits = &chosen.limits;
-    if chosen.kind.renewal() != Renewal::Steady || !chosen.backend.abilities().at_wake_up {
+    if !begins_with_work(chosen) {
         return None;
     }
     let Deviation { loss, latency, .. } = *deviation;
@@ -111,6 +123,43 @@ fn at_wake_up(tasks: &[Task], chosen: &Chosen, deviation: &Deviation) -> Option<
     let (server, rests_on) = (Interface { budget, period }, RestsOn::WakeUp);
     let fits = budget <= period && period >= limits.shortest;
     fits.then_some(Found { server, counted, points, until: None, latency, rests_on })
+}
+
+/// Whether a period of its server begins with the work that finds it idle.
+fn begins_with_work(chosen: &Chosen) -> bool {
+    chosen.kind.renewal() == Renewal::Steady && chosen.backend.abilities().at_wake_up
+}
+
+/// Whether the tasks' releases are known to the instant.
+pub(super) fn keep_offsets(tasks: &[Task]) -> bool {
+    tasks.iter().all(|task| task.release == Release::KeptOffset)
+}
+
+/// The cheapest server at the wake-up whose period divides the time between any two releases; `None`: its kind or backend has no
+/// such periods, releases are not known, or none of these periods is long enough and keeps all deadlines. A period below the
+/// latency would end before its work is seen.
+fn aligned(tasks: &[Task], scheduler: GuestScheduler, chosen: &Chosen, deviation: &Deviation) -> Option<Found> {
+    let limits = &chosen.limits;
+    if !begins_with_work(chosen) || !keep_offsets(tasks) {
+        return None;
+    }
+    let first = tasks.first()?.offset.ns();
+    let apart = tasks.iter().flat_map(|task| [task.period.ns(), task.offset.ns().abs_diff(first)]);
+    let grid = apart.fold(0, num_integer::gcd) / QUANTUM.ns();
+    let longest = (limits.longest.ns() / QUANTUM.ns()).max(1);
+    let demand = Demand::new(tasks, scheduler, deviation, limits.budget).aligned();
+    let parts = grid.div_ceil(longest)..=grid.div_ceil(longest).saturating_add(PARTS);
+    let periods = parts.filter(|&part| part > 0 && grid.is_multiple_of(part));
+    let periods = periods.map(|part| Duration::from_ns(grid / part * QUANTUM.ns()));
+    let found = periods
+        .filter(|period| *period >= limits.shortest.max(deviation.latency))
+        .filter_map(|period| Some(Interface { budget: demand.budget(period).ok()??, period }));
+    let server = found.min_by_key(|server| (server.bandwidth(), server.period))?;
+    let proof = demand.kept(server).ok()??.ok()?;
+    let Deviation { loss, latency, .. } = *deviation;
+    let (counted, until) = (server.budget.checked_sub(loss)?, proof.until);
+    let (points, rests_on) = (demand.points(proof), RestsOn::AlignedReleases);
+    Some(Found { server, counted, points, until, latency, rests_on })
 }
 
 /// A server with the highest priority of its core whose budget never runs out and takes at most `most`; `None`: its kind may run

@@ -22,6 +22,8 @@ pub(crate) struct Demand<'a> {
     latency: Duration,
     /// The least budget that the backend keeps.
     least: Duration,
+    /// Each release comes with a period of the server.
+    aligned: bool,
     /// The same tasks and latency; `None`: they cannot be analysed.
     prepared: Option<Prepared>,
 }
@@ -34,9 +36,10 @@ impl<'a> Demand<'a> {
     /// deadline of all.
     pub(crate) fn new(tasks: &'a [Task], scheduler: GuestScheduler, deviation: &Deviation, least: Duration) -> Self {
         let Deviation { loss, latency, .. } = *deviation;
+        let aligned = false;
         let own = |tasks: Cow<'a, [Task]>, scheduler, any| {
             let prepared = Prepared::new(tasks.to_vec(), scheduler, latency).ok();
-            Demand { tasks, scheduler, any, loss, latency, least, prepared }
+            Demand { tasks, scheduler, any, loss, latency, least, aligned, prepared }
         };
         match scheduler {
             GuestScheduler::Own(scheduler) => own(Cow::from(tasks), scheduler, None),
@@ -50,12 +53,24 @@ impl<'a> Demand<'a> {
         }
     }
 
+    /// The same of a server whose periods divide the time between any two releases, and begin with one of them.
+    pub(crate) fn aligned(self) -> Self {
+        Demand { aligned: true, ..self }
+    }
+
+    fn resource(&self, period: Duration, budget: Duration) -> Resource {
+        match self.aligned {
+            true => Resource::Aligned { period, budget },
+            false => Resource::Periodic { period, budget },
+        }
+    }
+
     /// Whether `server` keeps all deadlines: the certificate, or where it falls short. `None` if nothing of it can be counted on.
     pub(crate) fn kept(&self, server: Interface) -> Result<Option<Verdict>, Error> {
         let counted =
             server.budget.checked_sub(self.loss).filter(|budget| !budget.is_zero() && server.budget >= self.least);
         let Some(budget) = counted else { return Ok(None) };
-        let resource = Resource::Periodic { period: server.period, budget };
+        let resource = self.resource(server.period, budget);
         if self.beyond_hope() {
             return Ok(self.any.map(|task| Err(Shortfall { point: self.at_once(task, &resource), task })));
         }
@@ -120,7 +135,7 @@ impl<'a> Demand<'a> {
             return Ok(false);
         }
         match &self.prepared {
-            Some(prepared) => prepared.kept_by(&Resource::Periodic { period, budget }),
+            Some(prepared) => prepared.kept_by(&self.resource(period, budget)),
             None => Ok(self.test(period, budget)?.is_ok()),
         }
     }
@@ -130,13 +145,14 @@ impl<'a> Demand<'a> {
     fn possible(&self, period: u64, budget: u64) -> bool {
         let used = |task: &Task| task.wcet.ns() as f64 * f64::from(task.copies) / task.period.ns() as f64;
         let used: f64 = self.tasks.iter().map(used).sum();
-        let wait = 2 * u128::from(period - budget) + u128::from(self.latency.ns());
+        let gaps = if self.aligned { 1 } else { 2 };
+        let wait = gaps * u128::from(period - budget) + u128::from(self.latency.ns());
         let in_time = |task: &Task| wait + u128::from(task.wcet.ns()) <= u128::from(task.deadline.ns());
         budget as f64 >= used * period as f64 * (1.0 - 1e-9) && self.tasks.iter().all(in_time)
     }
 
     fn test(&self, period: Duration, budget: Duration) -> Result<Verdict, Error> {
-        schedulable(&self.tasks, self.scheduler, &Resource::Periodic { period, budget }, self.latency)
+        schedulable(&self.tasks, self.scheduler, &self.resource(period, budget), self.latency)
     }
 }
 

@@ -77,9 +77,8 @@ pub(super) fn alternative(
     let Certificate::EveryDeadline { budget: counted, rests_on, .. } = need.certificate else { return Vec::new() };
     let only = tasks.len() == 1 && tasks[0].copies == 1;
     let bounds = format!("from {} to {} ({})", time(limits.shortest), time(limits.longest), limits.bounds);
-    let whole = matches!(rests_on, RestsOn::WholeCore { .. });
-    let (order, rests, period, required, latency, sum) = match whole {
-        true => (
+    let (order, rests, period, required, latency, sum) = match rests_on {
+        RestsOn::WholeCore { .. } => (
             why_scheduler(scheduler, only, service.origin.has_vcpus()),
             "the highest priority of its core and a budget that never runs out [LiH21, Theorem 1]",
             format!(
@@ -91,7 +90,15 @@ pub(super) fn alternative(
             "of every window, not counted on, and put off into the next period: timers, wake-ups and the kernel's own work",
             "required + loss + latency",
         ),
-        false => (
+        RestsOn::AlignedReleases => (
+            why_scheduler(scheduler, only, service.origin.has_vcpus()),
+            "a period that begins when work comes, and releases that are whole periods apart [Lee11, eq. 1]",
+            format!("the cheapest that divides the time between any two releases, {bounds}"),
+            "the least that supplies in every window that begins with a period what may be asked for in it",
+            "at the start of every window, not counted on: until a wake-up is seen and its work runs",
+            "required + loss",
+        ),
+        RestsOn::PeriodicResource | RestsOn::WakeUp => (
             "all is done by the end of the period, in any order".into(),
             "a period that begins when work comes: constant_bandwidth",
             format!("the longest {bounds} that ends before the shortest deadline, less the latency"),
@@ -100,7 +107,7 @@ pub(super) fn alternative(
             "required + loss",
         ),
     };
-    let lost = if whole { "of each period" } else { "of each budget" };
+    let lost = if matches!(rests_on, RestsOn::WholeCore { .. }) { "of each period" } else { "of each budget" };
     let mut reasons: Vec<Reason> = runs_here(service, need).into_iter().collect();
     reasons.extend([
         reason("scheduler", scheduler, order),
@@ -114,7 +121,7 @@ pub(super) fn alternative(
             format!("{} ({})", time(server.budget), share(server.bandwidth())),
             format!("{sum}; at most {} ({limit})", share(most)),
         ),
-        reason("rests on", rests_on, format!("{rests}; the cheapest of the next three")),
+        reason("rests on", rests_on, format!("{rests}; the cheapest of the following")),
     ]);
     reasons
 }

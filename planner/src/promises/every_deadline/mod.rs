@@ -120,10 +120,11 @@ fn entry(service: &Service, locals: Vec<Local>, on: &OneHost, company: Company) 
     if let Some(other) = all.cheapest(found.filter(fits), company) {
         let whole = matches!(other.rests_on, RestsOn::WholeCore { .. });
         let alone = whole || chosen.backend.abilities().at_the_tick;
-        let mut need = other.need(&locals[0].part.tasks, used[0]).map_err(fault)?;
+        let tasks = &locals[0].part.tasks;
+        let mut need = other.need(tasks, used[0]).map_err(fault)?;
         let deviation = if whole { &endless } else { &deviation };
         need.reasons = explain::alternative(service, &need, *scheduler, deviation, limits, (most, limit));
-        need.reasons.extend(prices::reasons(&all, &chosen, found, (most, company)));
+        need.reasons.extend(prices::reasons(&all, tasks, &chosen, found, (most, company)));
         return Ok(Vcpu { vcpu, chosen, locals: vec![need], worst: None, critical: false, alone });
     }
     let Some(Interface { period, .. }) = found.filter(fits) else {
@@ -178,7 +179,8 @@ fn entry(service: &Service, locals: Vec<Local>, on: &OneHost, company: Company) 
         need.reasons = reasons(service, &need, *scheduler, &deviation, bounds, cheapest, (most, limit));
         if always && !need.tasks.is_empty() {
             need.reasons.push(prices::periodic());
-            need.reasons.extend(prices::reasons(&all, &chosen, found, (most, company)));
+            let tasks = &need.tasks;
+            need.reasons.extend(prices::reasons(&all, tasks, &chosen, found, (most, company)));
         }
         needs.push(need);
     }

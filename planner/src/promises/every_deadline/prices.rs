@@ -1,15 +1,16 @@
 //! What each alternative would take of a core, for people.
 
-use super::alternatives::{Alternatives, Found};
+use super::alternatives::{keep_offsets, Alternatives, Found};
 use crate::backend::Chosen;
 use crate::needs::Company;
 use crate::words::{reason, share, time};
-use giusto_model::{Bandwidth, Interface, Reason, Renewal, RestsOn};
+use giusto_model::{Bandwidth, Interface, Reason, Renewal, RestsOn, Task};
 
 /// A row for each alternative. `periodic` is the cheapest periodic resource, or one that is dearer than another alternative;
 /// it may take more than the `most` that a core can give.
 pub(super) fn reasons(
     all: &Alternatives,
+    tasks: &[Task],
     chosen: &Chosen,
     periodic: Option<Interface>,
     (most, company): (Bandwidth, Company),
@@ -44,11 +45,23 @@ pub(super) fn reasons(
     };
     let row =
         |what: &str, (value, server): (String, String), how: &str| reason(what, value, format!("{server}; {how}"));
-    vec![
+    let aligned = keep_offsets(tasks).then(|| match &all.aligned {
+        Some(found) => priced(found),
+        None if kind.renewal() != Renewal::Steady || !backend.abilities().at_wake_up => at_wake_up.clone(),
+        None => absent(format!(
+            "{too_much}, or the time between releases has no part from {} on in which all is done",
+            time(limits.shortest)
+        )),
+    });
+    let how =
+        "in each period that begins with work, as its releases are whole periods apart, beside other reservations";
+    let mut rows = vec![
         row("periodic resource", resource, "anywhere in each period, beside other reservations"),
         row("at the wake-up", at_wake_up, "in each period that begins with work, beside other reservations"),
-        row("whole core", whole_core, &format!("on a core without other reservations{few}")),
-    ]
+    ];
+    rows.extend(aligned.map(|aligned| row("aligned releases", aligned, how)));
+    rows.push(row("whole core", whole_core, &format!("on a core without other reservations{few}")));
+    rows
 }
 
 /// That the cheapest is the periodic resource.
@@ -56,7 +69,7 @@ pub(super) fn periodic() -> Reason {
     reason(
         "rests on",
         RestsOn::PeriodicResource,
-        "budget that may come anywhere in each period; the cheapest of the next three",
+        "budget that may come anywhere in each period; the cheapest of the following",
     )
 }
 
