@@ -94,6 +94,7 @@ part "hostile agents: forged tasks, deaths at every step, floods" /usr/bin/pytho
 part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
 part "a control loop with real threads: no deadline missed" /usr/bin/python3 tests/loop.py
 part "an engine with two workers: each has its share on a core of its own" /usr/bin/python3 tests/workers.py
+part "Redis and Spark on shares of cores: two studies, quick" /usr/bin/python3 tests/shares.py
 part "the truth and limits of giusto itself: late managers, plans, reloads" /usr/bin/python3 tests/truth.py
 part "metrics: each moves, and back" /usr/bin/python3 tests/metrics.py
 part "stalls of giusto itself, in each phase" /usr/bin/python3 tests/stalls.py

@@ -16,7 +16,8 @@ const WORKERS: u64 = 2;
 const EVENTS: u64 = 150_000;
 /// Of a micro-batch.
 const PERIOD_MS: u64 = 1000;
-/// Batches that are not counted: Java compiles what runs often, and Spark fills its first window.
+/// Batches that are not counted: Java compiles what runs often, and Spark fills its first window. In a short run as many as are
+/// counted.
 const WARM_UP: usize = 25;
 /// Without a plan a batch takes seconds: so many are not counted, and a part of the others is enough.
 const WARM_UP_SLOW: usize = 5;
@@ -71,13 +72,14 @@ pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> R
         played(6);
         run
     };
-    let whole = |name: &str| under(name, site(&copies(WHOLE_MS), false), WARM_UP, count);
+    let warm_up = WARM_UP.min(count);
+    let whole = |name: &str| under(name, site(&copies(WHOLE_MS), false), warm_up, count);
     let first = whole("first")?;
     let longest = first.iter().copied().max().unwrap_or(PERIOD_MS);
     let wholes = [whole("whole-a")?, whole("whole-b")?];
     let free = free(&words, count, &folder.join("free"))?;
     played(6);
-    let served = under("giusto", site(&copies(longest), true), WARM_UP, count)?;
+    let served = under("giusto", site(&copies(longest), true), warm_up, count)?;
     let shared = under("no-plan", site("    promise: leftovers\n", true), WARM_UP_SLOW, count / PART)?;
     let (mut batches, mut distances) = (Vec::new(), Vec::new());
     let runs =
@@ -131,7 +133,7 @@ fn free(words: &[String], count: usize, folder: &Path) -> Result<Vec<u64>, Error
     command.args(["--fifo", "1"]).args(words).stdin(Stdio::null()).stderr(Stdio::null());
     command.stdout(File::create(&log).map_err(Error::machine)?);
     let engine = Running(command.spawn().map_err(Error::machine)?, Signal::TERM);
-    engine.batches(&log, (WARM_UP, count))
+    engine.batches(&log, (WARM_UP.min(count), count))
 }
 
 /// Under `giusto run`; so many batches are not counted, and so many are.
