@@ -64,10 +64,9 @@ pub(crate) fn kept(
     points: &[Within],
     trial: &Trial,
     arm: Arm,
-    seed: u64,
 ) -> Result<Option<(giusto_verify::Kept, Vec<Sample>)>, Failure> {
     let samples: Vec<Sample> = of_arm(trial, arm).map(sample).collect::<Result<_, _>>()?;
-    match giusto_verify::kept(points, &samples, seed) {
+    match giusto_verify::kept(points, &samples) {
         Ok(kept) => Ok(Some((kept, samples))),
         Err(giusto_verify::Error::Empty { .. }) => Ok(None),
         Err(error) => Err(Failure::running(error)),
@@ -123,9 +122,8 @@ fn percentiles(
     trial: &Trial,
     report: &Path,
 ) -> Result<(Verdict, Option<serde_json::Value>), Failure> {
-    let seed = found.args.seed;
-    let judged = kept(points, trial, Arm::Giusto, seed)?;
-    let unprotected = kept(points, trial, Arm::NoPlan, seed)?;
+    let judged = kept(points, trial, Arm::Giusto)?;
+    let unprotected = kept(points, trial, Arm::NoPlan)?;
     let verdict = judged.as_ref().map_or(Verdict::CannotTell, |(kept, _)| kept.verdict);
     let predicted = match &service.certificate {
         Certificate::Percentiles { predicted, .. } => predicted.as_slice(),

@@ -307,7 +307,7 @@ fn at_random(
             runs.push(predict_random(service, &others, under, args.horizon, seed, &mut jobs)?);
             samples.push(Sample::from_responses(jobs.all).map_err(Failure::running)?);
         }
-        let kept = giusto_verify::kept(points, &samples, args.seed).map_err(Failure::running)?;
+        let kept = giusto_verify::kept(points, &samples).map_err(Failure::running)?;
         rows.push(Row { promised: Some(kept), ..Row::new(service, under, args.seed, &runs) });
     }
     Ok(rows)

@@ -268,7 +268,7 @@ fn demand(service: &ServicePlan, observation: &Observation, declared: bool) -> D
 /// Whether more slices are needed.
 fn next(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<Next, Failure> {
     let (verdict, why) = match &service.promise {
-        Promise::Percentiles { points, .. } => match judged::kept(points, trial, giusto_daemon::Arm::Giusto, seed)? {
+        Promise::Percentiles { points, .. } => match judged::kept(points, trial, giusto_daemon::Arm::Giusto)? {
             Some((kept, _)) => (kept.verdict, kept.why),
             None => (Verdict::CannotTell, "no slice counts yet".into()),
         },

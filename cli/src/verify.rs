@@ -96,7 +96,7 @@ struct Judged<'a> {
 
 impl Judged<'_> {
     fn percentiles(&self, promised: &[Within], samples: &[Sample]) -> Result<ExitCode, Failure> {
-        let kept = giusto_verify::kept(promised, samples, self.args.seed).map_err(Failure::input)?;
+        let kept = giusto_verify::kept(promised, samples).map_err(Failure::input)?;
         let predicted: &[PredictedPercentile] = match self.service.as_ref().map(|service| &service.certificate) {
             Some(Certificate::Percentiles { predicted, .. }) => predicted,
             _ => &[],

@@ -14,13 +14,6 @@ pub(crate) fn block_length(sample: &Sample) -> usize {
     optimal(times).max(optimal(ranks))
 }
 
-/// The same for the `p`-th percentile: what counts for it is which jobs are slower than it, and in a queue these come in clusters that
-/// neither times nor ranks show. At least as long as the others'. O(n^1.5).
-pub(crate) fn block_length_at(sample: &Sample, p: f64, others: usize) -> usize {
-    let Some(value) = sample.percentile(p) else { return others };
-    optimal(sample.arrival().iter().map(|&ns| f64::from(u8::from(ns > value))).collect()).max(others)
-}
-
 fn optimal(mut series: Vec<f64>) -> usize {
     let n = series.len();
     if n < 10 {

@@ -1,8 +1,7 @@
 //! How much a statistic would vary if the run were repeated: the circular block bootstrap (Politis and Romano 1992), since
 //! response times of neighbouring jobs are correlated and single jobs may not be drawn on their own.
 
-use crate::block::{block_length, block_length_at};
-use crate::sample::{rank, Percentile, NEVER, PERCENTILES};
+use crate::block::block_length;
 use crate::{kolmogorov_smirnov, wasserstein, Sample};
 use rand::RngExt;
 use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};
@@ -39,13 +38,10 @@ pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-/// Numbers of random streams: of runs, of rounds, of the percentiles of pooled arms, of the claims of a study, of promised
-/// percentiles, and of the cycles of a trial.
+/// Numbers of random streams: of runs, of rounds, of the claims of a study, and of the cycles of a trial.
 const RUNS: u32 = 1 << 24;
 pub(crate) const ROUNDS: u32 = 2 << 24;
-pub(crate) const POOLED: u32 = 3 << 24;
 pub(crate) const CLAIMS: u32 = 4 << 24;
-pub(crate) const KEPT: u32 = 5 << 24;
 pub(crate) const SLICES: u32 = 6 << 24;
 
 /// A random stream of its own for every replicate, so that the number of threads changes nothing.
@@ -172,67 +168,4 @@ fn pair_distances(a: &Run, b: &Run, seed: u64) -> PairDistances {
         w1_error.clear();
     }
     PairDistances { w1, ks, w1_error, ks_error }
-}
-
-/// Whether `n` jobs are enough to bound the `p`-th percentile from above: fewer may well hold none of the slower ones.
-pub(crate) fn bounds(n: usize, p: f64) -> bool {
-    (p / 100.0).powf(n as f64) <= 0.025
-}
-
-/// The table's percentiles of `sample`, see [`percentiles_at`].
-pub(crate) fn percentiles(sample: &Sample, seed: u64, what: u32) -> Vec<Percentile> {
-    percentiles_at(&PERCENTILES, sample, seed, what)
-}
-
-/// The `wanted` percentiles of `sample`, each with the middle 95 % of its resampled values, in blocks as long as its
-/// own exceedances
-/// influence each other. The upper end is open where pⁿ > 2.5 %: so few jobs may well hold none of the slow ones. O(n) a
-/// replicate of each.
-pub(crate) fn percentiles_at(wanted: &[f64], sample: &Sample, seed: u64, what: u32) -> Vec<Percentile> {
-    let n = sample.len();
-    let mut support = sample.sorted().to_vec();
-    support.dedup();
-    let places: Vec<u32> =
-        sample.arrival().iter().map(|&ns| support.partition_point(|&other| other < ns) as u32).collect();
-    let shortest = block_length(sample);
-    let blocks: Vec<usize> = wanted.iter().map(|&p| block_length_at(sample, p, shortest)).collect();
-    let mut distinct = blocks.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    let resampled: Vec<Vec<u64>> = (0..if n == 0 { 0 } else { REPLICATES })
-        .into_par_iter()
-        .map_init(
-            || vec![0u32; support.len()],
-            |counts, replicate| {
-                let mut found = vec![NEVER; wanted.len()];
-                for &block in &distinct {
-                    let mut rng = stream(seed, what, replicate);
-                    draw_blocks(&places, block, &mut rng, |place| counts[place as usize] += 1);
-                    let mut below = 0;
-                    for (count, &ns) in counts.iter_mut().zip(&support) {
-                        let reached = below + std::mem::take(count) as usize;
-                        for ((slot, &p), &own) in found.iter_mut().zip(wanted).zip(&blocks) {
-                            if own == block && below < rank(p, n) && rank(p, n) <= reached {
-                                *slot = ns;
-                            }
-                        }
-                        below = reached;
-                    }
-                }
-                found
-            },
-        )
-        .collect();
-    let known = |ns: u64| Some(ns).filter(|&ns| ns < NEVER);
-    let describe = |(i, p): (usize, f64)| {
-        let mut values: Vec<u64> = resampled.iter().map(|r| r[i]).collect();
-        values.sort_unstable();
-        let value = sample.percentile(p);
-        let end = |share: f64| {
-            let rank = (share * (values.len() + 1) as f64).round() as usize;
-            values.get(rank.clamp(1, values.len().max(1)) - 1).copied().and_then(known)
-        };
-        Percentile { p, value, low: end(0.025), high: end(0.975).filter(|_| bounds(n, p)) }
-    };
-    wanted.iter().copied().enumerate().map(describe).collect()
 }

@@ -1,7 +1,8 @@
 //! The arms of an experiment side by side.
 
-use crate::bootstrap::{percentiles, quantile, stream, Estimate, PairDistances, Runs, POOLED, REPLICATES, ROUNDS};
+use crate::bootstrap::{quantile, stream, Estimate, PairDistances, Runs, REPLICATES, ROUNDS};
 use crate::comparison::{Comparison, NoiseFloor, Row, TwoWay};
+use crate::interval::percentiles_at;
 use crate::judge::{judge, NEGLIGIBLE};
 use crate::slices::{apart, Apart};
 use crate::verdict::Verdict;
@@ -25,8 +26,8 @@ pub fn compare_two(a: &Sample, b: &Sample, predicted: Option<&Prediction>, seed:
     Ok(TwoWay {
         w1,
         ks,
-        a: percentiles(a, seed, POOLED),
-        b: percentiles(b, seed, POOLED + 1),
+        a: percentiles_at(&PERCENTILES, a),
+        b: percentiles_at(&PERCENTILES, b),
         predicted: predicted.map(exact),
         jobs: [a, b].map(|run| run.len() as u64),
         unfinished: [a, b].map(|run| run.unfinished() as u64),
@@ -83,7 +84,7 @@ pub fn compare(arms: &Arms, seed: u64) -> Result<Comparison, Error> {
                 runs: samples.len(),
                 jobs: pooled.len() as u64,
                 unfinished: pooled.unfinished() as u64,
-                percentiles: percentiles(&pooled, seed, POOLED + arm as u32),
+                percentiles: percentiles_at(&PERCENTILES, &pooled),
                 ks: found.map(|(_, ks)| ks),
             });
         }

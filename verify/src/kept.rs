@@ -1,6 +1,6 @@
 //! Were promised percentiles kept? Each is judged by the interval of the measured one.
 
-use crate::bootstrap::{bounds, percentiles_at, KEPT};
+use crate::interval::percentiles_at;
 use crate::words::time;
 use crate::{Error, Percentile, Sample, Verdict};
 use giusto_model::{PredictedPercentile, Within};
@@ -21,8 +21,6 @@ pub struct Kept {
     pub verdict: Verdict,
     /// Why, in words for people.
     pub why: String,
-    /// Seed of the bootstrap.
-    pub seed: u64,
 }
 
 /// One percentile that was promised.
@@ -37,18 +35,18 @@ pub struct KeptPoint {
     pub verdict: Verdict,
 }
 
-/// Judges the `runs`, pooled. The interval of a percentile is that of the block bootstrap, as neighbouring requests wait for
-/// each other; it is open where there are too few jobs for so high a percentile.
+/// Judges the `runs`, pooled. The interval of a percentile allows for neighbouring requests that wait for each other (module
+/// `interval`); it is open where there are too few jobs for so high a percentile.
 ///
 /// # Errors
-/// [`Error::Empty`] without a job, [`Error::TooManyJobs`]. O(resamples · jobs).
-pub fn kept(points: &[Within], runs: &[Sample], seed: u64) -> Result<Kept, Error> {
+/// [`Error::Empty`] without a job, [`Error::TooManyJobs`]. O(jobs · percentiles).
+pub fn kept(points: &[Within], runs: &[Sample]) -> Result<Kept, Error> {
     let pooled = Sample::pool(runs)?;
     if pooled.is_empty() {
         return Err(Error::Empty { side: "the runs to be judged" });
     }
     let wanted: Vec<f64> = points.iter().map(|point| point.percentile.percent()).collect();
-    let measured = percentiles_at(&wanted, &pooled, seed, KEPT);
+    let measured = percentiles_at(&wanted, &pooled);
     let judged = points.iter().zip(measured).map(|(&promised, measured)| {
         let within = promised.within.ns();
         let verdict = match (measured.low, measured.high) {
@@ -61,22 +59,22 @@ pub fn kept(points: &[Within], runs: &[Sample], seed: u64) -> Result<Kept, Error
     let points: Vec<KeptPoint> = judged.collect();
     let any = |verdict| points.iter().find(|point| point.verdict == verdict);
     let (verdict, why) = if let Some(point) = any(Verdict::Missed) {
-        (Verdict::Missed, words(point, pooled.len()))
+        (Verdict::Missed, words(point, &pooled))
     } else if let Some(point) = any(Verdict::CannotTell) {
-        let why = format!("{}: more or longer runs, or a quieter machine, would tell", words(point, pooled.len()));
+        let why = format!("{}: more or longer runs, or a quieter machine, would tell", words(point, &pooled));
         (Verdict::CannotTell, why)
     } else {
-        (Verdict::Kept, points.iter().map(|point| words(point, pooled.len())).collect::<Vec<_>>().join("; "))
+        (Verdict::Kept, points.iter().map(|point| words(point, &pooled)).collect::<Vec<_>>().join("; "))
     };
     let (jobs, unfinished) = (pooled.len() as u64, pooled.unfinished() as u64);
-    Ok(Kept { runs: runs.len(), jobs, unfinished, points, verdict, why, seed })
+    Ok(Kept { runs: runs.len(), jobs, unfinished, points, verdict, why })
 }
 
-/// `p90 was 12.1 ms (95 % interval 11.8 to 12.6 ms), and 20 ms was promised`, of `jobs`.
-fn words(point: &KeptPoint, jobs: usize) -> String {
+/// `p90 was 12.1 ms (95 % interval 11.8 to 12.6 ms), and 20 ms was promised`, of these jobs.
+fn words(point: &KeptPoint, jobs: &Sample) -> String {
     let Percentile { value, low, high, .. } = point.measured;
     let end = |ns: Option<u64>, open: &str| ns.map_or(open.to_string(), |ns| time(ns as f64));
-    let upper = if low.is_none() || bounds(jobs, point.measured.p) { "never" } else { "what so few jobs cannot tell" };
+    let upper = if jobs.unfinished() > 0 { "never" } else { "what so few jobs cannot tell" };
     let (from, to) = (end(low, "never"), end(high, upper));
     format!(
         "{} {}{}, and {} was promised",
@@ -95,7 +93,7 @@ pub fn table_kept(kept: &Kept, predicted: &[PredictedPercentile], measured: &str
     let mut text = format!("{:8}{head}\n", "");
     for KeptPoint { promised, measured, verdict } in &kept.points {
         let predicted = predicted.iter().find(|one| one.percentile == promised.percentile);
-        let upper = if measured.low.is_none() || bounds(kept.jobs as usize, measured.p) { "never" } else { "?" };
+        let upper = if kept.unfinished > 0 { "never" } else { "?" };
         let cells = [
             (Some(promised.within.ns()), ""),
             (predicted.map(|one| one.at.ns()), "-"),

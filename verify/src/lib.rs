@@ -21,6 +21,7 @@ mod demand;
 mod distance;
 mod drift;
 mod error;
+mod interval;
 mod judge;
 mod kept;
 mod plane;

@@ -106,12 +106,18 @@ fn schedule(meta: &ReportMeta) -> String {
 
 fn obtained(meta: &ReportMeta, findings: Findings) -> String {
     let (seed, voided, least) = match findings {
-        Findings::AsIfAlone(comparison, arms) => (comparison.seed, arms.voided.as_slice(), true),
-        Findings::Two(two, arms) => (two.seed, arms.voided.as_slice(), false),
-        Findings::Percentiles { kept, .. } => (kept.seed, &[][..], false),
+        Findings::AsIfAlone(comparison, arms) => (Some(comparison.seed), arms.voided.as_slice(), true),
+        Findings::Two(two, arms) => (Some(two.seed), arms.voided.as_slice(), false),
+        Findings::Percentiles { .. } => (None, &[][..], false),
     };
     let mut statistics =
-        format!("95 % intervals by {REPLICATES} resamples of jobs in blocks of neighbours (circular block bootstrap), seed {seed}");
+        "95 % intervals of percentiles by order statistics of as many independent jobs as tell as much (batch means)"
+            .to_string();
+    if let Some(seed) = seed {
+        statistics += &format!(
+            "; of distances by {REPLICATES} resamples of jobs in blocks of neighbours (circular block bootstrap), seed {seed}"
+        );
+    }
     if least {
         statistics += &format!(
             "; rounds are resampled too; at least {} rounds of at least {} jobs a run",
