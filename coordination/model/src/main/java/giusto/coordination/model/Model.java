@@ -241,8 +241,10 @@ final class Model {
             to.accept("enters the epoch before it has history: " + both, t);
             return;
         }
-        t.truncate(a, common);
-        for (int i = common; i < s.get(b, LENGTH); i++) {
+        if (!variant.has(Trait.KEEPS_TAIL)) {
+            t.truncate(a, common);
+        }
+        for (int i = common; i < s.get(b, LENGTH) && t.get(a, LENGTH) < MAX_TXNS; i++) {
             t.append(a, s.log(b, i));
         }
         t.set(a, DURABLE, variant.has(Trait.ACKS_HISTORY_EARLY) ? common : t.get(a, LENGTH));
