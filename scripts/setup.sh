@@ -24,6 +24,7 @@ openjdk-17-jdk-headless /usr/bin/javac
 maven            /usr/bin/mvn
 python3-venv     /usr/lib/python3.11/ensurepip/__init__.py
 openssl          /usr/bin/openssl
+etcd-server      /usr/bin/etcd
 nodejs           /usr/bin/node
 npm              /usr/bin/npm
 iproute2         /usr/sbin/tc

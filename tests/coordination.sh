@@ -2,12 +2,12 @@
 # Coordination: laws of the parts, every behaviour of epochs in small ensembles, and real servers under faults. No time is asserted.
 #   tests/coordination.sh [soak]      soak: 160 fault runs and a campaign of 1,000, long traces, mixed ensembles, five servers, wide bounds,
 #                                     all of upstream's tests that are named, ten million inputs at the ports
-# Fetches once what it needs (Maven Central, PyPI); works offline after that. Exit 77: this machine has no Java or Maven.
+# Fetches once what it needs (Maven Central, PyPI); works offline after that. Exit 77: this machine has no Java, Maven or etcd.
 set -euo pipefail
 cd "$(dirname "$0")/../coordination"
-for tool in java mvn python3 gcc; do
+for tool in java mvn python3 gcc etcd; do
 	command -v $tool >/dev/null || {
-		echo "coordination: $tool is missing: apt-get install openjdk-17-jdk-headless maven python3-venv gcc" >&2
+		echo "coordination: $tool is missing: apt-get install openjdk-17-jdk-headless maven python3-venv gcc etcd-server" >&2
 		exit 77
 	}
 done
@@ -47,6 +47,9 @@ $python harness/test_machine.py
 $python harness/test_campaign.py
 $python harness/test_start.py
 $python harness/test_rejoin.py
+echo "etcd, unchanged"
+[ -x "${GIUSTO:-../target/release/giusto}" ] || (cd .. && cargo build --release --locked -p giusto-cli)
+$python harness/test_etcd.py
 echo "Kafka 3.9, unchanged"
 $python harness/test_kafka.py
 echo "what real servers say about epochs is what the model can do"
@@ -90,6 +93,7 @@ if [ -n "${GIUSTO_SOAK:-}" ]; then
 	}
 	nice -n 10 $python harness/fuzz.py --inputs 10000000 --seed 7
 	$python harness/silence.py
+	$python harness/losses.py --losses 100 --out ../target/coordination --gate 2>/dev/null
 else
 	$python upstream/run.py --sample
 	$python harness/fuzz.py
