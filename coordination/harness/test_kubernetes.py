@@ -50,7 +50,6 @@ class Manifest(unittest.TestCase):
         claims = {claim["metadata"]["name"] for claim in self.set["volumeClaimTemplates"]}
         self.assertEqual(set(mounts), volumes | claims)
         self.assertEqual(self.config["dataDir"], mounts["data"])
-        self.assertEqual(self.container["env"][0]["value"], mounts["cache"])
 
     def test_a_server_has_the_number_of_its_pod(self):
         with tempfile.TemporaryDirectory() as d:
