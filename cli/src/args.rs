@@ -26,7 +26,7 @@ mod values;
 
 pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
-pub(crate) use coordination::{Export, NsqArgs, RecoveryArgs, ZookeeperArgs};
+pub(crate) use coordination::{EnsembleArgs, Export, NsqArgs, RecoveryArgs};
 pub(crate) use criticality::CriticalityArgs;
 pub(crate) use first::{DemoArgs, DoctorArgs, InitArgs};
 pub(crate) use measure::{

@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use crate::table::{json, say, table};
 use crate::tell::tell;
 use giusto_model::{
-    Bandwidth, Coordination, Host, HostNetwork, LocalNeed, Measured, MemberMode, Origin, Promise, Service, ServiceMode,
-    SiteCriticality, SiteMode, SiteModes, Task, Topic, Unused, Vif, Within,
+    Bandwidth, Coordination, Engine, Etcd, Host, HostNetwork, LocalNeed, Measured, MemberMode, Origin, Promise,
+    Service, ServiceMode, SiteCriticality, SiteMode, SiteModes, Task, Topic, Unused, Vif, Within, ZooKeeper,
 };
 use serde_json::json;
 use std::path::Path;
@@ -43,9 +43,16 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         };
         let hosts: Vec<_> = site.hosts.iter().map(host).collect();
         let ensemble = |ensemble: &Coordination| {
-            let Coordination { servers, recovery, epochs, wait, times, tick, sync_limit, places } = ensemble;
-            json!({"servers": servers, "recovery_ns": recovery, "epochs": epochs, "wait_ns": wait, "times": times,
-                "tick_ns": tick, "sync_limit": sync_limit, "places": places})
+            let Coordination { servers, recovery, engine } = ensemble;
+            match engine {
+                Engine::ZooKeeper(ZooKeeper { epochs, wait, times, tick, sync_limit, places }) => {
+                    json!({"engine": "zookeeper", "servers": servers, "recovery_ns": recovery, "epochs": epochs, "wait_ns": wait,
+                        "times": times, "tick_ns": tick, "sync_limit": sync_limit, "places": places})
+                }
+                Engine::Etcd(Etcd { times, places }) => {
+                    json!({"engine": "etcd", "servers": servers, "recovery_ns": recovery, "times": times, "places": places})
+                }
+            }
         };
         let coordination = site.coordination.as_ref().map(ensemble);
         let topic = |topic: &Topic| {

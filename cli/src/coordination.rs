@@ -1,11 +1,11 @@
-//! `giusto analyze recovery` and `giusto export zookeeper`.
+//! `giusto analyze recovery`, `giusto export zookeeper` and `giusto export etcd`.
 
-use crate::args::{RecoveryArgs, ZookeeperArgs};
+use crate::args::{EnsembleArgs, RecoveryArgs};
 use crate::failure::{create, Failure};
 use crate::table::{json, print, say, table};
 use giusto_analysis::recovery::{Bound, Paper, Recovery};
-use giusto_model::{Duration, Epochs, RecoveryTimes};
-use giusto_planner::ServerFiles;
+use giusto_model::{CoordinationPlan, Duration, Epochs, RecoveryTimes};
+use giusto_planner::{EtcdFile, ServerFiles};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -62,24 +62,51 @@ pub(crate) fn written(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `giusto export zookeeper`
-pub(crate) fn zookeeper(args: &ZookeeperArgs) -> Result<ExitCode, Failure> {
-    let plan = crate::plan::of(&args.site, &crate::plan::Asked::default())?;
-    let Some(ensemble) = &plan.coordination else {
-        return Err(Failure::input(format!(
+/// The plan of the site's ensemble.
+fn ensemble(site: &Path) -> Result<CoordinationPlan, Failure> {
+    crate::plan::of(site, &crate::plan::Asked::default())?.coordination.ok_or_else(|| {
+        Failure::input(format!(
             "{} has no 'coordination'; expected, for example, coordination: {{servers: [edge-1:2181, edge-2:2181, edge-3:2181], \
              promise: {{recovery: 200ms}}}}",
-            args.site.display()
-        )));
+            site.display()
+        ))
+    })
+}
+
+/// The site's ensemble has another engine than was asked for.
+fn other(site: &Path, engine: &str) -> Failure {
+    let site = site.display();
+    Failure::input(format!("the ensemble of {site} is of {engine} servers; expected giusto export {engine} {site}"))
+}
+
+/// `giusto export zookeeper`
+pub(crate) fn zookeeper(args: &EnsembleArgs) -> Result<ExitCode, Failure> {
+    let all = match ensemble(&args.site)? {
+        CoordinationPlan::ZooKeeper(plan) => giusto_planner::zookeeper(&plan),
+        CoordinationPlan::Etcd(_) => return Err(other(&args.site, "etcd")),
     };
-    let all = giusto_planner::zookeeper(ensemble);
     if args.json {
         return json(&all);
     }
     for ServerFiles { host, config, id } in &all {
         for (name, text) in [("zoo.cfg", config), ("myid", id)] {
-            written(&args.out.join(host).join(name), text)?;
+            written(&args.folder("zookeeper").join(host).join(name), text)?;
         }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `giusto export etcd`
+pub(crate) fn etcd(args: &EnsembleArgs) -> Result<ExitCode, Failure> {
+    let all = match ensemble(&args.site)? {
+        CoordinationPlan::Etcd(plan) => giusto_planner::etcd(&plan),
+        CoordinationPlan::ZooKeeper(_) => return Err(other(&args.site, "zookeeper")),
+    };
+    if args.json {
+        return json(&all);
+    }
+    for EtcdFile { host, environment } in &all {
+        written(&args.folder("etcd").join(host).join("etcd"), environment)?;
     }
     Ok(ExitCode::SUCCESS)
 }

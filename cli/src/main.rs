@@ -78,6 +78,7 @@ fn main() -> ExitCode {
         Verb::Verify(args) => verify::verify(&args),
         Verb::Study(verb) => study::study(&verb),
         Verb::Export(Export::Zookeeper(args)) => coordination::zookeeper(&args),
+        Verb::Export(Export::Etcd(args)) => coordination::etcd(&args),
         Verb::Export(Export::Nsq(args)) => bucket::nsq(&args),
         Verb::Analyze(args) => in_time::in_time(args),
     };

@@ -4,9 +4,9 @@ use crate::args::{ExplainArgs, PlanArgs, PROFILES};
 use crate::failure::{apart, create, Failure};
 use crate::table;
 use giusto_model::{
-    Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, Host, HostPlan, LeftoverPlan,
+    Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, EtcdPlan, Host, HostPlan, LeftoverPlan,
     ManagerLatency, Measured, NetworkPlan, Observation, Plan, Prediction, ServicePlan, Site, SiteBasis, TopicPlan,
-    UplinkPlan, VifPlan, Within, OBSERVATION_VERSION,
+    UplinkPlan, VifPlan, Within, ZooKeeperPlan, OBSERVATION_VERSION,
 };
 use giusto_planner::{share, Facts, Here, Placements, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
@@ -375,11 +375,17 @@ fn vif(plan: &VifPlan) -> String {
 
 /// `coordination: 3 servers, another leader within 200 ms at most (200 ms promised), epochs: overlap, a wait of 20 ms`
 fn ensemble(plan: &CoordinationPlan) -> String {
-    let CoordinationPlan { servers, bound, recovery, epochs, wait, .. } = plan;
+    let how = match plan {
+        CoordinationPlan::ZooKeeper(ZooKeeperPlan { epochs, wait, .. }) => {
+            format!("epochs: {epochs}, a wait of {wait:.3}; 'giusto export zookeeper' writes their files")
+        }
+        CoordinationPlan::Etcd(EtcdPlan { heartbeat, election, .. }) => format!(
+            "a heartbeat of {heartbeat:.3}, an election timeout of {election:.3}; 'giusto export etcd' writes their environments"
+        ),
+    };
+    let (servers, bound, recovery) = (plan.servers().len(), plan.bound(), plan.recovery());
     format!(
-        "coordination: {} servers, another leader within {bound:.3} at most ({recovery:.3} promised), epochs: {epochs}, a wait of \
-         {wait:.3}; 'giusto export zookeeper' writes their files\n",
-        servers.len()
+        "coordination: {servers} servers, another leader within {bound:.3} at most ({recovery:.3} promised), {how}\n"
     )
 }
 

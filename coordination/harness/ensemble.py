@@ -23,7 +23,7 @@ OURS = "org.apache.zookeeper.server.quorum.RtQuorumPeerMain"
 # As bin/giusto-zookeeper starts java.
 OUR_SCRIPT = [f"@{ROOM / 'conf' / 'java.args'}", f"@{ROOM / 'conf' / 'heap.args'}",
               f"-Dlogback.configurationFile={ROOM / 'conf' / 'logback.xml'}"]
-# As zkServer.sh and zkEnv.sh of 3.9.5 do; lines of its log are spared class and line number, which stock pays for.
+# As zkServer.sh and zkEnv.sh of 3.9.6 do; lines of its log are spared class and line number, which stock pays for.
 STOCK_SCRIPT = ["-Xmx1000m", "-XX:+HeapDumpOnOutOfMemoryError", "-XX:OnOutOfMemoryError=kill -9 %p", "-Dcom.sun.management.jmxremote",
                 "-Dcom.sun.management.jmxremote.local.only=false", f"-Dlogback.configurationFile={ROOM / 'harness' / 'logback-stock.xml'}"]
 # What each arm of an experiment starts: the main class, lines of zoo.cfg, and how.

@@ -1,6 +1,6 @@
-//! An ensemble of coordination servers (ZooKeeper), what it was promised, and what of its recovery is known.
+//! An ensemble of coordination servers, what it was promised, and what of its recovery is known; here ZooKeeper's, etcd's beside it.
 
-use crate::{Duration, Reason};
+use crate::{Duration, Etcd, EtcdPlan, Member, Reason};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -15,8 +15,24 @@ pub const WAIT_MARGIN: Duration = Duration::from_ms(4);
 pub struct Coordination {
     /// At least three, each on a host of its own.
     pub servers: Vec<Member>,
-    /// From the death of the leader's process to a leader that serves, at most.
+    /// From the loss of the leader to another that serves, at most: with ZooKeeper of its process, with etcd of whatever.
     pub recovery: Duration,
+    /// What they run.
+    pub engine: Engine,
+}
+
+/// Which servers, with what only they have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// Giusto's ZooKeeper.
+    ZooKeeper(ZooKeeper),
+    /// Stock etcd.
+    Etcd(Etcd),
+}
+
+/// What of an ensemble of ZooKeeper servers is known and wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZooKeeper {
     /// How epochs reach the disk; `None`: the planner chooses.
     pub epochs: Option<Epochs>,
     /// w, fixed, more than j + d and at most [`STOCK_WAIT`]; `None`: servers measure j and d.
@@ -31,7 +47,7 @@ pub struct Coordination {
     pub places: Places,
 }
 
-impl Coordination {
+impl ZooKeeper {
     /// w in a recovery.
     pub fn wait(&self) -> Duration {
         self.times.wait(self.wait)
@@ -41,16 +57,6 @@ impl Coordination {
     pub fn silence(&self) -> Option<Duration> {
         self.tick.checked_mul(u64::from(self.sync_limit))
     }
-}
-
-/// A server of an ensemble.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Member {
-    /// The host of the site that it is on.
-    pub host: String,
-    /// Where clients reach it there.
-    pub port: u16,
 }
 
 /// Where each server keeps its data, and reaches the others: the same on every host of the ensemble.
@@ -169,8 +175,52 @@ impl Default for RecoveryTimes {
 
 /// What was decided for an ensemble.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "engine", rename_all = "lowercase")]
+pub enum CoordinationPlan {
+    /// Giusto's ZooKeeper.
+    ZooKeeper(ZooKeeperPlan),
+    /// Stock etcd.
+    Etcd(EtcdPlan),
+}
+
+impl CoordinationPlan {
+    /// Its servers.
+    pub fn servers(&self) -> &[Member] {
+        match self {
+            CoordinationPlan::ZooKeeper(plan) => &plan.servers,
+            CoordinationPlan::Etcd(plan) => &plan.servers,
+        }
+    }
+
+    /// What was promised.
+    pub fn recovery(&self) -> Duration {
+        match self {
+            CoordinationPlan::ZooKeeper(plan) => plan.recovery,
+            CoordinationPlan::Etcd(plan) => plan.recovery,
+        }
+    }
+
+    /// The longest recovery.
+    pub fn bound(&self) -> Duration {
+        match self {
+            CoordinationPlan::ZooKeeper(plan) => plan.bound,
+            CoordinationPlan::Etcd(plan) => plan.bound,
+        }
+    }
+
+    /// Where each number comes from.
+    pub fn reasons(&self) -> &[Reason] {
+        match self {
+            CoordinationPlan::ZooKeeper(plan) => &plan.reasons,
+            CoordinationPlan::Etcd(plan) => &plan.reasons,
+        }
+    }
+}
+
+/// What was decided for an ensemble of ZooKeeper servers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CoordinationPlan {
+pub struct ZooKeeperPlan {
     /// Its servers; the i-th has the id i, from 1.
     pub servers: Vec<Member>,
     /// What was promised.

@@ -12,10 +12,12 @@ mod certificate;
 mod coordination;
 mod copies;
 mod criticality;
+mod etcd;
 mod in_mode;
 mod jobs;
 mod kind;
 mod latency;
+mod member;
 mod modes;
 mod network;
 mod observation;
@@ -40,10 +42,12 @@ pub use bandwidth::Bandwidth;
 pub use basis::{Basis, MachineBasis, SiteBasis};
 pub use certificate::{Admission, Certificate, Point, PredictedPercentile, RestsOn};
 pub use coordination::{
-    Coordination, CoordinationPlan, Epochs, Member, Places, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN,
+    Coordination, CoordinationPlan, Engine, Epochs, Places, RecoveryTimes, ZooKeeper, ZooKeeperPlan, STOCK_WAIT,
+    WAIT_MARGIN,
 };
 pub use copies::Copies;
 pub use criticality::{Criticality, SiteCriticality};
+pub use etcd::{Etcd, EtcdPlaces, EtcdPlan, EtcdTimes};
 pub use in_mode::longest_wait;
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};
 pub use kind::{KindFacts, Renewal, ServerKind, Supply};
@@ -51,6 +55,7 @@ pub use latency::{
     Answer, Behind, CoreLatency, Guest, HostLatency, IdleState, Latency, LatencyMachine, LatencyRun, LatencySpread,
     LatencyVerdict, ManagerLatency, ManagerRun, Stress, LATENCY_VERSION,
 };
+pub use member::Member;
 pub use modes::{
     ChangePolicy, LocalNeed, LocalPlan, LocalProof, MemberMode, MemberPlan, ModeChanges, ModePlan, ModesPlan,
     OnTimeout, Requests, ServiceMode, SiteMode, SiteModes, StaticCost, Transition, AGENT_TASK, RUNNING, STOPPED,

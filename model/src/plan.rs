@@ -55,7 +55,10 @@ impl Plan {
             services: self.services.iter().filter(|service| service.on == name).cloned().collect(),
             leftovers: self.leftovers.iter().filter(|leftover| leftover.on == name).cloned().collect(),
             topics: self.topics.iter().filter(|topic| topic.brokers.iter().any(|on| on == name)).cloned().collect(),
-            coordination: self.coordination.clone().filter(|all| all.servers.iter().any(|member| member.host == name)),
+            coordination: self
+                .coordination
+                .clone()
+                .filter(|all| all.servers().iter().any(|member| member.host == name)),
             network: self.network.iter().filter(|network| network.on == name).cloned().collect(),
             modes: self.modes.iter().filter(|modes| modes.on == name).cloned().collect(),
         })

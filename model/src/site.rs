@@ -18,7 +18,7 @@ pub struct Site {
     pub services: Vec<Service>,
     /// Topics of messages, names unique.
     pub topics: Vec<Topic>,
-    /// Its ensemble of ZooKeeper servers, if it has one.
+    /// Its ensemble of coordination servers, if it has one.
     pub coordination: Option<Coordination>,
     /// Its modes; `None`: every service always does the same.
     pub modes: Option<SiteModes>,

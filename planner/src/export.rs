@@ -1,6 +1,6 @@
-//! The plan in the words of other programs: what a ZooKeeper server and a broker for NSQ's clients read.
+//! The plan in the words of other programs: what a ZooKeeper or etcd server and a broker for NSQ's clients read.
 
-use giusto_model::{Bucket, CoordinationPlan, Duration, Member, Places, Plan};
+use giusto_model::{Bucket, Duration, EtcdPlaces, EtcdPlan, Member, Places, Plan, ZooKeeperPlan};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub struct ServerFiles {
 }
 
 /// The files of all servers. A stock server reads the same zoo.cfg and ignores the lines of Giusto. O(servers²).
-pub fn zookeeper(plan: &CoordinationPlan) -> Vec<ServerFiles> {
+pub fn zookeeper(plan: &ZooKeeperPlan) -> Vec<ServerFiles> {
     let ids = || plan.servers.iter().zip(1u32..);
     let tick = plan.tick.ns() / Duration::from_ms(1).ns();
     let ticks = |time: Duration| time.ns().div_ceil(plan.tick.ns().max(1));
@@ -47,6 +47,42 @@ pub fn zookeeper(plan: &CoordinationPlan) -> Vec<ServerFiles> {
         ServerFiles { host: member.host.clone(), config, id: format!("{id}\n") }
     };
     ids().map(files).collect()
+}
+
+/// What one etcd server of the ensemble reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EtcdFile {
+    /// The host it is on.
+    pub host: String,
+    /// Its environment, one variable a line: `/etc/default/etcd` of Debian's package, or a container's.
+    pub environment: String,
+}
+
+/// The environments of all etcd servers. O(servers²).
+pub fn etcd(plan: &EtcdPlan) -> Vec<EtcdFile> {
+    let EtcdPlaces { data, peer_port } = &plan.places;
+    let ms = |time: Duration| time.ns() / Duration::from_ms(1).ns();
+    let peer = |member: &Member| format!("http://{}:{peer_port}", member.host);
+    let all: Vec<String> = plan.servers.iter().map(|one| format!("{}={}", one.host, peer(one))).collect();
+    let file = |member: &Member| {
+        let Member { host, port } = member;
+        let environment = format!(
+            "# One of {} servers, by 'giusto export etcd'. Another leader serves within {:.3} at most;\n\
+             # 'giusto explain coordination' says why.\n\
+             ETCD_NAME={host}\nETCD_DATA_DIR={data}\nETCD_HEARTBEAT_INTERVAL={}\nETCD_ELECTION_TIMEOUT={}\nETCD_PRE_VOTE=true\n\
+             ETCD_LISTEN_PEER_URLS=http://0.0.0.0:{peer_port}\nETCD_INITIAL_ADVERTISE_PEER_URLS={}\n\
+             ETCD_LISTEN_CLIENT_URLS=http://0.0.0.0:{port}\nETCD_ADVERTISE_CLIENT_URLS=http://{host}:{port}\n\
+             ETCD_INITIAL_CLUSTER={}\nETCD_INITIAL_CLUSTER_STATE=new\n",
+            plan.servers.len(),
+            plan.bound,
+            ms(plan.heartbeat),
+            ms(plan.election),
+            peer(member),
+            all.join(","),
+        );
+        EtcdFile { host: host.clone(), environment }
+    };
+    plan.servers.iter().map(file).collect()
 }
 
 /// What the broker on one host reads.

@@ -3,7 +3,7 @@
 //!
 //! Called by the command line and the daemon with a [`giusto_model::Site`] and the machine's [`Facts`]; calls `analysis`
 //! for the mathematics. Flows out: a [`giusto_model::Plan`], to be written as plan.json ([`write()`], [`read()`]) and told to
-//! people ([`explain`]), with the files of its brokers ([`nsq`]) and its ensemble ([`zookeeper`]). It touches no
+//! people ([`explain`]), with the files of its brokers ([`nsq`]) and its ensemble ([`zookeeper`], [`etcd`]). It touches no
 //! machine and simulates nothing: predictions are filled in by the caller that ran the
 //! simulator. README.md draws which file uses which.
 
@@ -42,11 +42,11 @@ mod words;
 pub use adapt::adapted;
 pub use backend::capacity;
 pub use basis::{basis, differences, site_basis};
-pub use coordination::{slow_to_see, Faster, SlowRecovery};
+pub use coordination::{slow_to_see, Faster, How, SlowRecovery};
 pub use critical::Discord;
 pub use error::Error;
 pub use explain::{asked, explain};
-pub use export::{nsq, zookeeper, BrokerFile, ServerFiles};
+pub use export::{etcd, nsq, zookeeper, BrokerFile, EtcdFile, ServerFiles};
 pub use facts::{which_host, BackendFact, Facts, Held};
 pub use file::{read, text, write};
 pub use latency::read_latency;

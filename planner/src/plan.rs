@@ -8,7 +8,9 @@ use crate::promises::percentiles::Answers;
 use crate::refusal::{Refusal, Witness};
 use crate::words::{reason, time, EXECUTION_TIME};
 use crate::{coordination, latency, modes, network, topics};
-use giusto_model::{Duration, HostLatency, ManagerLatency, Measured, Member, Plan, Service, Site, TopicPlan};
+use giusto_model::{
+    Coordination, Duration, HostLatency, ManagerLatency, Measured, Member, Plan, Service, Site, TopicPlan,
+};
 use std::collections::HashMap;
 
 /// Decides every parameter for `site`; `facts` are those of the host that is this machine, and for the others a stock
@@ -108,7 +110,13 @@ fn with(
     })?;
     let here = |member: &Member| only.is_none_or(|only| site.hosts[only].name == member.host);
     let ensemble = site.coordination.as_ref().filter(|ensemble| ensemble.servers.iter().any(here));
-    let coordination = ensemble.map(coordination::plan).transpose()?;
+    let of_member = |(host, latency): (usize, Duration)| {
+        let host = site.hosts[host].name.as_str();
+        let member = |ensemble: &Coordination| ensemble.servers.iter().any(|member| member.host == host);
+        ensemble.is_some_and(member).then_some((host, latency))
+    };
+    let coordination =
+        ensemble.map(|ensemble| coordination::plan(ensemble, measured.and_then(of_member))).transpose()?;
     let topics = topics::plan(&site.topics).map_err(Refusal::Topic)?;
     let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
     let topics = topics.into_iter().filter(here).collect();

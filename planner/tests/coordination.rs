@@ -1,10 +1,13 @@
-//! The ensemble: planned within its promise or refused, and what a refusal says would fit does.
+//! The ensemble of ZooKeeper servers: planned within its promise or refused, and what a refusal says would fit does.
 
 mod common;
 
 use common::{leftovers, plan, site};
-use giusto_model::{Coordination, Duration, Epochs, Member, Places, Plan, RecoveryTimes, Site};
-use giusto_planner::{explain, slow_to_see, zookeeper, Facts, Faster, Refusal};
+use giusto_model::{
+    Coordination, CoordinationPlan, Duration, Engine, Epochs, Member, Places, Plan, RecoveryTimes, Site, ZooKeeper,
+    ZooKeeperPlan,
+};
+use giusto_planner::{explain, slow_to_see, zookeeper, Facts, Faster, How, Refusal};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -18,12 +21,35 @@ fn ensemble(servers: u32, recovery: Duration) -> Coordination {
     Coordination {
         servers: (1..=servers).map(member).collect(),
         recovery,
-        epochs: None,
-        wait: None,
-        times: RecoveryTimes::default(),
-        tick: ms(200),
-        sync_limit: 5,
-        places: Places::default(),
+        engine: Engine::ZooKeeper(ZooKeeper {
+            epochs: None,
+            wait: None,
+            times: RecoveryTimes::default(),
+            tick: ms(200),
+            sync_limit: 5,
+            places: Places::default(),
+        }),
+    }
+}
+
+fn own(ensemble: &mut Coordination) -> &mut ZooKeeper {
+    match &mut ensemble.engine {
+        Engine::ZooKeeper(own) => own,
+        Engine::Etcd(_) => panic!("etcd"),
+    }
+}
+
+/// The same ensemble with something else.
+fn with(ensemble: &Coordination, change: impl FnOnce(&mut ZooKeeper)) -> Coordination {
+    let mut changed = ensemble.clone();
+    change(own(&mut changed));
+    changed
+}
+
+fn of(plan: &Plan) -> ZooKeeperPlan {
+    match plan.coordination.clone() {
+        Some(CoordinationPlan::ZooKeeper(own)) => own,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -47,14 +73,14 @@ fn planned(ensemble: &Coordination) -> Result<Plan, Refusal> {
 #[test]
 fn three_servers_recover_within_200_ms_with_table_5_3_because_epochs_overlap() {
     let found = planned(&ensemble(3, ms(200))).unwrap();
-    let ensemble = found.coordination.clone().unwrap();
+    let ensemble = of(&found);
     assert_eq!((ensemble.bound, ensemble.epochs, ensemble.wait), (ms(200), Epochs::Overlap, ms(20)));
     assert_eq!(ensemble.machine_loss, ms(1200));
     let text = explain(&found, "coordination").unwrap();
     assert!(text.contains("reserve would take up to 205 ms"), "{text}");
     assert!(text.contains("C2") && text.contains("TieredStopAtLevel=1"), "{text}");
     // Enough time: the safest of both.
-    let relaxed = planned(&Coordination { recovery: ms(205), ..super_of(3) }).unwrap().coordination.unwrap();
+    let relaxed = of(&planned(&Coordination { recovery: ms(205), ..super_of(3) }).unwrap());
     assert_eq!((relaxed.bound, relaxed.epochs), (ms(205), Epochs::Reserve));
 }
 
@@ -64,7 +90,7 @@ fn super_of(servers: u32) -> Coordination {
 
 #[test]
 fn five_servers_are_refused_with_how_much_is_missing_and_what_would_fit() {
-    let asked = Coordination { epochs: Some(Epochs::Strict), ..ensemble(5, ms(200)) };
+    let asked = with(&ensemble(5, ms(200)), |own| own.epochs = Some(Epochs::Strict));
     let refusal = planned(&asked).unwrap_err();
     // 3 + 35 + (13 + 6 + 20 + 60) + (55 + 100 + 15)
     let text = refusal.to_string();
@@ -91,7 +117,9 @@ fn drawn(rng: &mut StdRng) -> Coordination {
     let wait = rng.random_bool(0.5).then(|| Duration::from_ns(spread + extra.ns()));
     let epochs = [None, Some(Epochs::Strict), Some(Epochs::Reserve), Some(Epochs::Overlap)][rng.random_range(0..4)];
     let tick = ms(rng.random_range(10..3000));
-    Coordination { epochs, wait, times, tick, ..ensemble(rng.random_range(3..10), promised) }
+    with(&ensemble(rng.random_range(3..10), promised), |own| {
+        *own = ZooKeeper { epochs, wait, times, tick, ..own.clone() };
+    })
 }
 
 #[test]
@@ -99,28 +127,30 @@ fn every_plan_is_proven_and_every_proposal_of_a_refusal_keeps_the_promise_and_no
     let mut rng = StdRng::seed_from_u64(9);
     let (mut kept, mut overlapped, mut waits, mut epochs, mut fewer, mut promises) = (0, 0, 0, 0, 0, 0);
     for _ in 0..3000 {
-        let asked = drawn(&mut rng);
+        let mut asked = drawn(&mut rng);
+        let epochs_asked = own(&mut asked).epochs;
         let refusal = match planned(&asked) {
             Ok(plan) => {
                 check_plan(&plan).unwrap_or_else(|broken| panic!("{broken}: {asked:?}"));
-                let found = plan.coordination.unwrap();
-                assert!(found.bound <= asked.recovery && asked.epochs.is_none_or(|epochs| epochs == found.epochs));
+                let found = of(&plan);
+                assert!(found.bound <= asked.recovery && epochs_asked.is_none_or(|epochs| epochs == found.epochs));
                 kept += 1;
-                overlapped += u32::from(asked.epochs.is_none() && found.epochs == Epochs::Overlap);
+                overlapped += u32::from(epochs_asked.is_none() && found.epochs == Epochs::Overlap);
                 continue;
             }
             Err(refusal) => refusal,
         };
         let Refusal::Recovery(slow) = refusal else { panic!("{refusal}") };
         assert!(slow.bound > slow.promised && slow.promised == asked.recovery);
-        let fixed = Coordination { epochs: Some(slow.epochs), ..asked.clone() };
+        let How::ZooKeeper { epochs: kept_so, .. } = slow.how else { panic!("{}", slow.how) };
+        let fixed = with(&asked, |own| own.epochs = Some(kept_so));
         for near in &slow.nearest {
             let changed = match *near {
-                Faster::Epochs(other) => Coordination { epochs: Some(other), ..asked.clone() },
+                Faster::Epochs(other) => with(&asked, |own| own.epochs = Some(other)),
                 Faster::Wait(wait) => {
-                    let longer = Coordination { wait: Some(Duration::from_ns(wait.ns() + 1000)), ..fixed.clone() };
+                    let longer = with(&fixed, |own| own.wait = Some(Duration::from_ns(wait.ns() + 1000)));
                     assert!(planned(&longer).is_err(), "{asked:?}");
-                    Coordination { wait: Some(wait), ..fixed.clone() }
+                    with(&fixed, |own| own.wait = Some(wait))
                 }
                 Faster::Servers(count) => {
                     let mut less = fixed.clone();
@@ -150,11 +180,12 @@ fn every_plan_is_proven_and_every_proposal_of_a_refusal_keeps_the_promise_and_no
 
 #[test]
 fn a_plan_that_claims_too_little_is_found() {
-    let good = planned(&Coordination { epochs: Some(Epochs::Strict), ..ensemble(3, ms(300)) }).unwrap();
+    let good = planned(&with(&ensemble(3, ms(300)), |own| own.epochs = Some(Epochs::Strict))).unwrap();
     check_plan(&good).unwrap();
-    let broken = |change: &dyn Fn(&mut giusto_model::CoordinationPlan)| {
-        let mut plan = good.clone();
-        change(plan.coordination.as_mut().unwrap());
+    let broken = |change: &dyn Fn(&mut ZooKeeperPlan)| {
+        let mut own = of(&good);
+        change(&mut own);
+        let plan = Plan { coordination: Some(CoordinationPlan::ZooKeeper(own)), ..good.clone() };
         check_plan(&plan).unwrap_err().to_string()
     };
     let short = |time: &mut Duration| *time = Duration::from_ns(time.ns() - 1);
@@ -180,8 +211,8 @@ fn a_plan_that_claims_too_little_is_found() {
 
 #[test]
 fn every_server_gets_a_file_with_all_servers_and_the_numbers_of_the_plan() {
-    let asked = Coordination { wait: Some(ms(18)), tick: ms(300), ..ensemble(3, ms(250)) };
-    let files = zookeeper(&planned(&asked).unwrap().coordination.unwrap());
+    let asked = with(&ensemble(3, ms(250)), |own| (own.wait, own.tick) = (Some(ms(18)), ms(300)));
+    let files = zookeeper(&of(&planned(&asked).unwrap()));
     assert_eq!(files.iter().map(|file| file.id.as_str()).collect::<Vec<_>>(), ["1\n", "2\n", "3\n"]);
     for file in &files {
         let lines: Vec<&str> = file.config.lines().filter(|line| !line.starts_with('#')).collect();
@@ -203,10 +234,11 @@ fn every_server_gets_a_file_with_all_servers_and_the_numbers_of_the_plan() {
             assert!(lines.contains(&line), "{line}: {}", file.config);
         }
     }
-    let files = zookeeper(&planned(&ensemble(3, ms(250))).unwrap().coordination.unwrap());
+    let files = zookeeper(&of(&planned(&ensemble(3, ms(250))).unwrap()));
     assert!(files[0].config.contains("\ngiusto.wait=adaptive\n"));
     let places = Places { data: "/srv/zk".into(), quorum_port: 12888, election_port: 13888 };
-    let files = zookeeper(&planned(&Coordination { places, ..ensemble(3, ms(250)) }).unwrap().coordination.unwrap());
+    let elsewhere = with(&ensemble(3, ms(250)), |own| own.places = places);
+    let files = zookeeper(&of(&planned(&elsewhere).unwrap()));
     for line in ["\ndataDir=/srv/zk\n", "\nserver.1=edge-1:12888:13888\n", "\nserver.3=edge-3:12888:13888\n"] {
         assert!(files.iter().all(|file| file.config.contains(line)), "{line}");
     }
@@ -214,7 +246,7 @@ fn every_server_gets_a_file_with_all_servers_and_the_numbers_of_the_plan() {
 
 #[test]
 fn a_machine_that_is_noticed_late_is_warned_of() {
-    let of = |tick, sync_limit| slow_to_see(&Coordination { tick, sync_limit, ..ensemble(3, ms(200)) });
+    let of = |tick, limit| slow_to_see(&with(&ensemble(3, ms(200)), |own| (own.tick, own.sync_limit) = (tick, limit)));
     assert_eq!(of(ms(200), 5), None);
     assert!(of(ms(200), 6).unwrap().contains("200 ms x 6 = 1.2 s"));
     assert!(of(ms(2000), 5).unwrap().contains("= 10 s"));

@@ -1,15 +1,19 @@
-//! `coordination:`: an ensemble of ZooKeeper servers.
+//! `coordination:`: an ensemble of ZooKeeper or etcd servers.
 
 use crate::error::Fault;
 use crate::fields::{Fields, Grammar};
 use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node};
 use crate::value::{count, duration, number, scalar, text};
-use giusto_model::{Coordination, Duration, Epochs, Host, Member, Places, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN};
+use giusto_model::{
+    Coordination, Duration, Engine, Epochs, Etcd, EtcdPlaces, EtcdTimes, Host, Member, Places, RecoveryTimes,
+    ZooKeeper, STOCK_WAIT, WAIT_MARGIN,
+};
 
 pub(crate) const COORDINATION: Grammar = Grammar {
     what: "coordination",
     keys: &[
+        "engine",
         "servers",
         "promise",
         "epochs",
@@ -23,6 +27,13 @@ pub(crate) const COORDINATION: Grammar = Grammar {
     ],
     later: &[],
 };
+pub(crate) const ETCD: Grammar = Grammar {
+    what: "coordination with engine: etcd",
+    keys: &["engine", "servers", "promise", "measured", "data", "peer-port"],
+    later: &[],
+};
+pub(crate) const ETCD_MEASURED: Grammar =
+    Grammar { what: "what was measured of hosts, links and disks", keys: &["latency", "delay", "write"], later: &[] };
 pub(crate) const PROMISE: Grammar = Grammar { what: "a promise of coordination", keys: &["recovery"], later: &[] };
 pub(crate) const MEASURED: Grammar = Grammar {
     what: "what was measured of a recovery",
@@ -32,8 +43,11 @@ pub(crate) const MEASURED: Grammar = Grammar {
 
 const SERVERS: &str = "expected three servers or more, each a host of this site and the port for clients, such as \
                        [edge-1:2181, edge-2:2181, edge-3:2181]";
-/// ZooKeeper's ids go to 255.
-const MOST: usize = 255;
+/// ZooKeeper's ids go to 255; etcd's own guide advises no more than seven.
+const MOST: (usize, &str) = (255, "ZooKeeper has ids for 255 servers");
+const MOST_ETCD: (usize, &str) =
+    (7, "each write waits for more than half of them, and etcd advises seven servers at most");
+const ENGINES: &str = "expected zookeeper, the default, or etcd";
 /// ZooKeeper's sample configuration.
 const TICK: Duration = Duration::from_secs(2);
 const SYNC_LIMIT: u32 = 5;
@@ -42,10 +56,56 @@ const LONGEST_PART: Duration = Duration::from_secs(3600);
 
 /// Reads the ensemble; its servers are on `hosts`.
 pub(crate) fn read(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
-    let fields = COORDINATION.read(node, node.span)?;
-    let servers = servers(fields.need("servers", "servers: [edge-1:2181, edge-2:2181, edge-3:2181]")?, hosts)?;
+    let engine = match &node.kind {
+        Kind::Map(entries) => entries.iter().find(|(key, _)| key.text == "engine").map(|(_, engine)| engine),
+        _ => None,
+    };
+    match engine.map(|node| Ok((node, text(node, ENGINES)?))).transpose()? {
+        None | Some((_, "zookeeper")) => zookeeper(node, hosts),
+        Some((_, "etcd")) => etcd(node, hosts),
+        Some((node, other)) => {
+            let hint = did_you_mean(other, ["zookeeper", "etcd"]);
+            Err(node.fault(format!("'{}' is no engine of coordination", shown(other)), format!("{ENGINES}{hint}")))
+        }
+    }
+}
+
+/// What every engine has: its servers, and the longest recovery.
+fn promised(fields: &Fields<'_>, hosts: &[Host], most: (usize, &str)) -> Result<(Vec<Member>, Duration), Fault> {
+    let servers = servers(fields.need("servers", "servers: [edge-1:2181, edge-2:2181, edge-3:2181]")?, hosts, most)?;
     let promise = fields.need("promise", "promise: {recovery: 200ms}")?;
     let recovery = positive(PROMISE.read(promise, promise.span)?.need("recovery", "recovery: 200ms")?)?;
+    Ok((servers, recovery))
+}
+
+fn etcd(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
+    let fields = ETCD.read(node, node.span)?;
+    let (servers, recovery) = promised(&fields, hosts, MOST_ETCD)?;
+    let mut times = EtcdTimes::default();
+    if let Some(node) = fields.get("measured") {
+        let measured = ETCD_MEASURED.read(node, node.span)?;
+        let part = |key: &str, or: Duration| measured.get(key).map_or(Ok(or), positive);
+        times = EtcdTimes {
+            latency: part("latency", times.latency)?,
+            delay: part("delay", times.delay)?,
+            write: part("write", times.write)?,
+        };
+    }
+    let default = EtcdPlaces::default();
+    let data = fields.get("data").map_or(Ok(default.data), data)?;
+    let peer_port = fields.get("peer-port").map_or(Ok(default.peer_port), port)?;
+    if let Some(member) = servers.iter().find(|member| member.port == peer_port) {
+        let at = fields.get("peer-port").or_else(|| fields.get("servers")).unwrap_or(node);
+        let found =
+            format!("port {peer_port} of '{}' is for clients, and for servers (peer-port) as well", member.host);
+        return Err(at.fault(found, "expected different ports for clients and peer-port"));
+    }
+    Ok(Coordination { servers, recovery, engine: Engine::Etcd(Etcd { times, places: EtcdPlaces { data, peer_port } }) })
+}
+
+fn zookeeper(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
+    let fields = COORDINATION.read(node, node.span)?;
+    let (servers, recovery) = promised(&fields, hosts, MOST)?;
     let times = fields.get("measured").map_or(Ok(RecoveryTimes::default()), times)?;
     let epochs = fields.get("epochs").map(epochs).transpose()?;
     let wait = fields.get("wait").map(|node| wait(node, &times)).transpose()?;
@@ -58,9 +118,7 @@ pub(crate) fn read(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
         return Err(at.fault(found, "expected a jitter and a delay that are shorter together"));
     }
     let places = places(&fields, &servers)?;
-    Ok(Coordination {
-        servers,
-        recovery,
+    let own = ZooKeeper {
         epochs,
         wait,
         times,
@@ -69,7 +127,8 @@ pub(crate) fn read(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
             .get("sync-limit")
             .map_or(Ok(SYNC_LIMIT), |node| count(node, "a number of ticks", 1..=1000))?,
         places,
-    })
+    };
+    Ok(Coordination { servers, recovery, engine: Engine::ZooKeeper(own) })
 }
 
 /// Where servers keep their data and reach each other; three ports on each host, all different.
@@ -111,14 +170,14 @@ fn data(node: &Node) -> Result<String, Fault> {
     Ok(path.to_string())
 }
 
-fn servers(node: &Node, hosts: &[Host]) -> Result<Vec<Member>, Fault> {
+fn servers(node: &Node, hosts: &[Host], (most, why): (usize, &str)) -> Result<Vec<Member>, Fault> {
     let Kind::List(items) = &node.kind else { return Err(node.fault(format!("found {} here", node.form()), SERVERS)) };
     if items.len() < 3 {
         let found = format!("an ensemble of {} does not survive its leader", items.len());
         return Err(node.fault(found, SERVERS));
     }
-    if let Some(more) = items.get(MOST) {
-        return Err(more.fault(format!("ZooKeeper has ids for {MOST} servers"), SERVERS));
+    if let Some(more) = items.get(most) {
+        return Err(more.fault(why, SERVERS));
     }
     let mut members: Vec<Member> = Vec::new();
     for item in items {

@@ -134,6 +134,8 @@ mod tests {
             &load::LOAD,
             &adopt::ADOPT,
             &coordination::COORDINATION,
+            &coordination::ETCD,
+            &coordination::ETCD_MEASURED,
             &coordination::PROMISE,
             &coordination::MEASURED,
             &topic::TOPIC,

@@ -47,7 +47,10 @@ pub(crate) struct RecoveryArgs {
 pub(crate) enum Export {
     /// zoo.cfg and myid of every server of the site's ensemble, each in a folder of its host's name
     #[command(after_help = "Example:\n  giusto export zookeeper sites/ensemble.yaml --out out/zookeeper")]
-    Zookeeper(ZookeeperArgs),
+    Zookeeper(EnsembleArgs),
+    /// The environment of every server of the site's ensemble of etcd, /etc/default/etcd, each in a folder of its host's name
+    #[command(after_help = "Example:\n  giusto export etcd sites/etcd.yaml --out out/etcd")]
+    Etcd(EnsembleArgs),
     /// broker.yaml of every broker that carries a topic of the site, each in a folder of its host's name
     #[command(after_help = "Example:\n  giusto export nsq sites/messages.yaml --out out/nsq")]
     Nsq(NsqArgs),
@@ -79,13 +82,20 @@ fn address(text: &str) -> Result<String, String> {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ZookeeperArgs {
+pub(crate) struct EnsembleArgs {
     /// The site file
     pub(crate) site: PathBuf,
-    /// Where the folders go
-    #[arg(long, value_name = "DIR", default_value = "out/zookeeper")]
-    pub(crate) out: PathBuf,
+    /// Where the folders go [default: out/zookeeper, out/etcd]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print JSON: the same texts; writes nothing
     #[arg(long, conflicts_with = "out")]
     pub(crate) json: bool,
+}
+
+impl EnsembleArgs {
+    /// Where the folders go.
+    pub(crate) fn folder(&self, engine: &str) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| PathBuf::from("out").join(engine))
+    }
 }

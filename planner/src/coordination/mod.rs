@@ -1,8 +1,20 @@
-//! The ensemble of a site.
+//! The ensemble of a site: a file an engine.
 
-mod plan;
+mod etcd;
 mod refusal;
+mod zookeeper;
 
-pub(crate) use plan::plan;
-pub use plan::slow_to_see;
-pub use refusal::{Faster, SlowRecovery};
+pub use refusal::{Faster, How, SlowRecovery};
+pub use zookeeper::slow_to_see;
+
+use crate::refusal::Refusal;
+use giusto_model::{Coordination, CoordinationPlan, Duration, Engine};
+
+/// Decides every parameter of the ensemble, or says what would keep its promise. `here`: the latency that was measured of one of
+/// its hosts.
+pub(crate) fn plan(ensemble: &Coordination, here: Option<(&str, Duration)>) -> Result<CoordinationPlan, Refusal> {
+    match &ensemble.engine {
+        Engine::ZooKeeper(own) => zookeeper::plan(ensemble, own).map(CoordinationPlan::ZooKeeper),
+        Engine::Etcd(own) => etcd::plan(ensemble, own, here).map(CoordinationPlan::Etcd),
+    }
+}

@@ -4,21 +4,55 @@ use crate::words::time;
 use giusto_model::{Duration, Epochs};
 use std::fmt;
 
+/// Fewest servers of which one may die.
+pub(super) const FEWEST: usize = 3;
+
 /// An ensemble that cannot keep its promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRecovery {
     /// Its servers.
     pub servers: usize,
-    /// How it keeps epochs: as the site says, else the fastest way.
-    pub epochs: Epochs,
-    /// w.
-    pub wait: Duration,
+    /// With which parameters.
+    pub how: How,
     /// Within which time it was to recover.
     pub promised: Duration,
     /// How long it takes, at most.
     pub bound: Duration,
     /// What would keep the promise, each by itself.
     pub nearest: Vec<Faster>,
+}
+
+/// What an engine's longest recovery is with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// ZooKeeper.
+    ZooKeeper {
+        /// How it keeps epochs: as the site says, else the fastest way.
+        epochs: Epochs,
+        /// w.
+        wait: Duration,
+    },
+    /// etcd, with what makes its bound the shortest.
+    Etcd {
+        /// H.
+        heartbeat: Duration,
+        /// E.
+        election: Duration,
+        /// r.
+        rounds: u32,
+    },
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            How::ZooKeeper { epochs, wait } => write!(f, "epochs: {epochs}, a wait of {}", time(*wait)),
+            How::Etcd { heartbeat, election, rounds } => {
+                write!(f, "a heartbeat of {}, an election timeout of {}, ", time(*heartbeat), time(*election))?;
+                write!(f, "{rounds} elections")
+            }
+        }
+    }
 }
 
 /// A change with which an ensemble keeps its promise.
@@ -52,13 +86,12 @@ fn written(time: Duration) -> String {
 
 impl fmt::Display for SlowRecovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SlowRecovery { servers, epochs, wait, promised, bound, nearest } = self;
+        let SlowRecovery { servers, how, promised, bound, nearest } = self;
         let over = bound.checked_sub(*promised).unwrap_or(Duration::ZERO);
         write!(
             f,
-            "coordination: when the leader of {servers} servers dies, another serves within {} at most (epochs: {epochs}, a wait of {}), {} later \
-             than promised ({})",
-            time(*bound), time(*wait), time(over), time(*promised)
+            "coordination: when the leader of {servers} servers dies, another serves within {} at most ({how}), {} later than promised ({})",
+            time(*bound), time(over), time(*promised)
         )?;
         let nearest: Vec<String> = nearest.iter().map(Faster::to_string).collect();
         write!(f, "; it would fit with {}, or with shorter parts of a recovery (measured: ...)", nearest.join(", or "))

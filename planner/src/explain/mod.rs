@@ -33,9 +33,9 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
         return Ok(format!("topic {name} on {}: {}\n{}", topic.brokers.join(", "), points.join(", "), table(&rows)));
     }
     if let Some(ensemble) = plan.coordination.as_ref().filter(|_| name == "coordination") {
-        let rows: Vec<[String; 3]> = ensemble.reasons.iter().map(row).collect();
-        let servers = ensemble.servers.len();
-        let (bound, promised) = (time(ensemble.bound), time(ensemble.recovery));
+        let rows: Vec<[String; 3]> = ensemble.reasons().iter().map(row).collect();
+        let servers = ensemble.servers().len();
+        let (bound, promised) = (time(ensemble.bound()), time(ensemble.recovery()));
         return Ok(format!(
             "coordination: {servers} servers recover within {bound}, {promised} promised\n{}",
             table(&rows)

@@ -57,3 +57,13 @@ impl Broken {
         Broken { service: Some(entry.name.clone()), vcpu: entry.vcpu, core: Some(entry.core), ..self }
     }
 }
+
+/// What is claimed, and how much it has to be at least, in ns.
+pub(super) fn long_enough<const CLAIMS: usize>(claims: [(&'static str, Duration, u128); CLAIMS]) -> Result<(), Broken> {
+    for (what, claimed, needed) in claims {
+        if u128::from(claimed.ns()) < needed {
+            return Err(Broken::new(what, format!("{needed} ns"), claimed));
+        }
+    }
+    Ok(())
+}

@@ -21,6 +21,7 @@ mod modes;
 mod network;
 mod percentiles;
 mod promise;
+mod raft;
 mod read;
 mod recovery;
 mod site;

@@ -1,7 +1,8 @@
 //! An ensemble's promise: the longest recovery, added up vote by vote and write by write.
 
-use super::broken::Broken;
-use giusto_model::{CoordinationPlan, Duration, Epochs, RecoveryTimes};
+use super::broken::{long_enough, Broken};
+use super::raft;
+use giusto_model::{CoordinationPlan, Duration, Epochs, Member, RecoveryTimes, ZooKeeperPlan};
 use serde::Serialize;
 
 /// An ensemble that keeps its promise.
@@ -15,14 +16,30 @@ pub struct CheckedEnsemble {
 }
 
 pub(super) fn check(plan: &CoordinationPlan) -> Result<CheckedEnsemble, Broken> {
-    let hosts: std::collections::BTreeSet<&str> = plan.servers.iter().map(|member| member.host.as_str()).collect();
-    if hosts.len() < 3 || hosts.len() != plan.servers.len() {
+    apart(plan.servers())?;
+    match plan {
+        CoordinationPlan::ZooKeeper(own) => zookeeper(own)?,
+        CoordinationPlan::Etcd(own) => raft::check(own)?,
+    }
+    if plan.bound() > plan.recovery() {
+        return Err(Broken::new("the promised recovery of the ensemble", plan.bound(), plan.recovery()));
+    }
+    Ok(CheckedEnsemble { servers: plan.servers().len(), bound: plan.bound() })
+}
+
+fn apart(servers: &[Member]) -> Result<(), Broken> {
+    let hosts: std::collections::BTreeSet<&str> = servers.iter().map(|member| member.host.as_str()).collect();
+    if hosts.len() < 3 || hosts.len() != servers.len() {
         return Err(Broken::new(
             "hosts of the ensemble, one for each of three servers or more",
-            plan.servers.len().max(3),
+            servers.len().max(3),
             hosts.len(),
         ));
     }
+    Ok(())
+}
+
+fn zookeeper(plan: &ZooKeeperPlan) -> Result<(), Broken> {
     let RecoveryTimes { leave, jitter, delay, message, recover, learner, write } = plan.times;
     let ns = |time: Duration| u128::from(time.ns());
     let (wait, spread) = (ns(plan.wait), ns(jitter) + ns(delay));
@@ -44,17 +61,9 @@ pub(super) fn check(plan: &CoordinationPlan) -> Result<CheckedEnsemble, Broken> 
     let bound = ns(delay) + ns(leave) + election + ns(recover) + learners + writes;
     let first_write = bound + 2 * (2 * ns(delay) + ns(learner) + ns(write));
     let lost = bound + ns(plan.tick) * u128::from(plan.sync_limit);
-    for (what, claimed, needed) in [
+    long_enough([
         ("longest recovery of the ensemble", plan.bound, bound),
         ("longest time to its first write", plan.first_write, first_write),
         ("longest recovery where a machine is lost", plan.machine_loss, lost),
-    ] {
-        if ns(claimed) < needed {
-            return Err(Broken::new(what, format!("{needed} ns"), claimed));
-        }
-    }
-    if plan.bound > plan.recovery {
-        return Err(Broken::new("the promised recovery of the ensemble", plan.bound, plan.recovery));
-    }
-    Ok(CheckedEnsemble { servers: plan.servers.len(), bound: plan.bound })
+    ])
 }

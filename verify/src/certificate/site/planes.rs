@@ -2,7 +2,10 @@
 
 use super::super::broken::Broken;
 use super::same::same;
-use giusto_model::{Host, HostNetwork, NetworkPlan, Plan, Service, Site, Topic, TopicPlan};
+use giusto_model::{
+    CoordinationPlan, Engine, Host, HostNetwork, NetworkPlan, Plan, Service, Site, Topic, TopicPlan, ZooKeeper,
+    ZooKeeperPlan,
+};
 
 pub(super) fn topics(plan: &Plan, site: &Site) -> Result<(), Broken> {
     let wanted: Vec<&str> = site.topics.iter().map(|topic| topic.name.as_str()).collect();
@@ -30,8 +33,20 @@ pub(super) fn ensemble(plan: &Plan, site: &Site) -> Result<(), Broken> {
         (wanted, planned) => return same("the site", "an ensemble", &wanted.is_some(), &planned.is_some()),
     };
     let whose = "the ensemble";
-    same(whose, "its servers", &wanted.servers, &planned.servers)?;
-    same(whose, "the recovery that was promised", &wanted.recovery, &planned.recovery)?;
+    same(whose, "its servers", &wanted.servers.as_slice(), &planned.servers())?;
+    same(whose, "the recovery that was promised", &wanted.recovery, &planned.recovery())?;
+    match (&wanted.engine, planned) {
+        (Engine::ZooKeeper(wanted), CoordinationPlan::ZooKeeper(planned)) => zookeeper(whose, wanted, planned),
+        (Engine::Etcd(wanted), CoordinationPlan::Etcd(planned)) => {
+            same(whose, "what its elections are made of", &wanted.times, &planned.times)?;
+            same(whose, "where its servers keep their data", &wanted.places, &planned.places)
+        }
+        (Engine::ZooKeeper(_), CoordinationPlan::Etcd(_)) => same(whose, "its engine", &"zookeeper", &"etcd"),
+        (Engine::Etcd(_), CoordinationPlan::ZooKeeper(_)) => same(whose, "its engine", &"etcd", &"zookeeper"),
+    }
+}
+
+fn zookeeper(whose: &str, wanted: &ZooKeeper, planned: &ZooKeeperPlan) -> Result<(), Broken> {
     same(whose, "what its recovery consists of", &wanted.times, &planned.times)?;
     same(whose, "its tick", &wanted.tick, &planned.tick)?;
     same(whose, "its sync-limit", &wanted.sync_limit, &planned.sync_limit)?;

@@ -6,7 +6,7 @@ import giusto.coordination.model.Variant.Trait;
 import java.util.function.BiConsumer;
 
 /**
- * What can happen: the recovery of ZAB as ZooKeeper 3.9.5 does it (Leader, Learner, LearnerHandler), step by step where a crash
+ * What can happen: the recovery of ZAB as ZooKeeper 3.9.5 and 3.9.6 do it (Leader, Learner, LearnerHandler), step by step where a crash
  * or a slow disk can come between.
  *
  * <p>More is allowed than can happen. Any server may lead without an election (ZAB's safety rests on the checks of its
@@ -241,8 +241,10 @@ final class Model {
             to.accept("enters the epoch before it has history: " + both, t);
             return;
         }
-        t.truncate(a, common);
-        for (int i = common; i < s.get(b, LENGTH); i++) {
+        if (!variant.has(Trait.KEEPS_TAIL)) {
+            t.truncate(a, common);
+        }
+        for (int i = common; i < s.get(b, LENGTH) && t.get(a, LENGTH) < MAX_TXNS; i++) {
             t.append(a, s.log(b, i));
         }
         t.set(a, DURABLE, variant.has(Trait.ACKS_HISTORY_EARLY) ? common : t.get(a, LENGTH));

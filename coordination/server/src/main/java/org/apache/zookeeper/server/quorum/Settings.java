@@ -56,7 +56,7 @@ final class Settings {
     static final String ZOOKEEPER = "giusto.zookeeper";
     private static final List<String> KEYS = List.of(EPOCHS, ACCEPT, WAIT, JITTER, DELAY, MARGIN, FEATURES, ZOOKEEPER);
     /** The ZooKeepers whose classes ours are made for: tests/coordination.sh starts servers of each. */
-    static final List<String> KNOWN = List.of("3.9.4", "3.9.5");
+    static final List<String> KNOWN = List.of("3.9.4", "3.9.5", "3.9.6");
 
     /** Stock's finalizeWait: no wait of ours is longer. */
     static final long STOCK_WAIT_NS = TimeUnit.MILLISECONDS.toNanos(FastLeaderElection.finalizeWait);

@@ -1,13 +1,13 @@
-//! The ensemble: how it keeps epochs, how long it waits for votes, and whether it recovers within what was promised.
+//! ZooKeeper: how it keeps epochs, how long it waits for votes, and whether it recovers within what was promised.
 
-use super::refusal::{Faster, SlowRecovery};
+use super::refusal::{Faster, How, SlowRecovery, FEWEST};
 use crate::refusal::Refusal;
 use crate::words::{reason, time};
 use giusto_analysis::recovery::{Bound, Recovery};
-use giusto_model::{Coordination, CoordinationPlan, Duration, Epochs, RecoveryTimes, STOCK_WAIT, WAIT_MARGIN};
+use giusto_model::{
+    Coordination, Duration, Engine, Epochs, RecoveryTimes, ZooKeeper, ZooKeeperPlan, STOCK_WAIT, WAIT_MARGIN,
+};
 
-/// Fewest servers of which one may die.
-const FEWEST: usize = 3;
 /// The loss of a machine should not go unnoticed for longer: docs/coordination.md, "Loss of a machine".
 const SLOW: Duration = Duration::from_secs(1);
 
@@ -17,25 +17,24 @@ const COMPILER: &str = "both compilers, the default: reads and writes cost what 
                         core), a read took 1.2 and a write 1.15 times stock's processor time; the bound holds with either";
 
 /// Decides every parameter of the ensemble, or says what would keep its promise. O(servers).
-pub(crate) fn plan(ensemble: &Coordination) -> Result<CoordinationPlan, Refusal> {
-    let wait = ensemble.wait();
+pub(super) fn plan(ensemble: &Coordination, own: &ZooKeeper) -> Result<ZooKeeperPlan, Refusal> {
+    let wait = own.wait();
     let servers = ensemble.servers.len();
     // The safest first that is fast enough. Neither loses anything, but `overlap` is further from stock.
-    let ways = ensemble.epochs.map_or(vec![Epochs::Reserve, Epochs::Overlap], |epochs| vec![epochs]);
+    let ways = own.epochs.map_or(vec![Epochs::Reserve, Epochs::Overlap], |epochs| vec![epochs]);
     let mut passed = None;
     for epochs in ways {
-        let bound = bound(&ensemble.times, epochs, wait, servers)?;
+        let bound = bound(&own.times, epochs, wait, servers)?;
         if bound.total <= ensemble.recovery {
-            return written(ensemble, epochs, wait, &bound, passed);
+            return written(ensemble, own, epochs, wait, &bound, passed);
         }
         passed = Some((epochs, bound.total));
     }
     let (epochs, bound) = passed.ok_or(Refusal::NoRecovery(giusto_analysis::Error::NoneLeft))?;
-    let nearest = nearest(ensemble, epochs, bound)?;
+    let nearest = nearest(ensemble, own, epochs, bound)?;
     Err(Refusal::Recovery(Box::new(SlowRecovery {
         servers,
-        epochs,
-        wait,
+        how: How::ZooKeeper { epochs, wait },
         promised: ensemble.recovery,
         bound,
         nearest,
@@ -48,25 +47,29 @@ fn bound(times: &RecoveryTimes, epochs: Epochs, wait: Duration, servers: usize) 
 }
 
 /// Each of them alone is enough.
-fn nearest(ensemble: &Coordination, epochs: Epochs, longest: Duration) -> Result<Vec<Faster>, Refusal> {
-    let (times, servers, promised) = (&ensemble.times, ensemble.servers.len(), ensemble.recovery);
+fn nearest(
+    ensemble: &Coordination,
+    own: &ZooKeeper,
+    epochs: Epochs,
+    longest: Duration,
+) -> Result<Vec<Faster>, Refusal> {
+    let (times, servers, promised) = (&own.times, ensemble.servers.len(), ensemble.recovery);
     let mut found = Vec::new();
     for other in Epochs::ALL {
-        if other.forced_writes() < epochs.forced_writes()
-            && bound(times, other, ensemble.wait(), servers)?.total <= promised
+        if other.forced_writes() < epochs.forced_writes() && bound(times, other, own.wait(), servers)?.total <= promised
         {
             found.push(Faster::Epochs(other));
             break;
         }
     }
     let over = longest.checked_sub(promised).unwrap_or(Duration::ZERO);
-    let wait = ensemble.wait().checked_sub(over).map(|wait| Duration::from_ns(wait.ns() / 1000 * 1000));
+    let wait = own.wait().checked_sub(over).map(|wait| Duration::from_ns(wait.ns() / 1000 * 1000));
     found.extend(
         wait.filter(|wait| times.jitter.checked_add(times.delay).is_some_and(|spread| *wait > spread))
             .map(Faster::Wait),
     );
     for fewer in (FEWEST..servers).rev() {
-        if bound(times, epochs, ensemble.wait(), fewer)?.total <= promised {
+        if bound(times, epochs, own.wait(), fewer)?.total <= promised {
             found.push(Faster::Servers(fewer));
             break;
         }
@@ -77,22 +80,23 @@ fn nearest(ensemble: &Coordination, epochs: Epochs, longest: Duration) -> Result
 
 fn written(
     ensemble: &Coordination,
+    own: &ZooKeeper,
     epochs: Epochs,
     wait: Duration,
     bound: &Bound,
     passed: Option<(Epochs, Duration)>,
-) -> Result<CoordinationPlan, Refusal> {
+) -> Result<ZooKeeperPlan, Refusal> {
     let too_long = || Refusal::NoRecovery(giusto_analysis::Error::Recovery);
-    let silence = ensemble.silence().ok_or_else(too_long)?;
+    let silence = own.silence().ok_or_else(too_long)?;
     let machine_loss = bound.total.checked_add(silence).ok_or_else(too_long)?;
-    let RecoveryTimes { leave, jitter, delay, message, recover, learner, write } = ensemble.times;
+    let RecoveryTimes { leave, jitter, delay, message, recover, learner, write } = own.times;
     let (left, k) = (ensemble.servers.len() - 1, epochs.forced_writes());
-    let chosen = match (ensemble.epochs, passed) {
+    let chosen = match (own.epochs, passed) {
         (Some(_), _) => "from the site".to_string(),
         (None, Some((slower, total))) => format!("{slower} would take up to {}, more than promised", time(total)),
         (None, None) => "the one that writes early and enters epochs as stock does, and it is fast enough".into(),
     };
-    let measured = match ensemble.wait {
+    let measured = match own.wait {
         Some(_) => "from the site; more than j + d (5.2)".to_string(),
         None => format!(
             "j + d + {WAIT_MARGIN} (5.2), at most {STOCK_WAIT}; servers replace j and d by what they measure, and export the bound anew"
@@ -123,16 +127,16 @@ fn written(
             format!("the bound, after tick x sync-limit = {} without a word", time(silence)),
         ),
     ];
-    Ok(CoordinationPlan {
+    Ok(ZooKeeperPlan {
         servers: ensemble.servers.clone(),
         recovery: ensemble.recovery,
         epochs,
         wait,
-        adaptive: ensemble.wait.is_none(),
-        times: ensemble.times,
-        tick: ensemble.tick,
-        sync_limit: ensemble.sync_limit,
-        places: ensemble.places.clone(),
+        adaptive: own.wait.is_none(),
+        times: own.times,
+        tick: own.tick,
+        sync_limit: own.sync_limit,
+        places: own.places.clone(),
         bound: bound.total,
         first_write: bound.first_write,
         machine_loss,
@@ -142,8 +146,13 @@ fn written(
 
 /// Where the loss of a machine, unlike the death of a process, goes unnoticed for long: what to know and to write.
 pub fn slow_to_see(ensemble: &Coordination) -> Option<String> {
-    let silence = ensemble.silence().filter(|silence| *silence > SLOW)?;
-    let Coordination { tick, sync_limit, recovery, .. } = ensemble;
+    let ZooKeeper { tick, sync_limit, .. } = match &ensemble.engine {
+        Engine::ZooKeeper(own) => own,
+        // Its bound is about every loss.
+        Engine::Etcd(_) => return None,
+    };
+    let recovery = &ensemble.recovery;
+    let silence = tick.checked_mul(u64::from(*sync_limit)).filter(|silence| *silence > SLOW)?;
     Some(format!(
         "coordination: the promise of {} is about a leader's process that dies; a machine that dies, or a cut wire, is noticed only \
          after tick x sync-limit = {} x {sync_limit} = {}. Where that matters write tick: 200ms and sync-limit: 5 (1 s), at the price \

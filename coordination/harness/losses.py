@@ -1,0 +1,244 @@
+"""How long an ensemble is without a leader, whatever it was lost to: our ZooKeeper, and etcd with its defaults and as planned.
+
+    python3 coordination/harness/losses.py [--servers 3] [--losses 10] [--arms giusto,etcd-defaults,etcd] [--faults kill,stop,cut]
+        [--latency 10ms --delay 1ms --write 10ms --recovery 1s] [--seed 1] [--out DIR] [--gate]
+
+Arms and faults take turns. The leader is killed (SIGKILL), stopped (SIGSTOP) or cut off from the other servers, so that nothing is closed;
+a client polls every survivor every 5 ms, and the first acknowledged write counts, against the bound of the first write: of ZooKeeper the
+one its servers export, and tickTime x syncLimit (100 ms x 4) where nothing is closed; of etcd that of `giusto plan`, from what the flags
+say of this machine. Meanwhile a client writes to each ensemble of etcd; in the end all that was acknowledged must be there. A loss during which
+others had the processors is void (recovery.py). --gate: exit 5 where one of etcd that is not void lasted longer than the bound; a
+lost write always is exit 1.
+"""
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import etcd
+import recovery
+import wire
+from wires import WiredEnsemble
+
+POLL_S = recovery.POLL_S
+TICKS = {"tickTime": 100, "syncLimit": 4, "initLimit": 20, "minSessionTimeout": 200, "maxSessionTimeout": 10000}
+LOST_MS = TICKS["tickTime"] * TICKS["syncLimit"]
+
+
+class ZooKeeper:
+    """An arm of recovery.py."""
+
+    def __init__(self, name, directory, args):
+        self.ensemble = WiredEnsemble(directory, [name] * args.servers, TICKS)
+
+    def begin(self):
+        self.ensemble.__enter__()
+        session = wire.Session(self.ensemble.ports()[0], timeout=30)
+        session.create("/recovery")
+        session.close()
+
+    def bound_ms(self, fault, left):
+        first = [int(s.metrics().get("giusto_first_write_bound_us", 0)) / 1000 for s in left]
+        return max(first) + (0 if fault == "kill" else LOST_MS) if max(first) else None
+
+    def first_write(self, ports):
+        return recovery.first_write(ports)
+
+    def term(self):
+        return None
+
+    def end(self):
+        self.ensemble.__exit__()
+        return 0
+
+
+class Etcd:
+    def __init__(self, environment, plan, directory, args):
+        self.plan = plan
+        self.ensemble = etcd.Etcd(directory, environment, args.servers, wires=True)
+        self.writes, self.writing = {}, threading.Event()
+
+    def begin(self):
+        self.ensemble.__enter__()
+        self.writing.set()
+        self.writer = threading.Thread(target=self._write, daemon=True)
+        self.writer.start()
+
+    def _write(self):
+        number = 0
+        while self.writing.is_set():
+            for s in self.ensemble.servers:
+                # The same write again may happen twice, which is one.
+                try:
+                    etcd.put(s.client, f"w/{number}", str(number), 0.3)
+                    self.writes[f"w/{number}"] = str(number)
+                    number += 1
+                    break
+                except OSError:
+                    pass
+            time.sleep(0.02)
+
+    def bound_ms(self, _fault, _left):
+        return self.plan and self.plan["first_write_ns"] / 1e6
+
+    def first_write(self, ports):
+        return asyncio.run(poll(ports))
+
+    def term(self):
+        return self.ensemble.servers[0].status().get("raftTerm")
+
+    def end(self):
+        """How many writes are lost."""
+        self.writing.clear()
+        self.writer.join()
+        try:
+            self.ensemble.wait_whole()
+            there = etcd.everything(self.ensemble.servers[-1].client, "w/")
+            return sum(there.get(key) != value for key, value in self.writes.items())
+        finally:
+            self.ensemble.__exit__()
+
+
+async def poll(ports, stop_after=30.0):
+    """The wall time at which the first of many writes was acknowledged. Those sent to a leader that is gone are not answered: no waiting for them."""
+    done = asyncio.get_running_loop().create_future()
+    body = json.dumps({"key": etcd.text("recovery"), "value": etcd.text("x")})
+    request = f"POST /v3/kv/put HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+    async def write(port):
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.write(request)
+                line = await asyncio.wait_for(reader.readline(), 0.5)
+                if b" 200 " in line and not done.done():
+                    done.set_result(time.time())
+            finally:
+                writer.close()
+        except (OSError, asyncio.TimeoutError):
+            pass
+
+    tasks, end = set(), time.monotonic() + stop_after
+    while not done.done() and time.monotonic() < end:
+        for port in ports:
+            task = asyncio.create_task(write(port))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        await asyncio.wait([done], timeout=POLL_S)
+    for task in list(tasks):
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return done.result() if done.done() else None
+
+
+def lose(arm, fault, pids):
+    ensemble = arm.ensemble
+    leader = ensemble.wait_whole()
+    left = [s for s in ensemble.servers if s is not leader]
+    bound = arm.bound_ms(fault, left)
+    before = recovery.Machine(pids())
+    at = time.time()
+    if fault == "kill":
+        leader.kill()
+    elif fault == "stop":
+        leader.kill(signal.SIGSTOP)
+    else:
+        ensemble.isolate(leader)
+    acknowledged = arm.first_write([s.client for s in left])
+    after = recovery.Machine(before.pids)
+    # Who takes no write any more is not waited for longer.
+    acknowledged = acknowledged or time.time()
+    if fault == "kill":
+        leader.start()
+    elif fault == "stop":
+        leader.kill(signal.SIGCONT)
+    else:
+        ensemble.heal()
+    others, _ = after.since(before)
+    ensemble.wait_whole()
+    return {"ms": 1000 * (acknowledged - at), "bound_ms": bound, "others_s": others, "void": recovery.disturbed(others, after.at - before.at)}
+
+
+def report(samples):
+    """A row an arm and fault; whether all of etcd that count were within their bounds."""
+    print(f"{'arm':<14}{'fault':<6}{'n':>4}{'void':>5}{'p50':>7}{'p99':>7}{'max':>7}{'bound':>7}{'max/bound':>10}")
+    kept = True
+    for (arm, fault), rows in sorted(samples.items()):
+        good = [row for row in rows if not row["void"]]
+        times = [row["ms"] for row in good]
+        if not times:
+            print(f"{arm:<14}{fault:<6}{0:>4}{len(rows):>5}")
+            continue
+        shares = [row["ms"] / row["bound_ms"] for row in good if row["bound_ms"]]
+        kept &= max(shares, default=0) <= 1 or not arm.startswith("etcd")
+        bound, share = (f"{max(row['bound_ms'] for row in good):.0f}", f"{max(shares):.2f}") if shares else ("-", "-")
+        print(f"{arm:<14}{fault:<6}{len(good):>4}{len(rows) - len(good):>5}{recovery.percentile(times, 50):>7.0f}"
+              f"{recovery.percentile(times, 99):>7.0f}{max(times):>7.0f}{bound:>7}{share:>10}")
+    return kept
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--servers", type=int, default=3)
+    parser.add_argument("--losses", type=int, default=10, help="of each arm by each fault")
+    parser.add_argument("--arms", default="giusto,etcd-defaults,etcd")
+    parser.add_argument("--faults", default="kill,stop,cut")
+    for key, value in (("latency", "10ms"), ("delay", "1ms"), ("write", "10ms"), ("recovery", "1s")):
+        parser.add_argument(f"--{key}", default=value)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("target/bench"))
+    parser.add_argument("--gate", action="store_true")
+    a = parser.parse_args()
+    rng, faults, names = random.Random(a.seed), a.faults.split(","), a.arms.split(",")
+    a.out.mkdir(parents=True, exist_ok=True)
+    lost, quiet, samples = 0, [], {}
+    with tempfile.TemporaryDirectory(prefix="giusto-losses-") as scratch:
+        environment, plan = etcd.planned(scratch, a.servers, a.recovery, latency=a.latency, delay=a.delay, write=a.write)
+        print(f"seed {a.seed}, load {os.getloadavg()[0]:.1f}; etcd planned from {a.latency}, {a.delay}, {a.write}: heartbeat "
+              f"{plan['heartbeat_ns'] // 10**6} ms, election timeout {plan['election_ns'] // 10**6} ms, {plan['rounds']} elections")
+        arms = {}
+        for name in names:
+            where = Path(scratch) / name
+            arms[name] = {"etcd": lambda: Etcd(environment, plan, where, a), "etcd-defaults": lambda: Etcd(etcd.STOCK, None, where, a)}.get(
+                name, lambda: ZooKeeper(name, where, a))()
+        try:
+            for arm in arms.values():
+                arm.begin()
+
+            def pids():
+                return [s.process.pid for arm in arms.values() for s in arm.ensemble.servers if s.process]
+
+            for k in range(a.losses * len(faults)):
+                for name, arm in arms.items():
+                    term = arm.term()
+                    time.sleep(rng.uniform(0.5, 1.5))
+                    quiet.append(arm.term() == term)
+                    row = lose(arm, faults[k % len(faults)], pids)
+                    samples.setdefault((name, faults[k % len(faults)]), []).append(row)
+                    print(f"{k + 1} {name} {faults[k % len(faults)]}: {row['ms']:.0f} ms{' void' if row['void'] else ''}", file=sys.stderr)
+        finally:
+            for name, arm in arms.items():
+                gone = arm.end()
+                lost += gone
+                if gone:
+                    print(f"{name}: {gone} acknowledged writes are lost")
+    kept = report(samples)
+    print(f"etcd: {sum(len(arm.writes) for arm in arms.values() if isinstance(arm, Etcd))} writes acknowledged, {lost} lost; "
+          f"elections for nothing in {quiet.count(False)} of {len(quiet)} pauses")
+    (a.out / "losses.json").write_text(json.dumps([{"arm": arm, "fault": fault, **row} for (arm, fault), rows in samples.items() for row in rows]))
+    if lost:
+        sys.exit(1)
+    if a.gate and not kept:
+        print("gate missed")
+        sys.exit(5)
+
+
+if __name__ == "__main__":
+    main()
