@@ -62,7 +62,7 @@ class Verify(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             plan, records, page = (Path(folder) / name for name in ("plan.json", "jobs.csv", "report.html"))
             run("plan", "sites/percentiles.yaml", "--out", plan)
-            run("simulate", "sites/percentiles.yaml", "--for", "300s", "--jobs", records)
+            run("simulate", "sites/percentiles.yaml", "--for", "3000s", "--jobs", records)
             out, _ = run("verify", records, "--plan", plan, "--html", page)
             self.assertRegex(out, r"p90 +20\.0 ms +[\d.]+ ms +[\d.]+ ms .* ✓ promise kept")
             for told in ("≤ 20.0 ms", "≤ 40.0 ms", "p99", "What the plan was proven to keep"):
@@ -185,7 +185,7 @@ class Percentiles(unittest.TestCase):
             self.assertRegex(out, r"for p90 ≤ 20 ms, p99 ≤ 40 ms .* backend manager, predicted p90 .*, p99 ")
             run("check", "--certificate", plan)
             jobs = f"{folder}/jobs.csv"
-            played = json.loads(run("simulate", "sites/percentiles.yaml", "--for", "300s", "--jobs", jobs, "--json")[0])
+            played = json.loads(run("simulate", "sites/percentiles.yaml", "--for", "3000s", "--jobs", jobs, "--json")[0])
             self.assertEqual(played[0]["promised"]["verdict"], "kept")
             run("verify", "--promise", "p90=20ms", "--promise", "p99=40ms", jobs)
             out, _ = run("verify", "--promise", "p99=2ms", jobs, code=5)
