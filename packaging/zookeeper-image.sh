@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds target/giusto-zookeeper_VERSION.oci, an OCI layout with an image of the package of zookeeper.sh on Debian: without a registry, and
-# without a daemon. Needs root, mmdebstrap and umoci. Load it with 'skopeo copy oci:target/giusto-zookeeper_VERSION.oci:VERSION ...'.
+# Builds target/giusto-zookeeper_VERSION.oci, an OCI layout with an image of the package of zookeeper.sh on Debian: without a
+# registry, and without a daemon. Needs root, mmdebstrap and umoci. Load it with 'skopeo copy
+# oci:target/giusto-zookeeper_VERSION.oci:VERSION ...'.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
@@ -21,8 +22,8 @@ image=target/giusto-zookeeper_$version.oci
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Java's package links man pages, whose folder the smallest Debian lacks. The classes of recoveries are linked here and not at the first start;
-# the server runs as a user that owns nothing but its data.
+# Java's package links man pages, whose folder the smallest Debian lacks. The classes of recoveries are linked here and not at
+# the first start; the server runs as a user that owns nothing but its data.
 mmdebstrap --quiet --variant=essential --include=openjdk-17-jre-headless,adduser \
 	--essential-hook='mkdir -p "$1/usr/share/man/man1"' \
 	--customize-hook="cp $deb \"\$1/tmp/own.deb\"" \

@@ -107,7 +107,7 @@ keep() {
 
 # proof RUN: proves it, and says so on a line.
 proof() {
-	local run=$1 start=$SECONDS line
+	local run=$1 start=$SECONDS line count
 	if { $all || (((done + 10#$(date +%j)) % 7)); } && line=$(grep "^$(known "$run") " proofs/proven.txt); then
 		echo "${line#* }"
 		return
@@ -115,7 +115,8 @@ proof() {
 	read -r harness call order kinds bits with <<<"$run"
 	prove "$harness" "$call" "$order" "$kinds" "$bits" "${with-}"
 	if grep -q '^VERIFICATION SUCCESSFUL' "$report"; then
-		line="proven: $run: $(grep -oE 'of [0-9]+ failed' "$report" | grep -o '[0-9]*') properties, $((SECONDS - start)) s"
+		count=$(grep -oE 'of [0-9]+ failed' "$report" | grep -o '[0-9]*')
+		line="proven: $run: $count properties, $((SECONDS - start)) s"
 		echo "$line"
 		! $all || keep "$run" "$line"
 	else

@@ -7,7 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../coordination"
 for tool in java mvn python3 gcc etcd; do
 	command -v $tool >/dev/null || {
-		echo "coordination: $tool is missing: apt-get install openjdk-17-jdk-headless maven python3-venv gcc etcd-server" >&2
+		echo "coordination: $tool is missing:" \
+			"apt-get install openjdk-17-jdk-headless maven python3-venv gcc etcd-server" >&2
 		exit 77
 	}
 done

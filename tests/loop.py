@@ -1,7 +1,7 @@
 """Control loops on real cores: real threads, planned for every deadline, beside a program that takes every cycle it can get.
 Each thread notes its own late jobs (giusto-loop), and none may be late. Needs root and the cores of the site.
 
-  tests/loop.py                                a quarter of a minute of sites/ros2.yaml and of sites/aligned.yaml, as in 'make test'
+  tests/loop.py                                15 s of sites/ros2.yaml and of sites/aligned.yaml, as in 'make test'
   tests/loop.py sites/avionics.yaml 600        ten minutes of another
 """
 import json

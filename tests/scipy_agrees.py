@@ -1,13 +1,13 @@
 """Distances and intervals of `giusto verify` beside SciPy's.
 
-Distances are compared with scipy.stats.wasserstein_distance and ks_2samp: they must agree to rounding. Intervals of medians hold the
-exact ones of independent jobs (order statistics, scipy.stats.binom), and are wider by what cannot be known of how far jobs depend on
-each other from 8 to 64 batches. Intervals of distances are compared with scipy.stats.bootstrap on independent jobs. Both are
-random: an end of ours is the k-th of 200 resampled values, so it has the standard deviation sqrt(q (1 - q) / 200) / f(q), f the
-density of the resampled values there (a normal one is assumed), and SciPy's of 4000 the same with 4000. Ours are resampled in
-blocks of b neighbours, which estimates a variance to sqrt(4 b / 3 n), as every estimate with Bartlett's window (Priestley 1981,
-section 6.2): with b up to 8 of 400 jobs 16 %, 8 % of the interval.
-No end may be off by more than 5 of these, nor the ends of all samples together by more than 3.5 of their mean."""
+Distances are compared with scipy.stats.wasserstein_distance and ks_2samp: they must agree to rounding. Intervals of medians
+hold the exact ones of independent jobs (order statistics, scipy.stats.binom), and are wider by what cannot be known of how far
+jobs depend on each other from 8 to 64 batches. Intervals of distances are compared with scipy.stats.bootstrap on independent
+jobs. Both are random: an end of ours is the k-th of 200 resampled values, so it has the standard deviation sqrt(q (1 - q) /
+200) / f(q), f the density of the resampled values there (a normal one is assumed), and SciPy's of 4000 the same with 4000. Ours
+are resampled in blocks of b neighbours, which estimates a variance to sqrt(4 b / 3 n), as every estimate with Bartlett's window
+(Priestley 1981, section 6.2): with b up to 8 of 400 jobs 16 %, 8 % of the interval. No end may be off by more than 5 of these,
+nor the ends of all samples together by more than 3.5 of their mean."""
 import json
 import os
 import subprocess
@@ -108,7 +108,8 @@ def main(samples):
                 wider.append((ranks[1] - ranks[0]) / (exact[1] - exact[0]))
     print(f"distances of {samples} pairs: off by {worst:.1e} at most")
     assert worst < 1e-9
-    print(f"intervals of {len(wider)} medians: {np.mean(wider):.2f} times as wide as of independent jobs, {max(wider):.2f} times at most")
+    print(f"intervals of {len(wider)} medians: {np.mean(wider):.2f} times as wide as of independent jobs, "
+          f"{max(wider):.2f} times at most")
     assert np.mean(wider) < 1.7 and max(wider) < 2.5
     for ends in (distance, greatest):
         ends.tell()

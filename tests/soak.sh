@@ -30,7 +30,8 @@ result=docs/soak.txt
 	done
 	tests/messaging.sh soak | grep -E '^((bucket|gate|broker|holder|ledger|distribute|simulate|predict|store|distributor|client|fleet|messaging): |(--- )?FAIL|ok)' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/messaging-clock.sh 40 2>&1 | grep -E '^(broker: |FAIL|guest exit)' || [ ${PIPESTATUS[0]} = 77 ]
-	tests/coordination.sh soak 2>&1 | grep -E '^(seed|campaign|[A-Z_]+: 3 servers|epochs|etcd|image|giusto|gate)|VIOLATED' || [ ${PIPESTATUS[0]} = 77 ]
+	tests/coordination.sh soak 2>&1 |
+		grep -E '^(seed|campaign|[A-Z_]+: 3 servers|epochs|etcd|image|giusto|gate)|VIOLATED' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/package-guest.sh 2>&1 | grep -E "^ok|FAILED" || true
 	/usr/bin/python3 tests/loop.py sites/ros2.yaml 600 2>&1 | grep -E 'jobs|^FAILED|SKIPPED' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/modes.py Deaths 2>&1 | grep -E '^test_|killed|Ran' || [ ${PIPESTATUS[0]} = 77 ]

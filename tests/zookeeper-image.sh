@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The image of packaging/zookeeper-image.sh: unpacked and run by runc as its own user, read-only but for its data, three servers of it elect and
-# serve. Exit 77: this machine cannot make or run it.
+# The image of packaging/zookeeper-image.sh: unpacked and run by runc as its own user, read-only but for its data, three servers
+# of it elect and serve. Exit 77: this machine cannot make or run it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for tool in mmdebstrap umoci runc python3; do

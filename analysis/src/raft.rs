@@ -1,10 +1,11 @@
 //! How long an ensemble of etcd servers is without a leader, whatever the leader was lost to, and how rarely they look for
 //! another one for nothing.
 //!
-//! Raft as etcd has it, with CheckQuorum (always) and PreVote (`--pre-vote`). A server counts ticks of H. A leader sends at each;
-//! a follower that counts R of them without a word campaigns, with R drawn from e..2e for each term, where E = eH; until it has
-//! counted e it ignores who campaigns (its *lease*). A message is sent, on its way and handled within m = d + L. To count k ticks takes
-//! at least (k − 1)H − L, and at most kH + s, where s = L + b: a server runs late, or its loop forces a write.
+//! Raft as etcd has it, with CheckQuorum (always) and PreVote (`--pre-vote`). A server counts ticks of H. A leader sends at
+//! each; a follower that counts R of them without a word campaigns, with R drawn from e..2e for each term, where E = eH; until
+//! it has counted e it ignores who campaigns (its *lease*). A message is sent, on its way and handled within m = d + L. To
+//! count k ticks takes at least (k − 1)H − L, and at most kH + s, where s = L + b: a server runs late, or its loop forces a
+//! write.
 //!
 //! **Nothing is lost.** Words of the leader are handled at most g = H + s + m apart, in which a follower counts ⌊(g + L)/H⌋ + 1
 //! ticks at most, fewer than e where (e − 2)H > s + m + L ([`Raft::steady`]).
@@ -12,20 +13,20 @@
 //! **The leader is lost** at 0: killed, stopped or cut, which is all the same to etcd, as it never looks at closed connections.
 //!
 //! * Each of the n servers left has handled the last word by m, so that all leases are over by Q = m + eH + s. Of those with the
-//!   longest log let X have handled its last word at τ ≥ −(H + s). It campaigns at A ≤ m + (2e − 1)H + s, and nobody left rejects
+//!   longest log let X have handled its last word at τ ≥ −(H + s). It campaigns at A ≤ m + (2e − 1)H + s, and no server left rejects
 //!   it. Only where A < Q may some ignore it. Then it campaigns again R ticks later, R H ≤ A − τ + H + L, so by
 //!   C = 2Q + 2H + 2s + L = 2(e + 1)H + 2m + 4s + L, when no lease is left ([`RaftBound::campaign`]).
 //! * Votes are asked for and given twice, the second time with a forced write of the candidate and of its voters: V = 4m + 2b.
-//! * The election is *split* where another server becomes a candidate before it hears of this one. That campaigns less than w later: w = 3d + b
-//!   until all have heard, and where a quorum is all that are left, n ≤ 3, w = 2d until this one, a candidate itself by then, says no.
-//!   Both wait anew, and so do those that voted: again (2e − 1)H + s + V.
+//! * The election is *split* where another server becomes a candidate before it hears of this one. That campaigns less than w
+//!   later: w = 3d + b until all have heard, and where a quorum is all that are left, n ≤ 3, w = 2d until this one, a candidate
+//!   itself by then, says no. Both wait anew, and so do those that voted: again (2e − 1)H + s + V.
 //! * The leader serves when an entry of its term is with a quorum: 2m + b. So with r elections, the last not split,
 //!   T = C + V + (r − 1)((2e − 1)H + s + V) + 2m + b.
 //!
-//! **How rare a split is.** Two servers campaign within w of each other for at most D = ⌊2w/H⌋ + 1 differences of what they drew, each
-//! of which has a probability of at most e/e². The others draw no less than the earlier of both: over all pairs
-//! p ≤ n(n−1)/2 · D/e² · Σ_{j=1..e} (j/e)^{n−2} ([`Raft::split_ppm`]), and r − 1 splits in a row have p^{r−1}. w has no L: a server that
-//! runs late is rare itself. `analysis/tests/raft.rs` plays elections by etcd's rules against all of this.
+//! **How rare a split is.** Two servers campaign within w of each other for at most D = ⌊2w/H⌋ + 1 differences of what they
+//! drew, each of which has a probability of at most e/e². The others draw no less than the earlier of both: over all pairs p ≤
+//! n(n−1)/2 · D/e² · Σ_{j=1..e} (j/e)^{n−2} ([`Raft::split_ppm`]), and r − 1 splits in a row have p^{r−1}. w has no L: a server
+//! that runs late is rare itself. `analysis/tests/raft.rs` plays elections by etcd's rules against all of this.
 
 use crate::Error;
 use giusto_model::{Duration, EtcdTimes};
@@ -49,7 +50,7 @@ pub struct Raft {
 /// The longest recovery, and its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RaftBound {
-    /// C: until a server campaigns whom nobody ignores or rejects.
+    /// C: until a server campaigns that no other ignores or rejects.
     pub campaign: Duration,
     /// V: until it leads.
     pub votes: Duration,
@@ -98,8 +99,8 @@ impl Raft {
         u64::try_from(some().unwrap_or(ALL)).unwrap_or(u64::MAX)
     }
 
-    /// r, the fewest elections of which more are needed in at most `ppm` of a million recoveries, and in how many. `None`: there is no
-    /// such number below 64.
+    /// r, the fewest elections of which more are needed in at most `ppm` of a million recoveries, and in how many. `None`:
+    /// there is no such number below 64.
     pub fn rounds(&self, ppm: u64) -> Option<(u32, u64)> {
         let split = self.split_ppm();
         let powers = std::iter::successors(Some(split), |left| Some((left * split).div_ceil(1_000_000)));

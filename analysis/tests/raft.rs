@@ -1,6 +1,6 @@
-//! The bounds of etcd's elections: elections are played by etcd's rules (raft.go of 3.4), with messages, ticks and forced writes as late
-//! as they can be or as they happen to be. None lasts longer than its bound, splits are no more frequent than is said, and
-//! nobody campaigns for nothing where `steady` says so.
+//! The bounds of etcd's elections: elections are played by etcd's rules (raft.go of 3.4), with messages, ticks and forced
+//! writes as late as they can be or as they happen to be. None lasts longer than its bound, splits are no more frequent than is
+//! said, and no server campaigns needlessly where `steady` says so.
 
 use giusto_analysis::raft::{Raft, FEWEST_TICKS};
 use giusto_analysis::Error;
@@ -267,7 +267,8 @@ impl Election<'_> {
     }
     /// Plays it: how long it lasted after the loss of the leader, and how many elections were split.
     fn run(&mut self) -> (u64, u64) {
-        // The loss is at `lost`; a beat before it, the last or, where the leader is lost in the middle of a round, the one before.
+        // The loss is at `lost`; a beat before it, the last or, where the leader is lost in the middle of a round, the one
+        // before.
         let (beat, stall) = (self.raft.heartbeat.ns(), self.raft.times.latency.ns() + self.raft.times.write.ns());
         let lost = 10 * (beat + stall + self.word());
         let (whole, since) = (self.rng.random_bool(0.5), self.rng.random_range(0..=beat + stall));
@@ -341,7 +342,10 @@ fn no_election_that_is_played_lasts_longer_than_its_bound() {
         split += u64::from(splits > 0);
         nearest = nearest.max(lasted as f64 / most as f64);
     }
-    println!("raft: 30000 elections, {split} split; {ignored} campaigns ignored, {rejected} rejected; the longest has {nearest:.2} of its bound");
+    println!(
+        "raft: 30000 elections, {split} split; {ignored} campaigns ignored, {rejected} rejected; the longest has \
+         {nearest:.2} of its bound"
+    );
     assert!(split > 1000 && ignored > 1000 && rejected > 1000 && nearest > 0.7);
 }
 
@@ -351,7 +355,7 @@ fn splits_are_no_more_frequent_than_is_said() {
     for (delay, write, heartbeat, ticks, left) in
         [(3, 5, 9, 10, 2), (1, 1, 20, 8, 2), (5, 10, 4, 40, 2), (2, 3, 10, 20, 4)]
     {
-        // What runs late is no part of it, and with one log nobody is rejected.
+        // What runs late is no part of it, and with one log no server is rejected.
         let raft = raft(0, delay, write, heartbeat, ticks, left);
         let (runs, mut split) = (4000u64, 0u64);
         for _ in 0..runs {
@@ -374,7 +378,8 @@ fn nobody_campaigns_for_nothing_where_it_is_steady_and_somebody_does_where_it_is
         let EtcdTimes { latency, delay, write } = raft.times;
         let [late, way, force, beat] = [latency, delay, write, raft.heartbeat].map(|time| time.ns());
         raft.ticks = rng.random_range(2..12);
-        // The longest silence: one word as soon as can be after a tick that was late, the next one beat later and as late as can be.
+        // The longest silence: one word as soon as can be after a tick that was late, the next one beat later and as late as
+        // can be.
         let silence = beat + late + force + way + late;
         let first = rng.random_range(0..beat);
         let quiet = (0..).take_while(|tick| first + tick * beat <= silence + late).count() as u64;

@@ -126,7 +126,27 @@ class Server:
         return self.log.read_text(errors="replace")
 
 
-class Ensemble:
+class Lifecycle:
+    """Servers that start and end together, 'with' them: self.servers, and self.wait_whole(), which returns once they serve."""
+
+    def __enter__(self):
+        for s in self.servers:
+            s.start()
+        self.wait_whole()
+        return self
+
+    def __exit__(self, *_):
+        for s in self.servers:
+            s.kill(signal.SIGCONT)
+            s.kill()
+
+    def all_run(self):
+        for s in self.servers:
+            if s.process is None or s.process.poll() is not None:
+                raise RuntimeError(f"server {s.number} ended; see {s.log}")
+
+
+class Ensemble(Lifecycle):
     """size servers of one arm, or of a list of arms. Use it with 'with'."""
 
     def __init__(self, directory, arms, config=None, flags=(), environment=None):
@@ -155,24 +175,11 @@ class Ensemble:
     def environment_of(self, server):
         return self.environment
 
-    def __enter__(self):
-        for s in self.servers:
-            s.start()
-        self.wait_whole()
-        return self
-
-    def __exit__(self, *_):
-        for s in self.servers:
-            s.kill(signal.SIGCONT)
-            s.kill()
-
     def wait_whole(self, timeout=180):
         """Until every server serves; the leader."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
-            for s in self.servers:
-                if s.process is None or s.process.poll() is not None:
-                    raise RuntimeError(f"server {s.number} ended; see {s.log}")
+            self.all_run()
             modes = [s.mode() for s in self.servers]
             if all(modes) and modes.count("leader") == 1:
                 return self.servers[modes.index("leader")]

@@ -14,7 +14,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from ensemble import ROOM, die_with_parent, free_ports
+from ensemble import ROOM, Lifecycle, die_with_parent, free_ports
 from wires import Wires
 
 GIUSTO = Path(os.environ.get("GIUSTO", ROOM.parent / "target" / "release" / "giusto"))
@@ -24,7 +24,7 @@ FROM = re.compile(rb"^X-Server-From: *([0-9a-f]+)\r?$", re.M | re.I)
 
 
 def planned(directory, servers=3, recovery="60s", **measured):
-    """(environment, plan) of an ensemble as `giusto export etcd` and `giusto plan` have it, from what was measured of the machine."""
+    """(environment, plan) of an ensemble as `giusto export etcd` and `giusto plan` have it, from what was measured here."""
     hosts = [f"edge-{n + 1}" for n in range(servers)]
     site = Path(directory) / "site.yaml"
     site.write_text("giusto: 1\nhosts:\n" + "".join(f"  {h}: {{cores: 0}}\n" for h in hosts)
@@ -93,6 +93,7 @@ class Server:
     def __init__(self, ensemble, number):
         self.ensemble, self.number = ensemble, number
         self.dir = ensemble.dir / f"s{number}"
+        self.log = self.dir / "log"
         self.client, self.peer, seen = free_ports(3)
         # Where peers reach it; a wire may stand between.
         self.seen = seen if ensemble.wires else self.peer
@@ -102,15 +103,17 @@ class Server:
         self.dir.mkdir(exist_ok=True)
         peer = f"http://127.0.0.1:{self.seen}"
         here = {
-            "ETCD_NAME": f"s{self.number}", "ETCD_DATA_DIR": self.dir / "data", "ETCD_LISTEN_PEER_URLS": f"http://127.0.0.1:{self.peer}",
+            "ETCD_NAME": f"s{self.number}", "ETCD_DATA_DIR": self.dir / "data",
+            "ETCD_LISTEN_PEER_URLS": f"http://127.0.0.1:{self.peer}",
             "ETCD_INITIAL_ADVERTISE_PEER_URLS": peer, "ETCD_LISTEN_CLIENT_URLS": f"http://127.0.0.1:{self.client}",
             "ETCD_ADVERTISE_CLIENT_URLS": f"http://127.0.0.1:{self.client}", "ETCD_INITIAL_CLUSTER_STATE": state,
             "ETCD_INITIAL_CLUSTER": ",".join(f"s{s.number}=http://127.0.0.1:{s.seen}" for s in self.ensemble.servers),
         }
         own = {key: value for key, value in os.environ.items() if not key.startswith("ETCD_")}
-        with open(self.dir / "log", "ab") as log:
-            self.process = subprocess.Popen(["etcd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent,
-                                            env={**own, **self.ensemble.environment, **{k: str(v) for k, v in here.items()}})
+        with open(self.log, "ab") as log:
+            environment = {**own, **self.ensemble.environment, **{k: str(v) for k, v in here.items()}}
+            self.process = subprocess.Popen(["etcd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            preexec_fn=die_with_parent, env=environment)
 
     def kill(self, how=signal.SIGKILL):
         if self.process:
@@ -130,7 +133,7 @@ class Server:
         return f"{int(self.status()['header']['member_id']):x}"
 
 
-class Etcd:
+class Etcd(Lifecycle):
     """servers of etcd with the same environment. Use it with 'with'."""
 
     def __init__(self, directory, environment, servers=3, wires=False):
@@ -144,24 +147,11 @@ class Etcd:
         for s in self.servers if wires else ():
             self.wires.listen_for(s.seen, s.number, s.peer)
 
-    def __enter__(self):
-        for s in self.servers:
-            s.start()
-        self.wait_whole()
-        return self
-
-    def __exit__(self, *_):
-        for s in self.servers:
-            s.kill(signal.SIGCONT)
-            s.kill()
-
     def wait_whole(self, timeout=60):
         """Until all servers have the same leader and what it has written; the leader."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
-            for s in self.servers:
-                if s.process is None or s.process.poll() is not None:
-                    raise RuntimeError(f"server {s.number} ended; see {s.dir}/log")
+            self.all_run()
             all_of = [s.status() for s in self.servers]
             leaders = {one.get("leader", "0") for one in all_of}
             ids = [one.get("header", {}).get("member_id") for one in all_of]

@@ -3,12 +3,12 @@
     python3 coordination/harness/losses.py [--servers 3] [--losses 10] [--arms giusto,etcd-defaults,etcd] [--faults kill,stop,cut]
         [--latency 10ms --delay 1ms --write 10ms --recovery 1s] [--seed 1] [--out DIR] [--gate]
 
-Arms and faults take turns. The leader is killed (SIGKILL), stopped (SIGSTOP) or cut off from the other servers, so that nothing is closed;
-a client polls every survivor every 5 ms, and the first acknowledged write counts, against the bound of the first write: of ZooKeeper the
-one its servers export, and tickTime x syncLimit (100 ms x 4) where nothing is closed; of etcd that of `giusto plan`, from what the flags
-say of this machine. Meanwhile a client writes to each ensemble of etcd; in the end all that was acknowledged must be there. A loss during which
-others had the processors is void (recovery.py). --gate: exit 5 where one of etcd that is not void lasted longer than the bound; a
-lost write always is exit 1.
+Arms and faults take turns. The leader is killed (SIGKILL), stopped (SIGSTOP) or cut off from the other servers, so that nothing
+is closed; a client polls every survivor every 5 ms, and the first acknowledged write counts, against the bound of the first
+write: of ZooKeeper the one its servers export, and tickTime x syncLimit (100 ms x 4) where nothing is closed; of etcd that of
+`giusto plan`, from what the flags say of this machine. Meanwhile a client writes to each ensemble of etcd; in the end all that
+was acknowledged must be there. A loss during which others had the processors is void (recovery.py). --gate: exit 5 where one of
+etcd that is not void lasted longer than the bound; a lost write always is exit 1.
 """
 import argparse
 import asyncio
@@ -107,7 +107,7 @@ class Etcd:
 
 
 async def poll(ports, stop_after=30.0):
-    """The wall time at which the first of many writes was acknowledged. Those sent to a leader that is gone are not answered: no waiting for them."""
+    """The wall time at which the first of many writes was acknowledged. It does not wait for those sent to a lost leader."""
     done = asyncio.get_running_loop().create_future()
     body = json.dumps({"key": etcd.text("recovery"), "value": etcd.text("x")})
     request = f"POST /v3/kv/put HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
@@ -163,7 +163,8 @@ def lose(arm, fault, pids):
         ensemble.heal()
     others, _ = after.since(before)
     ensemble.wait_whole()
-    return {"ms": 1000 * (acknowledged - at), "bound_ms": bound, "others_s": others, "void": recovery.disturbed(others, after.at - before.at)}
+    void = recovery.disturbed(others, after.at - before.at)
+    return {"ms": 1000 * (acknowledged - at), "bound_ms": bound, "others_s": others, "void": void}
 
 
 def report(samples):
@@ -202,12 +203,17 @@ def main():
     with tempfile.TemporaryDirectory(prefix="giusto-losses-") as scratch:
         environment, plan = etcd.planned(scratch, a.servers, a.recovery, latency=a.latency, delay=a.delay, write=a.write)
         print(f"seed {a.seed}, load {os.getloadavg()[0]:.1f}; etcd planned from {a.latency}, {a.delay}, {a.write}: heartbeat "
-              f"{plan['heartbeat_ns'] // 10**6} ms, election timeout {plan['election_ns'] // 10**6} ms, {plan['rounds']} elections")
+              f"{plan['heartbeat_ns'] // 10**6} ms, election timeout {plan['election_ns'] // 10**6} ms, "
+              f"{plan['rounds']} elections")
         arms = {}
         for name in names:
             where = Path(scratch) / name
-            arms[name] = {"etcd": lambda: Etcd(environment, plan, where, a), "etcd-defaults": lambda: Etcd(etcd.STOCK, None, where, a)}.get(
-                name, lambda: ZooKeeper(name, where, a))()
+            if name == "etcd":
+                arms[name] = Etcd(environment, plan, where, a)
+            elif name == "etcd-defaults":
+                arms[name] = Etcd(etcd.STOCK, None, where, a)
+            else:
+                arms[name] = ZooKeeper(name, where, a)
         try:
             for arm in arms.values():
                 arm.begin()
@@ -220,9 +226,10 @@ def main():
                     term = arm.term()
                     time.sleep(rng.uniform(0.5, 1.5))
                     quiet.append(arm.term() == term)
-                    row = lose(arm, faults[k % len(faults)], pids)
-                    samples.setdefault((name, faults[k % len(faults)]), []).append(row)
-                    print(f"{k + 1} {name} {faults[k % len(faults)]}: {row['ms']:.0f} ms{' void' if row['void'] else ''}", file=sys.stderr)
+                    fault = faults[k % len(faults)]
+                    row = lose(arm, fault, pids)
+                    samples.setdefault((name, fault), []).append(row)
+                    print(f"{k + 1} {name} {fault}: {row['ms']:.0f} ms{' void' if row['void'] else ''}", file=sys.stderr)
         finally:
             for name, arm in arms.items():
                 gone = arm.end()
@@ -232,7 +239,8 @@ def main():
     kept = report(samples)
     print(f"etcd: {sum(len(arm.writes) for arm in arms.values() if isinstance(arm, Etcd))} writes acknowledged, {lost} lost; "
           f"elections for nothing in {quiet.count(False)} of {len(quiet)} pauses")
-    (a.out / "losses.json").write_text(json.dumps([{"arm": arm, "fault": fault, **row} for (arm, fault), rows in samples.items() for row in rows]))
+    all_rows = [{"arm": arm, "fault": fault, **row} for (arm, fault), rows in samples.items() for row in rows]
+    (a.out / "losses.json").write_text(json.dumps(all_rows))
     if lost:
         sys.exit(1)
     if a.gate and not kept:

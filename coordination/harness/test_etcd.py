@@ -1,5 +1,5 @@
-"""etcd as planned: another leader is there within the bound, whatever the first one was lost to, and no acknowledged write is lost; and a
-harness that would not see it if it were otherwise."""
+"""etcd as planned: another leader is there within the bound, whatever the first one was lost to, and no acknowledged write is
+lost; and a harness that would not see it if it were otherwise."""
 import argparse
 import os
 import tempfile
@@ -31,8 +31,8 @@ class Planned(unittest.TestCase):
             finally:
                 lost = arm.end()
             counted = [row for row in rows if not row["void"]]
-            print(f"etcd: {len(rows)} losses, {len(rows) - len(counted)} void, {max(row['ms'] for row in rows):.0f} ms at most, bound "
-                  f"{rows[0]['bound_ms']:.0f}; {len(arm.writes)} writes, {lost} lost")
+            print(f"etcd: {len(rows)} losses, {len(rows) - len(counted)} void, {max(row['ms'] for row in rows):.0f} ms at most, "
+                  f"bound {rows[0]['bound_ms']:.0f}; {len(arm.writes)} writes, {lost} lost")
             self.assertEqual(0, lost)
             self.assertGreater(len(arm.writes), 20)
             self.assertEqual([], [row for row in counted if row["ms"] > row["bound_ms"]])

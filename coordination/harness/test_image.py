@@ -1,4 +1,5 @@
-"""An OCI image, unpacked and run: three containers of it, each read-only but for its data, elect a leader, and another when that is killed.
+"""An OCI image, unpacked and run: three containers of it, each read-only but for its data, elect a leader, and another when
+that is killed.
 
     python3 coordination/harness/test_image.py LAYOUT
 """
@@ -27,8 +28,9 @@ class Container:
         for folder in (config, data):
             folder.mkdir(parents=True)
         lines = [f"server.{n}=127.0.0.1:{quorum}:{election}" for n, (_, quorum, election) in enumerate(ports, 1)]
-        (config / "zoo.cfg").write_text("\n".join(["tickTime=1000", "initLimit=10", "syncLimit=4", "dataDir=/var/lib/zookeeper", "admin.enableServer=false",
-                                                   f"clientPort={self.client}", "clientPortAddress=127.0.0.1", "4lw.commands.whitelist=*", *lines]) + "\n")
+        lines += ["tickTime=1000", "initLimit=10", "syncLimit=4", "dataDir=/var/lib/zookeeper", "admin.enableServer=false",
+                  f"clientPort={self.client}", "clientPortAddress=127.0.0.1", "4lw.commands.whitelist=*"]
+        (config / "zoo.cfg").write_text("\n".join(lines) + "\n")
         (data / "myid").write_text(f"{number}\n")
         for path in (data, data / "myid"):
             os.chown(path, OWNER, OWNER)
@@ -40,13 +42,15 @@ class Container:
         spec["mounts"] = [one for one in spec["mounts"] if one["destination"] not in ("/etc/resolv.conf", "/sys")]
         spec["mounts"] += [{"destination": there, "type": "bind", "source": str(here), "options": ["bind", mode]}
                            for there, here, mode in (("/etc/giusto", config, "ro"), ("/var/lib/zookeeper", data, "rw"))]
-        spec["mounts"].append({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=1777"]})
+        spec["mounts"].append({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs",
+                               "options": ["nosuid", "nodev", "mode=1777"]})
         (self.dir / "config.json").write_text(json.dumps(spec))
         self.process = None
 
     def start(self):
         with open(self.dir / "log", "ab") as log:
-            self.process = subprocess.Popen(["runc", "run", "-b", self.dir, self.name], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            words = ["runc", "run", "-b", self.dir, self.name]
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self):
         subprocess.run(["runc", "delete", "-f", self.name], capture_output=True)
@@ -59,7 +63,8 @@ class Container:
 
 def main():
     layout = Path(sys.argv[1]).resolve()
-    reference = json.loads((layout / "index.json").read_text())["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"]
+    manifest = json.loads((layout / "index.json").read_text())["manifests"][0]
+    reference = manifest["annotations"]["org.opencontainers.image.ref.name"]
     with tempfile.TemporaryDirectory(prefix="giusto-image-") as scratch:
         bundle = Path(scratch) / "bundle"
         subprocess.run(["umoci", "unpack", "--image", f"{layout}:{reference}", bundle], check=True, capture_output=True)
@@ -82,7 +87,8 @@ def main():
             leader.kill()
             written = recovery.first_write([server.client for server in servers if server is not leader])
             assert written, "no write after the leader's container was killed"
-            print(f"image: {layout.name}, three containers of user {OWNER}, read-only; a write {1000 * (written - began):.0f} ms after the leader's was killed")
+            print(f"image: {layout.name}, three containers of user {OWNER}, read-only; "
+                  f"a write {1000 * (written - began):.0f} ms after the leader's was killed")
         finally:
             for server in servers:
                 server.kill()

@@ -1,4 +1,5 @@
-"""packaging/kubernetes/zookeeper.yaml: every object is one that Kubernetes takes, they fit together, and servers with its zoo.cfg serve."""
+"""packaging/kubernetes/zookeeper.yaml: every object is one that Kubernetes takes, they fit together, and servers with its zoo.cfg
+serve."""
 import copy
 import re
 import subprocess
@@ -41,7 +42,8 @@ class Manifest(unittest.TestCase):
                          self.objects["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"]):
             self.assertEqual(labels, selector)
         servers = {key: value for key, value in self.config.items() if key.startswith("server.")}
-        self.assertEqual(servers, {f"server.{n + 1}": f"{name}-{n}.{self.set['serviceName']}:2888:3888" for n in range(self.set["replicas"])})
+        domain, count = self.set["serviceName"], self.set["replicas"]
+        self.assertEqual(servers, {f"server.{n + 1}": f"{name}-{n}.{domain}:2888:3888" for n in range(count)})
         ports = {port["name"]: port["containerPort"] for port in self.container["ports"]}
         self.assertEqual(ports, {port["name"]: port["port"] for port in service["spec"]["ports"]})
         self.assertEqual((str(ports["client"]), ports["quorum"], ports["election"]), (self.config["clientPort"], 2888, 3888))
@@ -57,7 +59,8 @@ class Manifest(unittest.TestCase):
             (Path(d) / "giusto-zookeeper").chmod(0o755)
             *shell, script = self.container["command"]
             for pod, number in (("zookeeper-0", "1"), ("zookeeper-2", "3")):
-                done = subprocess.run([*shell, script.replace(self.config["dataDir"], d)], env={"HOSTNAME": pod, "PATH": f"{d}:/usr/bin:/bin"},
+                environment = {"HOSTNAME": pod, "PATH": f"{d}:/usr/bin:/bin"}
+                done = subprocess.run([*shell, script.replace(self.config["dataDir"], d)], env=environment,
                                       capture_output=True, text=True, check=True)
                 self.assertEqual("start-foreground /etc/giusto/zoo.cfg\n", done.stdout)
                 self.assertEqual(number, (Path(d) / "myid").read_text().strip())

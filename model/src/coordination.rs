@@ -1,4 +1,5 @@
-//! An ensemble of coordination servers, what it was promised, and what of its recovery is known; here ZooKeeper's, etcd's beside it.
+//! An ensemble of coordination servers, what it was promised, and what of its recovery is known; here ZooKeeper's, etcd's
+//! beside it.
 
 use crate::{Duration, Etcd, EtcdPlan, Member, Reason};
 use serde::{Deserialize, Serialize};

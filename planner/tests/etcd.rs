@@ -1,5 +1,5 @@
-//! The ensemble of etcd servers: planned within its promise or refused, what a refusal says would fit does, and a plan that claims too
-//! little is found.
+//! The ensemble of etcd servers: planned within its promise or refused, what a refusal says would fit does, and a plan that
+//! claims too little is found.
 
 mod common;
 #[path = "common/measured.rs"]
@@ -150,7 +150,7 @@ fn a_plan_that_claims_too_little_is_found() {
     assert!(broken(&|plan| plan.rounds -= 1).contains("recoveries with more elections"));
     assert!(broken(&|plan| plan.election = plan.heartbeat.checked_mul(4).unwrap()).contains("as etcd takes them"));
     assert!(broken(&|plan| less(&mut plan.heartbeat)).contains("as etcd takes them"));
-    assert!(broken(&|plan| plan.times.latency = plan.election).contains("campaigns for nothing"));
+    assert!(broken(&|plan| plan.times.latency = plan.election).contains("campaigns needlessly"));
     for text in [
         broken(&|plan| more(&mut plan.times.latency)),
         broken(&|plan| more(&mut plan.times.delay)),

@@ -258,6 +258,14 @@ fn beside_others_releases_that_are_aligned_cost_what_they_use() {
         let sporadic: Vec<Task> =
             tasks.iter().map(|task| Task { release: Release::Sporadic, ..task.clone() }).collect();
         assert!(cost(&sporadic).0 > aligned + 10.0);
+        // Refused for want of room, it says what is late with what room there is, by the same supply.
+        let services = [("first", 50_000), ("second", 60_000)].map(|(name, wcet)| {
+            let slow = Task { release: Release::KeptOffset, ..task(2, wcet, 100_000) };
+            every_deadline(name, vec![tasks[0].clone(), slow], GuestScheduler::Own(scheduler))
+        });
+        let refused = common::plan(&site(&[1], services.to_vec()), &facts).unwrap_err().to_string();
+        let supplied = "as in 100 ms up to 60 ms may be asked for and 20 ms is sure to be supplied";
+        assert!(refused.contains(supplied), "{refused}");
         let told = explain(&plan, "control").unwrap();
         assert!(
             told.contains("aligned releases") && told.contains("divides the time between any two releases"),

@@ -1,23 +1,24 @@
 //! Intervals of percentiles, of jobs that wait for each other.
 //!
-//! Of n jobs, those above the true p-th percentile x are a number N with mean n(1 − p). Were jobs independent, N were binomial, and order
-//! statistics would tell between which values x lies. In a queue slow jobs come in clusters: the variance of N is D times as large, and N
-//! is about D times a number of clusters, which is Poisson with mean n(1 − p)/D (exact for a compound Poisson process in its first two
-//! moments). So do n/D independent jobs tell, with each of them D jobs of the sample. Where so few may well hold no cluster above x at
-//! all, nothing bounds it from above.
+//! Of n jobs, those above the true p-th percentile x are a number N with mean n(1 − p). Were jobs independent, N were binomial,
+//! and order statistics would tell between which values x lies. In a queue slow jobs come in clusters: the variance of N is D
+//! times as large, and N is about D times a number of clusters, which is Poisson with mean n(1 − p)/D (exact for a compound
+//! Poisson process in its first two moments). So do n/D independent jobs tell, with each of them D jobs of the sample. Where so
+//! few may well hold no cluster above x at all, nothing bounds it from above.
 //!
-//! D is the variance of sums over batches of neighbours by that of independent jobs (batch means: Alexopoulos and Seila in Banks,
-//! Handbook of Simulation, 1998), each estimate raised by what Student's t allows for so few batches; of 8 to 64 batches the largest.
-//! Too few clusters above x say nothing of their size: then those above lower percentiles count, too.
+//! D is the variance of sums over batches of neighbours by that of independent jobs (batch means: Alexopoulos and Seila in
+//! Banks, Handbook of Simulation, 1998), each estimate raised by what Student's t allows for so few batches; of 8 to 64 batches
+//! the largest. Too few clusters above x say nothing of their size: then those above lower percentiles count, too.
 //!
-//! Resampling blocks of jobs, which was done before, takes the clusters that were not seen for ones that cannot be: of a queue that is
-//! busy for 70 % of the time, 10,000 jobs had the 99th percentile in 82 of 100 intervals and the 99.9th in 49, the others too low
-//! (`tests/coverage.rs`).
+//! Resampling blocks of jobs, which was done before, takes the clusters that were not seen for ones that cannot be: of a queue
+//! that is busy for 70 % of the time, 10,000 jobs had the 99th percentile in 82 of 100 intervals and the 99.9th in 49, the
+//! others too low (`tests/coverage.rs`).
 
 use crate::sample::{rank, Percentile, NEVER};
 use crate::Sample;
 
-/// Into so many batches a run is cut, and by what the 97.5 % quantile of Student's t for one degree of freedom less exceeds the normal one.
+/// Into so many batches a run is cut, and by what the 97.5 % quantile of Student's t for one degree of freedom less exceeds the
+/// normal one.
 const BATCHES: [(usize, f64); 4] = [(8, 2.365 / 1.96), (16, 2.131 / 1.96), (32, 2.040 / 1.96), (64, 1.998 / 1.96)];
 /// The normal distribution's 97.5 % quantile.
 const NORMAL: f64 = 1.96;

@@ -101,8 +101,8 @@ fn of_jobs_each_like_the_last() {
     );
 }
 
-/// M/M/1 at this load, from its stationary state on: response times are exponential with this mean (us; Kleinrock 1975, eq. 5.121), after
-/// 100 us.
+/// M/M/1 at this load, from its stationary state on: response times are exponential with this mean (us; Kleinrock 1975, eq.
+/// 5.121), after 100 us.
 fn queue(jobs: usize, load: f64, mean: f64, rng: &mut ChaCha8Rng) -> Sample {
     let draw = |mean: f64, rng: &mut ChaCha8Rng| -mean * (1.0 - rng.random::<f64>()).ln();
     let service = (1.0 - load) * mean;
@@ -120,8 +120,8 @@ fn of_jobs_in_a_queue() {
     assert!([found.w1, found.p50, found.p99].iter().all(|held| *held >= found.least(0.93)), "{found:?}");
 }
 
-/// In a hundred slow jobs there may be but ten or so busy periods that made them, and some are much longer than others. Then a run does
-/// not bound its tail from above, and says so.
+/// In a hundred slow jobs there may be but ten or so busy periods that made them, and some are much longer than others. Then a
+/// run does not bound its tail from above, and says so.
 #[test]
 fn of_percentiles_in_queues_of_any_load_and_length() {
     let names = ["p50", "p90", "p99", "p99.9"];

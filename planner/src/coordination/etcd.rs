@@ -60,8 +60,8 @@ pub(super) fn plan(ensemble: &Coordination, own: &Etcd, here: Option<(&str, Dura
     })))
 }
 
-/// The longest heartbeat with which the promise is kept, since each costs processor time and a longer silence is forgiven, and of its
-/// timeouts the one with the shortest bound; `Err`: the shortest bound of all, which is still too long.
+/// The longest heartbeat with which the promise is kept, since each costs processor time and a longer silence is forgiven, and
+/// of its timeouts the one with the shortest bound; `Err`: the shortest bound of all, which is still too long.
 fn choose(times: &EtcdTimes, servers: usize, promised: Duration) -> Result<Result<Choice, Choice>, Refusal> {
     let too_long = || Refusal::NoRecovery(giusto_analysis::Error::Recovery);
     let left = servers.saturating_sub(1) as u64;
@@ -81,8 +81,8 @@ fn choose(times: &EtcdTimes, servers: usize, promised: Duration) -> Result<Resul
     shortest.map(Err).ok_or_else(too_long)
 }
 
-/// A short timeout is over soon, and splits elections often: the one with the shortest bound. Nobody campaigns while all is as late
-/// as it can be.
+/// A short timeout is over soon, and splits elections often: the one with the shortest bound. No server campaigns while all is as
+/// late as it can be.
 fn of(times: &EtcdTimes, left: u64, heartbeat: Duration) -> Result<Option<Choice>, Refusal> {
     let mut best: Option<Choice> = None;
     for ticks in FEWEST_TICKS..=MOST_TICKS {
@@ -115,15 +115,19 @@ fn written(ensemble: &Coordination, own: &Etcd, found: &Choice) -> Result<EtcdPl
         reason(
             "heartbeat",
             time(raft.heartbeat),
-            format!("H: the longest that keeps the promise, as each costs a server 0.2 to 0.4 ms; at least 2 d, with d = {delay}"),
+            format!(
+                "H: the longest that keeps the promise, as each costs a server 0.2 to 0.4 ms; at least 2 d, with d = {delay}"
+            ),
         ),
         reason(
             "election timeout",
             time(election),
-            format!("E = e H, e = {e}: what makes the bound the shortest, and nobody campaigns for nothing: (e - 2) H > 3 L + d + b, with \
-                 L = {latency}, b = {write}"),
+            format!(
+                "E = e H, e = {e}: the timeout with the shortest bound with which no server campaigns needlessly: \
+                 (e - 2) H > 3 L + d + b, with L = {latency}, b = {write}"
+            ),
         ),
-        reason("pre-vote", "on", "who is cut off and comes back does not depose the leader"),
+        reason("pre-vote", "on", "a server that was cut off and comes back does not depose the leader"),
         reason(
             "elections",
             rounds,

@@ -90,8 +90,11 @@ impl fmt::Display for SlowRecovery {
         let over = bound.checked_sub(*promised).unwrap_or(Duration::ZERO);
         write!(
             f,
-            "coordination: when the leader of {servers} servers dies, another serves within {} at most ({how}), {} later than promised ({})",
-            time(*bound), time(over), time(*promised)
+            "coordination: when the leader of {servers} servers dies, another serves within {} at most ({how}), {} later \
+             than promised ({})",
+            time(*bound),
+            time(over),
+            time(*promised)
         )?;
         let nearest: Vec<String> = nearest.iter().map(Faster::to_string).collect();
         write!(f, "; it would fit with {}, or with shorter parts of a recovery (measured: ...)", nearest.join(", or "))

@@ -1,5 +1,5 @@
-//! An ensemble of etcd servers: that nobody campaigns for nothing, how rarely elections are split, and the longest recovery, each added up
-//! in another way than the planner has it (`giusto_analysis::raft` derives them).
+//! An ensemble of etcd servers: that no server campaigns needlessly, how rarely elections are split, and the longest recovery,
+//! each added up in another way than the planner has it (`giusto_analysis::raft` derives them).
 
 use super::broken::{long_enough, Broken};
 use giusto_model::{Duration, EtcdPlan, EtcdTimes};
@@ -17,10 +17,14 @@ pub(super) fn check(plan: &EtcdPlan) -> Result<(), Broken> {
     let quiet = (beat + (late + force) + (way + late) + late) / beat + 1;
     let ticks = timeout / beat;
     if quiet >= ticks {
-        return Err(Broken::new("ticks after which nobody campaigns for nothing", format!("more than {quiet}"), ticks));
+        return Err(Broken::new(
+            "ticks after which no server campaigns needlessly",
+            format!("more than {quiet}"),
+            ticks,
+        ));
     }
-    // Who campaigns meanwhile is not stopped: until the first is a candidate, whose vote is needed where three or fewer are left, else
-    // until its request for votes is there.
+    // Who campaigns meanwhile is not stopped: until the first is a candidate, whose vote is needed where three or fewer are
+    // left, else until its request for votes is there.
     let near = if plan.servers.len() <= 4 { way + way } else { way + way + force + way };
     let more = splits(plan, ticks, 2 * near);
     if more.is_none_or(|more| more > u128::from(plan.more_rounds_ppm)) {

@@ -288,7 +288,10 @@ impl Method for EveryDeadline {
     fn no_room(&self, service: &Service, vcpu: &Vcpu, need: &Need, room: &Room, facts: &Facts) -> Result<Cause, Error> {
         let Promise::EveryDeadline { scheduler, .. } = &service.promise else { return Err(Error::NoTasks) };
         let (deviation, least) = (deviation(vcpu.chosen.backend, facts), vcpu.chosen.limits.budget);
-        let demand = Demand::new(&need.tasks, *scheduler, &deviation, least);
+        let mut demand = Demand::new(&need.tasks, *scheduler, &deviation, least);
+        if matches!(need.certificate, Certificate::EveryDeadline { rests_on: RestsOn::AlignedReleases, .. }) {
+            demand = demand.aligned();
+        }
         let late = late(&demand, &need.tasks, need.interface.period, room.left)?;
         let &Room { left: room, whole, cores } = room;
         let needs = Some(need.interface);

@@ -54,8 +54,8 @@ public final class Curator {
             long value = counter.get().postValue();
             System.out.printf("Curator %s socket: %d acknowledged of %d, counter %d%n",
                 System.getProperty("zookeeper.clientCnxnSocket", "stock").replaceAll(".*\\.", ""), acknowledged, attempts, value);
-            // An increment whose answer was lost with the leader counts twice: Curator sends it again, is told of another version, and
-            // begins anew.
+            // An increment whose answer was lost with the leader counts twice: Curator sends it again, is told of another
+            // version, and begins anew.
             if (value < acknowledged || value > attempts + 1 || acknowledged == 0) {
                 System.exit(1);
             }

@@ -6,8 +6,8 @@ import giusto.coordination.model.Variant.Trait;
 import java.util.function.BiConsumer;
 
 /**
- * What can happen: the recovery of ZAB as ZooKeeper 3.9.5 and 3.9.6 do it (Leader, Learner, LearnerHandler), step by step where a crash
- * or a slow disk can come between.
+ * What can happen: the recovery of ZAB as ZooKeeper 3.9.5 and 3.9.6 do it (Leader, Learner, LearnerHandler), step by step where
+ * a crash or a slow disk can come between.
  *
  * <p>More is allowed than can happen. Any server may lead without an election (ZAB's safety rests on the checks of its
  * followers); any connection may break at any time, which with steps that are simply not taken is every partition; a message is

@@ -53,7 +53,9 @@ class EpochsTest {
     void whatIsNotSafeIsFound(Variant variant) {
         // Those that lose currentEpoch alone need a history to lose to.
         boolean inherited = Set.of(Variant.APPEND_GATE, Variant.FAULT_NEWLEADER_ACK_BEFORE_CURRENT).contains(variant);
-        int losses = Set.of(Variant.FAULT_TAKES_BACK_A_PROMISE, Variant.UNFORCED, Variant.FAULT_FORGETS_TO_TRUNCATE).contains(variant) ? 1 : 2;
+        Set<Variant> once =
+                Set.of(Variant.FAULT_TAKES_BACK_A_PROMISE, Variant.UNFORCED, Variant.FAULT_FORGETS_TO_TRUNCATE);
+        int losses = once.contains(variant) ? 1 : 2;
         // What is not truncated contradicts only what comes in its place.
         int txns = variant == Variant.FAULT_FORGETS_TO_TRUNCATE ? 2 : 1;
         Explorer.Result r = explore(variant, inherited, inherited ? 4 : 3, txns, losses);
