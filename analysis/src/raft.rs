@@ -12,10 +12,10 @@
 //!
 //! **The leader is lost** at 0: killed, stopped or cut, which is all the same to etcd, as it never looks at closed connections.
 //!
-//! * Each of the n servers left has handled the last word by m, so that all leases are over by Q = m + eH + s. Of those with the
-//!   longest log let X have handled its last word at τ ≥ −(H + s). It campaigns at A ≤ m + (2e − 1)H + s, and no server left rejects
-//!   it. Only where A < Q may some ignore it. Then it campaigns again R ticks later, R H ≤ A − τ + H + L, so by
-//!   C = 2Q + 2H + 2s + L = 2(e + 1)H + 2m + 4s + L, when no lease is left ([`RaftBound::campaign`]).
+//! * Each of the n servers left has handled the last word by m, so that all leases are over by Q = m + eH + s. Of those with
+//!   the longest log let X have handled its last word at τ ≥ −(H + s). It campaigns at A ≤ m + (2e − 1)H + s, and no server
+//!   left rejects it. Only where A < Q may some ignore it. Then it campaigns again R ticks later, R H ≤ A − τ + H + L, so by C
+//!   = 2Q + 2H + 2s + L = 2(e + 1)H + 2m + 4s + L, when no lease is left ([`RaftBound::campaign`]).
 //! * Votes are asked for and given twice, the second time with a forced write of the candidate and of its voters: V = 4m + 2b.
 //! * The election is *split* where another server becomes a candidate before it hears of this one. That campaigns less than w
 //!   later: w = 3d + b until all have heard, and where a quorum is all that are left, n ≤ 3, w = 2d until this one, a candidate
