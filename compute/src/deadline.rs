@@ -11,6 +11,8 @@ use std::{io, thread};
 
 /// A service that has used less processor time than this shows nothing yet about who does its work.
 const HARDLY_RUN_NS: u64 = 1_000_000;
+/// Less than this may be the start of its programs alone, some milliseconds each on a slow machine: no ground to refuse it.
+const STARTING_NS: u64 = 100_000_000;
 /// Part of a service's work that the reserved thread has to do, in percent.
 const MOST: u32 = 95;
 
@@ -93,8 +95,9 @@ impl Isolated {
     /// on the same core.
     ///
     /// The whole budget goes to one thread, so one has to do at least 95 % of the work; a service that has hardly run yet
-    /// (less than 1 ms) gets it for its main thread. Errors: another kind of server than `constant_bandwidth`; no thread
-    /// dominates; the kernel refuses, also after one period of patience (bandwidth that others freed returns only then). A
+    /// (less than 1 ms, or less than 100 ms without such a thread) gets it for its main thread, and [`Reserved::check`] tells
+    /// if another does the work later. Errors: another kind of server than `constant_bandwidth`; no thread dominates; the
+    /// kernel refuses, also after one period of patience (bandwidth that others freed returns only then). A
     /// thread that sleeps since before it was confined is woken for a moment (see README.md).
     pub fn reserve(&self, processes: &[u32], server: &Server, record: &mut dyn Recorder) -> Result<Reserved, Error> {
         if server.kind != ServerKind::ConstantBandwidth {
@@ -331,6 +334,9 @@ fn choose(times: &[(u64, u32)]) -> Result<(u32, Option<u32>), Error> {
     let percent = |time: u64| u32::try_from(u128::from(time) * 100 / u128::from(total)).unwrap_or(100);
     let (most, tid) = order[0];
     if percent(most) < MOST {
+        if total < STARTING_NS {
+            return Ok((main, None));
+        }
         let shares = order.iter().take(4).map(|&(time, tid)| format!("{tid} {} %", percent(time)));
         return Err(Error::NoWorker { shares: shares.collect::<Vec<_>>().join(", "), threads: times.len() });
     }
@@ -347,6 +353,7 @@ mod tests {
         assert!(matches!(choose(&[(0, 7), (MS / 2, 8)]), Ok((7, None))), "hardly run: the main thread");
         assert!(matches!(choose(&[(MS, 7), (99 * MS, 8)]), Ok((8, Some(99)))));
         assert!(matches!(choose(&[(5 * MS, 7), (95 * MS, 8)]), Ok((8, Some(95)))));
+        assert!(matches!(choose(&[(2 * MS, 7), (3 * MS, 8)]), Ok((7, None))), "two programs that have just started");
         let refused = choose(&[(10 * MS, 7), (90 * MS, 8)]).unwrap_err().to_string();
         assert!(refused.contains("8 90 %, 7 10 %"), "{refused}");
         assert!(matches!(choose(&[]), Err(Error::NoThread)));
