@@ -168,6 +168,7 @@ def under_the_manager(folder):
         print(f"under the manager: {loss} ns lost, p99 {usual} and at most {late} ns late")
         assert (run["core"], run["period_ns"], run["budget_ns"]) == (CORE, 5_000_000, 1_000_000)
         assert run["periods"] >= 390 and loss < 1_000_000 and usual <= late, run
+        assert 0 < run["cost_ns"] < 1_000_000, run
     assert found.get("manager") or found["void"], found
     file, plan = Path(folder) / "manager.json", Path(folder) / "plan.json"
     golden = json.loads((ROOT / "formats/goldens/latency.json").read_text())
@@ -182,6 +183,40 @@ def under_the_manager(folder):
         forged["hosts"][0]["latency"]["manager"][key] = value
         (Path(folder) / "forged.json").write_text(json.dumps(forged))
         giusto("check", "sites/flight.yaml", "--certificate", Path(folder) / "forged.json", codes=(1,))
+
+
+def at_a_millisecond(folder):
+    """A server with a period of 1 ms, where the manager was measured to be cheap enough: kept, and not exceeded."""
+    golden = json.loads((ROOT / "formats/goldens/latency.json").read_text())
+    run = dict(core=0, load="quiet", budget_ns=10**6, period_ns=5 * 10**6, periods=2000, steal_ns=0, cost_ns=45_000,
+               behind=dict(loss_ns=12_000, usual_ns=35_000, late_ns=80_000))
+    measured, site, out = Path(folder) / "fast.json", Path(folder) / "fast.yaml", Path(folder) / "fast"
+    measured.write_text(json.dumps(golden | {"manager": [run]}))
+    probe = [str(GIUSTO), "measure", "supply", "--json", "--for", "3s", "--window", "1ms", "--ask", "300us/1ms"]
+    busy = '[sh, -c, "while :; do :; done"]'
+    site.write_text(f"giusto: 1\nhosts: {{here: {{cores: {CORE}}}}}\nservices:\n"
+                    f"  fast: {{start: {json.dumps(probe)}, promise: {{supply: 300us/1ms}}}}\n"
+                    f"  slow: {{start: {busy}, promise: {{supply: 20ms/100ms}}}}\n  rest: {{start: {busy}, promise: leftovers}}\n")
+    refused = giusto("plan", site, codes=(3,)).stderr
+    assert "not manager: it keeps periods from 5 ms to 4 s" in refused, refused
+    said = giusto("plan", site, "--latency", measured, "--out", Path(folder) / "fast-plan.json", codes=(0,))
+    told = json.loads((Path(folder) / "fast-plan.json").read_text())["hosts"][0]["admission"][0]
+    assert told["upkeep"] == "909/20000", (told, said.stdout)  # 45 us in 1 ms and in 100 ms
+    running = subprocess.Popen([GIUSTO, "run", site, "--latency", measured, "--out", out, "--backend", "manager"], cwd=ROOT,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    report, end = None, time.monotonic() + 30
+    while report is None and running.poll() is None and time.monotonic() < end:
+        time.sleep(0.1)
+        try:
+            report = json.loads((out / "logs/fast.log").read_text())
+        except (OSError, ValueError):
+            pass
+    running.send_signal(signal.SIGINT)
+    said = running.communicate(timeout=30)[1]
+    assert report and running.returncode == 0, (running.returncode, said)
+    share = report["supply_ns"] / report["elapsed_ns"]
+    print(f"300 us every 1 ms: {share:.1%}, in the worst of {report['windows']} periods {report['per_window']['min_ns'] / 1000:.0f} us")
+    assert 0.2 < share < 0.31, report
 
 
 def without_privilege(folder):
@@ -239,6 +274,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         planned(folder)
         under_the_manager(folder)
+        at_a_millisecond(folder)
         without_privilege(folder)
         guests()
         leaves_nothing()

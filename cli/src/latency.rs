@@ -66,11 +66,12 @@ fn describe(found: &Latency) -> Result<(), Failure> {
         say!("passed: activations that were over before the thread ran; each counts with its own latency");
     }
     say!("{}", found.split);
-    for ManagerRun { core, load, periods, behind: Behind { loss, usual, late }, steal, .. } in &found.manager {
+    for ManagerRun { core, load, periods, cost, behind: Behind { loss, usual, late }, steal, .. } in &found.manager {
         let steal = steal.map_or(String::new(), |steal| format!("; {steal} stolen"));
+        let cost = cost.map_or(String::new(), |cost| format!(", {cost:.3} of the manager's for each"));
         say!(
             "under the manager on core {core}, {load}: {loss:.3} of each budget lost, the rest p99 {usual:.3} and at most \
-             {late:.3} late, {periods} periods{steal}"
+             {late:.3} late, {periods} periods{cost}{steal}"
         );
     }
     print(&table(&machine(&found.machine), 2))?;

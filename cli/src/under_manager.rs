@@ -14,6 +14,10 @@ use std::time::{Duration as Time, Instant};
 
 const PERIOD: Duration = Duration::from_ms(5);
 const BUDGET: Duration = Duration::from_ms(1);
+/// Of the others.
+const OTHERS: [Duration; 2] = [Duration::from_ms(10), Duration::from_ms(20)];
+/// What a start takes is not counted as the manager's cost.
+const BEGINNING: Time = Time::from_millis(500);
 /// Until servers run, and at the end.
 const BEYOND: Time = Time::from_secs(30);
 
@@ -31,13 +35,48 @@ pub(crate) fn under_manager(core: u32, length: Duration, load: Stress) -> Result
     command.arg("run").arg(&site).arg("--out").arg(&out).args(["--backend", "manager"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
     let mut run = Run(command.spawn().map_err(|why| Failure::running(format!("cannot start giusto run: {why}")))?);
-    let report = report(&mut run, &out.join("logs/probe.log"), length).map_err(|why| {
+    let mut cost = Cost { core, first: None, last: None };
+    let report = report(&mut run, &out.join("logs/probe.log"), length, &mut cost).map_err(|why| {
         let said = fs::read_to_string(&said).unwrap_or_default();
         Failure::running(format!("{why} under the manager on core {core}: {}", said.trim()))
     })?;
     let asked = report.asked.ok_or_else(|| Failure::running("the probe saw no whole period; measure for longer"))?;
     let Asked { budget, period, behind, .. } = asked;
-    Ok(ManagerRun { core, load, budget, period, periods: report.windows, behind, steal: report.steal })
+    let (periods, steal, cost) = (report.windows, report.steal, cost.of_a_period());
+    Ok(ManagerRun { core, load, budget, period, periods, cost, behind, steal })
+}
+
+/// What the manager's thread has used, first and last while all servers were at work.
+struct Cost {
+    core: u32,
+    first: Option<(Instant, u64)>,
+    last: Option<(Instant, u64)>,
+}
+
+impl Cost {
+    fn look(&mut self, giusto: u32, begun: Instant) {
+        if begun.elapsed() < BEGINNING {
+            return;
+        }
+        self.last = used(giusto, &format!("giusto-core{}", self.core)).map(|used| (Instant::now(), used));
+        self.first = self.first.or(self.last);
+    }
+
+    /// All three servers use up each budget.
+    fn of_a_period(&self) -> Option<Duration> {
+        let ((begun, before), (ended, after)) = (self.first?, self.last?);
+        let (passed, used) = ((ended - begun).as_nanos(), u128::from(after.checked_sub(before)?));
+        let periods: u128 = OTHERS.iter().chain([&PERIOD]).map(|period| passed / u128::from(period.ns())).sum();
+        u64::try_from(used.checked_div(periods)?).ok().map(Duration::from_ns)
+    }
+}
+
+/// Processor time of the thread with this name, in ns.
+fn used(process: u32, name: &str) -> Option<u64> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
+    let own = |folder: &Path| fs::read_to_string(folder.join("comm")).is_ok_and(|found| found.trim_end() == name);
+    let folder = tasks.map(|task| task.path()).find(|folder| own(folder))?;
+    fs::read_to_string(folder.join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
 }
 
 fn text(giusto: &Path, core: u32, length: Duration) -> String {
@@ -50,19 +89,24 @@ fn text(giusto: &Path, core: u32, length: Duration) -> String {
     format!(
         "giusto: 1\nhosts:\n  here: {{cores: {core}}}\nservices:\n  \
          probe: {{start: {all}, server: deferrable, promise: {{supply: {budget}/{period}}}}}\n  \
-         second: {{start: {busy}, server: deferrable, promise: {{supply: 1ms/10ms}}}}\n  \
-         third: {{start: {busy}, server: deferrable, promise: {{supply: 2ms/20ms}}}}\n"
+         second: {{start: {busy}, server: deferrable, promise: {{supply: 1ms/{}}}}}\n  \
+         third: {{start: {busy}, server: deferrable, promise: {{supply: 2ms/{}}}}}\n",
+        OTHERS[0], OTHERS[1]
     )
 }
 
 /// What the probe has printed, once it has ended.
-fn report(run: &mut Run, log: &Path, length: Duration) -> Result<SupplyReport, String> {
-    let signals = Signals::mind(false);
+fn report(run: &mut Run, log: &Path, length: Duration, cost: &mut Cost) -> Result<SupplyReport, String> {
+    let (signals, mut begun) = (Signals::mind(false), None);
     let until = Instant::now() + Time::from_nanos(length.ns()) + BEYOND;
     while Instant::now() < until {
         std::thread::sleep(Time::from_millis(100));
         if let Some(report) = fs::read_to_string(log).ok().and_then(|text| serde_json::from_str(&text).ok()) {
             return Ok(report);
+        }
+        // Its log is there once it has started.
+        if log.exists() {
+            cost.look(run.0.id(), *begun.get_or_insert_with(Instant::now));
         }
         if signals.stopped() {
             return Err("interrupted".into());

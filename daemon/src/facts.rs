@@ -32,6 +32,7 @@ pub fn facts_of(machine: &Machine) -> Facts {
         deadline_period_min: machine.period_min,
         deadline_bandwidth_cap: machine.cap,
         manager_cost: Facts::manager_cost(),
+        period_cost: Facts::PERIOD_COST,
         loss: Facts::LOSS,
         lateness: Facts::LATENESS,
         manager: None,

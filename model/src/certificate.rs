@@ -143,6 +143,10 @@ pub struct Admission {
     pub backend: Backend,
     /// What the backend itself takes of the core.
     pub cost: Bandwidth,
+    /// What it takes for all periods of its servers, in whatever mode, where that is more than `cost`: at most keep-free more.
+    /// Not written where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upkeep: Option<Bandwidth>,
     /// Σ B/P of its servers, that of `boost` included; with criticality the larger of Σ B/P and Σ over high ones worst/P.
     pub reserved: Bandwidth,
     /// Most that may be reserved: at most 1 − keep-free − cost.

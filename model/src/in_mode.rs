@@ -106,7 +106,7 @@ fn longest_busy(servers: &[&ServicePlan], told: &Admission) -> Option<Duration> 
     if let ([one], None) = (servers, told.boost) {
         return Some(one.hold.enforced);
     }
-    let rest = Bandwidth::ONE.checked_sub(told.reserved)?.checked_sub(told.cost)?;
+    let rest = Bandwidth::ONE.checked_sub(told.reserved)?.checked_sub(told.upkeep.unwrap_or(told.cost))?;
     let budget = |plan: &&ServicePlan| match plan.server.kind.renewal() {
         Renewal::Steady | Renewal::Parts => u128::from(plan.server.budget.ns()),
         Renewal::Grid | Renewal::KeptOnGrid | Renewal::Unlimited => 2 * u128::from(plan.server.budget.ns()),

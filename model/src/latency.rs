@@ -71,6 +71,9 @@ pub struct ManagerRun {
     pub period: Duration,
     /// How many periods.
     pub periods: u64,
+    /// What the manager took of its core for each period of a server, on average; `None`: an earlier version measured.
+    #[serde(rename = "cost_ns", default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Duration>,
     /// How far what it got is behind budgets that come when periods begin.
     pub behind: Behind,
     /// What a hypervisor took from the core meanwhile; `None`: it does not tell.
@@ -279,6 +282,9 @@ pub struct ManagerLatency {
     pub late: Duration,
     /// In how many periods of a server.
     pub periods: u64,
+    /// What the manager takes of a core for each period of a server; `None`: not measured.
+    #[serde(rename = "cost_ns", default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Duration>,
 }
 
 /// The worst of a core.

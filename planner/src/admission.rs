@@ -1,6 +1,6 @@
 //! Whether a core takes one more server, in all modes; and what is lacking if none does.
 
-use crate::backend::most_of_a_core;
+use crate::backend::{most_of_a_core, most_upkeep};
 use crate::candidates::Candidate;
 use crate::critical::{self, Discord};
 use crate::host::OneHost;
@@ -27,6 +27,8 @@ pub(crate) enum CoreRefusal {
     Room(Bandwidth),
     /// It has room, but its manager keeps as many servers as it can.
     Servers,
+    /// It has room, but for their periods its manager would take this much of it.
+    Upkeep(Bandwidth),
     /// It has room, but in this window its servers and this one can ask for more than there is.
     Window(Window),
     /// It has room, but whether they go together cannot be computed.
@@ -66,6 +68,7 @@ pub(crate) fn admit(
     let here: Vec<&Candidate> = core.on.iter().chain([&index]).map(|&at| &entries[at]).collect();
     if entry.vcpu.critical {
         let used = discord(&here, full, (most, core.used[0])).map_err(|full| (0, full))?;
+        kept_up(&here, on).map_err(|full| (0, full))?;
         return Ok(vec![used; core.used.len()]);
     }
     let boost = boost(on, policy, here.iter().map(|entry| (entry.service.name.as_str(), entry.vcpu.vcpu)));
@@ -74,7 +77,20 @@ pub(crate) fn admit(
         let room = most.checked_sub(core.used[mode]).unwrap_or(Bandwidth::ZERO);
         fits(servers, boost, full, (most, room)).map_err(|full| (mode, full))
     };
-    (0..core.used.len()).map(in_mode).collect()
+    let used = (0..core.used.len()).map(in_mode).collect::<Result<_, _>>()?;
+    kept_up(&here, on).map_err(|full| (0, full))?;
+    Ok(used)
+}
+
+/// Whether what no reservation gets of a core is enough for its manager to keep the periods of all that are `here`.
+fn kept_up(here: &[&Candidate], on: &OneHost) -> Result<(), CoreRefusal> {
+    let Some(backend) = here.first().map(|entry| entry.vcpu.chosen.backend) else { return Ok(()) };
+    let all = here.iter().map(|entry| entry.upkeep(on.facts)).try_fold(Bandwidth::ZERO, Bandwidth::add_up);
+    let all = all.unwrap_or(Bandwidth::ONE);
+    match all <= most_upkeep(on.host.keep_free, backend, on.facts) {
+        true => Ok(()),
+        false => Err(CoreRefusal::Upkeep(all)),
+    }
 }
 
 /// What servers with criticality reserve of a core that can give `most`, if they go together by EDF-VD; `used` is without the last.
@@ -154,6 +170,14 @@ pub(crate) fn refuse(
     }
     if admitted.iter().any(|core| matches!(core, Err((_, CoreRefusal::Servers)))) {
         return Refusal::does_not_fit(service, Cause::Servers { cores: admitted.len() });
+    }
+    let upkeep = admitted.iter().filter_map(|core| match core {
+        Err((_, CoreRefusal::Upkeep(all))) => Some(*all),
+        _ => None,
+    });
+    if let Some(needs) = upkeep.min() {
+        let has = most_upkeep(on.host.keep_free, entry.vcpu.chosen.backend, on.facts);
+        return Refusal::does_not_fit(service, Cause::Upkeep { needs, has, cores: admitted.len() });
     }
     let rooms = admitted.iter().filter_map(|core| match core {
         Err((mode, CoreRefusal::Room(left))) => Some((*left, *mode)),

@@ -13,6 +13,13 @@ const TICKS: u64 = 10;
 /// Where the kernel sets no bound: beyond, a service could hold its core for seconds.
 const LONGEST: Duration = Duration::from_secs(4);
 
+/// The manager's shortest period, where its cost was measured.
+const LEAST_PERIOD: Duration = Duration::from_ms(1);
+/// Most of a core that the manager takes for one server: 5 %.
+const DEAR: (u64, u64) = (1, 20);
+/// Of a shortest period.
+const STEP: Duration = Duration::from_us(100);
+
 /// The periods and budgets that a backend can do well.
 #[derive(Clone)]
 pub(crate) struct Limits {
@@ -72,6 +79,8 @@ fn limits(backend: Backend, facts: &Facts) -> Limits {
     let &Abilities { ref periods, least: (budget, least), .. } = backend.abilities();
     let (shortest, chosen, longest, bounds) = match *periods {
         Periods::From { shortest, chosen, why } => {
+            let measured = facts.manager.and_then(|manager| manager.cost);
+            let shortest = measured.map_or(shortest, |cost| affordable(cost).min(chosen));
             (shortest, chosen, LONGEST, format!("{why}, and the longest that a server should hold a core"))
         }
         Periods::OfTheKernel => {
@@ -85,6 +94,12 @@ fn limits(backend: Backend, facts: &Facts) -> Limits {
         }
     };
     Limits { shortest, chosen, longest, budget, bounds, least }
+}
+
+/// The shortest period for which a manager with this cost of each period takes [`DEAR`] of a core, in steps of 100 us.
+fn affordable(cost: Duration) -> Duration {
+    let dear = cost.ns().saturating_mul(DEAR.1).div_ceil(DEAR.0);
+    Duration::from_ns(dear.div_ceil(STEP.ns()).saturating_mul(STEP.ns())).max(LEAST_PERIOD)
 }
 
 /// The shortest period of its servers.
@@ -111,7 +126,7 @@ pub(crate) fn deviation(backend: Backend, facts: &Facts) -> Deviation {
 /// The same where the budget never runs out: then no period runs over.
 pub(crate) fn deviation_without_end(backend: Backend, facts: &Facts) -> Deviation {
     match facts.manager.filter(|_| backend.abilities().own_thread) {
-        Some(ManagerLatency { loss, late, periods }) => Deviation {
+        Some(ManagerLatency { loss, late, periods, .. }) => Deviation {
             loss,
             latency: late,
             why: format!("what a server under the manager lost on this machine, measured over {periods} periods"),
@@ -127,6 +142,20 @@ pub(crate) fn cost(backend: Backend, facts: &Facts) -> Bandwidth {
     } else {
         Bandwidth::ZERO
     }
+}
+
+/// What `backend` takes of a core for the periods of a server.
+pub(crate) fn upkeep(backend: Backend, period: Duration, facts: &Facts) -> Bandwidth {
+    let each = facts.manager.and_then(|manager| manager.cost).unwrap_or(facts.period_cost);
+    match backend.abilities().own_thread {
+        true => Bandwidth::of(each, period).unwrap_or(Bandwidth::ONE),
+        false => Bandwidth::ZERO,
+    }
+}
+
+/// Most that `backend` may take of a core for the periods of all its servers: what reservations never get.
+pub(crate) fn most_upkeep(keep_free: Bandwidth, backend: Backend, facts: &Facts) -> Bandwidth {
+    cost(backend, facts).add_up(keep_free).unwrap_or(Bandwidth::ONE)
 }
 
 /// Most that reservations may take of one core, and why.

@@ -1,5 +1,7 @@
 //! The servers that a host needs for its services, not yet on cores.
 
+use crate::backend::upkeep;
+use crate::facts::Facts;
 use crate::host::OneHost;
 use crate::needs::{Company, Need, Vcpu};
 use crate::promises;
@@ -46,6 +48,12 @@ impl Candidate<'_> {
     /// The core that it has now on this host, and what is reserved for it there.
     pub(crate) fn now(&self, on: &OneHost) -> Option<(u32, Bandwidth)> {
         on.facts.placed.core(&on.host.name, &self.service.name, self.vcpu.vcpu)
+    }
+
+    /// What its manager takes of a core for its periods, in the mode in which that is most.
+    pub(crate) fn upkeep(&self, facts: &Facts) -> Bandwidth {
+        let each = self.vcpu.locals.iter().map(|need| upkeep(self.vcpu.chosen.backend, need.interface.period, facts));
+        each.max().unwrap_or(Bandwidth::ZERO)
     }
 
     /// In the mode in which it is most, or at its worst.

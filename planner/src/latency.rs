@@ -45,7 +45,8 @@ pub fn read_latency(path: &Path) -> Result<Latency, Error> {
 /// measured, or not at a period that is short enough.
 pub(crate) fn of_host(site: &Site, host: &Host, facts: &Facts) -> Result<Option<HostLatency>, Refusal> {
     let Some(measured) = &facts.latency else { return Ok(None) };
-    let shortest = shortest(site, facts);
+    let manager = manager(measured);
+    let shortest = shortest(site, &Facts { manager, ..facts.clone() });
     let periods = || measured.runs.iter().filter(|run| run.activations > 0).map(|run| run.period);
     let period = periods().filter(|period| *period <= shortest).max().ok_or_else(|| {
         let least = periods().min().map_or("nothing".into(), |period| format!("{period} and longer periods"));
@@ -74,7 +75,6 @@ pub(crate) fn of_host(site: &Site, host: &Host, facts: &Facts) -> Result<Option<
     let cores: Vec<CoreLatency> = cores.into_iter().map(worst).collect::<Result<_, _>>()?;
     let latency = cores.iter().map(|core| core.worst).max().unwrap_or(Duration::ZERO);
     let stressed = counts.clone().any(|run| run.load == Stress::Stress);
-    let manager = manager(measured);
     let allowance = manager.map_or(facts.lateness, |manager| manager.late);
     let has_some = !latency.is_zero() || manager.is_some();
     Ok(has_some.then_some(HostLatency { latency, allowance, shortest, period, stressed, cores, manager }))
@@ -87,6 +87,7 @@ fn manager(measured: &Latency) -> Option<ManagerLatency> {
         loss: runs.iter().map(|run| run.behind.loss).max()?,
         late: runs.iter().map(|run| run.behind.usual).max()?,
         periods: runs.iter().map(|run| run.periods).sum(),
+        cost: runs.iter().filter_map(|run| run.cost).max(),
     })
 }
 

@@ -68,7 +68,9 @@ fn among(site: &Site, facts: &Facts, only: Option<usize>, witness: &Witness, ans
             };
             smaller.into_iter().chain(trial.more_cores(1)).collect()
         }
-        (None, Cause::Servers { .. } | Cause::Apart { .. }) => trial.more_cores(1).into_iter().collect(),
+        (None, Cause::Servers { .. } | Cause::Upkeep { .. } | Cause::Apart { .. }) => {
+            trial.more_cores(1).into_iter().collect()
+        }
         (None, Cause::Discord(discord)) => trial.calmer(service, discord.vcpu),
         (None, Cause::Deadlines(_)) if matches!(witness.cause, Cause::AtWorst(_)) => trial.calmer(service, None),
         (None, own) => method.nearest(&trial, service, own),

@@ -98,7 +98,11 @@ fn beside_whatever_others_do_no_job_is_late_on_cores_as_full_as_they_get() {
     let (most, enough) = if soak { (2000, 100) } else { (100, 10) };
     while sites < most {
         let site = random_site(&mut rng);
-        let facts = Facts { manager_cost: Bandwidth::ZERO, ..Facts::typical(site.hosts[0].cores.clone()) };
+        let facts = Facts {
+            manager_cost: Bandwidth::ZERO,
+            period_cost: Duration::ZERO,
+            ..Facts::typical(site.hosts[0].cores.clone())
+        };
         let exact = Facts { loss: Duration::ZERO, lateness: Duration::ZERO, ..facts.clone() };
         let Ok(plan) = filled(site, if rng.random_bool(0.7) { &exact } else { &facts }, &mut rng) else {
             refused += 1;
@@ -151,7 +155,7 @@ fn releases_whole_periods_apart_are_served_with_the_periods_and_each_may_be_seen
         let services = [every_deadline("aligned", kept_tasks(&mut rng, share), scheduler), leftovers("batch", "0%")];
         let mut site = site(&[1], services.to_vec());
         site.hosts[0].keep_free = Bandwidth::ZERO;
-        let facts = Facts { manager_cost: Bandwidth::ZERO, ..Facts::typical(vec![1]) };
+        let facts = Facts { manager_cost: Bandwidth::ZERO, period_cost: Duration::ZERO, ..Facts::typical(vec![1]) };
         let exact = Facts { loss: Duration::ZERO, lateness: Duration::ZERO, ..facts.clone() };
         let facts = if rng.random_bool(0.5) { exact } else { facts };
         // Beside another, so that a whole core is none of the answers.

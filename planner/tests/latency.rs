@@ -27,7 +27,7 @@ fn and_manager(latency: Latency, loss: Duration, usual: Duration, late: Duration
     let (period, budget) = (Duration::from_ms(5), Duration::from_ms(1));
     let load = Stress::Quiet;
     let behind = Behind { loss, usual, late };
-    let run = ManagerRun { core: 1, load, budget, period, periods: 2000, behind, steal: None };
+    let run = ManagerRun { core: 1, load, budget, period, periods: 2000, cost: None, behind, steal: None };
     Latency { manager: vec![run], ..latency }
 }
 

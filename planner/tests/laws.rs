@@ -145,6 +145,7 @@ fn every_plan_keeps_the_laws_and_every_advice_makes_the_witness_fit() {
                     | Cause::Discord(_)
                     | Cause::Apart { .. }
                     | Cause::AtWorst(_)
+                    | Cause::Upkeep { .. }
                     | Cause::Servers { .. } => {
                         unreachable!("all here are promised as-if-alone")
                     }

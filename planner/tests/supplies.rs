@@ -7,14 +7,18 @@ mod common;
 
 use advice::assert_helps;
 use common::{as_if_alone, leftovers, of, plan, site, supply, task};
-use giusto_model::{Backend, Bandwidth, Duration, Interface, Plan, Promise, ServerKind, ServicePlan, Site, Task};
-use giusto_planner::{Cause, Facts, NearestFit, NoSupply, Refusal};
+use giusto_model::{
+    Backend, Bandwidth, Duration, Interface, ManagerLatency, Plan, Promise, ServerKind, ServicePlan, Site, Task,
+};
+use giusto_planner::{basis, site_basis, Cause, Facts, NearestFit, NoSupply, Refusal};
 use giusto_policy::Order;
 use giusto_simulator::{simulate, Error, Execution, Guest, Observer, ServerSpec, Sporadic, System, Workload};
+use giusto_verify::check_site;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 fn on_grid(kind: ServerKind) -> bool {
     kind != ServerKind::ConstantBandwidth && kind != ServerKind::Sporadic
@@ -195,6 +199,79 @@ fn a_manager_is_never_given_more_servers_than_it_keeps() {
     );
 }
 
+/// What the manager takes of a core for all periods of these servers, at `each`.
+fn upkeep(each: Duration, here: &[&ServicePlan]) -> f64 {
+    here.iter().map(|service| each.ns() as f64 / service.server.period.ns() as f64).sum()
+}
+
+#[test]
+fn a_manager_has_the_time_for_all_periods_of_its_servers() {
+    let us = Duration::from_us;
+    let (mut more, mut refused) = (0, 0);
+    for (keep_free, cores, count, period) in [
+        ("0%", &[1][..], 4, 5), // 45 us each: 3.6 %, of 2 %
+        ("5%", &[1], 7, 5),     // 6.3 %, of 7 %
+        ("5%", &[1], 8, 5),
+        ("5%", &[1, 2], 14, 5),
+        ("5%", &[1, 2], 15, 5),
+        ("1%", &[1, 2], 8, 10),
+        ("0%", &[1], 4, 10),
+    ] {
+        let service = |number: u32| format!("  s{number}: {{start: [sleep], promise: {{supply: 100us/{period}ms}}}}\n");
+        let text = format!(
+            "giusto: 1\nhosts: {{h: {{cores: {cores:?}, keep-free: {keep_free}}}}}\nservices:\n{}",
+            (0..count).map(service).collect::<String>()
+        );
+        let site = giusto_site::parse("site.yaml", &text).unwrap();
+        let facts = Facts { insist: Some(Backend::Manager), ..Facts::typical(cores.to_vec()) };
+        let room = (0.02 + site.hosts[0].keep_free.as_f64()) / (0.045 / f64::from(period));
+        let fits = cores.len() as f64 * (room + 1e-9).floor();
+        match plan(&site, &facts) {
+            Ok(mut plan) => {
+                plan.basis = Some(basis(&plan, site_basis(Path::new("/site.yaml"), text.as_bytes()), &facts));
+                assert!(f64::from(count) <= fits, "{count} fit, {fits} may");
+                for told in &plan.hosts[0].admission {
+                    let here: Vec<_> = plan.services.iter().filter(|service| service.core == told.core).collect();
+                    let takes = upkeep(us(45), &here);
+                    assert_eq!(told.upkeep.is_some(), takes > 0.02, "told where it is more than what any takes");
+                    assert!((told.upkeep.unwrap_or(told.cost).as_f64() - takes.max(0.02)).abs() < 1e-9);
+                    more += usize::from(told.upkeep.is_some());
+                }
+                check_site(&plan, &site, text.as_bytes()).unwrap();
+                for forged in [None, Some(Bandwidth::new(1, 50).unwrap()), Some(Bandwidth::new(9, 100).unwrap())] {
+                    let mut plan = plan.clone();
+                    if plan.hosts[0].admission[0].upkeep.is_some() {
+                        plan.hosts[0].admission[0].upkeep = forged;
+                        assert!(check_site(&plan, &site, text.as_bytes()).is_err(), "{forged:?}");
+                    }
+                }
+            }
+            Err(Refusal::DoesNotFit(witness)) => {
+                assert!(matches!(witness.cause, Cause::Upkeep { .. }), "{witness}");
+                assert!(f64::from(count) > fits, "{count} do not fit, {fits} may: {witness}");
+                refused += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(more > 2 && refused > 2, "{more} {refused}");
+}
+
+#[test]
+fn the_managers_shortest_period_is_that_at_which_it_was_measured_to_be_cheap() {
+    let us = Duration::from_us;
+    let site = site(&[1], vec![supply("fast", &["200us/1ms"], None)]);
+    let with = |cost: Option<Duration>| {
+        let manager = Some(ManagerLatency { loss: us(20), late: us(100), periods: 600, cost });
+        plan(&site, &Facts { manager, ..Facts::typical(vec![1]) })
+    };
+    assert_eq!(with(Some(us(50))).unwrap().services[0].server.period, Duration::from_ms(1));
+    for (cost, from) in [(None, "5 ms"), (Some(us(51)), "1.1 ms"), (Some(us(1000)), "10 ms")] {
+        let why = with(cost).unwrap_err().to_string();
+        assert!(why.contains(&format!("not manager: it keeps periods from {from} to 4 s")), "{why}");
+    }
+}
+
 /// One core, nothing kept free, reserved as far as whole milliseconds go.
 fn full_core(rng: &mut StdRng) -> Site {
     // Beside a deferrable server a core is seldom reserved to the end.
@@ -334,7 +411,10 @@ fn under_the_policy_core_every_supply_is_kept_and_no_leftover_waits_longer_than_
     let mut kinds = HashMap::new();
     for _ in 0..8000 {
         let site = full_core(&mut rng);
-        let Ok(plan) = plan(&site, &Facts { manager_cost: Bandwidth::ZERO, ..Facts::typical(vec![1]) }) else {
+        let Ok(plan) = plan(
+            &site,
+            &Facts { manager_cost: Bandwidth::ZERO, period_cost: Duration::ZERO, ..Facts::typical(vec![1]) },
+        ) else {
             continue;
         };
         shared += usize::from(plan.services.len() > 1);

@@ -5,8 +5,7 @@
 
 use super::host::one_host;
 use super::index::{Bound, Index};
-use super::room::{Asked, Room};
-use crate::backend::most_of_a_core;
+use super::room::{most, Asked, Room};
 use crate::candidates::candidates;
 use crate::facts::Facts;
 use crate::host::{OneHost, Placed};
@@ -243,7 +242,7 @@ impl<'a> Chooser<'a> {
         let on = self.on(host, vec![&self.site.services[place]]);
         let asked = Rc::new(match self.site.modes {
             Some(_) => Asked::Other,
-            None => Asked::of(on.services[0], candidates(&on, 0, Company::Beside)),
+            None => Asked::of(on.services[0], candidates(&on, 0, Company::Beside), on.facts),
         });
         self.asks.insert(key, asked.clone());
         asked
@@ -278,7 +277,9 @@ impl<'a> Chooser<'a> {
             order.sort_by_cached_key(|&index| {
                 let name = &self.site.services[index].name;
                 !match &*self.asked(0, index) {
-                    Asked::Servers(_, all) => now.covers(name, all, Bandwidth::ZERO),
+                    Asked::Servers(_, all) => {
+                        now.covers(name, &all.iter().map(|own| own.reserved).collect::<Vec<_>>(), Bandwidth::ZERO)
+                    }
                     Asked::Floor(floor) => now.covers(name, &[], *floor),
                     Asked::Cores(_) | Asked::Other => now.covers(name, &[], Bandwidth::ZERO),
                 }
@@ -295,7 +296,7 @@ impl<'a> Chooser<'a> {
     /// Counts a service in on a host.
     fn take(&mut self, host: usize, place: usize) {
         let asked = self.asked(host, place);
-        let most = |backend| most_of_a_core(&self.site.hosts[host], &self.stock[host], backend).0;
+        let most = most(&self.site.hosts[host], &self.stock[host]);
         let now = self.now.cores(&self.site.hosts[host].name, &self.site.services[place].name);
         self.tally.rooms[host].take(&asked, place, &most, &now);
         if let Some((backend, index)) = &mut self.index {
@@ -317,7 +318,7 @@ impl<'a> Chooser<'a> {
                 (*backend, index)
             });
             if let Some(own) = all.first().filter(|_| of == backend) {
-                return index.next(start, (Reverse(*own), place));
+                return index.next(start, (Reverse(own.reserved), place), own.upkeep);
             }
         }
         (start..hosts).find(|&host| self.tally.closed[host].is_none())
@@ -343,7 +344,7 @@ impl<'a> Chooser<'a> {
     /// Of the largest server of a service beside others, on the first host; `else_` where that does not decide.
     fn beside(&mut self, place: usize, else_: Bandwidth) -> Bandwidth {
         match &*self.asked(0, place) {
-            Asked::Servers(_, all) => all.first().copied().unwrap_or(else_),
+            Asked::Servers(_, all) => all.first().map_or(else_, |own| own.reserved),
             _ => else_,
         }
     }
@@ -411,13 +412,13 @@ impl<'a> Chooser<'a> {
 
     fn refuses(&mut self, host: usize, place: usize) -> bool {
         let asked = self.asked(host, place);
-        let most = |backend| most_of_a_core(&self.site.hosts[host], &self.stock[host], backend).0;
+        let most = most(&self.site.hosts[host], &self.stock[host]);
         self.tally.rooms[host].refuses(&asked, place, &most)
     }
 
     fn accepts(&mut self, host: usize, place: usize) -> bool {
         let asked = self.asked(host, place);
-        let most = |backend| most_of_a_core(&self.site.hosts[host], &self.stock[host], backend).0;
+        let most = most(&self.site.hosts[host], &self.stock[host]);
         self.tally.rooms[host].accepts(&asked, place, &most)
     }
 

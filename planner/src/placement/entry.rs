@@ -39,7 +39,11 @@ pub(super) fn place(
     let others: Vec<String> =
         core.on.iter().filter(|&&other| other != index).map(|&other| entries[other].to_string()).collect();
     let others = if others.is_empty() { "alone on it".into() } else { format!("beside {}", others.join(", ")) };
-    let together = format!("{others}: {} of at most {} ({limit})", share(used), share(most));
+    let upkeep = core.on.iter().map(|&at| entries[at].upkeep(facts)).try_fold(Bandwidth::ZERO, Bandwidth::add_up);
+    let upkeep = upkeep.filter(|upkeep| *upkeep > cost(chosen.backend, facts)).map_or(String::new(), |upkeep| {
+        format!("; for their periods the manager takes up to {}, which is within what is kept free", share(upkeep))
+    });
+    let together = format!("{others}: {} of at most {} ({limit}){upkeep}", share(used), share(most));
     let core_reason = reason(
         "core",
         core.id,

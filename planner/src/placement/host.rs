@@ -2,7 +2,7 @@
 
 use super::cores::supplies;
 use super::park;
-use crate::backend::{cost, most_of_a_core};
+use crate::backend::{cost, most_of_a_core, upkeep};
 use crate::critical;
 use crate::facts::Facts;
 use crate::host::{OneHost, Placed, Supplied};
@@ -59,7 +59,7 @@ pub(crate) fn one_host<'a>(on: &OneHost<'a>, size: Size<'_, 'a>) -> Result<Place
     placed.extend(supplied.iter().map(|(_, one)| (one.order, one.plan.clone())));
     placed.sort_by_key(|(order, _)| *order);
     let services: Vec<ServicePlan> = placed.into_iter().map(|(_, plan)| plan).collect();
-    let admission = admission(on, &services, policy);
+    let admission = admission(on, &services, &supplied, policy);
     park::fewest(on, &services, &mut |open| {
         let leftovers = leftovers(on, open, &services, &admission)?;
         let parked = host.cores.iter().copied().filter(|core| !open.contains(core)).collect();
@@ -89,7 +89,12 @@ fn own_cores(on: &OneHost, names: &[(&str, Option<u32>)]) -> Vec<u32> {
 }
 
 /// For each core with reservations what proves that they fit together.
-fn admission(on: &OneHost, services: &[ServicePlan], policy: Option<ChangePolicy>) -> Vec<Admission> {
+fn admission(
+    on: &OneHost,
+    services: &[ServicePlan],
+    supplied: &[(String, Supplied)],
+    policy: Option<ChangePolicy>,
+) -> Vec<Admission> {
     let (host, facts) = (on.host, on.facts);
     let core = |&core: &u32| {
         let one = services.iter().find(|service| service.core == core)?;
@@ -99,7 +104,16 @@ fn admission(on: &OneHost, services: &[ServicePlan], policy: Option<ChangePolicy
         let here = services.iter().filter(|service| service.core == core);
         let x = critical::x(here.clone(), most);
         let boost = boost(on, policy, here.map(|service| (service.name.as_str(), service.vcpu)));
-        Some(Admission { core, backend: one.backend, cost, reserved, most, boost, x })
+        let shortest = |plan: &ServicePlan| {
+            let own = supplied.iter().filter(|(name, one)| *name == plan.name && one.plan.vcpu == plan.vcpu);
+            let of_modes = own.flat_map(|(_, one)| &one.locals).map(|(server, _)| server.period);
+            of_modes.chain([plan.server.period]).min().unwrap_or(plan.server.period)
+        };
+        let each = services.iter().filter(|service| service.core == core);
+        let each = each.map(|plan| upkeep(plan.backend, shortest(plan), facts));
+        let all = each.fold(Bandwidth::ZERO, |all, own| all.add_up(own).unwrap_or(Bandwidth::ONE));
+        let upkeep = Some(all).filter(|all| *all > cost);
+        Some(Admission { core, backend: one.backend, cost, upkeep, reserved, most, boost, x })
     };
     host.cores.iter().filter_map(core).collect()
 }

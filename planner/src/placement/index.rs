@@ -11,18 +11,18 @@ pub(super) type Turn = (Reverse<Bandwidth>, usize);
 pub(super) enum Bound {
     /// It takes none.
     Closed,
-    /// One server more, whose turn is after `last`, surely has no place if it is larger than `largest`. Before `last` all are
-    /// placed anew, so it may have one.
-    Up { largest: Bandwidth, last: Turn },
+    /// One server more, whose turn is after `last`, surely has no place if it is larger than `largest`, or if its manager needs
+    /// more than `upkeep` for it. Before `last` all are placed anew, so it may have one.
+    Up { largest: Bandwidth, upkeep: Bandwidth, last: Turn },
     /// It may take any.
     Open,
 }
 
 impl Bound {
-    fn may(self, turn: Turn) -> bool {
+    fn may(self, turn: Turn, needs: Bandwidth) -> bool {
         match self {
             Bound::Closed => false,
-            Bound::Up { largest, last } => turn.0 .0 <= largest || turn < last,
+            Bound::Up { largest, upkeep, last } => turn.0 .0 <= largest && needs <= upkeep || turn < last,
             Bound::Open => true,
         }
     }
@@ -32,8 +32,8 @@ impl Bound {
         match (self, other) {
             (Bound::Open, _) | (_, Bound::Open) => Bound::Open,
             (Bound::Closed, known) | (known, Bound::Closed) => known,
-            (Bound::Up { largest: a, last: b }, Bound::Up { largest: c, last: d }) => {
-                Bound::Up { largest: a.max(c), last: b.max(d) }
+            (Bound::Up { largest: a, upkeep: b, last: c }, Bound::Up { largest: d, upkeep: e, last: f }) => {
+                Bound::Up { largest: a.max(d), upkeep: b.max(e), last: c.max(f) }
             }
         }
     }
@@ -65,23 +65,23 @@ impl Index {
         }
     }
 
-    /// The first host from `start` on that may take a server whose turn this is. O(log hosts) where servers come in their turns;
-    /// O(hosts) at worst.
-    pub(super) fn next(&self, start: usize, turn: Turn) -> Option<usize> {
-        self.below(1, self.leaves, start, turn)
+    /// The first host from `start` on that may take a server whose turn this is, for which its manager `needs` so much. O(log
+    /// hosts) where servers come in their turns; O(hosts) at worst.
+    pub(super) fn next(&self, start: usize, turn: Turn, needs: Bandwidth) -> Option<usize> {
+        self.below(1, self.leaves, start, (turn, needs))
     }
 
     /// Among the `width` leaves below `node`, `start` of which are passed over.
-    fn below(&self, node: usize, width: usize, start: usize, turn: Turn) -> Option<usize> {
-        if start >= width || !self.nodes[node].may(turn) {
+    fn below(&self, node: usize, width: usize, start: usize, own: (Turn, Bandwidth)) -> Option<usize> {
+        if start >= width || !self.nodes[node].may(own.0, own.1) {
             return None;
         }
         if width == 1 {
             return Some(node - self.leaves);
         }
         let half = width / 2;
-        let left = self.below(2 * node, half, start, turn);
-        left.or_else(|| self.below(2 * node + 1, half, start.saturating_sub(half), turn))
+        let left = self.below(2 * node, half, start, own);
+        left.or_else(|| self.below(2 * node + 1, half, start.saturating_sub(half), own))
     }
 }
 
@@ -109,13 +109,14 @@ mod tests {
                 let bound = match draw(40) {
                     0 => Bound::Open,
                     1..4 => Bound::Closed,
-                    _ => Bound::Up { largest: share(draw(10)), last: turn(&mut draw) },
+                    _ => Bound::Up { largest: share(draw(10)), upkeep: share(draw(10)), last: turn(&mut draw) },
                 };
                 index.set(host, bound);
                 all[host] = bound;
                 let (start, next) = (usize::try_from(draw(hosts as u64 + 1)).unwrap(), turn(&mut draw));
-                let expected = (start..hosts).find(|&host| all[host].may(next));
-                assert_eq!(index.next(start, next), expected);
+                let needs = share(draw(8));
+                let expected = (start..hosts).find(|&host| all[host].may(next, needs));
+                assert_eq!(index.next(start, next, needs), expected);
                 *if expected.is_some() { &mut found } else { &mut none } += 1;
             }
         }

@@ -1,10 +1,12 @@
 //! Whether a host may have room for a service, told without planning the host.
 
 use super::index::Bound;
+use crate::backend::{most_of_a_core, most_upkeep};
 use crate::candidates::Candidate;
+use crate::facts::Facts;
 use crate::promises::{self, Asks};
 use crate::refusal::Refusal;
-use giusto_model::{Backend, Bandwidth, Service};
+use giusto_model::{Backend, Bandwidth, Host, Service};
 use std::cmp::Reverse;
 
 /// What a service asks of the cores of a host, beside others.
@@ -12,16 +14,24 @@ pub(super) enum Asked {
     /// So many to itself.
     Cores(u32),
     /// Servers under a backend, largest first.
-    Servers(Backend, Vec<Bandwidth>),
+    Servers(Backend, Vec<Size>),
     /// A floor of what is left.
     Floor(Bandwidth),
     /// More than bandwidths decides.
     Other,
 }
 
+/// What a server takes of a core.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    pub(super) reserved: Bandwidth,
+    /// Its manager's time.
+    pub(super) upkeep: Bandwidth,
+}
+
 impl Asked {
     /// `beside` are its servers beside others.
-    pub(super) fn of(service: &Service, beside: Result<Vec<Candidate>, Refusal>) -> Asked {
+    pub(super) fn of(service: &Service, beside: Result<Vec<Candidate>, Refusal>, facts: &Facts) -> Asked {
         match promises::of(&service.promise).asks(service) {
             Asks::Cores(own) => return Asked::Cores(own),
             Asks::Rest(floor) => return Asked::Floor(floor),
@@ -38,7 +48,8 @@ impl Asked {
             return Asked::Other;
         }
         all.sort_by_key(|one| Reverse(one.largest()));
-        Asked::Servers(backend, all.iter().map(Candidate::largest).collect())
+        let size = |one: &Candidate| Size { reserved: one.largest(), upkeep: one.upkeep(facts) };
+        Asked::Servers(backend, all.iter().map(size).collect())
     }
 }
 
@@ -49,10 +60,10 @@ impl Asked {
 pub(super) struct Room {
     /// Cores that no as-if-alone service has to itself.
     shared: Vec<u32>,
-    /// The backend of all servers, and what of a core may be reserved under it.
-    under: Option<(Backend, Bandwidth)>,
-    /// Bandwidths with the places of their services, largest first.
-    servers: Vec<(Bandwidth, usize)>,
+    /// The backend of all servers, and what they may take of a core under it.
+    under: Option<(Backend, Size)>,
+    /// Sizes with the places of their services, largest first.
+    servers: Vec<(Size, usize)>,
     cores: Vec<Core>,
     has_floors: bool,
     /// Whether one asks for [`Asked::Other`], or for another backend: then nothing can be told.
@@ -67,13 +78,22 @@ pub(super) struct Room {
 struct Core {
     id: u32,
     used: Bandwidth,
+    upkeep: Bandwidth,
     /// The most that is left, where it can be told exactly: compared before anything is added up.
     left: Option<Bandwidth>,
     services: Vec<usize>,
 }
 
-/// Of a core under a backend this may be reserved.
-type Most<'m> = &'m dyn Fn(Backend) -> Bandwidth;
+/// Of a core under a backend servers may take this.
+type Most<'m> = &'m dyn Fn(Backend) -> Size;
+
+/// The [`Most`] of a host.
+pub(super) fn most<'m>(host: &'m Host, facts: &'m Facts) -> impl Fn(Backend) -> Size + 'm {
+    |backend| Size {
+        reserved: most_of_a_core(host, facts, backend).0,
+        upkeep: most_upkeep(host.keep_free, backend, facts),
+    }
+}
 
 impl Room {
     /// Of a host with these cores.
@@ -99,12 +119,12 @@ impl Room {
             Asked::Floor(floor) => self.left.is_some_and(|left| *floor > left),
             Asked::Servers(backend, more) => {
                 let Some((_, most)) = self.together(*backend, most) else { return false };
-                let more_than = |left: Bandwidth| more.iter().any(|own| *own > left);
+                let more_than = |left: Bandwidth| more.iter().any(|own| own.reserved > left);
                 if self.has_floors && self.left.is_some_and(more_than) {
                     return true;
                 }
                 match more.as_slice() {
-                    [one] if self.comes_last(*one, place) => {
+                    [one] if self.comes_last(one.reserved, place) => {
                         !self.cores.iter().any(|core| with(core, *one, *backend, most).is_some())
                     }
                     _ => self.pack((*backend, most), more, place, &[]).is_none(),
@@ -118,7 +138,7 @@ impl Room {
         if self.other || self.under.is_some_and(|(other, _)| other != backend) {
             return Bound::Open;
         }
-        let Some(&(own, place)) = self.servers.last() else {
+        let (Some(&(least, place)), Some((_, most))) = (self.servers.last(), self.under) else {
             return if self.shared.is_empty() { Bound::Closed } else { Bound::Open };
         };
         // A core that was taken since by a service of its own makes all others be placed anew.
@@ -126,8 +146,10 @@ impl Room {
             return Bound::Open;
         }
         let free = self.cores.iter().filter(|core| core.services.len() < backend.abilities().servers);
-        let largest = free.filter_map(|core| core.left).max().unwrap_or(Bandwidth::ZERO);
-        Bound::Up { largest, last: (Reverse(own), place) }
+        let upkeep = free.clone().filter_map(|core| most.upkeep.checked_sub(core.upkeep)).max();
+        let largest = free.filter_map(|core| core.left).max();
+        let [largest, upkeep] = [largest, upkeep].map(|left| left.unwrap_or(Bandwidth::ZERO));
+        Bound::Up { largest, upkeep, last: (Reverse(least.reserved), place) }
     }
 
     /// Whether the host surely has room for the service that asks this: bandwidths alone decide, and no floor has to be left.
@@ -166,7 +188,7 @@ impl Room {
                 self.cores = self.pack(under, more, place, now).unwrap_or_default();
                 self.under = Some(under);
                 self.servers.extend(more.iter().map(|own| (*own, place)));
-                self.servers.sort_by_key(|(own, place)| (Reverse(*own), *place));
+                self.servers.sort_by_key(|(own, place)| (Reverse(own.reserved), *place));
             }
         }
     }
@@ -180,7 +202,7 @@ impl Room {
     }
 
     /// The backend, unless there are servers under another one.
-    fn together(&self, backend: Backend, most: Most<'_>) -> Option<(Backend, Bandwidth)> {
+    fn together(&self, backend: Backend, most: Most<'_>) -> Option<(Backend, Size)> {
         match self.under {
             Some(under) => (under.0 == backend).then_some(under),
             None => Some((backend, most(backend))),
@@ -189,33 +211,28 @@ impl Room {
 
     /// Whether a server is placed after all that are there.
     fn comes_last(&self, own: Bandwidth, place: usize) -> bool {
-        let last = self.servers.last().is_some_and(|&(least, of)| (Reverse(least), of) < (Reverse(own), place));
+        let last =
+            self.servers.last().is_some_and(|(least, of)| (Reverse(least.reserved), *of) < (Reverse(own), place));
         last && self.cores.len() == self.shared.len()
     }
 
     /// The cores with `more`, largest first, on the cores that they have `now`; `None`: they do not take all.
-    fn pack(
-        &self,
-        (backend, most): (Backend, Bandwidth),
-        more: &[Bandwidth],
-        place: usize,
-        now: &[u32],
-    ) -> Option<Vec<Core>> {
-        let last = self.stays || more.iter().all(|own| self.comes_last(*own, place));
+    fn pack(&self, (backend, most): (Backend, Size), more: &[Size], place: usize, now: &[u32]) -> Option<Vec<Core>> {
+        let last = self.stays || more.iter().all(|own| self.comes_last(own.reserved, place));
         let more = more.iter().map(|own| (*own, place));
         let (mut cores, mut all) = match last {
             true => (self.cores.clone(), more.collect()),
             false => (empty(&self.shared), self.servers.iter().copied().chain(more).collect::<Vec<_>>()),
         };
-        all.sort_by_key(|(own, place)| (Reverse(*own), *place));
+        all.sort_by_key(|(own, place)| (Reverse(own.reserved), *place));
         for (number, (own, place)) in all.into_iter().enumerate() {
             let free = |core: &Core| with(core, own, backend, most).is_some();
             let now = now.get(number).filter(|_| self.stays);
             let stays = cores.iter().position(|core| Some(&core.id) == now && free(core));
             let apart = || cores.iter().position(|core| !core.services.contains(&place) && free(core));
             let at = stays.or_else(apart).or_else(|| cores.iter().position(free))?;
-            let used = with(&cores[at], own, backend, most)?;
-            (cores[at].used, cores[at].left) = (used, most.checked_sub(used));
+            let (used, upkeep) = with(&cores[at], own, backend, most)?;
+            (cores[at].used, cores[at].upkeep, cores[at].left) = (used, upkeep, most.reserved.checked_sub(used));
             cores[at].services.push(place);
         }
         Some(cores)
@@ -223,13 +240,16 @@ impl Room {
 }
 
 fn empty(cores: &[u32]) -> Vec<Core> {
-    cores.iter().map(|&id| Core { id, used: Bandwidth::ZERO, left: None, services: Vec::new() }).collect()
+    let zero = Bandwidth::ZERO;
+    cores.iter().map(|&id| Core { id, used: zero, upkeep: zero, left: None, services: Vec::new() }).collect()
 }
 
-/// What is used of a core with one server more, if there is room for it.
-fn with(core: &Core, own: Bandwidth, backend: Backend, most: Bandwidth) -> Option<Bandwidth> {
-    if core.services.len() >= backend.abilities().servers || core.left.is_some_and(|left| own > left) {
+/// What is used of a core with one server more, and what its manager takes of it, if there is room for both.
+fn with(core: &Core, own: Size, backend: Backend, most: Size) -> Option<(Bandwidth, Bandwidth)> {
+    if core.services.len() >= backend.abilities().servers || core.left.is_some_and(|left| own.reserved > left) {
         return None;
     }
-    core.used.add_up(own).filter(|used| *used <= most && *used < Bandwidth::ONE)
+    let used = core.used.add_up(own.reserved).filter(|used| *used <= most.reserved && *used < Bandwidth::ONE)?;
+    let upkeep = core.upkeep.add_up(own.upkeep).filter(|upkeep| *upkeep <= most.upkeep)?;
+    Some((used, upkeep))
 }

@@ -6,7 +6,7 @@ use crate::promises::every_deadline::Shortage;
 use crate::promises::leftovers::Floors;
 use crate::promises::percentiles::Miss;
 use crate::promises::supply::NoSupply;
-use crate::words::time;
+use crate::words::{share, time};
 use giusto_analysis::admission::Window;
 use giusto_model::{Backend, Bandwidth, Duration, Interface};
 use std::fmt;
@@ -39,6 +39,15 @@ pub enum Cause {
     },
     /// No core has room for a supply whose manager does not keep as many servers as it can ([`Backend::MANAGED`]).
     Servers {
+        /// Cores that no as-if-alone service has to itself.
+        cores: usize,
+    },
+    /// No core has room for a server whose manager has the time for one more of such a period.
+    Upkeep {
+        /// What it would take for the periods of all servers, where that is least.
+        needs: Bandwidth,
+        /// What reservations never get of a core.
+        has: Bandwidth,
         /// Cores that no as-if-alone service has to itself.
         cores: usize,
     },
@@ -95,6 +104,7 @@ impl Cause {
                 let over = window.demand.checked_sub(window.supply);
                 over.and_then(|over| Bandwidth::of(over, window.at))
             }
+            Cause::Upkeep { needs, has, .. } => needs.checked_sub(*has),
             Cause::Servers { .. } | Cause::Discord(_) | Cause::Apart { .. } => {
                 Bandwidth::new(1, Backend::MANAGED as u64)
             }
@@ -133,6 +143,14 @@ impl fmt::Display for Cause {
                 write!(
                     f,
                     "a manager keeps {most} servers at most, and {cores} with room for its supply has {most} already"
+                )
+            }
+            Cause::Upkeep { needs, has, cores } => {
+                let cores = if *cores == 1 { "the one core" } else { "every core" };
+                let (needs, has) = (share(*needs), share(*has));
+                write!(
+                    f,
+                    "the manager itself would take {needs} of {cores} with room for it, as it works in each period of each                      server, and {has} is kept from reservations: longer periods, or a larger keep-free"
                 )
             }
             Cause::Mode { mode, local, cause } => {

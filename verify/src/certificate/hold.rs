@@ -57,7 +57,7 @@ pub(super) fn busy(here: &[&ServicePlan], told: &Admission) -> Option<Exact> {
     if let ([one], None) = (here, told.boost) {
         return Some(whole(one.hold.enforced.ns().into()));
     }
-    let taken = share(told.reserved) + share(told.cost);
+    let taken = share(told.reserved) + share(told.upkeep.unwrap_or(told.cost));
     let rest = (taken < whole(1)).then(|| whole(1) - taken)?;
     let usual = |entry: &&ServicePlan| match entry.server.kind.renewal() {
         Renewal::Steady | Renewal::Parts => u128::from(entry.server.budget.ns()),

@@ -1,8 +1,9 @@
 //! What of a machine every certificate has to do without, as it was measured: budgets that lack some of their time, supplies that
 //! come late, what the manager takes. These numbers are the checker's own, not those that a plan claims.
 
-use super::super::assumed::{LATENESS, LOSS, MANAGER};
+use super::super::assumed::{LATENESS, LOSS, MANAGER, UPKEEP};
 use super::super::broken::Broken;
+use super::super::exact::{of, share, Exact};
 use giusto_model::{
     Admission, Backend, Bandwidth, Certificate, Duration, HostPlan, LocalProof, MachineBasis, ManagerLatency, Plan,
     RestsOn, Server, ServicePlan, Task,
@@ -16,7 +17,10 @@ pub(super) fn check(plan: &Plan) -> Result<(), Broken> {
         };
         let modes = plan.modes.iter().filter(|modes| modes.on == host.name).flat_map(|modes| &modes.modes);
         let admissions = host.admission.iter().chain(modes.flat_map(|mode| &mode.admission));
-        admissions.into_iter().try_for_each(|told| core(told, host, machine))?;
+        admissions.into_iter().try_for_each(|told| {
+            core(told, host, machine)?;
+            upkeep(told, host, plan).map_err(|broken| Broken { core: Some(told.core), ..broken })
+        })?;
         for entry in plan.services.iter().filter(|entry| entry.on == host.name) {
             let own = (!nothing(&entry.tasks, &entry.certificate)).then_some((entry.server, &entry.certificate));
             let all = own.into_iter().chain(locals(plan, entry)).chain(worst(entry));
@@ -40,6 +44,30 @@ fn core(told: &Admission, host: &HostPlan, machine: &MachineBasis) -> Result<(),
             at("what the kernel admits of a core, at most", machine.deadline_bandwidth_cap, told.most)
         }
         _ => Ok(()),
+    }
+}
+
+/// The manager has the time for all periods of its servers, in whatever modes: no more than reservations do not get.
+fn upkeep(told: &Admission, host: &HostPlan, plan: &Plan) -> Result<(), Broken> {
+    let (cost, kept) = (share(told.cost), share(told.cost) + share(host.keep_free));
+    let claimed = told.upkeep.map_or(cost.clone(), share);
+    if told.backend.abilities().own_thread {
+        let measured = host.latency.as_ref().and_then(|latency| latency.manager?.cost);
+        let here = plan.services.iter().filter(|entry| entry.on == host.name && entry.core == told.core);
+        let each = here.filter_map(|entry| {
+            let modes = locals(plan, entry).map(|(server, _)| server.period);
+            of(measured.unwrap_or(UPKEEP), modes.chain([entry.server.period]).min()?)
+        });
+        let needed: Exact = each.sum();
+        if needed > claimed {
+            return Err(Broken::new("what the manager takes for all periods of its servers", needed, claimed));
+        }
+    }
+    match told.upkeep.is_none() || claimed > cost && claimed <= kept {
+        true => Ok(()),
+        false => {
+            Err(Broken::new("what it takes for periods: more than 'cost', and what reservations leave", kept, claimed))
+        }
     }
 }
 
