@@ -3,6 +3,7 @@
 Law by law: exit codes and texts, goldens of the papers, examples in every verb's help, a trial around a real Redis that
 leaves the host as it was, also after kill -9. Only the standard library and the release build are used.
 """
+import hashlib
 import json
 import os
 import re
@@ -185,6 +186,37 @@ class SeveralHosts(unittest.TestCase):
                                   cwd=ROOT, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(f"start {name}:", done.stdout)
+
+
+class VeryMany(unittest.TestCase):
+    def test_reasons_of_a_plan_of_very_many_services_are_told_by_planning_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site, plan = Path(folder) / "site.yaml", Path(folder) / "plan.json"
+            hosts = "".join(f"  h{nth}: {{cores: 0-7}}\n" for nth in range(60))
+            services = "".join(f"  s{nth}: {{start: [sleep], promise: {{supply: 1ms/{40 + nth % 3}ms}}}}\n" for nth in range(5000))
+            rest = "  rest: {start: [sleep], promise: leftovers}\n"
+            text = f"giusto: 1\nhosts:\n{hosts}services:\n{services}{rest}"
+            site.write_text(text)
+            run("plan", site, "--out", plan)
+            told = json.loads(plan.read_text())
+            self.assertFalse([one for one in told["services"] + told["leftovers"] if one["reasons"]])
+            run("check", site, "--certificate", plan)
+            for name in ("s4999", "rest"):
+                out, err = run("explain", name, "--plan", plan)
+                self.assertIn("is planned again", err)
+                self.assertIn("where it is now", out)
+            out, _ = run("explain", "s4999", "--plan", plan, "--json")
+            own = json.loads(out)
+            self.assertEqual(own | {"reasons": []}, next(one for one in told["services"] if one["name"] == "s4999"))
+            site.write_text(text + "# another\n")
+            _, err = run("explain", "s7", "--plan", plan, code=2)
+            self.assertIn("is not what it was made from any more; 'giusto explain s7 --site SITE' plans and tells them", err)
+            other = text.replace("1ms/41ms", "1ms/40ms")
+            site.write_text(other)
+            digest = hashlib.sha256(other.encode()).hexdigest()
+            plan.write_text(re.sub(r'"sha256": "[0-9a-f]+"', f'"sha256": "{digest}"', plan.read_text()))
+            _, err = run("explain", "s1", "--plan", plan, code=2)
+            self.assertIn("what is planned of it here and now is not the same", err)
 
 
 class Help(unittest.TestCase):

@@ -250,7 +250,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
                 "there is no {shown}; make it with 'giusto plan SITE --out {shown}', or name a site with --site"
             )));
         }
-        None => giusto_planner::read(&plan_file)?,
+        None => giusto_planner::read(&plan_file).map_err(Failure::from).and_then(|plan| told(plan, args))?,
     };
     let text = giusto_planner::explain(&plan, &args.name)?;
     if args.json {
@@ -273,6 +273,35 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     }
     table::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A plan of very many services is written without their reasons: those of the one that is asked for, by planning its site again.
+fn told(mut plan: Plan, args: &ExplainArgs) -> Result<Plan, Failure> {
+    let reasons = plan.services.iter().map(|one| (&one.name, &one.reasons));
+    let reasons = reasons.chain(plan.leftovers.iter().map(|one| (&one.name, &one.reasons)));
+    let is_told = reasons.into_iter().all(|(name, reasons)| *name != args.name || !reasons.is_empty());
+    let Some(basis) = plan.basis.as_ref().filter(|_| !is_told) else { return Ok(plan) };
+    let file = Path::new(&basis.site.file);
+    let elsewhere = |why: &dyn std::fmt::Display| {
+        let how = format!("'giusto explain {} --site SITE' plans and tells them", args.name);
+        Failure::input(format!("the plan is without the reasons of its many services, and {why}; {how}"))
+    };
+    let text = giusto_site::text(file).map_err(|why| elsewhere(&why))?;
+    if giusto_planner::site_basis(file, text.as_bytes()) != basis.site {
+        return Err(elsewhere(&format!("{} is not what it was made from any more", file.display())));
+    }
+    crate::tell::tell(format_args!(
+        "{} is planned again, as the plan is without the reasons of its many services",
+        file.display()
+    ));
+    let read = giusto_site::parse(&basis.site.file, &text)?;
+    let facts = Facts { placed: Placements::of(&plan), ..facts(&read, &Asked::default())? };
+    let site = measured(&read, &args.profiles.folder, &facts)?;
+    let again = giusto_planner::plan(&site, &facts).map_err(|refusal| Failure::of_site(refusal, file))?;
+    match giusto_planner::with_reasons(&mut plan, &again, &args.name) {
+        true => Ok(plan),
+        false => Err(elsewhere(&"what is planned of it here and now is not the same")),
+    }
 }
 
 /// A line a service; with several hosts under the host's own.

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::promises;
-use giusto_model::{Plan, ServicePlan, PLAN_VERSION};
+use giusto_model::{LeftoverPlan, Plan, ServicePlan, PLAN_VERSION};
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::ser::{Formatter, Serializer};
@@ -29,8 +29,41 @@ pub fn write(plan: &Plan, path: &Path) -> Result<(), Error> {
     fs::write(path, text + "\n").map_err(|why| Error::Io { what: "write", path: name, why })
 }
 
-/// A plan as a file has it: each field of a service, and each reason, has a line. O(plan).
+/// The reasons of services are two thirds of a file. Of more services than this, deadlines with all their proofs, they are not
+/// written: [`with_reasons`] finds those of one again.
+const TOLD: usize = 5_000;
+
+/// A plan as a file has it: each field of a service, and each reason, has a line. That of more than 5,000 services is without
+/// their reasons. O(plan).
 pub fn text(plan: &Plan) -> Result<String, serde_json::Error> {
+    if plan.services.len() + plan.leftovers.len() > TOLD {
+        let services = plan.services.iter().map(|one| ServicePlan { reasons: Vec::new(), ..one.clone() }).collect();
+        let leftovers = plan.leftovers.iter().map(|one| LeftoverPlan { reasons: Vec::new(), ..one.clone() }).collect();
+        return lines(&Plan { services, leftovers, ..plan.clone() });
+    }
+    lines(plan)
+}
+
+/// Puts the reasons of the service `name` into a `plan` that was written without, from the same plan made `again`. `false`: it
+/// is another plan, of that service. O(services).
+pub fn with_reasons(plan: &mut Plan, again: &Plan, name: &str) -> bool {
+    let bare = |one: &ServicePlan| ServicePlan { reasons: Vec::new(), prediction: None, ..one.clone() };
+    let rest = |one: &LeftoverPlan| LeftoverPlan { reasons: Vec::new(), ..one.clone() };
+    let services: Vec<&ServicePlan> = again.services.iter().filter(|one| one.name == name).collect();
+    let leftovers: Vec<&LeftoverPlan> = again.leftovers.iter().filter(|one| one.name == name).collect();
+    let own = plan.services.iter().filter(|one| one.name == name).map(bare);
+    let left = plan.leftovers.iter().filter(|one| one.name == name).map(rest);
+    if !own.eq(services.iter().map(|one| bare(one))) || !left.eq(leftovers.iter().map(|one| rest(one))) {
+        return false;
+    }
+    let all = plan.services.iter_mut().filter(|one| one.name == name);
+    all.zip(services).for_each(|(one, again)| one.reasons.clone_from(&again.reasons));
+    let all = plan.leftovers.iter_mut().filter(|one| one.name == name);
+    all.zip(leftovers).for_each(|(one, again)| one.reasons.clone_from(&again.reasons));
+    true
+}
+
+fn lines(plan: &Plan) -> Result<String, serde_json::Error> {
     let mut text = Vec::new();
     plan.serialize(&mut Serializer::with_formatter(&mut text, Lines::default()))?;
     String::from_utf8(text).map_err(serde_json::Error::custom)

@@ -48,7 +48,7 @@ pub use error::Error;
 pub use explain::{asked, explain};
 pub use export::{etcd, nsq, zookeeper, BrokerFile, EtcdFile, ServerFiles};
 pub use facts::{which_host, BackendFact, Facts, Held};
-pub use file::{read, text, write};
+pub use file::{read, text, with_reasons, write};
 pub use latency::read_latency;
 pub use measured::{fitting_arrivals, fitting_period, origin, with_measured, Here, Resolved, FIT_OFF};
 pub use modes::{admit_core, admit_modes, ModeCause, ModeFit, ModeRefusal, ModesRefusal};
