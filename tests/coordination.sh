@@ -48,6 +48,7 @@ $python harness/test_machine.py
 $python harness/test_campaign.py
 $python harness/test_start.py
 $python harness/test_rejoin.py
+$python -W ignore harness/test_silent.py
 $python harness/test_kubernetes.py
 echo "etcd, unchanged"
 [ -x "${GIUSTO:-../target/release/giusto}" ] || (cd .. && cargo build --release --locked -p giusto-cli)

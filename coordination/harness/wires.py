@@ -10,30 +10,32 @@ class Wires:
     What was sent meanwhile arrives when it is whole again, as TCP would send it again."""
 
     def __init__(self):
-        self.cut = set()  # (number of the sender, number of the receiver)
+        # (Number of the sender, number of the receiver); or (name of a port, number of the server whose it is), which is then silent.
+        self.cut = set()
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
-    def listen(self, port, source, target, there):
+    def listen(self, port, source, target, there, name):
         asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(lambda r, w: self._serve(r, w, source, target, there), "127.0.0.1", port), self.loop).result(5)
+            asyncio.start_server(lambda r, w: self._serve(r, w, source, target, there, name), "127.0.0.1", port), self.loop).result(5)
 
-    async def _serve(self, reader, writer, source, target, there):
+    async def _serve(self, reader, writer, source, target, there, name):
+        port = name, target
         try:
             # A connection takes packets both ways.
-            await self._whole(source, target)
-            await self._whole(target, source)
+            await self._whole(source, target, port)
+            await self._whole(target, source, port)
             there_reader, there_writer = await asyncio.open_connection("127.0.0.1", there)
         except OSError:
             writer.close()
             return
-        await asyncio.gather(self._pump(reader, there_writer, source, target), self._pump(there_reader, writer, target, source))
+        await asyncio.gather(self._pump(reader, there_writer, source, target, port), self._pump(there_reader, writer, target, source, port))
 
-    async def _whole(self, source, target):
-        while (source, target) in self.cut:
+    async def _whole(self, source, target, port):
+        while (source, target) in self.cut or port in self.cut:
             await asyncio.sleep(0.01)
 
-    async def _pump(self, reader, writer, source, target):
+    async def _pump(self, reader, writer, source, target, port):
         data = True
         while data:
             try:
@@ -41,7 +43,7 @@ class Wires:
             except OSError:
                 data = b""
             # The end of a connection is a packet, too.
-            await self._whole(source, target)
+            await self._whole(source, target, port)
             try:
                 writer.write(data)
                 await writer.drain()
@@ -60,8 +62,8 @@ class WiredEnsemble(Ensemble):
             for b in self.servers:
                 if a is not b:
                     ports = free_ports(2)
-                    self.wires.listen(ports[0], a.number, b.number, b.quorum)
-                    self.wires.listen(ports[1], a.number, b.number, b.election)
+                    self.wires.listen(ports[0], a.number, b.number, b.quorum, "quorum")
+                    self.wires.listen(ports[1], a.number, b.number, b.election, "election")
                     self.routes[a, b] = ports
 
     def route(self, source, target):

@@ -41,6 +41,8 @@ class RtQuorumPeer extends QuorumPeer {
     private static final long CONNECT_NS = TimeUnit.SECONDS.toNanos(2);
     /** A stock leader never says that it is ready: it is tried this often. */
     private static final long READY_NS = TimeUnit.MILLISECONDS.toNanos(15);
+    /** A server that has not served yet gives its leader no less for its first answer. */
+    private static final long STARTING_MS = 2000;
 
     private final Settings settings;
     private final Ready ready = new Ready();
@@ -49,6 +51,7 @@ class RtQuorumPeer extends QuorumPeer {
     private final Phases phases;
     private final AtomicLong answers = new AtomicLong();
     private final Seekers seekers = new Seekers();
+    private final Suspect suspect = new Suspect();
     private EpochFiles epochFiles;
     private EpochStore epochs;
     private ExecutorService writer;
@@ -176,6 +179,10 @@ class RtQuorumPeer extends QuorumPeer {
         } else if (state == ServerState.LOOKING.ordinal()) {
             waiting.vote(message.sid, round, System.nanoTime());
             reserve();
+            Follower following = follower;
+            if (following instanceof RtFollower && quorumSeeks()) {
+                ((RtFollower) following).othersLook(System.nanoTime());
+            }
         }
     }
 
@@ -210,6 +217,7 @@ class RtQuorumPeer extends QuorumPeer {
         super.setZabState(state);
         if (state == ZabState.BROADCAST) {
             served = true;
+            suspect.answered();
             phases.serving(System.nanoTime());
             epochs.settle();
         }
@@ -304,13 +312,17 @@ class RtQuorumPeer extends QuorumPeer {
      * rest of the pause.
      */
     void connect(Attempt attempt, BooleanSupplier connected) throws IOException {
-        long end = System.nanoTime() + CONNECT_NS;
+        long end = System.nanoTime() + Math.min(CONNECT_NS, TimeUnit.MILLISECONDS.toNanos(patienceMs()));
         while (true) {
             try {
                 attempt.run();
                 return;
             } catch (IOException e) {
-                if (connected.getAsBoolean() || System.nanoTime() >= end || !leaderIsUp()) {
+                boolean up = leaderIsUp();
+                if (connected.getAsBoolean() || System.nanoTime() >= end || !up) {
+                    if (up) {
+                        leaderIsSilent();
+                    }
                     throw e;
                 }
             }
@@ -322,6 +334,27 @@ class RtQuorumPeer extends QuorumPeer {
         Vote vote = getCurrentVote();
         QuorumCnxManager manager = getQuorumCnxManager();
         return isRunning() && vote != null && manager != null && manager.connectedToPeer(vote.getId());
+    }
+
+    /** How long the leader is given for its first answer. */
+    int patienceMs() {
+        long silenceMs = (long) getTickTime() * getSyncLimit();
+        // Who starts is slow, and its peers may be, too.
+        return (int) suspect.patienceMs(served() ? silenceMs : Math.max(silenceMs, STARTING_MS), (long) getTickTime() * getInitLimit());
+    }
+
+    /** The leader we voted for does not answer, though it goes on voting. */
+    void leaderIsSilent() {
+        Vote vote = getCurrentVote();
+        if (vote != null) {
+            LOG.warn("Server {} was elected, and does not answer at its quorum port: its votes do not count here for {} ms", vote.getId(),
+                TimeUnit.NANOSECONDS.toMillis(Suspect.DEAF_NS));
+            suspect.silent(vote.getId(), System.nanoTime());
+        }
+    }
+
+    boolean leavesOut(long voter, long leader) {
+        return suspect.concerns(voter, leader, System.nanoTime());
     }
 
     /** The connection to the leader is gone, or is being closed; may be called several times. */

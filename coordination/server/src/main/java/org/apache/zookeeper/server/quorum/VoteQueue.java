@@ -77,6 +77,9 @@ final class VoteQueue extends LinkedBlockingQueue<Notification> {
 
     @Override
     public boolean offer(Notification n) {
+        if (self.leavesOut(n.sid, n.leader)) {
+            return true;
+        }
         answer(n);
         return super.offer(n);
     }

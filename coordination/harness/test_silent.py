@@ -1,0 +1,51 @@
+"""A server whose quorum port is silent, while it votes: it would be elected again and again."""
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import recovery
+import wire
+from wires import WiredEnsemble
+
+# A lost leader is noticed after half a second; stock waits 30 s for one that does not answer, and elects it again.
+CONFIG = {"tickTime": 100, "syncLimit": 5, "initLimit": 300}
+ENOUGH_S = 20.0
+
+
+class Silent(unittest.TestCase):
+    def test_another_is_elected_than_the_one_with_the_best_vote(self):
+        with tempfile.TemporaryDirectory() as d, WiredEnsemble(Path(d) / "e", ["giusto"] * 3, config=CONFIG) as e:
+            session = wire.Session(e.ports()[0], timeout=30)
+            session.create("/recovery")
+            session.close()
+            while e.wait_whole(60) is e.servers[-1]:
+                e.servers[-1].kill()
+                e.wait_leader(60)
+                e.servers[-1].start()
+            leader, best = e.leader(), e.servers[-1]
+            # Nothing of the best one's own connection to its leader.
+            e.wires.cut = {("quorum", best.number)}
+            begun = time.time()
+            leader.kill()
+            leader.start()
+            written = recovery.first_write([s.client for s in e.servers if s is not best], ENOUGH_S)
+            self.assertTrue(written, f"no write in {ENOUGH_S} s")
+            print(f"a write after {(written - begun) * 1000:.0f} ms", flush=True)
+            e.heal()
+            e.wait_whole(60)
+
+    def test_a_leader_that_falls_silent(self):
+        with tempfile.TemporaryDirectory() as d, WiredEnsemble(Path(d) / "e", ["giusto"] * 3, config=CONFIG) as e:
+            leader = e.wait_whole(60)
+            session = wire.Session(e.ports()[0], timeout=30)
+            session.create("/recovery")
+            session.close()
+            e.wires.cut = {("quorum", leader.number)}
+            self.assertTrue(recovery.first_write([s.client for s in e.servers if s is not leader], ENOUGH_S))
+            e.heal()
+            e.wait_whole(60)
+
+
+if __name__ == "__main__":
+    unittest.main()
