@@ -6,8 +6,8 @@ mod measured;
 
 use common::{as_if_alone, every_deadline, leftovers, of, plan, sites, supply, task};
 use giusto_model::{
-    Adopt, Bandwidth, Copies, Duration, GuestScheduler, LeftoverPlan, Origin, Plan, Promise, Scheduler, ServerKind,
-    Service, ServicePlan, Site, Stress, Unused,
+    Adopt, Bandwidth, Copies, Duration, GuestScheduler, LeftoverPlan, Measured, Origin, Plan, Promise, Scheduler,
+    ServerKind, Service, ServicePlan, Site, Stress, Unused,
 };
 use giusto_planner::{Changed, Facts, Placements, Refusal, Standing};
 use giusto_verify::{check_plan, read_plan};
@@ -351,6 +351,75 @@ fn the_services_of_the_example_sites_can_go_and_come_back() {
     }
     println!("{sites} sites; {in_part} planned in part, {in_whole} in whole, {refused} refused");
     assert!(sites > 10 && in_part > 20 && in_whole >= 5);
+}
+
+#[test]
+fn what_is_refused_undoes_all_of_several_edits() {
+    let one = |name: &str| supply(name, &["1ms/10ms"], None);
+    let site = sites(&[&[0]], ["a", "b", "c", "d", "e"].map(one).into());
+    let facts = Facts::typical(vec![0]);
+    let mut standing = Standing::new(site, facts.clone()).unwrap();
+    for (put, removed) in [
+        (vec![supply("n", &["95ms/100ms"], None)], vec!["a", "c"]),
+        (vec![supply("e", &["50ms/100ms"], None), supply("e2", &["45ms/100ms"], None)], vec!["b", "d", "a"]),
+        (vec![supply("b", &["5ms/10ms"], None), supply("b", &["9ms/10ms"], None)], vec!["c"]),
+    ] {
+        let change = Change { put, removed: removed.into_iter().map(String::from).collect() };
+        // The last of one name counts.
+        let named: BTreeSet<String> = change.put.iter().map(|put| put.name.clone()).collect();
+        if named.len() == change.put.len() {
+            step(&mut standing, &facts, change).0.unwrap_err();
+        } else {
+            let (site, before) = (standing.site().clone(), standing.plan().clone());
+            standing.change(change.put, &["c"]).unwrap_err();
+            assert_eq!((&site, &before), (standing.site(), standing.plan()));
+        }
+        step(&mut standing, &facts, Change { put: vec![one("f")], removed: vec![] }).0.unwrap();
+        step(&mut standing, &facts, Change { put: vec![], removed: vec!["f".into()] }).0.unwrap();
+    }
+}
+
+#[test]
+fn a_shorter_period_makes_another_measured_latency_count_for_all() {
+    let (us, ms) = (Duration::from_us, Duration::from_ms);
+    let runs: Vec<_> = (0..3)
+        .flat_map(|core| [(core, us(100), Stress::Quiet, us(300)), (core, ms(5), Stress::Quiet, us(100))])
+        .collect();
+    let facts = Facts { latency: Some(measured(&runs)), ..Facts::typical(vec![0, 1, 2]) };
+    let edf = GuestScheduler::Own(Scheduler::Edf);
+    let site = sites(&[&[0, 1, 2]], vec![every_deadline("a", vec![task("2ms/40ms", 1)], edf)]);
+    let mut standing = Standing::new(site, facts.clone()).unwrap();
+    let latency = |standing: &Standing| standing.plan().hosts[0].latency.as_ref().unwrap().latency;
+    assert_eq!(latency(&standing), us(100));
+    let change =
+        |put: Vec<Service>, removed: &[&str]| Change { put, removed: removed.iter().map(|s| s.to_string()).collect() };
+    let fast = as_if_alone("fast", vec![task("100us/4ms", 1)], "0%");
+    for (change, expected, whole) in [
+        (change(vec![fast], &[]), us(300), true),
+        (change(vec![every_deadline("b", vec![task("2ms/50ms", 1)], edf)], &[]), us(300), false),
+        (change(vec![], &["fast"]), us(100), true),
+        (change(vec![every_deadline("c", vec![task("2ms/60ms", 1)], edf)], &[]), us(100), false),
+    ] {
+        let (found, same) = step(&mut standing, &facts, change);
+        assert_eq!((found.unwrap().whole, same, latency(&standing)), (whole, true, expected));
+    }
+}
+
+#[test]
+fn measured_times_are_told_and_those_that_are_not_measured_yet_are_refused() {
+    let site = sites(&[&[0], &[0]], vec![supply("a", &["1ms/10ms"], None)]);
+    let facts = Facts { host: None, ..Facts::typical(vec![0]) };
+    let mut standing = Standing::new(site, facts.clone()).unwrap();
+    let edf = GuestScheduler::Own(Scheduler::Edf);
+    let timed = |measured: Measured| Service { measured, ..every_deadline("b", vec![task("2ms/40ms", 1)], edf) };
+    let wanted = Change { put: vec![timed(Measured::Wanted { fits: vec![None] })], removed: vec![] };
+    let why = step(&mut standing, &facts, wanted).0.unwrap_err();
+    assert!(matches!(why, Refusal::Unmeasured { .. }), "{why}");
+    let words = "the longest of 100 jobs";
+    let change = Change { put: vec![timed(Measured::Observed(words.into()))], removed: vec![] };
+    assert!(!step(&mut standing, &facts, change).0.unwrap().whole);
+    let planned = standing.plan().services.iter().find(|one| one.name == "b").unwrap();
+    assert!(planned.reasons.iter().any(|reason| reason.why == words), "{:#?}", planned.reasons);
 }
 
 #[test]
