@@ -70,10 +70,10 @@ class PeerWires(Wires):
                 writer.close()
                 return
             sender = FROM.search(head)
-            await self._serve(Ahead(head, reader), writer, sender and sender[1].decode(), number, there)
+            await self._serve(Ahead(head, reader), writer, sender and sender[1].decode(), number, there, "peer")
         asyncio.run_coroutine_threadsafe(asyncio.start_server(serve, "127.0.0.1", port), self.loop).result(5)
 
-    async def _whole(self, source, target):
+    async def _whole(self, source, target, _port):
         while source in self.cut or target in self.cut:
             await asyncio.sleep(0.002)
 
