@@ -44,7 +44,9 @@ files() {
 	for page in "${documents[@]}"; do echo "644 $pages/doc/$page $doc/$page"; done
 	for page in docs/*.svg; do echo "644 $page $doc/$page"; done
 	for page in formats/*.schema.json formats/goldens/latency.json; do echo "644 $page $doc/$page"; done
-	for page in sites/*.yaml; do echo "644 $page $doc/examples/${page##*/}"; done
+	for page in packaging/{prometheus/giusto.rules.yml,grafana/giusto.json} sites/*.yaml; do
+		echo "644 $page $doc/examples/${page##*/}"
+	done
 }
 
 case ${1:-} in

@@ -13,12 +13,15 @@ pub(crate) fn compile(name: &str, headers: &[&str], folders: &[&str]) {
     let out = std::env::var("OUT_DIR").expect("cargo tells OUT_DIR");
     let chosen = std::env::var("CLANG").ok();
     let compilers = chosen.iter().map(String::as_str).chain(["clang-19", "clang"]);
-    let system = format!("/usr/include/{}-linux-gnu", std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default());
+    let machine = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    let system = format!("/usr/include/{machine}-linux-gnu");
+    // As libbpf calls it: who looks at registers needs to know.
+    let target = format!("-D__TARGET_ARCH_{}", if machine == "x86_64" { "x86" } else { "arm64" });
     for compiler in compilers {
         let compiled = Command::new(compiler)
             // The same bytes from any folder: debug information, which the kernel's BTF comes with, has no path of it.
             .arg("-fdebug-compilation-dir=.")
-            .args(["-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-target", "bpf"])
+            .args(["-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-target", "bpf", &target])
             .args([system.as_str()].iter().chain(folders).flat_map(|folder| ["-I", folder]))
             .args(["-c", &source, "-o"])
             .arg(Path::new(&out).join(format!("{name}.bpf.o")))

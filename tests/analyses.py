@@ -301,12 +301,13 @@ class Analyze(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             plan, site = Path(folder) / "plan.json", Path(folder) / "site.yaml"
             text, _ = run("plan", "sites/packets.yaml", "--out", plan)
-            # A poll of 64, bursts of 32 and 16, at 65,000 a second of which 5,000 are the uplink's: 1.867 ms.
-            self.assertIn("vnet3 of flight on core 0: high, priority 49, up to {rate: 5000/s, depth: 16}; waits 1.867 ms at most", text)
+            # A poll of 64, bursts of 32 and twice 16, at 65,000 a second of which 10,000 are the uplink's and the other way.
+            self.assertIn("vnet3 of flight on core 0: high, priority 49, up to {rate: 5000/s, depth: 16} each way; "
+                          "waits 2.327 ms at most", text)
             self.assertIn("vnet5 of batch on core 0: low, what the others leave", text)
             self.assertIn("above all virtual interfaces", run("explain", "network", "--plan", plan)[0])
             self.assertIn("interface vnet3 of flight", run("explain", "flight", "--plan", plan)[0])
-            self.assertIn("interface vnet3 on edge-1, with 1 above it: no packet waits longer than 1.867 ms",
+            self.assertIn("interface vnet3 on edge-1, with 1 above it: no packet waits longer than 2.327 ms",
                           run("check", "--certificate", plan)[0])
             self.assertIn("interface vnet5 of batch: low class", run("check", "sites/packets.yaml")[0])
             site.write_text((ROOT / "sites/packets.yaml").read_text().replace("p99: 3ms", "p99: 1ms"))

@@ -71,6 +71,9 @@ case $code in
 *) missed+=(packets) ;;
 esac
 
+echo "=== packets: a hundred interfaces, from start to end (2 minutes)"
+try interfaces /usr/bin/python3 tests/bench-packets.py
+
 echo "=== modes: Fig. 2.5 with and without boost, 500 toggles, and 8 and 12 containers under all policies (15 minutes)"
 try modes /usr/bin/python3 tests/bench-modes.py
 

@@ -63,7 +63,9 @@ class Drift(unittest.TestCase):
             redis.terminate()
             redis.wait()
         cls.period = cls.profile["tasks"][0]["period_ns"]
-        cls.planned = max(mean for _, mean in cls.profile["windows"])
+        # Over less than half a second a machine that stands still for a moment says more of itself than of requests.
+        # A quarter more: beside others requests cost more from one minute to the next.
+        cls.planned = cls.profile["windows"][-1][1] * 5 // 4
         few, many = map(undisturbed, (cls.profile, many))
         a_field = (many - few) / (7 * FIELDS)
         assert a_field > 0, (few, many)

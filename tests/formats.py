@@ -291,6 +291,8 @@ def documents(folder):
         spinning.kill()
         spinning.wait()
     yield "doctor", output("doctor", "--json", codes=(0, 3))
+    for late in (None, {"service": "cache", "from_ns": 1, "to_ns": 2}):
+        yield "record", {"file": "x", "from_ns": 1, "until_ns": 2, "late": late, "runs": 0, "jobs": 0, "late_jobs": 0, "lost": 0}
     for name in ("status", "reload"):
         yield name, json.loads((ROOT / f"formats/goldens/{name}.json").read_text())
     changed = json.loads((ROOT / "formats/goldens/status.json").read_text())["modes"]

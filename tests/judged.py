@@ -91,6 +91,24 @@ class Verify(unittest.TestCase):
             _, err = run("plan", alone, "--out", alone, code=2)
             self.assertIn("is read by", err)
 
+    def test_nothing_that_is_read_is_written_over(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site, page = Path(folder) / "site.yaml", Path(folder) / "page.html"
+            before = (ROOT / "sites/walk.yaml").read_bytes()
+            site.write_bytes(before)
+            drawn = [["simulate", site, "--for", "20ms", flag, site] for flag in ("--html", "--gantt", "--jobs", "--trace")]
+            measured = [["measure", "response", site, "cache", "--out", site],
+                        ["measure", "execution", site, "cache", "--samples", site]]
+            for words in drawn + measured:
+                _, err = run(*words, code=2)
+                self.assertIn("is read by the same command", err)
+                self.assertEqual(site.read_bytes(), before, words)
+            for words in (["simulate", site, "--for", "20ms", "--html", page, "--gantt", page],
+                          ["measure", "supply", "--for", "20ms", "--out", page, "--windows", page]):
+                _, err = run(*words, code=2)
+                self.assertIn("is written by the same command", err)
+                self.assertFalse(page.exists())
+
 
 class Study(unittest.TestCase):
     """Published experiments: their own tests judge claims; here is what the command does with the findings."""

@@ -140,11 +140,18 @@ class Packets(unittest.TestCase):
         self.assertIn("v0", self.giusto(GIUSTO, "status"))
         # A raw socket bypasses the bucket, and its interface alone suffers.
         within(f"{NAME}-g0", sys.executable, "-c", BYPASS)
-        status = self.until(daemon, lambda status: any(link["demoted"] for link in status["network"]))
+        # The status is a second old at most, and by then it may have its class again.
+        classes = set()
+
+        def demoted(status):
+            classes.update(line for line in threads() if line.startswith("napi/v0"))
+            return any(link["demoted"] for link in status["network"])
+
+        status = self.until(daemon, demoted)
         self.assertEqual(status["state"], "degraded")
         self.assertIn("v0 overloads the host", " ".join(status["warnings"]))
         self.assertIn("demoted", self.giusto(GIUSTO, "status"))
-        self.assertEqual([line for line in threads() if line.startswith("napi/v0")], ["napi/v0 IDL 0"])
+        self.assertIn("napi/v0 IDL 0", classes)
         self.until(daemon, lambda status: status["state"] == "enforcing")
         # Another rate: one step, the same threads; then nothing at all to do.
         self.site.write_text(SITE % "6k/s")

@@ -132,22 +132,28 @@ class Chromium:
                 return answer["result"]
             self.events.append(answer)
 
-    def open(self, file, wide, scheme):
-        """The page as it shows, and what was asked for and said meanwhile."""
+    def open(self, page, wide, scheme):
+        """The page, a file or an address, as it shows, and what was asked for and said meanwhile."""
+        url = page.as_uri() if isinstance(page, Path) else page
         self.events.clear()
         self.ask("Emulation.setDeviceMetricsOverride", width=wide, height=800, deviceScaleFactor=1, mobile=wide < 600)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.ask("Page.navigate", url=file.as_uri())
+        self.ask("Page.navigate", url=url)
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self.message())
         self.ask("Runtime.evaluate", expression="document.querySelectorAll('details').forEach(d => d.open = true)")
-        look = self.ask("Runtime.evaluate", expression=LOOK, returnByValue=True)
-        if "value" not in look["result"]:
-            sys.exit(f"the page cannot be looked at: {look}")
+        look = self.value(LOOK)
         asked = [event["params"]["request"]["url"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
         said = [event for event in self.events
                 if event.get("method") in ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")]
-        return look["result"]["value"], [url for url in asked if url != file.as_uri()], said
+        return look, [one for one in asked if one != url], said
+
+    def value(self, expression):
+        """What an expression gives in the page, also one that is only promised."""
+        told = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in told:
+            sys.exit(f"{expression[:200]}: {told}")
+        return told["result"].get("value")
 
     def picture(self, wide, tall):
         clip = {"x": 0, "y": 0, "width": wide, "height": tall, "scale": 1}

@@ -16,9 +16,9 @@ mkdir -p target
 exec > >(tee target/test.log) 2>&1
 tee=$!
 [ -n "$(git status --porcelain 2>&1)" ] || echo "commit $(git rev-parse HEAD)"
-results=$(mktemp) beside= waiting=
+results=$(mktemp) printed=$(mktemp -d) beside= waiting=
 end() {
-	rm -f "$results"
+	rm -rf "$results" "$printed"
 	for group in $beside $waiting; do kill -- "-$group" 2>/dev/null; done
 	exec >/dev/null 2>&1
 	timeout 10 tail --pid="$tee" -f /dev/null # until all is printed; what a test has left behind may hold the pipe
@@ -28,16 +28,17 @@ stolen() { # ticks of 10 ms, of all processors together
 	awk '$1 == "cpu" { print $9 }' /proc/stat
 }
 part() {
-	local name=$1 start=$SECONDS code=0 before lost
+	local name=$1 start=$SECONDS code=0 before lost says
 	shift
 	printf '=== %s\n$ %s\n' "$name" "$*"
 	before=$(stolen)
-	"$@" || code=$?
+	says=$printed/${name//[^a-z]/-}
+	"$@" > >(tee "$says") 2>&1 || code=$?
 	lost=$(($(stolen) - before))
 	if ((code != 0 && code != 77 && lost > (SECONDS - start) * $(nproc))); then
 		echo "--- $name: failed (exit $code), but a hypervisor took $((lost * 10)) ms of $((SECONDS - start)) s; once more"
 		code=0
-		"$@" || code=$?
+		"$@" > >(tee "$says") 2>&1 || code=$?
 	fi
 	case $code in
 	0)
@@ -51,6 +52,7 @@ part() {
 	*)
 		echo "--- $name: FAILED (exit $code) after $((SECONDS - start)) s; run it alone: $*"
 		echo "failed $name" >>"$results"
+		mv "$says" "$says.failed"
 		;;
 	esac
 }
@@ -89,18 +91,26 @@ part "virtual machines: modes, with the agent inside" /usr/bin/python3 tests/mod
 part "modes over vsock, in a guest" tests/vsock-guest.sh
 part "parked cores: offline while giusto runs, online however it ends" /usr/bin/python3 tests/parking.py
 part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets.py
+part "packets: attacks from containers and outside, a sample" /usr/bin/python3 tests/attacks.py
 part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
 part "hostile agents: forged tasks, deaths at every step, floods" /usr/bin/python3 tests/hostile_agents.py
 part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
 part "a control loop with real threads: no deadline missed" /usr/bin/python3 tests/loop.py
 part "an engine with two workers: each has its share on a core of its own" /usr/bin/python3 tests/workers.py
-part "Redis and Spark on shares of cores: two studies, quick" /usr/bin/python3 tests/shares.py
+part "Redis on shares of a core: a study, quick" /usr/bin/python3 tests/shares.py vas-redis
 part "the truth and limits of giusto itself: late managers, plans, reloads" /usr/bin/python3 tests/truth.py
 part "metrics: each moves, and back" /usr/bin/python3 tests/metrics.py
+part "Prometheus: rules, alerts, a real scrape, the dashboard" /usr/bin/python3 tests/prometheus.py
+part "causes of late requests, each planted" /usr/bin/python3 tests/causes.py
+part "observed: jobs, supplies, what services report" /usr/bin/python3 tests/observed.py
+part "recorded: traces of cores, requests and budgets, and around late jobs" /usr/bin/python3 tests/recorded.py
+part "OpenTelemetry: metrics and late requests sent, spans of its SDK observed" tests/otlp.sh
+part "the journal: late requests and missed periods by their fields" /usr/bin/python3 tests/journald.py
 part "stalls of giusto itself, in each phase" /usr/bin/python3 tests/stalls.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
 part "latency: as cyclictest, hogs seen, plans rest on it" /usr/bin/python3 tests/latency.py
 part "response: real services, a stall felt in full" /usr/bin/python3 tests/response.py
+part "the page, in a browser" /usr/bin/python3 tests/web.py
 part "formats" /usr/bin/python3 tests/formats.py
 part "recordings of other tools" /usr/bin/python3 tests/import.py
 part "reports in a browser" /usr/bin/python3 tests/report.py
@@ -128,5 +138,11 @@ beside=
 cat target/beside.log
 count() { grep -c "^$1 " "$results"; }
 echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"
+# The last lines of each that failed, where they are found in a long log.
+for says in "$printed"/*.failed; do
+	[ -e "$says" ] || continue
+	echo "--- the end of ${says##*/}"
+	tail -n 30 "$says"
+done
 sed -n 's/^failed /failed: /p' "$results"
 [ "$(count failed)" = 0 ]

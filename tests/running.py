@@ -27,8 +27,18 @@ def used(pid):
     return int(fields[0]) / 1e9
 
 
+def redis_process(client):
+    """The process of the Redis that a socket is connected to."""
+    client.sendall(b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n")
+    told = b""
+    while not (found := re.search(rb"process_id:(\d+)\r\n", told)) or not told.endswith(b"\r\n\r\n"):
+        told += client.recv(65536)
+    return int(found[1])
+
+
 class Running(unittest.TestCase):
     environment = {}
+    flags = ()
 
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -46,7 +56,8 @@ class Running(unittest.TestCase):
         self.until(lambda: self.status()["state"] in ("enforcing", "degraded"), "enforcing")
 
     def begin(self, backend):
-        words = [str(GIUSTO), "run", str(self.site), "--out", str(self.out), "--backend", backend, "--metrics", METRICS]
+        words = [str(GIUSTO), "run", str(self.site), "--out", str(self.out), "--backend", backend]
+        words += ["--metrics", METRICS, *self.flags]
         with open(self.folder / "log", "w") as log:
             self.giusto = subprocess.Popen(words, cwd=ROOT, env={**os.environ, **self.environment}, stdout=log, stderr=log)
 

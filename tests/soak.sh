@@ -37,6 +37,11 @@ result=docs/soak.txt
 	/usr/bin/python3 tests/modes.py Deaths 2>&1 | grep -E '^test_|killed|Ran' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/hostile.py 2>&1 | grep -E 'hostile|FAILED|^ |^[a-z0-9-]+ +[0-9.]' || [ ${PIPESTATUS[0]} = 77 ]
 	GIUSTO_RELOADS=3000 GIUSTO_MODE_CHANGES=97000 /usr/bin/python3 tests/truth.py 2>&1 | grep -E '^test_|reloads in|changes of mode in|Ran' || [ ${PIPESTATUS[0]} = 77 ]
+	cargo test --release --locked -p giusto-measure --test streams 2>&1 | grep -E '^test |panicked'
+	/usr/bin/python3 tests/causes.py 25 2>&1 | grep -E '^(\{|FAILED|AssertionError)' || [ ${PIPESTATUS[0]} = 77 ]
+	GIUSTO_PLAYS=1000 cargo test --release --locked -p giusto-network --test real -- 'random events' 2>&1 |
+		grep -E '^real:|panicked'
+	/usr/bin/python3 tests/attacks.py 2>&1 | grep -E '^\.*  |FAILED|Ran' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/hostile_agents.py 2>&1 | grep -E '^(test_|fault|forged|killed|member|strangers|process id|quiet|Ran)|^ +[a-z].*  ' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/deaths.py 2>&1 | grep -E '^test_|seed|passed' || [ ${PIPESTATUS[0]} = 77 ]
 } | tee $result

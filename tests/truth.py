@@ -122,6 +122,15 @@ class Truth(Running):
             time.sleep(0.1)
         return min(seen), int(Path(f"/proc/{self.giusto.pid}/statm").read_text().split()[1])
 
+    def settled(self):
+        """Waits until what is begun with is there: programs in the kernel are loaded beside the first seconds."""
+        known = []
+
+        def steady():
+            known.append(self.kept()[0])
+            return len(known) > 2 and len(set(known[-3:])) == 1
+        self.until(steady, "as many descriptors for 3 s")
+
     def flat(self, halfway, what):
         after = self.kept()
         print(f"{what}; descriptors, pages: {halfway} halfway, {after} at the end")
@@ -132,6 +141,7 @@ class Truth(Running):
         batch = f"  batch: {{start: {BUSY}, promise: leftovers}}\n"
         self.start(service("calm", 1, 10, "[sleep, infinity]"), batch,
                    more="modes:\n  normal: {}\n  quiet: {batch: stopped}\nmode-changes: {spacing: 1ms, requests: queue}\n")
+        self.settled()
         rounds = int(os.environ.get("GIUSTO_MODE_CHANGES", "500"))
         begin, halfway = time.monotonic(), None
         with socket.socket(socket.AF_UNIX) as control:
@@ -148,6 +158,7 @@ class Truth(Running):
 
     def test_reloads_without_end_leave_memory_descriptors_and_slots_flat(self):
         self.start(service("hog", 3, 10), service("calm", 1, 10, "[sleep, infinity]"))
+        self.settled()
         rounds = int(os.environ.get("GIUSTO_RELOADS", "60"))
         halfway, begin = None, time.monotonic()
         for nth in range(rounds):

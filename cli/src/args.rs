@@ -17,6 +17,8 @@ mod measure;
 mod modes;
 #[path = "args/random.rs"]
 mod random;
+#[path = "args/record.rs"]
+mod record;
 #[path = "args/site.rs"]
 mod site;
 #[path = "args/study.rs"]
@@ -35,10 +37,12 @@ pub(crate) use measure::{
 };
 pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
+pub(crate) use record::RecordArgs;
 use site::SiteArg;
 pub(crate) use study::{Study, StudyListArgs, StudyRunArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use giusto_daemon::{OtlpAddress, WebAddress};
 use giusto_model::{Backend, Bandwidth, Duration, Task, Within};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -134,6 +138,13 @@ pub(crate) enum Verb {
     /// How a giusto that runs on this host stands: supply, budgets, cores, warnings
     #[command(after_help = "Example, where one runs:\n  giusto status --watch")]
     Status(StatusArgs),
+    /// Record who has which core, each request or job and what is left of budgets, as a trace for ui.perfetto.dev
+    ///
+    /// Asks the giusto that runs on this host, as root or as a member of the group 'giusto'. With --late it keeps the last
+    /// seconds, writes what was around each late job, and can be left running.
+    #[command(after_help = "Examples, where one runs:\n  giusto record --for 2s --out out/trace.json\n  \
+                      giusto record --late cache --around 500ms --count 3 --out out/late")]
+    Record(RecordArgs),
     /// Plan the site file anew, or read a reviewed plan, and apply the difference to a giusto that runs; or refuse and change
     /// nothing
     #[command(after_help = "Example, where one runs:\n  giusto reload")]
@@ -219,6 +230,9 @@ pub(crate) struct PlanArgs {
     /// Write the plan to this file too
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// Write a page about it to this file, to be opened in a browser
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -283,6 +297,9 @@ pub(crate) struct SimulateArgs {
     /// Draw the schedules of all services (SVG); for short times, such as two periods
     #[arg(long, value_name = "FILE")]
     pub(crate) gantt: Option<PathBuf>,
+    /// Write a page of it: promises, distributions, and the beginning of the schedules with budgets, to zoom into
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Write job records of the first service to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) jobs: Option<PathBuf>,
@@ -325,6 +342,15 @@ pub(crate) struct RunArgs {
     /// Answer Prometheus at http://ADDRESS/metrics
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["trial", "dry_run"])]
     pub(crate) metrics: Option<SocketAddr>,
+    /// Show this host in a browser at http://ADDRESS/, or over a Unix socket (a path); read-only
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["trial", "dry_run"])]
+    pub(crate) web: Option<WebAddress>,
+    /// Send metrics every 10 s, and each late request or job as a span, to a collector of OpenTelemetry (OTLP over HTTP, in JSON)
+    #[arg(long, value_name = "URL", conflicts_with_all = ["trial", "dry_run"])]
+    pub(crate) otlp: Option<OtlpAddress>,
+    /// A file with what a reader of --web has to add to the address as ?token=...; needed where it is no loopback address
+    #[arg(long, value_name = "FILE", requires = "web")]
+    pub(crate) web_token: Option<PathBuf>,
     /// How events are said on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     pub(crate) log: Log,

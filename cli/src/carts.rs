@@ -1,7 +1,7 @@
 //! `giusto analyze interface --carts`: a tree of components, from the leaves up.
 
 use crate::args::InterfaceArgs;
-use crate::failure::{create, Failure};
+use crate::failure::{apart, create, Failure};
 use crate::interface::{question, refused};
 use crate::table::{json, print, say, table};
 use giusto_analysis::interface::{interface as cheapest, interface_within, Interface, Scheduler};
@@ -24,6 +24,7 @@ struct Answer {
 
 /// Computes the interface of each component of the file: to its parent it is a task (Π, Θ).
 pub(crate) fn interfaces(path: &Path, args: &InterfaceArgs) -> Result<ExitCode, Failure> {
+    apart(&[("--carts-out", args.carts_out.as_deref())], &[path])?;
     let system = carts::read(path, args.unit)?;
     let mut answers = Vec::new();
     solve(&system, args, &mut answers)?;

@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use crate::table::{json, say, table};
 use crate::tell::tell;
 use giusto_model::{
-    Bandwidth, Coordination, Engine, Etcd, Host, HostNetwork, LocalNeed, Measured, MemberMode, Origin, Promise,
-    Service, ServiceMode, SiteCriticality, SiteMode, SiteModes, Task, Topic, Unused, Vif, Within, ZooKeeper,
+    Bandwidth, Coordination, Engine, Etcd, Host, HostNetwork, LocalNeed, Measured, MemberMode, Origin, PacketBucket,
+    Promise, Service, ServiceMode, SiteCriticality, SiteMode, SiteModes, Task, Topic, Unused, Vif, Within, ZooKeeper,
 };
 use serde_json::json;
 use std::path::Path;
@@ -131,12 +131,12 @@ fn network_json(network: &HostNetwork) -> serde_json::Value {
 }
 
 fn vif_json(vif: &Vif) -> serde_json::Value {
-    let Vif { name, class, bucket, promise } = vif;
-    json!({"name": name, "class": class, "bucket": bucket, "promise": promise})
+    let Vif { name, class, bucket, received, promise } = vif;
+    json!({"name": name, "class": class, "bucket": bucket, "received": received, "promise": promise})
 }
 
 fn interface(service: &str, vif: &Vif) -> String {
-    let bucket = vif.bucket.map_or(String::new(), |bucket| format!(", up to {bucket}"));
+    let bucket = PacketBucket::both_ways(vif.bucket, vif.received);
     let promise: String = vif.promise.iter().map(|point| format!(", {point}")).collect();
     format!("interface {} of {service}: {} class{bucket}{promise}", vif.name, vif.class)
 }

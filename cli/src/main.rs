@@ -22,6 +22,7 @@ mod diff;
 mod doctor;
 mod failure;
 mod given;
+mod health;
 mod import;
 mod in_time;
 mod init;
@@ -35,11 +36,14 @@ mod modes;
 mod packets;
 mod plan;
 mod plane;
+mod record;
 mod report;
 mod response;
 mod run;
 mod running;
 mod simulate;
+mod simulated;
+mod simulated_page;
 mod spread;
 mod status;
 mod study;
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::run(&args),
         Verb::Status(args) if args.watch => watch::watch(),
         Verb::Status(args) => status::status(&args),
+        Verb::Record(args) => record::record(&args),
         Verb::Reload(args) => status::reload(&args),
         Verb::Mode(args) => mode::mode(&args),
         Verb::Agent(args) => mode::agent(&args),

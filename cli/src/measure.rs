@@ -1,7 +1,7 @@
 //! `giusto measure`.
 
 use crate::args::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs, PROFILES};
-use crate::failure::{create, Failure};
+use crate::failure::{apart, create, Failure};
 use crate::spread::{quantiles, spread};
 use crate::table::{json, say};
 use crate::tell::tell;
@@ -32,6 +32,7 @@ pub(crate) fn measure(verb: &Measure) -> Result<ExitCode, Failure> {
 fn execution(
     ExecutionArgs { measure: args, profiles, requests, samples }: &ExecutionArgs,
 ) -> Result<ExitCode, Failure> {
+    apart(&[("--samples", samples.as_deref())], &[&args.site.site])?;
     let (service, load) = service(args, Ok)?;
     let pid = giusto_measure::listener(load.address())?;
     let profile = giusto_measure::profile(&load, pid, *requests, args.seed, &Generator::default())?;
@@ -91,6 +92,8 @@ fn observe(args: &MeasureArgs, service: &Service, load: &Load, pid: u32) -> Resu
 }
 
 fn response(ResponseArgs { measure: args, out, length, trace }: &ResponseArgs) -> Result<ExitCode, Failure> {
+    let read: Vec<&Path> = std::iter::once(args.site.site.as_path()).chain(trace.as_deref()).collect();
+    apart(&[("--out", out.as_deref())], &read)?;
     let (service, load) =
         service(args, |site| crate::plan::measured_here(&site, Path::new(PROFILES), &Default::default()))?;
     let trace = trace.as_deref().map(instants).transpose()?.unwrap_or_default();

@@ -71,6 +71,7 @@ fn plan(core: u32) -> Result<NetworkPlan, Failure> {
         core,
         priority: None,
         bucket: None,
+        received: None,
         promise: vec![],
         bound: None,
         reasons: vec![],

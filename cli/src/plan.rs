@@ -5,8 +5,8 @@ use crate::failure::{apart, create, Failure};
 use crate::table;
 use giusto_model::{
     Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, EtcdPlan, Host, HostPlan, LeftoverPlan,
-    ManagerLatency, Measured, NetworkPlan, Observation, Plan, Prediction, ServicePlan, Site, SiteBasis, TopicPlan,
-    UplinkPlan, VifPlan, Within, ZooKeeperPlan, OBSERVATION_VERSION,
+    ManagerLatency, Measured, NetworkPlan, Observation, PacketBucket, Plan, Prediction, ServicePlan, Site, SiteBasis,
+    TopicPlan, UplinkPlan, VifPlan, Within, ZooKeeperPlan, OBSERVATION_VERSION,
 };
 use giusto_planner::{share, Facts, Here, Placements, BUSY_PROCESSES};
 use giusto_simulator::{predict, Execution, Unobserved};
@@ -206,7 +206,7 @@ fn later(predicted: Prediction, late: Duration) -> Prediction {
 pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let (backend, host, latency) = (args.insist.backend, args.this.host.as_deref(), args.latency.file.as_deref());
     let read: Vec<&Path> = std::iter::once(args.site.site.as_path()).chain(latency).collect();
-    apart(&[("--out", args.out.as_deref())], &read)?;
+    apart(&[("--out", args.out.as_deref()), ("--html", args.html.as_deref())], &read)?;
     let profiles = Some(args.profiles.folder.as_path());
     let current = args.current.as_deref();
     let mut plan = of(&args.site.site, &Asked { backend, host, latency, profiles, current }).map_err(|failure| {
@@ -220,6 +220,10 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
         predict_all(&mut plan, 1)?;
         create(out)?;
         giusto_planner::write(&plan, out)?;
+    }
+    if let Some(html) = &args.html {
+        let text = giusto_planner::text(&plan).map_err(Failure::running)?;
+        crate::report::write(html, &giusto_daemon::plan_page(&text))?;
     }
     if args.site.json {
         table::print(&(giusto_planner::text(&plan).map_err(Failure::running)? + "\n"))?;
@@ -387,10 +391,10 @@ fn network(plan: &NetworkPlan) -> String {
     format!("packets on {}: core{s} {cores}, {} {}s each\n{lines}", plan.on, plan.capacity, plan.count)
 }
 
-/// `vnet3 of flight on core 0: high, priority 49, up to {rate: 5000/s, depth: 16}; waits 1.868 ms at most (p99 ≤ 3 ms
+/// `vnet3 of flight on core 0: high, priority 49, up to {rate: 5000/s, depth: 16} each way; waits 2.327 ms at most (p99 ≤ 3 ms
 /// promised)`
 fn vif(plan: &VifPlan) -> String {
-    let bucket = plan.bucket.map_or(String::new(), |bucket| format!(", up to {bucket}"));
+    let bucket = PacketBucket::both_ways(plan.bucket, plan.received);
     let promised = match &plan.promise[..] {
         [] => String::new(),
         points => format!(" ({} promised)", points.iter().map(Within::to_string).collect::<Vec<_>>().join(", ")),

@@ -9,6 +9,7 @@ use crate::trial::{self, Around};
 use crate::{contract, table};
 use giusto_daemon::{
     Again, Deployment, Error, Journal, Notify, Observer, Operator, Planner, Refused, Settings, Signals, Watchdog,
+    WebSettings,
 };
 use giusto_model::{HostPlan, Plan, Site};
 use giusto_planner::Facts;
@@ -26,6 +27,8 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     // Before there are threads.
     let notify =
         Notify::from_environment().map_err(|error| Failure::input(format!("NOTIFY_SOCKET is no address: {error}")))?;
+    let web = args.web.clone().map(|address| WebSettings::new(address, args.web_token.as_deref()));
+    let web = web.transpose().map_err(Failure::input)?;
     let given = given(args)?;
     if args.dry_run {
         return dry_run(args, &part(planned(args, given, &giusto_daemon::facts())?.1, args.only)?);
@@ -64,7 +67,7 @@ fn enforce_or_try(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (mut journal, earlier) = journal?;
     tell_restored(&earlier)?;
     let around = Around { machine: &machine, signals, watchdog: &watchdog };
-    enforce(args, (site, plan_file), &plan, &mut journal, notify, &around)
+    enforce(args, (site, plan_file), &plan, &mut journal, (notify, web), &around)
 }
 
 /// What there is to enforce.
@@ -139,7 +142,7 @@ fn enforce(
     (site, plan_file): (Option<Site>, Option<PathBuf>),
     plan: &Plan,
     journal: &mut Journal,
-    notify: Notify,
+    (notify, web): (Notify, Option<WebSettings>),
     around: &Around,
 ) -> Result<ExitCode, Failure> {
     let Around { machine, signals, watchdog } = *around;
@@ -149,7 +152,8 @@ fn enforce(
         Facts { insist: args.insist.backend, host: Some(host.clone()), latency, ..giusto_daemon::facts_of(machine) };
     let start = AtStart { facts: facts.clone(), host, only: args.only };
     let again = Some((site, start.clone().again()));
-    let settings = Settings { plan_file, facts, metrics: args.metrics, notify, signals, again };
+    let settings =
+        Settings { plan_file, facts, metrics: args.metrics, web, otlp: args.otlp.clone(), notify, signals, again };
     let file = std::path::absolute(&args.site.site).map_err(Failure::input)?;
     let plan = &giusto_daemon::begin_with(plan.clone(), journal)?;
     let mut operator = Operator::open(journal, plan, file, start.planner(profiles(args)), settings)?;

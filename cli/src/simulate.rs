@@ -1,133 +1,23 @@
 //! `giusto simulate`.
 
 use crate::args::SimulateArgs;
-use crate::failure::{create, Failure};
+use crate::failure::{apart, create, Failure};
+use crate::simulated::Row;
+use crate::simulated_page;
 use crate::table::{json, say, table};
 use giusto_measure::Profile;
-use giusto_model::{Bandwidth, Certificate, JobRecord, JobWriter, Plan, Prediction, Promise, ServicePlan, Task};
+use giusto_model::{Bandwidth, Certificate, JobRecord, JobWriter, Plan, Promise, ServicePlan};
 use giusto_simulator::{
-    in_parallel, predict_random, predict_under, Error, Execution, Gantt, Observer, Predicted, Shown, TaskTimes, Trace,
+    in_parallel, predict_random, predict_under, Error, Execution, Gantt, Observer, Predicted, Shown, Timeline, Trace,
     Under, Unobserved, PERCENTILE_ERROR,
 };
-use giusto_verify::{Kept, Sample};
-use serde::Serialize;
+use giusto_verify::Sample;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-
-/// What `--json` prints for a service (`formats/simulate.schema.json`).
-#[derive(Serialize)]
-struct Row {
-    service: String,
-    /// The host.
-    on: String,
-    /// The virtual CPU, where it is one of a VM.
-    vcpu: Option<u32>,
-    /// The same in words.
-    #[serde(skip)]
-    part: Option<String>,
-    /// A server kind, `credit` or `fair`.
-    scheduler: String,
-    seed: u64,
-    /// Runs pooled, of this seed and the following.
-    seeds: usize,
-    /// None without tasks, as the two numbers below, and where it is overloaded.
-    prediction: Option<Prediction>,
-    /// More is asked for than given: no percentile says anything then.
-    overloaded: Option<String>,
-    /// How far percentiles may lie above the true ones, as a share; max and mean are exact.
-    percentile_error: f64,
-    mean_ns: Option<f64>,
-    unfinished: u64,
-    competitor_share: Option<f64>,
-    /// Of a service that is promised percentiles: each as played, with its interval.
-    promised: Option<Kept>,
-    /// Of a service that is promised every deadline: its tasks, in their order.
-    tasks: Option<Vec<TaskRow>>,
-}
-
-/// How a task keeps its deadlines.
-#[derive(Serialize)]
-struct TaskRow {
-    task: String,
-    #[serde(rename = "deadline_ns")]
-    deadline: giusto_model::Duration,
-    /// None: no job finished.
-    prediction: Option<Prediction>,
-    late: u64,
-    /// None: no job finished.
-    lateness_max_ns: Option<i64>,
-}
-
-impl TaskRow {
-    fn new(task: &Task, times: &TaskTimes) -> Self {
-        TaskRow {
-            task: task.name.clone(),
-            deadline: task.deadline,
-            prediction: (times.stats.jobs() > 0).then(|| times.stats.prediction()),
-            late: times.late,
-            lateness_max_ns: times.latest_ns,
-        }
-    }
-}
-
-impl Row {
-    /// Of a service without tasks.
-    fn unpredicted(service: &ServicePlan, under: Under, seed: u64) -> Row {
-        Row {
-            service: service.name.clone(),
-            on: service.on.clone(),
-            vcpu: service.vcpu,
-            part: service.part(),
-            scheduler: under.to_string(),
-            seed,
-            seeds: 0,
-            prediction: None,
-            overloaded: None,
-            percentile_error: PERCENTILE_ERROR,
-            mean_ns: None,
-            unfinished: 0,
-            competitor_share: None,
-            promised: None,
-            tasks: None,
-        }
-    }
-
-    fn new(service: &ServicePlan, under: Under, seed: u64, runs: &[Predicted]) -> Row {
-        let mut stats = runs[0].stats.clone();
-        runs[1..].iter().for_each(|run| stats.merge(&run.stats));
-        let tasks = matches!(service.promise, Promise::EveryDeadline { .. }).then(|| {
-            let mut tasks = runs[0].tasks.clone();
-            runs[1..].iter().for_each(|run| tasks.iter_mut().zip(&run.tasks).for_each(|(one, other)| one.merge(other)));
-            service.tasks.iter().zip(&tasks).map(|(task, times)| TaskRow::new(task, times)).collect()
-        });
-        let competitor_share = Some(runs.iter().map(|run| run.competitor).sum::<f64>() / runs.len() as f64);
-        if let Some(overload) = runs[0].overload {
-            let overloaded = Some(overload.to_string());
-            let (seeds, unfinished) = (runs.len(), stats.unfinished);
-            return Row {
-                seeds,
-                unfinished,
-                overloaded,
-                competitor_share,
-                tasks,
-                ..Row::unpredicted(service, under, seed)
-            };
-        }
-        Row {
-            seeds: runs.len(),
-            prediction: Some(stats.prediction()),
-            mean_ns: Some(stats.mean_ns()),
-            unfinished: stats.unfinished,
-            competitor_share,
-            tasks,
-            ..Row::unpredicted(service, under, seed)
-        }
-    }
-}
 
 /// A measured service, from a file.
 pub(crate) fn profile(path: &Path) -> Result<Profile, Failure> {
@@ -138,6 +28,9 @@ pub(crate) fn profile(path: &Path) -> Result<Profile, Failure> {
 
 /// Plays the plan of every service with tasks or requests at random, each beside a competitor that takes everything else.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
+    let read: Vec<&Path> = std::iter::once(args.site.site.as_path()).chain(args.profile.as_deref()).collect();
+    let outputs = [("--html", &args.html), ("--gantt", &args.gantt), ("--jobs", &args.jobs), ("--trace", &args.trace)];
+    apart(&outputs.map(|(flag, file)| (flag, file.as_deref())), &read)?;
     let asked = crate::plan::Asked { backend: args.insist.backend, host: args.host.as_deref(), ..Default::default() };
     let whole = crate::plan::of(&args.site.site, &asked)?;
     let (plan, whose) = match &args.host {
@@ -147,21 +40,24 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     if plan.services.is_empty() {
         return Err(Failure::input(format!("there is nothing to simulate: no service of {whose} has a reservation; promise one as-if-alone or {{supply: 3ms/10ms}}")));
     }
-    let first = plan.services.iter().position(|service| !service.tasks.is_empty() || random(service));
-    if first.is_none() && (args.jobs.is_some() || args.trace.is_some() || args.gantt.is_some()) {
+    let played: Vec<&ServicePlan> =
+        plan.services.iter().filter(|service| !service.tasks.is_empty() || random(service)).collect();
+    let first = played.first().copied();
+    let asked = [&args.jobs, &args.trace, &args.gantt, &args.html];
+    if first.is_none() && asked.iter().any(|file| file.is_some()) {
         return Err(Failure::input(format!("there are no jobs to record or to draw: no service of {whose} has tasks")));
     }
     let profile = args.profile.as_deref().map(profile).transpose()?;
     let execution = profile.as_ref().map_or(Execution::Worst, |p| Execution::Samples(p.execution.as_slice().into()));
     let transport = profile.as_ref().map_or(&[][..], |p| &p.transport);
     let mut rows = Vec::new();
-    let mut files = Files::new(args)?;
-    for (index, service) in plan.services.iter().enumerate() {
+    let mut files = Files::new(args, played.len())?;
+    for service in &plan.services {
         let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|nth| args.seed.wrapping_add(nth)).collect();
         let under: Vec<Under> =
             std::iter::once(Under::Server(service.server.kind)).chain(args.compare.iter().copied()).collect();
         if random(service) {
-            files.play(service, first == Some(index))?;
+            files.play(service, first.is_some_and(|first| std::ptr::eq(first, service)))?;
             rows.extend(at_random(args, &plan, service, &under, &seeds, &mut files)?);
             continue;
         }
@@ -169,7 +65,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             rows.push(Row::unpredicted(service, under[0], args.seed));
             continue;
         }
-        files.play(service, first == Some(index))?;
+        files.play(service, first.is_some_and(|first| std::ptr::eq(first, service)))?;
         let played =
             predict_under(service, under[0], execution.clone(), transport, args.horizon, args.seed, &mut files)?;
         // Every other scheduler and seed, on all processors; in this order, whichever run is faster.
@@ -182,11 +78,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             rows.push(Row::new(service, *under, args.seed, runs));
         }
     }
-    files.finish(args)?;
-    if args.site.json {
-        return json(&rows);
-    }
-    say!(
+    let conditions = format!(
         "{} of virtual time, {}, {}; percentiles up to {} % above the exact ones, max exact",
         args.horizon,
         match args.seeds {
@@ -196,6 +88,14 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         if profile.is_some() { "measured execution times" } else { "worst-case execution times" },
         PERCENTILE_ERROR * 100.0
     );
+    if let (Some(html), Some(timeline)) = (&args.html, &files.timeline) {
+        simulated_page::write(html, (&plan, &rows), (&played, timeline), (&conditions, args.horizon.ns()))?;
+    }
+    files.finish(args)?;
+    if args.site.json {
+        return json(&rows);
+    }
+    say!("{conditions}");
     let mut lines =
         vec![["service", "under", "jobs", "p50", "p99", "p99.9", "max", "left to others"].map(String::from).to_vec()];
     for row in &rows {
@@ -347,6 +247,7 @@ struct Files {
     records: bool,
     trace: Option<Trace<BufWriter<File>>>,
     gantt: Option<Gantt>,
+    timeline: Option<Timeline>,
     service: String,
     horizon: u64,
     finished: u32,
@@ -354,13 +255,14 @@ struct Files {
 }
 
 impl Files {
-    fn new(args: &SimulateArgs) -> Result<Files, Failure> {
+    fn new(args: &SimulateArgs, plays: usize) -> Result<Files, Failure> {
         let open = |path: &Option<PathBuf>| path.as_ref().map(|path| create(path)).transpose();
         Ok(Files {
             jobs: open(&args.jobs)?.map(JobWriter::new).transpose().map_err(Failure::running)?,
             records: false,
             trace: open(&args.trace)?.map(Trace::new).transpose()?,
             gantt: args.gantt.as_ref().map(|_| Gantt::default()),
+            timeline: args.html.as_ref().map(|_| simulated_page::timeline(plays)),
             service: String::new(),
             horizon: args.horizon.ns(),
             finished: 0,
@@ -381,7 +283,17 @@ impl Files {
         if let Some(gantt) = &mut self.gantt {
             gantt.play(&servers);
         }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.play(&servers);
+        }
         Ok(())
+    }
+
+    fn drawings(&mut self) -> impl Iterator<Item = &mut dyn Observer> {
+        let trace = self.trace.as_mut().map(|trace| trace as &mut dyn Observer);
+        let gantt = self.gantt.as_mut().map(|gantt| gantt as &mut dyn Observer);
+        let timeline = self.timeline.as_mut().map(|timeline| timeline as &mut dyn Observer);
+        trace.into_iter().chain(gantt).chain(timeline)
     }
 
     fn finish(self, args: &SimulateArgs) -> Result<(), Failure> {
@@ -418,18 +330,15 @@ impl Observer for Files {
         }
     }
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.slice(server, job, from, to))?;
-        self.gantt.as_mut().map_or(Ok(()), |gantt| gantt.slice(server, job, from, to))
+        self.drawings().try_for_each(|drawing| drawing.slice(server, job, from, to))
     }
     fn release(&mut self, server: usize, task: u32, at: u64) -> Result<(), Error> {
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.release(server, task, at))?;
-        self.gantt.as_mut().map_or(Ok(()), |gantt| gantt.release(server, task, at))
+        self.drawings().try_for_each(|drawing| drawing.release(server, task, at))
     }
     fn shows_budgets(&self) -> bool {
-        self.trace.is_some() || self.gantt.is_some()
+        self.trace.is_some() || self.gantt.is_some() || self.timeline.is_some()
     }
     fn budget(&mut self, server: usize, at: u64, left: i64) -> Result<(), Error> {
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.budget(server, at, left))?;
-        self.gantt.as_mut().map_or(Ok(()), |gantt| gantt.budget(server, at, left))
+        self.drawings().try_for_each(|drawing| drawing.budget(server, at, left))
     }
 }

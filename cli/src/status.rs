@@ -3,9 +3,8 @@
 use crate::args::{ReloadArgs, StatusArgs};
 use crate::failure::Failure;
 use crate::running::{look, unexpected};
-use crate::table::{json, print, say, table};
+use crate::table::{aligned, json, print, say, time};
 use giusto_daemon::{ask, Adaptation, Answer, CoreStatus, LinkStatus, Request, ServiceStatus, Status};
-use giusto_model::Duration;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -63,6 +62,7 @@ pub(crate) fn lines(status: &Status) -> Vec<String> {
         lines.push(String::new());
         lines.extend(aligned(&rows, &[4, 5]));
     }
+    lines.extend(crate::health::lines(&status.services));
     if !status.cores.is_empty() {
         let heads = ["core", "backend", "manager", "wake-ups/s", "late, mean", "at most"];
         let mut rows = vec![heads.map(String::from).to_vec()];
@@ -120,16 +120,6 @@ fn adaptation(one: &Adaptation, now_ns: u64) -> String {
     let Adaptation { at_ns, service, from, to, why } = one;
     let ago = age(now_ns.saturating_sub(*at_ns));
     format!("planned anew {ago} ago: {service}, {:.1} % of a core to {:.1} %: {why}", from * 100.0, to * 100.0)
-}
-
-/// A table whose columns `right` are numbers.
-fn aligned(rows: &[Vec<String>], right: &[usize]) -> Vec<String> {
-    let mut rows = rows.to_vec();
-    for &column in right {
-        let width = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        rows.iter_mut().for_each(|row| row[column] = format!("{:>width$}", row[column]));
-    }
-    table(&rows, usize::MAX).lines().map(String::from).collect()
 }
 
 fn service(service: &ServiceStatus) -> Vec<String> {
@@ -206,10 +196,6 @@ fn interface(link: &LinkStatus) -> Vec<String> {
         count(link.bypassed),
         link.service.clone().unwrap_or("-".into()),
     ]
-}
-
-fn time(ns: u64) -> String {
-    format!("{:.3}", Duration::from_ns(ns))
 }
 
 /// `3 d 4 h`, `5 h 12 min`, `12 min`, `7 s`.

@@ -1,7 +1,7 @@
 //! `giusto measure supply`.
 
 use crate::args::SupplyArgs;
-use crate::failure::{create, Failure};
+use crate::failure::{apart, create, Failure};
 use crate::table::{json, print, say, table};
 use crate::tell::tell;
 use giusto_measure::{Asked, Spread, SupplyPlan, SupplyReport};
@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 /// Measures until the time is over or a signal comes.
 pub(crate) fn supply(args: &SupplyArgs) -> Result<ExitCode, Failure> {
+    apart(&[("--out", args.out.as_deref()), ("--windows", args.windows.as_deref())], &[])?;
     let window = args.window.or(args.ask.map(|ask| ask.period)).unwrap_or(Duration::from_ms(10));
     let plan = SupplyPlan { length: args.length, window, phase: args.phase, core: args.core, ask: args.ask };
     let probed = giusto_measure::supply(&plan, &giusto_daemon::Signals::mind(false).stop)?;

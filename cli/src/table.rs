@@ -21,6 +21,21 @@ pub(crate) fn table(rows: &[Vec<String>], left: usize) -> String {
     rows.iter().map(line).collect()
 }
 
+/// A table whose columns `right` are numbers.
+pub(crate) fn aligned(rows: &[Vec<String>], right: &[usize]) -> Vec<String> {
+    let mut rows = rows.to_vec();
+    for &column in right {
+        let width = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        rows.iter_mut().for_each(|row| row[column] = format!("{:>width$}", row[column]));
+    }
+    table(&rows, usize::MAX).lines().map(String::from).collect()
+}
+
+/// A time to a thousandth of its unit.
+pub(crate) fn time(ns: u64) -> String {
+    format!("{:.3}", giusto_model::Duration::from_ns(ns))
+}
+
 /// A text in lines of at most `width` characters, broken at blanks; a longer word has a line of its own.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();

@@ -53,12 +53,22 @@ pub(crate) fn trial(
     let logs = args.out.join("logs");
     let mut deployment = Deployment::set(&first, around.machine, &mut journal, &logs, around.watchdog.beats())?;
     deployment.check()?;
-    let mut calibrations =
-        giusto_daemon::calibrate(&mut deployment, &first, site, &around.machine.cores, options, &stop, &mut say)?;
-    save_profiles(&args.out, &calibrations)?;
-
-    // 2. The plan, from what was declared or measured; anew, where more is asked for than was declared.
-    let (mut plan, mut anew) = planned(args, read, first, &calibrations)?;
+    let is_measured = site.services.iter().any(|service| service.measured != Measured::Declared);
+    let mut measurements = 0;
+    let (mut calibrations, (mut plan, mut anew)) = loop {
+        let cores = &around.machine.cores;
+        let found = giusto_daemon::calibrate(&mut deployment, &first, site, cores, options, &stop, &mut say)?;
+        save_profiles(&args.out, &found)?;
+        measurements += 1;
+        // 2. The plan, from what was declared or measured; anew, where more is asked for than was declared.
+        match planned(args, read, first.clone(), &found) {
+            // One hole in the machine is enough for a time that no plan fits.
+            Err(refused) if is_measured && measurements < MEASUREMENTS => {
+                say(format!("{refused}; the machine may have been disturbed meanwhile: once more"));
+            }
+            done => break (found, done?),
+        }
+    };
     plan::predict_all(&mut plan, args.seed)?;
     let plan_file = args.out.join("plan.json");
     create(&plan_file)?;
@@ -147,6 +157,8 @@ pub(crate) fn trial(
 
 /// How often a plan is replaced by another one within a trial, in the first half of its time: the other plan needs the rest.
 const REPLANS: u32 = 2;
+/// ... and what no plan fits is measured so often.
+const MEASUREMENTS: u32 = 3;
 
 /// A service whose requests cost more on a whole core during the trial than its budget has room for.
 struct Dearer {

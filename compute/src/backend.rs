@@ -6,9 +6,11 @@
 //! method to undo.
 
 use crate::deadline::bind;
-use crate::manager::{Beats, Report, ServerReport};
+use crate::manager::{Beats, Budgets, Report, ServerReport};
 use crate::{Error, Lack, Machine, Recorder};
 use giusto_model::{Duration, Instant, Server, ServicePlan};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What backends have to know of their surroundings to get ready.
 #[derive(Clone, Copy)]
@@ -130,6 +132,11 @@ pub trait Backend: Send {
         None
     }
 
+    /// What its threads decide with, for a recording.
+    fn budgets(&self) -> Vec<BudgetSource> {
+        vec![]
+    }
+
     /// Whether something has left its cgroup since this was asked last, as far as it notices.
     fn astray(&self) -> bool {
         false
@@ -137,6 +144,17 @@ pub trait Backend: Send {
 
     /// What has left its cgroup was looked after.
     fn forget_moves(&mut self) {}
+}
+
+/// The budgets of a core's servers, as the thread of Giusto's that enforces there decides with them.
+#[derive(Clone, Debug)]
+pub struct BudgetSource {
+    /// The core.
+    pub core: u32,
+    /// Where they are read.
+    pub budgets: Arc<Budgets>,
+    /// Its servers that are in force: the service of each number, and which of its virtual CPUs or copies it is.
+    pub servers: BTreeMap<usize, (String, Option<u32>)>,
 }
 
 /// How a server stands.

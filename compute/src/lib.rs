@@ -38,7 +38,7 @@ mod spent;
 mod stop;
 mod undo;
 
-pub use backend::{now, Backend, BudgetHandle, Changed, Ground, Observed};
+pub use backend::{now, Backend, BudgetHandle, BudgetSource, Changed, Ground, Observed};
 pub use backends::backend;
 pub use contained::Contained;
 pub use cpuset::Cpusets;

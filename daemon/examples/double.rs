@@ -1,11 +1,11 @@
 //! A giusto that enforces nothing, for tests of the operator's side without privilege: the real journal, control socket,
 //! metrics, reload, log and service manager's protocol around a stage that only remembers what it was told.
 //!
-//! `double SITE [METRICS [json]]`; a step for the service named in $DOUBLE_FAILS fails.
+//! `double SITE [METRICS [json [WEB]]]`; a step for the service named in $DOUBLE_FAILS fails.
 
 use giusto_daemon::{
     log, CoreStatus, Error, Journal, Notify, Operator, Refused, Report, ServiceState, ServiceStatus, Settings, Signals,
-    Stage, Step,
+    Stage, Step, WebSettings,
 };
 use giusto_model::{Plan, Site};
 use giusto_planner::{Facts, Refusal};
@@ -47,7 +47,9 @@ impl Stage for Double {
             services: services.collect(),
             cores: cores.collect(),
             network: Vec::new(),
+            processes: Default::default(),
             warnings: Vec::new(),
+            late: Vec::new(),
         }
     }
 
@@ -74,14 +76,16 @@ fn facts() -> Facts {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
-    let site = PathBuf::from(args.get(1).ok_or("double SITE [METRICS [json]]")?);
+    let site = PathBuf::from(args.get(1).ok_or("double SITE [METRICS [json [WEB]]]")?);
     log(args.get(3).is_some_and(|format| format == "json"));
     let notify = Notify::from_environment()?;
     let signals = Signals::mind(true);
     let (journal, _) = Journal::open()?;
     let plan_file = site.with_extension("plan.json");
     let metrics = args.get(2).filter(|address| !address.is_empty()).map(|address| address.parse()).transpose()?;
-    let settings = Settings { plan_file: Some(plan_file), facts: facts(), metrics, notify, signals, again: None };
+    let web = args.get(4).map(|address| WebSettings::new(address.parse()?, None)).transpose()?;
+    let settings =
+        Settings { plan_file: Some(plan_file), facts: facts(), metrics, web, otlp: None, notify, signals, again: None };
     let (_, first) = plan(&site).map_err(|refused| refused.reason)?;
     let mut operator = Operator::open(&journal, &first, site, Box::new(plan), settings)?;
     let mut stage = Double { fails: std::env::var("DOUBLE_FAILS").ok() };

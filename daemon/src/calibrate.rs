@@ -199,7 +199,7 @@ impl Subject<'_> {
             mean,
             execution: observed.execution(),
             transport: histogram(&single.transport),
-            windows: observed.windows(),
+            windows: observed.recurring_windows(),
         })
     }
 

@@ -6,14 +6,16 @@
 use crate::journal::state_folder;
 use crate::listening::{Client, Server, PATIENCE};
 use crate::protocol::{request, Answer, Request};
-use crate::{Error, Host, Journal, Refused};
+use crate::recording::{record, Client as Recorded};
+use crate::{Error, Host, Journal, RecordWish, Recording, Refused};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{chmod, chown, Gid, Mode};
 use rustix::net::sockopt::socket_peercred;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
 /// Longest request.
@@ -36,7 +38,8 @@ impl Control {
         let path = journal.folder().join("control");
         let cannot = |source| Error::Io { doing: format!("listen on the control socket {}", path.display()), source };
         let listener = bind(&path).map_err(cannot)?;
-        let serve = move |client| serve(client, host.as_ref());
+        let recorded = Mutex::new(());
+        let serve = move |client| serve(client, host.as_ref(), &recorded);
         let server = Server::start("giusto-control", listener, serve, too_many).map_err(cannot)?;
         Ok(Control { path, _server: server })
     }
@@ -79,7 +82,7 @@ fn too_many(mut client: UnixStream) {
 }
 
 /// Serves one client until it goes, is silent for too long, or sends a line that is too long.
-fn serve(mut client: Client<UnixStream>, host: &dyn Host) {
+fn serve(mut client: Client<UnixStream>, host: &dyn Host, recorded: &Mutex<()>) {
     let Ok(who) = socket_peercred(&client.stream) else { return };
     let mut read = Vec::new();
     loop {
@@ -99,9 +102,12 @@ fn serve(mut client: Client<UnixStream>, host: &dyn Host) {
             }
         };
         let asked = request(&line);
-        if let Ok(asked @ (Request::Reload(_) | Request::Mode(_) | Request::Stop)) = &asked {
+        if let Ok(asked @ (Request::Reload(_) | Request::Mode(_) | Request::Record(_) | Request::Stop)) = &asked {
             let (pid, uid, gid) = (who.pid.as_raw_nonzero(), who.uid.as_raw(), who.gid.as_raw());
             tracing::info!(client = pid, uid, gid, "process {pid} of user {uid} asks: {}", asked.line().trim_end());
+        }
+        if let Ok(Request::Record(wish)) = &asked {
+            return send_recordings(wish, client, host, recorded);
         }
         let may_name_sites = who.uid.is_root() || who.uid == rustix::process::geteuid();
         let answer = asked.clone().and_then(|asked| answer(asked, may_name_sites, host)).unwrap_or_else(Answer::Error);
@@ -127,8 +133,46 @@ fn answer(asked: Request, may_name_sites: bool, host: &dyn Host) -> Result<Answe
         }
         Request::Reload(site) => Answer::Change(host.reload(site.as_deref())?),
         Request::Mode(wish) => Answer::Mode(host.change_mode(&wish)?),
+        Request::Record(_) => unreachable!("served by `send_recordings`"),
         Request::Stop => Answer::Stopping(true),
     })
+}
+
+/// Answers with recordings until all have been sent, or the client has gone: one client at a time. Then the connection ends.
+fn send_recordings(wish: &RecordWish, client: Client<UnixStream>, host: &dyn Host, recorded: &Mutex<()>) {
+    let mut recorder = Recorder(client);
+    let done = match recorded.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            let reason = "another client records; try again after it".into();
+            Err(Refused { exit: 4, reason })
+        }
+        Ok(_) | Err(TryLockError::Poisoned(_)) => record(wish, host, &mut recorder),
+    };
+    if let Err(refused) = done {
+        recorder.answer(Answer::Error(refused));
+    }
+}
+
+/// A client that records.
+struct Recorder(Client<UnixStream>);
+
+impl Recorder {
+    fn answer(&mut self, answer: Answer) -> bool {
+        self.0.renew();
+        self.0.write_all(answer.line().as_bytes()).is_ok()
+    }
+}
+
+impl Recorded for Recorder {
+    fn send(&mut self, recording: Recording) -> bool {
+        self.answer(Answer::Recording(Box::new(recording)))
+    }
+
+    /// Also where it says something else: it is to wait.
+    fn has_gone(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.0.stream, PollFlags::IN)], Some(&now)) != Ok(0)
+    }
 }
 
 /// The next line without its end; `read` holds what came after the last one. `None`: the client has gone.
@@ -155,22 +199,33 @@ fn next_line(client: &mut impl Read, read: &mut Vec<u8>) -> io::Result<Option<Ve
     }
 }
 
+/// Recordings as they come from the giusto that runs on this host; after the last one, `None`.
+pub struct Recordings(BufReader<UnixStream>);
+
+impl Recordings {
+    /// Asks for them. Errors: as those of [`ask`].
+    pub fn ask(wish: RecordWish) -> Result<Recordings, Error> {
+        let mut stream = connect()?;
+        stream.set_write_timeout(Some(PATIENCE)).and_then(|()| stream.set_read_timeout(None)).map_err(cannot)?;
+        stream.write_all(Request::Record(wish).line().as_bytes()).map_err(cannot)?;
+        Ok(Recordings(BufReader::new(stream)))
+    }
+
+    /// Waits for the next one, however long that takes. Errors: giusto has ended, or does not answer as expected; what it
+    /// refuses is an [`Answer::Error`].
+    pub fn next_answer(&mut self) -> Result<Option<Answer>, Error> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line).map_err(cannot)? {
+            0 => Ok(None),
+            _ => read_answer(&line).map(Some),
+        }
+    }
+}
+
 /// Asks the giusto that runs on this host. Errors: none runs, one may not ask it, or it does not answer as expected; what it
 /// refuses is an [`Answer::Error`].
 pub fn ask(request: &Request) -> Result<Answer, Error> {
-    let path = state_folder().join("control");
-    let cannot = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::Lacks {
-            what: format!("a running giusto (no process listens on {})", path.display()),
-            how: "start one as root: giusto run SITE, or: systemctl start giusto".into(),
-        },
-        io::ErrorKind::PermissionDenied => Error::Lacks {
-            what: format!("the right to use {}", path.display()),
-            how: format!("run it as root, or as a member of the group {GROUP}: sudo usermod -aG {GROUP} USER"),
-        },
-        _ => Error::Io { doing: format!("ask the running giusto over {}", path.display()), source },
-    };
-    let mut stream = UnixStream::connect(&path).map_err(cannot)?;
+    let mut stream = connect()?;
     let patience = if matches!(request, Request::Reload(_) | Request::Mode(_)) { RELOAD } else { PATIENCE };
     stream.set_read_timeout(Some(patience)).map_err(cannot)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(cannot)?;
@@ -180,12 +235,35 @@ pub fn ask(request: &Request) -> Result<Answer, Error> {
     if line.is_empty() {
         asked.map_err(cannot)?; // where it hung up before it was asked, it may have said why
     }
-    Answer::read(&line).map_err(|why| {
+    read_answer(&line)
+}
+
+fn connect() -> Result<UnixStream, Error> {
+    UnixStream::connect(state_folder().join("control")).map_err(cannot)
+}
+
+fn read_answer(line: &str) -> Result<Answer, Error> {
+    Answer::read(line).map_err(|why| {
         cannot(io::Error::new(
             io::ErrorKind::InvalidData,
             format!("it does not answer as this giusto expects ({why}); is it another release?"),
         ))
     })
+}
+
+fn cannot(source: io::Error) -> Error {
+    let path = state_folder().join("control");
+    match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::Lacks {
+            what: format!("a running giusto (no process listens on {})", path.display()),
+            how: "start one as root: giusto run SITE, or: systemctl start giusto".into(),
+        },
+        io::ErrorKind::PermissionDenied => Error::Lacks {
+            what: format!("the right to use {}", path.display()),
+            how: format!("run it as root, or as a member of the group {GROUP}: sudo usermod -aG {GROUP} USER"),
+        },
+        _ => Error::Io { doing: format!("ask the running giusto over {}", path.display()), source },
+    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@
 
 use crate::adapt::{Again, Factors, Wish};
 use crate::modes::Wishes;
-use crate::{Change, ChangeStatus, Refused, State, Status, STATUS_VERSION};
+use crate::{Change, ChangeStatus, Refused, Sources, State, Status, STATUS_VERSION};
 use giusto_model::{Plan, Site};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, sync_channel, Receiver, RecvTimeoutError, Sender, SyncSender};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime};
 
 /// What clients can ask of a running giusto. Called from many threads.
@@ -23,6 +24,23 @@ pub trait Host: Send + Sync {
     fn change_mode(&self, wish: &crate::Wish) -> Result<Option<ChangeStatus>, Refused>;
     /// Asks for an orderly end.
     fn stop(&self);
+    /// The service of each process, as it was a second ago at most.
+    fn processes(&self) -> Arc<BTreeMap<u32, String>> {
+        Arc::default()
+    }
+    /// The plan in force, as far as it is known.
+    fn plan(&self) -> Option<Arc<Plan>> {
+        None
+    }
+    /// What of it can be recorded, as it was a second ago at most.
+    fn sources(&self) -> Sources {
+        Sources::default()
+    }
+    /// The plan if each request or job of a service had so many times the work; `None`: what the plan in force comes from is
+    /// not known. Errors: it does not fit, or cannot be planned now.
+    fn what_if(&self, _service: &str, _times: f64) -> Option<Result<Plan, Refused>> {
+        None
+    }
 }
 
 /// Reads a site file and plans it for this host, or reads a plan that was reviewed. The site, as far as it is known, is what
@@ -50,6 +68,9 @@ pub(crate) struct ControlQueue {
     orders: Sender<Order>,
     stop: &'static AtomicBool,
     wishes: Mutex<Option<Wishes>>,
+    processes: Mutex<Arc<BTreeMap<u32, String>>>,
+    plan: Mutex<Option<Arc<Plan>>>,
+    sources: Mutex<Sources>,
 }
 
 /// What the plan in force comes from.
@@ -84,6 +105,7 @@ impl ControlQueue {
             network: Vec::new(),
             modes: None,
             adaptations: Vec::new(),
+            otlp: None,
             warnings: Vec::new(),
         };
         let (orders, taken) = channel();
@@ -98,9 +120,23 @@ impl ControlQueue {
                 orders,
                 stop,
                 wishes: Mutex::new(None),
+                processes: Mutex::default(),
+                plan: Mutex::default(),
+                sources: Mutex::default(),
             },
             taken,
         )
+    }
+
+    /// Which service each process belongs to from now on, and what can be recorded.
+    pub(crate) fn belong(&self, processes: BTreeMap<u32, String>, sources: Sources) {
+        *self.sources.lock().unwrap_or_else(PoisonError::into_inner) = sources;
+        *self.processes.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(processes);
+    }
+
+    /// Which plan is in force from now on.
+    pub(crate) fn planned(&self, plan: Plan) {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(plan));
     }
 
     /// Where wishes for modes go from now on.
@@ -183,5 +219,33 @@ impl Host for ControlQueue {
 
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn processes(&self) -> Arc<BTreeMap<u32, String>> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn plan(&self) -> Option<Arc<Plan>> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn sources(&self) -> Sources {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn what_if(&self, service: &str, times: f64) -> Option<Result<Plan, Refused>> {
+        let again = self.again.as_ref()?;
+        let in_force = match self.in_force.try_lock() {
+            Ok(in_force) => in_force,
+            Err(TryLockError::Poisoned(broken)) => broken.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let reason = "another plan is being put in force; ask again after it".into();
+                return Some(Err(Refused { exit: 4, reason }));
+            }
+        };
+        let (site, mut factors) = (in_force.site.clone()?, in_force.factors.clone());
+        drop(in_force);
+        *factors.entry(service.into()).or_insert(1.0) *= times;
+        Some(again(&site, &factors, &factors).map(|(plan, _)| plan))
     }
 }

@@ -106,12 +106,12 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
     }
     for vif in &network.vifs {
         let name = &vif.name;
-        if let Some(bucket) = &vif.bucket {
+        if let Some([sent, received]) = &vif.buckets() {
             lines.push(format!(
                 "tc qdisc add dev {name} clsact, with the BPF program giusto_to, and giusto_from on a tap; of a veth pair \
-                 giusto_sent at its other end, and giusto_arrived for what bypasses that: drop or delay beyond {} and bursts \
-                 of {}, counted in {}",
-                bucket.rate, bucket.depth, network.count
+                 giusto_sent at its other end, and giusto_arrived for what bypasses that: drop or delay beyond {sent} of what it \
+                 sends, and beyond {received} of what is sent to it, counted in {}s",
+                network.count
             ));
             lines.push(format!(
                 "look ten times a second whether {name} makes the host drop more packets than that, and once whether its threads \

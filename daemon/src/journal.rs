@@ -1,8 +1,9 @@
-//! The undo journal: what giusto changed on this host, on disk before it is changed.
+//! The undo journal: what giusto changed on this host, written before it is changed.
 //!
 //! One line a change: a checksum and JSON. A line that was cut off by a crash was never acted upon (the change is made only
-//! after the line is on disk), so a torn last line is dropped. The journal lives in /run/giusto (or $GIUSTO_STATE), which a
-//! reboot empties together with everything that it would undo; one from an earlier boot is dropped too.
+//! after the line is written), so a torn last line is dropped. The journal lives in /run/giusto (or $GIUSTO_STATE), which a
+//! reboot empties together with everything that it would undo; one from an earlier boot is dropped too. So it has to outlive this
+//! process, and not the kernel: what the kernel has taken is not waited for until a disk has it.
 
 use crate::undo_entry::{of_compute, spent, undo, Change};
 use crate::Error;
@@ -127,7 +128,7 @@ impl Journal {
         self.append(&Head { boot: boot() })
     }
 
-    /// On disk when this returns; not at all after an error.
+    /// Outlives this process when this returns; is not there at all after an error.
     pub(crate) fn write_down(&mut self, change: Change) -> io::Result<()> {
         self.append(&change)?;
         self.pending.push(change);
@@ -177,7 +178,7 @@ impl Journal {
         let text = serde_json::to_string(line)?;
         let line = format!("{:016x} {text}\n", checksum(text.as_bytes()));
         self.file.seek(SeekFrom::Start(end))?;
-        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        let written = self.file.write_all(line.as_bytes());
         match &written {
             Ok(()) => self.end = Some(end + line.len() as u64),
             // Half a line in the middle would hide nothing, but read as damage.

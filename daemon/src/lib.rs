@@ -11,6 +11,7 @@ mod after_end;
 mod apply;
 mod backends;
 mod calibrate;
+mod choice;
 mod control;
 mod control_queue;
 mod deployment;
@@ -21,7 +22,12 @@ mod dry_run;
 mod enforce;
 mod error;
 mod facts;
+#[cfg(test)]
+mod golden;
+mod http;
 mod journal;
+mod journald;
+mod late;
 mod listening;
 mod log;
 mod logs;
@@ -32,29 +38,38 @@ mod modes;
 mod notify;
 mod observe;
 mod operator;
+mod otlp;
 mod packets;
 mod peek;
 mod plan_diff;
 mod protocol;
+mod recording;
 mod refused;
+mod reported;
 mod reservations;
+mod response_status;
+mod responses;
 mod restart;
 mod services;
 mod signals;
+mod source;
 mod spawn;
 mod spinner;
 mod status;
 mod supervise;
+mod supplies;
 mod systemd;
 mod trial;
 mod undo_entry;
 mod vm;
 mod watchdog;
+mod watched;
+mod web;
 mod workers;
 
 pub use adapt::{Again, Factors};
 pub use calibrate::{calibrate, cost, Calibration, Subject};
-pub use control::ask;
+pub use control::{ask, Recordings};
 pub use control_queue::{Host, Planner};
 pub use deployment::Deployment;
 pub use doctor::{doctor, Check, Doctor, Standing};
@@ -65,20 +80,31 @@ pub use error::Error;
 pub use facts::{facts, facts_of, missing};
 pub use giusto_network::{LinkStatus, Network};
 pub use journal::{Journal, Restored};
+pub use late::LateJob;
 pub use log::log;
 pub use modal::{begin_with, forget_mode};
 pub use modes::{ChangeStatus, ModesStatus, PeerStatus, StepStatus, Wishes};
 pub use notify::Notify;
 pub use observe::Observer;
 pub use operator::{Operator, Report, Settings, Stage};
+pub use otlp::OtlpAddress;
 pub use peek::running_plan;
 pub use plan_diff::{difference, Change, Layout, Step};
 pub use protocol::{Answer, Request, Wish};
+pub use recording::{
+    write_trace, Drawn, JobSource, RecordWish, RecordedBudget, RecordedLate, RecordedMode, RecordedService,
+    RecordedThread, Recording, Sources,
+};
 pub use refused::Refused;
+pub use response_status::{
+    ObservedBy, ObservedStatus, PastStatus, PointStatus, ResponseStatus, StandingStatus, SupplyPastStatus, SupplyStatus,
+};
 pub use services::{Before, Prepare, Running};
 pub use signals::Signals;
 pub use status::{
-    Adaptation, CoreCriticality, CoreStatus, DemandStatus, ServiceState, ServiceStatus, State, Status, STATUS_VERSION,
+    Adaptation, CoreCriticality, CoreStatus, DemandStatus, OtlpStatus, ServiceState, ServiceStatus, State, Status,
+    STATUS_VERSION,
 };
 pub use trial::{loads, trial, Arm, Cause, Next, Options, Removed, Slice, Talk, Trial};
 pub use watchdog::Watchdog;
+pub use web::{plan_page, simulation_page, WebAddress, WebSettings};

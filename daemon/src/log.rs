@@ -1,22 +1,45 @@
-//! Where events go: a line each on standard error, for people or as JSON.
+//! Where events go: a line each on standard error, for people or as JSON; under systemd with their fields into the journal.
 //!
 //! Rooms say what happens with `tracing`: a message that is a whole sentence, and fields (`service`, `core`, `thread`) for
-//! programs. Under systemd each line begins with its priority for the journal (sd-daemon(3)).
+//! programs. Lines that reach the journal begin with their priority (sd-daemon(3)).
 
-use std::fmt::{self, Write};
+use crate::journald::{priority, Journald, Message};
+use std::fmt;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use tracing::field::{Field, Visit};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 
+/// Whether fields of events are kept.
+static HAS_FIELDS: AtomicBool = AtomicBool::new(false);
+
 /// Says events from now on, as JSON objects with `timestamp`, `level`, `message` and the fields, or for people: `giusto: ` and
-/// the message. Only the first call counts.
+/// the message. Where standard error is the journal, and JSON was not asked for, fields go there as `GIUSTO_SERVICE` and so
+/// on. Only the first call counts.
 pub fn log(json: bool) {
-    let lines = Lines { json, priorities: journal() };
-    let _ = tracing::subscriber::set_global_default(subscriber(lines, io::stderr));
+    let (is_journal, is_stream) = journal();
+    let journald = (is_stream && !json).then(Journald::open).and_then(Result::ok);
+    HAS_FIELDS.store(json || journald.is_some(), Ordering::Relaxed);
+    let _ = match journald {
+        Some(journald) => {
+            let subscriber = tracing_subscriber::registry().with(LevelFilter::INFO).with(journald);
+            tracing::subscriber::set_global_default(subscriber)
+        }
+        None => {
+            let lines = Lines { json, priorities: is_journal };
+            tracing::subscriber::set_global_default(subscriber(lines, io::stderr))
+        }
+    };
+}
+
+/// Whether fields of events reach a program: in JSON, or in the journal.
+pub(crate) fn has_fields() -> bool {
+    HAS_FIELDS.load(Ordering::Relaxed)
 }
 
 fn subscriber<W>(lines: Lines, to: W) -> impl Subscriber + Send + Sync
@@ -32,11 +55,13 @@ where
         .finish()
 }
 
-/// Whether standard error is the journal, as systemd says: `JOURNAL_STREAM=DEVICE:INODE`.
-fn journal() -> bool {
-    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
-    let here = std::fs::metadata("/proc/self/fd/2");
-    here.is_ok_and(|here| stream == format!("{}:{}", here.dev(), here.ino()))
+/// Whether standard error is the journal, as systemd says (`JOURNAL_STREAM=DEVICE:INODE`), and whether it is one of its
+/// streams.
+fn journal() -> (bool, bool) {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return (false, false) };
+    let Ok(here) = std::fs::metadata("/proc/self/fd/2") else { return (false, false) };
+    let is_journal = stream == format!("{}:{}", here.dev(), here.ino());
+    (is_journal, is_journal && here.file_type().is_socket())
 }
 
 struct Lines {
@@ -51,13 +76,7 @@ where
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         if self.priorities {
-            let priority = match *event.metadata().level() {
-                Level::ERROR => 3,
-                Level::WARN => 4,
-                Level::INFO => 6,
-                _ => 7,
-            };
-            write!(to, "<{priority}>")?;
+            write!(to, "<{}>", priority(event.metadata().level()))?;
         }
         if self.json {
             let json = tracing_subscriber::fmt::format().json().flatten_event(true).with_target(false);
@@ -69,16 +88,6 @@ where
             message.0 = message.0.replace('\n', " | "); // for the journal a line is an event
         }
         writeln!(to, "giusto: {}", message.0)
-    }
-}
-
-struct Message(String);
-
-impl Visit for Message {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            let _ = write!(self.0, "{value:?}");
-        }
     }
 }
 

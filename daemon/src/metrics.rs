@@ -1,7 +1,11 @@
 //! The status for Prometheus: OpenMetrics text, over the control socket and, where asked for, HTTP.
 
+use crate::http::{answer, head};
 use crate::listening::{Client, Server};
-use crate::{CoreStatus, Error, Host, LinkStatus, ServiceState, ServiceStatus, Status};
+use crate::{
+    CoreStatus, Error, Host, LinkStatus, PointStatus, ResponseStatus, ServiceState, ServiceStatus, StandingStatus,
+    Status,
+};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -9,12 +13,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-
-/// Longest head of an HTTP request.
-const HEAD: usize = 8 * 1024;
 
 /// The HTTP side, until it is dropped.
 #[derive(Debug)]
@@ -24,8 +25,6 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Answers `GET /metrics` at `address`. Errors: it cannot be listened on.
-    ///
-    /// A few lines of HTTP of our own: the small libraries for it wait for slow clients forever.
     pub(crate) fn listen(address: SocketAddr, host: Arc<dyn Host>) -> Result<Metrics, Error> {
         let cannot = |source| Error::Io { doing: format!("listen on {address} for --metrics"), source };
         if !address.ip().is_loopback() {
@@ -35,30 +34,14 @@ impl Metrics {
         }
         let listener = TcpListener::bind(address).map_err(cannot)?;
         let serve = move |mut client: Client<TcpStream>| {
-            if let Some(answer) = head(&mut client).ok().map(|head| respond(&head, host.as_ref())) {
+            if let Some(answered) = head(&mut client).ok().map(|head| respond(&head, host.as_ref())) {
                 client.renew();
-                let _ = client.write_all(answer.as_bytes());
+                let _ = client.write_all(answered.as_bytes());
             }
         };
         let server = Server::start("giusto-metrics", listener, serve, drop).map_err(cannot)?;
         Ok(Metrics { _server: server })
     }
-}
-
-/// Everything up to the empty line.
-fn head(client: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    let mut bytes = [0; 1024];
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        match client.read(&mut bytes)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            length => head.extend(&bytes[..length]),
-        }
-        if head.len() > HEAD {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-    }
-    Ok(head)
 }
 
 fn respond(head: &[u8], host: &dyn Host) -> String {
@@ -77,8 +60,7 @@ fn respond(head: &[u8], host: &dyn Host) -> String {
         }
         _ => ("400 Bad Request", "", "text/plain", "expected GET /metrics HTTP/1.1\n".into()),
     };
-    let length = body.len();
-    format!("HTTP/1.1 {status}\r\n{more}Content-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+    answer(status, more, kind, &body)
 }
 
 /// The status as OpenMetrics text.
@@ -135,6 +117,9 @@ impl Collector for Shown {
             status.cpu_recent,
         )?;
         giusto("giusto_warnings", "What is wrong now", None, None, status.warnings.len() as f64)?;
+        let otlp = status.otlp.iter().map(|otlp| (vec![host.clone()], otlp.dropped as f64));
+        let help = "Late jobs and metrics that the collector of OpenTelemetry did not get";
+        family(&mut encoder, "giusto_otlp_dropped", help, None, true, otlp)?;
         let mut services = |name, help, unit, counts, value: fn(&ServiceStatus) -> Option<f64>| {
             let known = status.services.iter().filter_map(|service| Some((labels(service), value(service)?)));
             family(&mut encoder, name, help, unit, counts, known)
@@ -160,6 +145,9 @@ impl Collector for Shown {
         })?;
         services("giusto_service_late_stops", "Times that it was not stopped in time", None, true, |s| {
             s.late_stops.map(|n| n as f64)
+        })?;
+        services("giusto_service_full", "Periods in which it got its whole budget", None, true, |s| {
+            s.supply.as_ref().map(|supply| supply.full as f64)
         })?;
         services(
             "giusto_service_misses",
@@ -196,6 +184,7 @@ impl Collector for Shown {
             Some(f64::from(u8::from(!gone)))
         })?;
         services("giusto_service_threads", "Its threads", None, false, |s| Some(f64::from(s.threads)))?;
+        responses(&mut encoder, status)?;
         let mut cores = |name, help, unit, counts, value: fn(&CoreStatus) -> Option<f64>| {
             let label = |core: &CoreStatus| vec![("core", core.core.to_string())];
             let known = status.cores.iter().filter_map(|core| Some((label(core), value(core)?)));
@@ -252,6 +241,99 @@ impl Collector for Shown {
             },
         )
     }
+}
+
+/// What requests took, and how promises about it stand.
+fn responses(encoder: &mut DescriptorEncoder, status: &Status) -> Result<(), fmt::Error> {
+    let known: Vec<(&ServiceStatus, &ResponseStatus)> =
+        status.services.iter().filter_map(|service| Some((service, service.responses.as_ref()?))).collect();
+    if known.is_empty() {
+        return Ok(());
+    }
+    let (time, help) =
+        (Some(Unit::Seconds), "What requests took, from the first byte's arrival to the answer's last byte");
+    let mut metric = encoder.encode_descriptor("giusto_response", help, time.as_ref(), MetricType::Histogram)?;
+    for (service, responses) in &known {
+        let labels = named(service);
+        let mut one = metric.encode_family(&labels)?;
+        one.encode_histogram::<prometheus_client::encoding::NoLabelSet>(
+            seconds(responses.total_ns),
+            responses.answered,
+            &responses.buckets(),
+            None,
+        )?;
+    }
+    let unseen = known.iter().map(|(service, responses)| (named(service), responses.unseen as f64));
+    let help = "Times that a connection was not understood for a while";
+    family(encoder, "giusto_response_unseen", help, None, true, unseen)?;
+    let by = known.iter().flat_map(|(service, responses)| {
+        let causes = |point: &PointStatus| {
+            let labels = percentile(service, point);
+            let cause = |(cause, count): (&String, &u64)| {
+                (labels.iter().cloned().chain([("cause", cause.clone())]).collect(), *count as f64)
+            };
+            point.late_by.iter().map(cause).collect::<Vec<_>>()
+        };
+        responses.promised.iter().flat_map(causes).collect::<Vec<_>>()
+    });
+    family(
+        encoder,
+        "giusto_promise_late_by",
+        "Requests that took longer than promised, by what was probably the cause",
+        None,
+        true,
+        by,
+    )?;
+    let mut points = |name, help, unit, counts, value: fn(&PointStatus) -> f64| {
+        let points = known.iter().flat_map(|(service, responses)| {
+            responses.promised.iter().map(|point| (percentile(service, point), value(point)))
+        });
+        family(encoder, name, help, unit, counts, points)
+    };
+    points("giusto_promise_within", "The response time that was promised", time.clone(), false, |point| {
+        seconds(point.within_ns)
+    })?;
+    points("giusto_promise_late", "Requests that took longer than promised", None, true, |point| point.late as f64)?;
+    points("giusto_promise_allowed", "The share of requests that may take longer", None, false, |point| {
+        ((100.0 - point.percentile) * 1e3).round() / 1e5
+    })?;
+    points(
+        "giusto_promise_left",
+        "What is left of those that may be late, by the last day; negative: broken",
+        None,
+        false,
+        |p| p.left,
+    )?;
+    let mut past = |name, help, unit, value: fn(&StandingStatus) -> Option<f64>| {
+        let points = known.iter().flat_map(|(service, responses)| {
+            let windows = |point: &PointStatus| {
+                let labels = percentile(service, point);
+                let past = ["1m", "1h", "1d"].into_iter().zip(point.past.clone());
+                past.filter_map(move |(window, standing)| {
+                    let labels = labels.iter().cloned().chain([("window", window.to_string())]).collect();
+                    Some((labels, value(&standing)?))
+                })
+                .collect::<Vec<_>>()
+            };
+            responses.promised.iter().flat_map(windows).collect::<Vec<_>>()
+        });
+        family(encoder, name, help, unit, false, points)
+    };
+    past("giusto_promise_now", "The percentile as it is", time, |standing| standing.now_ns.map(seconds))?;
+    past(
+        "giusto_promise_burn",
+        "Late requests over those that may be late; above 1 the promise breaks",
+        None,
+        |standing| Some(standing.burn),
+    )
+}
+
+fn named(service: &ServiceStatus) -> Labels {
+    vec![("service", service.name.clone())]
+}
+
+fn percentile(service: &ServiceStatus, point: &PointStatus) -> Labels {
+    vec![("service", service.name.clone()), ("percentile", point.percentile.to_string())]
 }
 
 fn seconds(ns: u64) -> f64 {

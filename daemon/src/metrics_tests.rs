@@ -1,5 +1,6 @@
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::net::TcpStream;
 
 fn golden() -> Status {
@@ -29,8 +30,12 @@ fn check(text: &str) -> BTreeMap<String, f64> {
         let (series, value) = line.rsplit_once(' ').expect(line);
         let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
         let suffix = name.strip_prefix(&family).expect("of the family above");
-        let expected = if types[&family] == "counter" { "_total" } else { "" };
-        assert!(suffix == expected && name_like(name), "{line}");
+        let expected: &[&str] = match types[&family].as_str() {
+            "counter" => &["_total"],
+            "histogram" => &["_sum", "_count", "_bucket"],
+            _ => &[""],
+        };
+        assert!(expected.contains(&suffix) && name_like(name), "{line}");
         let labels = labels.strip_suffix('}').expect(line);
         let mut seen = BTreeSet::new();
         for label in labels.split("\",").filter(|label| !label.is_empty()) {
@@ -54,6 +59,13 @@ fn the_status_is_told_in_the_names_that_dashboards_use() {
         (r#"giusto_build_info{host="edge-1",version="0.1.0"}"#, 1.0),
         (r#"giusto_state{host="edge-1",state="degraded"}"#, 1.0),
         (r#"giusto_warnings{host="edge-1"}"#, 1.0),
+        (r#"giusto_response_seconds_count{service="cache"}"#, 2018.0),
+        (r#"giusto_response_seconds_bucket{le="0.0005",service="cache"}"#, 2013.0),
+        (r#"giusto_response_seconds_bucket{le="+Inf",service="cache"}"#, 2018.0),
+        (r#"giusto_promise_within_seconds{service="cache",percentile="99"}"#, 0.003),
+        (r#"giusto_promise_allowed{service="cache",percentile="99"}"#, 0.01),
+        (r#"giusto_promise_late_total{service="cache",percentile="99"}"#, 5.0),
+        (r#"giusto_promise_burn{service="cache",percentile="99",window="1m"}"#, 0.1984),
     ] {
         assert_eq!(samples.get(series), Some(&value), "{series} in {samples:#?}");
     }

@@ -2,8 +2,11 @@
 
 use crate::drift::{words, Drifts};
 use crate::modes::Wishes;
+use crate::responses::Responses;
+use crate::supplies::Supplies;
 use crate::{
-    CoreCriticality, CoreStatus, Deployment, Error, Refused, Report, Running, ServiceState, ServiceStatus, Stage, Step,
+    CoreCriticality, CoreStatus, Deployment, Error, ObservedBy, Refused, Report, Running, ServiceState, ServiceStatus,
+    Sources, Stage, Step,
 };
 use giusto_compute::manager::ServerReport;
 use giusto_compute::sched;
@@ -20,6 +23,8 @@ pub struct Observer {
     /// For each managed server: for how long its manager had been there, what it had been supplied, and its part in between.
     supplied: BTreeMap<(String, Option<u32>), (u64, u64, f64)>,
     drifts: Drifts,
+    responses: Responses,
+    supplies: Supplies,
     /// Giusto itself.
     own: Meter,
 }
@@ -32,6 +37,8 @@ impl Observer {
         warnings: Vec<String>,
     ) -> impl Stage + use<'o, 's, 'p> {
         self.drifts.look(deployment);
+        self.responses.look(deployment);
+        self.supplies.look(deployment);
         Observed { observer: self, deployment, warnings }
     }
 }
@@ -45,18 +52,25 @@ struct Observed<'o, 's, 'p> {
 impl Observed<'_, '_, '_> {
     fn look(&mut self) -> Report {
         let (deployment, observer) = (&*self.deployment, &mut *self.observer);
-        let mut services = Vec::new();
+        let (mut services, mut processes) = (Vec::new(), BTreeMap::new());
         for (plan, running) in deployment.all() {
             let vcpu = plan.and_then(|plan| plan.vcpu).map(|vcpu| format!(" {vcpu}")).unwrap_or_default();
             let meter = observer.meters.entry(format!("{}{vcpu}", running.name)).or_default();
+            let own = running.processes();
+            processes.extend(own.iter().map(|process| (*process, running.name.clone())));
             let threads = match plan.filter(|plan| plan.vcpu.is_some()) {
                 Some(plan) => deployment.members(plan).unwrap_or_default(),
-                None => running.processes().into_iter().flat_map(sched::threads).collect(),
+                None => own.into_iter().flat_map(sched::threads).collect(),
             };
             let demand = plan.and_then(|plan| observer.drifts.status(&plan.name, plan.vcpu));
-            services.push(ServiceStatus { demand, ..service(plan, running, threads, meter) });
+            // Several parts of a service serve the same requests.
+            let is_first = services.iter().all(|one: &ServiceStatus| one.name != running.name);
+            let responses = is_first.then(|| observer.responses.status(&running.name)).flatten();
+            let observed = observer.responses.observed(&running.name);
+            services.push(ServiceStatus { demand, observed, responses, ..service(plan, running, threads, meter) });
         }
         for (status, part) in services.iter_mut().zip(&deployment.parts) {
+            status.supply = observer.supplies.status(&part.name, part.vcpu);
             let seen = deployment.backends.used(part.backend).map(|backend| backend.observe(part)).unwrap_or_default();
             status.left_ns = seen.left_ns;
             if let Some((for_ns, server)) = seen.counted {
@@ -104,6 +118,8 @@ impl Observed<'_, '_, '_> {
         let drifted = services.iter().filter_map(|one| one.demand.as_ref().map(|demand| (one, demand)));
         let drifted = drifted.filter(|(_, demand)| demand.drifted_since_ns.is_some());
         notes.extend(drifted.map(|(one, demand)| words(&one.name, demand.recent, demand.planned)));
+        notes.extend(observer.responses.notes());
+        notes.extend(services.iter().filter_map(uncounted));
         notes.extend(deployment.parked.keys().map(|core| format!("core {core} is parked")));
         let modes = deployment.modes_status();
         for member in modes.iter().flat_map(|modes| &modes.members) {
@@ -113,13 +129,29 @@ impl Observed<'_, '_, '_> {
         let used = crate::watchdog::clock(rustix::time::ClockId::ProcessCPUTime) + deployment.beats.watching_ns();
         observer.own.read(BTreeMap::from([(0, used)]), Instant::now());
         let (cpu_ns, cpu_recent) = (used, observer.own.recent);
-        Report { cpu_ns, cpu_recent, notes, services, cores, network, modes, warnings: self.warnings.clone() }
+        Report {
+            cpu_ns,
+            cpu_recent,
+            notes,
+            services,
+            cores,
+            network,
+            modes,
+            warnings: self.warnings.clone(),
+            processes,
+            late: observer.responses.take_late(),
+        }
     }
 }
 
 impl Stage for Observed<'_, '_, '_> {
     fn report(&mut self, _: &Plan) -> Report {
         sched::at_once(|| self.look())
+    }
+
+    fn sources(&self) -> Sources {
+        let budgets = self.deployment.backends.all().flat_map(|backend| backend.budgets()).collect();
+        Sources { jobs: self.observer.responses.sources(self.deployment), budgets }
     }
 
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error> {
@@ -144,6 +176,16 @@ impl Stage for Observed<'_, '_, '_> {
     fn wishes(&self) -> Option<Wishes> {
         self.deployment.wishes()
     }
+}
+
+/// A service of which only its supply is observed, under a backend that does not tell what it gets in each period.
+fn uncounted(service: &ServiceStatus) -> Option<String> {
+    let by = service.observed.as_ref().map(|observed| observed.by)?;
+    let backend = service.backend.as_ref().filter(|_| by == ObservedBy::Supply && service.supply.is_none())?;
+    let ServiceStatus { name, .. } = service;
+    Some(format!(
+        "{name}: backend {backend} does not tell what it gets in each period, only its processor time is known"
+    ))
 }
 
 /// What only a manager knows.

@@ -6,15 +6,21 @@
 use crate::adapt::{Adapter, Again, Wish};
 use crate::control::Control;
 use crate::control_queue::{ControlQueue, Order};
+use crate::late::{Events, LateJob};
+use crate::log::has_fields;
 use crate::metrics::Metrics;
 use crate::modes::{ModesStatus, Wishes};
+use crate::otlp::{Otlp, OtlpAddress};
 use crate::peek::OWN_PLAN;
 use crate::plan_diff::{difference, Layout};
+use crate::web::{Web, WebSettings};
 use crate::{
-    Change, CoreStatus, Error, Host, Journal, LinkStatus, Notify, Planner, Refused, ServiceStatus, Signals, State, Step,
+    Change, CoreStatus, Error, Host, Journal, LinkStatus, Notify, Planner, Refused, ServiceStatus, Signals, Sources,
+    State, Step,
 };
 use giusto_model::{Backend, Bandwidth, HostPlan, Plan, Site};
 use giusto_planner::Facts;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +32,11 @@ use std::time::{Duration, Instant};
 pub trait Stage {
     /// How everything stands; `plan` is in force. Called once a second.
     fn report(&mut self, plan: &Plan) -> Report;
+
+    /// What of the services can be recorded. Called after [`Stage::report`].
+    fn sources(&self) -> Sources {
+        Sources::default()
+    }
 
     /// Does one step on the way to `plan`; a service that is removed is not in it. A core that carried no reservation until
     /// now is isolated by the step itself. Errors: it could not be done, and everything is as it was before it.
@@ -60,6 +71,10 @@ pub struct Report {
     pub network: Vec<LinkStatus>,
     pub modes: Option<ModesStatus>,
     pub warnings: Vec<String>,
+    /// The service of each process.
+    pub processes: BTreeMap<u32, String>,
+    /// Jobs that were late, one by one, since the last report.
+    pub late: Vec<LateJob>,
 }
 
 /// How the operator's side is set up.
@@ -70,6 +85,10 @@ pub struct Settings {
     pub facts: Facts,
     /// Where Prometheus may ask.
     pub metrics: Option<SocketAddr>,
+    /// Where a browser may look.
+    pub web: Option<WebSettings>,
+    /// Where metrics and late jobs are sent.
+    pub otlp: Option<OtlpAddress>,
     /// Who started this process.
     pub notify: Notify,
     /// What it is sent.
@@ -98,6 +117,10 @@ pub struct Operator {
     adapting: Arc<AtomicBool>,
     _control: Control,
     _metrics: Option<Metrics>,
+    _web: Option<Web>,
+    otlp: Option<Otlp>,
+    /// Where their fields are kept.
+    late: Option<Events>,
 }
 
 impl Operator {
@@ -117,7 +140,11 @@ impl Operator {
         let control = Control::listen(journal, control_queue.clone())?;
         let own_plan = journal.folder().join(OWN_PLAN);
         write_plan(plan, &own_plan);
+        control_queue.planned(plan.clone());
         let metrics = settings.metrics.map(|address| Metrics::listen(address, control_queue.clone())).transpose()?;
+        let web = settings.web.take().map(|web| Web::listen(web, control_queue.clone())).transpose()?;
+        let cannot = |source| Error::Io { doing: "start the thread of --otlp".into(), source };
+        let otlp = settings.otlp.take().map(|to| Otlp::start(to, control_queue.clone())).transpose().map_err(cannot)?;
         settings.notify.status("putting services in their places");
         Ok(Operator {
             control_queue,
@@ -133,6 +160,9 @@ impl Operator {
             adapting: Arc::default(),
             _control: control,
             _metrics: metrics,
+            _web: web,
+            otlp,
+            late: has_fields().then(Events::default),
         })
     }
 
@@ -167,8 +197,17 @@ impl Operator {
 
     /// Brings the status up to date; returns it in a line.
     fn report(&mut self, stage: &mut dyn Stage) -> String {
-        let Report { cpu_ns, cpu_recent, notes, services, cores, network, modes, mut warnings } =
+        let Report { cpu_ns, cpu_recent, mut notes, services, cores, network, modes, mut warnings, processes, late } =
             stage.report(&self.plan);
+        if let Some(events) = &mut self.late {
+            events.take(&late, &services, Instant::now());
+        }
+        let otlp = self.otlp.as_ref().map(|otlp| {
+            otlp.tell(late);
+            otlp.status()
+        });
+        notes.extend(otlp.as_ref().and_then(|otlp| otlp.problem.as_ref()).map(|why| format!("otlp: {why}")));
+        self.control_queue.belong(processes, stage.sources());
         self.reported = Some(Instant::now());
         warnings.extend(self.stuck.clone());
         let state = if warnings.is_empty() { State::Enforcing } else { State::Degraded };
@@ -185,7 +224,7 @@ impl Operator {
         status.adaptations = self.adapter.history().to_vec();
         let before = std::mem::replace(&mut status.state, state);
         (status.notes, status.services, status.cores, status.warnings) = (notes, services, cores, warnings);
-        (status.network, status.modes) = (network, modes);
+        (status.network, status.modes, status.otlp) = (network, modes, otlp);
         (status.cpu_ns, status.cpu_recent) = (cpu_ns, cpu_recent);
         drop(status);
         if before != state {
@@ -238,6 +277,7 @@ impl Operator {
                 tracing::info!(steps = change.steps.len(), "reloaded: {} steps", change.steps.len());
                 self.adapter.planned(&before, &self.plan, order.wish.as_ref());
                 write_plan(&self.plan, &self.own_plan);
+                self.control_queue.planned(self.plan.clone());
                 if let Some(file) = &self.settings.plan_file {
                     write_plan(&self.plan, file);
                 }

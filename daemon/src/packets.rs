@@ -65,7 +65,7 @@ impl Packets {
 
     /// Looks after it, when something has changed or when it is `due`; returns what is wrong.
     pub(crate) fn look(&mut self, due: bool, journal: &mut Journal) -> &[String] {
-        let bound = self.network.bound(due, journal);
+        let bound = self.network.bound(journal);
         if !self.network.changed() && !due && matches!(bound, Ok(false)) {
             return &self.worries;
         }

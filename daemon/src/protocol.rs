@@ -1,6 +1,6 @@
 //! The control protocol, form only: one JSON object a line, request and answer (formats/control.md).
 
-use crate::{Change, ChangeStatus, Refused, Status};
+use crate::{Change, ChangeStatus, RecordWish, Recording, Refused, Status};
 use giusto_model::ChangePolicy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,7 +9,12 @@ use std::path::PathBuf;
 /// Version of the protocol.
 const VERSION: u32 = 1;
 /// What can be asked.
-const VERBS: &str = r#"{"giusto":1,"do":"status"}, {"giusto":1,"do":"metrics"}, {"giusto":1,"do":"reload","site":PATH} (site may be left out), {"giusto":1,"do":"mode","mode":NAME} or {"giusto":1,"do":"mode","services":{SERVICE:LOCAL}} ("policy" and "wait" may be added), or {"giusto":1,"do":"stop"}"#;
+const VERBS: &str = concat!(
+    r#"{"giusto":1,"do":"status"}, {"giusto":1,"do":"metrics"}, {"giusto":1,"do":"reload","site":PATH} (site may be left out), "#,
+    r#"{"giusto":1,"do":"mode","mode":NAME} or {"giusto":1,"do":"mode","services":{SERVICE:LOCAL}} ("policy" and "wait" may "#,
+    r#"be added), {"giusto":1,"do":"record","record":{"span_ns":NS,"late":COUNT,"service":NAME}} (late and service may be left "#,
+    r#"out), or {"giusto":1,"do":"stop"}"#
+);
 
 /// What a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +27,8 @@ pub enum Request {
     Reload(Option<PathBuf>),
     /// Another mode.
     Mode(Wish),
+    /// What happens, or happened around late jobs.
+    Record(RecordWish),
     /// An orderly end.
     Stop,
 }
@@ -51,6 +58,8 @@ pub enum Answer {
     Change(Change),
     /// To [`Request::Mode`]: how it went; `null`: it has begun.
     Mode(Option<ChangeStatus>),
+    /// To [`Request::Record`]: one, or one for each late job.
+    Recording(Box<Recording>),
     /// To [`Request::Stop`].
     Stopping(bool),
     /// Refused, and nothing was changed.
@@ -74,6 +83,8 @@ struct RequestLine {
     policy: Option<ChangePolicy>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     wait: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<RecordWish>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -90,7 +101,7 @@ fn version() -> u32 {
 /// Reads a request. Errors: what was expected.
 pub(crate) fn request(line: &[u8]) -> Result<Request, Refused> {
     let bad = |what: String| Refused { exit: 2, reason: format!("{what}; expected {VERBS}") };
-    let RequestLine { giusto, r#do: verb, site, mode, services, policy, wait } =
+    let RequestLine { giusto, r#do: verb, site, mode, services, policy, wait, record } =
         serde_json::from_slice(line).map_err(|error| bad(format!("this is no request: {error}")))?;
     if giusto != VERSION {
         return Err(bad(format!("version {giusto} of the protocol is not spoken here")));
@@ -104,6 +115,9 @@ pub(crate) fn request(line: &[u8]) -> Result<Request, Refused> {
     if mode.is_some() || !services.is_empty() || policy.is_some() || wait {
         return Err(bad(format!("'{verb}' has no 'mode', 'services', 'policy' or 'wait'")));
     }
+    if (verb == "record") != record.is_some() {
+        return Err(bad("'record' has a 'record', and nothing else has".into()));
+    }
     match (verb.as_str(), site) {
         ("reload", Some(site)) if !site.is_absolute() => Err(bad(format!("'{}' is no absolute path", site.display()))),
         ("reload", site) => Ok(Request::Reload(site)),
@@ -111,6 +125,7 @@ pub(crate) fn request(line: &[u8]) -> Result<Request, Refused> {
         ("status", None) => Ok(Request::Status),
         ("metrics", None) => Ok(Request::Metrics),
         ("stop", None) => Ok(Request::Stop),
+        ("record", None) => record.map(Request::Record).ok_or_else(|| bad("'record' has a 'record'".into())),
         _ => Err(bad(format!("'{verb}' cannot be done"))),
     }
 }
@@ -118,15 +133,26 @@ pub(crate) fn request(line: &[u8]) -> Result<Request, Refused> {
 impl Request {
     /// Its line, newline included.
     pub(crate) fn line(&self) -> String {
-        let (verb, site, wish) = match self {
-            Request::Status => ("status", None, Wish::default()),
-            Request::Metrics => ("metrics", None, Wish::default()),
-            Request::Reload(site) => ("reload", site.clone(), Wish::default()),
-            Request::Mode(wish) => ("mode", None, wish.clone()),
-            Request::Stop => ("stop", None, Wish::default()),
+        let (mut site, mut wish, mut record) = (None, Wish::default(), None);
+        let verb = match self {
+            Request::Status => "status",
+            Request::Metrics => "metrics",
+            Request::Reload(file) => {
+                site.clone_from(file);
+                "reload"
+            }
+            Request::Mode(wanted) => {
+                wish.clone_from(wanted);
+                "mode"
+            }
+            Request::Record(wanted) => {
+                record = Some(wanted.clone());
+                "record"
+            }
+            Request::Stop => "stop",
         };
         let Wish { mode, services, policy, wait } = wish;
-        line(&RequestLine { giusto: VERSION, r#do: verb.into(), site, mode, services, policy, wait })
+        line(&RequestLine { giusto: VERSION, r#do: verb.into(), site, mode, services, policy, wait, record })
     }
 }
 
@@ -162,6 +188,8 @@ mod tests {
             Request::Status,
             Request::Metrics,
             Request::Stop,
+            Request::Record(RecordWish { span_ns: 5, late: None, service: None }),
+            Request::Record(RecordWish { span_ns: 5, late: Some(2), service: Some("a".into()) }),
             Request::Reload(None),
             Request::Reload(Some("/s".into())),
             Request::Mode(Wish { mode: Some("m".into()), wait: true, ..Wish::default() }),
@@ -181,6 +209,9 @@ mod tests {
             (r#"{"do":"reload","site":"s"}"#, "no absolute path"),
             (r#"{"do":"mode"}"#, "has a 'mode' or 'services'"),
             (r#"{"do":"status","wait":true}"#, "'status' has no 'mode'"),
+            (r#"{"do":"record"}"#, "'record' has a 'record'"),
+            (r#"{"do":"stop","record":{"span_ns":1}}"#, "'record' has a 'record'"),
+            (r#"{"do":"record","record":{"span_ns":1,"file":"/etc/passwd"}}"#, "unknown field `file`"),
             (r#"{"giusto":2,"do":"status"}"#, "version 2"),
             (r#"{"giusto":1}"#, "missing field `do`"),
             ("", "no request"),

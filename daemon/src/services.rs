@@ -317,6 +317,11 @@ impl Running {
         adopted.iter().filter(|process| process.alive()).map(|process| process.tid).collect()
     }
 
+    /// Whether it is a virtual machine.
+    pub(crate) fn is_virtual(&self) -> bool {
+        matches!(self.source, Source::Vm(_))
+    }
+
     /// The threads of a virtual machine's vCPUs, in the order of their numbers: they come and go, and are asked for
     /// again after some seconds. Asking takes up to 2 s where QEMU does not answer; while another client has its
     /// monitor, what is known stays. Errors: it is no virtual machine, or cannot be asked.

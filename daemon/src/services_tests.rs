@@ -106,8 +106,9 @@ fn what_forks_twice_or_makes_a_session_counts_and_ends_with_the_service() {
     if running.contained().is_none() {
         return; // not root
     }
-    until("they are there", || running.processes().len() == 4);
+    // From then on they only become more: shells of a moment have been four before.
     until("its first process has ended", || running.group().is_none_or(|pid| Thread::of(pid).is_none()));
+    until("they are there", || running.processes().len() == 4);
     assert_eq!(running.poll(), None, "it works in the background");
     let all: Vec<Thread> = running.processes().into_iter().filter_map(Thread::of).collect();
     assert!(all.len() == 4 && running.usage_ns().is_none_or(|used| used > 0));

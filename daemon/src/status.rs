@@ -3,7 +3,7 @@
 //! Filled in by the stage ([`crate::Stage::report`]). What a backend cannot know is `None`: the kernel does not
 //! count how often it throttled a SCHED_DEADLINE task, the user-space manager does. Form: formats/status.schema.json.
 
-use crate::{LinkStatus, ModesStatus};
+use crate::{LinkStatus, ModesStatus, ObservedStatus, ResponseStatus, SupplyStatus};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -47,8 +47,25 @@ pub struct Status {
     /// Services that were planned anew since they asked for more, the last ones; not written where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adaptations: Vec<Adaptation>,
+    /// How sending to a collector of OpenTelemetry goes; not written where that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otlp: Option<OtlpStatus>,
     /// What is wrong now, each with what to do; not empty: [`State::Degraded`].
     pub warnings: Vec<String>,
+}
+
+/// How sending to a collector of OpenTelemetry goes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtlpStatus {
+    /// Where.
+    pub to: String,
+    /// Messages that it took: metrics, and late jobs.
+    pub sent: u64,
+    /// Late jobs and messages of metrics that were dropped: there was no room for them, or it refused them.
+    pub dropped: u64,
+    /// Why the last message was not taken; `None`: it was.
+    pub problem: Option<String>,
 }
 
 /// Where a giusto is in its life.
@@ -122,6 +139,15 @@ pub struct ServiceStatus {
     /// What it asks for beside what was planned for; not written where no demand is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand: Option<DemandStatus>,
+    /// What is observed of it, and why; not written before the first look, and of virtual machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<ObservedStatus>,
+    /// What it got in each period; not written where its backend does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supply: Option<SupplyStatus>,
+    /// What its requests or jobs took; not written where there were none, or nothing is seen of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub responses: Option<ResponseStatus>,
 }
 
 /// What a service asks for beside what was planned for it; both are shares of a core.

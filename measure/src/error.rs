@@ -150,6 +150,11 @@ pub enum Error {
         /// In how long.
         seconds: f64,
     },
+    /// The kernel does not tell of requests or wake-ups.
+    #[error(
+        "cannot watch services by BPF: {0}; this needs root (CAP_BPF, CAP_PERFMON), Linux 6.3 and /sys/kernel/btf/vmlinux"
+    )]
+    Passive(String),
     /// A profile file cannot be read.
     #[error("cannot read the profile: {0}")]
     Read(#[from] io::Error),

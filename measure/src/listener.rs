@@ -1,7 +1,9 @@
 //! Which process listens on a port.
 
 use crate::Error;
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::{fs, io};
 
 /// State LISTEN in `/proc/net/tcp`.
@@ -45,18 +47,23 @@ fn socket(table: &str, address: SocketAddr) -> Option<(bool, u64)> {
 }
 
 /// The addresses on which a process accepts connections; none where its files may not be looked at.
-pub(crate) fn listening(pid: u32) -> Vec<SocketAddr> {
-    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
-    let links: Vec<_> = files.flatten().filter_map(|file| fs::read_link(file.path()).ok()).collect();
-    let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default());
-    let mut found: Vec<SocketAddr> = tables
-        .iter()
-        .flat_map(|table| table.lines().skip(1).filter_map(entry))
-        .filter(|(_, inode)| links.iter().any(|link| link.as_os_str() == format!("socket:[{inode}]").as_str()))
-        .map(|(address, _)| address)
-        .collect();
+pub fn listening(pid: u32) -> Vec<SocketAddr> {
+    let mut found: Vec<SocketAddr> = listeners(pid).into_iter().map(|(address, _)| address).collect();
     found.sort_unstable();
     found
+}
+
+/// The same with the number of the descriptor.
+pub(crate) fn listeners(pid: u32) -> Vec<(SocketAddr, i32)> {
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let links: HashMap<_, _> = files
+        .flatten()
+        .filter_map(|file| Some((fs::read_link(file.path()).ok()?, file.file_name().to_str()?.parse::<i32>().ok()?)))
+        .collect();
+    let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default());
+    let entries = tables.iter().flat_map(|table| table.lines().skip(1).filter_map(entry));
+    let held = |(address, inode)| Some((address, *links.get(Path::new(&format!("socket:[{inode}]")))?));
+    entries.filter_map(held).collect()
 }
 
 /// Address and inode of a line that is about a listening socket.

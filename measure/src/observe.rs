@@ -137,9 +137,28 @@ impl Observed {
     /// one at least
     /// so long after it: lengths and means in ns; lengths ascend, means do not. O(readings · lengths).
     pub fn windows(&self) -> Vec<[u64; 2]> {
+        self.windows_with(|greatest| greatest.iter().copied().fold(0.0, f64::max))
+    }
+
+    /// The same as far as it recurs: the median over the stretches of what was greatest in each, where there are three at
+    /// least. What most stretches do not show is not what requests cost: a virtual machine that stood still while the
+    /// service had the processor looks as if a request had taken that long, and not every hypervisor tells.
+    pub fn recurring_windows(&self) -> Vec<[u64; 2]> {
+        match self.stretches.len() {
+            0..3 => self.windows(),
+            many => self.windows_with(|greatest| {
+                greatest.sort_by(f64::total_cmp);
+                greatest[many / 2]
+            }),
+        }
+    }
+
+    /// For each length what `of` makes of the greatest of each stretch.
+    fn windows_with(&self, of: impl Fn(&mut [f64]) -> f64) -> Vec<[u64; 2]> {
         let mut found: Vec<[u64; 2]> = Vec::new();
         for length in WINDOWS_MS.map(|ms| ms * 1_000_000) {
-            let most = self.stretches.iter().map(|readings| greatest(readings, length)).fold(0.0, f64::max);
+            let mut each: Vec<f64> = self.stretches.iter().map(|readings| greatest(readings, length)).collect();
+            let most = of(&mut each);
             if most > 0.0 {
                 found.push([length, most.ceil() as u64]);
             }
@@ -191,6 +210,33 @@ mod tests {
         std::thread::spawn(spin).join().unwrap();
         assert!(ran(&clocks[0]) - before >= 20_000_000);
         assert!(super::clocks(&[4_194_304]).is_err() && super::clocks(&[]).is_err());
+    }
+
+    /// Stretches of a second with a request of 50 us every 1 ms; in some of them one took 30 ms.
+    fn stretches(disturbed: usize) -> Observed {
+        let stretch = |nth: usize| {
+            let (mut cpu, mut readings) = (0, Vec::new());
+            for request in 0..1000 {
+                cpu += if nth < disturbed && request == 500 { 30_000_000 } else { 50_000 };
+                readings.push(Reading { at: request * 1_000_000, cpu, answered: request });
+            }
+            readings
+        };
+        Observed { stretches: (0..5).map(stretch).collect() }
+    }
+
+    #[test]
+    fn what_recurs_in_most_stretches_is_a_cost_and_what_does_not_is_the_machines() {
+        let undisturbed = stretches(0).windows();
+        for disturbed in 0..3 {
+            assert_eq!(stretches(disturbed).recurring_windows(), undisturbed, "{disturbed} of 5");
+        }
+        assert_eq!(stretches(3).recurring_windows(), stretches(5).windows());
+        assert!(stretches(1).windows()[3][1] > 10 * undisturbed[3][1]);
+        // Two tell nothing of what recurs.
+        let mut two = stretches(1);
+        two.stretches.truncate(2);
+        assert_eq!(two.recurring_windows(), two.windows());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod agent;
 mod backend;
 mod bandwidth;
 mod basis;
+mod bits;
 mod certificate;
 mod coordination;
 mod copies;
@@ -21,6 +22,7 @@ mod member;
 mod modes;
 mod network;
 mod observation;
+mod observe;
 mod percentile;
 mod plan;
 mod process;
@@ -40,6 +42,7 @@ pub use agent::{AgentKey, Listen};
 pub use backend::{Abilities, Backend, Periods};
 pub use bandwidth::Bandwidth;
 pub use basis::{Basis, MachineBasis, SiteBasis};
+pub use bits::BitRate;
 pub use certificate::{Admission, Certificate, Point, PredictedPercentile, RestsOn};
 pub use coordination::{
     Coordination, CoordinationPlan, Engine, Epochs, Places, RecoveryTimes, ZooKeeper, ZooKeeperPlan, STOCK_WAIT,
@@ -60,8 +63,9 @@ pub use modes::{
     ChangePolicy, LocalNeed, LocalPlan, LocalProof, MemberMode, MemberPlan, ModeChanges, ModePlan, ModesPlan,
     OnTimeout, Requests, ServiceMode, SiteMode, SiteModes, StaticCost, Transition, AGENT_TASK, RUNNING, STOPPED,
 };
-pub use network::{HostNetwork, NetworkPlan, PacketClass, PacketUnit, Uplink, UplinkPlan, Vif, VifPlan};
+pub use network::{HostNetwork, NetworkPlan, PacketBucket, PacketClass, PacketUnit, Uplink, UplinkPlan, Vif, VifPlan};
 pub use observation::{Foreign, Observation, ObservedHost, OBSERVATION_VERSION};
+pub use observe::{Exporter, Observe, Reported};
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
 pub use plan::{CurvePoint, HostPlan, LeftoverPlan, Plan, Prediction, ServicePlan, PLAN_VERSION};
 pub use process::{Limit, Process, Restart};

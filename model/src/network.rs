@@ -1,6 +1,6 @@
 //! Packets: whose are processed before whose, how many of them, on which core.
 
-use crate::{Bucket, Duration, Rate, Reason, Within};
+use crate::{BitRate, Bucket, Duration, Rate, Reason, Tokens, Within};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -43,6 +43,66 @@ impl fmt::Display for PacketUnit {
     }
 }
 
+/// What passes an interface in one direction: packets, and perhaps bits too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PacketBucket {
+    /// Packets; no more than `bits` would be in the smallest.
+    pub rate: Rate,
+    /// Packets at once.
+    pub depth: Tokens,
+    /// Bits, as long as the packets are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits: Option<BitRate>,
+}
+
+impl PacketBucket {
+    /// No packet counts as less, in bytes: none on Ethernet is smaller.
+    pub const SMALLEST: u64 = 64;
+    /// A packet of the usual length with its Ethernet header, in bytes.
+    pub const USUAL: u64 = 1514;
+    /// The largest buffer that the kernel makes for TCP, with its headers, in bytes.
+    pub const LARGEST: u64 = 65_600;
+
+    /// What costs processor time.
+    pub fn packets(self) -> Bucket {
+        Bucket { rate: self.rate, depth: self.depth }
+    }
+
+    /// Bytes: at once as many as `depth` packets of the usual length have, and one buffer of TCP at least.
+    pub fn bytes(self) -> Option<Bucket> {
+        let rate = Rate::of(self.bits?.bits(), Duration::from_secs(1))?.share(8)?;
+        let depth = self.depth.at_once().saturating_mul(PacketBucket::USUAL).max(PacketBucket::LARGEST);
+        Some(Bucket { rate, depth: Tokens::whole(depth) })
+    }
+}
+
+impl PacketBucket {
+    /// For people: `, up to {rate: 5000/s, depth: 16} each way`; nothing where there is none.
+    pub fn both_ways(sent: Option<PacketBucket>, received: Option<PacketBucket>) -> String {
+        match (sent, received) {
+            (Some(sent), None) => format!(", up to {sent} each way"),
+            (Some(sent), Some(received)) => format!(", sends up to {sent} and receives up to {received}"),
+            (None, _) => String::new(),
+        }
+    }
+}
+
+impl From<Bucket> for PacketBucket {
+    fn from(bucket: Bucket) -> PacketBucket {
+        PacketBucket { rate: bucket.rate, depth: bucket.depth, bits: None }
+    }
+}
+
+impl fmt::Display for PacketBucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bits {
+            None => self.packets().fmt(f),
+            Some(bits) => write!(f, "{{rate: [{}, {bits}], depth: {}}}", self.rate, self.depth),
+        }
+    }
+}
+
 /// A virtual interface of a service, by its end on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vif {
@@ -50,8 +110,10 @@ pub struct Vif {
     pub name: String,
     /// Whose packets wait for whose.
     pub class: PacketClass,
-    /// What it may send and receive together; always there in the high class.
-    pub bucket: Option<Bucket>,
+    /// What it may send; always there in the high class.
+    pub bucket: Option<PacketBucket>,
+    /// What may be sent to it; `None`: as much.
+    pub received: Option<PacketBucket>,
     /// How long its packets may wait for the host's processing; ascending, only in the high class.
     pub promise: Vec<Within>,
 }
@@ -129,8 +191,11 @@ pub struct VifPlan {
     pub core: u32,
     /// SCHED_FIFO priority of its threads, different from all others of the core; `None`: SCHED_OTHER.
     pub priority: Option<u8>,
-    /// What it may send and receive together.
-    pub bucket: Option<Bucket>,
+    /// What it may send.
+    pub bucket: Option<PacketBucket>,
+    /// What may be sent to it; `None`: as much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received: Option<PacketBucket>,
     /// What was promised.
     pub promise: Vec<Within>,
     /// No packet that keeps to the bucket waits longer for the host's processing (D_i); `None` in the low class.
@@ -138,4 +203,11 @@ pub struct VifPlan {
     pub bound: Option<Duration>,
     /// Where its numbers come from.
     pub reasons: Vec<Reason>,
+}
+
+impl VifPlan {
+    /// The buckets of what it sends and of what is sent to it; `None`: it has none.
+    pub fn buckets(&self) -> Option<[PacketBucket; 2]> {
+        self.bucket.map(|bucket| [bucket, self.received.unwrap_or(bucket)])
+    }
 }

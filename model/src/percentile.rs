@@ -13,6 +13,9 @@ pub struct Percentile(u32);
 const ALL: u32 = 100_000;
 
 impl Percentile {
+    /// All: none may be beyond.
+    pub const EVERY: Percentile = Percentile(ALL);
+
     /// In percent: 99.9.
     pub fn percent(self) -> f64 {
         f64::from(self.0) / 1000.0

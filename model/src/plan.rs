@@ -2,7 +2,8 @@
 
 use crate::{
     Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Copies, Criticality, Duration, Hold,
-    HostLatency, Load, LocalProof, ModesPlan, NetworkPlan, Origin, Process, Promise, Reason, Server, Task, TopicPlan,
+    HostLatency, Load, LocalProof, ModesPlan, NetworkPlan, Observe, Origin, Process, Promise, Reason, Server, Task,
+    TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -152,6 +153,9 @@ pub struct ServicePlan {
     /// as planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapt: Option<Bandwidth>,
+    /// Where its response times come from while it runs; `None`, and not written: Giusto chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe: Option<Observe>,
     /// `None`, and not written: its core has no services with criticality. Else all servers of its core have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criticality: Option<Criticality>,
@@ -217,6 +221,9 @@ pub struct LeftoverPlan {
     /// core can hold it, else 0.
     #[serde(rename = "longest_wait_ns")]
     pub longest_wait: Duration,
+    /// Where its response times come from while it runs; `None`, and not written: Giusto chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe: Option<Observe>,
     /// Where its numbers come from.
     pub reasons: Vec<Reason>,
 }

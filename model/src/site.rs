@@ -1,7 +1,7 @@
 //! A site as the operator described it, already checked for meaning; `site` reads it from a file.
 
 use crate::{
-    AgentKey, Arrivals, Bandwidth, Cap, Coordination, Copies, HostNetwork, Process, Promise, Rate, ServerKind,
+    AgentKey, Arrivals, Bandwidth, Cap, Coordination, Copies, HostNetwork, Observe, Process, Promise, Rate, ServerKind,
     ServiceMode, SiteCriticality, SiteModes, Task, Topic, Vif,
 };
 use serde::{Deserialize, Serialize};
@@ -102,6 +102,8 @@ pub struct Service {
     /// Where it asks for more than planned while it runs: the share of a core that it may then be planned anew with;
     /// `None`: as planned.
     pub adapt: Option<Bandwidth>,
+    /// Where its response times come from while it runs; `None`: Giusto chooses.
+    pub observe: Option<Observe>,
 }
 
 /// Where a service's execution times come from.

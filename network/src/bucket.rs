@@ -1,18 +1,13 @@
-//! The packet bucket in the kernel (bpf/bucket.bpf.c): loaded once an interface, changed while it works.
+//! The packet bucket of an interface in the kernel (bpf/bucket.bpf.c), changed while it works.
 
+use crate::bank::{Goal, Place, FROM, TO};
 use crate::namespace::Namespace;
-use crate::tc::{self, Direction, Root};
+use crate::tc::{self, Direction, Filter, Root};
 use crate::{Error, Link, Recorder, Undo};
-use aya::maps::Array;
-use aya::programs::SchedClassifier;
-use aya::{Ebpf, EbpfLoader, Pod};
-use giusto_model::{Bucket, PacketUnit};
+use giusto_model::{Bucket, PacketBucket, PacketUnit};
 use serde::{Deserialize, Serialize};
-use std::os::fd::{AsFd, AsRawFd};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
 
-const BPF_F_LOCK: u64 = 4;
 /// GI_BUCKET_TOKEN, GI_BUCKET_LAST, GI_BUCKET_NUM, GI_BUCKET_DEN.
 const TOKEN: u128 = 1 << 20;
 const LAST: u128 = 1 << 62;
@@ -22,32 +17,12 @@ const DEN: u128 = 1 << 42;
 /// What `how` says.
 const SEGMENTS: u32 = 1;
 const DELAYS: u32 = 2;
+const BYTES: u32 = 4;
+/// Longest time that a byte takes to flow in, in ns / 2^16: that of 1 kbit/s.
+const BYTE_MOST: u128 = 8_000_000 << 16;
 
-/// `struct goal`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Goal {
-    lock: u32,
-    how: u32,
-    version: u64,
-    num: u64,
-    den: u64,
-    burst: u64,
-}
-
-/// `struct counted`; `bucket` is `struct gi_bucket`, and each of `tickets` a `struct tickets`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Counted {
-    lock: u32,
-    pad: u32,
-    version: u64,
-    bucket: [u64; 6],
-    passed: [u64; 2],
-    dropped: [u64; 2],
-    bypassed: u64,
-    tickets: [[u32; 2]; 256],
-}
+/// Longest time that a packet takes to flow in where flows are told apart by it, in ns / 2^16: 1 s.
+const PACKET_MOST: u128 = 1_000_000_000 << 16;
 
 /// Packets of an interface so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,47 +36,47 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
 }
 
-// SAFETY: whole words without padding.
-unsafe impl Pod for Goal {}
-// SAFETY: as above.
-unsafe impl Pod for Counted {}
-
 /// A bucket of an interface; the kernel keeps it, also when this has gone, until its filters are removed.
 pub(crate) struct Packets {
-    ebpf: Ebpf,
-    goal: Goal,
+    place: Place,
+    /// Of what it sends, and of what is sent to it.
+    goals: [Goal; 2],
     /// What becomes of packets that find no token.
     pub(crate) limit: Limit,
 }
 
 impl Packets {
-    /// Loads it; nothing is limited yet. Errors: the bucket cannot be counted; the kernel has no BPF, or not for us.
-    pub(crate) fn load(name: &str, bucket: &Bucket, unit: PacketUnit) -> Result<Packets, Error> {
-        let goal = goal(name, bucket, unit, 1)?;
-        let ebpf = load().map_err(|error| broken("load the packet bucket into the kernel", error))?;
-        let mut packets = Packets { ebpf, goal, limit: Limit::Drop };
-        packets.write()?;
+    /// In a place of its own; nothing is limited yet. Errors: the bucket cannot be counted.
+    pub(crate) fn new(
+        place: Place,
+        name: &str,
+        buckets: &[PacketBucket; 2],
+        unit: PacketUnit,
+    ) -> Result<Packets, Error> {
+        let mut packets = Packets { place, goals: [Goal::default(); 2], limit: Limit::Drop };
+        packets.set(name, buckets, unit)?;
         Ok(packets)
     }
 
-    /// Another rate, burst or unit, with the next packet. No token is added by it.
-    pub(crate) fn set(&mut self, name: &str, bucket: &Bucket, unit: PacketUnit) -> Result<(), Error> {
-        let mut next = goal(name, bucket, unit, self.goal.version)?;
-        next.how |= self.goal.how & DELAYS;
-        if next != self.goal {
-            self.goal = Goal { version: self.goal.version + 1, ..next };
-            self.write()?;
+    /// Other rates, bursts or units, with the next packet. No token is added by it.
+    pub(crate) fn set(&mut self, name: &str, buckets: &[PacketBucket; 2], unit: PacketUnit) -> Result<(), Error> {
+        for (direction, bucket) in [FROM, TO].into_iter().zip(buckets) {
+            let known = self.goals[direction as usize];
+            let how = known.how & DELAYS;
+            let goal = goal(name, bucket, known.version)?;
+            self.write(direction, Goal { how: goal.how | how | known_as(unit), ..goal })?;
         }
         Ok(())
     }
 
-    fn write(&mut self) -> Result<(), Error> {
-        let goal = self.goal;
-        let write = |ebpf: &mut Ebpf| -> Result<(), aya::EbpfError> {
-            let map = ebpf.map_mut("goal").ok_or(aya::maps::MapError::InvalidName { name: "goal".into() })?;
-            Ok(Array::<_, Goal>::try_from(map)?.set(0, goal, BPF_F_LOCK)?)
-        };
-        write(&mut self.ebpf).map_err(|error| broken("set the packet bucket's rate", error))
+    /// In force with the next packet, if it is another one.
+    fn write(&mut self, direction: u32, goal: Goal) -> Result<(), Error> {
+        if goal == self.goals[direction as usize] {
+            return Ok(());
+        }
+        let goal = Goal { version: goal.version + 1, ..goal };
+        self.goals[direction as usize] = goal;
+        self.place.write(direction, goal)
     }
 
     /// At the sender's own end, where only the sender pays for what exceeds it: it waits there where the kernel has fq and the end no queue
@@ -117,12 +92,9 @@ impl Packets {
         if self.queue(namespace, link, record)? {
             self.limit = Limit::Delay;
         }
-        let how = self.goal.how & !DELAYS | if self.limit == Limit::Delay { DELAYS } else { 0 };
-        if how != self.goal.how {
-            self.goal = Goal { how, version: self.goal.version + 1, ..self.goal };
-            self.write()?;
-        }
-        Ok(())
+        let sent = self.goals[FROM as usize];
+        let how = sent.how & !DELAYS | if self.limit == Limit::Delay { DELAYS } else { 0 };
+        self.write(FROM, Goal { how, ..sent })
     }
 
     /// Whether the end has our fq.
@@ -171,67 +143,32 @@ impl Packets {
             tc::add_clsact(route, link.index).map_err(failed("add clsact to"))?;
         }
         for &direction in directions {
-            if !tc::has_filter(route, link.index, direction).map_err(failed("list the filters of"))? {
-                let program =
-                    program(&mut self.ebpf, direction).map_err(|error| broken("load the packet bucket", error))?;
-                record.intend(&Undo::Filter { link: link.clone(), direction }).map_err(Error::Journal)?;
-                tc::add_filter(route, link.index, direction, program).map_err(failed("put the packet bucket on"))?;
+            let program = self.place.program(direction)?;
+            let goal = Filter { program: program.id, class: self.place.class() };
+            let now = tc::filter(route, link.index, direction).map_err(failed("list the filters of"))?;
+            if now == Some(goal) {
+                continue;
             }
+            record.intend(&Undo::Filter { link: link.clone(), direction }).map_err(Error::Journal)?;
+            if now.is_some() {
+                // Of another time: what was limited there is no more looked after.
+                tc::remove_filter(route, link.index, direction).map_err(failed("take an older packet bucket from"))?;
+            }
+            let (class, fd) = (goal.class, program.fd);
+            tc::add_filter(route, link.index, direction, class, fd).map_err(failed("put the packet bucket on"))?;
         }
         Ok(())
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        let read = || -> Option<Counted> {
-            Array::<_, Counted>::try_from(self.ebpf.map("counted")?).ok()?.get(&0, BPF_F_LOCK).ok()
-        };
-        read().map_or(Counts::default(), |counted| Counts {
-            passed: counted.passed.iter().sum(),
-            dropped: counted.dropped.iter().sum(),
-            bypassed: counted.bypassed,
-            refused: if self.limit == Limit::Drop { counted.dropped[0] } else { counted.bypassed },
-        })
-    }
-}
-
-/// Its maps; each program when it is put somewhere.
-fn load() -> Result<Ebpf, aya::EbpfError> {
-    loader().load(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/bucket.bpf.o")))
-}
-
-/// One for all: it reads how the kernel's own types lie when it is made (30 ms), which nothing here asks for.
-pub(crate) fn loader() -> MutexGuard<'static, EbpfLoader<'static>> {
-    static LOADER: LazyLock<Mutex<EbpfLoader<'static>>> = LazyLock::new(|| {
-        let mut loader = EbpfLoader::new();
-        loader.btf(None);
-        Mutex::new(loader)
-    });
-    LOADER.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn program(ebpf: &mut Ebpf, direction: Direction) -> Result<i32, aya::EbpfError> {
-    let program = ebpf.program_mut(direction.program()).ok_or(aya::programs::ProgramError::NotLoaded)?;
-    let program: &mut SchedClassifier = program.try_into()?;
-    if program.fd().is_err() {
-        program.load()?;
-    }
-    Ok(program.fd()?.as_fd().as_raw_fd())
-}
-
-/// With what the kernel said, which is at the end of a chain.
-pub(crate) fn broken(doing: &str, error: aya::EbpfError) -> Error {
-    let mut cause: &dyn std::error::Error = &error;
-    let mut text = error.to_string();
-    while let Some(next) = cause.source() {
-        if let Some(said) = next.downcast_ref::<io::Error>() {
-            if said.kind() == io::ErrorKind::PermissionDenied {
-                return Error::Privilege { doing: doing.into() };
-            }
+        let ([sent, kept, bypassed], [received, refused, _]) = (self.place.count(FROM), self.place.count(TO));
+        Counts {
+            passed: sent + received,
+            dropped: kept + refused,
+            bypassed,
+            refused: if self.limit == Limit::Drop { kept } else { bypassed },
         }
-        text = format!("{text}: {next}");
-        cause = next;
     }
-    Error::Kernel { doing: doing.into(), source: io::Error::other(text) }
 }
 
 /// A rate and a burst as policy/bucket.h counts them.
@@ -263,10 +200,33 @@ pub(crate) fn in_integers(name: &str, bucket: &Bucket) -> Result<Integers, Error
     Ok(Integers { num: num as u64, den: den as u64, burst: burst as u64 })
 }
 
-fn goal(name: &str, bucket: &Bucket, unit: PacketUnit, version: u64) -> Result<Goal, Error> {
-    let Integers { num, den, burst } = in_integers(name, bucket)?;
-    let how = if unit == PacketUnit::Segment { SEGMENTS } else { 0 };
-    Ok(Goal { lock: 0, how, version, num, den, burst })
+fn goal(name: &str, bucket: &PacketBucket, version: u64) -> Result<Goal, Error> {
+    let Integers { num, den, burst } = in_integers(name, &bucket.packets())?;
+    let one = (1_000_000_000 << 16) * u128::from(den) / u128::from(num.max(1));
+    let half = (1_000_000_000 * u128::from(den) / u128::from(num.max(1))).saturating_mul(u128::from(burst) / TOKEN) / 2;
+    // 2^60 ns: later than any clock of the kernel will tell.
+    let (packet, half) = (one.min(PACKET_MOST) as u64, half.min(1 << 60) as u64);
+    let mut goal = Goal { version, num, den, burst, packet, half, ..Goal::default() };
+    if let Some(bytes) = bucket.bytes() {
+        let (events, ns) = bytes.rate.fraction();
+        // Rounded up: never more than the rate. Below 1 kbit/s it would be too long to count.
+        let one = (u128::from(ns) << 16).div_ceil(u128::from(events.max(1)));
+        let all = (one * u128::from(bytes.depth.at_once())) >> 16;
+        if one > BYTE_MOST || all > u128::from(u64::MAX) {
+            let what = format!("a packet bucket cannot count {} bytes a second; expected 1kbit/s or more", bytes.rate);
+            return Err(Error::Plan { name: name.into(), what });
+        }
+        (goal.how, goal.byte, goal.bytes) = (BYTES, one as u64, all as u64);
+    }
+    Ok(goal)
+}
+
+fn known_as(unit: PacketUnit) -> u32 {
+    if unit == PacketUnit::Segment {
+        SEGMENTS
+    } else {
+        0
+    }
 }
 
 fn gcd(a: u128, b: u128) -> u128 {
@@ -313,7 +273,7 @@ mod tests {
     fn rates_and_bursts_are_exact_or_refused() {
         let read = |rate: &str, burst: &str| {
             let bucket = Bucket { rate: rate.parse().unwrap(), depth: burst.parse().unwrap() };
-            goal("vnet0", &bucket, PacketUnit::Skb, 1).map(|goal| (goal.num, goal.den, goal.burst))
+            goal("vnet0", &bucket.into(), 1).map(|goal| (goal.num, goal.den, goal.burst))
         };
         assert_eq!(read("20k/s", "64").unwrap(), (20_000, 1, 64 << 20));
         assert_eq!(read("1/3/s", "4.5").unwrap(), (1, 3, 9 << 19));

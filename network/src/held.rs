@@ -2,15 +2,17 @@
 
 use crate::address::Address;
 use crate::bucket::Packets;
-use crate::end::{self, Needs};
-use crate::namespace::{Namespace, Neighbours};
+use crate::end;
+use crate::events::{Changes, Stir};
+use crate::kind::{kind, own, veth, Around, Found, Kind};
+use crate::namespace::Namespace;
 use crate::overrun::{Overrun, Work};
-use crate::proof::{Meter, Proof};
-use crate::route::Seen;
+use crate::proof::Proof;
 use crate::sorter::{For, Sorter};
 use crate::tc::Direction;
-use crate::{vhost, Attributes, Error, Link, Recorder, Thread, Undo};
-use giusto_model::{Bucket, PacketClass, PacketUnit};
+use crate::there::There;
+use crate::{undo, vhost, Attributes, Error, Recorder, Thread, Undo};
+use giusto_model::{Bucket, PacketBucket, PacketClass, PacketUnit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
@@ -30,7 +32,8 @@ pub(crate) struct Goal {
     /// What the plan gave it, and what it has since it or others of its core were moved.
     pub(crate) planned: Option<u8>,
     pub(crate) priority: Option<u8>,
-    pub(crate) bucket: Option<Bucket>,
+    /// Those of what it sends and of what is sent to it.
+    pub(crate) buckets: Option<[PacketBucket; 2]>,
     /// Of an uplink: what the high class may be sent.
     pub(crate) arrivals: Option<Bucket>,
     pub(crate) unit: PacketUnit,
@@ -41,34 +44,15 @@ pub(crate) struct Goal {
 }
 
 impl Goal {
-    /// Packets that its bucket lets through in a second at most.
-    pub(crate) fn a_second(&self) -> Option<u64> {
-        let bucket = self.bucket.as_ref()?;
-        let ((events, ns), (depth, parts)) = (bucket.rate.fraction(), bucket.depth.fraction());
-        let rate = u128::from(events) * 1_000_000_000 / u128::from(ns.max(1));
-        Some(u64::try_from(rate).unwrap_or(u64::MAX).saturating_add(depth / parts.max(1)))
+    /// Packets that its buckets let through in a second at most: of those that it sends, and of those that are sent to it.
+    pub(crate) fn a_second(&self) -> Option<[u64; 2]> {
+        let of = |bucket: PacketBucket| {
+            let ((events, ns), (depth, parts)) = (bucket.rate.fraction(), bucket.depth.fraction());
+            let rate = u128::from(events) * 1_000_000_000 / u128::from(ns.max(1));
+            u64::try_from(rate).unwrap_or(u64::MAX).saturating_add(depth / parts.max(1))
+        };
+        self.buckets.map(|buckets| buckets.map(of))
     }
-}
-
-/// What is there.
-#[derive(Debug)]
-pub(crate) struct There {
-    pub(crate) link: Link,
-    peer: Option<Link>,
-    /// Whether it is an end of a veth pair whose other end is out of reach.
-    apart: bool,
-    /// That of the card at its other end.
-    address: Option<Address>,
-    /// Threads that process what it sends, and what it receives.
-    pub(crate) from: Vec<Thread>,
-    pub(crate) to: Vec<Thread>,
-    meters: [Meter; 2],
-    /// Packets at the last look, when that was, and how many a second came before it.
-    pub(crate) packets: u64,
-    at: Instant,
-    pub(crate) a_second: f64,
-    /// Packets when loads were looked at last.
-    mark: u64,
 }
 
 /// An interface that is looked after.
@@ -91,14 +75,7 @@ pub(crate) struct Held {
     /// When to try again, and how long after that.
     retry: Option<(Instant, Duration)>,
     looked: Instant,
-}
-
-/// What one piece of work goes by.
-pub(crate) struct Around<'a> {
-    pub(crate) home: &'a Namespace,
-    pub(crate) neighbours: &'a Neighbours,
-    /// Threads that are known to be other interfaces'.
-    pub(crate) claimed: BTreeSet<Thread>,
+    stir: Stir,
 }
 
 /// Writes down what is new, and keeps what belongs to one interface.
@@ -132,6 +109,7 @@ impl Held {
             undos: vec![],
             retry: None,
             looked: Instant::now(),
+            stir: Stir::default(),
         }
     }
 
@@ -139,11 +117,12 @@ impl Held {
     pub(crate) fn hold(&mut self, around: &Around<'_>, record: &mut dyn Recorder) -> Result<(), Error> {
         let home = around.home;
         self.looked = Instant::now();
+        self.stir.look(self.looked); // what happens from now on calls again
         let name = self.goal.name.clone();
         let seen = home.route.named(&name).map_err(|source| Error::kernel(format!("look for {name}"), source))?;
         let Some(seen) = seen else {
             (self.there, self.bucket, self.sorter, self.unsorted) = (None, None, None, None);
-            return Err(Error::NoDevice(name));
+            return Err(self.missing());
         };
         let link = home.link(&seen);
         if self.there.as_ref().is_some_and(|there| there.link != link) {
@@ -152,14 +131,21 @@ impl Held {
         self.undos.retain(|undo| !matches!(undo, Undo::PacketThread { thread, .. } if !thread.alive()));
         let is_vif = self.goal.vif.is_some();
         let kind = kind(home, &link, &seen, is_vif)?;
+        let other = match kind {
+            Kind::Veth(index, id) => Some((id, index)),
+            Kind::Napi | Kind::Vhost => None,
+        };
         let mut record = Remember { own: &mut self.undos, record };
-        if let Some(bucket) = &self.goal.bucket {
+        if let Some(buckets) = &self.goal.buckets {
             let packets = match &mut self.bucket {
                 Some(packets) => {
-                    packets.set(&name, bucket, self.goal.unit)?;
+                    packets.set(&name, buckets, self.goal.unit)?;
                     packets
                 }
-                none => none.insert(Packets::load(&name, bucket, self.goal.unit)?),
+                none => {
+                    let place = around.banks.place(around.expected)?;
+                    none.insert(Packets::new(place, &name, buckets, self.goal.unit)?)
+                }
             };
             // What it sends is limited at its own end, where that can be reached.
             let here: &[Direction] =
@@ -179,45 +165,90 @@ impl Held {
         let threads: Vec<Thread> = threads.into_iter().collect();
         end::schedule(&name, &threads, &attributes, &mut record)?;
         let is_new = self.there.is_none();
-        let there = self.there.get_or_insert_with(|| There {
-            link,
-            peer: None,
-            apart: false,
-            address: None,
-            from: vec![],
-            to: vec![],
-            meters: [Meter::default(), Meter::default()],
-            packets: 0,
-            at: Instant::now(),
-            a_second: 0.0,
-            mark: 0,
-        });
+        let there = self.there.get_or_insert_with(|| There::new(link));
         there.apart = seen.kind.as_deref() == Some("veth") && found.peer.is_none();
-        (there.peer, there.address, there.from, there.to) = (found.peer, found.address, found.from, found.to);
+        (there.peer, there.other) = (found.peer, other);
+        there.address = found.address;
+        there.found(found.from, found.to);
         if is_new {
-            there.packets = there.cost(&seen);
+            there.packets = there.cost([seen.received, seen.sent]);
             there.mark = there.packets;
         }
-        there.measure(&seen);
+        self.measure([seen.received, seen.sent]);
         found.down.map_or(Ok(()), |name| Err(Error::Down(name)))
     }
 
-    /// As [`Held::hold`], where an event, a thread that has gone or the time calls for it; what is wrong afterwards is in `worry`.
-    pub(crate) fn check(&mut self, around: &Around<'_>, event: bool, record: &mut dyn Recorder) {
-        let now = Instant::now();
-        let due = match self.retry {
-            Some((at, _)) => event || now >= at,
-            None => event || std::mem::take(&mut self.astray) || now - self.looked >= LOOK || !self.is_in_force(),
+    /// Why it is not there. If it was moved to another network namespace it gets back what it had, there.
+    fn missing(&mut self) -> Error {
+        let name = self.goal.name.clone();
+        if self.undos.is_empty() || !undo::is_moved(&self.undos) {
+            return Error::NoDevice(name);
+        }
+        let failed = crate::undo(&self.undos).failed;
+        if failed.is_empty() {
+            self.undos.clear();
+        }
+        Error::Moved { name, left: failed }
+    }
+
+    /// Takes note of events; one that waits for something looks again after any.
+    pub(crate) fn stirred(&mut self, changes: &Changes) {
+        let told = |there: &There| {
+            changes.numbers.contains(&(None, there.link.index))
+                || there.other.is_some_and(|other| changes.numbers.contains(&other))
         };
-        if due {
-            match self.hold(around, record) {
-                Ok(()) => (self.worry, self.retry) = (None, None),
-                Err(error) => self.wait(&error),
+        let is_told = changes.all || self.retry.is_some() || changes.names.contains(&self.goal.name);
+        self.stir.waits |= is_told || self.there.as_ref().is_some_and(told);
+    }
+
+    /// Whether an event has not been looked at yet.
+    pub(crate) fn is_stirred(&self) -> bool {
+        self.stir.waits
+    }
+
+    /// Whether it is time to look at it, as an event has told of it.
+    pub(crate) fn calls(&self, now: Instant) -> bool {
+        self.stir.is_due(now)
+    }
+
+    /// Whether an event, threads that have changed, packets that bypass it or the time call for [`Held::hold`]. As the time calls
+    /// for all at once, `routine` of them are looked at for that alone.
+    pub(crate) fn is_due(&mut self, routine: &mut usize) -> bool {
+        let now = Instant::now();
+        match self.retry {
+            Some((at, _)) => self.calls(now) || now >= at,
+            None if self.calls(now) || std::mem::take(&mut self.astray) || !self.is_in_force() => true,
+            None if now - self.looked < LOOK || *routine == 0 => false,
+            None => {
+                *routine -= 1;
+                true
             }
-        } else if let Some(there) = &mut self.there {
-            if let Ok(Some(seen)) = around.home.route.numbered(there.link.index) {
-                there.measure(&seen);
-            }
+        }
+    }
+
+    /// As [`Held::hold`]; what is wrong afterwards is in `worry`.
+    pub(crate) fn look(&mut self, around: &Around<'_>, record: &mut dyn Recorder) {
+        match self.hold(around, record) {
+            Ok(()) => (self.worry, self.retry) = (None, None),
+            Err(error) => self.wait(&error),
+        }
+    }
+
+    /// Looks at its packets only.
+    pub(crate) fn count(&mut self, home: &Namespace) {
+        let Some(there) = &self.there else { return };
+        if let Ok(Some(packets)) = home.route.packets(there.link.index) {
+            self.measure(packets);
+        }
+    }
+
+    /// So many packets have been received and sent by now: whether its threads process them, and whether those take too long.
+    fn measure(&mut self, packets: [u64; 2]) {
+        let Some(there) = &mut self.there else { return };
+        there.measure(packets);
+        if let (Some(_), Some(_), Some([sent, received])) = (self.goal.priority, &self.bucket, self.goal.a_second()) {
+            let allowed = sent.saturating_add(received).saturating_mul(self.goal.cost).saturating_mul(2);
+            self.overrun.see(Work::Time, there.ran, allowed, Instant::now());
         }
     }
 
@@ -227,17 +258,18 @@ impl Held {
         self.retry = Some((Instant::now() + wait, wait));
         let broken = if self.goal.promised { "; its promise is not kept until then" } else { "" };
         self.worry = Some(match error {
-            Error::NoDevice(_) | Error::Down(_) => format!("{error}{broken}"),
+            Error::NoDevice(_) | Error::Moved { .. } | Error::Down(_) => format!("{error}{broken}"),
             error => format!("{error}; tried again until it works{broken}"),
         });
     }
 
-    /// Whether its threads live and have what they are to have.
+    /// Whether its threads have what they are to have. Another thread that got the number of one that has ended, and by chance
+    /// its priority and core, is found at the next look.
     fn is_in_force(&self) -> bool {
         let goal = attributes(&self.goal, self.demoted);
-        self.there.as_ref().is_some_and(|there| {
-            there.threads().iter().all(|thread| thread.alive() && thread.attributes().is_ok_and(|now| now == goal))
-        })
+        self.there
+            .as_ref()
+            .is_some_and(|there| there.threads().iter().all(|thread| thread.attributes().is_ok_and(|now| now == goal)))
     }
 
     /// Gives its threads what the goal says by now.
@@ -249,47 +281,40 @@ impl Held {
     }
 
     /// Gives its threads the lowest priority while it makes the host work more than its bucket allows: drop more packets than the
-    /// bucket lets through, or process for twice the time that those take. Returns whether that has changed. `time`: the
-    /// processor time of its threads is looked at, too.
-    pub(crate) fn bound(&mut self, time: bool, record: &mut dyn Recorder) -> Result<bool, Error> {
-        let demoted = self.overruns(time);
+    /// bucket lets through, or process for twice the time that those take. Returns whether that has changed.
+    pub(crate) fn bound(&mut self, record: &mut dyn Recorder) -> Result<bool, Error> {
+        let demoted = self.overruns();
         if demoted == self.demoted {
             return Ok(false);
         }
         self.demoted = demoted;
         if let Some(there) = &mut self.there {
-            there.meters = [Meter::default(), Meter::default()]; // what waited for them proves nothing
+            there.anew(); // what waited for them proves nothing
         }
         self.reschedule(record).map(|()| true)
     }
 
     /// One without a bucket has no priority that it could lose.
-    fn overruns(&mut self, time: bool) -> bool {
-        let (Some(_), Some(bucket), Some(allowed)) = (self.goal.priority, &self.bucket, self.goal.a_second()) else {
+    fn overruns(&mut self) -> bool {
+        let (Some(_), Some(bucket), Some([sent, _])) = (self.goal.priority, &self.bucket, self.goal.a_second()) else {
             return false;
         };
         let now = Instant::now();
         let counts = bucket.counts();
-        self.overrun.see(Work::Refused, counts.refused, allowed, now);
-        if time {
-            self.astray = std::mem::replace(&mut self.bypassed, counts.bypassed) != counts.bypassed;
-        }
-        if let Some(there) = self.there.as_ref().filter(|_| time) {
-            let ran = there.threads().iter().map(|thread| thread.cpu_time_ns()).sum();
-            self.overrun.see(Work::Time, ran, allowed.saturating_mul(self.goal.cost).saturating_mul(2), now);
-        }
+        self.overrun.see(Work::Refused, counts.refused, sent, now);
+        self.astray |= std::mem::replace(&mut self.bypassed, counts.bypassed) != counts.bypassed;
         self.overrun.is_demoted(now)
     }
 
     /// What may be sent to it before what is for the low class; `None`: it is not of the high one, or not there.
     pub(crate) fn addressed(&self, neighbours: &BTreeMap<u32, BTreeSet<Address>>) -> Option<For> {
-        let (Some(_), Some(_), Some(bucket), Some(there)) =
-            (&self.goal.vif, self.goal.priority, self.goal.bucket, &self.there)
+        let (Some(_), Some(_), Some([_, received]), Some(there)) =
+            (&self.goal.vif, self.goal.priority, self.goal.buckets, &self.there)
         else {
             return None;
         };
         let behind = neighbours.get(&there.link.index).into_iter().flatten().copied().collect();
-        Some(For { name: self.goal.name.clone(), bucket, card: there.address, behind })
+        Some(For { name: self.goal.name.clone(), bucket: received.packets(), card: there.address, behind })
     }
 
     /// Sorts what arrives at an uplink; why it cannot be is told with what is wrong.
@@ -340,10 +365,10 @@ impl Held {
         all
     }
 
-    /// Undoes what was done to it; returns what could not be undone.
-    pub(crate) fn let_go(mut self) -> Vec<String> {
-        self.sorter = None; // as long as it is there, the other end of a veth pair cannot have all offloads
-        crate::undo(&self.undos).failed
+    /// What is to be undone of it. What goes with this process has gone: as long as it is there, the other end of a veth pair
+    /// cannot have all offloads.
+    pub(crate) fn let_go(self) -> Vec<Undo> {
+        self.undos
     }
 
     /// Packets since the last call: what it costs, in proportion.
@@ -366,158 +391,4 @@ fn attributes(goal: &Goal, demoted: bool) -> Attributes {
         return Attributes::lowest(goal.core);
     }
     Attributes::of(goal.priority, goal.core)
-}
-
-impl There {
-    /// Each once, ascending.
-    pub(crate) fn threads(&self) -> Vec<Thread> {
-        let threads: BTreeSet<Thread> = self.from.iter().chain(&self.to).copied().collect();
-        threads.into_iter().collect()
-    }
-
-    /// Packets that its threads have processed: not what an uplink sends, which is done where it comes from.
-    fn cost(&self, seen: &Seen) -> u64 {
-        seen.received + if self.to.is_empty() { 0 } else { seen.sent }
-    }
-
-    fn measure(&mut self, seen: &Seen) {
-        let used = |threads: &[Thread]| -> BTreeMap<Thread, u64> {
-            threads.iter().map(|&thread| (thread, thread.cpu_time_ns())).collect()
-        };
-        if self.from == self.to {
-            self.meters[0].read(seen.received + seen.sent, used(&self.from));
-            self.meters[1] = Meter::default();
-        } else {
-            self.meters[0].read(seen.received, used(&self.from));
-            self.meters[1].read(seen.sent, used(&self.to));
-        }
-        let (packets, passed) = (self.cost(seen), self.at.elapsed());
-        if passed >= Duration::from_millis(500) {
-            self.a_second = packets.saturating_sub(self.packets) as f64 / passed.as_secs_f64();
-            self.at = Instant::now();
-            self.packets = packets;
-        }
-    }
-}
-
-/// What processes an interface's packets.
-enum Kind {
-    /// NAPI of hardware, or of a tap that was opened with IFF_NAPI.
-    Napi,
-    Vhost,
-    /// NAPI of both ends: the number of the other one, and the id of its namespace if that is another one.
-    Veth(u32, Option<i32>),
-}
-
-fn kind(home: &Namespace, link: &Link, seen: &Seen, is_vif: bool) -> Result<Kind, Error> {
-    let unfit =
-        |kind: &str, why: &str| Err(Error::Unfit { name: link.name.clone(), kind: kind.into(), why: why.into() });
-    match seen.kind.as_deref() {
-        Some("veth") => {
-            let (index, id) = seen.link.ok_or_else(|| Error::NoPeer(link.name.clone()))?;
-            Ok(Kind::Veth(index, id))
-        }
-        Some("tun") => {
-            let flags = home.read(link, "tun_flags").unwrap_or_default();
-            let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).unwrap_or(0);
-            const NAPI: u32 = 0x10; // IFF_NAPI
-            Ok(if flags & NAPI != 0 { Kind::Napi } else { Kind::Vhost })
-        }
-        None if !is_vif => Ok(Kind::Napi),
-        None => unfit("hardware", "a virtual function passes the host by, so there is nothing to give a priority to; name a vif of kind veth or tap"),
-        Some(kind @ ("macvtap" | "macvlan" | "ipvlan" | "ipvtap" | "netkit")) => {
-            unfit(kind, "its packets are processed with those of the interface below it, in no thread of their own; use veth or tap on a bridge")
-        }
-        Some(kind) if is_vif => unfit(kind, "its packets are processed in no thread of their own; name a vif of kind veth or tap"),
-        Some(kind) => unfit(kind, "it has no packet processing of its own; name the hardware interfaces below it"),
-    }
-}
-
-#[derive(Default)]
-struct Found {
-    peer: Option<Link>,
-    address: Option<Address>,
-    from: Vec<Thread>,
-    to: Vec<Thread>,
-    /// An end that is down.
-    down: Option<String>,
-}
-
-impl Found {
-    /// The threads of an end, unless it is down.
-    fn take(&mut self, threads: Result<Vec<Thread>, Error>) -> Result<Vec<Thread>, Error> {
-        match threads {
-            Err(Error::Down(name)) => {
-                self.down = Some(name);
-                Ok(vec![])
-            }
-            threads => threads,
-        }
-    }
-}
-
-fn own(
-    around: &Around<'_>,
-    link: &Link,
-    up: bool,
-    (veth, sorts): (bool, bool),
-    record: &mut dyn Recorder,
-) -> Result<Found, Error> {
-    let mut found = Found::default();
-    let threads = end::settle(
-        around.home,
-        link,
-        up,
-        Needs { veth, threaded: true, whole: false, sorts },
-        &around.claimed,
-        record,
-    );
-    found.from = found.take(threads)?;
-    Ok(found)
-}
-
-/// Both ends: what the interface sends is processed by the host's end, what it receives by its own.
-fn veth(
-    around: &Around<'_>,
-    link: &Link,
-    seen: &Seen,
-    (index, id): (u32, Option<i32>),
-    is_vif: bool,
-    bucket: Option<&mut Packets>,
-    record: &mut dyn Recorder,
-) -> Result<Found, Error> {
-    let home = around.home;
-    let other = id.map(|id| home.known_as(id, around.neighbours)).transpose()?;
-    let namespace = match &other {
-        None => Some(home),
-        Some(other) => other.as_ref(),
-    };
-    let looked = namespace.map(|namespace| namespace.route.numbered(index)).transpose();
-    let peer =
-        looked.map_err(|source| Error::kernel(format!("look for the other end of {}", link.name), source))?.flatten();
-    let mut found = own(around, link, seen.up, (true, !is_vif), record)?;
-    match (namespace, peer) {
-        (Some(namespace), Some(peer)) => {
-            let far = namespace.link(&peer);
-            if let Some(bucket) = bucket {
-                bucket.attach_sent(namespace, &far, record)?;
-                bucket.attach(home, link, &[Direction::Arrived], record)?;
-            }
-            let claimed = around.claimed.iter().chain(&found.from).copied().collect();
-            let threads = end::settle(
-                namespace,
-                &far,
-                peer.up,
-                Needs { veth: true, threaded: is_vif, whole: !is_vif, sorts: false },
-                &claimed,
-                record,
-            );
-            found.to = found.take(threads)?;
-            (found.peer, found.address) = (Some(far), peer.address);
-            Ok(found)
-        }
-        // An end that is out of reach stays as it is; if packets pass the threads by then, the proof tells.
-        _ if !is_vif => Ok(found),
-        _ => Err(Error::NoPeer(link.name.clone())),
-    }
 }

@@ -6,11 +6,14 @@
 //! class, bucket or priority; only among cores of equal right does it choose by measured load ([`rebalance`]).
 
 mod address;
+mod bank;
 mod bucket;
 mod end;
+mod events;
 mod features;
 mod genl;
 mod held;
+mod kind;
 mod link;
 mod namespace;
 mod network;
@@ -20,6 +23,7 @@ pub mod rebalance;
 mod route;
 mod sorter;
 mod tc;
+mod there;
 mod threads;
 mod undo;
 mod vhost;
@@ -54,6 +58,21 @@ pub enum Error {
     /// An interface that is not there.
     #[error("interface {0} is not there ('ip link' lists those that are): what is planned for it comes into force when it is")]
     NoDevice(String),
+    /// An interface that is in another network namespace now.
+    #[error(
+        "interface {name} was moved to another network namespace, where {}; what is planned for it comes into force when it \
+         is back",
+        match left.as_slice() {
+            [] => "it has got back what it had".into(),
+            left => format!("it cannot get back what it had yet: {}", left.join("; ")),
+        }
+    )]
+    Moved {
+        /// Its name.
+        name: String,
+        /// What could not be undone.
+        left: Vec<String>,
+    },
     /// What the kernel lacks.
     #[error("{what} is missing: {how}")]
     Lacks {
@@ -118,7 +137,12 @@ impl Error {
     pub(crate) fn is_of_one(&self) -> bool {
         matches!(
             self,
-            Error::NoDevice(_) | Error::NoPeer(_) | Error::Unfit { .. } | Error::Ambiguous { .. } | Error::Down(_)
+            Error::NoDevice(_)
+                | Error::Moved { .. }
+                | Error::NoPeer(_)
+                | Error::Unfit { .. }
+                | Error::Ambiguous { .. }
+                | Error::Down(_)
         )
     }
 

@@ -9,18 +9,36 @@ use crate::route::{Asking, Seen};
 use crate::{Error, Link};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{fsconfig_create, fsmount, fsopen, FsMountFlags, FsOpenFlags, MountAttrFlags};
+use rustix::net::{socket, AddressFamily, SocketType};
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
-use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// Namespaces that one knows by an id, looked for once in a piece of work: that takes a look at every process. Held no longer than it.
+/// Paths to the namespaces that one knows by an id. They are kept, as looking for them takes a look at every process, and tried
+/// before they are believed. No file is: it would keep a namespace from vanishing, and there may be more than a process may
+/// have open.
 #[derive(Default)]
-pub(crate) struct Neighbours(OnceCell<Vec<(i32, File)>>);
+pub(crate) struct Neighbours {
+    known: RefCell<BTreeMap<i32, PathBuf>>,
+    /// Whether they were looked for in this piece of work.
+    looked: Cell<bool>,
+}
+
+impl Neighbours {
+    /// A piece of work begins.
+    pub(crate) fn anew(&self) {
+        self.looked.set(false);
+    }
+}
+
+/// Paths to all namespaces by their cookies, as [`Neighbours`]; and why one could not be looked at.
+#[derive(Default)]
+pub(crate) struct Cookies(OnceCell<(BTreeMap<u64, PathBuf>, Option<String>)>);
 
 /// A network namespace, open.
 pub(crate) struct Namespace {
@@ -37,7 +55,7 @@ impl Namespace {
     pub(crate) fn here() -> Result<Namespace, Error> {
         let doing = || "look into a network namespace";
         let route = Asking::route().map_err(|source| Error::kernel(doing(), source))?;
-        let cookie = cookie(&route)?;
+        let cookie = cookie(route.fd())?;
         let napis = Napis::new().map_err(|source| Error::kernel("ask for the kernel's family netdev", source))?;
         let offloads = Offloads::new().map_err(|source| Error::kernel("open a socket for ethtool", source))?;
         let sysfs = sysfs().map_err(|source| Error::kernel("mount sysfs for a network namespace", source))?;
@@ -45,46 +63,50 @@ impl Namespace {
     }
 
     fn of(file: &File) -> Result<Namespace, Error> {
-        let enter = || {
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-                .map_err(|source| Error::kernel("enter a network namespace", source.into()))?;
+        elsewhere(|| {
+            enter(file)?;
             Namespace::here()
-        };
-        std::thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|_| {
-            Err(Error::kernel("enter a network namespace", io::Error::other("its thread broke down")))
         })
     }
 
     /// The one that this one knows by `id`; `None`: it cannot be found.
     pub(crate) fn known_as(&self, id: i32, neighbours: &Neighbours) -> Result<Option<Namespace>, Error> {
-        if neighbours.0.get().is_none() {
-            let named = |file: File| match self.route.id_of(file.as_raw_fd()) {
-                Ok(id) => Ok(id.map(|id| (id, file))),
-                Err(source) => Err(Error::kernel("ask for the id of a network namespace", source)),
-            };
-            let all: Result<Vec<_>, Error> =
-                candidates().into_iter().filter_map(|file| named(file).transpose()).collect();
-            let _ = neighbours.0.set(all?);
+        let id_of = |file: &File| {
+            let failed = |source| Error::kernel("ask for the id of a network namespace", source);
+            self.route.id_of(file.as_raw_fd()).map_err(failed)
+        };
+        // Its process may have ended, and another one may have the number.
+        let tried = |path: PathBuf| match File::open(path) {
+            Ok(file) if id_of(&file)? == Some(id) => Namespace::of(&file).map(Some),
+            _ => Ok(None),
+        };
+        let known = || neighbours.known.borrow().get(&id).cloned();
+        if let Some(found) = known().map(tried).transpose()?.flatten() {
+            return Ok(Some(found));
         }
-        let known = neighbours.0.get().into_iter().flatten().find(|(known, _)| *known == id);
-        known.map(|(_, file)| Namespace::of(file)).transpose()
+        if neighbours.looked.replace(true) {
+            return Ok(None);
+        }
+        let mut all = BTreeMap::new();
+        for (path, file) in candidates() {
+            all.extend(id_of(&file)?.map(|id| (id, path)));
+        }
+        neighbours.known.replace(all);
+        Ok(known().map(tried).transpose()?.flatten())
     }
 
     /// The one that has this cookie; `None`: it has gone. Errors: one was looked at in vain.
-    pub(crate) fn with_cookie(wanted: u64) -> Result<Option<Namespace>, Error> {
-        let here = Namespace::here()?;
-        if here.cookie == wanted {
-            return Ok(Some(here));
+    pub(crate) fn with_cookie(wanted: u64, cookies: &Cookies) -> Result<Option<Namespace>, Error> {
+        if own_cookie()? == wanted {
+            return Namespace::here().map(Some);
         }
-        let mut in_vain = None;
-        for file in candidates() {
-            match Namespace::of(&file) {
-                Ok(namespace) if namespace.cookie == wanted => return Ok(Some(namespace)),
-                Ok(_) => {}
-                Err(error) => in_vain = Some(error),
-            }
+        let (all, in_vain) = cookies.0.get_or_init(all_cookies);
+        let found = all.get(&wanted).and_then(|path| File::open(path).ok());
+        let found = found.map(|file| Namespace::of(&file)).transpose()?;
+        match (found.filter(|found| found.cookie == wanted), in_vain) {
+            (None, Some(why)) => Err(Error::kernel("look for a network namespace", io::Error::other(why.clone()))),
+            (found, _) => Ok(found),
         }
-        in_vain.map_or(Ok(None), Err)
     }
 
     /// What stands in a file of an interface, such as `threaded`. Errors: NotFound, also where the interface is another one now.
@@ -152,26 +174,57 @@ fn sysfs() -> io::Result<OwnedFd> {
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }
 
-fn cookie(socket: &Asking) -> Result<u64, Error> {
+fn cookie(socket: RawFd) -> Result<u64, Error> {
     const SO_NETNS_COOKIE: i32 = 71;
     let (mut cookie, mut length) = (0u64, 8 as libc::socklen_t);
     // SAFETY: the kernel fills at most the eight bytes that are told.
-    let done = unsafe {
-        libc::getsockopt(socket.fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, (&raw mut cookie).cast(), &mut length)
-    };
+    let done =
+        unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE, (&raw mut cookie).cast(), &mut length) };
     (done == 0).then_some(cookie).ok_or_else(|| Error::Lacks {
         what: "a kernel that tells network namespaces apart".into(),
         how: "use Linux 5.14 or later (SO_NETNS_COOKIE)".into(),
     })
 }
 
-/// Every network namespace that can be reached, each once.
-fn candidates() -> Vec<File> {
+/// That of the namespace of the calling thread.
+fn own_cookie() -> Result<u64, Error> {
+    let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None);
+    cookie(socket.map_err(|source| Error::kernel("open a socket", source.into()))?.as_raw_fd())
+}
+
+/// In a thread that may go into another namespace.
+fn elsewhere<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    std::thread::scope(|scope| scope.spawn(work).join())
+        .unwrap_or_else(|_| Err(Error::kernel("enter a network namespace", io::Error::other("its thread broke down"))))
+}
+
+fn enter(file: &File) -> Result<(), Error> {
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+        .map_err(|source| Error::kernel("enter a network namespace", source.into()))
+}
+
+/// One thread goes through all of them.
+fn all_cookies() -> (BTreeMap<u64, PathBuf>, Option<String>) {
+    let through = || {
+        let (mut all, mut in_vain) = (BTreeMap::new(), None);
+        for (path, file) in candidates() {
+            match enter(&file).and_then(|()| own_cookie()) {
+                Ok(cookie) => _ = all.insert(cookie, path),
+                Err(error) => in_vain = Some(error.to_string()),
+            }
+        }
+        Ok((all, in_vain))
+    };
+    elsewhere(through).unwrap_or_else(|error| (BTreeMap::new(), Some(error.to_string())))
+}
+
+/// Every network namespace that can be reached, each once, with a path to it; one at a time is open.
+fn candidates() -> impl Iterator<Item = (PathBuf, File)> {
     let names = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let processes =
         names("/proc").filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit()));
-    let paths: Vec<PathBuf> = names("/run/netns").chain(processes.map(|path| path.join("ns/net"))).collect();
+    let paths = names("/run/netns").chain(processes.map(|path| path.join("ns/net")));
     let mut known = BTreeSet::new();
-    let opened = paths.into_iter().filter_map(|path| File::open(path).ok());
-    opened.filter(|file| file.metadata().is_ok_and(|data| known.insert((data.dev(), data.ino())))).collect()
+    let opened = paths.filter_map(|path| File::open(&path).ok().map(|file| (path, file)));
+    opened.filter(move |(_, file)| file.metadata().is_ok_and(|data| known.insert((data.dev(), data.ino()))))
 }

@@ -1,13 +1,15 @@
 //! The plan for the packets of this host in force.
 
+use crate::bank::Banks;
 use crate::bucket::Limit;
-use crate::held::{Around, Goal, Held};
+use crate::events::Events;
+use crate::held::{Goal, Held};
+use crate::kind::Around;
 use crate::namespace::{Namespace, Neighbours};
 use crate::proof::Proof;
 use crate::rebalance::{may_move, priorities, worthwhile, Move, Ranked, Vif};
-use crate::route::Events;
 use crate::sorter::For;
-use crate::{Error, Recorder, Thread};
+use crate::{undo, Error, Recorder, Thread, Undo};
 use giusto_model::{NetworkPlan, PacketClass};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -17,15 +19,23 @@ use std::time::{Duration, Instant};
 pub struct Network {
     home: Namespace,
     events: Events,
-    event: bool,
+    banks: Banks,
+    neighbours: Neighbours,
     cores: Vec<u32>,
+    /// Those of them to which nothing is moved.
+    quiet: BTreeSet<u32>,
     held: Vec<Held>,
     /// When uplinks were told last what is for which interface.
     sorted: Instant,
+    /// Whether an interface may have changed since.
+    unsorted: bool,
 }
 
-/// How often they are, at least.
-const SORTED: Duration = Duration::from_secs(2);
+/// How often they are, after an interface has changed and at least.
+const SORTED: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
+
+/// So many looks it takes until each interface was looked at without a cause.
+const ROUTINE: usize = 30;
 
 /// How an interface stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,7 +79,17 @@ impl Network {
     pub fn apply(plan: &NetworkPlan, record: &mut dyn Recorder) -> Result<Network, Error> {
         let home = Namespace::here()?;
         let events = Events::new().map_err(|source| Error::kernel("listen to changes of interfaces", source))?;
-        let mut network = Network { home, events, event: false, cores: vec![], held: vec![], sorted: Instant::now() };
+        let mut network = Network {
+            home,
+            events,
+            banks: Banks::default(),
+            neighbours: Neighbours::default(),
+            cores: vec![],
+            quiet: BTreeSet::new(),
+            held: vec![],
+            sorted: Instant::now(),
+            unsorted: false,
+        };
         match network.set(plan, record) {
             Ok(()) => Ok(network),
             Err(error) => {
@@ -84,17 +104,19 @@ impl Network {
     pub fn set(&mut self, plan: &NetworkPlan, record: &mut dyn Recorder) -> Result<(), Error> {
         let goals = goals(plan);
         self.cores.clone_from(&plan.cores);
+        self.quiet = quiet(plan);
         let (stay, go): (Vec<Held>, Vec<Held>) = std::mem::take(&mut self.held).into_iter().partition(|held| {
             // A bucket that is to be there no more is undone with the rest.
             goals
                 .iter()
-                .any(|goal| goal.name == held.goal.name && (goal.bucket.is_some() || held.goal.bucket.is_none()))
+                .any(|goal| goal.name == held.goal.name && (goal.buckets.is_some() || held.goal.buckets.is_none()))
         });
-        let mut failed: Vec<String> = go.into_iter().flat_map(Held::let_go).collect();
+        let mut failed = let_go(go);
         self.held = stay;
         let order: Vec<String> = goals.iter().map(|goal| goal.name.clone()).collect();
         let mut first = Ok(());
-        let neighbours = Neighbours::default();
+        self.neighbours.anew();
+        let expected = goals.iter().filter(|goal| goal.buckets.is_some()).count();
         for goal in goals {
             let index = self.held.iter().position(|held| held.goal.name == goal.name).unwrap_or_else(|| {
                 self.held.push(Held::new(goal.clone()));
@@ -102,7 +124,8 @@ impl Network {
             });
             self.held[index].goal = goal;
             let claimed = self.claimed(index);
-            let around = Around { home: &self.home, neighbours: &neighbours, claimed };
+            let (home, neighbours, banks) = (&self.home, &self.neighbours, &self.banks);
+            let around = Around { home, neighbours, banks, expected, claimed };
             let held = &mut self.held[index];
             match held.hold(&around, record) {
                 Ok(()) => held.worry = None,
@@ -123,26 +146,41 @@ impl Network {
 
     /// Lets all interfaces go. Errors: what could not be undone; the recorder's records stay the way back.
     pub fn clear(&mut self) -> Result<(), Error> {
-        let failed: Vec<String> = std::mem::take(&mut self.held).into_iter().flat_map(Held::let_go).collect();
+        let failed = let_go(std::mem::take(&mut self.held));
         match failed.is_empty() {
             true => Ok(()),
             false => Err(Error::kernel("let an interface go", std::io::Error::other(failed.join("; ")))),
         }
     }
 
-    /// Whether any interface has changed since the last [`Network::check`], which should be called then.
+    /// Whether an interface has changed such that [`Network::check`] should be called. Of many changes in a row of one interface
+    /// not each calls, so that a storm of them costs a look a second.
     pub fn changed(&mut self) -> bool {
-        self.event |= self.events.any();
-        self.event
+        self.listen();
+        let now = Instant::now();
+        self.held.iter().any(|held| held.calls(now))
+    }
+
+    /// Whether a change has not been looked at yet.
+    pub fn is_behind(&mut self) -> bool {
+        self.listen();
+        self.held.iter().any(Held::is_stirred)
+    }
+
+    fn listen(&mut self) {
+        let changes = self.events.take();
+        if !changes.is_empty() {
+            self.held.iter_mut().for_each(|held| held.stirred(&changes));
+        }
     }
 
     /// Looks whether an interface makes the host work more than its bucket allows, and gives its threads the lowest
-    /// priority while it does. Returns whether that has changed for any. Call it ten times a second; O(interfaces). `time`: their
-    /// processor time is looked at, too, as may be once a second. Errors: a thread cannot be given its priority.
-    pub fn bound(&mut self, time: bool, record: &mut dyn Recorder) -> Result<bool, Error> {
+    /// priority while it does. Returns whether that has changed for any. Call it ten times a second; O(interfaces), without a
+    /// system call while none does. Errors: a thread cannot be given its priority.
+    pub fn bound(&mut self, record: &mut dyn Recorder) -> Result<bool, Error> {
         let (mut any, mut first) = (false, Ok(()));
         for held in &mut self.held {
-            match held.bound(time, record) {
+            match held.bound(record) {
                 Ok(changed) => any |= changed,
                 Err(error) => first = first.and(Err(error)),
             }
@@ -153,15 +191,22 @@ impl Network {
     /// Looks after everything: what events, ended threads or others have undone is done again. Call it ten times a second or less. Returns
     /// what is wrong.
     pub fn check(&mut self, record: &mut dyn Recorder) -> Vec<String> {
-        let event = self.changed();
-        self.event = false;
-        let neighbours = Neighbours::default();
+        self.listen();
+        self.neighbours.anew();
+        let expected = self.held.iter().filter(|held| held.goal.buckets.is_some()).count();
+        let mut routine = self.held.len().div_ceil(ROUTINE);
         for index in 0..self.held.len() {
+            if !self.held[index].is_due(&mut routine) {
+                self.held[index].count(&self.home);
+                continue;
+            }
             let claimed = self.claimed(index);
-            let around = Around { home: &self.home, neighbours: &neighbours, claimed };
-            self.held[index].check(&around, event, record);
+            let (home, neighbours, banks) = (&self.home, &self.neighbours, &self.banks);
+            let around = Around { home, neighbours, banks, expected, claimed };
+            self.held[index].look(&around, record);
+            self.unsorted = true;
         }
-        if event || self.sorted.elapsed() >= SORTED {
+        if self.sorted.elapsed() >= if self.unsorted { SORTED.0 } else { SORTED.1 } {
             self.sort();
         }
         self.held.iter().flat_map(Held::worries).collect()
@@ -169,7 +214,7 @@ impl Network {
 
     /// Tells uplinks what is for interfaces of the high class.
     fn sort(&mut self) {
-        self.sorted = Instant::now();
+        (self.sorted, self.unsorted) = (Instant::now(), false);
         if self.held.iter().all(|held| held.goal.arrivals.is_none()) {
             return;
         }
@@ -183,6 +228,8 @@ impl Network {
     /// or went, and every ten seconds or so. Errors: a thread cannot be moved.
     pub fn rebalance(&mut self, record: &mut dyn Recorder) -> Result<Vec<Move>, Error> {
         let loads: Vec<u64> = self.held.iter_mut().map(Held::load).collect();
+        let closed = (0..self.cores.len()).filter(|&index| self.quiet.contains(&self.cores[index]));
+        let closed: Vec<usize> = closed.collect();
         let mut base = vec![0u64; self.cores.len()];
         let core_of = |cores: &[u32], core: u32| cores.iter().position(|&known| known == core);
         let mut moves = Vec::new();
@@ -202,7 +249,7 @@ impl Network {
                     base[at] = base[at].saturating_add(loads[index]);
                 }
             }
-            for ((index, vif), to) in indices.into_iter().zip(&vifs).zip(worthwhile(&base, &vifs)) {
+            for ((index, vif), to) in indices.into_iter().zip(&vifs).zip(worthwhile(&base, &vifs, &closed)) {
                 base[to] = base[to].saturating_add(vif.load);
                 if to != vif.at {
                     let (from, to) = (self.cores[vif.at], self.cores[to]);
@@ -213,14 +260,15 @@ impl Network {
         self.carry_out(moves, record)
     }
 
-    /// Priorities follow, as they must be different on each core; where they do not fit no thread moves.
+    /// Priorities follow, as those with a promise come first on each core; where they do not fit no thread moves.
     fn carry_out(&mut self, moves: Vec<(usize, Move)>, record: &mut dyn Recorder) -> Result<Vec<Move>, Error> {
         if moves.is_empty() {
             return Ok(vec![]);
         }
         let mut goals: Vec<Goal> = self.held.iter().map(|held| held.goal.clone()).collect();
         moves.iter().for_each(|(index, way)| goals[*index].core = way.to);
-        for &core in &self.cores {
+        let concerned = |core: u32| moves.iter().any(|(_, way)| [way.from, way.to].contains(&core));
+        for &core in self.cores.iter().filter(|core| concerned(**core)) {
             let here: Vec<usize> = (0..goals.len())
                 .filter(|&index| {
                     goals[index].core == core && goals[index].vif.is_some() && goals[index].planned.is_some()
@@ -258,6 +306,12 @@ impl Network {
     }
 }
 
+/// Undoes what was done to them, together; returns what could not be undone.
+fn let_go(all: Vec<Held>) -> Vec<String> {
+    let undos: Vec<Undo> = all.into_iter().flat_map(Held::let_go).collect();
+    undo(&undos).failed
+}
+
 fn status(held: &Held) -> LinkStatus {
     let goal = &held.goal;
     let arrived = held.sorter.as_ref().map(|sorter| sorter.arrived());
@@ -283,6 +337,16 @@ fn status(held: &Held) -> LinkStatus {
     }
 }
 
+/// Cores with something promised where neither an uplink nor the low class is: the bounds there may rest on that.
+fn quiet(plan: &NetworkPlan) -> BTreeSet<u32> {
+    let promised = plan.vifs.iter().filter(|vif| !vif.promise.is_empty()).map(|vif| vif.core);
+    let shared = |core: &u32| {
+        let low = plan.vifs.iter().any(|vif| vif.core == *core && vif.class == PacketClass::Low);
+        low || plan.uplinks.iter().any(|uplink| uplink.core == *core)
+    };
+    promised.filter(|core| !shared(core)).collect()
+}
+
 fn goals(plan: &NetworkPlan) -> Vec<Goal> {
     let (packets, ns) = plan.capacity.fraction();
     let cost = ns.div_ceil(packets.max(1));
@@ -292,7 +356,7 @@ fn goals(plan: &NetworkPlan) -> Vec<Goal> {
         core: uplink.core,
         planned: Some(uplink.priority),
         priority: Some(uplink.priority),
-        bucket: None,
+        buckets: None,
         arrivals: Some(uplink.uplink.bucket),
         unit: plan.count,
         cost,
@@ -304,7 +368,7 @@ fn goals(plan: &NetworkPlan) -> Vec<Goal> {
         core: vif.core,
         planned: vif.priority,
         priority: vif.priority,
-        bucket: vif.bucket,
+        buckets: vif.buckets(),
         arrivals: None,
         unit: plan.count,
         cost,

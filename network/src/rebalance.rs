@@ -60,10 +60,11 @@ pub fn busiest(base: &[u64], vifs: &[Vif], places: &[usize]) -> u64 {
 }
 
 /// Least load first if that takes at least a fifth off the busiest core, else no thread moves: moving a thread costs up to
-/// milliseconds under load, and measured loads swing.
-pub fn worthwhile(base: &[u64], vifs: &[Vif]) -> Vec<usize> {
+/// milliseconds under load, and measured loads swing. To the `closed` cores none moves; one that would stays where it is.
+pub fn worthwhile(base: &[u64], vifs: &[Vif], closed: &[usize]) -> Vec<usize> {
     let stay: Vec<usize> = vifs.iter().map(|vif| vif.at).collect();
-    let go = least_load_first(base, vifs);
+    let go = least_load_first(base, vifs).into_iter().zip(&stay);
+    let go: Vec<usize> = go.map(|(to, &at)| if closed.contains(&to) { at } else { to }).collect();
     let (now, then) = (busiest(base, vifs, &stay), busiest(base, vifs, &go));
     if u128::from(then) * 5 <= u128::from(now) * 4 && then < now {
         go
@@ -83,18 +84,23 @@ pub struct Ranked {
     pub promised: bool,
 }
 
-/// Priorities of the vifs of one core, all different and none above the plan's: those that were promised something first, then in the plan's
-/// order (equal ones by name). `None`: they do not fit above 0.
+/// Priorities of the vifs of one core, none above the plan's. Those that were promised something keep the plan's, which they
+/// may share, as their proofs count that. The others come after them in the plan's order (equal ones by name), each with one of
+/// its own as long as there are any, then together with the last. `None`: there is none after those with a promise.
 pub fn priorities(all: &[Ranked]) -> Option<Vec<u8>> {
     let mut order: Vec<&Ranked> = all.iter().collect();
     order.sort_by(|a, b| (b.promised, b.planned).cmp(&(a.promised, a.planned)).then_with(|| a.name.cmp(&b.name)));
-    let (mut below, mut given) = (u8::MAX, Vec::new());
+    let last = order.iter().filter(|vif| vif.promised).map(|vif| vif.planned).min().unwrap_or(u8::MAX);
+    let (mut below, mut given) = (last, Vec::new());
     for vif in order {
-        below = vif.planned.min(below.checked_sub(1)?);
-        given.push((vif, below));
+        if !vif.promised {
+            below = vif.planned.min(below.saturating_sub(1)).max(1);
+        }
+        given.push((vif, if vif.promised { vif.planned } else { below }));
     }
     let of = |vif: &Ranked| given.iter().find(|(known, _)| *known == vif).map(|(_, priority)| *priority);
-    all.iter().map(of).collect::<Option<Vec<u8>>>().filter(|given| !given.contains(&0))
+    let fits = last > 1 || all.iter().all(|vif| vif.promised);
+    all.iter().map(of).collect::<Option<Vec<u8>>>().filter(|_| fits)
 }
 
 /// Whether an interface may be moved at all: one that was promised something stays where its proof has put it.

@@ -1,7 +1,8 @@
 //! What arrives at an uplink, sorted before the host works on it (bpf/uplink.bpf.c).
 
 use crate::address::Address;
-use crate::bucket::{broken, in_integers, loader, Integers};
+use crate::bank::{broken, loader};
+use crate::bucket::{in_integers, Integers};
 use crate::Error;
 use aya::maps::{Array, CpuMap, HashMap};
 use aya::programs::xdp::XdpMode;

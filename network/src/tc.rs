@@ -1,7 +1,7 @@
 //! BPF programs on the packets of an interface: the queueing discipline `clsact` and its filters.
 
 use crate::route::Asking;
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_ECHO, NLM_F_EXCL};
 use netlink_packet_route::tc::{
     TcAttribute, TcBpfFlags, TcFilterBpf, TcFilterBpfOption, TcHandle, TcMessage, TcOption,
 };
@@ -53,13 +53,20 @@ impl Direction {
     }
 }
 
-/// Whether the interface has a clsact.
+/// Whether the interface has a clsact. It alone is asked for: a list has those of all interfaces.
 pub(crate) fn has_clsact(route: &Asking, index: u32) -> io::Result<bool> {
-    let answers = route.ask(Message::GetQueueDiscipline(TcMessage::with_index(index as i32)), NLM_F_DUMP)?;
-    Ok(answers.iter().any(|answer| match answer {
-        Message::NewQueueDiscipline(found) => found.header.index == index as i32 && kind(found) == Some(CLSACT),
-        _ => false,
-    }))
+    let mut message = TcMessage::with_index(index as i32);
+    message.header.parent = TcHandle::CLSACT;
+    // Without NLM_F_ECHO only those are told who listen to changes.
+    match route.ask(Message::GetQueueDiscipline(message), NLM_F_ECHO) {
+        Ok(answers) => Ok(answers.iter().any(|answer| match answer {
+            Message::NewQueueDiscipline(found) => kind(found) == Some(CLSACT),
+            _ => false,
+        })),
+        // There is none, or none any more.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 pub(crate) fn add_clsact(route: &Asking, index: u32) -> io::Result<()> {
@@ -129,15 +136,31 @@ pub(crate) fn has_filters(route: &Asking, index: u32) -> io::Result<bool> {
     Ok(count(route, index, Direction::From)? + count(route, index, Direction::To)? > 0)
 }
 
-/// Whether our filter is there.
-pub(crate) fn has_filter(route: &Asking, index: u32, direction: Direction) -> io::Result<bool> {
-    Ok(filters(route, index, direction)?.iter().any(|found| is_ours(found, direction)))
+/// What is ours on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filter {
+    /// The program, by the kernel's number.
+    pub(crate) program: u32,
+    /// What the program finds as `tc_classid`.
+    pub(crate) class: u32,
+}
+
+/// Our filter, if it is there.
+pub(crate) fn filter(route: &Asking, index: u32, direction: Direction) -> io::Result<Option<Filter>> {
+    Ok(filters(route, index, direction)?.iter().find_map(|found| ours(found, direction)))
 }
 
 /// Puts a loaded program on the interface.
-pub(crate) fn add_filter(route: &Asking, index: u32, direction: Direction, program: RawFd) -> io::Result<()> {
-    let mut message = filter(index, direction);
+pub(crate) fn add_filter(
+    route: &Asking,
+    index: u32,
+    direction: Direction,
+    class: u32,
+    program: RawFd,
+) -> io::Result<()> {
+    let mut message = known(index, direction);
     message.attributes.push(TcAttribute::Options(vec![
+        TcOption::Bpf(TcFilterBpfOption::ClassId(TcHandle::from(class))),
         TcOption::Bpf(TcFilterBpfOption::ProgFd(program as u32)),
         TcOption::Bpf(TcFilterBpfOption::ProgName(direction.program().into())),
         TcOption::Bpf(TcFilterBpfOption::Flags(TcBpfFlags::DirectAction)),
@@ -147,10 +170,10 @@ pub(crate) fn add_filter(route: &Asking, index: u32, direction: Direction, progr
 
 /// Takes it off again.
 pub(crate) fn remove_filter(route: &Asking, index: u32, direction: Direction) -> io::Result<()> {
-    route.ask(Message::DelTrafficFilter(filter(index, direction)), 0).map(drop)
+    route.ask(Message::DelTrafficFilter(known(index, direction)), 0).map(drop)
 }
 
-fn filter(index: u32, direction: Direction) -> TcMessage {
+fn known(index: u32, direction: Direction) -> TcMessage {
     let mut message = TcMessage::with_index(index as i32);
     message.header.parent = direction.parent();
     message.header.handle = TcHandle::from(HANDLE);
@@ -194,14 +217,21 @@ fn filters(route: &Asking, index: u32, direction: Direction) -> io::Result<Vec<T
         .collect())
 }
 
-fn is_ours(found: &TcMessage, direction: Direction) -> bool {
-    let named = found.attributes.iter().any(|attribute| match attribute {
-        TcAttribute::Options(options) => options.iter().any(
-            |option| matches!(option, TcOption::Bpf(TcFilterBpfOption::ProgName(name)) if name == direction.program()),
-        ),
-        _ => false,
-    });
-    named && found.header.handle == TcHandle::from(HANDLE)
+fn ours(found: &TcMessage, direction: Direction) -> Option<Filter> {
+    let options = found.attributes.iter().find_map(|attribute| match attribute {
+        TcAttribute::Options(options) => Some(options),
+        _ => None,
+    })?;
+    let (mut named, mut filter) = (false, Filter { program: 0, class: 0 });
+    for option in options {
+        match option {
+            TcOption::Bpf(TcFilterBpfOption::ProgName(name)) => named = name == direction.program(),
+            TcOption::Bpf(TcFilterBpfOption::ProgId(id)) => filter.program = *id,
+            TcOption::Bpf(TcFilterBpfOption::ClassId(class)) => filter.class = u32::from(*class),
+            _ => {}
+        }
+    }
+    (named && found.header.handle == TcHandle::from(HANDLE)).then_some(filter)
 }
 
 fn kind(message: &TcMessage) -> Option<&str> {

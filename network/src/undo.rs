@@ -1,18 +1,19 @@
 //! What to undo, recorded before it is done.
 
 use crate::features::GRO;
-use crate::namespace::Namespace;
+use crate::namespace::{Cookies, Namespace, Neighbours};
+use crate::route::Seen;
 use crate::tc::{self, Direction, Root};
 use crate::{Attributes, Link, Thread};
 use serde::{Deserialize, Serialize};
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use std::{fmt, io};
 
 /// One change, as its undoing. Written down *before* the change is made, so it may describe one that never was: undoing that
 /// must do no harm. An interface is known by its number in its namespace: one that was renamed is found, one that has gone is
-/// passed over, and so is another one under its name.
+/// passed over, and so is another one under its name. One that was moved to another network namespace is found where the other
+/// end of its veth pair is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undo {
@@ -36,6 +37,14 @@ pub enum Undo {
     Clsact(Link),
     /// A queue that sends packets at the time they say was put at the root of an interface: remove it.
     Queue(Link),
+    /// Nothing was changed: two interfaces are the ends of a veth pair, so that one that is moved to another network namespace is
+    /// found by the other.
+    VethPair {
+        /// The host's.
+        link: Link,
+        /// The other.
+        other: Link,
+    },
     /// A filter was added.
     Filter {
         /// To which interface.
@@ -73,7 +82,9 @@ impl Undo {
                 let same = |known: &Undo| matches!(known, Undo::PacketThread { thread: t, .. } if *t == thread);
                 (!earlier.iter().any(same)).then_some(self)
             }
-            Undo::Clsact(_) | Undo::Queue(_) | Undo::Filter { .. } => (!earlier.contains(&self)).then_some(self),
+            Undo::Clsact(_) | Undo::Queue(_) | Undo::Filter { .. } | Undo::VethPair { .. } => {
+                (!earlier.contains(&self)).then_some(self)
+            }
         }
     }
 
@@ -84,7 +95,7 @@ impl Undo {
             | Undo::Clsact(link)
             | Undo::Queue(link)
             | Undo::Filter { link, .. } => Some(link),
-            Undo::PacketThread { .. } => None,
+            Undo::PacketThread { .. } | Undo::VethPair { .. } => None,
         }
     }
 }
@@ -117,13 +128,14 @@ pub struct Report {
 /// interfaces. Milliseconds.
 pub fn undo(all: &[Undo]) -> Report {
     let mut report = Report::default();
-    let mut places = Places::default();
+    let mut places = Places::of(all);
     for step in all.iter().rev() {
         let done = match step.link() {
             None => without_namespace(step),
-            Some(link) => {
-                places.of(link).and_then(|place| place.map_or(Ok(()), |namespace| within(namespace, link, step)))
-            }
+            Some(link) => places.find(link).and_then(|found| match found {
+                Some((namespace, link)) => within(namespace, &link, step),
+                None => Ok(()),
+            }),
         };
         match done {
             Ok(()) => report.undone += 1,
@@ -136,20 +148,87 @@ pub fn undo(all: &[Undo]) -> Report {
     report
 }
 
-/// Network namespaces, each looked for once; `None`: it has gone.
-#[derive(Default)]
-struct Places(BTreeMap<u64, Option<Namespace>>);
+/// Whether an interface that something is to be undone of is in another network namespace than it was.
+pub(crate) fn is_moved(all: &[Undo]) -> bool {
+    let mut places = Places::of(all);
+    let mut links = all.iter().filter_map(Undo::link);
+    links.any(|link| matches!(places.find(link), Ok(Some((_, now))) if now.namespace != link.namespace))
+}
+
+/// Namespaces that are open at a time.
+const OPEN: usize = 8;
+
+/// Network namespaces, and what is known of the interfaces there.
+struct Places {
+    cookies: Cookies,
+    /// By their cookies, the one that was asked for last at the end; `None`: it has gone.
+    known: Vec<(u64, Option<Namespace>)>,
+    /// The other end of a veth pair, by namespace and number.
+    others: BTreeMap<(u64, u32), Link>,
+}
 
 impl Places {
-    fn of(&mut self, link: &Link) -> io::Result<Option<&Namespace>> {
-        let place = match self.0.entry(link.namespace) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => {
-                let found = Namespace::with_cookie(link.namespace);
-                unknown.insert(found.map_err(|error| io::Error::other(error.to_string()))?)
+    fn of(all: &[Undo]) -> Places {
+        let pairs = all.iter().filter_map(|undo| match undo {
+            Undo::VethPair { link, other } => Some([(link, other), (other, link)]),
+            _ => None,
+        });
+        let others = pairs.flatten().map(|(one, other)| ((one.namespace, one.index), other.clone())).collect();
+        Places { cookies: Cookies::default(), known: vec![], others }
+    }
+
+    /// An interface where it is now, with the name that it has there; `None`: it has gone. An end of a veth pair that is not
+    /// where it was is found by the other one, if that is.
+    fn find(&mut self, link: &Link) -> io::Result<Option<(&Namespace, Link)>> {
+        let other = self.others.get(&(link.namespace, link.index)).cloned();
+        let here = self.seen(link)?;
+        // Root in a namespace may give the number of one that has gone to a new one.
+        let is_it = |seen: &Seen| {
+            let end = seen.kind.as_deref() == Some("veth");
+            other.as_ref().is_none_or(|other| end && seen.link.is_some_and(|(index, _)| index == other.index))
+        };
+        let mut found = here.filter(is_it).map(|seen| Link { name: seen.name, ..link.clone() });
+        if let (None, Some(other)) = (&found, other) {
+            found = self.behind(&other)?;
+        }
+        let Some(found) = found else { return Ok(None) };
+        Ok(self.namespace(found.namespace)?.map(|namespace| (namespace, found)))
+    }
+
+    fn namespace(&mut self, cookie: u64) -> io::Result<Option<&Namespace>> {
+        let known = match self.known.iter().position(|(known, _)| *known == cookie) {
+            Some(at) => self.known.remove(at),
+            None => {
+                let found = Namespace::with_cookie(cookie, &self.cookies);
+                (cookie, found.map_err(|error| io::Error::other(error.to_string()))?)
             }
         };
-        Ok(place.as_ref())
+        self.keep(known);
+        Ok(self.known.last().and_then(|(_, place)| place.as_ref()))
+    }
+
+    fn keep(&mut self, known: (u64, Option<Namespace>)) {
+        if self.known.len() >= OPEN {
+            self.known.remove(0);
+        }
+        self.known.push(known);
+    }
+
+    fn seen(&mut self, link: &Link) -> io::Result<Option<Seen>> {
+        self.namespace(link.namespace)?.map_or(Ok(None), |namespace| namespace.route.numbered(link.index))
+    }
+
+    /// The other end of one that is where it was.
+    fn behind(&mut self, one: &Link) -> io::Result<Option<Link>> {
+        let Some(seen) = self.seen(one)?.filter(|seen| seen.kind.as_deref() == Some("veth")) else { return Ok(None) };
+        let Some((index, id)) = seen.link else { return Ok(None) };
+        let (Some(namespace), Some(id)) = (self.namespace(one.namespace)?, id) else { return Ok(None) };
+        let place = namespace.known_as(id, &Neighbours::default());
+        let Some(place) = place.map_err(|error| io::Error::other(error.to_string()))? else { return Ok(None) };
+        let found = place.route.numbered(index)?.map(|seen| place.link(&seen));
+        self.known.retain(|(known, _)| *known != place.cookie);
+        self.keep((place.cookie, Some(place)));
+        Ok(found)
     }
 }
 
@@ -172,7 +251,7 @@ fn within(namespace: &Namespace, link: &Link, step: &Undo) -> io::Result<()> {
             other => other.map(drop),
         },
         Undo::Filter { direction, .. } => remove_filter(namespace, link.index, *direction),
-        Undo::PacketThread { .. } => Ok(()),
+        Undo::PacketThread { .. } | Undo::VethPair { .. } => Ok(()),
     };
     match (done, namespace.by_number(&link)?) {
         (Err(_), None) => Ok(()),
@@ -185,10 +264,12 @@ fn within(namespace: &Namespace, link: &Link, step: &Undo) -> io::Result<()> {
 fn left(all: &[Undo], places: &mut Places) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut is_first = |link: Option<&Link>, what: &str| {
-        seen.insert((link.map(|link| (link.namespace, link.index)), what.to_string()))
-        // whatever its name was
+        // Whatever its name was, and in whichever namespace it is.
+        let found = link.map(|link| places.find(link).ok().flatten().map_or_else(|| link.clone(), |(_, now)| now));
+        seen.insert((found.map(|link| (link.namespace, link.index)), what.to_string()))
     };
-    let first = all.iter().filter_map(|step| {
+    let mut firsts = Vec::new();
+    firsts.extend(all.iter().filter_map(|step| {
         let link = step.link();
         let is_first = match step {
             Undo::Offloads { link, before } => {
@@ -201,10 +282,11 @@ fn left(all: &[Undo], places: &mut Places) -> Vec<String> {
             Undo::Queue(_) => is_first(link, "fq"),
             Undo::Filter { direction, .. } => is_first(link, direction.program()),
             Undo::PacketThread { thread, .. } => is_first(link, &format!("{thread:?}")),
+            Undo::VethPair { .. } => false,
         };
         is_first.then(|| step.clone())
-    });
-    first.filter_map(|step| differs(&step, places)).collect()
+    }));
+    firsts.iter().filter_map(|step| differs(step, places)).collect()
 }
 
 /// What of it is not as it was before; `None`: nothing, or it has gone.
@@ -213,8 +295,7 @@ fn differs(step: &Undo, places: &mut Places) -> Option<String> {
         let now = thread.attributes().ok().filter(|now| now != before && thread.alive())?;
         return Some(format!("thread {} has {now:?}, and had {before:?}", thread.tid));
     }
-    let namespace = places.of(step.link()?).ok()??;
-    let link = namespace.by_number(step.link()?).ok()??;
+    let (namespace, link) = places.find(step.link()?).ok()??;
     let route = &namespace.route;
     let is = match step {
         Undo::InterfaceFile { file, value, .. } => {
@@ -234,10 +315,10 @@ fn differs(step: &Undo, places: &mut Places) -> Option<String> {
         Undo::Queue(_) => {
             (tc::root(route, link.index).ok()? == Root::Ours).then_some("it has the fq still")?.to_string()
         }
-        Undo::Filter { direction, .. } => tc::has_filter(route, link.index, *direction)
+        Undo::Filter { direction, .. } => tc::filter(route, link.index, *direction)
             .ok()?
-            .then(|| format!("it has the filter {} still", direction.program()))?,
-        Undo::PacketThread { .. } => return None,
+            .map(|_| format!("it has the filter {} still", direction.program()))?,
+        Undo::PacketThread { .. } | Undo::VethPair { .. } => return None,
     };
     Some(format!("{link}: {is}"))
 }
@@ -293,7 +374,7 @@ fn switch_back(namespace: &Namespace, link: &Link, before: &BTreeMap<String, boo
 }
 
 fn remove_filter(namespace: &Namespace, index: u32, direction: Direction) -> io::Result<()> {
-    if !tc::has_filter(&namespace.route, index, direction)? {
+    if tc::filter(&namespace.route, index, direction)?.is_none() {
         return Ok(());
     }
     tc::remove_filter(&namespace.route, index, direction)
@@ -306,6 +387,7 @@ impl fmt::Display for Undo {
             Undo::Offloads { link, before } => write!(f, "give {link} its offloads {before:?} back"),
             Undo::Clsact(link) => write!(f, "remove clsact from {link}"),
             Undo::Queue(link) => write!(f, "remove fq from {link}"),
+            Undo::VethPair { link, other } => write!(f, "nothing: {link} and {other} are the ends of a veth pair"),
             Undo::Filter { link, direction } => write!(f, "remove the filter {} from {link}", direction.program()),
             Undo::PacketThread { thread, before } => write!(f, "give thread {} {before:?} back", thread.tid),
         }

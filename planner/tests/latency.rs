@@ -366,15 +366,18 @@ fn packets_wait_for_it_and_for_what_comes_meanwhile() {
     let (capacity, count) = (rate(50_000), PacketUnit::Skb);
     site.hosts[0].network = Some(HostNetwork { cores: vec![1], uplinks, capacity, poll: 64, count });
     let promise = vec![Within { percentile: "p99".parse().unwrap(), within: Duration::from_ms(5) }];
-    let (name, class, bucket) = ("vnet0".into(), PacketClass::High, Some(bucket(5_000, 10)));
-    site.services[0].network = vec![Vif { name, class, bucket, promise }];
+    let received = Some(bucket(2_500, 5).into());
+    let (name, class, bucket) = ("vnet0".into(), PacketClass::High, Some(bucket(5_000, 10).into()));
+    site.services[0].network = vec![Vif { name, class, bucket, received, promise }];
     let facts = Facts::typical(vec![1, 2]);
     let bound = |plan: &Plan| plan.network[0].vifs[0].bound.unwrap();
-    // 20 us a packet: a poll of 64, its own 10 and the uplink's 20 at once; the uplink takes a fifth of the core.
+    // 20 us a packet: a poll of 64, 10 that it sends and 5 that are sent to it, the uplink's 20 at once; the uplink takes a fifth
+    // of the core, and what it sends a tenth, for which the others wait.
+    let wait = |us: u64| Duration::from_ns((us * 10_000).div_ceil(7));
     let none = plan(&site, &facts).unwrap();
-    assert_eq!(bound(&none), Duration::from_us(1880 * 5 / 4));
+    assert_eq!(bound(&none), wait(1980));
     let some = plan(&site, &with(&facts, late(us(40)))).unwrap();
-    assert_eq!(bound(&some), Duration::from_us(1920 * 5 / 4));
+    assert_eq!(bound(&some), wait(2020));
     assert!(explain(&some, "vnet0").unwrap().contains("the host's latency of 40 us"));
     let mut forged = some.clone();
     forged.network.clone_from(&none.network);

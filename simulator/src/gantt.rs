@@ -1,7 +1,8 @@
 //! A schedule as a drawing.
 
-use crate::shown::{Copy, Shown};
+use crate::shown::Shown;
 use crate::system::Error;
+use crate::timeline::{Lane, Timeline};
 use crate::trace::Observer;
 use std::fmt::Write;
 
@@ -14,57 +15,24 @@ const BAR: f64 = 16.0;
 
 /// Collects schedules and draws them: of each server a row a task, with a bar for each stretch of processor time, shaded by job,
 /// a line up where a job came and one down at its deadline; below them what is left of the budget.
-#[derive(Debug, Default)]
-pub struct Gantt {
-    rows: Vec<String>,
-    /// The servers of this play.
-    servers: Vec<Server>,
-    /// (row, job number, from, to); slices of one job that touch are one.
-    slices: Vec<(usize, Option<u64>, u64, u64)>,
-    /// (row, when, whether it is a deadline).
-    marks: Vec<(usize, u64, bool)>,
-    /// Of each server with a budget, its row, and what was left when.
-    budgets: Vec<(usize, Vec<(u64, i64)>)>,
-}
-
-/// Where a server is drawn.
 #[derive(Debug)]
-struct Server {
-    /// Its first row.
-    row: usize,
-    copies: Vec<Copy>,
-    /// Its place among the budgets, once something was told of it; its name.
-    budget: Option<usize>,
-    name: String,
+pub struct Gantt(Timeline);
+
+impl Default for Gantt {
+    fn default() -> Self {
+        Gantt(Timeline::new(MOST))
+    }
 }
 
 impl Gantt {
     /// What is told from now on is of these servers, in another play than before.
     pub fn play(&mut self, servers: &[Shown]) {
-        self.servers.clear();
-        for shown in servers {
-            let row = self.rows.len();
-            match shown.tasks {
-                [] => self.rows.push(shown.name.into()),
-                tasks => self.rows.extend(tasks.iter().enumerate().map(|(nth, task)| {
-                    let own = if task.name.is_empty() { format!("task {nth}") } else { task.name.clone() };
-                    format!("{}: {own}", shown.name)
-                })),
-            }
-            self.servers.push(Server { row, copies: shown.copies(), budget: None, name: shown.name.into() });
-        }
-    }
-
-    fn row(&self, server: usize, task: Option<u32>) -> usize {
-        let Some(shown) = self.servers.get(server) else { return server };
-        let copy = task.and_then(|task| shown.copies.get(task as usize));
-        shown.row + copy.map_or(0, |copy| copy.task)
+        self.0.play(servers);
     }
 
     /// Errors: more than can be told apart.
     fn more(&self) -> Result<(), Error> {
-        let points: usize = self.budgets.iter().map(|(_, points)| points.len()).sum();
-        match self.slices.len() + self.marks.len() + points < MOST {
+        match self.0.len() < MOST {
             true => Ok(()),
             false => Err(Error::TooLongToDraw { slices: MOST }),
         }
@@ -73,44 +41,21 @@ impl Gantt {
 
 impl Observer for Gantt {
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
-        let row = self.row(server, job.map(|(task, _)| task));
-        let job = job.map(|(task, number)| number << 8 | u64::from(task & 0xff));
-        if let Some(last) = self.slices.iter_mut().rev().take(8).find(|last| last.0 == row) {
-            if last.1 == job && last.3 == from {
-                last.3 = to;
-                return Ok(());
-            }
-        }
-        self.more()?;
-        self.slices.push((row, job, from, to));
-        Ok(())
+        self.0.slice(server, job, from, to)?;
+        self.more()
     }
 
     fn release(&mut self, server: usize, task: u32, at: u64) -> Result<(), Error> {
-        let copy = self.servers.get(server).and_then(|shown| shown.copies.get(task as usize));
-        let Some(deadline) = copy.map(|copy| at.saturating_add(copy.deadline.ns())) else { return Ok(()) };
-        self.more()?;
-        let row = self.row(server, Some(task));
-        self.marks.extend([(row, at, false), (row, deadline, true)]);
-        Ok(())
+        self.0.release(server, task, at)?;
+        self.more()
     }
 
     fn shows_budgets(&self) -> bool {
-        !self.servers.is_empty()
+        self.0.shows_budgets()
     }
 
     fn budget(&mut self, server: usize, at: u64, left: i64) -> Result<(), Error> {
-        let Some(shown) = self.servers.get_mut(server) else { return Ok(()) };
-        let place = *shown.budget.get_or_insert_with(|| {
-            self.rows.push(format!("{}: budget left", shown.name));
-            self.budgets.push((self.rows.len() - 1, Vec::new()));
-            self.budgets.len() - 1
-        });
-        let (points, left) = (&mut self.budgets[place].1, left.max(0));
-        // It rises at once.
-        let before = points.last().map(|(_, before)| *before).filter(|before| *before < left);
-        points.extend(before.map(|before| (at, before)));
-        points.push((at, left));
+        self.0.budget(server, at, left)?;
         self.more()
     }
 }
@@ -118,7 +63,8 @@ impl Observer for Gantt {
 impl Gantt {
     /// The drawing, of 0 to `horizon` ns. Colours follow the reader's light or dark scheme.
     pub fn svg(&self, horizon: u64) -> String {
-        let height = ROW * self.rows.len() as f64 + 40.0;
+        let lanes: Vec<&Lane> = self.0.plays().iter().flat_map(|play| &play.lanes).collect();
+        let height = ROW * lanes.len() as f64 + 40.0;
         let scale = (WIDTH - LABELS) / horizon.max(1) as f64;
         let x = |at: u64| LABELS + at as f64 * scale;
         let mut svg = format!(
@@ -142,38 +88,39 @@ impl Gantt {
             );
         }
         let _ = writeln!(svg, "<text x=\"0\" y=\"{:.1}\">time in ms</text>", height - 14.0);
-        for (row, name) in self.rows.iter().enumerate() {
-            let y = ROW * row as f64 + 17.0;
-            let name: String = name.chars().filter(|c| !matches!(c, '<' | '>' | '&') && !c.is_control()).collect();
-            let _ = writeln!(svg, "<text x=\"0\" y=\"{y:.1}\">{name}</text>");
-        }
-        for &(row, job, from, to) in &self.slices {
-            let width = ((to - from) as f64 * scale).max(0.3);
-            let class = match job {
-                None => "c",
-                Some(number) if (number >> 8) % 2 == 0 => "a",
-                Some(_) => "b",
-            };
-            let (x, y) = (x(from), ROW * row as f64 + 5.0);
-            let _ = writeln!(
-                svg,
-                "<rect class=\"{class}\" x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{BAR}\"/>"
-            );
-        }
-        for &(row, at, is_deadline) in self.marks.iter().filter(|(_, at, _)| *at <= horizon) {
-            let (class, rise) = if is_deadline { ("d", 5.0) } else { ("r", 1.0) };
-            let (x, top) = (x(at), ROW * row as f64 + rise);
-            let _ = writeln!(
-                svg,
-                "<line class=\"{class}\" x1=\"{x:.2}\" y1=\"{top:.1}\" x2=\"{x:.2}\" y2=\"{:.1}\"/>",
-                top + 20.0
-            );
-        }
-        for (row, points) in &self.budgets {
-            let most = points.iter().map(|(_, left)| *left).max().unwrap_or(0).max(1) as f64;
-            let y = |left: i64| ROW * *row as f64 + 5.0 + BAR * (1.0 - left as f64 / most);
-            let line = points.iter().map(|&(at, left)| format!("{:.2},{:.1}", x(at), y(left)));
-            let _ = writeln!(svg, "<polyline points=\"{}\"/>", line.collect::<Vec<_>>().join(" "));
+        for (row, lane) in lanes.into_iter().enumerate() {
+            let top = ROW * row as f64;
+            let name: String = lane.name.chars().filter(|c| !matches!(c, '<' | '>' | '&') && !c.is_control()).collect();
+            let _ = writeln!(svg, "<text x=\"0\" y=\"{:.1}\">{name}</text>", top + 17.0);
+            for &(from, length, job) in &lane.runs {
+                let width = (length as f64 * scale).max(0.3);
+                let class = match job {
+                    None => "c",
+                    Some(number) if (number >> 8) % 2 == 0 => "a",
+                    Some(_) => "b",
+                };
+                let (x, y) = (x(from), top + 5.0);
+                let _ = writeln!(
+                    svg,
+                    "<rect class=\"{class}\" x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{BAR}\"/>"
+                );
+            }
+            let marks = [("r", 1.0, &lane.releases), ("d", 5.0, &lane.deadlines)];
+            for (class, rise, times) in marks {
+                for &at in times.iter().filter(|at| **at <= horizon) {
+                    let (x, y) = (x(at), top + rise);
+                    let _ = writeln!(
+                        svg,
+                        "<line class=\"{class}\" x1=\"{x:.2}\" y1=\"{y:.1}\" x2=\"{x:.2}\" y2=\"{:.1}\"/>",
+                        y + 20.0
+                    );
+                }
+            }
+            if let Some(most) = lane.budget.iter().map(|(_, left)| *left).max() {
+                let y = |left: u64| top + 5.0 + BAR * (1.0 - left as f64 / most.max(1) as f64);
+                let line = lane.budget.iter().map(|&(at, left)| format!("{:.2},{:.1}", x(at), y(left)));
+                let _ = writeln!(svg, "<polyline points=\"{}\"/>", line.collect::<Vec<_>>().join(" "));
+            }
         }
         svg + "</svg>\n"
     }

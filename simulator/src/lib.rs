@@ -24,6 +24,7 @@ pub mod services;
 mod shown;
 mod stats;
 mod system;
+mod timeline;
 mod trace;
 mod watch;
 
@@ -37,5 +38,6 @@ pub use seeds::{in_parallel, simulate_seeds};
 pub use shown::Shown;
 pub use stats::{Stats, PERCENTILE_ERROR};
 pub use system::{Change, Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
+pub use timeline::{Lane, Play, Timeline};
 pub use trace::{Observer, Trace, Unobserved};
 pub use watch::{Idle, Watch};

@@ -3,7 +3,12 @@
 use crate::shown::{Copy, Shown};
 use crate::system::Error;
 use giusto_model::JobRecord;
+use giusto_traces::{TraceEvents, Track};
+use serde_json::Value;
 use std::io::Write;
+
+/// The counter of a budget.
+const BUDGET: (&str, &str) = ("budget left", "us");
 
 /// Is told everything, in the order of time.
 pub trait Observer {
@@ -46,12 +51,11 @@ impl<F: FnMut(usize, &JobRecord)> Observer for F {
     }
 }
 
-/// Writes the schedule in the trace event format (JSON), which ui.perfetto.dev and chrome://tracing open: a process a server,
-/// a track a task copy with its jobs, releases and deadlines, and a counter for the budget. Slices of one job that touch are one.
+/// Writes the schedule as a trace for ui.perfetto.dev ([`TraceEvents`]): a process a server, a track a task copy with its jobs,
+/// releases and deadlines, and a counter for the budget. Slices of one job that touch are one.
 pub struct Trace<W: Write> {
-    to: W,
+    to: TraceEvents<W>,
     open: Option<Slice>,
-    is_first: bool,
     /// Processes of the plays before.
     before: usize,
     /// Of the servers of this play.
@@ -70,9 +74,9 @@ struct Slice {
 
 impl<W: Write> Trace<W> {
     /// Starts a trace.
-    pub fn new(mut to: W) -> Result<Self, Error> {
-        write!(to, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[").map_err(broken)?;
-        Ok(Trace { to, open: None, is_first: true, before: 0, copies: Vec::new(), left: Vec::new() })
+    pub fn new(to: W) -> Result<Self, Error> {
+        let to = TraceEvents::new(to).map_err(broken)?;
+        Ok(Trace { to, open: None, before: 0, copies: Vec::new(), left: Vec::new() })
     }
 
     /// What is told from now on is of these servers, in another play than before.
@@ -82,55 +86,37 @@ impl<W: Write> Trace<W> {
         self.copies = servers.iter().map(Shown::copies).collect();
         self.left = vec![None; servers.len()];
         for (server, shown) in servers.iter().enumerate() {
-            self.name("process_name", server, 0, shown.name)?;
-            let copies = self.copies[server].clone();
-            for (track, copy) in (1..).zip(&copies) {
-                self.name("thread_name", server, track, &copy.name)?;
+            self.to.process(self.process(server), shown.name).map_err(broken)?;
+            for (row, copy) in (1..).zip(&self.copies[server]) {
+                let track = Track { process: self.process(server), row };
+                self.to.track(track, &copy.name).map_err(broken)?;
             }
         }
         Ok(())
     }
 
-    fn name(&mut self, what: &str, server: usize, track: usize, name: &str) -> Result<(), Error> {
-        let (process, name) = (self.before + server, text(name));
-        let args = format!("\"args\":{{\"name\":\"{name}\"}}");
-        self.event(&format!("{{\"ph\":\"M\",\"pid\":{process},\"tid\":{track},\"name\":\"{what}\",{args}}}"))
+    fn process(&self, server: usize) -> u32 {
+        (self.before + server) as u32
     }
 
     /// Ends the file and hands the writer back.
     pub fn finish(mut self) -> Result<W, Error> {
         self.close()?;
-        writeln!(self.to, "]}}").and_then(|()| self.to.flush()).map_err(broken)?;
-        Ok(self.to)
+        self.to.finish(&Default::default()).map_err(broken)
     }
 
     fn close(&mut self) -> Result<(), Error> {
         let Some(Slice { server, job, from, to }) = self.open.take() else { return Ok(()) };
         let copy = |task: u32| self.copies.get(server).and_then(|copies| copies.get(task as usize));
-        let (track, name) = match job {
+        let (row, name) = match job {
             Some((task, number)) => {
-                let task_name = copy(task).map_or(format!("task {task}"), |copy| text(&copy.name));
+                let task_name = copy(task).map_or(format!("task {task}"), |copy| copy.name.clone());
                 (task + 1, format!("{task_name} job {number}"))
             }
             None => (0, "always ready".to_string()),
         };
-        // Timestamps of the format are microseconds; decimals keep the ns.
-        let (start, length, process) = (micros(from), micros(to - from), self.before + server);
-        self.event(&format!(
-            "{{\"ph\":\"X\",\"pid\":{process},\"tid\":{track},\"ts\":{start},\"dur\":{length},\"name\":\"{name}\"}}"
-        ))
-    }
-
-    fn instant(&mut self, server: usize, task: u32, at: u64, name: &str) -> Result<(), Error> {
-        let (process, track, at) = (self.before + server, task + 1, micros(at));
-        self.event(&format!(
-            "{{\"ph\":\"i\",\"s\":\"t\",\"pid\":{process},\"tid\":{track},\"ts\":{at},\"name\":\"{name}\"}}"
-        ))
-    }
-
-    fn event(&mut self, json: &str) -> Result<(), Error> {
-        let comma = if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
-        write!(self.to, "{comma}{json}").map_err(broken)
+        let track = Track { process: self.process(server), row };
+        self.to.slice(track, &name, (from, to), &Value::Null).map_err(broken)
     }
 }
 
@@ -149,8 +135,9 @@ impl<W: Write> Observer for Trace<W> {
     fn release(&mut self, server: usize, task: u32, at: u64) -> Result<(), Error> {
         let copy = self.copies.get(server).and_then(|copies| copies.get(task as usize));
         let Some(deadline) = copy.map(|copy| at.saturating_add(copy.deadline.ns())) else { return Ok(()) };
-        self.instant(server, task, at, "release")?;
-        self.instant(server, task, deadline, "deadline")
+        let track = Track { process: self.process(server), row: task + 1 };
+        self.to.instant(track, "release", at).map_err(broken)?;
+        self.to.instant(track, "deadline", deadline).map_err(broken)
     }
 
     fn shows_budgets(&self) -> bool {
@@ -161,21 +148,43 @@ impl<W: Write> Observer for Trace<W> {
         if self.left.get_mut(server).is_none_or(|last| last.replace(left) == Some(left)) {
             return Ok(());
         }
-        let (process, at, left) = (self.before + server, micros(at), left.max(0) as f64 / 1e3);
-        let args = format!("\"args\":{{\"us\":{left}}}");
-        self.event(&format!("{{\"ph\":\"C\",\"pid\":{process},\"ts\":{at},\"name\":\"budget left\",{args}}}"))
+        self.to.counter(self.process(server), BUDGET, at, left.max(0) as f64 / 1e3).map_err(broken)
     }
-}
-
-/// As a text of JSON.
-fn text(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control() && *c != '"' && *c != '\\').collect()
-}
-
-fn micros(ns: u64) -> String {
-    format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
 fn broken(error: std::io::Error) -> Error {
     Error::Write(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giusto_model::Task;
+
+    #[test]
+    fn a_trace_has_jobs_releases_deadlines_and_budgets_under_their_names() {
+        let mut task = "1ms/5ms".parse::<Task>().unwrap();
+        task.name = "read".into();
+        let mut trace = Trace::new(Vec::new()).unwrap();
+        trace.play(&[Shown { name: "flight", tasks: &[task] }, Shown { name: "others", tasks: &[] }]).unwrap();
+        trace.release(0, 0, 0).unwrap();
+        trace.slice(0, Some((0, 1)), 0, 400).unwrap();
+        trace.slice(0, Some((0, 1)), 400, 1_000).unwrap();
+        trace.slice(1, None, 1_000, 2_000).unwrap();
+        trace.budget(0, 0, 2_500).unwrap();
+        trace.budget(0, 10, 2_500).unwrap();
+        let read: Value = serde_json::from_slice(&trace.finish().unwrap()).unwrap();
+        let of = |phase: &str| {
+            let all = read["traceEvents"].as_array().unwrap().iter();
+            all.filter(|event| event["ph"] == phase).cloned().collect::<Vec<_>>()
+        };
+        let slices: Vec<_> = of("X").iter().map(|one| (one["name"].clone(), one["dur"].clone())).collect();
+        assert_eq!(slices, [("read job 1".into(), 1.0.into()), ("always ready".into(), 1.0.into())]);
+        let instants: Vec<_> = of("i").iter().map(|one| (one["name"].clone(), one["ts"].clone())).collect();
+        assert_eq!(instants, [("release".into(), 0.0.into()), ("deadline".into(), 5_000.0.into())]);
+        assert_eq!(of("C").len(), 1, "a value that stays is told once");
+        assert_eq!(of("C")[0]["args"]["us"], 2.5);
+        let named = of("M").iter().filter_map(|one| one["args"]["name"].as_str().map(String::from)).collect::<Vec<_>>();
+        assert_eq!(named, ["flight", "read", "others"]);
+    }
 }

@@ -31,6 +31,7 @@ fn service() -> ServicePlan {
         left_for_others: half,
         certificate: Certificate::AsIfAlone { from: None, demand: budget },
         adapt: None,
+        observe: None,
         criticality: None,
         pessimistic: None,
         prediction: None,

@@ -25,6 +25,7 @@ mod load;
 mod locals;
 mod modes;
 mod network;
+mod observe;
 mod place;
 mod process;
 mod promises;
@@ -144,6 +145,7 @@ mod tests {
             &network::HOST,
             &network::UPLINK,
             &network::VIF,
+            &network::RECEIVE,
             &locals::LOCAL,
             &locals::AGENT,
             &modes::CHANGES,

@@ -7,20 +7,27 @@ use crate::promises::percentiles::{is_percentile, points_of};
 use crate::suggest::shown;
 use crate::tree::{Kind, Node};
 use crate::value::{choice, count, parsed, scalar};
-use giusto_model::{Bucket, Host, HostNetwork, PacketClass, PacketUnit, Rate, Tokens, Uplink, Vif};
+use giusto_model::{
+    BitRate, Bucket, Duration, Host, HostNetwork, PacketBucket, PacketClass, PacketUnit, Rate, Tokens, Uplink, Vif,
+};
 use std::collections::BTreeSet;
 
 pub(crate) const HOST: Grammar =
     Grammar { what: "a host's network", keys: &["cores", "uplinks", "capacity", "poll", "count"], later: &[] };
 pub(crate) const UPLINK: Grammar = Grammar { what: "an uplink", keys: &["name", "rate", "burst"], later: &[] };
 pub(crate) const VIF: Grammar =
-    Grammar { what: "a virtual interface", keys: &["vif", "class", "rate", "burst"], later: &[] };
+    Grammar { what: "a virtual interface", keys: &["vif", "class", "rate", "burst", "receive"], later: &[] };
+pub(crate) const RECEIVE: Grammar =
+    Grammar { what: "what an interface receives", keys: &["rate", "burst"], later: &[] };
 
 const UPLINKS: &str = "expected interfaces to the outside, such as uplinks: [{name: eth0, rate: 10k/s, burst: 64}]";
 const VIFS: &str =
     "expected virtual interfaces, such as network: [{vif: vnet3, class: high, rate: 20k/s, burst: 64, p99: 1ms}]";
 const CAPACITY: &str =
     "expected packets that one core processes, as 'giusto measure packets' says, such as capacity: 65k/s";
+const PACKETS: &str = "expected how many packets may come, such as rate: 20k/s";
+const RATES: &str = "expected a rate of packets, one of bits, or both, such as rate: 20k/s, rate: 200Mbit/s or \
+                     rate: [20k/s, 200Mbit/s]";
 /// Longest name of an interface (IFNAMSIZ without its end).
 const LONGEST: usize = 15;
 /// Packets that one thread processes in a row: 64 for every driver known.
@@ -106,7 +113,7 @@ fn vif(item: &Node, fields: &Fields<'_>, name: String) -> Result<Vif, Fault> {
     let promised = || item.entries().unwrap_or_default().iter().filter(|(key, _)| is_percentile(&key.text));
     let class = class(fields.need("class", "class: high")?)?;
     let bucket = match class {
-        PacketClass::High => Some(bucket(fields)?),
+        PacketClass::High => Some(packets(fields)?),
         PacketClass::Low => {
             if let Some((key, _)) = promised().next() {
                 let found = format!("'{}' goes with 'class: high' only", shown(&key.text));
@@ -116,11 +123,13 @@ fn vif(item: &Node, fields: &Fields<'_>, name: String) -> Result<Vif, Fault> {
                     "leave it out: low packets wait for as long as there are high ones",
                 ));
             }
-            let any = ["rate", "burst"].into_iter().any(|key| fields.get(key).is_some());
-            any.then(|| bucket(fields)).transpose()?
+            let any = ["rate", "burst", "receive"].into_iter().any(|key| fields.get(key).is_some());
+            any.then(|| packets(fields)).transpose()?
         }
     };
-    Ok(Vif { name, class, bucket, promise: points_of(promised())? })
+    let receive = |node: &Node| packets(&RECEIVE.read(node, node.span)?);
+    let received = fields.get("receive").map(receive).transpose()?;
+    Ok(Vif { name, class, bucket, received, promise: points_of(promised())? })
 }
 
 fn list<'a>(node: &'a Node, expected: &str) -> Result<&'a [Node], Fault> {
@@ -149,9 +158,50 @@ fn twice(node: &Node, name: &str) -> Fault {
 /// Rate and burst, both of them.
 fn bucket(fields: &Fields<'_>) -> Result<Bucket, Fault> {
     let rate_node = fields.need("rate", "rate: 20k/s")?;
+    let depth = burst(fields)?;
+    Ok(Bucket { rate: rate(rate_node, PACKETS)?, depth })
+}
+
+fn burst(fields: &Fields<'_>) -> Result<Tokens, Fault> {
     let burst = count(fields.need("burst", "burst: 64")?, "a number of packets that may come at once", 1..=MOST)?;
-    let expected = "expected how many packets may come, such as rate: 20k/s";
-    Ok(Bucket { rate: rate(rate_node, expected)?, depth: Tokens::whole(burst.into()) })
+    Ok(Tokens::whole(burst.into()))
+}
+
+/// The same of a virtual interface, whose rate may be one of packets, of bits, or both. Bits alone are as many packets as the
+/// smallest would be.
+fn packets(fields: &Fields<'_>) -> Result<PacketBucket, Fault> {
+    let node = fields.need("rate", "rate: 20k/s")?;
+    let depth = burst(fields)?;
+    let (mut packets, mut bits) = (None, None);
+    let all = match &node.kind {
+        Kind::List(items) => items.as_slice(),
+        _ => std::slice::from_ref(node),
+    };
+    for item in all {
+        let text = scalar(item, RATES)?.text.as_str();
+        let is_new = match BitRate::is_meant(text) {
+            true => bits.replace(bit_rate(item)?).is_none(),
+            false => packets.replace(rate(item, PACKETS)?).is_none(),
+        };
+        if !is_new {
+            return Err(item.fault("there is another rate of the same kind", RATES));
+        }
+    }
+    let smallest = bits.and_then(|bits: BitRate| {
+        Rate::of(bits.bits(), Duration::from_secs(1)).and_then(|rate| rate.share(PacketBucket::SMALLEST as u32 * 8))
+    });
+    match packets.into_iter().chain(smallest).min() {
+        Some(rate) => Ok(PacketBucket { rate, depth, bits }),
+        None => Err(node.fault("there is no rate", RATES)),
+    }
+}
+
+fn bit_rate(node: &Node) -> Result<BitRate, Fault> {
+    let rate: BitRate = parsed(node, RATES)?;
+    match rate.bits() {
+        0 => Err(node.fault("this is no packet, ever", RATES)),
+        _ => Ok(rate),
+    }
 }
 
 fn rate(node: &Node, expected: &str) -> Result<Rate, Fault> {

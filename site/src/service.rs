@@ -10,6 +10,7 @@ use crate::host::five_percent;
 use crate::load;
 use crate::locals;
 use crate::network;
+use crate::observe;
 use crate::process;
 use crate::promises::{self, Keys, Promised};
 use crate::start;
@@ -44,6 +45,7 @@ pub(crate) const SERVICE: Grammar = Grammar {
         "agent",
         "criticality",
         "adapt",
+        "observe",
         "restart",
         "essential",
         "user",
@@ -117,6 +119,7 @@ fn service(
     }
     let criticality = criticality::read(&fields, &promise, &tasks)?;
     let adapt = adapt::read(&fields, &promise)?;
+    let observe = fields.get("observe").map(|node| observe::read(node, &promise, &origin)).transpose()?;
     let server = fields.get("server").map(server).transpose()?;
     let mut cap = fields.get("cap").map_or(Ok(Cap::default()), cap)?;
     if criticality.is_some() && !matches!(promise, Promise::Leftovers { .. }) {
@@ -143,6 +146,7 @@ fn service(
         criticality,
         measured,
         adapt,
+        observe,
     })
 }
 

@@ -1,9 +1,9 @@
 //! Sites that are read, and what they mean.
 
 use giusto_model::{
-    Adopt, Bandwidth, Bucket, Cap, Copies, Duration, GuestScheduler, Interface, Load, Measured, Origin, PacketClass,
-    PacketUnit, Promise, Release, Scheduler, ServerKind, Service, ServiceTime, Site, SiteCriticality, TaskError,
-    Tokens, Unused,
+    Adopt, Bandwidth, Bucket, Cap, Copies, Duration, GuestScheduler, Interface, Load, Measured, Observe, Origin,
+    PacketBucket, PacketClass, PacketUnit, Promise, Release, Reported, Scheduler, ServerKind, Service, ServiceTime,
+    Site, SiteCriticality, TaskError, Tokens, Unused,
 };
 use giusto_site::{parse, read, SiteError, LARGEST_SITE};
 use std::path::Path;
@@ -324,9 +324,10 @@ fn packets_have_classes_buckets_and_cores_of_their_own() {
     assert_eq!((network.capacity, network.uplinks[0].name.as_str()), ("65k/s".parse().unwrap(), "eth0"));
     let bucket = |rate: &str, depth| Some(Bucket { rate: rate.parse().unwrap(), depth: Tokens::whole(depth) });
     assert_eq!(Some(network.uplinks[0].bucket), bucket("5k/s", 32));
+    let sent = |rate, depth| bucket(rate, depth).map(PacketBucket::from);
     let [flight, batch] = services.as_slice() else { panic!("{services:?}") };
     let [first, second] = flight.network.as_slice() else { panic!("{flight:?}") };
-    assert_eq!((first.name.as_str(), first.class, first.bucket), ("vnet3", PacketClass::High, bucket("5k/s", 16)));
+    assert_eq!((first.name.as_str(), first.class, first.bucket), ("vnet3", PacketClass::High, sent("5k/s", 16)));
     assert_eq!((first.promise[0].to_string().as_str(), second.promise.len()), ("p99 ≤ 3 ms", 0));
     assert_eq!((batch.network[0].class, batch.network[0].bucket), (PacketClass::Low, None));
     // Percentiles beside other keys, in any order; a bucket for the low class; segments.
@@ -339,8 +340,24 @@ fn packets_have_classes_buckets_and_cores_of_their_own() {
     let points: Vec<String> = site.services[0].network[0].promise.iter().map(ToString::to_string).collect();
     assert_eq!(
         (points, site.services[0].network[1].bucket),
-        (vec!["p50 ≤ 1 ms".into(), "p99 ≤ 2 ms".into()], bucket("2k/s", 9))
+        (vec!["p50 ≤ 1 ms".into(), "p99 ≤ 2 ms".into()], sent("2k/s", 9))
     );
+    // Rates of packets, of bits and of both, each way or one way.
+    let of = |keys: &str| {
+        let text = format!(
+            "giusto: 1\nhosts: {{a: {{cores: 1, network: {{cores: 0, capacity: 1M/s}}}}}}\n\
+             services:\n  x:\n    start: x\n    promise: leftovers\n    network: [{{vif: v0, class: high, burst: 8, {keys}}}]\n"
+        );
+        let site = parse("site.yaml", &text).unwrap_or_else(|error| panic!("{error}"));
+        let vif = site.services[0].network[0].clone();
+        [vif.bucket, vif.received].map(|bucket| bucket.map_or("none".into(), |bucket| bucket.to_string()))
+    };
+    assert_eq!(of("rate: 5k/s"), ["{rate: 5000/s, depth: 8}", "none"]);
+    assert_eq!(of("rate: 8192kbit/s"), ["{rate: [16000/s, 8192kbit/s], depth: 8}", "none"], "all of the smallest size");
+    assert_eq!(of("rate: [200Mbit/s, 5k/s]")[0], "{rate: [5000/s, 200Mbit/s], depth: 8}");
+    assert_eq!(of("rate: [5k/s, 512bit/s]")[0], "{rate: [1/s, 512bit/s], depth: 8}");
+    let both = of("rate: 5k/s, receive: {rate: [1Mbit/s, 100/s], burst: 3}");
+    assert_eq!(both, ["{rate: 5000/s, depth: 8}", "{rate: [100/s, 1Mbit/s], depth: 3}"]);
 }
 
 #[test]
@@ -388,7 +405,26 @@ fn what_is_to_be_measured_has_placeholders_and_says_what_is_to_follow() {
     );
     assert_eq!((random.measured, random.adapt), (Measured::Wanted { fits: vec![percent(40)] }, Some(Bandwidth::ONE)));
     let declared = site("    promise: as-if-alone\n    adapt: no\n    tasks: [{wcet: 1ms, period: 2ms}]\n");
-    assert_eq!((declared.measured, declared.adapt), (Measured::Declared, None));
+    assert_eq!((declared.measured, declared.adapt, declared.observe), (Measured::Declared, None, None));
+    for observe in [Observe::Requests, Observe::WakeUps, Observe::Supply, Observe::None] {
+        let word = observe.word();
+        let told =
+            site(&format!("    promise: as-if-alone\n    observe: {word}\n    tasks: [{{wcet: 1ms, period: 2ms}}]\n"));
+        assert_eq!(told.observe, Some(observe));
+    }
+    let reported = |text: &str| {
+        let told = site(&format!(
+            "    promise: as-if-alone\n    observe: {{reported: {text}}}\n    tasks: [{{wcet: 1ms, period: 2ms}}]\n"
+        ));
+        told.observe.unwrap()
+    };
+    let (from, histogram) = ("http://127.0.0.1:9121/metrics".parse().unwrap(), "request_seconds".into());
+    assert_eq!(
+        reported("{scrape: http://127.0.0.1:9121/metrics, histogram: request_seconds}"),
+        Observe::Reported(Reported::Scrape { from, histogram })
+    );
+    let (at, span) = ("127.0.0.1:4318".parse().unwrap(), Some("GET /".into()));
+    assert_eq!(reported("{otlp: 127.0.0.1:4318, span: GET /}"), Observe::Reported(Reported::Otlp { at, span }));
 }
 
 #[test]

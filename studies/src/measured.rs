@@ -133,6 +133,21 @@ pub(crate) fn giusto() -> Result<PathBuf, Error> {
     beside("giusto").ok_or_else(|| Error::Lacks("giusto: cargo build --release --locked -p giusto-cli".into()))
 }
 
+/// A log of what ended or is late, and its last line.
+pub(crate) fn last_line(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    format!("{}: {}", log.display(), text.trim_end().lines().last().unwrap_or("nothing"))
+}
+
+/// Why a `giusto run` on this machine ended that was not asked to: its exit code (docs/status.md), and what it says.
+pub(crate) fn refused(code: Option<i32>, says: String) -> Error {
+    match code {
+        Some(1) => Error::Lacks(format!("a quieter machine: no plan fits; {says}")),
+        Some(3) => Error::Lacks(says),
+        _ => Error::machine(says),
+    }
+}
+
 /// A program of this build.
 pub(crate) fn beside(name: &str) -> Option<PathBuf> {
     let path = std::env::current_exe().ok()?.parent()?.join(name);

@@ -3,14 +3,18 @@
 //!
 //! Called by the command line (`giusto measure import`). Text comes in; jobs or tasks, or the first line that makes no sense, go out.
 //! Nothing is measured here (`measure`), and nothing judged (`verify`). Formats: formats/traces.md.
+//!
+//! What Giusto itself records or simulates is written as a trace for Perfetto by [`TraceEvents`].
 
 mod config;
 mod event;
+mod events;
 mod log;
 mod sched;
 mod thread;
 
 pub use config::{read_config, ConfigTask};
+pub use events::{Flow, TraceEvents, Track};
 pub use log::read_log;
 pub use sched::{read_sched, Imported, Select};
 pub use thread::{Cut, Job, Why};

@@ -51,7 +51,7 @@ fn percentile(p: f64, sample: &Sample) -> Percentile {
 }
 
 /// Between so many clusters lie beyond a percentile in 95 of 100 runs, of `mean`; `None`: it may well be none at all.
-fn clusters(mean: f64, p: f64) -> (Option<f64>, f64) {
+pub(crate) fn clusters(mean: f64, p: f64) -> (Option<f64>, f64) {
     if mean > MANY {
         let spread = NORMAL * (mean * p).sqrt();
         return (Some(mean - spread), mean + spread);

@@ -13,6 +13,7 @@
 mod arms;
 mod block;
 mod bootstrap;
+mod cause;
 mod certificate;
 mod compare;
 mod comparison;
@@ -21,6 +22,7 @@ mod demand;
 mod distance;
 mod drift;
 mod error;
+mod history;
 mod interval;
 mod judge;
 mod kept;
@@ -36,6 +38,7 @@ mod words;
 
 pub use arms::{Arm, Arms, Predicted, Round, Source};
 pub use bootstrap::{Estimate, REPLICATES};
+pub use cause::{Cause, Circumstances};
 pub use certificate::{
     check_plan, check_site, read_plan, unchecked, unchecked_in, Broken, Checked, CheckedCore, CheckedEnsemble,
     CheckedInterface, CheckedMode, CheckedService, CheckedTopic, NoPlan, OfSite, Unchecked,
@@ -47,6 +50,7 @@ pub use demand::{Demand, DemandVerdict};
 pub use distance::{kolmogorov_smirnov, wasserstein};
 pub use drift::{Drift, Planned, BETWEEN_FALSE_ALARMS, WINDOW};
 pub use error::Error;
+pub use history::{History, Look, Past, Standing};
 pub use judge::{MIN_CYCLES, MIN_JOBS, MIN_ROUNDS, NEGLIGIBLE};
 pub use kept::{kept, table_kept, Kept, KeptPoint};
 pub use plane::plane_svg;

@@ -1,10 +1,10 @@
 //! Kept, missed, or cannot tell: and why, in words.
 
 use crate::bootstrap::Estimate;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The answer to *was the promise kept?*
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The whole 95 % interval of the distance is within the limit: equivalence is shown, not only no difference found.

@@ -5,7 +5,7 @@ mod common;
 
 use common::{exponential, rng, sample};
 use giusto_model::{Duration, Percentile, Within};
-use giusto_verify::{compare_two, kept, Sample};
+use giusto_verify::{compare_two, kept, History, Past, Sample};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -153,6 +153,66 @@ fn of_percentiles_in_queues_of_any_load_and_length() {
                 // Not by being wide: long runs of a queue that is half busy tell.
                 assert!(load > 0.5 || jobs < 40_000 || nth == 3 || half <= [0.08, 0.1, 0.2][nth], "{name}: {half}");
             }
+        }
+    }
+}
+
+/// What a status tells of the last minute of a queue: counts by the second, lengths to 0.8 %.
+#[test]
+fn of_the_last_minute() {
+    let tails = [0.5f64, 0.1, 0.01];
+    let of: u64 = if std::env::var_os("GIUSTO_SOAK").is_some() { 2000 } else { 300 };
+    for (load, rate) in [(0.1, 20.0), (0.5, 20.0), (0.5, 300.0), (0.7, 100.0), (0.7, 2_000.0), (0.9, 1_000.0)] {
+        let mean = load / rate / (1.0 - load); // s
+        let trial = |seed: u64| {
+            let mut rng = rng(seed);
+            let draw = |mean: f64, rng: &mut ChaCha8Rng| -mean * (1.0 - rng.random::<f64>()).ln();
+            let (mut history, mut counts) = (History::default(), Vec::new());
+            let (mut at, mut second, mut response) = (0.0, 0u32, draw(mean, &mut rng));
+            while second < 60 {
+                // To the least of a 128th of an octave above.
+                let exact = response * 1e9 + 1e6;
+                let unit = 2f64.powi(exact.log2().floor() as i32 - 7);
+                counts.push([((exact / unit).floor() as u64 + 1) * unit as u64, 1]);
+                let gap = draw(1.0 / rate, &mut rng);
+                at += gap;
+                response = (response - gap).max(0.0) + draw(load / rate, &mut rng);
+                while at >= f64::from(second + 1) && second < 60 {
+                    let mut sorted = std::mem::take(&mut counts);
+                    sorted.sort_unstable();
+                    let same = |a: &mut [u64; 2], b: &mut [u64; 2]| {
+                        a[0] == b[0] && {
+                            b[1] += a[1];
+                            true
+                        }
+                    };
+                    sorted.dedup_by(same);
+                    history.add(u64::from(second) + 600, sorted);
+                    second += 1;
+                }
+            }
+            // The hour is no longer than the minute here.
+            let look = history.over([Past::Minute, Past::Hour][seed as usize % 2]);
+            tails.map(|tail| {
+                let (truth, found) = (1e6 - mean * 1e9 * tail.ln(), look.percentile(100.0 - 100.0 * tail));
+                let (low, high) =
+                    (found.low.unwrap() as f64 / 1.01, found.high.map_or(f64::INFINITY, |ns| ns as f64 * 1.01));
+                ((low..=high).contains(&truth), (high - low) / truth)
+            })
+        };
+        let trials: Vec<[(bool, f64); 3]> = (0..of).into_par_iter().map(trial).collect();
+        for (nth, tail) in tails.into_iter().enumerate() {
+            let held = trials.iter().filter(|trial| trial[nth].0).count() as u64;
+            let mut widths: Vec<f64> = trials.iter().map(|trial| trial[nth].1).collect();
+            widths.sort_unstable_by(f64::total_cmp);
+            let half = widths[widths.len() / 2];
+            println!(
+                "load {load}, {rate}/s, p{}: {held} of {of} hold it, half are at most {half:.2} of it wide",
+                100.0 - 100.0 * tail
+            );
+            assert!(held * 100 >= of * 93, "load {load}, {rate}/s: {held} of {of}");
+            // Not by being wide.
+            assert!(load != 0.5 || rate < 300.0 || half <= [0.1, 0.15, 0.35][nth], "{half}");
         }
     }
 }

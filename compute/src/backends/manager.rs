@@ -2,7 +2,7 @@
 
 use super::lacks::ROOT;
 use super::server::{key, name, refused, Key};
-use crate::backend::{now, Backend, BudgetHandle, Changed, Ground, Observed};
+use crate::backend::{now, Backend, BudgetHandle, BudgetSource, Changed, Ground, Observed};
 use crate::files::Real;
 use crate::machine::kernel_version;
 use crate::manager::group::Freezer;
@@ -266,6 +266,18 @@ impl Backend for Managers {
 
     fn report(&self, core: u32) -> Option<&Report> {
         self.reports.get(&core)
+    }
+
+    fn budgets(&self) -> Vec<BudgetSource> {
+        let servers = |core: u32| {
+            let here = self.held.iter().filter(move |(_, (on, _))| *on == core);
+            here.filter_map(|(key, (_, handle))| Some((handle.server()?, key.clone()))).collect()
+        };
+        let source = |(&core, manager): (&u32, &Manager)| {
+            let budgets = manager.budgets();
+            BudgetSource { core, budgets, servers: servers(core) }
+        };
+        self.managers.iter().map(source).collect()
     }
 
     fn astray(&self) -> bool {

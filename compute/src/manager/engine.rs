@@ -17,6 +17,7 @@ mod served;
 mod strays;
 
 use super::beat::Beats;
+use super::budgets::Budgets;
 use super::command::Command;
 use super::watch::Watch;
 use crate::Error;
@@ -57,6 +58,8 @@ pub(super) struct Engine {
     beats: Beats,
     /// Something has moved since this was taken last.
     astray: Arc<AtomicBool>,
+    /// Told of each decision while it is recorded.
+    budgets: Arc<Budgets>,
     /// The time up to which the policy core has been told everything (CLOCK_MONOTONIC, ns).
     at: u64,
     until: Option<u64>,
@@ -98,7 +101,7 @@ impl Engine {
         order: Order,
         (commands, called): (Receiver<Command>, OwnedFd),
         beats: Beats,
-        astray: Arc<AtomicBool>,
+        (astray, budgets): (Arc<AtomicBool>, Arc<Budgets>),
     ) -> Result<Engine, Error> {
         use rustix::event::epoll;
         let kernel =
@@ -132,6 +135,7 @@ impl Engine {
             epoll,
             beats,
             astray,
+            budgets,
             at,
             until: None,
             freed: BTreeMap::new(),

@@ -8,6 +8,7 @@
 //! core or stay stopped: its caller provides a watchdog that looks at [`Beats`] and undoes.
 
 mod beat;
+mod budgets;
 mod command;
 mod engine;
 pub(crate) mod group;
@@ -19,6 +20,7 @@ mod report;
 mod watch;
 
 pub use beat::Beats;
+pub use budgets::{BudgetPoint, Budgets};
 pub use giusto_policy::{Order, When};
 pub use guard::guard;
 pub use line::Lever;
@@ -67,6 +69,7 @@ pub struct Manager {
     freezer: Freezer,
     line: Line,
     astray: Arc<AtomicBool>,
+    budgets: Arc<Budgets>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -90,9 +93,9 @@ impl Manager {
         let called = call.try_clone().map_err(|why| kernel("share an eventfd", why.to_string()))?;
         let (commands, receiver) = channel();
         let (tell, told) = sync_channel(1);
-        let (beats, astray) = (beats.clone(), Arc::<AtomicBool>::default());
-        let seen = astray.clone();
-        let body = move || match prepared(core, order, (receiver, called), beats, seen) {
+        let (beats, astray, budgets) = (beats.clone(), Arc::<AtomicBool>::default(), Arc::new(Budgets::new()));
+        let told_to = (astray.clone(), budgets.clone());
+        let body = move || match prepared(core, order, (receiver, called), beats, told_to) {
             Ok(engine) => {
                 let _ = tell.send(Ok(()));
                 engine.run();
@@ -108,6 +111,7 @@ impl Manager {
             freezer,
             line: Line { core, commands, call: Arc::new(call), unheard: Arc::default() },
             astray,
+            budgets,
             thread: Some(thread),
         })
     }
@@ -231,6 +235,11 @@ impl Manager {
         self.astray.swap(false, Relaxed)
     }
 
+    /// What it decides with, for a recording.
+    pub fn budgets(&self) -> Arc<Budgets> {
+        self.budgets.clone()
+    }
+
     /// How everything stands.
     pub fn report(&self) -> Result<Report, Error> {
         self.line.ask(|answer| Command::Report { answer })
@@ -250,10 +259,10 @@ fn prepared(
     order: Order,
     (commands, called): (Receiver<Command>, OwnedFd),
     beats: Beats,
-    astray: Arc<AtomicBool>,
+    told_to: (Arc<AtomicBool>, Arc<Budgets>),
 ) -> Result<Engine, Error> {
     use crate::sched::{self, Attr};
-    let engine = Engine::new(core, order, (commands, called), beats, astray)?;
+    let engine = Engine::new(core, order, (commands, called), beats, told_to)?;
     let kernel = |doing: String| move |why: std::io::Error| Error::Kernel { doing, why: why.to_string() };
     sched::set_affinity(0, &[core]).map_err(kernel(format!("run on core {core}; is it in this process's cpuset?")))?;
     sched::set(0, &Attr::of_policy(sched::FIFO, PRIORITY)).map_err(kernel(

@@ -71,6 +71,8 @@ pub struct ServerReport {
     pub late_stops: u64,
     /// Budgets given.
     pub replenished: u64,
+    /// Periods in which it got its whole budget.
+    pub full: u64,
     /// Periods throughout which it wanted the core and did not get its budget.
     pub missed: u64,
     /// Events of it that found no room in the buffer (its readiness was then counted anew).

@@ -97,12 +97,10 @@ fn guarded<T: Send>(network: &mut Network, work: impl FnOnce(&AtomicBool) -> T +
     let (mut record, demoted) = (Vec::new(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let work = scope.spawn(|| work(&demoted));
-        let mut turns = 0;
         while !work.is_finished() {
-            if network.bound(turns % 10 == 0, &mut record).unwrap() {
+            if network.bound(&mut record).unwrap() {
                 demoted.store(true, Ordering::SeqCst);
             }
-            turns += 1;
             std::thread::sleep(Duration::from_millis(100));
         }
         work.join().unwrap()
@@ -139,7 +137,7 @@ fn raw() {
         let end = Instant::now() + Duration::from_secs(10);
         while status(&network, "v0").demoted {
             assert!(Instant::now() < end, "its threads stay demoted");
-            network.bound(true, &mut record).unwrap();
+            network.bound(&mut record).unwrap();
             std::thread::sleep(Duration::from_millis(100));
         }
         until_well(&mut network, &mut record);
@@ -196,7 +194,7 @@ fn taken_off() {
                 scope.spawn(take_off);
                 scope.spawn(|| stage.inside(&stage.guest(0), || flood(Duration::from_secs(1))));
                 while begin.elapsed() < Duration::from_secs(1) {
-                    network.bound(true, &mut record).unwrap();
+                    network.bound(&mut record).unwrap();
                     network.check(&mut record);
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -213,7 +211,7 @@ fn taken_off() {
 fn until_well_again(network: &mut Network, record: &mut Vec<giusto_network::Undo>) {
     let end = Instant::now() + Duration::from_secs(10);
     while Instant::now() < end && status(network, "v0").demoted {
-        network.bound(true, record).unwrap();
+        network.bound(record).unwrap();
         std::thread::sleep(Duration::from_millis(100));
     }
     until_well(network, record);

@@ -8,8 +8,11 @@ mod actors;
 mod attacks;
 mod bucket;
 mod deaths;
+mod fair;
 mod parts;
+mod quiet;
 mod refusals;
+mod scale;
 mod soak;
 mod stage;
 mod uplinks;
@@ -22,7 +25,19 @@ use std::{env, fs, process};
 type Part = (&'static str, fn());
 
 fn all() -> Vec<Part> {
-    [parts::ALL, bucket::ALL, attacks::ALL, uplinks::ALL, refusals::ALL, deaths::ALL, soak::ALL].concat()
+    [
+        parts::ALL,
+        bucket::ALL,
+        fair::ALL,
+        attacks::ALL,
+        uplinks::ALL,
+        quiet::ALL,
+        scale::ALL,
+        refusals::ALL,
+        deaths::ALL,
+        soak::ALL,
+    ]
+    .concat()
 }
 
 fn main() {

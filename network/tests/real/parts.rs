@@ -1,6 +1,6 @@
 //! Processing moves to the threads of the plan, stays there whatever happens to the links, and goes back.
 
-use crate::stage::{difference, high, low, plan, threads, Stage};
+use crate::stage::{difference, high, low, plan, run, threads, Stage};
 use crate::Part;
 use giusto_network::{undo, LinkStatus, Network, Proof, Undo};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ pub(crate) const ALL: &[Part] = &[
     ("link events", link_events),
     ("a new interface under an old name", new_interface),
     ("renamed interfaces", renamed),
+    ("interfaces in another namespace", moved_away),
     ("what stays different is told", left),
     ("a filter of others", filter_of_others),
     ("reload", reload),
@@ -22,11 +23,24 @@ pub(crate) fn status(network: &Network, name: &str) -> LinkStatus {
     network.status().into_iter().find(|status| status.name == name).unwrap()
 }
 
+/// Looks after the network until all that has happened was looked at; what is wrong then. Trying to undo something is an event,
+/// too.
+pub(crate) fn checked(network: &mut Network, record: &mut Vec<Undo>) -> Vec<String> {
+    let end = Instant::now() + Duration::from_secs(2);
+    loop {
+        let wrong = network.check(record);
+        if !network.is_behind() || Instant::now() > end {
+            return wrong;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Looks after the network until nothing is wrong, for three seconds at most.
 pub(crate) fn until_well(network: &mut Network, record: &mut Vec<Undo>) {
     let end = Instant::now() + Duration::from_secs(3);
     loop {
-        let wrong = network.check(record);
+        let wrong = checked(network, record);
         if wrong.is_empty() {
             return;
         }
@@ -161,13 +175,13 @@ fn link_events() {
         }
         // Down while it is applied, and up later.
         stage.within(&host, "ip link set v0 down");
-        let wrong = network.check(&mut record);
+        let wrong = checked(&mut network, &mut record);
         assert!(wrong.iter().any(|text| text.contains("'v0' is down")), "{wrong:?}");
         stage.within(&host, "ip link set v0 up");
         until_well(&mut network, &mut record);
         // Removed, and there again.
         stage.within(&host, "ip link del v0");
-        let wrong = network.check(&mut record);
+        let wrong = checked(&mut network, &mut record);
         assert!(wrong.iter().any(|text| text.contains("interface v0 is not there")), "{wrong:?}");
         stage.plug(0);
         until_well(&mut network, &mut record);
@@ -212,7 +226,7 @@ fn renamed() {
             rename(&host, "v0", "v7");
             rename(&host, "v1", "v0");
             rename(&guest, "eth0", "eth7");
-            network.check(&mut record);
+            checked(&mut network, &mut record);
             if planned_anew {
                 // What it finds then is what it has done itself, under other names.
                 network.set(&plan(&[], &[high(7, 80, 1), low(0, 0)]), &mut record).unwrap();
@@ -223,6 +237,67 @@ fn renamed() {
             rename(&guest, "eth7", "eth0");
             assert_eq!(difference(&before, &stage.snapshot()), Vec::<String>::new());
         }
+    });
+}
+
+/// Either end is moved to another namespace, where another interface has its number, and is found by the other end.
+fn moved_away() {
+    let stage = Stage::new(2);
+    let before = stage.snapshot();
+    let (host, guest, away) = (stage.host(), stage.guest(0), stage.away());
+    let to = |from: &str, name: &str, to: &str| _ = run(&["ip", "-n", from, "link", "set", name, "netns", to]);
+    let up = |at: &str, name: &str| _ = run(&["ip", "-n", at, "link", "set", name, "up"]);
+    let number =
+        |at: &str, name: &str| stage.within(at, &format!("cat /sys/class/net/{name}/ifindex")).trim().to_string();
+    let threaded =
+        |at: &str, name: &str| stage.within(at, &format!("cat /sys/class/net/{name}/threaded")).trim().to_string();
+    stage.inside(&host, || {
+        let goal = plan(&[], &[high(0, 80, 1), low(1, 0)]);
+        // The host's end, while it is looked after.
+        let mut record = Vec::new();
+        let mut network = Network::apply(&goal, &mut record).unwrap();
+        let expected = threads();
+        let (own, other) = (number(&host, "v0"), number(&guest, "eth0"));
+        to(&host, "v0", &away);
+        let decoy =
+            |at: &str, index: &str| _ = run(&["ip", "-n", at, "link", "add", "v9", "index", index, "type", "bridge"]);
+        decoy(&host, &own);
+        let wrong = checked(&mut network, &mut record).join("; ");
+        assert!(wrong.contains("v0 was moved") && wrong.contains("ip link set v0 up"), "{wrong}");
+        up(&away, "v0");
+        let end = Instant::now() + Duration::from_secs(5);
+        while !network.check(&mut record).join("; ").contains("has got back what it had") {
+            assert!(Instant::now() < end, "{:?}", network.check(&mut record));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!((threaded(&away, "v0"), threaded(&guest, "eth0")), ("0".into(), "0".into()));
+        run(&["ip", "-n", &host, "link", "del", "v9"]);
+        to(&away, "v0", &host);
+        stage.ip("link set v0 master br0 up");
+        until_well(&mut network, &mut record);
+        assert_eq!(threads(), expected);
+        // The guest's end: its place changes, and nothing else.
+        to(&guest, "eth0", &away);
+        decoy(&guest, &other);
+        up(&away, "eth0");
+        until_well(&mut network, &mut record);
+        assert_eq!(threads(), expected);
+        drop(network);
+        assert_eq!(undo(&record).failed, Vec::<String>::new());
+        assert_eq!((threaded(&host, "v0"), threaded(&away, "eth0")), ("0".into(), "0".into()));
+        run(&["ip", "-n", &guest, "link", "del", "v9"]);
+        to(&away, "eth0", &guest);
+        up(&guest, "eth0");
+        assert_eq!(difference(&before, &stage.snapshot()), Vec::<String>::new());
+        // By the records alone, as after a death.
+        let mut record = Vec::new();
+        Network::apply(&goal, &mut record).unwrap();
+        to(&host, "v0", &away);
+        up(&away, "v0");
+        assert_eq!(undo(&record).failed, Vec::<String>::new());
+        to(&away, "v0", &host);
+        stage.ip("link set v0 master br0 up");
+        assert_undone(&stage, &record, &before);
     });
 }
 

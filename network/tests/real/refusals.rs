@@ -43,6 +43,7 @@ fn refusals() {
 fn absent() {
     let stage = Stage::new(2);
     stage.ip("link add m0 link br0 type macvlan");
+    stage.ip("link add x0 type vxlan id 7 dev br0 dstport 4789");
     let before = stage.snapshot();
     let named = |name: &str| Wish { name: name.into(), ..high(1, 70, 1) };
     stage.inside(&stage.host(), || {
@@ -50,6 +51,10 @@ fn absent() {
             ("vnet99", "interface vnet99 is not there"),
             ("br0", "name a vif of kind veth or tap"),
             ("m0", "use veth or tap on a bridge"),
+            (
+                "x0",
+                "'x0' is vxlan: its packets are processed in no thread of their own; name a vif of kind veth or tap",
+            ),
         ] {
             let mut record = Vec::new();
             let mut network = Network::apply(&plan(&[], &[high(0, 80, 1), named(name)]), &mut record).unwrap();

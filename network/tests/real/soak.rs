@@ -1,7 +1,7 @@
 //! Whatever happens to links and to who looks after them, in any order: what is up has its threads soon, and in the end all is as it was.
 
 use crate::actors::{prepare, records, start};
-use crate::stage::{difference, high, low, plan, threads, Stage};
+use crate::stage::{difference, high, low, plan, run, threads, Stage};
 use crate::Part;
 use giusto_network::undo;
 use rand::seq::SliceRandom;
@@ -24,11 +24,23 @@ enum Event {
     Remove,
     Plug,
     Unthread,
+    Clsact,
+    Move,
     Kill,
 }
 
-const EVENTS: [Event; 8] =
-    [Event::Down, Event::Up, Event::GroOff, Event::TsoOn, Event::Remove, Event::Plug, Event::Unthread, Event::Kill];
+const EVENTS: [Event; 10] = [
+    Event::Down,
+    Event::Up,
+    Event::GroOff,
+    Event::TsoOn,
+    Event::Remove,
+    Event::Plug,
+    Event::Unthread,
+    Event::Clsact,
+    Event::Move,
+    Event::Kill,
+];
 
 /// The parent's own idea of each pair: whether it is there, and which of its ends are up.
 #[derive(Clone, Copy)]
@@ -47,6 +59,7 @@ struct Play {
     before: Vec<String>,
     refused_while_down: u32,
     renamed: usize,
+    killed_while_away: u32,
 }
 
 fn keeper(stage: &Stage, folder: &Path) -> Child {
@@ -58,11 +71,23 @@ fn keeper(stage: &Stage, folder: &Path) -> Child {
     child
 }
 
+/// `GIUSTO_PLAYS=N`: so many plays, each of the next seed, with each kind of event once.
 fn random() {
-    let seed: u64 = std::env::var("GIUSTO_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(rand::random);
-    let events = if std::env::var_os("GIUSTO_SOAK").is_some() { 200 } else { 8 };
-    println!("  GIUSTO_SEED={seed}");
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seed = number("GIUSTO_SEED").unwrap_or_else(rand::random);
+    let plays = number("GIUSTO_PLAYS");
+    let is_soak = std::env::var_os("GIUSTO_SOAK").is_some() && plays.is_none();
+    for play in 0..plays.unwrap_or(1) {
+        let seed = seed.wrapping_add(play);
+        println!("  GIUSTO_SEED={seed}");
+        one(seed, if is_soak { 200 } else { EVENTS.len() });
+    }
+    plays.iter().for_each(|plays| println!("real: {plays} plays of {} events from seed {seed}", EVENTS.len()));
+}
+
+fn one(seed: u64, events: usize) {
     let stage = Stage::new(3);
+    stage.away();
     let folder = tempfile::tempdir().unwrap();
     let before = stage.snapshot();
     let keeper = keeper(&stage, folder.path());
@@ -78,6 +103,7 @@ fn random() {
         before,
         refused_while_down: 0,
         renamed: 0,
+        killed_while_away: 0,
     };
     let mut next = Vec::new();
     play.settled("at the beginning");
@@ -93,8 +119,8 @@ fn random() {
     }
     play.kill();
     println!(
-        "  {:?}; {} times undoing had to wait for a link to be up; {} interfaces renamed before it",
-        play.counts, play.refused_while_down, play.renamed
+        "  {:?}; {} times undoing had to wait for a link to be up; {} interfaces renamed before it, {} in another namespace",
+        play.counts, play.refused_while_down, play.renamed, play.killed_while_away
     );
     assert_eq!(play.counts.len(), EVENTS.len(), "every kind of event has happened");
 }
@@ -171,6 +197,13 @@ impl Play {
                 self.stage.within(&namespace, &file);
             }
             Event::Unthread => {}
+            Event::Clsact => {
+                _ = self.stage.within(
+                    &namespace,
+                    &format!("sh -c tc${{IFS}}qdisc${{IFS}}del${{IFS}}dev${{IFS}}{name}${{IFS}}clsact||true"),
+                )
+            }
+            Event::Move => self.move_away(pair, end),
             Event::Kill => {
                 self.kill();
                 // All of them are there again.
@@ -179,6 +212,36 @@ impl Play {
             }
         }
         format!("{event:?} {name} of pair {pair}")
+    }
+
+    /// To another namespace, and back: the host's end is none of the plan's there, the guest's is.
+    fn move_away(&mut self, pair: usize, end: usize) {
+        let ((namespace, name), away) = (self.end(pair, end), self.stage.away());
+        let up = self.pairs[pair].up;
+        run(&["ip", "-n", &namespace, "link", "set", &name, "netns", &away]);
+        run(&["ip", "-n", &away, "link", "set", &name, "up"]);
+        self.pairs[pair].there = end == 1;
+        self.pairs[pair].up[end] = true;
+        self.settled(&format!("{name} of pair {pair} is in another namespace"));
+        let is_killed = self.random.random_bool(0.3);
+        if is_killed {
+            self.killed_while_away += 1;
+            self.keeper.kill().unwrap();
+            self.keeper.wait().unwrap();
+            let failed = undo(&records(self.folder.path())).failed;
+            assert!(failed.is_empty() || self.pairs.iter().any(|pair| pair.up != [true; 2]), "{failed:?}");
+        }
+        run(&["ip", "-n", &away, "link", "set", &name, "netns", &namespace]);
+        let master: &[&str] = if end == 0 { &["master", "br0"] } else { &[] };
+        run(&[&["ip", "-n", &namespace, "link", "set", &name, "up"], master].concat());
+        self.pairs[pair] = Pair { there: true, up: [up[0] || end == 0, up[1] || end == 1] };
+        if is_killed {
+            if self.pairs.iter().all(|pair| pair.there && pair.up == [true; 2]) {
+                assert_eq!(difference(&self.before, &self.stage.snapshot()), Vec::<String>::new(), "undone while away");
+            }
+            self.kill();
+            self.keeper = keeper(&self.stage, self.folder.path());
+        }
     }
 
     /// Waits until exactly those ends that are up have their threads, as planned.

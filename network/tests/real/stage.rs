@@ -99,6 +99,16 @@ impl Stage {
         format!("{}-g{guest}", self.name)
     }
 
+    /// A namespace with nothing in it; made when it is asked for first.
+    pub(crate) fn away(&self) -> String {
+        let name = format!("{}-away", self.name);
+        if fs::metadata(format!("/run/netns/{name}")).is_err() {
+            run(&["ip", "netns", "add", &name]);
+            self.quiet(&name);
+        }
+        name
+    }
+
     /// The pair of a guest, made.
     pub(crate) fn plug(&self, guest: usize) {
         let inside = self.guest(guest);
@@ -213,7 +223,8 @@ pub(crate) fn difference(before: &[String], after: &[String]) -> Vec<String> {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        for namespace in (0..self.guests).map(|guest| self.guest(guest)).chain([self.host()]) {
+        let away = format!("{}-away", self.name);
+        for namespace in (0..self.guests).map(|guest| self.guest(guest)).chain([self.host(), away]) {
             let _ = Command::new("ip").args(["netns", "del", &namespace]).output();
         }
     }
@@ -262,7 +273,8 @@ pub(crate) fn plan(uplinks: &[(&str, u8, u32)], vifs: &[Wish]) -> NetworkPlan {
         class: if wish.priority.is_some() { PacketClass::High } else { PacketClass::Low },
         core: wish.core,
         priority: wish.priority,
-        bucket: wish.bucket.map(|(rate, depth)| bucket(rate, depth)),
+        bucket: wish.bucket.map(|(rate, depth)| bucket(rate, depth).into()),
+        received: None,
         promise: wish
             .promised
             .then(|| Within { percentile: "p99".parse::<Percentile>().unwrap(), within: ms })

@@ -8,7 +8,8 @@ use giusto_network::{Limit, Network};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-pub(crate) const ALL: &[Part] = &[("arrivals are sorted", sorted), ("another program sorts already", taken)];
+pub(crate) const ALL: &[Part] =
+    &[("arrivals are sorted", sorted), ("IPv6", over_v6), ("another program sorts already", taken)];
 
 const RATE: f64 = 2000.0;
 const BURST: f64 = 50.0;
@@ -78,6 +79,62 @@ fn sorted() {
         assert_undone(&stage, &record, &before);
         let link = stage.within(&stage.host(), "ip -d link show v0");
         assert!(!link.contains("xdp"), "{link}");
+    });
+}
+
+/// What arrives over IPv6 is sorted, and what is sent is limited, as over IPv4.
+fn over_v6() {
+    if std::fs::metadata("/proc/sys/net/ipv6").is_err() {
+        println!("  SKIPPED: this kernel has no IPv6");
+        return;
+    }
+    let stage = Stage::new(3);
+    let address = |guest: usize| format!("fd77::{}", 10 + guest);
+    for guest in 0..3 {
+        let inside = stage.guest(guest);
+        stage.within(&inside, "sh -c echo${IFS}0>/proc/sys/net/ipv6/conf/eth0/disable_ipv6");
+        stage.within(&inside, &format!("ip addr add {}/64 dev eth0 nodad", address(guest)));
+        for other in 0..3 {
+            let card = format!("02:00:00:00:77:{:02x}", 10 + other);
+            let known = format!("ip neigh replace {} lladdr {card} dev eth0 nud permanent", address(other));
+            stage.within(&inside, &known);
+        }
+    }
+    stage.inside(&stage.host(), || {
+        let mut record = Vec::new();
+        let mut network = Network::apply(&with_uplink(), &mut record).unwrap();
+        until_well(&mut network, &mut record);
+        let socket = |guest: usize, port: u16| {
+            stage.inside(&stage.guest(guest), || UdpSocket::bind((address(guest).as_str(), port)).unwrap())
+        };
+        let arrived = |socket: &UdpSocket| {
+            socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            std::iter::from_fn(|| socket.recv(&mut [0]).ok()).count()
+        };
+        let of = |network: &Network, name: &str| {
+            let now = status(network, name);
+            (now.passed.unwrap(), now.dropped.unwrap())
+        };
+        // 30 for the high class, and as many for the low one, from outside.
+        let (remote, high, low) = (socket(0, 7000), socket(1, 7000), socket(2, 7000));
+        let before = of(&network, "v0").0;
+        for to in [1, 2] {
+            (0..30).for_each(|_| _ = remote.send_to(&[7], (address(to).as_str(), 7000)).unwrap());
+        }
+        assert_eq!((arrived(&high), arrived(&low)), (30, 30));
+        let first = of(&network, "v0").0 - before;
+        assert!((30..40).contains(&first), "{first} were processed first");
+        // 400 at once from the high class, whose bucket has 40.
+        let (begin, before) = (Instant::now(), of(&network, "v1"));
+        (0..400).for_each(|_| _ = high.send_to(&[7], (address(2).as_str(), 7000)));
+        let (arrived, now) = (arrived(&low), of(&network, "v1"));
+        let most = 40.0 + 1000.0 * begin.elapsed().as_secs_f64();
+        println!(
+            "  {first} of 60 were processed first; of 400 beyond its bucket {arrived} arrived, at most {most:.0} may"
+        );
+        assert!(arrived as f64 <= most && now.1 > before.1, "{before:?} {now:?}");
+        network.clear().unwrap();
+        assert_eq!(giusto_network::undo(&record).failed, Vec::<String>::new());
     });
 }
 

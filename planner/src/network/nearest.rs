@@ -6,15 +6,21 @@ use giusto_analysis::Error;
 use giusto_model::{Bucket, Duration, Host, HostNetwork, Rate, Tokens};
 
 /// The first item, in the order of the site, that has no place beside those before it, and what it could be instead.
-pub(super) fn refusal(host: &Host, network: &HostNetwork, items: &[Item]) -> Result<Box<PacketRefusal>, Error> {
-    let fits = |network: &HostNetwork, items: &[Item]| place(network, items).map(|placed| placed.is_some());
+/// `shared` as of [`place`].
+pub(super) fn refusal(
+    host: &Host,
+    network: &HostNetwork,
+    items: &[Item],
+    shared: usize,
+) -> Result<Box<PacketRefusal>, Error> {
+    let fits = |network: &HostNetwork, items: &[Item]| place(network, items, shared).map(|placed| placed.is_some());
     let (mut good, mut bad) = (0, items.len());
     while bad - good > 1 {
         let count = good + (bad - good) / 2;
         *(if fits(network, &items[..count])? { &mut good } else { &mut bad }) = count;
     }
     let (items, own) = (&items[..bad], bad - 1);
-    let cause = cause(network, items, own)?;
+    let cause = cause(network, items, own, shared)?;
     let changed = |network: &HostNetwork, change: &dyn Fn(&mut Item)| {
         let mut items = items.to_vec();
         change(&mut items[own]);
@@ -25,7 +31,7 @@ pub(super) fn refusal(host: &Host, network: &HostNetwork, items: &[Item]) -> Res
     let slower = |packets| Rate::of(packets, Duration::from_ms(1000)).ok_or(Error::Wait);
     let with_rate = |packets| slower(packets).and_then(|rate| changed(network, &|item| item.bucket.rate = rate));
     if let Some(packets) = largest(rate.per_second().ceil() as u64, &with_rate)? {
-        nearest.push(PacketFit::Rate(slower(packets)?));
+        nearest.push(PacketFit::Rate(slower(packets)?, items[own].bits));
     }
     let with_burst = |packets| changed(network, &|item| item.bucket.depth = Tokens::whole(packets));
     if let Some(packets) = largest(depth.at_once(), &with_burst)? {
@@ -34,7 +40,7 @@ pub(super) fn refusal(host: &Host, network: &HostNetwork, items: &[Item]) -> Res
     if items[own].within.is_some() {
         let mut patient = items.to_vec();
         patient[own].within = None;
-        if let Some(bound) = place(network, &patient)?.map(|placed| placed.places[own].bound) {
+        if let Some(bound) = place(network, &patient, shared)?.map(|placed| placed.places[own].bound) {
             if changed(network, &|item| item.within = Some(bound))? {
                 nearest.push(PacketFit::Within(bound));
             }
@@ -62,14 +68,15 @@ fn largest(now: u64, enough: &dyn Fn(u64) -> Result<bool, Error>) -> Result<Opti
 }
 
 /// What is wrong where the others have their places and the last one is added to the core where it is the least trouble.
-fn cause(network: &HostNetwork, items: &[Item], own: usize) -> Result<PacketCause, Error> {
-    let others = place(network, &items[..own])?;
+fn cause(network: &HostNetwork, items: &[Item], own: usize, shared: usize) -> Result<PacketCause, Error> {
+    let others = place(network, &items[..own], shared)?;
+    let is_quiet = |core: usize| others.as_ref().is_some_and(|others| core < others.quiet);
     let mut best: Option<(u128, PacketCause)> = None;
     for (index, core) in network.cores.iter().enumerate() {
         let here = |places: &Placed| (0..own).filter(|item| places.places[*item].core == index).collect::<Vec<_>>();
         let mut here = others.as_ref().map_or(Vec::new(), here);
         here.push(own);
-        let (trouble, cause) = match ranked(network, items, &here)? {
+        let (trouble, cause) = match ranked(network, items, &here, is_quiet(index))? {
             Ok(_) => continue,
             Err(Wrong::Busy(busy)) => {
                 let cause = PacketCause::Busy { core: *core, demand: busy, supply: LIMIT };

@@ -8,6 +8,10 @@ use giusto_analysis::packets::{busy, Flow};
 use giusto_analysis::Error;
 use giusto_model::{Duration, Host, HostNetwork, NetworkPlan, PacketClass, Reason, Site, UplinkPlan, Vif, VifPlan};
 
+/// Of a bucket that stands for both directions.
+const EACH: &str = "from the site; what it sends, and as much is sent to it";
+const RECEIVED: &str = "from the site; what is sent to it";
+
 /// Plans the packets of all hosts that have a network, or of the `only` one. O(interfaces² · cores) where the least loaded core
 /// is right for each; else up to some seconds.
 /// One of them is `late`.
@@ -35,9 +39,10 @@ fn one(site: &Site, host: &Host, network: &HostNetwork, late: Duration) -> Resul
     let high = vifs.iter().filter_map(|(_, vif)| Item::vif(vif));
     let items: Vec<Item> = uplinks.chain(high).map(|item| Item { late, ..item }).collect();
     let failed = |why| PacketRefusal::analysis(host, why);
-    let placed = match place(network, &items).map_err(failed)? {
+    let shared = usize::from(vifs.iter().any(|(_, vif)| vif.class == PacketClass::Low));
+    let placed = match place(network, &items, shared).map_err(failed)? {
         Some(placed) => placed,
-        None => return Err(nearest::refusal(host, network, &items).map_err(failed)?),
+        None => return Err(nearest::refusal(host, network, &items, shared).map_err(failed)?),
     };
     written(host, network, &vifs, &items, &placed).map_err(failed)
 }
@@ -60,11 +65,15 @@ fn written(
     let lows = lows(network, vifs, items, placed);
     let plans = vifs.iter().map(|(service, vif)| {
         let low = lows.iter().find(|(name, _)| *name == vif.name);
-        let (core, priority, bound) = match low {
-            Some((_, core)) => (*core, None, None),
+        let (core, priority, bound, beside) = match low {
+            Some((_, core)) => (*core, None, None, 0),
             None => {
                 let (_, place) = found(&vif.name)?;
-                (place.core, Some(VIF - place.rank), Some(place.bound))
+                let same = items
+                    .iter()
+                    .zip(&placed.places)
+                    .filter(|(item, other)| !item.uplink && (other.core, other.rank) == (place.core, place.rank));
+                (place.core, Some(VIF - place.rank), Some(place.bound), same.count() - 1)
             }
         };
         let core = network.cores[core];
@@ -75,15 +84,16 @@ fn written(
             core,
             priority,
             bucket: vif.bucket,
+            received: vif.received,
             promise: vif.promise.clone(),
             bound,
             reasons: vif_reasons(
                 network,
                 vif,
                 core,
-                priority,
-                bound,
+                priority.zip(bound),
                 placed,
+                beside,
                 items.first().map_or(Duration::ZERO, |item| item.late),
             ),
         })
@@ -105,8 +115,11 @@ fn written(
 fn lows<'a>(network: &HostNetwork, vifs: &[(&str, &'a Vif)], items: &[Item], placed: &Placed) -> Vec<(&'a str, usize)> {
     let mut load = vec![0; network.cores.len()];
     let mut number = vec![0; network.cores.len()];
-    items.iter().zip(&placed.places).for_each(|(item, place)| load[place.core] += assign::load(item.bucket.rate));
-    let rate = |vif: &Vif| vif.bucket.map(|bucket| bucket.rate);
+    items.iter().zip(&placed.places).for_each(|(item, place)| load[place.core] += item.load());
+    let rate = |vif: &Vif| {
+        let sent = vif.bucket?;
+        Some(assign::load(sent.rate) + assign::load(vif.received.unwrap_or(sent).rate))
+    };
     let mut low: Vec<&'a Vif> = vifs.iter().map(|(_, vif)| *vif).filter(|vif| vif.class == PacketClass::Low).collect();
     low.sort_by_key(|vif| std::cmp::Reverse(rate(vif)));
     let mut found = Vec::new();
@@ -115,9 +128,9 @@ fn lows<'a>(network: &HostNetwork, vifs: &[(&str, &'a Vif)], items: &[Item], pla
             Some(_) => (load[*core], number[*core]),
             None => (number[*core], load[*core]),
         };
-        let least = (0..network.cores.len()).min_by_key(by);
-        let core = least.unwrap_or(0);
-        load[core] += rate(vif).map_or(0, assign::load);
+        let least = (placed.quiet..network.cores.len()).min_by_key(by);
+        let core = least.unwrap_or(placed.quiet);
+        load[core] += rate(vif).unwrap_or(0);
         number[core] += 1;
         found.push((vif.name.as_str(), core));
     }
@@ -139,10 +152,15 @@ fn reasons(network: &HostNetwork, items: &[Item], placed: &Placed) -> Result<Vec
     if !items.is_empty() {
         reasons.push(reason("assignment", placed.how, "of the high class; 'ReBalance' is [LiC20, Algorithm 1]"));
     }
+    if placed.quiet > 0 {
+        let why =
+            "no uplink and nothing of the low class is processed there: a promise is shorter than a poll of theirs";
+        reasons.push(reason("quiet", cores(&network.cores[..placed.quiet]), why));
+    }
     for (index, core) in network.cores.iter().enumerate() {
         let here: Vec<Flow> = (items.iter().zip(&placed.places))
             .filter(|(_, place)| place.core == index)
-            .map(|(item, _)| flow(network, item.bucket))
+            .flat_map(|(item, _)| item.buckets().map(|bucket| flow(network, bucket)))
             .collect();
         if here.is_empty() {
             continue;
@@ -161,36 +179,41 @@ fn vif_reasons(
     network: &HostNetwork,
     vif: &Vif,
     core: u32,
-    priority: Option<u8>,
-    bound: Option<Duration>,
+    high: Option<(u8, Duration)>,
     placed: &Placed,
+    beside: usize,
     late: Duration,
 ) -> Vec<Reason> {
     let mut reasons = vec![reason("class", vif.class, "from the site")];
-    let (Some(priority), Some(bound)) = (priority, bound) else {
+    let Some((priority, bound)) = high else {
         let why = match vif.bucket {
             Some(_) => "the one on which least is known to come, high and low",
             None => "the one with the fewest interfaces of the low class",
         };
         reasons.push(reason("core", core, why));
         reasons.push(reason("priority", "none", "SCHED_OTHER: it runs when nothing of the high class waits"));
-        reasons.extend(vif.bucket.map(|bucket| reason("bucket", bucket, "from the site")));
+        reasons.extend(vif.bucket.map(|bucket| reason("bucket", bucket, EACH)));
+        reasons.extend(vif.received.map(|bucket| reason("received", bucket, RECEIVED)));
         return reasons;
     };
     reasons.push(reason("core", core, placed.how));
-    let why = "SCHED_FIFO, below the uplinks; distinct, as equal ones never give way to each other. By Audsley: the last on its core is \
-               who can be";
+    let beside = match beside {
+        0 => "its own".into(),
+        others => format!("shared with {others}, which count as above, as equal ones never give way to each other"),
+    };
+    let why = format!("SCHED_FIFO, below the uplinks; {beside}. By Audsley: the last on its core is who can be");
     reasons.push(reason("priority", priority, why));
     let bucket = vif.bucket.map(|bucket| {
-        let why =
-            format!("from the site; in {}s, and enforced: the high class would starve the low one else", network.count);
+        let each = if vif.received.is_none() { EACH } else { "from the site; what it sends" };
+        let why = format!("{each}; in {}s, and enforced: the high class would starve the low one else", network.count);
         reason("bucket", bucket, why)
     });
     reasons.extend(bucket);
+    reasons.extend(vif.received.map(|bucket| reason("received", bucket, RECEIVED)));
     let promised = vif.promise.first().map_or("nothing is promised".into(), |point| format!("{point} promised"));
     let why = format!(
         "no packet within its bucket waits longer for the host's processing: a poll of others, the bursts and the packets of those \
-         above, its own burst (D_i, docs/network.md){}; {promised}",
+         above, its own burst and what goes the other way (D_i, docs/network.md){}; {promised}",
         if late.is_zero() { String::new() } else { format!(", and the host's latency of {}", time(late)) }
     );
     reasons.push(reason("bound", time(bound), why));

@@ -1,7 +1,7 @@
 //! Why an interface has no place among those whose packets go first, and what would give it one.
 
 use crate::words::time;
-use giusto_model::{Duration, Host, Rate};
+use giusto_model::{BitRate, Duration, Host, Rate};
 use std::fmt;
 
 /// An interface without a place.
@@ -40,7 +40,7 @@ pub enum PacketCause {
         /// How long it can wait; `None`: without end.
         bound: Option<Duration>,
     },
-    /// There are too many for distinct priorities.
+    /// There are not as many priorities as promises need, or uplinks.
     Priorities {
         /// On which core.
         core: u32,
@@ -56,8 +56,8 @@ pub enum PacketCause {
 /// A change with which it has a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketFit {
-    /// The largest rate, in whole packets a second.
-    Rate(Rate),
+    /// The largest rate, in whole packets a second, beside one of bits where that stays.
+    Rate(Rate, Option<BitRate>),
     /// The largest burst.
     Burst(u64),
     /// What can be promised, for each of its percentiles.
@@ -76,7 +76,8 @@ impl PacketRefusal {
 impl fmt::Display for PacketFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PacketFit::Rate(rate) => write!(f, "rate: {rate}"),
+            PacketFit::Rate(rate, None) => write!(f, "rate: {rate}"),
+            PacketFit::Rate(rate, Some(bits)) => write!(f, "rate: [{rate}, {bits}]"),
             PacketFit::Burst(burst) => write!(f, "burst: {burst}"),
             PacketFit::Within(within) => write!(f, "a promise of {}", within.to_string().replace(' ', "")),
             PacketFit::Cores(cores) => write!(f, "{cores} cores for packets"),
@@ -103,7 +104,7 @@ impl fmt::Display for PacketCause {
                 )
             }
             PacketCause::Priorities { core, most } => {
-                write!(f, "core {core} has {most} of its kind already, and no more distinct priorities")
+                write!(f, "core {core} has {most} priorities for its kind, and what is promised there needs more of them")
             }
             PacketCause::Search => write!(f, "no assignment of interfaces to cores was found that keeps all promises"),
             PacketCause::Analysis(why) => write!(f, "{why}"),

@@ -95,6 +95,7 @@ pub(super) fn place(
         left_for_others,
         certificate: need.certificate.clone(),
         adapt: service.adapt,
+        observe: service.observe.clone(),
         pessimistic: match worst {
             Some(worst) => Some(proof(&entries[index], worst, core.on.len() == 1).ok_or_else(range)?.1),
             None => None,

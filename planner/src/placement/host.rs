@@ -157,6 +157,7 @@ fn place(
         left_for_others,
         certificate,
         adapt: service.adapt,
+        observe: service.observe.clone(),
         criticality: None,
         pessimistic: None,
         prediction: None,

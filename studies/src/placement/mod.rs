@@ -138,6 +138,7 @@ fn service(name: String, kind: Kind, rng: &mut ChaCha8Rng) -> Service {
         criticality: None,
         measured: Measured::Declared,
         adapt: None,
+        observe: None,
         network: Vec::new(),
         modes: Vec::new(),
         agent: None,

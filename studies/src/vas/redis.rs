@@ -1,6 +1,6 @@
 //! Redis on a share of a core of this machine, tenant after tenant: [LiH21, § 3.4.2, Figs 3.12 and 3.13].
 
-use crate::measured::giusto;
+use crate::measured::{giusto, last_line, refused};
 use crate::vatc::{named, table};
 use crate::{Error, Size};
 use serde::Deserialize;
@@ -92,12 +92,11 @@ pub(crate) fn run(size: Size, folder: &Path, played: &(dyn Fn(u64) + Sync)) -> R
         ]);
         let done = command.arg("--out").arg(&out).stdin(Stdio::null()).stderr(log).output().map_err(Error::machine)?;
         let said = String::from_utf8_lossy(&done.stdout).into_owned();
-        let see = format!("{}/giusto.log says why", out.display());
+        let log = out.join("giusto.log");
+        let see = last_line(&log);
         match done.status.code() {
-            Some(3) => return Err(Error::Lacks(see)),
-            Some(1) if said.is_empty() => return Err(Error::Lacks(format!("a quieter machine: no plan fits; {see}"))),
-            Some(code) if JUDGED.contains(&code) => {}
-            _ => return Err(Error::machine(see)),
+            Some(code) if JUDGED.contains(&code) && !said.is_empty() => {}
+            code => return Err(refused(code, see)),
         }
         let told: Vec<Told> = serde_json::from_str(&said).map_err(|why| Error::machine(format!("{why}; {see}")))?;
         let Some(Told { comparison }) = told.into_iter().next() else { return Err(Error::machine(see)) };

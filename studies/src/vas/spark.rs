@@ -1,15 +1,15 @@
 //! Spark Structured Streaming in local mode with two workers, on shares of two cores of this machine: [LiH21, § 3.4.3, Figs
 //! 3.15 to 3.17].
 
-use crate::measured::giusto;
+use crate::measured::{giusto, last_line, refused};
 use crate::vas::{sample, Floor};
 use crate::vatc::{named, table};
 use crate::{Error, Size};
 use rustix::process::{kill_process, Pid, Signal};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 const WORKERS: u64 = 2;
@@ -133,7 +133,7 @@ fn free(words: &[String], count: usize, folder: &Path) -> Result<Vec<u64>, Error
     command.args(["--fifo", "1"]).args(words).stdin(Stdio::null()).stderr(Stdio::null());
     command.stdout(File::create(&log).map_err(Error::machine)?);
     let engine = Running(command.spawn().map_err(Error::machine)?, Signal::TERM);
-    engine.batches(&log, (WARM_UP.min(count), count))
+    engine.batches(&log, (WARM_UP.min(count), count))?.map_err(|_| Error::machine(last_line(&log)))
 }
 
 /// Under `giusto run`; so many batches are not counted, and so many are.
@@ -141,20 +141,22 @@ fn under(program: &Path, site: &str, counts: (usize, usize), folder: &Path) -> R
     fs::create_dir_all(folder).map_err(Error::machine)?;
     let file = folder.join("site.yaml");
     fs::write(&file, site).map_err(Error::machine)?;
-    let log = File::create(folder.join("giusto.log")).map_err(Error::machine)?;
+    let said = folder.join("giusto.log");
+    let log = File::create(&said).map_err(Error::machine)?;
     let mut command = Command::new(program);
     command.arg("run").arg(&file).args(["--host", "here", "--out"]).arg(folder).stdin(Stdio::null());
     command.stdout(log.try_clone().map_err(Error::machine)?).stderr(log);
     let giusto = Running(command.spawn().map_err(Error::machine)?, Signal::INT);
-    giusto.batches(&folder.join("logs/engine.log"), counts)
+    giusto.batches(&folder.join("logs/engine.log"), counts)?.map_err(|ended| refused(ended.code(), last_line(&said)))
 }
 
 /// What is ended by a signal when it is dropped.
 struct Running(Child, Signal);
 
 impl Running {
-    /// How long each of so many batches took, in ms, once it is warm.
-    fn batches(mut self, log: &PathBuf, (warm_up, count): (usize, usize)) -> Result<Vec<u64>, Error> {
+    /// How long each of so many batches took, in ms, once it is warm; how the program ended, if it did so before. Errors: none
+    /// of both in time.
+    fn batches(mut self, log: &Path, (warm_up, count): (usize, usize)) -> Result<Result<Vec<u64>, ExitStatus>, Error> {
         let (begin, most) = (Instant::now(), Duration::from_millis(5 * PERIOD_MS) * (warm_up + count) as u32);
         loop {
             let told = fs::read_to_string(log).unwrap_or_default();
@@ -163,14 +165,15 @@ impl Running {
                 .filter_map(|line| line.strip_prefix("batch ")?.split_once(": ")?.1.split(' ').next()?.parse().ok());
             let took: Vec<u64> = took.collect();
             if took.len() >= warm_up + count {
-                return Ok(took[warm_up..warm_up + count].to_vec());
+                return Ok(Ok(took[warm_up..warm_up + count].to_vec()));
             }
-            if begin.elapsed() > PATIENCE + most || matches!(self.0.try_wait(), Ok(Some(_))) {
-                return Err(Error::machine(format!(
-                    "{} has {} batches; the other logs there say why",
-                    log.display(),
-                    took.len()
-                )));
+            if let Ok(Some(ended)) = self.0.try_wait() {
+                return Ok(Err(ended));
+            }
+            if begin.elapsed() > PATIENCE + most {
+                let (wanted, after) = (warm_up + count, begin.elapsed().as_secs());
+                let why = format!("{} of {wanted} batches after {after} s; {}", took.len(), last_line(log));
+                return Err(Error::machine(why));
             }
             std::thread::sleep(Duration::from_millis(200));
         }

@@ -115,7 +115,8 @@ impl Host {
         let mut plan = plan(places.len(), Arm::Giusto, generous)?;
         plan.cores = vec![CORE, OTHERS];
         for (vif, &(priority, core)) in plan.vifs.iter_mut().zip(places) {
-            (vif.class, vif.priority, vif.core, vif.bucket) = (PacketClass::High, Some(priority), core, Some(generous));
+            (vif.class, vif.priority, vif.core, vif.bucket) =
+                (PacketClass::High, Some(priority), core, Some(generous.into()));
         }
         let network = Some(applied(&stage, &plan)?);
         Ok(Host { stage, network })
@@ -224,7 +225,8 @@ fn plan(guests: usize, arm: Arm, bucket: Bucket) -> Result<NetworkPlan, Error> {
         class,
         core: CORE,
         priority,
-        bucket: (class == PacketClass::High).then_some(bucket),
+        bucket: (class == PacketClass::High).then(|| bucket.into()),
+        received: None,
         promise: vec![],
         bound: None,
         reasons: vec![],

@@ -17,7 +17,7 @@ pub struct CheckedInterface {
     /// No packet of it waits longer.
     #[serde(rename = "bound_ns")]
     pub bound: Duration,
-    /// Interfaces above it on its core.
+    /// Interfaces above it on its core, and those that share its priority: of equal threads the one that runs goes on.
     pub above: usize,
     /// What the bound takes for granted, and what makes it so.
     pub rests_on: Vec<String>,
@@ -32,7 +32,10 @@ struct Thread<'a> {
     name: &'a str,
     core: u32,
     priority: u8,
-    bucket: Bucket,
+    /// Of an uplink what arrives; of an interface what it sends and what is sent to it.
+    buckets: Vec<Bucket>,
+    /// Of an interface: no packet of it waits longer.
+    bound: Option<Duration>,
 }
 
 pub(super) fn check(plan: &Plan, network: &NetworkPlan) -> Result<Vec<CheckedInterface>, Broken> {
@@ -65,16 +68,24 @@ fn one(plan: &Plan, network: &NetworkPlan) -> Result<Vec<CheckedInterface>, Brok
     let uplinks = network.uplinks.iter().map(|one| (one.core, one.priority));
     let uplinks: Vec<(u32, u8)> = uplinks.collect();
     let mut threads: Vec<Thread<'_>> = (network.uplinks.iter())
-        .map(|one| Thread { name: &one.uplink.name, core: one.core, priority: one.priority, bucket: one.uplink.bucket })
+        .map(|one| Thread {
+            name: &one.uplink.name,
+            core: one.core,
+            priority: one.priority,
+            buckets: vec![one.uplink.bucket],
+            bound: None,
+        })
         .collect();
     for vif in &network.vifs {
         threads.extend(thread(vif, &uplinks)?);
     }
+    let uplinks_too = network.uplinks.len();
     for (nth, one) in threads.iter().enumerate() {
+        // Interfaces may share one: all of them are counted as above then.
         let equal = |other: &&Thread<'_>| (other.core, other.priority) == (one.core, one.priority);
-        if let Some(other) = threads[..nth].iter().find(equal) {
+        if let Some(other) = threads[..nth].iter().filter(|_| nth < uplinks_too).find(equal) {
             let needed = format!("another for '{}' than for '{}'", one.name, other.name);
-            return Err(Broken::new("priorities of a core, distinct", needed, one.priority));
+            return Err(Broken::new("priorities of a core's uplinks, distinct", needed, one.priority));
         }
         if !(1..=99).contains(&one.priority) {
             return Err(Broken::new(format!("priority of '{}'", one.name), "1 to 99", one.priority));
@@ -84,7 +95,7 @@ fn one(plan: &Plan, network: &NetworkPlan) -> Result<Vec<CheckedInterface>, Brok
     for core in &network.cores {
         let mut sum = poll.clone();
         for thread in threads.iter().filter(|thread| thread.core == *core) {
-            sum += sent(network, thread.bucket, SECOND)?;
+            sum += all_sent(network, &thread.buckets, SECOND)?;
         }
         let here = threads.iter().any(|thread| thread.core == *core);
         if here && sum > whole(MOST.into()) {
@@ -95,22 +106,49 @@ fn one(plan: &Plan, network: &NetworkPlan) -> Result<Vec<CheckedInterface>, Brok
     let high = network.vifs.iter().filter(|vif| vif.class == PacketClass::High);
     let late = plan.hosts.iter().find(|host| host.name == network.on).and_then(|host| host.latency.as_ref());
     // Until a thread runs, and what is then in a row.
-    let first = poll + whole(late.map_or(0, |late| late.latency.ns().into()));
-    high.map(|vif| bounded(network, vif, &threads, &first)).collect()
+    let late = whole(late.map_or(0, |late| late.latency.ns().into()));
+    high.map(|vif| bounded(network, vif, &threads, &(in_a_row(network, vif, &threads, &poll)? + &late))).collect()
+}
+
+/// Whether an uplink or the low class is processed on its core.
+fn is_shared(network: &NetworkPlan, vif: &VifPlan) -> bool {
+    let low = network.vifs.iter().any(|other| other.core == vif.core && other.class == PacketClass::Low);
+    low || network.uplinks.iter().any(|one| one.core == vif.core)
+}
+
+/// What those below it process in a row: a poll where an uplink or the low class is, else of each no more than comes while its
+/// first packet waits, and while they are processed.
+fn in_a_row(network: &NetworkPlan, vif: &VifPlan, threads: &[Thread<'_>], poll: &Exact) -> Result<Exact, Broken> {
+    if is_shared(network, vif) {
+        return Ok(poll.clone());
+    }
+    let below = threads.iter().filter(|thread| thread.core == vif.core && Some(thread.priority) < vif.priority);
+    let mut most = whole(0);
+    for thread in below {
+        let window = whole(thread.bound.unwrap_or(Duration::ZERO).ns().into()) + poll;
+        for bucket in &thread.buckets {
+            let window = window.ceil().to_integer().try_into().unwrap_or(u64::MAX);
+            most = most.max(sent(network, *bucket, window)?.min(poll.clone()));
+        }
+    }
+    Ok(most)
 }
 
 /// The thread of an interface of the high class; one of the low class has neither a priority nor a bound.
 fn thread<'a>(vif: &'a VifPlan, uplinks: &[(u32, u8)]) -> Result<Option<Thread<'a>>, Broken> {
     let what = |what: &str| format!("{what} of '{}'", vif.name);
-    match (vif.class, vif.priority, vif.bucket, vif.bound) {
+    match (vif.class, vif.priority, vif.buckets(), vif.bound) {
         (PacketClass::Low, None, _, None) if vif.promise.is_empty() => Ok(None),
         (PacketClass::Low, ..) => {
             Err(Broken::new(what("priority, bound and promise"), "none in the low class", "some"))
         }
-        (PacketClass::High, Some(priority), Some(bucket), Some(_)) => {
+        (PacketClass::High, Some(priority), Some(buckets), Some(bound)) => {
             match uplinks.iter().find(|(core, uplink)| *core == vif.core && *uplink <= priority) {
                 Some((_, uplink)) => Err(Broken::new(what("priority"), format!("less than {uplink}"), priority)),
-                None => Ok(Some(Thread { name: &vif.name, core: vif.core, priority, bucket })),
+                None => {
+                    let buckets = buckets.map(|bucket| bucket.packets()).to_vec();
+                    Ok(Some(Thread { name: &vif.name, core: vif.core, priority, buckets, bound: Some(bound) }))
+                }
             }
         }
         (PacketClass::High, ..) => {
@@ -126,19 +164,27 @@ fn bounded(
     threads: &[Thread<'_>],
     first: &Exact,
 ) -> Result<CheckedInterface, Broken> {
-    let (bound, own) = (vif.bound.unwrap_or(Duration::ZERO), vif.bucket);
+    let bound = vif.bound.unwrap_or(Duration::ZERO);
     let priority = vif.priority.unwrap_or(0);
-    let above: Vec<&Thread<'_>> =
-        threads.iter().filter(|thread| thread.core == vif.core && thread.priority > priority).collect();
+    let is_ahead =
+        |thread: &&Thread<'_>| thread.core == vif.core && thread.priority >= priority && thread.name != vif.name;
+    let above: Vec<&Thread<'_>> = threads.iter().filter(is_ahead).collect();
     let mut ahead = first.clone();
     let mut second = whole(0);
-    if let Some(bucket) = own {
-        ahead += sent(network, bucket, 0)?;
-        second += rate_alone(network, bucket.rate)?;
-    }
     for thread in &above {
-        ahead += sent(network, thread.bucket, bound.ns())?;
-        second += rate_alone(network, thread.bucket.rate)?;
+        ahead += all_sent(network, &thread.buckets, bound.ns())?;
+        for bucket in &thread.buckets {
+            second += rate_alone(network, bucket.rate)?;
+        }
+    }
+    if let Some(buckets) = vif.buckets() {
+        // The last packet of a burst, while all that goes the other way comes first: their priority is the same.
+        let [out, back] = buckets.map(|bucket| bucket.packets());
+        let last = |own: Bucket, other: Bucket| -> Result<Exact, Broken> {
+            Ok(sent(network, own, 0)? + sent(network, other, bound.ns())?)
+        };
+        ahead += last(out, back)?.max(last(back, out)?);
+        second += rate_alone(network, out.rate)? + rate_alone(network, back.rate)?;
     }
     if ahead > whole(bound.ns().into()) {
         let what = format!("time after which no packet of '{}' waits any more", vif.name);
@@ -172,11 +218,16 @@ fn rests_on(network: &NetworkPlan, vif: &VifPlan, above: &[&Thread<'_>]) -> Vec<
         ),
         format!("a capacity of {}: measured or declared, and not checked", network.capacity),
     ];
-    all.extend(uplinks.iter().map(|uplink| {
+    if !is_shared(network, vif) {
+        let what = "no uplink and nothing of the low class on core";
+        all.push(format!("{what} {}: they are planned elsewhere, and none is moved there", vif.core));
+    }
+    let first = uplinks.iter().filter_map(|uplink| Some((uplink, uplink.buckets.first()?)));
+    all.extend(first.map(|(uplink, bucket)| {
         format!(
             "at most {} and bursts of {} that {} lets go first: enforced on arrival where its driver has XDP, else taken for \
              granted",
-            uplink.bucket.rate, uplink.bucket.depth, uplink.name
+            bucket.rate, bucket.depth, uplink.name
         )
     }));
     all
@@ -188,6 +239,11 @@ fn sent(network: &NetworkPlan, bucket: Bucket, window: u64) -> Result<Exact, Bro
     let (packets, ns) = bucket.rate.fraction();
     let count = Exact::new(tokens.into(), parts.into()) + Exact::new(BigUint::from(packets) * window, ns.into());
     Ok(count * network_time(network, 1)?)
+}
+
+/// The same of several.
+fn all_sent(network: &NetworkPlan, buckets: &[Bucket], window: u64) -> Result<Exact, Broken> {
+    buckets.iter().try_fold(whole(0), |sum, bucket| Ok(sum + sent(network, *bucket, window)?))
 }
 
 /// The same without its burst, in a second.

@@ -127,8 +127,12 @@ fn obtained(meta: &ReportMeta, findings: Findings) -> String {
     }
     let mut lines = meta.lines.clone();
     lines.push(("statistics".into(), statistics));
-    if !voided.is_empty() {
-        lines.push((format!("{} left out", count(voided.len(), "run")), voided.join("; ")));
-    }
-    format!("<h2>How it was obtained</h2>\n{}", list(&lines))
+    let left_out = match voided {
+        [] => String::new(),
+        _ => {
+            let items: String = voided.iter().map(|why| format!("<li>{}</li>\n", escape(why))).collect();
+            details(&format!("{} left out", count(voided.len(), "run")), &format!("<ul>\n{items}</ul>\n"))
+        }
+    };
+    format!("<h2>How it was obtained</h2>\n{}{left_out}", list(&lines))
 }

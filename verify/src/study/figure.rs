@@ -47,11 +47,15 @@ fn panels(figure: &Figure, table: &Table) -> Result<Vec<Panel>, Error> {
     let wanted = wanted.collect::<Result<Vec<_>, Error>>()?;
     let mut found: Vec<(String, Vec<(String, Points)>)> = Vec::new();
     for row in table.rows().iter().filter(|row| wanted.iter().all(|(at, values)| values.contains(&row[*at]))) {
-        let words = |of: &[usize]| of.iter().map(|&at| row[at].as_str()).collect::<Vec<_>>().join(" ");
+        // A number alone does not say what it is.
+        let line = figure.lines.iter().zip(&of_line).map(|(name, &at)| match row[at].parse::<f64>() {
+            Ok(_) => format!("{} {}", name.replace('_', " "), row[at]),
+            Err(_) => row[at].clone(),
+        });
         let titles = figure.panels.iter().zip(&of_panel).map(|(name, &at)| format!("{name} {}", row[at]));
         let lines = of_named(&mut found, titles.collect::<Vec<_>>().join(", "));
         let point = [table.number(&figure.table, row, across)?, table.number(&figure.table, row, up)?];
-        of_named(lines, words(&of_line)).add(point);
+        of_named(lines, line.collect::<Vec<_>>().join(" ")).add(point);
     }
     if found.is_empty() {
         let (claim, table) = (figure.name.clone(), figure.table.clone());

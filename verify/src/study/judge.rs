@@ -290,9 +290,15 @@ impl Judgement {
     pub fn words(&self) -> String {
         match self.interval {
             Interval::Resampled => format!("99 % of {}", count(self.sets, "set")),
+            Interval::Range if self.sets == 1 => "of one set".into(),
             Interval::Range => format!("range of {}", self.sets),
             Interval::Whole => format!("all of {}", count(self.sets, "set")),
         }
+    }
+
+    /// Its ends; none of a single set, which says nothing of others.
+    pub(super) fn ends(&self) -> Option<(f64, f64)> {
+        (self.interval != Interval::Range || self.sets > 1).then_some((self.estimate.low, self.estimate.high))
     }
 }
 
@@ -315,8 +321,9 @@ pub fn failures<'a>(study: &Study, judgements: &'a [Judgement]) -> Vec<&'a Judge
 /// The judgements below their claims, and how many of each there are, for people. Ends with a line feed.
 pub fn findings(study: &Study, judgements: &[Judgement]) -> String {
     let cells = |judgement: &Judgement| {
-        let Judgement { case, of, estimate: Estimate { value, low, high }, .. } = judgement;
-        [case.clone(), of.clone(), format!("{value:.4}"), format!("[{low:.4}, {high:.4}]"), judgement.words()]
+        let Judgement { case, of, estimate: Estimate { value, .. }, .. } = judgement;
+        let interval = judgement.ends().map_or(String::new(), |(low, high)| format!("[{low:.4}, {high:.4}]"));
+        [case.clone(), of.clone(), format!("{value:.4}"), interval, judgement.words()]
     };
     let mut widths = [0; 5];
     for cell in judgements.iter().map(cells) {
@@ -331,9 +338,12 @@ pub fn findings(study: &Study, judgements: &[Judgement]) -> String {
         }
         for judgement in judgements.iter().filter(|judgement| judgement.claim == index) {
             let [case, of, value, interval, words] = cells(judgement);
+            let found = match judgement.finding {
+                Finding::Fails if claim.differs.is_some() => "differs".to_string(),
+                found => found.to_string(),
+            };
             text += &format!(
-                "  {:<11}  {case:<w_case$}  {of:<w_of$}  {value:>w_value$}  {interval:>w_interval$}  {words:>w_words$}\n",
-                judgement.finding
+                "  {found:<11}  {case:<w_case$}  {of:<w_of$}  {value:>w_value$}  {interval:>w_interval$}  {words:>w_words$}\n",
             );
         }
     }

@@ -31,24 +31,26 @@ pub fn study_html(
 }
 
 fn summary(study: &Study, judgements: &[Judgement], verdict: Verdict) -> String {
+    let of = |finding| judgements.iter().filter(|judgement| judgement.finding == finding).count();
+    let failed = failures(study, judgements).len();
+    let differ = of(Finding::Fails) - failed;
     let (tone, words) = match verdict {
+        Verdict::Kept if differ > 0 => ("kept", "all claims hold but those that are known to differ"),
         Verdict::Kept => ("kept", "all claims hold"),
         Verdict::Missed => ("missed", "a claim fails"),
         Verdict::CannotTell => ("cannot-tell", "not all can be told"),
     };
-    let of = |finding| judgements.iter().filter(|judgement| judgement.finding == finding).count();
-    let failed = failures(study, judgements).len();
     format!(
         "<div class=\"verdict {tone}\"><strong><span aria-hidden=\"true\">{}</span> {words}</strong><p>Of {}, {} hold, {} cannot \
          be told from so many sets, {} are known to differ from the paper and do, {failed} fail.</p></div>\n\
          <p class=\"note\">Reproduces: {}. A claim is judged once for each of its cases. It holds if its whole interval is where \
          the paper has it, fails if all of it is elsewhere, and cannot be told in between. The interval is the middle 99 % of \
-         resampled sets; of fewer than {FEW} sets it is their range.</p>\n",
+         resampled sets; of fewer than {FEW} sets it is their range, and of one there is none.</p>\n",
         verdict.mark(),
         count(judgements.len(), "comparison"),
         of(Finding::Holds),
         of(Finding::CannotTell),
-        of(Finding::Fails) - failed,
+        differ,
         escape(&study.reproduces)
     )
 }
@@ -74,15 +76,17 @@ fn claims(study: &Study, judgements: &[Judgement]) -> String {
         }
         let head = ["case", "what", "value", "interval", "which is", ""].map(String::from).to_vec();
         let of_claim = judgements.iter().filter(|judgement| judgement.claim == index);
-        let rows: Vec<Vec<String>> = std::iter::once(head).chain(of_claim.map(cells)).collect();
+        let row = |judgement| cells(judgement, claim.differs.is_some());
+        let rows: Vec<Vec<String>> = std::iter::once(head).chain(of_claim.map(row)).collect();
         html += &table(&rows);
     }
     html
 }
 
-fn cells(judgement: &Judgement) -> Vec<String> {
+fn cells(judgement: &Judgement, known_to_differ: bool) -> Vec<String> {
     let (mark, words) = match judgement.finding {
         Finding::Holds => ('✓', "holds"),
+        Finding::Fails if known_to_differ => ('≠', "differs, as is known"),
         Finding::Fails => ('✗', "fails"),
         Finding::CannotTell => ('?', "cannot tell"),
     };
@@ -91,7 +95,7 @@ fn cells(judgement: &Judgement) -> Vec<String> {
         escape(if case.is_empty() { "all" } else { case }),
         escape(of),
         format!("{:.4}", estimate.value),
-        format!("{:.4} to {:.4}", estimate.low, estimate.high),
+        judgement.ends().map_or("–".into(), |(low, high)| format!("{low:.4} to {high:.4}")),
         judgement.words(),
         format!("<span aria-hidden=\"true\">{mark}</span> {words}"),
     ]

@@ -1,5 +1,6 @@
 //! What has happened is charged in order, the policy core says who runs, and each server's threads get their place.
 
+use super::super::budgets::BudgetPoint;
 use super::super::ranks::priorities;
 use super::super::watch::{self, Event, What};
 use super::served::{give, Served};
@@ -114,6 +115,9 @@ impl Engine {
             let period = server.managed.server.period.ns();
             server.periods.pass(ends, period, server.charged, left);
         }
+        if self.budgets.is_recorded() {
+            self.tell_budgets();
+        }
         let is_hi = self.pool.core_mode(0) == CoreMode::Hi;
         match (was, is_hi) {
             (Some(since), false) => self.mode.hi_ns += self.at - since,
@@ -121,6 +125,14 @@ impl Engine {
             _ => {}
         }
         self.mode.since = is_hi.then(|| was.unwrap_or(self.at));
+    }
+
+    fn tell_budgets(&self) {
+        for (slot, server) in self.servers.iter().enumerate() {
+            let Some(server) = server else { continue };
+            let (left_ns, missed) = (self.pool.left_ns(server.id), server.periods.missed);
+            self.budgets.write(BudgetPoint { at_ns: self.at, server: slot, left_ns, missed });
+        }
     }
 
     /// Who has had more than its budget allows: it was not stopped in time, or ran although it was.

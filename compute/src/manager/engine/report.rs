@@ -24,6 +24,7 @@ impl Engine {
                 overrun_max_ns: server.overrun_max,
                 late_stops: server.late_stops,
                 replenished: server.periods.replenished,
+                full: server.periods.full,
                 missed: server.periods.missed,
                 lost: account.lost.load(Relaxed),
                 moved: std::mem::take(&mut server.strays.moved).into_iter().collect(),

@@ -26,6 +26,8 @@ pub(super) struct Periods {
     /// Since when it has wanted the core without a break.
     pub(super) ready_since: Option<u64>,
     pub(super) replenished: u64,
+    /// Periods in which it got its budget.
+    pub(super) full: u64,
     /// Periods throughout which it wanted the core and did not get its budget.
     pub(super) missed: u64,
 }
@@ -39,7 +41,9 @@ impl Periods {
         let period = period.max(1);
         if self.ends > 0 && ends > self.ends {
             let throughout = self.ready_since.is_some_and(|since| since.saturating_add(period) <= self.ends);
-            self.missed += u64::from(throughout && charged - self.had + CRUMB < self.left);
+            let is_full = charged - self.had + CRUMB >= self.left;
+            self.full += u64::from(is_full && self.left > 0);
+            self.missed += u64::from(throughout && !is_full);
             self.replenished += ((ends - self.ends) / period).max(1);
         }
         (self.ends, self.had, self.left) = (ends, charged, left);

@@ -99,6 +99,7 @@ pub(crate) fn leftovers(
             at_most,
             available,
             longest_wait: wait,
+            observe: service.observe.clone(),
             reasons,
         }
     };

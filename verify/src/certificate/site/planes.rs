@@ -75,9 +75,10 @@ fn one_network(site: &Site, host: &Host, network: &HostNetwork, planned: &Networ
     let here = |one: &&Service| one.on.as_ref().map_or(site.hosts.len() == 1, |on| *on == host.name);
     let own = site.services.iter().filter(here).flat_map(|service| {
         let vifs = service.network.iter();
-        vifs.map(|vif| (service.name.as_str(), vif.name.as_str(), vif.class, vif.bucket, &vif.promise))
+        vifs.map(|vif| (service.name.as_str(), vif.name.as_str(), vif.class, (vif.bucket, vif.received), &vif.promise))
     });
     let vifs = planned.vifs.iter();
-    let found = vifs.map(|vif| (vif.service.as_str(), vif.name.as_str(), vif.class, vif.bucket, &vif.promise));
+    let found =
+        vifs.map(|vif| (vif.service.as_str(), vif.name.as_str(), vif.class, (vif.bucket, vif.received), &vif.promise));
     same(&whose, "interfaces of services", &own.collect::<Vec<_>>(), &found.collect())
 }

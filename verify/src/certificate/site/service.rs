@@ -8,6 +8,8 @@ use giusto_model::{
     Supply, Task, AGENT_TASK,
 };
 
+const OBSERVED: &str = "what is observed of it";
+
 /// Whether its execution times are not in the site.
 pub(super) fn is_measured(service: &Service) -> bool {
     service.measured != Measured::Declared
@@ -32,6 +34,7 @@ fn leftover(service: &Service, planned: &LeftoverPlan) -> Result<(), Broken> {
     same("promise", "at-least and at-most", &service.promise, &Promise::Leftovers { at_least, at_most })?;
     same("origin", "where its processes come from", &service.origin, &planned.origin)?;
     same("process", "how its processes are run", &service.process, &planned.process)?;
+    same("observe", OBSERVED, &service.observe, &planned.observe)?;
     host(service, &planned.on)
 }
 
@@ -46,6 +49,7 @@ fn one(service: &Service, entry: &ServicePlan, own: &[&ServicePlan]) -> Result<(
     same("load", "what drives it", &service.load, &entry.load)?;
     same("cap", "what happens when its budget is used up", &service.cap, &entry.cap)?;
     same("copies", "its workers", &service.copies, &entry.copies)?;
+    same("observe", OBSERVED, &service.observe, &entry.observe)?;
     same("adapt", "what it may be planned anew with", &service.adapt, &entry.adapt)?;
     same("vcpu", "whether it has virtual CPUs", &(service.origin.has_vcpus() || own.len() > 1), &entry.vcpu.is_some())?;
     host(service, &entry.on)?;
