@@ -80,8 +80,11 @@ func TestMovesBetweenHealthyBrokersAreExact(t *testing.T) {
 	for _, x := range []*daemon{a, b} {
 		defer got.consume(t, x.address).Stop()
 	}
+	settled(t, "it is where it was sent first", func() bool { return c.Broker() == "a" })
 	p := publish(t, c, 4, 100*time.Microsecond)
 	for n := range 40 {
+		before := p.count()
+		settled(t, "it goes on", func() bool { return p.count() > before+2 })
 		to := []*daemon{b, a}[n%2]
 		d.tell(to.name, to.address)
 		settled(t, "it says that it is there", func() bool { return d.last().At == to.name })
