@@ -26,6 +26,7 @@ import unittest
 from pathlib import Path
 
 from packets import GIUSTO, LOOK, cannot, run
+from patient import Patient
 
 NAME = f"giusto-test-{os.getpid()}-attacks"
 HOST, AWAY = f"{NAME}-host", f"{NAME}-away"
@@ -304,7 +305,7 @@ def answer(process):
     return json.loads(out)
 
 
-class Attacks(unittest.TestCase):
+class Attacks(Patient):
     wanted = None
 
     def setUp(self):

@@ -11,6 +11,8 @@ import time
 import unittest
 from pathlib import Path
 
+from patient import Patient
+
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = ROOT / "target" / "release" / "giusto"
 CORE = 1
@@ -24,7 +26,7 @@ def service(name, start, level, budget, period, worst=None):
     return f"  {name}: {{start: {start}, criticality: {level}, promise: {{supply: {budget}ms/{period}ms{worst}}}}}\n"
 
 
-class Criticality(unittest.TestCase):
+class Criticality(Patient):
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.site = self.folder / "site.yaml"

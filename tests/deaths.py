@@ -17,6 +17,7 @@ import unittest
 from pathlib import Path
 
 from folders import folders
+from patient import Patient
 from typed import GIUSTO, ROOT, trial
 
 TREE = Path("/sys/fs/cgroup")
@@ -128,7 +129,7 @@ class Daemon:
         assert ended == code, f"exit {ended}, expected {code}: {self.said()}"
 
 
-class Deaths(unittest.TestCase):
+class Deaths(Patient):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

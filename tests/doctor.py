@@ -16,6 +16,8 @@ import time
 import unittest
 from pathlib import Path
 
+from patient import Patient
+
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = Path(os.environ.get("GIUSTO", ROOT / "target/release/giusto"))
 ROOT_USER = os.geteuid() == 0
@@ -54,7 +56,7 @@ def states(found, name):
     return [check["state"] for check in found["checks"] if check["check"] == name]
 
 
-class Doctor(unittest.TestCase):
+class Doctor(Patient):
     def test_here_it_says_what_works_and_its_exit_code_follows(self):
         found = doctor()
         for check in found["checks"]:
@@ -111,7 +113,7 @@ class Doctor(unittest.TestCase):
             self.assertIn("giusto restore", left["remedy"])
 
 
-class Demo(unittest.TestCase):
+class Demo(Patient):
     ROWS = ("a whole core", "shared, no plan", "shared, Giusto")
 
     def shown(self, out):
@@ -220,7 +222,7 @@ def at_random(rate):
     return lambda draw: draw.expovariate(rate)
 
 
-class Init(unittest.TestCase):
+class Init(Patient):
     def adopted(self, service, *more, prefix=(), length="6s"):
         """The site's text and the summary of a service that is loaded meanwhile; the site is checked and planned."""
         with tempfile.TemporaryDirectory() as folder, service as pid:
@@ -331,7 +333,7 @@ class Init(unittest.TestCase):
 
 
 @unittest.skipUnless(ROOT_USER and shutil.which("redis-server") and shutil.which("memcached"), "needs root, redis-server and memcached")
-class Kept(unittest.TestCase):
+class Kept(Patient):
     """A site that init wrote is enforced and its promise is kept by the service that was watched."""
 
     def kept(self, service, name):

@@ -9,6 +9,7 @@ import time
 import unittest
 from pathlib import Path
 
+from patient import Patient
 from typed import GIUSTO, ROOT, ROOT_USER
 
 PORT = 7041
@@ -44,7 +45,7 @@ def undisturbed(profile):
     raise AssertionError(profile)
 
 
-class Drift(unittest.TestCase):
+class Drift(Patient):
     @classmethod
     def setUpClass(cls):
         """What a request costs here, measured as an operator does it, and how many fields make it cost twice what is planned.

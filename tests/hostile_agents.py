@@ -28,6 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import modes  # noqa: E402
 from modes import Forger, House, SEED, SOAK, until  # noqa: E402
+from patient import Patient
 
 modes.TARGET = Path(os.environ.get("GIUSTO_TARGET", modes.TARGET))
 AGENT = modes.TARGET / "giusto-agent"
@@ -262,7 +263,7 @@ def forgeries(host):
     }
 
 
-class Forged(unittest.TestCase):
+class Forged(Patient):
     def test_who_says_that_it_is_a_task_is_none_and_the_task_is_started(self):
         for phase in ("before start", "in a mode", "after its death"):
             with Host(contained=False) as host:
@@ -327,7 +328,7 @@ class Forged(unittest.TestCase):
                 victim.wait()
 
 
-class Dead(unittest.TestCase):
+class Dead(Patient):
     def killed(self, contained, kill, phase, draw):
         """One agent that is killed in a switch by `kill`, once the command is on its way."""
         with Host(contained) as host:
@@ -453,7 +454,7 @@ print(count)
 """
 
 
-class Floods(unittest.TestCase):
+class Floods(Patient):
     SECONDS = 60 if SOAK else 4
 
     def test_members_are_let_in_and_no_deadline_is_missed_under_any_flood(self):

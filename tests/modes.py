@@ -21,6 +21,8 @@ import time
 import unittest
 from pathlib import Path
 
+from patient import Patient
+
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "target" / "release"
 CORE = max(os.sched_getaffinity(0))
@@ -202,7 +204,7 @@ modes: {{low: [one], high: [one, two]}}
         self.close()
 
 
-class Changes(unittest.TestCase):
+class Changes(Patient):
     def test_tasks_and_servers_follow_the_mode_under_every_policy(self):
         with House() as house:
             self.assertEqual(house.connected()["mode"], "normal")
@@ -297,7 +299,7 @@ class Changes(unittest.TestCase):
             self.assertEqual(house.modes()["mode"], "emergency")
 
 
-class Deaths(unittest.TestCase):
+class Deaths(Patient):
     def test_an_agent_that_does_not_answer_rolls_all_back_or_loses_its_own_guarantee(self):
         for way, mode in (("roll-back", "normal"), ("degrade", "emergency")):
             with House(f"timeout: 100ms, spacing: 50ms, on-timeout: {way}") as house:
@@ -384,7 +386,7 @@ class Forger:
             return True
 
 
-class Forgeries(unittest.TestCase):
+class Forgeries(Patient):
     def test_no_process_speaks_for_another_and_nothing_counts_twice(self):
         with House() as house:
             path, refused = house.folder / "modes", house.modes()["refused"]

@@ -19,6 +19,7 @@ import guest
 import inside
 from guest import CannotRun, ROOT, cpu_time
 from inside import until
+from patient import Patient
 
 TARGET = ROOT / "target" / "release"
 CORE = max(os.sched_getaffinity(0))
@@ -41,7 +42,7 @@ mode-changes: {{timeout: 10s, spacing: 100ms, requests: queue, listen: "tcp:127.
 """
 
 
-class Changes(unittest.TestCase):
+class Changes(Patient):
     """One guest and one `giusto run` for all; each test begins in the mode normal."""
 
     @classmethod

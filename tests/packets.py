@@ -11,6 +11,8 @@ import time
 import unittest
 from pathlib import Path
 
+from patient import Patient
+
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = ROOT / "target" / "release" / "giusto"
 NAME = f"giusto-test-{os.getpid()}-e2e"
@@ -72,7 +74,7 @@ def threads():
     return sorted(" ".join([line.split()[2].rsplit("-", 1)[0], *line.split()[:2]]) for line in lines)
 
 
-class Packets(unittest.TestCase):
+class Packets(Patient):
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.addCleanup(lambda: [subprocess.run(["ip", "netns", "del", name], capture_output=True) for name in self.namespaces])

@@ -11,6 +11,8 @@ import time
 import unittest
 from pathlib import Path
 
+from patient import Patient
+
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = ROOT / "target" / "release" / "giusto"
 ONLINE = Path("/sys/devices/system/cpu/cpu1/online")
@@ -40,7 +42,7 @@ def cannot():
     return None
 
 
-class Parking(unittest.TestCase):
+class Parking(Patient):
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.environment = {**os.environ, "GIUSTO_STATE": str(self.folder / "state")}

@@ -6,9 +6,10 @@ import signal
 import subprocess
 import tempfile
 import time
-import unittest
 import urllib.request
 from pathlib import Path
+
+from patient import Patient
 
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = ROOT / "target" / "release" / "giusto"
@@ -36,7 +37,7 @@ def redis_process(client):
     return int(found[1])
 
 
-class Running(unittest.TestCase):
+class Running(Patient):
     environment = {}
     flags = ()
 

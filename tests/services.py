@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 
 from folders import folders
+from patient import Patient
 
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = ROOT / "target" / "release" / "giusto"
@@ -30,7 +31,7 @@ def left():
     return [str(path) for path in folders("/sys/fs/cgroup", "giusto.*")]
 
 
-class Services(unittest.TestCase):
+class Services(Patient):
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.environment = {**os.environ, "GIUSTO_STATE": str(self.folder / "state")}

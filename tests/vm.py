@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent / "vm"))
 import guest
 from guest import CannotRun, Guest, Monitor, ROOT, cpu_time
+from patient import Patient
 
 VCPUS = ROOT / "target" / "release" / "examples" / "vcpus"
 ENFORCE = None
@@ -42,7 +43,7 @@ def told(how, name, code=0):
     return done.stderr if code else (numbers("process"), numbers("vcpu"))
 
 
-class Paused(unittest.TestCase):
+class Paused(Patient):
     """QEMUs that never boot anything: what vm.rs finds in the real protocol."""
 
     def setUp(self):
@@ -212,7 +213,7 @@ def enforced(vm):
         yield
 
 
-class Booted(unittest.TestCase):
+class Booted(Patient):
     """A guest that works on both of its CPUs."""
 
     @classmethod
