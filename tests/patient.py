@@ -1,7 +1,7 @@
 """Tests of a machine that a hypervisor may take time from: one that fails meanwhile is tried again, twice at most.
 
     tests/patient.py             prints the time since boot, and what a hypervisor took of it
-    tests/patient.py "BEFORE"    whether it took much since that was printed: exit 0; else 1
+    tests/patient.py "BEFORE"    whether it took any since that was printed: exit 0; else 1
 """
 import os
 import sys
@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 TRIES = 3
-SPOILT = 0.01  # of the time of all processors, taken by the hypervisor
+SPOILT = 0.01  # s: the least that the kernel tells. A few holes of 2 ms each break what is promised to be done in 1 ms
 
 
 def stolen():
@@ -50,9 +50,9 @@ class Patient(unittest.TestCase):
             tried, begun, before = Recorded(), time.monotonic(), stolen()
             super().run(tried)
             lost, passed = stolen() - before, time.monotonic() - begun
-            if tried.wasSuccessful() or not left or lost <= SPOILT * passed * os.cpu_count():
+            if tried.wasSuccessful() or not left or lost < SPOILT:
                 break
-            print(f"{self.id()}: failed, but a hypervisor took {lost:.2f} s of {passed:.0f} s; once more:")
+            print(f"{self.id()}: failed, but a hypervisor took {lost:.2f} s of {passed:.0f} s; once more:", flush=True)
             for _, text in tried.failures + tried.errors:
                 print(text.strip().splitlines()[-1])
         tried.replay(result)
@@ -65,5 +65,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         passed, lost = (after - float(before) for after, before in zip(now, sys.argv[1].split()))
         print(f"a hypervisor took {lost:.1f} s of {passed:.0f} s")
-        sys.exit(lost <= SPOILT * passed * os.cpu_count())
+        sys.exit(lost < SPOILT)
     print(*now)
