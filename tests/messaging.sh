@@ -39,8 +39,18 @@ go test -count=1 "${how[@]}" -v ./... 2>&1 | tee "$out.log" | show || {
 	grep -A 20 -E '^ *--- FAIL|^panic|^FAIL' "$out.log" || tail -n 100 "$out.log"
 	# What a hypervisor may have spoilt is run again, alone.
 	failed=$(sed -n 's/^--- FAIL: \([^ /]*\) .*/\1/p' "$out.log" | paste -sd '|')
-	[ -n "$failed" ] && /usr/bin/python3 ../tests/patient.py "$before" || exit 1
-	go test -count=1 "${how[@]}" -v -run "^($failed)\$" ./... 2>&1 | show
+	code=0
+	/usr/bin/python3 ../tests/patient.py "$before" || code=$?
+	[ -n "$failed" ] && ((code != 1)) || exit 1
+	before=$(/usr/bin/python3 ../tests/patient.py)
+	echo "once more: $failed"
+	go test -count=1 "${how[@]}" -v -run "^($failed)\$" ./... 2>&1 | show || {
+		code=0
+		/usr/bin/python3 ../tests/patient.py "$before" || code=$?
+		((code == 77)) || exit 1
+		echo "messaging: failed on a machine of which a hypervisor takes too much: cannot tell" >&2
+		exit 77
+	}
 }
 
 go build -o "$out/" ./cmd/giusto-broker ./cmd/giusto-distributor ./cmd/giusto-limit
