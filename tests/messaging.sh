@@ -14,9 +14,7 @@ command -v go >/dev/null || {
 	exit 77
 }
 # Distributors are tested over a real ensemble; without Java those tests are left out.
-if command -v mvn >/dev/null && command -v java >/dev/null && ! ls ../coordination/server/target/giusto-zookeeper-*.jar >/dev/null 2>&1; then
-	mvn -B -q -f ../coordination/pom.xml -pl server package -DskipTests
-fi
+../tests/server.sh
 show() { grep -vE '^(=== RUN|PASS$|    )' || true; }
 venv=clients/.venv
 if ! cmp -s clients/requirements.txt $venv/pins; then
