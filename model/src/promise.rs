@@ -29,6 +29,11 @@ pub enum Promise {
         /// How long each takes.
         service: ServiceTime,
     },
+    /// What the paths that it is in need of it, so that they keep their own promises.
+    Stage {
+        /// How long each message takes.
+        service: ServiceTime,
+    },
     /// Processor time B in every P, whatever runs: one interface a virtual CPU of a VM, else one for the service.
     Supply(Vec<Interface>),
     /// Throughput only: whatever the others leave, but at least this much.
@@ -71,6 +76,7 @@ impl fmt::Display for Promise {
             Promise::Percentiles { points, arrivals, service } => {
                 write!(f, "{}; {arrivals}, {service}", list(points.iter().map(Within::to_string).collect()))
             }
+            Promise::Stage { service } => write!(f, "what its paths need; {service}"),
             Promise::Supply(interfaces) => {
                 write!(f, "supply of {}", list(interfaces.iter().map(Interface::to_string).collect()))
             }

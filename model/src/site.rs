@@ -1,8 +1,8 @@
 //! A site as the operator described it, already checked for meaning; `site` reads it from a file.
 
 use crate::{
-    AgentKey, Arrivals, Bandwidth, Cap, Coordination, Copies, HostNetwork, Observe, Process, Promise, Rate, ServerKind,
-    ServiceMode, SiteCriticality, SiteModes, Task, Topic, Vif,
+    AgentKey, Arrivals, Bandwidth, Cap, Coordination, Copies, HostNetwork, Observe, Paths, Process, Promise, Rate,
+    ServerKind, ServiceMode, SiteCriticality, SiteModes, Task, Topic, Vif,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -20,6 +20,8 @@ pub struct Site {
     pub topics: Vec<Topic>,
     /// Its ensemble of coordination servers, if it has one.
     pub coordination: Option<Coordination>,
+    /// Promises over several services, and what is between hosts.
+    pub paths: Paths,
     /// Its modes; `None`: every service always does the same.
     pub modes: Option<SiteModes>,
 }

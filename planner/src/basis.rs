@@ -104,6 +104,7 @@ mod tests {
             leftovers: Vec::new(),
             topics: Vec::new(),
             coordination: None,
+            paths: Vec::new(),
             network: Vec::new(),
             modes: Vec::new(),
         }

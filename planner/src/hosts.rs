@@ -117,6 +117,7 @@ impl<'a> Machines<'a> {
             leftovers,
             topics: Vec::new(),
             coordination: None,
+            paths: Vec::new(),
             network: Vec::new(),
             modes,
         }

@@ -223,6 +223,7 @@ impl Standing {
             leftovers: leftovers.cloned().collect(),
             topics: Vec::new(),
             coordination: None,
+            paths: Vec::new(),
             network: Vec::new(),
             modes: Vec::new(),
         }

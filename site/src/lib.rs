@@ -26,6 +26,7 @@ mod locals;
 mod modes;
 mod network;
 mod observe;
+mod paths;
 mod place;
 mod process;
 mod promises;
@@ -57,7 +58,7 @@ const FORM: Form =
 
 const SITE: Grammar = Grammar {
     what: "a site",
-    keys: &["giusto", "hosts", "services", "modes", "mode-changes", "topics", "coordination"],
+    keys: &["giusto", "hosts", "services", "modes", "mode-changes", "topics", "coordination", "links", "paths"],
     later: &[],
 };
 
@@ -105,7 +106,8 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     let modes = modes::read(&fields, &mut services)?;
     let coordination = fields.get("coordination").map(|node| coordination::read(node, &hosts)).transpose()?;
     let topics = fields.get("topics").map_or(Ok(Vec::new()), |node| topic::read_all(node, &hosts))?;
-    Ok(Site { hosts, services, topics, coordination, modes })
+    let paths = paths::read(&fields, &hosts, &services)?;
+    Ok(Site { hosts, services, topics, coordination, paths, modes })
 }
 
 fn version(node: &Node) -> Result<(), Fault> {
@@ -146,6 +148,10 @@ mod tests {
             &network::UPLINK,
             &network::VIF,
             &network::RECEIVE,
+            &paths::LINK,
+            &paths::PATH,
+            &paths::SOURCE,
+            &paths::STAGE,
             &locals::LOCAL,
             &locals::AGENT,
             &modes::CHANGES,

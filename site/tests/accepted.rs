@@ -2,8 +2,8 @@
 
 use giusto_model::{
     Adopt, Bandwidth, Bucket, Cap, Copies, Duration, GuestScheduler, Interface, Load, Measured, Observe, Origin,
-    PacketBucket, PacketClass, PacketUnit, Promise, Release, Reported, Scheduler, ServerKind, Service, ServiceTime,
-    Site, SiteCriticality, TaskError, Tokens, Unused,
+    PacketBucket, PacketClass, PacketUnit, PathSource, Promise, Release, Reported, Scheduler, ServerKind, Service,
+    ServiceTime, Site, SiteCriticality, TaskError, Tokens, Unused,
 };
 use giusto_site::{parse, read, SiteError, LARGEST_SITE};
 use std::path::Path;
@@ -447,4 +447,31 @@ fn copies_are_workers_by_the_names_of_their_threads_or_virtual_cpus() {
     for service in ["    start: x\n", "    start: x\n    copies: 1\n", "    adopt: {libvirt: x}\n    copies: 1\n"] {
         assert_eq!(copies(service), None);
     }
+}
+
+#[test]
+fn a_path_goes_through_services_that_are_promised_nothing_themselves() {
+    let text = "giusto: 1
+hosts: {edge-1: {cores: 0-1}, edge-2: {cores: 0}}
+links: {edge-1 to edge-2: {worst: 300us}}
+services:
+  camera: {start: ./camera, execution: 2ms, on: edge-1}
+  controller: {start: ./controller, execution: {mean: 1ms, wcet: 3ms}, on: edge-2}
+paths:
+  braking: {source: {poisson: 50/s}, through: [{service: camera}, {service: controller}], promise: {p99.9: 60ms, p99: 30ms}}
+  round: {source: {period: 20ms, jitter: 2ms}, through: [{service: controller}], promise: {every: 30ms}}
+";
+    let site = parse("site.yaml", text).unwrap_or_else(|error| panic!("{error}"));
+    let ms = Duration::from_ms;
+    assert_eq!(site.services[0].promise, Promise::Stage { service: ServiceTime::Constant { time: ms(2) } });
+    let [link] = site.paths.links.as_slice() else { panic!("{:?}", site.paths.links) };
+    assert_eq!((link.from.as_str(), link.to.as_str(), link.worst), ("edge-1", "edge-2", Duration::from_us(300)));
+    let [braking, round] = site.paths.all.as_slice() else { panic!("{:?}", site.paths.all) };
+    assert_eq!((braking.source, braking.every), (PathSource::Poisson("50/s".parse().unwrap()), None));
+    assert_eq!(braking.through, ["camera", "controller"]);
+    assert_eq!(braking.points.iter().map(|point| point.within).collect::<Vec<_>>(), [ms(30), ms(60)]);
+    assert_eq!(round.source, PathSource::Periodic { period: ms(20), jitter: ms(2), burst: 1 });
+    assert_eq!((round.every, round.points.len()), (Some(ms(30)), 0));
+    assert_eq!(site.paths.through("camera").count(), 1);
+    assert_eq!(site.paths.through("controller").count(), 2);
 }

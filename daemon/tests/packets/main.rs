@@ -55,6 +55,7 @@ fn whole(network: Option<NetworkPlan>) -> Plan {
         leftovers: vec![],
         topics: vec![],
         coordination: None,
+        paths: Vec::new(),
         network: network.into_iter().collect(),
         modes: vec![],
     }

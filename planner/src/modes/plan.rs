@@ -59,6 +59,7 @@ pub(crate) fn of_host(
         leftovers: placed.leftovers.clone(),
         topics: Vec::new(),
         coordination: None,
+        paths: Vec::new(),
         network: Vec::new(),
         modes: vec![whole],
     };

@@ -116,6 +116,7 @@ pub(crate) fn sites(cores: &[&[u32]], services: Vec<Service>) -> Site {
         services,
         topics: Vec::new(),
         coordination: None,
+        paths: Default::default(),
         modes: None,
     }
 }

@@ -5,6 +5,7 @@ mod every_deadline;
 mod leftovers;
 pub(crate) mod percentiles;
 mod promised;
+mod stage;
 pub(crate) mod supply;
 
 use crate::error::Fault;
@@ -22,6 +23,9 @@ const EXPECTED: &str =
 
 /// Reads what a service from `origin` was promised; files are named from `base` on.
 pub(crate) fn read(fields: &Fields<'_>, origin: &Origin, base: &Path) -> Result<Promised, Fault> {
+    if stage::is_stage(fields) {
+        return stage::read(fields, base);
+    }
     let node = fields.need("promise", "promise: as-if-alone, or promise: leftovers")?;
     if percentiles::is_percentiles(node) {
         return percentiles::read(fields, node, base);
@@ -47,6 +51,7 @@ pub(crate) fn keys(promise: &Promise) -> Keys {
         Promise::AsIfAlone => as_if_alone::KEYS,
         Promise::EveryDeadline { .. } => every_deadline::KEYS,
         Promise::Percentiles { .. } => percentiles::KEYS,
+        Promise::Stage { .. } => stage::KEYS,
         Promise::Supply(_) => supply::KEYS,
         Promise::Leftovers { .. } => leftovers::KEYS,
     }

@@ -134,7 +134,8 @@ pub(crate) fn rate(node: &Node) -> Result<Rate, Fault> {
     }
 }
 
-fn execution(node: &Node, base: &Path) -> Result<ServiceTime, Fault> {
+/// The processor time of a request.
+pub(super) fn execution(node: &Node, base: &Path) -> Result<ServiceTime, Fault> {
     if !matches!(node.kind, Kind::Map(_)) {
         text(node, TIME)?;
         return Ok(ServiceTime::Constant { time: time(node)? });

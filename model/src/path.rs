@@ -1,0 +1,84 @@
+//! Paths: one promise from the first arrival to the last answer, over several services and hosts.
+
+use crate::{Duration, Rate, Within};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The paths of a site, and the links between its hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Paths {
+    /// At most one from each host to each other, in the order of the file.
+    pub links: Vec<Link>,
+    /// In the order of the file, names unique.
+    pub all: Vec<Path>,
+}
+
+impl Paths {
+    /// Those that go through this service.
+    pub fn through<'a>(&'a self, service: &'a str) -> impl Iterator<Item = &'a Path> + 'a {
+        self.all.iter().filter(move |path| path.through.iter().any(|stage| stage == service))
+    }
+}
+
+/// What neither host controls on the way of a message from one to the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The host that sends.
+    pub from: String,
+    /// The host that receives, another one.
+    pub to: String,
+    /// No message takes longer. `{worst: 300us}`.
+    pub worst: Duration,
+}
+
+/// A chain of services with a promise on the time from a message's arrival at the first to its end at the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Its name.
+    pub name: String,
+    /// How messages come to its first stage.
+    pub source: PathSource,
+    /// The services that they go through, one after the other; at least one, each once.
+    pub through: Vec<String>,
+    /// Percentiles that were promised, ascending in both; empty: only `every`. Not with a periodic source.
+    pub points: Vec<Within>,
+    /// No message may take longer. Not with a Poisson source.
+    pub every: Option<Duration>,
+}
+
+/// How messages come to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum PathSource {
+    /// A Poisson process of this rate.
+    Poisson(Rate),
+    /// One every period, each late by up to the jitter; up to `burst` of them at once.
+    Periodic {
+        /// The time between two of them, or between two bursts.
+        #[serde(rename = "period_ns")]
+        period: Duration,
+        /// How late each may be.
+        #[serde(rename = "jitter_ns")]
+        jitter: Duration,
+        /// So many come at once, 1 or more.
+        burst: u32,
+    },
+}
+
+impl fmt::Display for PathSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathSource::Poisson(rate) => write!(f, "{rate} at random"),
+            PathSource::Periodic { period, jitter, burst } => {
+                match burst {
+                    1 => write!(f, "one every {period}")?,
+                    burst => write!(f, "{burst} every {period}")?,
+                }
+                match jitter.is_zero() {
+                    true => Ok(()),
+                    false => write!(f, ", up to {jitter} late"),
+                }
+            }
+        }
+    }
+}

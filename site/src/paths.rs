@@ -1,0 +1,182 @@
+//! `links:` and `paths:`: one promise over several services.
+
+use crate::error::{Fault, Span};
+use crate::fields::{Fields, Grammar};
+use crate::promises::percentiles::{is_percentile, points_of, rate};
+use crate::suggest::{did_you_mean, shown};
+use crate::tree::{Kind, Node, Text};
+use crate::value::{count, duration, name, scalar};
+use giusto_model::{Duration, Host, Link, Path, PathSource, Paths, Promise, Service};
+
+pub(crate) const LINK: Grammar = Grammar {
+    what: "a link",
+    keys: &["worst"],
+    later: &[("measured", "say the longest time that a message takes there: {worst: 300us}")],
+};
+pub(crate) const PATH: Grammar = Grammar { what: "a path", keys: &["source", "through", "promise"], later: &[] };
+pub(crate) const SOURCE: Grammar =
+    Grammar { what: "a source", keys: &["poisson", "period", "jitter", "burst"], later: &[] };
+pub(crate) const STAGE: Grammar = Grammar {
+    what: "a stage",
+    keys: &["service"],
+    later: &[
+        ("topic", "leave it out: a path goes through services, and over links between their hosts"),
+        ("all", "write a path for each branch; the latest of them counts, and each keeps its own promise"),
+    ],
+};
+
+const LINKS: &str = "expected links by their hosts, such as links: {edge-1 to edge-2: {worst: 300us}}";
+const PATHS: &str = "expected paths by their names, such as paths: {braking: {source: {poisson: 50/s}, \
+                     through: [{service: camera}, {service: controller}], promise: {p99: 30ms}}}";
+const THROUGH: &str = "expected services in the order in which messages go through them, such as \
+                       [{service: camera}, {service: controller}]";
+const PROMISE: &str = "expected percentiles, such as {p99: 30ms, p99.9: 60ms}, or, of a periodic source, {every: 30ms}";
+/// Most messages that come at once.
+const BURST: u32 = 1000;
+/// Most stages of a path.
+const STAGES: usize = 64;
+
+/// Reads links and paths. Every service that has no promise of its own has to be in a path.
+pub(crate) fn read(site: &Fields<'_>, hosts: &[Host], services: &[Service]) -> Result<Paths, Fault> {
+    let links = site.get("links").map_or(Ok(Vec::new()), |node| links(node, hosts))?;
+    let all = match site.get("paths") {
+        None => Vec::new(),
+        Some(node) => {
+            let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), PATHS))?;
+            if entries.is_empty() {
+                return Err(node.fault("there is no path", PATHS));
+            }
+            entries.iter().map(|(key, value)| path(key, value, services)).collect::<Result<_, _>>()?
+        }
+    };
+    let paths = Paths { links, all };
+    let stage = |service: &&Service| matches!(service.promise, Promise::Stage { .. });
+    match services.iter().filter(stage).find(|service| paths.through(&service.name).next().is_none()) {
+        None => Ok(paths),
+        Some(service) => {
+            let at = site.get("services").and_then(Node::entries).unwrap_or_default();
+            let at =
+                at.iter().find(|(key, _)| key.text == service.name).map_or(site.place("services"), |(k, _)| k.span);
+            let found = format!("'{}' has no promise, and no path goes through it", service.name);
+            Err(Fault::new(at, found, "expected a promise, such as promise: {p99: 80ms}, or a path through it"))
+        }
+    }
+}
+
+fn links(node: &Node, hosts: &[Host]) -> Result<Vec<Link>, Fault> {
+    let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), LINKS))?;
+    let mut found: Vec<Link> = Vec::new();
+    for (key, value) in entries {
+        let Some((from, to)) = key.text.split_once(" to ") else {
+            return Err(Fault::new(
+                key.span,
+                format!("'{}' does not say from where to where", shown(&key.text)),
+                LINKS,
+            ));
+        };
+        let host = |name: &str| known(key.span, name.trim(), hosts.iter().map(|host| host.name.as_str()), "host");
+        let (from, to) = (host(from)?, host(to)?);
+        if from == to {
+            return Err(Fault::new(key.span, format!("'{from}' needs no link to itself"), "leave it out"));
+        }
+        let worst = LINK.read(value, key.span)?.need("worst", "worst: 300us").and_then(duration)?;
+        found.push(Link { from, to, worst });
+    }
+    Ok(found)
+}
+
+fn path(key: &Text, value: &Node, services: &[Service]) -> Result<Path, Fault> {
+    let name = name(key, "a path")?;
+    let fields = PATH.read(value, key.span)?;
+    let source = source(fields.need("source", "source: {poisson: 50/s}")?)?;
+    let through = through(fields.need("through", "through: [{service: camera}, {service: controller}]")?, services)?;
+    let node = fields.need("promise", "promise: {p99: 30ms}")?;
+    let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), PROMISE))?;
+    if let Some((key, _)) = entries.iter().find(|(key, _)| key.text != "every" && !is_percentile(&key.text)) {
+        return Err(Fault::new(key.span, format!("'{}' is not a promise of a path", shown(&key.text)), PROMISE));
+    }
+    let points = points_of(entries.iter().filter(|(key, _)| key.text != "every"))?;
+    let every = entries.iter().find(|(key, _)| key.text == "every");
+    let longest = every.map(|(_, value)| positive(value)).transpose()?;
+    match (source, every, points.is_empty()) {
+        (_, None, true) => Err(node.fault("nothing is promised", PROMISE)),
+        (PathSource::Poisson(_), Some((key, _)), _) => Err(Fault::new(
+            key.span,
+            "of messages that come at random any number can come at once, so none has a longest time",
+            "expected percentiles, such as {p99.9: 60ms}, or a periodic source: {period: 20ms}",
+        )),
+        (PathSource::Periodic { .. }, _, false) => Err(node.fault(
+            "percentiles are promised of messages that come at random, and these come in periods",
+            "expected a time that none exceeds, such as {every: 30ms}, or source: {poisson: 50/s}",
+        )),
+        _ => Ok(Path { name, source, through, points, every: longest }),
+    }
+}
+
+fn source(node: &Node) -> Result<PathSource, Fault> {
+    let fields = SOURCE.read(node, node.span)?;
+    let neither = "expected how messages come, such as {poisson: 50/s} or {period: 20ms, jitter: 2ms}";
+    match fields.one_of(&["poisson", "period"], neither)? {
+        ("poisson", node) => {
+            for key in ["jitter", "burst"] {
+                fields.forbid(key, &format!("'{key}' goes with 'period' only"), "leave it out")?;
+            }
+            rate(node).map(PathSource::Poisson)
+        }
+        (_, node) => {
+            let burst =
+                fields.get("burst").map(|node| count(node, "a number of messages that come at once", 1..=BURST));
+            Ok(PathSource::Periodic {
+                period: positive(node)?,
+                jitter: fields.get("jitter").map_or(Ok(Duration::ZERO), duration)?,
+                burst: burst.transpose()?.unwrap_or(1),
+            })
+        }
+    }
+}
+
+fn positive(node: &Node) -> Result<Duration, Fault> {
+    match duration(node)? {
+        Duration::ZERO => Err(node.fault("nothing is done in no time", "expected more, such as 30ms")),
+        time => Ok(time),
+    }
+}
+
+fn through(node: &Node, services: &[Service]) -> Result<Vec<String>, Fault> {
+    let Kind::List(items) = &node.kind else { return Err(node.fault(format!("found {} here", node.form()), THROUGH)) };
+    if items.is_empty() || items.len() > STAGES {
+        return Err(node.fault(format!("found {} stages", items.len()), format!("{THROUGH}, 1 to {STAGES} of them")));
+    }
+    let mut found: Vec<String> = Vec::new();
+    for item in items {
+        let node = STAGE.read(item, item.span)?.need("service", "{service: camera}")?;
+        let written = scalar(node, "expected the name of a service of this site, such as service: camera")?;
+        let named = known(node.span, &written.text, services.iter().map(|one| one.name.as_str()), "service")?;
+        let promise = services.iter().find(|one| one.name == named).map(|one| &one.promise);
+        if !matches!(promise, Some(Promise::Stage { .. })) {
+            return Err(node.fault(
+                format!("'{named}' has a promise of its own"),
+                "expected a service without: leave out its 'promise' and 'arrivals', and say its 'execution'; its paths say the rest",
+            ));
+        }
+        if found.contains(&named) {
+            return Err(node.fault(
+                format!("'{named}' is written twice"),
+                "expected each service once: messages that come back to one could wait for each other",
+            ));
+        }
+        found.push(named);
+    }
+    Ok(found)
+}
+
+/// One of these names.
+fn known<'a>(at: Span, name: &str, names: impl Iterator<Item = &'a str> + Clone, what: &str) -> Result<String, Fault> {
+    if names.clone().any(|one| one == name) {
+        return Ok(name.to_string());
+    }
+    let hint = did_you_mean(name, names.clone());
+    let known = names.collect::<Vec<_>>().join(", ");
+    let found = format!("the site has no {what} '{}'", shown(name));
+    Err(Fault::new(at, found, format!("expected one of {known}{hint}")))
+}
