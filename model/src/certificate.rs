@@ -56,6 +56,15 @@ pub enum Certificate {
         /// How far the last halving of the slots moved probabilities, in millionths; about three times the error that is left.
         error_ppm: u32,
     },
+    /// A stage of paths: what they count on ([`PathPlan`](crate::PathPlan) proves that it is enough).
+    Stage {
+        /// What is counted on in every period: the budget less what may be lost of it.
+        #[serde(rename = "budget_ns")]
+        budget: Duration,
+        /// What is added to every response time for what comes late.
+        #[serde(rename = "latency_ns")]
+        latency: Duration,
+    },
     /// Budget and period are what was promised.
     Supply,
 }

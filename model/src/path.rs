@@ -1,6 +1,6 @@
 //! Paths: one promise from the first arrival to the last answer, over several services and hosts.
 
-use crate::{Duration, Rate, Within};
+use crate::{Duration, Percentile, Rate, Reason, Within};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -81,4 +81,82 @@ impl fmt::Display for PathSource {
             }
         }
     }
+}
+
+/// How a path keeps its promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathPlan {
+    /// Its name.
+    pub name: String,
+    /// How messages come to its first stage.
+    pub source: PathSource,
+    /// Its stages, in order.
+    pub through: Vec<PathStage>,
+    /// Each percentile that was promised, and what proves it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<PathPoint>,
+    /// The time that no message may exceed, and what proves it; not written where none was promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<PathEvery>,
+    /// Where its numbers come from.
+    pub reasons: Vec<Reason>,
+}
+
+/// A stage of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathStage {
+    /// The service.
+    pub service: String,
+    /// Its host.
+    pub on: String,
+    /// The longest time over the link from the host of the stage before; not written where that is the same.
+    #[serde(rename = "link_ns", default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Duration>,
+}
+
+/// A percentile of a path: for times `d` and growths `x` of its stages, no more messages are late than the sum of what is late
+/// at each (docs/decisions/0052).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathPoint {
+    /// Which.
+    pub percentile: Percentile,
+    /// What was promised.
+    #[serde(rename = "within_ns")]
+    pub within: Duration,
+    /// What is proven: the sum of the times of all stages and links.
+    #[serde(rename = "at_ns")]
+    pub at: Duration,
+    /// Stage by stage.
+    pub parts: Vec<PathPart>,
+}
+
+/// What a stage has of a percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathPart {
+    /// d: its time, with what comes late there and, beside others, a period.
+    #[serde(rename = "within_ns")]
+    pub within: Duration,
+    /// x, in billionths: the rate of the next stage is counted as this one's divided by 1 − x. 0 at the last stage.
+    pub growth_ppb: u32,
+    /// Its part of the messages that may be late, in billionths.
+    pub beyond_ppb: u32,
+}
+
+/// The longest time of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathEvery {
+    /// What was promised.
+    #[serde(rename = "within_ns")]
+    pub within: Duration,
+    /// What is proven.
+    #[serde(rename = "at_ns")]
+    pub at: Duration,
+    /// The longest time at each stage.
+    #[serde(rename = "parts_ns")]
+    pub parts: Vec<Duration>,
 }

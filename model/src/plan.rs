@@ -2,7 +2,7 @@
 
 use crate::{
     Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Copies, Criticality, Duration, Hold,
-    HostLatency, Load, LocalProof, ModesPlan, NetworkPlan, Observe, Origin, Process, Promise, Reason, Server, Task,
+    HostLatency, Load, LocalProof, ModesPlan, NetworkPlan, Observe, Origin, PathPlan, Process, Promise, Reason, Server, Task,
     TopicPlan,
 };
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,9 @@ pub struct Plan {
     /// The site's ensemble; not written where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordination: Option<CoordinationPlan>,
+    /// Promises over several services; not written where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathPlan>,
     /// The packets of each host that has a network; not written where none has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<NetworkPlan>,
@@ -60,6 +63,7 @@ impl Plan {
                 .coordination
                 .clone()
                 .filter(|all| all.servers().iter().any(|member| member.host == name)),
+            paths: self.paths.iter().filter(|path| path.through.iter().any(|stage| stage.on == name)).cloned().collect(),
             network: self.network.iter().filter(|network| network.on == name).cloned().collect(),
             modes: self.modes.iter().filter(|modes| modes.on == name).cloned().collect(),
         })

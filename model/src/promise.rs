@@ -29,10 +29,13 @@ pub enum Promise {
         /// How long each takes.
         service: ServiceTime,
     },
-    /// What the paths that it is in need of it, so that they keep their own promises.
+    /// What the paths that go through it need, so that they keep their own promises.
     Stage {
         /// How long each message takes.
         service: ServiceTime,
+        /// What they count on, of its budget in every period; `None`, and not written: that is still to be planned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        counted: Option<Interface>,
     },
     /// Processor time B in every P, whatever runs: one interface a virtual CPU of a VM, else one for the service.
     Supply(Vec<Interface>),
@@ -76,7 +79,7 @@ impl fmt::Display for Promise {
             Promise::Percentiles { points, arrivals, service } => {
                 write!(f, "{}; {arrivals}, {service}", list(points.iter().map(Within::to_string).collect()))
             }
-            Promise::Stage { service } => write!(f, "what its paths need; {service}"),
+            Promise::Stage { service, .. } => write!(f, "what its paths need; {service}"),
             Promise::Supply(interfaces) => {
                 write!(f, "supply of {}", list(interfaces.iter().map(Interface::to_string).collect()))
             }

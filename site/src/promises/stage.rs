@@ -41,5 +41,5 @@ pub(super) fn read(fields: &Fields<'_>, base: &Path) -> Result<Promised, Fault> 
             "expected a time, such as execution: 8ms, or a profile: execution: {histogram: profiles/search.csv}";
         return Err(time.fault("the execution time of a stage is not measured in its place yet", expected));
     }
-    Ok(Promised::of(Promise::Stage { service: execution(time, base)? }))
+    Ok(Promised::of(Promise::Stage { service: execution(time, base)?, counted: None }))
 }

@@ -47,8 +47,11 @@ pub(super) fn check(entry: &ServicePlan) -> Result<CheckedService, Broken> {
 fn counted(entry: &ServicePlan) -> Result<Duration, Broken> {
     let server = entry.server;
     match entry.certificate {
-        Certificate::EveryDeadline { budget, .. } | Certificate::Percentiles { budget, .. } => {
-            let jobs = !entry.tasks.is_empty() || matches!(entry.promise, Promise::Percentiles { .. });
+        Certificate::EveryDeadline { budget, .. }
+        | Certificate::Percentiles { budget, .. }
+        | Certificate::Stage { budget, .. } => {
+            let jobs = !entry.tasks.is_empty()
+                || matches!(entry.promise, Promise::Percentiles { .. } | Promise::Stage { .. });
             let lost = server.budget.checked_sub(budget).filter(|_| !budget.is_zero() && jobs);
             let lost = lost.ok_or_else(|| Broken::new("a part of the budget to count on", budget, server.budget))?;
             match of(lost, server.period) == Some(share(entry.margin)) {

@@ -67,8 +67,9 @@ fn allowed(plan: &Plan, host: &HostPlan, latency: &HostLatency) -> Result<(), Br
         let all = latency.latency.checked_add(allowance);
         let certificates = proofs(plan, entry).map(|proof| &proof.certificate).chain([&entry.certificate]);
         for certificate in certificates {
-            let (Certificate::EveryDeadline { latency: own, .. } | Certificate::Percentiles { latency: own, .. }) =
-                certificate
+            let (Certificate::EveryDeadline { latency: own, .. }
+            | Certificate::Percentiles { latency: own, .. }
+            | Certificate::Stage { latency: own, .. }) = certificate
             else {
                 continue;
             };

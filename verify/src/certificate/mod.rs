@@ -19,6 +19,7 @@ mod latency;
 mod leftovers;
 mod modes;
 mod network;
+mod path;
 mod percentiles;
 mod promise;
 mod raft;
@@ -36,6 +37,7 @@ pub use broken::Broken;
 pub use entry::CheckedService;
 pub use modes::CheckedMode;
 pub use network::CheckedInterface;
+pub use path::CheckedPath;
 pub use read::{read_plan, NoPlan};
 pub use recovery::CheckedEnsemble;
 pub use site::{check_site, OfSite};
@@ -59,6 +61,9 @@ pub struct Checked {
     /// The ensemble, if the plan has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coordination: Option<CheckedEnsemble>,
+    /// Paths, in the order of the plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<CheckedPath>,
     /// Interfaces of the high class, in the order of the plan.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<CheckedInterface>,
@@ -70,7 +75,7 @@ pub struct Checked {
 /// Whether all promises that `plan` names are kept, given that tasks and servers are what it says: each entry by its
 /// certificate, each
 /// core by its admission, what a host's latency is by its cores, the floors by what is left, topics by the law of their
-/// buckets, the ensemble by the parts of its recovery,
+/// buckets, paths by their stages, the ensemble by the parts of its recovery,
 /// interfaces by what can be ahead of their packets, modes by the servers of all local modes and by each core in each of them.
 ///
 /// # Errors
@@ -84,9 +89,21 @@ pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
     let cores = admission::check(plan)?;
     let topics = plan.topics.iter().map(|one| topic::check(plan, one)).collect::<Result<_, _>>()?;
     let coordination = plan.coordination.as_ref().map(recovery::check).transpose()?;
+    let paths = plan.paths.iter().map(|one| path::check(plan, one)).collect::<Result<_, _>>()?;
+    stages(plan)?;
     let network = plan.network.iter().map(|one| network::check(plan, one)).collect::<Result<Vec<_>, _>>()?.concat();
     let modes = plan.modes.iter().map(|one| modes::check(plan, one)).collect::<Result<Vec<_>, _>>()?.concat();
-    Ok(Checked { services, cores, topics, coordination, network, modes })
+    Ok(Checked { services, cores, topics, coordination, paths, network, modes })
+}
+
+/// Whether each stage is one of a path.
+fn stages(plan: &Plan) -> Result<(), Broken> {
+    let stage = |one: &&ServicePlan| matches!(one.promise, Promise::Stage { .. });
+    let in_path = |name: &str| plan.paths.iter().any(|path| path.through.iter().any(|stage| stage.service == name));
+    match plan.services.iter().filter(stage).find(|one| !in_path(&one.name)) {
+        Some(one) => Err(Broken::new("a path through it", "one", "none").of(one)),
+        None => Ok(()),
+    }
 }
 
 /// Whether each service has all entries that it was promised.

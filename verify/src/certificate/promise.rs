@@ -47,6 +47,7 @@ pub(super) fn claims(promise: &Promise) -> Claims {
             alone: |entry| matches!(entry.certificate, Certificate::Percentiles { wait, .. } if wait.is_zero()),
             check: of_percentiles,
         },
+        Promise::Stage { .. } => Claims { name: "stage", entries: Some(1), alone: |_| false, check: stage },
         Promise::Supply(interfaces) => {
             Claims { name: "supply", entries: Some(interfaces.len()), alone: |_| false, check: supply }
         }
@@ -136,6 +137,23 @@ fn of_percentiles(entry: &ServicePlan, counted: Duration) -> Result<Proven, Brok
     let given = percentiles::Counted { server: entry.server, budget: *budget, latency: *latency, wait: *wait };
     let within = Some(percentiles::check(points, *arrivals, service, &given, predicted)?);
     Ok(Proven { compared: points.len(), loss: lost(entry, counted), latency: *latency, within })
+}
+
+/// What its paths count on is what it gives; that it is enough for them is theirs to prove.
+fn stage(entry: &ServicePlan, counted: Duration) -> Result<Proven, Broken> {
+    let (Promise::Stage { counted: told, .. }, Certificate::Stage { budget, latency }) =
+        (&entry.promise, &entry.certificate)
+    else {
+        return Err(of_another());
+    };
+    let given = giusto_model::Interface { budget: *budget, period: entry.server.period };
+    if *told != Some(given) {
+        return Err(Broken::new("what paths count on", given, told.map_or("none".into(), |told| told.to_string())));
+    }
+    if entry.server.kind != ServerKind::Deferrable {
+        return Err(Broken::new("a server on a fixed grid", ServerKind::Deferrable, entry.server.kind));
+    }
+    Ok(Proven { compared: 1, loss: lost(entry, counted), latency: *latency, within: None })
 }
 
 fn supply(entry: &ServicePlan, _counted: Duration) -> Result<Proven, Broken> {

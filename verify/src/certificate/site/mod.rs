@@ -34,6 +34,7 @@ pub fn check_site(plan: &Plan, site: &Site, text: &[u8]) -> Result<OfSite, Broke
     modes::check(plan, site)?;
     planes::topics(plan, site)?;
     planes::ensemble(plan, site)?;
+    planes::paths(plan, site)?;
     planes::network(plan, site)?;
     machine::check(plan)?;
     let sha256: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();

@@ -3,8 +3,8 @@
 use super::super::broken::Broken;
 use super::same::same;
 use giusto_model::{
-    CoordinationPlan, Engine, Host, HostNetwork, NetworkPlan, Plan, Service, Site, Topic, TopicPlan, ZooKeeper,
-    ZooKeeperPlan,
+    CoordinationPlan, Engine, Host, HostNetwork, NetworkPlan, Path, PathPlan, Plan, Service, Site, Topic, TopicPlan,
+    Within, ZooKeeper, ZooKeeperPlan,
 };
 
 pub(super) fn topics(plan: &Plan, site: &Site) -> Result<(), Broken> {
@@ -54,6 +54,27 @@ fn zookeeper(whose: &str, wanted: &ZooKeeper, planned: &ZooKeeperPlan) -> Result
     same(whose, "how epochs reach the disk", &wanted.epochs.unwrap_or(planned.epochs), &planned.epochs)?;
     same(whose, "the wait for votes", &wanted.wait(), &planned.wait)?;
     same(whose, "whether the wait adapts", &wanted.wait.is_none(), &planned.adaptive)
+}
+
+pub(super) fn paths(plan: &Plan, site: &Site) -> Result<(), Broken> {
+    let wanted: Vec<&str> = site.paths.all.iter().map(|path| path.name.as_str()).collect();
+    same("the site", "its paths, in its order", &wanted, &plan.paths.iter().map(|one| one.name.as_str()).collect())?;
+    site.paths.all.iter().zip(&plan.paths).try_for_each(|(path, planned)| one_path(site, path, planned))
+}
+
+fn one_path(site: &Site, path: &Path, planned: &PathPlan) -> Result<(), Broken> {
+    let whose = format!("path '{}'", path.name);
+    same(&whose, "how its messages come", &path.source, &planned.source)?;
+    let through: Vec<&String> = planned.through.iter().map(|stage| &stage.service).collect();
+    same(&whose, "its services", &path.through.iter().collect(), &through)?;
+    let points = planned.points.iter().map(|point| Within { percentile: point.percentile, within: point.within });
+    same(&whose, "percentiles that were promised", &path.points, &points.collect())?;
+    same(&whose, "the longest time that was promised", &path.every, &planned.every.as_ref().map(|one| one.within))?;
+    planned.through.windows(2).try_for_each(|pair| {
+        let link = site.paths.links.iter().find(|link| link.from == pair[0].on && link.to == pair[1].on);
+        let worst = (pair[0].on != pair[1].on).then(|| link.map(|link| link.worst));
+        same(&whose, "the link between two of its hosts", &worst.flatten(), &pair[1].link)
+    })
 }
 
 pub(super) fn network(plan: &Plan, site: &Site) -> Result<(), Broken> {

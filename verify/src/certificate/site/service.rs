@@ -81,6 +81,8 @@ fn promise(service: &Service, entry: &ServicePlan, own: &[&ServicePlan]) -> Resu
         (Promise::Supply(all), Promise::Supply(_)) if service.agent.is_some() => {
             *all = own.iter().map(|entry| entry.server.interface()).collect();
         }
+        // What its paths count on, they prove.
+        (Promise::Stage { counted, .. }, Promise::Stage { counted: planned, .. }) => *counted = *planned,
         (
             Promise::Percentiles { arrivals, service: time, .. },
             Promise::Percentiles { arrivals: planned, service: found, .. },
