@@ -1,6 +1,7 @@
 use crate::admission::ServerError;
 use crate::bucket::BucketError;
 use crate::interface::ResourceError;
+use crate::path::PathError;
 use giusto_model::{Bandwidth, Duration, TaskError};
 
 /// Why there is no answer. Each text says what was expected and what to do.
@@ -9,6 +10,9 @@ pub enum Error {
     /// A token bucket that makes no sense.
     #[error(transparent)]
     Bucket(#[from] BucketError),
+    /// Stages and flows that make no path.
+    #[error(transparent)]
+    Path(#[from] PathError),
     /// An empty task set.
     #[error("there is no task; expected at least one")]
     NoTasks,

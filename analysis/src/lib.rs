@@ -16,6 +16,7 @@ mod gallop;
 pub mod interface;
 pub mod modes;
 pub mod packets;
+pub mod path;
 pub mod raft;
 pub mod recovery;
 pub mod response;

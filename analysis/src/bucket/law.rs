@@ -45,6 +45,11 @@ impl Law {
         Ok(Law { load, decay, height: (1.0 - load) / (load * decay.exp() - 1.0) })
     }
 
+    /// θ.
+    pub(super) fn decay(&self) -> f64 {
+        self.decay
+    }
+
     /// P(U > x). O(1).
     pub(super) fn beyond(&self, x: f64) -> f64 {
         if x < 0.0 {

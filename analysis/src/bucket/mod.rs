@@ -12,6 +12,7 @@ mod trace;
 pub use error::BucketError;
 pub use trace::{least_depth_of_trace, mean_rate};
 
+use crate::response::Tail;
 use crate::Error;
 use giusto_model::{Arrivals, Bucket, Duration, Percentile, Rate, Tokens};
 use law::Law;
@@ -109,6 +110,31 @@ pub fn wait(arrivals: Arrivals, bucket: Bucket, shares: u32, percentiles: &[Perc
         // Rounded up, so that as many are let through within it.
         percentiles: percentiles.iter().map(|p| time(queue.percentile(p.percent() / 100.0).ceil())).collect(),
     })
+}
+
+/// Times at which [`tail`] looks, and the probability beyond which it does not.
+const POINTS: usize = 256;
+const NOTHING: f64 = 1e-9;
+
+/// Upper ends of the law of the wait of messages that come alone, `rate` of them in a ns: ten digits of it are exact, and a part in
+/// 10^9 is added. O(1/(1 − ρ)²) for each of 256 times.
+///
+/// # Errors
+/// As [`wait`].
+pub(crate) fn tail(bucket: Bucket, rate: f64) -> Result<Tail, Error> {
+    if bucket.depth < Tokens::whole(1) {
+        return Err(BucketError::Depth(bucket.depth).into());
+    }
+    let tokens = bucket.rate.per_ns();
+    let law = Law::new(rate / tokens)?;
+    let left = bucket.depth.as_f64() - 1.0;
+    // Lundberg: Pr{U > x} <= e^(-decay x).
+    let decay = law.decay();
+    let end = ((-NOTHING.ln() / decay - left).max(1.0)) / tokens;
+    let at: Vec<f64> = (0..=POINTS).map(|i| end * i as f64 / POINTS as f64).collect();
+    let beyond = at.iter().map(|t| law.beyond(left + tokens * t) + NOTHING).collect();
+    let excess = at.iter().map(|t| (law.excess(left + tokens * t) + NOTHING) / tokens).collect();
+    Ok(Tail::of(at, beyond, excess, decay * tokens, -left / tokens))
 }
 
 fn share(bucket: Bucket, shares: u32) -> Result<Bucket, Error> {

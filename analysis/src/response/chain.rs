@@ -297,7 +297,7 @@ pub(super) fn mean(pmf: &Pmf) -> f64 {
 }
 
 /// The transforms of `n` real numbers there and back. Short ones are kept for the next chain: to plan one takes as long as to use it.
-fn transforms(n: usize) -> (Arc<dyn RealToComplex<f64>>, Arc<dyn ComplexToReal<f64>>) {
+pub(super) fn transforms(n: usize) -> (Arc<dyn RealToComplex<f64>>, Arc<dyn ComplexToReal<f64>>) {
     const SHORT: usize = 1 << 14;
     thread_local! { static KEPT: RefCell<RealFftPlanner<f64>> = RefCell::new(RealFftPlanner::new()) }
     let plan = |planner: &mut RealFftPlanner<f64>| (planner.plan_fft_forward(n), planner.plan_fft_inverse(n));
@@ -353,7 +353,7 @@ fn multiply(points: &mut [At], half: &[Complex<f64>]) {
 }
 
 /// The least number from `least` on that has no prime factor above 5: transforms of such lengths are fast.
-fn smooth(least: usize) -> usize {
+pub(super) fn smooth(least: usize) -> usize {
     let plain = |mut n: usize| {
         for prime in [2, 3, 5] {
             while n.is_multiple_of(prime) {

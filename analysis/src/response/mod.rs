@@ -18,9 +18,11 @@ mod question;
 mod reanchored;
 mod roots;
 mod slo;
+mod tail;
 
 pub use answer::{response, At, Percentile, Response};
 pub use line::{line, Line};
 pub use map::{map, Cell, Map};
 pub use question::{Precision, Question, Server};
 pub use slo::{pareto, slo, Choice, Objective, Verdict};
+pub use tail::{Class, Share, Tail};

@@ -1,0 +1,218 @@
+//! A net as it looks to the messages of one flow: what they go through, and what others that meet them went through before.
+
+use super::error::PathError;
+use super::net::{Net, Stage, Step, Visit};
+use giusto_model::Duration;
+
+/// Parts of the sum at most.
+const MOST_TERMS: usize = 96;
+
+/// Nodes one after the other.
+pub(super) type Line = Vec<Node>;
+
+/// What messages go through.
+#[derive(Debug)]
+pub(super) enum Node {
+    /// Where they wait.
+    Queue(Queue),
+    /// A bounded stage: so long at most. And until when messages are held before it.
+    Bounded(Duration, Duration),
+    /// All of these.
+    Fork(Vec<Line>),
+}
+
+/// Waiting at a stage.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// Which part of the sum, from 0.
+    pub(super) term: usize,
+    pub(super) stage: usize,
+    /// The flow that is followed.
+    pub(super) flow: usize,
+    /// Flows that have come all the way with it, itself among them; those of them that also go on with it.
+    pub(super) with: Vec<usize>,
+    pub(super) on: Vec<usize>,
+    /// Flows that enter the net here.
+    pub(super) fresh: Vec<usize>,
+    /// Flows that come from elsewhere.
+    pub(super) others: Vec<Other>,
+    /// One message is followed, not only all that are before some time.
+    pub(super) once: bool,
+    /// There is no stage after it.
+    pub(super) last: bool,
+    /// How old messages are at least that come to it.
+    pub(super) hold: Duration,
+}
+
+/// Flows that come together from earlier stages of their own.
+#[derive(Debug)]
+pub(super) struct Other {
+    pub(super) flows: Vec<usize>,
+    pub(super) before: Line,
+    /// How old their messages are at least.
+    pub(super) hold: Duration,
+}
+
+/// The line of one flow, and how many parts the sum has.
+pub(super) struct Lines {
+    pub(super) line: Line,
+    pub(super) terms: usize,
+}
+
+impl Lines {
+    /// Of `flow`. The net has been checked.
+    ///
+    /// # Errors
+    /// [`PathError::TooMany`], [`PathError::Parted`].
+    pub(super) fn new(net: &Net, flow: usize) -> Result<Lines, PathError> {
+        let mut unfold = Unfold { net, root: flow, terms: 0 };
+        let with = unfold.enter(flow);
+        let line = unfold.steps(&net.flows[flow].route, (flow, with), &Goal::End)?.0;
+        Ok(Lines { line, terms: unfold.terms })
+    }
+}
+
+/// Where a line leads to.
+enum Goal {
+    /// The end of the path.
+    End,
+    /// The end of a branch, after which it goes on; whether one message is followed.
+    Join(bool),
+    /// These stages, of which the last is on the path itself: it says what the messages meet.
+    Meet(Vec<usize>),
+}
+
+struct Unfold<'a> {
+    net: &'a Net,
+    /// The flow of the path.
+    root: usize,
+    terms: usize,
+}
+
+impl Unfold<'_> {
+    /// Flows that begin where this one does: together they are one Poisson process.
+    fn enter(&self, flow: usize) -> Vec<usize> {
+        match self.net.flows[flow].first() {
+            None => vec![flow],
+            first => (0..self.net.flows.len()).filter(|other| self.net.flows[*other].first() == first).collect(),
+        }
+    }
+
+    /// The line of `steps`, and which flows are still with `flow` at its end.
+    fn steps(
+        &mut self,
+        steps: &[Step],
+        (flow, mut with): (usize, Vec<usize>),
+        goal: &Goal,
+    ) -> Result<(Line, Vec<usize>), PathError> {
+        let mut line = Line::new();
+        for (place, step) in steps.iter().enumerate() {
+            let rest = &steps[place + 1..];
+            match step {
+                Step::At(visit) => {
+                    let meets = match goal {
+                        Goal::Meet(stages) => stages.first().copied(),
+                        _ => None,
+                    };
+                    let next = rest.first().map_or(meets, first_of);
+                    let on = self.going_on(&with, flow, visit.stage, next);
+                    line.push(self.node(visit, (flow, &with, on.clone()), rest, goal)?);
+                    with = on;
+                }
+                Step::All(branches) => {
+                    let goal = match goal {
+                        Goal::End if rest.is_empty() => Goal::End,
+                        Goal::End | Goal::Join(true) => Goal::Join(true),
+                        Goal::Join(false) | Goal::Meet(_) => Goal::Join(false),
+                    };
+                    let lines = branches.iter().map(|branch| {
+                        let branch: Vec<Step> = branch.iter().cloned().map(Step::At).collect();
+                        Ok(self.steps(&branch, (flow, vec![flow]), &goal)?.0)
+                    });
+                    line.push(Node::Fork(lines.collect::<Result<_, PathError>>()?));
+                    with = vec![flow];
+                }
+            }
+        }
+        Ok((line, with))
+    }
+
+    /// Those `with` the flow that go from `stage` on to `next` as it does.
+    fn going_on(&self, with: &[usize], flow: usize, stage: usize, next: Option<usize>) -> Vec<usize> {
+        let follows = |other: usize| {
+            let route = &self.net.flows[other].route;
+            let place = route.iter().position(|step| first_of(step) == Some(stage))?;
+            first_of(route.get(place + 1)?)
+        };
+        with.iter().copied().filter(|other| *other == flow || next.is_some() && follows(*other) == next).collect()
+    }
+
+    fn node(
+        &mut self,
+        visit: &Visit,
+        (flow, with, on): (usize, &[usize], Vec<usize>),
+        rest: &[Step],
+        goal: &Goal,
+    ) -> Result<Node, PathError> {
+        let (stage, hold) = (visit.stage, visit.hold);
+        if let Stage::Bounded(most) = self.net.stages[stage] {
+            return Ok(Node::Bounded(most, hold));
+        }
+        let term = self.terms;
+        self.terms += 1;
+        if self.terms > MOST_TERMS {
+            return Err(PathError::TooMany { terms: self.terms, limit: MOST_TERMS });
+        }
+        let flows = &self.net.flows;
+        // What comes after this stage until the path is met; none where this is the path.
+        let way = match goal {
+            Goal::Meet(stages) => {
+                let rest: Option<Vec<usize>> = rest.iter().map(first_of).collect();
+                let way = rest.map(|rest| [vec![stage], rest, stages.clone()].concat());
+                if flows[self.root].at(stage).is_some() && !way.as_ref().is_some_and(|way| self.on_path(way)) {
+                    return Err(PathError::Parted { stage: stage + 1 });
+                }
+                way
+            }
+            Goal::Join(false) if flows[self.root].at(stage).is_some() => {
+                return Err(PathError::Parted { stage: stage + 1 });
+            }
+            _ => Some(vec![stage]),
+        };
+        let elsewhere = |other: &usize| flows[*other].at(stage).is_some() && !with.contains(other);
+        let (fresh, later): (Vec<usize>, Vec<usize>) =
+            (0..flows.len()).filter(elsewhere).partition(|other| flows[*other].first() == Some(stage));
+        let mut others: Vec<Other> = Vec::new();
+        for other in later {
+            if others.iter().any(|before| before.flows.contains(&other)) {
+                continue;
+            }
+            let goal = way.clone().map_or(Goal::Join(false), Goal::Meet);
+            let (before, mut together) =
+                self.steps(&flows[other].before(stage), (other, self.enter(other)), &goal)?;
+            together.retain(|one| !with.contains(one));
+            let hold = together.iter().filter_map(|one| flows[*one].at(stage)).map(|visit| visit.hold).min();
+            others.push(Other { flows: together, before, hold: hold.unwrap_or(Duration::ZERO) });
+        }
+        let (once, last) = match goal {
+            Goal::End => (true, rest.is_empty()),
+            Goal::Join(once) => (*once, false),
+            Goal::Meet(_) => (false, false),
+        };
+        Ok(Node::Queue(Queue { term, stage, flow, with: with.to_vec(), on, fresh, others, once, last, hold }))
+    }
+
+    /// Whether the path goes through these stages, one right after the other.
+    fn on_path(&self, way: &[usize]) -> bool {
+        let path: Vec<Option<usize>> = self.net.flows[self.root].route.iter().map(first_of).collect();
+        path.windows(way.len()).any(|part| part.iter().zip(way).all(|(there, stage)| *there == Some(*stage)))
+    }
+}
+
+/// The stage a step begins with; none of a fork.
+fn first_of(step: &Step) -> Option<usize> {
+    match step {
+        Step::At(visit) => Some(visit.stage),
+        Step::All(_) => None,
+    }
+}

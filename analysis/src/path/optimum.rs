@@ -1,0 +1,160 @@
+//! Which d and x: coordinate descent on a logarithmic grid whose steps are halved.
+//!
+//! Whatever is chosen, the bound holds; a better choice only makes it tighter.
+
+use super::error::PathError;
+use super::percentile::{Bound, Given};
+use crate::Error;
+use giusto_model::Duration;
+
+/// What each part of the sum is given of the probability, and by how many powers the rate grows there.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// log2, up to a constant.
+    weights: Vec<f64>,
+    steps: Vec<i32>,
+}
+
+impl Choice {
+    /// Of `most`, for each part.
+    pub(super) fn parts(&self, most: f64) -> Vec<f64> {
+        let all: f64 = self.weights.iter().map(|weight| weight.exp2()).sum();
+        self.weights.iter().map(|weight| most * (weight.exp2() / all) * (1.0 - 1e-12)).collect()
+    }
+
+    pub(super) fn step(&self, term: usize) -> i32 {
+        self.steps[term]
+    }
+}
+
+/// Steps of rates in powers, and of weights: each the half of the one before, but for the first, which moves weights alone.
+const HALVINGS: [(i32, f64); 5] = [(8, 2.0), (8, 1.0), (4, 0.5), (2, 0.25), (1, 0.125)];
+/// Times round for each.
+const ROUNDS: usize = 8;
+/// How much shorter a time must be to count.
+const SHORTER: f64 = 1.0 - 1e-6;
+/// Growth of the rate at a stage to begin with, and the least that is tried.
+const GROWTH: f64 = 0.1;
+const LEAST_GROWTH: f64 = 1e-4;
+
+/// The least time that all but `most` take, in ns; for a path of which `least` is known from another probability.
+struct Search<'g, 'a> {
+    given: &'g mut Given<'a>,
+    choice: Choice,
+    /// By what part the last halving made the time shorter.
+    halved: f64,
+}
+
+impl<'g, 'a> Search<'g, 'a> {
+    fn new(given: &'g mut Given<'a>, most: f64) -> Result<Self, Error> {
+        let terms = given.terms();
+        let choice = Choice { weights: vec![0.0; terms], steps: vec![HALVINGS[0].0; terms] };
+        let mut growth = GROWTH;
+        loop {
+            given.by((1.0 + growth).powf(1.0 / f64::from(HALVINGS[0].0)));
+            if given.time(&choice, most, None).is_finite() {
+                return Ok(Search { given, choice, halved: 0.0 });
+            }
+            growth /= 2.0;
+            if growth < LEAST_GROWTH {
+                let (utilization, bandwidth) = ("nearly 100 %".into(), "100 %".into());
+                return Err(Error::Unstable { utilization, bandwidth });
+            }
+        }
+    }
+
+    /// From the present choice on, with steps from the `first` halving on.
+    fn least(&mut self, most: f64, first: usize) -> f64 {
+        let mut best = self.given.time(&self.choice, most, None);
+        for (step, weight) in &HALVINGS[first..] {
+            let before = best;
+            for _ in 0..ROUNDS {
+                if !self.round(&mut best, most, *step, *weight) {
+                    break;
+                }
+            }
+            self.halved = (before - best) / before;
+        }
+        best
+    }
+
+    /// Moves each coordinate once; whether any move was for the better.
+    fn round(&mut self, best: &mut f64, most: f64, step: i32, weight: f64) -> bool {
+        let mut better = false;
+        for term in 0..self.choice.steps.len() {
+            for sign in [1.0, -1.0] {
+                better |= self.try_with(best, most, |choice| choice.weights[term] += sign * weight);
+            }
+            for sign in [1, -1] {
+                better |= self.try_with(best, most, |choice| choice.steps[term] += sign * step);
+                // So that rates of later stages stay.
+                if let Some(next) = (term + 1 < self.choice.steps.len()).then_some(term + 1) {
+                    better |= self.try_with(best, most, |choice| {
+                        choice.steps[term] += sign * step;
+                        choice.steps[next] -= sign * step;
+                    });
+                }
+            }
+        }
+        better
+    }
+
+    fn try_with(&mut self, best: &mut f64, most: f64, change: impl Fn(&mut Choice)) -> bool {
+        let mut changed = self.choice.clone();
+        change(&mut changed);
+        if changed.steps.iter().any(|step| *step < 1) {
+            return false;
+        }
+        let time = self.given.time(&changed, most, None);
+        let better = time < *best * SHORTER;
+        if better {
+            (*best, self.choice) = (time, changed);
+        }
+        better
+    }
+
+    fn told(self, most: f64) -> Bound {
+        let mut parts = Vec::new();
+        let time = self.given.time(&self.choice, most, Some(&mut parts));
+        let beyond = parts.iter().map(|part| part.term).sum::<f64>() * (1.0 + 1e-12);
+        Bound { within: Duration::from_ns(time as u64), beyond, parts, halved: self.halved }
+    }
+}
+
+/// All but `beyond`.
+pub(super) fn time(given: &mut Given, beyond: f64) -> Result<Bound, Error> {
+    let mut search = Search::new(given, beyond)?;
+    search.least(beyond, 0);
+    Ok(search.told(beyond))
+}
+
+/// Least and largest probabilities that are looked for.
+const LEAST: f64 = 1e-8;
+const HALF: f64 = 0.5;
+
+/// Those beyond `within`.
+pub(super) fn probability(given: &mut Given, within: Duration) -> Result<Bound, Error> {
+    let wanted = within.ns() as f64;
+    let mut search = Search::new(given, 0.01)?;
+    search.least(0.01, 0);
+    // In logarithms: more of the messages take longer than a shorter time.
+    let (mut low, mut high) = (LEAST.ln(), HALF.ln());
+    let longest = search.least(HALF, 1);
+    if longest > wanted {
+        return Err(PathError::TooShort { within, least: Duration::from_ns(longest as u64) }.into());
+    }
+    let mut kept = search.choice.clone();
+    for halving in 0..24 {
+        let middle = 0.5 * (low + high);
+        if search.least(middle.exp(), if halving < 4 { 1 } else { 3 }) <= wanted {
+            high = middle;
+            kept = search.choice.clone();
+        } else {
+            low = middle;
+        }
+    }
+    search.choice = kept;
+    let mut found = search.told(high.exp());
+    found.within = within;
+    Ok(found)
+}
