@@ -154,7 +154,8 @@ fn what_is_no_path_is_refused_by_name() {
     let net = Net { stages: stages.clone(), flows: vec![there.clone()] };
     assert!(matches!(bound(&net, 0, ms(1)), Err(Error::Path(PathError::TooShort { .. }))));
     assert!(matches!(within(&net, 0, 1.0), Err(Error::Path(PathError::Probability { .. }))));
-    let fork = Flow { source: poisson("9/s"), route: vec![Step::All(vec![vec![visit(0, ms(1))], vec![visit(0, ms(1))]])] };
+    let fork =
+        Flow { source: poisson("9/s"), route: vec![Step::All(vec![vec![visit(0, ms(1))], vec![visit(0, ms(1))]])] };
     let net = Net { stages, flows: vec![fork] };
     assert_eq!(within(&net, 0, 0.01), Err(PathError::Branches { stage: 1 }.into()));
     // Both part at stage 1 and meet at stage 4.

@@ -32,8 +32,8 @@ pub(crate) use coordination::{EnsembleArgs, Export, NsqArgs, RecoveryArgs};
 pub(crate) use criticality::CriticalityArgs;
 pub(crate) use first::{DemoArgs, DoctorArgs, InitArgs};
 pub(crate) use measure::{
-    ExecutionArgs, ImportArgs, LatencyArg, LatencyArgs, Measure, MeasureArgs, PacketsArgs, ProfilesArg, ResponseArgs,
-    SupplyArgs, PROFILES,
+    ExecutionArgs, ImportArgs, LatencyArg, LatencyArgs, Measure, MeasureArgs, MeasurePathArgs, PacketsArgs,
+    ProfilesArg, ResponseArgs, SupplyArgs, PROFILES,
 };
 pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};

@@ -5,7 +5,7 @@ use crate::table::{json, say, table};
 use giusto_model::Duration;
 use giusto_verify::{
     check_plan, check_site, read_plan, unchecked_in, Broken, Checked, CheckedCore, CheckedEnsemble, CheckedInterface,
-    CheckedMode, CheckedService, CheckedTopic, OfSite, Unchecked,
+    CheckedMode, CheckedPath, CheckedService, CheckedTopic, OfSite, Unchecked,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -72,7 +72,7 @@ pub(crate) fn check(path: &Path, site: Option<&Path>, as_json: bool) -> Result<E
 
 /// What was checked, a line each.
 fn describe(checked: Checked) -> Result<(), Failure> {
-    let Checked { services, cores, topics, coordination, network, modes } = checked;
+    let Checked { services, cores, topics, coordination, paths, network, modes } = checked;
     let head = ["service", "core", "promise", "compared", "if it lacks", "once late"].map(String::from).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(services.iter().map(row)).collect();
     crate::table::print(&table(&rows, 3))?;
@@ -89,6 +89,10 @@ fn describe(checked: Checked) -> Result<(), Failure> {
         let points: Vec<String> = predicted.iter().map(ToString::to_string).collect();
         let brokers = if *brokers == 1 { "one broker".into() } else { format!("{brokers} brokers") };
         say!("topic {name}, on {brokers}: {}", points.join(", "));
+    }
+    for CheckedPath { name, stages, compared } in &paths {
+        let stages = if *stages == 1 { "one stage".into() } else { format!("{stages} stages") };
+        say!("path {name}: {stages}, computed by another method ({compared} compared)");
     }
     if let Some(CheckedEnsemble { servers, bound }) = coordination {
         say!("the ensemble of {servers} servers recovers within {bound:.3}");

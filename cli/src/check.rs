@@ -70,7 +70,7 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             json!({"changes": changes, "modes": modes.iter().map(mode).collect::<Vec<_>>()})
         });
         return json(&json!({"hosts": hosts, "services": services, "topics": topics, "coordination": coordination,
-            "modes": modes, "warnings": warnings}));
+            "links": crate::paths::links_json(&site), "paths": crate::paths::paths_json(&site), "modes": modes, "warnings": warnings}));
     }
     for host in &site.hosts {
         let cores = giusto_planner::cores(&host.cores);
@@ -103,6 +103,9 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     }
     for one in &site.topics {
         say!("{}", topic(one));
+    }
+    for line in crate::paths::of_site(&site) {
+        say!("{line}");
     }
     if let Some(Coordination { servers, recovery, .. }) = &site.coordination {
         let each: Vec<String> = servers.iter().map(|member| format!("{}:{}", member.host, member.port)).collect();

@@ -22,6 +22,7 @@ pub(crate) fn measure(verb: &Measure) -> Result<ExitCode, Failure> {
     match verb {
         Measure::Execution(args) => execution(args),
         Measure::Response(args) => response(args),
+        Measure::Path(args) => crate::measure_path::path(args),
         Measure::Supply(args) => crate::supply::supply(args),
         Measure::Latency(args) => crate::latency::latency(args),
         Measure::Packets(args) => crate::packets::packets(args),

@@ -262,8 +262,10 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         let vif = plan.network.iter().flat_map(|network| &network.vifs).find(|vif| vif.name == args.name);
         let leftover = plan.leftovers.iter().any(|service| service.name == args.name);
         let topic = plan.topics.iter().find(|topic| topic.name == args.name);
+        let path = plan.paths.iter().find(|path| path.name == args.name);
         return match reserved[..] {
             [] if topic.is_some() && !leftover => table::json(&topic),
+            [] if path.is_some() && !leftover => table::json(&path),
             [] if args.name == "coordination" && plan.coordination.is_some() && !leftover => {
                 table::json(&plan.coordination)
             }
@@ -323,6 +325,7 @@ pub(crate) fn describe(plan: &Plan) -> String {
     };
     let topics: String = plan.topics.iter().map(topic).collect();
     let ensemble = topics
+        + &plan.paths.iter().map(crate::paths::planned).collect::<String>()
         + &plan.coordination.iter().map(ensemble).collect::<String>()
         + &plan.network.iter().map(network).collect::<String>()
         + &plan.modes.iter().map(crate::modes::describe).collect::<String>();

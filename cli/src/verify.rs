@@ -4,7 +4,9 @@ use crate::args::VerifyArgs;
 use crate::failure::{apart, Failure};
 use crate::report::{line, origin, write};
 use crate::table::{json, print, say};
-use giusto_model::{Certificate, JobRecord, Plan, PredictedPercentile, Prediction, Promise, ServicePlan, Within};
+use giusto_model::{
+    Certificate, JobRecord, PathPlan, Plan, PredictedPercentile, Prediction, Promise, ServicePlan, Within,
+};
 use giusto_verify::{slowest, Arms, Findings, Predicted, ReportMeta, Sample};
 use std::fs::File;
 use std::io::BufReader;
@@ -23,10 +25,15 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         std::iter::once(&args.reference).chain(&args.measured).chain(&args.baseline).collect();
     let read_too: Vec<&Path> = recordings.iter().copied().chain(&args.plan).map(PathBuf::as_path).collect();
     apart(&[("--html", args.html.as_deref())], &read_too)?;
-    let service = args.plan.as_deref().map(|plan| planned(plan, args.service.as_deref())).transpose()?;
-    let promised = promised(args, service.as_ref());
+    let planned = args.plan.as_deref().map(|plan| planned(plan, args.service.as_deref())).transpose()?;
+    let (service, path) = match planned {
+        Some(Planned::Service(service)) => (Some(*service), None),
+        Some(Planned::Path(path)) => (None, Some(path)),
+        None => (None, None),
+    };
+    let promised = promised(args, service.as_ref(), path.as_ref());
     if args.measured.is_none() && promised.is_empty() {
-        let name = service.map_or_else(String::new, |service| service.name);
+        let name = service.map(|service| service.name).or(path.map(|path| path.name)).unwrap_or_default();
         return Err(Failure::input(format!("'{name}' is promised no percentile, so one file is nothing to judge; expected a reference and a run to compare with it: giusto verify REFERENCE MEASURED")));
     }
     let (mut runs, mut samples) = (Vec::new(), Vec::new());
@@ -38,7 +45,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let records: Vec<(String, Vec<JobRecord>)> = runs.into_iter().map(|run| (run.name, run.jobs)).collect();
     giusto_verify::distinct(&records).map_err(Failure::input)?;
     let runs: Vec<Run> = records.into_iter().map(|(name, jobs)| Run { name, jobs }).collect();
-    let judged = Judged { args, service, runs };
+    let judged = Judged { args, service, path, runs };
     match (promised.is_empty(), args.baseline.is_empty()) {
         (false, _) => judged.percentiles(&promised, &samples),
         (true, true) => judged.two(samples),
@@ -46,16 +53,26 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The service of a plan: the one that was named, or the only one.
-fn planned(plan: &Path, name: Option<&str>) -> Result<ServicePlan, Failure> {
-    let Plan { services, leftovers, .. } = giusto_planner::read(plan)?;
+/// What recordings are of.
+enum Planned {
+    Service(Box<ServicePlan>),
+    Path(PathPlan),
+}
+
+/// The service or path of a plan: the one that was named, or the only service.
+fn planned(plan: &Path, name: Option<&str>) -> Result<Planned, Failure> {
+    let Plan { services, leftovers, paths, .. } = giusto_planner::read(plan)?;
+    if let Some(path) = paths.iter().find(|path| Some(path.name.as_str()) == name) {
+        return Ok(Planned::Path(path.clone()));
+    }
     if let Some(name) = name.filter(|name| leftovers.iter().any(|one| one.name == *name)) {
         return Err(Failure::input(format!(
             "'{name}' was promised leftovers: they have no server, so nothing of them is predicted; leave out --service, or name one of {}",
             services.iter().map(|service| service.name.as_str()).collect::<Vec<_>>().join(", ")
         )));
     }
-    let known: Vec<&str> = services.iter().map(|service| service.name.as_str()).collect();
+    let paths = paths.iter().map(|path| path.name.as_str());
+    let known: Vec<&str> = services.iter().map(|service| service.name.as_str()).chain(paths).collect();
     let unknown = match name {
         Some(name) => format!("{} has no service '{name}'; it has {}", plan.display(), known.join(", ")),
         None => {
@@ -63,11 +80,14 @@ fn planned(plan: &Path, name: Option<&str>) -> Result<ServicePlan, Failure> {
         }
     };
     let found = services.iter().position(|service| name.map_or(services.len() == 1, |name| service.name == name));
-    found.map(|at| services[at].clone()).ok_or_else(|| Failure::input(unknown))
+    found.map(|at| Planned::Service(Box::new(services[at].clone()))).ok_or_else(|| Failure::input(unknown))
 }
 
 /// The percentiles to judge: those of the command line, else those of the plan.
-fn promised(args: &VerifyArgs, service: Option<&ServicePlan>) -> Vec<Within> {
+fn promised(args: &VerifyArgs, service: Option<&ServicePlan>, path: Option<&PathPlan>) -> Vec<Within> {
+    if let Some(path) = path.filter(|_| args.promise.is_empty()) {
+        return path.points.iter().map(|point| Within { percentile: point.percentile, within: point.within }).collect();
+    }
     match service.map(|service| &service.promise) {
         Some(Promise::Percentiles { points, .. }) if args.promise.is_empty() => points.clone(),
         _ => args.promise.clone(),
@@ -87,9 +107,15 @@ fn read(path: &Path) -> Result<Run, Failure> {
     Ok(Run { name, jobs })
 }
 
+/// What a plan has proven of a path.
+fn proven(path: &PathPlan) -> impl Iterator<Item = PredictedPercentile> + '_ {
+    path.points.iter().map(|point| PredictedPercentile { percentile: point.percentile, at: point.at, expected: None })
+}
+
 struct Judged<'a> {
     args: &'a VerifyArgs,
     service: Option<ServicePlan>,
+    path: Option<PathPlan>,
     /// The reference or the first run, the measured one, more of the reference.
     runs: Vec<Run>,
 }
@@ -97,9 +123,10 @@ struct Judged<'a> {
 impl Judged<'_> {
     fn percentiles(&self, promised: &[Within], samples: &[Sample]) -> Result<ExitCode, Failure> {
         let kept = giusto_verify::kept(promised, samples).map_err(Failure::input)?;
+        let of_path: Vec<PredictedPercentile> = self.path.iter().flat_map(proven).collect();
         let predicted: &[PredictedPercentile] = match self.service.as_ref().map(|service| &service.certificate) {
             Some(Certificate::Percentiles { predicted, .. }) => predicted,
-            _ => &[],
+            _ => &of_path,
         };
         self.report(Findings::Percentiles { kept: &kept, runs: samples, no_plan: &[], predicted })?;
         if self.args.json {

@@ -47,7 +47,7 @@ pub struct Path {
 }
 
 /// How messages come to a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum PathSource {
     /// A Poisson process of this rate.

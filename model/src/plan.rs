@@ -2,8 +2,8 @@
 
 use crate::{
     Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Copies, Criticality, Duration, Hold,
-    HostLatency, Load, LocalProof, ModesPlan, NetworkPlan, Observe, Origin, PathPlan, Process, Promise, Reason, Server, Task,
-    TopicPlan,
+    HostLatency, Load, LocalProof, ModesPlan, NetworkPlan, Observe, Origin, PathPlan, Process, Promise, Reason, Server,
+    Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,12 @@ impl Plan {
                 .coordination
                 .clone()
                 .filter(|all| all.servers().iter().any(|member| member.host == name)),
-            paths: self.paths.iter().filter(|path| path.through.iter().any(|stage| stage.on == name)).cloned().collect(),
+            paths: self
+                .paths
+                .iter()
+                .filter(|path| path.through.iter().any(|stage| stage.on == name))
+                .cloned()
+                .collect(),
             network: self.network.iter().filter(|network| network.on == name).cloned().collect(),
             modes: self.modes.iter().filter(|modes| modes.on == name).cloned().collect(),
         })

@@ -213,7 +213,14 @@ mod tests {
             unused: Unused::Leave,
         };
         let hosts = vec![host("a"), host("b")];
-        let two = Site { hosts, services: Vec::new(), topics: Vec::new(), coordination: None, paths: Default::default(), modes: None };
+        let two = Site {
+            hosts,
+            services: Vec::new(),
+            topics: Vec::new(),
+            coordination: None,
+            paths: Default::default(),
+            modes: None,
+        };
         let told = index(&two, "z").unwrap_err().to_string();
         assert_eq!(told, "the site has no host 'z'; it has a, b");
     }

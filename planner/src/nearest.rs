@@ -42,7 +42,14 @@ fn alone(site: &Site, facts: &Facts, witness: &Witness) -> Option<(Site, Facts)>
     let services = site.services.iter().filter(there).cloned();
     let services = services.map(|service| Service { on: Some(host.name.clone()), ..service }).collect();
     let modes = site.modes.clone();
-    let site = Site { hosts: vec![host.clone()], services, topics: Vec::new(), coordination: None, paths: Default::default(), modes };
+    let site = Site {
+        hosts: vec![host.clone()],
+        services,
+        topics: Vec::new(),
+        coordination: None,
+        paths: Default::default(),
+        modes,
+    };
     Some((site, Facts { host: Some(host.name.clone()), ..facts }))
 }
 

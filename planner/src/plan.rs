@@ -4,6 +4,7 @@ use crate::facts::{self, Facts};
 use crate::hosts::attempt;
 use crate::known::Alike;
 use crate::nearest::nearest;
+use crate::paths::{self, Resolved};
 use crate::promises::percentiles::Answers;
 use crate::refusal::{Refusal, Witness};
 use crate::words::{reason, time, EXECUTION_TIME};
@@ -101,13 +102,30 @@ fn with(
     answers: &Answers,
     alike: &Alike,
 ) -> Result<Plan, Refusal> {
+    let resolved = paths::planned(site, facts, answers)?;
+    let asked = site;
+    let (site, paths) = match &resolved {
+        Some(Resolved { site, paths }) => (site, paths.as_slice()),
+        None => (site, &[][..]),
+    };
     let plan = attempt(site, facts, only, answers, alike).map_err(|refusal| match refusal {
         Refusal::DoesNotFit(witness) => {
             let nearest = nearest(site, facts, only, &witness, answers);
             Refusal::DoesNotFit(Box::new(Witness { nearest, ..*witness }))
         }
         other => other,
+    });
+    let plan = plan.map_err(|refusal| match asked.paths.all.is_empty() {
+        true => refusal,
+        false => paths::of_path(asked, site, refusal, &|other| {
+            let resolved = paths::planned(other, facts, answers).ok().flatten();
+            resolved.is_some_and(|resolved| attempt(&resolved.site, facts, only, answers, alike).is_ok())
+        }),
     })?;
+    let paths = paths
+        .iter()
+        .filter(|path| only.is_none_or(|only| path.through.iter().any(|stage| stage.on == site.hosts[only].name)));
+    let paths = paths.cloned().collect();
     let here = |member: &Member| only.is_none_or(|only| site.hosts[only].name == member.host);
     let ensemble = site.coordination.as_ref().filter(|ensemble| ensemble.servers.iter().any(here));
     let of_member = |(host, latency): (usize, Duration)| {
@@ -123,7 +141,7 @@ fn with(
     let network = network::plan(site, only, measured).map_err(Refusal::Packets)?;
     let mut plan = modes::promised(plan, site, facts, only, answers)?;
     origins(site.services.iter(), &mut plan);
-    Ok(Plan { topics, coordination, network, ..plan })
+    Ok(Plan { topics, coordination, paths, network, ..plan })
 }
 
 /// Says where measured execution times come from; `services` are all that the plan has.

@@ -9,6 +9,7 @@ pub use fit::NearestFit;
 use crate::coordination::SlowRecovery;
 use crate::modes::ModeRefusal;
 use crate::network::PacketRefusal;
+use crate::paths::PathRefusal;
 use crate::topics::TopicRefusal;
 use crate::words::time;
 use giusto_model::Duration;
@@ -80,6 +81,9 @@ pub enum Refusal {
     /// A topic does not keep its promise (exit 1).
     #[error("{0}")]
     Topic(Box<TopicRefusal>),
+    /// A path does not keep its promise (exit 1).
+    #[error("{0}")]
+    Path(Box<PathRefusal>),
     /// An interface has no place among those whose packets go first (exit 1).
     #[error("{0}")]
     Packets(Box<PacketRefusal>),

@@ -88,7 +88,9 @@ impl Standing {
         named.into_iter().try_for_each(|on| crate::facts::index(&self.site, on).map(drop))?;
         let packets = |service: &Service| !service.network.is_empty();
         let open = |service: &Service| matches!(service.measured, Measured::Wanted { .. });
-        let mut apart = self.site.modes.is_none() && !put.iter().any(|service| packets(service) || open(service));
+        let mut apart = self.site.modes.is_none()
+            && self.site.paths.all.is_empty()
+            && !put.iter().any(|service| packets(service) || open(service));
         let mut concerned = BTreeSet::new();
         let mut edits = Vec::new();
         for name in removed {

@@ -84,7 +84,14 @@ fn alone(site: &Site, host: usize, services: &[usize], facts: &Facts) -> Result<
     sorted.sort_unstable();
     let services = sorted.iter().map(|&index| Service { on: None, ..site.services[index].clone() }).collect();
     plan(
-        &Site { hosts: vec![site.hosts[host].clone()], services, topics: Vec::new(), coordination: None, paths: Default::default(), modes: None },
+        &Site {
+            hosts: vec![site.hosts[host].clone()],
+            services,
+            topics: Vec::new(),
+            coordination: None,
+            paths: Default::default(),
+            modes: None,
+        },
         facts,
     )
 }

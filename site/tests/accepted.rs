@@ -463,7 +463,10 @@ paths:
 ";
     let site = parse("site.yaml", text).unwrap_or_else(|error| panic!("{error}"));
     let ms = Duration::from_ms;
-    assert_eq!(site.services[0].promise, Promise::Stage { service: ServiceTime::Constant { time: ms(2) }, counted: None });
+    assert_eq!(
+        site.services[0].promise,
+        Promise::Stage { service: ServiceTime::Constant { time: ms(2) }, counted: None }
+    );
     let [link] = site.paths.links.as_slice() else { panic!("{:?}", site.paths.links) };
     assert_eq!((link.from.as_str(), link.to.as_str(), link.worst), ("edge-1", "edge-2", Duration::from_us(300)));
     let [braking, round] = site.paths.all.as_slice() else { panic!("{:?}", site.paths.all) };

@@ -41,7 +41,7 @@ pub use bootstrap::{Estimate, REPLICATES};
 pub use cause::{Cause, Circumstances};
 pub use certificate::{
     check_plan, check_site, read_plan, unchecked, unchecked_in, Broken, Checked, CheckedCore, CheckedEnsemble,
-    CheckedInterface, CheckedMode, CheckedService, CheckedTopic, NoPlan, OfSite, Unchecked,
+    CheckedInterface, CheckedMode, CheckedPath, CheckedService, CheckedTopic, NoPlan, OfSite, Unchecked,
 };
 pub use compare::{compare, compare_two};
 pub use comparison::{Comparison, NoiseFloor, Row, TwoWay};

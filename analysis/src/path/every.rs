@@ -170,7 +170,9 @@ impl Known<'_> {
             };
             sum += match step {
                 Step::At(visit) => line(std::slice::from_ref(visit))?,
-                Step::All(branches) => branches.iter().try_fold(0, |most: u128, b| Ok::<_, Error>(most.max(line(b)?)))?,
+                Step::All(branches) => {
+                    branches.iter().try_fold(0, |most: u128, b| Ok::<_, Error>(most.max(line(b)?)))?
+                }
             };
         }
         Ok(sum)
@@ -254,11 +256,8 @@ fn served(kind: &Stage, work: u128) -> Option<u128> {
         // Alone on its core a server on a fixed grid has its budget at one place of its period; beside others, somewhere.
         Stage::Share { share, company } => {
             let (period, budget) = (share.period, share.budget);
-            let supply = if company {
-                Resource::Periodic { period, budget }
-            } else {
-                Resource::Aligned { period, budget }
-            };
+            let supply =
+                if company { Resource::Periodic { period, budget } } else { Resource::Aligned { period, budget } };
             supply.inverse(work).map(|time| time.ns().into())
         }
         Stage::Bucket(Bucket { rate, depth }) => {

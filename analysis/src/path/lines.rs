@@ -188,8 +188,7 @@ impl Unfold<'_> {
                 continue;
             }
             let goal = way.clone().map_or(Goal::Join(false), Goal::Meet);
-            let (before, mut together) =
-                self.steps(&flows[other].before(stage), (other, self.enter(other)), &goal)?;
+            let (before, mut together) = self.steps(&flows[other].before(stage), (other, self.enter(other)), &goal)?;
             together.retain(|one| !with.contains(one));
             let hold = together.iter().filter_map(|one| flows[*one].at(stage)).map(|visit| visit.hold).min();
             others.push(Other { flows: together, before, hold: hold.unwrap_or(Duration::ZERO) });

@@ -5,6 +5,7 @@ use super::values::span;
 use clap::{Args, Subcommand};
 use giusto_measure::Resource;
 use giusto_model::Duration;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
@@ -23,6 +24,15 @@ pub(crate) enum Measure {
         after_help = "Example, with a Redis that runs (redis-server --port 7001 --save ''):\n  giusto measure response sites/walk.yaml cache --for 5s --out out/jobs.csv"
     )]
     Response(ResponseArgs),
+    /// Send what a path's source would, and tell how long it takes, and at which stages
+    ///
+    /// Lines go to the first stage, open loop, and come back from the last one, which connects to the address that is listened at.
+    /// A line is a number and a time in ns; each stage passes it on as one line, and may add a space and NAME:FROM-TO, when it came
+    /// and when it left. Judges the promise: exit code 0 kept, 5 missed, 6 cannot tell.
+    #[command(
+        after_help = "Example, while 'giusto run sites/path.yaml' runs:\n  giusto measure path sites/path.yaml braking --send 127.0.0.1:7101 --receive 127.0.0.1:7100 --for 60s"
+    )]
+    Path(MeasurePathArgs),
     /// Measure what processor time the caller really gets
     ///
     /// Spins at the present policy and priority and reads the clock: where two readings lie apart, there was no processor.
@@ -175,6 +185,29 @@ pub(crate) struct ResponseArgs {
     /// comma-separated values with a column arrival_ns or release_ns
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MeasurePathArgs {
+    #[command(flatten)]
+    pub(crate) site: SiteArg,
+    /// The path
+    pub(crate) path: String,
+    /// Where its first stage listens
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) send: SocketAddr,
+    /// Where to listen for its last stage
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) receive: SocketAddr,
+    /// How long to drive it
+    #[arg(long = "for", value_name = "TIME", default_value = "20s", value_parser = span)]
+    pub(crate) length: Duration,
+    /// Write the records to this file, for 'giusto verify'
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Seed of the times at which messages come
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,5 @@
 mod modes;
+mod paths;
 mod table;
 
 use crate::error::Error;
@@ -32,6 +33,9 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
         let points: Vec<String> = topic.promise.iter().map(Within::to_string).collect();
         return Ok(format!("topic {name} on {}: {}\n{}", topic.brokers.join(", "), points.join(", "), table(&rows)));
     }
+    if let Some(path) = plan.paths.iter().find(|path| path.name == name) {
+        return Ok(paths::explained(plan, path));
+    }
     if let Some(ensemble) = plan.coordination.as_ref().filter(|_| name == "coordination") {
         let rows: Vec<[String; 3]> = ensemble.reasons().iter().map(row).collect();
         let servers = ensemble.servers().len();
@@ -58,6 +62,7 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Error> {
     names.dedup(); // a VM has an entry a virtual CPU
     names.extend(plan.leftovers.iter().map(|s| s.name.as_str()));
     names.extend(plan.topics.iter().map(|topic| topic.name.as_str()));
+    names.extend(plan.paths.iter().map(|path| path.name.as_str()));
     names.extend(plan.coordination.iter().map(|_| "coordination"));
     names.extend(plan.network.iter().flat_map(|network| network.vifs.iter().map(|vif| vif.name.as_str())));
     names.extend(plan.network.first().map(|_| "network"));

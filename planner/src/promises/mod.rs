@@ -6,6 +6,7 @@ pub(crate) mod every_deadline;
 pub(crate) mod leftovers;
 mod method;
 pub(crate) mod percentiles;
+mod stage;
 pub(crate) mod supply;
 
 pub(crate) use method::{Asks, Method, Room};
@@ -18,6 +19,7 @@ pub(crate) fn of(promise: &Promise) -> &'static dyn Method {
         Promise::AsIfAlone => &as_if_alone::AsIfAlone,
         Promise::EveryDeadline { .. } => &every_deadline::EveryDeadline,
         Promise::Percentiles { .. } => &percentiles::Percentiles,
+        Promise::Stage { .. } => &stage::Stage,
         Promise::Supply(_) => &supply::Supply,
         Promise::Leftovers { .. } => &leftovers::Leftovers,
     }

@@ -154,7 +154,14 @@ fn site(hosts: usize, services: Vec<Service>) -> Site {
         network: None,
         unused: Unused::Leave,
     };
-    Site { hosts: (0..hosts).map(host).collect(), services, topics: Vec::new(), coordination: None, paths: Default::default(), modes: None }
+    Site {
+        hosts: (0..hosts).map(host).collect(),
+        services,
+        topics: Vec::new(),
+        coordination: None,
+        paths: Default::default(),
+        modes: None,
+    }
 }
 
 fn facts() -> Facts {

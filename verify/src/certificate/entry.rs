@@ -50,8 +50,8 @@ fn counted(entry: &ServicePlan) -> Result<Duration, Broken> {
         Certificate::EveryDeadline { budget, .. }
         | Certificate::Percentiles { budget, .. }
         | Certificate::Stage { budget, .. } => {
-            let jobs = !entry.tasks.is_empty()
-                || matches!(entry.promise, Promise::Percentiles { .. } | Promise::Stage { .. });
+            let jobs =
+                !entry.tasks.is_empty() || matches!(entry.promise, Promise::Percentiles { .. } | Promise::Stage { .. });
             let lost = server.budget.checked_sub(budget).filter(|_| !budget.is_zero() && jobs);
             let lost = lost.ok_or_else(|| Broken::new("a part of the budget to count on", budget, server.budget))?;
             match of(lost, server.period) == Some(share(entry.margin)) {

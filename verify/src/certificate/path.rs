@@ -115,7 +115,12 @@ fn links(path: &PathPlan) -> u128 {
     path.through.iter().filter_map(|stage| stage.link).map(|link| u128::from(link.ns())).sum()
 }
 
-fn in_time(promised: Duration, at: Duration, parts: impl Iterator<Item = Duration>, path: &PathPlan) -> Result<(), Broken> {
+fn in_time(
+    promised: Duration,
+    at: Duration,
+    parts: impl Iterator<Item = Duration>,
+    path: &PathPlan,
+) -> Result<(), Broken> {
     let sum = links(path) + parts.map(|part| u128::from(part.ns())).sum::<u128>();
     if sum > u128::from(at.ns()) {
         return Err(Broken::new("the time of all its stages and links", format!("{sum} ns"), at));

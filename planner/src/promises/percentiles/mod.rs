@@ -9,7 +9,7 @@ mod refusal;
 mod search;
 
 pub use refusal::{Miss, Missed};
-pub(crate) use search::Answers;
+pub(crate) use search::{periods, quantum, Answers};
 
 use crate::backend::{choose, deviation, most_of_a_core, Deviation, Limits, Wanted};
 use crate::facts::Facts;
@@ -25,7 +25,7 @@ use giusto_model::{
     Arrivals, Bandwidth, Certificate, Duration, Host, HostLatency, Interface, PredictedPercentile, Promise, Service,
     ServicePlan, ServiceTime, Within,
 };
-use search::{periods, quantum, question, wait, Asked, Chose, Found, ANSWER, QUANTUM};
+use search::{question, wait, Asked, Chose, Found, ANSWER, QUANTUM};
 
 /// The method of this promise.
 pub(crate) struct Percentiles;

@@ -1,6 +1,7 @@
 //! The search for the cheapest deferrable server that keeps percentiles.
 
 use crate::needs::Company;
+use crate::paths::PathAnswers;
 use giusto_analysis::response::{self, response, slo, Objective, Precision, Question, Verdict};
 use giusto_analysis::Error;
 use giusto_model::{Arrivals, Duration, Interface, PredictedPercentile, ServiceTime, Within};
@@ -27,7 +28,11 @@ const UNSURE: f64 = 0.2;
 
 /// What was found before: one and the same question is asked whenever a change of the site is tried.
 #[derive(Default)]
-pub(crate) struct Answers(RefCell<HashMap<Asked, Result<Found, Error>>>);
+pub(crate) struct Answers {
+    found: RefCell<HashMap<Asked, Result<Found, Error>>>,
+    /// Of paths.
+    pub(crate) paths: PathAnswers,
+}
 
 /// All that a search depends on.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -68,11 +73,11 @@ pub(super) struct Chose {
 
 impl Answers {
     pub(super) fn to(&self, asked: &Asked) -> Result<Found, Error> {
-        if let Some(known) = self.0.borrow().get(asked) {
+        if let Some(known) = self.found.borrow().get(asked) {
             return known.clone();
         }
         let found = search(asked);
-        self.0.borrow_mut().insert(asked.clone(), found.clone());
+        self.found.borrow_mut().insert(asked.clone(), found.clone());
         found
     }
 }
@@ -105,12 +110,12 @@ pub(super) fn wait(company: Company, period: Duration) -> Duration {
 }
 
 /// Multiples of it divide the period.
-pub(super) fn quantum(period: Duration) -> Duration {
+pub(crate) fn quantum(period: Duration) -> Duration {
     QUANTUM.max(Duration::from_ns(period.ns() / PARTS))
 }
 
 /// Ascending, all within the bounds.
-pub(super) fn periods(shortest: Duration, longest: Duration) -> impl Iterator<Item = Duration> {
+pub(crate) fn periods(shortest: Duration, longest: Duration) -> impl Iterator<Item = Duration> {
     let decades = (0..4).flat_map(|decade| PERIODS.map(|ms| Duration::from_ms(ms * 10u64.pow(decade))));
     std::iter::once(Duration::from_ms(5)).chain(decades).filter(move |p| (shortest..=longest).contains(p))
 }

@@ -103,7 +103,9 @@ fn allowed(
 ) -> Result<(), Broken> {
     let (budget, latency, whole_core) = match certificate {
         Certificate::EveryDeadline { budget, latency, rests_on, .. } => (budget, latency, Some(*rests_on)),
-        Certificate::Percentiles { budget, latency, .. } | Certificate::Stage { budget, latency } => (budget, latency, None),
+        Certificate::Percentiles { budget, latency, .. } | Certificate::Stage { budget, latency } => {
+            (budget, latency, None)
+        }
         // The one promises a share of what a whole core gives, the other what the server is.
         Certificate::AsIfAlone { .. } | Certificate::Supply => return Ok(()),
     };

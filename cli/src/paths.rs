@@ -1,0 +1,55 @@
+//! Paths in words and in JSON.
+
+use giusto_model::{Duration, Path, PathPlan, Percentile, Site};
+use serde_json::{json, Value};
+
+/// `path braking: camera, controller: p99 ≤ 22.1 ms proven (p99 ≤ 30 ms promised); 'giusto explain braking' tells the stages`
+pub(crate) fn planned(path: &PathPlan) -> String {
+    let through: Vec<&str> = path.through.iter().map(|stage| stage.service.as_str()).collect();
+    let points = |time: &dyn Fn(&giusto_model::PathPoint) -> Duration| {
+        let points = path.points.iter().map(|point| at_most(Some(point.percentile), time(point)));
+        points.collect::<Vec<_>>()
+    };
+    let (mut proven, mut promised) = (points(&|point| point.at), points(&|point| point.within));
+    if let Some(every) = &path.every {
+        proven.push(at_most(None, every.at));
+        promised.push(at_most(None, every.within));
+    }
+    format!(
+        "path {}: {}: {} proven ({} promised); 'giusto explain {}' tells the stages\n",
+        path.name,
+        through.join(", "),
+        proven.join(", "),
+        promised.join(", "),
+        path.name
+    )
+}
+
+fn at_most(percentile: Option<Percentile>, time: Duration) -> String {
+    let what = percentile.map_or("every message".to_string(), |percentile| percentile.to_string());
+    format!("{what} ≤ {time:.3}")
+}
+
+/// Links and paths of a site, a line each.
+pub(crate) fn of_site(site: &Site) -> Vec<String> {
+    let links =
+        site.paths.links.iter().map(|link| format!("link {} to {}: at most {}", link.from, link.to, link.worst));
+    links.chain(site.paths.all.iter().map(of_path)).collect()
+}
+
+fn of_path(path: &Path) -> String {
+    let points = path.points.iter().map(|point| at_most(Some(point.percentile), point.within));
+    let all: Vec<String> = points.chain(path.every.map(|every| at_most(None, every))).collect();
+    format!("path {}: {} through {}; {}", path.name, path.source, path.through.join(", "), all.join(", "))
+}
+
+/// The same for programs.
+pub(crate) fn links_json(site: &Site) -> Value {
+    let link = |link: &giusto_model::Link| json!({"from": link.from, "to": link.to, "worst_ns": link.worst});
+    site.paths.links.iter().map(link).collect()
+}
+
+pub(crate) fn paths_json(site: &Site) -> Value {
+    let path = |Path { name, source, through, points, every }: &Path| json!({"name": name, "source": source, "through": through, "promise": points, "every_ns": every});
+    site.paths.all.iter().map(path).collect()
+}

@@ -1,0 +1,229 @@
+//! Open-loop load on a path: lines are sent to its first stage when the plan says, and come back from its last one over another
+//! connection.
+//!
+//! A line is its number and when it was sent, in ns. A stage passes it on as one line; a stage that wants to be told apart adds a
+//! space and `NAME:FROM-TO`, when the line came and when it left, on the CLOCK_MONOTONIC of its own machine.
+
+use crate::client::connect;
+use crate::clock::now;
+use crate::schedule::{LoadPlan, Schedule};
+use crate::Error;
+use giusto_model::{Duration, Instant, JobRecord, Lateness};
+use rustix::event::{poll, PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+/// How long lines are waited for after the last one was sent, and the last stage to connect.
+const GRACE_NS: u64 = 5_000_000_000;
+const PROGRESS_NS: u64 = 100_000_000;
+/// Of the lines that are on their way, this much is kept unread at most.
+const LONGEST_LINE: usize = 64 * 1024;
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct PathReport {
+    /// One record per line due after the warm-up, in the order they were sent; CLOCK_MONOTONIC.
+    pub jobs: Vec<JobRecord>,
+    /// How many of them never came.
+    pub lost: u64,
+    /// How long they were at each stage that tells, in ns, by its name.
+    pub stages: BTreeMap<String, Vec<u64>>,
+}
+
+impl PathReport {
+    /// Whether the generator itself stalled; then the run is void. O(n log n).
+    pub fn lateness(&self) -> Lateness {
+        Lateness::of(&self.jobs)
+    }
+}
+
+/// Loads a path for `warm_up + run` and up to 5 s more: lines go where the load of `plan` goes, and come back to `receive`, where
+/// this listens. `on_progress` hears about ten times a second how much of that time has gone and says whether to go on.
+///
+/// # Errors
+/// A plan that makes no sense, a connection that is refused or closed, an address that is in use, a last stage that does not
+/// connect within 5 s of the first line that is due, something else than lines.
+pub fn drive_path(
+    plan: &LoadPlan,
+    receive: SocketAddr,
+    on_progress: &mut dyn FnMut(Duration) -> bool,
+) -> Result<PathReport, Error> {
+    let mut schedule = Schedule::new(plan)?;
+    let failed = |why| Error::Connection { address: receive, why };
+    let listener = TcpListener::bind(receive).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let address = plan.load.address();
+    let mut first = connect(address)?;
+    let _applied = plan.generator.apply()?;
+    let mut run = Run { jobs: Vec::new(), came: 0, stages: BTreeMap::new() };
+    let mut back: Option<(TcpStream, Vec<u8>)> = None;
+    let origin = now() + 5_000_000;
+    let mut next_progress = origin;
+    let mut end = None;
+    loop {
+        let round = now();
+        while let Some(due) = round.checked_sub(origin).and_then(|time| schedule.pop_due(time)) {
+            let line = run.release(due.job, origin + due.at);
+            first.write_all(line.as_bytes()).map_err(|why| Error::Connection { address, why })?;
+        }
+        if round >= next_progress {
+            if !on_progress(Duration::from_ns(round.saturating_sub(origin))) {
+                break;
+            }
+            next_progress = round + PROGRESS_NS;
+        }
+        if back.is_none() {
+            match listener.accept() {
+                Ok((stream, _)) => back = Some((stream, Vec::new())),
+                Err(why) if why.kind() == ErrorKind::WouldBlock => {}
+                Err(why) => return Err(failed(why)),
+            }
+            if back.is_none() && round > origin + GRACE_NS {
+                let why = std::io::Error::new(
+                    ErrorKind::TimedOut,
+                    "the last stage does not connect; expected it to send its lines here",
+                );
+                return Err(failed(why));
+            }
+        }
+        let wake = match schedule.next() {
+            Some(next) => origin + next,
+            None if run.came == run.jobs.len() => break,
+            None => *end.get_or_insert(round + GRACE_NS),
+        };
+        if end.is_some_and(|end| round >= end) {
+            break;
+        }
+        let waits_for: &dyn std::os::fd::AsFd = back.as_ref().map_or(&listener, |(stream, _)| stream);
+        if ready(&[waits_for], wake.min(next_progress))? {
+            if let Some((stream, unread)) = &mut back {
+                run.read(stream, unread).map_err(failed)?;
+            }
+        }
+    }
+    let lost = run.jobs.iter().filter(|job| job.finish.is_none()).count() as u64;
+    Ok(PathReport { jobs: run.jobs, lost, stages: run.stages })
+}
+
+/// Whether there is something to read before `until`.
+fn ready(streams: &[&dyn std::os::fd::AsFd], until: u64) -> Result<bool, Error> {
+    let left = until.saturating_sub(now());
+    let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as _ };
+    let mut polls: Vec<PollFd> =
+        streams.iter().map(|stream| PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)).collect();
+    match poll(&mut polls, Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(why) => Err(Error::System { what: "wait for lines".into(), why: why.into() }),
+    }
+}
+
+struct Run {
+    jobs: Vec<JobRecord>,
+    /// Of the recorded ones.
+    came: usize,
+    stages: BTreeMap<String, Vec<u64>>,
+}
+
+impl Run {
+    /// The line to send; the warm-up's has no number.
+    fn release(&mut self, job: Option<u64>, due: u64) -> String {
+        let at = now();
+        let Some(job) = job else { return format!("- {at}\n") };
+        let (due, release) = (Instant::from_ns(due), Instant::from_ns(at));
+        self.jobs.push(JobRecord { task: 0, job, due, release, finish: None });
+        format!("{} {at}\n", self.jobs.len() - 1)
+    }
+
+    fn read(&mut self, stream: &mut TcpStream, unread: &mut Vec<u8>) -> std::io::Result<()> {
+        let mut buffer = [0; 16 * 1024];
+        let count = stream.read(&mut buffer)?;
+        let at = now();
+        if count == 0 {
+            return Err(std::io::Error::new(ErrorKind::UnexpectedEof, "the last stage closed its connection"));
+        }
+        unread.extend_from_slice(&buffer[..count]);
+        while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = unread.drain(..=end).collect();
+            self.line(&String::from_utf8_lossy(&line), at);
+        }
+        match unread.len() > LONGEST_LINE {
+            true => Err(std::io::Error::new(
+                ErrorKind::InvalidData,
+                "a line of more than 64 KiB; expected those that were sent",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Lines that were not sent, or came before, are passed over.
+    fn line(&mut self, line: &str, at: u64) {
+        let mut words = line.split_whitespace();
+        let number: Option<usize> = words.next().and_then(|number| number.parse().ok());
+        let Some(job) = number.and_then(|number| self.jobs.get_mut(number)) else { return };
+        if job.finish.is_some() {
+            return;
+        }
+        job.finish = Some(Instant::from_ns(at));
+        self.came += 1;
+        for word in words.skip(1) {
+            let Some((name, times)) = word.rsplit_once(':') else { continue };
+            let times = times.split_once('-').and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+            if let Some((from, to)) = times {
+                let spent: u64 = u64::saturating_sub(to, from);
+                self.stages.entry(name.into()).or_default().push(spent);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Generator;
+    use giusto_model::{Arrivals, Load};
+    use std::io::{BufRead, BufReader};
+
+    /// A chain of two that pass lines on, the second of which holds each for 2 ms.
+    #[test]
+    fn lines_that_come_back_are_told_with_their_stages_and_those_that_do_not_are_lost() {
+        let stage = |name: &'static str, to: SocketAddr, hold: u64, drop: usize| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            std::thread::spawn(move || {
+                let (from, _) = listener.accept().unwrap();
+                let mut to = connect(to).unwrap();
+                for (nth, line) in BufReader::new(from).lines().map_while(Result::ok).enumerate() {
+                    let came = now();
+                    std::thread::sleep(std::time::Duration::from_millis(hold));
+                    if nth != drop {
+                        writeln!(to, "{line} {name}:{came}-{}", now()).unwrap();
+                    }
+                }
+            });
+            address
+        };
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let second = stage("second", free, 2, 7);
+        let load = Load::Echo { address: stage("first", second, 0, usize::MAX), value: 1 };
+        let plan = LoadPlan {
+            load: &load,
+            tasks: &[],
+            arrivals: Some(Arrivals { rate: "100/s".parse().unwrap(), batch: 1 }),
+            trace: &[],
+            warm_up: Duration::ZERO,
+            run: Duration::from_ms(500),
+            seed: 3,
+            generator: Generator::default(),
+        };
+        let report = drive_path(&plan, free, &mut |_| true).unwrap();
+        assert!(report.jobs.len() > 20 && report.lost == 1, "{report:?}");
+        assert!(report.jobs.iter().filter_map(JobRecord::response_ns).all(|response| response >= 2_000_000));
+        assert_eq!(report.stages.keys().collect::<Vec<_>>(), ["first", "second"]);
+        assert!(report.stages["second"].iter().all(|held| *held >= 2_000_000));
+        assert_eq!(report.stages["second"].len() + 1, report.jobs.len());
+    }
+}

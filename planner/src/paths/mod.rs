@@ -1,0 +1,13 @@
+//! Paths of a site: the servers of all stages of each, chosen together, so that it keeps its promise at the least bandwidth
+//! (docs/decisions/0052).
+//!
+//! The others find a place for them afterwards, like any that were promised a supply. As who else is on their cores is not known
+//! yet, each is counted on by the end of its period only.
+
+mod plan;
+mod refusal;
+mod search;
+
+pub(crate) use plan::{of_path, planned, Resolved};
+pub use refusal::{PathCause, PathRefusal};
+pub(crate) use search::PathAnswers;

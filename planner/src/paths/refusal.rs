@@ -1,0 +1,131 @@
+//! Why a path does not keep its promise, and what would.
+
+use crate::words::{share, time};
+use giusto_model::{Bandwidth, Duration, Percentile};
+use std::fmt;
+
+/// A path that does not keep its promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathRefusal {
+    /// Which path.
+    pub path: String,
+    /// Why not.
+    pub cause: PathCause,
+    /// What would keep it, as it would be written in the site; each by itself.
+    pub nearest: Vec<String>,
+}
+
+/// Why a path does not keep its promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathCause {
+    /// Several hosts, and the site does not say on which a stage is.
+    NoHost {
+        /// The service.
+        service: String,
+    },
+    /// Two stages one after the other on different hosts, and nothing between them.
+    NoLink {
+        /// From this host
+        from: String,
+        /// to this one.
+        to: String,
+    },
+    /// A service that other paths go through as well.
+    Shared {
+        /// The service.
+        service: String,
+        /// The other path.
+        other: String,
+    },
+    /// A stage that cannot serve all messages.
+    Overload {
+        /// The service.
+        service: String,
+        /// What its messages ask of a core.
+        load: Bandwidth,
+        /// What it can have of one.
+        most: Bandwidth,
+    },
+    /// Too late even with as much of a core for each stage as there is.
+    TooSlow {
+        /// What was promised; `None`: the longest time.
+        percentile: Option<Percentile>,
+        /// So long.
+        within: Duration,
+        /// What it takes at least.
+        least: Duration,
+        /// The service whose part of it is largest.
+        dear: String,
+        /// That part.
+        part: Duration,
+    },
+    /// The servers of its stages find no place on their hosts.
+    NoRoom {
+        /// The stage without a place, and what it needs of a core.
+        service: String,
+        /// Its bandwidth.
+        needs: Bandwidth,
+        /// Why it has none, in words.
+        why: String,
+    },
+    /// It cannot be computed.
+    Analysis(giusto_analysis::Error),
+}
+
+/// A promise of a path as the site writes it.
+pub(super) fn promise(percentile: Option<Percentile>, within: Duration) -> String {
+    let what = percentile.map_or("every".to_string(), |percentile| percentile.to_string());
+    format!("promise: {{{what}: {}}}", within.to_string().replace(' ', ""))
+}
+
+impl fmt::Display for PathCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathCause::NoHost { service } => {
+                write!(f, "its stage '{service}' may be on any of the hosts; the time over the links between them depends on which")
+            }
+            PathCause::NoLink { from, to } => {
+                write!(f, "it goes from {from} to {to}, and the site says nothing of the time that this takes")
+            }
+            PathCause::Shared { service, other } => {
+                write!(
+                    f,
+                    "its stage '{service}' is one of path '{other}' as well, and what early messages of the one may do to the other \
+                     is not planned yet"
+                )
+            }
+            PathCause::Overload { service, load, most } => write!(
+                f,
+                "the messages of its stage '{service}' ask for {} of a core, and it can have {} at most",
+                share(*load),
+                share(*most)
+            ),
+            PathCause::TooSlow { percentile, within, least, dear, part } => {
+                match percentile {
+                    Some(percentile) => write!(f, "{percentile} ≤ {within} is not kept")?,
+                    None => write!(f, "every message within {within} is not kept")?,
+                }
+                write!(
+                    f,
+                    ", with as much of a core for each stage as there is: it takes {}, {} of it at '{dear}'",
+                    time(*least),
+                    time(*part)
+                )
+            }
+            PathCause::NoRoom { service, needs, why } => {
+                write!(f, "its stage '{service}' needs {} of a core, and has no place: {why}", share(*needs))
+            }
+            PathCause::Analysis(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+impl fmt::Display for PathRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "path '{}': {}", self.path, self.cause)?;
+        match self.nearest.is_empty() {
+            true => Ok(()),
+            false => write!(f, "; it would fit with {}", self.nearest.join(", or with ")),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The cheapest servers of all stages of a path.
+//!
+//! Servers that ask for the same multiple of their messages' work, for each period; of the cheapest of those, stage by stage
+//! another period, and pair by pair some of the one's budget for less of the other's, as long as that is cheaper.
+
+use crate::promises::percentiles::{periods, quantum};
+use giusto_analysis::path::{every, within, Arrival, Flow, Net, Source, Stage, Visit};
+use giusto_analysis::response::{Server, Share};
+use giusto_analysis::Error;
+use giusto_model::{
+    Bandwidth, Bucket, Duration, Interface, PathEvery, PathPart, PathPoint, PathSource, Percentile, Rate, ServiceTime,
+    Tokens, Within,
+};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// What was found before: one and the same question is asked whenever a change of the site is tried.
+#[derive(Default)]
+pub(crate) struct PathAnswers(RefCell<HashMap<Asked, Result<Found, Error>>>);
+
+/// All that a search depends on.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Asked {
+    pub(super) source: PathSource,
+    pub(super) stages: Vec<Ask>,
+    /// Over all links.
+    pub(super) links: Duration,
+    pub(super) points: Vec<Within>,
+    pub(super) every: Option<Duration>,
+}
+
+/// A stage, and what its backend can do.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Ask {
+    pub(super) service: ServiceTime,
+    pub(super) loss: Duration,
+    pub(super) latency: Duration,
+    pub(super) shortest: Duration,
+    pub(super) longest: Duration,
+    pub(super) least: Duration,
+    pub(super) most: Bandwidth,
+}
+
+/// What a search found.
+#[derive(Clone)]
+pub(super) enum Found {
+    /// What is counted on at each stage, and what proves the promise.
+    Servers(Vec<Interface>, Vec<PathPoint>, Option<PathEvery>),
+    /// This stage cannot serve all messages, which ask for so much of a core.
+    Overload(usize, Bandwidth),
+    /// With as much of a core as there is it takes so long, so much of it at this stage; of a percentile, or in all cases.
+    TooSlow { percentile: Option<Percentile>, within: Duration, least: Duration, dear: usize, part: Duration },
+}
+
+/// More than the load of each stage is counted on: nearer to it a rate that is a little higher than the site says would make
+/// the queue grow for ever.
+const LEAST_OF_LOAD: f64 = 1.05;
+/// Of the messages that may be late, what is left for the numbers of a certificate that are rounded.
+const ROUNDED: f64 = 0.99;
+/// Times that the multiple of the load is halved.
+const HALVINGS: usize = 7;
+/// Times round.
+const ROUNDS: usize = 3;
+const BILLION: f64 = 1e9;
+
+impl PathAnswers {
+    pub(super) fn to(&self, asked: &Asked) -> Result<Found, Error> {
+        if let Some(known) = self.0.borrow().get(asked) {
+            return known.clone();
+        }
+        let found = Search { asked }.found();
+        self.0.borrow_mut().insert(asked.clone(), found.clone());
+        found
+    }
+}
+
+struct Search<'a> {
+    asked: &'a Asked,
+}
+
+impl Ask {
+    fn mean(&self) -> f64 {
+        self.service.bound().iter().map(|(time, p)| time.ns() as f64 * p).sum()
+    }
+
+    /// Most of a budget that can be counted on.
+    fn whole(&self, period: Duration) -> u64 {
+        let most = u128::from(period.ns()) * u128::from(self.most.numer()) / u128::from(self.most.denom());
+        let step = quantum(period).ns();
+        u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(self.loss.ns()) / step * step
+    }
+
+    /// What is reserved for what is counted on.
+    pub(super) fn cost(&self, one: Interface) -> f64 {
+        (one.budget.ns() + self.loss.ns()).max(self.least.ns()) as f64 / one.period.ns() as f64
+    }
+
+    fn periods(&self, promised: Duration) -> Vec<Duration> {
+        periods(self.shortest, self.longest.min(promised.max(self.shortest))).collect()
+    }
+}
+
+impl Search<'_> {
+    fn found(&self) -> Result<Found, Error> {
+        let often = self.rate();
+        let loads: Vec<f64> = self.asked.stages.iter().map(|stage| often * stage.mean()).collect();
+        for (nth, (stage, load)) in self.asked.stages.iter().zip(&loads).enumerate() {
+            let most = |period: &Duration| stage.whole(*period) as f64 / period.ns() as f64;
+            let most = stage.periods(self.latest()).iter().map(most).fold(0.0, f64::max);
+            if load * LEAST_OF_LOAD >= most {
+                let load = Bandwidth::new((load * 1e6).ceil() as u64, 1_000_000).unwrap_or(Bandwidth::ONE);
+                return Ok(Found::Overload(nth, load));
+            }
+        }
+        let mut best: Option<Vec<Interface>> = None;
+        let mut whole: Option<Vec<Interface>> = None;
+        for period in self.asked.stages[0].periods(self.latest()).into_iter().rev() {
+            let largest = self.scaled(period, &loads, f64::INFINITY);
+            if !self.kept(&largest)? {
+                whole = whole.or(Some(largest));
+                continue;
+            }
+            let (mut low, mut high) = (LEAST_OF_LOAD, 1.0 / loads.iter().copied().fold(1.0, f64::min));
+            for _ in 0..HALVINGS {
+                let middle = (low * high).sqrt();
+                *(if self.kept(&self.scaled(period, &loads, middle))? { &mut high } else { &mut low }) = middle;
+            }
+            let found = self.scaled(period, &loads, high);
+            if self.kept(&found)? && best.as_ref().is_none_or(|best| self.cost(&found) < self.cost(best)) {
+                best = Some(found);
+            }
+        }
+        let Some(mut best) = best else { return self.too_slow(&whole.unwrap_or_default()) };
+        for _ in 0..ROUNDS {
+            let before = self.cost(&best);
+            self.periods(&mut best, &loads)?;
+            self.pairs(&mut best, &loads)?;
+            if self.cost(&best) >= before * 0.999 {
+                break;
+            }
+        }
+        let points = self.points(&best)?;
+        Ok(Found::Servers(best.clone(), points, self.every(&best)?))
+    }
+
+    fn latest(&self) -> Duration {
+        let points = self.asked.points.iter().map(|point| point.within);
+        points.chain(self.asked.every).max().unwrap_or(Duration::ZERO)
+    }
+
+    fn rate(&self) -> f64 {
+        match self.asked.source {
+            PathSource::Poisson(rate) => rate.per_ns(),
+            PathSource::Periodic { period, burst, .. } => f64::from(burst) / period.ns() as f64,
+        }
+    }
+
+    fn cost(&self, servers: &[Interface]) -> f64 {
+        self.asked.stages.iter().zip(servers).map(|(stage, one)| stage.cost(*one)).sum()
+    }
+
+    /// Budgets of so many times what the messages ask for, but of no more than there is.
+    fn scaled(&self, period: Duration, loads: &[f64], scale: f64) -> Vec<Interface> {
+        let one = |(stage, load): (&Ask, &f64)| {
+            let step = quantum(period).ns();
+            let wanted = ((load * scale * period.ns() as f64 / step as f64).ceil() as u64).saturating_mul(step);
+            Interface { budget: Duration::from_ns(wanted.min(stage.whole(period)).max(step)), period }
+        };
+        self.asked.stages.iter().zip(loads).map(one).collect()
+    }
+
+    /// Another period for one stage after the other.
+    fn periods(&self, best: &mut Vec<Interface>, loads: &[f64]) -> Result<(), Error> {
+        for (nth, stage) in self.asked.stages.iter().enumerate() {
+            let all = stage.periods(self.latest());
+            let Some(now) = all.iter().position(|period| *period == best[nth].period) else { continue };
+            for next in [now.checked_sub(1), Some(now + 1)].into_iter().flatten().filter(|next| *next < all.len()) {
+                let mut other = best.clone();
+                other[nth].period = all[next];
+                if let Some(found) = self.least(other, nth, self.cost(best), loads[nth])? {
+                    *best = found;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Less of one budget, and as little more of another as that takes.
+    fn pairs(&self, best: &mut Vec<Interface>, loads: &[f64]) -> Result<(), Error> {
+        for less in 0..best.len() {
+            for more in (0..best.len()).filter(|more| *more != less) {
+                let step = quantum(best[less].period).ns();
+                let free = best[less].budget.ns() as f64 - loads[less] * LEAST_OF_LOAD * best[less].period.ns() as f64;
+                let by = ((0.25 * free / step as f64) as u64).max(1) * step;
+                if (by as f64) >= free {
+                    continue;
+                }
+                let mut other = best.clone();
+                other[less].budget = Duration::from_ns(best[less].budget.ns() - by);
+                if let Some(found) = self.least(other, more, self.cost(best), loads[more])? {
+                    *best = found;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same with the least budget of stage `nth` that keeps the promise, if all of it costs less than `cost`.
+    fn least(
+        &self,
+        mut servers: Vec<Interface>,
+        nth: usize,
+        cost: f64,
+        load: f64,
+    ) -> Result<Option<Vec<Interface>>, Error> {
+        let (period, stage) = (servers[nth].period, &self.asked.stages[nth]);
+        let step = quantum(period).ns();
+        servers[nth].budget = Duration::ZERO;
+        let rest: f64 = cost - self.cost(&servers) + stage.cost(servers[nth]);
+        let most = (rest * period.ns() as f64) as u64;
+        let most = most.saturating_sub(stage.loss.ns()).min(stage.whole(period)) / step;
+        let mut low = (LEAST_OF_LOAD * load * period.ns() as f64 / step as f64) as u64;
+        let mut high = most;
+        if high <= low {
+            return Ok(None);
+        }
+        let with = |servers: &mut Vec<Interface>, count: u64| servers[nth].budget = Duration::from_ns(count * step);
+        with(&mut servers, high);
+        if self.cost(&servers) >= cost || !self.kept(&servers)? {
+            return Ok(None);
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            with(&mut servers, middle);
+            *(if self.kept(&servers)? { &mut high } else { &mut low }) = middle;
+        }
+        with(&mut servers, high);
+        Ok(Some(servers))
+    }
+
+    fn net(&self, servers: &[Interface]) -> Result<Net, Error> {
+        let share = |one: &Interface| Stage::Share {
+            share: Share { server: Server::Deferrable, budget: one.budget, period: one.period },
+            company: true,
+        };
+        let source = match self.asked.source {
+            PathSource::Poisson(rate) => Source::Poisson(rate),
+            PathSource::Periodic { period, jitter, burst: 1 } => {
+                Source::Curve(Arrival::periodic(period, jitter, Duration::ZERO)?)
+            }
+            PathSource::Periodic { period, jitter, burst } => {
+                // Within the jitter more may come: as many as in that time on average, rounded up.
+                let more = (u128::from(jitter.ns()) * u128::from(burst)).div_ceil(u128::from(period.ns()));
+                let depth = u64::from(burst).saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
+                let rate = Rate::of(burst.into(), period).ok_or(Error::Range)?;
+                Source::Curve(Arrival::bucket(Bucket { rate, depth: Tokens::whole(depth) })?)
+            }
+        };
+        let visit = |(stage, ask): (usize, &Ask)| Visit { stage, service: ask.service.bound(), hold: Duration::ZERO };
+        let visits = self.asked.stages.iter().enumerate().map(visit).collect();
+        Ok(Net { stages: servers.iter().map(share).collect(), flows: vec![Flow::line(source, visits)] })
+    }
+
+    /// Links, and what comes late at each stage.
+    fn apart(&self) -> Duration {
+        let late = self.asked.stages.iter().map(|stage| stage.latency);
+        late.fold(self.asked.links, |sum, one| sum.checked_add(one).unwrap_or(Duration::from_ns(u64::MAX)))
+    }
+
+    fn kept(&self, servers: &[Interface]) -> Result<bool, Error> {
+        for point in &self.asked.points {
+            if self.time(servers, point.percentile)?.is_none_or(|(time, _)| time > point.within) {
+                return Ok(false);
+            }
+        }
+        match (self.asked.every, self.every(servers)?) {
+            (Some(promised), found) => Ok(found.is_some_and(|found| found.at <= promised)),
+            (None, _) => Ok(true),
+        }
+    }
+
+    /// What all but as many as may be late take, and stage by stage; `None` where a queue would grow without end.
+    fn time(&self, servers: &[Interface], percentile: Percentile) -> Result<Option<(Duration, Vec<PathPart>)>, Error> {
+        let beyond = f64::from(Percentile::EVERY.thousandths() - percentile.thousandths()) / 1e5;
+        let found = match within(&self.net(servers)?, 0, beyond * ROUNDED) {
+            Err(Error::Unstable { .. } | Error::Path(_) | Error::Budget { .. }) => return Ok(None),
+            found => found?,
+        };
+        let part = |(part, ask): (&giusto_analysis::path::Part, &Ask)| {
+            Some(PathPart {
+                within: part.within.checked_add(ask.latency)?,
+                // Up, as then less is asked of the stage; the next one's rate is counted a little higher.
+                growth_ppb: part.x.map_or(0, |x| (x * BILLION).ceil() as u32),
+                beyond_ppb: (part.term * BILLION).ceil() as u32,
+            })
+        };
+        let parts: Option<Vec<PathPart>> = found.parts.iter().zip(&self.asked.stages).map(part).collect();
+        let parts = parts.ok_or(Error::Range)?;
+        let sum = parts.iter().try_fold(self.asked.links, |sum, part| sum.checked_add(part.within));
+        Ok(Some((sum.ok_or(Error::Range)?, parts)))
+    }
+
+    fn points(&self, servers: &[Interface]) -> Result<Vec<PathPoint>, Error> {
+        let point = |&Within { percentile, within }: &Within| {
+            let (at, parts) = self.time(servers, percentile)?.ok_or(Error::Range)?;
+            Ok(PathPoint { percentile, within, at, parts })
+        };
+        self.asked.points.iter().map(point).collect()
+    }
+
+    /// The longest time, where that is promised; `None` where it is not, or a queue would grow without end.
+    fn every(&self, servers: &[Interface]) -> Result<Option<PathEvery>, Error> {
+        let Some(promised) = self.asked.every else { return Ok(None) };
+        let found = match every(&self.net(servers)?, 0) {
+            Err(Error::Path(_)) => return Ok(None),
+            found => found?,
+        };
+        let at = found.within.checked_add(self.apart()).ok_or(Error::Range)?;
+        let late = |(late, ask): (&giusto_analysis::path::Late, &Ask)| late.delay.checked_add(ask.latency);
+        let parts: Option<Vec<Duration>> = found.stages.iter().zip(&self.asked.stages).map(late).collect();
+        Ok(Some(PathEvery { within: promised, at, parts: parts.ok_or(Error::Range)? }))
+    }
+
+    /// What is too long with these, which are the largest there are.
+    fn too_slow(&self, servers: &[Interface]) -> Result<Found, Error> {
+        let mut found = None;
+        for point in &self.asked.points {
+            let Some((least, parts)) = self.time(servers, point.percentile)? else { continue };
+            if least > point.within {
+                let parts = parts.iter().map(|part| part.within).collect();
+                found = Some((Some(point.percentile), point.within, least, parts));
+            }
+        }
+        if let (Some(within), Some(one)) = (self.asked.every, self.every(servers)?) {
+            found = Some((None, within, one.at, one.parts));
+        }
+        let (percentile, within, least, parts): (_, _, _, Vec<Duration>) = found.ok_or(Error::Range)?;
+        let (dear, part) = (0..).zip(parts).max_by_key(|(_, part)| *part).ok_or(Error::Range)?;
+        Ok(Found::TooSlow { percentile, within, least, dear, part })
+    }
+}

@@ -1,0 +1,79 @@
+//! `giusto-relay NAME LISTEN TIME NEXT`: a synthetic stage of a path. It takes TIME of its processor for each line that comes to
+//! LISTEN, and passes the line on to NEXT, with when it came and when it left, as `giusto measure path` reads it.
+//!
+//! Lines are served one after the other, first come, first served, whichever connection they come over; NEXT is connected to when
+//! the first line comes, and again after it was lost.
+
+use giusto_model::Duration;
+use rustix::time::{clock_gettime, ClockId};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::ExitCode;
+use std::sync::mpsc::{channel, Receiver, Sender};
+
+const USAGE: &str = "expected a name, an address to listen at, a time and an address to send to, such as \
+                     giusto-relay camera 127.0.0.1:7101 1ms 127.0.0.1:7102";
+
+fn ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Lines of one connection, each with when it came.
+fn read(stream: TcpStream, lines: Sender<(String, u64)>) {
+    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        if lines.send((line, ns(ClockId::Monotonic))).is_err() {
+            return;
+        }
+    }
+}
+
+fn serve(name: &str, time: u64, next: SocketAddr, lines: &Receiver<(String, u64)>) {
+    let mut to: Option<TcpStream> = None;
+    for (line, came) in lines {
+        let done = ns(ClockId::ThreadCPUTime) + time;
+        while ns(ClockId::ThreadCPUTime) < done {}
+        if to.is_none() {
+            to = TcpStream::connect(next).ok();
+            if let Some(stream) = &to {
+                // Without it is only slower.
+                let _ = stream.set_nodelay(true);
+            }
+        }
+        let text = format!("{line} {name}:{came}-{}\n", ns(ClockId::Monotonic));
+        if to.as_mut().is_none_or(|to| to.write_all(text.as_bytes()).is_err()) {
+            to = None; // this line is lost
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let parsed = match &words[..] {
+        [name, listen, time, next] => {
+            let time: Option<Duration> = time.parse().ok();
+            time.and_then(|time| Some((name, listen.parse::<SocketAddr>().ok()?, time.ns(), next.parse().ok()?)))
+        }
+        _ => None,
+    };
+    let Some((name, listen, time, next)) = parsed else {
+        eprintln!("giusto-relay: {USAGE}");
+        return ExitCode::from(2);
+    };
+    let listener = match TcpListener::bind(listen) {
+        Ok(listener) => listener,
+        Err(why) => {
+            eprintln!("giusto-relay: cannot listen at {listen}: {why}");
+            return ExitCode::from(3);
+        }
+    };
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let lines = send.clone();
+            std::thread::spawn(move || read(stream, lines));
+        }
+    });
+    serve(name, time, next, &lines);
+    ExitCode::SUCCESS
+}
