@@ -178,7 +178,15 @@ fn random(rng: &mut StdRng, seen: &mut BTreeMap<&'static str, u32>) -> Net {
                     *seen.entry(if whole { "whole core" } else { "share" }).or_default() += 1;
                     *seen.entry(if company { "in company" } else { "alone" }).or_default() += 1;
                     let band = ["load to 30 %", "load to 60 %", "load to 80 %", "load to 95 %"];
-                    let of = if load < 0.3 { 0 } else if load < 0.6 { 1 } else if load < 0.8 { 2 } else { 3 };
+                    let of = if load < 0.3 {
+                        0
+                    } else if load < 0.6 {
+                        1
+                    } else if load < 0.8 {
+                        2
+                    } else {
+                        3
+                    };
                     *seen.entry(band[of]).or_default() += 1;
                 }
                 one
@@ -248,9 +256,26 @@ fn no_path_is_above_its_bound() {
     println!("computed in {computed:.1} s");
     println!("{seen:?}\nrefused: {refused:?}");
     let wanted = [
-        "constant", "exponential", "histogram", "share", "whole core", "in company", "bucket", "bounded", "fresh",
-        "from elsewhere", "goes on", "together from the first", "fork", "fork at the end", "join", "held",
-        "load to 30 %", "load to 60 %", "load to 80 %", "load to 95 %",
+        "constant",
+        "exponential",
+        "histogram",
+        "share",
+        "whole core",
+        "in company",
+        "bucket",
+        "bounded",
+        "fresh",
+        "from elsewhere",
+        "goes on",
+        "together from the first",
+        "fork",
+        "fork at the end",
+        "join",
+        "held",
+        "load to 30 %",
+        "load to 60 %",
+        "load to 80 %",
+        "load to 95 %",
     ];
     for case in wanted {
         assert!(seen.get(case).is_some_and(|count| *count >= 3), "{case} hardly occurs: {seen:?}");

@@ -15,6 +15,8 @@ mod first;
 mod measure;
 #[path = "args/modes.rs"]
 mod modes;
+#[path = "args/path.rs"]
+mod path;
 #[path = "args/random.rs"]
 mod random;
 #[path = "args/record.rs"]
@@ -36,6 +38,7 @@ pub(crate) use measure::{
     ProfilesArg, ResponseArgs, SupplyArgs, PROFILES,
 };
 pub(crate) use modes::{AgentArgs, ModeArgs};
+pub(crate) use path::PathArgs;
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 pub(crate) use record::RecordArgs;
 use site::SiteArg;
@@ -492,6 +495,21 @@ pub(crate) enum Analyze {
         after_help = "Example:\n  giusto analyze slo --rate 0.4/ms --service 1ms --objective p90=3ms --period 2ms --period 4ms"
     )]
     Slo(SloArgs),
+    /// From the first arrival to the last departure of a path over several stages: a percentile, or every message
+    ///
+    /// For messages that come at random (--rate) the time that all but so many of them take at most, whatever the stages do to each
+    /// other: a theorem of our own (docs/decisions/0052-paths.md). For those that keep to an arrival curve (--period, or --rate with
+    /// --burst) the time that none exceeds, by network calculus.
+    #[command(
+        after_help = concat!(
+            "Examples:\n",
+            "  giusto analyze path --rate 50/s --stage 4ms/10ms:5ms --stage bound:300us --stage bucket:60/s*4 ",
+            "--stage periodic:2ms/5ms:3ms*75%,8ms --percentile 99\n",
+            "  giusto analyze path --rate 50/s --stage core:5ms --stage 4ms/10ms:4ms --also 2=10/s:8ms --at 60ms\n",
+            "  giusto analyze path --period 20ms --jitter 2ms --stage 4ms/10ms:5ms --stage bound:300us --stage 2ms/5ms:3ms"
+        )
+    )]
+    Path(PathArgs),
     /// Percentiles over bandwidths and periods, as table, CSV and drawing [LiH21, Figs 4.10 and 4.11]
     #[command(
         after_help = "Example:\n  giusto analyze map --rate 0.4/ms --service 1ms --percentile 90 --csv out/map.csv --plot out/map.svg"

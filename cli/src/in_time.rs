@@ -54,6 +54,7 @@ fn calculate(what: &Analyze, most: Option<Duration>) -> Result<ExitCode, Failure
         Analyze::Criticality(args) => crate::criticality::criticality(args),
         Analyze::Plane(args) => crate::plane::plane(args),
         Analyze::Response(args) => crate::response::response(args, most),
+        Analyze::Path(args) => crate::path::path(args),
         Analyze::Slo(args) => crate::response::slo(args),
         Analyze::Map(args) => crate::map::map(args),
         Analyze::Bucket(args) => crate::bucket::bucket(args),
@@ -78,6 +79,9 @@ fn doing(what: &Analyze) -> (&'static str, &'static str) {
         }
         Analyze::Response(_) => {
             ("solving the queue in finer and finer slots", "times with a longer common divisor, or --slots N")
+        }
+        Analyze::Path(_) => {
+            ("looking for the best part of the time for each stage", "fewer stages, or service times of fewer values")
         }
         Analyze::Slo(_) => ("looking for the least budget of each period", "one --period, or a coarser --quantum"),
         Analyze::Map(_) => ("solving the queue for each share", "fewer --steps, or shorter periods"),

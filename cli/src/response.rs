@@ -247,7 +247,7 @@ pub(crate) fn slo(args: &SloArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The shares of those that have none written: what is left, evenly.
-fn shares<T: Copy>(values: &[(T, Option<Bandwidth>)]) -> Vec<(T, f64)> {
+pub(crate) fn shares<T: Copy>(values: &[(T, Option<Bandwidth>)]) -> Vec<(T, f64)> {
     let written: f64 = values.iter().filter_map(|(_, share)| *share).map(Bandwidth::as_f64).sum();
     let open = values.iter().filter(|(_, share)| share.is_none()).count();
     let rest = (1.0 - written) / open.max(1) as f64;
