@@ -10,9 +10,11 @@ mod lines;
 mod net;
 mod optimum;
 mod percentile;
+mod servers;
 
 pub use curve::Arrival;
 pub use error::PathError;
 pub use every::{every, Every, Late};
 pub use net::{Flow, Net, Source, Stage, Step, Visit};
 pub use percentile::{bound, within, Bound, Part};
+pub use servers::{cheapest, Promise, Servers};
