@@ -160,6 +160,19 @@ def buckets(folder):
         yield "trace", output("analyze", "trace", trace, *more, "--json")
 
 
+def paths():
+    """Percentiles and times of a path with stages of each kind, and every message; that of the golden."""
+    stages = ["--stage", "4ms/10ms:5ms", "--stage", "bound:300us", "--stage", "bucket:60/s*4",
+              "--stage", "periodic:2ms/5ms:3ms*75%,8ms", "--stage", "company:2ms/4ms:1ms", "--stage", "core:5ms"]
+    yield "path", output("analyze", "path", "--rate", "30/s", *stages, "--percentile", "90", "--at", "1s", "--also", "6=9/s:1ms", "--json")
+    yield "path", output("analyze", "path", "--rate", "30/s", "--burst", 3, *stages, "--json")
+    golden = json.loads((ROOT / "formats/goldens/path.json").read_text())
+    yield "path", golden
+    found = output("analyze", "path", "--period", "20ms", "--jitter", "5ms", "--distance", "1ms", *stages[:4], *stages[-2:], "--json")
+    if found != golden:
+        sys.exit(f"not the golden's: {found}, expected {golden}")
+
+
 def certificates(folder):
     """Plans that keep their promises, and one that lost a fifth of a budget."""
     for site in ("walk", "supply", "flight", "two-hosts", "ensemble", "etcd", "messages", "packets"):
@@ -254,6 +267,7 @@ def documents(folder):
     yield from compositional(folder)
     yield from certificates(folder)
     yield from buckets(folder)
+    yield from paths()
     yield from criticality(folder)
     yield from ensembles()
     yield from topics()

@@ -23,6 +23,12 @@ pub enum PathError {
         /// Which, from 1.
         flow: usize,
     },
+    /// A damper on the way of a flow with an arrival curve.
+    #[error("flow {flow} is held at a damper, which is for messages that come at random; expected none beside arrival curves")]
+    Held {
+        /// Which, from 1.
+        flow: usize,
+    },
     /// An arrival curve that makes no sense.
     #[error("messages {0}; expected more than none in more than no time")]
     Arrival(&'static str),

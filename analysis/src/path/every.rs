@@ -12,7 +12,7 @@
 
 use super::curve::Arrival;
 use super::error::PathError;
-use super::net::{Net, Source, Stage, Step, Visit};
+use super::net::{Flow, Net, Source, Stage, Step, Visit};
 use crate::interface::Resource;
 use crate::Error;
 use giusto_model::{Bucket, Duration};
@@ -56,6 +56,10 @@ pub fn every(net: &Net, flow: usize) -> Result<Every, Error> {
             Source::Poisson(_) => Err(PathError::NoCurve { flow: number + 1 }),
         })
         .collect::<Result<_, _>>()?;
+    let held = |flow: &Flow| flow.visits().any(|visit| !visit.hold.is_zero());
+    if let Some(flow) = net.flows.iter().position(held) {
+        return Err(PathError::Held { flow: flow + 1 }.into());
+    }
     let mut known = Known { net, at: Vec::new(), delays: vec![None; net.stages.len()] };
     // Stages in an order in which all flows go forward, so that what comes to each is known.
     for stage in net.order()? {

@@ -38,7 +38,7 @@ pub(super) struct Queue {
     pub(super) others: Vec<Other>,
     /// One message is followed, not only all that are before some time.
     pub(super) once: bool,
-    /// There is no stage after it.
+    /// No stage after it has a queue.
     pub(super) last: bool,
     /// How old messages are at least that come to it.
     pub(super) hold: Duration,
@@ -194,11 +194,16 @@ impl Unfold<'_> {
             others.push(Other { flows: together, before, hold: hold.unwrap_or(Duration::ZERO) });
         }
         let (once, last) = match goal {
-            Goal::End => (true, rest.is_empty()),
+            // Bounded stages need nothing of what comes to them.
+            Goal::End => (true, rest.iter().all(|step| self.is_bounded(step))),
             Goal::Join(once) => (*once, false),
             Goal::Meet(_) => (false, false),
         };
         Ok(Node::Queue(Queue { term, stage, flow, with: with.to_vec(), on, fresh, others, once, last, hold }))
+    }
+
+    fn is_bounded(&self, step: &Step) -> bool {
+        matches!(step, Step::At(visit) if matches!(self.net.stages[visit.stage], Stage::Bounded(_)))
     }
 
     /// Whether the path goes through these stages, one right after the other.
