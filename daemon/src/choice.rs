@@ -21,7 +21,7 @@ pub(crate) struct Seen {
 
 /// Whether it may depend on what the service does.
 pub(crate) fn is_open(asked: Option<&Observe>, promise: Option<&Promise>) -> bool {
-    asked.is_none() && !matches!(promise, Some(Promise::EveryDeadline { .. }))
+    asked.is_none() && !matches!(promise, Some(Promise::EveryDeadline { .. } | Promise::Stage { .. }))
 }
 
 /// Chooses; `asked` is what the site says, and without a promise it gets what is left.
@@ -32,6 +32,7 @@ pub(crate) fn choose(asked: Option<&Observe>, promise: Option<&Promise>, seen: &
     }
     match (promise, seen) {
         (Some(Promise::EveryDeadline { .. }), _) => chosen(ObservedBy::WakeUps, "its tasks have deadlines"),
+        (Some(Promise::Stage { .. }), _) => chosen(ObservedBy::WakeUps, "it passes on what its paths send it"),
         (_, Seen { listens: Some(address), .. }) => chosen(ObservedBy::Requests, &format!("it listens on {address}")),
         (_, Seen { is_asked: true, .. }) => chosen(ObservedBy::Requests, "it answers requests"),
         (Some(Promise::AsIfAlone | Promise::Percentiles { .. }), _) => {
@@ -47,12 +48,14 @@ pub(crate) fn choose(asked: Option<&Observe>, promise: Option<&Promise>, seen: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use giusto_model::GuestScheduler;
+    use giusto_model::{Duration, GuestScheduler, ServiceTime};
 
     #[test]
     fn the_site_goes_before_the_promise_and_that_before_what_is_seen() {
         let every = Promise::EveryDeadline { scheduler: GuestScheduler::Any, vcpus: 1, placed: vec![] };
         let supply = Promise::Supply(vec!["3ms/10ms".parse().unwrap()]);
+        let service = ServiceTime::Constant { time: Duration::from_ms(1) };
+        let stage = Promise::Stage { service, counted: None };
         let [idle, asked] = [false, true].map(|is_asked| Seen { listens: None, is_asked });
         let listens = Seen { listens: Some("127.0.0.1:7001".into()), is_asked: false };
         for (site, promise, seen, by) in [
@@ -61,6 +64,7 @@ mod tests {
             (None, Some(&every), &listens, ObservedBy::WakeUps),
             (None, None, &asked, ObservedBy::Requests),
             (None, None, &idle, ObservedBy::None),
+            (None, Some(&stage), &listens, ObservedBy::WakeUps),
             (None, Some(&Promise::AsIfAlone), &listens, ObservedBy::Requests),
             (None, Some(&Promise::AsIfAlone), &idle, ObservedBy::WakeUps),
             (None, Some(&supply), &idle, ObservedBy::Supply),
