@@ -6,7 +6,7 @@ use giusto_analysis::path::{every, within, Arrival, Flow, Net, PathError, Source
 use giusto_analysis::response::{Server, Share};
 use giusto_analysis::Error;
 use giusto_model::{Bucket, Duration, Tokens};
-use paths::{Order, Player};
+use paths::Player;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -181,7 +181,7 @@ fn no_message_takes_longer() {
                 .iter()
                 .map(|(period, jitter, _)| arrivals(*period as f64 * 1e3, *jitter as f64 * 1e3, 24, &mut rng))
                 .collect();
-            let played = Player { net: &net, order: Order::First }.play(&times, &mut rng);
+            let played = Player { net: &net, last_first: false }.play(&times, &mut rng);
             longest = played.into_iter().fold(longest, f64::max);
         }
         let ratio = longest / found.within.ns() as f64;

@@ -122,12 +122,8 @@ fn none() -> Rate {
 /// A load that does not fit is a refusal (1), all else bad input (2).
 fn refused(error: Error) -> Failure {
     match &error {
-        Error::Path(PathError::Full { .. } | PathError::TooShort { .. }) | Error::Unstable { .. } => {
-            Failure::does_not_fit(error)
-        }
-        Error::Path(PathError::Stage { why, .. }) if matches!(**why, Error::Unstable { .. } | Error::Bucket(_)) => {
-            Failure::does_not_fit(error)
-        }
+        Error::Path(PathError::Full { .. } | PathError::TooShort { .. } | PathError::Stage { full: true, .. })
+        | Error::Unstable { .. } => Failure::does_not_fit(error),
         _ => Failure::input(error),
     }
 }

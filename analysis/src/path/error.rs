@@ -124,6 +124,8 @@ pub enum PathError {
         /// Which, from 1.
         stage: usize,
         /// What is wrong.
-        why: Box<crate::Error>,
+        why: String,
+        /// Whether it is asked for more than it gives.
+        full: bool,
     },
 }

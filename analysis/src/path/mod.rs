@@ -3,6 +3,7 @@
 //! A percentile theorem for tandems of monotone stages behind Poisson sources, ours (docs/decisions/0052-paths.md states and
 //! proves it): [`percentile`]. Every message in time, by arrival and service curves: [`every`]. The cheapest servers: [`servers`].
 
+mod choice;
 mod curve;
 mod error;
 mod every;
@@ -16,5 +17,6 @@ pub use curve::Arrival;
 pub use error::PathError;
 pub use every::{every, Every, Late};
 pub use net::{Flow, Net, Source, Stage, Step, Visit};
-pub use percentile::{bound, within, Bound, Part};
+pub use optimum::{bound, within};
+pub use percentile::{Bound, Part};
 pub use servers::{cheapest, Promise, Servers};

@@ -2,39 +2,42 @@
 //!
 //! Whatever is chosen, the bound holds; a better choice only makes it tighter.
 
+use super::choice::Choice;
 use super::error::PathError;
+use super::net::Net;
 use super::percentile::{Bound, Given};
 use crate::Error;
 use giusto_model::Duration;
 
-/// What each part of the sum is given of the probability, and by how many powers the rate grows there.
-#[derive(Clone, Debug)]
-pub(super) struct Choice {
-    /// log2, up to a constant.
-    weights: Vec<f64>,
-    steps: Vec<i32>,
+/// The least probability found that a message of `flow` takes longer than `within`. Milliseconds for six stages.
+///
+/// # Errors
+/// [`Error::Path`]; what the law of a stage has.
+pub fn bound(net: &Net, flow: usize, within: Duration) -> Result<Bound, Error> {
+    let mut given = Given::new(net, flow)?;
+    probability(&mut given, within)
 }
 
-impl Choice {
-    /// Of `most`, for each part.
-    pub(super) fn parts(&self, most: f64) -> Vec<f64> {
-        let all: f64 = self.weights.iter().map(|weight| weight.exp2()).sum();
-        self.weights.iter().map(|weight| most * (weight.exp2() / all) * (1.0 - 1e-12)).collect()
+/// The least time found that all but `beyond` of the messages of `flow` take at most. Milliseconds for six stages.
+///
+/// # Errors
+/// [`Error::Path`]; what the law of a stage has.
+pub fn within(net: &Net, flow: usize, beyond: f64) -> Result<Bound, Error> {
+    if !(beyond > 0.0 && beyond < 1.0) {
+        return Err(PathError::Probability { beyond: beyond.to_string() }.into());
     }
-
-    pub(super) fn step(&self, term: usize) -> i32 {
-        self.steps[term]
-    }
+    let mut given = Given::new(net, flow)?;
+    time(&mut given, beyond)
 }
 
-/// Steps of rates in powers, and of weights: each the half of the one before, but for the first, which moves weights alone.
-const HALVINGS: [(i32, f64); 5] = [(8, 2.0), (8, 1.0), (4, 0.5), (2, 0.25), (1, 0.125)];
+/// Steps of rates in powers, and of weights, each half of the one before where it can be.
+const HALVINGS: [(i32, f64); 5] = [(4, 2.0), (4, 1.0), (2, 0.5), (1, 0.25), (1, 0.125)];
 /// Times round for each.
 const ROUNDS: usize = 8;
 /// How much shorter a time must be to count.
 const SHORTER: f64 = 1.0 - 1e-6;
 /// Growth of the rate at a stage to begin with, and the least that is tried.
-const GROWTH: f64 = 0.1;
+const GROWTH: f64 = 0.06;
 const LEAST_GROWTH: f64 = 1e-4;
 
 /// The least time that all but `most` take, in ns; for a path of which `least` is known from another probability.
@@ -122,7 +125,7 @@ impl<'g, 'a> Search<'g, 'a> {
 }
 
 /// All but `beyond`.
-pub(super) fn time(given: &mut Given, beyond: f64) -> Result<Bound, Error> {
+fn time(given: &mut Given, beyond: f64) -> Result<Bound, Error> {
     let mut search = Search::new(given, beyond)?;
     search.least(beyond, 0);
     Ok(search.told(beyond))
@@ -133,7 +136,7 @@ const LEAST: f64 = 1e-8;
 const HALF: f64 = 0.5;
 
 /// Those beyond `within`.
-pub(super) fn probability(given: &mut Given, within: Duration) -> Result<Bound, Error> {
+fn probability(given: &mut Given, within: Duration) -> Result<Bound, Error> {
     let wanted = within.ns() as f64;
     let mut search = Search::new(given, 0.01)?;
     search.least(0.01, 0);

@@ -8,11 +8,11 @@
 //! Where flows that come from elsewhere share a stage, their own parts are added, without P, d grows by how early they may be, and
 //! the rate by as much as theirs has grown. Each part comes from [`Tail`], which is never too small.
 
+use super::choice::Choice;
 use super::error::PathError;
 use super::lines::{Line, Lines, Node, Queue};
 use super::net::{Flow, Net, Source, Stage};
-use super::optimum::Choice;
-use crate::bucket;
+use crate::bucket::{self, BucketError};
 use crate::response::{Class, Tail};
 use crate::Error;
 use giusto_model::Duration;
@@ -54,27 +54,6 @@ pub struct Part {
     pub term: f64,
 }
 
-/// The least probability found that a message of `flow` takes longer than `within`. Milliseconds for six stages.
-///
-/// # Errors
-/// [`Error::Path`]; what the law of a stage has.
-pub fn bound(net: &Net, flow: usize, within: Duration) -> Result<Bound, Error> {
-    let mut given = Given::new(net, flow)?;
-    super::optimum::probability(&mut given, within)
-}
-
-/// The least time found that all but `beyond` of the messages of `flow` take at most. Milliseconds for six stages.
-///
-/// # Errors
-/// [`Error::Path`]; what the law of a stage has.
-pub fn within(net: &Net, flow: usize, beyond: f64) -> Result<Bound, Error> {
-    if !(beyond > 0.0 && beyond < 1.0) {
-        return Err(PathError::Probability { beyond: beyond.to_string() }.into());
-    }
-    let mut given = Given::new(net, flow)?;
-    super::optimum::time(&mut given, beyond)
-}
-
 /// Laws of one stage: of the messages that are followed, and of all that go on with them.
 struct Law {
     own: Tail,
@@ -108,7 +87,7 @@ struct Reached {
 }
 
 impl<'a> Given<'a> {
-    fn new(net: &'a Net, flow: usize) -> Result<Given<'a>, Error> {
+    pub(super) fn new(net: &'a Net, flow: usize) -> Result<Given<'a>, Error> {
         net.check()?;
         let random = |flow: &Flow| matches!(flow.source, Source::Poisson(rate) if !rate.is_zero());
         if let Some(other) = net.flows.iter().position(|flow| !random(flow)) {
@@ -140,7 +119,10 @@ impl<'a> Given<'a> {
                 Node::Fork(branches) => branches.iter().try_for_each(|branch| self.check(branch))?,
                 Node::Queue(queue) => {
                     let levels = vec![0; 1 + queue.others.len()];
-                    let why = |why| PathError::Stage { stage: queue.stage + 1, why: Box::new(why) };
+                    let why = |why: Error| {
+                        let full = matches!(why, Error::Unstable { .. } | Error::Bucket(BucketError::Load { .. }));
+                        PathError::Stage { stage: queue.stage + 1, why: why.to_string(), full }
+                    };
                     let law = self.law(queue, &levels).map_err(why)?;
                     self.laws.insert((queue.term, levels), Some(law));
                     queue.others.iter().try_for_each(|other| self.check(&other.before))?;

@@ -1,7 +1,8 @@
 //! The cheapest servers for a path: which budget and period each of its stages gets, all of them together.
 
+use super::error::PathError;
 use super::net::{Net, Stage};
-use super::percentile::within;
+use super::optimum::within;
 use crate::response::Share;
 use crate::Error;
 use giusto_model::{Bandwidth, Duration};
@@ -99,7 +100,7 @@ impl Search<'_> {
         for promise in self.promises {
             need = match within(&net, self.flow, promise.beyond) {
                 Ok(found) => need.max(found.within.ns() as f64 / promise.within.ns() as f64),
-                Err(Error::Path(super::PathError::Stage { .. }) | Error::Unstable { .. }) => f64::INFINITY,
+                Err(Error::Path(PathError::Stage { full: true, .. }) | Error::Unstable { .. }) => f64::INFINITY,
                 Err(error) => return Err(error),
             };
             if need > 1.0 {

@@ -1,18 +1,10 @@
 //! Paths that are played, by a player that shares no code with what bounds them: message by message, stage by stage, in floating
 //! ns. Stages are in the order of their numbers.
 
-use giusto_analysis::path::{Net, Source, Stage, Step, Visit};
+use giusto_analysis::path::{Net, Stage, Step, Visit};
 use giusto_analysis::response::{Server, Share};
 use rand::rngs::StdRng;
 use rand::RngExt;
-
-/// What a stage does with messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    First,
-    /// Last in, first out, without preemption: a hypothesis broken on purpose.
-    Last,
-}
 
 /// A message at a stage.
 #[derive(Clone, Copy)]
@@ -26,7 +18,8 @@ struct Message {
 /// What is played beside the net: how bounded stages and servers in company behave at their worst is drawn.
 pub(crate) struct Player<'a> {
     pub(crate) net: &'a Net,
-    pub(crate) order: Order,
+    /// Last in, first out, without preemption: a hypothesis broken on purpose.
+    pub(crate) last_first: bool,
 }
 
 /// A server of (B, P) on a grid that begins at `phase`.
@@ -98,7 +91,7 @@ impl Grid {
     }
 }
 
-pub(crate) fn pick(rng: &mut StdRng, all: &[(giusto_model::Duration, f64)]) -> f64 {
+fn pick(rng: &mut StdRng, all: &[(giusto_model::Duration, f64)]) -> f64 {
     let mut u: f64 = rng.random();
     for (time, p) in all {
         u -= p;
@@ -199,7 +192,7 @@ impl Player<'_> {
             }
             Stage::Share { share, company } => {
                 let mut server = Grid::new(*share, *company, rng);
-                if self.order == Order::First {
+                if !self.last_first {
                     return there.iter().map(|message| server.serve(message.at, message.work, rng)).collect();
                 }
                 let mut done = vec![0.0; there.len()];
@@ -217,37 +210,4 @@ impl Player<'_> {
             }
         }
     }
-}
-
-/// Arrivals of Poisson sources, `count` of flow 0 and of the others as many as come in that time.
-pub(crate) fn at_random(net: &Net, count: usize, rng: &mut StdRng) -> Vec<Vec<f64>> {
-    let mut end = f64::INFINITY;
-    let mut all = Vec::new();
-    for flow in &net.flows {
-        let Source::Poisson(rate) = flow.source else { panic!("expected a Poisson source") };
-        let (mut at, mut times) = (0.0, Vec::new());
-        loop {
-            at += -(1.0 - rng.random::<f64>()).ln() / rate.per_ns();
-            if at > end || end.is_infinite() && times.len() == count {
-                break;
-            }
-            times.push(at);
-        }
-        end = end.min(*times.last().unwrap_or(&0.0)).max(if end.is_infinite() { 0.0 } else { end });
-        all.push(times);
-    }
-    all
-}
-
-/// A share of samples beyond a time, and its standard error by batches of neighbours.
-pub(crate) fn beyond(samples: &[f64], time: f64) -> (f64, f64) {
-    const BATCHES: usize = 40;
-    let size = samples.len() / BATCHES;
-    let means: Vec<f64> = samples
-        .chunks_exact(size)
-        .map(|batch| batch.iter().filter(|response| **response > time).count() as f64 / size as f64)
-        .collect();
-    let mean = means.iter().sum::<f64>() / means.len() as f64;
-    let spread = means.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (means.len() - 1) as f64;
-    (mean, (spread / means.len() as f64).sqrt())
 }

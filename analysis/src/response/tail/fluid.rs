@@ -1,15 +1,15 @@
 //! A core of speed W: its unfinished work, and the response times on a server that is at most 2(P − B) later.
 
+use super::load::Load;
 use super::lundberg::{Lundberg, NOTHING};
 use super::work::{geometric, tail, units, with, Kernel};
-use super::Load;
 use crate::response::chain::smooth;
 
 /// Units in a mean service time: more, the nearer the load is to the bandwidth.
 const FEWEST: f64 = 24.0;
 const MOST: f64 = 96.0;
 /// Units of work that are told apart at most.
-const MOST_STATES: usize = 8000;
+const MOST_STATES: usize = 5000;
 
 /// Pr{V > l units}, V being the work that is unfinished on a core of speed W: at the beginning of its periods the server with its
 /// budget last has no more (of all windows, those of whole periods count there).

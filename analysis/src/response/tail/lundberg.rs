@@ -1,10 +1,10 @@
 //! Lundberg's inequality: an exponential above the tails of unfinished work and of response times.
 
-use super::Load;
+use super::load::Load;
 
 /// Probability beyond which nothing is kept in arrays: of the fluid, and of a period, whose tail is that of the fluid.
 pub(super) const NOTHING: f64 = 1.4e-11;
-pub(super) const LITTLE: f64 = 1e-7;
+pub(super) const LITTLE: f64 = 1e-6;
 
 /// θ with λ(E e^(θC) − 1) ≤ Wθ, as large as can be found.
 pub(super) struct Lundberg {

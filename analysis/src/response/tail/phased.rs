@@ -6,9 +6,9 @@
 //! with a period that ends x after the arrival, whether the request is done within x ≤ B.
 
 use super::fluid::{late, Fluid};
+use super::load::Load;
 use super::lundberg::{Lundberg, LITTLE};
 use super::work::{of_tail, tail, units, Kernel, Work};
-use super::Load;
 use crate::response::chain::smooth;
 use crate::response::question::Server;
 
@@ -21,7 +21,7 @@ const SHORTEST: f64 = 0.1;
 /// Periods that are played from the work of the fluid on: one where it is shorter than so many mean service times, else two.
 const SHORT: f64 = 1.5;
 /// Units of work that are told apart at most.
-const MOST_STATES: usize = 8000;
+const MOST_STATES: usize = 3000;
 /// Units in a mean service time.
 const FEWEST: f64 = 12.0;
 const MOST: f64 = 64.0;
@@ -33,7 +33,7 @@ pub(super) fn beyond(load: &Load, decay: &Lundberg, fluid: &Fluid, at: &[f64]) -
     }
     let period = Period::new(load, decay, fluid)?;
     let slots = period.slots();
-    let within = (load.server == Server::Deferrable).then(|| period.within(load));
+    let within = (load.server == Server::Deferrable).then(|| period.within(load, &slots));
     let all = at.iter().map(|&t| match &within {
         Some(within) if t < load.budget + period.off.max(period.on) => {
             within[((t / period.on) as usize).min(within.len() - 1)]
@@ -68,7 +68,8 @@ struct Slot {
     end: f64,
     /// Of all arrivals.
     part: f64,
-    /// Pr{work at its end > l}.
+    /// At its end; and Pr{work > l}.
+    work: Work,
     tail: Vec<f64>,
 }
 
@@ -79,14 +80,11 @@ impl Period {
         let count = |time: f64| (time / slot).ceil().clamp(1.0, MOST_SLOTS) as usize;
         let (offs, ons) = (count(without), count(load.budget));
         let (off, on) = (without / offs as f64, load.budget / ons as f64);
-        let (done, service) = grid(load, on)?;
-        let unit = on / done as f64;
         let longest = load.own.last().map_or(0.0, |(ns, _)| *ns);
-        let states = ((decay.depth(LITTLE) + 2.0 * load.budget + longest) / unit) as usize + 2 * done + 2;
-        let states = smooth(states);
-        if states > MOST_STATES {
-            return None;
-        }
+        let depth = decay.depth(LITTLE) + 2.0 * load.budget + longest + 2.0 * on;
+        let (done, service) = grid(load, on, (MOST_STATES as f64 * on / depth) as usize)?;
+        let unit = on / done as f64;
+        let states = smooth((depth / unit) as usize + 2);
         let comes = |time: f64| Kernel::comes(load.rate * time, &service, states);
         let mut period = Period {
             unit,
@@ -129,7 +127,7 @@ impl Period {
         let mut work = self.begin.clone();
         let mut left = self.period;
         let mut slot = |length: f64, work: &Work, end: f64| {
-            all.push(Slot { begin: left, end, part: length / self.period, tail: tail(work) });
+            all.push(Slot { begin: left, end, part: length / self.period, work: work.clone(), tail: tail(work) });
             left = end;
         };
         let budget = self.on * self.ons as f64;
@@ -167,32 +165,26 @@ impl Period {
     }
 
     /// Pr{R > x} on the deferrable server, at most, for x = 0 to B in slots with budget.
-    fn within(&self, load: &Load) -> Vec<f64> {
+    fn within(&self, load: &Load, slots: &[Slot]) -> Vec<f64> {
         let part = self.on / self.period;
-        // From the begin of a period on, without a wait; and at the end of one.
-        let (mut first, mut last) = (Vec::new(), Vec::new());
+        let (before, last) = slots.split_at(self.offs);
+        // From the begin of a period on, without a wait.
+        let mut first = Vec::new();
         let mut work = self.begin.clone();
         for _ in 0..self.ons {
             work = self.serve(&work);
             first.push(tail(&work));
         }
-        work = self.comes_before.add(&self.begin);
-        for _ in 0..self.ons {
-            work = self.serve(&work);
-            last.push(tail(&work));
-        }
         // After any wait for B.
-        let mut wait = self.begin.clone();
-        let mut waited = vec![0.0; wait.len()];
-        for _ in 0..self.offs {
-            wait = self.comes_off.add(&wait);
-            waited.iter_mut().zip(&wait).for_each(|(sum, share)| *sum += share / self.offs as f64);
+        let mut waited = vec![0.0; work.len()];
+        for slot in before {
+            waited.iter_mut().zip(&slot.work).for_each(|(sum, share)| *sum += share / self.offs as f64);
         }
         let mut all = vec![1.0; self.ons + 1];
         for x in (1..=self.ons).rev() {
-            let (most, before) = ((x * self.done) as f64, ((x - 1) * self.done) as f64);
-            let none: f64 = first[..self.ons - x].iter().map(|tail| part * late(tail, &self.own, before)).sum();
-            let over: f64 = last[self.ons - x..].iter().map(|tail| part * late(tail, &self.own, before)).sum();
+            let (most, less) = ((x * self.done) as f64, ((x - 1) * self.done) as f64);
+            let none: f64 = first[..self.ons - x].iter().map(|tail| part * late(tail, &self.own, less)).sum();
+            let over: f64 = last[self.ons - x..].iter().map(|slot| part * late(&slot.tail, &self.own, less)).sum();
             let some = (1.0 - load.speed) * late(&tail(&waited), &self.own, most);
             all[x] = none + over + some;
             waited = self.serve(&waited);
@@ -202,11 +194,11 @@ impl Period {
 }
 
 /// Units in a slot with budget, of up to three times as many as needed those that service times fit best; and these in units.
-fn grid(load: &Load, on: f64) -> Option<(usize, Vec<(usize, f64)>)> {
+fn grid(load: &Load, on: f64, limit: usize) -> Option<(usize, Vec<(usize, f64)>)> {
     let part = load.part();
     let fine = (part / (0.2 * (1.0 - part))).clamp(FEWEST, MOST);
-    let least = (fine * on / load.mean).ceil().max(1.0) as usize;
-    let most = 3 * least + (FEWEST * on / load.mean) as usize;
+    let least = ((fine * on / load.mean).ceil().max(1.0) as usize).min(limit.max(1));
+    let most = (3 * least + (FEWEST * on / load.mean) as usize).min(limit.max(1));
     let load_of = |service: &[(usize, f64)], done: usize| {
         service.iter().map(|(units, p)| p * *units as f64).sum::<f64>() * on / done as f64 / load.mean
     };
