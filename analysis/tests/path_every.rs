@@ -46,15 +46,15 @@ fn single_stages_are_as_by_hand() {
     let company = Stage::Share { share: alone, company: true };
     assert_eq!(of(company, periodic(ms(20), ms(0)), ms(2)), ms(8));
     let burst = |depth| {
-        let bucket = Bucket { rate: "100/s".parse().unwrap(), depth: Tokens::whole(depth) };
-        (Stage::Bucket(bucket), Source::Curve(Arrival::bucket(bucket).unwrap()))
+        Source::Curve(Arrival::bucket(Bucket { rate: "100/s".parse().unwrap(), depth: Tokens::whole(depth) }).unwrap())
     };
-    // Five at once at a core of 1 ms each; and at a bucket that lets two through, 10 ms for each of the others.
-    assert_eq!(of(share(ms(1), ms(1)), burst(5).1, ms(1)), ms(5));
-    assert_eq!(of(burst(2).0, burst(2).1, ms(1)), ms(0));
+    // Five at once at a core of 1 ms each; at a bucket that lets all through; and at one that lets two.
+    assert_eq!(of(share(ms(1), ms(1)), burst(5), ms(1)), ms(5));
+    let quick = Stage::Bucket(Bucket { rate: "101/s".parse().unwrap(), depth: Tokens::whole(5) });
+    assert_eq!(of(quick, burst(5), ms(1)), ms(0));
     let slow = Stage::Bucket(Bucket { rate: "101/s".parse().unwrap(), depth: Tokens::whole(2) });
-    assert_eq!(of(slow, burst(5).1, ms(1)), Duration::from_ns(29_702_971)); // 3/101 s, rounded up
-    assert_eq!(of(Stage::Bounded(ms(7)), burst(5).1, ms(1)), ms(7));
+    assert_eq!(of(slow, burst(5), ms(1)), Duration::from_ns(29_702_971)); // 3/101 s, rounded up
+    assert_eq!(of(Stage::Bounded(ms(7)), burst(5), ms(1)), ms(7));
 }
 
 #[test]

