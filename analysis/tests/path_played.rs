@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
 /// Paths and messages of a run; under `GIUSTO_SOAK` the full campaign.
-const PATHS: u64 = 60;
+const PATHS: u64 = 40;
 const PATHS_SOAK: u64 = 2_400;
 const MESSAGES: usize = 12_000;
 const MESSAGES_SOAK: usize = 40_000;
