@@ -30,8 +30,10 @@ pub fn within(net: &Net, flow: usize, beyond: f64) -> Result<Bound, Error> {
     time(&mut given, beyond)
 }
 
-/// Steps of rates in powers, and of weights, each half of the one before where it can be.
-const HALVINGS: [(i32, f64); 5] = [(4, 2.0), (4, 1.0), (2, 0.5), (1, 0.25), (1, 0.125)];
+/// Steps of rates in powers (0: they stay) and of weights, each half of the one before.
+const HALVINGS: [(i32, f64); 5] = [(0, 2.0), (4, 1.0), (2, 0.5), (1, 0.25), (0, 0.125)];
+/// The powers that rates grow by at each stage to begin with.
+const FIRST: i32 = 4;
 /// Times round for each.
 const ROUNDS: usize = 8;
 /// How much shorter a time must be to count.
@@ -51,10 +53,10 @@ struct Search<'g, 'a> {
 impl<'g, 'a> Search<'g, 'a> {
     fn new(given: &'g mut Given<'a>, most: f64) -> Result<Self, Error> {
         let terms = given.terms();
-        let choice = Choice { weights: vec![0.0; terms], steps: vec![HALVINGS[0].0; terms] };
+        let choice = Choice { weights: vec![0.0; terms], steps: vec![FIRST; terms] };
         let mut growth = GROWTH;
         loop {
-            given.by((1.0 + growth).powf(1.0 / f64::from(HALVINGS[0].0)));
+            given.by((1.0 + growth).powf(1.0 / f64::from(FIRST)));
             if given.time(&choice, most, None).is_finite() {
                 return Ok(Search { given, choice, halved: 0.0 });
             }
@@ -88,7 +90,7 @@ impl<'g, 'a> Search<'g, 'a> {
             for sign in [1.0, -1.0] {
                 better |= self.try_with(best, most, |choice| choice.weights[term] += sign * weight);
             }
-            for sign in [1, -1] {
+            for sign in [1, -1].into_iter().filter(|_| step > 0) {
                 better |= self.try_with(best, most, |choice| choice.steps[term] += sign * step);
                 // So that rates of later stages stay.
                 if let Some(next) = (term + 1 < self.choice.steps.len()).then_some(term + 1) {

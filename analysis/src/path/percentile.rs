@@ -106,9 +106,9 @@ impl<'a> Given<'a> {
         self.lines.terms
     }
 
-    /// Forgets all laws: rates grow by whole powers of something else.
+    /// Rates grow by whole powers of something else: forgets the laws of all that grow.
     pub(super) fn by(&mut self, power: f64) {
-        self.laws.clear();
+        self.laws.retain(|(_, levels), _| levels.iter().all(|level| *level == 0));
         self.power = power;
     }
 

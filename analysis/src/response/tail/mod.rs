@@ -30,7 +30,7 @@ pub use load::{Class, Share};
 /// than [`lundberg::NOTHING`] each time; there are at most some 60 of them.
 const OUTWARD: f64 = 2e-9;
 /// Times that are looked at.
-const POINTS: usize = 768;
+const POINTS: usize = 512;
 
 /// Upper ends of Pr{R > t} and E(R − t)⁺ on a grid of times, and beyond it.
 #[derive(Clone, Debug)]

@@ -38,9 +38,18 @@ pub(super) fn beyond(load: &Load, decay: &Lundberg, fluid: &Fluid, at: &[f64]) -
         Some(within) if t < load.budget + period.off.max(period.on) => {
             within[((t / period.on) as usize).min(within.len() - 1)]
         }
-        _ => slots.iter().map(|slot| slot.part * late(&slot.tail, &period.own, period.supplied(load, slot, t))).sum(),
+        _ => slots.iter().map(|slot| slot.part * at_place(&slot.beyond, period.supplied(load, slot, t))).sum(),
     });
     Some(all.map(|p: f64| p.min(1.0)).collect())
+}
+
+/// Of a tail at a number of units, which are negative where nothing can be done.
+fn at_place(tail: &[f64], units: f64) -> f64 {
+    if units < 0.0 {
+        1.0
+    } else {
+        tail[(units as usize).min(tail.len() - 1)]
+    }
 }
 
 /// A period and the work that it begins with.
@@ -68,9 +77,10 @@ struct Slot {
     end: f64,
     /// Of all arrivals.
     part: f64,
-    /// At its end; and Pr{work > l}.
+    /// At its end; Pr{work > l}; and with one request more.
     work: Work,
     tail: Vec<f64>,
+    beyond: Vec<f64>,
 }
 
 impl Period {
@@ -123,11 +133,14 @@ impl Period {
 
     /// The slots of the period of the server with its budget last.
     fn slots(&self) -> Vec<Slot> {
+        let own = Kernel::one(&self.own, self.begin.len());
         let mut all = Vec::with_capacity(self.offs + self.ons);
         let mut work = self.begin.clone();
         let mut left = self.period;
         let mut slot = |length: f64, work: &Work, end: f64| {
-            all.push(Slot { begin: left, end, part: length / self.period, work: work.clone(), tail: tail(work) });
+            let beyond = tail(&own.add(work));
+            let part = length / self.period;
+            all.push(Slot { begin: left, end, part, work: work.clone(), tail: tail(work), beyond });
             left = end;
         };
         let budget = self.on * self.ons as f64;

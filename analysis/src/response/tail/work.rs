@@ -50,7 +50,7 @@ pub(super) fn with(tail: &[f64], more: &[(usize, f64)], most: usize) -> f64 {
 }
 
 /// Up to so many values a sum over them is cheaper than a transform.
-const FEW: usize = 24;
+const FEW: usize = 96;
 
 /// Something to add to work: few values, or the transform of many.
 pub(super) enum Kernel {
@@ -64,7 +64,7 @@ impl Kernel {
         if let [(units, _)] = *service {
             let mut few = Vec::new();
             let mut p = (-mean).exp();
-            for n in 0..4 * FEW {
+            for n in 0..=FEW {
                 few.push((n * units, p));
                 p *= mean / (n + 1) as f64;
                 if few.len() > FEW || p < 1e-18 && n as f64 > mean {
