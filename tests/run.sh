@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything `make test` proves, in order of cost; goes on after a part that fails, and lists those at the end. Only without a
-# build it stops at once. What fails while a hypervisor takes more than 1 % of this machine's time is run again, and it says so:
-# single tests in Python, Rust and Go (tests/patient.py), other parts as a whole.
+# build it stops at once. What fails while a hypervisor takes some of this machine's time is run again, and it says so and is
+# counted: single tests in Python, Rust and Go (tests/patient.py), other parts as a whole.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . packaging/flags.sh
@@ -35,10 +35,15 @@ part() {
 	says=$printed/${name//[^a-z]/-}
 	"$@" > >(tee "$says") 2>&1 || code=$?
 	lost=$(($(stolen) - before))
-	if ((code != 0 && code != 77 && lost > (SECONDS - start) * $(nproc))) && [[ $* != *.py* && $* != */messaging.sh ]]; then
+	if ((code != 0 && code != 77 && lost > 0)) && [[ $* != *.py* && $* != */messaging.sh ]]; then
 		echo "--- $name: failed (exit $code), but a hypervisor took $((lost * 10)) ms of $((SECONDS - start)) s; once more"
-		code=0
+		code=0 before=$(/usr/bin/python3 tests/patient.py)
 		"$@" > >(tee "$says") 2>&1 || code=$?
+		if ((code != 0 && code != 77)); then
+			local spoilt=0
+			/usr/bin/python3 tests/patient.py "$before" || spoilt=$?
+			((spoilt != 77)) || code=77 # of such a machine nothing can be told
+		fi
 	fi
 	case $code in
 	0)
@@ -95,6 +100,7 @@ part "packets: attacks from containers and outside, a sample" /usr/bin/python3 t
 part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
 part "hostile agents: forged tasks, deaths at every step, floods" /usr/bin/python3 tests/hostile_agents.py
 part "criticality: HI and LO on a real core" /usr/bin/python3 tests/critical.py
+part "paths: a promise over three services, kept and broken" /usr/bin/python3 tests/path.py
 part "a control loop with real threads: no deadline missed" /usr/bin/python3 tests/loop.py
 part "an engine with two workers: each has its share on a core of its own" /usr/bin/python3 tests/workers.py
 part "Redis on shares of a core: a study, quick" /usr/bin/python3 tests/shares.py vas-redis
@@ -120,6 +126,8 @@ part "the first five minutes: make run, and wrong execution times" /usr/bin/pyth
 part "drift: told, and adapted to" /usr/bin/python3 tests/drift.py
 part "doctor, demo, init: a newcomer's first commands" /usr/bin/python3 tests/doctor.py
 part "end to end" /usr/bin/python3 tests/e2e.py
+# Built once, before several need it.
+tests/server.sh || exit 1
 # These wait more than they work.
 set -m
 {
@@ -137,7 +145,8 @@ wait "$beside"
 beside=
 cat target/beside.log
 count() { grep -c "^$1 " "$results"; }
-echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"
+again=$(cat "$printed"/* target/beside.log target/waiting.log | grep -c 'once more')
+echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped; run again: $again"
 # The last lines of each that failed, where they are found in a long log.
 for says in "$printed"/*.failed; do
 	[ -e "$says" ] || continue

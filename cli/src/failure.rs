@@ -121,8 +121,8 @@ impl Failure {
 
     fn planner(refusal: giusto_planner::Refusal) -> Self {
         use giusto_planner::Refusal::{
-            Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Path, Recovery, Tasks,
-            Topic, Unmeasured,
+            Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Path, Recovery,
+            Tasks, Topic, Unmeasured,
         };
         match refusal {
             DoesNotFit(_) | Recovery(_) | Topic(_) | Path(_) | Packets(_) | Modes(_) => Failure::does_not_fit(refusal),

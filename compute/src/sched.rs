@@ -274,7 +274,13 @@ fn raw(tid: u32) -> io::Result<Attr> {
 pub fn set(tid: u32, attr: &Attr) -> io::Result<()> {
     let attr = Attr { size: mem::size_of::<Attr>() as u32, ..*attr };
     // SAFETY: `attr` is a complete sched_attr of the size it tells.
-    result(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &attr, 0) })
+    result(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &attr, 0) })?;
+    if attr.policy as libc::c_int == libc::SCHED_IDLE {
+        // With this policy the kernel leaves the nice value as it is.
+        // SAFETY: plain numbers.
+        return result(unsafe { libc::setpriority(libc::PRIO_PROCESS, tid, attr.nice) }.into());
+    }
+    Ok(())
 }
 
 /// Gives a thread (0: the caller) `attr` back, whatever it has. It leaves SCHED_DEADLINE by shrinking its reservation
@@ -390,6 +396,24 @@ mod tests {
             set(0, &before).unwrap();
             set_affinity(0, &cores).unwrap();
             assert_eq!((get(0).unwrap(), raw(0).unwrap().runtime, affinity(0).unwrap()), (before, slice, cores));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn an_idle_thread_gets_its_nice_value_back() {
+        std::thread::spawn(|| {
+            let before = get(0).unwrap();
+            let idle = Attr { policy: libc::SCHED_IDLE as u32, nice: 19, ..before };
+            set(0, &idle).unwrap();
+            assert_eq!((get(0).unwrap().policy, get(0).unwrap().nice), (libc::SCHED_IDLE as u32, 19));
+            // SAFETY: plain numbers. Only root may be less nice again.
+            if unsafe { libc::geteuid() } == 0 {
+                set(0, &Attr { policy: OTHER, nice: -5, ..before }).unwrap();
+                set(0, &idle).unwrap();
+                assert_eq!(get(0).unwrap().nice, 19);
+            }
         })
         .join()
         .unwrap();

@@ -43,7 +43,10 @@ fn main() {
     let (mut journal, _) = Journal::open_in(&env::temp_dir().join("giusto-kinds")).unwrap();
     let core = machine.cores[machine.cores.len() - 1];
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, part) in PARTS {
+    // Only those that are named.
+    let words: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
+    for (name, part) in PARTS.into_iter().filter(|(name, _)| words.is_empty() || words.iter().any(|word| word == name))
+    {
         println!("kinds: {name}");
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| part(core, &mut journal)));
         let left = journal.restore().unwrap().failed;

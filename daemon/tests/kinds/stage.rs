@@ -110,6 +110,8 @@ pub(crate) fn undisturbed<T>(
             }
             continue;
         }
+        // A manager that was held up may stop a server late, and says so.
+        assert!(report.warnings.is_empty() && report.servers.iter().all(|server| server.lost == 0), "{report:?}");
         match judge(&played) {
             Ok(judged) => return Ok(judged),
             Err(why) => {
@@ -168,7 +170,6 @@ pub(crate) fn managed(core: u32, server: Server, jobs: &[Job], other: Option<Oth
     drop(manager);
     let restored = journal.restore().unwrap();
     assert!(restored.failed.is_empty(), "{restored:?}");
-    assert!(report.warnings.is_empty() && report.servers.iter().all(|server| server.lost == 0), "{report:?}");
     let hogs = hog.into_iter().map(|(_, hog)| hog).chain([ordinary]).collect();
     Played::new(origin, started, jobs, actor, hogs, report)
 }
