@@ -36,3 +36,62 @@ mod mode;
 mod modes;
 mod packets;
 mod path;
+mod paths;
+mod plan;
+mod plane;
+mod record;
+mod report;
+mod response;
+mod run;
+mod running;
+mod simulate;
+mod simulated;
+mod simulated_page;
+mod spread;
+mod status;
+mod study;
+mod supply;
+mod table;
+mod tell;
+mod trial;
+mod under_manager;
+mod vcpus;
+mod verify;
+mod watch;
+
+use args::{Cli, Export, Verb};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.verb {
+        Verb::Demo(args) => demo::demo(&args),
+        Verb::Doctor(args) => doctor::doctor(&args),
+        Verb::Init(args) => init::init(&args),
+        Verb::Check(args) => check::check(&args),
+        Verb::Plan(args) => plan::plan(&args),
+        Verb::Diff(args) => diff::diff(&args),
+        Verb::Explain(args) => plan::explain(&args),
+        Verb::Simulate(args) => simulate::simulate(&args),
+        Verb::Run(args) => run::run(&args),
+        Verb::Status(args) if args.watch => watch::watch(),
+        Verb::Status(args) => status::status(&args),
+        Verb::Record(args) => record::record(&args),
+        Verb::Reload(args) => status::reload(&args),
+        Verb::Mode(args) => mode::mode(&args),
+        Verb::Agent(args) => mode::agent(&args),
+        Verb::Restore(args) => run::restore(&args),
+        Verb::Measure(verb) => measure::measure(&verb),
+        Verb::Verify(args) => verify::verify(&args),
+        Verb::Study(verb) => study::study(&verb),
+        Verb::Export(Export::Zookeeper(args)) => coordination::zookeeper(&args),
+        Verb::Export(Export::Etcd(args)) => coordination::etcd(&args),
+        Verb::Export(Export::Nsq(args)) => bucket::nsq(&args),
+        Verb::Analyze(args) => in_time::in_time(args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
