@@ -181,6 +181,26 @@ class Analyze(unittest.TestCase):
             if out["method"] == "line":
                 self.assertEqual(out["bound"]["mean_ns"] - out["mean_ns"], 2 * (1_000_000 - budget))
 
+    def test_paths_are_bounded_stage_by_stage(self):
+        stages = ["--stage", "4ms/10ms:5ms", "--stage", "bound:300us", "--stage", "bucket:60/s*4", "--stage", "core:5ms"]
+        asked = ["analyze", "path", "--rate", "40/s", *stages]
+        found = json.loads(run(*asked, "--percentile", "p99", "--json")[0])["percentiles"][0]
+        self.assertLessEqual(found["beyond"], 0.01)
+        self.assertEqual(found["within_ns"], sum(stage["within_ns"] for stage in found["stages"]) + 300_000)
+        self.assertAlmostEqual(found["beyond"], sum(stage["term"] for stage in found["stages"]), 6)
+        back = json.loads(run(*asked, "--at", f"{found['within_ns']}ns", "--json")[0])["percentiles"][0]
+        self.assertLess(abs(back["beyond"] - 0.01), 0.001)
+        more = json.loads(run(*asked, "--percentile", "p99", "--also", "4=20/s:5ms", "--json")[0])["percentiles"][0]
+        self.assertGreater(more["within_ns"], found["within_ns"])
+        self.assertIn("whatever their stages do", run(*asked)[0])
+        every = ["analyze", "path", "--period", "20ms", "--stage", "core:5ms", "--stage", "bound:300us", "--json"]
+        self.assertEqual(json.loads(run(*every)[0])["every"]["within_ns"], 5_300_000)
+        self.assertIn("SCHED_DEADLINE", run("analyze", "path", "--rate", "9/s", "--stage", "constant_bandwidth:1ms/2ms:1ms", code=2)[1])
+        self.assertIn("stage 1", run("analyze", "path", "--rate", "90/s", "--stage", "4ms/10ms:5ms", code=1)[1])
+        self.assertIn("stage 1", run("analyze", "path", "--period", "12ms", "--stage", "4ms/10ms:5ms", code=1)[1])
+        for wrong in ("4ms/10ms", "11ms/10ms:1ms", "fair:1ms/2ms:1ms", "bound:3", "bucket:5", "core:0ms"):
+            self.assertIn("expected", run("analyze", "path", "--rate", "9/s", "--stage", wrong, code=2)[1])
+
     def test_percentiles_with_and_without_p_and_long_times_are_the_same(self):
         requests = ["--rate", "0.4/ms", "--service", "1ms"]
         whole = ["analyze", "response", *requests, "--budget", "1ms", "--period", "1ms", "--json"]

@@ -206,12 +206,16 @@ impl Period {
     }
 }
 
-/// Units in a slot with budget, of up to three times as many as needed those that service times fit best; and these in units.
+/// Units in a slot with budget, of up to three times as many as needed those that service times fit best; and these in units; no more than
+/// `limit`.
 fn grid(load: &Load, on: f64, limit: usize) -> Option<(usize, Vec<(usize, f64)>)> {
+    if limit == 0 {
+        return None;
+    }
     let part = load.part();
     let fine = (part / (0.2 * (1.0 - part))).clamp(FEWEST, MOST);
-    let least = ((fine * on / load.mean).ceil().max(1.0) as usize).min(limit.max(1));
-    let most = (3 * least + (FEWEST * on / load.mean) as usize).min(limit.max(1));
+    let least = ((fine * on / load.mean).ceil().max(1.0) as usize).min(limit);
+    let most = (3 * least + (FEWEST * on / load.mean) as usize).min(limit);
     let load_of = |service: &[(usize, f64)], done: usize| {
         service.iter().map(|(units, p)| p * *units as f64).sum::<f64>() * on / done as f64 / load.mean
     };
