@@ -73,7 +73,7 @@ pub(crate) fn path(args: &PathArgs) -> Result<ExitCode, Failure> {
     }
     for (place, found) in found.iter().enumerate() {
         if place > 0 {
-            say!();
+            say!("");
         }
         told(args, &net, found)?;
     }

@@ -64,6 +64,7 @@ fn planned(ensemble: &Coordination) -> Result<Plan, Refusal> {
         hosts,
         services: vec![leftovers("batch", "0%")],
         topics: Vec::new(),
+        paths: Default::default(),
         coordination: Some(ensemble.clone()),
         modes: None,
     };

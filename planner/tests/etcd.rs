@@ -35,6 +35,7 @@ fn planned(ensemble: &Coordination) -> Result<Plan, Refusal> {
         hosts: ensemble.servers.iter().map(host).collect(),
         services: vec![leftovers("batch", "0%")],
         topics: Vec::new(),
+        paths: Default::default(),
         coordination: Some(ensemble.clone()),
         modes: None,
     };
