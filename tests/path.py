@@ -42,12 +42,13 @@ class Path(Running):
         proven = point["at_ns"]
         print(f"with the plan: {told['messages']} messages, p50 {p50 / 1e6:.1f} ms, p99 {p99 / 1e6:.1f}, p99.9 {p999 / 1e6:.1f}, "
               f"max {most / 1e6:.1f}; proven p99 {proven / 1e6:.1f}, promised {point['within_ns'] / 1e6:.0f}")
-        self.assertEqual((code, told["lost"]), (0, 0), told)
+        self.assertEqual(told["lost"], 0, told)
         self.assertLessEqual(p99, proven)
+        self.assertIn(code, (0, 6) if SECONDS < 120 else (0,), told)  # a thousand messages say little of one in a hundred
         # Each stage tells its own time, and all of them together are nearly all of it.
         self.assertEqual(sorted(told["stages_ns"]), ["actuator", "camera", "controller"])
         done = self.ask("verify", str(self.folder / "jobs.csv"), "--plan", str(self.folder / "plan.json"), "--service", "braking", "--json")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
 
     def test_without_it_the_promise_is_broken(self):
         site = SITE.read_text()

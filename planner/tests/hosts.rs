@@ -126,7 +126,7 @@ fn places(site: &Site, facts: &Facts, plan: &Plan) -> BTreeMap<String, String> {
             Promise::Supply(interfaces) => interfaces.len(),
             Promise::EveryDeadline { vcpus, .. } => *vcpus as usize,
             Promise::Percentiles { .. } => 1,
-            Promise::Leftovers { .. } => 0,
+            Promise::Leftovers { .. } | Promise::Stage { .. } => 0,
         };
         assert_eq!(entries, expected);
     }
@@ -177,8 +177,8 @@ fn first_fit(site: &Site) -> Result<BTreeMap<String, String>, String> {
         .map(|&index| match &site.services[index].promise {
             Promise::AsIfAlone => (index, (0, server(index))),
             Promise::Supply(all) => (index, (1, all.iter().map(|i| i.bandwidth()).max().unwrap())),
-            Promise::EveryDeadline { .. } | Promise::Percentiles { .. } => {
-                unreachable!("no service here is promised deadlines or percentiles")
+            Promise::EveryDeadline { .. } | Promise::Percentiles { .. } | Promise::Stage { .. } => {
+                unreachable!("no service here is promised deadlines or percentiles, or is in a path")
             }
             Promise::Leftovers { at_least, .. } => (index, (2, *at_least)),
         })

@@ -173,8 +173,7 @@ fn no_other_servers_of_the_same_steps_are_much_cheaper() {
     use giusto_analysis::response::{Server, Share};
     for (times, promised) in [(["1ms", "1ms"], "60ms"), (["500us", "3ms"], "90ms")] {
         let services = ["a", "b"].iter().zip(times).map(|(name, time)| stage(name, time, None)).collect();
-        let mut site = sites(&[&[0], &[1]][..1], services);
-        site.hosts[0].cores = vec![0, 1];
+        let mut site = sites(&[&[0, 1]], services);
         site.paths.all = vec![path("two", poisson("60/s"), &["a", "b"], &[("p99", promised)])];
         let found = told(&site);
         let facts = Facts::typical(vec![0, 1]);
