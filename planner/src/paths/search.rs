@@ -59,6 +59,8 @@ const LEAST_OF_LOAD: f64 = 1.05;
 const ROUNDED: f64 = 0.99;
 /// Times that the multiple of the load is halved.
 const HALVINGS: usize = 7;
+/// Of what a stage has beyond its load, parts that are given up for another.
+const TAKEN: [f64; 2] = [0.3, 0.05];
 /// Times round.
 const ROUNDS: usize = 3;
 const BILLION: f64 = 1e9;
@@ -189,16 +191,19 @@ impl Search<'_> {
     fn pairs(&self, best: &mut Vec<Interface>, loads: &[f64]) -> Result<(), Error> {
         for less in 0..best.len() {
             for more in (0..best.len()).filter(|more| *more != less) {
-                let step = quantum(best[less].period).ns();
-                let free = best[less].budget.ns() as f64 - loads[less] * LEAST_OF_LOAD * best[less].period.ns() as f64;
-                let by = ((0.25 * free / step as f64) as u64).max(1) * step;
-                if (by as f64) >= free {
-                    continue;
-                }
-                let mut other = best.clone();
-                other[less].budget = Duration::from_ns(best[less].budget.ns() - by);
-                if let Some(found) = self.least(other, more, self.cost(best), loads[more])? {
-                    *best = found;
+                for part in TAKEN {
+                    let step = quantum(best[less].period).ns();
+                    let least = loads[less] * LEAST_OF_LOAD * best[less].period.ns() as f64;
+                    let free = best[less].budget.ns() as f64 - least;
+                    let by = ((part * free / step as f64) as u64).max(1) * step;
+                    if (by as f64) >= free {
+                        continue;
+                    }
+                    let mut other = best.clone();
+                    other[less].budget = Duration::from_ns(best[less].budget.ns() - by);
+                    if let Some(found) = self.least(other, more, self.cost(best), loads[more])? {
+                        *best = found;
+                    }
                 }
             }
         }
