@@ -2,7 +2,7 @@
 
 use crate::args::InitArgs;
 use crate::failure::{create, Failure};
-use crate::measure::generator;
+use crate::generator::generator;
 use crate::plan;
 use crate::table::{json, say};
 use crate::tell::tell;

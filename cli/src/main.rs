@@ -21,6 +21,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod failure;
+mod generator;
 mod given;
 mod health;
 mod import;

@@ -2,6 +2,7 @@
 
 use crate::args::{ExecutionArgs, Measure, MeasureArgs, ResponseArgs, PROFILES};
 use crate::failure::{apart, create, Failure};
+use crate::generator::generator;
 use crate::spread::{quantiles, spread};
 use crate::table::{json, say};
 use crate::tell::tell;
@@ -147,12 +148,6 @@ fn instants(file: &Path) -> Result<Vec<u64>, Failure> {
     let mut all: Vec<u64> = arrivals.iter().map(|at| at.ns()).collect();
     all.sort_unstable();
     Ok(all)
-}
-
-/// With a real-time priority where that is allowed: a generator that waits for its processor measures itself.
-pub(crate) fn generator() -> Generator {
-    let root = giusto_compute::sched::is_root();
-    Generator { fifo_priority: root.then_some(50), ..Generator::default() }
 }
 
 /// The service that was asked for, and its load.

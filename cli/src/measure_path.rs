@@ -31,7 +31,7 @@ pub(crate) fn path(args: &MeasurePathArgs) -> Result<ExitCode, Failure> {
         warm_up: WARM_UP,
         run: args.length,
         seed: args.seed,
-        generator: crate::measure::generator(),
+        generator: crate::generator::generator(),
     };
     let report = giusto_measure::drive_path(&plan, args.receive, &mut |_| true)?;
     if let Some(out) = &args.out {

@@ -35,6 +35,7 @@ mod plan;
 mod promises;
 mod refusal;
 mod standing;
+mod steps;
 mod together;
 mod topics;
 mod trial;

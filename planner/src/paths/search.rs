@@ -3,7 +3,7 @@
 //! Servers that ask for the same multiple of their messages' work, for each period; of the cheapest of those, stage by stage
 //! another period, and pair by pair some of the one's budget for less of the other's, as long as that is cheaper.
 
-use crate::promises::percentiles::{periods, quantum};
+use crate::steps::{periods, quantum};
 use giusto_analysis::path::{every, within, Arrival, Flow, Net, Source, Stage, Visit};
 use giusto_analysis::response::{Server, Share};
 use giusto_analysis::Error;

@@ -9,7 +9,7 @@ mod refusal;
 mod search;
 
 pub use refusal::{Miss, Missed};
-pub(crate) use search::{periods, quantum, Answers};
+pub(crate) use search::Answers;
 
 use crate::backend::{choose, deviation, most_of_a_core, Deviation, Limits, Wanted};
 use crate::facts::Facts;
@@ -17,6 +17,7 @@ use crate::host::OneHost;
 use crate::needs::{Company, Need, Vcpu};
 use crate::promises::method::{Asks, Method, Room};
 use crate::refusal::{Cause, NearestFit, Refusal};
+use crate::steps::{periods, quantum, QUANTUM};
 use crate::trial::Trial;
 use crate::words::{reason, share, time};
 use giusto_analysis::response::{response, Precision, Question};
@@ -25,7 +26,7 @@ use giusto_model::{
     Arrivals, Bandwidth, Certificate, Duration, Host, HostLatency, Interface, PredictedPercentile, Promise, Service,
     ServicePlan, ServiceTime, Within,
 };
-use search::{question, wait, Asked, Chose, Found, ANSWER, QUANTUM};
+use search::{question, wait, Asked, Chose, Found, ANSWER};
 
 /// The method of this promise.
 pub(crate) struct Percentiles;

@@ -2,17 +2,13 @@
 
 use crate::needs::Company;
 use crate::paths::PathAnswers;
+use crate::steps::{periods, quantum, QUANTUM};
 use giusto_analysis::response::{self, response, slo, Objective, Precision, Question, Verdict};
 use giusto_analysis::Error;
 use giusto_model::{Arrivals, Duration, Interface, PredictedPercentile, ServiceTime, Within};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// Budgets are whole multiples of this or of a 200th of the period, whichever is more: the manager keeps them no finer.
-pub(super) const QUANTUM: Duration = Duration::from_us(100);
-const PARTS: u64 = 200;
-/// Periods to choose from, in ms, over and over, ten times as long each time.
-const PERIODS: [u64; 8] = [10, 15, 20, 25, 30, 40, 60, 80];
 /// No period is looked at that is longer than the longest latency that was promised or so many mean service times, which would
 /// need grids too fine.
 const SERVICES: f64 = 1000.0;
@@ -107,17 +103,6 @@ pub(super) fn wait(company: Company, period: Duration) -> Duration {
         Company::Alone => Duration::ZERO,
         Company::Beside => period,
     }
-}
-
-/// Multiples of it divide the period.
-pub(crate) fn quantum(period: Duration) -> Duration {
-    QUANTUM.max(Duration::from_ns(period.ns() / PARTS))
-}
-
-/// Ascending, all within the bounds.
-pub(crate) fn periods(shortest: Duration, longest: Duration) -> impl Iterator<Item = Duration> {
-    let decades = (0..4).flat_map(|decade| PERIODS.map(|ms| Duration::from_ms(ms * 10u64.pow(decade))));
-    std::iter::once(Duration::from_ms(5)).chain(decades).filter(move |p| (shortest..=longest).contains(p))
 }
 
 fn search(asked: &Asked) -> Result<Found, Error> {
