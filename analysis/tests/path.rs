@@ -77,6 +77,35 @@ fn parts_add_up_and_rates_grow_by_what_x_says() {
 }
 
 #[test]
+fn each_part_is_what_the_theorem_says() {
+    let net = chain(vec![share(ms(2), ms(4)), share(ms(2), ms(4))], "250/s", ms(1));
+    let found = within(&net, 0, 0.01).unwrap();
+    let service = [(ms(1), 1.0)];
+    let share = Share { server: Server::Deferrable, budget: ms(2), period: ms(4) };
+    for part in &found.parts {
+        let rate = 250e-9 * part.stretch;
+        let tail = Tail::new(share, &[Class { rate, service: &service }], &service).unwrap();
+        let time = part.within.ns() as f64;
+        let late = part.x.map_or(0.0, |x| rate / x * tail.excess(time));
+        let term = tail.beyond(time) + late;
+        assert!((part.term / term - 1.0).abs() < 1e-4, "{part:?} {term}");
+        assert_eq!(part.x.is_some(), late > 0.0);
+    }
+}
+
+#[test]
+fn where_others_meet_the_path_on_its_way_its_own_rate_grows_as_theirs_has() {
+    let stages = vec![share(ms(2), ms(4)), share(ms(2), ms(4)), share(ms(3), ms(4)), share(ms(2), ms(4))];
+    let one = Flow::line(poisson("100/s"), vec![visit(0, ms(1)), visit(2, ms(1)), visit(3, ms(1))]);
+    let other = Flow::line(poisson("100/s"), vec![visit(1, ms(1)), visit(2, ms(1))]);
+    let found = within(&Net { stages, flows: vec![one, other] }, 0, 0.03).unwrap();
+    let of = |stage| found.parts.iter().find(|part| part.stage == stage).unwrap();
+    let grown = |part: &giusto_analysis::path::Part| part.stretch / (1.0 - part.x.unwrap());
+    assert!((of(2).stretch / (grown(of(0)) * grown(of(1))) - 1.0).abs() < 1e-9, "{found:?}");
+    assert!((of(3).stretch / grown(of(2)) - 1.0).abs() < 1e-9, "{found:?}");
+}
+
+#[test]
 fn bounded_stages_add_their_bound_and_nothing_else() {
     let net = chain(vec![share(ms(2), ms(4)), Stage::Bounded(ms(7))], "250/s", ms(1));
     let alone = chain(vec![share(ms(2), ms(4))], "250/s", ms(1));

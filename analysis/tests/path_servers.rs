@@ -64,7 +64,7 @@ fn on_small_grids_nothing_cheaper_is_left() {
             .collect();
         let stages = candidates.iter().map(|all| Stage::Share { share: all[0], company: false }).collect();
         let net = Net { stages, flows: vec![flow] };
-        let promises = [Promise { beyond: 0.03, within: us(rng.random_range(8_000..45_000)) }];
+        let promises = [Promise { beyond: 0.03, within: us(rng.random_range(3_000..30_000)) }];
         let best = exhaustive(&net, &promises, &candidates);
         let servers = cheapest(&net, 0, &promises, &candidates).unwrap();
         match &servers {
