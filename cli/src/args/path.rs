@@ -77,7 +77,7 @@ fn place(text: &str) -> Result<Place, String> {
     if kind == "bucket" {
         let (rate, depth) = rest.rsplit_once('*').ok_or_else(|| bad("a bucket has a rate and a depth"))?;
         let rate = rate.parse().map_err(|why: String| bad(&why))?;
-        let depth = depth.parse().map_err(|why| bad(&format!("{why}")))?;
+        let depth = depth.parse().map_err(|why: String| bad(&why))?;
         return of(Stage::Bucket(Bucket { rate, depth }), Vec::new());
     }
     if kind == "core" {
