@@ -248,6 +248,13 @@ fn harmless(example: &Example, mutation: &Mutation, read: &Plan) -> Option<&'sta
         let near = numbers.is_some_and(|(old, new)| new + 2 * example.within >= old);
         return (up || near).then_some("a later prediction within the promise, or one nearer than the law is computed");
     }
+    if path.contains("paths[].points[].parts[]") {
+        let near = numbers.is_some_and(|(old, new)| new.abs_diff(old) <= old / 100);
+        return near.then_some("what a stage claims, as near as the law is computed");
+    }
+    if up && ends("paths[].every.at_ns") || ends("paths[].every.parts_ns[]") {
+        return Some("a later bound within the promise, or the delay of a stage by itself, on which nothing rests");
+    }
     if ends("topics[].predicted[].within_ns") || ends("topics[].delayed_ppm") {
         let near = numbers.is_some_and(|(old, new)| new as f64 >= old as f64 * 0.9989 - 1.0);
         return (up || near).then_some("a weaker prediction, within the promise, or one as near as it is rounded");
@@ -263,7 +270,7 @@ fn harmless(example: &Example, mutation: &Mutation, read: &Plan) -> Option<&'sta
     if numbers.is_some_and(|(old, new)| new == old + 1) && (ends("longest_wait_ns") || ends("boost.period_ns")) {
         return Some("a time that is rounded up");
     }
-    if up && ends("certificate.percentiles.latency_ns") {
+    if up && (ends("certificate.percentiles.latency_ns") || ends("certificate.stage.latency_ns")) {
         return Some("a supply that may come later, with which the predictions hold all the same");
     }
     if ends("admission[].most") {

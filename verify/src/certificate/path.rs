@@ -122,7 +122,7 @@ fn in_time(
     path: &PathPlan,
 ) -> Result<(), Broken> {
     let sum = links(path) + parts.map(|part| u128::from(part.ns())).sum::<u128>();
-    if sum > u128::from(at.ns()) {
+    if sum != u128::from(at.ns()) {
         return Err(Broken::new("the time of all its stages and links", format!("{sum} ns"), at));
     }
     match at > promised {
