@@ -21,7 +21,7 @@ const COMPUTED: &str =
     "how the planner computed the prediction; the prediction itself is computed again by another method";
 
 /// All of them.
-const UNCHECKED: [Unchecked; 16] = [
+const UNCHECKED: [Unchecked; 17] = [
     leaf("reasons", "words for people; no number is taken from them"),
     leaf("services[].prediction", "simulated with the worst execution times; no promise rests on it"),
     leaf("basis.giusto", "the release that made the plan; 'giusto run' compares it with its own"),
@@ -39,6 +39,7 @@ const UNCHECKED: [Unchecked; 16] = [
     leaf("certificate.percentiles.error_ppm", COMPUTED),
     leaf("certificate.percentiles.predicted[].expected_ns", "what to expect if every request takes the mean: no bound"),
     leaf("certificate.as-if-alone.from_ns", "a window with most work; that none has more is computed for all of them"),
+    leaf("paths[].every.parts_ns", "the delay of each stage by itself; that of all of them together is computed again"),
     leaf("modes[].static_cost", "what modes save; no promise rests on it"),
     leaf(
         "modes[].modes[].bound_ns",
