@@ -230,10 +230,17 @@ fn a_plan_that_claims_too_much_is_broken() {
     };
     let on_path = |change: &dyn Fn(&mut PathPlan)| broken(&|plan| change(&mut plan.paths[0]));
     let shorter = |time: &mut Duration| *time = Duration::from_ns(time.ns() / 2);
+    // With the sum.
+    let sooner = |path: &mut PathPlan, point: usize, stage: usize| {
+        let point = &mut path.points[point];
+        let half = Duration::from_ns(point.parts[stage].within.ns() / 2);
+        point.at = point.at.checked_sub(point.parts[stage].within).and_then(|at| at.checked_add(half)).unwrap();
+        point.parts[stage].within = half;
+    };
     for (words, said) in [
         ("all its stages", on_path(&|path| shorter(&mut path.points[0].at))),
-        ("late at 'camera'", on_path(&|path| shorter(&mut path.points[0].parts[0].within))),
-        ("late at 'actuator'", on_path(&|path| shorter(&mut path.points[1].parts[2].within))),
+        ("late at 'camera'", on_path(&|path| sooner(path, 0, 0))),
+        ("late at 'actuator'", on_path(&|path| sooner(path, 1, 2))),
         ("time that was promised", on_path(&|path| shorter(&mut path.points[1].within))),
         ("beyond p99", on_path(&|path| path.points[0].parts[1].beyond_ppb *= 4)),
         ("late at", on_path(&|path| path.points[0].parts[1].beyond_ppb /= 10)),
